@@ -1,0 +1,144 @@
+package api
+
+import "fmt"
+
+// Action is one idempotent change of the world, a small comparable value of a
+// closed set of types.
+type Action interface {
+	fmt.Stringer
+	// ActionAgent is the agent that acts.
+	ActionAgent() Agent
+	// Kind is the type's name, for metrics.
+	Kind() string
+	action()
+}
+
+// ScaleWorkload sets spec.replicas through the scale subresource.
+type ScaleWorkload struct {
+	Workload Key
+	Target   TargetRef
+	From, To int32
+	Reason   string
+}
+
+// ResizePool sets a pool's size per zone through the provider.
+type ResizePool struct {
+	Pool     string
+	From, To int32 // per zone; From is the largest zone's
+	Reason   string
+}
+
+// RemoveNode deletes exactly this drained node from its pool.
+type RemoveNode struct {
+	Pool, Zone, Node, ProviderID string
+	Reason                       string
+}
+
+// CordonNode marks a node unschedulable and notes why.
+type CordonNode struct {
+	Node   string
+	For    string // CordonMigration or CordonShrink
+	Reason string
+}
+
+// UncordonNode takes a cordon of ours back.
+type UncordonNode struct {
+	Node   string
+	Reason string
+}
+
+// EvictPod evicts one pod through the Eviction API, within its PDBs.
+type EvictPod struct {
+	Pod    Key
+	UID    string
+	Node   string
+	Reason string
+}
+
+// SetDeletionCost sets or (with Clear) removes the pod-deletion-cost of a pod.
+type SetDeletionCost struct {
+	Pod    Key
+	UID    string
+	Cost   int32
+	Clear  bool
+	Reason string
+}
+
+func (ScaleWorkload) action()   {}
+func (ResizePool) action()      {}
+func (RemoveNode) action()      {}
+func (CordonNode) action()      {}
+func (UncordonNode) action()    {}
+func (EvictPod) action()        {}
+func (SetDeletionCost) action() {}
+
+// ActionAgent of scaling is the HSA.
+func (ScaleWorkload) ActionAgent() Agent { return HorizontalScalingAgent }
+
+// ActionAgent of a resize is the NSA.
+func (ResizePool) ActionAgent() Agent { return NodeScalingAgent }
+
+// ActionAgent of a removal is the NSA.
+func (RemoveNode) ActionAgent() Agent { return NodeScalingAgent }
+
+// ActionAgent of a cordon is the NSA.
+func (CordonNode) ActionAgent() Agent { return NodeScalingAgent }
+
+// ActionAgent of an uncordon is the NSA.
+func (UncordonNode) ActionAgent() Agent { return NodeScalingAgent }
+
+// ActionAgent of an eviction is the HSA.
+func (EvictPod) ActionAgent() Agent { return HorizontalScalingAgent }
+
+// ActionAgent of a deletion cost is the HSA.
+func (SetDeletionCost) ActionAgent() Agent { return HorizontalScalingAgent }
+
+// Kind is the type's name.
+func (ScaleWorkload) Kind() string { return "ScaleWorkload" }
+
+// Kind is the type's name.
+func (ResizePool) Kind() string { return "ResizePool" }
+
+// Kind is the type's name.
+func (RemoveNode) Kind() string { return "RemoveNode" }
+
+// Kind is the type's name.
+func (CordonNode) Kind() string { return "CordonNode" }
+
+// Kind is the type's name.
+func (UncordonNode) Kind() string { return "UncordonNode" }
+
+// Kind is the type's name.
+func (EvictPod) Kind() string { return "EvictPod" }
+
+// Kind is the type's name.
+func (SetDeletionCost) Kind() string { return "SetDeletionCost" }
+
+func (a ScaleWorkload) String() string {
+	return fmt.Sprintf("scale %s %d → %d: %s", a.Workload, a.From, a.To, a.Reason)
+}
+
+func (a ResizePool) String() string {
+	return fmt.Sprintf("resize pool %s %d → %d per zone: %s", a.Pool, a.From, a.To, a.Reason)
+}
+
+func (a RemoveNode) String() string {
+	return fmt.Sprintf("remove node %s of pool %s: %s", a.Node, a.Pool, a.Reason)
+}
+
+func (a CordonNode) String() string {
+	return fmt.Sprintf("cordon %s for %s: %s", a.Node, a.For, a.Reason)
+}
+
+func (a UncordonNode) String() string { return fmt.Sprintf("uncordon %s: %s", a.Node, a.Reason) }
+
+func (a EvictPod) String() string {
+	return fmt.Sprintf("evict %s from %s: %s", a.Pod, a.Node, a.Reason)
+}
+
+func (a SetDeletionCost) String() string {
+	if a.Clear {
+		return fmt.Sprintf("clear deletion cost of %s: %s", a.Pod, a.Reason)
+	}
+	return fmt.Sprintf("deletion cost of %s = %d: %s", a.Pod, a.Cost, a.Reason)
+}

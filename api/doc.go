@@ -1,0 +1,78 @@
+// Package api is the language the agents speak: the values that walk the
+// corridor from the world to the world.
+//
+//	Observer ─Snapshot─▶ strategic ─Policy─▶ planning ─Plan─▶ execution ─[]Action─▶ Actuator
+//
+// Everything here is a plain value without behaviour beyond arithmetic and
+// printing. CPU is in millicores and memory in bytes, both integers, converted
+// at the edges; durations and timestamps are Go's own; money is in USD; ratios
+// are 0–1 and utilisation is relative to requests unless a field says otherwise.
+//
+// Values reached through a pointer, slice or map of a Snapshot are shared and
+// must not be written to.
+package api
+
+// Names by which mash2 marks what it does in a cluster.
+const (
+	// Group is the API group of the custom resources and the prefix of every
+	// annotation, label and taint mash2 writes.
+	Group = "mash2.io"
+	// FieldManager owns the fields mash2 applies server-side.
+	FieldManager = "mash2"
+	// AnnotationCordonedFor is on a node that mash2 has cordoned; its value is
+	// the reason: CordonMigration or CordonShrink.
+	AnnotationCordonedFor = Group + "/cordoned-for"
+	// AnnotationDeletionCostSet marks a pod whose pod-deletion-cost was set by
+	// mash2, so that it can be taken back.
+	AnnotationDeletionCostSet = Group + "/deletion-cost-set"
+	// AnnotationPodDeletionCost is Kubernetes' own: ReplicaSets delete the
+	// pods with the lowest cost first.
+	AnnotationPodDeletionCost = "controller.kubernetes.io/pod-deletion-cost"
+	// AnnotationTakenOver is on a scaled target whose replicas field was taken
+	// over from another field manager, once, by force.
+	AnnotationTakenOver = Group + "/taken-over"
+	// AnnotationPaused on the policy ConfigMap stops every write.
+	AnnotationPaused = Group + "/paused"
+	// LabelNodePool is the label by which GKE tells a node's pool.
+	LabelNodePool = "cloud.google.com/gke-nodepool"
+	// LabelZone is the well-known topology label of a node's zone.
+	LabelZone = "topology.kubernetes.io/zone"
+)
+
+// Reasons for a cordon, the values of AnnotationCordonedFor.
+const (
+	// CordonMigration: the node's whole pool is being left (policy switch).
+	CordonMigration = "migration"
+	// CordonShrink: this node is surplus in a pool that stays.
+	CordonShrink = "shrink"
+)
+
+// Agent labels what a decision, action or finding belongs to, in the words of
+// the MAS-H² paper (§3).
+type Agent string
+
+// The agents of the hierarchy.
+const (
+	StrategicAgent         Agent = "SA"
+	WorkloadPlanningAgent  Agent = "WPA"
+	NodePlanningAgent      Agent = "NPA"
+	HorizontalScalingAgent Agent = "HSA"
+	NodeScalingAgent       Agent = "NSA"
+)
+
+// Key names a namespaced object.
+type Key struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// String is namespace/name.
+func (k Key) String() string { return k.Namespace + "/" + k.Name }
+
+// Less orders keys by namespace, then name.
+func (k Key) Less(o Key) bool {
+	if k.Namespace != o.Namespace {
+		return k.Namespace < o.Namespace
+	}
+	return k.Name < o.Name
+}

@@ -1,0 +1,126 @@
+package api
+
+import "time"
+
+// PathStep is the replicas wanted from a time on.
+type PathStep struct {
+	At       time.Time `json:"at"`
+	Replicas int32     `json:"replicas"`
+}
+
+// WorkloadPlan is what one workload should run: a path over the horizon, of
+// which the present and the node lead are read.
+type WorkloadPlan struct {
+	Key Key `json:"key"`
+	// Held plans keep the current replicas; Reason says why.
+	Held bool `json:"held,omitempty"`
+	// Shadow plans are shown and never written.
+	Shadow bool `json:"shadow,omitempty"`
+	// Replicas wanted now, after the pod lead and every guard.
+	Replicas int32 `json:"replicas"`
+	// NodeReplicas is the largest value of the path up to the node lead: what
+	// nodes must be there for.
+	NodeReplicas int32 `json:"nodeReplicas"`
+	// Current replicas when the plan was made.
+	Current int32 `json:"current"`
+	// Path over the horizon, times increasing.
+	Path []PathStep `json:"path,omitempty"`
+	// Floor is what the reactive rule asks for now; Replicas is never below it.
+	Floor int32 `json:"floor"`
+	// FloorSource names what the floor was read from: prometheus,
+	// metrics.k8s.io, or none.
+	FloorSource string `json:"floorSource,omitempty"`
+	// Demand now and its planned peak (policy's quantile), reference
+	// millicores; NaN-free: negative when not known.
+	Demand     float64 `json:"demand"`
+	PeakDemand float64 `json:"peakDemand"`
+	// Request of one replica in millicores, the denominator of eq. 3.
+	Request int64 `json:"request"`
+	// Binding names the constraint that decided Replicas: forecast, utility,
+	// floor, minReplicas, maxReplicas, policyMinReplicas, stabilization,
+	// scaleUpRate, scaleDownRate, tolerance, hold, stale, budget.
+	Binding string `json:"binding"`
+	Reason  string `json:"reason"`
+	// Forecast behind the path; nil when the plan is reactive.
+	Forecast *Forecast `json:"forecast,omitempty"`
+}
+
+// PoolPlan is the size one pool should have.
+type PoolPlan struct {
+	Pool string `json:"pool"`
+	// SizePerZone × zones = Nodes: what is asked for and what is paid.
+	SizePerZone int32 `json:"sizePerZone"`
+	Nodes       int32 `json:"nodes"`
+	// Needed is the packing's own count, ≤ Nodes when zones round up.
+	Needed int32 `json:"needed"`
+	// Now is the size per zone that pods need at once; SizePerZone may be
+	// larger because of the path. Shrinking goes to SizePerZone only.
+	Now int32 `json:"now"`
+	// Current target size over all zones when planned.
+	Current int32 `json:"current"`
+	// HourlyCost of Nodes, USD/h.
+	HourlyCost float64 `json:"hourlyCost"`
+	// Surplus names nodes the packing leaves without movable pods, those to
+	// remove first.
+	Surplus []string `json:"surplus,omitempty"`
+	Reason  string   `json:"reason"`
+}
+
+// NodePlan is the packing of all pods onto pools.
+type NodePlan struct {
+	Solver string `json:"solver"`
+	// Pool is the pool that managed workloads should run on; empty when nodes
+	// are not managed.
+	Pool  string     `json:"pool,omitempty"`
+	Pools []PoolPlan `json:"pools,omitempty"` // in order of name
+	// Unplaced are pods no planned node can hold, by shape.
+	Unplaced   []Unplaced `json:"unplaced,omitempty"`
+	HourlyCost float64    `json:"hourlyCost"` // USD/h
+	// LowerBound on the hourly cost of any packing, USD/h.
+	LowerBound float64 `json:"lowerBound"`
+	// Requested over allocatable of the planned nodes' dominant resource, 0–1.
+	PackingEfficiency float64 `json:"packingEfficiency"`
+	// Iterations the solver used of its budget, and whether it finished.
+	Iterations int  `json:"iterations"`
+	Complete   bool `json:"complete"`
+}
+
+// Unplaced pods of one shape.
+type Unplaced struct {
+	Name   string `json:"name"` // a workload or pod that has the shape
+	Count  int32  `json:"count"`
+	Reason string `json:"reason"`
+}
+
+// Utility is a value of eq. 1 with its parts: all terms dimensionless.
+type Utility struct {
+	Performance float64 `json:"performance"`
+	Cost        float64 `json:"cost"`
+	Resilience  float64 `json:"resilience"`
+	Total       float64 `json:"total"` // Σ weight × term, cost counted negatively
+}
+
+// Candidate is a plan that was considered.
+type Candidate struct {
+	Pool       string  `json:"pool,omitempty"`
+	Nodes      int32   `json:"nodes"`
+	Replicas   int64   `json:"replicas"` // over all workloads
+	HourlyCost float64 `json:"hourlyCost"`
+	Utility    Utility `json:"utility"`
+	// Infeasible says which constraint rules it out; empty if feasible.
+	Infeasible string `json:"infeasible,omitempty"`
+	// Note tells what sets it apart from the chosen one ("web/shop −1 replica").
+	Note string `json:"note,omitempty"`
+}
+
+// Plan is what one cycle wants.
+type Plan struct {
+	Time      time.Time      `json:"time"`
+	Policy    string         `json:"policy"`
+	Workloads []WorkloadPlan `json:"workloads"` // in order of key
+	Nodes     NodePlan       `json:"nodes"`
+	Utility   Utility        `json:"utility"`
+	// Candidates that lost, best first, at most a few per kind.
+	Candidates []Candidate `json:"candidates,omitempty"`
+	Findings   []Finding   `json:"findings,omitempty"`
+}

@@ -1,0 +1,87 @@
+package api
+
+import "time"
+
+// Names of the policies every installation has; a ConfigMap may redefine them
+// and add more.
+const (
+	CostSaving  = "COST_SAVING"
+	Performance = "PERFORMANCE"
+)
+
+// PolicySpec is the decoded, validated content of the policy ConfigMap: the
+// set of policies and the rules that choose among them.
+type PolicySpec struct {
+	// Manual names the policy chosen by hand; it has precedence. Empty lets
+	// the schedule choose.
+	Manual string `json:"manual,omitempty"`
+	// Policies are all policies that may become active, by name: the built-in
+	// ones, overridden and extended by the ConfigMap.
+	Policies map[string]Policy `json:"policies"`
+	// Schedule entries; the entry that fired last is in force.
+	Schedule []ScheduleEntry `json:"schedule,omitempty"`
+	// Default is in force when nothing else chooses.
+	Default string `json:"default,omitempty"`
+	// Paused stops every write while true.
+	Paused bool `json:"paused,omitempty"`
+	// Generation tells one content from another (the ConfigMap's resource
+	// version, or a hash).
+	Generation string `json:"generation,omitempty"`
+}
+
+// ScheduleEntry activates a policy at the times of a cron expression.
+type ScheduleEntry struct {
+	Cron     string `json:"cron"`               // five fields
+	TimeZone string `json:"timeZone,omitempty"` // IANA name, UTC when empty
+	Policy   string `json:"policy"`
+}
+
+// PolicySource tells what chose the active policy.
+type PolicySource string
+
+// In order of precedence.
+const (
+	SourceManual   PolicySource = "manual"
+	SourceSignal   PolicySource = "signal"
+	SourceSchedule PolicySource = "schedule"
+	SourceDefault  PolicySource = "default"
+)
+
+// Weights of the three dimensionless terms of the utility (MAS-H² eq. 1); see
+// package planning for the terms.
+type Weights struct {
+	Performance float64 `json:"performance"`
+	Cost        float64 `json:"cost"`
+	Resilience  float64 `json:"resilience"`
+}
+
+// Policy is one business intent: what to maximise, and within what limits.
+type Policy struct {
+	Name   string       `json:"name"`
+	Source PolicySource `json:"source,omitempty"` // set by strategic.Decide
+	Since  time.Time    `json:"since,omitzero"`   // when a schedule or signal activated it; zero if not known
+	// Reason says in a sentence why this policy is active.
+	Reason  string  `json:"reason,omitempty"`
+	Weights Weights `json:"weights"`
+	// NodePools that managed workloads may run on under this policy. Empty
+	// leaves nodes alone: only replicas are planned.
+	NodePools []string `json:"nodePools,omitempty"`
+	// MachineType narrows NodePools to pools of that type; empty for any.
+	MachineType string `json:"machineType,omitempty"`
+	// MinReplicas is the paper's R_min(π), for every managed workload.
+	MinReplicas int32 `json:"minReplicas"`
+	// Quantile of the demand forecast that the plan must cover, in (0, 1).
+	Quantile float64 `json:"quantile"`
+	// TargetUtilization is the highest planned usage relative to requests, in
+	// (0, 1]; eq. 3 of the paper is the value 1.
+	TargetUtilization float64 `json:"targetUtilization"`
+	// MaxHourlyCost bounds the price of all planned nodes, USD/h; 0 is
+	// unbounded.
+	MaxHourlyCost float64 `json:"maxHourlyCost,omitempty"`
+	// MaxNodesPerPool bounds a pool's planned nodes, all zones together; 0
+	// leaves the pool's own bounds.
+	MaxNodesPerPool int32 `json:"maxNodesPerPool,omitempty"`
+	// ManagedPools are all pools that some policy names, in order of name: the
+	// only pools mash2 may ever touch. Set by strategic.Decide.
+	ManagedPools []string `json:"managedPools,omitempty"`
+}

@@ -1,0 +1,93 @@
+package api
+
+import (
+	"math"
+	"time"
+)
+
+// Series is a regularly sampled history, oldest first. Sample i belongs to
+// Start + i·Step. A gap is NaN, never zero: absence of data is not absence of
+// demand.
+type Series struct {
+	Start  time.Time     `json:"start"`
+	Step   time.Duration `json:"step"`
+	Values []float64     `json:"-"`
+}
+
+// End is the time of the last sample; the zero time when there is none.
+func (s Series) End() time.Time {
+	if len(s.Values) == 0 {
+		return time.Time{}
+	}
+	return s.Start.Add(time.Duration(len(s.Values)-1) * s.Step)
+}
+
+// Last returns the newest sample that is not a gap and its time.
+func (s Series) Last() (v float64, at time.Time, ok bool) {
+	for i := len(s.Values) - 1; i >= 0; i-- {
+		if !math.IsNaN(s.Values[i]) {
+			return s.Values[i], s.Start.Add(time.Duration(i) * s.Step), true
+		}
+	}
+	return 0, time.Time{}, false
+}
+
+// Forecast is a predictive distribution of demand, per step and for the peak.
+// Demand is in the unit of the series it was made from.
+type Forecast struct {
+	Model string        `json:"model"`
+	Start time.Time     `json:"start"` // time of the first step, one Step after the last sample
+	Step  time.Duration `json:"step"`
+	// Seasons are the periods the model found, shortest first; none if empty.
+	Seasons []time.Duration `json:"seasons,omitempty"`
+	Mean    []float64       `json:"-"` // one per step
+	// Levels are the quantile levels in (0, 1), increasing.
+	Levels []float64 `json:"levels,omitempty"`
+	// Quantiles has one row per level, one column per step; rows never cross.
+	Quantiles [][]float64 `json:"-"`
+	// PeakQuantiles are the quantiles of the maximum over all steps: not the
+	// maximum of the step quantiles.
+	PeakQuantiles []float64 `json:"peakQuantiles,omitempty"`
+	// Skill is 1 − error/error of the reference forecast over recent origins:
+	// 1 perfect, 0 no better than the reference, negative worse. NaN until
+	// there were enough origins.
+	Skill float64 `json:"-"`
+}
+
+// Quantile returns, per step, the forecast at level q, interpolated linearly
+// between levels and held constant outside them. It returns nil for a forecast
+// without quantiles.
+func (f Forecast) Quantile(q float64) []float64 {
+	if len(f.Levels) == 0 || len(f.Quantiles) != len(f.Levels) {
+		return nil
+	}
+	lo, hi, w := bracket(f.Levels, q)
+	out := make([]float64, len(f.Quantiles[lo]))
+	for i := range out {
+		out[i] = f.Quantiles[lo][i]*(1-w) + f.Quantiles[hi][i]*w
+	}
+	return out
+}
+
+// Peak returns the quantile q of the maximum over the horizon, NaN when the
+// forecast has none.
+func (f Forecast) Peak(q float64) float64 {
+	if len(f.Levels) == 0 || len(f.PeakQuantiles) != len(f.Levels) {
+		return math.NaN()
+	}
+	lo, hi, w := bracket(f.Levels, q)
+	return f.PeakQuantiles[lo]*(1-w) + f.PeakQuantiles[hi]*w
+}
+
+func bracket(levels []float64, q float64) (lo, hi int, w float64) {
+	for hi = 0; hi < len(levels) && levels[hi] < q; hi++ {
+	}
+	switch {
+	case hi == 0:
+		return 0, 0, 0
+	case hi == len(levels):
+		return hi - 1, hi - 1, 0
+	}
+	lo = hi - 1
+	return lo, hi, (q - levels[lo]) / (levels[hi] - levels[lo])
+}

@@ -1,0 +1,304 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Snapshot is everything one cycle knows of the world. Pure code reads time
+// from it and from nowhere else.
+type Snapshot struct {
+	Time      time.Time
+	Workloads []Workload // in order of key
+	Pods      []Pod      // every pod that is not finished, in order of namespace, name
+	Nodes     []Node     // in order of name
+	Pools     []Pool     // in order of name; empty when there is no provider
+	// PodLead is how long a new replica takes from the scale call to Ready
+	// when a node has room; measured.
+	PodLead Lead
+	// Metrics tells how the demand source is.
+	Metrics SourceHealth
+	// ResourceMetrics tells how metrics.k8s.io is.
+	ResourceMetrics SourceHealth
+	// Findings are what the sensors noticed that somebody should know.
+	Findings []Finding
+}
+
+// SourceHealth is the state of a source of measurements.
+type SourceHealth struct {
+	Reachable bool
+	LastOK    time.Time // last successful answer; zero if never
+	Error     string    // of the last failure; empty when it answered last
+}
+
+// Lead is a measured lead time with its sample count.
+type Lead struct {
+	P50, P90 time.Duration
+	// Samples behind the figures; with 0 they are the configured prior.
+	Samples int
+}
+
+// Mode says how far mash2 goes for a workload.
+type Mode string
+
+// The modes.
+const (
+	ModeOff    Mode = "Off"    // not planned
+	ModeShadow Mode = "Shadow" // planned and shown, never written
+	ModeFull   Mode = "Full"
+)
+
+// TargetRef is what a ManagedWorkload scales, in its own namespace.
+type TargetRef struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+}
+
+// Workload is a ManagedWorkload together with what it points at.
+type Workload struct {
+	Key        Key // of the ManagedWorkload
+	UID        string
+	Generation int64
+	Target     TargetRef
+	Mode       Mode
+	Planner    string // "horizontal"
+	// MinReplicas and MaxReplicas are the author's bounds.
+	MinReplicas, MaxReplicas int32
+	Behavior                 Behavior
+	// TargetUtilization overrides the policy's when positive.
+	TargetUtilization float64
+
+	// Replicas is spec.replicas of the target now, ReadyReplicas those of its
+	// pods that are Ready and not terminating.
+	Replicas, ReadyReplicas int32
+	// Shape is what one replica asks of a node.
+	Shape *PodShape
+	// RollingOut is true while the target is replacing its pods.
+	RollingOut bool
+
+	// Demand is CPU usage of all pods together in *reference* millicores:
+	// measured millicores × the CPUSpeed of the node they ran on, so that it
+	// does not change when pods move to another machine type.
+	Demand Series
+	// DemandStale is true when the newest sample of Demand is too old, or the
+	// newest part is too full of gaps, to act on. Then replicas never go down.
+	DemandStale bool
+	// Usage is the same in reference millicores from metrics.k8s.io, the
+	// second source. Nil when it has nothing fresh for this workload.
+	Usage *Usage
+	// SpeedNow is the mean CPUSpeed of the nodes the ready pods run on, 1 if
+	// not known.
+	SpeedNow float64
+
+	// LastScaled is when spec.replicas last changed, and by whom.
+	LastScaled   time.Time
+	LastScaledBy string
+	// Hold is not empty when this workload must not be acted on, and says why:
+	// a conflict, a missing target, a target without requests.
+	Hold       string
+	HoldReason string // CamelCase, for conditions and Events
+}
+
+// Usage is a reading of metrics.k8s.io for a workload.
+type Usage struct {
+	At       time.Time     // newest window end
+	Window   time.Duration // the averaging window
+	MilliCPU float64       // reference millicores, over the pods counted
+	Pods     int32         // pods that had a reading
+}
+
+// Behavior limits the change of replicas, with the meaning that users know
+// from autoscaling/v2's spec.behavior.
+type Behavior struct {
+	ScaleUp, ScaleDown ScalingRules
+	// Tolerance is the relative deviation of wanted from current replicas that
+	// is ignored, 0–1.
+	Tolerance float64
+}
+
+// ScalingRules of one direction.
+type ScalingRules struct {
+	// StabilizationWindow: the most conservative recommendation of this window
+	// is taken.
+	StabilizationWindow time.Duration
+	Policies            []ScalingPolicy // none: unlimited
+	SelectPolicy        string          // Max (default), Min or Disabled
+}
+
+// ScalingPolicy allows Value pods or percent of change per Period.
+type ScalingPolicy struct {
+	Type   string // Pods or Percent
+	Value  int32
+	Period time.Duration
+}
+
+// PodShape is what placing a pod depends on. Pods of one template share one
+// PodShape value; equal shapes have equal IDs.
+type PodShape struct {
+	// ID is a hash over all other fields.
+	ID string
+	// Requests by the scheduler's rules: max(sum of containers and sidecars,
+	// init containers) + overhead; Pods is 1.
+	Requests     Resources
+	NodeSelector map[string]string
+	// Affinity is requiredDuringScheduling node affinity: a node must match
+	// one of the terms, each term's requirements all. Nil matches every node.
+	Affinity    []NodeTerm
+	Tolerations []Toleration
+	// HostPorts, topology spread and pod anti-affinity as far as they limit
+	// copies: the maximum of copies of this shape on one node, 0 unlimited.
+	MaxPerNode int32
+}
+
+// NodeTerm is one nodeSelectorTerm.
+type NodeTerm struct {
+	Labels []NodeRequirement
+	Names  []NodeRequirement // matchFields on metadata.name
+}
+
+// NodeRequirement is a label requirement: In, NotIn, Exists, DoesNotExist, Gt, Lt.
+type NodeRequirement struct {
+	Key      string
+	Operator string
+	Values   []string
+}
+
+// Toleration of a taint, as in core/v1; an empty Operator means Equal.
+type Toleration struct {
+	Key, Operator, Value, Effect string
+}
+
+// Taint on a node, as in core/v1.
+type Taint struct {
+	Key, Value, Effect string
+}
+
+// Pod is what the cycle knows of a pod.
+type Pod struct {
+	Key     Key
+	UID     string
+	Shape   *PodShape
+	Node    string // empty while pending
+	Phase   string // Pending or Running
+	Ready   bool
+	Created time.Time
+	ReadyAt time.Time // zero if not Ready
+	// Workload is the key of the ManagedWorkload it belongs to, zero if none.
+	Workload Key
+	// ControllerKind and ControllerName of the controlling owner; empty for a
+	// bare pod.
+	ControllerKind, ControllerName string
+	DaemonSet                      bool
+	Mirror                         bool // static pod
+	Terminating                    bool
+	Unschedulable                  bool // the scheduler found no node
+	// DeletionCost is the pod-deletion-cost annotation, 0 if absent;
+	// DeletionCostOurs tells that mash2 set it.
+	DeletionCost     int32
+	DeletionCostOurs bool
+	// DoNotDisrupt is not empty when an annotation or local storage forbids
+	// moving it; it names what.
+	DoNotDisrupt string
+}
+
+// Node is what the cycle knows of a node.
+type Node struct {
+	Name        string
+	Pool        string // name of its pool, empty if none
+	Zone        string
+	ProviderID  string
+	Labels      map[string]string
+	Taints      []Taint // without the unschedulable taint of a cordon
+	Allocatable Resources
+	Ready       bool
+	Cordoned    bool
+	// CordonedFor is the value of AnnotationCordonedFor; empty if the cordon is
+	// not ours.
+	CordonedFor string
+	Created     time.Time
+	ReadyAt     time.Time
+}
+
+// Pool is a set of identical nodes that can be resized.
+type Pool struct {
+	Name        string
+	MachineType string
+	// Zones the pool spans, in order of name; its size is per zone.
+	Zones []string
+	// Sizes is the target size per zone that the provider holds, parallel to
+	// Zones: what was asked for, booted or not.
+	Sizes []int32
+	// MinPerZone and MaxPerZone bound what may be asked for; MaxPerZone 0 is
+	// unlimited.
+	MinPerZone, MaxPerZone int32
+	// Autoscaled is true when the provider itself resizes the pool: then mash2
+	// does not.
+	Autoscaled bool
+	// Hold is not empty when the pool may not be resized now and says why:
+	// an operation in flight, an upgrade, a repair.
+	Hold string
+	// Error is the last failure of a resize: quota, stockout; empty if none.
+	Error *PoolError
+	// Allocatable of one fresh node, and Overhead: what DaemonSets and static
+	// pods take of it.
+	Allocatable, Overhead Resources
+	Labels                map[string]string
+	Taints                []Taint
+	Price                 float64 // USD per node and hour
+	// CPUSpeed is the work one core does per second relative to a core of the
+	// reference machine (n2).
+	CPUSpeed float64
+	// BootLead is how long a node takes from the resize call to Ready; measured.
+	BootLead Lead
+}
+
+// Nodes is the target size over all zones.
+func (p Pool) Nodes() int32 {
+	var n int32
+	for _, s := range p.Sizes {
+		n += s
+	}
+	return n
+}
+
+// PoolErrorKind classifies why a pool can't have the size asked for.
+type PoolErrorKind string
+
+// Kinds of pool errors.
+const (
+	PoolQuota    PoolErrorKind = "Quota"
+	PoolStockout PoolErrorKind = "Stockout"
+	PoolOther    PoolErrorKind = "Error"
+)
+
+// PoolError is a failed resize as the provider reported it.
+type PoolError struct {
+	Kind    PoolErrorKind
+	Message string
+	At      time.Time
+}
+
+// FindingSeverity orders findings.
+type FindingSeverity string
+
+// Severities; they map to Kubernetes Event types.
+const (
+	Normal  FindingSeverity = "Normal"
+	Warning FindingSeverity = "Warning"
+)
+
+// Finding is something the user should see: an Event, a condition, a log line.
+type Finding struct {
+	Severity FindingSeverity `json:"severity"`
+	Agent    Agent           `json:"agent,omitempty"`
+	Reason   string          `json:"reason"`           // CamelCase
+	Object   string          `json:"object,omitempty"` // "workload ns/name", "pool name", "policy"
+	Message  string          `json:"message"`
+}
+
+// String is "Reason object: message".
+func (f Finding) String() string {
+	return strings.TrimSpace(fmt.Sprintf("%s %s: %s", f.Reason, f.Object, f.Message))
+}
