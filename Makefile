@@ -1,0 +1,91 @@
+# mash2: two commands do everything on a fresh Debian machine with Go:
+#   make demo   the main job on an embedded, real control plane
+#   make test   all tests
+# Both install through apt what they need (root, or sudo).
+
+SHELL := /bin/bash -o pipefail
+.DEFAULT_GOAL := build
+
+TAGS ?= lpsolve
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+OUT ?= out
+TOOLS := $(CURDIR)/.cache/bin
+
+GOTESTSUM_VERSION := v1.13.0
+GOLANGCI_VERSION := v2.12.2
+CONTROLLER_GEN_VERSION := v0.21.0
+
+# lp_solve's headers are in a folder of their own. CPATH instead of CGO_CFLAGS:
+# it does not change the build cache's keys, so nothing recompiles over it.
+export CPATH := /usr/include/lpsolve
+
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+LDFLAGS := -X main.version=$(VERSION)
+
+.PHONY: help
+help: ## what there is
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+.PHONY: deps
+deps: ## system packages: lp_solve, Prometheus
+	@missing=; \
+	[ -e /usr/include/lpsolve/lp_lib.h ] || missing="$$missing liblpsolve55-dev"; \
+	command -v prometheus >/dev/null || missing="$$missing prometheus"; \
+	command -v gcc >/dev/null || missing="$$missing gcc libc6-dev"; \
+	if [ -n "$$missing" ]; then \
+		echo "installing$$missing"; \
+		$(SUDO) apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq --no-install-recommends $$missing || \
+		{ echo "could not install$$missing: install these packages by hand and run make again" >&2; exit 1; }; \
+	fi; \
+	[ -z "$$(echo $$missing | grep prometheus)" ] || ! command -v systemctl >/dev/null || $(SUDO) systemctl disable --now prometheus >/dev/null 2>&1 || true
+
+.PHONY: build
+build: deps ## bin/mash2, with lp_solve
+	@echo "building bin/mash2 (cold: two to four minutes)"
+	go build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/mash2 ./cmd/mash2
+
+.PHONY: localkube
+localkube: deps ## the control plane in one program (cold: six to twelve minutes)
+	go run -tags '$(TAGS)' ./experiments/cluster/build
+
+.PHONY: demo
+demo: build localkube ## Heartbeat at ten times real time, then the policy switch
+	bin/mash2 demo --scenario heartbeat --speed 10 --report $(OUT)/demo
+
+.PHONY: test
+test: deps localkube $(TOOLS)/gotestsum ## every test, the ones on the real control plane included
+	@mkdir -p $(OUT)
+	$(TOOLS)/gotestsum --format pkgname-and-test-fails --jsonfile $(OUT)/test.json -- \
+		-tags '$(TAGS)' -timeout 40m -p 2 ./...
+
+.PHONY: generate
+generate: ## deepcopy and CRDs
+	go run sigs.k8s.io/controller-tools/cmd/controller-gen@$(CONTROLLER_GEN_VERSION) \
+		object paths=./api/v1alpha1/... crd paths=./api/v1alpha1/... output:crd:dir=charts/mash2/crds
+
+.PHONY: tidy
+tidy:
+	go mod tidy
+	cd experiments/localkube && go mod tidy
+
+.PHONY: lint
+lint: deps $(TOOLS)/golangci-lint
+	$(TOOLS)/golangci-lint run ./...
+	CGO_ENABLED=0 go vet ./cmd/... .
+
+.PHONY: verify
+verify: generate tidy lint ## generated code, go.mod and style are as committed
+	@git diff --exit-code --stat && test -z "$$(git status --porcelain)" || \
+		{ git status --short; echo "the tree is not clean after generate, tidy and lint: commit what they changed" >&2; exit 1; }
+
+$(TOOLS)/gotestsum:
+	GOBIN=$(TOOLS) go install gotest.tools/gotestsum@$(GOTESTSUM_VERSION)
+
+$(TOOLS)/golangci-lint:
+	@echo "building golangci-lint (cold: several minutes)"
+	GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+
+.PHONY: clean
+clean: ## what the build left here
+	rm -rf bin $(OUT) .cache

@@ -1,0 +1,251 @@
+package mash2
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/execution"
+	"github.com/mash2-io/mash2/planning"
+	"github.com/mash2-io/mash2/strategic"
+)
+
+// Observer is the sensing port: everything one cycle knows of the world.
+type Observer interface {
+	// Observe returns the present state. An error means that no safe picture
+	// could be had; the cycle then holds everything.
+	Observe(ctx context.Context) (api.Snapshot, error)
+}
+
+// PolicySource reads the policies a user has set. With bad input it returns
+// the last good specification together with a finding; an error means that not
+// even that could be had.
+type PolicySource interface {
+	Spec(ctx context.Context) (api.PolicySpec, []api.Finding, error)
+}
+
+// Planner turns a snapshot and a policy into a plan. It is pure: memory goes
+// in and comes out as a value.
+type Planner interface {
+	Plan(s api.Snapshot, p api.Policy, m planning.Memory) (api.Plan, planning.Memory)
+}
+
+// Actuator is the acting port.
+type Actuator interface {
+	// Apply carries one action out, idempotently.
+	Apply(ctx context.Context, a api.Action) error
+}
+
+// Reporter is told every cycle: logs, metrics, Events, status.
+type Reporter interface {
+	Report(ctx context.Context, c api.Cycle)
+}
+
+// Config of a Loop.
+type Config struct {
+	// Period between the starts of cycles.
+	Period time.Duration
+	// ActionTimeout bounds one action.
+	ActionTimeout time.Duration
+	// Wake starts a cycle ahead of its time when something is received: a
+	// changed policy, a node that became Ready. Nil for none.
+	Wake <-chan struct{}
+	// WakeGap is the least time between the starts of two cycles.
+	WakeGap time.Duration
+}
+
+// Validate reports the first field that can't be used.
+func (c Config) Validate() error {
+	switch {
+	case c.Period <= 0:
+		return fmt.Errorf("loop config: Period must be positive, is %v", c.Period)
+	case c.ActionTimeout <= 0:
+		return fmt.Errorf("loop config: ActionTimeout must be positive, is %v", c.ActionTimeout)
+	case c.WakeGap < 0:
+		return fmt.Errorf("loop config: WakeGap must not be negative, is %v", c.WakeGap)
+	}
+	return nil
+}
+
+// Loop walks the corridor. It is the only owner of the planner's memory.
+type Loop struct {
+	Config   Config
+	Observer Observer
+	Policies PolicySource
+	Planner  Planner
+	Actuator Actuator
+	Reporter Reporter
+
+	memory planning.Memory
+	cycles uint64
+}
+
+// Start runs cycles until the context ends, one every Period and earlier when
+// woken. A cycle that fails is reported and the next one tries again.
+func (l *Loop) Start(ctx context.Context) error {
+	if err := l.Config.Validate(); err != nil {
+		return err
+	}
+	tick := time.NewTicker(l.Config.Period)
+	defer tick.Stop()
+	for {
+		started := time.Now()
+		// The record carries the error; the loop goes on regardless.
+		_, _ = l.RunOnce(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case <-l.Config.Wake:
+			if !sleep(ctx, l.Config.WakeGap-time.Since(started)) {
+				return nil
+			}
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// RunOnce walks the corridor once and reports the record of it. The error is
+// that of the step that ended the cycle early, and is in the record too;
+// actions that failed are only in the record.
+func (l *Loop) RunOnce(ctx context.Context) (api.Cycle, error) {
+	l.cycles++
+	c := api.Cycle{ID: l.cycles, Time: time.Now()}
+	err := l.walk(ctx, &c)
+	if err != nil {
+		c.Error = err.Error()
+		c.Findings = append(c.Findings, api.Finding{
+			Severity: api.Warning, Reason: "CycleHeld", Object: "cycle",
+			Message: fmt.Sprintf("nothing was changed: %v", err),
+		})
+	}
+	l.Reporter.Report(ctx, c)
+	return c, err
+}
+
+// walk is the corridor: its numbered steps are timed one by one.
+func (l *Loop) walk(ctx context.Context, c *api.Cycle) error {
+	mark := time.Now()
+	step := func(name string) {
+		now := time.Now()
+		c.Steps = append(c.Steps, api.StepTime{Step: name, Duration: now.Sub(mark)})
+		mark = now
+	}
+
+	// 1. Sense: the world and the intent.
+	snapshot, err := l.Observer.Observe(ctx)
+	if err != nil {
+		step("observe")
+		return fmt.Errorf("observing: %w", err)
+	}
+	c.Time = snapshot.Time
+	c.Findings = append(c.Findings, snapshot.Findings...)
+	spec, findings, err := l.Policies.Spec(ctx)
+	c.Findings = append(c.Findings, findings...)
+	step("observe")
+	if err != nil {
+		return fmt.Errorf("reading policies: %w", err)
+	}
+	c.Paused = spec.Paused
+
+	// 2. Strategic: which intent is in force.
+	c.Policy = strategic.Decide(spec, snapshot)
+	c.Pools, c.Workloads = observed(snapshot, c.Policy)
+	step("decide")
+
+	// 3. Plan pods and nodes together.
+	c.Plan, l.memory = l.Planner.Plan(snapshot, c.Policy, l.memory)
+	c.MemoryHash = l.memory.Hash()
+	c.Findings = append(c.Findings, c.Plan.Findings...)
+	step("plan")
+
+	// 4. Sequence: what of it is safe to do now.
+	actions, notes := execution.Sequence(snapshot, c.Plan, c.Policy)
+	c.Findings = append(c.Findings, notes...)
+	step("sequence")
+
+	// 5. Act. The actions of one sequence don't build on each other's success,
+	// so that one failure doesn't hold the rest.
+	for _, a := range actions {
+		c.Outcomes = append(c.Outcomes, l.apply(ctx, a, spec.Paused))
+	}
+	step("act")
+	return nil
+}
+
+func (l *Loop) apply(ctx context.Context, a api.Action, paused bool) api.Outcome {
+	o := api.Outcome{Agent: a.ActionAgent(), Kind: a.Kind(), Action: a.String()}
+	switch {
+	case paused:
+		o.Skipped = "paused"
+		return o
+	case ctx.Err() != nil:
+		o.Skipped = "stopping"
+		return o
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.Config.ActionTimeout)
+	defer cancel()
+	started := time.Now()
+	err := l.Actuator.Apply(ctx, a)
+	o.Duration = time.Since(started)
+	if err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("gave up after %v: %w", l.Config.ActionTimeout, err)
+		}
+		o.Error = err.Error()
+	}
+	return o
+}
+
+// observed extracts from the snapshot what the record keeps of it.
+func observed(s api.Snapshot, p api.Policy) ([]api.PoolStatus, []api.WorkloadStatus) {
+	managed := make(map[string]bool, len(p.ManagedPools))
+	for _, name := range p.ManagedPools {
+		managed[name] = true
+	}
+	ready := make(map[string]int32, len(s.Pools))
+	for _, n := range s.Nodes {
+		if n.Ready {
+			ready[n.Pool]++
+		}
+	}
+	pools := make([]api.PoolStatus, 0, len(s.Pools))
+	for _, pool := range s.Pools {
+		pools = append(pools, api.PoolStatus{
+			Name: pool.Name, MachineType: pool.MachineType,
+			TargetNodes: pool.Nodes(), ReadyNodes: ready[pool.Name],
+			HourlyCost: float64(pool.Nodes()) * pool.Price,
+			Managed:    managed[pool.Name], Hold: pool.Hold,
+		})
+	}
+	workloads := make([]api.WorkloadStatus, 0, len(s.Workloads))
+	for _, w := range s.Workloads {
+		demand := -1.0
+		if v, _, ok := w.Demand.Last(); ok {
+			demand = v
+		} else if w.Usage != nil {
+			demand = w.Usage.MilliCPU
+		}
+		workloads = append(workloads, api.WorkloadStatus{
+			Key: w.Key, Generation: w.Generation,
+			Replicas: w.Replicas, ReadyReplicas: w.ReadyReplicas,
+			Demand: demand, DemandStale: w.DemandStale,
+		})
+	}
+	return pools, workloads
+}
