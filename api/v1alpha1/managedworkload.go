@@ -1,0 +1,222 @@
+package v1alpha1
+
+import (
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ManagedWorkload puts one workload under mash2's management.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=managedworkloads,singular=managedworkload,shortName=mw,scope=Namespaced,categories=all
+// +kubebuilder:printcolumn:name="Target",type=string,JSONPath=`.spec.targetRef.name`
+// +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`
+// +kubebuilder:printcolumn:name="Current",type=integer,JSONPath=`.status.currentReplicas`
+// +kubebuilder:printcolumn:name="Planned",type=integer,JSONPath=`.status.plannedReplicas`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Skill",type=string,JSONPath=`.status.forecast.skill`
+// +kubebuilder:printcolumn:name="Policy",type=string,JSONPath=`.status.policy`,priority=1
+// +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.status.nodePool`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ManagedWorkload struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what the author wants.
+	// +required
+	Spec ManagedWorkloadSpec `json:"spec"`
+	// status is what mash2 saw and planned in its last cycle.
+	// +optional
+	Status ManagedWorkloadStatus `json:"status,omitempty"`
+}
+
+// ManagedWorkloadList is a list of ManagedWorkloads.
+//
+// +kubebuilder:object:root=true
+type ManagedWorkloadList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ManagedWorkload `json:"items"`
+}
+
+// ManagedWorkloadSpec is what the author of a ManagedWorkload wants.
+//
+// +kubebuilder:validation:XValidation:rule="self.minReplicas <= self.maxReplicas",message="minReplicas must not be larger than maxReplicas",fieldPath=".minReplicas"
+type ManagedWorkloadSpec struct {
+	// targetRef names what is scaled, in the same namespace. It can't be
+	// changed: a ManagedWorkload for another target is another object.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="targetRef can't be changed: create another ManagedWorkload"
+	TargetRef TargetRef `json:"targetRef"`
+
+	// minReplicas is the least number of replicas; a policy may ask for more.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000
+	MinReplicas int32 `json:"minReplicas,omitempty"`
+
+	// maxReplicas is the largest number of replicas.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000
+	MaxReplicas int32 `json:"maxReplicas"`
+
+	// planner is the workload planner.
+	// +optional
+	// +kubebuilder:default=horizontal
+	Planner Planner `json:"planner,omitempty"`
+
+	// mode says how far mash2 goes: Off does not plan, Shadow plans and shows
+	// but never writes, Full acts.
+	// +optional
+	// +kubebuilder:default=Full
+	Mode Mode `json:"mode,omitempty"`
+
+	// metric is what demand is read from.
+	// +optional
+	// +kubebuilder:default={type: CPU}
+	Metric Metric `json:"metric,omitempty,omitzero"`
+
+	// targetUtilizationPercent is the highest planned usage of the metric, in
+	// percent of the replicas' requests. It overrides the policy's target.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	TargetUtilizationPercent *int32 `json:"targetUtilizationPercent,omitempty"`
+
+	// behavior limits how fast replicas change, with the meaning and the
+	// defaults of spec.behavior of a HorizontalPodAutoscaler.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.scaleUp) || !has(self.scaleUp.stabilizationWindowSeconds) || (self.scaleUp.stabilizationWindowSeconds >= 0 && self.scaleUp.stabilizationWindowSeconds <= 3600)",message="must be between 0 and 3600",fieldPath=".scaleUp.stabilizationWindowSeconds"
+	// +kubebuilder:validation:XValidation:rule="!has(self.scaleDown) || !has(self.scaleDown.stabilizationWindowSeconds) || (self.scaleDown.stabilizationWindowSeconds >= 0 && self.scaleDown.stabilizationWindowSeconds <= 3600)",message="must be between 0 and 3600",fieldPath=".scaleDown.stabilizationWindowSeconds"
+	// +kubebuilder:validation:XValidation:rule="!has(self.scaleUp) || !has(self.scaleUp.selectPolicy) || self.scaleUp.selectPolicy in ['Max','Min','Disabled']",message="must be Max, Min or Disabled",fieldPath=".scaleUp.selectPolicy"
+	// +kubebuilder:validation:XValidation:rule="!has(self.scaleDown) || !has(self.scaleDown.selectPolicy) || self.scaleDown.selectPolicy in ['Max','Min','Disabled']",message="must be Max, Min or Disabled",fieldPath=".scaleDown.selectPolicy"
+	// +kubebuilder:validation:XValidation:rule="!has(self.scaleUp) || !has(self.scaleUp.policies) || (size(self.scaleUp.policies) <= 16 && self.scaleUp.policies.all(p, p.type in ['Pods','Percent'] && p.value > 0 && p.periodSeconds > 0 && p.periodSeconds <= 1800))",message="at most 16 policies, each of type Pods or Percent, with a value above 0 and periodSeconds between 1 and 1800",fieldPath=".scaleUp.policies"
+	// +kubebuilder:validation:XValidation:rule="!has(self.scaleDown) || !has(self.scaleDown.policies) || (size(self.scaleDown.policies) <= 16 && self.scaleDown.policies.all(p, p.type in ['Pods','Percent'] && p.value > 0 && p.periodSeconds > 0 && p.periodSeconds <= 1800))",message="at most 16 policies, each of type Pods or Percent, with a value above 0 and periodSeconds between 1 and 1800",fieldPath=".scaleDown.policies"
+	Behavior *autoscalingv2.HorizontalPodAutoscalerBehavior `json:"behavior,omitempty"`
+}
+
+// TargetRef names an object with a scale subresource.
+type TargetRef struct {
+	// apiVersion of the target, such as apps/v1.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[0-9][a-z0-9]*$`
+	APIVersion string `json:"apiVersion"`
+	// kind of the target, such as Deployment.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9]*$`
+	Kind string `json:"kind"`
+	// name of the target.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// Planner names a workload planner.
+//
+// +kubebuilder:validation:Enum=horizontal
+type Planner string
+
+// PlannerHorizontal plans the number of replicas.
+const PlannerHorizontal Planner = "horizontal"
+
+// Mode says how far mash2 goes for a workload.
+//
+// +kubebuilder:validation:Enum=Off;Shadow;Full
+type Mode string
+
+// The modes; the same words as in package api.
+const (
+	ModeOff    Mode = "Off"
+	ModeShadow Mode = "Shadow"
+	ModeFull   Mode = "Full"
+)
+
+// Metric is what demand is read from.
+type Metric struct {
+	// type is the kind of metric. CPU is the CPU usage of all the workload's
+	// pods together.
+	// +optional
+	// +kubebuilder:default=CPU
+	Type MetricType `json:"type,omitempty"`
+}
+
+// MetricType is a kind of metric.
+//
+// +kubebuilder:validation:Enum=CPU
+type MetricType string
+
+// MetricCPU is the CPU usage of a workload's pods.
+const MetricCPU MetricType = "CPU"
+
+// ConditionReady is True while mash2 plans the workload from fresh data; its
+// reason names the constraint that decided the plan, or why there is none.
+const ConditionReady = "Ready"
+
+// ManagedWorkloadStatus is what mash2 saw and planned in its last cycle.
+type ManagedWorkloadStatus struct {
+	// observedGeneration is the generation of the spec that was planned.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// conditions; Ready is True while the workload is planned from fresh data.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// currentReplicas is spec.replicas of the target as seen.
+	// +optional
+	CurrentReplicas *int32 `json:"currentReplicas,omitempty"`
+	// readyReplicas are the target's pods that are Ready and not terminating.
+	// +optional
+	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
+	// plannedReplicas are wanted now.
+	// +optional
+	PlannedReplicas *int32 `json:"plannedReplicas,omitempty"`
+	// forecast that the plan was made with; absent when it is reactive.
+	// +optional
+	Forecast *ForecastStatus `json:"forecast,omitempty"`
+	// policy that was active.
+	// +optional
+	Policy string `json:"policy,omitempty"`
+	// nodePool that the workload's pods should run on; absent when nodes are
+	// not managed.
+	// +optional
+	NodePool string `json:"nodePool,omitempty"`
+	// reason says in a sentence why this many replicas are planned.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// lastCycleTime is when the status last changed in anything but time, or
+	// was confirmed.
+	// +optional
+	LastCycleTime *metav1.Time `json:"lastCycleTime,omitempty"`
+}
+
+// ForecastStatus sums a forecast up. Numbers that are not whole are strings,
+// as the API conventions ask.
+type ForecastStatus struct {
+	// model that forecasts.
+	// +optional
+	Model string `json:"model,omitempty"`
+	// peak demand over the horizon at the policy's quantile, in cores of the
+	// reference machine, such as "1.85".
+	// +optional
+	Peak string `json:"peak,omitempty"`
+	// season is the main period that was found, such as 5m0s or 24h0m0s.
+	// +optional
+	Season *metav1.Duration `json:"season,omitempty"`
+	// skill is 1 − error/error of the reference forecast over recent origins,
+	// such as "0.84": 1 is perfect, 0 no better than the reference. Absent
+	// until there were enough origins.
+	// +optional
+	Skill string `json:"skill,omitempty"`
+}
