@@ -189,7 +189,7 @@ func (l *Loop) walk(ctx context.Context, c *api.Cycle) error {
 }
 
 func (l *Loop) apply(ctx context.Context, a api.Action, paused bool) api.Outcome {
-	o := api.Outcome{Agent: a.ActionAgent(), Kind: a.Kind(), Action: a.String()}
+	o := api.Outcome{Agent: a.ActionAgent(), Kind: a.Kind(), Object: a.Object(), Action: a.String()}
 	switch {
 	case paused:
 		o.Skipped = "paused"

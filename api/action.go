@@ -10,6 +10,8 @@ type Action interface {
 	ActionAgent() Agent
 	// Kind is the type's name, for metrics.
 	Kind() string
+	// Object is what is changed, in the words of Finding.Object.
+	Object() string
 	action()
 }
 
@@ -113,6 +115,27 @@ func (EvictPod) Kind() string { return "EvictPod" }
 
 // Kind is the type's name.
 func (SetDeletionCost) Kind() string { return "SetDeletionCost" }
+
+// Object is what is changed.
+func (a ScaleWorkload) Object() string { return "workload " + a.Workload.String() }
+
+// Object is what is changed.
+func (a ResizePool) Object() string { return "pool " + a.Pool }
+
+// Object is what is changed.
+func (a RemoveNode) Object() string { return "node " + a.Node }
+
+// Object is what is changed.
+func (a CordonNode) Object() string { return "node " + a.Node }
+
+// Object is what is changed.
+func (a UncordonNode) Object() string { return "node " + a.Node }
+
+// Object is what is changed.
+func (a EvictPod) Object() string { return "pod " + a.Pod.String() }
+
+// Object is what is changed.
+func (a SetDeletionCost) Object() string { return "pod " + a.Pod.String() }
 
 func (a ScaleWorkload) String() string {
 	return fmt.Sprintf("scale %s %d → %d: %s", a.Workload, a.From, a.To, a.Reason)

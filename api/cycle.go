@@ -6,6 +6,7 @@ import "time"
 type Outcome struct {
 	Agent  Agent  `json:"agent"`
 	Kind   string `json:"kind"`
+	Object string `json:"object"` // as in Finding.Object
 	Action string `json:"action"`
 	// Error is empty when it was carried out; Skipped says why it was not
 	// tried (paused, an earlier one failed).

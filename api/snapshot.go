@@ -294,7 +294,7 @@ type Finding struct {
 	Severity FindingSeverity `json:"severity"`
 	Agent    Agent           `json:"agent,omitempty"`
 	Reason   string          `json:"reason"`           // CamelCase
-	Object   string          `json:"object,omitempty"` // "workload ns/name", "pool name", "policy"
+	Object   string          `json:"object,omitempty"` // "workload ns/name", "pod ns/name", "node name", "pool name", "policy", "cycle"
 	Message  string          `json:"message"`
 }
 
