@@ -124,3 +124,10 @@ type Plan struct {
 	Candidates []Candidate `json:"candidates,omitempty"`
 	Findings   []Finding   `json:"findings,omitempty"`
 }
+
+// Budget bounds the work of a solver. Work, not time: the same input and budget
+// give the same plan on a busy machine and on an idle one.
+type Budget struct {
+	// Iterations of the solver's own main loop; 0 takes its default.
+	Iterations int
+}
