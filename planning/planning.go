@@ -1,0 +1,71 @@
+package planning
+
+import (
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// Input is everything a WorkloadPlanner may look at. Its slices and pointers
+// are shared with the snapshot and must not be written to.
+type Input struct {
+	Time     time.Time
+	Workload api.Workload
+	Policy   api.Policy
+	// Pods are the workload's own pods, terminating ones included.
+	Pods []api.Pod
+	// Metrics and ResourceMetrics tell how the two sources of demand are.
+	Metrics, ResourceMetrics api.SourceHealth
+	// Forecast of the workload's demand, nil when there is none; Licensed is
+	// true when its skill entitles it to lower replicas, and ForecastNote says
+	// why there is none or why it is not licensed.
+	Forecast     *api.Forecast
+	Licensed     bool
+	ForecastNote string
+	// Speed is the CPUSpeed of the pool that is planned for.
+	Speed float64
+	// Windows are the stretches of the path that decide.
+	Windows Windows
+}
+
+// Windows are lengths of the path, all from now.
+type Windows struct {
+	// Pod is how long until replicas asked for in the next cycle are Ready:
+	// replicas now must cover it.
+	Pod time.Duration
+	// Node is the same for nodes of the pool planned for.
+	Node time.Duration
+	// Trough is how long replicas must stay unneeded before they are given up.
+	Trough time.Duration
+	// NodeTrough is the same for nodes.
+	NodeTrough time.Duration
+	// Horizon is the length of the whole path.
+	Horizon time.Duration
+	// Step of the path.
+	Step time.Duration
+}
+
+// WorkloadPlanner decides the replicas that one workload needs, without regard
+// to others: the least that is feasible. The Hierarchy adds what the utility
+// pays for and the Guard enforces limits.
+//
+// A planner is pure: equal inputs give equal plans. A workload that can't be
+// planned comes back Held with a Reason; an error means the planner itself
+// failed, and the workload is held for it.
+type WorkloadPlanner interface {
+	PlanWorkload(Input) (api.WorkloadPlan, error)
+}
+
+// NodePlanner packs all pods of the snapshot, with managed workloads at their
+// planned NodeReplicas, onto the pools that p.NodePools names: the candidates
+// under evaluation, which the planner is free to combine when there are
+// several. Nodes of pools in p.ManagedPools but not in p.NodePools are to be
+// emptied; pools outside p.ManagedPools are as they are.
+//
+// The plan never has more nodes in a pool than p.MaxNodesPerPool and
+// Pool.MaxPerZone allow: pods beyond that are Unplaced. It is pure and
+// deterministic. An error means that nothing could be planned (an unknown
+// pool, a pool without allocatable).
+type NodePlanner interface {
+	PlanNodes(s api.Snapshot, plans []api.WorkloadPlan, p api.Policy, b api.Budget) (api.NodePlan, error)
+}
