@@ -1,0 +1,250 @@
+package v1alpha1_test
+
+import (
+	"context"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	schemavalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/api/v1alpha1"
+)
+
+// crd is the generated definition as the API server holds it.
+func crd(t *testing.T) *apiextensions.CustomResourceDefinition {
+	t.Helper()
+	raw, err := os.ReadFile("../../charts/mash2/crds/mash2.io_managedworkloads.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var external apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(raw, &external); err != nil {
+		t.Fatal(err)
+	}
+	apiextensionsv1.SetDefaults_CustomResourceDefinition(&external)
+	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&external.Spec)
+	external.Status.StoredVersions = []string{v1alpha1.GroupVersion.Version}
+	var internal apiextensions.CustomResourceDefinition
+	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(&external, &internal, nil); err != nil {
+		t.Fatal(err)
+	}
+	return &internal
+}
+
+func TestCRDIsAcceptedByAnAPIServer(t *testing.T) {
+	for _, err := range validation.ValidateCustomResourceDefinition(context.Background(), crd(t)) {
+		t.Error(err)
+	}
+}
+
+// server admits objects as an API server does: defaults, schema, CEL.
+type server struct {
+	structural *structuralschema.Structural
+	schema     schemavalidation.SchemaValidator
+	rules      *cel.Validator
+}
+
+func newServer(t *testing.T) server {
+	t.Helper()
+	version := crd(t).Spec.Validation
+	if version == nil {
+		version = crd(t).Spec.Versions[0].Schema
+	}
+	structural, err := structuralschema.NewStructural(version.OpenAPIV3Schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema, _, err := schemavalidation.NewSchemaValidator(version.OpenAPIV3Schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server{structural, schema, cel.NewValidator(structural, true, math.MaxInt)}
+}
+
+func (s server) admit(object, old map[string]any) (errs []string) {
+	defaulting.Default(object, s.structural)
+	all := schemavalidation.ValidateCustomResource(nil, object, s.schema)
+	// The API server does not run rules on what the schema refuses.
+	if len(all) == 0 {
+		var before any
+		if old != nil {
+			defaulting.Default(old, s.structural)
+			before = old
+		}
+		all, _ = s.rules.Validate(context.Background(), nil, s.structural, object, before, math.MaxInt64)
+	}
+	for _, err := range all {
+		errs = append(errs, err.Error())
+	}
+	return errs
+}
+
+func parse(t *testing.T, text string) map[string]any {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var object map[string]any
+	if err := json.Unmarshal(raw, &object); err != nil { // whole numbers as int64
+		t.Fatal(err)
+	}
+	object["apiVersion"], object["kind"] = v1alpha1.GroupVersion.String(), "ManagedWorkload"
+	object["metadata"] = map[string]any{"name": "shop", "namespace": "web"}
+	return object
+}
+
+const target = "{apiVersion: apps/v1, kind: Deployment, name: shop}"
+
+func TestAdmission(t *testing.T) {
+	s := newServer(t)
+	for name, tc := range map[string]struct {
+		old, object string
+		want        string // part of the only error; empty for accepted
+	}{
+		"target and maximum are enough": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 10}",
+		},
+		"everything set": {
+			object: `
+spec:
+  targetRef: ` + target + `
+  minReplicas: 2
+  maxReplicas: 10
+  planner: horizontal
+  mode: Shadow
+  metric: {type: CPU}
+  targetUtilizationPercent: 70
+  behavior:
+    scaleUp:
+      stabilizationWindowSeconds: 0
+      policies: [{type: Percent, value: 100, periodSeconds: 15}]
+    scaleDown:
+      selectPolicy: Disabled
+      tolerance: 50m`,
+		},
+		"a minimum above the maximum": {
+			object: "spec: {targetRef: " + target + ", minReplicas: 11, maxReplicas: 10}",
+			want:   "minReplicas must not be larger than maxReplicas",
+		},
+		"no maximum": {
+			object: "spec: {targetRef: " + target + "}",
+			want:   "spec.maxReplicas: Required value",
+		},
+		"no target": {
+			object: "spec: {maxReplicas: 3}",
+			want:   "spec.targetRef: Required value",
+		},
+		"an unknown mode": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 3, mode: Dry}",
+			want:   `supported values: "Off", "Shadow", "Full"`,
+		},
+		"an unknown planner": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 3, planner: magic}",
+			want:   "spec.planner: Unsupported value",
+		},
+		"an unknown metric": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 3, metric: {type: Luck}}",
+			want:   "spec.metric.type: Unsupported value",
+		},
+		"a utilisation above one": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 3, targetUtilizationPercent: 101}",
+			want:   "spec.targetUtilizationPercent",
+		},
+		"a group without a version": {
+			object: "spec: {targetRef: {apiVersion: apps, kind: Deployment, name: shop}, maxReplicas: 3}",
+			want:   "spec.targetRef.apiVersion",
+		},
+		"another target than before": {
+			old:    "spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: till}, maxReplicas: 3}",
+			object: "spec: {targetRef: " + target + ", maxReplicas: 3}",
+			want:   "targetRef can't be changed",
+		},
+		"other bounds than before": {
+			old:    "spec: {targetRef: " + target + ", maxReplicas: 3}",
+			object: "spec: {targetRef: " + target + ", maxReplicas: 30}",
+		},
+		"a policy without a period": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 3, behavior: {scaleUp: {policies: [{type: Pods, value: 1, periodSeconds: 0}]}}}",
+			want:   "periodSeconds between 1 and 1800",
+		},
+		"a window above an hour": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 3, behavior: {scaleDown: {stabilizationWindowSeconds: 3601}}}",
+			want:   "must be between 0 and 3600",
+		},
+		"a select policy that does not exist": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 3, behavior: {scaleDown: {selectPolicy: Most}}}",
+			want:   "must be Max, Min or Disabled",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var old map[string]any
+			if tc.old != "" {
+				old = parse(t, tc.old)
+			}
+			errs := s.admit(parse(t, tc.object), old)
+			switch {
+			case tc.want == "" && len(errs) > 0:
+				t.Errorf("refused: %v", errs)
+			case tc.want != "" && (len(errs) != 1 || !strings.Contains(errs[0], tc.want)):
+				t.Errorf("errors are %q, want one with %q", errs, tc.want)
+			}
+		})
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	object := parse(t, "spec: {targetRef: "+target+", maxReplicas: 10}")
+	if errs := newServer(t).admit(object, nil); len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	var got v1alpha1.ManagedWorkload
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object, &got, true); err != nil {
+		t.Fatal(err)
+	}
+	want := v1alpha1.ManagedWorkloadSpec{
+		TargetRef:   v1alpha1.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "shop"},
+		MinReplicas: 1,
+		MaxReplicas: 10,
+		Planner:     v1alpha1.PlannerHorizontal,
+		Mode:        v1alpha1.ModeFull,
+		Metric:      v1alpha1.Metric{Type: v1alpha1.MetricCPU},
+	}
+	if diff := cmp.Diff(want, got.Spec); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+}
+
+func TestSchemeKnowsTheTypes(t *testing.T) {
+	s := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"ManagedWorkload", "ManagedWorkloadList"} {
+		if !s.Recognizes(v1alpha1.GroupVersion.WithKind(kind)) {
+			t.Errorf("%s is not registered", kind)
+		}
+	}
+}
+
+// The words for modes are the same in both vocabularies.
+func TestModesMatch(t *testing.T) {
+	want := []api.Mode{api.ModeOff, api.ModeShadow, api.ModeFull}
+	got := []api.Mode{api.Mode(v1alpha1.ModeOff), api.Mode(v1alpha1.ModeShadow), api.Mode(v1alpha1.ModeFull)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
