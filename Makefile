@@ -12,7 +12,7 @@ OUT ?= out
 TOOLS := $(CURDIR)/.cache/bin
 
 GOTESTSUM_VERSION := v1.13.0
-GOLANGCI_VERSION := v2.12.2
+GOLANGCI_VERSION := v2.15.0
 CONTROLLER_GEN_VERSION := v0.21.0
 
 # lp_solve's headers are in a folder of their own. CPATH instead of CGO_CFLAGS:

@@ -1,0 +1,218 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/api/v1alpha1"
+)
+
+// Status writes what a cycle saw and planned into the status of each
+// ManagedWorkload, and tells actions and findings as Events.
+type Status struct {
+	// Client reads ManagedWorkloads from a cache and writes their status.
+	Client client.Client
+	// Events records Events; nil records none.
+	Events events.EventRecorder
+	// Policy names the policy ConfigMap, on which findings without a workload
+	// are told.
+	Policy types.NamespacedName
+	// Refresh is how often a status that did not change is confirmed.
+	Refresh time.Duration
+	Logger  *slog.Logger
+
+	said map[api.Finding]bool
+}
+
+// Report implements mash2.Reporter. A status that can't be written is logged
+// and tried again in the next cycle.
+func (s *Status) Report(ctx context.Context, c api.Cycle) {
+	var list v1alpha1.ManagedWorkloadList
+	if err := s.Client.List(ctx, &list); err != nil {
+		s.Logger.Error("listing ManagedWorkloads for their status", "error", err)
+		return
+	}
+	objects := make(map[string]*v1alpha1.ManagedWorkload, len(list.Items))
+	for i := range list.Items {
+		o := &list.Items[i]
+		objects["workload "+o.Namespace+"/"+o.Name] = o
+	}
+	if c.Error == "" {
+		s.write(ctx, c, objects)
+	}
+	s.tell(c, objects)
+}
+
+func (s *Status) write(ctx context.Context, c api.Cycle, objects map[string]*v1alpha1.ManagedWorkload) {
+	seen := make(map[api.Key]api.WorkloadStatus, len(c.Workloads))
+	for _, w := range c.Workloads {
+		seen[w.Key] = w
+	}
+	for _, plan := range c.Plan.Workloads {
+		o := objects["workload "+plan.Key.String()]
+		if o == nil {
+			continue // deleted meanwhile
+		}
+		want := statusOf(c, plan, seen[plan.Key], o.Status.Conditions)
+		if !s.due(o.Status, want, c.Time) {
+			continue
+		}
+		patch := client.MergeFrom(o.DeepCopy())
+		o.Status = want
+		if err := s.Client.Status().Patch(ctx, o, patch); err != nil && !apierrors.IsNotFound(err) {
+			s.Logger.Error("writing status", "workload", plan.Key.String(), "error", err)
+		}
+	}
+}
+
+// due reports whether want differs from old in more than its time, or old is
+// too old.
+func (s *Status) due(old, want v1alpha1.ManagedWorkloadStatus, now time.Time) bool {
+	if old.LastCycleTime == nil || now.Sub(old.LastCycleTime.Time) >= s.Refresh {
+		return true
+	}
+	want.LastCycleTime = old.LastCycleTime
+	// The sentence and the figures of a forecast move with every sample; they
+	// alone are not worth a write.
+	want.Reason, want.Forecast = old.Reason, old.Forecast
+	for i := range want.Conditions {
+		if o := meta.FindStatusCondition(old.Conditions, want.Conditions[i].Type); o != nil &&
+			o.Status == want.Conditions[i].Status && o.Reason == want.Conditions[i].Reason {
+			want.Conditions[i].Message = o.Message
+		}
+	}
+	return !equality.Semantic.DeepEqual(old, want)
+}
+
+func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old []metav1.Condition) v1alpha1.ManagedWorkloadStatus {
+	now := metav1.NewTime(c.Time)
+	status := v1alpha1.ManagedWorkloadStatus{
+		ObservedGeneration: seen.Generation,
+		Conditions:         append([]metav1.Condition(nil), old...),
+		CurrentReplicas:    &seen.Replicas,
+		ReadyReplicas:      &seen.ReadyReplicas,
+		PlannedReplicas:    &plan.Replicas,
+		Policy:             c.Policy.Name,
+		NodePool:           c.Plan.Nodes.Pool,
+		Reason:             plan.Reason,
+		LastCycleTime:      &now,
+	}
+	if f := plan.Forecast; f != nil {
+		status.Forecast = &v1alpha1.ForecastStatus{Model: f.Model}
+		if plan.PeakDemand >= 0 {
+			status.Forecast.Peak = strconv.FormatFloat(plan.PeakDemand/1000, 'f', 2, 64)
+		}
+		if len(f.Seasons) > 0 {
+			status.Forecast.Season = &metav1.Duration{Duration: f.Seasons[0].Round(100 * time.Millisecond)}
+		}
+		if !math.IsNaN(f.Skill) {
+			status.Forecast.Skill = strconv.FormatFloat(f.Skill, 'f', 2, 64)
+		}
+	}
+	ready := metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: seen.Generation,
+		Reason: camel(plan.Binding), Message: plan.Reason, LastTransitionTime: now,
+	}
+	switch {
+	case plan.Held:
+		ready.Status, ready.Reason = metav1.ConditionFalse, camel(plan.Binding)
+		for _, f := range c.Findings {
+			if f.Object == "workload "+plan.Key.String() && f.Severity == api.Warning {
+				ready.Reason = camel(f.Reason)
+				break
+			}
+		}
+	case c.Paused:
+		ready.Status, ready.Reason = metav1.ConditionFalse, "Paused"
+		ready.Message = "every write is stopped: " + api.AnnotationPaused + " is set on the policy ConfigMap"
+	case seen.DemandStale:
+		ready.Status, ready.Reason = metav1.ConditionFalse, "DemandStale"
+		ready.Message = "demand is too old to scale down on; the reactive floor is kept: " + plan.Reason
+	}
+	meta.SetStatusCondition(&status.Conditions, ready)
+	return status
+}
+
+// camel makes a condition reason of a binding constraint: scaleUpRate →
+// ScaleUpRate.
+func camel(s string) string {
+	if s == "" {
+		return "Planned"
+	}
+	s = strings.Map(func(r rune) rune {
+		if r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
+			return r
+		}
+		return -1
+	}, s)
+	if s == "" {
+		return "Planned"
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// tell records an Event for every action that changed something or failed,
+// and for every finding that was not there in the cycle before.
+func (s *Status) tell(c api.Cycle, objects map[string]*v1alpha1.ManagedWorkload) {
+	said := make(map[api.Finding]bool, len(c.Findings))
+	for _, f := range c.Findings {
+		if said[f] {
+			continue
+		}
+		said[f] = true
+		if !s.said[f] {
+			s.event(objects, f.Object, string(f.Severity), f.Reason, "Plan", f.Message)
+		}
+	}
+	s.said = said
+	for _, o := range c.Outcomes {
+		switch {
+		case o.Error != "":
+			s.event(objects, o.Object, corev1.EventTypeWarning, o.Kind+"Failed", o.Kind, fmt.Sprintf("%s: %s", o.Action, o.Error))
+		case o.Skipped == "":
+			s.event(objects, o.Object, corev1.EventTypeNormal, o.Kind, o.Kind, o.Action)
+		}
+	}
+}
+
+func (s *Status) event(objects map[string]*v1alpha1.ManagedWorkload, object, kind, reason, action, message string) {
+	if s.Events == nil {
+		return
+	}
+	var about runtime.Object
+	switch o, isWorkload := objects[object]; {
+	case isWorkload:
+		about = o
+	case strings.HasPrefix(object, "node "):
+		about = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: strings.TrimPrefix(object, "node ")}}
+	case strings.HasPrefix(object, "pod "):
+		namespace, name, _ := strings.Cut(strings.TrimPrefix(object, "pod "), "/")
+		about = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	default: // pools, the policy, the cycle itself
+		about = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Policy.Namespace, Name: s.Policy.Name}}
+		if object != "" && object != "policy" && object != "cycle" {
+			message = object + ": " + message
+		}
+	}
+	const limit = 1024 // of an Event's note
+	if len(message) > limit {
+		message = strings.ToValidUTF8(message[:limit-3], "") + "..."
+	}
+	s.Events.Eventf(about, nil, kind, camel(reason), action, "%s", message)
+}
