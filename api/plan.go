@@ -43,6 +43,9 @@ type WorkloadPlan struct {
 	Reason  string `json:"reason"`
 	// Forecast behind the path; nil when the plan is reactive.
 	Forecast *Forecast `json:"forecast,omitempty"`
+	// Need is what demand asks for now in replicas before rounding up, bounds
+	// and guards: the figure that tolerances are relative to. 0 if not known.
+	Need float64 `json:"need"`
 }
 
 // PoolPlan is the size one pool should have.

@@ -125,6 +125,9 @@ type ScalingRules struct {
 	StabilizationWindow time.Duration
 	Policies            []ScalingPolicy // none: unlimited
 	SelectPolicy        string          // Max (default), Min or Disabled
+	// WindowStated is true when the author stated StabilizationWindow, so that
+	// 0 means none instead of the default. A window above 0 counts as stated.
+	WindowStated bool
 }
 
 // ScalingPolicy allows Value pods or percent of change per Period.
