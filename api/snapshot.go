@@ -255,6 +255,9 @@ type Pool struct {
 	CPUSpeed float64
 	// BootLead is how long a node takes from the resize call to Ready; measured.
 	BootLead Lead
+	// Deleting names the nodes whose instances the provider is deleting, in
+	// order of name: they may still be Ready, and hold nothing for long.
+	Deleting []string
 }
 
 // Nodes is the target size over all zones.
