@@ -1,0 +1,212 @@
+// Package scenarios describes experiments: the load that virtual users put on
+// a workload, the workload itself, what counts as good service, and when the
+// business changes its mind. A scenario is a YAML file, strictly decoded; some
+// are built in, and a user's own file works the same way.
+//
+// All times are scenario time: an experiment that runs at speed s lets
+// scenario time pass s times as fast as the clock on the wall.
+package scenarios
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Scenario is one experiment.
+type Scenario struct {
+	// Name identifies the scenario in reports.
+	Name        string `yaml:"name"`
+	Description string `yaml:"description,omitempty"`
+	// StartVUs is the number of virtual users at time zero of a pass; k6's
+	// default is 1.
+	StartVUs *int `yaml:"startVUs,omitempty"`
+	// Stages of one pass, "duration:target" as k6 writes them.
+	Stages []Stage `yaml:"stages"`
+	// Repeat is how many passes are measured, one after the other without a
+	// pause; default 1.
+	Repeat int `yaml:"repeat,omitempty"`
+	// ThinkTime is what a virtual user waits between a response and its next
+	// request, in seconds; default exponential with mean 1 s.
+	ThinkTime Distribution `yaml:"thinkTime,omitempty"`
+	Request   Request      `yaml:"request"`
+	SLO       SLO          `yaml:"slo"`
+	Workload  Workload     `yaml:"workload"`
+	// EndpointPropagation is the delay, in seconds, until a change of a pod's
+	// readiness reaches the proxies that route requests.
+	EndpointPropagation Distribution `yaml:"endpointPropagation,omitempty"`
+	Policy              Policy       `yaml:"policy,omitempty"`
+	// Pools of nodes the cluster starts with; an experiment that brings its
+	// own cluster may ignore them.
+	Pools []Pool `yaml:"pools,omitempty"`
+}
+
+// Request is what one request asks of a pod.
+type Request struct {
+	// CPU is the work of one request in CPU seconds on a core of the
+	// reference machine (n2).
+	CPU Distribution `yaml:"cpu"`
+	// Timeout after which the virtual user gives up; the request has failed.
+	Timeout Duration `yaml:"timeout"`
+}
+
+// SLO is what counts as good service in a minute.
+type SLO struct {
+	P95Ms       float64 `yaml:"p95Ms"`
+	FailedRatio float64 `yaml:"failedRatio"` // 0–1
+}
+
+// Workload is the scaled Deployment.
+type Workload struct {
+	CPU    CPU    `yaml:"cpu"`
+	Memory Memory `yaml:"memory"`
+	// Replicas bounds every scaler alike.
+	Replicas Bounds `yaml:"replicas"`
+	// TargetUtilization of the CPU request that the HPA baseline aims at, 0–1.
+	TargetUtilization float64 `yaml:"targetUtilization"`
+	// PreStop is how long a terminating pod goes on accepting connections
+	// while proxies still route to it, as a preStop sleep does.
+	PreStop Duration `yaml:"preStop,omitempty"`
+	// TerminationGrace is how long a terminating pod may finish what it has.
+	TerminationGrace Duration `yaml:"terminationGrace,omitempty"`
+}
+
+// CPU of one pod.
+type CPU struct {
+	Request Quantity `yaml:"request"`
+	Limit   Quantity `yaml:"limit,omitempty"` // none: limited by the node only
+}
+
+// Memory of one pod.
+type Memory struct {
+	Request Quantity `yaml:"request"`
+	Limit   Quantity `yaml:"limit,omitempty"`
+	// Base is the working set of an idle pod, PerRequest what each request in
+	// flight adds.
+	Base       Quantity `yaml:"base,omitempty"`
+	PerRequest Quantity `yaml:"perRequest,omitempty"`
+}
+
+// Bounds of replicas or nodes.
+type Bounds struct {
+	Min int32 `yaml:"min"`
+	Max int32 `yaml:"max"`
+}
+
+// Policy is which business policy is in force when.
+type Policy struct {
+	// Initial policy at time zero of every pass; default COST_SAVING.
+	Initial string `yaml:"initial,omitempty"`
+	// Switches within a pass, times increasing.
+	Switches []Switch `yaml:"switches,omitempty"`
+}
+
+// Switch makes a policy active at a time of the pass.
+type Switch struct {
+	At     Duration `yaml:"at"`
+	Policy string   `yaml:"policy"`
+}
+
+// Pool is a set of identical nodes.
+type Pool struct {
+	Name        string   `yaml:"name"`
+	MachineType string   `yaml:"machineType"`
+	Zones       []string `yaml:"zones"`
+	// Nodes per zone at the start.
+	Nodes int32 `yaml:"nodes"`
+	// NodesPerZone bounds the size; a max of 0 is unlimited.
+	NodesPerZone Bounds `yaml:"nodesPerZone,omitempty"`
+}
+
+// Duration is a time.Duration written as Go writes it.
+type Duration struct{ time.Duration }
+
+// UnmarshalText parses a Go duration.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is not a duration such as 90s or 1m30s", text)
+	}
+	d.Duration = v
+	return nil
+}
+
+// MarshalText writes the duration as Go does.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// Quantity is a Kubernetes resource quantity.
+type Quantity struct{ resource.Quantity }
+
+// UnmarshalText parses a quantity such as 250m or 128Mi.
+func (q *Quantity) UnmarshalText(text []byte) error {
+	v, err := resource.ParseQuantity(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is not a quantity such as 250m or 128Mi", text)
+	}
+	q.Quantity = v
+	return nil
+}
+
+// MarshalText writes the quantity in its canonical form.
+func (q Quantity) MarshalText() ([]byte, error) { return []byte(q.String()), nil }
+
+//go:embed *.yaml
+var builtin embed.FS
+
+// ErrUnknown is returned by Load for a name that is neither built in nor a file.
+var ErrUnknown = errors.New("unknown scenario")
+
+// Names of the built-in scenarios, sorted.
+func Names() []string {
+	files, err := fs.Glob(builtin, "*.yaml")
+	if err != nil { // only a malformed pattern
+		return nil
+	}
+	for i, f := range files {
+		files[i] = strings.TrimSuffix(f, ".yaml")
+	}
+	slices.Sort(files)
+	return files
+}
+
+// Load returns the built-in scenario of that name or, failing that, the one in
+// the file of that name. The error wraps ErrUnknown when there is neither.
+func Load(nameOrFile string) (Scenario, error) {
+	if slices.Contains(Names(), nameOrFile) {
+		file := nameOrFile + ".yaml"
+		data, err := builtin.ReadFile(file)
+		if err != nil {
+			return Scenario{}, fmt.Errorf("reading scenario: %w", err)
+		}
+		return Parse(file, data)
+	}
+	data, err := os.ReadFile(path.Clean(nameOrFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Scenario{}, fmt.Errorf("%w %q: no such file, and built in are only %s",
+			ErrUnknown, nameOrFile, strings.Join(Names(), ", "))
+	}
+	if err != nil {
+		return Scenario{}, fmt.Errorf("reading scenario: %w", err)
+	}
+	return Parse(nameOrFile, data)
+}
+
+// PolicyAt is the policy in force at time t of a pass.
+func (s Scenario) PolicyAt(t time.Duration) string {
+	name := s.Policy.Initial
+	for _, sw := range s.Policy.Switches {
+		if sw.At.Duration > t {
+			break
+		}
+		name = sw.Policy
+	}
+	return name
+}
