@@ -6,6 +6,8 @@ import "time"
 type PathStep struct {
 	At       time.Time `json:"at"`
 	Replicas int32     `json:"replicas"`
+	// Need is Replicas before rounding up; 0 if not known.
+	Need float64 `json:"need,omitempty"`
 }
 
 // WorkloadPlan is what one workload should run: a path over the horizon, of
@@ -126,6 +128,19 @@ type Plan struct {
 	// Candidates that lost, best first, at most a few per kind.
 	Candidates []Candidate `json:"candidates,omitempty"`
 	Findings   []Finding   `json:"findings,omitempty"`
+	// Search tells how much work the choice took.
+	Search Search `json:"search"`
+}
+
+// Search is what looking for the best plan took, and whether it got to an end.
+type Search struct {
+	// Packings asked of the node planner.
+	Packings int `json:"packings"`
+	// Complete is true when no feasible neighbour of the plan scores higher;
+	// false when the budget of packings ran out before that was certain.
+	Complete bool `json:"complete"`
+	// Exhaustive is true when every feasible plan was considered.
+	Exhaustive bool `json:"exhaustive,omitempty"`
 }
 
 // Budget bounds the work of a solver. Work, not time: the same input and budget
