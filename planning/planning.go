@@ -41,8 +41,6 @@ type Windows struct {
 	NodeTrough time.Duration
 	// Horizon is the length of the whole path.
 	Horizon time.Duration
-	// Step of the path.
-	Step time.Duration
 }
 
 // WorkloadPlanner decides the replicas that one workload needs, without regard

@@ -1,0 +1,142 @@
+package planning
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// DefaultTolerance is the HPA's: the relative deviation that changes nothing.
+const DefaultTolerance = 0.1
+
+// Config of a Hierarchy. A run at n times the speed divides every duration by n.
+type Config struct {
+	// CyclePeriod is the time between two cycles: what is not asked for now
+	// can be asked for one period later.
+	CyclePeriod time.Duration
+	// MetricDelay is how old demand is when a cycle sees it: scrape interval
+	// plus half the averaging window.
+	MetricDelay time.Duration
+	// Horizon of the forecast and the path. Windows that are longer than it
+	// are cut, so it should exceed NodeTrough plus twice a node's boot time.
+	Horizon time.Duration
+	// Trough is how much longer than the pod lead replicas must be out of use,
+	// by a licensed forecast, before they are given up: a trough shorter than
+	// that isn't worth stopping and starting pods for.
+	Trough time.Duration
+	// NodeTrough is the same for nodes, on top of twice the node lead: a node
+	// given up for less would be paid for booting all the while.
+	NodeTrough time.Duration
+	// Stabilization is the window of the past whose largest recommendation
+	// holds replicas up where no licensed forecast looks ahead instead and the
+	// workload states none. The HPA's default is 300 s.
+	Stabilization time.Duration
+	// LicensedStabilization replaces Stabilization while a licensed forecast
+	// looks ahead: it only irons out the forecast's own changes of mind.
+	LicensedStabilization time.Duration
+	// PoolErrorMemory is how long a quota or stockout error keeps a pool from
+	// being considered beyond its present size while there are other pools.
+	PoolErrorMemory time.Duration
+
+	// MinSkill licenses a forecast to lower replicas: its skill over the last
+	// value must be known and no less.
+	MinSkill float64
+	// MinSkillUp is the skill below which a forecast may not even raise
+	// replicas. It is lower, and an unknown skill passes: growing in vain only
+	// costs money.
+	MinSkillUp float64
+	// Tolerance is the relative deviation of need from replicas that changes
+	// nothing, where a workload states none.
+	Tolerance float64
+	// SwitchMargin is how much more utility another allowed pool must have
+	// before workloads move to it, unless the policy changed. The terms of the
+	// utility are about 0–1 each, so 0.02 is two percent of a whole term.
+	SwitchMargin float64
+	// Packings is the budget of the search: how many times one cycle may ask
+	// the NodePlanner.
+	Packings int
+	// Solver is the budget of each packing.
+	Solver api.Budget
+	// Candidates is how many losing candidates a plan shows, per pool.
+	Candidates int
+}
+
+// DefaultConfig is for real time: cycles every 15 s.
+func DefaultConfig() Config {
+	return Config{
+		CyclePeriod:           15 * time.Second,
+		MetricDelay:           15 * time.Second,
+		Horizon:               15 * time.Minute,
+		Trough:                15 * time.Second,
+		NodeTrough:            time.Minute,
+		Stabilization:         5 * time.Minute,
+		LicensedStabilization: 30 * time.Second,
+		PoolErrorMemory:       10 * time.Minute,
+		MinSkill:              0.1,
+		MinSkillUp:            -0.2,
+		Tolerance:             DefaultTolerance,
+		SwitchMargin:          0.02,
+		Packings:              200,
+		Candidates:            8,
+	}
+}
+
+// Scaled returns c for a run at speed times real time.
+func (c Config) Scaled(speed float64) Config {
+	for _, d := range []*time.Duration{
+		&c.CyclePeriod, &c.MetricDelay, &c.Horizon, &c.Trough, &c.NodeTrough,
+		&c.Stabilization, &c.LicensedStabilization, &c.PoolErrorMemory,
+	} {
+		*d = time.Duration(float64(*d) / speed)
+	}
+	return c
+}
+
+// Validate reports the first field that can't be used.
+func (c Config) Validate() error {
+	for _, f := range []struct {
+		name string
+		bad  bool
+		want string
+		is   any
+	}{
+		{"CyclePeriod", c.CyclePeriod <= 0, "positive", c.CyclePeriod},
+		{"MetricDelay", c.MetricDelay < 0, "0 or more", c.MetricDelay},
+		{"Horizon", c.Horizon < c.CyclePeriod, "CyclePeriod or more", c.Horizon},
+		{"Trough", c.Trough < 0, "0 or more", c.Trough},
+		{"NodeTrough", c.NodeTrough < 0, "0 or more", c.NodeTrough},
+		{"Stabilization", c.Stabilization < 0, "0 or more", c.Stabilization},
+		{"LicensedStabilization", c.LicensedStabilization < 0, "0 or more", c.LicensedStabilization},
+		{"PoolErrorMemory", c.PoolErrorMemory < 0, "0 or more", c.PoolErrorMemory},
+		{"MinSkill", !(c.MinSkill <= 1), "1 or less", c.MinSkill},
+		{"MinSkillUp", !(c.MinSkillUp <= c.MinSkill), "MinSkill or less", c.MinSkillUp},
+		{"Tolerance", !(c.Tolerance >= 0 && c.Tolerance < 1), "in [0, 1)", c.Tolerance},
+		{"SwitchMargin", !(c.SwitchMargin >= 0), "0 or more", c.SwitchMargin},
+		{"Packings", c.Packings < 1, "1 or more", c.Packings},
+		{"Solver.Iterations", c.Solver.Iterations < 0, "0 or more", c.Solver.Iterations},
+		{"Candidates", c.Candidates < 0, "0 or more", c.Candidates},
+	} {
+		if f.bad {
+			return fmt.Errorf("planning config: %s must be %s, is %v", f.name, f.want, f.is)
+		}
+	}
+	return nil
+}
+
+// windows of the path, given the measured leads.
+func (c Config) windows(pod, node api.Lead) Windows {
+	late := c.CyclePeriod + c.MetricDelay
+	w := Windows{
+		Pod:     pod.P90 + late,
+		Horizon: c.Horizon,
+	}
+	// Nodes must be there before the pods that need them are asked for.
+	w.Node = node.P90 + w.Pod
+	w.Trough = w.Pod + c.Trough
+	w.NodeTrough = w.Node + node.P90 + c.NodeTrough
+	for _, d := range []*time.Duration{&w.Pod, &w.Node, &w.Trough, &w.NodeTrough} {
+		*d = min(*d, c.Horizon)
+	}
+	return w
+}

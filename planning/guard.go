@@ -1,0 +1,270 @@
+package planning
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// Guard is the only place where limits are enforced, around whatever planner
+// made the plan: the author's bounds, the policy's minimum, stabilisation, rate
+// limits, tolerance, the money limit and the size of pools.
+//
+// It does so by narrowing what is feasible, so that the chosen plan is still
+// the best of what is allowed. Where limits contradict one another the order of
+// precedence, strongest first, is: MaxReplicas, the reactive floor, MinReplicas
+// and the policy's minimum, scale-up rate, scale-down stabilisation and rate,
+// tolerance, forecast, utility.
+//
+// Behaviour has the meaning it has in a HorizontalPodAutoscaler, with these
+// defaults: scale-up is neither stabilised nor limited; scale-down is not
+// limited and is stabilised by looking back over Config.Stabilization, or,
+// when a licensed forecast covers the time, by looking ahead over
+// Windows.Trough instead. A window that the author states is always enforced
+// looking back. Where the author limits scale-up, the reactive floor is limited
+// alike, being what the HPA with that behaviour would do.
+type Guard struct {
+	Config Config
+}
+
+// Range is what the Guard leaves feasible for a workload: Lo ≤ Hi, and the
+// names of the constraints that set them (see api.WorkloadPlan.Binding).
+type Range struct {
+	Lo, Hi               int32
+	LoBinding, HiBinding string
+	// Floor is the reactive floor within the limits that bind it too.
+	Floor int32
+	// Hold is not empty when nothing may change, and says why.
+	Hold string
+	// Note explains the constraint behind Lo or Hi when it isn't obvious.
+	LoNote, HiNote string
+}
+
+// Subject is a workload as the Guard sees it.
+type Subject struct {
+	Time     time.Time
+	Workload api.Workload
+	Policy   api.Policy
+	Plan     api.WorkloadPlan // by a WorkloadPlanner
+	Memory   WorkloadMemory   // after observing this cycle's replicas
+	Speed    float64          // of the pool planned for
+	Licensed bool
+	Windows  Windows
+}
+
+// Range returns the feasible replicas of a workload.
+func (g Guard) Range(s Subject) Range {
+	w, plan := s.Workload, s.Plan
+	current := s.Memory.Replicas
+	lowest, lowestBinding := w.MinReplicas, "minReplicas"
+	if s.Policy.MinReplicas > lowest {
+		lowest, lowestBinding = s.Policy.MinReplicas, "policyMinReplicas"
+	}
+	held := func(reason string) Range {
+		return Range{
+			Lo: current, Hi: current, LoBinding: "hold", HiBinding: "hold",
+			Floor: min(max(plan.Floor, 0), current), Hold: reason,
+		}
+	}
+	switch {
+	case plan.Held:
+		return held(plan.Reason)
+	case w.MinReplicas > w.MaxReplicas:
+		return held(fmt.Sprintf("held at %d: minReplicas %d exceeds maxReplicas %d", current, w.MinReplicas, w.MaxReplicas))
+	case w.MaxReplicas < 1:
+		return held(fmt.Sprintf("held at %d: maxReplicas is %d", current, w.MaxReplicas))
+	}
+
+	// 1. What demand asks for, and the bounds.
+	r := Range{Lo: plan.Replicas, LoBinding: plan.Binding, Hi: w.MaxReplicas, HiBinding: "maxReplicas", Floor: plan.Floor}
+	if r.Lo < r.Floor {
+		r.Lo, r.LoBinding = r.Floor, "floor"
+	}
+	if lowest > r.Lo {
+		r.Lo, r.LoBinding = lowest, lowestBinding
+		r.LoNote = fmt.Sprintf("raised to the least of %d", lowest)
+	}
+
+	// 2. Scale-down: nothing is given up that was, or will be, needed again soon.
+	keep, binding, note := g.keep(s, current)
+	if keep > r.Lo {
+		r.Lo, r.LoBinding, r.LoNote = keep, binding, note
+	}
+
+	// 3. Scale-up rate and stabilisation, of the floor too.
+	if up, binding, note := g.allow(s, current); up < r.Hi {
+		r.Hi, r.HiBinding, r.HiNote = max(up, lowest), binding, note
+	}
+	r.Hi = min(r.Hi, w.MaxReplicas)
+	r.Floor = min(r.Floor, r.Hi)
+	if r.Lo > r.Hi {
+		r.Lo, r.LoBinding = r.Hi, r.HiBinding
+		r.LoNote = r.HiNote
+		if r.HiBinding == "maxReplicas" {
+			r.LoNote = fmt.Sprintf("limited to maxReplicas %d", r.Hi)
+		}
+	}
+	return r
+}
+
+// Tolerance is the relative deviation a workload ignores.
+func (g Guard) Tolerance(w api.Workload) float64 {
+	if w.Behavior.Tolerance > 0 {
+		return w.Behavior.Tolerance
+	}
+	return g.Config.Tolerance
+}
+
+// keep returns the least replicas that scale-down may go to.
+func (g Guard) keep(s Subject, current int32) (n int32, binding, note string) {
+	rules := s.Workload.Behavior.ScaleDown
+	if rules.SelectPolicy == "Disabled" {
+		return current, "scaleDownRate", "scale-down is disabled"
+	}
+	window := rules.StabilizationWindow
+	if !rules.WindowStated && window <= 0 {
+		window = g.Config.Stabilization
+		if s.Licensed {
+			window = g.Config.LicensedStabilization
+		}
+	}
+	if window > 0 {
+		if _, largest, ok := s.Memory.span(s.Time.Add(-window)); ok {
+			if m := min(current, ceil(largest/s.Speed)); m > n {
+				n, binding = m, "stabilization"
+				note = fmt.Sprintf("kept at %d: the highest need of the last %v", m, window)
+			}
+		}
+	}
+	if s.Licensed {
+		if peak := highest(s.Plan, s.Time, s.Windows.Trough); min(current, peak) > n {
+			n, binding = min(current, peak), "stabilization"
+			note = fmt.Sprintf("kept at %d: needed again within %v", n, s.Windows.Trough)
+		}
+	}
+	if len(rules.Policies) > 0 {
+		if m := rateLimit(rules, s.Memory, s.Time, current, false); min(current, m) > n {
+			n, binding = min(current, m), "scaleDownRate"
+			note = fmt.Sprintf("kept at %d by the scale-down policies", n)
+		}
+	}
+	return n, binding, note
+}
+
+// allow returns the most replicas that scale-up may go to.
+func (g Guard) allow(s Subject, current int32) (n int32, binding, note string) {
+	rules := s.Workload.Behavior.ScaleUp
+	n = math.MaxInt32
+	if rules.SelectPolicy == "Disabled" {
+		return current, "scaleUpRate", "scale-up is disabled"
+	}
+	if rules.StabilizationWindow > 0 {
+		if least, _, ok := s.Memory.span(s.Time.Add(-rules.StabilizationWindow)); ok {
+			n, binding = max(current, ceil(least/s.Speed)), "stabilization"
+			note = fmt.Sprintf("limited to %d: the lowest need of the last %v", n, rules.StabilizationWindow)
+		}
+	}
+	if len(rules.Policies) > 0 {
+		if m := max(current, rateLimit(rules, s.Memory, s.Time, current, true)); m < n {
+			n, binding = m, "scaleUpRate"
+			note = fmt.Sprintf("limited to %d by the scale-up policies", n)
+		}
+	}
+	return n, binding, note
+}
+
+// rateLimit is where the policies of one direction let replicas go, as in the
+// HPA: each policy allows a change relative to the replicas at the start of its
+// period, and the one that allows the most (Min: the least) is taken.
+func rateLimit(rules api.ScalingRules, m WorkloadMemory, now time.Time, current int32, up bool) int32 {
+	var limit int64
+	for i, p := range rules.Policies {
+		added, removed := m.changed(now.Add(-p.Period))
+		start := int64(current) - int64(added) + int64(removed)
+		var proposed int64
+		switch {
+		case p.Type == "Percent" && up:
+			proposed = int64(math.Ceil(float64(start)*(1+float64(p.Value)/100) - epsilon))
+		case p.Type == "Percent":
+			proposed = int64(float64(start)*(1-float64(p.Value)/100) + epsilon)
+		case up:
+			proposed = start + int64(p.Value)
+		default:
+			proposed = start - int64(p.Value)
+		}
+		farther := proposed > limit == up
+		if i == 0 || farther == (rules.SelectPolicy != "Min") {
+			limit = proposed
+		}
+	}
+	return int32(min(max(limit, 0), math.MaxInt32))
+}
+
+// NodeReplicas returns the replicas that nodes must be there for: what the
+// coming node lead needs, and of what nodes were last planned for as much as
+// is needed again before giving it up would pay.
+func (g Guard) NodeReplicas(s Subject, replicas int32) int32 {
+	if s.Plan.Held {
+		return max(replicas, s.Memory.Replicas)
+	}
+	limit := max(replicas, s.Workload.MaxReplicas)
+	n := max(replicas, min(s.Plan.NodeReplicas, limit), min(highest(s.Plan, s.Time, s.Windows.Node), limit))
+	return max(n, min(s.Memory.NodeReplicas, limit, highest(s.Plan, s.Time, s.Windows.NodeTrough)))
+}
+
+// highest is the largest value of a plan's path within a window from now.
+func highest(p api.WorkloadPlan, now time.Time, window time.Duration) int32 {
+	end := now.Add(window)
+	var n int32
+	for _, step := range p.Path {
+		if step.At.After(end) {
+			break
+		}
+		n = max(n, step.Replicas)
+	}
+	return n
+}
+
+// MaxNodes is the most nodes a pool may be planned with: by its own bounds, by
+// the policy's and by the price of all planned nodes, USD/h, of which other
+// pools take a part. A failed resize counts as a bound only if heedErrors.
+// Negative means unlimited. The reason names the binding limit.
+func (g Guard) MaxNodes(now time.Time, p api.Policy, pool api.Pool, others float64, heedErrors bool) (int32, string) {
+	n, reason := int32(-1), ""
+	zones := int32(max(1, len(pool.Zones)))
+	limit := func(to int32, why string) {
+		// A size is per zone: only whole rounds of zones can be had.
+		if to = max(to, 0) / zones * zones; n < 0 || to < n {
+			n, reason = to, why
+		}
+	}
+	if pool.MaxPerZone > 0 {
+		limit(pool.MaxPerZone*zones, fmt.Sprintf("pool %s has at most %d nodes per zone", pool.Name, pool.MaxPerZone))
+	}
+	if p.MaxNodesPerPool > 0 {
+		limit(p.MaxNodesPerPool, fmt.Sprintf("policy %s allows %d nodes per pool", p.Name, p.MaxNodesPerPool))
+	}
+	if p.MaxHourlyCost > 0 && pool.Price > 0 {
+		affordable := math.Floor((p.MaxHourlyCost-others)/pool.Price + epsilon)
+		limit(int32(min(max(affordable, 0), math.MaxInt32/2)), fmt.Sprintf("policy %s allows $%.2f/h", p.Name, p.MaxHourlyCost))
+	}
+	if e := pool.Error; heedErrors && e != nil && (e.Kind == api.PoolQuota || e.Kind == api.PoolStockout) &&
+		now.Sub(e.At) <= g.Config.PoolErrorMemory {
+		limit(max(pool.Nodes(), zones), fmt.Sprintf("pool %s: %s: %s", pool.Name, e.Kind, e.Message))
+	}
+	return n, reason
+}
+
+const epsilon = 1e-9
+
+func ceil(x float64) int32 {
+	switch {
+	case !(x > 0):
+		return 0
+	case x >= math.MaxInt32/4:
+		return math.MaxInt32 / 4
+	}
+	return int32(math.Ceil(x - epsilon))
+}

@@ -1,0 +1,151 @@
+package planning
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast"
+)
+
+// Memory is what a Hierarchy carries from one cycle to the next. It is a value:
+// Plan never writes to the one it is given. Its JSON form is a checkpoint; the
+// zero Memory is that of a first start. Where a migration stands is not in it.
+type Memory struct {
+	// Policy and Weights that the last plan was made for: when they change, a
+	// pool is left without the margin that otherwise holds workloads there.
+	Policy  string      `json:"policy,omitempty"`
+	Weights api.Weights `json:"weights,omitzero"`
+	// Pool that the last plan chose.
+	Pool string `json:"pool,omitempty"`
+	// Workloads in order of key.
+	Workloads []WorkloadMemory `json:"workloads,omitempty"`
+
+	// forecasts is a cache that the next cycles rebuild from history.
+	forecasts map[api.Key]forecast.State
+}
+
+// WorkloadMemory is what is remembered of one workload.
+type WorkloadMemory struct {
+	Key api.Key `json:"key"`
+	// Replicas that the workload had in the last cycle, without those that a
+	// migration added for a while.
+	Replicas int32 `json:"replicas"`
+	// Planned replicas and those that nodes were planned for.
+	Planned      int32 `json:"planned"`
+	NodeReplicas int32 `json:"nodeReplicas"`
+	// Recommendations before stabilisation, oldest first.
+	Recommendations []Recommendation `json:"recommendations,omitempty"`
+	// Scalings seen, oldest first.
+	Scalings []Scaling `json:"scalings,omitempty"`
+}
+
+// Recommendation that held from a first to a last cycle, in replicas of a
+// machine of speed 1, so that it keeps its meaning on another pool.
+type Recommendation struct {
+	From     time.Time `json:"from"`
+	To       time.Time `json:"to"`
+	Capacity float64   `json:"capacity"`
+}
+
+// Scaling is a change of replicas.
+type Scaling struct {
+	At     time.Time `json:"at"`
+	Change int32     `json:"change"`
+}
+
+// Hash tells one memory from another, caches aside: it is what a Cycle records.
+func (m Memory) Hash() string {
+	b, err := json.Marshal(m)
+	if err != nil { // a capacity that JSON has no number for
+		b = fmt.Appendf(nil, "%v", m.Workloads)
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:8])
+}
+
+// workload returns what is remembered of key, and whether anything is.
+func (m Memory) workload(key api.Key) (WorkloadMemory, bool) {
+	i, ok := slices.BinarySearchFunc(m.Workloads, key, func(w WorkloadMemory, k api.Key) int {
+		switch {
+		case w.Key.Less(k):
+			return -1
+		case k.Less(w.Key):
+			return 1
+		}
+		return 0
+	})
+	if !ok {
+		return WorkloadMemory{Key: key}, false
+	}
+	return m.Workloads[i], true
+}
+
+// observe returns w with the replicas seen now, noting the change.
+func (w WorkloadMemory) observe(now time.Time, replicas int32, known bool) WorkloadMemory {
+	if known && replicas != w.Replicas {
+		w.Scalings = append(slices.Clone(w.Scalings), Scaling{At: now, Change: replicas - w.Replicas})
+	}
+	w.Replicas = replicas
+	return w
+}
+
+// recommend returns w with one more recommendation.
+func (w WorkloadMemory) recommend(now time.Time, capacity float64) WorkloadMemory {
+	rs := slices.Clone(w.Recommendations)
+	if n := len(rs); n > 0 && rs[n-1].Capacity == capacity {
+		rs[n-1].To = now
+	} else {
+		rs = append(rs, Recommendation{From: now, To: now, Capacity: capacity})
+	}
+	w.Recommendations = rs
+	return w
+}
+
+// forget returns w without what lies before a time.
+func (w WorkloadMemory) forget(before time.Time) WorkloadMemory {
+	keep := 0
+	for keep < len(w.Recommendations) && w.Recommendations[keep].To.Before(before) {
+		keep++
+	}
+	w.Recommendations = w.Recommendations[keep:len(w.Recommendations):len(w.Recommendations)]
+	keep = 0
+	for keep < len(w.Scalings) && w.Scalings[keep].At.Before(before) {
+		keep++
+	}
+	w.Scalings = w.Scalings[keep:len(w.Scalings):len(w.Scalings)]
+	return w
+}
+
+// span returns the least and the largest recommendation since a time.
+func (w WorkloadMemory) span(since time.Time) (least, largest float64, ok bool) {
+	for _, r := range w.Recommendations {
+		if r.To.Before(since) {
+			continue
+		}
+		if !ok {
+			least, largest, ok = r.Capacity, r.Capacity, true
+			continue
+		}
+		least, largest = min(least, r.Capacity), max(largest, r.Capacity)
+	}
+	return least, largest, ok
+}
+
+// changed sums the replicas added and removed since a time, both positive.
+func (w WorkloadMemory) changed(since time.Time) (added, removed int32) {
+	for _, s := range w.Scalings {
+		switch {
+		case !s.At.After(since):
+		case s.Change > 0:
+			added += s.Change
+		default:
+			removed -= s.Change
+		}
+	}
+	return added, removed
+}
