@@ -1,0 +1,149 @@
+package forecast
+
+import (
+	"math"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// Auto chooses among the last value, the level and, when there is a season, the
+// seasonal model: whichever had the least pinball loss at recent origins. The
+// last value is kept unless another is better.
+type Auto struct{}
+
+// Name implements Forecaster.
+func (Auto) Name() string { return AutoName }
+
+// Update implements Forecaster. The skill in the returned state is measured by
+// a rolling backtest inside the history, with parameters fitted before its
+// first origin when the history reaches that far; only the length of the season
+// is taken from all of it.
+func (Auto) Update(s State, series api.Series, horizon int) (State, error) {
+	if err := check(series, horizon, nil); err != nil {
+		return s, err
+	}
+	if !s.Due(series, horizon) {
+		return s, nil
+	}
+	y := series.Values
+	next := s.fitted(series, horizon)
+	next.Model = NaiveName
+	next.Alpha = 1
+
+	seasons := FindSeasons(y)
+	period, seasonal := choosePeriod(y, seasons, horizon)
+	if seasonal {
+		next.Seasons = listSeasons(seasons, period)
+		fit := fitSeasonal(y, period, horizon)
+		next.Seasonal = &fit
+	}
+
+	origins := skillOrigins(y, period, horizon)
+	if len(origins) < minSkillOrigins {
+		return next, nil
+	}
+	past := origins[0] + 1 // what was known at the first origin
+	reference := pathLoss(lastValue{y}, y, origins, horizon)
+	next.Model = NaiveName
+	best := reference
+
+	alpha := fitAlpha(y, past-1, horizon)
+	if alpha < 1 {
+		if l := pathLoss(newSmoothed(y, alpha), y, origins, horizon); l < best {
+			best, next.Model = l, LevelName
+			next.Alpha = fitAlpha(y, len(y)-1, horizon)
+		}
+	}
+	if seasonal {
+		fit := *next.Seasonal
+		if float64(past) >= 2*period+float64(horizon) {
+			fit = fitSeasonal(y[:past], period, horizon)
+		}
+		if l := pathLoss(newSeasonalPredictor(y, fit), y, origins, horizon); l < best {
+			best, next.Model = l, SeasonalName
+		}
+	}
+	if reference > 0 {
+		skill := 1 - best/reference
+		next.Skill = &skill
+	}
+	return next, nil
+}
+
+// Forecast implements Forecaster.
+func (Auto) Forecast(s State, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
+	if err := check(series, horizon, levels); err != nil {
+		return api.Forecast{}, err
+	}
+	if !s.usable(series) {
+		return predict(NaiveName, lastValue{series.Values}, State{}, series, horizon, levels), nil
+	}
+	switch {
+	case s.Model == SeasonalName && s.Seasonal != nil:
+		return predict(SeasonalName, newSeasonalPredictor(series.Values, *s.Seasonal), s, series, horizon, levels), nil
+	case s.Model == LevelName && s.Alpha > 0:
+		return predict(LevelName, newSmoothed(series.Values, s.Alpha), State{Skill: s.Skill}, series, horizon, levels), nil
+	}
+	return predict(NaiveName, lastValue{series.Values}, State{Skill: s.Skill}, series, horizon, levels), nil
+}
+
+// The backtest that measures skill.
+const (
+	maxSkillOrigins = 17 // prime, see fitOrigins
+	minSkillOrigins = 4
+)
+
+// skillLevels are the quantiles skill is measured at: the middle, and one like
+// those that capacity is planned by.
+var skillLevels = []float64{0.5, 0.9}
+
+// skillOrigins spreads origins over the newest season, or without one over the
+// newer half of the history, so that every forecast is fully observed where
+// possible.
+func skillOrigins(y []float64, period float64, horizon int) []int {
+	n := len(y)
+	hi := n - 1 - horizon
+	lo := max(n/2-horizon, 1)
+	if period > 0 {
+		// One cycle must lie before the first origin to forecast from, and
+		// a little of one to take residuals from.
+		first := int(math.Ceil(1.1 * period))
+		if hi < first+minSkillOrigins {
+			hi = n - 1 - min(horizon, int(period/4)+1)
+		}
+		lo = max(first, hi-int(math.Ceil(max(period, float64(horizon)))))
+	}
+	if hi < lo {
+		return nil
+	}
+	count := min(maxSkillOrigins, hi-lo+1)
+	out := make([]int, 0, count)
+	for i := range count {
+		o := lo
+		if count > 1 {
+			o += (hi - lo) * i / (count - 1)
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+// pathLoss is the mean pinball loss over skillLevels of p's forecasts from
+// origins.
+func pathLoss(p predictor, y []float64, origins []int, horizon int) float64 {
+	sum, n := 0.0, 0
+	for _, o := range origins {
+		d := distribute(p, y, o, horizon, skillLevels)
+		actual := y[o+1 : min(len(y), o+1+horizon)]
+		for i, q := range skillLevels {
+			if l := Pinball(actual, d.quantiles[i], q); !math.IsNaN(l) {
+				sum += l
+				n++
+			}
+		}
+	}
+	if n == 0 {
+		return math.Inf(1)
+	}
+	return sum / float64(n)
+}

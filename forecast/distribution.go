@@ -1,0 +1,158 @@
+package forecast
+
+import (
+	"math"
+	"slices"
+)
+
+// predictor is a model with its parameters set, over one history y.
+type predictor interface {
+	// point writes what is said at sample o about samples o+1 … o+len(dst). It
+	// reads y[:o+1] only.
+	point(o int, dst []float64)
+	// analogues lists origins before o whose residuals tell about those of o.
+	analogues(o, horizon int) []analogue
+}
+
+// analogue is a past origin and the weight (> 0) of its residual path.
+type analogue struct {
+	origin int
+	weight float64
+}
+
+// distribution is a forecast made at one origin.
+type distribution struct {
+	mean      []float64
+	quantiles [][]float64 // level × step
+	peak      []float64   // per level
+}
+
+// sample is a weighted value.
+type sample struct{ v, w float64 }
+
+// distribute makes p's forecast at sample o: its point path plus the weighted
+// residual paths of the analogous origins, cut off at zero. It reads y[:o+1]
+// only. Without any residual path the distribution is the point path.
+func distribute(p predictor, y []float64, o, horizon int, levels []float64) distribution {
+	d := distribution{mean: make([]float64, horizon)}
+	p.point(o, d.mean)
+	if len(levels) == 0 {
+		floorAtZero(d.mean)
+		return d
+	}
+	var weights []float64
+	var residuals []float64 // path after path, horizon each
+	path := make([]float64, horizon)
+	for _, a := range p.analogues(o, horizon) {
+		p.point(a.origin, path)
+		if completeResiduals(y[:o+1], a.origin, path) {
+			residuals = append(residuals, path...)
+			weights = append(weights, a.weight)
+		}
+	}
+	if len(weights) == 0 {
+		residuals = append(residuals, make([]float64, horizon)...)
+		weights = append(weights, 1)
+	}
+	d.quantiles = make([][]float64, len(levels))
+	for i := range d.quantiles {
+		d.quantiles[i] = make([]float64, horizon)
+	}
+	d.peak = make([]float64, len(levels))
+
+	at := make([]sample, len(weights))
+	peaks := make([]sample, len(weights))
+	out := make([]float64, len(levels))
+	for i, w := range weights {
+		peaks[i] = sample{0, w}
+	}
+	for h, m := range d.mean {
+		for i, w := range weights {
+			v := max(0, m+residuals[i*horizon+h])
+			at[i] = sample{v, w}
+			peaks[i].v = max(peaks[i].v, v)
+		}
+		weightedQuantiles(at, levels, out)
+		for i, v := range out {
+			d.quantiles[i][h] = v
+		}
+	}
+	weightedQuantiles(peaks, levels, d.peak)
+	floorAtZero(d.mean)
+	return d
+}
+
+func floorAtZero(xs []float64) {
+	for i, x := range xs {
+		xs[i] = max(0, x)
+	}
+}
+
+// completeResiduals turns the point path made at origin into its residuals
+// against y. Gaps take the residual before them. Beyond the end of y the last
+// residual goes on growing with the square root of the lead, as a random walk's
+// does. It returns false when too little of the path was observed.
+func completeResiduals(y []float64, origin int, path []float64) bool {
+	known := min(len(path), len(y)-1-origin)
+	if known < 1 {
+		return false
+	}
+	seen, first, last := 0, -1, math.NaN()
+	for h := range known {
+		r := y[origin+1+h] - path[h]
+		if math.IsNaN(r) {
+			r = last
+		} else {
+			seen++
+			last = r
+			if first < 0 {
+				first = h
+			}
+		}
+		path[h] = r
+	}
+	if 2*seen < known {
+		return false
+	}
+	for h := range first {
+		path[h] = path[first]
+	}
+	for h := known; h < len(path); h++ {
+		path[h] = last * math.Sqrt(float64(h+1)/float64(known))
+	}
+	return true
+}
+
+// weightedQuantiles writes the quantiles of xs at the increasing levels to out;
+// it reorders xs. The quantile at q is the least x whose cumulative weight
+// reaches q·(W + w̄): with equal weights the ⌈q(n+1)⌉-th smallest, the quantile
+// of split conformal prediction (Lei et al. 2018, §2.2); the largest when that
+// is beyond n. As a quantile of one distribution it is monotone in q, and in
+// the values.
+func weightedQuantiles(xs []sample, levels, out []float64) {
+	slices.SortFunc(xs, func(a, b sample) int {
+		switch {
+		case a.v < b.v:
+			return -1
+		case a.v > b.v:
+			return 1
+		}
+		return 0
+	})
+	total := 0.0
+	for _, x := range xs {
+		total += x.w
+	}
+	total += total / float64(len(xs))
+	// A relative tolerance, so that sums of weights that are equal on paper
+	// are equal here.
+	const eps = 1e-9
+	i, cum := 0, xs[0].w
+	for k, q := range levels {
+		for i < len(xs)-1 && cum < q*total*(1-eps) {
+			i++
+			cum += xs[i].w
+		}
+		out[k] = xs[i].v
+	}
+}

@@ -1,0 +1,19 @@
+// Package forecast predicts demand: a distribution per step and one for the
+// peak of the horizon, learnt from the history alone. Nothing here knows a
+// period beforehand; FindSeasons finds it.
+//
+// A Forecaster splits its work in two. Update does what is expensive (finding
+// the season, choosing parameters, measuring skill by a rolling backtest inside
+// the history) and returns it as a State, a small value that can be rebuilt
+// from the history at any time. It does so only when a refit is due; due times
+// of different series drift apart, so that a thousand of them are not refitted
+// in one cycle. Forecast reads the State and the newest history, and is cheap.
+//
+// Every model is a function "what do I say at sample o about o+1, o+2, …" that
+// reads samples up to o only. Quantiles come from the residuals of that same
+// function at past origins, kept as whole paths: step quantiles are quantiles
+// over the paths at one step, peak quantiles those of the paths' maxima. So
+// quantiles never cross, and the peak is never below any step.
+//
+// The package is pure: no clock, no randomness, no I/O, inputs untouched.
+package forecast

@@ -1,0 +1,206 @@
+package forecast
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// Errors a caller can branch on.
+var (
+	// ErrNoHistory: the series has no sample that is not a gap.
+	ErrNoHistory = errors.New("no history")
+	// ErrBadSample: a sample is negative or infinite. Demand is neither.
+	ErrBadSample = errors.New("bad sample")
+	// ErrBadRequest: the step, horizon or quantile levels make no sense.
+	ErrBadRequest = errors.New("bad request")
+	// ErrUnknownModel: there is no forecaster of that name.
+	ErrUnknownModel = errors.New("unknown forecast model")
+)
+
+// Forecaster is one way to predict a series.
+type Forecaster interface {
+	// Name is the name by which ByName finds it.
+	Name() string
+	// Update returns the state after series, for forecasts of up to horizon
+	// steps. It returns s itself when no refit is due. Series is the whole
+	// history that is kept; it may have lost samples at its front and gained
+	// some at its end since the last Update.
+	Update(s State, series api.Series, horizon int) (State, error)
+	// Forecast predicts horizon steps after the end of series, with quantiles
+	// at levels (increasing, in (0, 1)). A State that was never updated, or was
+	// for another step, forecasts by the last value.
+	Forecast(s State, series api.Series, horizon int, levels []float64) (api.Forecast, error)
+}
+
+// State is what a Forecaster has learnt of one series. It is a value: Update
+// returns a new one and never writes to what the old one refers to. Losing it
+// costs one Update.
+type State struct {
+	// ID spreads refits: states of different ID are due at different times.
+	ID uint64 `json:"id,omitempty"`
+	// Fits counts the refits so far; 0 is a state that was never fitted.
+	Fits int `json:"fits,omitempty"`
+	// FittedTo is the end of the series at the last refit, Samples its length,
+	// Step its step and Horizon the horizon it was for.
+	FittedTo time.Time     `json:"fittedTo,omitzero"`
+	Samples  int           `json:"samples,omitempty"`
+	Step     time.Duration `json:"step,omitempty"`
+	Horizon  int           `json:"horizon,omitempty"`
+
+	// Model names the model chosen.
+	Model string `json:"model,omitempty"`
+	// Seasons found, shortest first. The model in Seasonal uses one of them.
+	Seasons []Season `json:"seasons,omitempty"`
+	// Seasonal holds the seasonal model's parameters; nil without a season.
+	Seasonal *SeasonalFit `json:"seasonal,omitempty"`
+	// Alpha is the smoothing factor of the level model, in (0, 1].
+	Alpha float64 `json:"alpha,omitempty"`
+	// Skill of the chosen model against the last value; nil until there were
+	// enough origins to tell.
+	Skill *float64 `json:"skill,omitempty"`
+}
+
+// NewState is the state of a series nothing is known of. The name (of a
+// workload, say) only spreads refits.
+func NewState(name string) State {
+	h := fnv.New64a()
+	h.Write([]byte(name)) // never fails
+	return State{ID: h.Sum64()}
+}
+
+// Refits come after the history has grown by 1/refitGrowth of its length, give
+// or take a quarter by ID, but not more often than every refitMin samples: a
+// young history is cheap to refit and changes much, an old one neither.
+const (
+	refitGrowth = 32
+	refitMin    = 4
+)
+
+// Due tells whether Update would refit.
+func (s State) Due(series api.Series, horizon int) bool {
+	if s.Fits == 0 || s.Step != series.Step || s.Horizon < horizon {
+		return true
+	}
+	fresh := int(series.End().Sub(s.FittedTo) / series.Step)
+	if fresh < 0 { // the clock of the source went back
+		return true
+	}
+	wait := float64(max(refitMin, s.Samples/refitGrowth))
+	// Splitmix's finaliser: a different share for every fit of every series.
+	x := s.ID + uint64(s.Fits)*0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	x ^= x >> 31
+	share := float64(x>>11) / (1 << 53)
+	return float64(fresh) >= wait*(0.75+0.5*share)
+}
+
+// fitted returns s stamped as fitted to series.
+func (s State) fitted(series api.Series, horizon int) State {
+	return State{
+		ID: s.ID, Fits: s.Fits + 1,
+		FittedTo: series.End(), Samples: len(series.Values), Step: series.Step, Horizon: horizon,
+	}
+}
+
+// usable tells whether what s holds may be applied to series.
+func (s State) usable(series api.Series) bool {
+	return s.Fits > 0 && s.Step == series.Step
+}
+
+// Names of the forecasters.
+const (
+	AutoName          = "auto"
+	NaiveName         = "naive"
+	LevelName         = "level"
+	SeasonalName      = "seasonal"
+	SeasonalNaiveName = "seasonal-naive"
+)
+
+// Names lists the forecasters ByName knows.
+func Names() []string {
+	return []string{AutoName, SeasonalName, SeasonalNaiveName, LevelName, NaiveName}
+}
+
+// ByName returns the forecaster of that name, or an error wrapping
+// ErrUnknownModel.
+func ByName(name string) (Forecaster, error) {
+	switch name {
+	case AutoName:
+		return Auto{}, nil
+	case SeasonalName:
+		return Seasonal{}, nil
+	case SeasonalNaiveName:
+		return Seasonal{LastCycle: true}, nil
+	case LevelName:
+		return Level{}, nil
+	case NaiveName:
+		return Naive{}, nil
+	}
+	return nil, fmt.Errorf("%w %q (have %q)", ErrUnknownModel, name, Names())
+}
+
+// Predict fits f to series and forecasts it, for callers that keep no State.
+func Predict(f Forecaster, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
+	s, err := f.Update(State{}, series, horizon)
+	if err != nil {
+		return api.Forecast{}, err
+	}
+	return f.Forecast(s, series, horizon, levels)
+}
+
+// check refuses what no forecaster can work with.
+func check(series api.Series, horizon int, levels []float64) error {
+	if series.Step <= 0 {
+		return fmt.Errorf("%w: step %v, want more than 0", ErrBadRequest, series.Step)
+	}
+	if horizon < 1 {
+		return fmt.Errorf("%w: horizon %d, want at least 1", ErrBadRequest, horizon)
+	}
+	for i, q := range levels {
+		if !(q > 0 && q < 1) {
+			return fmt.Errorf("%w: quantile level %v, want it in (0, 1)", ErrBadRequest, q)
+		}
+		if i > 0 && q <= levels[i-1] {
+			return fmt.Errorf("%w: quantile levels %v, want them increasing", ErrBadRequest, levels)
+		}
+	}
+	valid := 0
+	for i, v := range series.Values {
+		switch {
+		case math.IsNaN(v):
+		case v < 0 || math.IsInf(v, 0):
+			return fmt.Errorf("%w: %v at sample %d", ErrBadSample, v, i)
+		default:
+			valid++
+		}
+	}
+	if valid == 0 {
+		return fmt.Errorf("%w: %d samples, all of them gaps", ErrNoHistory, len(series.Values))
+	}
+	return nil
+}
+
+// predict makes the forecast of p after the end of series.
+func predict(name string, p predictor, s State, series api.Series, horizon int, levels []float64) api.Forecast {
+	d := distribute(p, series.Values, len(series.Values)-1, horizon, levels)
+	f := api.Forecast{
+		Model: name,
+		Start: series.End().Add(series.Step), Step: series.Step,
+		Mean:   d.mean,
+		Levels: append([]float64(nil), levels...), Quantiles: d.quantiles, PeakQuantiles: d.peak,
+		Skill: math.NaN(),
+	}
+	if s.Skill != nil {
+		f.Skill = *s.Skill
+	}
+	for _, season := range s.Seasons {
+		f.Seasons = append(f.Seasons, time.Duration(math.Round(season.Period*float64(series.Step))))
+	}
+	return f
+}

@@ -1,0 +1,104 @@
+package forecast
+
+import (
+	"math"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// Level is simple exponential smoothing (Brown 1956): a level that follows the
+// series, for noise around something slow. The smoothing factor is the one of
+// a short list with the least absolute error at past origins.
+type Level struct{}
+
+// Name implements Forecaster.
+func (Level) Name() string { return LevelName }
+
+// Update implements Forecaster.
+func (Level) Update(s State, series api.Series, horizon int) (State, error) {
+	if err := check(series, horizon, nil); err != nil {
+		return s, err
+	}
+	if !s.Due(series, horizon) {
+		return s, nil
+	}
+	next := s.fitted(series, horizon)
+	next.Model = LevelName
+	next.Alpha = fitAlpha(series.Values, len(series.Values)-1, horizon)
+	return next, nil
+}
+
+// Forecast implements Forecaster.
+func (Level) Forecast(s State, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
+	if err := check(series, horizon, levels); err != nil {
+		return api.Forecast{}, err
+	}
+	alpha := 1.0
+	if s.usable(series) && s.Alpha > 0 {
+		alpha = s.Alpha
+	}
+	return predict(LevelName, newSmoothed(series.Values, alpha), State{}, series, horizon, levels), nil
+}
+
+// smoothed is the level predictor: level[o] is known at sample o.
+type smoothed struct {
+	y, level []float64
+}
+
+func newSmoothed(y []float64, alpha float64) smoothed {
+	p := smoothed{y, make([]float64, len(y))}
+	l := math.NaN()
+	for i, v := range y {
+		switch {
+		case math.IsNaN(v):
+		case math.IsNaN(l):
+			l = v
+		default:
+			l += alpha * (v - l)
+		}
+		p.level[i] = l
+	}
+	return p
+}
+
+func (p smoothed) point(o int, dst []float64) {
+	v := p.level[o]
+	if math.IsNaN(v) {
+		v = 0
+	}
+	for h := range dst {
+		dst[h] = v
+	}
+}
+
+func (p smoothed) analogues(o, horizon int) []analogue { return spacedOrigins(p.y, o, horizon) }
+
+// alphas that are tried, the last value (1) first so that it wins ties.
+var alphas = [...]float64{1, 0.5, 0.2, 0.1, 0.05, 0.02}
+
+// fitAlpha chooses the smoothing factor by the mean absolute error at origins
+// up to o.
+func fitAlpha(y []float64, o, horizon int) float64 {
+	best, bestErr := alphas[0], math.Inf(1)
+	origins := spacedOrigins(y[:o+1], o, horizon)
+	for _, a := range alphas {
+		p := newSmoothed(y[:o+1], a)
+		sum, n := 0.0, 0
+		for _, at := range origins {
+			for t := at.origin + 1; t <= min(o, at.origin+horizon); t++ {
+				if e := math.Abs(y[t] - p.level[at.origin]); !math.IsNaN(e) {
+					sum += e
+					n++
+				}
+			}
+		}
+		if n == 0 {
+			break
+		}
+		// A tie within rounding is not an improvement.
+		if mae := sum / float64(n); mae < bestErr*(1-1e-9) {
+			best, bestErr = a, mae
+		}
+	}
+	return best
+}

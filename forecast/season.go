@@ -1,0 +1,338 @@
+package forecast
+
+import (
+	"math"
+	"slices"
+)
+
+// Season is a period found in a series.
+type Season struct {
+	// Period in samples; it need not be whole.
+	Period float64 `json:"period"`
+	// Strength is the autocorrelation of the series' changes one period apart,
+	// at the resolution that shows it best, 0–1.
+	Strength float64 `json:"strength"`
+}
+
+// The search for seasons. A period is looked for at the resolution where it is
+// between minLag and maxLag bins long; octaves overlap, so that smooth seasons
+// are seen in coarse bins, where noise averages out, and steep ones in fine
+// bins.
+const (
+	minLag = 4
+	maxLag = 64
+	// significance is the least z-score of an autocorrelation. About 60 lags at
+	// log2(n) resolutions are tried, so a usual 3 would be passed by chance;
+	// TestNoSeasonInNoise holds the rate of false positives.
+	significance = 4
+	// distinct is how far apart two periods must be to be told apart, relative.
+	distinct = 0.06
+	// maxSeasons bounds what is handed on for the closer look.
+	maxSeasons = 6
+)
+
+// FindSeasons lists the periods, in samples, that a series may have, shortest
+// first. Gaps are NaN. A period needs two full cycles; multiples of a period
+// are listed only when they are stronger than it.
+//
+// The test is made on changes of bin means, not on the values: where a series
+// wanders (a random walk, any slow trend), its values are autocorrelated at
+// every lag while its changes are not. An autocorrelation r of m pairs is
+// significant by Fisher's z = atanh(r)·√(m−3), with m reduced by Bartlett's
+// formula for the changes' own short memory, and by their kurtosis, because a
+// few large changes are few observations. A season so found is a candidate: it
+// is for a backtest to say whether it helps.
+func FindSeasons(values []float64) []Season {
+	bins := values
+	var found []Season
+	for scale := 1.0; len(bins) >= 2*minLag; scale *= 2 {
+		for _, width := range []int{1, 2} {
+			for _, s := range seasonsAt(steps(bins, width), len(bins)/2) {
+				found = append(found, Season{s.Period * scale, s.Strength})
+			}
+		}
+		bins = halve(bins)
+	}
+	found = mergeSeasons(found)
+	for i, s := range found {
+		found[i].Period = refinePeriod(values, s.Period)
+	}
+	return found
+}
+
+// halve averages pairs of bins, leaving out gaps.
+func halve(bins []float64) []float64 {
+	out := make([]float64, len(bins)/2)
+	for i := range out {
+		a, b := bins[2*i], bins[2*i+1]
+		switch {
+		case math.IsNaN(a):
+			out[i] = b
+		case math.IsNaN(b):
+			out[i] = a
+		default:
+			out[i] = (a + b) / 2
+		}
+	}
+	return out
+}
+
+// seasonsAt finds the significant local maxima, up to lag longest, of the
+// autocorrelation of changes x.
+func seasonsAt(x []float64, longest int) []Season {
+	c := newCorrelator(x)
+	if c.effective == 0 {
+		return nil
+	}
+	top := min(maxLag, longest)
+	r := make([]float64, top+2)
+	pairs := make([]float64, top+2)
+	for lag := 1; lag < len(r) && lag < len(x); lag++ {
+		r[lag], pairs[lag] = c.at(lag)
+	}
+	// Bartlett: the variance of r at a long lag is Σ ρ², over the changes' own
+	// memory; that ends where their autocorrelation first changes sign for the
+	// second time or fades.
+	memory := 1.0
+	for lag := 1; lag < minLag && lag < len(r); lag++ {
+		memory += 2 * r[lag] * r[lag]
+	}
+	var out []Season
+	for lag := minLag; lag <= top; lag++ {
+		if r[lag] <= 0 || r[lag] < r[lag-1] || r[lag] < r[lag+1] {
+			continue
+		}
+		m := pairs[lag]*c.effective/memory - 3
+		if m <= 0 || math.Atanh(min(r[lag], 0.999))*math.Sqrt(m) < significance {
+			continue
+		}
+		out = append(out, Season{float64(lag) + vertex(r[lag-1], r[lag], r[lag+1]), r[lag]})
+	}
+	return out
+}
+
+// correlator computes autocorrelations of a series with gaps, after clipping
+// outliers and taking the mean out.
+type correlator struct {
+	x       []float64 // 0 at gaps
+	valid   []float64 // 1, or 0 at gaps
+	squares []float64 // prefix sums of x², without gaps
+	gaps    bool
+	// effective is the share of observations that count as independent ones of
+	// a normal variable: 3(Σx²)²/(nΣx⁴), at most 1; 0 for a constant.
+	effective float64
+}
+
+func newCorrelator(raw []float64) correlator {
+	c := correlator{
+		x: make([]float64, len(raw)), valid: make([]float64, len(raw)),
+		squares: make([]float64, len(raw)+1),
+	}
+	sum, n := 0.0, 0.0
+	for i, v := range raw {
+		if math.IsNaN(v) {
+			c.gaps = true
+			continue
+		}
+		c.x[i], c.valid[i] = v, 1
+		sum += v
+		n++
+	}
+	if n == 0 {
+		return c
+	}
+	for i := range c.x {
+		c.x[i] -= sum / n * c.valid[i]
+	}
+	// One freak value must not hide a season: clip at 4 standard deviations,
+	// twice, the first time those of the freak itself.
+	var s2, s4 float64
+	for range 3 {
+		limit := math.Inf(1)
+		if s2 > 0 {
+			limit = 4 * math.Sqrt(s2/n)
+		}
+		s2, s4 = 0, 0
+		for i, v := range c.x {
+			v = min(limit, max(-limit, v))
+			c.x[i] = v
+			s2 += v * v
+			s4 += v * v * v * v
+		}
+	}
+	if s4 > 0 {
+		c.effective = min(1, 3*s2*s2/(n*s4))
+	}
+	for i, v := range c.x {
+		c.squares[i+1] = c.squares[i] + v*v
+	}
+	return c
+}
+
+// at returns the autocorrelation at a lag and the number of pairs behind it.
+func (c correlator) at(lag int) (r, pairs float64) {
+	n := len(c.x) - lag
+	if n < 1 {
+		return 0, 0
+	}
+	a, b := c.x[:n], c.x[lag:]
+	var ab, aa, bb float64
+	if !c.gaps {
+		for i, v := range a {
+			ab += v * b[i]
+		}
+		aa, bb, pairs = c.squares[n], c.squares[len(c.x)]-c.squares[lag], float64(n)
+	} else {
+		va, vb := c.valid[:n], c.valid[lag:]
+		for i, v := range a {
+			w := b[i]
+			ab += v * w
+			aa += v * v * vb[i]
+			bb += w * w * va[i]
+			pairs += va[i] * vb[i]
+		}
+	}
+	if aa <= 0 || bb <= 0 {
+		return 0, 0
+	}
+	return ab / math.Sqrt(aa*bb), pairs
+}
+
+// vertex is the offset, in −0.5…0.5, of the top of the parabola through three
+// equidistant points whose middle is the highest.
+func vertex(left, mid, right float64) float64 {
+	d := left - 2*mid + right
+	if d >= 0 {
+		return 0
+	}
+	return max(-0.5, min(0.5, (left-right)/(2*d)))
+}
+
+// mergeSeasons joins what several resolutions found of one period, drops
+// multiples that are no stronger than what they are multiples of, and keeps
+// the strongest few, shortest first.
+func mergeSeasons(found []Season) []Season {
+	slices.SortStableFunc(found, func(a, b Season) int { return compare(a.Period, b.Period) })
+	var merged []Season
+	for _, s := range found {
+		if n := len(merged); n > 0 && s.Period <= merged[n-1].Period*(1+distinct) {
+			if s.Strength > merged[n-1].Strength {
+				merged[n-1] = s
+			}
+			continue
+		}
+		merged = append(merged, s)
+	}
+	var kept []Season
+next:
+	for _, s := range merged {
+		for _, k := range kept {
+			ratio := s.Period / k.Period
+			whole := math.Round(ratio)
+			// The error of a period found at a lag of minLag bins or more.
+			if whole >= 2 && math.Abs(ratio-whole) < distinct*whole && s.Strength <= k.Strength+0.05 {
+				continue next
+			}
+		}
+		kept = append(kept, s)
+	}
+	slices.SortStableFunc(kept, func(a, b Season) int { return compare(b.Strength, a.Strength) })
+	kept = kept[:min(len(kept), maxSeasons)]
+	slices.SortStableFunc(kept, func(a, b Season) int { return compare(a.Period, b.Period) })
+	return kept
+}
+
+func compare(a, b float64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// refinePeriod sharpens a period: a maximum near k periods, found to a fraction
+// of a bin, fixes one period k times better. K doubles as long as the maxima
+// stay strong and the history is long enough.
+func refinePeriod(values []float64, period float64) float64 {
+	// Bins fine enough to matter little, coarse enough to be cheap.
+	bins, scale := values, 1.0
+	for period/scale >= 2*maxLag {
+		bins = halve(bins)
+		scale *= 2
+	}
+	p := period / scale
+	width := max(1, int(math.Round(p/16)))
+	c := newCorrelator(steps(bins, width))
+	base := 0.0
+	for k := 1.0; k*p <= 0.7*float64(len(c.x)) || k == 1; k *= 2 {
+		centre := int(math.Round(k * p))
+		reach := max(1, int(p*distinct/2))
+		if k > 1 {
+			reach = max(1, width)
+		}
+		best, bestR := 0, 0.0
+		for lag := max(1, centre-reach); lag <= centre+reach; lag++ {
+			if r, _ := c.at(lag); r > bestR {
+				best, bestR = lag, r
+			}
+		}
+		if best <= width || bestR < base/2 {
+			break
+		}
+		if k == 1 {
+			base = bestR
+		}
+		left, _ := c.at(best - width)
+		right, _ := c.at(best + width)
+		p = (float64(best) + float64(width)*vertex(left, bestR, right)) / k
+	}
+	return p * scale
+}
+
+// steps is, per sample, the mean of the last width values minus that of the
+// width before them: a change seen through a box. A gap in either makes a gap
+// unless half of the values are there.
+func steps(values []float64, width int) []float64 {
+	sums := newPrefix(values)
+	out := make([]float64, max(0, len(values)-2*width+1))
+	for i := range out {
+		mid := i + width
+		before, n := sums.mean(i, mid)
+		after, m := sums.mean(mid, mid+width)
+		if 2*n < width || 2*m < width {
+			out[i] = math.NaN()
+			continue
+		}
+		out[i] = after - before
+	}
+	return out
+}
+
+// prefix gives means over any range of a series with gaps in constant time.
+type prefix struct {
+	sum   []float64
+	count []int
+}
+
+func newPrefix(values []float64) prefix {
+	p := prefix{make([]float64, len(values)+1), make([]int, len(values)+1)}
+	for i, v := range values {
+		p.sum[i+1], p.count[i+1] = p.sum[i], p.count[i]
+		if !math.IsNaN(v) {
+			p.sum[i+1] += v
+			p.count[i+1]++
+		}
+	}
+	return p
+}
+
+// mean of values[from:to] and how many of them are not gaps.
+func (p prefix) mean(from, to int) (float64, int) {
+	n := p.count[to] - p.count[from]
+	if n == 0 {
+		return math.NaN(), 0
+	}
+	return (p.sum[to] - p.sum[from]) / float64(n), n
+}

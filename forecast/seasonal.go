@@ -1,0 +1,421 @@
+package forecast
+
+import (
+	"math"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// Seasonal repeats the season it finds: the median of what followed the same
+// phase in recent cycles, set to the present level, plus the part of the newest
+// deviation that past deviations teach to expect. Without a season it forecasts
+// by the last value.
+type Seasonal struct {
+	// LastCycle repeats the last cycle as it was, and learns nothing else: the
+	// seasonal naive reference.
+	LastCycle bool
+}
+
+// Name implements Forecaster.
+func (m Seasonal) Name() string {
+	if m.LastCycle {
+		return SeasonalNaiveName
+	}
+	return SeasonalName
+}
+
+// Update implements Forecaster.
+func (m Seasonal) Update(s State, series api.Series, horizon int) (State, error) {
+	if err := check(series, horizon, nil); err != nil {
+		return s, err
+	}
+	if !s.Due(series, horizon) {
+		return s, nil
+	}
+	next := s.fitted(series, horizon)
+	next.Model = m.Name()
+	seasons := FindSeasons(series.Values)
+	if period, ok := choosePeriod(series.Values, seasons, horizon); ok {
+		fit := SeasonalFit{Period: period, Cycles: 1}
+		if !m.LastCycle {
+			fit = fitSeasonal(series.Values, period, horizon)
+		}
+		next.Seasonal = &fit
+		next.Seasons = listSeasons(seasons, period)
+	}
+	return next, nil
+}
+
+// Forecast implements Forecaster.
+func (m Seasonal) Forecast(s State, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
+	if err := check(series, horizon, levels); err != nil {
+		return api.Forecast{}, err
+	}
+	var p predictor = lastValue{series.Values}
+	if s.usable(series) && s.Seasonal != nil {
+		p = newSeasonalPredictor(series.Values, *s.Seasonal)
+	}
+	return predict(m.Name(), p, s, series, horizon, levels), nil
+}
+
+// LevelMode says how earlier cycles are set to the present level.
+type LevelMode string
+
+// The modes.
+const (
+	LevelAsWas    LevelMode = ""         // not at all
+	LevelShifted  LevelMode = "shifted"  // by the difference of the means of a season
+	LevelRescaled LevelMode = "rescaled" // by the ratio of the means of a season
+)
+
+// SeasonalFit holds the parameters of the seasonal model.
+type SeasonalFit struct {
+	Period float64 `json:"period"` // samples, need not be whole
+	Cycles int     `json:"cycles"` // how many earlier cycles the median is over
+	// Level is how earlier cycles are set to the present level.
+	Level LevelMode `json:"level,omitempty"`
+	// Recent is over how many of the newest samples the deviation from the
+	// profile is averaged; Gain is the share of it expected at each lead.
+	Recent int       `json:"recent,omitempty"`
+	Gain   []float64 `json:"gain,omitempty"`
+}
+
+// seasonalPredictor is the seasonal model over one history. It keeps scratch
+// space and is for one goroutine.
+type seasonalPredictor struct {
+	y    []float64
+	sums prefix
+	fit  SeasonalFit
+	// shift and scale set the k-th cycle back to the level at the origin.
+	shift, scale []float64
+	terms        []float64
+}
+
+func newSeasonalPredictor(y []float64, fit SeasonalFit) *seasonalPredictor {
+	return &seasonalPredictor{y: y, sums: newPrefix(y), fit: fit, terms: make([]float64, 0, fit.Cycles)}
+}
+
+func (p *seasonalPredictor) point(o int, dst []float64) {
+	p.setLevels(o, len(dst))
+	deviation := p.deviation(o)
+	last := math.NaN()
+	for h := range dst {
+		v := p.profile(o, o+1+h)
+		if math.IsNaN(v) { // a gap in every cycle: hold
+			if math.IsNaN(last) {
+				p.holdLast(o, &last)
+			}
+			v = last
+		}
+		last = v
+		if n := len(p.fit.Gain); n > 0 {
+			v += p.fit.Gain[min(h, n-1)] * deviation
+		}
+		dst[h] = v
+	}
+}
+
+// holdLast sets v to the newest value known at o, 0 if none.
+func (p *seasonalPredictor) holdLast(o int, v *float64) {
+	var one [1]float64
+	lastValue{p.y}.point(o, one[:])
+	*v = one[0]
+}
+
+// setLevels computes, for every cycle that may be looked at from o, how it is
+// set to the level at o: by comparing the season that ends at o with that which
+// ends k cycles earlier, or with as much of it as there is.
+func (p *seasonalPredictor) setLevels(o, horizon int) {
+	n := p.fit.Cycles + p.cyclesAhead(horizon)
+	p.shift, p.scale = p.shift[:0], p.scale[:0]
+	period := int(math.Round(p.fit.Period))
+	for k := range n + 1 {
+		shift, scale := 0.0, 1.0
+		then := o - int(math.Round(float64(k)*p.fit.Period))
+		window := min(period, then+1)
+		if p.fit.Level != LevelAsWas && k > 0 && 8*window >= period && window > 0 {
+			was, m := p.sums.mean(then-window+1, then+1)
+			is, n := p.sums.mean(o-window+1, o+1)
+			switch {
+			case 2*m < window || 2*n < window: // gaps
+			case p.fit.Level == LevelShifted:
+				shift = is - was
+			case was > 0:
+				// Beyond a few times its level a cycle tells little of what
+				// will be; a ratio over almost nothing tells nothing.
+				scale = max(0.2, min(5, is/was))
+			}
+		}
+		p.shift, p.scale = append(p.shift, shift), append(p.scale, scale)
+	}
+}
+
+// cyclesAhead is how many periods a lead reaches into, at least 1.
+func (p *seasonalPredictor) cyclesAhead(lead int) int {
+	// The tolerance keeps a lead of exactly k periods from counting as k+1.
+	return max(1, int(math.Ceil(float64(lead)/p.fit.Period-1e-9)))
+}
+
+// profile is the median over cycles, at the level of o, of what was at the
+// phase of sample t, of which nothing after o is read. NaN when nothing was.
+func (p *seasonalPredictor) profile(o, t int) float64 {
+	p.terms = p.terms[:0]
+	first := p.cyclesAhead(t - o)
+	for k := first; k < first+p.fit.Cycles && k < len(p.shift); k++ {
+		v := p.at(float64(t)-float64(k)*p.fit.Period, o)
+		if !math.IsNaN(v) {
+			p.terms = append(p.terms, v*p.scale[k]+p.shift[k])
+		}
+	}
+	return median(p.terms)
+}
+
+// at reads y between samples, linearly; the nearer one where the other is a
+// gap. It reads nothing after limit.
+func (p *seasonalPredictor) at(x float64, limit int) float64 {
+	if x < 0 {
+		return math.NaN()
+	}
+	i := int(x)
+	f := x - float64(i)
+	if i >= limit {
+		return p.y[limit]
+	}
+	if f < 1e-6 {
+		return p.y[i]
+	}
+	a, b := p.y[i], p.y[i+1]
+	switch {
+	case math.IsNaN(a) && f >= 0.5:
+		return b
+	case math.IsNaN(b) && f <= 0.5:
+		return a
+	}
+	return a + f*(b-a)
+}
+
+// deviation is the mean difference of the newest samples from the profile.
+func (p *seasonalPredictor) deviation(o int) float64 {
+	if len(p.fit.Gain) == 0 {
+		return 0
+	}
+	sum, n := 0.0, 0
+	for t := o; t > o-p.fit.Recent && t >= 0; t-- {
+		if e := p.y[t] - p.profile(o, t); !math.IsNaN(e) {
+			sum += e
+			n++
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	return sum / float64(n)
+}
+
+// How the seasonal model chooses the origins whose residual paths it uses.
+const (
+	// residualCycles bounds how many cycles back they are taken from.
+	residualCycles = 12
+	// phaseWidth is the least standard deviation of the phase weights, as a
+	// share of the period.
+	phaseWidth = 0.02
+	// phasePaths is about how many paths are wanted in all: with few cycles
+	// more neighbouring phases stand in.
+	phasePaths = 40
+)
+
+// analogues are origins at the phase of o and its neighbours, one cycle back,
+// two, …: a ramp has other residuals than a plateau. The neighbours also say
+// what a ramp some samples early or late does.
+func (p *seasonalPredictor) analogues(o, horizon int) []analogue {
+	period := p.fit.Period
+	cycles := min(residualCycles, int(float64(o+1)/period)-1)
+	if cycles < 1 {
+		return nil
+	}
+	spacing := max(1, math.Round(0.75*phaseWidth*period))
+	sigma := max(1, phaseWidth*period, spacing*phasePaths/float64(4*cycles))
+	reach := int(2 * sigma / spacing)
+	out := make([]analogue, 0, cycles*(2*reach+1))
+	for k := 1; k <= cycles; k++ {
+		centre := int(math.Round(float64(o) - float64(k)*period))
+		for j := -reach; j <= reach; j++ {
+			d := float64(j) * spacing
+			origin := centre + int(d)
+			if math.Abs(d) > period/2 || origin >= o || float64(origin) < period {
+				continue
+			}
+			out = append(out, analogue{origin, math.Exp(-d * d / (2 * sigma * sigma))})
+		}
+	}
+	return out
+}
+
+// fitOrigins is how many past origins parameters are fitted on. It is prime, so
+// that origins spread evenly over a few cycles do not fall on few phases.
+const fitOrigins = 53
+
+// trainingOrigins spreads origins over the newest cycles of y, none before
+// first; paths near the end are cut short when the history is.
+func trainingOrigins(n int, first, period float64, horizon int) []int {
+	hi := n - 1 - horizon
+	lo := int(math.Ceil(first))
+	if hi-lo < int(period/2) {
+		hi = n - 2
+	}
+	lo = max(lo, hi-int(6*period))
+	if hi < lo {
+		return nil
+	}
+	count := min(fitOrigins, hi-lo+1)
+	out := make([]int, count)
+	for i := range out {
+		out[i] = lo + int(float64(hi-lo)*float64(i+1)/float64(count))
+	}
+	return out
+}
+
+// choosePeriod returns the period to forecast by: the shortest whose error at
+// past origins is within a few percent of the best. A longer one, a multiple or
+// a super-period, has to earn it.
+func choosePeriod(y []float64, seasons []Season, horizon int) (float64, bool) {
+	if len(seasons) == 0 {
+		return 0, false
+	}
+	const tolerance = 0.05
+	longest := seasons[len(seasons)-1].Period
+	origins := trainingOrigins(len(y), longest, longest, horizon)
+	errs := make([]float64, len(seasons))
+	best := math.Inf(1)
+	for i, s := range seasons {
+		p := newSeasonalPredictor(y, SeasonalFit{Period: s.Period, Cycles: 5, Level: LevelShifted})
+		errs[i] = pathError(p, y, origins, horizon)
+		best = min(best, errs[i]) // NaN stays NaN and is compared false below
+	}
+	for i, s := range seasons {
+		if errs[i] <= best*(1+tolerance) {
+			return s.Period, true
+		}
+	}
+	return 0, false
+}
+
+// listSeasons reports the period in use and the shorter ones inside it that
+// carry at least two thirds of its strength.
+func listSeasons(seasons []Season, period float64) []Season {
+	var out []Season
+	strength := 0.0
+	for _, s := range seasons {
+		if s.Period == period {
+			strength = s.Strength
+		}
+	}
+	for _, s := range seasons {
+		if s.Period == period || s.Period <= period/2 && s.Strength >= strength*2/3*0.9 {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// pathError is the mean absolute error of the point paths from origins, NaN
+// when there is nothing to compare with.
+func pathError(p predictor, y []float64, origins []int, horizon int) float64 {
+	path := make([]float64, horizon)
+	sum, n := 0.0, 0
+	for _, o := range origins {
+		p.point(o, path)
+		for h, v := range path[:min(horizon, len(y)-1-o)] {
+			if e := math.Abs(y[o+1+h] - v); !math.IsNaN(e) {
+				sum += e
+				n++
+			}
+		}
+	}
+	if n == 0 {
+		return math.NaN()
+	}
+	return sum / float64(n)
+}
+
+// fitSeasonal chooses the parameters for a period by the error at past origins
+// of y.
+func fitSeasonal(y []float64, period float64, horizon int) SeasonalFit {
+	origins := trainingOrigins(len(y), period, period, horizon)
+	best, bestErr := SeasonalFit{Period: period, Cycles: 5, Level: LevelShifted}, math.Inf(1)
+	for _, cycles := range []int{5, 1} {
+		for _, level := range []LevelMode{LevelShifted, LevelAsWas, LevelRescaled} {
+			fit := SeasonalFit{Period: period, Cycles: cycles, Level: level}
+			if e := pathError(newSeasonalPredictor(y, fit), y, origins, horizon); e < bestErr {
+				best, bestErr = fit, e
+			}
+		}
+	}
+	plain := best
+	for _, recent := range []int{1, int(math.Round(period / 16))} {
+		if recent < 1 {
+			continue
+		}
+		fit := plain
+		fit.Recent = recent
+		fit.Gain = fitGain(y, fit, origins, horizon)
+		if e := pathError(newSeasonalPredictor(y, fit), y, origins, horizon); e < bestErr {
+			best, bestErr = fit, e
+		}
+	}
+	return best
+}
+
+// fitGain regresses, per lead, what the path missed on the deviation seen at
+// the origin, and smooths over neighbouring leads. Gains are in 0–1.
+func fitGain(y []float64, fit SeasonalFit, origins []int, horizon int) []float64 {
+	p := newSeasonalPredictor(y, fit) // Gain is still empty: plain paths
+	p.fit.Gain = []float64{0}         // deviation is computed, and adds nothing
+	path := make([]float64, horizon)
+	xy, xx := make([]float64, horizon), make([]float64, horizon)
+	energy := 0.0
+	for _, o := range origins {
+		p.point(o, path)
+		d := p.deviation(o)
+		energy += d * d
+		for h, v := range path[:min(horizon, len(y)-1-o)] {
+			if e := y[o+1+h] - v; !math.IsNaN(e) {
+				xy[h] += d * e
+				xx[h] += d * d
+			}
+		}
+	}
+	// A ridge worth two average origins: few origins teach little.
+	ridge := 2 * energy / float64(max(1, len(origins)))
+	gain := make([]float64, horizon)
+	for h := range gain {
+		sxy, sxx := 0.0, 0.0
+		reach := h / 4
+		for j := h - reach; j <= min(horizon-1, h+reach); j++ {
+			sxy += xy[j]
+			sxx += xx[j]
+		}
+		if w := sxx + ridge*float64(2*reach+1); w > 0 {
+			gain[h] = max(0, min(1, sxy/w))
+		}
+	}
+	return gain
+}
+
+// median reorders xs; the mean of the middle two when their number is even, NaN
+// for none. It is for a handful of values.
+func median(xs []float64) float64 {
+	for i := 1; i < len(xs); i++ {
+		for j := i; j > 0 && xs[j] < xs[j-1]; j-- {
+			xs[j], xs[j-1] = xs[j-1], xs[j]
+		}
+	}
+	n := len(xs)
+	switch {
+	case n == 0:
+		return math.NaN()
+	case n%2 == 1:
+		return xs[n/2]
+	}
+	return (xs[n/2-1] + xs[n/2]) / 2
+}
