@@ -1,0 +1,65 @@
+package queueing
+
+import (
+	"math"
+	"time"
+)
+
+// Histogram counts latencies in buckets whose bounds grow by 1/64 each from
+// 10 µs on: a quantile is exact to 0.8 %. The zero value is empty.
+type Histogram struct {
+	counts []uint32
+	total  uint64
+}
+
+const (
+	finest = 10 * time.Microsecond
+	growth = 1 + 1.0/64
+)
+
+// Record counts one latency.
+func (h *Histogram) Record(d time.Duration) {
+	i := 0
+	if d > finest {
+		i = 1 + int(math.Log(float64(d)/float64(finest))/math.Log(growth))
+	}
+	if i >= len(h.counts) {
+		h.counts = append(h.counts, make([]uint32, i+1-len(h.counts))...)
+	}
+	h.counts[i]++
+	h.total++
+}
+
+// Add merges another histogram into h.
+func (h *Histogram) Add(o Histogram) {
+	if len(o.counts) > len(h.counts) {
+		h.counts = append(h.counts, make([]uint32, len(o.counts)-len(h.counts))...)
+	}
+	for i, c := range o.counts {
+		h.counts[i] += c
+	}
+	h.total += o.total
+}
+
+// Count is the number of latencies recorded.
+func (h Histogram) Count() uint64 { return h.total }
+
+// Quantile is the least latency that a share q (0–1) of those recorded does not
+// exceed, to the middle of its bucket; false when nothing was recorded.
+func (h Histogram) Quantile(q float64) (time.Duration, bool) {
+	if h.total == 0 {
+		return 0, false
+	}
+	rank := uint64(math.Ceil(q * float64(h.total)))
+	rank = min(max(rank, 1), h.total)
+	var seen uint64
+	for i, c := range h.counts {
+		if seen += uint64(c); seen >= rank {
+			if i == 0 {
+				return finest, true
+			}
+			return time.Duration(float64(finest) * math.Pow(growth, float64(i)-0.5)), true
+		}
+	}
+	return 0, false
+}
