@@ -88,6 +88,9 @@ type NodePlan struct {
 	// Iterations the solver used of its budget, and whether it finished.
 	Iterations int  `json:"iterations"`
 	Complete   bool `json:"complete"`
+	// Fallback says why Solver is not the one that was asked for; empty when
+	// it is.
+	Fallback string `json:"fallback,omitempty"`
 }
 
 // Unplaced pods of one shape.
