@@ -1,0 +1,320 @@
+package execution
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// releaseCordons takes back every cordon of ours that nothing calls for any
+// more, in whatever pool it is: a plan that turned back, a pool no longer
+// managed, a node no longer surplus.
+func (q *sequencer) releaseCordons() {
+	for i := range q.snapshot.Nodes {
+		n := &q.snapshot.Nodes[i]
+		if !n.Cordoned || n.CordonedFor == "" || q.leaving[n.Name] || q.dying[n.Name] {
+			continue
+		}
+		reason := "its pool is not being left"
+		if n.CordonedFor == api.CordonShrink {
+			reason = "it is not surplus any more"
+		}
+		q.uncordons = append(q.uncordons, api.UncordonNode{Node: n.Name, Reason: reason})
+	}
+}
+
+// growPools asks for more nodes where a zone has fewer than planned. The size
+// is the same for all zones, so a zone that is ahead is never cut by growing
+// the others.
+func (q *sequencer) growPools() {
+	for _, mp := range q.pools {
+		if len(mp.Sizes) == 0 {
+			continue
+		}
+		smallest, largest := slices.Min(mp.Sizes), slices.Max(mp.Sizes)
+		to := mp.plan.SizePerZone
+		if mp.MaxPerZone > 0 {
+			to = min(to, mp.MaxPerZone)
+		}
+		if smallest >= to {
+			continue
+		}
+		if q.held(mp, "grow") {
+			continue
+		}
+		reason := fmt.Sprintf("the plan needs %d nodes", mp.plan.Nodes)
+		if mp.plan.Reason != "" {
+			reason = mp.plan.Reason
+		}
+		q.growth = append(q.growth, api.ResizePool{Pool: mp.Name, From: largest, To: max(to, largest), Reason: reason})
+	}
+}
+
+// held notes that a pool can't be resized now.
+func (q *sequencer) held(mp managedPool, what string) bool {
+	if mp.Hold == "" {
+		return false
+	}
+	q.note(api.NodeScalingAgent, "PoolHeld", "pool "+mp.Name, "can't %s now: %s", what, mp.Hold)
+	return true
+}
+
+// cordon steers pods away from the nodes that are to go, once what is on them
+// fits elsewhere.
+func (q *sequencer) cordon() {
+	q.cordoning = map[string]bool{}
+	q.cordonOld()
+	if len(q.cordoning) == 0 && q.migrating && !q.moving() {
+		q.cordonSurplus()
+	}
+	gone := make(map[string]bool, len(q.leaving)+len(q.cordoning))
+	for _, set := range []map[string]bool{q.leaving, q.cordoning} {
+		for name := range set {
+			gone[name] = true
+		}
+	}
+	q.room = q.roomWithout(gone, nil)
+	// Pods that controllers are still to make have their place reserved.
+	q.planned(func(w *api.Workload, _ *api.WorkloadPlan) {
+		q.room.place(w.Shape, q.uncreated(w), nil)
+	})
+}
+
+// uncreated is how many of a workload's replicas have no pod yet.
+func (q *sequencer) uncreated(w *api.Workload) int32 {
+	n := w.Replicas
+	for _, p := range q.podsOf[w.Key] {
+		if !p.Terminating {
+			n--
+		}
+	}
+	return max(n, 0)
+}
+
+// cordonOld cordons the nodes of the pools being left, all or none.
+func (q *sequencer) cordonOld() {
+	var pending []*api.Node
+	for _, mp := range q.pools {
+		if mp.Name == q.target {
+			continue
+		}
+		for _, n := range mp.nodes {
+			if !n.Cordoned && !q.dying[n.Name] {
+				pending = append(pending, n)
+			}
+		}
+	}
+	q.migrating = len(pending) == 0 && !q.frozen
+	if len(pending) == 0 {
+		return
+	}
+	gone := make(map[string]bool, len(q.old)+len(q.leaving))
+	for _, set := range []map[string]bool{q.leaving, q.old} {
+		for name := range set {
+			gone[name] = true
+		}
+	}
+	if missing := q.missing(gone, true); missing != "" {
+		q.note(api.NodeScalingAgent, "MigrationWaitsForNodes", "pool "+q.target,
+			"the Ready nodes can't hold %s yet: nothing is cordoned", missing)
+		q.explainPool()
+		return
+	}
+	for _, n := range pending {
+		q.cordoning[n.Name] = true
+		q.cordons = append(q.cordons, api.CordonNode{
+			Node: n.Name, For: api.CordonMigration,
+			Reason: fmt.Sprintf("workloads move from pool %s to %s", n.Pool, q.target),
+		})
+	}
+}
+
+// explainPool tells what keeps the target pool from its planned size.
+func (q *sequencer) explainPool() {
+	for _, mp := range q.pools {
+		if mp.Name == q.target && mp.Error != nil {
+			q.warn(api.NodeScalingAgent, "Pool"+string(mp.Error.Kind), "pool "+mp.Name, "%s", mp.Error.Message)
+		}
+	}
+}
+
+// cordonSurplus cordons the target's surplus nodes one by one, each if the rest
+// can hold what is wanted without it.
+func (q *sequencer) cordonSurplus() {
+	gone := make(map[string]bool, len(q.leaving)+len(q.shrink))
+	for name := range q.leaving {
+		gone[name] = true
+	}
+	for _, mp := range q.pools {
+		if mp.Name != q.target || mp.Hold != "" {
+			continue
+		}
+		for _, n := range mp.nodes {
+			if !q.shrink[n.Name] || n.Cordoned {
+				continue
+			}
+			gone[n.Name] = true
+			if missing := q.missing(gone, false); missing != "" {
+				delete(gone, n.Name)
+				q.note(api.NodeScalingAgent, "ShrinkWaitsForRoom", "node "+n.Name,
+					"without it the Ready nodes can't hold %s", missing)
+				continue
+			}
+			q.cordoning[n.Name] = true
+			q.cordons = append(q.cordons, api.CordonNode{
+				Node: n.Name, For: api.CordonShrink,
+				Reason: fmt.Sprintf("pool %s needs %d nodes per zone", mp.Name, mp.plan.SizePerZone),
+			})
+		}
+	}
+}
+
+// moving reports whether pods are still to leave old nodes.
+func (q *sequencer) moving() bool {
+	for name := range q.old {
+		if slices.ContainsFunc(q.podsOn[name], q.movable) {
+			return true
+		}
+	}
+	return false
+}
+
+// missing names what the Ready nodes other than gone can't hold: the replicas
+// wanted that don't run outside gone already, and the other movable pods on
+// gone. It is empty when all fits. With onTarget replicas have to fit on the
+// target's nodes, unless their shape can't run there at all.
+func (q *sequencer) missing(gone map[string]bool, onTarget bool) string {
+	var wants []want
+	q.planned(func(w *api.Workload, wp *api.WorkloadPlan) {
+		stay := int32(0)
+		for _, p := range q.podsOf[w.Key] {
+			if !p.Terminating && p.Node != "" && (!gone[p.Node] || q.blocker(p) != "") {
+				stay++
+			}
+		}
+		if n := wp.Replicas - stay; n > 0 {
+			wants = append(wants, want{shape: w.Shape, count: n, name: "workload " + w.Key.String()})
+		}
+	})
+	replicas := len(wants)
+	for i := range q.snapshot.Nodes {
+		name := q.snapshot.Nodes[i].Name
+		if !gone[name] {
+			continue
+		}
+		for _, p := range q.podsOn[name] {
+			if q.movable(p) && !q.acting[p.Workload] {
+				wants = append(wants, want{shape: p.Shape, count: 1, name: "pod " + p.Key.String()})
+			}
+		}
+	}
+	target := q.pool(q.target)
+	largestFirst(wants[:replicas], target.Allocatable)
+	largestFirst(wants[replicas:], target.Allocatable)
+	r := q.roomWithout(gone, q.acting)
+	for i, w := range wants {
+		var allow func(*api.Node) bool
+		if onTarget && i < replicas && admits(w.shape, "", target.Labels, target.Taints) {
+			allow = func(n *api.Node) bool { return n.Pool == q.target }
+		}
+		if placed := r.place(w.shape, w.count, allow); placed < w.count {
+			return fmt.Sprintf("%d of %s", w.count-placed, w.name)
+		}
+	}
+	return ""
+}
+
+func (q *sequencer) pool(name string) api.Pool {
+	for i := range q.snapshot.Pools {
+		if q.snapshot.Pools[i].Name == name {
+			return q.snapshot.Pools[i]
+		}
+	}
+	return api.Pool{}
+}
+
+// giveUpNodes returns what is empty. The provider chooses its own victims when
+// a pool is resized, so a resize needs every node of the pool to be empty;
+// otherwise exactly the empty nodes are removed, one by one.
+func (q *sequencer) giveUpNodes() {
+	for _, mp := range q.pools {
+		var empty []*api.Node
+		all := true
+		for _, n := range mp.nodes {
+			switch {
+			case q.dying[n.Name]:
+			case q.leaving[n.Name] && n.CordonedFor != "" && q.empty(n.Name):
+				empty = append(empty, n)
+			default:
+				all = false
+			}
+		}
+		to := max(mp.plan.SizePerZone, mp.MinPerZone)
+		if len(mp.Sizes) == 0 || slices.Max(mp.Sizes) <= to {
+			continue
+		}
+		if mp.Name != q.target && all {
+			if !q.held(mp, "shrink") {
+				q.removals = append(q.removals, api.ResizePool{
+					Pool: mp.Name, From: slices.Max(mp.Sizes), To: to,
+					Reason: fmt.Sprintf("workloads have moved to %s and its nodes are empty", q.target),
+				})
+			}
+			continue
+		}
+		if len(empty) > 0 && !q.held(mp, "shrink") {
+			q.remove(mp, empty)
+		}
+	}
+}
+
+// remove gives up empty nodes as far as each zone has more than planned.
+func (q *sequencer) remove(mp managedPool, empty []*api.Node) {
+	for i, zone := range mp.Zones {
+		if i >= len(mp.Sizes) {
+			break
+		}
+		excess := mp.Sizes[i] - max(mp.plan.SizePerZone, mp.MinPerZone)
+		for _, n := range empty {
+			if excess <= 0 {
+				break
+			}
+			if n.Zone != zone || n.ProviderID == "" {
+				continue
+			}
+			q.removals = append(q.removals, api.RemoveNode{
+				Pool: mp.Name, Zone: zone, Node: n.Name, ProviderID: n.ProviderID,
+				Reason: "it is empty and the plan does without it",
+			})
+			excess--
+		}
+	}
+}
+
+// explainBlockers names the pods that keep leaving nodes from being given up.
+func (q *sequencer) explainBlockers() {
+	const most = 5
+	for i := range q.snapshot.Nodes {
+		n := &q.snapshot.Nodes[i]
+		if !q.leaving[n.Name] || q.dying[n.Name] {
+			continue
+		}
+		if n.CordonedFor == "" {
+			q.note(api.NodeScalingAgent, "ForeignCordon", "node "+n.Name, "somebody else cordoned it: it is not removed")
+		}
+		blockers := q.blockers(n.Name)
+		if len(blockers) == 0 {
+			continue
+		}
+		var names []string
+		for _, p := range blockers[:min(len(blockers), most)] {
+			names = append(names, fmt.Sprintf("%s (%s)", p.Key, q.blocker(p)))
+		}
+		if len(blockers) > most {
+			names = append(names, fmt.Sprintf("and %d more", len(blockers)-most))
+		}
+		q.warn(api.NodeScalingAgent, "NodeBlocked", "node "+n.Name, "can't be emptied: %s", strings.Join(names, ", "))
+	}
+}

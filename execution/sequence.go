@@ -1,0 +1,97 @@
+// Package execution turns a plan into the actions that are safe now.
+//
+// Sequence is level-based: everything it does follows from what the snapshot
+// shows and what the plan wants, so that an operator killed at any point, or a
+// plan that changes its mind, goes on from wherever the cluster stands. An
+// action never counts on another one of the same sequence having succeeded.
+//
+// A policy switch moves workloads from pool to pool by make before break:
+//
+//	target pool grown and Ready, room for all that must move
+//	→ nodes of the other managed pools cordoned
+//	→ workloads surge: pods on leaving nodes + wanted
+//	→ wanted pods Ready outside the leaving nodes
+//	→ a negative pod-deletion-cost on every pod that is to go
+//	→ scaled to wanted: the ReplicaSet deletes those
+//	→ pods of nobody's workload evicted, a few at a time
+//	→ empty nodes given up
+//
+// Surging before the cordon would let pods land on the old pool; shrinking
+// without the cost would delete the newest pods, which are the ones just made.
+// Nodes that a pool is shrunk by leave in the same way, except that only their
+// own pods have to move.
+package execution
+
+import (
+	"fmt"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// maxEvictions is how many pods of nobody's workload one sequence evicts.
+const maxEvictions = 5
+
+// Sequence returns which actions bring the snapshot nearer to the plan and are
+// safe now, in an order in which they may be carried out, and what somebody
+// should know of why others are not. It is pure and deterministic. Only pools
+// that both the plan and policy.ManagedPools name are touched.
+//
+// At every moment at least min(Ready before, wanted) pods of a workload that
+// runs under a ReplicaSet stay Ready, as far as mash2's own actions go.
+func Sequence(s api.Snapshot, p api.Plan, policy api.Policy) ([]api.Action, []api.Finding) {
+	v, findings := newView(s, p, policy)
+	q := &sequencer{view: v, findings: findings}
+	q.releaseCordons()
+	q.growPools()
+	q.cordon()
+	q.clearCosts()
+	q.scaleWorkloads()
+	q.evictOthers()
+	q.giveUpNodes()
+	q.explainBlockers()
+	return q.actions(), q.findings
+}
+
+// sequencer collects actions in the order in which they are carried out,
+// whatever the order in which they are found: what gives room, then what uses
+// it, then what takes away.
+type sequencer struct {
+	*view
+	findings []api.Finding
+
+	uncordons, growth, cordons, costs, ups, downs, evictions, removals []api.Action
+
+	// cordoning are the nodes cordoned by this very sequence.
+	cordoning map[string]bool
+	// migrating is true when every old node bears its cordon, as observed:
+	// only then do new pods land outside the old pools.
+	migrating bool
+	// room for pods on nodes that stay; what has been promised is taken.
+	room room
+	// evicted counts EvictPod actions.
+	evicted int
+}
+
+func (q *sequencer) actions() []api.Action {
+	var out []api.Action
+	for _, part := range [][]api.Action{
+		q.uncordons, q.growth, q.cordons, q.ups, q.costs, q.downs, q.evictions, q.removals,
+	} {
+		out = append(out, part...)
+	}
+	return out
+}
+
+func (q *sequencer) note(agent api.Agent, reason, object, format string, args ...any) {
+	q.findings = append(q.findings, api.Finding{
+		Severity: api.Normal, Agent: agent, Reason: reason, Object: object, Message: fmt.Sprintf(format, args...),
+	})
+}
+
+func (q *sequencer) warn(agent api.Agent, reason, object, format string, args ...any) {
+	q.findings = append(q.findings, warn(agent, reason, object, fmt.Sprintf(format, args...)))
+}
+
+func warn(agent api.Agent, reason, object, message string) api.Finding {
+	return api.Finding{Severity: api.Warning, Agent: agent, Reason: reason, Object: object, Message: message}
+}

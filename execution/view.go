@@ -1,0 +1,384 @@
+package execution
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// view is a snapshot and a plan, indexed and classified once.
+type view struct {
+	snapshot api.Snapshot
+	plan     api.Plan
+
+	// pools that may be touched: in the plan, named by a policy, present, and
+	// not resized by the provider itself.
+	pools []managedPool
+	// target is the pool that managed workloads should run on; empty when
+	// nodes are left alone.
+	target string
+	// frozen is true when nodes are managed but the target pool can't be seen
+	// or planned now: nothing about nodes changes, in neither direction.
+	frozen bool
+	// lockstep is true when growth waits for nodes of ours.
+	lockstep bool
+
+	nodes  map[string]*api.Node
+	podsOn map[string][]*api.Pod // by node, terminating ones too
+	podsOf map[api.Key][]*api.Pod
+	acting map[api.Key]bool // workloads that may be written to
+	// guarded are the workloads whose pods nobody moves: held and shadow ones.
+	guarded map[api.Key]string
+
+	// old nodes belong to managed pools other than the target.
+	old map[string]bool
+	// leaving nodes bear a cordon and are to be emptied: old ones, and those
+	// of the target that it is being shrunk by.
+	leaving map[string]bool
+	// dying nodes are being deleted by the provider.
+	dying map[string]bool
+	// shrink are the nodes that their pool gives up, cordoned or not yet.
+	shrink map[string]bool
+
+	// spaces are the nodes that can take pods, before anything is placed.
+	spaces []space
+	// pending pods have no node yet.
+	pending []*api.Pod
+}
+
+// managedPool is a pool that may be touched, with what is planned for it.
+type managedPool struct {
+	*api.Pool
+	plan  *api.PoolPlan
+	nodes []*api.Node // in order of name
+}
+
+// newView indexes a snapshot under a plan.
+func newView(s api.Snapshot, p api.Plan, policy api.Policy) (*view, []api.Finding) {
+	v := &view{
+		snapshot: s, plan: p,
+		nodes:   make(map[string]*api.Node, len(s.Nodes)),
+		podsOn:  make(map[string][]*api.Pod, len(s.Nodes)),
+		podsOf:  make(map[api.Key][]*api.Pod, len(s.Workloads)),
+		acting:  make(map[api.Key]bool, len(p.Workloads)),
+		guarded: map[api.Key]string{},
+		old:     map[string]bool{},
+		leaving: map[string]bool{},
+		dying:   map[string]bool{},
+		shrink:  map[string]bool{},
+	}
+	for i := range s.Nodes {
+		v.nodes[s.Nodes[i].Name] = &s.Nodes[i]
+	}
+	for i := range s.Pods {
+		pod := &s.Pods[i]
+		switch {
+		case pod.Node != "":
+			v.podsOn[pod.Node] = append(v.podsOn[pod.Node], pod)
+		case !pod.Terminating:
+			v.pending = append(v.pending, pod)
+		}
+		if pod.Workload != (api.Key{}) {
+			v.podsOf[pod.Workload] = append(v.podsOf[pod.Workload], pod)
+		}
+	}
+	v.classifyWorkloads()
+	findings := v.classifyPools(policy)
+	for _, pool := range s.Pools {
+		for _, name := range pool.Deleting {
+			v.dying[name] = true
+		}
+	}
+	for _, mp := range v.pools {
+		v.classifyNodes(mp)
+	}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if n.Ready && !n.Cordoned && !v.dying[n.Name] {
+			v.spaces = append(v.spaces, spaceOf(n, v.podsOn[n.Name], v.overhead(n.Pool)))
+		}
+	}
+	// The target's nodes come first, and the fuller ones before the emptier,
+	// so that first fit leaves whole nodes free.
+	slices.SortStableFunc(v.spaces, func(a, b space) int {
+		rank := func(sp space) int {
+			if v.target != "" && sp.node.Pool == v.target {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.free.MilliCPU, b.free.MilliCPU))
+	})
+	return v, findings
+}
+
+func (v *view) classifyWorkloads() {
+	present := make(map[api.Key]*api.Workload, len(v.snapshot.Workloads))
+	for i := range v.snapshot.Workloads {
+		w := &v.snapshot.Workloads[i]
+		present[w.Key] = w
+		switch {
+		case w.Mode == api.ModeShadow:
+			v.guarded[w.Key] = "its workload is in Shadow"
+		case w.Mode == api.ModeFull && w.Hold != "":
+			v.guarded[w.Key] = "its workload is held: " + w.Hold
+		}
+	}
+	for _, wp := range v.plan.Workloads {
+		w, ok := present[wp.Key]
+		switch {
+		case !ok || w.Mode == api.ModeOff || v.guarded[wp.Key] != "":
+		case wp.Shadow:
+			v.guarded[wp.Key] = "its workload is in Shadow"
+		case wp.Held:
+			v.guarded[wp.Key] = "its workload is held: " + wp.Reason
+		default:
+			v.acting[wp.Key] = true
+		}
+	}
+	// A workload in Full that the plan doesn't speak of is left alone too.
+	for _, w := range v.snapshot.Workloads {
+		if w.Mode == api.ModeFull && !v.acting[w.Key] && v.guarded[w.Key] == "" {
+			v.guarded[w.Key] = "its workload is not in the plan"
+		}
+	}
+}
+
+// classifyPools finds the pools that may be touched. Nodes are left alone
+// altogether when no workload is in Full: Shadow never writes.
+func (v *view) classifyPools(policy api.Policy) []api.Finding {
+	full := func(w api.Workload) bool { return w.Mode == api.ModeFull }
+	if len(policy.NodePools) == 0 || !slices.ContainsFunc(v.snapshot.Workloads, full) {
+		return nil
+	}
+	var findings []api.Finding
+	v.frozen = true
+	for i := range v.plan.Nodes.Pools {
+		pp := &v.plan.Nodes.Pools[i]
+		isTarget := pp.Pool == v.plan.Nodes.Pool
+		j := slices.IndexFunc(v.snapshot.Pools, func(p api.Pool) bool { return p.Name == pp.Pool })
+		switch {
+		case !slices.Contains(policy.ManagedPools, pp.Pool):
+			findings = append(findings, warn(api.NodeScalingAgent, "PoolNotManaged", "pool "+pp.Pool,
+				"the plan names it but no policy does: it is left alone"))
+			v.frozen = v.frozen && !isTarget
+			continue
+		case j < 0:
+			findings = append(findings, warn(api.NodeScalingAgent, "PoolMissing", "pool "+pp.Pool,
+				"the provider doesn't show it"))
+			continue
+		case v.snapshot.Pools[j].Autoscaled:
+			findings = append(findings, warn(api.NodeScalingAgent, "PoolAutoscaled", "pool "+pp.Pool,
+				"the provider resizes it itself: mash2 leaves it alone"))
+			v.frozen = v.frozen && !isTarget
+			continue
+		}
+		mp := managedPool{Pool: &v.snapshot.Pools[j], plan: pp}
+		for k := range v.snapshot.Nodes {
+			if v.snapshot.Nodes[k].Pool == pp.Pool {
+				mp.nodes = append(mp.nodes, &v.snapshot.Nodes[k])
+			}
+		}
+		v.pools = append(v.pools, mp)
+		if isTarget {
+			v.target, v.frozen = pp.Pool, false
+		}
+	}
+	v.lockstep = v.target != "" || v.frozen
+	switch {
+	case v.frozen:
+		v.pools = nil
+		for i := range v.snapshot.Nodes {
+			if n := &v.snapshot.Nodes[i]; n.Cordoned && n.CordonedFor != "" {
+				v.old[n.Name], v.leaving[n.Name] = true, true
+			}
+		}
+		findings = append(findings, warn(api.NodeScalingAgent, "NodesHeld", "policy",
+			"no target pool can be seen or planned now: nodes stay as they are"))
+	case v.target == "":
+		// Without its target the plan can't be carried out on any pool.
+		v.pools = nil
+	}
+	return findings
+}
+
+// classifyNodes sorts the nodes of a managed pool.
+func (v *view) classifyNodes(mp managedPool) {
+	for i, zone := range mp.Zones {
+		if i < len(mp.Sizes) {
+			v.presumeDying(mp, zone, mp.Sizes[i])
+		}
+	}
+	if mp.Name != v.target {
+		for _, n := range mp.nodes {
+			v.old[n.Name] = true
+			if n.Cordoned {
+				v.leaving[n.Name] = true
+			}
+		}
+		return
+	}
+	for i, zone := range mp.Zones {
+		if i < len(mp.Sizes) {
+			v.chooseShrink(mp, zone, mp.Sizes[i])
+		}
+	}
+	for name := range v.shrink {
+		if n := v.nodes[name]; n.Cordoned {
+			v.leaving[name] = true
+		}
+	}
+	for _, n := range mp.nodes {
+		if v.dying[n.Name] {
+			v.leaving[n.Name] = true
+		}
+	}
+}
+
+// presumeDying marks empty nodes of ours beyond the zone's size as being
+// deleted, for providers that don't tell which ones are.
+func (v *view) presumeDying(mp managedPool, zone string, size int32) {
+	excess := -size
+	var empty []*api.Node
+	for _, n := range mp.nodes {
+		if n.Zone != zone || v.dying[n.Name] {
+			continue
+		}
+		excess++
+		if n.CordonedFor != "" && v.empty(n.Name) {
+			empty = append(empty, n)
+		}
+	}
+	slices.SortStableFunc(empty, func(a, b *api.Node) int {
+		return cmp.Compare(boolRank(a.Ready), boolRank(b.Ready))
+	})
+	for _, n := range empty[:min(len(empty), int(max(excess, 0)))] {
+		v.dying[n.Name] = true
+	}
+}
+
+// chooseShrink picks the nodes of a zone that the pool gives up: as many as the
+// plan calls surplus and the zone has too many. Nodes that already bear the
+// cordon go first, so that a plan that hesitates between equal nodes doesn't
+// make them take turns.
+func (v *view) chooseShrink(mp managedPool, zone string, size int32) {
+	var seen, named int32
+	var candidates []*api.Node
+	surplus := make(map[string]bool, len(mp.plan.Surplus))
+	for _, name := range mp.plan.Surplus {
+		surplus[name] = true
+	}
+	for _, n := range mp.nodes {
+		if n.Zone != zone || v.dying[n.Name] {
+			continue
+		}
+		seen++
+		if n.Cordoned && n.CordonedFor == "" {
+			continue // somebody else's affair
+		}
+		if surplus[n.Name] {
+			named++
+		}
+		if surplus[n.Name] || n.CordonedFor == api.CordonShrink && len(v.blockers(n.Name)) == 0 {
+			candidates = append(candidates, n)
+		}
+	}
+	slices.SortStableFunc(candidates, func(a, b *api.Node) int {
+		return cmp.Or(
+			cmp.Compare(boolRank(a.CordonedFor != api.CordonShrink), boolRank(b.CordonedFor != api.CordonShrink)),
+			cmp.Compare(boolRank(!surplus[a.Name]), boolRank(!surplus[b.Name])))
+	})
+	give := min(named, seen-mp.plan.SizePerZone, size-mp.plan.SizePerZone)
+	for _, n := range candidates[:min(len(candidates), int(max(give, 0)))] {
+		v.shrink[n.Name] = true
+	}
+}
+
+func boolRank(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// overhead is what DaemonSets and static pods take of a fresh node of a pool.
+func (v *view) overhead(pool string) api.Resources {
+	for i := range v.snapshot.Pools {
+		if v.snapshot.Pools[i].Name == pool {
+			return v.snapshot.Pools[i].Overhead
+		}
+	}
+	return api.Resources{}
+}
+
+// empty reports whether only DaemonSet and static pods are on a node. A pod
+// that is terminating still is there.
+func (v *view) empty(node string) bool {
+	return !slices.ContainsFunc(v.podsOn[node], func(p *api.Pod) bool { return !p.DaemonSet && !p.Mirror })
+}
+
+// blocker says why a pod can't be moved by mash2; empty if it can.
+func (v *view) blocker(p *api.Pod) string {
+	switch {
+	case p.DaemonSet || p.Mirror || p.Terminating:
+		return ""
+	case p.DoNotDisrupt != "":
+		return p.DoNotDisrupt + " forbids it"
+	case p.Workload != (api.Key{}) && v.guarded[p.Workload] != "":
+		return v.guarded[p.Workload]
+	case p.ControllerKind == "":
+		return "nothing would recreate it"
+	}
+	return ""
+}
+
+// blockers are the pods of a node that mash2 may not move.
+func (v *view) blockers(node string) []*api.Pod {
+	var out []*api.Pod
+	for _, p := range v.podsOn[node] {
+		if v.blocker(p) != "" {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// movable reports whether a pod has to leave its node before the node can go,
+// and may.
+func (v *view) movable(p *api.Pod) bool {
+	return !p.DaemonSet && !p.Mirror && !p.Terminating && v.blocker(p) == ""
+}
+
+// planned are the workload plans that may be acted on, in their order, each
+// with its workload.
+func (v *view) planned(do func(*api.Workload, *api.WorkloadPlan)) {
+	present := make(map[api.Key]*api.Workload, len(v.snapshot.Workloads))
+	for i := range v.snapshot.Workloads {
+		present[v.snapshot.Workloads[i].Key] = &v.snapshot.Workloads[i]
+	}
+	for i := range v.plan.Workloads {
+		if wp := &v.plan.Workloads[i]; v.acting[wp.Key] {
+			do(present[wp.Key], wp)
+		}
+	}
+}
+
+// roomWithout is the free space of all nodes but the given ones, with the
+// pending pods placed, except those of the given workloads. Old nodes that are
+// not cordoned are room, unless given.
+func (v *view) roomWithout(gone map[string]bool, except map[api.Key]bool) room {
+	r := room{spaces: make([]space, 0, len(v.spaces))}
+	for _, sp := range v.spaces {
+		if !gone[sp.node.Name] {
+			r.spaces = append(r.spaces, sp)
+		}
+	}
+	r = r.clone()
+	for _, p := range v.pending {
+		if !except[p.Workload] {
+			r.place(p.Shape, 1, nil)
+		}
+	}
+	return r
+}

@@ -1,0 +1,354 @@
+package execution
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// deletionCost is what a pod that is to go bears: below the 0 of an unmarked
+// pod, with room above it for users who mark some of theirs.
+const deletionCost = -1000
+
+// replicaSet is the kind of controller that surges and respects deletion costs.
+const replicaSet = "ReplicaSet"
+
+// pods of a workload that are not terminating.
+type pods struct {
+	old  []*api.Pod // on nodes that are being left, and may be moved
+	stay []*api.Pod // everywhere else, pending ones too
+	// ready are the Ready ones that stay, readyAll all Ready ones.
+	ready, readyAll int32
+	// stuck are those for which the scheduler found no node.
+	stuck int32
+}
+
+func (q *sequencer) podsOfWorkload(key api.Key) pods {
+	var ps pods
+	// Once a migration has begun, all of the old pools is being left, also a
+	// node there that has only just appeared and bears no cordon yet.
+	begun := len(q.leaving) > 0
+	for _, p := range q.podsOf[key] {
+		if p.Terminating {
+			continue
+		}
+		if p.Ready {
+			ps.readyAll++
+		}
+		if p.Unschedulable {
+			ps.stuck++
+		}
+		if (q.leaving[p.Node] || q.old[p.Node] && begun) && q.blocker(p) == "" {
+			ps.old = append(ps.old, p)
+			continue
+		}
+		ps.stay = append(ps.stay, p)
+		if p.Ready {
+			ps.ready++
+		}
+	}
+	return ps
+}
+
+// surges reports whether more replicas make more pods elsewhere and fewer
+// delete the cheapest, as under a ReplicaSet.
+func (ps pods) surges() bool {
+	return !slices.ContainsFunc(ps.old, func(p *api.Pod) bool { return p.ControllerKind != replicaSet })
+}
+
+// shut reports whether pods that leave can't come back to nodes being left: a
+// surge or eviction before that would land there.
+func (q *sequencer) shut(ps pods) bool {
+	return q.migrating || !slices.ContainsFunc(ps.old, func(p *api.Pod) bool { return q.old[p.Node] })
+}
+
+// clearCosts takes back our deletion costs from pods that are not to go.
+func (q *sequencer) clearCosts() {
+	for i := range q.snapshot.Pods {
+		p := &q.snapshot.Pods[i]
+		if !p.DeletionCostOurs || p.Terminating || q.leaving[p.Node] || q.old[p.Node] {
+			continue
+		}
+		if p.Workload != (api.Key{}) && q.guarded[p.Workload] != "" {
+			continue
+		}
+		q.costs = append(q.costs, api.SetDeletionCost{Pod: p.Key, UID: p.UID, Clear: true, Reason: "it stays"})
+	}
+}
+
+// scaleWorkloads brings replicas to the plan. What the reactive floor asks for
+// takes the free room first, then the workloads in their order.
+func (q *sequencer) scaleWorkloads() {
+	q.planned(func(w *api.Workload, wp *api.WorkloadPlan) {
+		q.room.place(w.Shape, min(wp.Floor, wp.Replicas)-w.Replicas, nil)
+	})
+	q.planned(func(w *api.Workload, wp *api.WorkloadPlan) {
+		ps := q.podsOfWorkload(w.Key)
+		switch {
+		case len(ps.old) == 0:
+			q.scale(w, wp, ps)
+		case w.RollingOut:
+			q.note(api.HorizontalScalingAgent, "MigrationWaitsForRollout", object(w), "its pods move when its rollout is done")
+			q.grow(w, wp)
+		case !ps.surges():
+			q.scale(w, wp, ps)
+			if q.shut(ps) {
+				q.evictOne(w, wp, ps)
+			}
+		default:
+			q.move(w, wp, ps)
+		}
+	})
+}
+
+// scale sets replicas to the plan where no make before break is called for.
+func (q *sequencer) scale(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
+	if wp.Replicas >= w.Replicas {
+		q.grow(w, wp)
+		return
+	}
+	to := q.safeDown(w, wp, ps)
+	if to < w.Replicas {
+		q.downs = append(q.downs, scaleTo(w, to, wp.Reason))
+	}
+	if to > wp.Replicas {
+		q.note(api.HorizontalScalingAgent, "ShrinkWaitsForPods", object(w),
+			"%d of %d pods are Ready: scaled to %d instead of %d", ps.readyAll, w.Replicas, to, wp.Replicas)
+	}
+}
+
+// grow scales up to the plan: up to the reactive floor at once, beyond it only
+// as far as pods find room on Ready nodes, so that none is left pending. Where
+// nodes are not managed, pending pods are how others learn of a need, and
+// growth is not capped.
+func (q *sequencer) grow(w *api.Workload, wp *api.WorkloadPlan) {
+	if wp.Replicas <= w.Replicas {
+		return
+	}
+	to := wp.Replicas
+	if q.lockstep {
+		// Room for the floor has been taken already.
+		base := max(w.Replicas, min(wp.Floor, wp.Replicas))
+		to = base + q.room.place(w.Shape, wp.Replicas-base, nil)
+	}
+	if to < wp.Replicas {
+		q.note(api.HorizontalScalingAgent, "GrowthWaitsForNodes", object(w),
+			"%d of %d wanted replicas have room on Ready nodes", to, wp.Replicas)
+	}
+	if to > w.Replicas {
+		q.ups = append(q.ups, scaleTo(w, to, wp.Reason))
+	}
+}
+
+// safeDown is the lowest replica count, not under the plan, that leaves at
+// least min(Ready now, wanted) pods Ready.
+func (q *sequencer) safeDown(w *api.Workload, wp *api.WorkloadPlan, ps pods) int32 {
+	all := append(slices.Clone(ps.stay), ps.old...)
+	if !slices.ContainsFunc(all, func(p *api.Pod) bool { return p.ControllerKind != replicaSet }) {
+		// A ReplicaSet deletes pods that are not Ready first.
+		return wp.Replicas
+	}
+	keep := min(ps.readyAll, wp.Replicas)
+	if slices.ContainsFunc(all, func(p *api.Pod) bool { return p.ControllerKind != statefulSet }) {
+		// Nobody knows which pods go: count on Ready ones.
+		return max(wp.Replicas, w.Replicas-(ps.readyAll-keep))
+	}
+	// A StatefulSet deletes the highest ordinals.
+	slices.SortFunc(all, func(a, b *api.Pod) int { return cmp.Compare(ordinal(b), ordinal(a)) })
+	ready := ps.readyAll
+	to := w.Replicas
+	for _, p := range all {
+		if ordinal(p) >= int64(to) {
+			// Beyond the present replicas: it is going anyway.
+			continue
+		}
+		if to <= wp.Replicas || p.Ready && ready <= keep {
+			break
+		}
+		if p.Ready {
+			ready--
+		}
+		to = int32(ordinal(p))
+	}
+	return max(to, wp.Replicas)
+}
+
+const statefulSet = "StatefulSet"
+
+// ordinal of a StatefulSet's pod; -1 if its name has none.
+func ordinal(p *api.Pod) int64 {
+	_, suffix, _ := cutLast(p.Key.Name, "-")
+	n, err := strconv.ParseInt(suffix, 10, 32)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}
+
+// move takes the workload's pods off leaving nodes: surge, wait until enough
+// are Ready, mark the old ones, scale down.
+func (q *sequencer) move(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
+	old := int32(len(ps.old))
+	wanted := wp.Replicas
+	switch {
+	case ps.ready >= wanted:
+	case q.shut(ps):
+		q.surge(w, wp, ps)
+		return
+	default:
+		q.grow(w, wp)
+		return
+	}
+	// Every pod that is to go must cost less than every pod that stays. Costs
+	// of ours on pods that stay are being cleared: count them as cleared when
+	// choosing, and as what they are when checking.
+	lowest, lowestCleared := int32(math.MaxInt32), int32(0)
+	for _, p := range ps.stay {
+		lowest = min(lowest, p.DeletionCost)
+		if !p.DeletionCostOurs {
+			lowestCleared = min(lowestCleared, p.DeletionCost)
+		}
+	}
+	cost := int32(deletionCost)
+	if lowestCleared <= cost {
+		if lowestCleared == math.MinInt32 {
+			q.warn(api.HorizontalScalingAgent, "MigrationBlocked", object(w),
+				"a pod that stays bears the lowest possible pod-deletion-cost: those that go can't be told from it")
+			return
+		}
+		cost = lowestCleared - 1
+	}
+	marked := true
+	for _, p := range ps.old {
+		if p.DeletionCost < lowest && p.DeletionCost < 0 {
+			continue
+		}
+		marked = false
+		if p.DeletionCost != cost {
+			q.costs = append(q.costs, api.SetDeletionCost{
+				Pod: p.Key, UID: p.UID, Cost: cost, Reason: fmt.Sprintf("%d pods are Ready elsewhere: it goes first", ps.ready),
+			})
+		}
+	}
+	switch {
+	case !marked:
+	case w.Replicas > wanted:
+		q.downs = append(q.downs, scaleTo(w, wanted, fmt.Sprintf("%d pods are Ready elsewhere: the %d on leaving nodes go", ps.ready, old)))
+	case w.Replicas < wanted:
+		q.grow(w, wp)
+	}
+}
+
+// surge asks for the pods that are still missing outside the leaving nodes,
+// beside the ones there, as far as they have room. Replicas may pass the
+// workload's maximum until the old pods are gone.
+func (q *sequencer) surge(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
+	old, stay := int32(len(ps.old)), int32(len(ps.stay))+q.uncreated(w)
+	missing := wp.Replicas - stay
+	fits := int32(0)
+	if missing > 0 {
+		fits = q.room.place(w.Shape, missing, nil)
+	}
+	to := max(old+min(wp.Replicas, stay+fits), min(wp.Floor, wp.Replicas))
+	if to > w.Replicas {
+		reason := fmt.Sprintf("%d pods beside the %d on leaving nodes", to-old, old)
+		if to > w.MaxReplicas {
+			reason += fmt.Sprintf(", above maxReplicas %d until those are gone", w.MaxReplicas)
+		}
+		q.ups = append(q.ups, scaleTo(w, to, reason))
+		return
+	}
+	switch {
+	case ps.stuck > 0:
+		q.warn(api.HorizontalScalingAgent, "MigrationWaitsForPods", object(w),
+			"%d of %d wanted pods are Ready outside leaving nodes; the scheduler finds no node for %d", ps.ready, wp.Replicas, ps.stuck)
+	case fits < missing:
+		q.note(api.HorizontalScalingAgent, "MigrationWaitsForNodes", object(w),
+			"%d of the %d pods that have to move have room", fits, missing)
+	default:
+		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", object(w),
+			"%d of %d wanted pods are Ready outside leaving nodes", ps.ready, wp.Replicas)
+	}
+}
+
+// evictOne moves a workload that can't surge, one pod at a time, each while all
+// the others are Ready and it has a place to go.
+func (q *sequencer) evictOne(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
+	all := int32(len(ps.old) + len(ps.stay))
+	waiting := func(p *api.Pod) bool { return p.Terminating }
+	if all != w.Replicas || w.Replicas != wp.Replicas || ps.readyAll < all || slices.ContainsFunc(q.podsOf[w.Key], waiting) {
+		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", object(w),
+			"%d of %d pods are Ready: the next one is evicted when all are", ps.readyAll, wp.Replicas)
+		return
+	}
+	// The highest ordinal first, as a StatefulSet itself does.
+	pod := slices.MaxFunc(ps.old, func(a, b *api.Pod) int {
+		return cmp.Or(cmp.Compare(ordinal(a), ordinal(b)), cmp.Compare(b.Key.Name, a.Key.Name))
+	})
+	q.evict(pod)
+}
+
+// evictOthers moves pods of nobody's workload off leaving nodes: a few at a
+// time, at most one per controller and only while its other pods are Ready.
+func (q *sequencer) evictOthers() {
+	type owner struct{ namespace, kind, name string }
+	ownerOf := func(p *api.Pod) owner { return owner{p.Key.Namespace, p.ControllerKind, p.ControllerName} }
+	unsettled := map[owner]bool{}
+	for i := range q.snapshot.Pods {
+		if p := &q.snapshot.Pods[i]; p.Terminating || !p.Ready {
+			unsettled[ownerOf(p)] = true
+		}
+	}
+	for i := range q.snapshot.Nodes {
+		node := q.snapshot.Nodes[i].Name
+		if !q.leaving[node] || q.dying[node] || q.old[node] && !q.migrating {
+			continue
+		}
+		for _, p := range q.podsOn[node] {
+			if q.evicted >= maxEvictions {
+				return
+			}
+			if !q.movable(p) || q.acting[p.Workload] {
+				continue
+			}
+			// One that is not Ready itself serves nobody: it may go.
+			if unsettled[ownerOf(p)] && p.Ready {
+				continue
+			}
+			if q.evict(p) {
+				unsettled[ownerOf(p)] = true
+			}
+		}
+	}
+}
+
+// evict asks for an eviction if the pod has a place to go.
+func (q *sequencer) evict(p *api.Pod) bool {
+	if q.room.place(p.Shape, 1, nil) == 0 {
+		q.note(api.HorizontalScalingAgent, "EvictionWaitsForRoom", "pod "+p.Key.String(), "no Ready node that stays has room for it")
+		return false
+	}
+	q.evicted++
+	q.evictions = append(q.evictions, api.EvictPod{
+		Pod: p.Key, UID: p.UID, Node: p.Node, Reason: "its node is leaving",
+	})
+	return true
+}
+
+func scaleTo(w *api.Workload, to int32, reason string) api.ScaleWorkload {
+	return api.ScaleWorkload{Workload: w.Key, Target: w.Target, From: w.Replicas, To: to, Reason: reason}
+}
+
+func object(w *api.Workload) string { return "workload " + w.Key.String() }
