@@ -2,15 +2,23 @@ package cluster
 
 import (
 	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
 func TestPodsLiveThroughTheirPhases(t *testing.T) {
@@ -59,9 +67,148 @@ func TestPodsLiveThroughTheirPhases(t *testing.T) {
 	}
 }
 
+// Each of these would stay for ever if a stage of kwok's missed it.
+func TestPodsOfEveryKindGoAway(t *testing.T) {
+	c := ForTest(t, func(o *Options) { o.Speed = 10 })
+	ctx, client := t.Context(), newClient(t, c)
+	createNodes(t, client, "one", "two")
+
+	labels := map[string]string{"app": "agent"}
+	_, err := client.AppsV1().DaemonSets("default").Create(ctx, &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "agent"},
+		Spec:       appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: podTemplate(labels)},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.BatchV1().Jobs("default").Create(ctx, &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: "once"},
+		Spec: batchv1.JobSpec{Template: func() corev1.PodTemplateSpec {
+			template := podTemplate(nil)
+			template.Spec.RestartPolicy = corev1.RestartPolicyNever
+			return template
+		}()},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := podTemplate(nil)
+	const finalizer = "example.com/keep"
+	bare := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "bare", Finalizers: []string{finalizer}},
+		Spec:       template.Spec,
+	}
+	bare.Spec.InitContainers = []corev1.Container{{Name: "init", Image: "init"}}
+	if _, err = client.CoreV1().Pods("default").Create(ctx, bare, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the DaemonSet's and the bare pod Ready and the Job complete", func(ctx context.Context) bool {
+		ready := 0
+		for _, pod := range listPods(t, ctx, client) {
+			if podReady(pod) {
+				ready++
+			}
+		}
+		job, err := client.BatchV1().Jobs("default").Get(ctx, "once", metav1.GetOptions{})
+		return err == nil && job.Status.Succeeded == 1 && ready == 3
+	})
+
+	foreground := metav1.DeletePropagationForeground
+	remove := metav1.DeleteOptions{PropagationPolicy: &foreground}
+	for what, err := range map[string]error{
+		"DaemonSet": client.AppsV1().DaemonSets("default").Delete(ctx, "agent", remove),
+		"Job":       client.BatchV1().Jobs("default").Delete(ctx, "once", remove),
+		"pod":       client.CoreV1().Pods("default").Delete(ctx, "bare", metav1.DeleteOptions{}),
+	} {
+		if err != nil {
+			t.Fatalf("deleting the %s: %v", what, err)
+		}
+	}
+	eventually(t, "only the pod with a finalizer left, its containers gone", func(ctx context.Context) bool {
+		pods := listPods(t, ctx, client)
+		return len(pods) == 1 && pods[0].Name == "bare" && *pods[0].DeletionGracePeriodSeconds == 0
+	})
+	_, err = client.CoreV1().Pods("default").Patch(ctx, "bare", types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "no pods", func(ctx context.Context) bool { return len(listPods(t, ctx, client)) == 0 })
+}
+
+func TestResizeInPlace(t *testing.T) {
+	c := ForTest(t, func(o *Options) { o.Speed = 10 })
+	ctx, client := t.Context(), newClient(t, c)
+	createNodes(t, client, "one")
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: podTemplate(nil).Spec}
+	if _, err := client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the pod Ready", func(ctx context.Context) bool {
+		pods := listPods(t, ctx, client)
+		return len(pods) == 1 && podReady(pods[0])
+	})
+	_, err := client.CoreV1().Pods("default").Patch(ctx, "web", types.StrategicMergePatchType,
+		[]byte(`{"spec":{"containers":[{"name":"main","resources":{"requests":{"cpu":"250m"}}}]}}`),
+		metav1.PatchOptions{}, "resize")
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the status to report the new request", func(ctx context.Context) bool {
+		status := listPods(t, ctx, client)[0].Status.ContainerStatuses[0]
+		return status.Ready && status.RestartCount == 0 && status.Resources.Requests.Cpu().MilliValue() == 250 &&
+			status.AllocatedResources.Cpu().MilliValue() == 250
+	})
+}
+
+func TestRegisterMetricsAPI(t *testing.T) {
+	c := ForTest(t)
+	for range 2 { // the second time it moves
+		server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			switch r.URL.Path {
+			case "/apis/metrics.k8s.io/v1beta1":
+				fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"metrics.k8s.io/v1beta1",
+					"resources":[{"name":"pods","namespaced":true,"kind":"PodMetrics","verbs":["get","list"]}]}`)
+			case "/apis/metrics.k8s.io/v1beta1/pods":
+				fmt.Fprintf(w, `{"kind":"PodMetricsList","apiVersion":"metrics.k8s.io/v1beta1","metadata":{},
+					"items":[{"metadata":{"name":"%s","namespace":"default"}}]}`, r.Host)
+			default:
+				http.NotFound(w, r)
+			}
+		}))
+		defer server.Close()
+		address := server.Listener.Addr().String()
+		if err := RegisterMetricsAPI(t.Context(), c.RESTConfig(), address); err != nil {
+			t.Fatal(err)
+		}
+		_, port, _ := net.SplitHostPort(address)
+		eventually(t, "pod metrics from "+address, func(ctx context.Context) bool {
+			out, err := c.Kubectl(ctx, "get", "--raw", "/apis/metrics.k8s.io/v1beta1/pods")
+			return err == nil && strings.Contains(out, port)
+		})
+	}
+	for name, address := range map[string]string{
+		"no port":             "localhost",
+		"a port with a name":  "localhost:https",
+		"not on the loopback": "192.0.2.1:443",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := RegisterMetricsAPI(t.Context(), c.RESTConfig(), address); err == nil {
+				t.Errorf("%s was accepted", address)
+			}
+		})
+	}
+}
+
 func newClient(t *testing.T, c *Cluster) kubernetes.Interface {
 	t.Helper()
-	client, err := kubernetes.NewForConfig(c.RESTConfig())
+	return clientFor(t, c.RESTConfig())
+}
+
+func clientFor(t *testing.T, config *rest.Config) kubernetes.Interface {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
