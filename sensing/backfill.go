@@ -1,0 +1,214 @@
+package sensing
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// backfill reads the history that lies before what cycles ask for, in slices,
+// newest first, one query at a time. A slice that fails stays and is asked for
+// again in a later cycle, after those that failed less often; one that is too
+// large is halved.
+type backfill struct {
+	d       *demand
+	pending []slice
+	lost    int // slices given up
+	running chan struct{}
+	err     error // of the last failure, nil after a success
+}
+
+// slice is a part of history to be read for some targets.
+type slice struct {
+	targets  map[targetID]bool // shared between slices, never written to
+	from, to int64
+	failures int
+}
+
+func newBackfill(d *demand) *backfill { return &backfill{d: d} }
+
+// add asks for the steps [from, to] of some targets. The demand's lock is held.
+func (b *backfill) add(targets map[targetID]bool, from, to int64) {
+	if len(targets) > 0 && from <= to {
+		b.pending = append(b.pending, slice{targets: targets, from: from, to: to})
+	}
+}
+
+// next takes the part to read now off the list: the newest steps of the slice
+// that failed least, as many as a query may have. The demand's lock is held.
+func (b *backfill) next(maxSteps func(targets int) int64) (slice, bool) {
+	if len(b.pending) == 0 {
+		return slice{}, false
+	}
+	i := 0
+	for j, s := range b.pending {
+		if cmp.Or(cmp.Compare(s.failures, b.pending[i].failures), cmp.Compare(b.pending[i].to, s.to)) < 0 {
+			i = j
+		}
+	}
+	s := b.pending[i]
+	b.pending = slices.Delete(b.pending, i, i+1)
+	if most := maxSteps(len(s.targets)); s.to-s.from+1 > most {
+		rest := s
+		rest.to = s.to - most
+		b.pending = append(b.pending, rest)
+		s.from = rest.to + 1
+	}
+	return s, true
+}
+
+// failed puts a slice back, as its failure suggests. The demand's lock is held.
+func (b *backfill) failed(s slice, err error) {
+	b.err = err
+	switch classify(err) {
+	case unreachable:
+		b.pending = append(b.pending, s)
+		return
+	case tooMuch:
+		if s.to > s.from {
+			middle := s.from + (s.to-s.from)/2
+			b.pending = append(b.pending,
+				slice{s.targets, s.from, middle, s.failures}, slice{s.targets, middle + 1, s.to, s.failures})
+			return
+		}
+	}
+	if s.failures++; s.failures >= b.d.cfg.BackfillAttempts {
+		b.lost++
+		return
+	}
+	b.pending = append(b.pending, s)
+}
+
+// start runs the backfill in the background, if there is anything to do and it
+// isn't running, until all is read or a query fails. The returned channel is
+// closed when it has ended; nil when there is nothing to do.
+func (b *backfill) start(ctx context.Context, series int, sp *speeds) <-chan struct{} {
+	b.d.mu.Lock()
+	defer b.d.mu.Unlock()
+	if b.running != nil || len(b.pending) == 0 {
+		return b.running
+	}
+	done := make(chan struct{})
+	b.running = done
+	speed := sp.clone().of
+	go func() {
+		defer func() {
+			b.d.mu.Lock()
+			b.running = nil
+			b.d.mu.Unlock()
+			close(done)
+		}()
+		for b.step(ctx, series, speed) {
+		}
+	}()
+	return done
+}
+
+// speedFunc tells the CPUSpeed of a node or group of nodes.
+type speedFunc func(node string) float64
+
+// step reads one slice; false when there is none left or it failed.
+func (b *backfill) step(ctx context.Context, series int, sp speedFunc) bool {
+	d := b.d
+	d.mu.Lock()
+	s, ok := b.next(func(targets int) int64 { return d.cfg.sliceSteps(series, targets) })
+	d.mu.Unlock()
+	if !ok || ctx.Err() != nil {
+		return false
+	}
+	namespaces := map[string]bool{}
+	for id := range s.targets {
+		namespaces[id.namespace] = true
+	}
+	query := d.prom.historyQuery(slices.Sorted(maps.Keys(namespaces)))
+	a, err := d.prom.queryRange(ctx, query, s.from, s.to, d.cfg.BackfillTimeout)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil {
+		b.failed(s, err)
+		return false
+	}
+	b.err = nil
+	b.fold(s, a, sp)
+	return true
+}
+
+// fold adds an answer to the histories. The demand's lock is held.
+func (b *backfill) fold(s slice, a answer, sp speedFunc) {
+	sums := newFolding(s.from, s.to)
+	for _, stream := range a.series {
+		id, ok := parseOwner(string(stream.Metric["namespace"]), string(stream.Metric[labelOwner]))
+		if !ok || !s.targets[id] || b.d.histories[id] == nil {
+			continue
+		}
+		speed := sp(string(stream.Metric[labelNodes]))
+		t := sums.of(id)
+		b.d.prom.samples(stream.Values, s.from, s.to, func(step int64, v float64) {
+			if usable(v) {
+				t.sum[step-s.from] += v * 1000 * speed
+				t.pods[step-s.from]++
+			}
+		})
+	}
+	for id, t := range sums.targets {
+		t.store(b.d.histories[id])
+	}
+}
+
+// parseOwner reads the label made by historyQuery.
+func parseOwner(namespace, owner string) (targetID, bool) {
+	for _, kind := range []string{kindDeployment, kindStatefulSet} {
+		if n := len(kind) + 1; len(owner) > n && owner[:n] == kind+"/" {
+			return targetID{namespace, kind, owner[n:]}, true
+		}
+	}
+	return targetID{}, false
+}
+
+// sliceSteps is how many steps a query over history may have: within the
+// server's limits of points and of samples held at once (those of the rate, of
+// the maximum and of four relabellings, and half of it left to others), and
+// such that the answer stays within half of what we read.
+func (c Config) sliceSteps(series, targets int) int64 {
+	const (
+		copies        = 6  // of a series within the query's evaluation
+		groups        = 4  // of nodes per workload in the answer
+		bytesInAnswer = 32 // of one sample
+	)
+	held := max(float64(series)*c.Churn*copies, 1)
+	read := max(float64(targets*groups*bytesInAnswer), 1)
+	steps := min(float64(c.MaxSamples)/2/held, float64(c.MaxResponseBytes)/2/read, float64(c.MaxPoints))
+	return max(int64(steps), 1)
+}
+
+// findings tell how far the backfill is.
+func (b *backfill) findings(step time.Duration) []api.Finding {
+	b.d.mu.Lock()
+	defer b.d.mu.Unlock()
+	var out []api.Finding
+	if len(b.pending) > 0 || b.running != nil {
+		var steps int64
+		for _, s := range b.pending {
+			steps += s.to - s.from + 1
+		}
+		f := api.Finding{
+			Severity: api.Normal, Agent: api.WorkloadPlanningAgent, Reason: ReasonBackfilling, Object: "prometheus",
+			Message: "reading history: " + (time.Duration(steps) * step).String() + " to go",
+		}
+		if b.err != nil {
+			f.Severity, f.Message = api.Warning, f.Message+"; last failure: "+b.err.Error()
+		}
+		out = append(out, f)
+	}
+	if b.lost > 0 {
+		out = append(out, api.Finding{
+			Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: ReasonBackfillIncomplete, Object: "prometheus",
+			Message: "parts of history could not be read and stay gaps",
+		})
+	}
+	return out
+}

@@ -1,0 +1,201 @@
+package sensing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/api/v1alpha1"
+)
+
+// Kinds under which caches are kept, besides the targets' kinds.
+const (
+	kindPod             = "Pod"
+	kindNode            = "Node"
+	kindDaemonSet       = "DaemonSet"
+	kindScaler          = "HorizontalPodAutoscaler"
+	kindManagedWorkload = "ManagedWorkload"
+)
+
+// caches are the shared informers, by kind. Their transforms turn every object
+// into its record before it is stored.
+type caches struct {
+	informers map[string]cache.SharedIndexInformer
+	shapes    *shapes
+
+	mu     sync.Mutex
+	failed map[string]error // last failure to list or watch since it was asked for
+}
+
+// activePods leaves finished pods with the server.
+func activePods(o *metav1.ListOptions) {
+	o.FieldSelector = "status.phase!=Succeeded,status.phase!=Failed"
+}
+
+func newCaches(cfg Config) (*caches, error) {
+	proto := rest.CopyConfig(cfg.REST)
+	proto.ContentType = runtime.ContentTypeProtobuf
+	proto.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	client, err := kubernetes.NewForConfig(proto)
+	if err != nil {
+		return nil, fmt.Errorf("making the Kubernetes client: %w", err)
+	}
+	meta, err := metadata.NewForConfig(cfg.REST)
+	if err != nil {
+		return nil, fmt.Errorf("making the metadata client: %w", err)
+	}
+	dyn, err := dynamic.NewForConfig(cfg.REST)
+	if err != nil {
+		return nil, fmt.Errorf("making the dynamic client: %w", err)
+	}
+	factory := informers.NewSharedInformerFactory(client, 0)
+	c := &caches{
+		shapes: newShapes(),
+		failed: map[string]error{},
+		informers: map[string]cache.SharedIndexInformer{
+			kindPod:         coreinformers.NewFilteredPodInformer(client, metav1.NamespaceAll, 0, cache.Indexers{}, activePods),
+			kindNode:        factory.Core().V1().Nodes().Informer(),
+			kindDaemonSet:   factory.Apps().V1().DaemonSets().Informer(),
+			kindDeployment:  factory.Apps().V1().Deployments().Informer(),
+			kindStatefulSet: factory.Apps().V1().StatefulSets().Informer(),
+			kindScaler:      factory.Autoscaling().V2().HorizontalPodAutoscalers().Informer(),
+			kindReplicaSet: metadatainformer.NewFilteredMetadataInformer(meta,
+				appsv1.SchemeGroupVersion.WithResource("replicasets"), metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(),
+			kindManagedWorkload: dynamicinformer.NewFilteredDynamicInformer(dyn,
+				v1alpha1.GroupVersion.WithResource("managedworkloads"), metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(),
+		},
+	}
+	for kind, informer := range c.informers {
+		if err := informer.SetTransform(c.transform(cfg)); err != nil {
+			return nil, fmt.Errorf("cache of %s: %w", kind, err)
+		}
+		err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.failed[kind] = err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("cache of %s: %w", kind, err)
+		}
+	}
+	return c, nil
+}
+
+// transform turns API objects into records; what is a record already stays.
+func (c *caches) transform(cfg Config) cache.TransformFunc {
+	return func(obj any) (any, error) {
+		switch o := obj.(type) {
+		case *corev1.Pod:
+			return c.shapes.podRecord(o), nil
+		case *corev1.Node:
+			return nodeRecordOf(o, cfg.PoolLabel), nil
+		case *appsv1.DaemonSet:
+			return c.shapes.daemonRecordOf(o), nil
+		case *appsv1.Deployment:
+			return c.shapes.deploymentRecord(o), nil
+		case *appsv1.StatefulSet:
+			return c.shapes.statefulSetRecord(o), nil
+		case *autoscalingv2.HorizontalPodAutoscaler:
+			return scalerRecordOf(o), nil
+		case *metav1.PartialObjectMetadata:
+			return ownerRecordOf(o), nil
+		case *unstructured.Unstructured:
+			var w v1alpha1.ManagedWorkload
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &w); err != nil {
+				// An error would keep the whole cache from filling.
+				return unreadableWorkload(o, err), nil
+			}
+			return workloadRecordOf(&w, cfg.Behavior), nil
+		}
+		return obj, nil
+	}
+}
+
+// start runs the informers until ctx ends and waits until they are filled.
+func (c *caches) start(ctx context.Context, timeout time.Duration) error {
+	for _, informer := range c.informers {
+		go informer.RunWithContext(ctx)
+	}
+	waiting, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	synced := make([]cache.InformerSynced, 0, len(c.informers))
+	for _, informer := range c.informers {
+		synced = append(synced, informer.HasSynced)
+	}
+	if cache.WaitForCacheSync(waiting.Done(), synced...) {
+		return nil
+	}
+	var errs []error
+	failures := c.failures()
+	for kind, informer := range c.informers {
+		if informer.HasSynced() {
+			continue
+		}
+		if err := failures[kind]; err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", kind, err))
+		} else {
+			errs = append(errs, errors.New(kind))
+		}
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return fmt.Errorf("caches not filled within %v: %w", timeout, errors.Join(errs...))
+}
+
+// failures returns what failed since the last call.
+func (c *caches) failures() map[string]error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	failed := c.failed
+	c.failed = map[string]error{}
+	return failed
+}
+
+// resourceVersion of a cached object; ok is false when there is none.
+func (c *caches) resourceVersion(kind string, key api.Key) (string, bool) {
+	name := key.Name
+	if key.Namespace != "" {
+		name = key.Namespace + "/" + key.Name
+	}
+	obj, ok, err := c.informers[kind].GetStore().GetByKey(name)
+	if err != nil || !ok {
+		return "", false
+	}
+	m, ok := obj.(metav1.ObjectMetaAccessor)
+	if !ok {
+		return "", false
+	}
+	return m.GetObjectMeta().GetResourceVersion(), true
+}
+
+// records of a kind, in no order.
+func records[R any](c *caches, kind string) []R {
+	objs := c.informers[kind].GetStore().List()
+	out := make([]R, 0, len(objs))
+	for _, o := range objs {
+		if r, ok := o.(R); ok {
+			out = append(out, r)
+		}
+	}
+	return out
+}

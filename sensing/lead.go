@@ -1,0 +1,146 @@
+package sensing
+
+import (
+	"slices"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// leadSamples are the newest measurements of a lead time.
+type leadSamples struct {
+	limit  int
+	values []time.Duration // oldest first
+}
+
+func (l *leadSamples) add(d time.Duration) {
+	if d < 0 {
+		return
+	}
+	l.values = append(l.values, d)
+	if over := len(l.values) - l.limit; over > 0 {
+		l.values = slices.Delete(l.values, 0, over)
+	}
+}
+
+// lead is the nearest-rank median and 90th percentile, or the prior when
+// nothing was measured.
+func (l *leadSamples) lead(prior api.Lead) api.Lead {
+	n := len(l.values)
+	if n == 0 {
+		return api.Lead{P50: prior.P50, P90: prior.P90}
+	}
+	sorted := slices.Sorted(slices.Values(l.values))
+	rank := func(percent int) time.Duration { return sorted[(n*percent+99)/100-1] }
+	return api.Lead{P50: rank(50), P90: rank(90), Samples: n}
+}
+
+// podLeads measures how long pods take from being bound to a node to Ready.
+type podLeads struct {
+	samples leadSamples
+	counted map[string]bool // by UID, of pods that still exist
+}
+
+func newPodLeads(limit int) *podLeads {
+	return &podLeads{samples: leadSamples{limit: limit}, counted: map[string]bool{}}
+}
+
+// learn counts each pod once, at the first sight of it Ready. A pod whose
+// containers were started again is left out: its Ready time is not its first.
+func (l *podLeads) learn(pods []*podRecord) {
+	var fresh []*podRecord
+	counted := make(map[string]bool, len(pods))
+	for _, p := range pods {
+		switch {
+		case l.counted[p.pod.UID]:
+			counted[p.pod.UID] = true
+		case p.pod.Ready:
+			counted[p.pod.UID] = true
+			if !p.scheduledAt.IsZero() && !p.restarted {
+				fresh = append(fresh, p)
+			}
+		}
+	}
+	l.counted = counted
+	slices.SortFunc(fresh, func(a, b *podRecord) int { return a.pod.ReadyAt.Compare(b.pod.ReadyAt) })
+	for _, p := range fresh {
+		l.samples.add(p.pod.ReadyAt.Sub(p.scheduledAt))
+	}
+}
+
+// bootLeads measures per pool how long nodes take from the growth of the
+// pool's target size to Ready.
+type bootLeads struct {
+	limit int
+	pools map[string]*bootLead
+	last  time.Time // of the previous look
+}
+
+type bootLead struct {
+	samples leadSamples
+	size    int32
+	asked   []time.Time // of nodes asked for that aren't Ready yet, oldest first
+	ready   map[string]bool
+}
+
+func newBootLeads(limit int) *bootLeads {
+	return &bootLeads{limit: limit, pools: map[string]*bootLead{}}
+}
+
+// learn pairs each node that became Ready with the oldest growth that no node
+// answered yet. The nodes of the first sight are not paired with anything. A
+// growth is dated to the previous look, after which a cycle of ours acts.
+func (l *bootLeads) learn(now time.Time, pools []api.Pool, nodes []*nodeRecord) {
+	askedAt := now
+	if !l.last.IsZero() {
+		askedAt = l.last
+	}
+	l.last = now
+	ready := map[string][]*nodeRecord{}
+	for _, n := range nodes {
+		if n.node.Ready && n.node.Pool != "" {
+			ready[n.node.Pool] = append(ready[n.node.Pool], n)
+		}
+	}
+	for _, p := range pools {
+		b, known := l.pools[p.Name]
+		if !known {
+			b = &bootLead{samples: leadSamples{limit: l.limit}, size: p.Nodes()}
+			l.pools[p.Name] = b
+		}
+		for ; b.size < p.Nodes(); b.size++ {
+			b.asked = append(b.asked, askedAt)
+		}
+		if shrunk := int(b.size - p.Nodes()); shrunk > 0 {
+			b.asked = b.asked[:max(0, len(b.asked)-shrunk)]
+			b.size = p.Nodes()
+		}
+		members := ready[p.Name]
+		slices.SortFunc(members, func(x, y *nodeRecord) int { return x.node.ReadyAt.Compare(y.node.ReadyAt) })
+		seen := make(map[string]bool, len(members))
+		for _, n := range members {
+			// A node of the same name that was created again is another one.
+			id := n.node.Name + "\x00" + n.node.Created.String()
+			seen[id] = true
+			if !known || b.ready[id] || len(b.asked) == 0 || n.node.ReadyAt.Before(b.asked[0].Truncate(time.Second)) {
+				continue
+			}
+			b.samples.add(max(0, n.node.ReadyAt.Sub(b.asked[0])))
+			b.asked = b.asked[1:]
+		}
+		// A node that is not Ready for a moment is not a new one after it.
+		for _, n := range nodes {
+			if id := n.node.Name + "\x00" + n.node.Created.String(); n.node.Pool == p.Name && b.ready[id] {
+				seen[id] = true
+			}
+		}
+		b.ready = seen
+	}
+}
+
+func (l *bootLeads) lead(pool string, prior api.Lead) api.Lead {
+	if b, ok := l.pools[pool]; ok {
+		return b.samples.lead(prior)
+	}
+	return api.Lead{P50: prior.P50, P90: prior.P90}
+}

@@ -1,0 +1,282 @@
+package sensing
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// Observer makes snapshots. It is safe for concurrent use; snapshots are made
+// one at a time.
+type Observer struct {
+	cfg       Config
+	caches    *caches
+	watermark watermark
+
+	mu     sync.Mutex // one Observe at a time; guards what is below
+	demand *demand
+	usage  *usageSource
+	pools  poolSource
+	speeds *speeds
+	pods   *podLeads
+	boots  *bootLeads
+	doubts plausibility
+	// background is the context given to Start: what reads history in the
+	// background outlives the cycle that began it.
+	background context.Context
+}
+
+// New makes an Observer; it talks to nobody yet.
+func New(cfg Config) (*Observer, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	caches, err := newCaches(cfg)
+	if err != nil {
+		return nil, err
+	}
+	demand, err := newDemand(cfg)
+	if err != nil {
+		return nil, err
+	}
+	usage, err := newUsageSource(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Observer{
+		cfg:    cfg,
+		caches: caches,
+		demand: demand,
+		usage:  usage,
+		pools:  poolSource{reader: cfg.Pools, timeout: cfg.PoolsTimeout},
+		speeds: newSpeeds(cfg.History),
+		pods:   newPodLeads(cfg.LeadSamples),
+		boots:  newBootLeads(cfg.LeadSamples),
+		doubts: plausibility{cfg: cfg, since: map[targetID]time.Time{}},
+
+		background: context.Background(),
+	}, nil
+}
+
+// Start fills the caches and returns when they are filled; they are kept until
+// ctx ends. The error names the caches that could not be filled in time.
+func (o *Observer) Start(ctx context.Context) error {
+	o.mu.Lock()
+	o.background = ctx
+	o.mu.Unlock()
+	return o.caches.start(ctx, o.cfg.SyncTimeout)
+}
+
+// Observe makes a snapshot of now. It fails with [ErrCacheBehind] when the
+// caches don't contain our own last writes in time, and when ctx ends; any
+// other failure is part of the snapshot.
+func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+
+	// 1. The caches, not older than our own writes.
+	if err := o.watermark.wait(ctx, o.caches, o.cfg.Clock, o.cfg.CacheWait, o.cfg.CachePoll); err != nil {
+		return api.Snapshot{}, err
+	}
+	now := o.cfg.Clock.Now()
+	s := api.Snapshot{Time: now}
+	v := o.caches.view()
+	namespaces := v.namespaces()
+
+	// 2. The other sources, side by side. None of them can fail the cycle.
+	var (
+		group        sync.WaitGroup
+		fresh        newest
+		poolFindings []api.Finding
+	)
+	group.Go(func() { s.Pools, poolFindings = o.pools.read(ctx) })
+	group.Go(func() { fresh = o.demand.fetch(ctx, now, namespaces) })
+	group.Go(func() { o.usage.read(ctx, now, namespaces) })
+	group.Wait()
+	if err := ctx.Err(); err != nil {
+		return api.Snapshot{}, fmt.Errorf("observing: %w", err)
+	}
+
+	// 3. What was measured, by target and in reference millicores.
+	o.speeds.learn(now, v.nodes, s.Pools)
+	o.demand.fold(now, fresh, v, o.speeds)
+	o.waitForHistory(ctx, v)
+	usage := o.usage.fold(now, v, o.speeds)
+	o.pods.learn(managedPods(v))
+	o.boots.learn(now, s.Pools, v.nodes)
+
+	// 4. The snapshot.
+	s.Findings = append(s.Findings, poolFindings...)
+	s.Findings = append(s.Findings, o.watchFindings()...)
+	s.Findings = append(s.Findings, o.sourceFindings(fresh)...)
+	o.addWorkloads(&s, v, usage)
+	o.addPods(&s, v)
+	for _, n := range v.nodes {
+		s.Nodes = append(s.Nodes, n.node)
+	}
+	overheads := newOverheads(v.daemons, v.pods)
+	for i, p := range s.Pools {
+		s.Pools[i] = describePool(p, v.nodes, overheads)
+		s.Pools[i].BootLead = o.boots.lead(p.Name, o.cfg.BootLead)
+	}
+	s.PodLead = o.pods.samples.lead(o.cfg.PodLead)
+	s.Metrics, s.ResourceMetrics = o.demand.health, o.usage.health
+	s.Findings = append(s.Findings, o.speedFindings()...)
+	return s, nil
+}
+
+// waitForHistory lets the background read, and gives it a moment.
+func (o *Observer) waitForHistory(ctx context.Context, v *view) {
+	if !o.demand.health.Reachable {
+		return
+	}
+	done := o.demand.backfill.start(o.background, v.seriesOfInterest(), o.speeds)
+	if done == nil || o.cfg.BackfillWait == 0 {
+		return
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+	case <-o.cfg.Clock.After(o.cfg.BackfillWait):
+	}
+}
+
+func managedPods(v *view) []*podRecord {
+	var out []*podRecord
+	for _, members := range v.members {
+		out = append(out, members...)
+	}
+	return out
+}
+
+// addWorkloads adds the workloads, with their demand and what is wrong with it.
+func (o *Observer) addWorkloads(s *api.Snapshot, v *view, usage map[targetID]*api.Usage) {
+	type doubt struct {
+		key   api.Key
+		since time.Time
+	}
+	var doubts []doubt
+	known := map[targetID]bool{}
+	for _, r := range v.workloads {
+		w := observeWorkload(r, v, o.speeds)
+		w.Demand, w.DemandStale = o.demand.series(s.Time, r.target)
+		if v.byTarget[r.target] == r {
+			known[r.target] = true
+			w.Usage = usage[r.target]
+			since, yes := o.doubts.disagrees(s.Time, r.target, w.Demand, w.Usage)
+			if yes {
+				w.DemandStale = true
+				doubts = append(doubts, doubt{w.Key, since})
+			}
+			if f, ok := o.staleFinding(r.target, w); ok && !yes {
+				s.Findings = append(s.Findings, f)
+			}
+		}
+		s.Workloads = append(s.Workloads, w)
+	}
+	maps.DeleteFunc(o.doubts.since, func(id targetID, _ time.Time) bool { return !known[id] })
+
+	// Many at once are a fault of the metric; one alone may be a steep ramp,
+	// which the two sources see through different windows, unless it lasts.
+	many := len(doubts) > 1 && 2*len(doubts) >= len(known)
+	for _, d := range doubts {
+		if many || s.Time.Sub(d.since) >= o.cfg.ImplausibleFor {
+			s.Findings = append(s.Findings, api.Finding{
+				Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: ReasonImplausible,
+				Object:  "workload " + d.key.String(),
+				Message: "Prometheus reads much less CPU usage than metrics.k8s.io; replicas won't go down",
+			})
+		}
+	}
+}
+
+// staleFinding says why a workload's demand can't be acted on. While Prometheus
+// doesn't answer at all, that is said once and not for every workload.
+func (o *Observer) staleFinding(id targetID, w api.Workload) (api.Finding, bool) {
+	if !w.DemandStale || w.HoldReason != "" || w.Mode == api.ModeOff || !o.demand.health.Reachable {
+		return api.Finding{}, false
+	}
+	f := api.Finding{Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Object: "workload " + w.Key.String()}
+	if c := o.demand.partial[id]; c.low(o.cfg.MinCoverage) {
+		f.Reason = ReasonDemandPartial
+		f.Message = fmt.Sprintf("only %d of %d Ready pods have a sample of %s", c.seen, c.expected, o.cfg.CPUMetric)
+		return f, true
+	}
+	f.Reason = ReasonDemandStale
+	if _, at, ok := w.Demand.Last(); ok {
+		f.Message = fmt.Sprintf("the newest sample of %s is of %s", o.cfg.CPUMetric, at.Format(time.RFC3339))
+	} else {
+		f.Message = "there is no sample of " + o.cfg.CPUMetric
+	}
+	return f, true
+}
+
+// addPods adds the pods, with the workload they belong to, and lets go of
+// shapes that no pod has any more.
+func (o *Observer) addPods(s *api.Snapshot, v *view) {
+	s.Pods = make([]api.Pod, len(v.pods))
+	used := map[*api.PodShape]bool{}
+	for i, p := range v.pods {
+		s.Pods[i] = p.pod
+		used[p.pod.Shape] = true
+		if id, ok := v.targetOf(p); ok {
+			s.Pods[i].Workload = v.byTarget[id].key
+		}
+	}
+	for _, t := range v.targets {
+		used[t.template] = true
+	}
+	o.caches.shapes.keep(used)
+}
+
+// watchFindings tell which caches may be out of date.
+func (o *Observer) watchFindings() []api.Finding {
+	failures := o.caches.failures()
+	var out []api.Finding
+	for _, kind := range slices.Sorted(maps.Keys(failures)) {
+		out = append(out, api.Finding{
+			Severity: api.Warning, Reason: ReasonWatchFailing, Object: "cache " + kind, Message: failures[kind].Error(),
+		})
+	}
+	return out
+}
+
+// sourceFindings tell how the sources of measurements are.
+func (o *Observer) sourceFindings(fresh newest) []api.Finding {
+	var out []api.Finding
+	add := func(reason, object, message string) {
+		out = append(out, api.Finding{
+			Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: reason, Object: object, Message: message,
+		})
+	}
+	if e := o.demand.health.Error; e != "" {
+		add(ReasonPrometheusUnreachable, "prometheus", e)
+	}
+	if w := fresh.answer.warnings; len(w) > 0 {
+		add(ReasonPrometheusWarning, "prometheus", strings.Join(w, "; "))
+	}
+	if e := o.usage.health.Error; e != "" {
+		add(ReasonMetricsAPIUnreachable, "metrics.k8s.io", e)
+	}
+	return append(out, o.demand.backfill.findings(o.cfg.Step)...)
+}
+
+// speedFindings names nodes whose cores had to be taken for reference ones.
+func (o *Observer) speedFindings() []api.Finding {
+	names := slices.Sorted(maps.Keys(o.speeds.unknown))
+	if len(names) == 0 {
+		return nil
+	}
+	const most = 5
+	shown := strings.Join(names[:min(len(names), most)], ", ")
+	return []api.Finding{{
+		Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: ReasonUnknownNodeSpeed, Object: "nodes",
+		Message: fmt.Sprintf("the pools of %d nodes are not known, their cores count as reference ones: %s", len(names), shown),
+	}}
+}

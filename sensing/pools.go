@@ -1,0 +1,232 @@
+package sensing
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+
+	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// poolSource reads pools and keeps the last good answer.
+type poolSource struct {
+	reader  PoolReader
+	timeout time.Duration
+	last    []api.Pool
+}
+
+// read returns the pools in order of name. When the provider fails these are
+// the last ones it told, held so that nobody resizes what can't be seen.
+func (s *poolSource) read(ctx context.Context) ([]api.Pool, []api.Finding) {
+	if s.reader == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	pools, err := s.reader.Pools(ctx)
+	if err == nil {
+		s.last = slices.Clone(pools)
+		slices.SortFunc(s.last, func(a, b api.Pool) int { return cmp.Compare(a.Name, b.Name) })
+		return slices.Clone(s.last), nil
+	}
+	held := slices.Clone(s.last)
+	for i := range held {
+		held[i].Hold = "the provider can't be read: " + err.Error()
+	}
+	return held, []api.Finding{{
+		Severity: api.Warning, Agent: api.NodePlanningAgent, Reason: ReasonPoolsUnreadable, Object: "pools", Message: err.Error(),
+	}}
+}
+
+// overheads measures what DaemonSets and static pods take of a node.
+type overheads struct {
+	daemons []*daemonRecord
+	byNode  map[string]api.Resources // by DaemonSets and static pods, as observed
+	// static is the most that static pods take of any node.
+	static api.Resources
+}
+
+func newOverheads(daemons []*daemonRecord, pods []*podRecord) *overheads {
+	o := &overheads{daemons: daemons, byNode: map[string]api.Resources{}}
+	static := map[string]api.Resources{}
+	for _, p := range pods {
+		if p.pod.Node == "" || (!p.pod.DaemonSet && !p.pod.Mirror) {
+			continue
+		}
+		if p.pod.DaemonSet && p.pod.Terminating {
+			continue // its successor takes its place
+		}
+		o.byNode[p.pod.Node] = o.byNode[p.pod.Node].Plus(p.pod.Shape.Requests)
+		if p.pod.Mirror {
+			static[p.pod.Node] = static[p.pod.Node].Plus(p.pod.Shape.Requests)
+		}
+	}
+	for _, r := range static {
+		o.static = o.static.Max(r)
+	}
+	return o
+}
+
+// expected is what a node with these labels and taints will give to
+// DaemonSets, whether their pods run already or not.
+func (o *overheads) expected(labels map[string]string, taints []api.Taint) api.Resources {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: labels[corev1.LabelHostname], Labels: labels}}
+	for _, t := range taints {
+		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
+	}
+	var sum api.Resources
+	for _, d := range o.daemons {
+		if runsOn(d.pod, node) {
+			sum = sum.Plus(d.requests)
+		}
+	}
+	return sum
+}
+
+// runsOn is the DaemonSet controller's question: do selector, affinity and
+// tolerations let the pod run on the node? A malformed affinity matches nothing.
+func runsOn(pod *corev1.Pod, node *corev1.Node) bool {
+	if ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); err != nil || !ok {
+		return false
+	}
+	_, untolerated := schedulinghelpers.FindMatchingUntoleratedTaint(klog.Logger{}, node.Spec.Taints, pod.Spec.Tolerations,
+		func(t *corev1.Taint) bool {
+			return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
+		}, true)
+	return !untolerated
+}
+
+// describePool completes a pool by what its nodes show. Allocatable is the
+// least of its Ready nodes, else what the provider says. Overhead is the most
+// that DaemonSets and static pods were seen to take of a node, and not less
+// than what the DaemonSets ask for, because on a fresh node they don't run yet;
+// static pods are taken from the cluster's other nodes when the pool is empty.
+func describePool(p api.Pool, nodes []*nodeRecord, o *overheads) api.Pool {
+	labels, taints := p.Labels, p.Taints
+	live := false
+	var observed api.Resources
+	for _, n := range nodes {
+		if n.node.Pool != p.Name || !n.node.Ready {
+			continue
+		}
+		if !live {
+			p.Allocatable, labels, taints, live = n.node.Allocatable, n.node.Labels, n.node.Taints, true
+		} else {
+			p.Allocatable = least(p.Allocatable, n.node.Allocatable)
+		}
+		observed = observed.Max(o.byNode[n.node.Name])
+	}
+	expected := o.expected(labels, taints)
+	if !live {
+		observed = o.static.Plus(expected)
+	}
+	p.Overhead = observed.Max(expected)
+	return p
+}
+
+// least is the component-wise minimum; a resource that only one of them has is
+// not there.
+func least(a, b api.Resources) api.Resources {
+	out := api.Resources{
+		MilliCPU:         min(a.MilliCPU, b.MilliCPU),
+		Memory:           min(a.Memory, b.Memory),
+		EphemeralStorage: min(a.EphemeralStorage, b.EphemeralStorage),
+		Pods:             min(a.Pods, b.Pods),
+	}
+	for k, v := range a.Extended {
+		if w := min(v, b.Extended[k]); w > 0 {
+			if out.Extended == nil {
+				out.Extended = map[string]int64{}
+			}
+			out.Extended[k] = w
+		}
+	}
+	return out
+}
+
+// speeds knows how fast the cores of a node are, also of nodes that are gone.
+type speeds struct {
+	poolOf  map[string]nodePool // node → pool
+	pools   map[string]float64  // pool → CPUSpeed
+	keepFor time.Duration       // how long a node that is gone is remembered
+	unknown map[string]bool     // nodes asked for whose pool isn't known
+}
+
+type nodePool struct {
+	pool string
+	seen time.Time
+}
+
+func newSpeeds(keepFor time.Duration) *speeds {
+	return &speeds{poolOf: map[string]nodePool{}, pools: map[string]float64{}, keepFor: keepFor, unknown: map[string]bool{}}
+}
+
+// learn notes the nodes and pools of now. A pool that is gone keeps its speed.
+func (s *speeds) learn(now time.Time, nodes []*nodeRecord, pools []api.Pool) {
+	for _, p := range pools {
+		if p.CPUSpeed > 0 {
+			s.pools[p.Name] = p.CPUSpeed
+		}
+	}
+	for _, n := range nodes {
+		if n.node.Pool != "" {
+			s.poolOf[n.node.Name] = nodePool{n.node.Pool, now}
+		}
+	}
+	for name, np := range s.poolOf {
+		if now.Sub(np.seen) > s.keepFor {
+			delete(s.poolOf, name)
+		}
+	}
+	clear(s.unknown)
+}
+
+// clone is for a reader in the background.
+func (s *speeds) clone() *speeds {
+	return &speeds{poolOf: maps.Clone(s.poolOf), pools: maps.Clone(s.pools), keepFor: s.keepFor, unknown: map[string]bool{}}
+}
+
+// gkeNode is the form of a GKE node's name: the cluster, the pool, eight
+// hexadecimal digits of the instance group and four characters of the instance.
+var gkeNode = regexp.MustCompile(`^(gke-.+-[0-9a-f]{8})(-[a-z0-9]{4})?$`)
+
+// of returns the CPUSpeed of a node's cores, by its pool; for a node never
+// seen by a pool's name in the node's. The node may also be an instance group,
+// a GKE node's name without its last part. 1 when it can't be known.
+func (s *speeds) of(node string) float64 {
+	if len(s.pools) == 0 {
+		return 1
+	}
+	if np, ok := s.poolOf[node]; ok {
+		if speed, ok := s.pools[np.pool]; ok {
+			return speed
+		}
+	}
+	if gkeNode.MatchString(node) {
+		best := ""
+		for pool := range s.pools {
+			if strings.Contains(node, "-"+pool+"-") && (len(pool) > len(best) || (len(pool) == len(best) && pool < best)) {
+				best = pool
+			}
+		}
+		if best != "" {
+			return s.pools[best]
+		}
+	}
+	if node == "" {
+		node = "(not told)"
+	}
+	s.unknown[node] = true
+	return 1
+}

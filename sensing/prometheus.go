@@ -1,0 +1,221 @@
+package sensing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	promapi "github.com/prometheus/client_golang/api"
+	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/prometheus/common/model"
+)
+
+// errTooLarge is an answer beyond Config.MaxResponseBytes.
+var errTooLarge = errors.New("the answer is larger than allowed")
+
+// prometheus asks for CPU usage over ranges.
+type prometheus struct {
+	api  promv1.API
+	cfg  Config
+	grid grid
+}
+
+func newPrometheus(cfg Config) (*prometheus, error) {
+	transport := cfg.PrometheusTransport
+	if transport == nil {
+		transport = promapi.DefaultRoundTripper
+	}
+	client, err := promapi.NewClient(promapi.Config{
+		Address:      cfg.PrometheusURL,
+		RoundTripper: limitedTransport{transport, cfg.MaxResponseBytes},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making the Prometheus client: %w", err)
+	}
+	return &prometheus{api: promv1.NewAPI(client), cfg: cfg, grid: grid{cfg.Step}}, nil
+}
+
+// limitedTransport makes a body that is too large an error while it is read.
+type limitedTransport struct {
+	http.RoundTripper
+	limit int64
+}
+
+func (t limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = &limitedBody{resp.Body, t.limit}
+	return resp, nil
+}
+
+type limitedBody struct {
+	io.ReadCloser
+	left int64
+}
+
+func (b *limitedBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		// Exactly the limit is still allowed: only a further byte is not.
+		var one [1]byte
+		if n, err := b.ReadCloser.Read(one[:]); n == 0 {
+			return 0, err
+		}
+		return 0, errTooLarge
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}
+
+// selector of the metric: containers only (the pod's own cgroup and the pause
+// container are left out, they would count twice), whole CPUs only, and the
+// namespaces of interest while they are few enough to name.
+func (p *prometheus) selector(namespaces []string) string {
+	matchers := []string{`container!=""`, `container!="POD"`, `cpu=~"total|"`}
+	if p.cfg.Matchers != "" {
+		matchers = append(matchers, p.cfg.Matchers)
+	}
+	const most = 200
+	if n := len(namespaces); n > 0 && n <= most {
+		quoted := make([]string, n)
+		for i, ns := range namespaces {
+			quoted[i] = regexp.QuoteMeta(ns)
+		}
+		matchers = append(matchers, fmt.Sprintf("namespace=~%q", strings.Join(quoted, "|")))
+	}
+	return p.cfg.CPUMetric + "{" + strings.Join(matchers, ",") + "}"
+}
+
+// usage is cores used per container. The maximum over whatever else tells
+// series apart (two scrapers, a container's id or image) counts each once.
+func (p *prometheus) usage(namespaces []string) string {
+	return fmt.Sprintf("max by (namespace, pod, container, %s) (rate(%s[%s]))",
+		p.cfg.NodeLabel, p.selector(namespaces), model.Duration(p.cfg.RateWindow))
+}
+
+// newestQuery is cores per pod and node.
+func (p *prometheus) newestQuery(namespaces []string) string {
+	return fmt.Sprintf("sum by (namespace, pod, %s) (%s)", p.cfg.NodeLabel, p.usage(namespaces))
+}
+
+// Labels that historyQuery makes.
+const (
+	labelOwner = "mash2_owner" // kind/name
+	labelNodes = "mash2_nodes" // a node, or a GKE instance group
+)
+
+// Forms of pod names. The letters are those Kubernetes makes suffixes from;
+// the hash of a ReplicaSet is shorter than six of them once in 4,000 times. A
+// Deployment with a name longer than 46 letters has pods with another form:
+// its history begins when it is first seen.
+const (
+	podOfDeployment  = `(.+)-[bcdfghjklmnpqrstvwxz2456789]{6,10}-[bcdfghjklmnpqrstvwxz2456789]{5}`
+	podOfStatefulSet = `(.+)-[0-9]+`
+	nodeOfGKE        = `(gke-.+-[0-9a-f]{8})-[a-z0-9]{4}`
+)
+
+// historyQuery is cores per workload and node, or group of alike nodes, with
+// the workload guessed from the pod's name: pods and nodes of the past are
+// many, and most of them are gone.
+func (p *prometheus) historyQuery(namespaces []string) string {
+	q := p.usage(namespaces)
+	relabel := func(to, from, value, pattern string) {
+		q = fmt.Sprintf("label_replace(%s, %q, %q, %q, %q)", q, to, value, from, pattern)
+	}
+	relabel(labelOwner, "pod", kindStatefulSet+"/$1", podOfStatefulSet)
+	relabel(labelOwner, "pod", kindDeployment+"/$1", podOfDeployment)
+	relabel(labelNodes, p.cfg.NodeLabel, "$1", "(.*)")
+	relabel(labelNodes, p.cfg.NodeLabel, "$1", nodeOfGKE)
+	return fmt.Sprintf("sum by (namespace, %s, %s) (%s)", labelOwner, labelNodes, q)
+}
+
+var (
+	deploymentPod  = regexp.MustCompile("^" + podOfDeployment + "$")
+	statefulSetPod = regexp.MustCompile("^" + podOfStatefulSet + "$")
+)
+
+// ownerByName guesses the target from a pod's name, as historyQuery does.
+func ownerByName(namespace, pod string) (targetID, bool) {
+	if m := deploymentPod.FindStringSubmatch(pod); m != nil {
+		return targetID{namespace, kindDeployment, m[1]}, true
+	}
+	if m := statefulSetPod.FindStringSubmatch(pod); m != nil {
+		return targetID{namespace, kindStatefulSet, m[1]}, true
+	}
+	return targetID{}, false
+}
+
+// answer of a range query.
+type answer struct {
+	series   model.Matrix
+	warnings []string
+}
+
+// queryRange asks for the steps [from, to].
+func (p *prometheus) queryRange(ctx context.Context, query string, from, to int64, timeout time.Duration) (answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	value, warnings, err := p.api.QueryRange(ctx, query,
+		promv1.Range{Start: p.grid.time(from), End: p.grid.time(to), Step: p.grid.step},
+		promv1.WithTimeout(timeout))
+	slices.Sort(warnings)
+	if err != nil {
+		return answer{warnings: warnings}, fmt.Errorf("asking Prometheus for %d steps until %s: %w",
+			to-from+1, p.grid.time(to).Format(time.RFC3339), err)
+	}
+	matrix, ok := value.(model.Matrix)
+	if !ok {
+		return answer{}, fmt.Errorf("asking Prometheus: the answer is a %T, not a matrix", value)
+	}
+	return answer{matrix, warnings}, nil
+}
+
+// samples calls yield with the step and value of each sample within [from, to]
+// that lies on the grid; others are no answer to what was asked.
+func (p *prometheus) samples(values []model.SamplePair, from, to int64, yield func(step int64, v float64)) {
+	for _, s := range values {
+		at := s.Timestamp.Time()
+		step := p.grid.at(at.Add(time.Millisecond))
+		if step < from || step > to || at.Sub(p.grid.time(step)).Abs() > time.Millisecond {
+			continue
+		}
+		yield(step, float64(s.Value))
+	}
+}
+
+// failure says what a failed query means for the part of history it asked for.
+type failure int
+
+const (
+	// unreachable: nothing is known about the part asked for.
+	unreachable failure = iota
+	// refused: this part failed; another may not.
+	refused
+	// tooMuch: a smaller part may succeed.
+	tooMuch
+)
+
+func classify(err error) failure {
+	if errors.Is(err, errTooLarge) || errors.Is(err, context.DeadlineExceeded) {
+		return tooMuch
+	}
+	var e *promv1.Error
+	if !errors.As(err, &e) {
+		return unreachable
+	}
+	switch e.Type {
+	case promv1.ErrTimeout, promv1.ErrExec:
+		return tooMuch
+	case promv1.ErrServer, promv1.ErrBadResponse, promv1.ErrBadData:
+		return refused
+	}
+	return unreachable
+}

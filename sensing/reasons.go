@@ -1,0 +1,37 @@
+package sensing
+
+// Reasons of findings, for Events and conditions.
+const (
+	ReasonPrometheusUnreachable = "PrometheusUnreachable"
+	ReasonPrometheusWarning     = "PrometheusWarning"
+	ReasonMetricsAPIUnreachable = "ResourceMetricsUnreachable"
+	ReasonPoolsUnreadable       = "PoolsUnreadable"
+	ReasonWatchFailing          = "WatchFailing"
+	ReasonDemandStale           = "DemandStale"
+	ReasonDemandPartial         = "DemandPartial"
+	ReasonImplausible           = "Implausible"
+	ReasonBackfilling           = "Backfilling"
+	ReasonBackfillIncomplete    = "BackfillIncomplete"
+	ReasonUnknownNodeSpeed      = "UnknownNodeSpeed"
+)
+
+// Reasons why a workload is held.
+const (
+	// HoldInvalidSpec: the ManagedWorkload can't be read.
+	HoldInvalidSpec = "InvalidSpec"
+	// HoldUnsupportedTarget: the target is of a kind that can't be scaled.
+	HoldUnsupportedTarget = "UnsupportedTarget"
+	// HoldTargetMissing: the target doesn't exist.
+	HoldTargetMissing = "TargetMissing"
+	// HoldDuplicateTarget: an older ManagedWorkload has the same target.
+	HoldDuplicateTarget = "DuplicateTarget"
+	// HoldConflict: somebody else scales the target.
+	HoldConflict = "Conflict"
+	// HoldInvalidBounds: minReplicas is larger than maxReplicas.
+	HoldInvalidBounds = "InvalidBounds"
+	// HoldNoRequests: the target's pods ask for no CPU.
+	HoldNoRequests = "NoRequests"
+	// HoldScaledToZero: the target has 0 replicas: somebody switched it off,
+	// as with an HPA.
+	HoldScaledToZero = "ScaledToZero"
+)

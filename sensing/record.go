@@ -1,0 +1,202 @@
+package sensing
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// identity is what a cache needs to know of a record: it stands in for the
+// metadata of the API object that the record was made from.
+type identity struct {
+	key             api.Key
+	resourceVersion string
+}
+
+// GetObjectMeta lets client-go's stores find a record's key.
+func (i identity) GetObjectMeta() metav1.Object {
+	return &metav1.ObjectMeta{Namespace: i.key.Namespace, Name: i.key.Name, ResourceVersion: i.resourceVersion}
+}
+
+func identify(o metav1.Object) identity {
+	return identity{
+		key:             api.Key{Namespace: shared(o.GetNamespace()), Name: o.GetName()},
+		resourceVersion: o.GetResourceVersion(),
+	}
+}
+
+// shared returns the one copy of a string that many records repeat.
+func shared(s string) string {
+	if s == "" {
+		return ""
+	}
+	return unique.Make(s).Value()
+}
+
+// podRecord is what the cache keeps of a pod: the pod as a snapshot shows it,
+// but for its workload, and what leads and demand are computed from.
+type podRecord struct {
+	identity
+	pod         api.Pod
+	scheduledAt time.Time // zero while it is not
+	restarted   bool      // a container was started again
+	containers  int32
+}
+
+func (s *shapes) podRecord(pod *corev1.Pod) *podRecord {
+	r := &podRecord{
+		identity:   identify(pod),
+		containers: int32(len(pod.Spec.Containers) + len(pod.Spec.InitContainers)),
+	}
+	r.pod = api.Pod{
+		Key:           r.key,
+		UID:           string(pod.UID),
+		Shape:         s.of(pod),
+		Node:          shared(pod.Spec.NodeName),
+		Phase:         shared(string(pod.Status.Phase)),
+		Created:       pod.CreationTimestamp.Time,
+		Terminating:   pod.DeletionTimestamp != nil,
+		DoNotDisrupt:  doNotDisrupt(pod),
+		DaemonSet:     controlledBy(pod, "DaemonSet"),
+		Mirror:        pod.Annotations[corev1.MirrorPodAnnotationKey] != "",
+		Unschedulable: false,
+	}
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		r.pod.ControllerKind, r.pod.ControllerName = shared(owner.Kind), shared(owner.Name)
+	}
+	for _, c := range pod.Status.Conditions {
+		switch {
+		case c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue:
+			r.pod.Ready, r.pod.ReadyAt = true, c.LastTransitionTime.Time
+		case c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue:
+			r.scheduledAt = c.LastTransitionTime.Time
+		case c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable:
+			r.pod.Unschedulable = true
+		}
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		r.restarted = r.restarted || c.RestartCount > 0
+	}
+	if cost, err := strconv.ParseInt(pod.Annotations[api.AnnotationPodDeletionCost], 10, 32); err == nil {
+		r.pod.DeletionCost = int32(cost)
+		_, r.pod.DeletionCostOurs = pod.Annotations[api.AnnotationDeletionCostSet]
+	}
+	return r
+}
+
+// Annotations by which users forbid or allow to move a pod.
+const (
+	safeToEvict             = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+	safeToEvictLocalVolumes = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+	karpenterDoNotDisrupt   = "karpenter.sh/do-not-disrupt"
+)
+
+// doNotDisrupt names what forbids moving a pod, by the rules that users know
+// from the Cluster Autoscaler and Karpenter; empty if nothing does.
+func doNotDisrupt(pod *corev1.Pod) string {
+	if pod.Annotations[karpenterDoNotDisrupt] == "true" {
+		return "annotation " + karpenterDoNotDisrupt
+	}
+	switch pod.Annotations[safeToEvict] {
+	case "false":
+		return "annotation " + safeToEvict
+	case "true":
+		return ""
+	}
+	if controlledBy(pod, "DaemonSet") || pod.Annotations[corev1.MirrorPodAnnotationKey] != "" {
+		return ""
+	}
+	spared := strings.Split(pod.Annotations[safeToEvictLocalVolumes], ",")
+	for _, v := range pod.Spec.Volumes {
+		memory := v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumMemory
+		if v.HostPath == nil && (v.EmptyDir == nil || memory) {
+			continue
+		}
+		allowed := false
+		for _, name := range spared {
+			allowed = allowed || strings.TrimSpace(name) == v.Name
+		}
+		if !allowed {
+			return "local storage " + v.Name
+		}
+	}
+	return ""
+}
+
+// nodeRecord is what the cache keeps of a node.
+type nodeRecord struct {
+	identity
+	node api.Node
+}
+
+func nodeRecordOf(n *corev1.Node, poolLabel string) *nodeRecord {
+	r := &nodeRecord{identity: identify(n)}
+	r.node = api.Node{
+		Name:        n.Name,
+		Pool:        n.Labels[poolLabel],
+		Zone:        n.Labels[api.LabelZone],
+		ProviderID:  n.Spec.ProviderID,
+		Labels:      n.Labels,
+		Taints:      taintsOf(n.Spec.Taints),
+		Allocatable: resourcesOf(n.Status.Allocatable),
+		Cordoned:    n.Spec.Unschedulable,
+		Created:     n.CreationTimestamp.Time,
+	}
+	if r.node.Cordoned {
+		r.node.CordonedFor = n.Annotations[api.AnnotationCordonedFor]
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+			r.node.Ready, r.node.ReadyAt = true, c.LastTransitionTime.Time
+		}
+	}
+	return r
+}
+
+// taintsOf leaves out the taint of a cordon, which the snapshot has as a field.
+func taintsOf(in []corev1.Taint) []api.Taint {
+	var out []api.Taint
+	for _, t := range in {
+		if t.Key != corev1.TaintNodeUnschedulable {
+			out = append(out, api.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
+		}
+	}
+	return out
+}
+
+// ownerRecord is what the cache keeps of a ReplicaSet: whose it is.
+type ownerRecord struct {
+	identity
+	ownerKind, ownerName string
+}
+
+func ownerRecordOf(o metav1.Object) *ownerRecord {
+	r := &ownerRecord{identity: identify(o)}
+	if owner := metav1.GetControllerOfNoCopy(o); owner != nil {
+		r.ownerKind, r.ownerName = shared(owner.Kind), shared(owner.Name)
+	}
+	return r
+}
+
+// daemonRecord is what the cache keeps of a DaemonSet: a pod of it as far as
+// the choice of nodes depends on it, and what it takes.
+type daemonRecord struct {
+	identity
+	pod      *corev1.Pod
+	requests api.Resources
+}
+
+// podOf makes a template into the pod that a controller would create.
+func podOf(namespace string, t *corev1.PodTemplateSpec) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: t.Labels, Annotations: t.Annotations, UID: types.UID("")},
+		Spec:       t.Spec,
+	}
+}

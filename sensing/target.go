@@ -1,0 +1,269 @@
+package sensing
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/api/v1alpha1"
+)
+
+// Kinds that can be scaled, and the one between a Deployment and its pods.
+const (
+	kindDeployment  = "Deployment"
+	kindStatefulSet = "StatefulSet"
+	kindReplicaSet  = "ReplicaSet"
+)
+
+// targetID names something that is scaled.
+type targetID struct{ namespace, kind, name string }
+
+// targetRecord is what the cache keeps of a Deployment or StatefulSet.
+type targetRecord struct {
+	identity
+	id         targetID
+	replicas   int32
+	rollingOut bool
+	template   *api.PodShape
+	scaling    scalingFields
+	takenOver  bool
+}
+
+func (s *shapes) deploymentRecord(d *appsv1.Deployment) *targetRecord {
+	return &targetRecord{
+		identity:   identify(d),
+		id:         targetID{d.Namespace, kindDeployment, d.Name},
+		replicas:   replicasOf(d.Spec.Replicas),
+		rollingOut: d.Status.Replicas > d.Status.UpdatedReplicas,
+		template:   s.of(podOf(d.Namespace, &d.Spec.Template)),
+		scaling:    scalingFieldsOf(d.ManagedFields),
+		takenOver:  hasTakenOver(d),
+	}
+}
+
+func (s *shapes) statefulSetRecord(d *appsv1.StatefulSet) *targetRecord {
+	return &targetRecord{
+		identity:   identify(d),
+		id:         targetID{d.Namespace, kindStatefulSet, d.Name},
+		replicas:   replicasOf(d.Spec.Replicas),
+		rollingOut: d.Status.UpdateRevision != "" && d.Status.CurrentRevision != d.Status.UpdateRevision,
+		template:   s.of(podOf(d.Namespace, &d.Spec.Template)),
+		scaling:    scalingFieldsOf(d.ManagedFields),
+		takenOver:  hasTakenOver(d),
+	}
+}
+
+func replicasOf(r *int32) int32 {
+	if r == nil {
+		return 1
+	}
+	return *r
+}
+
+func hasTakenOver(o metav1.Object) bool {
+	_, ok := o.GetAnnotations()[api.AnnotationTakenOver]
+	return ok
+}
+
+// scalingFields is what managedFields tell about spec.replicas.
+type scalingFields struct {
+	managers []string // that own the field, in order of name
+	last     time.Time
+	lastBy   string
+}
+
+// scalingFieldsOf finds who owns spec.replicas and who wrote it last. The time
+// of an entry of the scale subresource is that of the last scaling by its
+// manager; the time of another entry may also be that of another field's
+// change, so it counts only while there is none of the former.
+func scalingFieldsOf(entries []metav1.ManagedFieldsEntry) scalingFields {
+	var f scalingFields
+	byScale := false
+	for _, e := range entries {
+		if !ownsReplicas(e.FieldsV1) {
+			continue
+		}
+		f.managers = append(f.managers, e.Manager)
+		if e.Time == nil {
+			continue
+		}
+		scale := e.Subresource == "scale"
+		if (scale && !byScale) || (scale == byScale && e.Time.After(f.last)) {
+			f.last, f.lastBy, byScale = e.Time.Time, e.Manager, scale
+		}
+	}
+	slices.Sort(f.managers)
+	f.managers = slices.Compact(f.managers)
+	return f
+}
+
+func ownsReplicas(fields *metav1.FieldsV1) bool {
+	if fields == nil {
+		return false
+	}
+	var set struct {
+		Spec struct {
+			Replicas *struct{} `json:"f:replicas"`
+		} `json:"f:spec"`
+	}
+	return json.Unmarshal(fields.GetRawBytes(), &set) == nil && set.Spec.Replicas != nil
+}
+
+// foreignWriter is a manager that has taken spec.replicas from mash2 after
+// mash2 took it over; empty if there is none.
+func (t *targetRecord) foreignWriter() string {
+	if !t.takenOver || len(t.scaling.managers) == 0 || slices.Contains(t.scaling.managers, api.FieldManager) {
+		return ""
+	}
+	if t.scaling.lastBy != "" {
+		return t.scaling.lastBy
+	}
+	return t.scaling.managers[0]
+}
+
+// scalerRecord is what the cache keeps of a HorizontalPodAutoscaler.
+type scalerRecord struct {
+	identity
+	target targetID
+}
+
+func scalerRecordOf(h *autoscalingv2.HorizontalPodAutoscaler) *scalerRecord {
+	ref := h.Spec.ScaleTargetRef
+	return &scalerRecord{identity: identify(h), target: targetID{h.Namespace, ref.Kind, ref.Name}}
+}
+
+// workloadRecord is what the cache keeps of a ManagedWorkload.
+type workloadRecord struct {
+	identity
+	created  time.Time
+	workload api.Workload // what its spec says
+	target   targetID
+}
+
+func workloadRecordOf(w *v1alpha1.ManagedWorkload, behavior api.Behavior) *workloadRecord {
+	r := &workloadRecord{identity: identify(w), created: w.CreationTimestamp.Time}
+	r.target = targetID{w.Namespace, w.Spec.TargetRef.Kind, w.Spec.TargetRef.Name}
+	r.workload = api.Workload{
+		Key:         r.key,
+		UID:         string(w.UID),
+		Generation:  w.Generation,
+		Target:      api.TargetRef{APIVersion: w.Spec.TargetRef.APIVersion, Kind: w.Spec.TargetRef.Kind, Name: w.Spec.TargetRef.Name},
+		Mode:        api.Mode(w.Spec.Mode),
+		Planner:     string(w.Spec.Planner),
+		MinReplicas: w.Spec.MinReplicas,
+		MaxReplicas: w.Spec.MaxReplicas,
+		Behavior:    behaviorOf(w.Spec.Behavior, behavior),
+		SpeedNow:    1,
+	}
+	if r.workload.Mode == "" {
+		r.workload.Mode = api.ModeFull
+	}
+	if r.workload.Planner == "" {
+		r.workload.Planner = string(v1alpha1.PlannerHorizontal)
+	}
+	if r.workload.MinReplicas == 0 {
+		r.workload.MinReplicas = 1
+	}
+	if p := w.Spec.TargetUtilizationPercent; p != nil {
+		r.workload.TargetUtilization = float64(*p) / 100
+	}
+	return r
+}
+
+// unreadableWorkload stands for a ManagedWorkload that is not as its definition
+// says; it is held.
+func unreadableWorkload(o metav1.Object, err error) *workloadRecord {
+	r := &workloadRecord{identity: identify(o), created: o.GetCreationTimestamp().Time}
+	r.workload = api.Workload{
+		Key: r.key, UID: string(o.GetUID()), Generation: o.GetGeneration(), Mode: api.ModeOff, SpeedNow: 1,
+		HoldReason: HoldInvalidSpec, Hold: "the object can't be read: " + err.Error(),
+	}
+	return r
+}
+
+// behaviorOf fills what a behaviour leaves open from the default, field by
+// field as the HPA does. Of two tolerances the smaller one is taken: it follows
+// the load more closely.
+func behaviorOf(in *autoscalingv2.HorizontalPodAutoscalerBehavior, def api.Behavior) api.Behavior {
+	if in == nil {
+		return def
+	}
+	out := api.Behavior{
+		ScaleUp:   rulesOf(in.ScaleUp, def.ScaleUp),
+		ScaleDown: rulesOf(in.ScaleDown, def.ScaleDown),
+		Tolerance: def.Tolerance,
+	}
+	given := false
+	for _, rules := range []*autoscalingv2.HPAScalingRules{in.ScaleUp, in.ScaleDown} {
+		if rules == nil || rules.Tolerance == nil {
+			continue
+		}
+		t := rules.Tolerance.AsApproximateFloat64()
+		if !given || t < out.Tolerance {
+			out.Tolerance, given = t, true
+		}
+	}
+	return out
+}
+
+func rulesOf(in *autoscalingv2.HPAScalingRules, out api.ScalingRules) api.ScalingRules {
+	if in == nil {
+		return out
+	}
+	if s := in.StabilizationWindowSeconds; s != nil {
+		out.StabilizationWindow = time.Duration(*s) * time.Second
+	}
+	if in.SelectPolicy != nil {
+		out.SelectPolicy = string(*in.SelectPolicy)
+	}
+	if len(in.Policies) > 0 {
+		out.Policies = make([]api.ScalingPolicy, len(in.Policies))
+		for i, p := range in.Policies {
+			out.Policies[i] = api.ScalingPolicy{
+				Type:   string(p.Type),
+				Value:  p.Value,
+				Period: time.Duration(p.PeriodSeconds) * time.Second,
+			}
+		}
+	}
+	return out
+}
+
+// daemonRecordOf keeps of a DaemonSet's template what chooses its nodes,
+// together with the tolerations that the DaemonSet controller adds.
+func (s *shapes) daemonRecordOf(d *appsv1.DaemonSet) *daemonRecord {
+	full := podOf(d.Namespace, &d.Spec.Template)
+	pod := &corev1.Pod{Spec: corev1.PodSpec{
+		NodeSelector: full.Spec.NodeSelector,
+		Tolerations:  daemonTolerations(&full.Spec),
+	}}
+	if a := full.Spec.Affinity; a != nil && a.NodeAffinity != nil {
+		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: a.NodeAffinity}
+	}
+	return &daemonRecord{identity: identify(d), pod: pod, requests: s.of(full).Requests}
+}
+
+// daemonTolerations are those of the template and those that the DaemonSet
+// controller gives each of its pods.
+func daemonTolerations(spec *corev1.PodSpec) []corev1.Toleration {
+	out := slices.Clone(spec.Tolerations)
+	add := func(key string, effect corev1.TaintEffect) {
+		out = append(out, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: effect})
+	}
+	add(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute)
+	add(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute)
+	add(corev1.TaintNodeDiskPressure, corev1.TaintEffectNoSchedule)
+	add(corev1.TaintNodeMemoryPressure, corev1.TaintEffectNoSchedule)
+	add(corev1.TaintNodePIDPressure, corev1.TaintEffectNoSchedule)
+	add(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule)
+	if spec.HostNetwork {
+		add(corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule)
+	}
+	return out
+}

@@ -1,0 +1,108 @@
+package sensing
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metricsclient "k8s.io/metrics/pkg/client/clientset/versioned"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// usageSource reads metrics.k8s.io and keeps the last readings.
+type usageSource struct {
+	client metricsclient.Interface
+	cfg    Config
+	last   time.Time // of the last try
+	pods   []podUsage
+	health api.SourceHealth
+}
+
+// podUsage is one pod's reading.
+type podUsage struct {
+	key      api.Key
+	at       time.Time
+	window   time.Duration
+	milliCPU float64
+}
+
+func newUsageSource(cfg Config) (*usageSource, error) {
+	client, err := metricsclient.NewForConfig(cfg.REST)
+	if err != nil {
+		return nil, fmt.Errorf("making the metrics.k8s.io client: %w", err)
+	}
+	return &usageSource{client: client, cfg: cfg}, nil
+}
+
+// manyNamespaces is from how many namespaces on one list of all pods is asked
+// for instead of one list each.
+const manyNamespaces = 8
+
+// read asks again when the interval is over. A failure keeps the old readings,
+// which age.
+func (u *usageSource) read(ctx context.Context, now time.Time, namespaces []string) {
+	if len(namespaces) == 0 || (!u.last.IsZero() && now.Sub(u.last) < u.cfg.UsageInterval) {
+		return
+	}
+	u.last = now
+	ctx, cancel := context.WithTimeout(ctx, u.cfg.UsageTimeout)
+	defer cancel()
+	if len(namespaces) > manyNamespaces {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	var pods []podUsage
+	for _, ns := range namespaces {
+		list, err := u.client.MetricsV1beta1().PodMetricses(ns).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			u.health.Reachable, u.health.Error = false, fmt.Sprintf("listing pod metrics: %v", err)
+			return
+		}
+		for i := range list.Items {
+			m := &list.Items[i]
+			p := podUsage{
+				key:    api.Key{Namespace: m.Namespace, Name: m.Name},
+				at:     m.Timestamp.Time,
+				window: m.Window.Duration,
+			}
+			for _, c := range m.Containers {
+				p.milliCPU += c.Usage.Cpu().AsApproximateFloat64() * 1000
+			}
+			pods = append(pods, p)
+		}
+	}
+	u.pods = pods
+	u.health = api.SourceHealth{Reachable: true, LastOK: now}
+}
+
+// fold sums the fresh readings of the pods that exist by target, in reference
+// millicores.
+func (u *usageSource) fold(now time.Time, v *view, sp *speeds) map[targetID]*api.Usage {
+	out := map[targetID]*api.Usage{}
+	for _, m := range u.pods {
+		age := now.Sub(m.at)
+		if age > u.cfg.UsageStaleAfter || age < -u.cfg.UsageStaleAfter {
+			continue
+		}
+		p, ok := v.podByKey[m.key]
+		if !ok || m.at.Before(p.pod.Created) {
+			continue
+		}
+		id, ok := v.targetOf(p)
+		if !ok {
+			continue
+		}
+		usage := out[id]
+		if usage == nil {
+			usage = &api.Usage{}
+			out[id] = usage
+		}
+		usage.MilliCPU += m.milliCPU * sp.of(p.pod.Node)
+		usage.Pods++
+		if m.at.After(usage.At) {
+			usage.At, usage.Window = m.at, m.window
+		}
+	}
+	return out
+}

@@ -1,0 +1,121 @@
+package sensing
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// view is one consistent look at the caches, indexed.
+type view struct {
+	pods      []*podRecord // in order of key
+	podByKey  map[api.Key]*podRecord
+	nodes     []*nodeRecord // in order of name
+	daemons   []*daemonRecord
+	owners    map[api.Key]*ownerRecord // ReplicaSets
+	targets   map[targetID]*targetRecord
+	scalers   map[targetID][]string // names of HPAs, in order
+	workloads []*workloadRecord     // in order of key
+	// byTarget has the oldest ManagedWorkload of each target.
+	byTarget map[targetID]*workloadRecord
+	members  map[targetID][]*podRecord // pods of each target in byTarget
+}
+
+func (c *caches) view() *view {
+	v := &view{
+		pods:      records[*podRecord](c, kindPod),
+		nodes:     records[*nodeRecord](c, kindNode),
+		daemons:   records[*daemonRecord](c, kindDaemonSet),
+		workloads: records[*workloadRecord](c, kindManagedWorkload),
+		owners:    map[api.Key]*ownerRecord{},
+		targets:   map[targetID]*targetRecord{},
+		scalers:   map[targetID][]string{},
+		byTarget:  map[targetID]*workloadRecord{},
+		members:   map[targetID][]*podRecord{},
+	}
+	slices.SortFunc(v.pods, func(a, b *podRecord) int { return compareKeys(a.key, b.key) })
+	slices.SortFunc(v.nodes, func(a, b *nodeRecord) int { return cmp.Compare(a.key.Name, b.key.Name) })
+	slices.SortFunc(v.daemons, func(a, b *daemonRecord) int { return compareKeys(a.key, b.key) })
+	slices.SortFunc(v.workloads, func(a, b *workloadRecord) int { return compareKeys(a.key, b.key) })
+	for _, r := range records[*ownerRecord](c, kindReplicaSet) {
+		v.owners[r.key] = r
+	}
+	for _, kind := range []string{kindDeployment, kindStatefulSet} {
+		for _, r := range records[*targetRecord](c, kind) {
+			v.targets[r.id] = r
+		}
+	}
+	for _, r := range records[*scalerRecord](c, kindScaler) {
+		v.scalers[r.target] = append(v.scalers[r.target], r.key.Name)
+	}
+	for _, names := range v.scalers {
+		slices.Sort(names)
+	}
+	for _, w := range v.workloads {
+		if w.target == (targetID{}) {
+			continue
+		}
+		if first, ok := v.byTarget[w.target]; !ok || older(w, first) {
+			v.byTarget[w.target] = w
+		}
+	}
+	v.podByKey = make(map[api.Key]*podRecord, len(v.pods))
+	for _, p := range v.pods {
+		v.podByKey[p.key] = p
+		if id, ok := v.targetOf(p); ok {
+			v.members[id] = append(v.members[id], p)
+		}
+	}
+	return v
+}
+
+func compareKeys(a, b api.Key) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+// older tells which of two ManagedWorkloads was there first; created in the
+// same second, by name.
+func older(a, b *workloadRecord) bool {
+	return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.key.Name, b.key.Name)) < 0
+}
+
+// targetOf follows the owners of a pod to a managed target.
+func (v *view) targetOf(p *podRecord) (targetID, bool) {
+	id := targetID{p.key.Namespace, p.pod.ControllerKind, p.pod.ControllerName}
+	if id.kind == kindReplicaSet {
+		rs, ok := v.owners[api.Key{Namespace: p.key.Namespace, Name: p.pod.ControllerName}]
+		if !ok {
+			return targetID{}, false
+		}
+		id.kind, id.name = rs.ownerKind, rs.ownerName
+	}
+	_, ok := v.byTarget[id]
+	return id, ok
+}
+
+// namespaces with managed targets, in order.
+func (v *view) namespaces() []string {
+	set := map[string]bool{}
+	for id := range v.byTarget {
+		set[id.namespace] = true
+	}
+	return slices.Sorted(maps.Keys(set))
+}
+
+// seriesOfInterest is about how many series of the CPU metric there are in the
+// namespaces with managed targets.
+func (v *view) seriesOfInterest() int {
+	set := map[string]bool{}
+	for id := range v.byTarget {
+		set[id.namespace] = true
+	}
+	n := 0
+	for _, p := range v.pods {
+		if set[p.key.Namespace] {
+			n += int(p.containers)
+		}
+	}
+	return n
+}

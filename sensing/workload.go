@@ -1,0 +1,123 @@
+package sensing
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// observeWorkload joins a ManagedWorkload with its target and its pods, and
+// holds it when it must not be acted on.
+func observeWorkload(r *workloadRecord, v *view, sp *speeds) api.Workload {
+	w := r.workload
+	if w.HoldReason != "" {
+		return w
+	}
+	hold := func(reason, format string, args ...any) api.Workload {
+		w.HoldReason, w.Hold = reason, fmt.Sprintf(format, args...)
+		return w
+	}
+	supported := strings.HasPrefix(w.Target.APIVersion, "apps/") &&
+		(w.Target.Kind == kindDeployment || w.Target.Kind == kindStatefulSet)
+	if !supported {
+		return hold(HoldUnsupportedTarget, "a %s of %s can't be scaled: only Deployments and StatefulSets of apps/v1 can",
+			w.Target.Kind, w.Target.APIVersion)
+	}
+	t, ok := v.targets[r.target]
+	if !ok {
+		return hold(HoldTargetMissing, "%s %s doesn't exist", w.Target.Kind, w.Target.Name)
+	}
+	w.Replicas, w.RollingOut = t.replicas, t.rollingOut
+	w.LastScaled, w.LastScaledBy = t.scaling.last, t.scaling.lastBy
+	first := v.byTarget[r.target]
+	if first != r {
+		w.Shape = t.template
+		return hold(HoldDuplicateTarget, "ManagedWorkload %s has the same target and is older", first.key.Name)
+	}
+	members := v.members[r.target]
+	w.Shape = shapeOfReplica(t, members)
+	w.ReadyReplicas, w.SpeedNow = readyOf(members, sp)
+
+	if names := v.scalers[r.target]; len(names) > 0 && w.Mode == api.ModeFull {
+		return hold(HoldConflict, "HorizontalPodAutoscaler %s scales %s %s as well",
+			strings.Join(names, ", "), w.Target.Kind, w.Target.Name)
+	}
+	if by := t.foreignWriter(); by != "" && w.Mode == api.ModeFull {
+		return hold(HoldConflict, "%s has set the replicas of %s %s; remove its annotation %s to give them back to mash2",
+			by, w.Target.Kind, w.Target.Name, api.AnnotationTakenOver)
+	}
+	switch {
+	case w.MinReplicas > w.MaxReplicas:
+		return hold(HoldInvalidBounds, "minReplicas %d is larger than maxReplicas %d", w.MinReplicas, w.MaxReplicas)
+	case w.Replicas == 0:
+		return hold(HoldScaledToZero, "%s %s has 0 replicas; scale it to 1 or more to have it managed", w.Target.Kind, w.Target.Name)
+	case w.Shape.Requests.MilliCPU <= 0:
+		return hold(HoldNoRequests, "the pods of %s %s ask for no CPU: utilisation has no meaning without requests",
+			w.Target.Kind, w.Target.Name)
+	}
+	return w
+}
+
+// shapeOfReplica is the shape of the target's newest pod: it contains what
+// admission adds (a LimitRange's requests, a RuntimeClass's overhead). Without
+// pods, or while they are being replaced, it is the template's.
+func shapeOfReplica(t *targetRecord, members []*podRecord) *api.PodShape {
+	if t.rollingOut {
+		return t.template
+	}
+	var newest *podRecord
+	for _, p := range members {
+		if !p.pod.Terminating && (newest == nil || p.pod.Created.After(newest.pod.Created)) {
+			newest = p
+		}
+	}
+	if newest == nil {
+		return t.template
+	}
+	return newest.pod.Shape
+}
+
+// readyOf counts the Ready pods that stay, and the mean speed of their nodes.
+func readyOf(members []*podRecord, sp *speeds) (ready int32, speed float64) {
+	for _, p := range members {
+		if countsAsReady(p) {
+			ready++
+			speed += sp.of(p.pod.Node)
+		}
+	}
+	if ready == 0 {
+		return 0, 1
+	}
+	return ready, speed / float64(ready)
+}
+
+// plausibility compares the two sources of a workload's CPU usage. A metric
+// that was relabelled away or halved reads plausible numbers; that the other
+// source reads much more is what gives it away.
+type plausibility struct {
+	cfg   Config
+	since map[targetID]time.Time // of the disagreement
+}
+
+// noiseMilliCPU per pod is ignored: idle pods differ by chance.
+const noiseMilliCPU = 5
+
+// disagrees tells whether the newest demand is far less than what
+// metrics.k8s.io reads, and since when.
+func (p *plausibility) disagrees(now time.Time, id targetID, demand api.Series, usage *api.Usage) (since time.Time, yes bool) {
+	v, _, ok := demand.Last()
+	if ok && usage != nil && v < p.cfg.ImplausibleRatio*(usage.MilliCPU-noiseMilliCPU*float64(usage.Pods)) {
+		if _, known := p.since[id]; !known {
+			p.since[id] = now
+		}
+		return p.since[id], true
+	}
+	// Without a second reading an open disagreement stays open.
+	if since, known := p.since[id]; known && usage == nil {
+		return since, true
+	}
+	delete(p.since, id)
+	return time.Time{}, false
+}
