@@ -54,8 +54,10 @@ type Config struct {
 	// utility are about 0–1 each, so 0.02 is two percent of a whole term.
 	SwitchMargin float64
 	// Packings is the budget of the search: how many times one cycle may ask
-	// the NodePlanner.
-	Packings int
+	// the NodePlanner. In large clusters it is fewer, so that packings times
+	// (pods + nodes) stay within PackingWork.
+	Packings    int
+	PackingWork int
 	// Solver is the budget of each packing.
 	Solver api.Budget
 	// Candidates is how many losing candidates a plan shows, per pool.
@@ -78,6 +80,7 @@ func DefaultConfig() Config {
 		Tolerance:             DefaultTolerance,
 		SwitchMargin:          0.02,
 		Packings:              200,
+		PackingWork:           250_000,
 		Candidates:            8,
 	}
 }
@@ -114,6 +117,7 @@ func (c Config) Validate() error {
 		{"Tolerance", !(c.Tolerance >= 0 && c.Tolerance < 1), "in [0, 1)", c.Tolerance},
 		{"SwitchMargin", !(c.SwitchMargin >= 0), "0 or more", c.SwitchMargin},
 		{"Packings", c.Packings < 1, "1 or more", c.Packings},
+		{"PackingWork", c.PackingWork < 1, "1 or more", c.PackingWork},
 		{"Solver.Iterations", c.Solver.Iterations < 0, "0 or more", c.Solver.Iterations},
 		{"Candidates", c.Candidates < 0, "0 or more", c.Candidates},
 	} {

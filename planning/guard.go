@@ -139,7 +139,7 @@ func (g Guard) keep(s Subject, current int32) (n int32, binding, note string) {
 		}
 	}
 	if s.Licensed {
-		if peak := highest(s.Plan, s.Time, s.Windows.Trough); min(current, peak) > n {
+		if peak, _ := highest(s.Plan, s.Time, s.Windows.Trough); min(current, peak) > n {
 			n, binding = min(current, peak), "stabilization"
 			note = fmt.Sprintf("kept at %d: needed again within %v", n, s.Windows.Trough)
 		}
@@ -204,27 +204,35 @@ func rateLimit(rules api.ScalingRules, m WorkloadMemory, now time.Time, current 
 
 // NodeReplicas returns the replicas that nodes must be there for: what the
 // coming node lead needs, and of what nodes were last planned for as much as
-// is needed again before giving it up would pay.
+// is needed again before giving it up would pay. What was last planned for also
+// stays while it is within the tolerance of what is needed.
 func (g Guard) NodeReplicas(s Subject, replicas int32) int32 {
 	if s.Plan.Held {
 		return max(replicas, s.Memory.Replicas)
 	}
 	limit := max(replicas, s.Workload.MaxReplicas)
-	n := max(replicas, min(s.Plan.NodeReplicas, limit), min(highest(s.Plan, s.Time, s.Windows.Node), limit))
-	return max(n, min(s.Memory.NodeReplicas, limit, highest(s.Plan, s.Time, s.Windows.NodeTrough)))
+	before := s.Memory.NodeReplicas
+	n, need := highest(s.Plan, s.Time, s.Windows.Node)
+	n = min(max(n, s.Plan.NodeReplicas), limit)
+	tolerance := 1 + g.Tolerance(s.Workload)
+	if need > 0 && ceil(need/tolerance) <= before && before <= max(n, ceil(need*tolerance)) {
+		n = before
+	}
+	again, _ := highest(s.Plan, s.Time, s.Windows.NodeTrough)
+	return max(replicas, min(n, limit), min(before, limit, again))
 }
 
-// highest is the largest value of a plan's path within a window from now.
-func highest(p api.WorkloadPlan, now time.Time, window time.Duration) int32 {
+// highest is the largest value of a plan's path within a window from now, and
+// the same before rounding.
+func highest(p api.WorkloadPlan, now time.Time, window time.Duration) (n int32, need float64) {
 	end := now.Add(window)
-	var n int32
 	for _, step := range p.Path {
 		if step.At.After(end) {
 			break
 		}
-		n = max(n, step.Replicas)
+		n, need = max(n, step.Replicas), max(need, step.Need)
 	}
-	return n
+	return n, need
 }
 
 // MaxNodes is the most nodes a pool may be planned with: by its own bounds, by
@@ -252,9 +260,50 @@ func (g Guard) MaxNodes(now time.Time, p api.Policy, pool api.Pool, others float
 	}
 	if e := pool.Error; heedErrors && e != nil && (e.Kind == api.PoolQuota || e.Kind == api.PoolStockout) &&
 		now.Sub(e.At) <= g.Config.PoolErrorMemory {
-		limit(max(pool.Nodes(), zones), fmt.Sprintf("pool %s: %s: %s", pool.Name, e.Kind, e.Message))
+		limit(largest(pool.Sizes)*zones, fmt.Sprintf("pool %s: %s: %s", pool.Name, e.Kind, e.Message))
 	}
 	return n, reason
+}
+
+// keepSize leaves a pool as it is that may not be resized now.
+func (g Guard) keepSize(pp *api.PoolPlan, pool api.Pool) {
+	why := ""
+	switch {
+	case pool.Autoscaled:
+		why = "the provider resizes this pool itself"
+	case pool.Hold != "":
+		why = pool.Hold
+	default:
+		return
+	}
+	zones := int32(max(1, len(pool.Zones)))
+	wanted := pp.SizePerZone
+	pp.SizePerZone = (pool.Nodes() + zones - 1) / zones
+	pp.Now = pp.SizePerZone
+	pp.Nodes = pool.Nodes()
+	pp.Surplus = nil
+	pp.Reason = fmt.Sprintf("kept at %d nodes: %s (%d per zone are wanted)", pp.Nodes, why, wanted)
+}
+
+// limitSize holds a pool to its limit even where pods are left without a place.
+func (g Guard) limitSize(pp *api.PoolPlan, pool api.Pool, maxNodes int32, why string) {
+	if maxNodes < 0 || pp.Nodes <= maxNodes {
+		return
+	}
+	zones := int32(max(1, len(pool.Zones)))
+	pp.SizePerZone = max(maxNodes/zones, pool.MinPerZone)
+	pp.Now = min(pp.Now, pp.SizePerZone)
+	pp.Nodes = pp.SizePerZone * zones
+	pp.Reason = fmt.Sprintf("limited to %d nodes: %s", pp.Nodes, why)
+}
+
+// largest of some sizes, 0 of none.
+func largest(sizes []int32) int32 {
+	var n int32
+	for _, s := range sizes {
+		n = max(n, s)
+	}
+	return n
 }
 
 const epsilon = 1e-9

@@ -1,0 +1,332 @@
+package planning
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// candidate is the best plan on one pool.
+type candidate struct {
+	pool     *api.Pool // nil where nodes are not planned
+	speed    []float64 // per managed workload
+	plans    []api.WorkloadPlan
+	subjects []Subject
+	ranges   []Range
+	raw      []int32 // recommendations before stabilisation
+	nodeMin  []int32
+	index    []int // of each item among the managed workloads
+	problem  problem
+	result   result
+	// limited is not empty when growth ahead of demand was given up, and why.
+	limited string
+	note    string
+	err     error
+}
+
+// candidates evaluates every allowed pool, or replicas alone when there is none.
+func (c *cycle) candidates() []candidate {
+	if len(c.pools) == 0 {
+		return []candidate{c.candidate(nil, true, c.Config.budget(c.s))}
+	}
+	// A pool that lately failed to grow is no candidate beyond its size while
+	// there are others; when nothing else is feasible it is asked again.
+	share := max(minPackings, c.Config.budget(c.s)/len(c.pools))
+	out := make([]candidate, len(c.pools))
+	feasible := false
+	for i := range c.pools {
+		out[i] = c.candidate(&c.pools[i], len(c.pools) > 1, share)
+		feasible = feasible || out[i].err == nil && out[i].result.best.feasible()
+	}
+	if feasible {
+		return out
+	}
+	for i := range c.pools {
+		if again := c.candidate(&c.pools[i], false, share); again.err == nil {
+			again.result.packings += out[i].result.packings
+			out[i] = again
+		}
+	}
+	return out
+}
+
+// candidate finds the best plan on one pool.
+func (c *cycle) candidate(pool *api.Pool, heedErrors bool, packings int) candidate {
+	k := candidate{pool: pool}
+	for i := range c.managed {
+		c.consider(&k, &c.managed[i])
+	}
+	k.problem.terms = c.terms(&k)
+	c.items(&k)
+	if pool != nil {
+		for _, other := range c.s.Pools {
+			if other.Name != pool.Name && slices.Contains(c.p.ManagedPools, other.Name) {
+				k.problem.fixedCost += float64(other.MinPerZone) * float64(len(other.Zones)) * other.Price
+			}
+		}
+		k.problem.maxNodes, k.problem.limit = c.guard.MaxNodes(c.s.Time, c.p, *pool, k.problem.fixedCost, heedErrors)
+		k.problem.pack = func(nodeReplicas []int32) (packing, error) { return c.pack(&k, nodeReplicas) }
+	}
+	k.result, k.err = k.problem.solve(packings, c.Config.Candidates)
+	c.search.Packings += k.result.packings
+	if k.err == nil && !k.result.best.feasible() {
+		c.relax(&k, packings)
+	}
+	return k
+}
+
+// relax gives up growing ahead of demand where limits on nodes or money leave
+// no room for it: what is left is the reactive floor and the bounds, and of
+// what fits above them the best.
+func (c *cycle) relax(k *candidate, packings int) {
+	tight := k.problem
+	tight.items = slices.Clone(tight.items)
+	for i := range tight.items {
+		it, sub := &tight.items[i], k.subjects[k.index[i]]
+		r := k.ranges[k.index[i]]
+		if r.Hold == "" {
+			it.lo = min(it.lo, max(r.Floor, min(max(sub.Workload.MinReplicas, sub.Policy.MinReplicas), it.hi)))
+			it.loBinding = "budget"
+		}
+		it.nodeMin = it.lo
+	}
+	result, err := tight.solve(packings, c.Config.Candidates)
+	c.search.Packings += result.packings
+	if err != nil || ranks(result.best, k.result.best) >= 0 {
+		return
+	}
+	k.limited = k.result.best.packing.infeasible
+	k.problem, k.result = tight, result
+	for i, at := range k.index {
+		k.nodeMin[at] = tight.items[i].nodeMin
+	}
+}
+
+// consider plans one workload for the candidate's pool.
+func (c *cycle) consider(k *candidate, mw *managed) {
+	w := mw.workload
+	speed, bootLead := positive(w.SpeedNow), api.Lead{}
+	if k.pool != nil {
+		speed, bootLead = positive(k.pool.CPUSpeed), k.pool.BootLead
+	}
+	windows := c.Config.windows(c.s.PodLead, bootLead)
+	plan := c.planWorkload(Input{
+		Time: c.s.Time, Workload: w, Policy: c.p, Pods: mw.pods,
+		Metrics: c.s.Metrics, ResourceMetrics: c.s.ResourceMetrics,
+		Forecast: mw.forecast, Licensed: mw.licensed, ForecastNote: mw.note,
+		Speed: speed, Windows: windows,
+	})
+	subject := Subject{
+		Time: c.s.Time, Workload: w, Policy: c.p, Plan: plan, Memory: mw.memory,
+		Speed: speed, Licensed: mw.licensed, Windows: windows,
+	}
+	k.speed = append(k.speed, speed)
+	k.plans = append(k.plans, plan)
+	k.subjects = append(k.subjects, subject)
+	k.ranges = append(k.ranges, c.guard.Range(subject))
+}
+
+// planWorkload asks the workload's planner; whatever goes wrong is a hold.
+func (c *cycle) planWorkload(in Input) api.WorkloadPlan {
+	held := func(reason string) api.WorkloadPlan {
+		return api.WorkloadPlan{
+			Key: in.Workload.Key, Held: true, Binding: "hold", FloorSource: "none",
+			Current: in.Workload.Replicas, Replicas: in.Workload.Replicas, NodeReplicas: in.Workload.Replicas,
+			Demand: -1, PeakDemand: -1,
+			Reason: fmt.Sprintf("held at %d: %s", in.Workload.Replicas, reason),
+		}
+	}
+	if in.Workload.Hold != "" {
+		return held(in.Workload.Hold)
+	}
+	name := in.Workload.Planner
+	if name == "" {
+		name = DefaultPlanner
+	}
+	planner, ok := c.Planners[name]
+	if !ok {
+		return held(fmt.Sprintf("there is no planner %q", name))
+	}
+	plan, err := planner.PlanWorkload(in)
+	if err != nil {
+		return held(fmt.Sprintf("planner %s: %v", name, err))
+	}
+	return plan
+}
+
+// expected is a workload's mean demand over the window a decision is for, in
+// reference millicores.
+func expected(mw *managed, sub Subject) float64 {
+	if f := sub.Plan.Forecast; f != nil {
+		var sum float64
+		n := 0
+		for i, v := range f.Mean {
+			at := f.Start.Add(time.Duration(i) * f.Step)
+			if at.After(sub.Time.Add(sub.Windows.Pod)) {
+				break
+			}
+			if v >= 0 && !math.IsInf(v, 0) {
+				sum += v
+				n++
+			}
+		}
+		if n > 0 {
+			return sum / float64(n)
+		}
+	}
+	return math.Max(sub.Plan.Demand, 0)
+}
+
+// supply of one replica at 100 % of its request, in reference millicores.
+func supply(mw *managed, speed float64) float64 {
+	if mw.workload.Shape == nil || mw.workload.Shape.Requests.MilliCPU <= 0 {
+		return 0
+	}
+	return float64(mw.workload.Shape.Requests.MilliCPU) * speed
+}
+
+// shares of a node that one replica takes: CPU, memory, pod slots, and the
+// largest of these.
+func shares(mw *managed, pool *api.Pool) (s [3]float64, dominant float64) {
+	if mw.workload.Shape == nil {
+		return s, 0
+	}
+	r := mw.workload.Shape.Requests
+	if pool == nil {
+		s[0] = float64(r.MilliCPU) / 1000
+		return s, s[0]
+	}
+	room := pool.Allocatable.Minus(pool.Overhead)
+	ratio := func(want, have int64) float64 {
+		if want <= 0 || have <= 0 {
+			return 0 // the packing tells what doesn't fit
+		}
+		return float64(want) / float64(have)
+	}
+	s = [3]float64{
+		ratio(r.MilliCPU, room.MilliCPU), ratio(r.Memory, room.Memory), ratio(r.Pods, room.Pods),
+	}
+	return s, slices.Max(s[:])
+}
+
+// terms of the utility on a candidate's pool.
+func (c *cycle) terms(k *candidate) terms {
+	t := terms{weights: c.p.Weights, speedRatio: 1, price: 1}
+	fastest := 0.0
+	consider := func(pool *api.Pool) {
+		var cost float64
+		for i := range c.managed {
+			mw := &c.managed[i]
+			_, share := shares(mw, pool)
+			speed, price := k.speed[i], 1.0
+			if pool != nil {
+				speed, price = positive(pool.CPUSpeed), pool.Price
+			}
+			half := float64(mw.workload.MinReplicas)
+			if sup := supply(mw, speed); sup > 0 {
+				half = math.Max(half, 2*expected(mw, k.subjects[i])/sup)
+			}
+			cost += math.Max(half, 1) * share * price
+		}
+		if pool != nil {
+			fastest = math.Max(fastest, positive(pool.CPUSpeed))
+			cost = math.Max(cost, float64(max(1, len(pool.Zones)))*pool.Price)
+		}
+		t.reference = math.Max(t.reference, cost)
+	}
+	if k.pool == nil {
+		consider(nil)
+	} else {
+		for i := range c.s.Pools {
+			pool := &c.s.Pools[i]
+			if slices.Contains(c.p.ManagedPools, pool.Name) || slices.Contains(c.p.NodePools, pool.Name) {
+				consider(pool)
+			}
+		}
+		t.price = k.pool.Price
+		t.zones = int32(max(1, len(k.pool.Zones)))
+		t.speedRatio = positive(k.pool.CPUSpeed) / fastest
+	}
+	if !(t.reference > 0) {
+		t.reference = 1 // everything is free
+	}
+	return t
+}
+
+// items fills in the problem's items and narrows them by tolerance.
+func (c *cycle) items(k *candidate) {
+	loads := make([]float64, len(c.managed))
+	var total float64
+	joint := 0
+	for i := range c.managed {
+		loads[i] = expected(&c.managed[i], k.subjects[i])
+		if c.managed[i].workload.Mode == api.ModeFull {
+			total += loads[i]
+			joint++
+		}
+	}
+	k.raw = make([]int32, len(c.managed))
+	k.nodeMin = make([]int32, len(c.managed))
+	for i := range c.managed {
+		mw, r := &c.managed[i], &k.ranges[i]
+		it := item{key: mw.workload.Key, weight: 1}
+		// Workloads that are only shown are planned as if alone with the rest.
+		if sum := total; mw.workload.Mode == api.ModeFull {
+			it.weight = 1 / float64(joint)
+			if sum > 0 {
+				it.weight = loads[i] / sum
+			}
+		} else if sum+loads[i] > 0 {
+			it.weight = loads[i] / (sum + loads[i])
+		}
+		if sup := supply(mw, k.speed[i]); sup > 0 {
+			it.load = loads[i] / sup
+		}
+		it.shares, it.share = shares(mw, k.pool)
+		k.nodeMin[i] = c.guard.NodeReplicas(k.subjects[i], r.Lo)
+		it.nodeMin = k.nodeMin[i]
+		k.raw[i] = c.settle(k.problem.terms, it, k.subjects[i], r)
+		it.lo, it.hi = r.Lo, r.Hi
+		it.loBinding, it.hiBinding = r.LoBinding, r.HiBinding
+		if mw.workload.Mode != api.ModeFull {
+			continue
+		}
+		k.problem.items = append(k.problem.items, it)
+		k.index = append(k.index, i)
+	}
+}
+
+// settle returns what utility recommends before stabilisation, and narrows the
+// range to the present replicas when these are what a demand within the
+// tolerance would have led to. As both bounds of the tolerated band are
+// recommendations themselves, noise smaller than the tolerance can't make
+// replicas go to and fro.
+func (c *cycle) settle(t terms, it item, sub Subject, r *Range) int32 {
+	current := sub.Memory.Replicas
+	if r.Hold != "" {
+		return current
+	}
+	w := sub.Workload
+	least := max(w.MinReplicas, min(sub.Policy.MinReplicas, w.MaxReplicas))
+	recommend := func(lo int32, demand float64) int32 {
+		return t.best(it, min(max(lo, least), w.MaxReplicas), w.MaxReplicas, 1, demand)
+	}
+	raw := recommend(max(sub.Plan.Replicas, sub.Plan.Floor), 1)
+	if current < max(least, r.Floor) || current > r.Hi || sub.Plan.Need <= 0 && sub.Plan.Replicas > 0 {
+		return raw
+	}
+	tolerance := 1 + c.guard.Tolerance(w)
+	low := recommend(max(ceil(sub.Plan.Need/tolerance), r.Floor), 1/tolerance)
+	high := recommend(max(ceil(sub.Plan.Need*tolerance), r.Floor), tolerance)
+	if low <= current && current <= high && raw != current {
+		r.Lo, r.Hi = current, current
+		r.LoBinding, r.HiBinding = "tolerance", "tolerance"
+		r.LoNote = fmt.Sprintf("kept at %d: the need of %.2f is within the tolerance of %.0f %%",
+			current, sub.Plan.Need, 100*(tolerance-1))
+		r.HiNote = r.LoNote
+	}
+	return raw
+}

@@ -1,0 +1,59 @@
+// Package planning chooses one plan per cycle for all managed workloads and
+// their nodes together: the plan that maximises the policy's utility (MAS-H²,
+// eq. 1 and 2) among all that are feasible.
+//
+// # The choice
+//
+// A candidate is one allowed pool, replicas for every workload, and nodes. It is
+// feasible when every workload has what its WorkloadPlanner says it needs and
+// what the Guard lets it have, when the NodePlanner places all pods, and when
+// the policy's limits on nodes and money hold. Of these the plan is
+//
+//	argmax  U = w_perf·Performance − w_cost·Cost + w_res·Resilience
+//
+// with three terms without a unit, each about 0–1:
+//
+// Performance is how fast requests are served relative to an idle machine of
+// the fastest managed pool. Under processor sharing a request takes S/(1−ρ) on
+// average, S being its time on an idle machine and ρ the utilisation; speed
+// divides S. So for workload i with expected demand dᵢ (reference millicores,
+// mean over the window the decision is for), request rᵢ and Rᵢ replicas on a
+// pool of speed s
+//
+//	Performance = Σ aᵢ · (s/s_fastest) · max(0, 1 − dᵢ/(rᵢ·s·Rᵢ)),   aᵢ = dᵢ/Σd
+//
+// It rises with every replica, by less and less.
+//
+// Cost is money per hour relative to a reference. Nodes are what is paid; but
+// when a node is there anyway, a replica on it is not free, for it takes room
+// that something else will want. So half of it is the price of the planned
+// nodes and half the pods' dominant share of them:
+//
+//	Cost = ½ · (nodes·price + Σ Rᵢ·shareᵢ·price) / reference
+//
+// The reference is the price, on the managed pool where it is highest, of
+// running every workload at 50 % utilisation with no fewer than its minimum of
+// replicas, and of one node per zone at least. It depends on demand but not on
+// the policy or the plan. With it the weights have a meaning of their own: where
+// utility decides (and nothing binds), a pool that is the fastest and dearest
+// runs at the utilisation √(w_cost / 2·w_perf), whatever the demand.
+//
+// Resilience is the mean share of capacity that outlives the loss of one
+// replica, of one node, of one zone: ⅓(Σ aᵢ(1−1/Rᵢ) + (1−1/n) + (1−1/z)).
+//
+// Without pools there are no nodes to plan; then Cost counts requested CPU
+// alone and Resilience replicas alone.
+//
+// # The search
+//
+// For a linear node price U is a sum of concave functions of single Rᵢ and its
+// maximum has a closed form. From there the true node count enters, through the
+// NodePlanner. When the feasible plans are few, all are looked at, except those
+// that a bound rules out; else a local search goes on until no neighbour (one
+// replica more or less, one workload's replica in exchange for another's, one
+// round of nodes more) scores higher, or until its budget of packings is spent,
+// which the plan then says.
+//
+// Workloads stay on the pool they are on unless another is better by a margin
+// or the policy changed.
+package planning

@@ -1,0 +1,278 @@
+package planning
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast"
+)
+
+// DefaultPlanner is the planner of workloads that name none.
+const DefaultPlanner = "horizontal"
+
+// Hierarchy chooses one plan for all workloads and nodes.
+type Hierarchy struct {
+	Config Config
+	// Planners by the name that workloads ask for; DefaultPlanner must be there.
+	Planners map[string]WorkloadPlanner
+	// Nodes packs pods; nil plans replicas only.
+	Nodes NodePlanner
+	// Forecaster of demand; nil plans by the reactive floor only.
+	Forecaster forecast.Forecaster
+}
+
+// Plan chooses the plan for a snapshot under a policy. It doesn't fail: what
+// can't be planned is held, with a reason and a finding.
+func (h Hierarchy) Plan(s api.Snapshot, p api.Policy, m Memory) (api.Plan, Memory) {
+	c := newCycle(h, s, p, m)
+	// 1. Predict demand, once per workload.
+	c.predict()
+	// 2. For each allowed pool, the best plan on it.
+	candidates := c.candidates()
+	// 3. The best of these.
+	chosen := c.choose(candidates)
+	// 4. What was chosen, what lost, and what to remember.
+	return c.compose(candidates, chosen), c.memory
+}
+
+// cycle is the state of one Plan.
+type cycle struct {
+	Hierarchy
+	guard    Guard
+	s        api.Snapshot
+	p        api.Policy
+	before   Memory
+	memory   Memory // the next one
+	managed  []managed
+	pools    []api.Pool // allowed ones, in order of name
+	findings []api.Finding
+	nodesOff string // why nodes are not planned although the policy names pools
+	search   api.Search
+}
+
+// managed is a workload to plan.
+type managed struct {
+	workload api.Workload // with Replicas less a migration's surge
+	replicas int32        // spec.replicas as observed
+	pods     []api.Pod
+	memory   WorkloadMemory
+	forecast *api.Forecast
+	licensed bool
+	note     string // about the forecast
+}
+
+func newCycle(h Hierarchy, s api.Snapshot, p api.Policy, m Memory) *cycle {
+	c := &cycle{
+		Hierarchy: h, guard: Guard{Config: h.Config}, s: s, p: p, before: m,
+		memory: Memory{
+			Policy: p.Name, Weights: p.Weights, Pool: m.Pool,
+			forecasts: maps.Clone(m.forecasts),
+		},
+	}
+	migrating := map[string]bool{} // nodes being left
+	for _, n := range s.Nodes {
+		if n.CordonedFor == api.CordonMigration {
+			migrating[n.Name] = true
+		}
+	}
+	pods := map[api.Key][]api.Pod{}
+	for _, pod := range s.Pods {
+		if pod.Workload != (api.Key{}) {
+			pods[pod.Workload] = append(pods[pod.Workload], pod)
+		}
+	}
+	for _, w := range s.Workloads {
+		if w.Mode == api.ModeOff {
+			continue
+		}
+		mw := managed{workload: w, replicas: w.Replicas, pods: pods[w.Key]}
+		remembered, known := m.workload(w.Key)
+		surging := slices.ContainsFunc(mw.pods, func(pod api.Pod) bool {
+			return !pod.Terminating && migrating[pod.Node]
+		})
+		if surging && known && remembered.Planned > 0 {
+			// A migration holds more replicas for a while than were planned:
+			// they are not what the workload asked for.
+			mw.workload.Replicas = min(w.Replicas, remembered.Planned)
+		}
+		mw.memory = remembered.observe(s.Time, mw.workload.Replicas, known)
+		if !known {
+			// As the HPA does at its start: what runs counts as recommended.
+			mw.memory = mw.memory.recommend(s.Time, float64(w.Replicas)*positive(w.SpeedNow))
+			mw.memory.NodeReplicas = w.Replicas
+		}
+		c.managed = append(c.managed, mw)
+	}
+	slices.SortStableFunc(c.managed, func(a, b managed) int {
+		if a.workload.Key.Less(b.workload.Key) {
+			return -1
+		}
+		return boolToInt(b.workload.Key.Less(a.workload.Key))
+	})
+	c.allow()
+	return c
+}
+
+// allow finds the pools the policy allows.
+func (c *cycle) allow() {
+	if len(c.p.NodePools) == 0 {
+		return
+	}
+	if c.Nodes == nil {
+		c.nodesOff = "there is no node planner"
+		return
+	}
+	for _, pool := range c.s.Pools {
+		if slices.Contains(c.p.NodePools, pool.Name) && (c.p.MachineType == "" || c.p.MachineType == pool.MachineType) {
+			c.pools = append(c.pools, pool)
+		}
+	}
+	slices.SortFunc(c.pools, func(a, b api.Pool) int { return cmp.Compare(a.Name, b.Name) })
+	if len(c.pools) == 0 {
+		c.nodesOff = fmt.Sprintf("none of the pools %q that policy %s allows exists", c.p.NodePools, c.p.Name)
+		if c.p.MachineType != "" {
+			c.nodesOff += " with machine type " + c.p.MachineType
+		}
+		c.find(api.Warning, api.NodePlanningAgent, "NoAllowedPool", "policy "+c.p.Name, c.nodesOff)
+	}
+}
+
+func (c *cycle) find(severity api.FindingSeverity, agent api.Agent, reason, object, message string) {
+	c.findings = append(c.findings, api.Finding{
+		Severity: severity, Agent: agent, Reason: reason, Object: object, Message: message,
+	})
+}
+
+// predict fills in the forecasts.
+func (c *cycle) predict() {
+	if c.Forecaster == nil {
+		return
+	}
+	states := make(map[api.Key]forecast.State, len(c.managed))
+	for i := range c.managed {
+		mw := &c.managed[i]
+		w := mw.workload
+		state, ok := c.memory.forecasts[w.Key]
+		if !ok {
+			state = forecast.NewState(w.Key.String())
+		}
+		if w.DemandStale || !c.s.Metrics.Reachable || len(w.Demand.Values) == 0 || w.Demand.Step <= 0 {
+			mw.note = "no fresh history"
+			states[w.Key] = state
+			continue
+		}
+		late := max(0, c.s.Time.Sub(w.Demand.End()))
+		steps := int((c.Config.Horizon+late)/w.Demand.Step) + 1
+		state, err := c.Forecaster.Update(state, w.Demand, steps)
+		if err == nil {
+			states[w.Key] = state
+			var f api.Forecast
+			if f, err = c.Forecaster.Forecast(state, w.Demand, steps, levels(c.p.Quantile)); err == nil {
+				mw.license(f, c.Config)
+			}
+		}
+		if err != nil {
+			mw.note = err.Error()
+			c.find(api.Warning, api.WorkloadPlanningAgent, "ForecastFailed", "workload "+w.Key.String(), err.Error())
+		}
+	}
+	c.memory.forecasts = states
+}
+
+// license decides what a forecast may be used for.
+func (mw *managed) license(f api.Forecast, c Config) {
+	switch {
+	case f.Skill < c.MinSkillUp:
+		mw.note = fmt.Sprintf("forecast not used: its skill of %.2f is below %.2f", f.Skill, c.MinSkillUp)
+		return
+	case f.Skill >= c.MinSkill: // false for NaN
+		mw.licensed = true
+	default:
+		mw.note = fmt.Sprintf("forecast may not lower replicas: its skill is %.2f, not %.2f", f.Skill, c.MinSkill)
+	}
+	mw.forecast = &f
+}
+
+// levels of the forecasts asked for: what people look at, and the policy's.
+func levels(q float64) []float64 {
+	out := []float64{0.1, 0.5, 0.9, 0.95}
+	if q > 0 && q < 1 && !slices.Contains(out, q) {
+		out = append(out, q)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// choose returns the index of the candidate to take, −1 if there is none.
+func (c *cycle) choose(candidates []candidate) int {
+	best := -1
+	for i := range candidates {
+		if candidates[i].err == nil && (best < 0 || ranks(candidates[i].result.best, candidates[best].result.best) < 0) {
+			best = i
+		}
+	}
+	if best < 0 || candidates[best].pool == nil {
+		return best
+	}
+	home := c.home()
+	if c.before.Policy != "" && (c.before.Policy != c.p.Name || c.before.Weights != c.p.Weights) {
+		home = "" // a new policy chooses afresh
+	}
+	for i := range candidates {
+		stay, go_ := &candidates[i], &candidates[best]
+		if i == best || stay.err != nil || stay.pool.Name != home {
+			continue
+		}
+		gain := go_.result.best.utility.Total - stay.result.best.utility.Total
+		if stay.result.best.feasible() && gain <= c.Config.SwitchMargin {
+			go_.note = fmt.Sprintf("better by %.4f, less than the margin of %.4f for moving", gain, c.Config.SwitchMargin)
+			best = i
+			break
+		}
+	}
+	return best
+}
+
+// home is the pool that workloads are on: the one last chosen, or else where
+// most of their pods are; empty if unknown.
+func (c *cycle) home() string {
+	if c.before.Pool != "" {
+		return c.before.Pool
+	}
+	pool := make(map[string]string, len(c.s.Nodes))
+	for _, n := range c.s.Nodes {
+		pool[n.Name] = n.Pool
+	}
+	count := map[string]int{}
+	for _, mw := range c.managed {
+		for _, pod := range mw.pods {
+			if name := pool[pod.Node]; name != "" && !pod.Terminating {
+				count[name]++
+			}
+		}
+	}
+	best := ""
+	for _, name := range slices.Sorted(maps.Keys(count)) {
+		if best == "" || count[name] > count[best] {
+			best = name
+		}
+	}
+	return best
+}
+
+func positive(x float64) float64 {
+	if x > 0 {
+		return x
+	}
+	return 1
+}
+
+func boolToInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

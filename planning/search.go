@@ -1,0 +1,489 @@
+package planning
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// better is by how much a utility must exceed another to count as higher:
+// above the noise of summation.
+const better = 1e-9
+
+// problem is the choice on one pool.
+type problem struct {
+	terms
+	items []item
+	// fixedCost is USD/h of nodes that no choice here changes.
+	fixedCost float64
+	// maxNodes the pool may have and why, negative for no limit.
+	maxNodes int32
+	limit    string
+	// pack places all pods, with nodes for at least these replicas. Nil where
+	// there are no pools.
+	pack func(nodeReplicas []int32) (packing, error)
+}
+
+// packing is what the NodePlanner made of a vector of replicas.
+type packing struct {
+	nodes      int32
+	plan       api.NodePlan
+	infeasible string
+	unplaced   int32
+}
+
+// solution is a point of the search.
+type solution struct {
+	replicas []int32
+	nodes    int32
+	packing  packing
+	utility  api.Utility
+	note     string
+}
+
+func (s solution) feasible() bool { return s.packing.infeasible == "" }
+
+// ranks orders solutions: feasible first, then fewer pods without a place, then
+// higher utility, then lower cost, so that equals don't depend on their order.
+func ranks(a, b solution) int {
+	if c := cmp.Compare(a.packing.unplaced*boolean(!a.feasible()), b.packing.unplaced*boolean(!b.feasible())); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(boolean(!a.feasible()), boolean(!b.feasible())); c != 0 {
+		return c
+	}
+	if d := a.utility.Total - b.utility.Total; d > better || d < -better {
+		return cmp.Compare(b.utility.Total, a.utility.Total)
+	}
+	if d := a.utility.Cost - b.utility.Cost; d > better || d < -better {
+		return cmp.Compare(a.utility.Cost, b.utility.Cost)
+	}
+	return slices.Compare(a.replicas, b.replicas)
+}
+
+func boolean(b bool) int32 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// search is one run over a problem.
+type search struct {
+	problem
+	budget   int // packings left
+	packings int
+	memo     map[string]packing
+	best     solution
+	losers   []solution
+	keep     int // how many losers
+	err      error
+}
+
+// result of a search.
+type result struct {
+	best                 solution
+	losers               []solution // in order of rank
+	packings             int
+	complete, exhaustive bool
+}
+
+// enumerable is how many replica vectors are few enough to look at all.
+const enumerable = 20_000
+
+// solve looks for the best solution. It returns an error only when nothing
+// could be packed at all.
+func (p problem) solve(budget, keep int) (result, error) {
+	s := &search{problem: p, budget: max(budget, 1), memo: map[string]packing{}, keep: keep}
+	s.start()
+	if s.err != nil {
+		return result{}, s.err
+	}
+	r := result{}
+	if s.count() <= enumerable {
+		r.exhaustive = s.enumerate()
+		r.complete = r.exhaustive
+	}
+	if !r.exhaustive {
+		r.complete = s.climb()
+	}
+	s.neighbours()
+	r.best, r.packings = s.best, s.packings
+	r.losers = s.ranked()
+	return r, nil
+}
+
+// start evaluates the separable optimum for nodes at several fractions of their
+// linear price (a node that is there anyway is free, one that has to be added
+// is not), and the least of everything in case none of these is feasible.
+func (s *search) start() {
+	least := make([]int32, len(s.items))
+	for i, it := range s.items {
+		least[i] = it.lo
+	}
+	for n, factor := range []float64{1, 0.5, 0} {
+		replicas := make([]int32, len(s.items))
+		for i, it := range s.items {
+			replicas[i] = s.terms.best(it, it.lo, it.hi, factor, 1)
+		}
+		sol, ok := s.evaluate(replicas, "separable optimum")
+		if !ok {
+			return
+		}
+		s.offer(sol, n == 0)
+		if s.pack == nil {
+			return // without nodes the separable optimum is the optimum
+		}
+	}
+	if !s.best.feasible() {
+		if sol, ok := s.evaluate(least, "least replicas"); ok {
+			s.offer(sol, false)
+		}
+	}
+}
+
+// offer takes a solution as the best or as a loser.
+func (s *search) offer(sol solution, first bool) bool {
+	if first {
+		s.best = sol
+		return true
+	}
+	if slices.Equal(sol.replicas, s.best.replicas) && sol.nodes == s.best.nodes {
+		return false
+	}
+	if ranks(sol, s.best) < 0 {
+		s.lose(s.best)
+		s.best = sol
+		return true
+	}
+	s.lose(sol)
+	return false
+}
+
+func (s *search) lose(sol solution) {
+	if s.keep == 0 {
+		return
+	}
+	s.losers = append(s.losers, sol)
+	if len(s.losers) >= 8*s.keep+64 {
+		s.losers = s.ranked()
+	}
+}
+
+// ranked returns the best of the losers, without doubles.
+func (s *search) ranked() []solution {
+	slices.SortStableFunc(s.losers, ranks)
+	out := s.losers[:0]
+	for _, l := range s.losers {
+		same := func(o solution) bool { return o.nodes == l.nodes && slices.Equal(o.replicas, l.replicas) }
+		if same(s.best) || slices.ContainsFunc(out, same) {
+			continue
+		}
+		if out = append(out, l); len(out) == s.keep {
+			break
+		}
+	}
+	return out
+}
+
+// evaluate packs a vector and adds nodes while that pays. It is false when the
+// budget is spent or packing failed.
+func (s *search) evaluate(replicas []int32, note string) (solution, bool) {
+	sol := solution{replicas: replicas, note: note}
+	if s.pack != nil {
+		nodeReplicas := make([]int32, len(replicas))
+		for i, it := range s.items {
+			nodeReplicas[i] = max(replicas[i], it.nodeMin)
+		}
+		key := vectorKey(nodeReplicas)
+		pk, known := s.memo[key]
+		if !known {
+			if s.budget <= 0 {
+				return solution{}, false
+			}
+			s.budget--
+			s.packings++
+			var err error
+			if pk, err = s.pack(nodeReplicas); err != nil {
+				s.err = err
+				return solution{}, false
+			}
+			s.memo[key] = pk
+		}
+		sol.packing = pk
+		sol.nodes = pk.nodes
+	}
+	sol.utility = s.utility(s.items, replicas, sol.nodes)
+	if sol.feasible() {
+		for {
+			more := s.withNodes(sol, sol.nodes+s.zones)
+			if s.zones == 0 || !more.feasible() || more.utility.Total <= sol.utility.Total+better {
+				break
+			}
+			sol = more
+		}
+	}
+	return sol, true
+}
+
+// withNodes is a solution on another number of nodes.
+func (s *search) withNodes(sol solution, nodes int32) solution {
+	sol.nodes = nodes
+	sol.utility = s.utility(s.items, sol.replicas, nodes)
+	switch {
+	case nodes < sol.packing.nodes:
+		sol.packing.infeasible = fmt.Sprintf("the pods need %d nodes", sol.packing.nodes)
+		sol.packing.unplaced = 1
+	case s.maxNodes >= 0 && nodes > s.maxNodes:
+		sol.packing.infeasible = s.limit
+	}
+	return sol
+}
+
+// fewest is a lower bound on the nodes that a vector needs: what its resources
+// add up to, one by one, rounded to zones.
+func (s *search) fewest(replicas []int32) int32 {
+	if s.zones == 0 {
+		return 0
+	}
+	var sums [len(item{}.shares)]float64
+	for i, it := range s.items {
+		for r, share := range it.shares {
+			sums[r] += float64(max(replicas[i], it.nodeMin)) * share
+		}
+	}
+	n := ceil(slices.Max(sums[:]))
+	return (n + s.zones - 1) / s.zones * s.zones
+}
+
+// hope is an upper bound on the total utility of a vector.
+func (s *search) hope(replicas []int32) float64 {
+	n := s.fewest(replicas)
+	h := s.utility(s.items, replicas, n).Total
+	// More nodes than needed may pay by resilience alone.
+	for k := n + s.zones; s.zones > 0 && (s.maxNodes < 0 || k <= s.maxNodes); k += s.zones {
+		more := s.utility(s.items, replicas, k).Total
+		if more <= h {
+			break
+		}
+		h = more
+	}
+	return h
+}
+
+// count is the number of vectors, or more than enumerable.
+func (s *search) count() int {
+	n := 1
+	for _, it := range s.items {
+		if n *= int(it.hi-it.lo) + 1; n > enumerable || n <= 0 {
+			return enumerable + 1
+		}
+	}
+	return n
+}
+
+// enumerate looks at every vector that could beat the best one. It is false
+// when the budget was spent first.
+func (s *search) enumerate() bool {
+	if s.pack == nil {
+		return true
+	}
+	replicas := make([]int32, len(s.items))
+	for i, it := range s.items {
+		replicas[i] = it.lo
+	}
+	for {
+		if !s.best.feasible() || s.hope(replicas) > s.best.utility.Total-better {
+			sol, ok := s.evaluate(slices.Clone(replicas), "")
+			if !ok {
+				return false
+			}
+			s.offer(sol, false)
+		}
+		i := 0
+		for ; i < len(replicas); i++ {
+			if replicas[i]++; replicas[i] <= s.items[i].hi {
+				break
+			}
+			replicas[i] = s.items[i].lo
+		}
+		if i == len(replicas) {
+			return true
+		}
+	}
+}
+
+// move is a step to a neighbour.
+type move struct {
+	up, down int // item, −1 for none
+	hope     float64
+}
+
+func (m move) apply(replicas []int32) []int32 {
+	out := slices.Clone(replicas)
+	if m.up >= 0 {
+		out[m.up]++
+	}
+	if m.down >= 0 {
+		out[m.down]--
+	}
+	return out
+}
+
+func (m move) note(items []item) string {
+	switch {
+	case m.down < 0:
+		return fmt.Sprintf("%s +1 replica", items[m.up].key)
+	case m.up < 0:
+		return fmt.Sprintf("%s −1 replica", items[m.down].key)
+	}
+	return fmt.Sprintf("%s +1 replica, %s −1", items[m.up].key, items[m.down].key)
+}
+
+// exchanges are tried between the items of a problem no larger than this.
+const exchanges = 12
+
+// climb moves to better neighbours until there is none. It is false when the
+// budget was spent first.
+func (s *search) climb() bool {
+	if s.pack == nil {
+		return true
+	}
+	for {
+		improved := false
+		for _, m := range s.moves() {
+			if m.hope <= s.best.utility.Total+better && s.best.feasible() {
+				break // in order of hope: the rest can't either
+			}
+			sol, ok := s.evaluate(m.apply(s.best.replicas), m.note(s.items))
+			if !ok {
+				return false
+			}
+			if s.offer(sol, false) {
+				improved = true
+				break
+			}
+		}
+		if !improved {
+			return true
+		}
+	}
+}
+
+// moves from the best solution, the most promising first.
+func (s *search) moves() []move {
+	var up, down []int
+	for i, it := range s.items {
+		if s.best.replicas[i] < it.hi {
+			up = append(up, i)
+		}
+		if s.best.replicas[i] > it.lo {
+			down = append(down, i)
+		}
+	}
+	base := s.best.utility.Total
+	fewer := s.fewest(s.best.replicas)
+	var moves []move
+	add := func(m move) {
+		// The change of the item's own part, with all the nodes saved that
+		// could be: none by a replica more, down to the bound by one less.
+		m.hope = base
+		nodes := s.best.nodes
+		if m.up >= 0 {
+			m.hope += s.part(m.up, s.best.replicas[m.up]+1) - s.part(m.up, s.best.replicas[m.up])
+		}
+		if m.down >= 0 {
+			m.hope += s.part(m.down, s.best.replicas[m.down]-1) - s.part(m.down, s.best.replicas[m.down])
+			nodes = min(nodes, max(fewer-s.zones, 0))
+		}
+		if s.zones > 0 {
+			m.hope += s.weights.Cost * float64(s.best.nodes-nodes) * s.price / s.reference / 2
+		}
+		moves = append(moves, m)
+	}
+	for _, i := range up {
+		add(move{up: i, down: -1})
+	}
+	for _, i := range down {
+		add(move{up: -1, down: i})
+	}
+	if len(s.items) <= exchanges {
+		for _, i := range up {
+			for _, j := range down {
+				if i != j {
+					add(move{up: i, down: j})
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(moves, func(a, b move) int { return cmp.Compare(b.hope, a.hope) })
+	return moves
+}
+
+// part is what one item contributes to U, nodes aside.
+func (s *search) part(i int, replicas int32) float64 {
+	one := s.terms
+	one.zones = 0 // no nodes in it
+	if s.zones > 0 {
+		one.weights.Cost /= 2
+		one.weights.Resilience /= 3
+	}
+	return one.utility(s.items[i:i+1], []int32{replicas}, 0).Total
+}
+
+// neighbours evaluates the most promising neighbours of the best solution so
+// that the plan can show what it was chosen over.
+func (s *search) neighbours() {
+	if s.keep == 0 {
+		return
+	}
+	if s.zones > 0 {
+		more := s.withNodes(s.best, s.best.nodes+s.zones)
+		more.note = fmt.Sprintf("+%d nodes", s.zones)
+		s.lose(more)
+		if s.best.nodes >= s.zones {
+			fewer := s.withNodes(s.best, s.best.nodes-s.zones)
+			fewer.note = fmt.Sprintf("−%d nodes", s.zones)
+			s.lose(fewer)
+		}
+	}
+	for n, m := range s.moves() {
+		if n == s.keep {
+			break
+		}
+		sol, ok := s.evaluate(m.apply(s.best.replicas), m.note(s.items))
+		if !ok {
+			break
+		}
+		s.lose(sol)
+	}
+	for i, it := range s.items {
+		if i == s.keep {
+			break
+		}
+		for _, m := range []move{{up: i, down: -1}, {up: -1, down: i}} {
+			replicas, bound, binding := s.best.replicas[i]+1, it.hi, it.hiBinding
+			if m.down >= 0 {
+				replicas, bound, binding = s.best.replicas[i]-1, it.lo, it.loBinding
+			}
+			if replicas < 0 || replicas >= it.lo && replicas <= it.hi {
+				continue
+			}
+			sol := solution{replicas: m.apply(s.best.replicas), nodes: s.best.nodes, note: m.note(s.items)}
+			sol.utility = s.utility(s.items, sol.replicas, sol.nodes)
+			sol.packing.infeasible = fmt.Sprintf("%s: %d is beyond %d (%s)", it.key, replicas, bound, binding)
+			sol.packing.unplaced = 1
+			s.lose(sol)
+		}
+	}
+}
+
+func vectorKey(v []int32) string {
+	b := make([]byte, 0, 4*len(v))
+	for _, x := range v {
+		b = append(b, byte(x), byte(x>>8), byte(x>>16), byte(x>>24))
+	}
+	return string(b)
+}

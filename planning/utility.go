@@ -1,0 +1,125 @@
+package planning
+
+import (
+	"math"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// item is one workload in the choice for one pool.
+type item struct {
+	key    api.Key
+	lo, hi int32
+	// nodeMin is the replicas that nodes are planned for in any case.
+	nodeMin int32
+	// load is the expected demand in fully used replicas of this pool, dᵢ/(rᵢ·s).
+	load float64
+	// weight is aᵢ.
+	weight float64
+	// share of one node that a replica takes, by its dominant resource.
+	share float64
+	// shares of a node's CPU, memory and pod slots.
+	shares [3]float64
+	// loBinding and hiBinding name what sets lo and hi.
+	loBinding, hiBinding string
+}
+
+// terms are the constants of the utility on one pool.
+type terms struct {
+	weights api.Weights
+	// speedRatio is s/s_fastest.
+	speedRatio float64
+	// price of a node, USD/h (1 where there are no pools).
+	price float64
+	// reference is what Cost is relative to, USD/h.
+	reference float64
+	// zones of the pool; 0 where there are no pools.
+	zones int32
+}
+
+// utility of replicas (parallel to items) on n nodes.
+func (t terms) utility(items []item, replicas []int32, nodes int32) api.Utility {
+	var u api.Utility
+	var pods, spread float64
+	for i, it := range items {
+		u.Performance += it.weight * t.speedRatio * responsiveness(it.load, replicas[i])
+		pods += float64(replicas[i]) * it.share
+		if replicas[i] > 0 {
+			spread += it.weight * (1 - 1/float64(replicas[i]))
+		}
+	}
+	if t.zones == 0 {
+		u.Cost = pods * t.price / t.reference
+		u.Resilience = spread
+	} else {
+		u.Cost = (float64(nodes) + pods) * t.price / t.reference / 2
+		u.Resilience = spread / 3
+		if nodes > 0 {
+			u.Resilience += (1 - 1/float64(nodes)) / 3
+			u.Resilience += (1 - 1/float64(min(nodes, t.zones))) / 3
+		}
+	}
+	u.Total = t.weights.Performance*u.Performance - t.weights.Cost*u.Cost + t.weights.Resilience*u.Resilience
+	return u
+}
+
+// responsiveness is max(0, 1−ρ).
+func responsiveness(load float64, replicas int32) float64 {
+	if replicas <= 0 {
+		return 0
+	}
+	return math.Max(0, 1-load/float64(replicas))
+}
+
+// podPrice is what one more replica takes from U by its share of nodes, and
+// nodePrice what it takes by asking for more of them, at a linear price.
+func (t terms) podPrice(it item) float64 {
+	p := t.weights.Cost * it.share * t.price / t.reference
+	if t.zones > 0 {
+		p /= 2
+	}
+	return p
+}
+
+func (t terms) nodePrice(it item) float64 {
+	if t.zones == 0 {
+		return 0
+	}
+	return t.podPrice(it)
+}
+
+// gain is K in the marginal gain K/(R·(R+1)) of one more replica than R ≥ load.
+func (t terms) gain(it item, load float64) float64 {
+	k := t.weights.Performance * t.speedRatio * it.weight * load
+	res := t.weights.Resilience * it.weight
+	if t.zones > 0 {
+		res /= 3
+	}
+	return k + res
+}
+
+// best returns the replicas in [lo, hi] that maximise an item's own part of U
+// when nodes cost nodeFactor (0–1) of their linear price, with demand scaled.
+func (t terms) best(it item, lo, hi int32, nodeFactor, demand float64) int32 {
+	k := t.gain(it, it.load*demand)
+	pod := t.podPrice(it)
+	// Up to nodeMin the nodes are there anyway, above it each replica asks for
+	// more: the price has a step there, so U stays concave.
+	r := turning(k, pod)
+	if r > it.nodeMin {
+		r = max(it.nodeMin, turning(k, pod+nodeFactor*t.nodePrice(it)))
+	}
+	return min(max(r, lo), hi)
+}
+
+// turning is the least R whose next replica gains no more than its price:
+// K/(R·(R+1)) ≤ price.
+func turning(k, price float64) int32 {
+	switch {
+	case k <= 0:
+		return 0
+	case price <= 0:
+		return math.MaxInt32 / 4
+	}
+	return ceil((math.Sqrt(1+4*k/price) - 1) / 2)
+}
