@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -64,6 +66,44 @@ func TestPodsLiveThroughTheirPhases(t *testing.T) {
 	})
 	if terminating == 0 {
 		t.Error("no pod was seen terminating")
+	}
+}
+
+// The controller-manager itself tells which windows are in effect.
+func TestHPAWindowsReachTheControllerManager(t *testing.T) {
+	want := StockHPAWindows(10)
+	c := ForTest(t, func(o *Options) { o.HPA = want })
+	client, err := rest.HTTPClientFor(c.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Get(fmt.Sprintf("https://127.0.0.1:%d/configz", c.Ports["kube-controller-manager"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var answer struct {
+		Config struct {
+			HPAController struct {
+				SyncPeriod              metav1.Duration `json:"HorizontalPodAutoscalerSyncPeriod"`
+				DownscaleStabilization  metav1.Duration `json:"HorizontalPodAutoscalerDownscaleStabilizationWindow"`
+				CPUInitializationPeriod metav1.Duration `json:"HorizontalPodAutoscalerCPUInitializationPeriod"`
+				InitialReadinessDelay   metav1.Duration `json:"HorizontalPodAutoscalerInitialReadinessDelay"`
+			}
+		} `json:"kubecontrollermanager.config.k8s.io"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+		t.Fatal(err)
+	}
+	hpa := answer.Config.HPAController
+	got := HPAWindows{
+		SyncPeriod:              hpa.SyncPeriod.Duration,
+		DownscaleStabilization:  hpa.DownscaleStabilization.Duration,
+		CPUInitializationPeriod: hpa.CPUInitializationPeriod.Duration,
+		InitialReadinessDelay:   hpa.InitialReadinessDelay.Duration,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("windows in effect (-want +got):\n%s", diff)
 	}
 }
 

@@ -142,13 +142,25 @@ func up(ctx context.Context, o upOptions) (err error) {
 	}
 }
 
+// lockName is the file that marks a directory as a cluster's, and is locked
+// while one uses it.
+const lockName = "localkube.lock"
+
 // lockDir makes dir and makes sure that one cluster uses it. What an earlier
-// cluster left there is removed.
+// cluster left there is removed; what looks like it but isn't is refused.
 func lockDir(dir string) (unlock func(), err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock := filepath.Join(dir, lockName)
+	_, err = os.Stat(lock)
+	ours := err == nil
+	for _, name := range ownNames {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil && !ours {
+			return nil, fmt.Errorf("%s holds %q, and no %s says that a cluster made it", dir, name, lockName)
+		}
+	}
+	f, err := os.OpenFile(lock, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +168,7 @@ func lockDir(dir string) (unlock func(), err error) {
 		_ = f.Close()
 		return nil, fmt.Errorf("%s is in use by another cluster: %w", dir, err)
 	}
-	for _, name := range []string{"etcd", "pki", "logs", "work", "kubeconfig"} {
+	for _, name := range ownNames {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			_ = f.Close()
 			return nil, err
@@ -164,6 +176,9 @@ func lockDir(dir string) (unlock func(), err error) {
 	}
 	return func() { _ = f.Close() }, nil
 }
+
+// ownNames are what a cluster puts into its directory.
+var ownNames = []string{"etcd", "pki", "logs", "work", "kubeconfig"}
 
 // kwokDocuments lists the files that --kwok-config names.
 func kwokDocuments(paths []string) ([]string, error) {
