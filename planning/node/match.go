@@ -10,6 +10,9 @@ import (
 // nodeName is the only field a NodeTerm's Names can be about.
 const nodeName = "metadata.name"
 
+// labelHostname is different on every node.
+const labelHostname = "kubernetes.io/hostname"
+
 // Keys of the labels that differ between the zones of a pool.
 var zoneKeys = []string{api.LabelZone, "topology.gke.io/zone", "failure-domain.beta.kubernetes.io/zone"}
 

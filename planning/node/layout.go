@@ -1,0 +1,470 @@
+package node
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// level is the replicas of a workload that a layout is made for.
+type level func(workload) int32
+
+// size is what nodes must be there for; now is what runs now.
+func (v *view) size(w workload) int32 {
+	return w.wanted(max(w.plan.NodeReplicas, w.plan.Replicas))
+}
+
+func (v *view) now(w workload) int32 { return w.wanted(w.plan.Replicas) }
+
+// wanted turns planned replicas into pods that need a place in managed pools.
+func (w workload) wanted(planned int32) int32 {
+	if w.plan.Shadow {
+		planned = w.replicas
+	}
+	if w.rolling {
+		planned = max(planned, w.live) // the surge of a rollout needs room as well
+	}
+	return max(0, planned-w.elsewhere)
+}
+
+// all counts the pods to pack from scratch, by item.
+func (v *view) all(of level) map[int]int32 {
+	counts := maps.Clone(v.others)
+	for _, w := range v.loads {
+		counts[w.item] += of(w)
+	}
+	for _, r := range v.nodes {
+		for _, t := range r.pods {
+			if t.workload < 0 {
+				counts[t.item]++
+			}
+		}
+	}
+	maps.DeleteFunc(counts, func(i int, n int32) bool { return n <= 0 || len(v.items[i].types) == 0 })
+	return counts
+}
+
+// problem states counts of items, by index, over all types with all their nodes.
+func (v *view) problem(counts map[int]int32) Problem {
+	return v.problemWithin(counts, func(p, zone int) int32 {
+		at := v.pools[p]
+		if at.most == Unlimited || zone >= 0 {
+			return at.most
+		}
+		return at.most * int32(len(at.zones))
+	})
+}
+
+// problemWithin is the same with a bound on the new nodes of each type. Items
+// are in order of index.
+func (v *view) problemWithin(counts map[int]int32, most func(pool, zone int) int32) Problem {
+	var p Problem
+	for _, i := range slices.Sorted(maps.Keys(counts)) {
+		it := v.items[i]
+		p.Items = append(p.Items, Item{
+			Name: it.name, Requests: it.shape.Requests, Count: counts[i],
+			MaxPerNode: it.shape.MaxPerNode, Types: append([]int{}, it.types...),
+		})
+	}
+	for _, t := range v.types {
+		at := v.pools[t.pool]
+		name := at.Name
+		if t.zone >= 0 {
+			name += "/" + at.zones[t.zone]
+		}
+		p.Types = append(p.Types, Type{
+			Name: name, Capacity: at.Allocatable.Minus(at.Overhead), Price: at.Price, Max: most(t.pool, t.zone),
+		})
+	}
+	return p
+}
+
+// layout is a placement of all pods, starting from the one that is.
+type layout struct {
+	view      *view
+	nodes     []*resident
+	removed   map[*resident]bool
+	pools     []poolLayout // parallel to view.pools
+	unplaced  []api.Unplaced
+	packing   Packing // of what goes onto new nodes
+	attempts  int     // nodes tried for removal
+	exhausted bool    // the budget ended the search for nodes to remove
+}
+
+type poolLayout struct {
+	size    int32   // per zone
+	kept    []int32 // nodes there are and stay, per zone
+	fresh   int32   // nodes to add
+	surplus []string
+}
+
+// layOut places the pods of a level: those there are where they are, new ones
+// into free space, the rest onto new nodes; then it gives up nodes.
+func (v *view) layOut(of level, solve solveFunc, b api.Budget) (*layout, error) {
+	l := &layout{view: v, removed: map[*resident]bool{}, pools: make([]poolLayout, len(v.pools))}
+	for _, r := range v.nodes {
+		c := *r
+		c.free, c.pods = slices.Clone(r.free), slices.Clone(r.pods)
+		l.nodes = append(l.nodes, &c)
+	}
+	left := l.fill(l.settle(of))
+	for p := range l.pools {
+		l.pools[p].kept = make([]int32, len(v.pools[p].zones))
+	}
+	for _, r := range l.nodes {
+		if r.zone >= 0 {
+			l.pools[r.pool].kept[r.zone]++
+		}
+	}
+	if err := l.grow(left, solve); err != nil {
+		return nil, err
+	}
+	for p := range l.pools {
+		l.shrink(p, b)
+	}
+	return l, nil
+}
+
+// settle lets pods beyond the level leave and returns those without a place.
+func (l *layout) settle(of level) map[int]int32 {
+	v := l.view
+	staying := make([]int32, len(v.loads))
+	for _, r := range l.nodes {
+		for _, t := range r.pods {
+			if t.workload >= 0 {
+				staying[t.workload]++
+			}
+		}
+	}
+	missing := maps.Clone(v.others)
+	excess := make([]int32, len(v.loads))
+	for i, w := range v.loads {
+		want := of(w)
+		switch {
+		case want <= staying[i]:
+			excess[i] = staying[i] - want
+		case len(v.items[w.item].types) > 0:
+			missing[w.item] += want - staying[i]
+		case !v.welcomeOutside(w.item):
+			l.leave(w.item, want-staying[i], v.items[w.item].refused)
+		}
+	}
+	order := slices.Clone(l.nodes)
+	slices.SortFunc(order, leastWorth)
+	for _, r := range order {
+		r.pods = slices.DeleteFunc(r.pods, func(t tenant) bool {
+			if t.workload < 0 || excess[t.workload] == 0 {
+				return false
+			}
+			excess[t.workload]--
+			take(r.free, v.items[t.item].requests, -1)
+			return true
+		})
+	}
+	return missing
+}
+
+// leastWorth orders nodes by how readily they are given up.
+func leastWorth(a, b *resident) int {
+	return cmp.Or(
+		-compareBool(a.movable && !a.fixed, b.movable && !b.fixed),
+		-compareBool(!a.usable, !b.usable),
+		-compareBool(a.node.Cordoned, b.node.Cordoned),
+		cmp.Compare(len(a.pods), len(b.pods)),
+		cmp.Compare(a.node.Name, b.node.Name),
+	)
+}
+
+// mostWorth orders nodes by how gladly they are filled: those that are Ready
+// before those that boot, those that are kept before those cordoned, and full
+// ones before empty ones.
+func mostWorth(a, b *resident) int {
+	return cmp.Or(
+		-compareBool(a.ready, b.ready),
+		compareBool(a.node.Cordoned, b.node.Cordoned),
+		-cmp.Compare(len(a.pods), len(b.pods)),
+		cmp.Compare(a.node.Name, b.node.Name),
+	)
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// fill puts pods into the free space of nodes and returns what is left over.
+func (l *layout) fill(missing map[int]int32) map[int]int32 {
+	order := slices.DeleteFunc(slices.Clone(l.nodes), func(r *resident) bool { return !r.usable })
+	slices.SortFunc(order, mostWorth)
+	left := map[int]int32{}
+	indexes := slices.Sorted(maps.Keys(missing))
+	for _, n := range compile(l.view.problem(missing)).largestFirst() {
+		i := indexes[n]
+		rest := missing[i]
+		for _, r := range order {
+			if rest == 0 {
+				break
+			}
+			n := int32(min(l.room(i, r), int64(rest)))
+			for range n {
+				r.pods = append(r.pods, tenant{item: i, workload: -1})
+			}
+			take(r.free, l.view.items[i].requests, int64(n))
+			rest -= n
+		}
+		if rest > 0 {
+			left[i] = rest
+		}
+	}
+	return left
+}
+
+// room is how many pods of an item a node of a pool they belong to takes.
+func (l *layout) room(item int, r *resident) int64 {
+	it := &l.view.items[item]
+	n := copies(it.requests, r.free)
+	if n == 0 || !l.belongs(item, r.pool) {
+		return 0
+	}
+	if most := it.shape.MaxPerNode; most > 0 {
+		for _, t := range r.pods {
+			if t.item == item {
+				most--
+			}
+		}
+		n = min(n, int64(max(most, 0)))
+	}
+	if n > 0 && !r.site.accepts(it.shape) {
+		return 0
+	}
+	return n
+}
+
+func (l *layout) belongs(item, pool int) bool {
+	return slices.ContainsFunc(l.view.items[item].types, func(t int) bool { return l.view.types[t].pool == pool })
+}
+
+// grow packs what is left over onto new nodes and sets the sizes for it.
+func (l *layout) grow(left map[int]int32, solve solveFunc) error {
+	v := l.view
+	l.packing = Packing{Complete: true}
+	perZone := make([][]int32, len(v.pools)) // new nodes that must be in a zone
+	for p := range v.pools {
+		perZone[p] = make([]int32, len(v.pools[p].zones))
+	}
+	if len(left) > 0 {
+		problem := v.problemWithin(left, l.vacancies)
+		k, err := solve(problem)
+		if err != nil {
+			return err
+		}
+		l.packing = k
+		for n, i := range slices.Sorted(maps.Keys(left)) {
+			if k.Unplaced[n] > 0 {
+				l.leave(i, k.Unplaced[n], l.whyUnplaced(i))
+			}
+		}
+		for t, typ := range v.types {
+			n := k.Nodes(t)
+			l.pools[typ.pool].fresh += n
+			if typ.zone >= 0 {
+				perZone[typ.pool][typ.zone] += n
+			}
+		}
+	}
+	for p := range l.pools {
+		pl := &l.pools[p]
+		pl.size = slices.Max(pl.kept)
+		for z, n := range perZone[p] {
+			if n > 0 {
+				pl.size = max(pl.size, pl.kept[z]+n)
+			}
+		}
+		for spare(pl.kept, pl.size) < pl.fresh {
+			pl.size++
+		}
+	}
+	return nil
+}
+
+// spare is how many nodes a pool of this size per zone has beyond those kept.
+func spare(kept []int32, size int32) int32 {
+	var n int32
+	for _, k := range kept {
+		n += max(0, size-k)
+	}
+	return n
+}
+
+// vacancies is how many nodes a pool, or one zone of it, may still add.
+func (l *layout) vacancies(p, zone int) int32 {
+	at := l.view.pools[p]
+	switch {
+	case at.most == Unlimited:
+		return Unlimited
+	case zone >= 0:
+		return max(0, at.most-l.pools[p].kept[zone])
+	}
+	return spare(l.pools[p].kept, at.most)
+}
+
+func (l *layout) whyUnplaced(item int) string {
+	var names []string
+	for _, t := range l.view.items[item].types {
+		at := l.view.pools[l.view.types[t].pool]
+		names = append(names, fmt.Sprintf("%s is at its maximum of %d nodes", at.Name, at.most*int32(len(at.zones))))
+	}
+	names = slices.Compact(names)
+	if len(names) == 1 {
+		return "pool " + names[0]
+	}
+	return fmt.Sprintf("pools: %q", names)
+}
+
+func (l *layout) leave(item int, count int32, reason string) {
+	l.unplaced = append(l.unplaced, api.Unplaced{Name: l.view.items[item].name, Count: count, Reason: reason})
+}
+
+// shrink gives up nodes of a pool, one in each zone that has too many at a time,
+// as long as their pods find room on the Ready nodes that remain; then it holds
+// the pool to its bounds.
+func (l *layout) shrink(p int, b api.Budget) {
+	at, pl := l.view.pools[p], &l.pools[p]
+	if at.Autoscaled {
+		return // its size is not ours to choose
+	}
+	for pl.fresh == 0 && pl.size > at.MinPerZone && !l.exhausted && l.giveUp(p, b) {
+		pl.size--
+	}
+	pl.size = max(pl.size, at.MinPerZone)
+	if at.most == Unlimited {
+		return
+	}
+	for ; pl.size > at.most; pl.size-- {
+		for z := range pl.kept {
+			if pl.kept[z] < pl.size {
+				continue
+			}
+			pl.kept[z]--
+			r := l.candidates(p, z)
+			if len(r) == 0 {
+				continue
+			}
+			l.removed[r[0]] = true
+			for _, t := range r[0].pods {
+				l.leave(t.item, 1, l.whyUnplaced(t.item))
+			}
+		}
+	}
+}
+
+// giveUp takes one node from each zone whose number of nodes is the size. It
+// does all or nothing.
+func (l *layout) giveUp(p int, b api.Budget) bool {
+	pl := &l.pools[p]
+	if pl.size == 0 {
+		return false
+	}
+	hosts := slices.DeleteFunc(slices.Clone(l.nodes), func(r *resident) bool { return !r.ready || l.removed[r] })
+	slices.SortFunc(hosts, mostWorth)
+	var moves []move
+	var gone []*resident
+	for z := range pl.kept {
+		if pl.kept[z] < pl.size {
+			continue
+		}
+		done := false
+		for _, r := range l.candidates(p, z) {
+			if !r.movable || r.fixed || r.usable && !r.ready {
+				continue // must stay, or is just booting
+			}
+			if l.attempts >= b.Iterations {
+				l.exhausted = true
+				break
+			}
+			l.attempts++
+			l.removed[r] = true
+			var ok bool
+			if moves, ok = l.empty(r, hosts, moves); ok {
+				gone, done = append(gone, r), true
+				break
+			}
+			delete(l.removed, r)
+		}
+		if !done {
+			l.undo(moves)
+			for _, r := range gone {
+				delete(l.removed, r)
+			}
+			return false
+		}
+	}
+	for _, r := range gone {
+		pl.kept[r.zone]--
+		pl.surplus = append(pl.surplus, r.node.Name)
+	}
+	return true
+}
+
+// candidates are the nodes of a zone that are not removed, least worth first.
+func (l *layout) candidates(p, zone int) []*resident {
+	var c []*resident
+	for _, r := range l.nodes {
+		if r.pool == p && r.zone == zone && !l.removed[r] {
+			c = append(c, r)
+		}
+	}
+	slices.SortFunc(c, leastWorth)
+	return c
+}
+
+// move is a pod taken from one node to another.
+type move struct {
+	from, to *resident
+	pod      tenant
+}
+
+// empty moves every pod of a node to hosts and appends what it did; when one
+// finds no room it undoes its own moves.
+func (l *layout) empty(r *resident, hosts []*resident, done []move) ([]move, bool) {
+	pods := slices.Clone(r.pods)
+	slices.SortStableFunc(pods, func(a, b tenant) int {
+		return -slices.Compare(l.view.items[a.item].requests, l.view.items[b.item].requests)
+	})
+	before := len(done)
+	for _, t := range pods {
+		i := slices.IndexFunc(hosts, func(h *resident) bool {
+			return h != r && !l.removed[h] && l.room(t.item, h) > 0
+		})
+		if i < 0 {
+			l.undo(done[before:])
+			return done[:before], false
+		}
+		m := move{from: r, to: hosts[i], pod: t}
+		m.apply(l.view.items[t.item].requests)
+		done = append(done, m)
+	}
+	return done, true
+}
+
+func (l *layout) undo(moves []move) {
+	for _, m := range slices.Backward(moves) {
+		move{from: m.to, to: m.from, pod: m.pod}.apply(l.view.items[m.pod.item].requests)
+	}
+}
+
+func (m move) apply(requests []int64) {
+	i := slices.Index(m.from.pods, m.pod)
+	m.from.pods = slices.Delete(m.from.pods, i, i+1)
+	take(m.from.free, requests, -1)
+	m.to.pods = append(m.to.pods, m.pod)
+	take(m.to.free, requests, 1)
+}

@@ -1,0 +1,95 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// Config of a Planner.
+type Config struct {
+	// Solver that packs: one of Solvers(); empty means "auto".
+	Solver string
+	// Limits of the ILP.
+	Limits Limits
+}
+
+// Planner plans nodes. It holds no state: one value may be used concurrently.
+type Planner struct{ solver Solver }
+
+// New returns a planner, or an error wrapping ErrNoSolver.
+func New(c Config) (*Planner, error) {
+	solver, err := NewSolver(c.Solver, c.Limits)
+	if err != nil {
+		return nil, err
+	}
+	return &Planner{solver: solver}, nil
+}
+
+// ErrPool is wrapped by the errors for pools that can't be planned for.
+var ErrPool = errors.New("pool can't be planned")
+
+// PlanNodes sizes every managed pool of the snapshot: see the package comment
+// for the rules. Without p.NodePools nodes are not managed and the plan is
+// empty.
+//
+// The pods of p.NodePools' pools and those that can move there are packed onto
+// p.NodePools; the pool with the most nodes of those is NodePlan.Pool. The
+// error wraps ErrPool when p.NodePools names a pool that the snapshot lacks or
+// whose allocatable is not known.
+//
+// b.Iterations bounds how many nodes are tried for removal; 0 means ten
+// thousand.
+func (p *Planner) PlanNodes(s api.Snapshot, plans []api.WorkloadPlan, policy api.Policy, b api.Budget) (api.NodePlan, error) {
+	if len(policy.NodePools) == 0 {
+		return api.NodePlan{Complete: true}, nil
+	}
+	v, err := newView(s, plans, policy)
+	if err != nil {
+		return api.NodePlan{}, fmt.Errorf("planning nodes: %w", err)
+	}
+	if b.Iterations <= 0 {
+		b.Iterations = 10_000
+	}
+	// Levels often ask the same: a problem is solved once.
+	solve := memoised(p.solver, b)
+
+	whole := v.problem(v.all(v.size))
+	ideal, err := solve(whole)
+	if err != nil {
+		return api.NodePlan{}, fmt.Errorf("planning nodes: %w", err)
+	}
+	size, err := v.layOut(v.size, solve, b)
+	if err != nil {
+		return api.NodePlan{}, fmt.Errorf("planning nodes: %w", err)
+	}
+	now, err := v.layOut(v.now, solve, b)
+	if err != nil {
+		return api.NodePlan{}, fmt.Errorf("planning nodes: %w", err)
+	}
+	return v.report(whole, ideal, size, now), nil
+}
+
+type solveFunc func(Problem) (Packing, error)
+
+func memoised(s Solver, b api.Budget) solveFunc {
+	type entry struct {
+		problem Problem
+		packing Packing
+	}
+	var seen []entry
+	return func(p Problem) (Packing, error) {
+		for _, e := range seen {
+			if reflect.DeepEqual(e.problem, p) {
+				return e.packing, nil
+			}
+		}
+		k, err := s.Solve(p, b)
+		if err == nil {
+			seen = append(seen, entry{p, k})
+		}
+		return k, err
+	}
+}

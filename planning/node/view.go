@@ -1,0 +1,398 @@
+package node
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// view is the part of a snapshot that planning nodes looks at.
+type view struct {
+	snapshot api.Snapshot
+	policy   api.Policy
+	dims     dimensions
+	pools    []pool // managed, in order of name
+	types    []nodeType
+	items    []podItem
+	byKey    map[itemKey]int
+	loads    []workload
+	nodes    []*resident // of managed pools, in order of name
+	// others are pods of no plan without a place in a pool they belong to.
+	others map[int]int32 // item → count
+	// outside are the Ready nodes of no managed pool, and welcome tells per
+	// item whether one of them accepts it.
+	outside []site
+	welcome map[int]bool
+}
+
+type pool struct {
+	api.Pool
+	target bool
+	zones  []string // at least one
+	most   int32    // per zone; Unlimited for no bound
+}
+
+// nodeType is a pool, or one zone of it when some pod can tell zones apart.
+type nodeType struct {
+	pool, zone int // zone −1: any
+	site       site
+	capacity   []int64
+}
+
+type itemKey struct {
+	shape    string
+	pointer  *api.PodShape // for shapes without an ID
+	workload api.Key       // for shapes with MaxPerNode, which is per workload
+}
+
+// podItem is a shape with where its pods belong.
+type podItem struct {
+	name     string
+	shape    *api.PodShape
+	requests []int64
+	types    []int // empty: no managed pool takes it
+	target   bool  // types are of the policy's pools
+	refused  string
+}
+
+// workload is a planned workload.
+type workload struct {
+	plan      api.WorkloadPlan
+	replicas  int32 // as they are
+	item      int   // −1: left out
+	elsewhere int32 // pods on nodes that are not ours to plan
+	live      int32 // pods not terminating
+	rolling   bool
+}
+
+// resident is a node of a managed pool with the pods that stay on it.
+type resident struct {
+	node *api.Node
+	pool int
+	zone int // −1: a zone the pool does not have
+	site site
+	free []int64
+	pods []tenant
+	// usable: new pods may come here. ready: they could today.
+	usable, ready bool
+	// movable: no pod on it forbids removing it.
+	movable bool
+	// fixed: cordoned by someone else.
+	fixed bool
+}
+
+// tenant is a pod on a node.
+type tenant struct{ item, workload int } // workload −1: of none
+
+func newView(s api.Snapshot, plans []api.WorkloadPlan, policy api.Policy) (*view, error) {
+	v := &view{snapshot: s, policy: policy, byKey: map[itemKey]int{}, others: map[int]int32{}, welcome: map[int]bool{}}
+	if err := v.addPools(); err != nil {
+		return nil, err
+	}
+	shapes := Problem{}
+	for i := range s.Pods {
+		if shape := s.Pods[i].Shape; shape != nil {
+			shapes.Items = append(shapes.Items, Item{Requests: shape.Requests})
+		}
+	}
+	for i := range s.Workloads {
+		if shape := s.Workloads[i].Shape; shape != nil {
+			shapes.Items = append(shapes.Items, Item{Requests: shape.Requests})
+		}
+	}
+	v.dims = dimensionsOf(shapes)
+	v.addNodes()
+	v.addTypes()
+	v.addWorkloads(plans)
+	v.addPods()
+	return v, nil
+}
+
+func (v *view) addPools() error {
+	managed := slices.Concat(v.policy.ManagedPools, v.policy.NodePools)
+	for _, p := range v.snapshot.Pools {
+		if !slices.Contains(managed, p.Name) {
+			continue
+		}
+		one := pool{Pool: p, target: slices.Contains(v.policy.NodePools, p.Name), zones: p.Zones, most: Unlimited}
+		if len(one.zones) == 0 {
+			one.zones = []string{""}
+		}
+		if p.MaxPerZone > 0 {
+			one.most = p.MaxPerZone
+		}
+		if bound := v.policy.MaxNodesPerPool; bound > 0 {
+			perZone := bound / int32(len(one.zones))
+			if one.most == Unlimited || perZone < one.most {
+				one.most = perZone
+			}
+		}
+		if one.target && (p.Allocatable.MilliCPU <= 0 || p.Allocatable.Memory <= 0 || p.Allocatable.Pods <= 0) {
+			return fmt.Errorf("%w: allocatable of a node of pool %s is not known: %s", ErrPool, p.Name, p.Allocatable)
+		}
+		v.pools = append(v.pools, one)
+	}
+	slices.SortFunc(v.pools, func(a, b pool) int { return cmp.Compare(a.Name, b.Name) })
+	for _, name := range v.policy.NodePools {
+		if v.poolIndex(name) < 0 {
+			return fmt.Errorf("%w: there is no pool %q", ErrPool, name)
+		}
+	}
+	return nil
+}
+
+func (v *view) poolIndex(name string) int {
+	return slices.IndexFunc(v.pools, func(p pool) bool { return p.Name == name })
+}
+
+func (v *view) addTypes() {
+	split := slices.ContainsFunc(v.snapshot.Pods, func(p api.Pod) bool { return p.Shape != nil && zonal(p.Shape) }) ||
+		slices.ContainsFunc(v.snapshot.Workloads, func(w api.Workload) bool { return w.Shape != nil && zonal(w.Shape) })
+	for i, p := range v.pools {
+		t := nodeType{
+			pool: i, zone: -1,
+			site:     site{labels: v.labels(i), taints: p.Taints},
+			capacity: v.dims.vector(p.Allocatable.Minus(p.Overhead)),
+		}
+		for _, r := range v.nodes {
+			if r.pool == i && !r.node.Ready {
+				r.site.labels = t.site.labels
+			}
+		}
+		if !split || len(p.zones) == 1 {
+			if len(p.zones) == 1 {
+				t.site.zone = p.zones[0]
+			}
+			v.types = append(v.types, t)
+			continue
+		}
+		for z, name := range p.zones {
+			t.zone, t.site.zone = z, name
+			v.types = append(v.types, t)
+		}
+	}
+}
+
+// labels of a node that pool p would add: those the provider tells of, and
+// those on which all its Ready nodes agree.
+func (v *view) labels(p int) map[string]string {
+	var common map[string]string
+	for _, r := range v.nodes {
+		switch {
+		case r.pool != p || !r.node.Ready:
+		case common == nil:
+			common = maps.Clone(r.node.Labels)
+			delete(common, labelHostname)
+			for _, key := range zoneKeys {
+				delete(common, key)
+			}
+		default:
+			maps.DeleteFunc(common, func(k, want string) bool { return r.node.Labels[k] != want })
+		}
+	}
+	if common == nil {
+		common = map[string]string{}
+	}
+	common[api.LabelNodePool] = v.pools[p].Name
+	maps.Copy(common, v.pools[p].Labels)
+	return common
+}
+
+func (v *view) addNodes() {
+	for i := range v.snapshot.Nodes {
+		n := &v.snapshot.Nodes[i]
+		p := v.poolIndex(n.Pool)
+		if p < 0 {
+			if n.Ready && !n.Cordoned {
+				v.outside = append(v.outside, site{name: n.Name, labels: n.Labels, taints: n.Taints})
+			}
+			continue
+		}
+		at := &v.pools[p]
+		r := &resident{
+			node: n, pool: p, zone: slices.Index(at.zones, n.Zone),
+			site:    site{name: n.Name, labels: n.Labels, taints: n.Taints},
+			free:    v.dims.vector(n.Allocatable),
+			movable: true,
+			fixed:   n.Cordoned && n.CordonedFor == "",
+		}
+		if len(at.Zones) == 0 {
+			r.zone = 0
+		}
+		r.ready = n.Ready && !r.fixed // a cordon of ours is taken back when the node is kept
+		r.usable = r.ready
+		if !n.Ready {
+			// It is booting: it will be like the pool's nodes, whatever it
+			// reports now (addTypes gives it their labels).
+			r.usable = !r.fixed && !v.lost(n, at)
+			r.site.taints = at.Taints
+			if n.Zone != "" {
+				r.site.zone = n.Zone
+			}
+			r.free = v.dims.vector(at.Allocatable)
+		}
+		v.nodes = append(v.nodes, r)
+	}
+	slices.SortFunc(v.nodes, func(a, b *resident) int { return cmp.Compare(a.node.Name, b.node.Name) })
+}
+
+// lost reports whether a node that is not Ready can't be waited for any more.
+func (v *view) lost(n *api.Node, p *pool) bool {
+	lead := 2 * p.BootLead.P90
+	return lead > 0 && !n.Created.IsZero() && v.snapshot.Time.Sub(n.Created) > lead
+}
+
+func (v *view) addWorkloads(plans []api.WorkloadPlan) {
+	byKey := make(map[api.Key]*api.Workload, len(v.snapshot.Workloads))
+	for i := range v.snapshot.Workloads {
+		byKey[v.snapshot.Workloads[i].Key] = &v.snapshot.Workloads[i]
+	}
+	for _, plan := range plans {
+		w, ok := byKey[plan.Key]
+		if !ok || w.Shape == nil {
+			continue // nothing is known of its pods; those it has count as they are
+		}
+		load := workload{plan: plan, replicas: w.Replicas, rolling: w.RollingOut}
+		load.item = v.item(w.Shape, plan.Key, plan.Key.String())
+		v.loads = append(v.loads, load)
+	}
+}
+
+// item is the index of a shape's item.
+func (v *view) item(shape *api.PodShape, owner api.Key, name string) int {
+	key := itemKey{shape: shape.ID}
+	if shape.ID == "" {
+		key.pointer = shape
+	}
+	if shape.MaxPerNode > 0 {
+		key.workload = owner
+	}
+	if i, ok := v.byKey[key]; ok {
+		return i
+	}
+	it := podItem{name: name, shape: shape, requests: v.dims.vector(shape.Requests)}
+	accepted, large := false, false
+	for _, target := range []bool{true, false} {
+		for t, typ := range v.types {
+			if v.pools[typ.pool].target != target || !typ.site.accepts(shape) {
+				continue
+			}
+			accepted = true
+			if copies(it.requests, typ.capacity) == 0 {
+				large = true
+				continue
+			}
+			it.types = append(it.types, t)
+		}
+		if len(it.types) > 0 {
+			it.target = target
+			break
+		}
+	}
+	switch {
+	case large && len(it.types) == 0:
+		it.refused = fmt.Sprintf("%s is more than an empty node of a managed pool has", shape.Requests)
+	case !accepted:
+		it.refused = "node selector, node affinity or taints keep it off every managed pool"
+	}
+	v.items = append(v.items, it)
+	v.byKey[key] = len(v.items) - 1
+	return len(v.items) - 1
+}
+
+// addPods gives every pod its place: staying on a node, to be placed, or none
+// of ours.
+func (v *view) addPods() {
+	nodes := make(map[string]*resident, len(v.nodes))
+	for _, r := range v.nodes {
+		nodes[r.node.Name] = r
+	}
+	unmanaged := make(map[string]bool, len(v.snapshot.Nodes)-len(v.nodes))
+	for _, n := range v.snapshot.Nodes {
+		if nodes[n.Name] == nil {
+			unmanaged[n.Name] = true
+		}
+	}
+	loads := make(map[api.Key]int, len(v.loads))
+	for i, l := range v.loads {
+		loads[l.plan.Key] = i
+	}
+	overhead := make(map[string]api.Resources, len(v.nodes))
+
+	for i := range v.snapshot.Pods {
+		p := &v.snapshot.Pods[i]
+		if p.Shape == nil || p.Terminating {
+			continue // a terminating pod has left before a node could boot for it
+		}
+		r := nodes[p.Node]
+		if p.DaemonSet || p.Mirror {
+			if r != nil {
+				overhead[p.Node] = overhead[p.Node].Plus(p.Shape.Requests)
+			}
+			continue
+		}
+		load, planned := loads[p.Workload]
+		if !planned {
+			load = -1
+		} else {
+			v.loads[load].live++
+		}
+		if unmanaged[p.Node] || r != nil && r.fixed {
+			if planned {
+				v.loads[load].elsewhere++
+			}
+			continue
+		}
+		v.seat(p, r, load)
+	}
+	for name, r := range nodes {
+		o := overhead[name]
+		if !r.node.Ready {
+			o = o.Max(v.pools[r.pool].Overhead)
+		}
+		take(r.free, v.dims.vector(o), 1)
+	}
+}
+
+// seat places a pod that is not on a node outside our planning: r is its node,
+// nil while it has none; load its workload's index, −1 for none.
+func (v *view) seat(p *api.Pod, r *resident, load int) {
+	it := v.item(p.Shape, p.Workload, p.Key.String())
+	stuck := p.DoNotDisrupt != "" || p.ControllerKind == ""
+	if r != nil && (r.usable || stuck) {
+		leaves := v.items[it].target && !v.pools[r.pool].target
+		if stuck || !leaves {
+			r.movable = r.movable && !stuck
+			if !stuck || !leaves {
+				r.pods = append(r.pods, tenant{item: it, workload: load})
+			}
+			take(r.free, v.items[it].requests, 1)
+			return
+		}
+	}
+	if load >= 0 {
+		return // counted by its workload's replicas
+	}
+	if p.Node == "" {
+		if len(v.items[it].types) == 0 || !p.Unschedulable && v.welcomeOutside(it) {
+			return
+		}
+	}
+	if r == nil && p.Node != "" && p.ControllerKind == "" {
+		return // a bare pod goes with its node
+	}
+	v.others[it]++
+}
+
+// welcomeOutside reports whether a node that is not managed accepts an item.
+func (v *view) welcomeOutside(it int) bool {
+	yes, known := v.welcome[it]
+	if !known {
+		yes = slices.ContainsFunc(v.outside, func(s site) bool { return s.accepts(v.items[it].shape) })
+		v.welcome[it] = yes
+	}
+	return yes
+}
