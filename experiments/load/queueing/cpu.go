@@ -112,6 +112,8 @@ func (p *pod) run(from, to time.Duration, speed float64) {
 	}
 	work := p.rate * dt
 	p.usage += work
+	p.stream.usage += work
+	p.stream.work += work * speed
 	if k := len(p.jobs); k > 0 {
 		p.attained += work * speed / float64(k)
 	}

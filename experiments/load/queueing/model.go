@@ -106,24 +106,33 @@ func (m *Model) Advance(to time.Duration) {
 	m.now = max(m.now, to)
 }
 
-// AddStream begins to drive virtual users at the present time. Streams added
-// with the same configuration to models of the same seed, or to one model, have
-// the same users: the n-th request of a user asks the same work and is followed
-// by the same thinking.
+// AddStream adds a stream that has no users yet.
 func (m *Model) AddStream(c Stream) error {
 	if m.streams[c.Name] != nil {
 		return fmt.Errorf("stream %q: %w", c.Name, ErrExists)
 	}
-	if c.Ramp == nil || c.Work == nil || c.Think == nil || c.Timeout <= 0 {
-		return fmt.Errorf("stream %q: ramp, work, think and a positive timeout are needed", c.Name)
+	if c.Work == nil || c.Think == nil || c.Timeout <= 0 {
+		return fmt.Errorf("stream %q: work, think and a positive timeout are needed", c.Name)
 	}
 	s := &stream{
 		Stream: c,
-		begin:  m.now,
 		route:  rand.New(rand.NewPCG(m.seed, 1<<63)),
 	}
 	s.entry = m.newEntry(s)
 	m.streams[c.Name] = s
+	return nil
+}
+
+// StartUsers lets the users of a stream come and go by a ramp that begins now.
+// Streams of the same configuration and ramp, in models of the same seed or in
+// one model, have the same users: the n-th request of a user asks the same work
+// and is followed by the same thinking.
+func (m *Model) StartUsers(name string, r Ramp) error {
+	s := m.streams[name]
+	if s == nil {
+		return fmt.Errorf("stream %q: %w", name, ErrUnknown)
+	}
+	s.ramp, s.begin = r, m.now
 	m.schedule(s.entry, m.now)
 	return nil
 }

@@ -36,6 +36,7 @@ type users int
 
 func (u users) VUs(time.Duration) int                    { return int(u) }
 func (u users) Next(time.Duration) (time.Duration, bool) { return 0, false }
+
 func must(t interface{ Fatal(...any) }, errs ...error) {
 	for _, err := range errs {
 		if err != nil {
@@ -43,12 +44,14 @@ func must(t interface{ Fatal(...any) }, errs ...error) {
 		}
 	}
 }
-func load(n int, work, think Sampler, to time.Duration) Stream {
-	return Stream{Name: "s", Ramp: users(n), Work: work, Think: think, Timeout: to}
+
+func load(work, think Sampler, to time.Duration) Stream {
+	return Stream{Name: "s", Work: work, Think: think, Timeout: to}
 }
 
-// cluster is a model with one stream and pods, each on a node of its own.
-func cluster(t interface{ Fatal(...any) }, s Stream, nodes int, n Node, p Pod) *Model {
+// cluster is a model with n users of one stream and pods, each on a node of its
+// own.
+func cluster(t interface{ Fatal(...any) }, population int, s Stream, nodes int, n Node, p Pod) *Model {
 	m := New(1)
 	for i := range nodes {
 		n.Name = fmt.Sprint("n", i)
@@ -59,9 +62,11 @@ func cluster(t interface{ Fatal(...any) }, s Stream, nodes int, n Node, p Pod) *
 	for i := range nodes {
 		p.ID, p.Node = fmt.Sprint("p", i), fmt.Sprint("n", i)
 		must(t, m.AddPod(p))
-		// Endpoints before users, who send their first request at once.
-		m.streams[s.Name].join(m.pods[p.ID])
+		m.Join(p.ID, 0)
 	}
+	// Endpoints before users, who send their first request at once.
+	m.Advance(0)
+	must(t, m.StartUsers(s.Name, users(population)))
 	return m
 }
 
@@ -119,7 +124,7 @@ func TestClosedNetworkAgreesWithMeanValueAnalysis(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const seconds = 20_000
-			m := cluster(t, load(test.users, test.work, exponential(1), time.Hour), test.pods, test.node, Pod{Request: 0.5})
+			m := cluster(t, test.users, load(test.work, exponential(1), time.Hour), test.pods, test.node, Pod{Request: 0.5})
 			m.Advance(100 * time.Second) // the transient
 			if _, err := m.TakeWindow("s"); err != nil {
 				t.Fatal(err)
@@ -158,7 +163,7 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 
 func TestALimitThrottlesInPeriods(t *testing.T) {
 	// One user without thinking, endless work: the pod always wants one core.
-	m := cluster(t, load(1, constant(1e6), constant(1), 100*time.Hour), 1, Node{Cores: 2, Speed: 1}, Pod{Request: 0.1, Limit: 0.4})
+	m := cluster(t, 1, load(constant(1e6), constant(1), 100*time.Hour), 1, Node{Cores: 2, Speed: 1}, Pod{Request: 0.1, Limit: 0.4})
 	m.Advance(10 * time.Second)
 	s, _ := m.PodState("p0")
 	// 100 periods, each 40 ms of running and 60 ms of standing still.
@@ -172,7 +177,7 @@ func TestALimitThrottlesInPeriods(t *testing.T) {
 func TestAShortRequestRunsAtFullSpeedWithinTheQuota(t *testing.T) {
 	// 30 ms of work against a quota of 40 ms: latency is the work, although
 	// the limit is 0.4 cores.
-	m := cluster(t, load(1, constant(0.030), constant(0.970), time.Hour), 1, Node{Cores: 2, Speed: 1}, Pod{Request: 0.1, Limit: 0.4})
+	m := cluster(t, 1, load(constant(0.030), constant(0.970), time.Hour), 1, Node{Cores: 2, Speed: 1}, Pod{Request: 0.1, Limit: 0.4})
 	m.Advance(100 * time.Second)
 	w, err := m.TakeWindow("s")
 	must(t, err)
@@ -198,11 +203,11 @@ func TestASaturatedNodeIsSharedByRequests(t *testing.T) {
 			m := New(1)
 			must(t, m.SetNode(Node{Name: "n", Cores: 1, Speed: 1}))
 			for i := range test.requests {
-				s := load(1, constant(1e6), constant(1), 1000*time.Hour)
+				s := load(constant(1e6), constant(1), 1000*time.Hour)
 				s.Name = fmt.Sprint("s", i)
-				s.Ramp = later(time.Second)
 				id := fmt.Sprint("p", i)
-				must(t, m.AddStream(s), m.AddPod(Pod{ID: id, Stream: s.Name, Node: "n", Request: test.requests[i], Limit: test.limits[i]}))
+				must(t, m.AddStream(s), m.StartUsers(s.Name, later(time.Second)),
+					m.AddPod(Pod{ID: id, Stream: s.Name, Node: "n", Request: test.requests[i], Limit: test.limits[i]}))
 				m.Join(id, 0)
 			}
 			m.Advance(1001 * time.Second)
@@ -263,9 +268,8 @@ func TestHowRequestsEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := New(1)
-			s := load(0, constant(10), constant(1e6), 30*time.Second)
-			s.Ramp = later(time.Second)
-			must(t, m.SetNode(Node{"n0", 1, 1}), m.AddStream(s), m.AddPod(Pod{ID: "p0", Stream: "s", Node: "n0", Request: 0.1}))
+			must(t, m.SetNode(Node{"n0", 1, 1}), m.AddStream(load(constant(10), constant(1e6), 30*time.Second)),
+				m.StartUsers("s", later(time.Second)), m.AddPod(Pod{ID: "p0", Stream: "s", Node: "n0", Request: 0.1}))
 			m.Join("p0", 0)
 			m.Advance(0)
 			if test.before != nil {
@@ -311,8 +315,7 @@ func TestRandomChurn(t *testing.T) {
 		}
 		play := func() Counts {
 			m := New(7)
-			s := load(30, exponential(0.02), exponential(0.2), 400*time.Millisecond)
-			must(t, m.AddStream(s))
+			must(t, m.AddStream(load(exponential(0.02), exponential(0.2), 400*time.Millisecond)), m.StartUsers("s", users(30)))
 			generation := map[int]int{}
 			last := map[string]PodState{}
 			for _, c := range calls {
@@ -388,9 +391,9 @@ func TestStreamsHaveTheSameUsers(t *testing.T) {
 	m := New(3)
 	must(t, m.SetNode(Node{"n", 4, 1}), m.SetNode(Node{"o", 4, 1}))
 	for _, name := range []string{"a", "b"} {
-		s := load(50, exponential(0.01), exponential(1), time.Hour)
+		s := load(exponential(0.01), exponential(1), time.Hour)
 		s.Name = name
-		must(t, m.AddStream(s))
+		must(t, m.AddStream(s), m.StartUsers(name, users(50)))
 	}
 	must(t, m.AddPod(Pod{ID: "a", Stream: "a", Node: "n", Request: 1}), m.AddPod(Pod{ID: "b", Stream: "b", Node: "o", Request: 1}))
 	m.Join("a", 0)
@@ -408,7 +411,7 @@ func TestStreamsHaveTheSameUsers(t *testing.T) {
 
 func TestUsersComeAndGo(t *testing.T) {
 	m := New(1)
-	must(t, m.AddStream(Stream{Name: "s", Ramp: steps{0: 5, 10: 2, 20: 4, 30: 0}, Work: constant(1), Think: exponential(0.5), Timeout: time.Second}))
+	must(t, m.AddStream(load(constant(1), exponential(0.5), time.Second)), m.StartUsers("s", steps{0: 5, 10: 2, 20: 4, 30: 0}))
 	for _, step := range [][2]int{{5, 5}, {15, 2}, {25, 4}, {35, 0}} {
 		m.Advance(time.Duration(step[0]) * time.Second)
 		s, err := m.StreamState("s")
@@ -443,15 +446,16 @@ func (s steps) Next(t time.Duration) (time.Duration, bool) {
 
 func TestBadInputIsRefused(t *testing.T) {
 	m := New(1)
-	must(t, m.SetNode(Node{"n", 1, 1}), m.AddStream(load(1, constant(1), constant(1), time.Second)), m.AddPod(Pod{ID: "p", Stream: "s", Node: "n"}))
+	must(t, m.SetNode(Node{"n", 1, 1}), m.AddStream(load(constant(1), constant(1), time.Second)), m.AddPod(Pod{ID: "p", Stream: "s", Node: "n"}))
 	for name, test := range map[string]struct {
 		err  error
 		want error
 	}{
-		"pod twice":      {m.AddPod(Pod{ID: "p", Stream: "s", Node: "n"}), ErrExists},
-		"unknown node":   {m.AddPod(Pod{ID: "q", Stream: "s", Node: "m"}), ErrUnknown},
-		"unknown stream": {m.AddPod(Pod{ID: "q", Stream: "r", Node: "n"}), ErrUnknown},
-		"stream twice":   {m.AddStream(load(1, constant(1), constant(1), time.Second)), ErrExists},
+		"pod twice":       {m.AddPod(Pod{ID: "p", Stream: "s", Node: "n"}), ErrExists},
+		"unknown node":    {m.AddPod(Pod{ID: "q", Stream: "s", Node: "m"}), ErrUnknown},
+		"unknown stream":  {m.AddPod(Pod{ID: "q", Stream: "r", Node: "n"}), ErrUnknown},
+		"users of nobody": {m.StartUsers("r", users(1)), ErrUnknown},
+		"stream twice":    {m.AddStream(load(constant(1), constant(1), time.Second)), ErrExists},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if !errors.Is(test.err, test.want) {
@@ -493,7 +497,7 @@ func TestHistogramQuantiles(t *testing.T) {
 
 // 400 users on 8 pods as in Heartbeat; ns/op is per simulated second.
 func BenchmarkHeartbeatSecond(b *testing.B) {
-	m := cluster(b, load(400, exponential(0.003), exponential(1), 5*time.Second), 8, Node{Cores: 2, Speed: 1}, Pod{Request: 0.2, Limit: 0.4})
+	m := cluster(b, 400, load(exponential(0.003), exponential(1), 5*time.Second), 8, Node{Cores: 2, Speed: 1}, Pod{Request: 0.2, Limit: 0.4})
 	b.ResetTimer()
 	for i := range b.N {
 		m.Advance(time.Duration(i+1) * time.Second)

@@ -64,6 +64,8 @@ type StreamState struct {
 	Users     int // virtual users that think or wait
 	Waiting   int // requests in flight
 	Endpoints int
+	Usage     float64 // core seconds of its pods, gone ones too; only grows
+	Work      float64 // the same in reference core seconds
 }
 
 // PodState is a pod as it is now. Counters only grow.
@@ -118,8 +120,14 @@ func (m *Model) StreamState(name string) (StreamState, error) {
 	if s == nil {
 		return StreamState{}, fmt.Errorf("stream %q: %w", name, ErrUnknown)
 	}
+	for _, n := range m.nodes {
+		n.settle(m.now)
+	}
 	t := s.stats.totals()
-	return StreamState{Users: s.running, Waiting: int(t.Started - t.Ended()), Endpoints: len(s.endpoints)}, nil
+	return StreamState{
+		Users: s.running, Waiting: int(t.Started - t.Ended()), Endpoints: len(s.endpoints),
+		Usage: s.usage, Work: s.work,
+	}, nil
 }
 
 // PodState returns how a pod is now; false if it is unknown.

@@ -23,7 +23,6 @@ type Sampler interface {
 // Stream is a closed population of virtual users of one workload.
 type Stream struct {
 	Name string
-	Ramp Ramp
 	// Work of a request in reference CPU seconds.
 	Work Sampler
 	// Think is the time between a response and the next request.
@@ -37,18 +36,21 @@ type Stream struct {
 type stream struct {
 	Stream
 	*entry
-	begin     time.Duration
+	ramp      Ramp
+	begin     time.Duration // of the ramp
 	users     []*user
 	active    int // users[:active] go on after a response
 	running   int // users that think or wait
 	endpoints []*pod
 	route     *rand.Rand
 	stats     stats
+	usage     float64 // core seconds of whichever nodes
+	work      float64 // reference core seconds
 }
 
 func (s *stream) fire(m *Model) {
 	t := m.now - s.begin
-	want := s.Ramp.VUs(t)
+	want := s.ramp.VUs(t)
 	for len(s.users) < want {
 		i := uint64(len(s.users))
 		// One generator per user, the same in every stream: which requests
@@ -70,7 +72,7 @@ func (s *stream) fire(m *Model) {
 			u.stop(m)
 		}
 	}
-	if next, more := s.Ramp.Next(t); more {
+	if next, more := s.ramp.Next(t); more {
 		m.schedule(s.entry, s.begin+next)
 	}
 }
