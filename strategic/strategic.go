@@ -1,0 +1,145 @@
+// Package strategic is the Strategic Agent (MAS-H² §3.1): it picks the policy
+// in force from those a user defined. It is pure; reading them is the task of
+// strategic/configmap.
+package strategic
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// Defaults are the policies every installation has. They name no node pools,
+// which only the user knows: until a ConfigMap does, nodes are left alone.
+//
+// COST_SAVING runs close to the requests and covers nine futures in ten;
+// PERFORMANCE keeps half of the requests free, because the response time of a
+// processor-sharing server goes with 1/(1−utilisation), and never runs alone.
+func Defaults() map[string]api.Policy {
+	return map[string]api.Policy{
+		api.CostSaving: {
+			Name:        api.CostSaving,
+			Weights:     api.Weights{Performance: 0.2, Cost: 1, Resilience: 0.05},
+			MinReplicas: 1, Quantile: 0.9, TargetUtilization: 0.8,
+		},
+		api.Performance: {
+			Name:        api.Performance,
+			Weights:     api.Weights{Performance: 1, Cost: 0.2, Resilience: 0.2},
+			MinReplicas: 2, Quantile: 0.97, TargetUtilization: 0.5,
+		},
+	}
+}
+
+// Decide picks the policy in force: the one set by hand, else the one of the
+// schedule entry that fired last before the snapshot's time, else the default.
+// A spec that names an unknown policy, which Validate refuses, falls through
+// to the next rule. Decide never returns a policy that is not in the spec,
+// unless the spec has none: then it is the built-in COST_SAVING.
+func Decide(spec api.PolicySpec, s api.Snapshot) api.Policy {
+	policy := choose(spec, s.Time)
+	pools := map[string]bool{}
+	for _, p := range spec.Policies {
+		for _, pool := range p.NodePools {
+			pools[pool] = true
+		}
+	}
+	policy.ManagedPools = slices.Sorted(maps.Keys(pools))
+	return policy
+}
+
+func choose(spec api.PolicySpec, now time.Time) api.Policy {
+	if p, ok := spec.Policies[spec.Manual]; ok {
+		p.Source, p.Reason = api.SourceManual, fmt.Sprintf("%s is set by hand", p.Name)
+		return p
+	}
+	if entry, at, ok := scheduled(spec, now); ok {
+		p := spec.Policies[entry.Policy]
+		p.Source, p.Since = api.SourceSchedule, at
+		p.Reason = fmt.Sprintf("schedule %q (%s) fired at %s", entry.Cron, zoneName(entry), at.Format(time.RFC3339))
+		return p
+	}
+	name := spec.Default
+	if _, ok := spec.Policies[name]; !ok {
+		name = api.CostSaving
+	}
+	p, ok := spec.Policies[name]
+	if !ok {
+		p = Defaults()[api.CostSaving]
+	}
+	p.Source, p.Reason = api.SourceDefault, fmt.Sprintf("nothing else chooses, and %s is the default", p.Name)
+	return p
+}
+
+// scheduled returns the entry that fired last, and when. Of entries that fired
+// at the same moment the later one in the list wins.
+func scheduled(spec api.PolicySpec, now time.Time) (entry api.ScheduleEntry, at time.Time, ok bool) {
+	for _, e := range spec.Schedule {
+		if _, known := spec.Policies[e.Policy]; !known {
+			continue
+		}
+		fired, err := lastFiring(e, now)
+		if err != nil || fired.IsZero() {
+			continue
+		}
+		if !ok || !fired.Before(at) {
+			entry, at, ok = e, fired, true
+		}
+	}
+	return entry, at, ok
+}
+
+// lookback is as far as a firing is looked for in the past: cron's rarest
+// expression, 29 February, comes every four years, eight around a century that
+// is not a leap year.
+const lookback = 8*366*24*time.Hour + 24*time.Hour
+
+// lastFiring is the newest time at or before now at which e fires, zero if it
+// did not within lookback. cron.Schedule only looks forward; so windows of
+// growing length are searched, the nearest first.
+func lastFiring(e api.ScheduleEntry, now time.Time) (time.Time, error) {
+	schedule, zone, err := parse(e)
+	if err != nil {
+		return time.Time{}, err
+	}
+	now = now.In(zone)
+	for window := time.Hour; ; window *= 4 {
+		window = min(window, lookback)
+		var last time.Time
+		// A window that has a firing has few: the ones before it had none in
+		// a quarter of its length. Firings are at least a minute apart.
+		for t := schedule.Next(now.Add(-window)); !t.IsZero() && !t.After(now); t = schedule.Next(t) {
+			last = t
+		}
+		if !last.IsZero() || window == lookback {
+			return last, nil
+		}
+	}
+}
+
+// parser takes the five standard fields; descriptors such as @daily are not
+// part of the contract.
+var parser = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
+
+func parse(e api.ScheduleEntry) (cron.Schedule, *time.Location, error) {
+	zone, err := time.LoadLocation(zoneName(e))
+	if err != nil || e.TimeZone == "Local" {
+		return nil, nil, fmt.Errorf("timeZone: %q is not an IANA time zone such as Europe/London", e.TimeZone)
+	}
+	schedule, err := parser.Parse(e.Cron)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cron: %q is not a cron expression of five fields: %w", e.Cron, err)
+	}
+	return schedule, zone, nil
+}
+
+func zoneName(e api.ScheduleEntry) string {
+	if e.TimeZone == "" {
+		return "UTC"
+	}
+	return e.TimeZone
+}

@@ -1,0 +1,181 @@
+package strategic
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+func at(t testing.TB, s string) time.Time {
+	t.Helper()
+	v, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestDecide(t *testing.T) {
+	officeHours := []api.ScheduleEntry{
+		{Cron: "0 8 * * 1-5", TimeZone: "Europe/Berlin", Policy: api.Performance},
+		{Cron: "0 18 * * *", TimeZone: "Europe/Berlin", Policy: api.CostSaving},
+	}
+	for name, c := range map[string]struct {
+		spec       api.PolicySpec
+		now        string
+		wantName   string
+		wantSource api.PolicySource
+		wantSince  string
+	}{
+		"nothing set takes the built-in default": {
+			now: "2026-03-02T10:00:00Z", wantName: api.CostSaving, wantSource: api.SourceDefault,
+		},
+		"the stated default": {
+			spec: api.PolicySpec{Default: api.Performance},
+			now:  "2026-03-02T10:00:00Z", wantName: api.Performance, wantSource: api.SourceDefault,
+		},
+		"by hand has precedence over the schedule": {
+			spec: api.PolicySpec{Manual: api.CostSaving, Schedule: officeHours},
+			now:  "2026-03-02T10:00:00Z", wantName: api.CostSaving, wantSource: api.SourceManual,
+		},
+		"office hours on a Monday": {
+			spec: api.PolicySpec{Schedule: officeHours}, // Berlin is UTC+1 in March
+			now:  "2026-03-02T07:00:00Z", wantName: api.Performance, wantSource: api.SourceSchedule, wantSince: "2026-03-02T07:00:00Z",
+		},
+		"a minute before, Sunday evening's entry is still in force": {
+			spec: api.PolicySpec{Schedule: officeHours},
+			now:  "2026-03-02T06:59:59Z", wantName: api.CostSaving, wantSource: api.SourceSchedule, wantSince: "2026-03-01T17:00:00Z",
+		},
+		"in summer time the same wall clock is an hour earlier in UTC": {
+			spec: api.PolicySpec{Schedule: officeHours},
+			now:  "2026-07-06T06:00:00Z", wantName: api.Performance, wantSource: api.SourceSchedule, wantSince: "2026-07-06T06:00:00Z",
+		},
+		"a time that the change to summer time skips does not fire that day": {
+			spec: api.PolicySpec{Schedule: []api.ScheduleEntry{{Cron: "30 2 * * *", TimeZone: "Europe/Berlin", Policy: api.Performance}}},
+			now:  "2026-03-29T12:00:00Z", wantName: api.Performance, wantSource: api.SourceSchedule, wantSince: "2026-03-28T01:30:00Z",
+		},
+		"a yearly entry is found months later": {
+			spec: api.PolicySpec{Schedule: []api.ScheduleEntry{{Cron: "0 0 1 1 *", Policy: api.Performance}}},
+			now:  "2026-11-21T00:00:00Z", wantName: api.Performance, wantSource: api.SourceSchedule, wantSince: "2026-01-01T00:00:00Z",
+		},
+		"29 February is found across years": {
+			spec: api.PolicySpec{Schedule: []api.ScheduleEntry{{Cron: "0 0 29 2 *", Policy: api.Performance}}},
+			now:  "2027-11-21T00:00:00Z", wantName: api.Performance, wantSource: api.SourceSchedule, wantSince: "2024-02-29T00:00:00Z",
+		},
+		"of two entries at one moment the later in the list wins": {
+			spec: api.PolicySpec{Schedule: []api.ScheduleEntry{
+				{Cron: "0 0 * * *", Policy: api.Performance}, {Cron: "0 0 * * *", Policy: api.CostSaving}}},
+			now: "2026-03-02T00:00:00Z", wantName: api.CostSaving, wantSource: api.SourceSchedule, wantSince: "2026-03-02T00:00:00Z",
+		},
+		"an unknown policy by hand falls through": {
+			spec: api.PolicySpec{Manual: "FASTER", Default: api.Performance},
+			now:  "2026-03-02T10:00:00Z", wantName: api.Performance, wantSource: api.SourceDefault,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.spec.Policies = Defaults()
+			got := Decide(c.spec, api.Snapshot{Time: at(t, c.now)})
+			if got.Name != c.wantName || got.Source != c.wantSource {
+				t.Errorf("got %s by %s, want %s by %s", got.Name, got.Source, c.wantName, c.wantSource)
+			}
+			var since string
+			if !got.Since.IsZero() {
+				since = got.Since.UTC().Format(time.RFC3339)
+			}
+			if since != c.wantSince {
+				t.Errorf("since %q, want %q", since, c.wantSince)
+			}
+			if got.Reason == "" {
+				t.Error("no reason is given")
+			}
+		})
+	}
+}
+
+func TestDecideNamesEveryManagedPool(t *testing.T) {
+	spec := api.PolicySpec{Policies: map[string]api.Policy{
+		"A": {Name: "A", NodePools: []string{"slow", "shared"}},
+		"B": {Name: "B", NodePools: []string{"fast", "shared"}},
+	}, Manual: "A"}
+	got := Decide(spec, api.Snapshot{})
+	if diff := cmp.Diff([]string{"fast", "shared", "slow"}, got.ManagedPools); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The backward search must agree with walking forward minute by minute.
+func TestLastFiringAgreesWithAWalk(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		e := api.ScheduleEntry{
+			Cron: rapid.SampledFrom([]string{"*/7 * * * *", "0 */5 * * *", "15 3 * * *", "30 1,2 * * 0", "5 0 * * 1-5"}).Draw(rt, "cron"),
+			TimeZone: rapid.SampledFrom([]string{"", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata"}).
+				Draw(rt, "zone"),
+		}
+		now := time.Unix(rapid.Int64Range(1_700_000_000, 1_800_000_000).Draw(rt, "now"), 0)
+		got, err := lastFiring(e, now)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		schedule, zone, err := parse(e)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		var want time.Time
+		for x := schedule.Next(now.In(zone).Add(-9 * 24 * time.Hour)); !x.After(now); x = schedule.Next(x) {
+			want = x
+		}
+		if !got.Equal(want) {
+			rt.Fatalf("%s in %q before %v: got %v, want %v", e.Cron, e.TimeZone, now.UTC(), got, want)
+		}
+	})
+}
+
+func TestValidate(t *testing.T) {
+	with := func(change func(*api.Policy)) api.PolicySpec {
+		p := Defaults()
+		q := p[api.CostSaving]
+		change(&q)
+		p[api.CostSaving] = q
+		return api.PolicySpec{Policies: p}
+	}
+	for name, c := range map[string]struct {
+		spec api.PolicySpec
+		want string // part of the error; empty for none
+	}{
+		"the built-in policies are valid": {spec: api.PolicySpec{Policies: Defaults()}},
+		"unknown manual policy":           {spec: api.PolicySpec{Policies: Defaults(), Manual: "FASTER"}, want: `policy: there is no policy "FASTER"; known are COST_SAVING, PERFORMANCE`},
+		"unknown default":                 {spec: api.PolicySpec{Policies: Defaults(), Default: "X"}, want: `default: there is no policy "X"`},
+		"NaN weight":                      {spec: with(func(p *api.Policy) { p.Weights.Cost = math.NaN() }), want: "policies.COST_SAVING.weights.cost: must be 0 or more, is NaN"},
+		"negative weight":                 {spec: with(func(p *api.Policy) { p.Weights.Performance = -1 }), want: "weights.performance"},
+		"infinite cost":                   {spec: with(func(p *api.Policy) { p.MaxHourlyCost = math.Inf(1) }), want: "maxHourlyCost"},
+		"quantile 1":                      {spec: with(func(p *api.Policy) { p.Quantile = 1 }), want: "quantile: must be above 0 and below 1"},
+		"quantile 0":                      {spec: with(func(p *api.Policy) { p.Quantile = 0 }), want: "quantile"},
+		"target above one":                {spec: with(func(p *api.Policy) { p.TargetUtilization = 80 }), want: "targetUtilization: must be from 0.01 to 1, is 80"},
+		"no replicas":                     {spec: with(func(p *api.Policy) { p.MinReplicas = 0 }), want: "minReplicas"},
+		"a pool twice":                    {spec: with(func(p *api.Policy) { p.NodePools = []string{"a", "a"} }), want: `nodePools[1]: names "a" twice`},
+		"six cron fields": {spec: api.PolicySpec{Policies: Defaults(), Schedule: []api.ScheduleEntry{{Cron: "0 0 8 * * *", Policy: api.CostSaving}}},
+			want: "schedule[0].cron"},
+		"unknown time zone": {spec: api.PolicySpec{Policies: Defaults(), Schedule: []api.ScheduleEntry{{Cron: "0 8 * * *", TimeZone: "Berlin", Policy: api.CostSaving}}},
+			want: `schedule[0].timeZone: "Berlin"`},
+		"the machine's own zone is no zone": {spec: api.PolicySpec{Policies: Defaults(), Schedule: []api.ScheduleEntry{{Cron: "0 8 * * *", TimeZone: "Local", Policy: api.CostSaving}}},
+			want: "schedule[0].timeZone"},
+		"schedule for an unknown policy": {spec: api.PolicySpec{Policies: Defaults(), Schedule: []api.ScheduleEntry{{Cron: "0 8 * * *", Policy: "X"}}},
+			want: "schedule[0].policy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := Validate(c.spec)
+			switch {
+			case c.want == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("got %v, want an error with %q", err, c.want)
+			}
+		})
+	}
+}
