@@ -160,6 +160,7 @@ func DefaultConfig() Config {
 
 		Behavior: api.Behavior{
 			ScaleUp: api.ScalingRules{
+				WindowStated: true,
 				SelectPolicy: "Max",
 				Policies: []api.ScalingPolicy{
 					{Type: "Percent", Value: 100, Period: 15 * time.Second},
@@ -168,6 +169,7 @@ func DefaultConfig() Config {
 			},
 			ScaleDown: api.ScalingRules{
 				StabilizationWindow: 5 * time.Minute,
+				WindowStated:        true,
 				SelectPolicy:        "Max",
 				Policies:            []api.ScalingPolicy{{Type: "Percent", Value: 100, Period: 15 * time.Second}},
 			},

@@ -168,14 +168,29 @@ func (p *prometheus) queryRange(ctx context.Context, query string, from, to int6
 		promv1.WithTimeout(timeout))
 	slices.Sort(warnings)
 	if err != nil {
-		return answer{warnings: warnings}, fmt.Errorf("asking Prometheus for %d steps until %s: %w",
-			to-from+1, p.grid.time(to).Format(time.RFC3339), err)
+		return answer{warnings: warnings}, fmt.Errorf("asking Prometheus for %d steps until %s: %w%s",
+			to-from+1, p.grid.time(to).Format(time.RFC3339), err, detail(err))
 	}
 	matrix, ok := value.(model.Matrix)
 	if !ok {
 		return answer{}, fmt.Errorf("asking Prometheus: the answer is a %T, not a matrix", value)
 	}
 	return answer{matrix, warnings}, nil
+}
+
+// detail is the beginning of what Prometheus, or a proxy before it, has said
+// with an error status.
+func detail(err error) string {
+	var e *promv1.Error
+	if !errors.As(err, &e) || e.Detail == "" {
+		return ""
+	}
+	const most = 200
+	text := strings.Join(strings.Fields(strings.ToValidUTF8(e.Detail, "?")), " ")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return ": " + text
 }
 
 // samples calls yield with the step and value of each sample within [from, to]
@@ -215,6 +230,11 @@ func classify(err error) failure {
 	case promv1.ErrTimeout, promv1.ErrExec:
 		return tooMuch
 	case promv1.ErrServer, promv1.ErrBadResponse, promv1.ErrBadData:
+		// A query that took too long comes with status 503, which the client
+		// doesn't look into.
+		if strings.Contains(e.Detail, `"errorType":"timeout"`) {
+			return tooMuch
+		}
 		return refused
 	}
 	return unreachable

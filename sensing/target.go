@@ -217,7 +217,7 @@ func rulesOf(in *autoscalingv2.HPAScalingRules, out api.ScalingRules) api.Scalin
 		return out
 	}
 	if s := in.StabilizationWindowSeconds; s != nil {
-		out.StabilizationWindow = time.Duration(*s) * time.Second
+		out.StabilizationWindow, out.WindowStated = time.Duration(*s)*time.Second, true
 	}
 	if in.SelectPolicy != nil {
 		out.SelectPolicy = string(*in.SelectPolicy)

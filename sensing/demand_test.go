@@ -1,0 +1,443 @@
+package sensing
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+func TestDemandIsReadOnceAndThenOnlyTheNewestSteps(t *testing.T) {
+	w := newWorld(t, nil)
+	w.shop("web", 3)
+
+	got, s := w.workload("web")
+	// 3 pods × 0.4 cores × 1000 × speed 0.5.
+	const want = 600.0
+	if n := len(got.Demand.Values); n != 480 { // 2 h of 15 s
+		t.Errorf("%d samples after the first cycle, want the whole history of 480", n)
+	}
+	for i, v := range got.Demand.Values {
+		if math.Abs(v-want) > 1e-9 {
+			t.Fatalf("sample %d = %v, want %v", i, v, want)
+		}
+	}
+	if !got.Demand.End().Equal(epoch) || got.DemandStale {
+		t.Errorf("end %v stale %v, want %v and fresh", got.Demand.End(), got.DemandStale, epoch)
+	}
+	if !s.Metrics.Reachable || !s.Metrics.LastOK.Equal(epoch) {
+		t.Errorf("metrics health = %+v", s.Metrics)
+	}
+	if got.Usage == nil || got.Usage.MilliCPU != want || got.Usage.Pods != 3 {
+		t.Errorf("usage = %+v, want %v millicores of 3 pods", got.Usage, want)
+	}
+	if got.SpeedNow != 0.5 || got.ReadyReplicas != 3 || got.Replicas != 3 {
+		t.Errorf("speed %v ready %d replicas %d", got.SpeedNow, got.ReadyReplicas, got.Replicas)
+	}
+
+	w.asked()
+	w.clock.Step(w.cfg.Step)
+	got, _ = w.workload("web")
+	if q := w.asked(); len(q) != 1 || q[0].steps != 1+w.cfg.Overlap {
+		t.Errorf("second cycle asked %+v, want one query of %d steps", q, 1+w.cfg.Overlap)
+	}
+	if want := epoch.Add(w.cfg.Step); !got.Demand.End().Equal(want) {
+		t.Errorf("end = %v, want %v", got.Demand.End(), want)
+	}
+	w.clock.Step(w.cfg.Step / 3)
+	w.observe()
+	if q := w.asked(); len(q) != 0 {
+		t.Errorf("a cycle within the same step asked %+v", q)
+	}
+}
+
+// What Prometheus may do wrong: the cycle goes on, says so, and no workload is
+// taken for idle.
+func TestPrometheusFaults(t *testing.T) {
+	answer := func(status int, body string) func(http.ResponseWriter, *http.Request) bool {
+		return func(w http.ResponseWriter, _ *http.Request) bool {
+			w.WriteHeader(status)
+			fmt.Fprint(w, body)
+			return true
+		}
+	}
+	matrix := func(series string) string {
+		return `{"status":"success","data":{"resultType":"matrix","result":[` + series + `]}}`
+	}
+	tests := map[string]struct {
+		prometheus func(http.ResponseWriter, *http.Request) bool
+		wantReason string
+		wantInText string
+	}{
+		"it refuses our credentials":     {answer(401, "who are you"), ReasonPrometheusUnreachable, "401"},
+		"a proxy answers for it":         {answer(200, "<html>please log in</html>"), ReasonPrometheusUnreachable, ""},
+		"it answers an object":           {answer(200, `{"status":"success","data":{}}`), ReasonPrometheusUnreachable, ""},
+		"it answers nothing":             {answer(200, ``), ReasonPrometheusUnreachable, ""},
+		"it answers null":                {answer(200, `null`), ReasonPrometheusUnreachable, ""},
+		"it answers a scalar":            {answer(200, `{"status":"success","data":{"resultType":"scalar","result":[1,"2"]}}`), ReasonPrometheusUnreachable, ""},
+		"it answers a vector":            {answer(200, `{"status":"success","data":{"resultType":"vector","result":[]}}`), ReasonPrometheusUnreachable, ""},
+		"the answer is cut":              {answer(200, `{"status":"success","data":{"resultType":"matrix","result":[{"met`), ReasonPrometheusUnreachable, ""},
+		"its query engine is overloaded": {answer(503, `{"status":"error","errorType":"timeout","error":"query timed out"}`), ReasonPrometheusUnreachable, "timed out"},
+		"the answer is enormous": {func(w http.ResponseWriter, _ *http.Request) bool {
+			for range 64 {
+				fmt.Fprint(w, strings.Repeat(" ", 64<<10))
+			}
+			return true
+		}, ReasonPrometheusUnreachable, "larger than allowed"},
+		"it hangs up": {func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }, ReasonPrometheusUnreachable, ""},
+		"it never answers": {func(_ http.ResponseWriter, r *http.Request) bool {
+			<-r.Context().Done()
+			return true
+		}, ReasonPrometheusUnreachable, "deadline"},
+		"the metric is gone": {answer(200, matrix("")), ReasonDemandPartial, "0 of 2"},
+		"every value is NaN": {answer(200, matrix(`{"metric":{"namespace":"shop","pod":"web-5d4f8c7b9-bbbbx","node":"node-1"},"values":[[1795262400,"NaN"]]}`)),
+			ReasonDemandPartial, "0 of 2"},
+		"values are infinite or negative": {answer(200, matrix(
+			`{"metric":{"namespace":"shop","pod":"web-5d4f8c7b9-bbbbx","node":"node-1"},"values":[[1795262400,"+Inf"]]},`+
+				`{"metric":{"namespace":"shop","pod":"web-5d4f8c7b9-bbbcx","node":"node-1"},"values":[[1795262400,"-3"]]}`)),
+			ReasonDemandPartial, "0 of 2"},
+		"times are not those asked for": {answer(200, matrix(
+			`{"metric":{"namespace":"shop","pod":"web-5d4f8c7b9-bbbbx","node":"node-1"},"values":[[17,"1"],[1795262407,"1"],[99999999999,"1"]]}`)),
+			ReasonDemandPartial, "0 of 2"},
+		"labels are missing": {answer(200, matrix(`{"metric":{},"values":[[1795262400,"1"]]}`)), ReasonDemandPartial, "0 of 2"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(c *Config) {
+				c.MaxResponseBytes = 1 << 20
+				if name == "it never answers" {
+					c.QueryTimeout, c.BackfillTimeout = 50*time.Millisecond, 50*time.Millisecond
+				}
+			})
+			w.shop("web", 2)
+			w.answer(tt.prometheus)
+			got, s := w.workload("web")
+			if !got.DemandStale {
+				t.Error("demand is not stale")
+			}
+			for _, v := range got.Demand.Values {
+				if !math.IsNaN(v) {
+					t.Errorf("demand = %v, want no samples", got.Demand.Values)
+					break
+				}
+			}
+			if got.Usage == nil || got.Usage.MilliCPU != 400 {
+				t.Errorf("usage = %+v, want the second source's 400", got.Usage)
+			}
+			f := findings(s, tt.wantReason)
+			if len(f) != 1 || !strings.Contains(f[0].Message, tt.wantInText) {
+				t.Errorf("findings = %v, want one %s with %q", s.Findings, tt.wantReason, tt.wantInText)
+			}
+			if s.Metrics.Reachable != (tt.wantReason != ReasonPrometheusUnreachable) {
+				t.Errorf("health = %+v", s.Metrics)
+			}
+			if got.HoldReason != "" {
+				t.Errorf("held: %s", got.Hold)
+			}
+
+			// It comes back, and nothing is lost.
+			w.answer(nil)
+			for range 3 {
+				w.clock.Step(w.cfg.Step)
+				got, s = w.workload("web")
+			}
+			// What it did answer, but empty, is a gap for ever.
+			whole := tt.wantReason != ReasonPrometheusUnreachable || len(got.Demand.Values) == 480
+			if got.DemandStale || !whole || len(s.Findings) > 0 {
+				t.Errorf("after it came back: stale %v, %d samples, findings %v", got.DemandStale, len(got.Demand.Values), s.Findings)
+			}
+		})
+	}
+}
+
+func TestDemandOutlivesAnOutage(t *testing.T) {
+	w := newWorld(t, nil)
+	w.shop("web", 2)
+	w.observe()
+	down := func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }
+	w.answer(down)
+	stale := -1
+	for i := range 40 { // ten minutes
+		w.clock.Step(w.cfg.Step)
+		got, _ := w.workload("web")
+		if got.DemandStale && stale < 0 {
+			stale = i
+		}
+		if got.DemandStale != (time.Duration(i+1)*w.cfg.Step > w.cfg.StaleAfter) {
+			t.Errorf("after %v: stale = %v", time.Duration(i+1)*w.cfg.Step, got.DemandStale)
+		}
+	}
+	w.answer(nil)
+	w.clock.Step(w.cfg.Step)
+	got, _ := w.workload("web")
+	if got.DemandStale {
+		t.Error("still stale after Prometheus came back")
+	}
+	for i, v := range got.Demand.Values {
+		if math.Abs(v-400) > 1e-9 {
+			t.Fatalf("sample %d of %d = %v, want 400: the outage was not read afterwards", i, len(got.Demand.Values), v)
+		}
+	}
+}
+
+func TestPartialAnswers(t *testing.T) {
+	tests := map[string]struct {
+		pods      int
+		seen      int
+		young     int // of pods, Ready for less than the window of the rate
+		wantStale bool
+		want      float64 // of the newest sample; NaN for a gap
+	}{
+		"all pods":                           {pods: 10, seen: 10, want: 2000},
+		"one of ten is missing":              {pods: 10, seen: 9, want: 2000},
+		"two of ten are missing":             {pods: 10, seen: 8, wantStale: true, want: 2000},
+		"one of two is missing":              {pods: 2, seen: 1, wantStale: true, want: 400},
+		"most are missing":                   {pods: 10, seen: 4, wantStale: true, want: math.NaN()},
+		"none is there":                      {pods: 10, seen: 0, wantStale: true, want: math.NaN()},
+		"the missing ones have just started": {pods: 10, seen: 6, young: 4, want: 1200},
+		"all have just started":              {pods: 3, young: 3, seen: 0, wantStale: true, want: math.NaN()},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(c *Config) { c.NewestSteps, c.Overlap, c.History = 1, 0, c.Step })
+			w.shop("web", tt.pods)
+			for i := range tt.young {
+				w.put(podOn("web", tt.pods-1-i, "node-1", epoch.Add(-30*time.Second)))
+			}
+			w.series = w.series[:tt.seen]
+			w.usage = nil
+			got, _ := w.workload("web")
+			if got.DemandStale != tt.wantStale {
+				t.Errorf("stale = %v, want %v", got.DemandStale, tt.wantStale)
+			}
+			v, _, ok := got.Demand.Last()
+			if !ok {
+				v = math.NaN()
+			}
+			if !(math.Abs(v-tt.want) < 1e-9) && math.IsNaN(v) != math.IsNaN(tt.want) || math.Abs(v-tt.want) > 1e-9 {
+				t.Errorf("newest sample = %v, want %v", v, tt.want)
+			}
+		})
+	}
+}
+
+func TestTwoScrapersCountOnce(t *testing.T) {
+	w := newWorld(t, nil)
+	keys := w.shop("web", 1)
+	// A second scraper that names no node; with one that does, the query
+	// itself takes the maximum.
+	w.series = append(w.series, rateSeries{ns, keys[0].Name, "", "", constant(0.4)})
+	got, _ := w.workload("web")
+	if v, _, _ := got.Demand.Last(); v != 200 {
+		t.Errorf("newest sample = %v, want 200", v)
+	}
+}
+
+func TestPodsThatAreGoneStillCount(t *testing.T) {
+	w := newWorld(t, nil)
+	w.shop("web", 1)
+	w.series = append(w.series,
+		rateSeries{ns, "web-77b6bdc9f-zzzzx", "gke-demo-e2-0a1b2c3d-abcd", "", constant(0.2)}, // by its name
+		rateSeries{ns, "webbing-77b6bdc9f-zzzzx", "node-1", "", constant(5)},                  // of somebody else
+		rateSeries{"other", "web-77b6bdc9f-zzzzx", "node-1", "", constant(5)},                 // of another namespace
+		rateSeries{ns, "web-0", "node-1", "", constant(5)},                                    // of a StatefulSet
+		rateSeries{ns, "migration", "node-1", "", constant(5)},                                // of nobody
+	)
+	got, s := w.workload("web")
+	if v, _, _ := got.Demand.Last(); math.Abs(v-300) > 1e-9 {
+		t.Errorf("newest sample = %v, want 200 and 100 of the pod that is gone", v)
+	}
+	if f := findings(s, ReasonUnknownNodeSpeed); len(f) > 0 {
+		t.Errorf("findings = %v", f)
+	}
+}
+
+func TestImplausibleCollapse(t *testing.T) {
+	w := newWorld(t, nil)
+	for _, name := range []string{"a", "b", "c"} {
+		w.shop(name, 2)
+	}
+	collapse := epoch.Add(20 * w.cfg.Step)
+	for i := range w.series {
+		w.series[i].rate = func(at time.Time) float64 {
+			if at.Before(collapse) {
+				return 0.4
+			}
+			return 0
+		}
+	}
+	for !w.clock.Now().Equal(collapse) {
+		s := w.observe()
+		if len(s.Findings) > 0 {
+			t.Fatalf("before the collapse: %v", s.Findings)
+		}
+		w.clock.Step(w.cfg.Step)
+	}
+	for range 400 { // longer than any memory of how it was before
+		s := w.observe()
+		if n := len(findings(s, ReasonImplausible)); n != 3 {
+			t.Fatalf("%v: %d findings, want one per workload: %v", s.Time.Sub(collapse), n, s.Findings)
+		}
+		for _, x := range s.Workloads {
+			if !x.DemandStale {
+				t.Fatalf("%v: demand of %s is believed", s.Time.Sub(collapse), x.Key)
+			}
+		}
+		w.clock.Step(w.cfg.Step)
+	}
+	// The other source agrees: the load is gone indeed.
+	for key := range w.usage {
+		w.usage[key] = 1
+	}
+	s := w.observe()
+	for _, x := range s.Workloads {
+		if x.DemandStale {
+			t.Errorf("demand of %s is stale though both sources agree", x.Key)
+		}
+	}
+	if f := findings(s, ReasonImplausible); len(f) > 0 {
+		t.Errorf("findings = %v", f)
+	}
+}
+
+func TestBackfill(t *testing.T) {
+	t.Run("in slices under the server's limits, newest first", func(t *testing.T) {
+		w := newWorld(t, func(c *Config) { c.MaxPoints = 100 })
+		w.shop("web", 2)
+		got, _ := w.workload("web")
+		if n := len(got.Demand.Values); n != 480 {
+			t.Errorf("%d samples, want 480", n)
+		}
+		var last time.Time
+		for _, q := range w.asked() {
+			if !q.history() {
+				continue
+			}
+			if q.steps > 100 {
+				t.Errorf("a query of %d steps", q.steps)
+			}
+			if !last.IsZero() && !q.to.Before(last) {
+				t.Errorf("slice until %v after the one from %v", q.to, last)
+			}
+			last = q.from
+		}
+	})
+	t.Run("a part that fails is asked for again and loses no other", func(t *testing.T) {
+		w := newWorld(t, func(c *Config) { c.MaxPoints = 100 })
+		w.shop("web", 2)
+		broken := epoch.Add(-time.Hour)
+		var failing atomic.Bool
+		failing.Store(true)
+		w.answer(func(rw http.ResponseWriter, _ *http.Request) bool {
+			q := w.queries[len(w.queries)-1]
+			if !failing.Load() || q.from.After(broken) || q.to.Before(broken) {
+				return false
+			}
+			rw.WriteHeader(500)
+			fmt.Fprint(rw, `{"status":"error","errorType":"internal","error":"corrupt block"}`)
+			return true
+		})
+		w.observe()
+		s := w.observe()
+		got := s.Workloads[0]
+		gaps := 0
+		for _, v := range got.Demand.Values {
+			if math.IsNaN(v) {
+				gaps++
+			}
+		}
+		if len(got.Demand.Values) != 480 || gaps != 100 {
+			t.Errorf("%d samples with %d gaps, want 480 and the 100 of the broken part", len(got.Demand.Values), gaps)
+		}
+		f := findings(s, ReasonBackfilling)
+		if len(f) != 1 || !strings.Contains(f[0].Message, "corrupt block") {
+			t.Errorf("findings = %v", s.Findings)
+		}
+		failing.Store(false)
+		got, s = w.workload("web")
+		for i, v := range got.Demand.Values {
+			if math.IsNaN(v) {
+				t.Fatalf("sample %d is still a gap", i)
+			}
+		}
+		if len(s.Findings) > 0 {
+			t.Errorf("findings = %v", s.Findings)
+		}
+	})
+	t.Run("a part that always fails is given up", func(t *testing.T) {
+		w := newWorld(t, func(c *Config) { c.MaxPoints, c.BackfillAttempts = 100, 2 })
+		w.shop("web", 2)
+		w.answer(func(rw http.ResponseWriter, _ *http.Request) bool {
+			if !w.queries[len(w.queries)-1].history() {
+				return false
+			}
+			rw.WriteHeader(500)
+			return true
+		})
+		var s api.Snapshot
+		for range 30 {
+			s = w.observe()
+		}
+		if len(findings(s, ReasonBackfilling)) > 0 || len(findings(s, ReasonBackfillIncomplete)) != 1 {
+			t.Errorf("findings = %v", s.Findings)
+		}
+		w.asked()
+		w.observe()
+		if q := w.asked(); len(q) > 0 {
+			t.Errorf("it is still asked for: %+v", q)
+		}
+	})
+	t.Run("a query that is too large is halved until it fits", func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.shop("web", 2)
+		w.answer(func(rw http.ResponseWriter, _ *http.Request) bool {
+			if w.queries[len(w.queries)-1].steps <= 40 {
+				return false
+			}
+			rw.WriteHeader(422)
+			fmt.Fprint(rw, `{"status":"error","errorType":"execution","error":"query processing would load too many samples into memory in query execution"}`)
+			return true
+		})
+		var got api.Workload
+		for range 20 {
+			got, _ = w.workload("web")
+		}
+		if n := len(got.Demand.Values); n != 480 {
+			t.Errorf("%d samples, want 480", n)
+		}
+	})
+	t.Run("a workload that comes later gets its history", func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.shop("web", 2)
+		w.observe()
+		w.clock.Step(w.cfg.Step)
+		w.shop("late", 2)
+		got, _ := w.workload("late")
+		if n := len(got.Demand.Values); n != 480 {
+			t.Errorf("%d samples, want 480", n)
+		}
+	})
+}
+
+func TestFoldingKeepsOrderOutOfIt(t *testing.T) {
+	newOne := func() api.Series {
+		w := newWorld(t, nil)
+		w.shop("web", 7)
+		for i := range w.series {
+			w.series[i].rate = constant(0.1 + float64(i)/3)
+		}
+		got, _ := w.workload("web")
+		return got.Demand
+	}
+	a, b := newOne(), newOne()
+	if diff := cmp.Diff(a.Values, b.Values); diff != "" {
+		t.Errorf("the same answers give different samples:\n%s", diff)
+	}
+}
