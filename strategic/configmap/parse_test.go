@@ -1,0 +1,128 @@
+package configmap
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/strategic"
+)
+
+const full = `
+default: COST_SAVING
+policies:
+  COST_SAVING: {nodePools: [cheap], maxHourlyCost: 12.5}
+  NIGHT:
+    weights: {cost: 3}
+    nodePools: [cheap, spot]
+    machineType: e2-medium
+    minReplicas: 1
+    quantile: 0.8
+    targetUtilization: 0.9
+    maxNodesPerPool: 4
+schedule:
+  - {cron: "0 22 * * *", timeZone: Europe/London, policy: NIGHT}
+`
+
+func TestParse(t *testing.T) {
+	t.Run("the minimal form is one key", func(t *testing.T) {
+		spec, err := Parse(map[string]string{"policy": " COST_SAVING\n"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if spec.Manual != api.CostSaving {
+			t.Errorf("manual is %q", spec.Manual)
+		}
+		if diff := cmp.Diff(strategic.Defaults(), spec.Policies); diff != "" {
+			t.Errorf("policies are not the built-in ones: %s", diff)
+		}
+	})
+	t.Run("the full form overrides and adds", func(t *testing.T) {
+		spec, err := Parse(map[string]string{"policies.yaml": full}, map[string]string{api.AnnotationPaused: ""})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := strategic.Defaults()
+		cheap := want[api.CostSaving]
+		night := cheap
+		cheap.NodePools, cheap.MaxHourlyCost = []string{"cheap"}, 12.5
+		night.Name = "NIGHT"
+		night.Weights.Cost = 3
+		night.NodePools, night.MachineType = []string{"cheap", "spot"}, "e2-medium"
+		night.MinReplicas, night.Quantile, night.TargetUtilization, night.MaxNodesPerPool = 1, 0.8, 0.9, 4
+		want[api.CostSaving], want["NIGHT"] = cheap, night
+		if diff := cmp.Diff(want, spec.Policies); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff([]api.ScheduleEntry{{Cron: "0 22 * * *", TimeZone: "Europe/London", Policy: "NIGHT"}}, spec.Schedule); diff != "" {
+			t.Error(diff)
+		}
+		if !spec.Paused {
+			t.Error("an empty pause annotation must pause")
+		}
+	})
+	for name, c := range map[string]struct {
+		policy, policies, other string
+		want                    string
+	}{
+		"unknown policy":         {policy: "FAST", want: `policy: there is no policy "FAST"`},
+		"unknown key of data":    {other: "x", want: `data["polices.yaml"]: unknown key`},
+		"unknown field":          {policies: "policies: {PERFORMANCE: {minReplica: 2}}", want: `policies.PERFORMANCE.minReplica`},
+		"unknown field at top":   {policies: "polices: {}", want: `"polices"`},
+		"wrong type":             {policies: "policies: {PERFORMANCE: {quantile: high}}", want: "quantile"},
+		"not YAML":               {policies: "policies: [", want: "policies.yaml"},
+		"a key twice":            {policies: "default: A\ndefault: B\n", want: `already set`},
+		"not a number":           {policies: "policies: {PERFORMANCE: {quantile: .nan}}", want: "policies.yaml"},
+		"a number that is huge":  {policies: "policies: {PERFORMANCE: {minReplicas: 99999999999}}", want: "minReplicas"},
+		"negative weight":        {policies: "policies: {PERFORMANCE: {weights: {cost: -1}}}", want: "policies.PERFORMANCE.weights.cost: must be 0 or more, is -1"},
+		"percent for a ratio":    {policies: "policies: {PERFORMANCE: {targetUtilization: 80}}", want: "policies.PERFORMANCE.targetUtilization"},
+		"an empty policy's name": {policies: `policies: {"": {}}`, want: "no name for a policy"},
+		"wrong cron":             {policies: `schedule: [{cron: "* * *", policy: PERFORMANCE}]`, want: "schedule[0].cron"},
+	} {
+		t.Run("refused: "+name, func(t *testing.T) {
+			data := map[string]string{"policy": c.policy, "policies.yaml": c.policies}
+			if c.other != "" {
+				data["polices.yaml"] = c.other
+			}
+			_, err := Parse(data, nil)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want an error with %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestPaused(t *testing.T) {
+	for value, want := range map[string]bool{"true": true, "": true, "yes": true, "false": false} {
+		if got := Paused(map[string]string{api.AnnotationPaused: value}); got != want {
+			t.Errorf("Paused(%q) = %v, want %v", value, got, want)
+		}
+	}
+	if Paused(nil) {
+		t.Error("paused without the annotation")
+	}
+}
+
+// Whatever the input: no panic, and what is accepted is valid and can be
+// decided on.
+func FuzzParse(f *testing.F) {
+	f.Add("COST_SAVING", full)
+	f.Add("", "policies: {A: {weights: {cost: 1e400}}}")
+	f.Add("A", "policies:\n  A: {nodePools: [x, x]}\n")
+	f.Add("", "schedule: [{cron: '*/5 * * * *', timeZone: 'UTC', policy: COST_SAVING}]")
+	f.Add("", "a: &a [*a]")
+	f.Fuzz(func(t *testing.T, policy, policies string) {
+		spec, err := Parse(map[string]string{"policy": policy, "policies.yaml": policies}, nil)
+		if err != nil {
+			return
+		}
+		if err := strategic.Validate(spec); err != nil {
+			t.Fatalf("accepted what is not valid: %v", err)
+		}
+		if p := strategic.Decide(spec, api.Snapshot{}); p.Name == "" {
+			t.Fatal("decided on nothing")
+		}
+	})
+}

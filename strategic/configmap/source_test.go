@@ -1,0 +1,79 @@
+package configmap
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/experiments/cluster"
+	"github.com/mash2-io/mash2/strategic"
+)
+
+// TestSource follows one ConfigMap through its life on a real API server; each
+// restart is a new Source, which knows nothing but what the cluster keeps.
+func TestSource(t *testing.T) {
+	ctx := t.Context()
+	client := kubernetes.NewForConfigOrDie(cluster.ForTest(t).RESTConfig())
+	maps := client.CoreV1().ConfigMaps("default")
+	start := func() *Source {
+		s := New(client, "default", "mash2-policy")
+		if err := s.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	// until waits for the watch to deliver what was written.
+	until := func(s *Source, policy, finding string, paused bool) {
+		t.Helper()
+		deadline := time.After(20 * time.Second)
+		for {
+			spec, findings, err := s.Spec(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got string
+			if len(findings) > 0 {
+				got = findings[0].Reason
+			}
+			name := strategic.Decide(spec, api.Snapshot{Time: time.Now()}).Name
+			if name == policy && got == finding && spec.Paused == paused {
+				return
+			}
+			select {
+			case <-s.Changed():
+			case <-time.After(200 * time.Millisecond): // the finding has no event of its own
+			case <-deadline:
+				t.Fatalf("policy %s, finding %q, paused %v; want %s, %q, %v", name, got, spec.Paused, policy, finding, paused)
+			}
+		}
+	}
+	write := func(annotations map[string]string, data map[string]string) {
+		t.Helper()
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "mash2-policy", Annotations: annotations}, Data: data}
+		if _, err := maps.Update(ctx, cm, metav1.UpdateOptions{}); err != nil {
+			if _, err := maps.Create(ctx, cm, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+
+	s := start()
+	until(s, api.CostSaving, "PolicyMissing", false)
+	write(nil, map[string]string{"policy": api.Performance})
+	until(s, api.Performance, "", false)
+	write(nil, map[string]string{"policy": "PERFORMANSE"})
+	until(s, api.Performance, "InvalidPolicy", false)
+	until(start(), api.Performance, "InvalidPolicy", false) // after a crash
+	write(map[string]string{api.AnnotationPaused: "true"}, map[string]string{"policy": "PERFORMANSE"})
+	until(s, api.Performance, "InvalidPolicy", true)
+	write(nil, map[string]string{"policy": api.CostSaving})
+	until(s, api.CostSaving, "", false)
+	if err := maps.Delete(ctx, "mash2-policy", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(s, api.CostSaving, "PolicyMissing", false)
+}
