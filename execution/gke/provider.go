@@ -1,0 +1,223 @@
+// Package gke reads and resizes the node pools of a Google Kubernetes Engine
+// cluster. It is the only place that knows Google's clients.
+//
+// A pool's size is per zone: SetNodePoolSize(n) gives n nodes in each zone that
+// the pool spans. The present size is the target size of the pool's managed
+// instance groups, one per zone. Exactly one node is removed by telling its
+// group to delete that instance; a resize lets GKE choose.
+package gke
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	compute "cloud.google.com/go/compute/apiv1"
+	"cloud.google.com/go/compute/apiv1/computepb"
+	container "cloud.google.com/go/container/apiv1"
+	"cloud.google.com/go/container/apiv1/containerpb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// Config names a cluster and how it is reached.
+type Config struct {
+	// Project, Location (a region or a zone) and Cluster name the cluster.
+	Project, Location, Cluster string
+	// Endpoint of the container API (host:port) and ComputeEndpoint of the
+	// Compute Engine REST API (base URL); empty for Google's.
+	Endpoint, ComputeEndpoint string
+	// Insecure talks to the endpoints without TLS and without credentials, as
+	// simulators want it. It needs both endpoints to be given.
+	Insecure bool
+	// MachineTypes adds to the catalogue and overrides it, by name: other
+	// regions' prices, committed use, custom machines, measured speeds.
+	MachineTypes map[string]MachineType
+}
+
+// Validate reports the first field that can't be used.
+func (c Config) Validate() error {
+	switch {
+	case c.Project == "":
+		return errors.New("gke config: Project is empty")
+	case c.Location == "":
+		return errors.New("gke config: Location is empty")
+	case c.Cluster == "":
+		return errors.New("gke config: Cluster is empty")
+	case c.Insecure && (c.Endpoint == "" || c.ComputeEndpoint == ""):
+		return errors.New("gke config: Insecure needs Endpoint and ComputeEndpoint")
+	}
+	for name, m := range c.MachineTypes {
+		if err := m.validate(); err != nil {
+			return fmt.Errorf("gke config: MachineTypes[%s]: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Provider is a cluster's node pools. Its methods may be called concurrently.
+type Provider struct {
+	cfg        Config
+	containers *container.ClusterManagerClient
+	groups     *compute.InstanceGroupManagersClient
+
+	mu sync.Mutex
+	// known are the instance groups of the last reading, by pool.
+	known map[string][]group
+}
+
+// group is a managed instance group: a pool's nodes in one zone.
+type group struct {
+	zone, name string
+	// base is what its instances' names begin with.
+	base string
+}
+
+// New connects to the APIs; it makes no call yet. Without Insecure it uses
+// Application Default Credentials.
+func New(ctx context.Context, cfg Config) (*Provider, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	var forContainers, forCompute []option.ClientOption
+	if cfg.Endpoint != "" {
+		forContainers = append(forContainers, option.WithEndpoint(cfg.Endpoint))
+	}
+	if cfg.ComputeEndpoint != "" {
+		forCompute = append(forCompute, option.WithEndpoint(cfg.ComputeEndpoint))
+	}
+	if cfg.Insecure {
+		forContainers = append(forContainers, option.WithoutAuthentication(),
+			option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
+		forCompute = append(forCompute, option.WithHTTPClient(&http.Client{}))
+	}
+	containers, err := container.NewClusterManagerClient(ctx, forContainers...)
+	if err != nil {
+		return nil, fmt.Errorf("container API: %w", err)
+	}
+	groups, err := compute.NewInstanceGroupManagersRESTClient(ctx, forCompute...)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("compute API: %w", err), containers.Close())
+	}
+	return &Provider{cfg: cfg, containers: containers, groups: groups, known: map[string][]group{}}, nil
+}
+
+// Close ends the connections.
+func (p *Provider) Close() error {
+	return errors.Join(p.containers.Close(), p.groups.Close())
+}
+
+func (p *Provider) parent() string {
+	return fmt.Sprintf("projects/%s/locations/%s", p.cfg.Project, p.cfg.Location)
+}
+
+func (p *Provider) cluster() string { return p.parent() + "/clusters/" + p.cfg.Cluster }
+
+func (p *Provider) pool(name string) string { return p.cluster() + "/nodePools/" + name }
+
+// Apply carries out the actions on pools: ResizePool and RemoveNode.
+func (p *Provider) Apply(ctx context.Context, a api.Action) error {
+	switch a := a.(type) {
+	case api.ResizePool:
+		return p.Resize(ctx, a.Pool, a.To)
+	case api.RemoveNode:
+		return p.RemoveNode(ctx, a)
+	default:
+		return fmt.Errorf("gke: can't %s", a.Kind())
+	}
+}
+
+// Resize asks for a size per zone. It returns once GKE has accepted it; nodes
+// come and go afterwards, and what becomes of it is seen in Pools. Errors:
+// ErrBusy, ErrQuota, ErrStockout, ErrPermission, ErrNotFound, ErrUnavailable.
+func (p *Provider) Resize(ctx context.Context, pool string, sizePerZone int32) error {
+	_, err := p.containers.SetNodePoolSize(ctx, &containerpb.SetNodePoolSizeRequest{
+		Name: p.pool(pool), NodeCount: sizePerZone,
+	})
+	if err != nil {
+		return fmt.Errorf("resizing pool %s to %d per zone: %w", pool, sizePerZone, classify(err))
+	}
+	return nil
+}
+
+// RemoveNode deletes exactly this node's instance and lowers its group's size
+// by one. It returns once the deletion is accepted; one that is gone or going
+// already is a success. Errors: ErrPermission (compute.instances.delete and
+// compute.instanceGroupManagers.update are needed), ErrNotFound,
+// ErrUnavailable.
+func (p *Provider) RemoveNode(ctx context.Context, a api.RemoveNode) error {
+	zone, name, err := p.instance(a.ProviderID)
+	if err != nil {
+		return fmt.Errorf("removing node %s: %w", a.Node, err)
+	}
+	g, err := p.groupOf(ctx, a.Pool, zone, name)
+	if err != nil {
+		return fmt.Errorf("removing node %s: %w", a.Node, err)
+	}
+	skip := true // an instance that is gone or going is no error
+	_, err = p.groups.DeleteInstances(ctx, &computepb.DeleteInstancesInstanceGroupManagerRequest{
+		Project: p.cfg.Project, Zone: zone, InstanceGroupManager: g.name,
+		InstanceGroupManagersDeleteInstancesRequestResource: &computepb.InstanceGroupManagersDeleteInstancesRequest{
+			Instances:                      []string{fmt.Sprintf("zones/%s/instances/%s", zone, name)},
+			SkipInstancesOnValidationError: &skip,
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("removing node %s: %w", a.Node, classify(err))
+	}
+	return nil
+}
+
+// instance takes a provider id apart: gce://project/zone/name.
+func (p *Provider) instance(providerID string) (zone, name string, err error) {
+	rest, ok := strings.CutPrefix(providerID, "gce://")
+	parts := strings.Split(rest, "/")
+	if !ok || len(parts) != 3 || parts[1] == "" || parts[2] == "" {
+		return "", "", fmt.Errorf("provider id %q is not gce://project/zone/name", providerID)
+	}
+	if parts[0] != p.cfg.Project {
+		return "", "", fmt.Errorf("provider id %q is not of project %s", providerID, p.cfg.Project)
+	}
+	return parts[1], parts[2], nil
+}
+
+// groupOf finds the instance group of a pool that an instance belongs to. A
+// pool has several in a zone only during a blue-green upgrade.
+func (p *Provider) groupOf(ctx context.Context, pool, zone, instance string) (group, error) {
+	find := func() (group, bool) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, g := range p.known[pool] {
+			if g.zone == zone && strings.HasPrefix(instance, g.base+"-") {
+				return g, true
+			}
+		}
+		return group{}, false
+	}
+	if g, ok := find(); ok {
+		return g, nil
+	}
+	if _, err := p.Pools(ctx); err != nil {
+		return group{}, err
+	}
+	if g, ok := find(); ok {
+		return g, nil
+	}
+	return group{}, fmt.Errorf("%w: pool %s has no instance group with %s in %s", ErrNotFound, pool, instance, zone)
+}
+
+// parseTime reads GKE's timestamps; zero for an absent one.
+func parseTime(s string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
