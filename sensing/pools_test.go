@@ -1,0 +1,243 @@
+package sensing
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+func daemonSet(name, cpu string, change func(*corev1.PodSpec)) *appsv1.DaemonSet {
+	d := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}, Spec: appsv1.DaemonSetSpec{Template: template(cpu)}}
+	if change != nil {
+		change(&d.Spec.Template.Spec)
+	}
+	return d
+}
+
+func TestPoolOverhead(t *testing.T) {
+	gpuOnly := func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"gpu": "true"} }
+	tests := map[string]struct {
+		daemons []*appsv1.DaemonSet
+		pool    api.Pool
+		live    bool             // the pool has a Ready node
+		running map[string]int64 // DaemonSets' pods on it, by name, in millicores
+		mirror  int64            // static pod on another pool's node, in millicores
+		want    int64
+	}{
+		"an empty pool by the DaemonSets that would run there": {
+			daemons: []*appsv1.DaemonSet{daemonSet("a", "100m", nil), daemonSet("gpu", "500m", gpuOnly)},
+			want:    100,
+		},
+		"a selector that the pool's labels satisfy": {
+			daemons: []*appsv1.DaemonSet{daemonSet("gpu", "500m", gpuOnly)},
+			pool:    api.Pool{Labels: map[string]string{"gpu": "true"}}, want: 500,
+		},
+		"a required affinity that they don't": {
+			daemons: []*appsv1.DaemonSet{daemonSet("gpu", "500m", func(s *corev1.PodSpec) {
+				s.Affinity = requireNodes(corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "gpu", Operator: "Exists"}}})
+			})},
+			want: 0,
+		},
+		"a taint keeps off who doesn't tolerate it": {
+			daemons: []*appsv1.DaemonSet{
+				daemonSet("a", "100m", nil),
+				daemonSet("b", "30m", func(s *corev1.PodSpec) { s.Tolerations = []corev1.Toleration{{Operator: "Exists"}} }),
+			},
+			pool: api.Pool{Taints: []api.Taint{{Key: "spot", Value: "true", Effect: "NoSchedule"}}}, want: 30,
+		},
+		"a preference keeps nobody off": {
+			daemons: []*appsv1.DaemonSet{daemonSet("a", "100m", nil)},
+			pool:    api.Pool{Taints: []api.Taint{{Key: "spot", Effect: "PreferNoSchedule"}}}, want: 100,
+		},
+		"every DaemonSet tolerates a node under pressure": {
+			daemons: []*appsv1.DaemonSet{daemonSet("a", "100m", nil)},
+			pool:    api.Pool{Taints: []api.Taint{{Key: corev1.TaintNodeDiskPressure, Effect: "NoSchedule"}}}, want: 100,
+		},
+		"static pods as on the cluster's other nodes": {
+			daemons: []*appsv1.DaemonSet{daemonSet("a", "100m", nil)}, mirror: 70, want: 170,
+		},
+		"what was seen on a live node": {
+			daemons: []*appsv1.DaemonSet{daemonSet("a", "100m", nil)}, live: true, running: map[string]int64{"a": 150}, mirror: 70, want: 150,
+		},
+		"a fresh node whose DaemonSets don't run yet": {
+			daemons: []*appsv1.DaemonSet{daemonSet("a", "100m", nil)}, live: true, want: 100,
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			for _, d := range tt.daemons {
+				w.put(d)
+			}
+			tt.pool.Name = "e2"
+			w.pools = []api.Pool{tt.pool}
+			if tt.live {
+				w.put(node("node-1", "e2"))
+			}
+			for name, cpu := range tt.running {
+				p := podOn(name, 1, "node-1", epoch)
+				p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: name, Controller: ptr.To(true)}}
+				p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(cpu, resource.DecimalSI)}
+				w.put(p)
+			}
+			if tt.mirror > 0 {
+				p := podOn("kube-proxy", 1, "node-2", epoch)
+				p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
+				p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(tt.mirror, resource.DecimalSI)}
+				w.put(node("node-2", "n2"), p)
+			}
+			if got := w.observe().Pools[0].Overhead.MilliCPU; got != tt.want {
+				t.Errorf("overhead = %dm, want %dm", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestPoolAllocatable(t *testing.T) {
+	w := newWorld(t, nil)
+	told := api.Resources{MilliCPU: 940, Memory: 1 << 30, Pods: 110}
+	w.pools = []api.Pool{{Name: "e2", Allocatable: told}, {Name: "n2", Allocatable: told}}
+	small, unready := node("node-2", "e2"), node("node-3", "e2")
+	small.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("900m")
+	unready.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("1m")
+	unready.Status.Conditions = nil
+	w.put(node("node-1", "e2"), small, unready)
+	s := w.observe()
+	want := api.Resources{MilliCPU: 900, Memory: 6 << 30, Pods: 110}
+	if diff := cmp.Diff(want, s.Pools[0].Allocatable); diff != "" {
+		t.Errorf("of a pool with nodes (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(told, s.Pools[1].Allocatable); diff != "" {
+		t.Errorf("of a pool without (-want +got):\n%s", diff)
+	}
+}
+
+func TestPoolsThatCannotBeRead(t *testing.T) {
+	w := newWorld(t, nil)
+	w.shop("web", 1)
+	w.observe()
+	w.poolsErr = errors.New("deadline exceeded")
+	got, s := w.workload("web")
+	if len(s.Pools) != 1 || s.Pools[0].Hold == "" || len(findings(s, ReasonPoolsUnreadable)) != 1 {
+		t.Errorf("pools = %+v, findings = %v; want the last ones, held", s.Pools, s.Findings)
+	}
+	if got.SpeedNow != 0.5 {
+		t.Errorf("speed = %v, want 0.5", got.SpeedNow)
+	}
+	w.poolsErr = nil
+	if s := w.observe(); s.Pools[0].Hold != "" || len(s.Findings) > 0 {
+		t.Errorf("afterwards: pools = %+v, findings = %v", s.Pools, s.Findings)
+	}
+}
+
+func TestSpeeds(t *testing.T) {
+	s := newSpeeds(time.Hour)
+	n := nodeRecordOf(node("node-1", "e2"), api.LabelNodePool)
+	s.learn(epoch, []*nodeRecord{n}, []api.Pool{{Name: "e2", CPUSpeed: 0.5}, {Name: "e2-big", CPUSpeed: 0.75}, {Name: "n2", CPUSpeed: 1}})
+	tests := map[string]struct {
+		node    string
+		want    float64
+		unknown bool
+	}{
+		"a live node":                            {"node-1", 0.5, false},
+		"a GKE node never seen":                  {"gke-demo-e2-0a1b2c3d-abcd", 0.5, false},
+		"its instance group":                     {"gke-demo-e2-0a1b2c3d", 0.5, false},
+		"of the pool with the longer name":       {"gke-demo-e2-big-0a1b2c3d-abcd", 0.75, false},
+		"of a pool that nobody knows":            {"gke-demo-x9-0a1b2c3d-abcd", 1, true},
+		"another provider's":                     {"ip-10-0-0-1", 1, true},
+		"a name that merely contains the pool's": {"my-e2-node", 1, true},
+		"none":                                   {"", 1, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			clear(s.unknown)
+			if got := s.of(tt.node); got != tt.want || (len(s.unknown) > 0) != tt.unknown {
+				t.Errorf("speed = %v, unknown = %v; want %v, %v", got, s.unknown, tt.want, tt.unknown)
+			}
+		})
+	}
+	s.learn(epoch.Add(30*time.Minute), nil, nil)
+	if got := s.of("node-1"); got != 0.5 {
+		t.Errorf("speed of a dead node = %v, want 0.5", got)
+	}
+	s.learn(epoch.Add(2*time.Hour), nil, nil)
+	if len(s.poolOf) != 0 {
+		t.Errorf("nodes are remembered for ever: %v", s.poolOf)
+	}
+}
+
+func TestPodLead(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.LeadSamples = 10 })
+	if got := w.observe().PodLead; got != w.cfg.PodLead {
+		t.Errorf("without pods = %+v, want the prior", got)
+	}
+	w.shop("web", 0)
+	for i := range 20 { // Ready i+1 seconds after they were bound, one after the other
+		p := podOn("web", i, "node-1", epoch)
+		p.Status.Conditions[1].LastTransitionTime = metav1.NewTime(epoch.Add(time.Duration(i+1) * time.Second))
+		w.put(p)
+	}
+	restarted := podOn("web", 30, "node-1", epoch)
+	restarted.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: 1}}
+	restarted.Status.Conditions[1].LastTransitionTime = metav1.NewTime(epoch.Add(time.Hour))
+	w.put(restarted)
+	// The newest ten took 11…20 s.
+	want := api.Lead{P50: 15 * time.Second, P90: 19 * time.Second, Samples: 10}
+	for range 2 { // each is counted once
+		if got := w.observe().PodLead; got != want {
+			t.Errorf("lead = %+v, want %+v", got, want)
+		}
+	}
+}
+
+func TestBootLead(t *testing.T) {
+	b := newBootLeads(10)
+	prior := api.Lead{P50: time.Minute, P90: 2 * time.Minute}
+	var nodes []*nodeRecord
+	ready := func(name string, at time.Time) {
+		n := node(name, "e2")
+		n.CreationTimestamp = metav1.NewTime(at.Add(-10 * time.Second))
+		n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(at)
+		nodes = append(nodes, nodeRecordOf(n, api.LabelNodePool))
+	}
+	size := func(n int32) []api.Pool { return []api.Pool{{Name: "e2", Sizes: []int32{n}}} }
+	at := func(s int) time.Time { return epoch.Add(time.Duration(s) * time.Second) }
+
+	ready("old-1", at(-100))
+	b.learn(at(0), size(1), nodes)
+	if got := b.lead("e2", prior); got != prior {
+		t.Errorf("before any growth = %+v, want the prior", got)
+	}
+	b.learn(at(15), size(3), nodes) // two asked for after the look at 0 s
+	ready("new-1", at(70))
+	b.learn(at(75), size(3), nodes)
+	ready("new-2", at(90))
+	b.learn(at(105), size(3), nodes)
+	want := api.Lead{P50: 70 * time.Second, P90: 90 * time.Second, Samples: 2}
+	if got := b.lead("e2", prior); got != want {
+		t.Errorf("after two nodes = %+v, want %+v", got, want)
+	}
+	// A node that was asked for and given up again; one that fails and
+	// recovers; one repaired under the same name. None answers a growth.
+	b.learn(at(120), size(4), nodes)
+	b.learn(at(135), size(3), nodes)
+	nodes[1].node.Ready = false
+	b.learn(at(150), size(3), nodes)
+	nodes[1].node.Ready, nodes[1].node.ReadyAt = true, at(160)
+	b.learn(at(165), size(3), nodes)
+	nodes = nodes[:2]
+	ready("new-2", at(300))
+	b.learn(at(315), size(3), nodes)
+	if got := b.lead("e2", prior); got != want {
+		t.Errorf("after changes that are no growth = %+v, want %+v", got, want)
+	}
+}

@@ -1,0 +1,270 @@
+package sensing
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/api/v1alpha1"
+)
+
+func entry(manager, subresource, fields string, at time.Time) metav1.ManagedFieldsEntry {
+	e := metav1.ManagedFieldsEntry{Manager: manager, Subresource: subresource, Time: ptr.To(metav1.NewTime(at))}
+	if fields != "" {
+		e.FieldsV1 = &metav1.FieldsV1{Raw: []byte(fields)}
+	}
+	return e
+}
+
+func TestScalingFields(t *testing.T) {
+	const replicas, image = `{"f:spec":{"f:replicas":{}}}`, `{"f:spec":{"f:template":{}}}`
+	tests := map[string]struct {
+		entries []metav1.ManagedFieldsEntry
+		want    scalingFields
+	}{
+		"nobody": {},
+		"whoever created it": {
+			entries: []metav1.ManagedFieldsEntry{entry("kubectl", "", replicas, epoch)},
+			want:    scalingFields{[]string{"kubectl"}, epoch, "kubectl"},
+		},
+		"not who set something else later": {
+			entries: []metav1.ManagedFieldsEntry{entry("kubectl", "", replicas, epoch), entry("ci", "", image, epoch.Add(time.Hour))},
+			want:    scalingFields{[]string{"kubectl"}, epoch, "kubectl"},
+		},
+		"the scale subresource tells the time, another entry may be of another field": {
+			entries: []metav1.ManagedFieldsEntry{entry("kubectl", "", replicas, epoch.Add(time.Hour)), entry("mash2", "scale", replicas, epoch)},
+			want:    scalingFields{[]string{"kubectl", "mash2"}, epoch, "mash2"},
+		},
+		"the last of several": {
+			entries: []metav1.ManagedFieldsEntry{entry("mash2", "scale", replicas, epoch.Add(time.Minute)), entry("kube-controller-manager", "scale", replicas, epoch)},
+			want:    scalingFields{[]string{"kube-controller-manager", "mash2"}, epoch.Add(time.Minute), "mash2"},
+		},
+		"fields that can't be read are nobody's": {
+			entries: []metav1.ManagedFieldsEntry{entry("kubectl", "", `{"f:spec":`, epoch), entry("kubectl", "", `[]`, epoch), entry("x", "", "", epoch)},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := scalingFieldsOf(tt.entries)
+			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(scalingFields{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestHolds(t *testing.T) {
+	const owned = `{"f:spec":{"f:replicas":{}}}`
+	hpa := &autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web-hpa"},
+		Spec:       autoscalingv2.HorizontalPodAutoscalerSpec{ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{Kind: kindDeployment, Name: "web"}},
+	}
+	tests := map[string]struct {
+		change     func(w *world, mw *v1alpha1.ManagedWorkload, d *appsv1.Deployment)
+		wantReason string
+		wantInText string
+	}{
+		"all is well": {},
+		"a target of another kind": {
+			func(_ *world, mw *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) {
+				mw.Spec.TargetRef.Kind = "DaemonSet"
+			},
+			HoldUnsupportedTarget, "DaemonSet",
+		},
+		"a target of another group": {
+			func(_ *world, mw *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) {
+				mw.Spec.TargetRef.APIVersion = "argoproj.io/v1"
+			}, HoldUnsupportedTarget, "argoproj.io",
+		},
+		"the target doesn't exist": {
+			func(_ *world, mw *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) { mw.Spec.TargetRef.Name = "nobody" },
+			HoldTargetMissing, "nobody",
+		},
+		"the bounds contradict": {
+			func(_ *world, mw *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) { mw.Spec.MinReplicas = 11 },
+			HoldInvalidBounds, "11",
+		},
+		"it was switched off": {
+			func(_ *world, _ *v1alpha1.ManagedWorkload, d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](0) },
+			HoldScaledToZero, "",
+		},
+		"no CPU requests": {
+			func(_ *world, _ *v1alpha1.ManagedWorkload, d *appsv1.Deployment) { d.Spec.Template = template("") },
+			HoldNoRequests, "",
+		},
+		"no CPU requests in the template, but a LimitRange has put them into the pods": {
+			func(w *world, _ *v1alpha1.ManagedWorkload, d *appsv1.Deployment) {
+				d.Spec.Template = template("")
+				w.put(replicaSet("web"), podOn("web", 1, "node-1", epoch))
+			}, "", "",
+		},
+		"an older ManagedWorkload has the same target": {
+			func(w *world, _ *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) {
+				older := managed("web")
+				older.Name, older.CreationTimestamp = "zzz", metav1.NewTime(epoch.Add(-time.Minute))
+				w.put(older)
+			}, HoldDuplicateTarget, "zzz",
+		},
+		"a younger one doesn't matter": {
+			func(w *world, _ *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) {
+				younger := managed("web")
+				younger.Name, younger.CreationTimestamp = "aaa", metav1.NewTime(epoch.Add(time.Minute))
+				w.put(younger)
+			}, "", "",
+		},
+		"an HPA scales it": {
+			func(w *world, _ *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) { w.put(hpa) }, HoldConflict, "web-hpa",
+		},
+		"Shadow runs beside an HPA": {
+			func(w *world, mw *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) {
+				w.put(hpa)
+				mw.Spec.Mode = v1alpha1.ModeShadow
+			}, "", "",
+		},
+		"somebody has taken the field back": {
+			func(_ *world, _ *v1alpha1.ManagedWorkload, d *appsv1.Deployment) {
+				d.Annotations = map[string]string{api.AnnotationTakenOver: "true"}
+				d.ManagedFields = []metav1.ManagedFieldsEntry{entry("argocd", "", owned, epoch)}
+			}, HoldConflict, "argocd",
+		},
+		"before take-over others own the field": {
+			func(_ *world, _ *v1alpha1.ManagedWorkload, d *appsv1.Deployment) {
+				d.ManagedFields = []metav1.ManagedFieldsEntry{entry("kubectl", "", owned, epoch)}
+			}, "", "",
+		},
+		"after take-over mash2 does": {
+			func(_ *world, _ *v1alpha1.ManagedWorkload, d *appsv1.Deployment) {
+				d.Annotations = map[string]string{api.AnnotationTakenOver: "true"}
+				d.ManagedFields = []metav1.ManagedFieldsEntry{entry("kubectl", "", owned, epoch), entry("mash2", "scale", owned, epoch)}
+			}, "", "",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			mw, d := managed("web"), deployment("web", 2, "100m")
+			if tt.change != nil {
+				tt.change(w, mw, d)
+			}
+			w.put(mw, d)
+			got, _ := w.workload("web")
+			if got.HoldReason != tt.wantReason || !strings.Contains(got.Hold, tt.wantInText) || (got.Hold == "") != (tt.wantReason == "") {
+				t.Errorf("held %q: %q, want %q with %q", got.HoldReason, got.Hold, tt.wantReason, tt.wantInText)
+			}
+			if tt.wantReason != HoldConflict {
+				return
+			}
+			// It resumes when the other one is gone.
+			if err := w.caches.informers[kindScaler].GetStore().Replace(nil, ""); err != nil {
+				t.Fatal(err)
+			}
+			d.Annotations = nil
+			w.put(d)
+			if got, _ := w.workload("web"); got.HoldReason != "" {
+				t.Errorf("still held: %s", got.Hold)
+			}
+		})
+	}
+}
+
+func TestWorkloadSpec(t *testing.T) {
+	def := DefaultConfig().Behavior
+	w := managed("web")
+	w.Generation = 7
+	w.Spec.TargetUtilizationPercent = ptr.To[int32](65)
+	w.Spec.Mode = v1alpha1.ModeShadow
+	w.Spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{
+		ScaleUp: &autoscalingv2.HPAScalingRules{
+			Policies:  []autoscalingv2.HPAScalingPolicy{{Type: autoscalingv2.PodsScalingPolicy, Value: 2, PeriodSeconds: 60}},
+			Tolerance: resource.NewMilliQuantity(50, resource.DecimalSI),
+		},
+		ScaleDown: &autoscalingv2.HPAScalingRules{
+			StabilizationWindowSeconds: ptr.To[int32](0),
+			SelectPolicy:               ptr.To(autoscalingv2.DisabledPolicySelect),
+		},
+	}
+	got := workloadRecordOf(w, def).workload
+	want := api.Workload{
+		Key: api.Key{Namespace: ns, Name: "web"}, UID: "mw-web", Generation: 7,
+		Target: api.TargetRef{APIVersion: "apps/v1", Kind: kindDeployment, Name: "web"},
+		Mode:   api.ModeShadow, Planner: "horizontal", MinReplicas: 1, MaxReplicas: 10, TargetUtilization: 0.65, SpeedNow: 1,
+		Behavior: api.Behavior{
+			ScaleUp: api.ScalingRules{SelectPolicy: "Max", WindowStated: true,
+				Policies: []api.ScalingPolicy{{Type: "Pods", Value: 2, Period: time.Minute}}},
+			ScaleDown: api.ScalingRules{SelectPolicy: "Disabled", WindowStated: true, Policies: def.ScaleDown.Policies},
+			Tolerance: 0.05,
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestFasterLeavesTheOriginalAlone(t *testing.T) {
+	c := DefaultConfig()
+	f := c.Faster(10)
+	if diff := cmp.Diff(DefaultConfig().Behavior, c.Behavior); diff != "" {
+		t.Errorf("the original has changed:\n%s", diff)
+	}
+	if f.Step != c.Step/10 || f.Behavior.ScaleDown.StabilizationWindow != 30*time.Second || f.QueryTimeout != c.QueryTimeout {
+		t.Errorf("faster config = %+v", f)
+	}
+}
+
+func TestPods(t *testing.T) {
+	w := newWorld(t, nil)
+	w.shop("web", 1)
+	daemon := podOn("agent", 1, "node-1", epoch)
+	daemon.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "agent", Controller: ptr.To(true)}}
+	stuck := podOn("other", 2, "", epoch)
+	stuck.Spec.NodeName, stuck.Status.Phase = "", corev1.PodPending
+	stuck.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+	leaving := podOn("web", 3, "node-1", epoch.Add(-time.Hour))
+	leaving.DeletionTimestamp = ptr.To(metav1.NewTime(epoch))
+	leaving.Annotations = map[string]string{api.AnnotationPodDeletionCost: "-100", api.AnnotationDeletionCostSet: ""}
+	w.put(daemon, stuck, leaving)
+
+	got, s := w.workload("web")
+	if got.ReadyReplicas != 1 {
+		t.Errorf("%d ready, want 1: the terminating pod does not count", got.ReadyReplicas)
+	}
+	var text []string
+	for _, p := range s.Pods {
+		line := p.Key.Name + " on " + p.Node + " of " + p.Workload.Name
+		for name, yes := range map[string]bool{"ready": p.Ready} {
+			if yes {
+				line += " " + name
+			}
+		}
+		switch {
+		case p.DaemonSet:
+			line += " daemon"
+		case p.Unschedulable:
+			line += " unschedulable"
+		case p.Terminating:
+			line += " terminating"
+		}
+		if p.DeletionCostOurs {
+			line += " deletion cost ours"
+		}
+		text = append(text, line)
+	}
+	want := []string{
+		"agent-5d4f8c7b9-bbbcx on node-1 of  ready daemon",
+		"other-5d4f8c7b9-bbbdx on  of  unschedulable",
+		"web-5d4f8c7b9-bbbbx on node-1 of web ready",
+		"web-5d4f8c7b9-bbbfx on node-1 of web ready terminating deletion cost ours",
+	}
+	if diff := cmp.Diff(want, text); diff != "" {
+		t.Errorf("pods (-want +got):\n%s", diff)
+	}
+}
