@@ -7,8 +7,8 @@ import (
 )
 
 // Auto chooses among the last value, the level and, when there is a season, the
-// seasonal model: whichever had the least pinball loss at recent origins. The
-// last value is kept unless another is better.
+// seasonal model: whichever had the least pinball loss at recent origins. A
+// simpler model is kept unless the next is better by more than luck.
 type Auto struct{}
 
 // Name implements Forecaster.
@@ -38,7 +38,7 @@ func (Auto) Update(s State, series api.Series, horizon int) (State, error) {
 		next.Seasonal = &fit
 	}
 
-	origins := skillOrigins(y, period, horizon)
+	origins := skillOrigins(len(y), period, horizon)
 	if len(origins) < minSkillOrigins {
 		return next, nil
 	}
@@ -49,7 +49,7 @@ func (Auto) Update(s State, series api.Series, horizon int) (State, error) {
 
 	alpha := fitAlpha(y, past-1, horizon)
 	if alpha < 1 {
-		if l := pathLoss(newSmoothed(y, alpha), y, origins, horizon); l < best {
+		if l := pathLoss(newSmoothed(y, alpha), y, origins, horizon); l < best*(1-margin) {
 			best, next.Model = l, LevelName
 			next.Alpha = fitAlpha(y, len(y)-1, horizon)
 		}
@@ -59,7 +59,7 @@ func (Auto) Update(s State, series api.Series, horizon int) (State, error) {
 		if float64(past) >= 2*period+float64(horizon) {
 			fit = fitSeasonal(y[:past], period, horizon)
 		}
-		if l := pathLoss(newSeasonalPredictor(y, fit), y, origins, horizon); l < best {
+		if l := pathLoss(newSeasonalPredictor(y, fit), y, origins, horizon); l < best*(1-margin) {
 			best, next.Model = l, SeasonalName
 		}
 	}
@@ -75,44 +75,49 @@ func (Auto) Forecast(s State, series api.Series, horizon int, levels []float64) 
 	if err := check(series, horizon, levels); err != nil {
 		return api.Forecast{}, err
 	}
+	y := series.Values
 	if !s.usable(series) {
-		return predict(NaiveName, lastValue{series.Values}, State{}, series, horizon, levels), nil
+		return predict(NaiveName, lastValue{y}, y, State{}, series, horizon, levels), nil
 	}
 	switch {
 	case s.Model == SeasonalName && s.Seasonal != nil:
-		return predict(SeasonalName, newSeasonalPredictor(series.Values, *s.Seasonal), s, series, horizon, levels), nil
+		y = s.Seasonal.tail(y, horizon)
+		return predict(SeasonalName, newSeasonalPredictor(y, *s.Seasonal), y, s, series, horizon, levels), nil
 	case s.Model == LevelName && s.Alpha > 0:
-		return predict(LevelName, newSmoothed(series.Values, s.Alpha), State{Skill: s.Skill}, series, horizon, levels), nil
+		return predict(LevelName, newSmoothed(y, s.Alpha), y, State{Skill: s.Skill}, series, horizon, levels), nil
 	}
-	return predict(NaiveName, lastValue{series.Values}, State{Skill: s.Skill}, series, horizon, levels), nil
+	return predict(NaiveName, lastValue{y}, y, State{Skill: s.Skill}, series, horizon, levels), nil
 }
 
 // The backtest that measures skill.
 const (
 	maxSkillOrigins = 17 // prime, see fitOrigins
 	minSkillOrigins = 4
+	// margin is by how much, relative, a model must beat a simpler one: about
+	// what a few overlapping origins cannot tell from nothing.
+	margin = 0.03
 )
 
 // skillLevels are the quantiles skill is measured at: the middle, and one like
 // those that capacity is planned by.
 var skillLevels = []float64{0.5, 0.9}
 
-// skillOrigins spreads origins over the newest season, or without one over the
-// newer half of the history, so that every forecast is fully observed where
-// possible.
-func skillOrigins(y []float64, period float64, horizon int) []int {
-	n := len(y)
+// skillOrigins spreads origins over the newest part of the history: a season,
+// several horizons, and an eighth of it all, so that neither one phase nor one
+// mood decides. Every forecast is fully observed where the history allows it.
+func skillOrigins(n int, period float64, horizon int) []int {
 	hi := n - 1 - horizon
-	lo := max(n/2-horizon, 1)
+	lo := max(1, n/4)
 	if period > 0 {
 		// One cycle must lie before the first origin to forecast from, and
 		// a little of one to take residuals from.
-		first := int(math.Ceil(1.1 * period))
-		if hi < first+minSkillOrigins {
+		lo = int(math.Ceil(1.1 * period))
+		if hi < lo+minSkillOrigins {
 			hi = n - 1 - min(horizon, int(period/4)+1)
 		}
-		lo = max(first, hi-int(math.Ceil(max(period, float64(horizon)))))
 	}
+	span := max(int(math.Ceil(period)), 4*horizon, n/8)
+	lo = max(lo, hi-span)
 	if hi < lo {
 		return nil
 	}

@@ -1,9 +1,6 @@
 package forecast
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // predictor is a model with its parameters set, over one history y.
 type predictor interface {
@@ -26,9 +23,6 @@ type distribution struct {
 	quantiles [][]float64 // level × step
 	peak      []float64   // per level
 }
-
-// sample is a weighted value.
-type sample struct{ v, w float64 }
 
 // distribute makes p's forecast at sample o: its point path plus the weighted
 // residual paths of the analogous origins, cut off at zero. It reads y[:o+1]
@@ -60,24 +54,22 @@ func distribute(p predictor, y []float64, o, horizon int, levels []float64) dist
 	}
 	d.peak = make([]float64, len(levels))
 
-	at := make([]sample, len(weights))
-	peaks := make([]sample, len(weights))
+	q := newQuantiler(weights, levels)
+	peaks := make([]float64, len(weights))
 	out := make([]float64, len(levels))
-	for i, w := range weights {
-		peaks[i] = sample{0, w}
-	}
 	for h, m := range d.mean {
-		for i, w := range weights {
+		for i := range weights {
 			v := max(0, m+residuals[i*horizon+h])
-			at[i] = sample{v, w}
-			peaks[i].v = max(peaks[i].v, v)
+			q.values[i] = v
+			peaks[i] = max(peaks[i], v)
 		}
-		weightedQuantiles(at, levels, out)
+		q.quantiles(out)
 		for i, v := range out {
 			d.quantiles[i][h] = v
 		}
 	}
-	weightedQuantiles(peaks, levels, d.peak)
+	copy(q.values, peaks)
+	q.quantiles(d.peak)
 	floorAtZero(d.mean)
 	return d
 }
@@ -123,36 +115,58 @@ func completeResiduals(y []float64, origin int, path []float64) bool {
 	return true
 }
 
-// weightedQuantiles writes the quantiles of xs at the increasing levels to out;
-// it reorders xs. The quantile at q is the least x whose cumulative weight
-// reaches q·(W + w̄): with equal weights the ⌈q(n+1)⌉-th smallest, the quantile
-// of split conformal prediction (Lei et al. 2018, §2.2); the largest when that
-// is beyond n. As a quantile of one distribution it is monotone in q, and in
-// the values.
-func weightedQuantiles(xs []sample, levels, out []float64) {
-	slices.SortFunc(xs, func(a, b sample) int {
-		switch {
-		case a.v < b.v:
-			return -1
-		case a.v > b.v:
-			return 1
-		}
-		return 0
-	})
+// quantiler computes quantiles of values with fixed weights, again and again
+// for values that change little.
+type quantiler struct {
+	values  []float64 // to be set before every call of quantiles
+	weights []float64
+	targets []float64 // the cumulative weight each level asks for
+	order   []int     // of the last call: nearly sorts the next
+	sorted  []float64
+}
+
+// newQuantiler prepares for increasing levels. The quantile at q is the least
+// value whose cumulative weight reaches q·(W + w̄): with equal weights the
+// ⌈q(n+1)⌉-th smallest, the quantile of split conformal prediction (Lei et al.
+// 2018, §2.2); the largest when that is beyond n. As a quantile of one
+// distribution it is monotone in q and in the values.
+func newQuantiler(weights, levels []float64) *quantiler {
 	total := 0.0
-	for _, x := range xs {
-		total += x.w
+	for _, w := range weights {
+		total += w
 	}
-	total += total / float64(len(xs))
-	// A relative tolerance, so that sums of weights that are equal on paper
-	// are equal here.
-	const eps = 1e-9
-	i, cum := 0, xs[0].w
-	for k, q := range levels {
-		for i < len(xs)-1 && cum < q*total*(1-eps) {
-			i++
-			cum += xs[i].w
+	total += total / float64(len(weights))
+	q := &quantiler{
+		values: make([]float64, len(weights)), weights: weights,
+		targets: make([]float64, len(levels)),
+		order:   make([]int, len(weights)), sorted: make([]float64, len(weights)),
+	}
+	for i := range q.order {
+		q.order[i] = i
+	}
+	for k, level := range levels {
+		// The tolerance makes sums of weights that are equal on paper equal.
+		q.targets[k] = level * total * (1 - 1e-9)
+	}
+	return q
+}
+
+func (q *quantiler) quantiles(out []float64) {
+	// Insertion sort: from one step to the next the order changes little.
+	for i, k := range q.order {
+		v := q.values[k]
+		j := i
+		for ; j > 0 && q.sorted[j-1] > v; j-- {
+			q.sorted[j], q.order[j] = q.sorted[j-1], q.order[j-1]
 		}
-		out[k] = xs[i].v
+		q.sorted[j], q.order[j] = v, k
+	}
+	i, cum := 0, q.weights[q.order[0]]
+	for k, target := range q.targets {
+		for i < len(q.order)-1 && cum < target {
+			i++
+			cum += q.weights[q.order[i]]
+		}
+		out[k] = q.sorted[i]
 	}
 }

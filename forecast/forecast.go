@@ -186,9 +186,10 @@ func check(series api.Series, horizon int, levels []float64) error {
 	return nil
 }
 
-// predict makes the forecast of p after the end of series.
-func predict(name string, p predictor, s State, series api.Series, horizon int, levels []float64) api.Forecast {
-	d := distribute(p, series.Values, len(series.Values)-1, horizon, levels)
+// predict makes the forecast of p, a predictor over y, after the end of series;
+// y is series' values or an end of them.
+func predict(name string, p predictor, y []float64, s State, series api.Series, horizon int, levels []float64) api.Forecast {
+	d := distribute(p, y, len(y)-1, horizon, levels)
 	f := api.Forecast{
 		Model: name,
 		Start: series.End().Add(series.Step), Step: series.Step,

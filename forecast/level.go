@@ -37,7 +37,7 @@ func (Level) Forecast(s State, series api.Series, horizon int, levels []float64)
 	if s.usable(series) && s.Alpha > 0 {
 		alpha = s.Alpha
 	}
-	return predict(LevelName, newSmoothed(series.Values, alpha), State{}, series, horizon, levels), nil
+	return predict(LevelName, newSmoothed(series.Values, alpha), series.Values, State{}, series, horizon, levels), nil
 }
 
 // smoothed is the level predictor: level[o] is known at sample o.

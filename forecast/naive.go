@@ -32,7 +32,7 @@ func (Naive) Forecast(s State, series api.Series, horizon int, levels []float64)
 	if err := check(series, horizon, levels); err != nil {
 		return api.Forecast{}, err
 	}
-	return predict(NaiveName, lastValue{series.Values}, State{}, series, horizon, levels), nil
+	return predict(NaiveName, lastValue{series.Values}, series.Values, State{}, series, horizon, levels), nil
 }
 
 // lastValue is the naive predictor.
@@ -56,7 +56,7 @@ func (p lastValue) point(o int, dst []float64) {
 
 // maxAnalogues bounds the residual paths behind one forecast: enough for a 0.98
 // quantile, few enough to sort them at every step.
-const maxAnalogues = 64
+const maxAnalogues = 50
 
 func (p lastValue) analogues(o, horizon int) []analogue {
 	return spacedOrigins(p.y, o, horizon)

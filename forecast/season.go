@@ -47,7 +47,7 @@ func FindSeasons(values []float64) []Season {
 	var found []Season
 	for scale := 1.0; len(bins) >= 2*minLag; scale *= 2 {
 		for _, width := range []int{1, 2} {
-			for _, s := range seasonsAt(steps(bins, width), len(bins)/2) {
+			for _, s := range seasonsAt(steps(bins, width), width, len(bins)/2) {
 				found = append(found, Season{s.Period * scale, s.Strength})
 			}
 		}
@@ -57,7 +57,7 @@ func FindSeasons(values []float64) []Season {
 	for i, s := range found {
 		found[i].Period = refinePeriod(values, s.Period)
 	}
-	return found
+	return mergeSeasons(found) // some were the same after all
 }
 
 // halve averages pairs of bins, leaving out gaps.
@@ -78,8 +78,8 @@ func halve(bins []float64) []float64 {
 }
 
 // seasonsAt finds the significant local maxima, up to lag longest, of the
-// autocorrelation of changes x.
-func seasonsAt(x []float64, longest int) []Season {
+// autocorrelation of changes x through a box of width.
+func seasonsAt(x []float64, width, longest int) []Season {
 	c := newCorrelator(x)
 	if c.effective == 0 {
 		return nil
@@ -90,26 +90,38 @@ func seasonsAt(x []float64, longest int) []Season {
 	for lag := 1; lag < len(r) && lag < len(x); lag++ {
 		r[lag], pairs[lag] = c.at(lag)
 	}
-	// Bartlett: the variance of r at a long lag is Σ ρ², over the changes' own
-	// memory; that ends where their autocorrelation first changes sign for the
-	// second time or fades.
+	// Bartlett: the variance of r at a long lag is Σ ρ² over the changes' own
+	// memory, which is shorter than any period looked for.
 	memory := 1.0
 	for lag := 1; lag < minLag && lag < len(r); lag++ {
 		memory += 2 * r[lag] * r[lag]
 	}
+	cumulative := make([]float64, len(r)+1)
+	for lag, v := range r {
+		cumulative[lag+1] = cumulative[lag] + v
+	}
 	var out []Season
-	for lag := minLag; lag <= top; lag++ {
+	// Below 2·width the boxes overlap and say nothing of the series.
+	for lag := max(minLag, 2*width+2); lag <= top; lag++ {
 		if r[lag] <= 0 || r[lag] < r[lag-1] || r[lag] < r[lag+1] {
 			continue
 		}
+		// What stands out is what counts: where something slow lifts the
+		// autocorrelation at every lag, a ripple on it is no season. Over the
+		// half period before its end a season's own averages to nothing.
+		half := max((lag+1)/2, 2*width)
+		base := max(0, (cumulative[lag]-cumulative[half])/float64(lag-half))
 		m := pairs[lag]*c.effective/memory - 3
-		if m <= 0 || math.Atanh(min(r[lag], 0.999))*math.Sqrt(m) < significance {
+		if m <= 0 || (fisher(r[lag])-fisher(base))*math.Sqrt(m) < significance {
 			continue
 		}
 		out = append(out, Season{float64(lag) + vertex(r[lag-1], r[lag], r[lag+1]), r[lag]})
 	}
 	return out
 }
+
+// fisher is Fisher's z of a correlation.
+func fisher(r float64) float64 { return math.Atanh(min(r, 0.999)) }
 
 // correlator computes autocorrelations of a series with gaps, after clipping
 // outliers and taking the mean out.
@@ -252,43 +264,65 @@ func compare(a, b float64) int {
 	return 0
 }
 
-// refinePeriod sharpens a period: a maximum near k periods, found to a fraction
-// of a bin, fixes one period k times better. K doubles as long as the maxima
-// stay strong and the history is long enough.
+// refinePeriod sharpens a period in two ways. Changes seen through an ever
+// smaller box, and in ever smaller bins, have an ever sharper maximum, which is
+// followed as far as it stands as high as that of the smooth changes. And a
+// maximum near k periods, found to a fraction of a bin, fixes one period k times
+// better.
 func refinePeriod(values []float64, period float64) float64 {
-	// Bins fine enough to matter little, coarse enough to be cheap.
-	bins, scale := values, 1.0
-	for period/scale >= 2*maxLag {
-		bins = halve(bins)
-		scale *= 2
+	// keep is the least height of a sharper maximum, relative.
+	const keep = 0.8
+	pyramid := [][]float64{values}
+	for period/float64(int(1)<<(len(pyramid)-1)) >= 2*maxLag {
+		pyramid = append(pyramid, halve(pyramid[len(pyramid)-1]))
 	}
-	p := period / scale
-	width := max(1, int(math.Round(p/16)))
-	c := newCorrelator(steps(bins, width))
-	base := 0.0
-	for k := 1.0; k*p <= 0.7*float64(len(c.x)) || k == 1; k *= 2 {
-		centre := int(math.Round(k * p))
-		reach := max(1, int(p*distinct/2))
-		if k > 1 {
-			reach = max(1, width)
+	level := len(pyramid) - 1
+	p := period / float64(int(1)<<level)
+	width := max(1, int(math.Round(p/8)))
+	best := newCorrelator(steps(pyramid[level], width))
+	p, base := best.peakNear(p, max(1, int(p*distinct)), width)
+	if base == 0 {
+		return period
+	}
+	for w, l, at, reach := width, level, p, width; w > 1 || l > 0; {
+		if w > 1 {
+			w /= 2
+		} else {
+			l--
+			at, reach = 2*at, 2*reach
 		}
-		best, bestR := 0, 0.0
-		for lag := max(1, centre-reach); lag <= centre+reach; lag++ {
-			if r, _ := c.at(lag); r > bestR {
-				best, bestR = lag, r
-			}
+		c := newCorrelator(steps(pyramid[l], w))
+		if sharper, r := c.peakNear(at, reach, w); r >= keep*base {
+			best, width, level, p = c, w, l, sharper
+			at, reach = sharper, w
 		}
-		if best <= width || bestR < base/2 {
+	}
+	for k := 2.0; k*p <= 0.7*float64(len(best.x)); k *= 2 {
+		peak, r := best.peakNear(k*p, width, width)
+		if r < base/2 {
 			break
 		}
-		if k == 1 {
-			base = bestR
-		}
-		left, _ := c.at(best - width)
-		right, _ := c.at(best + width)
-		p = (float64(best) + float64(width)*vertex(left, bestR, right)) / k
+		p = peak / k
 	}
-	return p * scale
+	return p * float64(int(1)<<level)
+}
+
+// peakNear finds the largest autocorrelation within reach of a lag, and its
+// lag to a fraction by the parabola through points width apart. R is 0 when
+// none is positive.
+func (c correlator) peakNear(lag float64, reach, width int) (at, r float64) {
+	centre, best := int(math.Round(lag)), 0
+	for l := max(1, centre-reach); l <= centre+reach; l++ {
+		if v, _ := c.at(l); v > r {
+			best, r = l, v
+		}
+	}
+	if best <= width {
+		return lag, 0
+	}
+	left, _ := c.at(best - width)
+	right, _ := c.at(best + width)
+	return float64(best) + float64(width)*vertex(left, r, right), r
 }
 
 // steps is, per sample, the mean of the last width values minus that of the

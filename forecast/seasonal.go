@@ -51,11 +51,11 @@ func (m Seasonal) Forecast(s State, series api.Series, horizon int, levels []flo
 	if err := check(series, horizon, levels); err != nil {
 		return api.Forecast{}, err
 	}
-	var p predictor = lastValue{series.Values}
-	if s.usable(series) && s.Seasonal != nil {
-		p = newSeasonalPredictor(series.Values, *s.Seasonal)
+	if !s.usable(series) || s.Seasonal == nil {
+		return predict(m.Name(), lastValue{series.Values}, series.Values, State{}, series, horizon, levels), nil
 	}
-	return predict(m.Name(), p, s, series, horizon, levels), nil
+	y := s.Seasonal.tail(series.Values, horizon)
+	return predict(m.Name(), newSeasonalPredictor(y, *s.Seasonal), y, s, series, horizon, levels), nil
 }
 
 // LevelMode says how earlier cycles are set to the present level.
@@ -80,15 +80,32 @@ type SeasonalFit struct {
 	Gain   []float64 `json:"gain,omitempty"`
 }
 
+// tail is the part of y that a forecast at its end reads.
+func (f SeasonalFit) tail(y []float64, horizon int) []float64 {
+	// The oldest residual path, the cycles it is made from, and the season
+	// that tells the level of the oldest of them.
+	need := float64(residualCycles+f.Cycles+3)*f.Period + 2*float64(horizon)
+	return y[max(0, len(y)-int(need)):]
+}
+
 // seasonalPredictor is the seasonal model over one history. It keeps scratch
 // space and is for one goroutine.
 type seasonalPredictor struct {
 	y    []float64
 	sums prefix
 	fit  SeasonalFit
-	// shift and scale set the k-th cycle back to the level at the origin.
-	shift, scale []float64
-	terms        []float64
+	back []cycle // by how many cycles back; set by setLevels for an origin
+	// terms is scratch space of profile.
+	terms []float64
+}
+
+// cycle says how to read the k-th cycle back: at sample t it was
+// (1−frac)·y[t+offset] + frac·y[t+offset+1], and shift and scale set that to
+// the level at the origin.
+type cycle struct {
+	offset       int
+	frac         float64
+	shift, scale float64
 }
 
 func newSeasonalPredictor(y []float64, fit SeasonalFit) *seasonalPredictor {
@@ -127,11 +144,13 @@ func (p *seasonalPredictor) holdLast(o int, v *float64) {
 // ends k cycles earlier, or with as much of it as there is.
 func (p *seasonalPredictor) setLevels(o, horizon int) {
 	n := p.fit.Cycles + p.cyclesAhead(horizon)
-	p.shift, p.scale = p.shift[:0], p.scale[:0]
+	p.back = p.back[:0]
 	period := int(math.Round(p.fit.Period))
-	for k := range n + 1 {
-		shift, scale := 0.0, 1.0
-		then := o - int(math.Round(float64(k)*p.fit.Period))
+	for k := range n {
+		distance := float64(k) * p.fit.Period
+		whole := math.Ceil(distance - 1e-6)
+		c := cycle{offset: -int(whole), frac: max(0, whole-distance), scale: 1}
+		then := o - int(math.Round(distance))
 		window := min(period, then+1)
 		if p.fit.Level != LevelAsWas && k > 0 && 8*window >= period && window > 0 {
 			was, m := p.sums.mean(then-window+1, then+1)
@@ -139,21 +158,24 @@ func (p *seasonalPredictor) setLevels(o, horizon int) {
 			switch {
 			case 2*m < window || 2*n < window: // gaps
 			case p.fit.Level == LevelShifted:
-				shift = is - was
+				c.shift = is - was
 			case was > 0:
 				// Beyond a few times its level a cycle tells little of what
 				// will be; a ratio over almost nothing tells nothing.
-				scale = max(0.2, min(5, is/was))
+				c.scale = max(0.2, min(5, is/was))
 			}
 		}
-		p.shift, p.scale = append(p.shift, shift), append(p.scale, scale)
+		p.back = append(p.back, c)
 	}
 }
 
 // cyclesAhead is how many periods a lead reaches into, at least 1.
 func (p *seasonalPredictor) cyclesAhead(lead int) int {
+	if float64(lead) <= p.fit.Period {
+		return 1
+	}
 	// The tolerance keeps a lead of exactly k periods from counting as k+1.
-	return max(1, int(math.Ceil(float64(lead)/p.fit.Period-1e-9)))
+	return int(math.Ceil(float64(lead)/p.fit.Period - 1e-9))
 }
 
 // profile is the median over cycles, at the level of o, of what was at the
@@ -161,37 +183,32 @@ func (p *seasonalPredictor) cyclesAhead(lead int) int {
 func (p *seasonalPredictor) profile(o, t int) float64 {
 	p.terms = p.terms[:0]
 	first := p.cyclesAhead(t - o)
-	for k := first; k < first+p.fit.Cycles && k < len(p.shift); k++ {
-		v := p.at(float64(t)-float64(k)*p.fit.Period, o)
-		if !math.IsNaN(v) {
-			p.terms = append(p.terms, v*p.scale[k]+p.shift[k])
+	for _, c := range p.back[first:min(len(p.back), first+p.fit.Cycles)] {
+		if v := p.at(t+c.offset, c.frac, o); !math.IsNaN(v) {
+			p.terms = append(p.terms, v*c.scale+c.shift)
 		}
 	}
 	return median(p.terms)
 }
 
-// at reads y between samples, linearly; the nearer one where the other is a
-// gap. It reads nothing after limit.
-func (p *seasonalPredictor) at(x float64, limit int) float64 {
-	if x < 0 {
+// at reads y a fraction after sample i, linearly; the nearer sample where the
+// other is a gap. It reads nothing after limit.
+func (p *seasonalPredictor) at(i int, frac float64, limit int) float64 {
+	if i < 0 {
 		return math.NaN()
 	}
-	i := int(x)
-	f := x - float64(i)
-	if i >= limit {
-		return p.y[limit]
-	}
-	if f < 1e-6 {
-		return p.y[i]
-	}
-	a, b := p.y[i], p.y[i+1]
-	switch {
-	case math.IsNaN(a) && f >= 0.5:
-		return b
-	case math.IsNaN(b) && f <= 0.5:
+	a := p.y[min(i, limit)]
+	if frac < 1e-6 || i >= limit {
 		return a
 	}
-	return a + f*(b-a)
+	b := p.y[i+1]
+	switch {
+	case math.IsNaN(a) && frac >= 0.5:
+		return b
+	case math.IsNaN(b) && frac <= 0.5:
+		return a
+	}
+	return a + frac*(b-a)
 }
 
 // deviation is the mean difference of the newest samples from the profile.
@@ -215,7 +232,7 @@ func (p *seasonalPredictor) deviation(o int) float64 {
 // How the seasonal model chooses the origins whose residual paths it uses.
 const (
 	// residualCycles bounds how many cycles back they are taken from.
-	residualCycles = 12
+	residualCycles = 8
 	// phaseWidth is the least standard deviation of the phase weights, as a
 	// share of the period.
 	phaseWidth = 0.02
@@ -275,29 +292,40 @@ func trainingOrigins(n int, first, period float64, horizon int) []int {
 	return out
 }
 
-// choosePeriod returns the period to forecast by: the shortest whose error at
-// past origins is within a few percent of the best. A longer one, a multiple or
-// a super-period, has to earn it.
+// choosePeriod returns the period to forecast by: the one with the least error
+// at past origins, or a fraction of it that does as well. A super-period has to
+// earn its place; a multiple that only repeats the period does not.
 func choosePeriod(y []float64, seasons []Season, horizon int) (float64, bool) {
+	const (
+		tolerance   = 0.05 // of error, relative
+		maxMultiple = 6    // any two periods are multiples if this is large
+	)
 	if len(seasons) == 0 {
 		return 0, false
 	}
-	const tolerance = 0.05
 	longest := seasons[len(seasons)-1].Period
 	origins := trainingOrigins(len(y), longest, longest, horizon)
 	errs := make([]float64, len(seasons))
-	best := math.Inf(1)
+	best := -1
 	for i, s := range seasons {
-		p := newSeasonalPredictor(y, SeasonalFit{Period: s.Period, Cycles: 5, Level: LevelShifted})
-		errs[i] = pathError(p, y, origins, horizon)
-		best = min(best, errs[i]) // NaN stays NaN and is compared false below
+		fit := SeasonalFit{Period: s.Period, Cycles: 5, Level: LevelShifted, Recent: 1}
+		fit.Gain = fitGain(y, fit, origins, horizon)
+		errs[i] = pathError(newSeasonalPredictor(y, fit), y, origins, horizon)
+		if !math.IsNaN(errs[i]) && (best < 0 || errs[i] < errs[best]) {
+			best = i
+		}
 	}
-	for i, s := range seasons {
-		if errs[i] <= best*(1+tolerance) {
+	if best < 0 {
+		return 0, false
+	}
+	for i, s := range seasons[:best] {
+		ratio := seasons[best].Period / s.Period
+		whole := math.Round(ratio)
+		if whole <= maxMultiple && math.Abs(ratio-whole) < distinct*whole/2 && errs[i] <= errs[best]*(1+tolerance) {
 			return s.Period, true
 		}
 	}
-	return 0, false
+	return seasons[best].Period, true
 }
 
 // listSeasons reports the period in use and the shorter ones inside it that
@@ -343,19 +371,18 @@ func pathError(p predictor, y []float64, origins []int, horizon int) float64 {
 func fitSeasonal(y []float64, period float64, horizon int) SeasonalFit {
 	origins := trainingOrigins(len(y), period, period, horizon)
 	best, bestErr := SeasonalFit{Period: period, Cycles: 5, Level: LevelShifted}, math.Inf(1)
+	// The first of these follows a shift of level within a season and averages
+	// noise out; to be given up for another it must be clearly worse.
 	for _, cycles := range []int{5, 1} {
-		for _, level := range []LevelMode{LevelShifted, LevelAsWas, LevelRescaled} {
+		for _, level := range []LevelMode{LevelShifted, LevelRescaled, LevelAsWas} {
 			fit := SeasonalFit{Period: period, Cycles: cycles, Level: level}
-			if e := pathError(newSeasonalPredictor(y, fit), y, origins, horizon); e < bestErr {
+			if e := pathError(newSeasonalPredictor(y, fit), y, origins, horizon); e < bestErr*(1-margin) {
 				best, bestErr = fit, e
 			}
 		}
 	}
 	plain := best
-	for _, recent := range []int{1, int(math.Round(period / 16))} {
-		if recent < 1 {
-			continue
-		}
+	for _, recent := range []int{1, max(2, min(16, int(math.Round(period/16))))} {
 		fit := plain
 		fit.Recent = recent
 		fit.Gain = fitGain(y, fit, origins, horizon)

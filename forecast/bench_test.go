@@ -1,0 +1,74 @@
+package forecast
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+var benchLevels = []float64{0.5, 0.9, 0.95, 0.99}
+
+func benchSeries(n int) map[string]api.Series {
+	return map[string]api.Series{
+		"heartbeat": sampled(heartbeat, 15*time.Second, n, 0.05, 5, 0.02, 1),
+		"daily":     sampled(sine(86400, 100, 50), time.Minute, n, 0, 10, 0.02, 1),
+	}
+}
+
+// BenchmarkForecast is the cost per workload and cycle, without refits.
+func BenchmarkForecast(b *testing.B) {
+	for _, n := range []int{1500, 10080} {
+		for _, name := range []string{"heartbeat", "daily"} {
+			series := benchSeries(n)[name]
+			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
+				s, err := Auto{}.Update(NewState("bench"), series, 40)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := (Auto{}).Forecast(s, series, 40, benchLevels); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkRefit is the cost of one refit.
+func BenchmarkRefit(b *testing.B) {
+	for _, n := range []int{1500, 10080} {
+		series := benchSeries(n)["heartbeat"]
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := (Auto{}).Update(State{}, series, 40); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkUpdate is the amortised cost per cycle of a window that slides by a
+// sample a cycle: most updates find nothing due.
+func BenchmarkUpdate(b *testing.B) {
+	for _, n := range []int{1500, 10080} {
+		long := benchSeries(n + 4000)["heartbeat"]
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			var s State
+			for i := 0; b.Loop(); i = (i + 1) % 4000 {
+				window := long
+				window.Values = long.Values[i : i+n]
+				window.Start = long.Start.Add(time.Duration(i) * long.Step)
+				var err error
+				if s, err = (Auto{}).Update(s, window, 40); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

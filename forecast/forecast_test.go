@@ -1,0 +1,302 @@
+package forecast
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+func mustByName(t testing.TB, name string) Forecaster {
+	t.Helper()
+	f, err := ByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Name() != name {
+		t.Fatalf("ByName(%q) is %q", name, f.Name())
+	}
+	return f
+}
+
+func TestByNameRefusesOthers(t *testing.T) {
+	if _, err := ByName("prophet"); !errors.Is(err, ErrUnknownModel) {
+		t.Errorf("error %v, want ErrUnknownModel", err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	nan := math.NaN()
+	tests := map[string]struct {
+		values  []float64
+		step    time.Duration
+		horizon int
+		levels  []float64
+		want    error
+	}{
+		"nothing":             {nil, time.Minute, 1, nil, ErrNoHistory},
+		"gaps only":           {[]float64{nan, nan}, time.Minute, 1, nil, ErrNoHistory},
+		"negative demand":     {[]float64{1, -1}, time.Minute, 1, nil, ErrBadSample},
+		"infinite demand":     {[]float64{1, math.Inf(1)}, time.Minute, 1, nil, ErrBadSample},
+		"no step":             {[]float64{1}, 0, 1, nil, ErrBadRequest},
+		"no horizon":          {[]float64{1}, time.Minute, 0, nil, ErrBadRequest},
+		"a level of 1":        {[]float64{1}, time.Minute, 1, []float64{0.5, 1}, ErrBadRequest},
+		"levels out of order": {[]float64{1}, time.Minute, 1, []float64{0.9, 0.5}, ErrBadRequest},
+		"a NaN level":         {[]float64{1}, time.Minute, 1, []float64{nan}, ErrBadRequest},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			series := api.Series{Step: tc.step, Values: tc.values}
+			for _, model := range Names() {
+				f := mustByName(t, model)
+				if _, err := f.Forecast(State{}, series, tc.horizon, tc.levels); !errors.Is(err, tc.want) {
+					t.Errorf("%s.Forecast: error %v, want %v", model, err, tc.want)
+				}
+				if len(tc.levels) > 0 {
+					continue // Update takes no levels
+				}
+				if _, err := f.Update(State{}, series, tc.horizon); !errors.Is(err, tc.want) {
+					t.Errorf("%s.Update: error %v, want %v", model, err, tc.want)
+				}
+			}
+		})
+	}
+}
+
+func TestPlainHistories(t *testing.T) {
+	nan := math.NaN()
+	tests := map[string]struct {
+		values []float64
+		want   float64
+	}{
+		"one sample":             {[]float64{7}, 7},
+		"a constant":             {slices.Repeat([]float64{7}, 300), 7},
+		"zeros":                  {make([]float64, 300), 0},
+		"a constant with gaps":   {slices.Repeat([]float64{nan, 7, 7, nan, nan}, 60), 7},
+		"gaps at the end":        {append(slices.Repeat([]float64{7}, 100), slices.Repeat([]float64{nan}, 50)...), 7},
+		"one sample among gaps":  {append(slices.Repeat([]float64{nan}, 60), 7, nan), 7},
+		"shorter than a horizon": {[]float64{7, 7, 7}, 7},
+	}
+	levels := []float64{0.1, 0.5, 0.9}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			series := api.Series{Start: time.Unix(0, 0), Step: time.Minute, Values: tc.values}
+			for _, model := range Names() {
+				got, err := Predict(mustByName(t, model), series, 5, levels)
+				if err != nil {
+					t.Fatal(err)
+				}
+				flat := slices.Repeat([]float64{tc.want}, 5)
+				want := api.Forecast{
+					Start: series.End().Add(time.Minute), Step: time.Minute,
+					Mean: flat, Levels: levels, Quantiles: [][]float64{flat, flat, flat}, PeakQuantiles: flat[:3],
+				}
+				ignore := cmpopts.IgnoreFields(api.Forecast{}, "Model", "Skill")
+				if diff := cmp.Diff(want, got, ignore, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", model, diff)
+				}
+			}
+		})
+	}
+}
+
+// anySeries draws a series of any sort: noise of every kind, seasons, gaps.
+func anySeries(t *rapid.T) api.Series {
+	n := rapid.IntRange(1, 250).Draw(t, "n")
+	seed := rapid.Uint64().Draw(t, "seed")
+	kinds := []string{"seasonal"}
+	for k := range noises {
+		kinds = append(kinds, k)
+	}
+	slices.Sort(kinds)
+	kind := rapid.SampledFrom(kinds).Draw(t, "kind")
+	r := rand.New(rand.NewPCG(seed, 5))
+	var values []float64
+	if noise := noises[kind]; noise != nil {
+		values = noise(r, n)
+	} else {
+		f := square(rapid.Float64Range(40, 2000).Draw(t, "period"))
+		values = sampled(f, 15*time.Second, n, 0.05, 5, 0, seed).Values
+	}
+	gaps := rapid.Float64Range(0, 0.9).Draw(t, "gaps")
+	for i := range values {
+		values[i] = math.Abs(values[i])
+		if r.Float64() < gaps {
+			values[i] = math.NaN()
+		}
+	}
+	values[r.IntN(n)] = 1 // one sample at least
+	return api.Series{Start: time.Unix(0, 0).UTC(), Step: 15 * time.Second, Values: values}
+}
+
+func TestForecastsAreDistributions(t *testing.T) {
+	levels := []float64{0.05, 0.5, 0.8, 0.9, 0.95, 0.99}
+	rapid.Check(t, func(t *rapid.T) {
+		series := anySeries(t)
+		before := slices.Clone(series.Values)
+		horizon := rapid.IntRange(1, 70).Draw(t, "horizon")
+		f, err := ByName(rapid.SampledFrom(Names()).Draw(t, "model"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := f.Update(State{}, series, horizon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stateBefore, err := json.Marshal(s)
+		if err != nil {
+			t.Fatalf("a state that JSON can't hold: %v", err)
+		}
+		got, err := f.Forecast(s, series, horizon, levels)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for h := range horizon {
+			if m := got.Mean[h]; !(m >= 0) || math.IsInf(m, 0) {
+				t.Fatalf("step %d: mean %v", h, m)
+			}
+			for i := range levels {
+				v := got.Quantiles[i][h]
+				switch {
+				case !(v >= 0) || math.IsInf(v, 0):
+					t.Fatalf("step %d: quantile %v is %v", h, levels[i], v)
+				case i > 0 && v < got.Quantiles[i-1][h]:
+					t.Fatalf("step %d: quantiles cross at %v", h, levels[i])
+				case got.PeakQuantiles[i] < v:
+					t.Fatalf("the peak's quantile %v is below that of step %d", levels[i], h)
+				}
+			}
+		}
+		if diff := cmp.Diff(before, series.Values, cmpopts.EquateNaNs()); diff != "" {
+			t.Fatalf("the series was written to:\n%s", diff)
+		}
+		again, err := f.Forecast(s, series, horizon, levels)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(got, again, cmpopts.EquateNaNs()); diff != "" {
+			t.Fatalf("the same forecast twice differs:\n%s", diff)
+		}
+		if stateAfter, _ := json.Marshal(s); string(stateAfter) != string(stateBefore) {
+			t.Fatal("the state was written to")
+		}
+		refit, err := f.Update(State{}, series, horizon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(s, refit); diff != "" {
+			t.Fatalf("the state is not a function of the history:\n%s", diff)
+		}
+	})
+}
+
+// A predictor reads nothing after its origin, so that residuals and skill,
+// which are made of past origins' forecasts, are honest.
+func TestPredictorsDoNotLookAhead(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		series := anySeries(t)
+		n := len(series.Values)
+		o := rapid.IntRange(0, n-1).Draw(t, "origin")
+		horizon := rapid.IntRange(1, 60).Draw(t, "horizon")
+		changed := slices.Clone(series.Values)
+		for i := o + 1; i < n; i++ {
+			changed[i] = 1e6
+		}
+		fit := SeasonalFit{
+			Period: rapid.Float64Range(4, 60).Draw(t, "period"),
+			Cycles: rapid.IntRange(1, 5).Draw(t, "cycles"),
+			Level:  rapid.SampledFrom([]LevelMode{LevelAsWas, LevelShifted, LevelRescaled}).Draw(t, "level"),
+			Recent: 3, Gain: []float64{0.7, 0.3},
+		}
+		models := map[string]func(y []float64) predictor{
+			"last value": func(y []float64) predictor { return lastValue{y} },
+			"level":      func(y []float64) predictor { return newSmoothed(y, 0.2) },
+			"seasonal":   func(y []float64) predictor { return newSeasonalPredictor(y, fit) },
+		}
+		for name, model := range models {
+			want := distribute(model(series.Values), series.Values, o, horizon, []float64{0.5, 0.9})
+			got := distribute(model(changed), changed, o, horizon, []float64{0.5, 0.9})
+			if diff := cmp.Diff(want.quantiles, got.quantiles); diff != "" {
+				t.Fatalf("%s: the future changed the forecast:\n%s", name, diff)
+			}
+		}
+	})
+}
+
+// Reading the whole history or only its tail gives the same forecast.
+func TestTailIsEnough(t *testing.T) {
+	series := sampled(heartbeat, 15*time.Second, 3000, 0.05, 5, 0.02, 1)
+	s, err := Auto{}.Update(State{}, series, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	levels := []float64{0.5, 0.95}
+	got, err := Auto{}.Forecast(s, series, 20, levels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y := series.Values
+	want := distribute(newSeasonalPredictor(y, *s.Seasonal), y, len(y)-1, 20, levels)
+	if diff := cmp.Diff(want.quantiles, got.Quantiles, cmpopts.EquateApprox(1e-9, 0)); diff != "" {
+		t.Errorf("(-whole +tail):\n%s", diff)
+	}
+}
+
+func TestRefitsAreRareAndSpread(t *testing.T) {
+	long := sampled(heartbeat, 15*time.Second, 800, 0.05, 5, 0, 1)
+	first := map[int]int{} // how many series are refitted at which cycle
+	for name := range 50 {
+		s := NewState(string(rune('a' + name)))
+		fits := 0
+		for i := range 100 {
+			window := long
+			window.Values = long.Values[:640+i]
+			due := s.Due(window, 20)
+			next, err := Naive{}.Update(s, window, 20) // the cheapest; due times are common to all
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (next.Fits > s.Fits) != due {
+				t.Fatal("Update and Due disagree")
+			}
+			if next.Fits == 2 && s.Fits == 1 {
+				first[i]++
+			}
+			fits, s = next.Fits, next
+		}
+		// 640 samples: every 20 or so, ±25 %.
+		if fits < 4 || fits > 8 {
+			t.Errorf("%d refits in 100 cycles", fits)
+		}
+	}
+	for cycle, n := range first {
+		if n > 15 {
+			t.Errorf("%d of 50 series are refitted in cycle %d", n, cycle)
+		}
+	}
+}
+
+func TestStateOfAnotherStepIsNotUsed(t *testing.T) {
+	series := sampled(heartbeat, 15*time.Second, 500, 0, 1, 0, 1)
+	s, err := Auto{}.Update(State{}, series, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	series.Step = time.Minute
+	got, err := Auto{}.Forecast(s, series, 20, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Model != NaiveName || !s.Due(series, 20) {
+		t.Errorf("model %s, due %v; want the last value and a refit", got.Model, s.Due(series, 20))
+	}
+}
