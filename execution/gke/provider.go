@@ -31,12 +31,10 @@ import (
 type Config struct {
 	// Project, Location (a region or a zone) and Cluster name the cluster.
 	Project, Location, Cluster string
-	// Endpoint of the container API (host:port) and ComputeEndpoint of the
-	// Compute Engine REST API (base URL); empty for Google's.
+	// Endpoint (host:port) and ComputeEndpoint (base URL) are those of a
+	// simulator, spoken to without TLS and without credentials. Both are empty
+	// for Google's own.
 	Endpoint, ComputeEndpoint string
-	// Insecure talks to the endpoints without TLS and without credentials, as
-	// simulators want it. It needs both endpoints to be given.
-	Insecure bool
 	// MachineTypes adds to the catalogue and overrides it, by name: other
 	// regions' prices, committed use, custom machines, measured speeds.
 	MachineTypes map[string]MachineType
@@ -51,8 +49,8 @@ func (c Config) Validate() error {
 		return errors.New("gke config: Location is empty")
 	case c.Cluster == "":
 		return errors.New("gke config: Cluster is empty")
-	case c.Insecure && (c.Endpoint == "" || c.ComputeEndpoint == ""):
-		return errors.New("gke config: Insecure needs Endpoint and ComputeEndpoint")
+	case (c.Endpoint == "") != (c.ComputeEndpoint == ""):
+		return errors.New("gke config: Endpoint and ComputeEndpoint go together")
 	}
 	for name, m := range c.MachineTypes {
 		if err := m.validate(); err != nil {
@@ -80,7 +78,7 @@ type group struct {
 	base string
 }
 
-// New connects to the APIs; it makes no call yet. Without Insecure it uses
+// New connects to the APIs; it makes no call yet. Google's own are called with
 // Application Default Credentials.
 func New(ctx context.Context, cfg Config) (*Provider, error) {
 	if err := cfg.Validate(); err != nil {
@@ -88,15 +86,9 @@ func New(ctx context.Context, cfg Config) (*Provider, error) {
 	}
 	var forContainers, forCompute []option.ClientOption
 	if cfg.Endpoint != "" {
-		forContainers = append(forContainers, option.WithEndpoint(cfg.Endpoint))
-	}
-	if cfg.ComputeEndpoint != "" {
-		forCompute = append(forCompute, option.WithEndpoint(cfg.ComputeEndpoint))
-	}
-	if cfg.Insecure {
-		forContainers = append(forContainers, option.WithoutAuthentication(),
+		forContainers = append(forContainers, option.WithEndpoint(cfg.Endpoint), option.WithoutAuthentication(),
 			option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
-		forCompute = append(forCompute, option.WithHTTPClient(&http.Client{}))
+		forCompute = append(forCompute, option.WithEndpoint(cfg.ComputeEndpoint), option.WithHTTPClient(&http.Client{}))
 	}
 	containers, err := container.NewClusterManagerClient(ctx, forContainers...)
 	if err != nil {

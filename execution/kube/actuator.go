@@ -1,0 +1,164 @@
+// Package kube carries out actions on workloads, pods and nodes through the
+// Kubernetes API. Every action is idempotent: done again, or on something that
+// is gone, it changes nothing and succeeds where that is what was wanted.
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// Options of an Actuator.
+type Options struct {
+	// Written, if not nil, is told of every object that was written: its kind,
+	// its name and the resource version that the write made, so that caches can
+	// be waited for. It must not block.
+	Written func(kind string, key api.Key, resourceVersion string)
+}
+
+// Actuator writes to a cluster. It may be used concurrently.
+type Actuator struct {
+	client  kubernetes.Interface
+	dynamic dynamic.Interface
+	mapper  meta.ResettableRESTMapper
+	options Options
+}
+
+// New returns an Actuator for the cluster that cfg reaches. It makes no call
+// yet.
+func New(cfg *rest.Config, o Options) (*Actuator, error) {
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("making the Kubernetes client: %w", err)
+	}
+	dyn, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("making the dynamic client: %w", err)
+	}
+	if o.Written == nil {
+		o.Written = func(string, api.Key, string) {}
+	}
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client.Discovery()))
+	return &Actuator{client: client, dynamic: dyn, mapper: mapper, options: o}, nil
+}
+
+// Apply carries one action out. Errors to be told apart: *ConflictError,
+// ErrDisruptionBudget, ErrForeignCordon; all others wrap the API server's.
+// Resizing pools and removing nodes are the provider's affair and refused.
+func (a *Actuator) Apply(ctx context.Context, action api.Action) error {
+	switch action := action.(type) {
+	case api.ScaleWorkload:
+		return a.scale(ctx, action)
+	case api.CordonNode:
+		return a.cordon(ctx, action)
+	case api.UncordonNode:
+		return a.uncordon(ctx, action)
+	case api.EvictPod:
+		return a.evict(ctx, action)
+	case api.SetDeletionCost:
+		return a.setDeletionCost(ctx, action)
+	default:
+		return fmt.Errorf("kube: can't %s", action.Kind())
+	}
+}
+
+// scale applies spec.replicas to the target's scale subresource as the field
+// manager mash2. The first time it takes the field from whoever owns it and
+// notes that on the target; from then on somebody else's claim is a
+// *ConflictError. The note comes after the field: killed in between, the field
+// is taken once more, while the other order would look like a lost claim.
+func (a *Actuator) scale(ctx context.Context, action api.ScaleWorkload) error {
+	wrap := func(err error) error {
+		return fmt.Errorf("scaling %s %s/%s to %d: %w", action.Target.Kind, action.Workload.Namespace, action.Target.Name, action.To, err)
+	}
+	resource, err := a.resource(action.Target, action.Workload.Namespace)
+	if err != nil {
+		return wrap(err)
+	}
+	target, err := resource.Get(ctx, action.Target.Name, metav1.GetOptions{})
+	if err != nil {
+		return wrap(err)
+	}
+	_, taken := target.GetAnnotations()[api.AnnotationTakenOver]
+	body, err := json.Marshal(map[string]any{
+		"apiVersion": "autoscaling/v1", "kind": "Scale",
+		"metadata": map[string]any{"name": target.GetName(), "namespace": target.GetNamespace()},
+		"spec":     map[string]any{"replicas": action.To},
+	})
+	if err != nil {
+		return wrap(err)
+	}
+	force := !taken
+	scaled, err := resource.Patch(ctx, target.GetName(), types.ApplyPatchType, body,
+		metav1.PatchOptions{FieldManager: api.FieldManager, Force: &force}, "scale")
+	if manager, ok := conflictingManager(err); ok {
+		return &ConflictError{Workload: action.Workload, Target: action.Target, Manager: manager}
+	}
+	if err != nil {
+		return wrap(err)
+	}
+	key := api.Key{Namespace: target.GetNamespace(), Name: target.GetName()}
+	a.options.Written(action.Target.Kind, key, scaled.GetResourceVersion())
+	if taken {
+		return nil
+	}
+	// The UID keeps the apply from creating a target that has just been deleted.
+	body, err = json.Marshal(map[string]any{
+		"apiVersion": target.GetAPIVersion(), "kind": target.GetKind(),
+		"metadata": map[string]any{
+			"name": target.GetName(), "namespace": target.GetNamespace(), "uid": target.GetUID(),
+			"annotations": map[string]string{api.AnnotationTakenOver: "true"},
+		},
+	})
+	if err != nil {
+		return wrap(err)
+	}
+	noted, err := resource.Patch(ctx, target.GetName(), types.ApplyPatchType, body,
+		metav1.PatchOptions{FieldManager: api.FieldManager, Force: &force})
+	if err != nil {
+		return wrap(fmt.Errorf("noting the take-over: %w", err))
+	}
+	a.options.Written(action.Target.Kind, key, noted.GetResourceVersion())
+	return nil
+}
+
+// resource is the collection that a target is in.
+func (a *Actuator) resource(t api.TargetRef, namespace string) (dynamic.ResourceInterface, error) {
+	gv, err := schema.ParseGroupVersion(t.APIVersion)
+	if err != nil {
+		return nil, err
+	}
+	kind := gv.WithKind(t.Kind)
+	mapping, err := a.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if meta.IsNoMatchError(err) {
+		// It may have been installed since discovery.
+		a.mapper.Reset()
+		mapping, err = a.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
+		return nil, fmt.Errorf("%s is not namespaced", kind)
+	}
+	return a.dynamic.Resource(mapping.Resource).Namespace(namespace), nil
+}
+
+// gone tells that an object, or the one with this UID, doesn't exist any more.
+// A precondition that fails on the UID is a conflict.
+func gone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
