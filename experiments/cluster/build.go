@@ -111,7 +111,7 @@ func repositoryRoot() (string, error) {
 // and the compiler.
 func sourceHash(dir string) (string, error) {
 	sum := sha256.New()
-	fmt.Fprintln(sum, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	writeLine(sum, "%s %s %s", runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || strings.HasSuffix(path, "_test.go") {
 			return err
@@ -124,7 +124,7 @@ func sourceHash(dir string) (string, error) {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(sum, name, len(data))
+		writeLine(sum, "%s %d", name, len(data))
 		sum.Write(data)
 		return nil
 	})
@@ -162,17 +162,23 @@ func build(ctx context.Context, dir, binary string, progress io.Writer) error {
 	cmd.Stdout, cmd.Stderr = &output, &output
 
 	started := time.Now()
-	fmt.Fprintf(progress, "building localkube (Kubernetes %s); the first time takes several minutes\n", version[1])
+	writeLine(progress, "building localkube (Kubernetes %s); the first time takes several minutes", version[1])
 	stop := every(15*time.Second, func() {
-		fmt.Fprintf(progress, "building localkube: %v\n", time.Since(started).Round(time.Second))
+		writeLine(progress, "building localkube: %v", time.Since(started).Round(time.Second))
 	})
 	err = cmd.Run()
 	stop()
 	if err != nil {
 		return fmt.Errorf("go build in %s: %w\n%s", dir, err, output.String())
 	}
-	fmt.Fprintf(progress, "built localkube in %v\n", time.Since(started).Round(time.Second))
+	writeLine(progress, "built localkube in %v", time.Since(started).Round(time.Second))
 	return os.Rename(next, binary)
+}
+
+// writeLine writes to a hash, which never fails, or to a progress writer, whose
+// failures don't concern the build.
+func writeLine(w io.Writer, format string, args ...any) {
+	_, _ = fmt.Fprintf(w, format+"\n", args...)
 }
 
 // every calls f periodically until stop, which waits for the last call.
@@ -211,7 +217,7 @@ func lockFile(ctx context.Context, path string, progress io.Writer) (unlock func
 			return nil, fmt.Errorf("locking %s: %w", path, err)
 		}
 		if !waiting {
-			fmt.Fprintln(progress, "waiting for another process that builds localkube")
+			writeLine(progress, "waiting for another process that builds localkube")
 		}
 		select {
 		case <-ctx.Done():

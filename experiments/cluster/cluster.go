@@ -171,7 +171,7 @@ func start(ctx context.Context, binary string, o Options, removeDir bool) (*Clus
 	if err != nil {
 		return nil, err
 	}
-	defer stdout.Close()
+	defer func() { _ = stdout.Close() }()
 	c.stdin = stdin
 	c.cmd.Stdout = status
 	err = c.cmd.Start()

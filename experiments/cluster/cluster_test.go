@@ -32,7 +32,7 @@ func TestPodsLiveThroughTheirPhases(t *testing.T) {
 	// A pod that runs must be seen not Ready first.
 	runningNotReady := map[string]bool{}
 	eventually(t, "10 pods Ready", func(ctx context.Context) bool {
-		pods := listPods(t, ctx, client)
+		pods := listPods(ctx, t, client)
 		ready := 0
 		for _, pod := range pods {
 			switch {
@@ -56,7 +56,7 @@ func TestPodsLiveThroughTheirPhases(t *testing.T) {
 	}
 	terminating := 0
 	eventually(t, "no pods", func(ctx context.Context) bool {
-		pods := listPods(t, ctx, client)
+		pods := listPods(ctx, t, client)
 		for _, pod := range pods {
 			if pod.DeletionTimestamp != nil {
 				terminating++
@@ -81,7 +81,7 @@ func TestHPAWindowsReachTheControllerManager(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	var answer struct {
 		Config struct {
 			HPAController struct {
@@ -144,7 +144,7 @@ func TestPodsOfEveryKindGoAway(t *testing.T) {
 	}
 	eventually(t, "the DaemonSet's and the bare pod Ready and the Job complete", func(ctx context.Context) bool {
 		ready := 0
-		for _, pod := range listPods(t, ctx, client) {
+		for _, pod := range listPods(ctx, t, client) {
 			if podReady(pod) {
 				ready++
 			}
@@ -165,7 +165,7 @@ func TestPodsOfEveryKindGoAway(t *testing.T) {
 		}
 	}
 	eventually(t, "only the pod with a finalizer left, its containers gone", func(ctx context.Context) bool {
-		pods := listPods(t, ctx, client)
+		pods := listPods(ctx, t, client)
 		return len(pods) == 1 && pods[0].Name == "bare" && *pods[0].DeletionGracePeriodSeconds == 0
 	})
 	_, err = client.CoreV1().Pods("default").Patch(ctx, "bare", types.MergePatchType,
@@ -173,7 +173,7 @@ func TestPodsOfEveryKindGoAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "no pods", func(ctx context.Context) bool { return len(listPods(t, ctx, client)) == 0 })
+	eventually(t, "no pods", func(ctx context.Context) bool { return len(listPods(ctx, t, client)) == 0 })
 }
 
 func TestResizeInPlace(t *testing.T) {
@@ -185,7 +185,7 @@ func TestResizeInPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the pod Ready", func(ctx context.Context) bool {
-		pods := listPods(t, ctx, client)
+		pods := listPods(ctx, t, client)
 		return len(pods) == 1 && podReady(pods[0])
 	})
 	_, err := client.CoreV1().Pods("default").Patch(ctx, "web", types.StrategicMergePatchType,
@@ -195,7 +195,7 @@ func TestResizeInPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the status to report the new request", func(ctx context.Context) bool {
-		status := listPods(t, ctx, client)[0].Status.ContainerStatuses[0]
+		status := listPods(ctx, t, client)[0].Status.ContainerStatuses[0]
 		return status.Ready && status.RestartCount == 0 && status.Resources.Requests.Cpu().MilliValue() == 250 &&
 			status.AllocatedResources.Cpu().MilliValue() == 250
 	})
@@ -208,10 +208,10 @@ func TestRegisterMetricsAPI(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			switch r.URL.Path {
 			case "/apis/metrics.k8s.io/v1beta1":
-				fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"metrics.k8s.io/v1beta1",
+				_, _ = fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"metrics.k8s.io/v1beta1",
 					"resources":[{"name":"pods","namespaced":true,"kind":"PodMetrics","verbs":["get","list"]}]}`)
 			case "/apis/metrics.k8s.io/v1beta1/pods":
-				fmt.Fprintf(w, `{"kind":"PodMetricsList","apiVersion":"metrics.k8s.io/v1beta1","metadata":{},
+				_, _ = fmt.Fprintf(w, `{"kind":"PodMetricsList","apiVersion":"metrics.k8s.io/v1beta1","metadata":{},
 					"items":[{"metadata":{"name":"%s","namespace":"default"}}]}`, r.Host)
 			default:
 				http.NotFound(w, r)
@@ -302,7 +302,7 @@ func createDeployment(t *testing.T, client kubernetes.Interface, name string, re
 	}
 }
 
-func listPods(t *testing.T, ctx context.Context, client kubernetes.Interface) []corev1.Pod {
+func listPods(ctx context.Context, t *testing.T, client kubernetes.Interface) []corev1.Pod {
 	t.Helper()
 	pods, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -205,7 +205,7 @@ func backfill(ctx context.Context, prometheus, data string, history io.Reader) e
 	if err != nil {
 		return err
 	}
-	defer os.Remove(input.Name())
+	defer func() { _ = os.Remove(input.Name()) }()
 	_, err = io.Copy(input, history)
 	if err := errors.Join(err, input.Close()); err != nil {
 		return err
@@ -230,7 +230,7 @@ func (p *Prometheus) Restart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 	cmd := exec.Command(p.binary, p.args...)
 	cmd.Dir = p.Dir
 	cmd.Stdout, cmd.Stderr = log, log

@@ -21,7 +21,7 @@ func TestPrometheusScrapesAndComesBackAfterAKill(t *testing.T) {
 			http.NotFound(w, r)
 			return
 		}
-		fmt.Fprintf(w, "scrapes_total{job=\"own\"} %d\n", scrapes.Add(1))
+		_, _ = fmt.Fprintf(w, "scrapes_total{job=\"own\"} %d\n", scrapes.Add(1))
 	}))
 	t.Cleanup(target.Close)
 
@@ -35,13 +35,14 @@ func TestPrometheusScrapesAndComesBackAfterAKill(t *testing.T) {
 			HonorLabels: true,
 		}},
 	})
-	scraped := func(ctx context.Context) bool { return query(t, ctx, p, `scrapes_total{job="own"}`) > 0 }
+	scraped := func(ctx context.Context) bool { return query(ctx, t, p, `scrapes_total{job="own"}`) > 0 }
 	eventually(t, "a scraped sample", scraped)
 
 	if err := p.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := http.Get(p.URL + "/-/ready"); err == nil {
+	if resp, err := http.Get(p.URL + "/-/ready"); err == nil {
+		_ = resp.Body.Close()
 		t.Error("a killed Prometheus answers")
 	}
 	before := scrapes.Load()
@@ -52,7 +53,7 @@ func TestPrometheusScrapesAndComesBackAfterAKill(t *testing.T) {
 		t.Error("a running Prometheus was started again")
 	}
 	eventually(t, "samples after the restart", func(ctx context.Context) bool {
-		return query(t, ctx, p, `scrapes_total{job="own"}`) > float64(before)
+		return query(ctx, t, p, `scrapes_total{job="own"}`) > float64(before)
 	})
 }
 
@@ -67,7 +68,7 @@ func TestPrometheusKnowsTheHistoryItWasGiven(t *testing.T) {
 
 	p := startPrometheus(t, PrometheusOptions{History: strings.NewReader(history.String())})
 	at := start.Add(24 * time.Hour)
-	got := query(t, t.Context(), p, fmt.Sprintf(`rate(requests_total[10m] @ %d)`, at.Unix()))
+	got := query(t.Context(), t, p, fmt.Sprintf(`rate(requests_total[10m] @ %d)`, at.Unix()))
 	if got < 0.99 || got > 1.01 { // 60 more each minute
 		t.Errorf("rate 24 h into the history = %v, want 1", got)
 	}
@@ -112,7 +113,7 @@ func startPrometheus(t *testing.T, o PrometheusOptions) *Prometheus {
 }
 
 // query returns the value of the only series, or -1 if there isn't exactly one.
-func query(t *testing.T, ctx context.Context, p *Prometheus, promql string) float64 {
+func query(ctx context.Context, t *testing.T, p *Prometheus, promql string) float64 {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.URL+"/api/v1/query?query="+url.QueryEscape(promql), nil)
 	if err != nil {
@@ -122,7 +123,7 @@ func query(t *testing.T, ctx context.Context, p *Prometheus, promql string) floa
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	var answer struct {
 		Data struct {
 			Result []struct {

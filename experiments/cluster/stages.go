@@ -19,7 +19,9 @@ const (
 type Range struct{ Min, Max time.Duration }
 
 // Delays are how long the steps of a pod's life take, in scenario time: each
-// pod draws its own.
+// pod draws its own. kwok draws anew, and waits from then on, when the pod is
+// changed while a step is pending; nothing in Kubernetes changes pods then,
+// but annotating a pod that is starting or terminating prolongs the step.
 type Delays struct {
 	// Startup is from the binding to a node until the containers run: image
 	// pull, sandbox, container start.

@@ -292,7 +292,7 @@ func (c *cluster) answers(url string) func(context.Context) error {
 		if err != nil {
 			return err
 		}
-		defer resp.Body.Close()
+		defer func() { _ = resp.Body.Close() }()
 		body, err := io.ReadAll(io.LimitReader(resp.Body, 4096))
 		if err != nil {
 			return err

@@ -44,7 +44,7 @@ func (s *supervisor) start(name string, args ...string) error {
 	if err != nil {
 		return err
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 	// /proc/self/exe is this very program even if the file has been replaced
 	// by a newer build in the meantime.
 	c.cmd = exec.Command("/proc/self/exe", append([]string{name}, args...)...)
@@ -133,7 +133,7 @@ func tail(path string, lines int) string {
 	if err != nil {
 		return err.Error()
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	if info, err := f.Stat(); err == nil && info.Size() > most {
 		_, _ = f.Seek(-most, io.SeekEnd)
 	}
