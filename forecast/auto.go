@@ -63,7 +63,7 @@ func (Auto) Update(s State, series api.Series, horizon int) (State, error) {
 			best, next.Model = l, SeasonalName
 		}
 	}
-	if reference > 0 {
+	if reference > 0 && !math.IsInf(reference, 1) {
 		skill := 1 - best/reference
 		next.Skill = &skill
 	}

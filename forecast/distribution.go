@@ -34,18 +34,20 @@ func distribute(p predictor, y []float64, o, horizon int, levels []float64) dist
 		floorAtZero(d.mean)
 		return d
 	}
-	var weights []float64
-	var residuals []float64 // path after path, horizon each
-	path := make([]float64, horizon)
-	for _, a := range p.analogues(o, horizon) {
+	analogues := p.analogues(o, horizon)
+	weights := make([]float64, 0, len(analogues)+1)
+	residuals := make([]float64, 0, (len(analogues)+1)*horizon) // path after path
+	for _, a := range analogues {
+		path := residuals[len(residuals) : len(residuals)+horizon]
 		p.point(a.origin, path)
 		if completeResiduals(y[:o+1], a.origin, path) {
-			residuals = append(residuals, path...)
+			residuals = residuals[:len(residuals)+horizon]
 			weights = append(weights, a.weight)
 		}
 	}
 	if len(weights) == 0 {
-		residuals = append(residuals, make([]float64, horizon)...)
+		residuals = residuals[:horizon]
+		clear(residuals)
 		weights = append(weights, 1)
 	}
 	d.quantiles = make([][]float64, len(levels))

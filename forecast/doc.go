@@ -10,7 +10,8 @@
 // in one cycle. Forecast reads the State and the newest history, and is cheap.
 //
 // Every model is a function "what do I say at sample o about o+1, o+2, …" that
-// reads samples up to o only. Quantiles come from the residuals of that same
+// reads samples up to o only (smoothing, seasonal profile, level and all).
+// Quantiles come from the residuals of that same
 // function at past origins, kept as whole paths: step quantiles are quantiles
 // over the paths at one step, peak quantiles those of the paths' maxima. So
 // quantiles never cross, and the peak is never below any step.

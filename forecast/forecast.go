@@ -14,7 +14,8 @@ import (
 var (
 	// ErrNoHistory: the series has no sample that is not a gap.
 	ErrNoHistory = errors.New("no history")
-	// ErrBadSample: a sample is negative or infinite. Demand is neither.
+	// ErrBadSample: a sample is negative, infinite or beyond maxSample. Demand
+	// is none of these.
 	ErrBadSample = errors.New("bad sample")
 	// ErrBadRequest: the step, horizon or quantile levels make no sense.
 	ErrBadRequest = errors.New("bad request")
@@ -77,13 +78,15 @@ func NewState(name string) State {
 // or take a quarter by ID, but not more often than every refitMin samples: a
 // young history is cheap to refit and changes much, an old one neither.
 const (
-	refitGrowth = 32
+	refitGrowth = 16
 	refitMin    = 4
 )
 
 // Due tells whether Update would refit.
 func (s State) Due(series api.Series, horizon int) bool {
-	if s.Fits == 0 || s.Step != series.Step || s.Horizon < horizon {
+	// A horizon that varies a little (late samples) is no reason to refit:
+	// parameters of the last lead serve for some more.
+	if s.Fits == 0 || s.Step != series.Step || horizon > s.Horizon+max(1, s.Horizon/4) {
 		return true
 	}
 	fresh := int(series.End().Sub(s.FittedTo) / series.Step)
@@ -154,6 +157,10 @@ func Predict(f Forecaster, series api.Series, horizon int, levels []float64) (ap
 	return f.Forecast(s, series, horizon, levels)
 }
 
+// maxSample is beyond any demand in any unit, and small enough that sums of
+// fourth powers don't overflow.
+const maxSample = 1e60
+
 // check refuses what no forecaster can work with.
 func check(series api.Series, horizon int, levels []float64) error {
 	if series.Step <= 0 {
@@ -174,7 +181,7 @@ func check(series api.Series, horizon int, levels []float64) error {
 	for i, v := range series.Values {
 		switch {
 		case math.IsNaN(v):
-		case v < 0 || math.IsInf(v, 0):
+		case v < 0 || v > maxSample:
 			return fmt.Errorf("%w: %v at sample %d", ErrBadSample, v, i)
 		default:
 			valid++

@@ -112,7 +112,7 @@ func seasonsAt(x []float64, width, longest int) []Season {
 		half := max((lag+1)/2, 2*width)
 		base := max(0, (cumulative[lag]-cumulative[half])/float64(lag-half))
 		m := pairs[lag]*c.effective/memory - 3
-		if m <= 0 || (fisher(r[lag])-fisher(base))*math.Sqrt(m) < significance {
+		if m <= 0 || fisher(r[lag])-fisher(base) < significance/math.Sqrt(m) {
 			continue
 		}
 		out = append(out, Season{float64(lag) + vertex(r[lag-1], r[lag], r[lag+1]), r[lag]})

@@ -112,6 +112,11 @@ func newSeasonalPredictor(y []float64, fit SeasonalFit) *seasonalPredictor {
 	return &seasonalPredictor{y: y, sums: newPrefix(y), fit: fit, terms: make([]float64, 0, fit.Cycles)}
 }
 
+// with returns p with other parameters, over the same history.
+func (p *seasonalPredictor) with(fit SeasonalFit) *seasonalPredictor {
+	return &seasonalPredictor{y: p.y, sums: p.sums, fit: fit, terms: make([]float64, 0, fit.Cycles)}
+}
+
 func (p *seasonalPredictor) point(o int, dst []float64) {
 	p.setLevels(o, len(dst))
 	deviation := p.deviation(o)
@@ -305,12 +310,13 @@ func choosePeriod(y []float64, seasons []Season, horizon int) (float64, bool) {
 	}
 	longest := seasons[len(seasons)-1].Period
 	origins := trainingOrigins(len(y), longest, longest, horizon)
+	p := newSeasonalPredictor(y, SeasonalFit{})
 	errs := make([]float64, len(seasons))
 	best := -1
 	for i, s := range seasons {
 		fit := SeasonalFit{Period: s.Period, Cycles: 5, Level: LevelShifted, Recent: 1}
-		fit.Gain = fitGain(y, fit, origins, horizon)
-		errs[i] = pathError(newSeasonalPredictor(y, fit), y, origins, horizon)
+		fit.Gain = fitGain(p.with(fit), origins, horizon)
+		errs[i] = pathError(p.with(fit), y, origins, horizon)
 		if !math.IsNaN(errs[i]) && (best < 0 || errs[i] < errs[best]) {
 			best = i
 		}
@@ -370,13 +376,14 @@ func pathError(p predictor, y []float64, origins []int, horizon int) float64 {
 // of y.
 func fitSeasonal(y []float64, period float64, horizon int) SeasonalFit {
 	origins := trainingOrigins(len(y), period, period, horizon)
+	p := newSeasonalPredictor(y, SeasonalFit{})
 	best, bestErr := SeasonalFit{Period: period, Cycles: 5, Level: LevelShifted}, math.Inf(1)
 	// The first of these follows a shift of level within a season and averages
 	// noise out; to be given up for another it must be clearly worse.
 	for _, cycles := range []int{5, 1} {
 		for _, level := range []LevelMode{LevelShifted, LevelRescaled, LevelAsWas} {
 			fit := SeasonalFit{Period: period, Cycles: cycles, Level: level}
-			if e := pathError(newSeasonalPredictor(y, fit), y, origins, horizon); e < bestErr*(1-margin) {
+			if e := pathError(p.with(fit), y, origins, horizon); e < bestErr*(1-margin) {
 				best, bestErr = fit, e
 			}
 		}
@@ -385,8 +392,8 @@ func fitSeasonal(y []float64, period float64, horizon int) SeasonalFit {
 	for _, recent := range []int{1, max(2, min(16, int(math.Round(period/16))))} {
 		fit := plain
 		fit.Recent = recent
-		fit.Gain = fitGain(y, fit, origins, horizon)
-		if e := pathError(newSeasonalPredictor(y, fit), y, origins, horizon); e < bestErr {
+		fit.Gain = fitGain(p.with(fit), origins, horizon)
+		if e := pathError(p.with(fit), y, origins, horizon); e < bestErr {
 			best, bestErr = fit, e
 		}
 	}
@@ -394,10 +401,11 @@ func fitSeasonal(y []float64, period float64, horizon int) SeasonalFit {
 }
 
 // fitGain regresses, per lead, what the path missed on the deviation seen at
-// the origin, and smooths over neighbouring leads. Gains are in 0–1.
-func fitGain(y []float64, fit SeasonalFit, origins []int, horizon int) []float64 {
-	p := newSeasonalPredictor(y, fit) // Gain is still empty: plain paths
-	p.fit.Gain = []float64{0}         // deviation is computed, and adds nothing
+// the origin, and smooths over neighbouring leads. Gains are in 0–1. P is for
+// this call: its own gain is set to nothing.
+func fitGain(p *seasonalPredictor, origins []int, horizon int) []float64 {
+	y := p.y
+	p.fit.Gain = []float64{0}
 	path := make([]float64, horizon)
 	xy, xx := make([]float64, horizon), make([]float64, horizon)
 	energy := 0.0
