@@ -6,7 +6,9 @@ package kube
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -159,6 +161,16 @@ func (a *Actuator) resource(t api.TargetRef, namespace string) (dynamic.Resource
 	return a.dynamic.Resource(mapping.Resource).Namespace(namespace), nil
 }
 
-// gone tells that an object, or the one with this UID, doesn't exist any more.
-// A precondition that fails on the UID is a conflict.
-func gone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
+// gone tells that an object, or the one with the UID that was meant, doesn't
+// exist any more. A UID that differs is a conflict when it is a precondition,
+// and a change of an immutable field when it is part of a patch.
+func gone(err error) bool {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return true
+	}
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
+}

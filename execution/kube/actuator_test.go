@@ -1,0 +1,381 @@
+package kube_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/execution/kube"
+	"github.com/mash2-io/mash2/experiments/cluster"
+)
+
+// bed is a real control plane with an Actuator on it.
+type bed struct {
+	*testing.T
+	client   kubernetes.Interface
+	actuator *kube.Actuator
+
+	mu      sync.Mutex
+	written []string
+}
+
+// TestActuator runs everything on one cluster; each case has its own namespace.
+func TestActuator(t *testing.T) {
+	c := cluster.ForTest(t)
+	client, err := kubernetes.NewForConfig(c.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]func(*bed, string){
+		"a first scaling takes the replicas over from whoever has them":  testTakeOver,
+		"a claim made after the take-over is a conflict naming who":      testConflict,
+		"scaling again to the same number changes nothing":               testScaleTwice,
+		"a StatefulSet is scaled as a Deployment is":                     testScaleStatefulSet,
+		"scaling what is gone fails and creates nothing":                 testScaleMissing,
+		"a cordon is set with its reason and taken back":                 testCordon,
+		"a cordon of somebody else is neither taken over nor taken back": testForeignCordon,
+		"a deletion cost is set, marked, and cleared":                    testDeletionCost,
+		"another pod of the same name is left alone":                     testOtherUID,
+		"an eviction honours the disruption budget":                      testEvict,
+	}
+	i := 0
+	for name, run := range cases {
+		namespace := fmt.Sprintf("case-%d", i)
+		i++
+		t.Run(name, func(t *testing.T) {
+			b := &bed{T: t, client: client}
+			b.actuator, err = kube.New(c.RESTConfig(), kube.Options{Written: func(kind string, key api.Key, version string) {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				if version == "" {
+					t.Errorf("%s %s was written without a version", kind, key)
+				}
+				b.written = append(b.written, kind+" "+key.String())
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			run(b, namespace)
+		})
+	}
+}
+
+func (b *bed) apply(a api.Action) {
+	b.Helper()
+	if err := b.actuator.Apply(b.Context(), a); err != nil {
+		b.Fatalf("%s: %v", a, err)
+	}
+}
+
+func (b *bed) wantWritten(want ...string) {
+	b.Helper()
+	if diff := cmp.Diff(want, b.written); diff != "" {
+		b.Errorf("written (-want +got):\n%s", diff)
+	}
+}
+
+func podTemplate(app string) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "nginx"}}},
+	}
+}
+
+func (b *bed) deployment(namespace string, replicas int32) {
+	b.Helper()
+	_, err := b.client.AppsV1().Deployments(namespace).Create(b.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+			Template: podTemplate("web"),
+		},
+	}, metav1.CreateOptions{FieldManager: "helm"})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bed) get(namespace string) *appsv1.Deployment {
+	b.Helper()
+	d, err := b.client.AppsV1().Deployments(namespace).Get(b.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return d
+}
+
+func scaleTo(namespace, kind string, to int32) api.ScaleWorkload {
+	return api.ScaleWorkload{
+		Workload: api.Key{Namespace: namespace, Name: "some-mw"},
+		Target:   api.TargetRef{APIVersion: "apps/v1", Kind: kind, Name: "web"}, To: to,
+	}
+}
+
+func testTakeOver(b *bed, ns string) {
+	b.deployment(ns, 2)
+	b.apply(scaleTo(ns, "Deployment", 5))
+	d := b.get(ns)
+	if *d.Spec.Replicas != 5 || d.Annotations[api.AnnotationTakenOver] == "" {
+		b.Errorf("replicas = %d, annotations %v", *d.Spec.Replicas, d.Annotations)
+	}
+	b.wantWritten("Deployment "+ns+"/web", "Deployment "+ns+"/web")
+	b.written = nil
+	b.apply(scaleTo(ns, "Deployment", 6))
+	d = b.get(ns)
+	if *d.Spec.Replicas != 6 || d.Annotations[api.AnnotationTakenOver] == "" {
+		b.Errorf("replicas = %d, annotations %v", *d.Spec.Replicas, d.Annotations)
+	}
+	b.wantWritten("Deployment " + ns + "/web")
+	for _, m := range d.ManagedFields {
+		if m.Manager == api.FieldManager && m.Operation != metav1.ManagedFieldsOperationApply {
+			b.Errorf("mash2 wrote by %s", m.Operation)
+		}
+	}
+}
+
+func testConflict(b *bed, ns string) {
+	b.deployment(ns, 2)
+	b.apply(scaleTo(ns, "Deployment", 5))
+	_, err := b.client.AppsV1().Deployments(ns).UpdateScale(b.Context(), "web", &autoscalingv1.Scale{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: ns}, Spec: autoscalingv1.ScaleSpec{Replicas: 3},
+	}, metav1.UpdateOptions{FieldManager: "kubectl-scale"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	err = b.actuator.Apply(b.Context(), scaleTo(ns, "Deployment", 7))
+	var conflict *kube.ConflictError
+	if !errors.As(err, &conflict) || conflict.Manager != "kubectl-scale" {
+		b.Fatalf("error = %v, want a conflict with kubectl-scale", err)
+	}
+	if d := b.get(ns); *d.Spec.Replicas != 3 {
+		b.Errorf("replicas = %d, want the other's 3", *d.Spec.Replicas)
+	}
+}
+
+func testScaleTwice(b *bed, ns string) {
+	b.deployment(ns, 2)
+	b.apply(scaleTo(ns, "Deployment", 2))
+	before := b.get(ns).Generation
+	b.apply(scaleTo(ns, "Deployment", 2))
+	if after := b.get(ns).Generation; after != before {
+		b.Errorf("generation %d → %d", before, after)
+	}
+}
+
+func testScaleStatefulSet(b *bed, ns string) {
+	_, err := b.client.AppsV1().StatefulSets(ns).Create(b.Context(), &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: ptr.To(int32(1)),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+			Template: podTemplate("web"),
+		},
+	}, metav1.CreateOptions{FieldManager: "helm"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.apply(scaleTo(ns, "StatefulSet", 3))
+	s, err := b.client.AppsV1().StatefulSets(ns).Get(b.Context(), "web", metav1.GetOptions{})
+	if err != nil || *s.Spec.Replicas != 3 {
+		b.Errorf("replicas = %v, %v; want 3", s.Spec.Replicas, err)
+	}
+}
+
+func testScaleMissing(b *bed, ns string) {
+	err := b.actuator.Apply(b.Context(), scaleTo(ns, "Deployment", 3))
+	if !apierrors.IsNotFound(err) {
+		b.Errorf("error = %v, want not found", err)
+	}
+	list, err := b.client.AppsV1().Deployments(ns).List(b.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) != 0 {
+		b.Errorf("%d deployments, %v; want none", len(list.Items), err)
+	}
+	missing := scaleTo(ns, "Deployment", 3)
+	missing.Target.APIVersion, missing.Target.Kind = "example.com/v1", "Nothing"
+	if err := b.actuator.Apply(b.Context(), missing); err == nil {
+		b.Error("an unknown kind was scaled")
+	}
+}
+
+func (b *bed) node(name string, unschedulable bool) {
+	b.Helper()
+	_, err := b.client.CoreV1().Nodes().Create(b.Context(), &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"other": "stays"}},
+		Spec:       corev1.NodeSpec{Unschedulable: unschedulable},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// wantNode checks the cordon of a node: its reason, "-" for one without.
+func (b *bed) wantNode(name, want string) {
+	b.Helper()
+	n, err := b.client.CoreV1().Nodes().Get(b.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	got := n.Annotations[api.AnnotationCordonedFor]
+	if got == "" && n.Spec.Unschedulable {
+		got = "-"
+	}
+	if got != want || n.Spec.Unschedulable != (want != "") || n.Annotations["other"] != "stays" {
+		b.Errorf("node %s: unschedulable %v, annotations %v; want cordoned for %q", name, n.Spec.Unschedulable, n.Annotations, want)
+	}
+}
+
+func testCordon(b *bed, ns string) {
+	name := ns + "-node"
+	b.node(name, false)
+	b.apply(api.CordonNode{Node: name, For: api.CordonMigration})
+	b.wantNode(name, api.CordonMigration)
+	b.wantWritten("Node /" + name)
+	b.apply(api.CordonNode{Node: name, For: api.CordonMigration})
+	b.wantWritten("Node /" + name)
+	b.apply(api.CordonNode{Node: name, For: api.CordonShrink})
+	b.wantNode(name, api.CordonShrink)
+	b.apply(api.UncordonNode{Node: name})
+	b.wantNode(name, "")
+	b.apply(api.UncordonNode{Node: name})
+	b.wantNode(name, "")
+	b.apply(api.CordonNode{Node: "no-such-node", For: api.CordonShrink})
+	b.apply(api.UncordonNode{Node: "no-such-node"})
+}
+
+func testForeignCordon(b *bed, ns string) {
+	name := ns + "-node"
+	b.node(name, true)
+	b.apply(api.CordonNode{Node: name, For: api.CordonMigration})
+	b.wantNode(name, "-")
+	if err := b.actuator.Apply(b.Context(), api.UncordonNode{Node: name}); !errors.Is(err, kube.ErrForeignCordon) {
+		b.Errorf("error = %v, want ErrForeignCordon", err)
+	}
+	b.wantNode(name, "-")
+	b.wantWritten()
+}
+
+func (b *bed) pod(ns, name string) *corev1.Pod {
+	b.Helper()
+	pod, err := b.client.CoreV1().Pods(ns).Create(b.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "web"}},
+		Spec:       podTemplate("web").Spec,
+	}, metav1.CreateOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return pod
+}
+
+func (b *bed) annotations(ns, name string) map[string]string {
+	b.Helper()
+	pod, err := b.client.CoreV1().Pods(ns).Get(b.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return pod.Annotations
+}
+
+func testDeletionCost(b *bed, ns string) {
+	pod := b.pod(ns, "a")
+	cost := api.SetDeletionCost{Pod: api.Key{Namespace: ns, Name: "a"}, UID: string(pod.UID), Cost: -1000}
+	for range 2 {
+		b.apply(cost)
+		want := map[string]string{api.AnnotationPodDeletionCost: "-1000", api.AnnotationDeletionCostSet: "true"}
+		if diff := cmp.Diff(want, b.annotations(ns, "a")); diff != "" {
+			b.Errorf("annotations (-want +got):\n%s", diff)
+		}
+	}
+	cost.Clear = true
+	for range 2 {
+		b.apply(cost)
+		if got := b.annotations(ns, "a"); len(got) != 0 {
+			b.Errorf("annotations = %v, want none", got)
+		}
+	}
+}
+
+func testOtherUID(b *bed, ns string) {
+	b.pod(ns, "a")
+	key := api.Key{Namespace: ns, Name: "a"}
+	b.apply(api.SetDeletionCost{Pod: key, UID: "another", Cost: -1})
+	b.apply(api.EvictPod{Pod: key, UID: "another"})
+	b.apply(api.SetDeletionCost{Pod: api.Key{Namespace: ns, Name: "gone"}, UID: "another", Cost: -1})
+	b.apply(api.EvictPod{Pod: api.Key{Namespace: ns, Name: "gone"}, UID: "another"})
+	if got := b.annotations(ns, "a"); len(got) != 0 {
+		b.Errorf("annotations = %v, want none", got)
+	}
+	b.wantWritten()
+}
+
+func testEvict(b *bed, ns string) {
+	_, err := b.client.PolicyV1().PodDisruptionBudgets(ns).Create(b.Context(), &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MinAvailable: ptr.To(intstr.FromInt32(1)),
+			Selector:     &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	pod := b.pod(ns, "a")
+	status := []byte(`{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`)
+	if _, err := b.client.CoreV1().Pods(ns).Patch(b.Context(), "a", types.MergePatchType, status, metav1.PatchOptions{}, "status"); err != nil {
+		b.Fatal(err)
+	}
+	evict := api.EvictPod{Pod: api.Key{Namespace: ns, Name: "a"}, UID: string(pod.UID)}
+	// The budget is honoured once its controller has seen the pod.
+	b.eventually("the budget to count the pod", func(ctx context.Context) (bool, error) {
+		pdb, err := b.client.PolicyV1().PodDisruptionBudgets(ns).Get(ctx, "web", metav1.GetOptions{})
+		return err == nil && pdb.Status.CurrentHealthy == 1, err
+	})
+	if err := b.actuator.Apply(b.Context(), evict); !errors.Is(err, kube.ErrDisruptionBudget) {
+		b.Fatalf("error = %v, want ErrDisruptionBudget", err)
+	}
+	if err := b.client.PolicyV1().PodDisruptionBudgets(ns).Delete(b.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	b.eventually("the pod to be evicted", func(ctx context.Context) (bool, error) {
+		err := b.actuator.Apply(ctx, evict)
+		if errors.Is(err, kube.ErrDisruptionBudget) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	pod, err = b.client.CoreV1().Pods(ns).Get(b.Context(), "a", metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) && pod.DeletionTimestamp == nil {
+		b.Errorf("the pod lives on: %v", err)
+	}
+	b.apply(evict)
+}
+
+func (b *bed) eventually(what string, done wait.ConditionWithContextFunc) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
+	defer cancel()
+	if err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, done); err != nil {
+		b.Fatalf("waiting for %s: %v", what, err)
+	}
+}
