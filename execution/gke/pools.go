@@ -204,10 +204,8 @@ func labels(np *containerpb.NodePool) map[string]string {
 	out["node.kubernetes.io/instance-type"] = machine
 	out["beta.kubernetes.io/instance-type"] = machine
 	out["cloud.google.com/machine-family"] = series
-	for _, prefix := range []string{"kubernetes.io/", "beta.kubernetes.io/"} {
-		out[prefix+"os"] = "linux"
-		out[prefix+"arch"] = arch(series)
-	}
+	out["kubernetes.io/os"] = "linux"
+	out["kubernetes.io/arch"] = arch(series)
 	if zones := np.GetLocations(); len(zones) > 0 {
 		if i := strings.LastIndex(zones[0], "-"); i > 0 {
 			out["topology.kubernetes.io/region"] = zones[0][:i]
