@@ -27,6 +27,7 @@ type Observer struct {
 	pods   *podLeads
 	boots  *bootLeads
 	doubts plausibility
+	scaled scalings
 	// background is the context given to Start: what reads history in the
 	// background outlives the cycle that began it.
 	background context.Context
@@ -59,6 +60,7 @@ func New(cfg Config) (*Observer, error) {
 		pods:   newPodLeads(cfg.LeadSamples),
 		boots:  newBootLeads(cfg.LeadSamples),
 		doubts: plausibility{cfg: cfg, since: map[targetID]time.Time{}},
+		scaled: scalings{},
 
 		background: context.Background(),
 	}, nil
@@ -110,6 +112,7 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 	usage := o.usage.fold(now, v, o.speeds)
 	o.pods.learn(managedPods(v))
 	o.boots.learn(now, s.Pools, v.nodes)
+	o.scaled.learn(now, v)
 
 	// 4. The snapshot.
 	s.Findings = append(s.Findings, poolFindings...)
@@ -165,6 +168,9 @@ func (o *Observer) addWorkloads(s *api.Snapshot, v *view, usage map[targetID]*ap
 	known := map[targetID]bool{}
 	for _, r := range v.workloads {
 		w := observeWorkload(r, v, o.speeds)
+		if at := o.scaled[r.target].changed; at.After(w.LastScaled) {
+			w.LastScaled = at
+		}
 		w.Demand, w.DemandStale = o.demand.series(s.Time, r.target)
 		if v.byTarget[r.target] == r {
 			known[r.target] = true

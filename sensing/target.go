@@ -73,29 +73,43 @@ func hasTakenOver(o metav1.Object) bool {
 
 // scalingFields is what managedFields tell about spec.replicas.
 type scalingFields struct {
-	managers []string // that own the field, in order of name
-	last     time.Time
+	managers []string  // that own the field, in order of name
+	last     time.Time // zero if it isn't told
 	lastBy   string
 }
 
-// scalingFieldsOf finds who owns spec.replicas and who wrote it last. The time
-// of an entry of the scale subresource is that of the last scaling by its
-// manager; the time of another entry may also be that of another field's
-// change, so it counts only while there is none of the former.
+// scalingFieldsOf finds who owns spec.replicas and who wrote it last.
+//
+// An apply of the scale subresource leaves an entry without a time. Who has one
+// wrote last all the same: whoever changes the value afterwards takes the field
+// away. The time of an entry of an update of the scale subresource is that of
+// its manager's last scaling; that of another entry may also be of another
+// field, so it counts only while there is none of the former.
 func scalingFieldsOf(entries []metav1.ManagedFieldsEntry) scalingFields {
+	const (
+		other = iota
+		updated
+		applied
+	)
 	var f scalingFields
-	byScale := false
+	best := -1
 	for _, e := range entries {
 		if !ownsReplicas(e.FieldsV1) {
 			continue
 		}
 		f.managers = append(f.managers, e.Manager)
-		if e.Time == nil {
-			continue
+		kind, at := other, time.Time{}
+		if e.Time != nil {
+			at = e.Time.Time
 		}
-		scale := e.Subresource == "scale"
-		if (scale && !byScale) || (scale == byScale && e.Time.After(f.last)) {
-			f.last, f.lastBy, byScale = e.Time.Time, e.Manager, scale
+		if e.Subresource == "scale" {
+			kind = updated
+			if e.Operation == metav1.ManagedFieldsOperationApply {
+				kind = applied
+			}
+		}
+		if kind > best || (kind == best && at.After(f.last)) {
+			f.last, f.lastBy, best = at, e.Manager, kind
 		}
 	}
 	slices.Sort(f.managers)
@@ -121,10 +135,7 @@ func (t *targetRecord) foreignWriter() string {
 	if !t.takenOver || len(t.scaling.managers) == 0 || slices.Contains(t.scaling.managers, api.FieldManager) {
 		return ""
 	}
-	if t.scaling.lastBy != "" {
-		return t.scaling.lastBy
-	}
-	return t.scaling.managers[0]
+	return t.scaling.lastBy
 }
 
 // scalerRecord is what the cache keeps of a HorizontalPodAutoscaler.

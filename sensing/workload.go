@@ -93,6 +93,37 @@ func readyOf(members []*podRecord, sp *speeds) (ready int32, speed float64) {
 	return ready, speed / float64(ready)
 }
 
+// scalings remembers when replicas were seen to change, because managedFields
+// don't tell the time of an apply.
+type scalings map[targetID]scaling
+
+type scaling struct {
+	replicas int32
+	changed  time.Time // zero if no change was seen
+}
+
+// learn notes the replicas of now.
+func (s scalings) learn(now time.Time, v *view) {
+	for id := range s {
+		if _, ok := v.byTarget[id]; !ok {
+			delete(s, id)
+		}
+	}
+	for id := range v.byTarget {
+		t, ok := v.targets[id]
+		if !ok {
+			delete(s, id)
+			continue
+		}
+		last, known := s[id]
+		if known && last.replicas != t.replicas {
+			last.changed = now
+		}
+		last.replicas = t.replicas
+		s[id] = last
+	}
+}
+
 // plausibility compares the two sources of a workload's CPU usage. A metric
 // that was relabelled away or halved reads plausible numbers; that the other
 // source reads much more is what gives it away.

@@ -48,6 +48,14 @@ func TestScalingFields(t *testing.T) {
 			entries: []metav1.ManagedFieldsEntry{entry("mash2", "scale", replicas, epoch.Add(time.Minute)), entry("kube-controller-manager", "scale", replicas, epoch)},
 			want:    scalingFields{[]string{"kube-controller-manager", "mash2"}, epoch.Add(time.Minute), "mash2"},
 		},
+		"an apply, which has no time": {
+			entries: []metav1.ManagedFieldsEntry{
+				{Manager: "mash2", Subresource: "scale", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: &metav1.FieldsV1{Raw: []byte(replicas)}},
+				entry("kube-controller-manager", "scale", replicas, epoch),
+				{Manager: "helm", Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: &metav1.FieldsV1{Raw: []byte(replicas)}},
+			},
+			want: scalingFields{[]string{"helm", "kube-controller-manager", "mash2"}, time.Time{}, "mash2"},
+		},
 		"fields that can't be read are nobody's": {
 			entries: []metav1.ManagedFieldsEntry{entry("kubectl", "", `{"f:spec":`, epoch), entry("kubectl", "", `[]`, epoch), entry("x", "", "", epoch)},
 		},
@@ -206,6 +214,24 @@ func TestWorkloadSpec(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestLastScaledWithoutATime(t *testing.T) {
+	w := newWorld(t, nil)
+	d := deployment("web", 2, "100m")
+	w.put(d, managed("web"))
+	if got, _ := w.workload("web"); !got.LastScaled.IsZero() {
+		t.Errorf("at first sight = %v, want unknown", got.LastScaled)
+	}
+	w.clock.Step(time.Minute)
+	d.Spec.Replicas = ptr.To[int32](3)
+	w.put(d)
+	for range 2 {
+		if got, _ := w.workload("web"); !got.LastScaled.Equal(epoch.Add(time.Minute)) {
+			t.Errorf("after a change = %v, want %v", got.LastScaled, epoch.Add(time.Minute))
+		}
+		w.clock.Step(time.Minute)
 	}
 }
 
