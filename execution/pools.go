@@ -48,6 +48,9 @@ func (q *sequencer) growPools() {
 		if mp.plan.Reason != "" {
 			reason = mp.plan.Reason
 		}
+		if smallest != largest {
+			reason += fmt.Sprintf("; the smallest zone has %d", smallest)
+		}
 		q.growth = append(q.growth, api.ResizePool{Pool: mp.Name, From: largest, To: max(to, largest), Reason: reason})
 	}
 }

@@ -20,7 +20,7 @@ const replicaSet = "ReplicaSet"
 
 // pods of a workload that are not terminating.
 type pods struct {
-	old  []*api.Pod // on nodes that are being left, and may be moved
+	old  []*api.Pod // on nodes to be left, cordoned or not yet, and may be moved
 	stay []*api.Pod // everywhere else, pending ones too
 	// ready are the Ready ones that stay, readyAll all Ready ones.
 	ready, readyAll int32
@@ -30,9 +30,6 @@ type pods struct {
 
 func (q *sequencer) podsOfWorkload(key api.Key) pods {
 	var ps pods
-	// Once a migration has begun, all of the old pools is being left, also a
-	// node there that has only just appeared and bears no cordon yet.
-	begun := len(q.leaving) > 0
 	for _, p := range q.podsOf[key] {
 		if p.Terminating {
 			continue
@@ -43,7 +40,7 @@ func (q *sequencer) podsOfWorkload(key api.Key) pods {
 		if p.Unschedulable {
 			ps.stuck++
 		}
-		if (q.leaving[p.Node] || q.old[p.Node] && begun) && q.blocker(p) == "" {
+		if (q.leaving[p.Node] || q.old[p.Node]) && q.blocker(p) == "" {
 			ps.old = append(ps.old, p)
 			continue
 		}
@@ -91,6 +88,8 @@ func (q *sequencer) scaleWorkloads() {
 		ps := q.podsOfWorkload(w.Key)
 		switch {
 		case len(ps.old) == 0:
+			q.scale(w, wp, ps)
+		case w.RollingOut && !q.shut(ps):
 			q.scale(w, wp, ps)
 		case w.RollingOut:
 			q.note(api.HorizontalScalingAgent, "MigrationWaitsForRollout", object(w), "its pods move when its rollout is done")
@@ -197,23 +196,40 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s, "", false
 }
 
-// move takes the workload's pods off leaving nodes: surge, wait until enough
-// are Ready, mark the old ones, scale down.
+// move takes the workload's pods off nodes to be left: surge, wait until enough
+// are Ready, mark the old ones, scale down. While new pods may still land on the
+// old nodes there is no surge, but a scaling down takes the old ones first.
 func (q *sequencer) move(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
-	old := int32(len(ps.old))
 	wanted := wp.Replicas
 	switch {
 	case ps.ready >= wanted:
 	case q.shut(ps):
 		q.surge(w, wp, ps)
 		return
-	default:
+	case w.Replicas <= wanted:
 		q.grow(w, wp)
 		return
 	}
-	// Every pod that is to go must cost less than every pod that stays. Costs
-	// of ours on pods that stay are being cleared: count them as cleared when
-	// choosing, and as what they are when checking.
+	if !q.mark(w, ps) {
+		return
+	}
+	switch {
+	case w.Replicas > wanted:
+		reason := wp.Reason
+		if ps.ready >= wanted {
+			reason = fmt.Sprintf("%d pods are Ready elsewhere: the %d on leaving nodes go", ps.ready, len(ps.old))
+		}
+		q.downs = append(q.downs, scaleTo(w, wanted, reason))
+	case w.Replicas < wanted:
+		q.grow(w, wp)
+	}
+}
+
+// mark gives the old pods a cost below that of every pod that stays, and
+// reports whether all of them are seen to bear one.
+func (q *sequencer) mark(w *api.Workload, ps pods) bool {
+	// Costs of ours on pods that stay are being cleared: count them as cleared
+	// when choosing, and as what they are when checking.
 	lowest, lowestCleared := int32(math.MaxInt32), int32(0)
 	for _, p := range ps.stay {
 		lowest = min(lowest, p.DeletionCost)
@@ -226,7 +242,7 @@ func (q *sequencer) move(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 		if lowestCleared == math.MinInt32 {
 			q.warn(api.HorizontalScalingAgent, "MigrationBlocked", object(w),
 				"a pod that stays bears the lowest possible pod-deletion-cost: those that go can't be told from it")
-			return
+			return false
 		}
 		cost = lowestCleared - 1
 	}
@@ -238,17 +254,11 @@ func (q *sequencer) move(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 		marked = false
 		if p.DeletionCost != cost {
 			q.costs = append(q.costs, api.SetDeletionCost{
-				Pod: p.Key, UID: p.UID, Cost: cost, Reason: fmt.Sprintf("%d pods are Ready elsewhere: it goes first", ps.ready),
+				Pod: p.Key, UID: p.UID, Cost: cost, Reason: "its node is to be left: it goes first",
 			})
 		}
 	}
-	switch {
-	case !marked:
-	case w.Replicas > wanted:
-		q.downs = append(q.downs, scaleTo(w, wanted, fmt.Sprintf("%d pods are Ready elsewhere: the %d on leaving nodes go", ps.ready, old)))
-	case w.Replicas < wanted:
-		q.grow(w, wp)
-	}
+	return marked
 }
 
 // surge asks for the pods that are still missing outside the leaving nodes,

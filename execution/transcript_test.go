@@ -1,0 +1,262 @@
+package execution_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/execution"
+)
+
+var update = flag.Bool("update", false, "re-record the transcripts in testdata")
+
+// TestTranscripts: every file in testdata holds scenes. A scene begins with a
+// sentence ("# …"), goes on with what the snapshot shows and the plan wants, and
+// after "----" has what Sequence answers: actions in their order, then findings.
+// Run with -update to record the answers again, and read the difference.
+//
+//	policy pools=cheap,fast [only-replicas]   the pools that policies name
+//	pool NAME zones=a,b sizes=1,1 [max=N] [min=N] [hold=…] [error=Kind] [autoscaled] [deleting=NODE,…]
+//	node NAME pool=P [zone=a] [not-ready] [cordoned=migration|shrink|foreign]
+//	workload NAME replicas=N [max=N] [mode=…] [hold=…] [rolling-out]
+//	pods NAME N [workload=W] [kind=ReplicaSet] [node=N] [not-ready] [pending] [stuck] [cost=N] [user-cost=N] [terminating] [keep=…] [daemon]
+//	plan pool=P | plan NAME size=N [surplus=…] | plan NAME replicas=N [floor=N] [held] [shadow]
+//
+// A node holds four pods of a workload.
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no transcripts: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out strings.Builder
+			for i, text := range strings.Split(strings.TrimSpace(string(raw)), "\n\n") {
+				scene, _, _ := strings.Cut(text+"\n", "----\n")
+				if i > 0 {
+					out.WriteString("\n")
+				}
+				fmt.Fprintf(&out, "%s----\n%s", scene, play(t, scene))
+			}
+			if *update {
+				if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(string(raw), out.String()); diff != "" {
+				t.Errorf("transcript (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// play returns what Sequence answers to a scene.
+func play(t *testing.T, scene string) string {
+	t.Helper()
+	s, plan, policy := stage(t, scene)
+	untouchedS, untouchedP, _ := stage(t, scene)
+	actions, findings := execution.Sequence(s, plan, policy)
+	if !reflect.DeepEqual(s, untouchedS) || !reflect.DeepEqual(plan, untouchedP) {
+		t.Errorf("the input was changed by:\n%s", scene)
+	}
+	again, _ := execution.Sequence(s, plan, policy)
+	if diff := cmp.Diff(actions, again); diff != "" {
+		t.Errorf("not deterministic:\n%s", diff)
+	}
+	var out strings.Builder
+	for _, a := range actions {
+		fmt.Fprintf(&out, "%s\n", a)
+	}
+	for _, f := range findings {
+		fmt.Fprintf(&out, "(%s) %s\n", f.Severity, f)
+	}
+	if out.Len() == 0 {
+		return "nothing\n"
+	}
+	return out.String()
+}
+
+// line is a line of a scene: words, then key=value and flags.
+type line struct {
+	t     *testing.T
+	words []string
+	args  map[string]string
+}
+
+func (l line) list(key string) []string {
+	if l.args[key] == "" {
+		return nil
+	}
+	return strings.Split(l.args[key], ",")
+}
+
+func (l line) num(key string, otherwise int32) int32 {
+	v, ok := l.args[key]
+	if !ok {
+		return otherwise
+	}
+	n, err := strconv.ParseInt(v, 10, 32)
+	if err != nil {
+		l.t.Fatalf("%v: %v", l.words, err)
+	}
+	return int32(n)
+}
+
+func (l line) has(flag string) bool { _, ok := l.args[flag]; return ok }
+
+// stage sets a scene up.
+func stage(t *testing.T, scene string) (api.Snapshot, api.Plan, api.Policy) {
+	t.Helper()
+	s := api.Snapshot{Time: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+	var plan api.Plan
+	var policy api.Policy
+	serial := 0
+	for text := range strings.Lines(scene) {
+		if strings.HasPrefix(text, "#") || strings.TrimSpace(text) == "" {
+			continue
+		}
+		l := line{t: t, args: map[string]string{}}
+		for _, word := range strings.Fields(text) {
+			key, value, isArg := strings.Cut(word, "=")
+			if isArg || len(l.words) > 0 && l.words[0] == "policy" || len(l.words) >= 2 && !isNumber(word) {
+				l.args[key] = strings.ReplaceAll(value, "_", " ")
+			} else {
+				l.words = append(l.words, word)
+			}
+		}
+		switch l.words[0] {
+		case "policy":
+			policy.ManagedPools = l.list("pools")
+			policy.NodePools = l.list("pools")
+			if l.has("only-replicas") {
+				policy.NodePools = nil
+			}
+		case "pool":
+			s.Pools = append(s.Pools, poolOf(l))
+		case "node":
+			s.Nodes = append(s.Nodes, nodeOf(l))
+		case "workload":
+			s.Workloads = append(s.Workloads, api.Workload{
+				Key: key(l.words[1]), Target: api.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: l.words[1]},
+				Mode: api.Mode(orElse(l.args["mode"], "Full")), Hold: l.args["hold"], RollingOut: l.has("rolling-out"),
+				Replicas: l.num("replicas", 0), MinReplicas: 1, MaxReplicas: l.num("max", 10), Shape: shape,
+			})
+		case "pods":
+			n, err := strconv.Atoi(l.words[2])
+			if err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			for range n {
+				serial++
+				s.Pods = append(s.Pods, podOf(l, serial))
+			}
+		case "plan":
+			planOf(l, &plan)
+		default:
+			t.Fatalf("what is %q?", text)
+		}
+	}
+	return s, plan, policy
+}
+
+func isNumber(s string) bool { _, err := strconv.Atoi(s); return err == nil }
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+func key(name string) api.Key { return api.Key{Namespace: "shop", Name: name} }
+
+func poolOf(l line) api.Pool {
+	p := api.Pool{
+		Name: l.words[1], Zones: l.list("zones"), Hold: l.args["hold"], Autoscaled: l.has("autoscaled"),
+		MaxPerZone: l.num("max", 0), MinPerZone: l.num("min", 0), Deleting: l.list("deleting"),
+		Allocatable: api.Resources{MilliCPU: nodePods*podCPU + 100, Pods: 10},
+		Labels:      map[string]string{api.LabelNodePool: l.words[1]},
+	}
+	for _, size := range l.list("sizes") {
+		n, err := strconv.ParseInt(size, 10, 32)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		p.Sizes = append(p.Sizes, int32(n))
+	}
+	if kind := l.args["error"]; kind != "" {
+		p.Error = &api.PoolError{Kind: api.PoolErrorKind(kind), Message: "the provider says why"}
+	}
+	return p
+}
+
+func nodeOf(l line) api.Node {
+	n := api.Node{
+		Name: l.words[1], Pool: l.args["pool"], Zone: orElse(l.args["zone"], "a"), Ready: !l.has("not-ready"),
+		Labels: map[string]string{api.LabelNodePool: l.args["pool"]}, Allocatable: api.Resources{MilliCPU: nodePods*podCPU + 100, Pods: 10},
+	}
+	n.ProviderID = "gce://p/" + n.Zone + "/" + n.Name
+	n.CordonedFor = l.args["cordoned"]
+	n.Cordoned = n.CordonedFor != ""
+	if n.CordonedFor == "foreign" {
+		n.CordonedFor = ""
+	}
+	return n
+}
+
+func podOf(l line, serial int) api.Pod {
+	p := api.Pod{
+		Key: key(fmt.Sprintf("%s-%d", l.words[1], serial)), UID: strconv.Itoa(serial), Shape: shape,
+		Node: l.args["node"], ControllerKind: orElse(l.args["kind"], "ReplicaSet"), ControllerName: l.words[1],
+		Ready: l.has("node") && !l.has("not-ready") && !l.has("terminating"), Phase: "Running",
+		Terminating: l.has("terminating"), Unschedulable: l.has("stuck"), DaemonSet: l.has("daemon"),
+		DoNotDisrupt: l.args["keep"],
+	}
+	if w := l.args["workload"]; w != "" {
+		p.Workload = key(w)
+	}
+	if p.ControllerKind == "none" {
+		p.ControllerKind, p.ControllerName = "", ""
+	}
+	if p.DaemonSet {
+		p.ControllerKind, p.Shape = "DaemonSet", &api.PodShape{ID: "d", Requests: api.Resources{MilliCPU: 50, Pods: 1}}
+	}
+	switch {
+	case l.has("cost"):
+		p.DeletionCost, p.DeletionCostOurs = l.num("cost", 0), true
+	case l.has("user-cost"):
+		p.DeletionCost = l.num("user-cost", 0)
+	}
+	return p
+}
+
+func planOf(l line, plan *api.Plan) {
+	switch {
+	case l.has("pool"):
+		plan.Nodes.Pool = l.args["pool"]
+	case l.has("size"):
+		plan.Nodes.Pools = append(plan.Nodes.Pools, api.PoolPlan{
+			Pool: l.words[1], SizePerZone: l.num("size", 0), Nodes: l.num("size", 0), Surplus: slices.Clone(l.list("surplus")),
+		})
+	default:
+		plan.Workloads = append(plan.Workloads, api.WorkloadPlan{
+			Key: key(l.words[1]), Replicas: l.num("replicas", 0), Floor: l.num("floor", 0),
+			Held: l.has("held"), Shadow: l.has("shadow"), Reason: "demand",
+		})
+	}
+}
