@@ -38,6 +38,18 @@ func (b *backfill) add(targets map[targetID]bool, from, to int64) {
 	}
 }
 
+// prune drops the slices whose targets are all gone. The demand's lock is held.
+func (b *backfill) prune() {
+	b.pending = slices.DeleteFunc(b.pending, func(s slice) bool {
+		for id := range s.targets {
+			if b.d.histories[id] != nil {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 // next takes the part to read now off the list: the newest steps of the slice
 // that failed least, as many as a query may have. The demand's lock is held.
 func (b *backfill) next(maxSteps func(targets int) int64) (slice, bool) {
@@ -115,6 +127,7 @@ type speedFunc func(node string) float64
 func (b *backfill) step(ctx context.Context, series int, sp speedFunc) bool {
 	d := b.d
 	d.mu.Lock()
+	b.prune()
 	s, ok := b.next(func(targets int) int64 { return d.cfg.sliceSteps(series, targets) })
 	d.mu.Unlock()
 	if !ok || ctx.Err() != nil {

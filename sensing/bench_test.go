@@ -1,6 +1,7 @@
 package sensing
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -34,8 +35,8 @@ func fullPod(deployment string, i int, node string) *corev1.Pod {
 		text[i] = 'x'
 	}
 	p.ManagedFields = []metav1.ManagedFieldsEntry{
-		{Manager: "kube-controller-manager", FieldsV1: &metav1.FieldsV1{Raw: text[:2000]}},
-		{Manager: "kubelet", Subresource: "status", FieldsV1: &metav1.FieldsV1{Raw: text}},
+		{Manager: "kube-controller-manager", FieldsV1: metav1.NewFieldsV1(string(text[:2000]))},
+		{Manager: "kubelet", Subresource: "status", FieldsV1: metav1.NewFieldsV1(string(text))},
 	}
 	c := corev1.Container{Name: "main", Image: "registry.example.com/shop/web:" + strconv.Itoa(i), Resources: p.Spec.Containers[0].Resources}
 	for e := range 20 {
@@ -139,28 +140,27 @@ func (w *world) fillHistory() {
 func BenchmarkObserve(b *testing.B) {
 	w := bigWorld(b, 1000, 10, 1000)
 	// An answer of Prometheus is made once: we measure the reader.
-	var pods []*podRecord
-	for _, p := range w.caches.view().pods {
-		pods = append(pods, p)
-	}
+	pods := w.caches.view().pods
 	w.answer(func(rw http.ResponseWriter, r *http.Request) bool {
 		q := w.queries[len(w.queries)-1]
 		w.queries = nil
-		fmt.Fprint(rw, `{"status":"success","data":{"resultType":"matrix","result":[`)
+		var text bytes.Buffer
+		text.WriteString(`{"status":"success","data":{"resultType":"matrix","result":[`)
 		for i, p := range pods {
 			if i > 0 {
-				fmt.Fprint(rw, ",")
+				text.WriteByte(',')
 			}
-			fmt.Fprintf(rw, `{"metric":{"namespace":%q,"pod":%q,"node":%q},"values":[`, p.key.Namespace, p.key.Name, p.pod.Node)
+			fmt.Fprintf(&text, `{"metric":{"namespace":%q,"pod":%q,"node":%q},"values":[`, p.key.Namespace, p.key.Name, p.pod.Node)
 			for s := range q.steps {
 				if s > 0 {
-					fmt.Fprint(rw, ",")
+					text.WriteByte(',')
 				}
-				fmt.Fprintf(rw, `[%d,"0.1%d"]`, q.from.Add(time.Duration(s)*w.cfg.Step).Unix(), i%1000)
+				fmt.Fprintf(&text, `[%d,"0.1%d"]`, q.from.Add(time.Duration(s)*w.cfg.Step).Unix(), i%1000)
 			}
-			fmt.Fprint(rw, "]}")
+			text.WriteString("]}")
 		}
-		fmt.Fprint(rw, "]}}")
+		text.WriteString("]}}")
+		_, _ = rw.Write(text.Bytes())
 		return true
 	})
 	before := heap()

@@ -190,19 +190,18 @@ func (d *demand) ownerOf(key api.Key, v *view) (targetID, bool) {
 }
 
 // foldPod adds one pod's usage in reference millicores. A stream that names no
-// node is of a second scraper when another one names it.
+// node is of a second scraper when another one names it. Where the label is no
+// node of ours (an address, say), the pod's own node tells the speed.
 func (d *demand) foldPod(f *targetFolding, p *podRecord, streams []podStream, n newest, sp *speeds) {
 	named := slices.ContainsFunc(streams, func(s podStream) bool { return s.node != "" })
 	seen := make(map[int64]float64, n.to-n.from+1)
 	for _, s := range streams {
 		node := s.node
-		if node == "" {
-			if named {
-				continue
-			}
-			if p != nil {
-				node = p.pod.Node
-			}
+		if node == "" && named {
+			continue
+		}
+		if p != nil && !sp.knows(node) {
+			node = p.pod.Node
 		}
 		speed := sp.of(node)
 		d.prom.samples(s.values, n.from, n.to, func(step int64, v float64) {

@@ -2,6 +2,7 @@ package sensing
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"strings"
@@ -64,7 +65,7 @@ func TestPrometheusFaults(t *testing.T) {
 	answer := func(status int, body string) func(http.ResponseWriter, *http.Request) bool {
 		return func(w http.ResponseWriter, _ *http.Request) bool {
 			w.WriteHeader(status)
-			fmt.Fprint(w, body)
+			_, _ = io.WriteString(w, body)
 			return true
 		}
 	}
@@ -87,7 +88,7 @@ func TestPrometheusFaults(t *testing.T) {
 		"its query engine is overloaded": {answer(503, `{"status":"error","errorType":"timeout","error":"query timed out"}`), ReasonPrometheusUnreachable, "timed out"},
 		"the answer is enormous": {func(w http.ResponseWriter, _ *http.Request) bool {
 			for range 64 {
-				fmt.Fprint(w, strings.Repeat(" ", 64<<10))
+				_, _ = io.WriteString(w, strings.Repeat(" ", 64<<10))
 			}
 			return true
 		}, ReasonPrometheusUnreachable, "larger than allowed"},
@@ -307,6 +308,80 @@ func TestImplausibleCollapse(t *testing.T) {
 	}
 }
 
+// A ramp that the second source, with its shorter window, sees earlier.
+func TestRampIsNotImplausible(t *testing.T) {
+	w := newWorld(t, nil)
+	keys := w.shop("web", 2)
+	ramp := func(at time.Time) float64 { // +10 % of the start per step
+		return 0.1 * (1 + 0.1*max(0, at.Sub(epoch).Seconds()/15))
+	}
+	for i := range w.series {
+		w.series[i].rate = ramp
+	}
+	for range 20 {
+		w.mu.Lock()
+		for _, k := range keys {
+			w.usage[k] = int64(2500 * ramp(w.clock.Now()))
+		}
+		w.mu.Unlock()
+		got, s := w.workload("web")
+		if s.Time.Sub(epoch) < 2*w.cfg.RateWindow && (got.DemandStale || len(s.Findings) > 0) {
+			t.Errorf("after %v: stale %v, findings %v", s.Time.Sub(epoch), got.DemandStale, s.Findings)
+		}
+		if s.Time.Sub(epoch) >= w.cfg.ImplausibleFor && (!got.DemandStale || len(findings(s, ReasonImplausible)) != 1) {
+			t.Errorf("after %v, too long for a ramp: stale %v, findings %v", s.Time.Sub(epoch), got.DemandStale, s.Findings)
+		}
+		w.clock.Step(w.cfg.Step)
+	}
+}
+
+func TestNodeLabelThatIsNoNode(t *testing.T) {
+	w := newWorld(t, nil)
+	w.shop("web", 1)
+	w.series[0].node = "10.0.0.1:10250"
+	got, _ := w.workload("web")
+	if v, _, _ := got.Demand.Last(); v != 200 {
+		t.Errorf("newest sample = %v, want 200 by the speed of the pod's own node", v)
+	}
+}
+
+// Whatever Prometheus answers, a cycle survives it, and no sample is made up.
+func FuzzAnswer(f *testing.F) {
+	for _, body := range []string{
+		``, `null`, `[]`, `{"status":"success"}`, `{"status":"error","errorType":"x"}`,
+		`{"status":"success","data":{"resultType":"matrix","result":null}}`,
+		`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"namespace":"shop","pod":"web-5d4f8c7b9-bbbbx","node":"node-1"},"values":[[1795262400,"0.4"]]}]}}`,
+		`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"namespace":"shop","mash2_owner":"Deployment/web","mash2_nodes":"x"},"values":[[1795262400,"1e308"],[1e300,"0x1p-2"]]}]}}`,
+		`{"status":"success","data":{"resultType":"matrix","result":[{"values":[[1795262400.0004,"NaN"]],"histograms":[[1,{}]]}]},"warnings":["partial"]}`,
+	} {
+		f.Add(200, body)
+	}
+	f.Add(422, `{"status":"error","errorType":"execution","error":"too many"}`)
+	f.Fuzz(func(t *testing.T, status int, body string) {
+		w := newWorld(t, func(c *Config) { c.History = 30 * c.Step })
+		w.shop("web", 1)
+		w.answer(func(rw http.ResponseWriter, _ *http.Request) bool {
+			if status >= 200 && status < 600 {
+				rw.WriteHeader(status)
+			}
+			_, _ = rw.Write([]byte(body))
+			return true
+		})
+		got, s := w.workload("web")
+		if s.Metrics.Reachable != (s.Metrics.Error == "") {
+			t.Errorf("health = %+v", s.Metrics)
+		}
+		for _, v := range got.Demand.Values {
+			if v < 0 || math.IsInf(v, 0) {
+				t.Errorf("sample %v", v)
+			}
+		}
+		if len(got.Demand.Values) > 30 {
+			t.Errorf("%d samples", len(got.Demand.Values))
+		}
+	})
+}
+
 func TestBackfill(t *testing.T) {
 	t.Run("in slices under the server's limits, newest first", func(t *testing.T) {
 		w := newWorld(t, func(c *Config) { c.MaxPoints = 100 })
@@ -341,7 +416,7 @@ func TestBackfill(t *testing.T) {
 				return false
 			}
 			rw.WriteHeader(500)
-			fmt.Fprint(rw, `{"status":"error","errorType":"internal","error":"corrupt block"}`)
+			_, _ = io.WriteString(rw, `{"status":"error","errorType":"internal","error":"corrupt block"}`)
 			return true
 		})
 		w.observe()
@@ -402,7 +477,7 @@ func TestBackfill(t *testing.T) {
 				return false
 			}
 			rw.WriteHeader(422)
-			fmt.Fprint(rw, `{"status":"error","errorType":"execution","error":"query processing would load too many samples into memory in query execution"}`)
+			_, _ = io.WriteString(rw, `{"status":"error","errorType":"execution","error":"query processing would load too many samples into memory in query execution"}`)
 			return true
 		})
 		var got api.Workload

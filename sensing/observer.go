@@ -175,14 +175,14 @@ func (o *Observer) addWorkloads(s *api.Snapshot, v *view, usage map[targetID]*ap
 		if v.byTarget[r.target] == r {
 			known[r.target] = true
 			w.Usage = usage[r.target]
-			since, yes := o.doubts.disagrees(s.Time, r.target, w.Demand, w.Usage)
-			if yes {
-				w.DemandStale = true
-				doubts = append(doubts, doubt{w.Key, since})
-			}
-			if f, ok := o.staleFinding(r.target, w); ok && !yes {
+			if f, ok := o.staleFinding(r.target, w); ok {
 				s.Findings = append(s.Findings, f)
 			}
+			judged := o.doubts.judge(s.Time, r.target, w.Demand, w.Usage)
+			if judged.disagree {
+				doubts = append(doubts, doubt{w.Key, judged.since})
+			}
+			w.DemandStale = w.DemandStale || judged.doubted
 		}
 		s.Workloads = append(s.Workloads, w)
 	}

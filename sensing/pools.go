@@ -192,6 +192,12 @@ func (s *speeds) learn(now time.Time, nodes []*nodeRecord, pools []api.Pool) {
 	clear(s.unknown)
 }
 
+// knows tells whether a node of that name is or was there.
+func (s *speeds) knows(node string) bool {
+	_, ok := s.poolOf[node]
+	return ok
+}
+
 // clone is for a reader in the background.
 func (s *speeds) clone() *speeds {
 	return &speeds{poolOf: maps.Clone(s.poolOf), pools: maps.Clone(s.pools), keepFor: s.keepFor, unknown: map[string]bool{}}

@@ -2,7 +2,6 @@ package sensing
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"strings"
 	"testing"
@@ -13,7 +12,7 @@ import (
 
 // counter writes the samples of one series in OpenMetrics' text format: a
 // container that uses cores(t) and starts again from zero at every reset.
-func counter(w io.Writer, labels string, from, to time.Time, every time.Duration, cores float64, resets ...time.Time) {
+func counter(w *strings.Builder, labels string, from, to time.Time, every time.Duration, cores float64, resets ...time.Time) {
 	var value float64
 	for at := from; !at.After(to); at = at.Add(every) {
 		for _, r := range resets {

@@ -135,20 +135,42 @@ type plausibility struct {
 // noiseMilliCPU per pod is ignored: idle pods differ by chance.
 const noiseMilliCPU = 5
 
-// disagrees tells whether the newest demand is far less than what
-// metrics.k8s.io reads, and since when.
-func (p *plausibility) disagrees(now time.Time, id targetID, demand api.Series, usage *api.Usage) (since time.Time, yes bool) {
+// verdict on a workload's demand.
+type verdict struct {
+	disagree bool      // the other source reads much more
+	since    time.Time // of the disagreement
+	doubted  bool      // the demand must not be acted on
+}
+
+// judge tells whether the newest demand is far less than what metrics.k8s.io
+// reads. While demand rises that is no more than the longer window of its rate,
+// unless it lasts for longer than two of these.
+func (p *plausibility) judge(now time.Time, id targetID, demand api.Series, usage *api.Usage) verdict {
+	since, open := p.since[id]
 	v, _, ok := demand.Last()
-	if ok && usage != nil && v < p.cfg.ImplausibleRatio*(usage.MilliCPU-noiseMilliCPU*float64(usage.Pods)) {
-		if _, known := p.since[id]; !known {
-			p.since[id] = now
+	switch {
+	case ok && usage != nil && v < p.cfg.ImplausibleRatio*(usage.MilliCPU-noiseMilliCPU*float64(usage.Pods)):
+		if !open {
+			since = now
+			p.since[id] = since
 		}
-		return p.since[id], true
-	}
-	// Without a second reading an open disagreement stays open.
-	if since, known := p.since[id]; known && usage == nil {
-		return since, true
+		settled := 2 * p.cfg.RateWindow
+		return verdict{true, since, now.Sub(since) >= settled || fallen(demand, v, int(settled/p.cfg.Step))}
+	case open && usage == nil:
+		// Without a second reading an open disagreement stays open.
+		return verdict{true, since, true}
 	}
 	delete(p.since, id)
-	return time.Time{}, false
+	return verdict{}
+}
+
+// fallen tells whether the newest value is clearly below one of the n before.
+func fallen(demand api.Series, newest float64, n int) bool {
+	const clearly = 0.9
+	for _, v := range demand.Values[max(0, len(demand.Values)-n-1):] {
+		if newest < clearly*v {
+			return true
+		}
+	}
+	return false
 }

@@ -20,7 +20,7 @@ import (
 func entry(manager, subresource, fields string, at time.Time) metav1.ManagedFieldsEntry {
 	e := metav1.ManagedFieldsEntry{Manager: manager, Subresource: subresource, Time: ptr.To(metav1.NewTime(at))}
 	if fields != "" {
-		e.FieldsV1 = &metav1.FieldsV1{Raw: []byte(fields)}
+		e.FieldsV1 = metav1.NewFieldsV1(fields)
 	}
 	return e
 }
@@ -50,9 +50,9 @@ func TestScalingFields(t *testing.T) {
 		},
 		"an apply, which has no time": {
 			entries: []metav1.ManagedFieldsEntry{
-				{Manager: "mash2", Subresource: "scale", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: &metav1.FieldsV1{Raw: []byte(replicas)}},
+				{Manager: "mash2", Subresource: "scale", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(replicas)},
 				entry("kube-controller-manager", "scale", replicas, epoch),
-				{Manager: "helm", Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: &metav1.FieldsV1{Raw: []byte(replicas)}},
+				{Manager: "helm", Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: metav1.NewFieldsV1(replicas)},
 			},
 			want: scalingFields{[]string{"helm", "kube-controller-manager", "mash2"}, time.Time{}, "mash2"},
 		},
