@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
+	_ "time/tzdata" // the same zones on every machine, and in an image without any
 
 	"github.com/robfig/cron/v3"
 
@@ -129,6 +131,10 @@ func parse(e api.ScheduleEntry) (cron.Schedule, *time.Location, error) {
 	zone, err := time.LoadLocation(zoneName(e))
 	if err != nil || e.TimeZone == "Local" {
 		return nil, nil, fmt.Errorf("timeZone: %q is not an IANA time zone such as Europe/London", e.TimeZone)
+	}
+	if strings.Contains(e.Cron, "=") {
+		// cron would take it for a time zone, and panics on some.
+		return nil, nil, fmt.Errorf("cron: %q is not a cron expression of five fields; a time zone goes into timeZone", e.Cron)
 	}
 	schedule, err := parser.Parse(e.Cron)
 	if err != nil {

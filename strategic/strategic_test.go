@@ -2,6 +2,7 @@ package strategic
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,6 +60,10 @@ func TestDecide(t *testing.T) {
 		"a time that the change to summer time skips does not fire that day": {
 			spec: api.PolicySpec{Schedule: []api.ScheduleEntry{{Cron: "30 2 * * *", TimeZone: "Europe/Berlin", Policy: api.Performance}}},
 			now:  "2026-03-29T12:00:00Z", wantName: api.Performance, wantSource: api.SourceSchedule, wantSince: "2026-03-28T01:30:00Z",
+		},
+		"a time that the change to winter time repeats fires at its first coming, and again": {
+			spec: api.PolicySpec{Schedule: []api.ScheduleEntry{{Cron: "30 2 * * *", TimeZone: "Europe/Berlin", Policy: api.Performance}}},
+			now:  "2026-10-25T00:30:00Z", wantName: api.Performance, wantSource: api.SourceSchedule, wantSince: "2026-10-25T00:30:00Z",
 		},
 		"a yearly entry is found months later": {
 			spec: api.PolicySpec{Schedule: []api.ScheduleEntry{{Cron: "0 0 1 1 *", Policy: api.Performance}}},
@@ -161,6 +166,16 @@ func TestValidate(t *testing.T) {
 		"a pool twice":                    {spec: with(func(p *api.Policy) { p.NodePools = []string{"a", "a"} }), want: `nodePools[1]: names "a" twice`},
 		"six cron fields": {spec: api.PolicySpec{Policies: Defaults(), Schedule: []api.ScheduleEntry{{Cron: "0 0 8 * * *", Policy: api.CostSaving}}},
 			want: "schedule[0].cron"},
+		"a day that does not exist": {spec: api.PolicySpec{Policies: Defaults(), Schedule: []api.ScheduleEntry{{Cron: "0 0 30 2 *", Policy: api.CostSaving}}},
+			want: `schedule[0].cron: "0 0 30 2 *" never fires`},
+		"29 February exists": {spec: api.PolicySpec{Policies: Defaults(), Schedule: []api.ScheduleEntry{{Cron: "0 0 29 2 *", Policy: api.CostSaving}}}},
+		"a time zone inside the expression": {spec: api.PolicySpec{Policies: Defaults(), Schedule: []api.ScheduleEntry{{Cron: "TZ=Europe/London 0 8 * * *", Policy: api.CostSaving}}},
+			want: "schedule[0].cron"},
+		"a prefix on which cron panics": {spec: api.PolicySpec{Policies: Defaults(), Schedule: []api.ScheduleEntry{{Cron: "TZ=UTC", Policy: api.CostSaving}}},
+			want: "schedule[0].cron"},
+		"a hundred and one entries": {spec: api.PolicySpec{Policies: Defaults(), Schedule: slices.Repeat([]api.ScheduleEntry{{Cron: "0 8 * * *", Policy: api.CostSaving}}, 101)},
+			want: "schedule: must have at most 100 entries, has 101"},
+		"nothing to maximise": {spec: with(func(p *api.Policy) { p.Weights = api.Weights{} }), want: "policies.COST_SAVING.weights: must not all be 0"},
 		"unknown time zone": {spec: api.PolicySpec{Policies: Defaults(), Schedule: []api.ScheduleEntry{{Cron: "0 8 * * *", TimeZone: "Berlin", Policy: api.CostSaving}}},
 			want: `schedule[0].timeZone: "Berlin"`},
 		"the machine's own zone is no zone": {spec: api.PolicySpec{Policies: Defaults(), Schedule: []api.ScheduleEntry{{Cron: "0 8 * * *", TimeZone: "Local", Policy: api.CostSaving}}},

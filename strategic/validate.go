@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mash2-io/mash2/api"
 )
@@ -16,7 +17,12 @@ const (
 	maxWeight   = 1e6
 	maxReplicas = 100_000
 	maxCost     = 1e9 // USD/h
+	maxSchedule = 100
 )
+
+// leapYear is a time after which every day that exists comes within the five
+// years that cron looks ahead.
+var leapYear = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Validate reports everything in the spec that can't be used, each with its
 // path as in the ConfigMap.
@@ -42,10 +48,17 @@ func Validate(spec api.PolicySpec) error {
 			errs = append(errs, err)
 		}
 	}
-	for i, e := range spec.Schedule {
+	if n := len(spec.Schedule); n > maxSchedule {
+		bad("schedule", "must have at most %d entries, has %d", maxSchedule, n)
+	}
+	for i, e := range spec.Schedule[:min(len(spec.Schedule), maxSchedule)] {
 		path := fmt.Sprintf("schedule[%d]", i)
-		if _, _, err := parse(e); err != nil {
+		schedule, zone, err := parse(e)
+		switch {
+		case err != nil:
 			errs = append(errs, fmt.Errorf("%s.%w", path, err))
+		case schedule.Next(leapYear.In(zone)).IsZero():
+			bad(path+".cron", "%q never fires: there is no such day", e.Cron)
 		}
 		known(path+".policy", e.Policy)
 	}
@@ -63,6 +76,9 @@ func validatePolicy(path string, p api.Policy) error {
 	within("weights.performance", p.Weights.Performance, 0, maxWeight, "0 or more")
 	within("weights.cost", p.Weights.Cost, 0, maxWeight, "0 or more")
 	within("weights.resilience", p.Weights.Resilience, 0, maxWeight, "0 or more")
+	if p.Weights == (api.Weights{}) {
+		errs = append(errs, fmt.Errorf("%s.weights: must not all be 0: nothing would be better than anything else", path))
+	}
 	within("minReplicas", float64(p.MinReplicas), 1, maxReplicas, "1 or more")
 	within("quantile", p.Quantile, math.SmallestNonzeroFloat64, math.Nextafter(1, 0), "above 0 and below 1")
 	within("targetUtilization", p.TargetUtilization, 0.01, 1, "from 0.01 to 1")

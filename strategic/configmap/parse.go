@@ -25,16 +25,21 @@
 package configmap
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
+	"reflect"
 	"slices"
 	"strings"
 
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+	goyaml "sigs.k8s.io/yaml/goyaml.v2"
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/strategic"
@@ -49,26 +54,30 @@ const (
 // maxSize bounds policies.yaml; a ConfigMap can hold 1 MiB.
 const maxSize = 256 << 10
 
-// file is policies.yaml. Pointers tell what is left out.
+// file is policies.yaml. What is in its map and list is decoded piece by piece,
+// so that errors can name the piece.
 type file struct {
-	Default  string                `json:"default"`
-	Policies map[string]filePolicy `json:"policies"`
-	Schedule []api.ScheduleEntry   `json:"schedule"`
+	Default  string                     `json:"default"`
+	Policies map[string]json.RawMessage `json:"policies"`
+	Schedule []json.RawMessage          `json:"schedule"`
 }
 
+// filePolicy is one policy; pointers tell what is left out.
 type filePolicy struct {
-	Weights *struct {
-		Performance *float64 `json:"performance"`
-		Cost        *float64 `json:"cost"`
-		Resilience  *float64 `json:"resilience"`
-	} `json:"weights"`
-	NodePools         *[]string `json:"nodePools"`
-	MachineType       *string   `json:"machineType"`
-	MinReplicas       *int32    `json:"minReplicas"`
-	Quantile          *float64  `json:"quantile"`
-	TargetUtilization *float64  `json:"targetUtilization"`
-	MaxHourlyCost     *float64  `json:"maxHourlyCost"`
-	MaxNodesPerPool   *int32    `json:"maxNodesPerPool"`
+	Weights           *fileWeights `json:"weights"`
+	NodePools         *[]string    `json:"nodePools"`
+	MachineType       *string      `json:"machineType"`
+	MinReplicas       *int32       `json:"minReplicas"`
+	Quantile          *float64     `json:"quantile"`
+	TargetUtilization *float64     `json:"targetUtilization"`
+	MaxHourlyCost     *float64     `json:"maxHourlyCost"`
+	MaxNodesPerPool   *int32       `json:"maxNodesPerPool"`
+}
+
+type fileWeights struct {
+	Performance *float64 `json:"performance"`
+	Cost        *float64 `json:"cost"`
+	Resilience  *float64 `json:"resilience"`
 }
 
 // Parse decodes and validates the content of a policy ConfigMap. An error
@@ -86,23 +95,10 @@ func Parse(data, annotations map[string]string) (api.PolicySpec, error) {
 		Paused:     Paused(annotations),
 		Generation: generation(data),
 	}
-	f, err := decode(data[KeyPolicies])
-	if err != nil {
+	if err := decode(data[KeyPolicies], &spec); err != nil {
+		// Names may be unknown only because the file could not be read.
 		return api.PolicySpec{}, errors.Join(append(errs, fmt.Errorf("%s: %w", KeyPolicies, err))...)
 	}
-	for _, name := range slices.Sorted(maps.Keys(f.Policies)) {
-		if strings.TrimSpace(name) != name || name == "" {
-			errs = append(errs, fmt.Errorf("%s: policies: %q is no name for a policy", KeyPolicies, name))
-			continue
-		}
-		base, ok := spec.Policies[name]
-		if !ok {
-			base = strategic.Defaults()[api.CostSaving]
-			base.Name = name
-		}
-		spec.Policies[name] = f.Policies[name].over(base)
-	}
-	spec.Default, spec.Schedule = f.Default, f.Schedule
 	if err := errors.Join(append(errs, strategic.Validate(spec))...); err != nil {
 		return api.PolicySpec{}, err
 	}
@@ -116,23 +112,134 @@ func Paused(annotations map[string]string) bool {
 	return ok && v != "false"
 }
 
-func decode(text string) (file, error) {
-	var f file
+// decode adds the content of policies.yaml to a spec that has the built-in
+// policies.
+func decode(text string, spec *api.PolicySpec) error {
 	if strings.TrimSpace(text) == "" {
-		return f, nil
+		return nil
 	}
 	if len(text) > maxSize {
-		return f, fmt.Errorf("is %d bytes long, more than %d", len(text), maxSize)
+		return fmt.Errorf("is %d bytes long, more than %d", len(text), maxSize)
+	}
+	var plain any
+	if err := goyaml.Unmarshal([]byte(text), &plain); err == nil {
+		// JSON has no such numbers: left to it, the error would not say where.
+		if err := finite("", plain); err != nil {
+			return err
+		}
 	}
 	body, err := yaml.YAMLToJSONStrict([]byte(text))
 	if err != nil {
-		return f, err
+		return err
 	}
-	strict, err := kjson.UnmarshalStrict(body, &f)
+	var f file
+	if err := unmarshal(body, "", &f); err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(f.Policies)) {
+		if strings.TrimSpace(name) != name || name == "" {
+			errs = append(errs, fmt.Errorf("policies: %q is no name for a policy", name))
+			continue
+		}
+		var p filePolicy
+		if err := unmarshal(f.Policies[name], "policies."+name, &p); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		base, ok := spec.Policies[name]
+		if !ok {
+			base = strategic.Defaults()[api.CostSaving]
+			base.Name = name
+		}
+		spec.Policies[name] = p.over(base)
+	}
+	for i, raw := range f.Schedule {
+		var e api.ScheduleEntry
+		if err := unmarshal(raw, fmt.Sprintf("schedule[%d]", i), &e); err != nil {
+			errs = append(errs, err)
+		}
+		spec.Schedule = append(spec.Schedule, e)
+	}
+	spec.Default = f.Default
+	return errors.Join(errs...)
+}
+
+// finite refuses numbers that are none, wherever they are.
+func finite(path string, v any) error {
+	var errs []error
+	switch v := v.(type) {
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Errorf("%s: must be a finite number, is %v", path, v)
+		}
+	case []any:
+		for i, e := range v {
+			errs = append(errs, finite(fmt.Sprintf("%s[%d]", path, i), e))
+		}
+	case map[any]any:
+		for k, e := range v {
+			errs = append(errs, finite(join(path, fmt.Sprint(k)), e))
+		}
+		slices.SortFunc(errs, func(a, b error) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	}
+	return errors.Join(errs...)
+}
+
+// unmarshal decodes strictly; errors start with the path of the field.
+func unmarshal(body []byte, path string, into any) error {
+	strict, err := kjson.UnmarshalStrict(body, into)
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		return fmt.Errorf("%s: must be %s, is %s", cmp.Or(join(path, wrong.Field), "content"), kind(wrong.Type), article(wrong.Value))
+	}
 	if err != nil {
-		return f, err
+		return err
 	}
-	return f, errors.Join(strict...)
+	for _, e := range strict {
+		if field, ok := e.(kjson.FieldError); ok {
+			field.SetFieldPath(join(path, field.FieldPath()))
+		}
+	}
+	return errors.Join(strict...)
+}
+
+func join(path, field string) string {
+	if path == "" || field == "" {
+		return path + field
+	}
+	return path + "." + field
+}
+
+// kind is what a user would call a type.
+func kind(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Float64:
+		return "a number"
+	case reflect.Int32:
+		return "a whole number of at most 32 bits"
+	case reflect.String:
+		return "a text"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Struct, reflect.Map:
+		return "a mapping of fields"
+	}
+	return "a " + t.String()
+}
+
+// article puts one before what JSON calls a value.
+func article(value string) string {
+	switch value {
+	case "string":
+		return "a text"
+	case "array":
+		return "a list"
+	case "object":
+		return "a mapping"
+	case "bool":
+		return "true or false"
+	}
+	return strings.TrimPrefix(value, "number ")
 }
 
 func (p filePolicy) over(base api.Policy) api.Policy {

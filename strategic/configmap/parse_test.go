@@ -69,12 +69,19 @@ func TestParse(t *testing.T) {
 	}{
 		"unknown policy":         {policy: "FAST", want: `policy: there is no policy "FAST"`},
 		"unknown key of data":    {other: "x", want: `data["polices.yaml"]: unknown key`},
-		"unknown field":          {policies: "policies: {PERFORMANCE: {minReplica: 2}}", want: `policies.PERFORMANCE.minReplica`},
+		"unknown field":          {policies: "policies: {PERFORMANCE: {minReplica: 2}}", want: `unknown field "policies.PERFORMANCE.minReplica"`},
 		"unknown field at top":   {policies: "polices: {}", want: `"polices"`},
-		"wrong type":             {policies: "policies: {PERFORMANCE: {quantile: high}}", want: "quantile"},
+		"wrong type":             {policies: "policies: {PERFORMANCE: {quantile: high}}", want: "policies.PERFORMANCE.quantile: must be a number, is a text"},
+		"wrong type of a group":  {policies: "policies: {PERFORMANCE: {weights: 3}}", want: "policies.PERFORMANCE.weights: must be a mapping of fields, is"},
+		"wrong type of a list":   {policies: "policies: {PERFORMANCE: {nodePools: fast}}", want: "policies.PERFORMANCE.nodePools: must be a list, is a text"},
+		"wrong type of it all":   {policies: "- PERFORMANCE", want: "policies.yaml: content: must be a mapping of fields, is a list"},
+		"half a replica":         {policies: "policies: {PERFORMANCE: {minReplicas: 1.5}}", want: "policies.PERFORMANCE.minReplicas: must be a whole number of at most 32 bits, is 1.5"},
+		"unknown schedule field": {policies: "schedule: [{corn: '* * * * *', policy: PERFORMANCE}]", want: `unknown field "schedule[0].corn"`},
+		"a time zone in cron":    {policies: "schedule: [{cron: 'CRON_TZ=X', policy: PERFORMANCE}]", want: "schedule[0].cron"},
 		"not YAML":               {policies: "policies: [", want: "policies.yaml"},
 		"a key twice":            {policies: "default: A\ndefault: B\n", want: `already set`},
-		"not a number":           {policies: "policies: {PERFORMANCE: {quantile: .nan}}", want: "policies.yaml"},
+		"not a number":           {policies: "policies: {PERFORMANCE: {quantile: .nan}}", want: "policies.PERFORMANCE.quantile: must be a finite number, is NaN"},
+		"an infinite cost":       {policies: "policies: {PERFORMANCE: {maxHourlyCost: .inf}}", want: "policies.PERFORMANCE.maxHourlyCost: must be a finite number"},
 		"a number that is huge":  {policies: "policies: {PERFORMANCE: {minReplicas: 99999999999}}", want: "minReplicas"},
 		"negative weight":        {policies: "policies: {PERFORMANCE: {weights: {cost: -1}}}", want: "policies.PERFORMANCE.weights.cost: must be 0 or more, is -1"},
 		"percent for a ratio":    {policies: "policies: {PERFORMANCE: {targetUtilization: 80}}", want: "policies.PERFORMANCE.targetUtilization"},
@@ -113,6 +120,8 @@ func FuzzParse(f *testing.F) {
 	f.Add("A", "policies:\n  A: {nodePools: [x, x]}\n")
 	f.Add("", "schedule: [{cron: '*/5 * * * *', timeZone: 'UTC', policy: COST_SAVING}]")
 	f.Add("", "a: &a [*a]")
+	f.Add("", "schedule: [{cron: 'CRON_TZ=X', policy: COST_SAVING}]")
+	f.Add("", "policies: {A: {weights: 3, quantile: .nan}}\nschedule: [x, {corn: y}]")
 	f.Fuzz(func(t *testing.T, policy, policies string) {
 		spec, err := Parse(map[string]string{"policy": policy, "policies.yaml": policies}, nil)
 		if err != nil {

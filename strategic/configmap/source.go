@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -118,6 +119,10 @@ func (s *Source) Spec(ctx context.Context) (api.PolicySpec, []api.Finding, error
 		return api.PolicySpec{}, nil, err
 	}
 	spec, err := Parse(cm.Data, cm.Annotations)
+	if len(cm.BinaryData) > 0 {
+		// kubectl puts a file there when it is not UTF-8.
+		err = errors.Join(err, fmt.Errorf("binaryData: must be empty, has %q", slices.Sorted(maps.Keys(cm.BinaryData))))
+	}
 	if err != nil {
 		return s.fallback(cm, "InvalidPolicy", err.Error())
 	}
