@@ -1,7 +1,6 @@
 package sensing
 
 import (
-	"fmt"
 	"io"
 	"math"
 	"net/http"
