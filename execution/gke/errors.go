@@ -15,21 +15,21 @@ import (
 
 // Errors of the provider, to be told apart by errors.Is.
 var (
-	// ErrBusy: another operation is running on the pool or the cluster. The
+	// ErrBusy means: another operation is running on the pool or the cluster. The
 	// same call may succeed in a later cycle.
 	ErrBusy = errors.New("another operation is in progress")
-	// ErrQuota: a quota of the project doesn't allow it.
+	// ErrQuota means: a quota of the project doesn't allow it.
 	ErrQuota = errors.New("quota exceeded")
-	// ErrStockout: the zone has no such machines now.
+	// ErrStockout means: the zone has no such machines now.
 	ErrStockout = errors.New("zone has no capacity")
-	// ErrPermission: the credentials don't allow it.
+	// ErrPermission means: the credentials don't allow it.
 	ErrPermission = errors.New("permission denied")
-	// ErrNotFound: there is no such cluster, pool or instance group.
+	// ErrNotFound means: there is no such cluster, pool or instance group.
 	ErrNotFound = errors.New("not found")
-	// ErrUnavailable: the API did not answer, or not in time, or asked to be
+	// ErrUnavailable means: the API did not answer, or not in time, or asked to be
 	// called less often. Whether a change took effect is not known.
 	ErrUnavailable = errors.New("API unavailable")
-	// ErrAutopilot: in an Autopilot cluster Google manages the nodes.
+	// ErrAutopilot means: in an Autopilot cluster Google manages the nodes.
 	ErrAutopilot = errors.New("the cluster is in Autopilot mode: its nodes can't be managed")
 )
 

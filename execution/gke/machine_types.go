@@ -105,13 +105,13 @@ func contains(sizes []int64, n int64) bool {
 func (m MachineType) validate() error {
 	switch {
 	case m.MilliCPU <= 0:
-		return fmt.Errorf("MilliCPU must be positive, is %d", m.MilliCPU)
+		return fmt.Errorf("field MilliCPU must be positive, is %d", m.MilliCPU)
 	case m.Memory <= 0:
-		return fmt.Errorf("Memory must be positive, is %d", m.Memory)
+		return fmt.Errorf("field Memory must be positive, is %d", m.Memory)
 	case !(m.Price >= 0) || math.IsInf(m.Price, 0):
-		return fmt.Errorf("Price must not be negative, is %v", m.Price)
+		return fmt.Errorf("field Price must not be negative, is %v", m.Price)
 	case !(m.CPUSpeed > 0) || math.IsInf(m.CPUSpeed, 0):
-		return fmt.Errorf("CPUSpeed must be positive, is %v", m.CPUSpeed)
+		return fmt.Errorf("field CPUSpeed must be positive, is %v", m.CPUSpeed)
 	}
 	return nil
 }

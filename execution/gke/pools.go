@@ -293,7 +293,7 @@ func failure(np *containerpb.NodePool, groups []groupState, operations []*contai
 		return nil
 	}
 	kind := api.PoolOther
-	for _, c := range last.GetNodepoolConditions() {
+	for _, c := range last.GetNodepoolConditions() { //nolint:staticcheck // deprecated, but GKE fills it, and its code says more than the error
 		if k, ok := kindOfCondition(c); ok && k != api.PoolOther {
 			kind = k
 		}

@@ -13,9 +13,9 @@ import (
 )
 
 var (
-	// ErrDisruptionBudget: a PodDisruptionBudget doesn't allow the eviction now.
+	// ErrDisruptionBudget means: a PodDisruptionBudget doesn't allow the eviction now.
 	ErrDisruptionBudget = errors.New("disruption budget doesn't allow it now")
-	// ErrForeignCordon: the node's cordon is somebody else's, and is left alone.
+	// ErrForeignCordon means: the node's cordon is somebody else's, and is left alone.
 	ErrForeignCordon = errors.New("node is cordoned by somebody else")
 )
 
