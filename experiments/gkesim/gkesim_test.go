@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -106,6 +107,16 @@ func clients(t *testing.T, s *Server) (*container.ClusterManagerClient, *compute
 	}
 	t.Cleanup(func() { gke.Close(); igm.Close(); ops.Close() })
 	return gke, igm, ops
+}
+
+// refuseEvictions makes the API server refuse evictions as long as *refuse.
+func (b *bed) refuseEvictions(refuse *bool) {
+	b.kube.PrependReactor("create", "pods", func(a k8stesting.Action) (bool, runtime.Object, error) {
+		if a.GetSubresource() != "eviction" || !*refuse {
+			return false, nil, nil
+		}
+		return true, nil, apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
+	})
 }
 
 // advance lets d of clock time pass and everything in it happen.

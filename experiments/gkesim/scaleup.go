@@ -10,9 +10,11 @@ import (
 // maxEstimate is Cluster Autoscaler's --max-nodes-per-scaleup.
 const maxEstimate = 1000
 
-// growth is one way to make room: n nodes of a group.
+// growth is one way to make room: n nodes like those of group, spread over
+// peers, the zones of its pool that hold the same pods.
 type growth struct {
 	group *group
+	peers []*group
 	n     int32
 	waste float64
 }
@@ -25,71 +27,94 @@ func (s *Server) scaleUp(w *world) bool {
 	if len(waiting) == 0 {
 		return false
 	}
-	now := s.cfg.Clock.Now()
 	var best []growth // those of the least waste
 	for _, p := range s.pools {
 		if !p.autoscaling.GetEnabled() || p.op != nil || s.clusterOp != nil {
 			continue
 		}
-		for _, g := range p.groups {
-			room := int32(0)
+		for _, option := range s.options(w, p, waiting) {
 			switch {
-			case now.Before(g.backoffUntil):
-			case p.balanced():
-				for _, peer := range s.growable(p) {
-					room += peer.room()
-				}
-				if p.autoscaling.GetTotalMaxNodeCount() > 0 {
-					room = g.room() // counted once, it is the pool's
-				}
+			case len(best) > 0 && option.waste > best[0].waste:
+			case len(best) > 0 && option.waste == best[0].waste:
+				best = append(best, option)
 			default:
-				room = g.room()
+				best = []growth{option}
 			}
-			option := estimate(s.template(w, g), waiting, min(room, maxEstimate))
-			if option.n == 0 {
-				continue
-			}
-			option.group = g
-			if len(best) > 0 && option.waste > best[0].waste {
-				continue
-			}
-			if len(best) > 0 && option.waste < best[0].waste {
-				best = best[:0]
-			}
-			best = append(best, option)
 		}
 	}
 	if len(best) == 0 {
 		return false
 	}
-	chosen := best[s.rng.IntN(len(best))]
-	grown := false
-	for range chosen.n {
-		g := chosen.group
-		if g.pool.balanced() {
-			// Zone by zone, the smallest first.
-			peers := slices.DeleteFunc(s.growable(g.pool), func(g *group) bool { return g.room() == 0 })
-			if len(peers) == 0 {
-				break
-			}
-			g = slices.MinFunc(peers, func(a, b *group) int { return cmp.Compare(a.target(), b.target()) })
+	return s.grow(best[s.rng.IntN(len(best))])
+}
+
+// options are the ways in which p can hold waiting pods. s.mu is held.
+func (s *Server) options(w *world, p *pool, waiting []*corev1.Pod) []growth {
+	now := s.cfg.Clock.Now()
+	type fit struct {
+		group    *group
+		template *simNode
+		pods     []*corev1.Pod
+	}
+	var fits []fit
+	for _, g := range p.groups {
+		if g.room() == 0 || now.Before(g.backoffUntil) {
+			continue
 		}
-		if g.room() == 0 {
+		f := fit{group: g, template: s.template(w, g)}
+		for _, pod := range waiting {
+			if f.template.fits(pod) {
+				f.pods = append(f.pods, pod)
+			}
+		}
+		if len(f.pods) > 0 {
+			fits = append(fits, f)
+		}
+	}
+	var out []growth
+	for _, f := range fits {
+		option := growth{group: f.group, peers: []*group{f.group}}
+		room := f.group.room()
+		if p.balanced() {
+			for _, other := range fits {
+				if other.group == f.group || !containsAll(other.pods, f.pods) {
+					continue
+				}
+				option.peers = append(option.peers, other.group)
+				if p.autoscaling.GetTotalMaxNodeCount() == 0 { // else room is the pool's
+					room += other.group.room()
+				}
+			}
+		}
+		option.n, option.waste = estimate(f.template, f.pods, min(room, maxEstimate))
+		out = append(out, option)
+	}
+	return out
+}
+
+func containsAll(pods, wanted []*corev1.Pod) bool {
+	return !slices.ContainsFunc(wanted, func(pod *corev1.Pod) bool { return !slices.Contains(pods, pod) })
+}
+
+// grow adds the nodes of option one by one, each to the smallest of its zones
+// that has room, and tells whether it added any. s.mu is held.
+func (s *Server) grow(option growth) bool {
+	grown := false
+	for range option.n {
+		peers := slices.DeleteFunc(slices.Clone(option.peers), func(g *group) bool { return g.room() == 0 })
+		if len(peers) == 0 {
 			break
 		}
+		g := slices.MinFunc(peers, func(a, b *group) int {
+			return cmp.Or(cmp.Compare(a.target(), b.target()), cmp.Compare(a.zone, b.zone))
+		})
 		s.resize(g, g.target()+1)
 		grown = true
 	}
 	if grown {
-		s.scaler.lastAdd = now
+		s.scaler.lastAdd = s.cfg.Clock.Now()
 	}
 	return grown
-}
-
-// growable are the zones of p that are not left alone. s.mu is held.
-func (s *Server) growable(p *pool) []*group {
-	now := s.cfg.Clock.Now()
-	return slices.DeleteFunc(slices.Clone(p.groups), func(g *group) bool { return now.Before(g.backoffUntil) })
 }
 
 // addComing adds the nodes that were asked for and are not Ready to the world,
@@ -161,7 +186,7 @@ func place(nodes []*simNode, pod *corev1.Pod) bool {
 // falling size, first fit, on at most limit new nodes like template. Its waste
 // is that of the least-waste expander: the mean of the shares of CPU and memory
 // that stay free.
-func estimate(template *simNode, pods []*corev1.Pod, limit int32) growth {
+func estimate(template *simNode, pods []*corev1.Pod, limit int32) (n int32, waste float64) {
 	allocatable := amountsOf(template.node.Status.Allocatable)
 	score := func(pod *corev1.Pod) float64 {
 		r, sum := requestsOf(pod), 0.0
@@ -191,14 +216,14 @@ func estimate(template *simNode, pods []*corev1.Pod, limit int32) growth {
 		}
 	}
 	if len(nodes) == 0 {
-		return growth{}
+		return 0, 0
 	}
-	waste := func(name corev1.ResourceName) float64 {
+	free := func(name corev1.ResourceName) float64 {
 		total := float64(allocatable[name]) * float64(len(nodes))
 		if total <= 0 {
 			return 0
 		}
 		return (total - float64(held[name])) / total
 	}
-	return growth{n: int32(len(nodes)), waste: (waste(corev1.ResourceCPU) + waste(corev1.ResourceMemory)) / 2}
+	return int32(len(nodes)), (free(corev1.ResourceCPU) + free(corev1.ResourceMemory)) / 2
 }
