@@ -20,6 +20,8 @@ type backfill struct {
 	lost    int // slices given up
 	running chan struct{}
 	err     error // of the last failure, nil after a success
+	// unknown are the nodes of the past whose speed isn't known, until told.
+	unknown map[string]bool
 }
 
 // slice is a part of history to be read for some targets.
@@ -29,7 +31,7 @@ type slice struct {
 	failures int
 }
 
-func newBackfill(d *demand) *backfill { return &backfill{d: d} }
+func newBackfill(d *demand) *backfill { return &backfill{d: d, unknown: map[string]bool{}} }
 
 // add asks for the steps [from, to] of some targets. The demand's lock is held.
 func (b *backfill) add(targets map[targetID]bool, from, to int64) {
@@ -106,7 +108,7 @@ func (b *backfill) start(ctx context.Context, series int, sp *speeds) <-chan str
 	}
 	done := make(chan struct{})
 	b.running = done
-	speed := sp.clone().of
+	speeds := sp.clone()
 	go func() {
 		defer func() {
 			b.d.mu.Lock()
@@ -114,17 +116,14 @@ func (b *backfill) start(ctx context.Context, series int, sp *speeds) <-chan str
 			b.d.mu.Unlock()
 			close(done)
 		}()
-		for b.step(ctx, series, speed) {
+		for b.step(ctx, series, speeds) {
 		}
 	}()
 	return done
 }
 
-// speedFunc tells the CPUSpeed of a node or group of nodes.
-type speedFunc func(node string) float64
-
 // step reads one slice; false when there is none left or it failed.
-func (b *backfill) step(ctx context.Context, series int, sp speedFunc) bool {
+func (b *backfill) step(ctx context.Context, series int, sp *speeds) bool {
 	d := b.d
 	d.mu.Lock()
 	b.prune()
@@ -151,14 +150,14 @@ func (b *backfill) step(ctx context.Context, series int, sp speedFunc) bool {
 }
 
 // fold adds an answer to the histories. The demand's lock is held.
-func (b *backfill) fold(s slice, a answer, sp speedFunc) {
+func (b *backfill) fold(s slice, a answer, sp *speeds) {
 	sums := newFolding(s.from, s.to)
 	for _, stream := range a.series {
 		id, ok := parseOwner(string(stream.Metric["namespace"]), string(stream.Metric[labelOwner]))
 		if !ok || !s.targets[id] || b.d.histories[id] == nil {
 			continue
 		}
-		speed := sp(string(stream.Metric[labelNodes]))
+		speed := sp.of(string(stream.Metric[labelNodes]))
 		t := sums.of(id)
 		b.d.prom.samples(stream.Values, s.from, s.to, func(step int64, v float64) {
 			if usable(v) {
@@ -170,6 +169,7 @@ func (b *backfill) fold(s slice, a answer, sp speedFunc) {
 	for id, t := range sums.targets {
 		t.store(b.d.histories[id])
 	}
+	maps.Copy(b.unknown, sp.unknown)
 }
 
 // parseOwner reads the label made by historyQuery.
@@ -215,6 +215,10 @@ func (b *backfill) findings(step time.Duration) []api.Finding {
 		if b.err != nil {
 			f.Severity, f.Message = api.Warning, f.Message+"; last failure: "+b.err.Error()
 		}
+		out = append(out, f)
+	}
+	if f, ok := speedFinding(b.unknown, "of the past "); ok {
+		clear(b.unknown)
 		out = append(out, f)
 	}
 	if b.lost > 0 {

@@ -487,6 +487,21 @@ func TestBackfill(t *testing.T) {
 			t.Errorf("%d samples, want 480", n)
 		}
 	})
+	t.Run("nodes that nobody remembers are told once", func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.shop("web", 1)
+		w.series = append(w.series, rateSeries{ns, "", "long-gone", kindDeployment + "/web", constant(0.1)})
+		got, s := w.workload("web")
+		if f := findings(s, ReasonUnknownNodeSpeed); len(f) != 1 || !strings.Contains(f[0].Message, "long-gone") {
+			t.Errorf("findings = %v", s.Findings)
+		}
+		if v := got.Demand.Values[0]; math.Abs(v-300) > 1e-9 { // 400 × 0.5 + 100 × 1
+			t.Errorf("oldest sample = %v, want 300", v)
+		}
+		if s := w.observe(); len(s.Findings) > 0 {
+			t.Errorf("told again: %v", s.Findings)
+		}
+	})
 	t.Run("a workload that comes later gets its history", func(t *testing.T) {
 		w := newWorld(t, nil)
 		w.shop("web", 2)

@@ -130,7 +130,9 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 	}
 	s.PodLead = o.pods.samples.lead(o.cfg.PodLead)
 	s.Metrics, s.ResourceMetrics = o.demand.health, o.usage.health
-	s.Findings = append(s.Findings, o.speedFindings()...)
+	if f, ok := speedFinding(o.speeds.unknown, ""); ok {
+		s.Findings = append(s.Findings, f)
+	}
 	return s, nil
 }
 
@@ -273,16 +275,16 @@ func (o *Observer) sourceFindings(fresh newest) []api.Finding {
 	return append(out, o.demand.backfill.findings(o.cfg.Step)...)
 }
 
-// speedFindings names nodes whose cores had to be taken for reference ones.
-func (o *Observer) speedFindings() []api.Finding {
-	names := slices.Sorted(maps.Keys(o.speeds.unknown))
+// speedFinding names nodes whose cores had to be taken for reference ones.
+func speedFinding(unknown map[string]bool, which string) (api.Finding, bool) {
+	names := slices.Sorted(maps.Keys(unknown))
 	if len(names) == 0 {
-		return nil
+		return api.Finding{}, false
 	}
 	const most = 5
-	shown := strings.Join(names[:min(len(names), most)], ", ")
-	return []api.Finding{{
+	return api.Finding{
 		Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: ReasonUnknownNodeSpeed, Object: "nodes",
-		Message: fmt.Sprintf("the pools of %d nodes are not known, their cores count as reference ones: %s", len(names), shown),
-	}}
+		Message: fmt.Sprintf("the pools of %d nodes %sare not known, their cores count as reference ones: %s",
+			len(names), which, strings.Join(names[:min(len(names), most)], ", ")),
+	}, true
 }
