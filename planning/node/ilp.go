@@ -31,6 +31,10 @@ const haveILP = true
 // saying so.
 type ilp struct{ limits Limits }
 
+// quickColumns is a size up to which lp_solve takes milliseconds. Above it, a
+// packing that is proven optimal by its bound is not proven again.
+const quickColumns = 250
+
 func newILP(l Limits) (Solver, error) { return ilp{l}, nil }
 
 // Name is "ilp".
@@ -60,6 +64,8 @@ func (s ilp) Solve(p Problem, _ api.Budget) (Packing, error) {
 		return fallback("%d variables, limit %d", m.columns(), s.limits.Variables)
 	case len(m.nodes) == 0:
 		return fallback("no nodes to pack onto")
+	case ffd.Optimal && m.columns() > quickColumns:
+		return fallback("FFD's packing is optimal already")
 	}
 	solution, x := m.solve(s.limits.Time)
 	switch solution {
