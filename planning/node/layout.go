@@ -84,9 +84,12 @@ func (v *view) problemWithin(counts map[int]int32, most func(pool, zone int) int
 
 // layout is a placement of all pods, starting from the one that is.
 type layout struct {
-	view      *view
-	nodes     []*resident
-	removed   map[*resident]bool
+	view  *view
+	nodes []*resident
+	// hosts are the Ready nodes, those to be filled first first; queues are the
+	// nodes of each pool and zone, those to be given up first first.
+	hosts     []*resident
+	queues    [][][]*resident
 	pools     []poolLayout // parallel to view.pools
 	unplaced  []api.Unplaced
 	packing   Packing // of what goes onto new nodes
@@ -104,21 +107,14 @@ type poolLayout struct {
 // layOut places the pods of a level: those there are where they are, new ones
 // into free space, the rest onto new nodes; then it gives up nodes.
 func (v *view) layOut(of level, solve solveFunc, b api.Budget) (*layout, error) {
-	l := &layout{view: v, removed: map[*resident]bool{}, pools: make([]poolLayout, len(v.pools))}
+	l := &layout{view: v, pools: make([]poolLayout, len(v.pools))}
 	for _, r := range v.nodes {
 		c := *r
 		c.free, c.pods = slices.Clone(r.free), slices.Clone(r.pods)
 		l.nodes = append(l.nodes, &c)
 	}
 	left := l.fill(l.settle(of))
-	for p := range l.pools {
-		l.pools[p].kept = make([]int32, len(v.pools[p].zones))
-	}
-	for _, r := range l.nodes {
-		if r.zone >= 0 {
-			l.pools[r.pool].kept[r.zone]++
-		}
-	}
+	l.rank()
 	if err := l.grow(left, solve); err != nil {
 		return nil, err
 	}
@@ -126,6 +122,32 @@ func (v *view) layOut(of level, solve solveFunc, b api.Budget) (*layout, error) 
 		l.shrink(p, b)
 	}
 	return l, nil
+}
+
+// rank orders the nodes, once: what moves afterwards goes to nodes that are
+// given up last.
+func (l *layout) rank() {
+	l.queues = make([][][]*resident, len(l.pools))
+	for p := range l.pools {
+		zones := len(l.view.pools[p].zones)
+		l.pools[p].kept = make([]int32, zones)
+		l.queues[p] = make([][]*resident, zones)
+	}
+	for _, r := range l.nodes {
+		if r.ready {
+			l.hosts = append(l.hosts, r)
+		}
+		if r.zone >= 0 {
+			l.pools[r.pool].kept[r.zone]++
+			l.queues[r.pool][r.zone] = append(l.queues[r.pool][r.zone], r)
+		}
+	}
+	slices.SortFunc(l.hosts, mostWorth)
+	for _, zones := range l.queues {
+		for _, queue := range zones {
+			slices.SortFunc(queue, leastWorth)
+		}
+	}
 }
 
 // settle lets pods beyond the level leave and returns those without a place.
@@ -174,7 +196,7 @@ func leastWorth(a, b *resident) int {
 		-compareBool(!a.usable, !b.usable),
 		-compareBool(a.node.Cordoned, b.node.Cordoned),
 		cmp.Compare(len(a.pods), len(b.pods)),
-		cmp.Compare(a.node.Name, b.node.Name),
+		cmp.Compare(a.index, b.index),
 	)
 }
 
@@ -186,7 +208,7 @@ func mostWorth(a, b *resident) int {
 		-compareBool(a.ready, b.ready),
 		compareBool(a.node.Cordoned, b.node.Cordoned),
 		-cmp.Compare(len(a.pods), len(b.pods)),
-		cmp.Compare(a.node.Name, b.node.Name),
+		cmp.Compare(a.index, b.index),
 	)
 }
 
@@ -354,12 +376,10 @@ func (l *layout) shrink(p int, b api.Budget) {
 				continue
 			}
 			pl.kept[z]--
-			r := l.candidates(p, z)
-			if len(r) == 0 {
-				continue
-			}
-			l.removed[r[0]] = true
-			for _, t := range r[0].pods {
+			i := slices.IndexFunc(l.queues[p][z], func(r *resident) bool { return !r.removed })
+			r := l.queues[p][z][i]
+			r.removed = true
+			for _, t := range r.pods {
 				l.leave(t.item, 1, l.whyUnplaced(t.item))
 			}
 		}
@@ -373,8 +393,6 @@ func (l *layout) giveUp(p int, b api.Budget) bool {
 	if pl.size == 0 {
 		return false
 	}
-	hosts := slices.DeleteFunc(slices.Clone(l.nodes), func(r *resident) bool { return !r.ready || l.removed[r] })
-	slices.SortFunc(hosts, mostWorth)
 	var moves []move
 	var gone []*resident
 	for z := range pl.kept {
@@ -382,27 +400,27 @@ func (l *layout) giveUp(p int, b api.Budget) bool {
 			continue
 		}
 		done := false
-		for _, r := range l.candidates(p, z) {
-			if !r.movable || r.fixed || r.usable && !r.ready {
-				continue // must stay, or is just booting
+		for _, r := range l.queues[p][z] {
+			if r.removed || !r.movable || r.fixed || r.usable && !r.ready {
+				continue // gone, must stay, or is just booting
 			}
 			if l.attempts >= b.Iterations {
 				l.exhausted = true
 				break
 			}
 			l.attempts++
-			l.removed[r] = true
+			r.removed = true
 			var ok bool
-			if moves, ok = l.empty(r, hosts, moves); ok {
+			if moves, ok = l.empty(r, moves); ok {
 				gone, done = append(gone, r), true
 				break
 			}
-			delete(l.removed, r)
+			r.removed = false
 		}
 		if !done {
 			l.undo(moves)
 			for _, r := range gone {
-				delete(l.removed, r)
+				r.removed = false
 			}
 			return false
 		}
@@ -414,18 +432,6 @@ func (l *layout) giveUp(p int, b api.Budget) bool {
 	return true
 }
 
-// candidates are the nodes of a zone that are not removed, least worth first.
-func (l *layout) candidates(p, zone int) []*resident {
-	var c []*resident
-	for _, r := range l.nodes {
-		if r.pool == p && r.zone == zone && !l.removed[r] {
-			c = append(c, r)
-		}
-	}
-	slices.SortFunc(c, leastWorth)
-	return c
-}
-
 // move is a pod taken from one node to another.
 type move struct {
 	from, to *resident
@@ -434,21 +440,19 @@ type move struct {
 
 // empty moves every pod of a node to hosts and appends what it did; when one
 // finds no room it undoes its own moves.
-func (l *layout) empty(r *resident, hosts []*resident, done []move) ([]move, bool) {
+func (l *layout) empty(r *resident, done []move) ([]move, bool) {
 	pods := slices.Clone(r.pods)
 	slices.SortStableFunc(pods, func(a, b tenant) int {
 		return -slices.Compare(l.view.items[a.item].requests, l.view.items[b.item].requests)
 	})
 	before := len(done)
 	for _, t := range pods {
-		i := slices.IndexFunc(hosts, func(h *resident) bool {
-			return h != r && !l.removed[h] && l.room(t.item, h) > 0
-		})
+		i := slices.IndexFunc(l.hosts, func(h *resident) bool { return !h.removed && l.room(t.item, h) > 0 })
 		if i < 0 {
 			l.undo(done[before:])
 			return done[:before], false
 		}
-		m := move{from: r, to: hosts[i], pod: t}
+		m := move{from: r, to: l.hosts[i], pod: t}
 		m.apply(l.view.items[t.item].requests)
 		done = append(done, m)
 	}

@@ -82,6 +82,10 @@ type resident struct {
 	movable bool
 	// fixed: cordoned by someone else.
 	fixed bool
+	// index in order of name.
+	index int
+	// removed: given up by a layout.
+	removed bool
 }
 
 // tenant is a pod on a node.
@@ -237,6 +241,9 @@ func (v *view) addNodes() {
 		v.nodes = append(v.nodes, r)
 	}
 	slices.SortFunc(v.nodes, func(a, b *resident) int { return cmp.Compare(a.node.Name, b.node.Name) })
+	for i, r := range v.nodes {
+		r.index = i
+	}
 }
 
 // lost reports whether a node that is not Ready can't be waited for any more.
