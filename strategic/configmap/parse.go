@@ -196,7 +196,7 @@ func unmarshal(body []byte, path string, into any) error {
 		return err
 	}
 	for _, e := range strict {
-		if field, ok := e.(kjson.FieldError); ok {
+		if field := kjson.FieldError(nil); errors.As(e, &field) {
 			field.SetFieldPath(join(path, field.FieldPath()))
 		}
 	}
@@ -267,7 +267,7 @@ func set[T any](field *T, value *T) {
 func generation(data map[string]string) string {
 	h := sha256.New()
 	for _, key := range slices.Sorted(maps.Keys(data)) {
-		fmt.Fprintf(h, "%q=%q\n", key, data[key])
+		h.Write(fmt.Appendf(nil, "%q=%q\n", key, data[key])) // a hash takes everything
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }

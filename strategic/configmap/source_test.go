@@ -65,10 +65,10 @@ func TestSource(t *testing.T) {
 	until(s, api.CostSaving, "PolicyMissing", false)
 	write(nil, map[string]string{"policy": api.Performance})
 	until(s, api.Performance, "", false)
-	write(nil, map[string]string{"policy": "PERFORMANSE"})
+	write(nil, map[string]string{"policy": "FASTER"})
 	until(s, api.Performance, "InvalidPolicy", false)
 	until(start(), api.Performance, "InvalidPolicy", false) // after a crash
-	write(map[string]string{api.AnnotationPaused: "true"}, map[string]string{"policy": "PERFORMANSE"})
+	write(map[string]string{api.AnnotationPaused: "true"}, map[string]string{"policy": "FASTER"})
 	until(s, api.Performance, "InvalidPolicy", true)
 	write(nil, map[string]string{"policy": api.CostSaving})
 	until(s, api.CostSaving, "", false)
