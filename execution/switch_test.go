@@ -102,7 +102,7 @@ func newSwitchBed(t *testing.T) *switchBed {
 	}
 	// Demand plays no part here: a Prometheus that has seen nothing.
 	prom := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, `{"status":"success","data":{"resultType":"matrix","result":[]}}`)
+		_, _ = fmt.Fprint(w, `{"status":"success","data":{"resultType":"matrix","result":[]}}`)
 	}))
 	t.Cleanup(func() {
 		prom.Close()
@@ -271,7 +271,7 @@ func (b *switchBed) live(ctx context.Context, target string, actionsPerLife int)
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer provider.Close()
+	defer func() { _ = provider.Close() }()
 	cfg := sensing.DefaultConfig()
 	cfg.REST, cfg.Pools, cfg.PrometheusURL = b.cluster.RESTConfig(), provider, b.prom
 	observer, err := sensing.New(cfg)
