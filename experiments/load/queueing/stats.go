@@ -59,6 +59,12 @@ type Window struct {
 	Latency Histogram
 }
 
+// Add merges another window into w.
+func (w *Window) Add(o Window) {
+	w.Counts = w.Plus(o.Counts)
+	w.Latency.Add(o.Latency)
+}
+
 // StreamState is a stream as it is now.
 type StreamState struct {
 	Users     int // virtual users that think or wait

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/planning"
+	"github.com/mash2-io/mash2/planning/node"
+	"github.com/mash2-io/mash2/sensing"
+)
+
+// operatorFlags are the settings of mash2 operator. Every duration is a flag;
+// --speed divides the defaults of all of them at once.
+type operatorFlags struct {
+	connection
+
+	speed float64
+
+	// The cycle.
+	period, wakeGap, actionTimeout time.Duration
+
+	// Demand.
+	prometheusURL, prometheusTokenFile string
+	step, rateWindow, history          time.Duration
+	staleAfter, usageInterval          time.Duration
+	horizon                            time.Duration
+	downStabilization                  time.Duration
+	podLead, nodeLead                  time.Duration
+
+	// Nodes.
+	provider                            string
+	gkeProject, gkeLocation, gkeCluster string
+	gkeEndpoint, gkeComputeEndpoint     string
+	solver                              string
+	solverIterations, packings          int
+	metricsAddress, probeAddress        string
+	metricsInsecure                     bool
+	leaderElect                         bool
+	logFormat                           string
+	verbose                             bool
+	cycleLog                            string
+}
+
+// durations lists the duration flags that --speed divides, with their defaults
+// at speed 1.
+func (o *operatorFlags) durations() []durationFlag {
+	sense, plan := sensing.DefaultConfig(), planning.DefaultConfig()
+	return []durationFlag{
+		{&o.period, "period", plan.CyclePeriod, "time between the starts of cycles"},
+		{&o.wakeGap, "wake-gap", time.Second, "least time between two cycles when woken early by a changed policy"},
+		{&o.step, "step", sense.Step, "sample step of demand; no finer than the scrape interval"},
+		{&o.rateWindow, "rate-window", sense.RateWindow, "window of the CPU usage rate; four scrape intervals are a good choice"},
+		{&o.history, "history", sense.History, "how much history of demand to keep and forecast from"},
+		{&o.staleAfter, "stale-after", sense.StaleAfter, "age of the newest sample from which demand is stale: then nothing scales down"},
+		{&o.usageInterval, "resource-metrics-interval", sense.UsageInterval, "time between two readings of metrics.k8s.io"},
+		{&o.horizon, "horizon", plan.Horizon, "how far ahead demand is forecast; covers the node lead"},
+		{&o.downStabilization, "downscale-stabilization", plan.Stabilization, "backward stabilization of scale-down where no licensed forecast looks ahead, as the HPA's"},
+		{&o.podLead, "pod-lead", sense.PodLead.P90, "how long a replica takes to become Ready, until it is measured"},
+		{&o.nodeLead, "node-lead", sense.BootLead.P90, "how long a node takes to become Ready, until it is measured"},
+	}
+}
+
+// durationFlag is a flag whose default --speed divides.
+type durationFlag struct {
+	value *time.Duration
+	name  string
+	def   time.Duration
+	usage string
+}
+
+func (o *operatorFlags) register(cmd *cobra.Command) {
+	o.flags(cmd)
+	f := cmd.Flags()
+	f.Float64Var(&o.speed, "speed", 1, "divides the default of every duration, for demonstrations on compressed time")
+	for _, d := range o.durations() {
+		f.DurationVar(d.value, d.name, d.def, d.usage)
+	}
+	f.DurationVar(&o.actionTimeout, "action-timeout", 30*time.Second, "bound on one action")
+	f.StringVar(&o.prometheusURL, "prometheus-url", "", "base URL of Prometheus (required)")
+	f.StringVar(&o.prometheusTokenFile, "prometheus-bearer-token-file", "", "file with a bearer token for Prometheus")
+	f.StringVar(&o.provider, "provider", "none", "who resizes node pools: gke, or none to plan replicas only")
+	f.StringVar(&o.gkeProject, "gke-project", "", "project of the GKE cluster")
+	f.StringVar(&o.gkeLocation, "gke-location", "", "location of the GKE cluster: a region or a zone")
+	f.StringVar(&o.gkeCluster, "gke-cluster", "", "name of the GKE cluster")
+	f.StringVar(&o.gkeEndpoint, "gke-endpoint", "", "address of another container API, spoken to without TLS and credentials (a simulator)")
+	f.StringVar(&o.gkeComputeEndpoint, "gke-compute-endpoint", "", "URL of another compute API, spoken to without credentials (a simulator)")
+	f.StringVar(&o.solver, "solver", "ffd", "packing solver: see mash2 version for those of this build")
+	f.IntVar(&o.solverIterations, "solver-iterations", 0, "work budget of one packing; 0 is the solver's own")
+	f.IntVar(&o.packings, "packings", planning.DefaultConfig().Packings, "work budget of a cycle's search, in packings")
+	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "address of /metrics; 0 turns it off")
+	f.BoolVar(&o.metricsInsecure, "metrics-insecure", false, "serve /metrics over plain HTTP without authentication (loopback only)")
+	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 turns it off")
+	f.BoolVar(&o.leaderElect, "leader-elect", true, "only the leader of several replicas acts")
+	f.StringVar(&o.logFormat, "log-format", "json", "json or text")
+	f.BoolVar(&o.verbose, "verbose", false, "log every cycle")
+	f.StringVar(&o.cycleLog, "cycle-log", "", "file to append every cycle's record to, one JSON object a line")
+}
+
+// complete divides defaults by the speed and checks everything.
+func (o *operatorFlags) complete(cmd *cobra.Command) error {
+	if !(o.speed > 0) {
+		return usagef("--speed must be above 0, is %g", o.speed)
+	}
+	for _, d := range o.durations() {
+		if !cmd.Flags().Changed(d.name) {
+			*d.value = time.Duration(float64(d.def) / o.speed).Round(time.Millisecond)
+		}
+		if *d.value <= 0 {
+			return usagef("--%s must be above 0, is %v", d.name, *d.value)
+		}
+	}
+	if !slices.Contains(node.Solvers(), o.solver) {
+		return usagef("--solver %q is not in this build, which has %v", o.solver, node.Solvers())
+	}
+	if o.solverIterations < 0 || o.packings < 1 {
+		return usagef("--solver-iterations must be 0 or more and --packings 1 or more, are %d and %d", o.solverIterations, o.packings)
+	}
+	if o.prometheusURL == "" {
+		return usagef("--prometheus-url is required: the base URL of the Prometheus that scrapes cAdvisor")
+	}
+	switch o.provider {
+	case "none":
+	case "gke":
+		for _, f := range []struct{ name, value string }{
+			{"gke-project", o.gkeProject}, {"gke-location", o.gkeLocation}, {"gke-cluster", o.gkeCluster},
+		} {
+			if f.value == "" {
+				return usagef("--provider gke needs --%s", f.name)
+			}
+		}
+		if (o.gkeEndpoint == "") != (o.gkeComputeEndpoint == "") {
+			return usagef("--gke-endpoint and --gke-compute-endpoint go together")
+		}
+	default:
+		return usagef("--provider must be gke or none, not %q", o.provider)
+	}
+	switch o.logFormat {
+	case "json", "text":
+	default:
+		return usagef("--log-format must be json or text, not %q", o.logFormat)
+	}
+	if o.actionTimeout <= 0 {
+		return usagef("--action-timeout must be above 0, is %v", o.actionTimeout)
+	}
+	if o.horizon < o.nodeLead+o.period {
+		return usagef("--horizon %v does not cover the node lead of %v and a cycle", o.horizon, o.nodeLead)
+	}
+	sense := o.sensing()
+	sense.REST = &rest.Config{} // comes with the connection
+	if err := sense.Validate(); err != nil {
+		return usageError{err}
+	}
+	if err := o.planning().Validate(); err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
+// sensing is the Observer's configuration, but for its clients.
+func (o *operatorFlags) sensing() sensing.Config {
+	c := sensing.DefaultConfig().Faster(o.speed)
+	c.PrometheusURL = o.prometheusURL
+	c.Step, c.RateWindow, c.History, c.StaleAfter = o.step, o.rateWindow, o.history, o.staleAfter
+	c.UsageInterval = o.usageInterval
+	// Where a workload states no behaviour, the Guard's own defaults hold: a
+	// licensed forecast looks ahead instead of back.
+	c.Behavior = api.Behavior{}
+	c.PodLead.P90, c.BootLead.P90 = o.podLead, o.nodeLead
+	c.PodLead.P50, c.BootLead.P50 = min(c.PodLead.P50, o.podLead), min(c.BootLead.P50, o.nodeLead)
+	return c
+}
+
+// planning is the Hierarchy's configuration.
+func (o *operatorFlags) planning() planning.Config {
+	c := planning.DefaultConfig().Scaled(o.speed)
+	c.CyclePeriod, c.Horizon, c.Stabilization = o.period, o.horizon, o.downStabilization
+	// A sample is as old as the scrape and half its averaging window.
+	c.MetricDelay = o.step/2 + o.rateWindow/2
+	c.Packings = o.packings
+	c.Solver.Iterations = o.solverIterations
+	return c
+}

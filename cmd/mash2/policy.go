@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/strategic"
+	"github.com/mash2-io/mash2/strategic/configmap"
+)
+
+// connection is how a command reaches the cluster and its policy ConfigMap.
+type connection struct {
+	kubeconfig string
+	namespace  string
+	configMap  string
+}
+
+func (c *connection) flags(cmd *cobra.Command) {
+	f := cmd.PersistentFlags()
+	f.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig file; default: $KUBECONFIG, then the cluster mash2 runs in, then ~/.kube/config")
+	f.StringVar(&c.namespace, "namespace", "mash2-system", "namespace of mash2 and of its policy ConfigMap")
+	f.StringVar(&c.configMap, "policy-configmap", "mash2-policy", "name of the policy ConfigMap")
+}
+
+func (c *connection) rest() (*rest.Config, error) {
+	if c.kubeconfig == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
+		if cfg, err := rest.InClusterConfig(); err == nil {
+			return cfg, nil
+		}
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = c.kubeconfig
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, usagef("no cluster to talk to: %w; pass --kubeconfig", err)
+	}
+	return cfg, nil
+}
+
+func (c *connection) client() (kubernetes.Interface, error) {
+	cfg, err := c.rest()
+	if err != nil {
+		return nil, err
+	}
+	return kubernetes.NewForConfig(cfg)
+}
+
+func (c *connection) policy(ctx context.Context, client kubernetes.Interface) (*corev1.ConfigMap, error) {
+	cm, err := client.CoreV1().ConfigMaps(c.namespace).Get(ctx, c.configMap, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("there is no ConfigMap %s in namespace %s: create it, or name another with --policy-configmap and --namespace", c.configMap, c.namespace)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the policy: %w", err)
+	}
+	return cm, nil
+}
+
+// merge patches the ConfigMap; a nil value removes a key.
+func (c *connection) merge(ctx context.Context, client kubernetes.Interface, patch map[string]any) error {
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	_, err = client.CoreV1().ConfigMaps(c.namespace).Patch(ctx, c.configMap, types.MergePatchType, body,
+		metav1.PatchOptions{FieldManager: "mash2-cli"})
+	if err != nil {
+		return fmt.Errorf("writing ConfigMap %s/%s: %w", c.namespace, c.configMap, err)
+	}
+	return nil
+}
+
+func newPolicy() *cobra.Command {
+	var conn connection
+	cmd := &cobra.Command{
+		Use:   "policy",
+		Short: "Shows or sets the active policy",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("unknown command %q: get or set NAME", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	conn.flags(cmd)
+	cmd.AddCommand(newPolicyGet(&conn), newPolicySet(&conn))
+	return cmd
+}
+
+func newPolicyGet(conn *connection) *cobra.Command {
+	cmd := &cobra.Command{Use: "get", Short: "The policy the ConfigMap asks for, and all it defines", Args: noArgs}
+	show := outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		client, err := conn.client()
+		if err != nil {
+			return err
+		}
+		cm, err := conn.policy(cmd.Context(), client)
+		if err != nil {
+			return err
+		}
+		spec, err := configmap.Parse(cm.Data, cm.Annotations)
+		if err != nil {
+			return usagef("ConfigMap %s/%s: %w (the operator goes on with the last good one)", conn.namespace, conn.configMap, err)
+		}
+		v := struct {
+			Active   string   `json:"active"`
+			Policies []string `json:"policies"`
+			Paused   bool     `json:"paused"`
+		}{activeNow(spec), slices.Sorted(maps.Keys(spec.Policies)), spec.Paused}
+		text := fmt.Sprintf("active: %s\npolicies: %s", v.Active, strings.Join(v.Policies, ", "))
+		if v.Paused {
+			text += "\npaused: nothing is written until mash2 resume"
+		}
+		return show(v, text)
+	}
+	return cmd
+}
+
+func newPolicySet(conn *connection) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Sets the policy by hand; it has precedence over the schedule",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("policy set takes the name of one policy")
+			}
+			return nil
+		},
+	}
+	show := outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx, name := cmd.Context(), args[0]
+		client, err := conn.client()
+		if err != nil {
+			return err
+		}
+		cm, err := conn.policy(ctx, client)
+		if err != nil {
+			return err
+		}
+		// Check the content as it would be, so that a wrong name is refused
+		// here and not by the operator.
+		data := maps.Clone(cm.Data)
+		if data == nil {
+			data = map[string]string{}
+		}
+		data[configmap.KeyPolicy] = name
+		if _, err := configmap.Parse(data, cm.Annotations); err != nil {
+			return usagef("policy %s is refused: %w", name, err)
+		}
+		if err := conn.merge(ctx, client, map[string]any{"data": map[string]any{configmap.KeyPolicy: name}}); err != nil {
+			return err
+		}
+		return show(struct {
+			Active string `json:"active"`
+		}{name}, "policy set to "+name)
+	}
+	return cmd
+}
+
+func newPause(pause bool) *cobra.Command {
+	var conn connection
+	cmd := &cobra.Command{Use: "pause", Short: "Stops every write within one cycle; planning goes on and is shown", Args: noArgs}
+	if !pause {
+		cmd.Use, cmd.Short = "resume", "Takes pause back"
+	}
+	conn.flags(cmd)
+	show := outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx := cmd.Context()
+		client, err := conn.client()
+		if err != nil {
+			return err
+		}
+		if _, err := conn.policy(ctx, client); err != nil {
+			return err
+		}
+		var value any // nil removes the annotation
+		if pause {
+			value = "true"
+		}
+		patch := map[string]any{"metadata": map[string]any{"annotations": map[string]any{api.AnnotationPaused: value}}}
+		if err := conn.merge(ctx, client, patch); err != nil {
+			return err
+		}
+		text := "resumed"
+		if pause {
+			text = "paused: nothing is written from the next cycle on; mash2 resume takes it back"
+		}
+		return show(struct {
+			Paused bool `json:"paused"`
+		}{pause}, text)
+	}
+	return cmd
+}
+
+// activeNow is the policy that spec puts in force at this moment.
+func activeNow(spec api.PolicySpec) string {
+	return strategic.Decide(spec, api.Snapshot{Time: time.Now()}).Name
+}

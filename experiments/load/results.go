@@ -1,0 +1,328 @@
+package load
+
+import (
+	"cmp"
+	"maps"
+	"time"
+
+	"github.com/mash2-io/mash2/experiments/load/queueing"
+	"github.com/mash2-io/mash2/experiments/load/record"
+	"github.com/mash2-io/mash2/experiments/scenarios"
+)
+
+// Results of an experiment so far. Times count from Begin, in scenario time.
+// What is undefined, such as a latency without requests, is null.
+type Results struct {
+	Scenario     string           `json:"scenario"`
+	Seed         uint64           `json:"seed"`
+	Speed        float64          `json:"speed"`
+	PassSeconds  float64          `json:"passSeconds"`
+	WarmupPasses int              `json:"warmupPasses"`
+	Passes       int              `json:"passes"` // measured
+	SLO          scenarios.SLO    `json:"slo"`
+	Workloads    []WorkloadResult `json:"workloads"`
+	Pools        []PoolResult     `json:"pools"` // in order of name
+}
+
+// WorkloadResult is how one workload fared.
+type WorkloadResult struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Measured joins the measured passes.
+	Measured Summary `json:"measured"`
+	// ByPass has every pass that began, the warm-up's first.
+	ByPass  []PassSummary `json:"byPass"`
+	Buckets []Bucket      `json:"buckets"`
+	// Steps are all changes of replicas and pods.
+	Steps []record.WorkloadStep `json:"steps"`
+}
+
+// PassSummary is a Summary of one pass.
+type PassSummary struct {
+	Pass   int  `json:"pass"` // from 0, warm-up passes included
+	Warmup bool `json:"warmup"`
+	Summary
+}
+
+// Summary of a workload over some time.
+type Summary struct {
+	SimulatedSeconds float64 `json:"simulatedSeconds"`
+
+	Requests    uint64   `json:"requests"` // that ended
+	Failed      uint64   `json:"failed"`
+	Refused     uint64   `json:"refused"`
+	Reset       uint64   `json:"reset"`
+	TimedOut    uint64   `json:"timedOut"`
+	FailedRatio *float64 `json:"failedRatio"`
+	// Latency of requests that succeeded or timed out.
+	P50Ms *float64 `json:"p50Ms"`
+	P95Ms *float64 `json:"p95Ms"`
+	P99Ms *float64 `json:"p99Ms"`
+
+	// SLOViolationMinutes had p95 or failed ratio beyond the SLO; minutes
+	// without traffic are left out of the ratio.
+	SLOViolationMinutes int      `json:"sloViolationMinutes"`
+	SLOViolationRatio   *float64 `json:"sloViolationRatio"`
+
+	// CPUSeconds are core seconds of the nodes' cores, ReferenceCPUSeconds of
+	// the reference machine's.
+	CPUSeconds          float64 `json:"cpuSeconds"`
+	ReferenceCPUSeconds float64 `json:"referenceCpuSeconds"`
+	// Utilisation is relative to the requests of Ready pods; the peak is that
+	// of a bucket.
+	MeanCPUUtilization *float64 `json:"meanCpuUtilization"`
+	PeakCPUUtilization *float64 `json:"peakCpuUtilization"`
+
+	MaxReplicas       int32    `json:"maxReplicas"`
+	MeanReplicas      *float64 `json:"meanReplicas"`
+	MinReadyPods      int32    `json:"minReadyPods"` // at any moment
+	PendingPodSeconds float64  `json:"pendingPodSeconds"`
+	ScaleActions      int      `json:"scaleActions"`
+	PodCostUSD        float64  `json:"podCostUsd"`
+
+	record.WorkloadInterval `json:"totals"`
+}
+
+// Bucket is a stretch of a workload's time series.
+type Bucket struct {
+	Start       float64  `json:"start"`   // s
+	Seconds     float64  `json:"seconds"` // its length
+	Pass        int      `json:"pass"`
+	Warmup      bool     `json:"warmup"`
+	VUs         int      `json:"vus"` // at the end
+	RPS         float64  `json:"rps"` // requests that ended
+	Requests    uint64   `json:"requests"`
+	Failed      uint64   `json:"failed"`
+	P50Ms       *float64 `json:"p50Ms"`
+	P95Ms       *float64 `json:"p95Ms"`
+	P99Ms       *float64 `json:"p99Ms"`
+	CPUCores    float64  `json:"cpuCores"`
+	Utilization *float64 `json:"utilization"`
+	Replicas    float64  `json:"replicas"` // mean
+	ReadyPods   float64  `json:"readyPods"`
+	// PendingPodSeconds in the bucket.
+	PendingPodSeconds float64 `json:"pendingPodSeconds"`
+	PodCostUSD        float64 `json:"podCostUsd"`
+}
+
+// PoolResult is what became of the nodes of a pool; the name is empty for nodes
+// of none.
+type PoolResult struct {
+	Name              string              `json:"name"`
+	Measured          record.PoolInterval `json:"measured"`
+	PackingEfficiency *float64            `json:"packingEfficiency"` // measured passes
+	Steps             []record.PoolStep   `json:"steps"`
+}
+
+// Results are those up to now; a bucket counts when it has ended.
+func (d *Driver) Results() Results {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.advance(time.Now())
+	return d.buckets.results(d.recorder)
+}
+
+// buckets collects the statistics of stretches of time that never cross the end
+// of a pass.
+type buckets struct {
+	cfg       Config
+	pass, end time.Duration
+	from      time.Duration // of the open bucket
+	workloads [][]bucket    // by workload
+	pools     map[string]record.PoolInterval
+	usage     []float64 // at the beginning of the open bucket, by workload
+	work      []float64
+}
+
+type bucket struct {
+	from, to time.Duration
+	pass     int
+	users    int
+	window   queueing.Window
+	interval record.WorkloadInterval
+	usage    float64
+	work     float64
+}
+
+func newBuckets(cfg Config, pass, end time.Duration) *buckets {
+	return &buckets{
+		cfg: cfg, pass: pass, end: end,
+		workloads: make([][]bucket, len(cfg.Workloads)),
+		pools:     map[string]record.PoolInterval{},
+		usage:     make([]float64, len(cfg.Workloads)),
+		work:      make([]float64, len(cfg.Workloads)),
+	}
+}
+
+// next is when the open bucket ends. Buckets and minutes count from the
+// beginning of the pass.
+func (b *buckets) next() time.Duration {
+	begin := b.from / b.pass * b.pass
+	return min(b.from+b.cfg.Bucket-(b.from-begin)%b.cfg.Bucket, begin+b.pass)
+}
+
+// close ends the open bucket at time at, to which the model was advanced.
+func (b *buckets) close(at time.Duration, m *queueing.Model, interval record.Interval) error {
+	pass := int(b.from / b.pass)
+	for i, w := range b.cfg.Workloads {
+		window, err := m.TakeWindow(w.key())
+		if err != nil {
+			return err
+		}
+		state, err := m.StreamState(w.key())
+		if err != nil {
+			return err
+		}
+		b.workloads[i] = append(b.workloads[i], bucket{
+			from: b.from, to: at, pass: pass,
+			users: state.Users, window: window, interval: interval.Workloads[w.key()],
+			usage: state.Usage - b.usage[i], work: state.Work - b.work[i],
+		})
+		b.usage[i], b.work[i] = state.Usage, state.Work
+	}
+	if pass >= b.cfg.WarmupPasses {
+		for name, p := range interval.Pools {
+			b.pools[name] = b.pools[name].Plus(p)
+		}
+	}
+	b.from = at
+	return nil
+}
+
+func (b *buckets) results(r *record.Recorder) Results {
+	out := Results{
+		Scenario: b.cfg.Scenario.Name, Seed: b.cfg.Seed, Speed: b.cfg.Speed,
+		PassSeconds: b.pass.Seconds(), WarmupPasses: b.cfg.WarmupPasses, Passes: b.cfg.Passes,
+		SLO: b.cfg.Scenario.SLO,
+	}
+	for i, w := range b.cfg.Workloads {
+		result := WorkloadResult{Namespace: w.Namespace, Name: w.Name, Steps: r.Workload(w.key())}
+		all := b.workloads[i]
+		for first := 0; first < len(all); {
+			last := first
+			for last < len(all) && all[last].pass == all[first].pass {
+				last++
+			}
+			result.ByPass = append(result.ByPass, PassSummary{
+				Pass: all[first].pass, Warmup: all[first].pass < b.cfg.WarmupPasses,
+				Summary: b.summarize(all[first:last]),
+			})
+			first = last
+		}
+		measured := 0
+		for measured < len(all) && all[measured].pass < b.cfg.WarmupPasses {
+			measured++
+		}
+		result.Measured = b.summarize(all[measured:])
+		for _, x := range all {
+			result.Buckets = append(result.Buckets, b.export(x))
+		}
+		out.Workloads = append(out.Workloads, result)
+	}
+	steps := r.Pools()
+	for _, name := range r.PoolNames() {
+		p := PoolResult{Name: name, Measured: b.pools[name], Steps: steps[name]}
+		if p.Measured.AllocatableCPUSeconds > 0 {
+			e := p.Measured.PackingEfficiency()
+			p.PackingEfficiency = &e
+		}
+		out.Pools = append(out.Pools, p)
+	}
+	return out
+}
+
+// minute of a pass.
+type minute struct {
+	pass, index int
+}
+
+func (b *buckets) summarize(stretch []bucket) Summary {
+	var s Summary
+	if len(stretch) == 0 {
+		return s
+	}
+	var window queueing.Window
+	var peak *float64
+	minutes := map[minute]*queueing.Window{}
+	for i, x := range stretch {
+		s.SimulatedSeconds += (x.to - x.from).Seconds()
+		s.CPUSeconds += x.usage
+		s.ReferenceCPUSeconds += x.work
+		window.Add(x.window)
+		if i == 0 {
+			s.WorkloadInterval = x.interval
+		} else {
+			s.WorkloadInterval = s.WorkloadInterval.Plus(x.interval)
+		}
+		if u := ratio(x.usage, x.interval.ReadyCPUSeconds); u != nil && (peak == nil || *u > *peak) {
+			peak = u
+		}
+		m := minute{x.pass, int(x.from % b.pass / time.Minute)}
+		if minutes[m] == nil {
+			minutes[m] = &queueing.Window{}
+		}
+		minutes[m].Add(x.window)
+	}
+	traffic := 0
+	for m := range maps.Values(minutes) {
+		if m.Ended() == 0 {
+			continue
+		}
+		traffic++
+		p95 := quantile(m.Latency, 0.95)
+		failed := float64(m.Failed()) / float64(m.Ended())
+		if p95 != nil && *p95 > b.cfg.Scenario.SLO.P95Ms || failed > b.cfg.Scenario.SLO.FailedRatio {
+			s.SLOViolationMinutes++
+		}
+	}
+	s.SLOViolationRatio = ratio(float64(s.SLOViolationMinutes), float64(traffic))
+	s.Requests, s.Failed = window.Ended(), window.Failed()
+	s.Refused, s.Reset, s.TimedOut = window.Refused, window.Reset, window.TimedOut
+	s.FailedRatio = ratio(float64(s.Failed), float64(s.Requests))
+	s.P50Ms, s.P95Ms, s.P99Ms = quantile(window.Latency, 0.5), quantile(window.Latency, 0.95), quantile(window.Latency, 0.99)
+	s.MeanCPUUtilization = ratio(s.CPUSeconds, s.WorkloadInterval.ReadyCPUSeconds)
+	s.PeakCPUUtilization = peak
+	s.MaxReplicas = s.WorkloadInterval.MaxReplicas
+	s.MinReadyPods = s.WorkloadInterval.MinReady
+	s.MeanReplicas = ratio(s.WorkloadInterval.ReplicaSeconds, s.SimulatedSeconds)
+	s.PendingPodSeconds = s.WorkloadInterval.PendingSeconds
+	s.ScaleActions = s.WorkloadInterval.ScaleActions
+	s.PodCostUSD = b.podCost(s.WorkloadInterval)
+	return s
+}
+
+func (b *buckets) podCost(i record.WorkloadInterval) float64 {
+	return (i.RequestSeconds*b.cfg.PodPrices.CPUHour + i.MemoryGiBSeconds*b.cfg.PodPrices.MemoryGiBHour) / time.Hour.Seconds()
+}
+
+func (b *buckets) export(x bucket) Bucket {
+	seconds := (x.to - x.from).Seconds()
+	return Bucket{
+		Start: x.from.Seconds(), Seconds: seconds,
+		Pass: x.pass, Warmup: x.pass < b.cfg.WarmupPasses,
+		VUs: x.users, RPS: float64(x.window.Ended()) / seconds,
+		Requests: x.window.Ended(), Failed: x.window.Failed(),
+		P50Ms: quantile(x.window.Latency, 0.5), P95Ms: quantile(x.window.Latency, 0.95), P99Ms: quantile(x.window.Latency, 0.99),
+		CPUCores: x.usage / seconds, Utilization: ratio(x.usage, x.interval.ReadyCPUSeconds),
+		Replicas: x.interval.ReplicaSeconds / seconds, ReadyPods: x.interval.ReadySeconds / seconds,
+		PendingPodSeconds: x.interval.PendingSeconds, PodCostUSD: b.podCost(x.interval),
+	}
+}
+
+// ratio is nil when the whole is not positive.
+func ratio(part, whole float64) *float64 {
+	if cmp.Compare(whole, 0) <= 0 {
+		return nil
+	}
+	r := part / whole
+	return &r
+}
+
+func quantile(h queueing.Histogram, q float64) *float64 {
+	d, ok := h.Quantile(q)
+	if !ok {
+		return nil
+	}
+	ms := float64(d) / float64(time.Millisecond)
+	return &ms
+}
