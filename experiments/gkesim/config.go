@@ -166,15 +166,15 @@ func (c Config) validate() error {
 func (p Pool) validate() error {
 	switch {
 	case p.Name == "":
-		return errors.New("Name is empty")
+		return errors.New("it has no Name")
 	case len(p.Zones) == 0:
-		return errors.New("Zones is empty")
+		return errors.New("it has no Zones")
 	case len(slices.Compact(slices.Clone(p.Zones))) != len(p.Zones):
-		return errors.New("Zones names a zone twice")
+		return errors.New("a zone is named twice in Zones")
 	case p.Size < 0:
-		return fmt.Errorf("Size is %d, must not be negative", p.Size)
+		return fmt.Errorf("the Size is %d, must not be negative", p.Size)
 	case p.DiskGiB < 10:
-		return fmt.Errorf("DiskGiB is %d, must be at least 10", p.DiskGiB)
+		return fmt.Errorf("the DiskGiB is %d, must be at least 10", p.DiskGiB)
 	case p.MinPerZone < 0 || p.Autoscaling && p.MaxPerZone < max(1, p.MinPerZone):
 		return fmt.Errorf("MinPerZone %d and MaxPerZone %d are no bounds", p.MinPerZone, p.MaxPerZone)
 	}

@@ -158,6 +158,7 @@ func TestInstancesThatCannotBeCreatedEndTheOperationInAnError(t *testing.T) {
 				t.Errorf("detail %q, want %q…", got.GetDetail(), tt.wantDetail)
 			}
 			p := b.pool("performance-pool")
+			//nolint:staticcheck // the condition's code is deprecated, but GKE fills it
 			if p.GetStatus() != containerpb.NodePool_RUNNING_WITH_ERROR || len(p.GetConditions()) == 0 || p.GetConditions()[0].GetCode() != tt.wantCondition {
 				t.Errorf("pool is %v with conditions %v", p.GetStatus(), p.GetConditions())
 			}

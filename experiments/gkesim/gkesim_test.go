@@ -2,6 +2,7 @@ package gkesim
 
 import (
 	"context"
+	"errors"
 	"math"
 	"net/http"
 	"slices"
@@ -105,7 +106,11 @@ func clients(t *testing.T, s *Server) (*container.ClusterManagerClient, *compute
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { gke.Close(); igm.Close(); ops.Close() })
+	t.Cleanup(func() {
+		if err := errors.Join(gke.Close(), igm.Close(), ops.Close()); err != nil {
+			t.Error(err)
+		}
+	})
 	return gke, igm, ops
 }
 
@@ -224,7 +229,7 @@ func (b *bed) managed(pool, zone string) []*computepb.ManagedInstance {
 		it := b.igm.ListManagedInstances(context.Background(), &computepb.ListManagedInstancesInstanceGroupManagersRequest{Project: "shop", Zone: zone, InstanceGroupManager: g.name})
 		for {
 			m, err := it.Next()
-			if err == iterator.Done {
+			if errors.Is(err, iterator.Done) {
 				break
 			}
 			if err != nil {
@@ -275,8 +280,7 @@ func TestConfigIsRefusedWhenItDescribesNoCluster(t *testing.T) {
 			cfg := testConfig()
 			spoil(&cfg)
 			if s, err := New(cfg, fake.NewClientset()); err == nil {
-				s.Close()
-				t.Error("New() succeeded")
+				t.Errorf("New() succeeded; closing: %v", s.Close())
 			}
 		})
 	}

@@ -120,7 +120,11 @@ func (s *Server) endWith(op *operation, f *failure) {
 }
 
 func (f *failure) condition() *containerpb.StatusCondition {
-	return &containerpb.StatusCondition{Code: f.code, CanonicalCode: f.canonical, Message: f.message}
+	return &containerpb.StatusCondition{
+		Code:          f.code, //nolint:staticcheck // deprecated, but GKE fills it
+		CanonicalCode: f.canonical,
+		Message:       f.message,
+	}
 }
 
 // watchResize ends a resize once its instances are there and gone, or gives up.
@@ -222,7 +226,6 @@ func (s *Server) operationProto(op *operation) *containerpb.Operation {
 	}
 	out := &containerpb.Operation{
 		Name:               op.name,
-		Zone:               s.cfg.Location,
 		Location:           s.cfg.Location,
 		OperationType:      op.kind,
 		Status:             op.status,
@@ -230,7 +233,7 @@ func (s *Server) operationProto(op *operation) *containerpb.Operation {
 		SelfLink:           fmt.Sprintf("https://container.googleapis.com/v1/%s/operations/%s", s.parent(), op.name),
 		TargetLink:         target,
 		StartTime:          op.start.UTC().Format(time.RFC3339Nano),
-		NodepoolConditions: op.conditions,
+		NodepoolConditions: op.conditions, //nolint:staticcheck // deprecated, but GKE fills it
 	}
 	if !op.end.IsZero() {
 		out.EndTime = op.end.UTC().Format(time.RFC3339Nano)

@@ -307,7 +307,11 @@ func TestRestartedServerTakesOverItsNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { again.Close() })
+	t.Cleanup(func() {
+		if err := again.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	if err := again.prepare(context.Background()); err != nil {
 		t.Fatal(err)
 	}

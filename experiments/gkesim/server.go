@@ -101,7 +101,7 @@ func New(cfg Config, kube kubernetes.Interface) (*Server, error) {
 // zone and seed only, so that a restarted server finds its nodes again.
 func (s *Server) newGroup(p *pool, zone string) *group {
 	h := fnv.New32a()
-	fmt.Fprintf(h, "%s/%s/%s/%s/%d", s.cfg.Project, s.cfg.Cluster, p.Name, zone, s.cfg.Seed)
+	_, _ = fmt.Fprintf(h, "%s/%s/%s/%s/%d", s.cfg.Project, s.cfg.Cluster, p.Name, zone, s.cfg.Seed)
 	base := fmt.Sprintf("gke-%s-%s-%08x", shorten(s.cfg.Cluster), shorten(p.Name), h.Sum32())
 	return &group{pool: p, zone: zone, base: base, name: base + "-grp"}
 }

@@ -111,7 +111,12 @@ func (n *simNode) utilization() float64 {
 	return u
 }
 
+// ready tells whether node takes pods: it is Ready and the node lifecycle
+// controller has noticed.
 func ready(node *corev1.Node) bool {
+	if slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady }) {
+		return false
+	}
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			return c.Status == corev1.ConditionTrue
