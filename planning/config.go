@@ -42,9 +42,10 @@ type Config struct {
 	// MinSkill licenses a forecast to lower replicas: its skill over the last
 	// value must be known and no less.
 	MinSkill float64
-	// MinSkillUp is the skill below which a forecast may not even raise
-	// replicas. It is lower, and an unknown skill passes: growing in vain only
-	// costs money.
+	// MinSkillUp is the skill that a forecast must exceed to raise replicas.
+	// The reference itself, the last value, has skill 0: its wide quantiles
+	// would buy capacity without knowing anything. Until a forecast has shown
+	// that it knows more, the reactive floor decides, as an HPA would.
 	MinSkillUp float64
 	// Tolerance is the relative deviation of need from replicas that changes
 	// nothing, where a workload states none.
@@ -76,7 +77,7 @@ func DefaultConfig() Config {
 		LicensedStabilization: 30 * time.Second,
 		PoolErrorMemory:       10 * time.Minute,
 		MinSkill:              0.1,
-		MinSkillUp:            -0.2,
+		MinSkillUp:            0,
 		Tolerance:             DefaultTolerance,
 		SwitchMargin:          0.02,
 		Packings:              200,

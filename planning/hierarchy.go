@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/mash2-io/mash2/api"
@@ -74,7 +75,7 @@ func newCycle(h Hierarchy, s api.Snapshot, p api.Policy, m Memory) *cycle {
 	}
 	migrating := map[string]bool{} // nodes being left
 	for _, n := range s.Nodes {
-		if n.CordonedFor == api.CordonMigration {
+		if n.CordonedFor != "" { // surged for, whether the pool is left or only shrinks
 			migrating[n.Name] = true
 		}
 	}
@@ -185,10 +186,13 @@ func (c *cycle) predict() {
 // license decides what a forecast may be used for.
 func (mw *managed) license(f api.Forecast, c Config) {
 	switch {
-	case f.Skill < c.MinSkillUp:
-		mw.note = fmt.Sprintf("forecast not used: its skill of %.2f is below %.2f", f.Skill, c.MinSkillUp)
+	case math.IsNaN(f.Skill):
+		mw.note = "forecast not used: too little history to know its skill"
 		return
-	case f.Skill >= c.MinSkill: // false for NaN
+	case f.Skill <= c.MinSkillUp:
+		mw.note = fmt.Sprintf("forecast not used: its skill is %.2f, not above %.2f", f.Skill, c.MinSkillUp)
+		return
+	case f.Skill >= c.MinSkill:
 		mw.licensed = true
 	default:
 		mw.note = fmt.Sprintf("forecast may not lower replicas: its skill is %.2f, not %.2f", f.Skill, c.MinSkill)
