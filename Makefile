@@ -57,7 +57,9 @@ demo: build localkube ## Heartbeat at ten times real time, then the policy switc
 test: deps localkube $(TOOLS)/gotestsum ## every test, the ones on the real control plane included
 	@mkdir -p $(OUT)
 	$(TOOLS)/gotestsum --format pkgname-and-test-fails --jsonfile $(OUT)/test.json -- \
-		-tags '$(TAGS)' -timeout 40m -p 2 ./...
+		-tags '$(TAGS)' -timeout 40m -p 1 ./...
+	cd experiments/localkube && $(TOOLS)/gotestsum --format pkgname-and-test-fails \
+		--jsonfile $(CURDIR)/$(OUT)/test-localkube.json -- -timeout 20m ./...
 
 .PHONY: generate
 generate: ## deepcopy and CRDs
