@@ -43,14 +43,15 @@ td,th{padding:.25rem .7rem;border-bottom:1px solid #ddd;text-align:right;font-va
 td:first-child,th:first-child{text-align:left}
 figure{margin:1rem 0}figcaption,.note{color:#555;font-size:.9rem}
 svg{max-width:100%;height:auto}
+.wide{overflow-x:auto}.wide table{font-size:.8rem}
 .grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(15rem,1fr));gap:.5rem}
 pre{background:#f6f6f6;padding:.8rem;overflow:auto;font-size:.8rem;max-height:30rem}
 .key span{display:inline-block;margin-right:1rem}.key i{display:inline-block;width:.8em;height:.8em;border-radius:50%;margin-right:.3em}
 </style></head><body>
 <h1>{{.Title}}</h1>
 {{range .Intro}}<p>{{.}}</p>{{end}}
-{{range .Tables}}<h2>{{.Title}}</h2><table><thead><tr>{{range .Header}}<th>{{.}}</th>{{end}}</tr></thead>
-<tbody>{{range .Rows}}<tr>{{range .}}<td>{{.}}</td>{{end}}</tr>{{end}}</tbody></table>{{with .Note}}<p class="note">{{.}}</p>{{end}}{{end}}
+{{range .Tables}}<h2>{{.Title}}</h2><div class="wide"><table><thead><tr>{{range .Header}}<th>{{.}}</th>{{end}}</tr></thead>
+<tbody>{{range .Rows}}<tr>{{range .}}<td>{{.}}</td>{{end}}</tr>{{end}}</tbody></table></div>{{with .Note}}<p class="note">{{.}}</p>{{end}}{{end}}
 <h2>Over time</h2>
 {{range .Figures}}<figure>{{.SVG}}{{with .Note}}<figcaption>{{.}}</figcaption>{{end}}</figure>{{end}}
 {{if .Pairs}}<h2>Pair plots</h2><p class="key">{{range .Legend}}<span><i style="background:{{.Color}}"></i>{{.Name}}</span>{{end}}</p>
