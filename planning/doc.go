@@ -38,16 +38,20 @@
 // utility decides (and nothing binds), a pool that is the fastest and dearest
 // runs at the utilisation √(w_cost / 2·w_perf), whatever the demand.
 //
-// Resilience is the mean share of capacity that outlives the loss of one
-// replica, of one node, of one zone: ⅓(Σ aᵢ(1−1/Rᵢ) + (1−1/n) + (1−1/z)).
+// Resilience is the mean share of its capacity that a workload keeps when one
+// replica, one node, one zone is lost, its replicas being spread over n nodes
+// and z zones as evenly as they can be:
+//
+//	Resilience = Σ aᵢ · ⅓((1−1/Rᵢ) + (1−1/min(n,Rᵢ)) + (1−1/min(z,n,Rᵢ)))
 //
 // Without pools there are no nodes to plan; then Cost counts requested CPU
 // alone and Resilience replicas alone.
 //
 // # The search
 //
-// For a linear node price U is a sum of concave functions of single Rᵢ and its
-// maximum has a closed form. From there the true node count enters, through the
+// For a linear node price and enough nodes U is a sum of concave functions of
+// single Rᵢ and its maximum has a closed form (with the zones' part of Resilience
+// left out). From there the true node count enters, through the
 // NodePlanner. When the feasible plans are few, all are looked at, except those
 // that a bound rules out; else a local search goes on until no neighbour (one
 // replica more or less, one workload's replica in exchange for another's, one

@@ -3,6 +3,7 @@ package planning
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/mash2-io/mash2/api"
@@ -258,19 +259,30 @@ func (s *search) fewest(replicas []int32) int32 {
 	return (n + s.zones - 1) / s.zones * s.zones
 }
 
-// hope is an upper bound on the total utility of a vector.
+// hope is an upper bound on the total utility of a vector: as if it needed the
+// fewest nodes and were as resilient as on many.
 func (s *search) hope(replicas []int32) float64 {
-	n := s.fewest(replicas)
-	h := s.utility(s.items, replicas, n).Total
-	// More nodes than needed may pay by resilience alone.
-	for k := n + s.zones; s.zones > 0 && (s.maxNodes < 0 || k <= s.maxNodes); k += s.zones {
-		more := s.utility(s.items, replicas, k).Total
-		if more <= h {
-			break
-		}
-		h = more
+	total := -s.nodeCost(s.fewest(replicas))
+	for i := range s.items {
+		total += s.part(i, replicas[i])
 	}
-	return h
+	return total
+}
+
+// nodeCost is what nodes take from U.
+func (s *search) nodeCost(nodes int32) float64 {
+	if s.zones == 0 {
+		return 0
+	}
+	return s.weights.Cost * float64(nodes) * s.price / s.reference / 2
+}
+
+// part is the most that one item can contribute to U, nodes aside.
+func (s *search) part(i int, replicas int32) float64 {
+	it := s.items[i]
+	return s.weights.Performance*it.weight*s.speedRatio*responsiveness(it.load, replicas) +
+		s.weights.Resilience*it.weight*s.survival(replicas, math.MaxInt32) -
+		float64(replicas)*s.podPrice(it)
 }
 
 // count is the number of vectors, or more than enumerable.
@@ -383,23 +395,26 @@ func (s *search) moves() []move {
 			down = append(down, i)
 		}
 	}
-	base := s.best.utility.Total
-	fewer := s.fewest(s.best.replicas)
+	// Hope for a neighbour: that of the best solution, with the parts of the
+	// items that change exchanged. The nodes it may need are bounded from below
+	// once for all, by what is asked for with every item one replica smaller.
+	least := slices.Clone(s.best.replicas)
+	var base float64
+	for i := range least {
+		base += s.part(i, least[i])
+		least[i]--
+	}
+	base -= s.nodeCost(s.fewest(least))
 	var moves []move
 	add := func(m move) {
-		// The change of the item's own part, with all the nodes saved that
-		// could be: none by a replica more, down to the bound by one less.
 		m.hope = base
-		nodes := s.best.nodes
 		if m.up >= 0 {
-			m.hope += s.part(m.up, s.best.replicas[m.up]+1) - s.part(m.up, s.best.replicas[m.up])
+			r := s.best.replicas[m.up]
+			m.hope += s.part(m.up, r+1) - s.part(m.up, r)
 		}
 		if m.down >= 0 {
-			m.hope += s.part(m.down, s.best.replicas[m.down]-1) - s.part(m.down, s.best.replicas[m.down])
-			nodes = min(nodes, max(fewer-s.zones, 0))
-		}
-		if s.zones > 0 {
-			m.hope += s.weights.Cost * float64(s.best.nodes-nodes) * s.price / s.reference / 2
+			r := s.best.replicas[m.down]
+			m.hope += s.part(m.down, r-1) - s.part(m.down, r)
 		}
 		moves = append(moves, m)
 	}
@@ -420,17 +435,6 @@ func (s *search) moves() []move {
 	}
 	slices.SortStableFunc(moves, func(a, b move) int { return cmp.Compare(b.hope, a.hope) })
 	return moves
-}
-
-// part is what one item contributes to U, nodes aside.
-func (s *search) part(i int, replicas int32) float64 {
-	one := s.terms
-	one.zones = 0 // no nodes in it
-	if s.zones > 0 {
-		one.weights.Cost /= 2
-		one.weights.Resilience /= 3
-	}
-	return one.utility(s.items[i:i+1], []int32{replicas}, 0).Total
 }
 
 // neighbours evaluates the most promising neighbours of the best solution so

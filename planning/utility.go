@@ -40,24 +40,16 @@ type terms struct {
 // utility of replicas (parallel to items) on n nodes.
 func (t terms) utility(items []item, replicas []int32, nodes int32) api.Utility {
 	var u api.Utility
-	var pods, spread float64
+	var pods float64
 	for i, it := range items {
 		u.Performance += it.weight * t.speedRatio * responsiveness(it.load, replicas[i])
+		u.Resilience += it.weight * t.survival(replicas[i], nodes)
 		pods += float64(replicas[i]) * it.share
-		if replicas[i] > 0 {
-			spread += it.weight * (1 - 1/float64(replicas[i]))
-		}
 	}
 	if t.zones == 0 {
 		u.Cost = pods * t.price / t.reference
-		u.Resilience = spread
 	} else {
 		u.Cost = (float64(nodes) + pods) * t.price / t.reference / 2
-		u.Resilience = spread / 3
-		if nodes > 0 {
-			u.Resilience += (1 - 1/float64(nodes)) / 3
-			u.Resilience += (1 - 1/float64(min(nodes, t.zones))) / 3
-		}
 	}
 	u.Total = t.weights.Performance*u.Performance - t.weights.Cost*u.Cost + t.weights.Resilience*u.Resilience
 	return u
@@ -69,6 +61,21 @@ func responsiveness(load float64, replicas int32) float64 {
 		return 0
 	}
 	return math.Max(0, 1-load/float64(replicas))
+}
+
+// survival is the mean share of replicas left after losing one of them, one of
+// the nodes, one of the zones.
+func (t terms) survival(replicas, nodes int32) float64 {
+	left := func(parts int32) float64 {
+		if parts <= 0 {
+			return 0
+		}
+		return 1 - 1/float64(parts)
+	}
+	if t.zones == 0 {
+		return left(replicas)
+	}
+	return (left(replicas) + left(min(replicas, nodes)) + left(min(replicas, nodes, t.zones))) / 3
 }
 
 // podPrice is what one more replica takes from U by its share of nodes, and
@@ -93,7 +100,7 @@ func (t terms) gain(it item, load float64) float64 {
 	k := t.weights.Performance * t.speedRatio * it.weight * load
 	res := t.weights.Resilience * it.weight
 	if t.zones > 0 {
-		res /= 3
+		res *= 2. / 3 // one replica and one node lost, of enough nodes
 	}
 	return k + res
 }

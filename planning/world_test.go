@@ -112,8 +112,16 @@ func shape(id string, cpu, memory int64) *api.PodShape {
 	return &api.PodShape{ID: id, Requests: api.Resources{MilliCPU: cpu, Memory: memory << 20, Pods: 1}}
 }
 
-// add adds a workload of 250m replicas, with a history that goes back.
+// add adds a workload of 250m replicas, with a history that goes back, and
+// starts its pods.
 func (w *world) add(name string, replicas, most int32, history time.Duration, demand func(time.Time) float64) *load {
+	l := w.load(name, replicas, most, history, demand)
+	w.settle()
+	return l
+}
+
+// load adds a workload whose pods settle later.
+func (w *world) load(name string, replicas, most int32, history time.Duration, demand func(time.Time) float64) *load {
 	l := &load{demand: demand}
 	l.Workload = api.Workload{
 		Key:    api.Key{Namespace: "web", Name: name},
@@ -128,7 +136,6 @@ func (w *world) add(name string, replicas, most int32, history time.Duration, de
 		l.Demand.Values = append(l.Demand.Values, demand(l.Demand.Start.Add(time.Duration(i)*w.period)))
 	}
 	w.loads = append(w.loads, l)
-	w.settle()
 	return l
 }
 

@@ -1,0 +1,234 @@
+package planning
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// byResources packs by what resources add up to, whole rounds of zones, plus a
+// lumpiness: some vectors waste a node, as first fit does.
+func (p *problem) byResources(lumpy bool) {
+	p.pack = func(n []int32) (packing, error) {
+		s := search{problem: *p}
+		s.items = slices.Clone(p.items)
+		out := packing{nodes: s.fewest(n)}
+		var sum int32
+		for _, x := range n {
+			sum += x
+		}
+		if lumpy && sum%3 == 1 {
+			out.nodes += p.zones
+		}
+		if p.maxNodes >= 0 && out.nodes > p.maxNodes {
+			out.infeasible, out.unplaced = p.limit, out.nodes-p.maxNodes
+			out.nodes = p.maxNodes / p.zones * p.zones
+		}
+		return out, nil
+	}
+}
+
+// small draws a problem whose every vector can be looked at.
+func small(t *rapid.T) problem {
+	p := problem{
+		terms: terms{
+			weights: api.Weights{
+				Performance: rapid.Float64Range(0, 1).Draw(t, "performance"),
+				Cost:        rapid.Float64Range(0, 1).Draw(t, "cost"),
+				Resilience:  rapid.Float64Range(0, 1).Draw(t, "resilience"),
+			},
+			speedRatio: rapid.Float64Range(0.2, 1).Draw(t, "speed"),
+			price:      rapid.Float64Range(0.01, 1).Draw(t, "price"),
+			zones:      rapid.Int32Range(1, 3).Draw(t, "zones"),
+		},
+		maxNodes: -1,
+	}
+	if rapid.Bool().Draw(t, "limited") {
+		p.maxNodes, p.limit = rapid.Int32Range(1, 12).Draw(t, "maxNodes")*p.zones, "limit"
+	}
+	n := rapid.IntRange(1, 3).Draw(t, "items")
+	var weights float64
+	for i := range n {
+		it := item{key: api.Key{Name: fmt.Sprint(i)}}
+		it.lo = rapid.Int32Range(0, 4).Draw(t, "lo")
+		it.hi = it.lo + rapid.Int32Range(0, 6).Draw(t, "span")
+		it.nodeMin = rapid.Int32Range(0, it.hi+2).Draw(t, "nodeMin")
+		it.load = rapid.Float64Range(0, float64(it.hi)).Draw(t, "load")
+		it.weight = rapid.Float64Range(0.01, 1).Draw(t, "weight")
+		weights += it.weight
+		for r := range it.shares {
+			it.shares[r] = rapid.Float64Range(0.01, 0.6).Draw(t, "share")
+		}
+		it.share = slices.Max(it.shares[:])
+		p.items = append(p.items, it)
+	}
+	p.reference = 0.01
+	for i := range p.items {
+		p.items[i].weight /= weights
+		p.reference += 2 * p.items[i].load * p.items[i].share * p.price
+	}
+	p.byResources(rapid.Bool().Draw(t, "lumpy"))
+	return p
+}
+
+// bruteForce is the dumb way: every vector on every number of nodes.
+func bruteForce(p problem) (best solution, found bool) {
+	s := search{problem: p, budget: 1 << 30, memo: map[string]packing{}}
+	replicas := make([]int32, len(p.items))
+	var walk func(i int)
+	walk = func(i int) {
+		if i < len(p.items) {
+			for r := p.items[i].lo; r <= p.items[i].hi; r++ {
+				replicas[i] = r
+				walk(i + 1)
+			}
+			return
+		}
+		n := make([]int32, len(replicas))
+		for j := range n {
+			n[j] = max(replicas[j], p.items[j].nodeMin)
+		}
+		pk, err := p.pack(n)
+		if err != nil || pk.infeasible != "" {
+			return
+		}
+		base := solution{replicas: slices.Clone(replicas), nodes: pk.nodes, packing: pk}
+		for nodes := pk.nodes; nodes <= pk.nodes+30*p.zones; nodes += p.zones {
+			sol := s.withNodes(base, nodes)
+			if sol.feasible() && (!found || ranks(sol, best) < 0) {
+				best, found = sol, true
+			}
+		}
+	}
+	walk(0)
+	return best, found
+}
+
+func TestSmallProblemsAreSolvedLikeByBruteForce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := small(t)
+		want, feasible := bruteForce(p)
+		got, err := p.solve(5000, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !got.exhaustive || !got.complete {
+			t.Fatalf("exhaustive %v, complete %v with a large budget", got.exhaustive, got.complete)
+		}
+		if got.best.feasible() != feasible {
+			t.Fatalf("feasible %v, want %v", got.best.feasible(), feasible)
+		}
+		if feasible && want.utility.Total-got.best.utility.Total > 1e-6 {
+			t.Fatalf("U = %v by %v on %d nodes; brute force has %v by %v on %d", got.best.utility.Total,
+				got.best.replicas, got.best.nodes, want.utility.Total, want.replicas, want.nodes)
+		}
+	})
+}
+
+// The local search alone, as large problems get it: no neighbour may be
+// better, and the gap to the true optimum is what its neighbourhood leaves.
+func TestNoNeighbourOfALocalOptimumIsBetter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := small(t)
+		s := &search{problem: p, budget: 5000, memo: map[string]packing{}, keep: 4}
+		s.start()
+		if s.err != nil || !s.climb() {
+			t.Fatalf("the search did not complete: %v", s.err)
+		}
+		if !s.best.feasible() {
+			return
+		}
+		for i, it := range p.items {
+			for _, d := range []int32{-1, 1} {
+				n := slices.Clone(s.best.replicas)
+				if n[i] += d; n[i] < it.lo || n[i] > it.hi {
+					continue
+				}
+				sol, ok := s.evaluate(n, "")
+				if ok && sol.feasible() && sol.utility.Total > s.best.utility.Total+1e-6 {
+					t.Fatalf("%v on %d nodes has U = %v, its neighbour %v on %d has %v", s.best.replicas,
+						s.best.nodes, s.best.utility.Total, n, sol.nodes, sol.utility.Total)
+				}
+			}
+		}
+		for _, nodes := range []int32{s.best.nodes - p.zones, s.best.nodes + p.zones} {
+			if sol := s.withNodes(s.best, nodes); sol.feasible() && sol.utility.Total > s.best.utility.Total+1e-6 {
+				t.Fatalf("%d nodes have U = %v, %d have %v", s.best.nodes, s.best.utility.Total, nodes, sol.utility.Total)
+			}
+		}
+	})
+}
+
+func TestRaisingTheWeightOfCostNeverRaisesCost(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := small(t)
+		before, err := p.solve(5000, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.weights.Cost += rapid.Float64Range(0.01, 2).Draw(t, "more")
+		after, err := p.solve(5000, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if before.best.feasible() && after.best.utility.Cost > before.best.utility.Cost+1e-6 {
+			t.Fatalf("cost rose from %v to %v", before.best.utility.Cost, after.best.utility.Cost)
+		}
+	})
+}
+
+func TestUtilityIsConcaveInReplicasFromTheLoadOn(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := small(t)
+		it := p.items[0]
+		at := func(r int32) float64 {
+			n := float64(max(r, it.nodeMin)) * it.share // linear nodes
+			u := p.weights.Performance*it.weight*p.speedRatio*responsiveness(it.load, r) -
+				p.weights.Cost*(float64(r)*it.share+n)*p.price/p.reference/2
+			if r > 0 { // of enough nodes, zones aside
+				u += p.weights.Resilience * it.weight * (1 - 1/float64(r)) * 2 / 3
+			}
+			return u
+		}
+		from := max(ceil(it.load), 1)
+		for r := from + 1; r < from+40; r++ {
+			if up, down := at(r+1)-at(r), at(r)-at(r-1); up > down+1e-9 {
+				t.Fatalf("at %d replicas one more gains %v, the one before gained %v", r, up, down)
+			}
+		}
+		best := p.best(it, from, from+40, 1, 1)
+		for r := from; r <= from+40; r++ {
+			if at(r) > at(best)+1e-9 {
+				t.Fatalf("best says %d with %v, %d has %v", best, at(best), r, at(r))
+			}
+		}
+	})
+}
+
+func TestBudgetIsHeldAndSaid(t *testing.T) {
+	p := problem{
+		terms:    terms{weights: api.Weights{Performance: 1, Cost: 0.3}, speedRatio: 1, price: 1, zones: 1, reference: 100},
+		maxNodes: -1,
+	}
+	for i := range 40 {
+		p.items = append(p.items, item{
+			key: api.Key{Name: fmt.Sprint(i)}, lo: 1, hi: 20, load: float64(i%5) + 0.5, weight: 1. / 40,
+			share: 0.3, shares: [3]float64{0.3, 0.1, 0.01},
+		})
+	}
+	p.byResources(true)
+	got, err := p.solve(12, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.complete || got.exhaustive || got.packings > 12 {
+		t.Errorf("complete %v, exhaustive %v after %d packings of 12", got.complete, got.exhaustive, got.packings)
+	}
+	if !got.best.feasible() {
+		t.Errorf("no feasible plan was found: %s", got.best.packing.infeasible)
+	}
+}
