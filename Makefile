@@ -13,7 +13,6 @@ TOOLS := $(CURDIR)/.cache/bin
 
 GOTESTSUM_VERSION := v1.13.0
 GOLANGCI_VERSION := v2.15.0
-CONTROLLER_GEN_VERSION := v0.21.0
 
 # lp_solve's headers are in a folder of their own. CPATH instead of CGO_CFLAGS:
 # it does not change the build cache's keys, so nothing recompiles over it.
@@ -63,8 +62,7 @@ test: deps localkube $(TOOLS)/gotestsum ## every test, the ones on the real cont
 
 .PHONY: generate
 generate: ## deepcopy and CRDs
-	go run sigs.k8s.io/controller-tools/cmd/controller-gen@$(CONTROLLER_GEN_VERSION) \
-		object paths=./api/v1alpha1/... crd paths=./api/v1alpha1/... output:crd:dir=charts/mash2/crds
+	go generate ./api/v1alpha1
 
 .PHONY: tidy
 tidy:
