@@ -1,0 +1,341 @@
+package planning_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/planning"
+)
+
+// subject is a workload of 4 replicas, bounds 1–20, whose demand asks for need.
+func subject(current, need int32) planning.Subject {
+	return planning.Subject{
+		Time:     start,
+		Workload: api.Workload{Key: api.Key{Namespace: "web", Name: "shop"}, MinReplicas: 1, MaxReplicas: 20, Replicas: current},
+		Policy:   api.Policy{Name: "P"},
+		Plan: api.WorkloadPlan{
+			Replicas: need, NodeReplicas: need, Floor: 1, Binding: "forecast", Need: float64(need),
+			Path: []api.PathStep{{At: start, Replicas: need, Need: float64(need)}},
+		},
+		Memory:  planning.WorkloadMemory{Replicas: current, NodeReplicas: current},
+		Speed:   1,
+		Windows: planning.Windows{Pod: 30 * time.Second, Node: 2 * time.Minute, Trough: time.Minute, NodeTrough: 4 * time.Minute, Horizon: 10 * time.Minute},
+	}
+}
+
+func ago(d time.Duration) time.Time { return start.Add(-d) }
+
+func TestGuardRange(t *testing.T) {
+	type want struct {
+		Lo, Hi               int32
+		LoBinding, HiBinding string
+		Floor                int32
+	}
+	recommended := func(at time.Duration, capacity float64) planning.Recommendation {
+		return planning.Recommendation{From: ago(at), To: ago(at), Capacity: capacity}
+	}
+	for name, c := range map[string]struct {
+		current, need int32
+		change        func(*planning.Subject)
+		want          want
+	}{
+		"need is the least, the author's bound the most": {
+			current: 4, need: 6,
+			want: want{6, 20, "forecast", "maxReplicas", 1},
+		},
+		"the floor lifts the least": {
+			current: 4, need: 3, change: func(s *planning.Subject) { s.Plan.Floor = 5 },
+			want: want{5, 20, "floor", "maxReplicas", 5},
+		},
+		"minReplicas lifts the least": {
+			current: 4, need: 1, change: func(s *planning.Subject) { s.Workload.MinReplicas = 3 },
+			want: want{3, 20, "minReplicas", "maxReplicas", 1},
+		},
+		"the policy's minimum lifts it further": {
+			current: 4, need: 1, change: func(s *planning.Subject) { s.Policy.MinReplicas = 5 },
+			want: want{5, 20, "policyMinReplicas", "maxReplicas", 1},
+		},
+		"maxReplicas is above the floor and the policy's minimum": {
+			current: 4, need: 30, change: func(s *planning.Subject) { s.Plan.Floor, s.Policy.MinReplicas = 25, 40 },
+			want: want{20, 20, "maxReplicas", "maxReplicas", 20},
+		},
+		"min above max is held": {
+			current: 4, need: 9, change: func(s *planning.Subject) { s.Workload.MinReplicas = 21 },
+			want: want{4, 4, "hold", "hold", 1},
+		},
+		"max of 0 is held": {
+			current: 4, need: 9, change: func(s *planning.Subject) { s.Workload.MinReplicas, s.Workload.MaxReplicas = 0, 0 },
+			want: want{4, 4, "hold", "hold", 1},
+		},
+		"a held plan is held, even beyond the bounds": {
+			current: 25, need: 9, change: func(s *planning.Subject) { s.Plan.Held = true },
+			want: want{25, 25, "hold", "hold", 1},
+		},
+		"without a licence the largest recommendation of five minutes stays": {
+			current: 9, need: 2, change: func(s *planning.Subject) {
+				s.Memory.Recommendations = []planning.Recommendation{recommended(301*time.Second, 9), recommended(299*time.Second, 7), recommended(15*time.Second, 2)}
+			},
+			want: want{7, 20, "stabilization", "maxReplicas", 1},
+		},
+		"a recommendation never raises replicas by stabilisation": {
+			current: 5, need: 2, change: func(s *planning.Subject) {
+				s.Memory.Recommendations = []planning.Recommendation{recommended(time.Minute, 9)}
+			},
+			want: want{5, 20, "stabilization", "maxReplicas", 1},
+		},
+		"recommendations for a pool half as fast count half": {
+			current: 9, need: 2, change: func(s *planning.Subject) {
+				s.Memory.Recommendations = []planning.Recommendation{recommended(time.Minute, 8*0.5)}
+			},
+			want: want{4, 20, "stabilization", "maxReplicas", 1},
+		},
+		"with a licence replicas go at once when the trough is long": {
+			current: 9, need: 2, change: func(s *planning.Subject) {
+				s.Licensed = true
+				s.Memory.Recommendations = []planning.Recommendation{recommended(time.Minute, 9)}
+			},
+			want: want{2, 20, "forecast", "maxReplicas", 1},
+		},
+		"with a licence replicas stay that are needed again soon": {
+			current: 9, need: 2, change: func(s *planning.Subject) {
+				s.Licensed = true
+				s.Plan.Path = append(s.Plan.Path, api.PathStep{At: start.Add(50 * time.Second), Replicas: 6})
+			},
+			want: want{6, 20, "stabilization", "maxReplicas", 1},
+		},
+		"a window that the author states looks back even with a licence": {
+			current: 9, need: 2, change: func(s *planning.Subject) {
+				s.Licensed = true
+				s.Workload.Behavior.ScaleDown.StabilizationWindow = 10 * time.Minute
+				s.Memory.Recommendations = []planning.Recommendation{recommended(9*time.Minute, 8)}
+			},
+			want: want{8, 20, "stabilization", "maxReplicas", 1},
+		},
+		"a stated window of none is none": {
+			current: 9, need: 2, change: func(s *planning.Subject) {
+				s.Workload.Behavior.ScaleDown.WindowStated = true
+				s.Memory.Recommendations = []planning.Recommendation{recommended(time.Second, 8)}
+			},
+			want: want{2, 20, "forecast", "maxReplicas", 1},
+		},
+		"scale-down disabled": {
+			current: 9, need: 2, change: func(s *planning.Subject) { s.Workload.Behavior.ScaleDown.SelectPolicy = "Disabled" },
+			want: want{9, 20, "scaleDownRate", "maxReplicas", 1},
+		},
+		"scale-down by 10 % of ten truncates to 9": {
+			current: 10, need: 2, change: func(s *planning.Subject) {
+				s.Workload.Behavior.ScaleDown.Policies = []api.ScalingPolicy{{Type: "Percent", Value: 10, Period: time.Minute}}
+			},
+			want: want{9, 20, "scaleDownRate", "maxReplicas", 1},
+		},
+		"replicas removed in the period count against its policy": {
+			current: 8, need: 2, change: func(s *planning.Subject) {
+				s.Workload.Behavior.ScaleDown.Policies = []api.ScalingPolicy{{Type: "Pods", Value: 3, Period: time.Minute}}
+				s.Memory.Scalings = []planning.Scaling{{At: ago(30 * time.Second), Change: -2}, {At: ago(61 * time.Second), Change: -5}}
+			},
+			want: want{7, 20, "scaleDownRate", "maxReplicas", 1}, // 8 + 2 − 3
+		},
+		"of two policies Max takes the larger change": {
+			current: 10, need: 1, change: func(s *planning.Subject) {
+				s.Workload.Behavior.ScaleDown.Policies = []api.ScalingPolicy{
+					{Type: "Pods", Value: 4, Period: time.Minute}, {Type: "Percent", Value: 10, Period: time.Minute},
+				}
+			},
+			want: want{6, 20, "scaleDownRate", "maxReplicas", 1},
+		},
+		"of two policies Min takes the smaller change": {
+			current: 10, need: 1, change: func(s *planning.Subject) {
+				s.Workload.Behavior.ScaleDown.SelectPolicy = "Min"
+				s.Workload.Behavior.ScaleDown.Policies = []api.ScalingPolicy{
+					{Type: "Pods", Value: 4, Period: time.Minute}, {Type: "Percent", Value: 10, Period: time.Minute},
+				}
+			},
+			want: want{9, 20, "scaleDownRate", "maxReplicas", 1},
+		},
+		"scale-up by the HPA's own policies: the larger of 100 % and 4 pods": {
+			current: 3, need: 15, change: func(s *planning.Subject) {
+				s.Plan.Floor = 12
+				s.Workload.Behavior.ScaleUp.Policies = []api.ScalingPolicy{
+					{Type: "Percent", Value: 100, Period: 15 * time.Second}, {Type: "Pods", Value: 4, Period: 15 * time.Second},
+				}
+			},
+			want: want{7, 7, "scaleUpRate", "scaleUpRate", 7}, // 3 + 4 > 3 · 2; the floor as well
+		},
+		"without policies growth is free": {
+			current: 1, need: 20,
+			want: want{20, 20, "forecast", "maxReplicas", 1},
+		},
+		"scale-up disabled": {
+			current: 3, need: 15, change: func(s *planning.Subject) { s.Workload.Behavior.ScaleUp.SelectPolicy = "Disabled" },
+			want: want{3, 3, "scaleUpRate", "scaleUpRate", 1},
+		},
+		"scale-up rate gives way to minReplicas": {
+			current: 1, need: 15, change: func(s *planning.Subject) {
+				s.Workload.MinReplicas = 6
+				s.Workload.Behavior.ScaleUp.Policies = []api.ScalingPolicy{{Type: "Pods", Value: 1, Period: time.Minute}}
+			},
+			want: want{6, 6, "scaleUpRate", "scaleUpRate", 1},
+		},
+		"a scale-up window takes its lowest recommendation": {
+			current: 3, need: 15, change: func(s *planning.Subject) {
+				s.Workload.Behavior.ScaleUp.StabilizationWindow = time.Minute
+				s.Memory.Recommendations = []planning.Recommendation{recommended(2*time.Minute, 3), recommended(30*time.Second, 8), recommended(15*time.Second, 15)}
+			},
+			want: want{8, 8, "stabilization", "stabilization", 1},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := subject(c.current, c.need)
+			if c.change != nil {
+				c.change(&s)
+			}
+			r := planning.Guard{Config: config()}.Range(s)
+			got := want{r.Lo, r.Hi, r.LoBinding, r.HiBinding, r.Floor}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("range (-want +got):\n%s\nnotes: %q, %q, %q", diff, r.Hold, r.LoNote, r.HiNote)
+			}
+		})
+	}
+}
+
+// Whatever the limits, the range is a range, within the author's bounds unless
+// held, and never excludes the floor.
+func TestGuardRangeAlwaysHolds(t *testing.T) {
+	rules := rapid.Custom(func(t *rapid.T) api.ScalingRules {
+		r := api.ScalingRules{
+			StabilizationWindow: time.Duration(rapid.IntRange(0, 600).Draw(t, "window")) * time.Second,
+			SelectPolicy:        rapid.SampledFrom([]string{"", "Max", "Min", "Disabled"}).Draw(t, "select"),
+			WindowStated:        rapid.Bool().Draw(t, "stated"),
+		}
+		for range rapid.IntRange(0, 3).Draw(t, "policies") {
+			r.Policies = append(r.Policies, api.ScalingPolicy{
+				Type:   rapid.SampledFrom([]string{"Pods", "Percent"}).Draw(t, "type"),
+				Value:  rapid.Int32Range(1, 300).Draw(t, "value"),
+				Period: time.Duration(rapid.IntRange(1, 1800).Draw(t, "period")) * time.Second,
+			})
+		}
+		return r
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		replicas := rapid.Int32Range(0, math.MaxInt32/4)
+		if rapid.Bool().Draw(t, "ordinary") {
+			replicas = rapid.Int32Range(0, 30)
+		}
+		s := subject(replicas.Draw(t, "current"), replicas.Draw(t, "need"))
+		s.Plan.Floor = replicas.Draw(t, "floor")
+		s.Workload.MinReplicas, s.Workload.MaxReplicas = replicas.Draw(t, "min"), replicas.Draw(t, "max")
+		s.Policy.MinReplicas = replicas.Draw(t, "policyMin")
+		s.Workload.Behavior.ScaleUp, s.Workload.Behavior.ScaleDown = rules.Draw(t, "up"), rules.Draw(t, "down")
+		s.Licensed = rapid.Bool().Draw(t, "licensed")
+		for i := range rapid.IntRange(0, 5).Draw(t, "recommendations") {
+			at := ago(time.Duration(600-100*i) * time.Second)
+			s.Memory.Recommendations = append(s.Memory.Recommendations,
+				planning.Recommendation{From: at, To: at, Capacity: rapid.Float64Range(0, 40).Draw(t, "capacity")})
+			s.Memory.Scalings = append(s.Memory.Scalings,
+				planning.Scaling{At: at, Change: rapid.Int32Range(-20, 20).Draw(t, "change")})
+		}
+		r := planning.Guard{Config: config()}.Range(s)
+		if r.Lo > r.Hi || r.Lo < 0 {
+			t.Fatalf("range %d–%d", r.Lo, r.Hi)
+		}
+		if r.Hold != "" {
+			if r.Lo != s.Memory.Replicas || r.Hi != r.Lo {
+				t.Fatalf("held at %d–%d, has %d", r.Lo, r.Hi, s.Memory.Replicas)
+			}
+			return
+		}
+		if r.Lo < min(s.Workload.MinReplicas, s.Workload.MaxReplicas) || r.Hi > s.Workload.MaxReplicas {
+			t.Fatalf("range %d–%d beyond %d–%d", r.Lo, r.Hi, s.Workload.MinReplicas, s.Workload.MaxReplicas)
+		}
+		if r.Floor > r.Lo {
+			t.Fatalf("floor %d above the least of %d", r.Floor, r.Lo)
+		}
+		free := len(s.Workload.Behavior.ScaleUp.Policies) == 0 && s.Workload.Behavior.ScaleUp.SelectPolicy != "Disabled" &&
+			s.Workload.Behavior.ScaleUp.StabilizationWindow == 0
+		if free && r.Lo < min(s.Plan.Floor, s.Workload.MaxReplicas) {
+			t.Fatalf("least %d below the floor of %d", r.Lo, s.Plan.Floor)
+		}
+	})
+}
+
+func TestNodeReplicas(t *testing.T) {
+	step := func(ahead time.Duration, n int32) api.PathStep {
+		return api.PathStep{At: start.Add(ahead), Replicas: n, Need: float64(n)}
+	}
+	for name, c := range map[string]struct {
+		before int32
+		path   []api.PathStep
+		want   int32
+	}{
+		"nodes are ordered a node lead before they are needed":       {2, []api.PathStep{step(0, 2), step(100*time.Second, 8)}, 8},
+		"what is needed later is ordered later":                      {2, []api.PathStep{step(0, 2), step(121*time.Second, 8)}, 2},
+		"nodes stay for what is needed again before it would pay":    {8, []api.PathStep{step(0, 2), step(200*time.Second, 6)}, 6},
+		"nodes go when the trough is long":                           {8, []api.PathStep{step(0, 2), step(5*time.Minute, 8)}, 2},
+		"the author's bound holds for nodes":                         {2, []api.PathStep{step(0, 2), step(time.Minute, 90)}, 20},
+		"a need within the tolerance leaves nodes as they are":       {21, []api.PathStep{step(0, 20)}, 20},
+		"one replica more than planned for, within tolerance, stays": {11, []api.PathStep{step(0, 10)}, 11},
+		"two more than planned for go":                               {12, []api.PathStep{step(0, 10)}, 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := subject(2, 2)
+			s.Memory.NodeReplicas, s.Plan.Path, s.Plan.NodeReplicas = c.before, c.path, 0
+			if got := (planning.Guard{Config: config()}).NodeReplicas(s, 2); got != c.want {
+				t.Errorf("NodeReplicas = %d, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+func TestMaxNodes(t *testing.T) {
+	recent := &api.PoolError{Kind: api.PoolStockout, Message: "ZONE_RESOURCE_POOL_EXHAUSTED", At: ago(time.Minute)}
+	for name, c := range map[string]struct {
+		pool       api.Pool
+		policy     api.Policy
+		others     float64
+		heedErrors bool
+		want       int32
+		wantReason string
+	}{
+		"nothing limits": {want: -1},
+		"the pool's own bound is per zone": {
+			pool: api.Pool{MaxPerZone: 4}, want: 12, wantReason: "at most 4 nodes per zone",
+		},
+		"a bound of 10 nodes on three zones is 9": {
+			policy: api.Policy{Name: "P", MaxNodesPerPool: 10}, want: 9, wantReason: "policy P allows 10 nodes",
+		},
+		"money buys whole rounds of zones": {
+			// 1.00 − 0.05 for other pools = 9.5 nodes of 0.10.
+			policy: api.Policy{Name: "P", MaxHourlyCost: 1}, others: 0.05, want: 9, wantReason: "policy P allows $1.00/h",
+		},
+		"money that other pools use up buys none": {
+			policy: api.Policy{Name: "P", MaxHourlyCost: 1}, others: 2, want: 0, wantReason: "allows $1.00/h",
+		},
+		"a stockout keeps a pool at its size": {
+			pool: api.Pool{Sizes: []int32{2, 1, 2}, Error: recent}, heedErrors: true, want: 6, wantReason: "Stockout",
+		},
+		"a stockout is not heeded without alternatives": {
+			pool: api.Pool{Sizes: []int32{2, 1, 2}, Error: recent}, want: -1,
+		},
+		"an old stockout is forgotten": {
+			pool: api.Pool{Error: &api.PoolError{Kind: api.PoolQuota, At: ago(11 * time.Minute)}}, heedErrors: true, want: -1,
+		},
+		"other errors are no bound": {
+			pool: api.Pool{Error: &api.PoolError{Kind: api.PoolOther, At: ago(time.Second)}}, heedErrors: true, want: -1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pool := c.pool
+			pool.Name, pool.Zones, pool.Price = "p", []string{"a", "b", "c"}, 0.1
+			got, reason := planning.Guard{Config: config()}.MaxNodes(start, c.policy, pool, c.others, c.heedErrors)
+			if got != c.want || !strings.Contains(reason, c.wantReason) {
+				t.Errorf("MaxNodes = %d, %q, want %d, %q", got, reason, c.want, c.wantReason)
+			}
+		})
+	}
+}
