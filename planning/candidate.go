@@ -188,8 +188,9 @@ func supply(mw *managed, speed float64) float64 {
 	return float64(mw.workload.Shape.Requests.MilliCPU) * speed
 }
 
-// shares of a node that one replica takes: CPU, memory, pod slots, and the
-// largest of these.
+// shares of a node that one replica takes: the CPU, memory and pod slots of a
+// node with nothing else on it, which no packing can do better than, and the
+// dominant share of what DaemonSets leave, which is what it is charged for.
 func shares(mw *managed, pool *api.Pool) (s [3]float64, dominant float64) {
 	if mw.workload.Shape == nil {
 		return s, 0
@@ -199,17 +200,17 @@ func shares(mw *managed, pool *api.Pool) (s [3]float64, dominant float64) {
 		s[0] = float64(r.MilliCPU) / 1000
 		return s, s[0]
 	}
-	room := pool.Allocatable.Minus(pool.Overhead)
-	ratio := func(want, have int64) float64 {
-		if want <= 0 || have <= 0 {
-			return 0 // the packing tells what doesn't fit
+	of := func(room api.Resources) [3]float64 {
+		ratio := func(want, have int64) float64 {
+			if want <= 0 || have <= 0 {
+				return 0 // the packing tells what doesn't fit
+			}
+			return float64(want) / float64(have)
 		}
-		return float64(want) / float64(have)
+		return [3]float64{ratio(r.MilliCPU, room.MilliCPU), ratio(r.Memory, room.Memory), ratio(r.Pods, room.Pods)}
 	}
-	s = [3]float64{
-		ratio(r.MilliCPU, room.MilliCPU), ratio(r.Memory, room.Memory), ratio(r.Pods, room.Pods),
-	}
-	return s, slices.Max(s[:])
+	charged := of(pool.Allocatable.Minus(pool.Overhead))
+	return of(pool.Allocatable), slices.Max(charged[:])
 }
 
 // terms of the utility on a candidate's pool.
@@ -288,7 +289,7 @@ func (c *cycle) items(k *candidate) {
 		it.shares, it.share = shares(mw, k.pool)
 		k.nodeMin[i] = c.guard.NodeReplicas(k.subjects[i], r.Lo)
 		it.nodeMin = k.nodeMin[i]
-		k.raw[i] = c.settle(k.problem.terms, it, k.subjects[i], r)
+		k.raw[i] = c.settle(k.problem.terms, &it, k.subjects[i], r)
 		it.lo, it.hi = r.Lo, r.Hi
 		it.loBinding, it.hiBinding = r.LoBinding, r.HiBinding
 		if mw.workload.Mode != api.ModeFull {
@@ -299,34 +300,50 @@ func (c *cycle) items(k *candidate) {
 	}
 }
 
-// settle returns what utility recommends before stabilisation, and narrows the
-// range to the present replicas when these are what a demand within the
-// tolerance would have led to. As both bounds of the tolerated band are
-// recommendations themselves, noise smaller than the tolerance can't make
-// replicas go to and fro.
-func (c *cycle) settle(t terms, it item, sub Subject, r *Range) int32 {
+// settledSpeed is how close to the speed of its pool a workload's own must be
+// for it to have arrived there.
+const settledSpeed = 0.05
+
+// settle returns what utility recommends before stabilisation, and sees to it
+// that demand moving within the tolerance moves nothing. Present replicas that a
+// demand within the tolerance would have led to are all that stays feasible; as
+// both ends of that band are recommendations themselves, noise smaller than the
+// tolerance can't make replicas go to and fro. Replicas beyond the band that
+// utility could still have paid for, with room on nodes that are there anyway,
+// are left only for a plan that pays for it (see search.stay).
+func (c *cycle) settle(t terms, it *item, sub Subject, r *Range) int32 {
 	current := sub.Memory.Replicas
+	it.stay = -1
 	if r.Hold != "" {
 		return current
 	}
 	w := sub.Workload
 	least := max(w.MinReplicas, min(sub.Policy.MinReplicas, w.MaxReplicas))
-	recommend := func(lo int32, demand float64) int32 {
-		return t.best(it, min(max(lo, least), w.MaxReplicas), w.MaxReplicas, 1, demand)
+	recommend := func(lo int32, nodeFactor, demand float64) int32 {
+		return t.best(*it, min(max(lo, least), w.MaxReplicas), w.MaxReplicas, nodeFactor, demand)
 	}
-	raw := recommend(max(sub.Plan.Replicas, sub.Plan.Floor), 1)
+	raw := recommend(max(sub.Plan.Replicas, sub.Plan.Floor), 1, 1)
+	if w.SpeedNow > 0 && w.SpeedNow < sub.Speed*(1-settledSpeed) {
+		// On its way to faster machines it needs more for a while than it will
+		// there; nothing is bought on top of that.
+		r.Hi = max(r.Lo, min(r.Hi, raw))
+	}
 	if current < max(least, r.Floor) || current > r.Hi || sub.Plan.Need <= 0 && sub.Plan.Replicas > 0 {
 		return raw
 	}
 	tolerance := 1 + c.guard.Tolerance(w)
-	low := recommend(max(ceil(sub.Plan.Need/tolerance), r.Floor), 1/tolerance)
-	high := recommend(max(ceil(sub.Plan.Need*tolerance), r.Floor), tolerance)
-	if low <= current && current <= high && raw != current {
+	low := recommend(max(ceil(sub.Plan.Need/tolerance), r.Floor), 1, 1/tolerance)
+	high := recommend(max(ceil(sub.Plan.Need*tolerance), r.Floor), 1, tolerance)
+	roomy := recommend(max(ceil(sub.Plan.Need*tolerance), r.Floor), 0, tolerance)
+	switch {
+	case low <= current && current <= high && raw != current:
 		r.Lo, r.Hi = current, current
 		r.LoBinding, r.HiBinding = "tolerance", "tolerance"
-		r.LoNote = fmt.Sprintf("kept at %d: the need of %.2f is within the tolerance of %.0f %%",
-			current, sub.Plan.Need, 100*(tolerance-1))
+		r.LoNote = fmt.Sprintf("kept at %d: demand within %.0f %% of this would ask for as many", current, 100*(tolerance-1))
 		r.HiNote = r.LoNote
+	case low <= current && current <= roomy:
+		// Utility is about proportional to demand, and so is its reference.
+		it.stay, it.inertia = current, tolerance*tolerance
 	}
 	return raw
 }

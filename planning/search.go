@@ -89,6 +89,9 @@ type result struct {
 	losers               []solution // in order of rank
 	packings             int
 	complete, exhaustive bool
+	// stayed is true when the best plan of all did not pay enough for leaving
+	// what there is.
+	stayed bool
 }
 
 // enumerable is how many replica vectors are few enough to look at all.
@@ -110,6 +113,7 @@ func (p problem) solve(budget, keep int) (result, error) {
 	if !r.exhaustive {
 		r.complete = s.climb()
 	}
+	r.stayed = s.stay()
 	s.neighbours()
 	r.best, r.packings = s.best, s.packings
 	r.losers = s.ranked()
@@ -435,6 +439,43 @@ func (s *search) moves() []move {
 	}
 	slices.SortStableFunc(moves, func(a, b move) int { return cmp.Compare(b.hope, a.hope) })
 	return moves
+}
+
+// stay goes back to present replicas if what is gained by leaving them is not
+// worth its price, or what is saved not worth its loss, by the factor inertia.
+// As gain and price are both counted with nodes as they really come, this keeps
+// noise in demand from moving replicas to and fro across a boundary where both
+// are equal.
+func (s *search) stay() bool {
+	inertia := math.Inf(1)
+	replicas := slices.Clone(s.best.replicas)
+	for i, it := range s.items {
+		if it.stay >= it.lo && it.stay <= it.hi && it.stay != replicas[i] {
+			replicas[i] = it.stay
+			inertia = min(inertia, it.inertia)
+		}
+	}
+	if math.IsInf(inertia, 1) || !s.best.feasible() {
+		return false
+	}
+	sol, ok := s.evaluate(replicas, "replicas as they are")
+	if !ok || !sol.feasible() {
+		return false
+	}
+	benefit := func(u api.Utility) float64 {
+		return s.weights.Performance*u.Performance + s.weights.Resilience*u.Resilience
+	}
+	gained := benefit(s.best.utility) - benefit(sol.utility)
+	paid := s.weights.Cost * (s.best.utility.Cost - sol.utility.Cost)
+	switch {
+	case paid >= 0 && gained > inertia*paid+better, paid < 0 && -paid > inertia*-gained+better:
+		return false
+	}
+	best := s.best
+	best.note = "highest utility, but by less than the tolerance for changing replicas"
+	s.best = sol
+	s.lose(best)
+	return true
 }
 
 // neighbours evaluates the most promising neighbours of the best solution so

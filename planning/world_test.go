@@ -155,6 +155,13 @@ func (w *world) settle() {
 			here = append(here, n.Name)
 		}
 	}
+	for _, n := range w.nodes {
+		at := w.pools[slices.IndexFunc(w.pools, func(p api.Pool) bool { return p.Name == n.Pool })]
+		w.pods = append(w.pods, api.Pod{
+			Key: api.Key{Namespace: "kube-system", Name: "ds-" + n.Name}, Node: n.Name, Phase: "Running", Ready: true,
+			Shape: &api.PodShape{ID: "ds-" + n.Pool, Requests: at.Overhead}, ControllerKind: "DaemonSet", DaemonSet: true,
+		})
+	}
 	for _, l := range w.loads {
 		l.SpeedNow = pool.CPUSpeed
 		l.ReadyReplicas = l.Replicas
