@@ -1,0 +1,102 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/experiments/scenarios"
+	"github.com/mash2-io/mash2/experiments/testbed"
+)
+
+// steady is a load that the least replicas carry on either pool, so that
+// nothing but the switch moves anything.
+func steady(t *testing.T) testbed.Options {
+	t.Helper()
+	s := scenario(t, 60, scenarios.Stage{Duration: 10 * time.Hour, Target: 60})
+	s.Workload.Replicas = scenarios.Bounds{Min: 4, Max: 10}
+	return testbed.Options{Scenario: s, Speed: 15}
+}
+
+// TestPolicySwitch: a switch of the policy moves a workload under load from one
+// pool to the other without a failed request.
+func TestPolicySwitch(t *testing.T) {
+	w := newWorld(t, steady(t))
+	o := w.operator()
+	w.Load.Begin()
+	w.cyclesAfter(time.Now(), 5)
+	ready := w.deployment(testbed.Mash2).Status.ReadyReplicas
+
+	w.mash2("policy", "set", api.Performance)
+	w.eventually("the move to the other pool", func() string { return w.notMovedTo(api.Performance) })
+	last := w.cyclesAfter(time.Now(), 3)
+	if got := last[len(last)-1].Policy.Name; got != api.Performance {
+		t.Errorf("policy in force is %s, want %s", got, api.Performance)
+	}
+	w.served(min(ready, w.replicas(testbed.Mash2)))
+	w.stop(o)
+}
+
+// TestPolicySwitchKilled: the same switch by an operator that is killed before
+// and after each of its actions.
+func TestPolicySwitchKilled(t *testing.T) {
+	w := newWorld(t, steady(t))
+	o := w.operator()
+	w.Load.Begin()
+	w.cyclesAfter(time.Now(), 5)
+	ready := w.deployment(testbed.Mash2).Status.ReadyReplicas
+	w.stop(o)
+
+	w.mash2("policy", "set", api.Performance)
+	kills, limit := 0, time.Now().Add(8*time.Minute)
+	for moved := false; !moved; {
+		when := []string{"before", "after"}[kills%2]
+		o := w.launch([]string{fmt.Sprintf("%s=1:%s", envKill, when)})
+		for alive := true; alive && !moved; {
+			select {
+			case <-o.Done():
+				if !sigkilled(o.Err()) {
+					t.Fatalf("the operator ended by itself: %v", o.Err())
+				}
+				kills++
+				alive = false
+			case <-time.After(200 * time.Millisecond):
+				moved = w.notMovedTo(api.Performance) == ""
+			}
+			if time.Now().After(limit) {
+				t.Fatalf("after %d kills: %s", kills, w.notMovedTo(api.Performance))
+			}
+		}
+		o.Kill()
+	}
+	t.Logf("killed %d times", kills)
+	if kills < 10 {
+		t.Errorf("killed only %d times: a switch has more actions than that", kills)
+	}
+
+	o = w.operator()
+	for _, c := range w.cyclesAfter(time.Now(), 5) {
+		for _, out := range c.Outcomes {
+			t.Errorf("something was left to do: %s", out.Action)
+		}
+	}
+	if left := w.notMovedTo(api.Performance); left != "" {
+		t.Errorf("the move did not last: %s", left)
+	}
+	w.served(min(ready, w.replicas(testbed.Mash2)))
+	w.stop(o)
+}
+
+// sigkilled tells whether a process ended by SIGKILL.
+func sigkilled(err error) bool {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+}
