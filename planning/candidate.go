@@ -78,21 +78,47 @@ func (c *cycle) candidate(pool *api.Pool, heedErrors bool, packings int) candida
 	return k
 }
 
-// relax gives up growing ahead of demand where limits on nodes or money leave
-// no room for it: what is left is the reactive floor and the bounds, and of
-// what fits above them the best.
+// relaxSteps is into how many steps what is given up is divided.
+const relaxSteps = 16
+
+// relax gives up as much growing ahead of demand as limits on nodes or money
+// leave no room for, by the same share of every workload's, but nothing of the
+// reactive floor and the bounds.
 func (c *cycle) relax(k *candidate, packings int) {
-	tight := k.problem
-	tight.items = slices.Clone(tight.items)
-	for i := range tight.items {
-		it, sub := &tight.items[i], k.subjects[k.index[i]]
-		r := k.ranges[k.index[i]]
-		if r.Hold == "" {
-			it.lo = min(it.lo, max(r.Floor, min(max(sub.Workload.MinReplicas, sub.Policy.MinReplicas), it.hi)))
-			it.loBinding = "budget"
+	at := func(step int) problem {
+		p := k.problem
+		p.items = slices.Clone(p.items)
+		for i := range p.items {
+			it, sub, r := &p.items[i], k.subjects[k.index[i]], k.ranges[k.index[i]]
+			if r.Hold != "" {
+				continue
+			}
+			least := min(it.lo, max(r.Floor, min(max(sub.Workload.MinReplicas, sub.Policy.MinReplicas), it.hi)))
+			part := func(n int32) int32 { return least + int32(int64(n-least)*int64(step)/relaxSteps) }
+			it.nodeMin = part(max(it.nodeMin, least))
+			it.lo, it.loBinding = part(it.lo), "budget"
 		}
-		it.nodeMin = it.lo
+		return p
 	}
+	fits := func(step int) bool {
+		p := at(step)
+		n := make([]int32, len(p.items))
+		for i, it := range p.items {
+			n[i] = max(it.lo, it.nodeMin)
+		}
+		c.search.Packings++
+		packed, err := p.pack(n)
+		return err == nil && packed.infeasible == ""
+	}
+	step, beyond := 0, relaxSteps
+	for beyond-step > 1 {
+		if mid := (step + beyond) / 2; fits(mid) {
+			step = mid
+		} else {
+			beyond = mid
+		}
+	}
+	tight := at(step)
 	result, err := tight.solve(packings, c.Config.Candidates)
 	c.search.Packings += result.packings
 	if err != nil || ranks(result.best, k.result.best) >= 0 {
@@ -313,7 +339,6 @@ const settledSpeed = 0.05
 // are left only for a plan that pays for it (see search.stay).
 func (c *cycle) settle(t terms, it *item, sub Subject, r *Range) int32 {
 	current := sub.Memory.Replicas
-	it.stay = -1
 	if r.Hold != "" {
 		return current
 	}

@@ -450,7 +450,7 @@ func (s *search) stay() bool {
 	inertia := math.Inf(1)
 	replicas := slices.Clone(s.best.replicas)
 	for i, it := range s.items {
-		if it.stay >= it.lo && it.stay <= it.hi && it.stay != replicas[i] {
+		if it.inertia > 0 && it.stay >= it.lo && it.stay <= it.hi && it.stay != replicas[i] {
 			replicas[i] = it.stay
 			inertia = min(inertia, it.inertia)
 		}

@@ -21,7 +21,7 @@ type item struct {
 	// shares of a node's CPU, memory and pod slots.
 	shares [3]float64
 	// stay is what the workload has now, where leaving it would have to pay by
-	// more than a factor of inertia; −1 where it may change freely.
+	// more than a factor of inertia; with inertia 0 it may change freely.
 	stay    int32
 	inertia float64
 	// loBinding and hiBinding name what sets lo and hi.

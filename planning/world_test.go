@@ -146,7 +146,7 @@ func (w *world) settle() {
 	if w.lastPlan.Nodes.Pool != "" {
 		target = []string{w.lastPlan.Nodes.Pool}
 	}
-	pool := &w.pools[slices.IndexFunc(w.pools, func(p api.Pool) bool { return len(target) == 0 || p.Name == target[0] })]
+	pool := &w.pools[max(0, slices.IndexFunc(w.pools, func(p api.Pool) bool { return len(target) > 0 && p.Name == target[0] }))]
 	free := map[string]int64{}
 	var here []string
 	for _, n := range w.nodes {

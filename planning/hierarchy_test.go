@@ -1,0 +1,548 @@
+package planning_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast"
+	"github.com/mash2-io/mash2/planning"
+)
+
+// either allows both pools; with equal prices per core the weights decide.
+func either(w api.Weights) api.Policy {
+	p := costSaving()
+	p.Name, p.Weights, p.NodePools = "EITHER", w, []string{cheap, fast}
+	return p
+}
+
+func pool(t *testing.T, p api.Plan, name string) api.PoolPlan {
+	t.Helper()
+	for _, pp := range p.Nodes.Pools {
+		if pp.Pool == name {
+			return pp
+		}
+	}
+	t.Fatalf("no plan for pool %s in %+v", name, p.Nodes.Pools)
+	return api.PoolPlan{}
+}
+
+func found(p api.Plan, reason string) bool {
+	for _, f := range p.Findings {
+		if f.Reason == reason {
+			return true
+		}
+	}
+	return false
+}
+
+func lost(p api.Plan, pool string) (api.Candidate, bool) {
+	for _, c := range p.Candidates {
+		if c.Pool == pool {
+			return c, true
+		}
+	}
+	return api.Candidate{}, false
+}
+
+func TestTheWeightsChooseThePool(t *testing.T) {
+	for name, c := range map[string]struct {
+		weights  api.Weights
+		wantPool string
+	}{
+		// One e2-medium has room for 2 replicas of half speed and costs a third
+		// of an n2-standard-2, which has room for 6 of full speed: per unit of
+		// work n2 is cheaper, but the least that can be bought of it is dearer.
+		"when only cost counts and little is needed": {api.Weights{Cost: 1}, cheap},
+		"when only performance counts":               {api.Weights{Performance: 1}, fast},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, either(c.weights), nil)
+			w.add("shop", 1, 4, time.Minute, constant(60))
+			p := w.cycle()
+			if p.Nodes.Pool != c.wantPool {
+				t.Errorf("pods are planned on %s, want %s: %+v", p.Nodes.Pool, c.wantPool, p.Candidates)
+			}
+			for _, other := range []string{cheap, fast} {
+				k, ok := lost(p, other)
+				if other != c.wantPool && (!ok || k.Infeasible != "" || k.Utility.Total > p.Utility.Total) {
+					t.Errorf("pool %s lost by %+v (found: %v) against %+v", other, k, ok, p.Utility)
+				}
+			}
+		})
+	}
+}
+
+func TestWorkloadsStayOnTheirPoolUnlessAnotherIsBetterByTheMargin(t *testing.T) {
+	w := newWorld(t, either(api.Weights{Cost: 1}), nil)
+	w.planner.Config.SwitchMargin = 10
+	w.add("shop", 1, 4, time.Minute, constant(60))
+	w.memory = planning.Memory{Policy: "EITHER", Weights: api.Weights{Cost: 1}, Pool: fast}
+	p := w.cycle()
+	if p.Nodes.Pool != fast {
+		t.Fatalf("pods move to %s", p.Nodes.Pool)
+	}
+	if k, ok := lost(p, cheap); !ok || k.Utility.Total <= p.Utility.Total || !strings.Contains(k.Note, "margin") {
+		t.Errorf("the better pool is not among those that lost: %+v", p.Candidates)
+	}
+	w.planner.Config.SwitchMargin = 0
+	if p := w.cycle(); p.Nodes.Pool != cheap {
+		t.Errorf("without a margin pods stay on %s", p.Nodes.Pool)
+	}
+	// A new policy chooses afresh.
+	w.planner.Config.SwitchMargin = 10
+	w.policy.Weights = api.Weights{Performance: 1}
+	if p := w.cycle(); p.Nodes.Pool != fast {
+		t.Errorf("after a change of weights pods stay on %s", p.Nodes.Pool)
+	}
+}
+
+func TestWithoutMemoryPodsAreAtHomeWhereTheyRun(t *testing.T) {
+	w := newWorld(t, either(api.Weights{Cost: 1}), nil)
+	w.planner.Config.SwitchMargin = 10
+	w.add("shop", 2, 4, time.Minute, constant(60))
+	w.resize(api.PoolPlan{Pool: fast, SizePerZone: 1})
+	w.lastPlan.Nodes.Pool = fast
+	w.settle()
+	if p := w.cycle(); p.Nodes.Pool != fast {
+		t.Errorf("pods move to %s", p.Nodes.Pool)
+	}
+}
+
+func TestLimitsOfPools(t *testing.T) {
+	stockout := &api.PoolError{Kind: api.PoolStockout, Message: "no capacity", At: start}
+	for name, c := range map[string]struct {
+		change       func(*world)
+		wantPool     string
+		wantNodes    map[string]int32 // over all zones
+		wantBinding  string
+		wantFinding  string
+		wantLoser    string // part of the reason why the other pool lost
+		wantReplicas int32
+	}{
+		"a size is per zone": {
+			// 500/87.5 = 5.7 → 6 replicas, 2 per node → 3 nodes.
+			change:    func(w *world) { w.pools = pools(3); w.policy.NodePools = []string{cheap} },
+			wantPool:  cheap,
+			wantNodes: map[string]int32{cheap: 3, fast: 0}, wantReplicas: 6,
+		},
+		"one more replica takes a node in every zone": {
+			change: func(w *world) {
+				w.pools = pools(3)
+				w.policy.NodePools = []string{cheap}
+				w.loads[0].MinReplicas = 7
+			},
+			wantPool:  cheap,
+			wantNodes: map[string]int32{cheap: 6, fast: 0}, wantReplicas: 7,
+		},
+		"a pool that lately had a stockout is not grown while there is another": {
+			change: func(w *world) { w.pools[1].Error = stockout; w.policy.Weights = api.Weights{Performance: 1} },
+			// Of the cheap pool all that maxReplicas allows.
+			wantPool: cheap, wantReplicas: 12, wantLoser: "Stockout", wantNodes: map[string]int32{cheap: 6, fast: 0},
+		},
+		"with nothing else it is asked again": {
+			change: func(w *world) {
+				w.pools[1].Error = stockout
+				w.policy.NodePools = []string{fast}
+			},
+			wantPool: fast, wantReplicas: 6, wantNodes: map[string]int32{cheap: 0, fast: 1},
+		},
+		"money keeps from the pool that needs too much of it": {
+			change: func(w *world) {
+				w.policy.Weights, w.policy.MaxHourlyCost = api.Weights{Performance: 1}, 0.10
+				w.loads[0].MinReplicas = 7 // two n2, or four e2-medium
+				w.policy.MaxHourlyCost = 0.15
+			},
+			wantPool: cheap, wantReplicas: 8, wantLoser: "$0.15/h", wantNodes: map[string]int32{cheap: 4, fast: 0},
+		},
+		"where money does not even buy the floor, nodes stay within it and pods wait": {
+			change: func(w *world) {
+				w.policy.NodePools, w.policy.MaxHourlyCost = []string{cheap}, 0.07
+			},
+			wantPool: cheap, wantReplicas: 6, wantFinding: "Infeasible", wantNodes: map[string]int32{cheap: 2, fast: 0},
+		},
+		"the nodes per pool that a policy allows": {
+			change: func(w *world) {
+				w.policy.NodePools, w.policy.MaxNodesPerPool = []string{cheap}, 2
+			},
+			wantPool: cheap, wantReplicas: 6, wantFinding: "Infeasible", wantNodes: map[string]int32{cheap: 2, fast: 0},
+		},
+		"a pool that is being operated on keeps its size": {
+			change: func(w *world) {
+				w.policy.NodePools = []string{cheap}
+				w.pools[0].Hold, w.pools[0].Sizes = "operation op-1 is running", []int32{5}
+			},
+			wantPool: cheap, wantReplicas: 6, wantNodes: map[string]int32{cheap: 5, fast: 0},
+		},
+		"a pool that its provider scales keeps its size": {
+			change: func(w *world) {
+				w.policy.NodePools = []string{cheap}
+				w.pools[0].Autoscaled, w.pools[0].Sizes = true, []int32{1}
+			},
+			wantPool: cheap, wantReplicas: 6, wantNodes: map[string]int32{cheap: 1, fast: 0},
+		},
+		"a pool that is left goes to its own minimum": {
+			change: func(w *world) {
+				w.policy.NodePools = []string{cheap}
+				w.pools[1].MinPerZone, w.pools[1].Sizes = 1, []int32{3}
+			},
+			wantPool: cheap, wantReplicas: 6, wantNodes: map[string]int32{cheap: 3, fast: 1},
+		},
+		"pools that don't exist leave nodes alone": {
+			change:   func(w *world) { w.policy.NodePools = []string{"gone"} },
+			wantPool: "", wantReplicas: 6, wantFinding: "NoAllowedPool",
+		},
+		"a machine type that no pool has leaves nodes alone": {
+			change:   func(w *world) { w.policy.MachineType = "c4-standard-2" },
+			wantPool: "", wantReplicas: 6, wantFinding: "NoAllowedPool",
+		},
+		"a machine type narrows the pools": {
+			change:   func(w *world) { w.policy.MachineType = "n2-standard-2" },
+			wantPool: fast, wantReplicas: 6, wantNodes: map[string]int32{cheap: 0, fast: 1},
+		},
+		"no pools, no nodes": {
+			change:   func(w *world) { w.policy.NodePools = nil },
+			wantPool: "", wantReplicas: 6,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, either(api.Weights{Cost: 1}), nil)
+			w.add("shop", 6, 12, time.Minute, constant(500))
+			c.change(w)
+			w.settle()
+			w.loads[0].SpeedNow = 0.5
+			p := w.cycle()
+			if p.Nodes.Pool != c.wantPool {
+				t.Errorf("pool %q, want %q", p.Nodes.Pool, c.wantPool)
+			}
+			for name, want := range c.wantNodes {
+				if got := pool(t, p, name); got.Nodes != want {
+					t.Errorf("pool %s has %d nodes, want %d: %s", name, got.Nodes, want, got.Reason)
+				}
+			}
+			if got := p.Workloads[0]; got.Replicas != c.wantReplicas {
+				t.Errorf("replicas %d, want %d: %s", got.Replicas, c.wantReplicas, got.Reason)
+			}
+			if c.wantFinding != "" && !found(p, c.wantFinding) {
+				t.Errorf("no finding %s in %v", c.wantFinding, p.Findings)
+			}
+			if c.wantLoser != "" {
+				if k, _ := lost(p, fast); !strings.Contains(k.Infeasible, c.wantLoser) {
+					t.Errorf("%s lost because of %q, want %q", fast, k.Infeasible, c.wantLoser)
+				}
+			}
+			var cost float64
+			for _, pp := range p.Nodes.Pools {
+				cost += pp.HourlyCost
+			}
+			if math.Abs(cost-p.Nodes.HourlyCost) > 1e-9 {
+				t.Errorf("pools cost %v, the plan %v", cost, p.Nodes.HourlyCost)
+			}
+		})
+	}
+}
+
+// Growth ahead of demand gives way to limits on money; growth up to the floor
+// does not.
+func TestLimitsGiveUpTheForecastBeforeTheFloor(t *testing.T) {
+	w := newWorld(t, costSaving(), ahead{demand: 1400})
+	w.policy.MaxHourlyCost = 0.14 // four e2-medium: 8 replicas
+	w.add("shop", 2, 40, 10*time.Minute, constant(300))
+	p := w.cycle()
+	got := p.Workloads[0]
+	if got.Replicas != 8 || got.Binding != "budget" || got.Floor != 4 {
+		t.Errorf("%d replicas (%s), floor %d; want 8 (budget), floor 4: %s", got.Replicas, got.Binding, got.Floor, got.Reason)
+	}
+	if n := pool(t, p, cheap).Nodes; n != 4 {
+		t.Errorf("%d nodes, want 4", n)
+	}
+}
+
+// ahead is sure of one demand, for all the future.
+type ahead struct{ demand float64 }
+
+func (ahead) Name() string { return "ahead" }
+
+func (ahead) Update(s forecast.State, _ api.Series, _ int) (forecast.State, error) { return s, nil }
+
+func (a ahead) Forecast(_ forecast.State, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
+	f := api.Forecast{
+		Model: a.Name(), Start: series.End().Add(series.Step), Step: series.Step, Levels: levels, Skill: 0.9,
+		Quantiles: make([][]float64, len(levels)), PeakQuantiles: make([]float64, len(levels)),
+	}
+	for range horizon {
+		f.Mean = append(f.Mean, a.demand)
+	}
+	for i := range levels {
+		f.Quantiles[i], f.PeakQuantiles[i] = f.Mean, a.demand
+	}
+	return f, nil
+}
+
+func TestModesAndHolds(t *testing.T) {
+	type got struct {
+		Replicas     int32
+		Held, Shadow bool
+	}
+	for name, c := range map[string]struct {
+		change func(*world, *load)
+		want   got
+	}{
+		"Full is planned":             {func(*world, *load) {}, got{Replicas: 6}},
+		"Shadow is planned and shown": {func(_ *world, l *load) { l.Mode = api.ModeShadow }, got{Replicas: 6, Shadow: true}},
+		"a hold is a hold":            {func(_ *world, l *load) { l.Hold = "conflict" }, got{Replicas: 2, Held: true}},
+		"an unknown planner is a hold": {
+			func(_ *world, l *load) { l.Planner = "magic" }, got{Replicas: 2, Held: true},
+		},
+		"no planner named is the horizontal one": {func(_ *world, l *load) { l.Planner = "" }, got{Replicas: 6}},
+		"Prometheus gone, no second source, is a hold": {
+			func(w *world, _ *load) { w.prom = false }, got{Replicas: 2, Held: true},
+		},
+		"Prometheus gone, the second source scales up": {
+			func(w *world, l *load) { w.prom = false; l.Usage = &api.Usage{At: w.now, MilliCPU: 700, Pods: 2} }, got{Replicas: 8},
+		},
+		"Prometheus gone, the second source never scales down": {
+			func(w *world, l *load) { w.prom = false; l.Usage = &api.Usage{At: w.now, MilliCPU: 10, Pods: 2} }, got{Replicas: 2},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, costSaving(), forecast.Auto{})
+			l := w.add("shop", 2, 20, 5*time.Minute, constant(500))
+			l.SpeedNow = 0.5
+			c.change(w, l)
+			p := w.cycle()
+			if len(p.Workloads) != 1 {
+				t.Fatalf("%d workloads are planned", len(p.Workloads))
+			}
+			wp := p.Workloads[0]
+			if diff := cmp.Diff(c.want, got{wp.Replicas, wp.Held, wp.Shadow}); diff != "" {
+				t.Errorf("(-want +got):\n%s%s", diff, wp.Reason)
+			}
+		})
+	}
+	t.Run("Off is not planned", func(t *testing.T) {
+		w := newWorld(t, costSaving(), nil)
+		w.add("shop", 2, 20, time.Minute, constant(500)).Mode = api.ModeOff
+		if p := w.cycle(); len(p.Workloads) != 0 {
+			t.Errorf("planned: %+v", p.Workloads)
+		}
+	})
+}
+
+// What is only shown takes no part in what is chosen: nodes are planned for the
+// replicas it has.
+func TestShadowTakesNoNodes(t *testing.T) {
+	nodes := func(mode api.Mode) int32 {
+		w := newWorld(t, costSaving(), nil)
+		w.add("shop", 2, 20, time.Minute, constant(100))
+		w.add("new", 2, 20, time.Minute, constant(1500)).Mode = mode
+		return pool(t, w.cycle(), cheap).Nodes
+	}
+	if shadow, full := nodes(api.ModeShadow), nodes(api.ModeFull); shadow != 2 || full <= shadow {
+		t.Errorf("%d nodes in Shadow, %d in Full; want 2 and more", shadow, full)
+	}
+}
+
+// During a migration a workload has the old pods and the new ones. These are
+// not what it asked for.
+func TestASurgeIsNotTakenForReplicas(t *testing.T) {
+	w := newWorld(t, performance(), nil)
+	l := w.add("shop", 4, 40, 5*time.Minute, constant(500))
+	w.resize(api.PoolPlan{Pool: cheap, SizePerZone: 2})
+	w.lastPlan.Nodes.Pool = cheap
+	w.settle()
+	w.nothing = true
+	before := w.cycle().Workloads[0]
+	// Now surged, on nodes that are being left.
+	for i := range w.nodes {
+		w.nodes[i].Cordoned, w.nodes[i].CordonedFor = true, api.CordonMigration
+	}
+	l.Replicas += before.Replicas
+	after := w.cycle().Workloads[0]
+	if after.Replicas > before.Replicas || after.Current != l.Replicas {
+		t.Errorf("%d replicas planned, then %d with a surge to %d: %s", before.Replicas, after.Replicas, after.Current, after.Reason)
+	}
+}
+
+type failing struct{}
+
+func (failing) PlanNodes(api.Snapshot, []api.WorkloadPlan, api.Policy, api.Budget) (api.NodePlan, error) {
+	return api.NodePlan{}, errors.New("allocatable is not known")
+}
+
+func TestWhereNodesCannotBePlannedReplicasStillGrowToTheFloor(t *testing.T) {
+	w := newWorld(t, costSaving(), nil)
+	w.planner.Nodes = failing{}
+	w.add("shop", 2, 20, time.Minute, constant(1000))
+	w.add("idle", 5, 20, time.Minute, constant(1))
+	p := w.cycle()
+	if !found(p, "NodesNotPlanned") || len(p.Nodes.Pools) != 0 {
+		t.Errorf("findings %v, pools %v", p.Findings, p.Nodes.Pools)
+	}
+	if idle, shop := p.Workloads[0], p.Workloads[1]; idle.Replicas != 5 || shop.Replicas != 12 || !shop.Held {
+		// 1000/87.5 = 11.4
+		t.Errorf("idle has %d replicas, shop %d (held: %v)", idle.Replicas, shop.Replicas, shop.Held)
+	}
+}
+
+// random draws a small world.
+func random(t *rapid.T, tb testing.TB) *world {
+	weights := api.Weights{
+		Performance: rapid.Float64Range(0, 1).Draw(t, "performance"),
+		Cost:        rapid.Float64Range(0.01, 1).Draw(t, "cost"),
+		Resilience:  rapid.Float64Range(0, 0.5).Draw(t, "resilience"),
+	}
+	w := newWorld(tb, either(weights), nil)
+	w.pools = pools(rapid.IntRange(1, 3).Draw(t, "zones"))
+	w.policy.MinReplicas = rapid.Int32Range(0, 3).Draw(t, "policyMin")
+	if rapid.Bool().Draw(t, "money") {
+		w.policy.MaxHourlyCost = rapid.Float64Range(0.05, 1).Draw(t, "limit")
+	}
+	for i := range rapid.IntRange(1, 3).Draw(t, "workloads") {
+		l := w.load(fmt.Sprintf("app-%d", i), rapid.Int32Range(0, 8).Draw(t, "replicas"), rapid.Int32Range(1, 12).Draw(t, "max"),
+			time.Minute, constant(rapid.Float64Range(0, 1500).Draw(t, "demand")))
+		l.MinReplicas = rapid.Int32Range(0, l.MaxReplicas).Draw(t, "min")
+		l.Shape = shape(l.Key.Name, rapid.Int64Range(50, 700).Draw(t, "cpu"), rapid.Int64Range(16, 1200).Draw(t, "memory"))
+	}
+	for _, name := range []string{cheap, fast} {
+		w.resize(api.PoolPlan{Pool: name, SizePerZone: rapid.Int32Range(0, 3).Draw(t, "size")})
+	}
+	w.settle()
+	return w
+}
+
+func TestPlansKeepTheBoundsAndLeaveTheirInputsAlone(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		w := random(r, t)
+		_, m := w.planner.Plan(w.snapshot(), w.policy, planning.Memory{})
+		s := w.snapshot()
+		before, beforeMemory := fmt.Sprintf("%+v", s), fmt.Sprintf("%+v", m)
+		p, next := w.planner.Plan(s, w.policy, m)
+		if fmt.Sprintf("%+v", s) != before || fmt.Sprintf("%+v", m) != beforeMemory {
+			r.Fatal("an input was written to")
+		}
+		again, nextAgain := w.planner.Plan(s, w.policy, m)
+		if diff := cmp.Diff(p, again, cmpopts.EquateNaNs()); diff != "" || next.Hash() != nextAgain.Hash() {
+			r.Fatalf("two plans of one snapshot differ:\n%s", diff)
+		}
+		for i, wp := range p.Workloads {
+			wl := s.Workloads[i]
+			if wp.Key != wl.Key {
+				r.Fatalf("plan %d is for %s, want %s", i, wp.Key, wl.Key)
+			}
+			if wp.Replicas < wl.MinReplicas || wp.Replicas > wl.MaxReplicas || wp.Replicas < wp.Floor || wp.NodeReplicas < wp.Replicas {
+				r.Fatalf("%+v, bounds %d–%d", wp, wl.MinReplicas, wl.MaxReplicas)
+			}
+			if wp.Reason == "" || wp.Binding == "" {
+				r.Fatalf("no reason: %+v", wp)
+			}
+		}
+		for _, pp := range p.Nodes.Pools {
+			zones := int32(len(w.pools[0].Zones))
+			if pp.SizePerZone*zones != pp.Nodes || pp.Now > pp.SizePerZone {
+				r.Fatalf("%+v on %d zones", pp, zones)
+			}
+		}
+		if limit := w.policy.MaxHourlyCost; limit > 0 && p.Nodes.HourlyCost > limit+1e-9 {
+			r.Fatalf("$%v/h planned, $%v/h allowed", p.Nodes.HourlyCost, limit)
+		}
+		for _, c := range p.Candidates {
+			if c.Infeasible == "" && c.Utility.Total > p.Utility.Total+1e-6 && !strings.Contains(c.Note, "tolerance") && !strings.Contains(c.Note, "margin") {
+				r.Fatalf("U = %v was chosen over %+v", p.Utility.Total, c)
+			}
+		}
+	})
+}
+
+func TestRaisingTheWeightOfCostNeverRaisesThePlansCost(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		w := random(r, t)
+		// Present replicas and nodes hold a plan back; the choice alone is meant.
+		w.planner.Config.Tolerance, w.planner.Config.Stabilization = 0, 0
+		w.nodes = nil
+		for i := range w.pools {
+			w.pools[i].Sizes = make([]int32, len(w.pools[i].Zones))
+		}
+		w.settle()
+		s := w.snapshot()
+		for i := range s.Workloads {
+			s.Workloads[i].Replicas = 0
+			s.Workloads[i].Behavior.Tolerance = 1e-9
+		}
+		s.Pods = nil
+		before, _ := w.planner.Plan(s, w.policy, planning.Memory{})
+		w.policy.Weights.Cost += rapid.Float64Range(0.01, 3).Draw(r, "more")
+		after, _ := w.planner.Plan(s, w.policy, planning.Memory{})
+		if !before.Search.Exhaustive || !after.Search.Exhaustive || found(before, "Infeasible") {
+			return
+		}
+		if after.Utility.Cost > before.Utility.Cost+1e-6 {
+			r.Fatalf("cost rose from %v to %v: %s, then %s", before.Utility.Cost, after.Utility.Cost, state(before), state(after))
+		}
+	})
+}
+
+func TestMemorySurvivesACheckpoint(t *testing.T) {
+	w := newWorld(t, performance(), forecast.Auto{})
+	w.add("shop", 2, 20, 10*time.Minute, heartbeat)
+	for range 10 {
+		w.cycle()
+	}
+	b, err := json.Marshal(w.memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var restored planning.Memory
+	if err := json.Unmarshal(b, &restored); err != nil {
+		t.Fatal(err)
+	}
+	if restored.Hash() != w.memory.Hash() {
+		t.Errorf("hash %s, restored %s", w.memory.Hash(), restored.Hash())
+	}
+	// Forecasts are a cache: what is planned doesn't depend on having them.
+	s := w.snapshot()
+	one, _ := w.planner.Plan(s, w.policy, w.memory)
+	two, _ := w.planner.Plan(s, w.policy, restored)
+	if state(one) != state(two) {
+		t.Errorf("with memory %s, from the checkpoint %s", state(one), state(two))
+	}
+	if (planning.Memory{}).Hash() == restored.Hash() {
+		t.Error("an empty memory has the same hash")
+	}
+}
+
+func TestConfigValidate(t *testing.T) {
+	if err := planning.DefaultConfig().Validate(); err != nil {
+		t.Errorf("defaults: %v", err)
+	}
+	if err := planning.DefaultConfig().Scaled(10).Validate(); err != nil {
+		t.Errorf("defaults ten times as fast: %v", err)
+	}
+	for name, change := range map[string]func(*planning.Config){
+		"CyclePeriod":  func(c *planning.Config) { c.CyclePeriod = 0 },
+		"Horizon":      func(c *planning.Config) { c.Horizon = c.CyclePeriod - 1 },
+		"Tolerance":    func(c *planning.Config) { c.Tolerance = math.NaN() },
+		"Packings":     func(c *planning.Config) { c.Packings = 0 },
+		"MinSkillUp":   func(c *planning.Config) { c.MinSkillUp = c.MinSkill + 0.1 },
+		"SwitchMargin": func(c *planning.Config) { c.SwitchMargin = -1 },
+	} {
+		c := planning.DefaultConfig()
+		change(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: error %v doesn't name it", name, err)
+		}
+	}
+	fast, slow := planning.DefaultConfig().Scaled(10), planning.DefaultConfig()
+	if fast.CyclePeriod != slow.CyclePeriod/10 || fast.Stabilization != slow.Stabilization/10 {
+		t.Errorf("ten times as fast: period %v, stabilization %v", fast.CyclePeriod, fast.Stabilization)
+	}
+}
