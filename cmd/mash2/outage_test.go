@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/mash2-io/mash2/experiments/scenarios"
+	"github.com/mash2-io/mash2/experiments/testbed"
+	"github.com/mash2-io/mash2/sensing"
+)
+
+// sample of both scalers' replicas.
+type sample struct {
+	at         time.Duration // scenario time
+	mash2, hpa int32
+}
+
+// TestMetricsOutage: with Prometheus killed during a ramp-up, mash2 has within
+// a minute at least the replicas that the stock HPA has, and never takes any
+// away.
+func TestMetricsOutage(t *testing.T) {
+	const users = 300
+	w := newWorld(t, testbed.Options{
+		Scenario: scenario(t, 10,
+			scenarios.Stage{Duration: 3 * time.Minute, Target: 10},
+			scenarios.Stage{Duration: 3 * time.Minute, Target: users},
+			scenarios.Stage{Duration: 10 * time.Hour, Target: users},
+		),
+		Speed: 10, Baseline: true,
+	})
+	o := w.operator()
+	w.Load.Begin()
+	w.eventually("the ramp", func() string {
+		if now := w.Load.ScenarioTime(time.Now()); now < 4*time.Minute {
+			return now.String()
+		}
+		return ""
+	})
+	if err := w.Prometheus.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	killed := w.Load.ScenarioTime(time.Now())
+
+	var samples []sample
+	w.eventually("the end of the outage", func() string {
+		s := sample{mash2: w.replicas(testbed.Mash2), hpa: w.replicas(testbed.Baseline)}
+		s.at = w.Load.ScenarioTime(time.Now())
+		samples = append(samples, s)
+		if s.at < killed+6*time.Minute {
+			return s.at.String()
+		}
+		return ""
+	})
+
+	last := samples[len(samples)-1]
+	t.Logf("killed at %v with mash2 at %d and the HPA at %d; at the end %d and %d",
+		killed.Round(time.Second), samples[0].mash2, samples[0].hpa, last.mash2, last.hpa)
+	if last.hpa <= samples[0].hpa {
+		t.Errorf("the HPA stayed at %d: there was no ramp to follow", last.hpa)
+	}
+	earlier := 0 // the latest sample a minute before
+	for i, s := range samples {
+		if i > 0 && s.mash2 < samples[i-1].mash2 {
+			t.Errorf("at %v: mash2 went down from %d to %d without Prometheus", s.at.Round(time.Second), samples[i-1].mash2, s.mash2)
+		}
+		if s.at < killed+time.Minute {
+			continue
+		}
+		for samples[earlier+1].at <= s.at-time.Minute {
+			earlier++
+		}
+		if then := samples[earlier]; s.mash2 < then.hpa {
+			t.Errorf("at %v: mash2 has %d replicas, the HPA had %d a minute before", s.at.Round(time.Second), s.mash2, then.hpa)
+		}
+	}
+	found := false
+	for _, c := range w.records() {
+		for _, f := range c.Findings {
+			found = found || f.Reason == sensing.ReasonPrometheusUnreachable
+		}
+	}
+	if !found {
+		t.Errorf("no cycle has a finding %s", sensing.ReasonPrometheusUnreachable)
+	}
+	if t.Failed() {
+		for i, s := range samples {
+			if i%5 == 0 {
+				fmt.Printf("%8v mash2 %d hpa %d\n", s.at.Round(time.Second), s.mash2, s.hpa)
+			}
+		}
+	}
+	w.stop(o)
+}
