@@ -148,6 +148,7 @@ func (c *cycle) consider(k *candidate, mw *managed) {
 	subject := Subject{
 		Time: c.s.Time, Workload: w, Policy: c.p, Plan: plan, Memory: mw.memory,
 		Speed: speed, Licensed: mw.licensed, Windows: windows,
+		Stale: w.DemandStale || !c.s.Metrics.Reachable,
 	}
 	k.speed = append(k.speed, speed)
 	k.plans = append(k.plans, plan)
@@ -183,27 +184,31 @@ func (c *cycle) planWorkload(in Input) api.WorkloadPlan {
 	return plan
 }
 
-// expected is a workload's mean demand over the window a decision is for, in
-// reference millicores.
-func expected(mw *managed, sub Subject) float64 {
-	if f := sub.Plan.Forecast; f != nil {
-		var sum float64
-		n := 0
-		for i, v := range f.Mean {
-			at := f.Start.Add(time.Duration(i) * f.Step)
-			if at.After(sub.Time.Add(sub.Windows.Pod)) {
-				break
-			}
-			if v >= 0 && !math.IsInf(v, 0) {
-				sum += v
-				n++
-			}
+// expected is a workload's demand by the forecast's mean, in reference
+// millicores: the average over the window a decision is for, and the peak of
+// the horizon.
+func expected(sub Subject) (mean, peak float64) {
+	now := math.Max(sub.Plan.Demand, 0)
+	f := sub.Plan.Forecast
+	if f == nil {
+		return now, now
+	}
+	var sum float64
+	n := 0
+	for i, v := range f.Mean {
+		if !(v >= 0) || math.IsInf(v, 0) {
+			continue
 		}
-		if n > 0 {
-			return sum / float64(n)
+		peak = math.Max(peak, v)
+		if !f.Start.Add(time.Duration(i) * f.Step).After(sub.Time.Add(sub.Windows.Pod)) {
+			sum += v
+			n++
 		}
 	}
-	return math.Max(sub.Plan.Demand, 0)
+	if n == 0 {
+		return now, math.Max(peak, now)
+	}
+	return sum / float64(n), peak
 }
 
 // supply of one replica at 100 % of its request, in reference millicores.
@@ -254,7 +259,8 @@ func (c *cycle) terms(k *candidate) terms {
 			}
 			half := float64(mw.workload.MinReplicas)
 			if sup := supply(mw, speed); sup > 0 {
-				half = math.Max(half, 2*expected(mw, k.subjects[i])/sup)
+				_, peak := expected(k.subjects[i])
+				half = math.Max(half, 2*peak/sup)
 			}
 			cost += math.Max(half, 1) * share * price
 		}
@@ -289,7 +295,7 @@ func (c *cycle) items(k *candidate) {
 	var total float64
 	joint := 0
 	for i := range c.managed {
-		loads[i] = expected(&c.managed[i], k.subjects[i])
+		loads[i], _ = expected(k.subjects[i])
 		if c.managed[i].workload.Mode == api.ModeFull {
 			total += loads[i]
 			joint++

@@ -176,15 +176,16 @@ func (c *cycle) describe(k *candidate, i int, replicas int32) api.WorkloadPlan {
 		w.Held, w.Binding, w.Reason = true, "hold", r.Hold
 		return w
 	}
-	switch {
-	case replicas == r.Lo:
-		w.Binding = r.LoBinding
-	case replicas == r.Hi:
-		w.Binding = r.HiBinding
+	note := ""
+	switch replicas {
+	case r.Lo:
+		w.Binding, note = r.LoBinding, r.LoNote
+	case r.Hi:
+		w.Binding, note = r.HiBinding, r.HiNote
 	default:
 		w.Binding = "utility"
 	}
-	if note := (map[bool]string{true: r.LoNote, false: r.HiNote})[replicas == r.Lo]; note != "" && (replicas == r.Lo || replicas == r.Hi) {
+	if note != "" {
 		w.Reason += "; " + note
 	}
 	if replicas > max(need, r.Lo) {

@@ -32,11 +32,12 @@
 //	Cost = ½ · (nodes·price + Σ Rᵢ·shareᵢ·price) / reference
 //
 // The reference is the price, on the managed pool where it is highest, of
-// running every workload at 50 % utilisation with no fewer than its minimum of
-// replicas, and of one node per zone at least. It depends on demand but not on
-// the policy or the plan. With it the weights have a meaning of their own: where
-// utility decides (and nothing binds), a pool that is the fastest and dearest
-// runs at the utilisation √(w_cost / 2·w_perf), whatever the demand.
+// running every workload at 50 % utilisation at its expected peak of the horizon
+// with no fewer than its minimum of replicas, and of one node per zone at least.
+// It depends on demand but not on the policy's weights or on the plan. With it
+// the weights have a meaning of their own: where utility decides (and nothing
+// binds), a workload alone on a pool that is the fastest and dearest runs at a
+// utilisation of √(w_cost / 2·w_perf) at its peak, however large that is.
 //
 // Resilience is the mean share of its capacity that a workload keeps when one
 // replica, one node, one zone is lost, its replicas being spread over n nodes

@@ -15,8 +15,8 @@ import (
 // It does so by narrowing what is feasible, so that the chosen plan is still
 // the best of what is allowed. Where limits contradict one another the order of
 // precedence, strongest first, is: MaxReplicas, the reactive floor, MinReplicas
-// and the policy's minimum, scale-up rate, scale-down stabilisation and rate,
-// tolerance, forecast, utility.
+// and the policy's minimum, scale-up rate, never down without fresh demand,
+// scale-down stabilisation and rate, tolerance, forecast, utility.
 //
 // Behaviour has the meaning it has in a HorizontalPodAutoscaler, with these
 // defaults: scale-up is neither stabilised nor limited; scale-down is not
@@ -51,7 +51,9 @@ type Subject struct {
 	Memory   WorkloadMemory   // after observing this cycle's replicas
 	Speed    float64          // of the pool planned for
 	Licensed bool
-	Windows  Windows
+	// Stale is true while there is no fresh demand: then nothing goes down.
+	Stale   bool
+	Windows Windows
 }
 
 // Range returns the feasible replicas of a workload.
@@ -120,6 +122,9 @@ func (g Guard) Tolerance(w api.Workload) float64 {
 // keep returns the least replicas that scale-down may go to.
 func (g Guard) keep(s Subject, current int32) (n int32, binding, note string) {
 	rules := s.Workload.Behavior.ScaleDown
+	if s.Stale {
+		return current, "stale", fmt.Sprintf("kept at %d: there is no fresh demand", current)
+	}
 	if rules.SelectPolicy == "Disabled" {
 		return current, "scaleDownRate", "scale-down is disabled"
 	}
@@ -212,6 +217,9 @@ func (g Guard) NodeReplicas(s Subject, replicas int32) int32 {
 	}
 	limit := max(replicas, s.Workload.MaxReplicas)
 	before := s.Memory.NodeReplicas
+	if s.Stale {
+		return max(replicas, min(max(before, s.Plan.NodeReplicas), limit))
+	}
 	n, need := highest(s.Plan, s.Time, s.Windows.Node)
 	n = min(max(n, s.Plan.NodeReplicas), limit)
 	tolerance := 1 + g.Tolerance(s.Workload)

@@ -109,6 +109,14 @@ func TestGuardRange(t *testing.T) {
 			},
 			want: want{6, 20, "stabilization", "maxReplicas", 1},
 		},
+		"without fresh demand nothing goes down": {
+			current: 9, need: 2, change: func(s *planning.Subject) { s.Stale, s.Licensed = true, true },
+			want: want{9, 20, "stale", "maxReplicas", 1},
+		},
+		"without fresh demand the floor still lifts": {
+			current: 9, need: 2, change: func(s *planning.Subject) { s.Stale, s.Plan.Floor = true, 12 },
+			want: want{12, 20, "floor", "maxReplicas", 12},
+		},
 		"a window that the author states looks back even with a licence": {
 			current: 9, need: 2, change: func(s *planning.Subject) {
 				s.Licensed = true
@@ -272,19 +280,21 @@ func TestNodeReplicas(t *testing.T) {
 		before int32
 		path   []api.PathStep
 		want   int32
+		stale  bool
 	}{
-		"nodes are ordered a node lead before they are needed":       {2, []api.PathStep{step(0, 2), step(100*time.Second, 8)}, 8},
-		"what is needed later is ordered later":                      {2, []api.PathStep{step(0, 2), step(121*time.Second, 8)}, 2},
-		"nodes stay for what is needed again before it would pay":    {8, []api.PathStep{step(0, 2), step(200*time.Second, 6)}, 6},
-		"nodes go when the trough is long":                           {8, []api.PathStep{step(0, 2), step(5*time.Minute, 8)}, 2},
-		"the author's bound holds for nodes":                         {2, []api.PathStep{step(0, 2), step(time.Minute, 90)}, 20},
-		"a need within the tolerance leaves nodes as they are":       {21, []api.PathStep{step(0, 20)}, 20},
-		"one replica more than planned for, within tolerance, stays": {11, []api.PathStep{step(0, 10)}, 11},
-		"two more than planned for go":                               {12, []api.PathStep{step(0, 10)}, 10},
+		"nodes are ordered a node lead before they are needed":       {2, []api.PathStep{step(0, 2), step(100*time.Second, 8)}, 8, false},
+		"what is needed later is ordered later":                      {2, []api.PathStep{step(0, 2), step(121*time.Second, 8)}, 2, false},
+		"nodes stay for what is needed again before it would pay":    {8, []api.PathStep{step(0, 2), step(200*time.Second, 6)}, 6, false},
+		"nodes go when the trough is long":                           {8, []api.PathStep{step(0, 2), step(5*time.Minute, 8)}, 2, false},
+		"the author's bound holds for nodes":                         {2, []api.PathStep{step(0, 2), step(time.Minute, 90)}, 20, false},
+		"a need within the tolerance leaves nodes as they are":       {21, []api.PathStep{step(0, 20)}, 20, false},
+		"one replica more than planned for, within tolerance, stays": {11, []api.PathStep{step(0, 10)}, 11, false},
+		"without fresh demand nodes stay":                            {12, []api.PathStep{step(0, 2)}, 12, true},
+		"two more than planned for go":                               {12, []api.PathStep{step(0, 10)}, 10, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := subject(2, 2)
-			s.Memory.NodeReplicas, s.Plan.Path, s.Plan.NodeReplicas = c.before, c.path, 0
+			s.Memory.NodeReplicas, s.Plan.Path, s.Plan.NodeReplicas, s.Stale = c.before, c.path, 0, c.stale
 			if got := (planning.Guard{Config: config()}).NodeReplicas(s, 2); got != c.want {
 				t.Errorf("NodeReplicas = %d, want %d", got, c.want)
 			}

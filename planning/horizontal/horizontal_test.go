@@ -1,6 +1,7 @@
 package horizontal_test
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -61,12 +62,12 @@ func TestPlanWorkload(t *testing.T) {
 		wantBinding, wantInReason string
 	}{
 		"the floor is the HPA's: usage over what a replica may use": {
-			demand: 1000, // 1000/175 = 5.7
+			demand:       1000, // 1000/175 = 5.7
 			wantReplicas: 6, wantNodes: 6, wantFloor: 6, wantBinding: "floor",
 			wantInReason: "usage 1.00 cores now needs 6 × 250m at 70 % (prometheus)",
 		},
 		"within 10 % of what 4 replicas may use the HPA leaves them": {
-			demand: 769, // 4.394, and 4 · 1.1 = 4.4
+			demand:       769, // 4.394, and 4 · 1.1 = 4.4
 			wantReplicas: 4, wantNodes: 4, wantFloor: 4, wantBinding: "floor",
 		},
 		"beyond 10 % it doesn't": {
@@ -195,7 +196,7 @@ func TestPathStartsNowAndHasTheForecastsSteps(t *testing.T) {
 	}
 	var path []string
 	for _, s := range got.Path {
-		path = append(path, s.At.Sub(now).String()+"="+string(rune('0'+s.Replicas)))
+		path = append(path, fmt.Sprintf("%v=%d", s.At.Sub(now), s.Replicas))
 	}
 	if got, want := strings.Join(path, " "), "0s=6 10s=1 40s=2 55s=3 1m10s=1"; got != want {
 		t.Errorf("path %s, want %s", got, want)

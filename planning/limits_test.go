@@ -1,0 +1,181 @@
+package planning_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast"
+)
+
+func TestLimitsOfPools(t *testing.T) {
+	stockout := &api.PoolError{Kind: api.PoolStockout, Message: "no capacity", At: start}
+	for name, c := range map[string]struct {
+		change       func(*world)
+		wantPool     string
+		wantNodes    map[string]int32 // over all zones
+		wantBinding  string
+		wantFinding  string
+		wantLoser    string // part of the reason why the other pool lost
+		wantReplicas int32
+	}{
+		"a size is per zone": {
+			// 500/87.5 = 5.7 → 6 replicas, 2 per node → 3 nodes.
+			change:    func(w *world) { w.pools = pools(3); w.policy.NodePools = []string{cheap} },
+			wantPool:  cheap,
+			wantNodes: map[string]int32{cheap: 3, fast: 0}, wantReplicas: 6,
+		},
+		"one more replica takes a node in every zone": {
+			change: func(w *world) {
+				w.pools = pools(3)
+				w.policy.NodePools = []string{cheap}
+				w.loads[0].MinReplicas = 7
+			},
+			wantPool:  cheap,
+			wantNodes: map[string]int32{cheap: 6, fast: 0}, wantReplicas: 7,
+		},
+		"a pool that lately had a stockout is not grown while there is another": {
+			change: func(w *world) { w.pools[1].Error = stockout; w.policy.Weights = api.Weights{Performance: 1} },
+			// Of the cheap pool all that maxReplicas allows.
+			wantPool: cheap, wantReplicas: 12, wantLoser: "Stockout", wantNodes: map[string]int32{cheap: 6, fast: 0},
+		},
+		"with nothing else it is asked again": {
+			change: func(w *world) {
+				w.pools[1].Error = stockout
+				w.policy.NodePools = []string{fast}
+			},
+			wantPool: fast, wantReplicas: 6, wantNodes: map[string]int32{cheap: 0, fast: 1},
+		},
+		"money keeps from the pool that needs too much of it": {
+			change: func(w *world) {
+				w.policy.Weights, w.policy.MaxHourlyCost = api.Weights{Performance: 1}, 0.10
+				w.loads[0].MinReplicas = 7 // two n2, or four e2-medium
+				w.policy.MaxHourlyCost = 0.15
+			},
+			wantPool: cheap, wantReplicas: 8, wantLoser: "$0.15/h", wantNodes: map[string]int32{cheap: 4, fast: 0},
+		},
+		"where money does not even buy the floor, nodes stay within it and pods wait": {
+			change: func(w *world) {
+				w.policy.NodePools, w.policy.MaxHourlyCost = []string{cheap}, 0.07
+			},
+			wantPool: cheap, wantReplicas: 6, wantFinding: "Infeasible", wantNodes: map[string]int32{cheap: 2, fast: 0},
+		},
+		"the nodes per pool that a policy allows": {
+			change: func(w *world) {
+				w.policy.NodePools, w.policy.MaxNodesPerPool = []string{cheap}, 2
+			},
+			wantPool: cheap, wantReplicas: 6, wantFinding: "Infeasible", wantNodes: map[string]int32{cheap: 2, fast: 0},
+		},
+		"a pool that is being operated on keeps its size": {
+			change: func(w *world) {
+				w.policy.NodePools = []string{cheap}
+				w.pools[0].Hold, w.pools[0].Sizes = "operation op-1 is running", []int32{5}
+			},
+			wantPool: cheap, wantReplicas: 6, wantNodes: map[string]int32{cheap: 5, fast: 0},
+		},
+		"a pool that its provider scales keeps its size": {
+			change: func(w *world) {
+				w.policy.NodePools = []string{cheap}
+				w.pools[0].Autoscaled, w.pools[0].Sizes = true, []int32{1}
+			},
+			wantPool: cheap, wantReplicas: 6, wantNodes: map[string]int32{cheap: 1, fast: 0},
+		},
+		"a pool that is left goes to its own minimum": {
+			change: func(w *world) {
+				w.policy.NodePools = []string{cheap}
+				w.pools[1].MinPerZone, w.pools[1].Sizes = 1, []int32{3}
+			},
+			wantPool: cheap, wantReplicas: 6, wantNodes: map[string]int32{cheap: 3, fast: 1},
+		},
+		"pools that don't exist leave nodes alone": {
+			change:   func(w *world) { w.policy.NodePools = []string{"gone"} },
+			wantPool: "", wantReplicas: 6, wantFinding: "NoAllowedPool",
+		},
+		"a machine type that no pool has leaves nodes alone": {
+			change:   func(w *world) { w.policy.MachineType = "c4-standard-2" },
+			wantPool: "", wantReplicas: 6, wantFinding: "NoAllowedPool",
+		},
+		"a machine type narrows the pools": {
+			change:   func(w *world) { w.policy.MachineType = "n2-standard-2" },
+			wantPool: fast, wantReplicas: 6, wantNodes: map[string]int32{cheap: 0, fast: 1},
+		},
+		"no pools, no nodes": {
+			change:   func(w *world) { w.policy.NodePools = nil },
+			wantPool: "", wantReplicas: 6,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, either(api.Weights{Cost: 1}), nil)
+			w.add("shop", 6, 12, time.Minute, constant(500))
+			c.change(w)
+			w.settle()
+			w.loads[0].SpeedNow = 0.5
+			p := w.cycle()
+			if p.Nodes.Pool != c.wantPool {
+				t.Errorf("pool %q, want %q", p.Nodes.Pool, c.wantPool)
+			}
+			for name, want := range c.wantNodes {
+				if got := pool(t, p, name); got.Nodes != want {
+					t.Errorf("pool %s has %d nodes, want %d: %s", name, got.Nodes, want, got.Reason)
+				}
+			}
+			if got := p.Workloads[0]; got.Replicas != c.wantReplicas {
+				t.Errorf("replicas %d, want %d: %s", got.Replicas, c.wantReplicas, got.Reason)
+			}
+			if c.wantFinding != "" && !found(p, c.wantFinding) {
+				t.Errorf("no finding %s in %v", c.wantFinding, p.Findings)
+			}
+			if c.wantLoser != "" {
+				if k, _ := lost(p, fast); !strings.Contains(k.Infeasible, c.wantLoser) {
+					t.Errorf("%s lost because of %q, want %q", fast, k.Infeasible, c.wantLoser)
+				}
+			}
+			var cost float64
+			for _, pp := range p.Nodes.Pools {
+				cost += pp.HourlyCost
+			}
+			if math.Abs(cost-p.Nodes.HourlyCost) > 1e-9 {
+				t.Errorf("pools cost %v, the plan %v", cost, p.Nodes.HourlyCost)
+			}
+		})
+	}
+}
+
+// Growth ahead of demand gives way to limits on money; growth up to the floor
+// does not.
+func TestLimitsGiveUpTheForecastBeforeTheFloor(t *testing.T) {
+	w := newWorld(t, costSaving(), ahead{demand: 1400})
+	w.policy.MaxHourlyCost = 0.14 // four e2-medium: 8 replicas
+	w.add("shop", 2, 40, 10*time.Minute, constant(300))
+	p := w.cycle()
+	got := p.Workloads[0]
+	if got.Replicas != 8 || got.Binding != "budget" || got.Floor != 4 {
+		t.Errorf("%d replicas (%s), floor %d; want 8 (budget), floor 4: %s", got.Replicas, got.Binding, got.Floor, got.Reason)
+	}
+	if n := pool(t, p, cheap).Nodes; n != 4 {
+		t.Errorf("%d nodes, want 4", n)
+	}
+}
+
+// ahead is sure of one demand, for all the future.
+type ahead struct{ demand float64 }
+
+func (ahead) Name() string { return "ahead" }
+
+func (ahead) Update(s forecast.State, _ api.Series, _ int) (forecast.State, error) { return s, nil }
+
+func (a ahead) Forecast(_ forecast.State, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
+	f := api.Forecast{
+		Model: a.Name(), Start: series.End().Add(series.Step), Step: series.Step, Levels: levels, Skill: 0.9,
+		Quantiles: make([][]float64, len(levels)), PeakQuantiles: make([]float64, len(levels)),
+	}
+	for range horizon {
+		f.Mean = append(f.Mean, a.demand)
+	}
+	for i := range levels {
+		f.Quantiles[i], f.PeakQuantiles[i] = f.Mean, a.demand
+	}
+	return f, nil
+}
