@@ -376,3 +376,86 @@ func TestConfigValidate(t *testing.T) {
 		t.Errorf("ten times as fast: period %v, stabilization %v", fast.CyclePeriod, fast.Stabilization)
 	}
 }
+
+// The weights have the meaning that the package comment gives them, but for what
+// packing wastes.
+func TestTheWeightsAreAUtilisation(t *testing.T) {
+	for _, demand := range []float64{10_000, 40_000} {
+		w := newWorld(t, performance(), nil)
+		w.policy.ManagedPools = []string{fast}
+		w.policy.Weights = api.Weights{Performance: 0.8, Cost: 0.2}
+		w.add("shop", 1, 2000, time.Minute, constant(demand))
+		got := w.cycle().Workloads[0]
+		utilization := demand / 250 / float64(got.Replicas)
+		if want := math.Sqrt(0.2 / (2 * 0.8)); math.Abs(utilization-want) > 0.05*want {
+			t.Errorf("demand %v: %d replicas run at %.3f, want about %.3f: %s", demand, got.Replicas, utilization, want, got.Reason)
+		}
+	}
+}
+
+// Odd worlds are planned or held, never a panic, and never a figure that isn't one.
+func TestOddWorldsAreSurvived(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		w := random(r, t)
+		for i := range w.pools {
+			p := &w.pools[i]
+			switch rapid.IntRange(0, 6).Draw(r, "odd pool") {
+			case 0:
+				p.Price = 0
+			case 1:
+				p.CPUSpeed = 0
+			case 2:
+				p.Zones, p.Sizes = nil, nil
+			case 3:
+				p.Allocatable = api.Resources{}
+			case 4:
+				p.Overhead = p.Allocatable.Plus(p.Allocatable)
+			case 5:
+				p.MinPerZone, p.MaxPerZone = 3, 2
+			}
+		}
+		s := w.snapshot()
+		for i := range s.Workloads {
+			l := &s.Workloads[i]
+			switch rapid.IntRange(0, 7).Draw(r, "odd workload") {
+			case 0:
+				l.Shape = nil
+			case 1:
+				l.Demand = api.Series{}
+			case 2:
+				l.Demand.Values = []float64{math.NaN(), math.Inf(1), -5}
+			case 3:
+				l.SpeedNow = math.NaN()
+			case 4:
+				l.MinReplicas, l.MaxReplicas = 9, 3
+			case 5:
+				l.Usage = &api.Usage{MilliCPU: math.Inf(1), Pods: 1}
+			case 6:
+				l.Replicas = math.MaxInt32
+			}
+		}
+		if rapid.Bool().Draw(r, "no nodes") {
+			s.Nodes, s.Pods = nil, nil
+		}
+		w.planner.Forecaster = forecast.Auto{}
+		m := planning.Memory{}
+		for range 2 {
+			var p api.Plan
+			p, m = w.planner.Plan(s, w.policy, m)
+			if _, err := json.Marshal(p); err != nil {
+				r.Fatalf("the plan has no JSON form: %v", err)
+			}
+			if _, err := json.Marshal(m); err != nil {
+				r.Fatalf("the memory has no JSON form: %v", err)
+			}
+			if len(p.Workloads) != len(s.Workloads) {
+				r.Fatalf("%d of %d workloads are in the plan", len(p.Workloads), len(s.Workloads))
+			}
+			for _, wp := range p.Workloads {
+				if wp.Replicas < 0 || wp.Reason == "" {
+					r.Fatalf("%+v", wp)
+				}
+			}
+		}
+	})
+}
