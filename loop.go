@@ -166,6 +166,14 @@ func (l *Loop) walk(ctx context.Context, c *api.Cycle) error {
 	// 2. Strategic: which intent is in force.
 	c.Policy = strategic.Decide(spec, snapshot)
 	c.Pools, c.Workloads = observed(snapshot, c.Policy)
+	for _, w := range c.Workloads {
+		if w.Hold != "" {
+			c.Findings = append(c.Findings, api.Finding{
+				Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: w.HoldReason,
+				Object: "workload " + w.Key.String(), Message: w.Hold,
+			})
+		}
+	}
 	step("decide")
 
 	// 3. Plan pods and nodes together.
@@ -245,6 +253,7 @@ func observed(s api.Snapshot, p api.Policy) ([]api.PoolStatus, []api.WorkloadSta
 			Key: w.Key, Generation: w.Generation,
 			Replicas: w.Replicas, ReadyReplicas: w.ReadyReplicas,
 			Demand: demand, DemandStale: w.DemandStale,
+			Hold: w.Hold, HoldReason: w.HoldReason,
 		})
 	}
 	return pools, workloads

@@ -60,4 +60,7 @@ type WorkloadStatus struct {
 	ReadyReplicas int32   `json:"readyReplicas"`
 	Demand        float64 `json:"demand"` // reference millicores now; negative if not known
 	DemandStale   bool    `json:"demandStale,omitempty"`
+	// Hold and HoldReason are the snapshot's: why it must not be acted on.
+	Hold       string `json:"hold,omitempty"`
+	HoldReason string `json:"holdReason,omitempty"` // CamelCase
 }

@@ -130,6 +130,8 @@ func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old [
 		Reason: camel(plan.Binding), Message: plan.Reason, LastTransitionTime: now,
 	}
 	switch {
+	case seen.HoldReason != "":
+		ready.Status, ready.Reason = metav1.ConditionFalse, camel(seen.HoldReason)
 	case plan.Held:
 		ready.Status, ready.Reason = metav1.ConditionFalse, camel(plan.Binding)
 		for _, f := range c.Findings {
