@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -40,14 +39,14 @@ func TestMetricsOutage(t *testing.T) {
 	if err := w.Prometheus.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	killed := w.Load.ScenarioTime(time.Now())
+	outage := w.Load.ScenarioTime(time.Now())
 
 	var samples []sample
 	w.eventually("the end of the outage", func() string {
 		s := sample{mash2: w.replicas(testbed.Mash2), hpa: w.replicas(testbed.Baseline)}
 		s.at = w.Load.ScenarioTime(time.Now())
 		samples = append(samples, s)
-		if s.at < killed+6*time.Minute {
+		if s.at < outage+6*time.Minute {
 			return s.at.String()
 		}
 		return ""
@@ -55,7 +54,7 @@ func TestMetricsOutage(t *testing.T) {
 
 	last := samples[len(samples)-1]
 	t.Logf("killed at %v with mash2 at %d and the HPA at %d; at the end %d and %d",
-		killed.Round(time.Second), samples[0].mash2, samples[0].hpa, last.mash2, last.hpa)
+		outage.Round(time.Second), samples[0].mash2, samples[0].hpa, last.mash2, last.hpa)
 	if last.hpa <= samples[0].hpa {
 		t.Errorf("the HPA stayed at %d: there was no ramp to follow", last.hpa)
 	}
@@ -64,7 +63,7 @@ func TestMetricsOutage(t *testing.T) {
 		if i > 0 && s.mash2 < samples[i-1].mash2 {
 			t.Errorf("at %v: mash2 went down from %d to %d without Prometheus", s.at.Round(time.Second), samples[i-1].mash2, s.mash2)
 		}
-		if s.at < killed+time.Minute {
+		if s.at < outage+time.Minute {
 			continue
 		}
 		for samples[earlier+1].at <= s.at-time.Minute {
@@ -86,7 +85,7 @@ func TestMetricsOutage(t *testing.T) {
 	if t.Failed() {
 		for i, s := range samples {
 			if i%5 == 0 {
-				fmt.Printf("%8v mash2 %d hpa %d\n", s.at.Round(time.Second), s.mash2, s.hpa)
+				t.Logf("%8v mash2 %d, HPA %d", s.at.Round(time.Second), s.mash2, s.hpa)
 			}
 		}
 	}

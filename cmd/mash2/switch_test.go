@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -17,8 +19,9 @@ import (
 // nothing but the switch moves anything.
 func steady(t *testing.T) testbed.Options {
 	t.Helper()
-	s := scenario(t, 60, scenarios.Stage{Duration: 10 * time.Hour, Target: 60})
-	s.Workload.Replicas = scenarios.Bounds{Min: 4, Max: 10}
+	const users = 120
+	s := scenario(t, users, scenarios.Stage{Duration: 10 * time.Hour, Target: users})
+	s.Workload.Replicas = scenarios.Bounds{Min: 6, Max: 15}
 	return testbed.Options{Scenario: s, Speed: 15}
 }
 
@@ -73,6 +76,10 @@ func TestPolicySwitchKilled(t *testing.T) {
 		}
 		o.Kill()
 	}
+	hits := w.kills()
+	for action, h := range hits {
+		t.Logf("killed %d× before and %d× after: %s", h[0], h[1], action)
+	}
 	t.Logf("killed %d times", kills)
 	if kills < 10 {
 		t.Errorf("killed only %d times: a switch has more actions than that", kills)
@@ -89,6 +96,30 @@ func TestPolicySwitchKilled(t *testing.T) {
 	}
 	w.served(min(ready, w.replicas(testbed.Mash2)))
 	w.stop(o)
+}
+
+// kills counts the SIGKILLs before and after each action.
+func (w *world) kills() map[string][2]int {
+	w.t.Helper()
+	log, err := os.ReadFile(w.OperatorLog())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	hits := map[string][2]int{}
+	for line := range strings.Lines(string(log)) {
+		if rest, ok := strings.CutPrefix(line, killed); ok {
+			when, action, _ := strings.Cut(rest, ": ")
+			action, _, _ = strings.Cut(action, ": ") // without its reason
+			h := hits[action]
+			if when == "before" {
+				h[0]++
+			} else {
+				h[1]++
+			}
+			hits[action] = h
+		}
+	}
+	return hits
 }
 
 // sigkilled tells whether a process ended by SIGKILL.

@@ -82,8 +82,12 @@ func (s *suicide) Apply(ctx context.Context, a api.Action) error {
 	return err
 }
 
+// killed begins the line that an operator leaves in its log when it kills
+// itself.
+const killed = "SIGKILL "
+
 func die(when string, a api.Action) {
-	fmt.Fprintf(os.Stderr, "SIGKILL %s: %s\n", when, a)
+	fmt.Fprintf(os.Stderr, "%s%s: %s\n", killed, when, a)
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {} // until the signal has come
 }
@@ -124,6 +128,9 @@ func newWorld(t *testing.T, o testbed.Options) *world {
 	})
 	return w
 }
+
+// in is the same world for a subtest.
+func (w *world) in(t *testing.T) *world { return &world{w.Testbed, t} }
 
 // scenario is Heartbeat's workload under another load: start users at once,
 // then the stages.
