@@ -1,0 +1,194 @@
+package mash2
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/planning"
+)
+
+// world is both ports, the policy source, the planner and the reporter of a
+// loop, scripted.
+type world struct {
+	observeErr, specErr error
+	paused              bool
+	snapshot            api.Snapshot
+	plan                api.Plan
+	applyErr            map[string]error // by object
+	applied             []string
+	cycles              []api.Cycle
+}
+
+func (w *world) Observe(context.Context) (api.Snapshot, error) {
+	s := w.snapshot
+	s.Time = time.Now()
+	return s, w.observeErr
+}
+
+func (w *world) Spec(context.Context) (api.PolicySpec, []api.Finding, error) {
+	return api.PolicySpec{Paused: w.paused}, nil, w.specErr
+}
+
+func (w *world) Plan(_ api.Snapshot, _ api.Policy, m planning.Memory) (api.Plan, planning.Memory) {
+	return w.plan, m
+}
+
+func (w *world) Apply(_ context.Context, a api.Action) error {
+	w.applied = append(w.applied, a.Object())
+	return w.applyErr[a.Object()]
+}
+
+func (w *world) Report(_ context.Context, c api.Cycle) { w.cycles = append(w.cycles, c) }
+
+func (w *world) loop() *Loop {
+	return &Loop{
+		Config:   Config{Period: 15 * time.Second, ActionTimeout: time.Second, WakeGap: time.Second},
+		Observer: w, Policies: w, Planner: w, Actuator: w, Reporter: w,
+	}
+}
+
+// two workloads that the plan wants at three replicas each.
+func two() *world {
+	w := &world{applyErr: map[string]error{}}
+	for _, name := range []string{"a", "b"} {
+		key := api.Key{Namespace: "shop", Name: name}
+		w.snapshot.Workloads = append(w.snapshot.Workloads, api.Workload{
+			Key: key, Target: api.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: name},
+			Mode: api.ModeFull, MinReplicas: 1, MaxReplicas: 9, Replicas: 2, ReadyReplicas: 2,
+			Shape: &api.PodShape{ID: name, Requests: api.Resources{MilliCPU: 100, Pods: 1}},
+		})
+		w.plan.Workloads = append(w.plan.Workloads, api.WorkloadPlan{Key: key, Current: 2, Replicas: 3, NodeReplicas: 3, Floor: 3})
+	}
+	return w
+}
+
+func TestRunOnce(t *testing.T) {
+	boom := errors.New("boom")
+	for name, c := range map[string]struct {
+		change      func(*world)
+		wantApplied []string
+		wantErr     bool
+		wantSkipped string
+		wantFailed  int
+	}{
+		"what is planned is done": {
+			change: func(*world) {}, wantApplied: []string{"workload shop/a", "workload shop/b"},
+		},
+		"one failure does not hold the rest": {
+			change:      func(w *world) { w.applyErr["workload shop/a"] = boom },
+			wantApplied: []string{"workload shop/a", "workload shop/b"}, wantFailed: 1,
+		},
+		"paused plans and writes nothing": {
+			change: func(w *world) { w.paused = true }, wantSkipped: "paused",
+		},
+		"without a safe picture nothing is changed": {
+			change: func(w *world) { w.observeErr = boom }, wantErr: true,
+		},
+		"without any policy nothing is changed": {
+			change: func(w *world) { w.specErr = boom }, wantErr: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := two()
+			c.change(w)
+			cycle, err := w.loop().RunOnce(t.Context())
+			if (err != nil) != c.wantErr || (cycle.Error != "") != c.wantErr {
+				t.Fatalf("error %v, in the record %q, want one: %v", err, cycle.Error, c.wantErr)
+			}
+			if diff := cmp.Diff(c.wantApplied, w.applied); diff != "" {
+				t.Error(diff)
+			}
+			failed := 0
+			for _, o := range cycle.Outcomes {
+				if o.Skipped != c.wantSkipped {
+					t.Errorf("%s: skipped %q, want %q", o.Action, o.Skipped, c.wantSkipped)
+				}
+				if o.Error != "" {
+					failed++
+				}
+			}
+			if failed != c.wantFailed {
+				t.Errorf("%d actions failed in the record, want %d", failed, c.wantFailed)
+			}
+			if c.wantErr && (len(cycle.Findings) == 0 || cycle.Findings[len(cycle.Findings)-1].Reason != "CycleHeld") {
+				t.Errorf("the record does not say that the cycle was held: %v", cycle.Findings)
+			}
+			if len(w.cycles) != 1 {
+				t.Errorf("%d cycles were reported, want 1", len(w.cycles))
+			}
+		})
+	}
+}
+
+func TestHeldWorkloadIsAFinding(t *testing.T) {
+	w := two()
+	w.snapshot.Workloads[0].Hold, w.snapshot.Workloads[0].HoldReason = "HPA web scales it as well", "Conflict"
+	cycle, err := w.loop().RunOnce(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := api.Finding{Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: "Conflict", Object: "workload shop/a", Message: "HPA web scales it as well"}
+	for _, f := range cycle.Findings {
+		if f == want {
+			return
+		}
+	}
+	t.Errorf("findings %v lack %v", cycle.Findings, want)
+}
+
+// Time is simulated: cycles come every period, a wake brings one forward but
+// never sooner than the gap, and a cycle that fails is followed by another.
+func TestStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := two()
+		w.observeErr = errors.New("not yet")
+		wake := make(chan struct{}, 1)
+		l := w.loop()
+		l.Config.Wake = wake
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		began := time.Now()
+		go func() { done <- l.Start(ctx) }()
+		synctest.Wait()
+		wake <- struct{}{}
+		synctest.Wait()
+		if len(w.cycles) != 1 {
+			t.Fatalf("%d cycles before the gap has passed, want 1", len(w.cycles))
+		}
+		time.Sleep(40 * time.Second)
+		synctest.Wait()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		var at []time.Duration
+		for _, c := range w.cycles {
+			at = append(at, c.Time.Sub(began))
+		}
+		if diff := cmp.Diff([]time.Duration{0, time.Second, 15 * time.Second, 30 * time.Second}, at); diff != "" {
+			t.Errorf("cycles at the wrong times: %s", diff)
+		}
+	})
+}
+
+func TestConfigValidate(t *testing.T) {
+	good := Config{Period: time.Second, ActionTimeout: time.Second}
+	if err := good.Validate(); err != nil {
+		t.Errorf("a good config is refused: %v", err)
+	}
+	for name, c := range map[string]Config{
+		"no period":         {ActionTimeout: time.Second},
+		"no action timeout": {Period: time.Second},
+		"negative wake gap": {Period: time.Second, ActionTimeout: time.Second, WakeGap: -1},
+	} {
+		if c.Validate() == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package serve
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/api/v1alpha1"
+)
+
+var (
+	now = time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)
+	web = api.Key{Namespace: "shop", Name: "web"}
+)
+
+func cycle(at time.Time, change func(*api.Cycle)) api.Cycle {
+	c := api.Cycle{
+		ID: 7, Time: at, Policy: api.Policy{Name: api.CostSaving, Source: api.SourceManual},
+		Workloads: []api.WorkloadStatus{{Key: web, Generation: 3, Replicas: 4, ReadyReplicas: 3, Demand: 600}},
+		Pools:     []api.PoolStatus{{Name: "cheap", MachineType: "e2-medium", TargetNodes: 2, ReadyNodes: 1, HourlyCost: 0.067}},
+		Plan: api.Plan{
+			Workloads: []api.WorkloadPlan{{Key: web, Current: 4, Replicas: 5, Floor: 4, NodeReplicas: 6, PeakDemand: 900, Binding: "forecast", Reason: "because",
+				Forecast: &api.Forecast{Model: "seasonal", Start: at.Add(15 * time.Second), Step: 15 * time.Second, Mean: []float64{500, 700}, Skill: 0.8}}},
+			Nodes: api.NodePlan{Pool: "cheap", Pools: []api.PoolPlan{{Pool: "cheap", Nodes: 3, HourlyCost: 0.1}}},
+		},
+		Steps:    []api.StepTime{{Step: "plan", Duration: time.Millisecond}},
+		Outcomes: []api.Outcome{{Agent: api.HorizontalScalingAgent, Kind: "ScaleWorkload"}, {Agent: api.NodeScalingAgent, Kind: "ResizePool", Error: "quota"}},
+	}
+	if change != nil {
+		change(&c)
+	}
+	return c
+}
+
+func TestMetrics(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	m, err := NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Report(t.Context(), cycle(now, nil))
+	// The forecast of 700 was made for 30 s later.
+	m.Report(t.Context(), cycle(now.Add(30*time.Second), nil))
+	m.Report(t.Context(), cycle(now.Add(45*time.Second), func(c *api.Cycle) { c.Error = "blind"; c.Plan = api.Plan{} }))
+	want := `
+# HELP mash2_actions_total Actions by agent, kind and result: ok, error or skipped.
+# TYPE mash2_actions_total counter
+mash2_actions_total{agent="HSA",kind="ScaleWorkload",result="ok"} 3
+mash2_actions_total{agent="NSA",kind="ResizePool",result="error"} 3
+# HELP mash2_cycles_total Cycles by result: ok, or held when it ended early and changed nothing.
+# TYPE mash2_cycles_total counter
+mash2_cycles_total{result="held"} 1
+mash2_cycles_total{result="ok"} 2
+# HELP mash2_pool_cost_usd_per_hour Price of a pool's nodes: of its target size, and as planned.
+# TYPE mash2_pool_cost_usd_per_hour gauge
+mash2_pool_cost_usd_per_hour{machine_type="e2-medium",pool="cheap",state="planned"} 0.1
+mash2_pool_cost_usd_per_hour{machine_type="e2-medium",pool="cheap",state="target"} 0.067
+# HELP mash2_workload_forecast_cores What was forecast for now one horizon ago (mean), reference cores.
+# TYPE mash2_workload_forecast_cores gauge
+mash2_workload_forecast_cores{namespace="shop",workload="web"} 0.7
+# HELP mash2_workload_replicas Replicas: current, ready, planned, the reactive floor, and those nodes are kept for.
+# TYPE mash2_workload_replicas gauge
+mash2_workload_replicas{namespace="shop",state="current",workload="web"} 4
+mash2_workload_replicas{namespace="shop",state="floor",workload="web"} 4
+mash2_workload_replicas{namespace="shop",state="nodes",workload="web"} 6
+mash2_workload_replicas{namespace="shop",state="planned",workload="web"} 5
+mash2_workload_replicas{namespace="shop",state="ready",workload="web"} 3
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "mash2_actions_total", "mash2_cycles_total",
+		"mash2_pool_cost_usd_per_hour", "mash2_workload_forecast_cores", "mash2_workload_replicas"); err != nil {
+		t.Error(err)
+	}
+	// A workload that is gone leaves no series behind, one that never had a
+	// skill has none.
+	m.Report(t.Context(), cycle(now.Add(time.Minute), func(c *api.Cycle) { c.Workloads, c.Plan.Workloads = nil, nil }))
+	if n, err := testutil.GatherAndCount(registry, "mash2_workload_replicas", "mash2_workload_forecast_cores"); err != nil || n != 0 {
+		t.Errorf("%d series of a workload that is gone (%v)", n, err)
+	}
+}
+
+func TestStatusOf(t *testing.T) {
+	for name, c := range map[string]struct {
+		change     func(*api.Cycle)
+		wantStatus metav1.ConditionStatus
+		wantReason string
+	}{
+		"planned":                  {nil, metav1.ConditionTrue, "Forecast"},
+		"held over a conflict":     {func(c *api.Cycle) { c.Workloads[0].HoldReason, c.Plan.Workloads[0].Held = "Conflict", true }, metav1.ConditionFalse, "Conflict"},
+		"held by the planner":      {func(c *api.Cycle) { c.Plan.Workloads[0].Held, c.Plan.Workloads[0].Binding = true, "hold" }, metav1.ConditionFalse, "Hold"},
+		"paused":                   {func(c *api.Cycle) { c.Paused = true }, metav1.ConditionFalse, "Paused"},
+		"demand is stale":          {func(c *api.Cycle) { c.Workloads[0].DemandStale = true }, metav1.ConditionFalse, "DemandStale"},
+		"a reason that is no word": {func(c *api.Cycle) { c.Plan.Workloads[0].Binding = "– " }, metav1.ConditionTrue, "Planned"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			record := cycle(now, c.change)
+			got := statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil)
+			if len(got.Conditions) != 1 || got.Conditions[0].Status != c.wantStatus || got.Conditions[0].Reason != c.wantReason {
+				t.Errorf("conditions %+v, want Ready %s %s", got.Conditions, c.wantStatus, c.wantReason)
+			}
+			if got.ObservedGeneration != 3 || *got.CurrentReplicas != 4 || *got.PlannedReplicas != 5 || got.Forecast.Skill != "0.80" || got.Forecast.Peak != "0.90" {
+				t.Errorf("status %+v", got)
+			}
+		})
+	}
+	t.Run("a skill that is not known is not shown", func(t *testing.T) {
+		record := cycle(now, func(c *api.Cycle) { c.Plan.Workloads[0].Forecast.Skill = math.NaN() })
+		if got := statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil); got.Forecast.Skill != "" {
+			t.Errorf("skill %q", got.Forecast.Skill)
+		}
+	})
+}
+
+func TestStatusIsWrittenWhenItMatters(t *testing.T) {
+	s := &Status{Refresh: time.Minute}
+	var old v1alpha1.ManagedWorkloadStatus
+	of := func(at time.Time, change func(*api.Cycle)) v1alpha1.ManagedWorkloadStatus {
+		record := cycle(at, change)
+		return statusOf(record, record.Plan.Workloads[0], record.Workloads[0], old.Conditions)
+	}
+	old = of(now, nil)
+	for name, c := range map[string]struct {
+		want v1alpha1.ManagedWorkloadStatus
+		at   time.Time
+		due  bool
+	}{
+		"nothing new":            {of(now.Add(15*time.Second), nil), now.Add(15 * time.Second), false},
+		"only another sentence":  {of(now.Add(15*time.Second), func(c *api.Cycle) { c.Plan.Workloads[0].Reason = "other" }), now.Add(15 * time.Second), false},
+		"other replicas planned": {of(now.Add(15*time.Second), func(c *api.Cycle) { c.Plan.Workloads[0].Replicas = 6 }), now.Add(15 * time.Second), true},
+		"held":                   {of(now.Add(15*time.Second), func(c *api.Cycle) { c.Workloads[0].HoldReason = "Conflict" }), now.Add(15 * time.Second), true},
+		"a minute has passed":    {of(now.Add(time.Minute), nil), now.Add(time.Minute), true},
+	} {
+		if got := s.due(old, c.want, c.at); got != c.due {
+			t.Errorf("%s: due %v, want %v", name, got, c.due)
+		}
+	}
+}
