@@ -38,7 +38,7 @@ func fullPod(deployment string, i int, node string) *corev1.Pod {
 		{Manager: "kube-controller-manager", FieldsV1: metav1.NewFieldsV1(string(text[:2000]))},
 		{Manager: "kubelet", Subresource: "status", FieldsV1: metav1.NewFieldsV1(string(text))},
 	}
-	c := corev1.Container{Name: "main", Image: "registry.example.com/shop/web:" + strconv.Itoa(i), Resources: p.Spec.Containers[0].Resources}
+	c := corev1.Container{Name: "main", Image: "example.com/shop/web:" + strconv.Itoa(i), Resources: p.Spec.Containers[0].Resources}
 	for e := range 20 {
 		c.Env = append(c.Env, corev1.EnvVar{Name: fmt.Sprintf("VARIABLE_%d_%d", i, e), Value: fmt.Sprintf("the value of variable %d of %d", e, i)})
 	}
