@@ -73,6 +73,10 @@ type Workload struct {
 	// Replicas is spec.replicas of the target now, ReadyReplicas those of its
 	// pods that are Ready and not terminating.
 	Replicas, ReadyReplicas int32
+	// PlannedReplicas is what the last published plan wanted; 0 if none is
+	// known. It outlives the operator, and so tells the replicas wanted from
+	// those that a migration added for a while.
+	PlannedReplicas int32
 	// Shape is what one replica asks of a node.
 	Shape *PodShape
 	// RollingOut is true while the target is replacing its pods.

@@ -94,16 +94,20 @@ func newCycle(h Hierarchy, s api.Snapshot, p api.Policy, m Memory) *cycle {
 		surging := slices.ContainsFunc(mw.pods, func(pod api.Pod) bool {
 			return !pod.Terminating && migrating[pod.Node]
 		})
-		if surging && known && remembered.Planned > 0 {
+		planned := remembered.Planned
+		if !known {
+			planned = w.PlannedReplicas // by who ran before
+		}
+		if surging && planned > 0 {
 			// A migration holds more replicas for a while than were planned:
 			// they are not what the workload asked for.
-			mw.workload.Replicas = min(w.Replicas, remembered.Planned)
+			mw.workload.Replicas = min(w.Replicas, planned)
 		}
 		mw.memory = remembered.observe(s.Time, mw.workload.Replicas, known)
 		if !known {
 			// As the HPA does at its start: what runs counts as recommended.
-			mw.memory = mw.memory.recommend(s.Time, float64(w.Replicas)*positive(w.SpeedNow))
-			mw.memory.NodeReplicas = w.Replicas
+			mw.memory = mw.memory.recommend(s.Time, float64(mw.workload.Replicas)*positive(w.SpeedNow))
+			mw.memory.NodeReplicas = mw.workload.Replicas
 		}
 		c.managed = append(c.managed, mw)
 	}

@@ -201,6 +201,13 @@ func TestASurgeIsNotTakenForReplicas(t *testing.T) {
 	if after.Replicas > before.Replicas || after.Current != l.Replicas {
 		t.Errorf("%d replicas planned, then %d with a surge to %d: %s", before.Replicas, after.Replicas, after.Current, after.Reason)
 	}
+	// Nor by an operator that starts in the midst of it and remembers nothing.
+	w.memory = planning.Memory{}
+	l.PlannedReplicas = before.Replicas
+	if again := w.cycle().Workloads[0]; again.Replicas > before.Replicas || again.NodeReplicas > before.NodeReplicas {
+		t.Errorf("%d replicas planned (nodes for %d), after a restart in a surge to %d they are %d (%d): %s",
+			before.Replicas, before.NodeReplicas, l.Replicas, again.Replicas, again.NodeReplicas, again.Reason)
+	}
 }
 
 type failing struct{}

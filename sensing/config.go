@@ -93,7 +93,10 @@ type Config struct {
 	// error.
 	MaxResponseBytes int64
 
-	// UsageInterval between readings of metrics.k8s.io; 0 reads each cycle.
+	// UsageInterval is the least time between readings of metrics.k8s.io; 0
+	// reads each cycle. It must be well under the period of cycles: at the same
+	// length a cycle that starts a little early reads nothing, and what it knows
+	// is then two periods old.
 	UsageInterval time.Duration
 	// UsageTimeout bounds one reading.
 	UsageTimeout time.Duration
@@ -148,7 +151,7 @@ func DefaultConfig() Config {
 		Churn:            3,
 		MaxResponseBytes: 64 << 20,
 
-		UsageInterval:    15 * time.Second,
+		UsageInterval:    7500 * time.Millisecond,
 		UsageTimeout:     5 * time.Second,
 		UsageStaleAfter:  2 * time.Minute,
 		ImplausibleRatio: 0.5,

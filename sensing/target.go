@@ -181,6 +181,9 @@ func workloadRecordOf(w *v1alpha1.ManagedWorkload, behavior api.Behavior) *workl
 	if r.workload.MinReplicas == 0 {
 		r.workload.MinReplicas = 1
 	}
+	if p := w.Status.PlannedReplicas; p != nil {
+		r.workload.PlannedReplicas = *p
+	}
 	if p := w.Spec.TargetUtilizationPercent; p != nil {
 		r.workload.TargetUtilization = float64(*p) / 100
 	}

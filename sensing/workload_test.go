@@ -200,9 +200,10 @@ func TestWorkloadSpec(t *testing.T) {
 			SelectPolicy:               ptr.To(autoscalingv2.DisabledPolicySelect),
 		},
 	}
+	w.Status.PlannedReplicas = ptr.To[int32](4)
 	got := workloadRecordOf(w, def).workload
 	want := api.Workload{
-		Key: api.Key{Namespace: ns, Name: "web"}, UID: "mw-web", Generation: 7,
+		Key: api.Key{Namespace: ns, Name: "web"}, UID: "mw-web", Generation: 7, PlannedReplicas: 4,
 		Target: api.TargetRef{APIVersion: "apps/v1", Kind: kindDeployment, Name: "web"},
 		Mode:   api.ModeShadow, Planner: "horizontal", MinReplicas: 1, MaxReplicas: 10, TargetUtilization: 0.65, SpeedNow: 1,
 		Behavior: api.Behavior{

@@ -47,7 +47,8 @@ func TestPolicySwitch(t *testing.T) {
 // TestPolicySwitchKilled: the same switch by an operator that is killed before
 // and after each of its actions.
 func TestPolicySwitchKilled(t *testing.T) {
-	w := newWorld(t, steady(t))
+	options := steady(t)
+	w := newWorld(t, options)
 	o := w.operator()
 	w.Load.Begin()
 	w.cyclesAfter(time.Now(), 5)
@@ -95,6 +96,17 @@ func TestPolicySwitchKilled(t *testing.T) {
 		}
 	}
 	w.eventually("the move to have lasted", func() string { return w.notMovedTo(api.Performance) })
+	// A surge is old and new pods side by side. An operator that starts in the
+	// midst of one must not take it for what is wanted and surge on top of it:
+	// the load is steady, so what is wanted is near the least number throughout.
+	wanted, most := w.replicas(testbed.Mash2), w.result().Measured.MaxReplicas
+	t.Logf("%d replicas before, at most %d, %d in the end", ready, most, wanted)
+	if least := options.Scenario.Workload.Replicas.Min; wanted > least+least/2 {
+		t.Errorf("%d replicas in the end, %d are enough for this load", wanted, least)
+	}
+	if most > ready+wanted {
+		t.Errorf("%d replicas at most; old and new together are %d + %d", most, ready, wanted)
+	}
 	w.served(min(ready, w.replicas(testbed.Mash2)))
 	w.stop(o)
 }
