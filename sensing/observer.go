@@ -59,7 +59,7 @@ func New(cfg Config) (*Observer, error) {
 		speeds: newSpeeds(cfg.History),
 		pods:   newPodLeads(cfg.LeadSamples),
 		boots:  newBootLeads(cfg.LeadSamples),
-		doubts: plausibility{cfg: cfg, since: map[targetID]time.Time{}},
+		doubts: plausibility{cfg: cfg, since: map[targetID]time.Time{}, agreed: map[targetID]agreement{}},
 		scaled: scalings{},
 
 		background: context.Background(),
@@ -180,15 +180,18 @@ func (o *Observer) addWorkloads(s *api.Snapshot, v *view, usage map[targetID]*ap
 			if f, ok := o.staleFinding(r.target, w); ok {
 				s.Findings = append(s.Findings, f)
 			}
-			judged := o.doubts.judge(s.Time, r.target, w.Demand, w.Usage)
-			if judged.disagree {
-				doubts = append(doubts, doubt{w.Key, judged.since})
+			// Old samples are no reason to doubt the metric, and not acted on anyway.
+			if !w.DemandStale {
+				judged := o.doubts.judge(s.Time, r.target, w.Demand, w.Usage)
+				if judged.disagree {
+					doubts = append(doubts, doubt{w.Key, judged.since})
+				}
+				w.DemandStale = judged.doubted
 			}
-			w.DemandStale = w.DemandStale || judged.doubted
 		}
 		s.Workloads = append(s.Workloads, w)
 	}
-	maps.DeleteFunc(o.doubts.since, func(id targetID, _ time.Time) bool { return !known[id] })
+	o.doubts.forget(known)
 
 	// Many at once are a fault of the metric; one alone may be a steep ramp,
 	// which the two sources see through different windows, unless it lasts.
