@@ -39,8 +39,17 @@ type Source struct {
 
 	mu       sync.Mutex
 	lastGood *api.PolicySpec
-	saved    map[string]string // content of the last-good ConfigMap
+	kept     kept  // what the last-good ConfigMap has
+	unusable error // why this version can't use what an earlier one kept
 }
+
+// kept is what outlives the process and the ConfigMap.
+type kept struct {
+	data   map[string]string
+	paused bool
+}
+
+func (k kept) equal(o kept) bool { return k.paused == o.paused && maps.Equal(k.data, o.data) }
 
 // New returns a Source of the ConfigMap name in namespace. It must be started.
 func New(client kubernetes.Interface, namespace, name string) *Source {
@@ -60,7 +69,7 @@ func (s *Source) Start(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("reading the last good policy: %w", err)
 	default:
-		s.recall(saved.Data)
+		s.recall(saved)
 	}
 	factory := informers.NewSharedInformerFactoryWithOptions(s.client, 0, informers.WithNamespace(s.namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
@@ -90,21 +99,28 @@ func (s *Source) Start(ctx context.Context) error {
 	return nil
 }
 
-// recall takes over what an earlier process kept. Content that this version
-// no longer accepts is as good as none.
-func (s *Source) recall(data map[string]string) {
+// recall takes over what an earlier process kept.
+func (s *Source) recall(cm *corev1.ConfigMap) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if spec, err := Parse(data, nil); err == nil {
-		s.lastGood, s.saved = &spec, data
+	s.kept = kept{data: cm.Data, paused: Paused(cm.Annotations)}
+	if len(cm.Data) == 0 {
+		return // only the brake was kept
 	}
+	spec, err := Parse(cm.Data, nil)
+	if err != nil {
+		s.unusable = err
+		return
+	}
+	s.lastGood = &spec
 }
 
 // Spec returns the present policies. With a ConfigMap that is broken or gone
 // they are the last good ones, and a finding says so in every cycle; with none
-// ever seen they are the built-in ones, which touch no nodes. A new good
-// content is kept before it is returned, so that what was acted on survives a
-// crash.
+// ever seen they are the built-in ones, which touch no nodes. A pause stays in
+// force when the ConfigMap is gone: only "false" or its removal from a
+// ConfigMap that is there lifts it. What is new is kept before it is returned,
+// so that what was acted on survives a crash.
 func (s *Source) Spec(ctx context.Context) (api.PolicySpec, []api.Finding, error) {
 	if s.lister == nil {
 		return api.PolicySpec{}, nil, errors.New("the policy source was not started")
@@ -113,7 +129,9 @@ func (s *Source) Spec(ctx context.Context) (api.PolicySpec, []api.Finding, error
 	defer s.mu.Unlock()
 	cm, err := s.lister.Get(s.name)
 	if apierrors.IsNotFound(err) {
-		return s.fallback(nil, "PolicyMissing", fmt.Sprintf("there is no ConfigMap %s/%s", s.namespace, s.name))
+		spec, findings := s.fallback("PolicyMissing", fmt.Sprintf("there is no ConfigMap %s/%s", s.namespace, s.name))
+		spec.Paused = s.kept.paused
+		return spec, findings, nil
 	}
 	if err != nil {
 		return api.PolicySpec{}, nil, err
@@ -123,48 +141,55 @@ func (s *Source) Spec(ctx context.Context) (api.PolicySpec, []api.Finding, error
 		// kubectl puts a file there when it is not UTF-8.
 		err = errors.Join(err, fmt.Errorf("binaryData: must be empty, has %q", slices.Sorted(maps.Keys(cm.BinaryData))))
 	}
+	var findings []api.Finding
+	next := kept{data: cm.Data, paused: Paused(cm.Annotations)}
 	if err != nil {
-		return s.fallback(cm, "InvalidPolicy", err.Error())
+		spec, findings = s.fallback("InvalidPolicy", err.Error())
+		spec.Paused = next.paused // the brake works whatever the content
+		next.data = s.kept.data
+	} else {
+		good := spec
+		s.lastGood, s.unusable = &good, nil
 	}
-	good := spec
-	s.lastGood = &good
-	if maps.Equal(s.saved, cm.Data) {
-		return spec, nil, nil
-	}
-	if err := s.keep(ctx, cm.Data); err != nil {
-		return spec, []api.Finding{{
-			Severity: api.Warning, Agent: api.StrategicAgent, Reason: "LastGoodPolicyNotSaved", Object: "policy",
-			Message: fmt.Sprintf("a crash now, followed by a broken ConfigMap, would forget this policy: %v", err),
-		}}, nil
-	}
-	s.saved = maps.Clone(cm.Data)
-	return spec, nil, nil
+	return spec, append(findings, s.keep(ctx, next)...), nil
 }
 
-func (s *Source) fallback(cm *corev1.ConfigMap, reason, why string) (api.PolicySpec, []api.Finding, error) {
+// fallback is what is in force for want of a ConfigMap that can be used, and
+// why.
+func (s *Source) fallback(reason, why string) (api.PolicySpec, []api.Finding) {
 	finding := api.Finding{Severity: api.Warning, Agent: api.StrategicAgent, Reason: reason, Object: "policy"}
 	spec := api.PolicySpec{Policies: strategic.Defaults()}
-	if s.lastGood != nil {
+	switch {
+	case s.lastGood != nil:
 		spec = *s.lastGood
 		finding.Message = why + "; the last good policy stays in force"
-	} else {
+	case s.unusable != nil:
+		finding.Message = fmt.Sprintf("%s; ConfigMap %s/%s has a last good one that this version can't use (%v), so the built-in %s is in force, without node pools",
+			why, s.namespace, s.name+LastGoodSuffix, s.unusable, api.CostSaving)
+	default:
 		finding.Message = fmt.Sprintf("%s; no good one was ever seen, so the built-in %s is in force, without node pools", why, api.CostSaving)
 	}
-	spec.Paused = false
-	if cm != nil {
-		// The brake works whatever the content.
-		spec.Paused = Paused(cm.Annotations)
-	}
-	return spec, []api.Finding{finding}, nil
+	return spec, []api.Finding{finding}
 }
 
-func (s *Source) keep(ctx context.Context, data map[string]string) error {
-	good := corev1apply.ConfigMap(s.name+LastGoodSuffix, s.namespace).WithData(data).
-		WithAnnotations(map[string]string{api.Group + "/description": "The last content of " + s.name + " that mash2 could use. Do not edit."})
+// keep saves what must outlive this process, if it is new.
+func (s *Source) keep(ctx context.Context, next kept) []api.Finding {
+	if next.equal(s.kept) {
+		return nil
+	}
+	annotations := map[string]string{api.Group + "/description": "The last content of " + s.name + " that mash2 could use. Do not edit."}
+	if next.paused {
+		annotations[api.AnnotationPaused] = "true"
+	}
+	good := corev1apply.ConfigMap(s.name+LastGoodSuffix, s.namespace).WithData(next.data).WithAnnotations(annotations)
 	_, err := s.client.CoreV1().ConfigMaps(s.namespace).Apply(ctx, good,
 		metav1.ApplyOptions{FieldManager: api.FieldManager, Force: true})
 	if err != nil {
-		return fmt.Errorf("saving the last good policy: %w", err)
+		return []api.Finding{{
+			Severity: api.Warning, Agent: api.StrategicAgent, Reason: "LastGoodPolicyNotSaved", Object: "policy",
+			Message: fmt.Sprintf("a crash now, followed by a broken or deleted ConfigMap, would forget this policy or pause: %v", err),
+		}}
 	}
+	s.kept = kept{data: maps.Clone(next.data), paused: next.paused}
 	return nil
 }

@@ -1,6 +1,7 @@
 package configmap
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -76,4 +77,31 @@ func TestSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(s, api.CostSaving, "PolicyMissing", false)
+
+	// The brake outlives the ConfigMap and the process.
+	write(map[string]string{api.AnnotationPaused: "true"}, map[string]string{"policy": api.CostSaving})
+	until(s, api.CostSaving, "", true)
+	if err := maps.Delete(ctx, "mash2-policy", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(s, api.CostSaving, "PolicyMissing", true)
+	until(start(), api.CostSaving, "PolicyMissing", true)
+	write(nil, map[string]string{"policy": api.CostSaving})
+	until(s, api.CostSaving, "", false)
+
+	// What was kept is of a version that this one doesn't understand.
+	kept, err := maps.Get(ctx, "mash2-policy"+LastGoodSuffix, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept.Data = map[string]string{"policies.yaml": "thrift: 3"}
+	if _, err := maps.Update(ctx, kept, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	write(nil, map[string]string{"policy": "FASTER"})
+	s = start()
+	until(s, api.CostSaving, "InvalidPolicy", false)
+	if _, findings, _ := s.Spec(ctx); !strings.Contains(findings[0].Message, "this version can't use") {
+		t.Errorf("finding = %v", findings[0])
+	}
 }
