@@ -13,6 +13,7 @@ TOOLS := $(CURDIR)/.cache/bin
 
 GOTESTSUM_VERSION := v1.13.0
 GOLANGCI_VERSION := v2.15.0
+HELM_VERSION := v3.22.0
 
 # lp_solve's headers are in a folder of their own. CPATH instead of CGO_CFLAGS:
 # it does not change the build cache's keys, so nothing recompiles over it.
@@ -53,7 +54,7 @@ demo: build localkube ## Heartbeat at ten times real time, then the policy switc
 	bin/mash2 demo --scenario heartbeat --speed 10 --report $(OUT)/demo
 
 .PHONY: test
-test: deps localkube $(TOOLS)/gotestsum ## every test, the ones on the real control plane included
+test: deps localkube helm $(TOOLS)/gotestsum ## every test, the ones on the real control plane included
 	@mkdir -p $(OUT)
 	$(TOOLS)/gotestsum --format pkgname-and-test-fails --jsonfile $(OUT)/test.json -- \
 		-tags '$(TAGS)' -timeout 40m -p 1 ./...
@@ -78,6 +79,13 @@ lint: deps $(TOOLS)/golangci-lint
 verify: generate tidy lint ## generated code, go.mod and style are as committed
 	@git diff --exit-code --stat && test -z "$$(git status --porcelain)" || \
 		{ git status --short; echo "the tree is not clean after generate, tidy and lint: commit what they changed" >&2; exit 1; }
+
+.PHONY: helm
+helm: $(TOOLS)/helm
+
+$(TOOLS)/helm:
+	@echo "building helm (cold: two to four minutes)"
+	GOBIN=$(TOOLS) go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
 
 $(TOOLS)/gotestsum:
 	GOBIN=$(TOOLS) go install gotest.tools/gotestsum@$(GOTESTSUM_VERSION)

@@ -277,6 +277,35 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
+// HelmEnv overrides where helm's program is.
+const HelmEnv = "MASH2_HELM"
+
+// Helm runs helm as an administrator and returns its standard output. The
+// program is the one in .cache/bin of the repository, which the Makefile puts
+// there.
+func (c *Cluster) Helm(ctx context.Context, args ...string) (string, error) {
+	program := os.Getenv(HelmEnv)
+	if program == "" {
+		root, err := repositoryRoot()
+		if err != nil {
+			return "", err
+		}
+		program = filepath.Join(root, ".cache", "bin", "helm")
+	}
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig)
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("there is no helm at %s: run make helm", program)
+	}
+	if err != nil {
+		return stdout.String(), fmt.Errorf("helm %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+	}
+	return stdout.String(), nil
+}
+
 // Signal sends a signal to one component. SIGSTOP and SIGCONT make an outage
 // that passes; a component that exits takes the cluster with it.
 func (c *Cluster) Signal(component string, signal syscall.Signal) error {

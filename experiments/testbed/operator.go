@@ -22,11 +22,16 @@ type Operator struct {
 // StartOperator runs program with the arguments of mash2 operator and these
 // further environment variables. Its log is appended to OperatorLog.
 func (t *Testbed) StartOperator(program string, env []string, extra ...string) (*Operator, error) {
+	return t.StartProgram(program, env, t.OperatorArgs(extra...)...)
+}
+
+// StartProgram is StartOperator with no other arguments than these.
+func (t *Testbed) StartProgram(program string, env []string, args ...string) (*Operator, error) {
 	log, err := os.OpenFile(t.OperatorLog(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(program, t.OperatorArgs(extra...)...)
+	cmd := exec.Command(program, args...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

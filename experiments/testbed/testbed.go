@@ -73,6 +73,8 @@ type Options struct {
 	Mode v1alpha1.Mode
 	// Dir is kept after Stop; a temporary one if empty.
 	Dir string
+	// APIServerArgs are further arguments of the API server.
+	APIServerArgs []string
 	// Progress gets a line at each step; nil for none.
 	Progress io.Writer
 }
@@ -119,6 +121,7 @@ func Start(ctx context.Context, o Options) (_ *Testbed, err error) {
 	say("starting a control plane: etcd, kube-apiserver, controller-manager, scheduler, kwok")
 	t.Cluster, err = cluster.Start(ctx, cluster.Options{
 		Dir: filepath.Join(t.Dir, "cluster"), Speed: o.Speed, HPA: cluster.StockHPAWindows(o.Speed), Progress: o.Progress,
+		APIServerArgs: o.APIServerArgs,
 	})
 	if err != nil {
 		return nil, err

@@ -1,0 +1,23 @@
+{{- define "mash2.fullname" -}}
+{{- if contains "mash2" .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-mash2" .Release.Name | trunc 50 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- define "mash2.serviceAccount" -}}
+{{- if .Values.serviceAccount.create }}{{ default (include "mash2.fullname" .) .Values.serviceAccount.name }}{{ else }}{{ required "serviceAccount.name is required when serviceAccount.create is false" .Values.serviceAccount.name }}{{ end }}
+{{- end }}
+
+{{- define "mash2.selector" -}}
+app.kubernetes.io/name: mash2
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "mash2.labels" -}}
+{{ include "mash2.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{- define "mash2.image" -}}
+{{ .Values.image.repository }}{{ if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ default .Chart.AppVersion .Values.image.tag }}{{ end }}
+{{- end }}

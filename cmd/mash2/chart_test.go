@@ -1,0 +1,402 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/api/v1alpha1"
+	"github.com/mash2-io/mash2/experiments/testbed"
+	"github.com/mash2-io/mash2/strategic/configmap"
+)
+
+const (
+	release        = "mash2" // and so the name of its objects
+	chartFolder    = "../../charts/mash2"
+	serviceAccount = "system:serviceaccount:" + testbed.Namespace + ":" + release
+)
+
+// auditPolicy logs what the operator asks of the API server.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - level: Metadata
+    users: ["` + serviceAccount + `"]
+  - level: None
+`
+
+// TestChart: installed by helm, the operator runs under exactly the chart's
+// ServiceAccount and with exactly the chart's arguments, through a policy
+// switch. It is refused nothing, and no rule of its roles is without use.
+func TestChart(t *testing.T) {
+	dir := t.TempDir()
+	policyFile, auditLog := filepath.Join(dir, "audit.yaml"), filepath.Join(dir, "audit.log")
+	if err := os.WriteFile(policyFile, []byte(auditPolicy), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	options := steady(t)
+	options.APIServerArgs = []string{"--audit-policy-file=" + policyFile, "--audit-log-path=" + auditLog}
+	w := newWorld(t, options)
+	w.statefulSet()
+	if out, err := w.Cluster.Kubectl(t.Context(), "label", "namespace", testbed.Namespace, "pod-security.kubernetes.io/enforce=restricted"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+
+	metrics := freeAddress(t)
+	_, port, err := net.SplitHostPort(metrics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	extra := []string{
+		fmt.Sprintf("--speed=%g", options.Speed), "--gke-endpoint=" + w.GKE.Endpoint(), "--gke-compute-endpoint=" + w.GKE.ComputeEndpoint(),
+		"--cycle-log=" + w.CycleLog(),
+	}
+	installed := time.Now()
+	if out, err := w.Cluster.Helm(t.Context(), "install", release, chartFolder, "--namespace", testbed.Namespace, "--wait",
+		"--values", filepath.Join(chartFolder, "values-gke.yaml"),
+		"--set", "policy.create=false", "--set", "metrics.port="+port, "--set", "prometheus.url="+w.Prometheus.URL,
+		"--set", "provider.gke.project="+testbed.Project+",provider.gke.location="+testbed.Location+",provider.gke.cluster="+testbed.ClusterName,
+		"--set", "operator.extraArgs={"+strings.Join(extra, ",")+"}",
+	); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	// Its pods have passed admission and run, but nothing is in them here: the
+	// process beside has their arguments and their identity.
+	var d appsv1.Deployment
+	if err := w.Client.Get(t.Context(), client.ObjectKey{Namespace: testbed.Namespace, Name: release}, &d); err != nil {
+		t.Fatal(err)
+	}
+	args := append(slices.Clone(d.Spec.Template.Spec.Containers[0].Args),
+		"--kubeconfig="+w.kubeconfigOf(release), "--health-probe-bind-address="+freeAddress(t), "--verbose")
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Without the watch list, which newer API servers offer, as on older ones.
+	o, err := w.StartProgram(program, []string{envProgram + "=1", "KUBE_FEATURE_WatchListClient=false"}, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(o.Kill)
+	first := w.until("a plan", func(c api.Cycle) bool { return len(c.Plan.Workloads) == 2 })
+	t.Logf("%.1f s from helm install to the first plan", first.Time.Sub(installed).Seconds())
+
+	w.Load.Begin()
+	w.eventually("a scaling of the StatefulSet", func() string {
+		var s appsv1.StatefulSet
+		if err := w.Client.Get(t.Context(), client.ObjectKey{Namespace: testbed.Mash2, Name: "db"}, &s); err != nil || *s.Spec.Replicas < 2 {
+			return fmt.Sprintf("%v replicas, %v", ptr.Deref(s.Spec.Replicas, 0), err)
+		}
+		return ""
+	})
+	w.mash2("policy", "set", api.Performance)
+	w.eventually("the move to the other pool", func() string { return w.notMovedTo(api.Performance) })
+	testMetricsAccess(t, w.in(t), metrics)
+	w.stop(o)
+
+	requests := auditedRequests(t, auditLog)
+	t.Run("nothing is refused", func(t *testing.T) {
+		for _, r := range requests {
+			if r.code == http.StatusForbidden {
+				t.Errorf("the operator may not %s", r)
+			}
+		}
+	})
+	t.Run("every rule is needed", func(t *testing.T) { testRulesNeeded(t, w.in(t), requests) })
+	t.Run("uninstall", func(t *testing.T) {
+		if out, err := w.Cluster.Helm(t.Context(), "uninstall", release, "--namespace", testbed.Namespace, "--wait"); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	})
+}
+
+// statefulSet adds a second workload, of the other kind, that takes a part of
+// the same load.
+func (w *world) statefulSet() {
+	w.t.Helper()
+	web := w.deployment(testbed.Mash2)
+	labels := map[string]string{"app": testbed.WorkloadName, "of": "db"}
+	template := web.Spec.Template.DeepCopy()
+	template.Labels = labels
+	for _, o := range []client.Object{
+		&appsv1.StatefulSet{
+			ObjectMeta: metav1.ObjectMeta{Namespace: testbed.Mash2, Name: "db"},
+			Spec: appsv1.StatefulSetSpec{
+				Replicas: ptr.To[int32](1), ServiceName: "db",
+				Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"of": "db"}}, Template: *template,
+			},
+		},
+		&v1alpha1.ManagedWorkload{
+			ObjectMeta: metav1.ObjectMeta{Namespace: testbed.Mash2, Name: "db"},
+			Spec: v1alpha1.ManagedWorkloadSpec{
+				TargetRef:   v1alpha1.TargetRef{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db"},
+				MinReplicas: 2, MaxReplicas: 3, Metric: v1alpha1.Metric{Type: v1alpha1.MetricCPU},
+			},
+		},
+	} {
+		if err := w.Client.Create(w.t.Context(), o); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// tokenOf is a token of a ServiceAccount in mash2's namespace.
+func (w *world) tokenOf(name string) string {
+	w.t.Helper()
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](3600)}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: testbed.Namespace, Name: name}}
+	if err := w.Client.SubResource("token").Create(w.t.Context(), account, request); err != nil {
+		w.t.Fatal(err)
+	}
+	return request.Status.Token
+}
+
+// kubeconfigOf is a file with which a ServiceAccount reaches the cluster.
+func (w *world) kubeconfigOf(name string) string {
+	w.t.Helper()
+	rest := w.Cluster.RESTConfig()
+	file := clientcmdapi.NewConfig()
+	file.Clusters["local"] = &clientcmdapi.Cluster{Server: rest.Host, CertificateAuthorityData: rest.CAData, CertificateAuthority: rest.CAFile}
+	file.AuthInfos["operator"] = &clientcmdapi.AuthInfo{Token: w.tokenOf(name)}
+	file.Contexts["local"] = &clientcmdapi.Context{Cluster: "local", AuthInfo: "operator"}
+	file.CurrentContext = "local"
+	path := filepath.Join(w.t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*file, path); err != nil {
+		w.t.Fatal(err)
+	}
+	return path
+}
+
+// testMetricsAccess: /metrics is only for those who may read it.
+func testMetricsAccess(t *testing.T, w *world, address string) {
+	insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	read := func(token string) int {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://127.0.0.1:"+address[strings.LastIndex(address, ":")+1:]+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+		resp, err := insecure.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		return resp.StatusCode
+	}
+	if code := read(""); code != http.StatusUnauthorized {
+		t.Errorf("without a token /metrics answers %d", code)
+	}
+	if out, err := w.Cluster.Kubectl(t.Context(), "create", "serviceaccount", "-n", testbed.Namespace, "scraper"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	token := w.tokenOf("scraper")
+	if code := read(token); code != http.StatusForbidden {
+		t.Errorf("to somebody without a role /metrics answers %d", code)
+	}
+	for _, args := range [][]string{
+		{"create", "clusterrole", "metrics-reader", "--verb=get", "--non-resource-url=/metrics"},
+		{"create", "clusterrolebinding", "scraper", "--clusterrole=metrics-reader", "--serviceaccount=" + testbed.Namespace + ":scraper"},
+	} {
+		if out, err := w.Cluster.Kubectl(t.Context(), args...); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	w.eventually("the scraper to be let in", func() string { // answers are kept for a while
+		if code := read(token); code != http.StatusOK {
+			return fmt.Sprint(code)
+		}
+		return ""
+	})
+}
+
+// request is what the operator asked of the API server.
+type request struct {
+	verb, group, resource, namespace, name string // resource with its subresource
+	code                                   int
+}
+
+func (r request) String() string {
+	return fmt.Sprintf("%s %s.%s %s/%s", r.verb, r.resource, r.group, r.namespace, r.name)
+}
+
+// auditedRequests are the distinct requests in an audit log, names aside.
+func auditedRequests(t *testing.T, path string) []request {
+	t.Helper()
+	log, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []request
+	seen := map[request]bool{}
+	for lines := bufio.NewScanner(bytes.NewReader(log)); lines.Scan(); {
+		var event struct {
+			Verb      string
+			ObjectRef *struct{ Resource, Subresource, Namespace, Name, APIGroup string }
+			Response  struct{ Code int } `json:"responseStatus"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
+			t.Fatal(err)
+		}
+		o := event.ObjectRef
+		if o == nil {
+			continue
+		}
+		r := request{event.Verb, o.APIGroup, o.Resource, o.Namespace, o.Name, event.Response.Code}
+		if o.Subresource != "" {
+			r.resource += "/" + o.Subresource
+		}
+		kind := r
+		if r.resource != "configmaps" && r.resource != "leases" { // granted by name
+			kind.namespace, kind.name = "", ""
+		}
+		if !seen[kind] {
+			seen[kind] = true
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// testRulesNeeded takes each verb on each resource away, one by one, and looks
+// whether that would have refused the operator something it asked for.
+func testRulesNeeded(t *testing.T, w *world, requests []request) {
+	var cluster rbacv1.ClusterRole
+	var local rbacv1.Role
+	for key, o := range map[client.ObjectKey]client.Object{
+		{Name: release}: &cluster,
+		{Namespace: testbed.Namespace, Name: release}: &local,
+	} {
+		if err := w.Client.Get(t.Context(), key, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	taken := 0
+	for _, role := range []struct {
+		object client.Object
+		rules  *[]rbacv1.PolicyRule
+	}{{&cluster, &cluster.Rules}, {&local, &local.Rules}} {
+		whole := slices.Clone(*role.rules)
+		for i, rule := range whole {
+			for _, group := range rule.APIGroups {
+				for _, resource := range rule.Resources {
+					for _, verb := range rule.Verbs {
+						at := slices.IndexFunc(requests, func(r request) bool {
+							return r.verb == verb && r.group == group && r.resource == resource && r.code != http.StatusForbidden &&
+								(len(rule.ResourceNames) == 0 || slices.Contains(rule.ResourceNames, r.name))
+						})
+						if at < 0 && verb == "create" && resource == "configmaps" {
+							// An apply that creates is a patch by name, and a create.
+							*role.rules = without(whole, i, resource, verb)
+							w.update(role.object)
+							w.eventually("an apply that would create to be refused", func() string {
+								if out, err := w.applyAsOperator(); err == nil {
+									return out
+								} else if !strings.Contains(err.Error(), "forbidden") {
+									return err.Error()
+								}
+								return ""
+							})
+							taken++
+							continue
+						}
+						if at < 0 {
+							t.Errorf("the operator never did %s %s.%s %v", verb, resource, group, rule.ResourceNames)
+							continue
+						}
+						*role.rules = without(whole, i, resource, verb)
+						w.update(role.object)
+						w.eventually(fmt.Sprintf("%s to be refused without its rule", requests[at]), func() string {
+							if w.allowed(requests[at]) {
+								return "another rule allows it too"
+							}
+							return ""
+						})
+						taken++
+					}
+				}
+			}
+		}
+		*role.rules = whole
+		w.update(role.object)
+	}
+	t.Logf("%d verbs on resources taken away, each refused something", taken)
+}
+
+// without is rules without one verb on one resource of rule i.
+func without(rules []rbacv1.PolicyRule, i int, resource, verb string) []rbacv1.PolicyRule {
+	out := slices.Clone(rules)
+	others, rest := *rules[i].DeepCopy(), *rules[i].DeepCopy()
+	others.Resources = slices.DeleteFunc(others.Resources, func(r string) bool { return r == resource })
+	rest.Resources = []string{resource}
+	rest.Verbs = slices.DeleteFunc(rest.Verbs, func(v string) bool { return v == verb })
+	out = slices.Delete(out, i, i+1)
+	for _, r := range []rbacv1.PolicyRule{others, rest} {
+		if len(r.Resources) > 0 && len(r.Verbs) > 0 {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// applyAsOperator tries what the operator does with its first good policy.
+func (w *world) applyAsOperator() (string, error) {
+	w.t.Helper()
+	if out, err := w.Cluster.Kubectl(w.t.Context(), "delete", "configmap", "-n", testbed.Namespace, "--ignore-not-found", testbed.PolicyConfigMap+configmap.LastGoodSuffix); err != nil {
+		w.t.Fatalf("%v: %s", err, out)
+	}
+	file := filepath.Join(w.t.TempDir(), "cm.yaml")
+	object := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + testbed.PolicyConfigMap + configmap.LastGoodSuffix + ", namespace: " + testbed.Namespace + "}\n"
+	if err := os.WriteFile(file, []byte(object), 0o644); err != nil {
+		w.t.Fatal(err)
+	}
+	return w.Cluster.Kubectl(w.t.Context(), "apply", "--server-side", "--validate=false", "--as="+serviceAccount, "-f", file)
+}
+
+func (w *world) update(o client.Object) {
+	w.t.Helper()
+	if err := w.Client.Update(w.t.Context(), o); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// allowed asks whether the operator may make a request.
+func (w *world) allowed(r request) bool {
+	w.t.Helper()
+	resource, subresource, _ := strings.Cut(r.resource, "/")
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User:   serviceAccount,
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + testbed.Namespace, "system:authenticated"},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: r.verb, Group: r.group, Resource: resource, Subresource: subresource, Namespace: r.namespace, Name: r.name,
+		},
+	}}
+	if err := w.Client.Create(w.t.Context(), review); err != nil {
+		w.t.Fatal(err)
+	}
+	return review.Status.Allowed
+}
