@@ -97,3 +97,10 @@ $(TOOLS)/golangci-lint:
 .PHONY: clean
 clean: ## what the build left here
 	rm -rf bin $(OUT) .cache
+
+.PHONY: bench-envelope
+WORKLOADS ?= 1000
+NODES ?= 1000
+PODS ?= 10000
+bench-envelope: build localkube ## cycle time by step and memory of the operator at WORKLOADS, NODES, PODS
+	go run -tags '$(TAGS)' ./experiments/envelope --workloads $(WORKLOADS) --nodes $(NODES) --pods $(PODS)

@@ -73,6 +73,7 @@ func (o *operatorFlags) run(ctx context.Context, stderr io.Writer) error {
 		return err
 	}
 	cfg.UserAgent = "mash2/" + version
+	cfg.QPS, cfg.Burst = o.kubeQPS, o.kubeBurst
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return err

@@ -43,6 +43,8 @@ type operatorFlags struct {
 	logFormat                           string
 	verbose                             bool
 	cycleLog                            string
+	kubeQPS                             float32
+	kubeBurst                           int
 }
 
 // durations lists the duration flags that --speed divides, with their defaults
@@ -95,6 +97,8 @@ func (o *operatorFlags) register(cmd *cobra.Command) {
 	f.BoolVar(&o.metricsInsecure, "metrics-insecure", false, "serve /metrics over plain HTTP without authentication (loopback only)")
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 turns it off")
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "only the leader of several replicas acts")
+	f.Float32Var(&o.kubeQPS, "kube-api-qps", 200, "requests per second to the Kubernetes API; a change of many workloads at once takes two each")
+	f.IntVar(&o.kubeBurst, "kube-api-burst", 400, "requests to the Kubernetes API at once")
 	f.StringVar(&o.logFormat, "log-format", "json", "json or text")
 	f.BoolVar(&o.verbose, "verbose", false, "log every cycle")
 	f.StringVar(&o.cycleLog, "cycle-log", "", "file to append every cycle's record to, one JSON object a line")
@@ -142,6 +146,9 @@ func (o *operatorFlags) complete(cmd *cobra.Command) error {
 	case "json", "text":
 	default:
 		return usagef("--log-format must be json or text, not %q", o.logFormat)
+	}
+	if !(o.kubeQPS > 0) || o.kubeBurst < 1 {
+		return usagef("--kube-api-qps must be above 0 and --kube-api-burst 1 or more, are %g and %d", o.kubeQPS, o.kubeBurst)
 	}
 	if o.actionTimeout <= 0 {
 		return usagef("--action-timeout must be above 0, is %v", o.actionTimeout)
