@@ -63,7 +63,7 @@ type Driver struct {
 	selectors []labels.Selector // by workload
 	pods      map[string]*trackedPod
 	nodes     map[string]*trackedNode
-	buckets   *buckets
+	collector *Collector
 	finished  bool
 	err       error // the first failure
 }
@@ -132,7 +132,7 @@ func newDriver(cfg Config, now time.Time) (*Driver, error) {
 		}
 	}
 	d.recorder = record.New(names...)
-	d.buckets = newBuckets(cfg, d.pass, d.end)
+	d.collector = NewCollector(cfg)
 	return d, nil
 }
 
@@ -267,12 +267,12 @@ func (d *Driver) run(ctx context.Context) error {
 func (d *Driver) advance(wall time.Time) time.Duration {
 	now := max(d.modelTime(wall), d.model.Now())
 	for d.begun && !d.finished {
-		boundary := d.buckets.next()
+		boundary := d.collector.Next()
 		if d.offset+boundary > now {
 			break
 		}
 		d.model.Advance(d.offset + boundary)
-		d.fail(d.buckets.close(boundary, d.model, d.recorder.Take(boundary)))
+		d.fail(d.collector.Close(boundary, d.model, d.recorder.Take(boundary)))
 		if boundary >= d.end {
 			d.finished = true
 			close(d.over)

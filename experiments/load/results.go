@@ -119,12 +119,19 @@ func (d *Driver) Results() Results {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.advance(time.Now())
-	return d.buckets.results(d.recorder)
+	return d.collector.Results(d.recorder)
 }
 
-// buckets collects the statistics of stretches of time that never cross the end
-// of a pass.
-type buckets struct {
+// Model is what results are collected from: a queueing model, per request or
+// fluid.
+type Model interface {
+	TakeWindow(stream string) (queueing.Window, error)
+	StreamState(stream string) (queueing.StreamState, error)
+}
+
+// Collector collects the statistics of stretches of time that never cross the
+// end of a pass.
+type Collector struct {
 	cfg       Config
 	pass, end time.Duration
 	from      time.Duration // of the open bucket
@@ -144,9 +151,13 @@ type bucket struct {
 	work     float64
 }
 
-func newBuckets(cfg Config, pass, end time.Duration) *buckets {
-	return &buckets{
-		cfg: cfg, pass: pass, end: end,
+// NewCollector collects from time 0 on. Of the configuration it needs the
+// scenario, the workloads and the passes.
+func NewCollector(cfg Config) *Collector {
+	cfg.setDefaults()
+	pass := cfg.Scenario.PassDuration()
+	return &Collector{
+		cfg: cfg, pass: pass, end: time.Duration(cfg.WarmupPasses+cfg.Passes) * pass,
 		workloads: make([][]bucket, len(cfg.Workloads)),
 		pools:     map[string]record.PoolInterval{},
 		usage:     make([]float64, len(cfg.Workloads)),
@@ -154,15 +165,15 @@ func newBuckets(cfg Config, pass, end time.Duration) *buckets {
 	}
 }
 
-// next is when the open bucket ends. Buckets and minutes count from the
+// Next is when the open bucket ends. Buckets and minutes count from the
 // beginning of the pass.
-func (b *buckets) next() time.Duration {
+func (b *Collector) Next() time.Duration {
 	begin := b.from / b.pass * b.pass
 	return min(b.from+b.cfg.Bucket-(b.from-begin)%b.cfg.Bucket, begin+b.pass)
 }
 
-// close ends the open bucket at time at, to which the model was advanced.
-func (b *buckets) close(at time.Duration, m *queueing.Model, interval record.Interval) error {
+// Close ends the open bucket at time at, to which the model was advanced.
+func (b *Collector) Close(at time.Duration, m Model, interval record.Interval) error {
 	pass := int(b.from / b.pass)
 	for i, w := range b.cfg.Workloads {
 		window, err := m.TakeWindow(w.key())
@@ -189,7 +200,8 @@ func (b *buckets) close(at time.Duration, m *queueing.Model, interval record.Int
 	return nil
 }
 
-func (b *buckets) results(r *record.Recorder) Results {
+// Results are those up to the last Close.
+func (b *Collector) Results(r *record.Recorder) Results {
 	out := Results{
 		Scenario: b.cfg.Scenario.Name, Seed: b.cfg.Seed, Speed: b.cfg.Speed,
 		PassSeconds: b.pass.Seconds(), WarmupPasses: b.cfg.WarmupPasses, Passes: b.cfg.Passes,
@@ -236,7 +248,7 @@ type minute struct {
 	pass, index int
 }
 
-func (b *buckets) summarize(stretch []bucket) Summary {
+func (b *Collector) summarize(stretch []bucket) Summary {
 	var s Summary
 	if len(stretch) == 0 {
 		return s
@@ -291,11 +303,11 @@ func (b *buckets) summarize(stretch []bucket) Summary {
 	return s
 }
 
-func (b *buckets) podCost(i record.WorkloadInterval) float64 {
+func (b *Collector) podCost(i record.WorkloadInterval) float64 {
 	return (i.RequestSeconds*b.cfg.PodPrices.CPUHour + i.MemoryGiBSeconds*b.cfg.PodPrices.MemoryGiBHour) / time.Hour.Seconds()
 }
 
-func (b *buckets) export(x bucket) Bucket {
+func (b *Collector) export(x bucket) Bucket {
 	seconds := (x.to - x.from).Seconds()
 	return Bucket{
 		Start: x.from.Seconds(), Seconds: seconds,

@@ -67,3 +67,6 @@ func (d Distribution) validate() error {
 	}
 	return nil
 }
+
+// MeanSeconds is the distribution's mean in seconds.
+func (d Distribution) MeanSeconds() float64 { return d.Mean.Seconds() }

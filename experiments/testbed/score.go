@@ -56,16 +56,8 @@ func (t *Testbed) Scores(r load.Results, switched int) ([]Run, error) {
 				return nil, fmt.Errorf("the load has not begun")
 			}
 			to := from.Add(time.Duration(p.SimulatedSeconds / r.Speed * float64(time.Second)))
-			run := Run{
-				Scaler: w.Namespace, Seed: r.Seed, Phase: phase(p.Pass, switched), Pass: p.Pass,
-				SLOViolationMinutes: p.SLOViolationMinutes, SLOViolationRatio: p.SLOViolationRatio,
-				P50Ms: p.P50Ms, P95Ms: p.P95Ms, P99Ms: p.P99Ms,
-				FailedRatio: p.FailedRatio, FailedRequests: p.Failed, Requests: p.Requests,
-				MeanCPUUtilization: p.MeanCPUUtilization, PeakCPUUtilization: p.PeakCPUUtilization,
-				MaxReplicas: p.MaxReplicas, MeanReplicas: p.MeanReplicas,
-				PodCostUSD: p.PodCostUSD, PendingPodSeconds: p.PendingPodSeconds, ScaleActions: p.ScaleActions,
-				MinReadyPods: p.MinReadyPods, SimulatedSeconds: p.SimulatedSeconds, WallSeconds: to.Sub(from).Seconds(),
-			}
+			run := RunOf(w.Namespace, r.Seed, phase(p.Pass, switched), p)
+			run.WallSeconds = to.Sub(from).Seconds()
 			var err error
 			if run.NodeHours, run.CostUSD, err = nodeCost(ledger, pools, from, to, now, r.Speed); err != nil {
 				return nil, err
@@ -77,6 +69,21 @@ func (t *Testbed) Scores(r load.Results, switched int) ([]Run, error) {
 		}
 	}
 	return runs, nil
+}
+
+// RunOf is a pass's summary in the terms of a Run; what its nodes cost is
+// missing in it.
+func RunOf(scaler string, seed uint64, phase string, p load.PassSummary) Run {
+	return Run{
+		Scaler: scaler, Seed: seed, Phase: phase, Pass: p.Pass,
+		SLOViolationMinutes: p.SLOViolationMinutes, SLOViolationRatio: p.SLOViolationRatio,
+		P50Ms: p.P50Ms, P95Ms: p.P95Ms, P99Ms: p.P99Ms,
+		FailedRatio: p.FailedRatio, FailedRequests: p.Failed, Requests: p.Requests,
+		MeanCPUUtilization: p.MeanCPUUtilization, PeakCPUUtilization: p.PeakCPUUtilization,
+		MaxReplicas: p.MaxReplicas, MeanReplicas: p.MeanReplicas,
+		PodCostUSD: p.PodCostUSD, PendingPodSeconds: p.PendingPodSeconds, ScaleActions: p.ScaleActions,
+		MinReadyPods: p.MinReadyPods, SimulatedSeconds: p.SimulatedSeconds,
+	}
 }
 
 func phase(pass, switched int) string {

@@ -8,7 +8,7 @@ import (
 // Histogram counts latencies in buckets whose bounds grow by 1/64 each from
 // 10 µs on: a quantile is exact to 0.8 %. The zero value is empty.
 type Histogram struct {
-	counts []uint32
+	counts []uint64
 	total  uint64
 }
 
@@ -18,22 +18,25 @@ const (
 )
 
 // Record counts one latency.
-func (h *Histogram) Record(d time.Duration) {
+func (h *Histogram) Record(d time.Duration) { h.RecordN(d, 1) }
+
+// RecordN counts n times the same latency.
+func (h *Histogram) RecordN(d time.Duration, n uint64) {
 	i := 0
 	if d > finest {
 		i = 1 + int(math.Log(float64(d)/float64(finest))/math.Log(growth))
 	}
 	if i >= len(h.counts) {
-		h.counts = append(h.counts, make([]uint32, i+1-len(h.counts))...)
+		h.counts = append(h.counts, make([]uint64, i+1-len(h.counts))...)
 	}
-	h.counts[i]++
-	h.total++
+	h.counts[i] += n
+	h.total += n
 }
 
 // Add merges another histogram into h.
 func (h *Histogram) Add(o Histogram) {
 	if len(o.counts) > len(h.counts) {
-		h.counts = append(h.counts, make([]uint32, len(o.counts)-len(h.counts))...)
+		h.counts = append(h.counts, make([]uint64, len(o.counts)-len(h.counts))...)
 	}
 	for i, c := range o.counts {
 		h.counts[i] += c
@@ -54,7 +57,7 @@ func (h Histogram) Quantile(q float64) (time.Duration, bool) {
 	rank = min(max(rank, 1), h.total)
 	var seen uint64
 	for i, c := range h.counts {
-		if seen += uint64(c); seen >= rank {
+		if seen += c; seen >= rank {
 			if i == 0 {
 				return finest, true
 			}

@@ -1,0 +1,60 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// hands are the operator's: the loop's Actuator.
+type hands struct{ c *Cluster }
+
+// Apply implements the loop's Actuator.
+func (h hands) Apply(_ context.Context, action api.Action) error {
+	c := h.c
+	switch a := action.(type) {
+	case api.ScaleWorkload:
+		for _, w := range c.workloads {
+			if w.key == a.Workload {
+				c.scale(w, a.To)
+				return nil
+			}
+		}
+		return fmt.Errorf("there is no workload %s", a.Workload)
+	case api.ResizePool:
+		for _, p := range c.pools {
+			if p.name == a.Pool {
+				return c.resize(p, a.To)
+			}
+		}
+		return fmt.Errorf("there is no pool %s", a.Pool)
+	case api.RemoveNode:
+		if n := c.nodes[a.Node]; n != nil {
+			c.discard(n)
+		}
+	case api.CordonNode:
+		if n := c.nodes[a.Node]; n != nil && !n.deleting {
+			n.cordoned, n.cordonedFor = true, a.For
+		}
+	case api.UncordonNode:
+		if n := c.nodes[a.Node]; n != nil && !n.deleting {
+			n.cordoned, n.cordonedFor = false, ""
+			c.schedule()
+		}
+	case api.EvictPod:
+		if p := c.pods[a.UID]; p != nil {
+			c.delete(p)
+		}
+	case api.SetDeletionCost:
+		if p := c.pods[a.UID]; p != nil {
+			p.deletionCost, p.costOurs = a.Cost, true
+			if a.Clear {
+				p.deletionCost, p.costOurs = 0, false
+			}
+		}
+	default:
+		return fmt.Errorf("sim: can't %s", action.Kind())
+	}
+	return nil
+}

@@ -1,0 +1,332 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/experiments/load/queueing"
+	"github.com/mash2-io/mash2/experiments/load/record"
+)
+
+// traffic is what happens to requests: a queueing.Model, or its fluid
+// counterpart.
+type traffic interface {
+	AddStream(queueing.Stream) error
+	StartUsers(stream string, r queueing.Ramp) error
+	SetNode(queueing.Node) error
+	LoseNode(name string)
+	AddPod(queueing.Pod) error
+	Join(id string, at time.Duration)
+	Leave(id string, at time.Duration)
+	Close(id string, at time.Duration)
+	Kill(id string, at time.Duration)
+	RemovePod(id string, leaveBy time.Duration)
+	Advance(to time.Duration)
+	PodState(id string) (queueing.PodState, bool)
+	TakeWindow(stream string) (queueing.Window, error)
+	StreamState(stream string) (queueing.StreamState, error)
+}
+
+// epoch is time 0 of every simulation: a Monday.
+var epoch = time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
+
+// Cluster is the world.
+type Cluster struct {
+	kernel
+	params  Params
+	rng     *rand.Rand
+	traffic traffic
+	record  *record.Recorder
+
+	workloads []*workload
+	pods      map[string]*pod // by UID
+	nodes     map[string]*node
+	pools     []*pool
+	serial    int // of pods and nodes
+
+	// quota of vCPUs over all pools, 0 unlimited.
+	quota int64
+	// faults that scenarios and tests switch on.
+	stockout   map[string]bool // zones without machines
+	scrapeDown bool            // Prometheus is away
+	scheduling bool            // a pass of the scheduler is due
+	// becameReady and ended tell the sensors of a pod.
+	becameReady, ended func(*pod)
+	ledger             []*Lifetime
+}
+
+// Lifetime of an instance, as it is paid for.
+type Lifetime struct {
+	Pool, MachineType, Node string
+	Requested, Deleted      time.Duration // Deleted is negative while it exists
+}
+
+// workload is a Deployment.
+type workload struct {
+	key          api.Key
+	stream       string
+	shape        *api.PodShape
+	request      float64 // cores
+	limit        float64 // cores, 0 none
+	min, max     int32
+	target       float64 // utilisation that the HPA aims at
+	selector     map[string]string
+	preStop      time.Duration
+	grace        time.Duration
+	propagation  func(*rand.Rand) time.Duration
+	replicas     int32
+	planned      int32 // last published plan
+	lastScaled   time.Duration
+	reconciling  bool
+	generationOf int
+}
+
+// Phases of a pod's life.
+const (
+	pending = iota
+	starting
+	running
+)
+
+// pod of a workload.
+type pod struct {
+	uid, name    string
+	workload     *workload
+	node         *node
+	phase        int
+	ready        bool
+	terminating  bool
+	unschedul    bool
+	created      time.Duration
+	scheduled    time.Duration
+	started      time.Duration // container
+	readyAt      time.Duration
+	deletionCost int32
+	costOurs     bool
+	costSet      bool
+	// What metrics read: the counter at the scrapes of the rate window, and at
+	// metrics-server's last two readings.
+	scrapes []point
+	reads   [2]point
+	nreads  int
+}
+
+type point struct {
+	at    time.Duration
+	value float64 // core seconds
+}
+
+// node of a pool.
+type node struct {
+	name        string
+	pool        *pool
+	zone        string
+	labels      map[string]string
+	ready       bool
+	cordoned    bool
+	cordonedFor string
+	created     time.Duration
+	readyAt     time.Duration
+	deleting    bool
+	used        api.Resources // requests of its pods, DaemonSets' included
+	pods        map[string]*pod
+	paid        *Lifetime
+	daemon      *api.Pod
+}
+
+func newCluster(p Params, seed uint64, t traffic) *Cluster {
+	c := &Cluster{
+		params: p, rng: rand.New(rand.NewPCG(seed, 7)), traffic: t,
+		pods: map[string]*pod{}, nodes: map[string]*node{}, stockout: map[string]bool{},
+	}
+	c.before = t.Advance
+	c.becameReady, c.ended = func(*pod) {}, func(*pod) {}
+	return c
+}
+
+func (c *Cluster) time() time.Time { return epoch.Add(c.now) }
+
+// scale sets spec.replicas.
+func (c *Cluster) scale(w *workload, n int32) {
+	if n == w.replicas {
+		return
+	}
+	w.replicas, w.lastScaled = n, c.now
+	c.record.Replicas(c.now, w.key.String(), n)
+	c.reconcile(w)
+}
+
+// reconcile makes the ReplicaSet controller look at a workload soon.
+func (c *Cluster) reconcile(w *workload) {
+	if w.reconciling {
+		return
+	}
+	w.reconciling = true
+	c.after(c.params.Controller.sample(c.rng), func() {
+		w.reconciling = false
+		var members []*pod
+		for _, p := range c.members(w) {
+			if !p.terminating {
+				members = append(members, p)
+			}
+		}
+		for n := len(members); n < int(w.replicas); n++ {
+			c.create(w)
+		}
+		if surplus := len(members) - int(w.replicas); surplus > 0 {
+			c.rank(members)
+			for _, p := range members[:surplus] {
+				c.delete(p)
+			}
+		}
+	})
+}
+
+// members are a workload's pods in order of creation.
+func (c *Cluster) members(w *workload) []*pod {
+	var out []*pod
+	for _, p := range c.pods {
+		if p.workload == w {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b *pod) int { return cmp.Compare(a.uid, b.uid) })
+	return out
+}
+
+// rank sorts pods into the order in which a ReplicaSet deletes them
+// (pkg/controller/controller_utils.go, ActivePodsWithRanks.Less): unassigned
+// first, then pending, not Ready, of lower deletion cost, on nodes with more of
+// the same, Ready for a shorter time, younger; the last two by powers of two
+// (LogarithmicScaleDown) and then by UID.
+func (c *Cluster) rank(pods []*pod) {
+	doubled := map[*node]int{}
+	for _, p := range pods {
+		if p.node != nil && p.ready {
+			doubled[p.node]++
+		}
+	}
+	log := func(since time.Duration) int {
+		if d := c.now - since; d > 0 {
+			return int(math.Log2(float64(d)))
+		}
+		return 0
+	}
+	flag := func(b bool) int {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	slices.SortFunc(pods, func(a, b *pod) int {
+		order := cmp.Or(
+			cmp.Compare(flag(a.node != nil), flag(b.node != nil)),
+			cmp.Compare(a.phase, b.phase),
+			cmp.Compare(flag(a.ready), flag(b.ready)),
+			cmp.Compare(a.deletionCost, b.deletionCost),
+			cmp.Compare(doubled[b.node], doubled[a.node]),
+		)
+		if order == 0 && a.ready {
+			order = cmp.Compare(log(a.readyAt), log(b.readyAt))
+		}
+		return cmp.Or(order, cmp.Compare(log(a.created), log(b.created)), cmp.Compare(a.uid, b.uid))
+	})
+}
+
+func (c *Cluster) create(w *workload) {
+	c.serial++
+	id := fmt.Sprintf("%08d", c.serial)
+	p := &pod{uid: id, name: w.key.Name + "-" + id, workload: w, created: c.now, readyAt: -1}
+	c.pods[p.uid] = p
+	c.observe(p)
+	c.schedule()
+}
+
+// observe tells the recorder how a pod is.
+func (c *Cluster) observe(p *pod) {
+	r := record.Pod{
+		ID: p.uid, Workload: p.workload.key.String(), Pending: p.phase != running, Ready: p.ready && !p.terminating,
+		MilliCPU: p.workload.shape.Requests.MilliCPU, Memory: p.workload.shape.Requests.Memory,
+	}
+	if p.node != nil {
+		r.Node = p.node.name
+	}
+	c.record.Pod(c.now, r)
+}
+
+// bind puts a pod on a node and starts it.
+func (c *Cluster) bind(p *pod, n *node) {
+	p.node, p.unschedul, p.scheduled, p.phase = n, false, c.now, starting
+	n.used = n.used.Plus(p.workload.shape.Requests)
+	n.pods[p.uid] = p
+	c.observe(p)
+	alive := func() bool { return c.pods[p.uid] == p && !p.terminating && !n.deleting }
+	c.after(c.params.Startup.sample(c.rng), func() {
+		if !alive() {
+			return
+		}
+		p.phase, p.started = running, c.now
+		c.must(c.traffic.AddPod(queueing.Pod{
+			ID: p.uid, Stream: p.workload.stream, Node: n.name, Request: p.workload.request, Limit: p.workload.limit,
+		}))
+		c.observe(p)
+		c.after(c.params.Readiness.sample(c.rng), func() {
+			if !alive() {
+				return
+			}
+			p.ready, p.readyAt = true, c.now
+			c.becameReady(p)
+			c.traffic.Join(p.uid, c.now+p.workload.propagation(c.rng))
+			c.observe(p)
+		})
+	})
+}
+
+// delete terminates a pod gracefully.
+func (c *Cluster) delete(p *pod) {
+	if p.terminating {
+		return
+	}
+	p.terminating = true
+	c.observe(p)
+	if p.node == nil {
+		c.remove(p)
+		return
+	}
+	if p.phase == running {
+		c.traffic.Leave(p.uid, c.now+p.workload.propagation(c.rng))
+		c.traffic.Close(p.uid, c.now+p.workload.preStop)
+		c.traffic.Kill(p.uid, c.now+p.workload.grace)
+	}
+	c.after(c.params.Termination.sample(c.rng), func() { c.remove(p) })
+	c.reconcile(p.workload)
+}
+
+// remove ends a pod: its object is gone.
+func (c *Cluster) remove(p *pod) {
+	if c.pods[p.uid] != p {
+		return
+	}
+	delete(c.pods, p.uid)
+	c.ended(p)
+	if n := p.node; n != nil {
+		delete(n.pods, p.uid)
+		n.used = n.used.Minus(p.workload.shape.Requests)
+		c.traffic.RemovePod(p.uid, c.now+p.workload.propagation(c.rng))
+	}
+	c.record.PodGone(c.now, p.uid)
+	c.reconcile(p.workload)
+	c.schedule()
+}
+
+// must stops the simulation at what can't happen.
+func (c *Cluster) must(err error) {
+	if err != nil {
+		panic(fmt.Sprintf("sim at %v: %v", c.now, err))
+	}
+}

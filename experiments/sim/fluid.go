@@ -1,0 +1,451 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/mash2-io/mash2/experiments/load/queueing"
+)
+
+// Mean is a distribution that knows its mean, in seconds.
+type Mean interface{ MeanSeconds() float64 }
+
+// fluid is the fluid counterpart of queueing.Model: instead of requests it
+// moves rates, in steps of at most [fluidStep], each in its stationary state.
+//
+// A stream is a closed network: its N users think for Z and share k pods at
+// random, so that its throughput X solves X·(Z + R(X)) = N, with X/k through
+// each pod. A pod that may use c cores of speed s, and whose requests take S
+// reference seconds, answers after
+//
+//	R = b + Wₘ + W_q,  b = S/s
+//
+// Wₘ is the queueing for the node's m cores, by Sakasegawa's approximation of
+// M/M/m. W_q is what the CFS quota adds when c < m: work drains at rate c with
+// mean b' = b/c, as in M/M/1, except that a period's quota passes at once: only
+// backlogs beyond one period (100 ms) are felt,
+//
+//	W_q = ρ b'/(1−ρ) · exp(−(1−ρ)·0.1 s/b').
+//
+// Latencies are taken to be exponential with mean R, which is exact without
+// queueing (the work of a request is exponential) and an approximation with.
+// Timeouts are the part of that beyond the timeout. Load that arrives at a pod
+// varies as a compound Poisson process does, so that what metrics read has the
+// noise that planners have to live with.
+type fluid struct {
+	now     time.Duration
+	rng     *rand.Rand
+	streams []*fluidStream
+	nodes   map[string]*fluidNode
+	pods    map[string]*fluidPod
+	pending []fluidEvent // joins, leaves, closes and kills to come
+}
+
+const (
+	fluidStep   = time.Second
+	quotaPeriod = 0.1 // seconds: the kernel's default cfs_period_us
+)
+
+type fluidStream struct {
+	queueing.Stream
+	ramp        queueing.Ramp
+	begin       time.Duration
+	begun       bool
+	work, think float64 // means, seconds
+	endpoints   []*fluidPod
+	counts      fluidCounts
+	latency     queueing.Histogram
+	usage, done float64
+	users       int
+}
+
+// fluidCounts are requests; whole ones leave, the rest is carried on.
+type fluidCounts struct{ succeeded, refused, reset, timedOut float64 }
+
+type fluidNode struct {
+	queueing.Node
+	pods []*fluidPod
+	lost bool
+}
+
+type fluidPod struct {
+	queueing.Pod
+	stream    *fluidStream
+	node      *fluidNode
+	routed    bool
+	accepting bool
+	dead      bool
+	usage     float64
+	inFlight  float64
+	wants     float64 // cores in the last step
+}
+
+type fluidEvent struct {
+	at  time.Duration
+	id  string
+	pod *fluidPod
+	do  func(*fluid, *fluidPod)
+	// kind tells joins from leaves, of which the later call wins.
+	kind int
+}
+
+func newFluid(seed uint64) *fluid {
+	return &fluid{rng: rand.New(rand.NewPCG(seed, 3)), nodes: map[string]*fluidNode{}, pods: map[string]*fluidPod{}}
+}
+
+func (f *fluid) stream(name string) *fluidStream {
+	for _, s := range f.streams {
+		if s.Name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+func (f *fluid) AddStream(c queueing.Stream) error {
+	work, ok := c.Work.(Mean)
+	think, ok2 := c.Think.(Mean)
+	if !ok || !ok2 {
+		return fmt.Errorf("stream %q: the fluid model needs means of work and thinking", c.Name)
+	}
+	f.streams = append(f.streams, &fluidStream{Stream: c, work: work.MeanSeconds(), think: think.MeanSeconds()})
+	return nil
+}
+
+func (f *fluid) StartUsers(name string, r queueing.Ramp) error {
+	s := f.stream(name)
+	if s == nil {
+		return fmt.Errorf("stream %q: %w", name, queueing.ErrUnknown)
+	}
+	s.ramp, s.begin, s.begun = r, f.now, true
+	return nil
+}
+
+func (f *fluid) SetNode(n queueing.Node) error {
+	if f.nodes[n.Name] == nil {
+		f.nodes[n.Name] = &fluidNode{}
+	}
+	f.nodes[n.Name].Node, f.nodes[n.Name].lost = n, false
+	return nil
+}
+
+func (f *fluid) LoseNode(name string) {
+	if n := f.nodes[name]; n != nil {
+		n.lost = true
+		delete(f.nodes, name)
+	}
+}
+
+func (f *fluid) AddPod(p queueing.Pod) error {
+	s, n := f.stream(p.Stream), f.nodes[p.Node]
+	if s == nil || n == nil {
+		return fmt.Errorf("pod %q: stream %q or node %q: %w", p.ID, p.Stream, p.Node, queueing.ErrUnknown)
+	}
+	pod := &fluidPod{Pod: p, stream: s, node: n, accepting: true}
+	n.pods = append(n.pods, pod)
+	f.pods[p.ID] = pod
+	return nil
+}
+
+const (
+	routing = iota
+	closing
+	killing
+)
+
+func (f *fluid) plan(id string, at time.Duration, kind int, do func(*fluid, *fluidPod)) {
+	p := f.pods[id]
+	if p == nil {
+		return
+	}
+	f.pending = slices.DeleteFunc(f.pending, func(e fluidEvent) bool { return e.pod == p && e.kind == kind })
+	f.pending = append(f.pending, fluidEvent{at, id, p, do, kind})
+}
+
+func (f *fluid) Join(id string, at time.Duration) {
+	f.plan(id, at, routing, func(_ *fluid, p *fluidPod) {
+		if !p.routed {
+			p.routed = true
+			p.stream.endpoints = append(p.stream.endpoints, p)
+		}
+	})
+}
+
+func (f *fluid) Leave(id string, at time.Duration) {
+	f.plan(id, at, routing, func(_ *fluid, p *fluidPod) { p.unroute() })
+}
+
+func (f *fluid) Close(id string, at time.Duration) {
+	f.plan(id, at, closing, func(_ *fluid, p *fluidPod) { p.accepting = false })
+}
+
+func (f *fluid) Kill(id string, at time.Duration) {
+	f.plan(id, at, killing, func(_ *fluid, p *fluidPod) { p.kill() })
+}
+
+func (p *fluidPod) unroute() {
+	p.routed = false
+	p.stream.endpoints = slices.DeleteFunc(p.stream.endpoints, func(q *fluidPod) bool { return q == p })
+}
+
+// kill resets what is in flight.
+func (p *fluidPod) kill() {
+	if !p.dead {
+		p.dead, p.accepting = true, false
+		p.stream.counts.reset += p.inFlight
+		p.inFlight = 0
+	}
+}
+
+func (f *fluid) RemovePod(id string, leaveBy time.Duration) {
+	p := f.pods[id]
+	if p == nil {
+		return
+	}
+	p.kill()
+	p.node.pods = slices.DeleteFunc(p.node.pods, func(q *fluidPod) bool { return q == p })
+	delete(f.pods, id)
+	leave := leaveBy
+	for _, e := range f.pending {
+		if e.pod == p && e.kind == routing && p.routed {
+			leave = min(leave, e.at)
+		}
+	}
+	f.pending = slices.DeleteFunc(f.pending, func(e fluidEvent) bool { return e.pod == p })
+	if p.routed {
+		f.pending = append(f.pending, fluidEvent{leave, id, p, func(_ *fluid, p *fluidPod) { p.unroute() }, routing})
+	}
+}
+
+// Advance moves on, stopping at every change of the pods.
+func (f *fluid) Advance(to time.Duration) {
+	for {
+		f.due()
+		if f.now >= to {
+			return
+		}
+		next := min(to, f.now+fluidStep)
+		for _, e := range f.pending {
+			next = min(next, max(e.at, f.now+time.Millisecond))
+		}
+		f.step((next - f.now).Seconds())
+		f.now = next
+	}
+}
+
+// due makes the changes whose time has come, in the order they were asked for.
+func (f *fluid) due() {
+	for i := 0; i < len(f.pending); {
+		e := f.pending[i]
+		if e.at > f.now {
+			i++
+			continue
+		}
+		f.pending = slices.Delete(f.pending, i, i+1)
+		e.do(f, e.pod)
+	}
+}
+
+func (f *fluid) step(dt float64) {
+	for _, s := range f.streams {
+		s.users = 0
+		if s.begun {
+			s.users = s.ramp.VUs(f.now - s.begin)
+		}
+		f.serve(s, dt)
+	}
+}
+
+// capacity is the cores that a pod may use on average: its limit, within its
+// share of a node that is full.
+func (p *fluidPod) capacity() float64 {
+	cores := p.node.Cores
+	c := cores
+	if p.Limit > 0 {
+		c = min(c, p.Limit)
+	}
+	var wanted, weights float64
+	for _, q := range p.node.pods {
+		w := q.wants
+		if q == p {
+			w = c
+		}
+		wanted += w
+		weights += max(q.Request, 0.002)
+	}
+	if wanted > cores {
+		c = min(c, max(cores-(wanted-c), cores*max(p.Request, 0.002)/weights))
+	}
+	return c
+}
+
+// answer is the mean response time of a pod at a rate of requests.
+func (p *fluidPod) answer(rate, capacity float64) float64 {
+	b := p.stream.work / p.node.Speed
+	m := max(1, p.node.Cores)
+	r := b
+	if rho := rate * b / m; rho < 1 {
+		r += b * math.Pow(rho, math.Sqrt(2*(m+1))-1) / (m * (1 - rho))
+	} else {
+		return math.Inf(1)
+	}
+	if capacity < m {
+		drain := b / capacity
+		rho := rate * drain
+		if rho >= 1 {
+			return math.Inf(1)
+		}
+		r += rho * drain / (1 - rho) * math.Exp(-(1-rho)*quotaPeriod/drain)
+	}
+	return r
+}
+
+// serve lets one stream go on for dt seconds.
+func (f *fluid) serve(s *fluidStream, dt float64) {
+	n := float64(s.users)
+	if n == 0 {
+		for _, p := range s.endpoints {
+			p.wants, p.inFlight = 0, 0
+		}
+		return
+	}
+	if len(s.endpoints) == 0 {
+		s.counts.refused += n / max(s.think, 1e-3) * dt
+		return
+	}
+	k := float64(len(s.endpoints))
+	timeout := s.Timeout.Seconds()
+	caps := make([]float64, len(s.endpoints))
+	most := math.Inf(1) // throughput that the weakest pod lets through
+	var refusing float64
+	for i, p := range s.endpoints {
+		switch {
+		case p.node.lost: // nobody answers: the timeout passes
+		case !p.accepting:
+			refusing++
+		default:
+			caps[i] = p.capacity()
+			most = min(most, k*caps[i]*p.node.Speed/s.work)
+		}
+	}
+	response := func(x float64) float64 {
+		var sum float64
+		for i, p := range s.endpoints {
+			switch {
+			case p.node.lost:
+				sum += timeout
+			case p.accepting:
+				r := p.answer(x/k, caps[i])
+				// Who waits for longer than the timeout gives up then.
+				sum += min(r, timeout)
+			}
+		}
+		return sum / k
+	}
+	lo, hi := 0.0, n/max(s.think, 1e-3)
+	for range 40 {
+		mid := (lo + hi) / 2
+		if mid*(s.think+response(mid)) < n {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	x := (lo + hi) / 2
+	s.counts.refused += x * refusing / k * dt
+	for i, p := range s.endpoints {
+		if !p.accepting || p.node.lost {
+			if p.node.lost {
+				s.counts.timedOut += x / k * dt
+			}
+			p.wants, p.inFlight = 0, 0
+			continue
+		}
+		// Compound Poisson with exponential work: relative deviation √(2/n).
+		arrivals := x / k * dt
+		load := max(0, arrivals*(1+f.rng.NormFloat64()*math.Sqrt(2/max(arrivals, 1))))
+		cores := min(load/dt*s.work/p.node.Speed, caps[i])
+		p.usage += cores * dt
+		s.usage += cores * dt
+		s.done += cores * dt * p.node.Speed
+		p.wants = cores
+		r := p.answer(x/k, caps[i])
+		if math.IsInf(r, 1) || r > timeout {
+			// Saturated: as many are served as there is capacity for; the users'
+			// number bounds how long the others wait.
+			served := min(arrivals, caps[i]*p.node.Speed/s.work*dt)
+			r = min(timeout, max(n/max(x, 1e-9)-s.think, s.work/p.node.Speed))
+			p.inFlight = x / k * r
+			s.answered(served, r, timeout)
+			s.counts.timedOut += arrivals - served
+			continue
+		}
+		p.inFlight = x / k * r
+		s.answered(arrivals, r, timeout)
+	}
+}
+
+// shares of requests at which the exponential distribution is sampled.
+var shares = func() (out [20]float64) {
+	for i := range out {
+		out[i] = -math.Log(1 - (float64(i)+0.5)/float64(len(out)))
+	}
+	return out
+}()
+
+// answered counts n requests whose latency is exponential with mean r.
+func (s *fluidStream) answered(n, r, timeout float64) {
+	late := math.Exp(-timeout / r)
+	s.counts.succeeded += n * (1 - late)
+	s.counts.timedOut += n * late
+	// Latencies are recorded in hundredths of requests, so that small numbers
+	// leave their trace; quantiles don't mind.
+	each := uint64(math.Round(100 * n / float64(len(shares))))
+	if each == 0 {
+		return
+	}
+	for _, x := range shares {
+		s.latency.RecordN(time.Duration(min(x*r, timeout)*float64(time.Second)), each)
+	}
+}
+
+func (f *fluid) TakeWindow(name string) (queueing.Window, error) {
+	s := f.stream(name)
+	if s == nil {
+		return queueing.Window{}, fmt.Errorf("stream %q: %w", name, queueing.ErrUnknown)
+	}
+	whole := func(x *float64) uint64 {
+		n := math.Floor(*x)
+		*x -= n
+		return uint64(n)
+	}
+	w := queueing.Window{Latency: s.latency}
+	w.Succeeded, w.Refused = whole(&s.counts.succeeded), whole(&s.counts.refused)
+	w.Reset, w.TimedOut = whole(&s.counts.reset), whole(&s.counts.timedOut)
+	w.Started = w.Ended()
+	s.latency = queueing.Histogram{}
+	return w, nil
+}
+
+func (f *fluid) StreamState(name string) (queueing.StreamState, error) {
+	s := f.stream(name)
+	if s == nil {
+		return queueing.StreamState{}, fmt.Errorf("stream %q: %w", name, queueing.ErrUnknown)
+	}
+	var waiting float64
+	for _, p := range s.endpoints {
+		waiting += p.inFlight
+	}
+	return queueing.StreamState{Users: s.users, Waiting: int(waiting), Endpoints: len(s.endpoints), Usage: s.usage, Work: s.done}, nil
+}
+
+func (f *fluid) PodState(id string) (queueing.PodState, bool) {
+	p := f.pods[id]
+	if p == nil {
+		return queueing.PodState{}, false
+	}
+	return queueing.PodState{Pod: p.Pod, Usage: p.usage, InFlight: int(p.inFlight)}, true
+}

@@ -1,0 +1,232 @@
+package sim
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/experiments/load/queueing"
+	"github.com/mash2-io/mash2/experiments/load/record"
+)
+
+// pool of identical nodes, as GKE has them: its size is per zone, and one
+// operation runs at a time.
+type pool struct {
+	name, machineType string
+	zones             []string
+	sizes             []int32 // target by zone
+	min, max          int32   // per zone; max 0 is unlimited
+	allocatable       api.Resources
+	overhead          api.Resources // of GKE's DaemonSets
+	cores             float64       // that pods can use together
+	vcpu              int64
+	price             float64 // USD per node and hour
+	speed             float64
+	autoscaled        bool
+	busyUntil         time.Duration
+	failure           *api.PoolError
+	leads             leads
+	asked             []time.Duration // of nodes that aren't Ready yet
+}
+
+// Errors of a provider.
+var (
+	errBusy     = errors.New("an operation is in progress")
+	errQuota    = errors.New("quota of vCPUs exceeded")
+	errStockout = errors.New("the zone has no such machines now")
+)
+
+func (p *pool) nodes() int32 {
+	var n int32
+	for _, s := range p.sizes {
+		n += s
+	}
+	return n
+}
+
+// boot creates an instance in a zone. Initial ones are Ready at once.
+func (c *Cluster) boot(p *pool, zone string, initial bool) {
+	c.serial++
+	paid := &Lifetime{Pool: p.name, MachineType: p.machineType, Requested: c.now, Deleted: -1}
+	n := &node{
+		name: fmt.Sprintf("gke-%s-%08d", p.name, c.serial), pool: p, zone: zone, paid: paid, pods: map[string]*pod{},
+		used: p.overhead, readyAt: -1, created: c.now,
+		labels: map[string]string{api.LabelNodePool: p.name, api.LabelZone: zone},
+	}
+	n.labels["kubernetes.io/hostname"] = n.name
+	paid.Node = n.name
+	c.ledger = append(c.ledger, paid)
+	join := func() {
+		if n.deleting {
+			return
+		}
+		n.ready, n.readyAt, n.created = true, c.now, c.now
+		n.daemon = &api.Pod{
+			Key: api.Key{Namespace: "kube-system", Name: "daemons-" + n.name}, UID: "d" + n.name,
+			Shape: &api.PodShape{ID: "daemons-" + p.name, Requests: p.overhead}, Node: n.name, Phase: "Running", Ready: true,
+			Created: c.time(), ReadyAt: c.time(), ControllerKind: "DaemonSet", ControllerName: "daemons", DaemonSet: true,
+		}
+		c.nodes[n.name] = n
+		c.must(c.traffic.SetNode(queueing.Node{Name: n.name, Cores: p.cores, Speed: p.speed}))
+		c.record.Node(c.now, record.Node{Name: n.name, Pool: p.name, Ready: true, MilliCPU: p.allocatable.MilliCPU, Memory: p.allocatable.Memory})
+		c.record.Pod(c.now, record.Pod{ID: n.daemon.UID, Node: n.name, MilliCPU: p.overhead.MilliCPU, Memory: p.overhead.Memory})
+		if !initial && len(p.asked) > 0 {
+			p.leads.add(c.now - p.asked[0])
+			p.asked = p.asked[1:]
+		}
+		c.schedule()
+	}
+	if initial {
+		join()
+		return
+	}
+	p.asked = append(p.asked, c.now)
+	c.nodes[n.name] = n
+	c.after(c.params.Operation+c.params.boot(c.rng), join)
+}
+
+// resize sets a pool's size per zone; growing only, as GKE picks its own
+// victims when it shrinks.
+func (c *Cluster) resize(p *pool, perZone int32) error {
+	if c.now < p.busyUntil {
+		return errBusy
+	}
+	if p.max > 0 && perZone > p.max {
+		return fmt.Errorf("size %d is more than %d per zone", perZone, p.max)
+	}
+	for i, zone := range p.zones {
+		for p.sizes[i] < perZone {
+			if err := c.grow(p, i); err != nil {
+				kind := api.PoolQuota
+				if errors.Is(err, errStockout) {
+					kind = api.PoolStockout
+				}
+				p.failure = &api.PoolError{Kind: kind, Message: err.Error(), At: c.time()}
+				return fmt.Errorf("zone %s: %w", zone, err)
+			}
+		}
+		for p.sizes[i] > perZone {
+			victim := c.victim(p, zone)
+			if victim == nil {
+				break
+			}
+			c.discard(victim)
+		}
+	}
+	p.failure = nil
+	p.busyUntil = c.now + c.params.Operation
+	return nil
+}
+
+// grow adds one node in a zone.
+func (c *Cluster) grow(p *pool, zone int) error {
+	if c.stockout[p.zones[zone]] {
+		return errStockout
+	}
+	if c.quota > 0 {
+		var used int64
+		for _, q := range c.pools {
+			used += int64(q.nodes()) * q.vcpu
+		}
+		if used+p.vcpu > c.quota {
+			return errQuota
+		}
+	}
+	p.sizes[zone]++
+	c.boot(p, p.zones[zone], false)
+	return nil
+}
+
+// victim is a node that a shrinking pool loses: one that isn't Ready, else the
+// youngest.
+func (c *Cluster) victim(p *pool, zone string) *node {
+	var best *node
+	for _, n := range c.sortedNodes() {
+		if n.pool != p || n.zone != zone || n.deleting {
+			continue
+		}
+		if best == nil || cmp.Or(btoi(best.ready)-btoi(n.ready), cmp.Compare(n.created, best.created)) > 0 {
+			best = n
+		}
+	}
+	return best
+}
+
+// discard deletes an instance: its pool is smaller at once, the machine is
+// paid until it has stopped, its pods go with it.
+func (c *Cluster) discard(n *node) {
+	if n.deleting {
+		return
+	}
+	n.deleting, n.cordoned = true, true
+	zone := slices.Index(n.pool.zones, n.zone)
+	n.pool.sizes[zone]--
+	if !n.ready {
+		if len(n.pool.asked) > 0 {
+			n.pool.asked = n.pool.asked[:len(n.pool.asked)-1]
+		}
+		delete(c.nodes, n.name)
+		n.paid.Deleted = c.now
+		return
+	}
+	c.after(c.params.Stop, func() {
+		n.paid.Deleted = c.now
+		n.ready = false
+		c.traffic.LoseNode(n.name)
+		c.record.NodeGone(c.now, n.name)
+		c.record.PodGone(c.now, n.daemon.UID)
+		delete(c.nodes, n.name)
+		for _, p := range c.podsOn(n) {
+			p.terminating, p.ready = true, false
+			c.observe(p)
+		}
+		c.after(c.params.PodGC, func() {
+			for _, p := range c.podsOn(n) {
+				c.remove(p)
+			}
+		})
+	})
+}
+
+func (c *Cluster) podsOn(n *node) []*pod {
+	var out []*pod
+	for _, p := range n.pods {
+		out = append(out, p)
+	}
+	slices.SortFunc(out, func(a, b *pod) int { return cmp.Compare(a.uid, b.uid) })
+	return out
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// leads are the newest measurements of a lead time, as the operator's sensors
+// keep them.
+type leads struct {
+	limit  int
+	values []time.Duration
+}
+
+func (l *leads) add(d time.Duration) {
+	l.values = append(l.values, d)
+	if over := len(l.values) - l.limit; over > 0 {
+		l.values = slices.Delete(l.values, 0, over)
+	}
+}
+
+func (l *leads) lead(prior [2]time.Duration) api.Lead {
+	n := len(l.values)
+	if n == 0 {
+		return api.Lead{P50: prior[0], P90: prior[1]}
+	}
+	sorted := slices.Sorted(slices.Values(l.values))
+	rank := func(percent int) time.Duration { return sorted[(n*percent+99)/100-1] }
+	return api.Lead{P50: rank(50), P90: rank(90), Samples: n}
+}

@@ -1,0 +1,408 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mash2-io/mash2"
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/execution/gke"
+	"github.com/mash2-io/mash2/experiments/baseline"
+	"github.com/mash2-io/mash2/experiments/gkesim"
+	"github.com/mash2-io/mash2/experiments/load"
+	"github.com/mash2-io/mash2/experiments/load/queueing"
+	"github.com/mash2-io/mash2/experiments/load/record"
+	"github.com/mash2-io/mash2/experiments/scenarios"
+	"github.com/mash2-io/mash2/strategic/configmap"
+)
+
+// Fidelity of what happens to requests.
+type Fidelity string
+
+// The fidelities.
+const (
+	PerRequest Fidelity = "request"
+	Fluid      Fidelity = "fluid"
+)
+
+// Options of a run.
+type Options struct {
+	Scenario scenarios.Scenario
+	// Scaler is mash2, hpa, hpa:PERCENT or static.
+	Scaler   string
+	Seed     uint64
+	Fidelity Fidelity
+	// WarmupPasses of the scenario come before the measured Passes; 0 passes
+	// takes the scenario's.
+	WarmupPasses, Passes int
+	// Switch is the first pass in which the policy is PERFORMANCE; negative for
+	// none. A scenario's own switches hold as well.
+	Switch int
+	// Params of the world; nil for the default.
+	Params *Params
+	// Planner of mash2; Behavior is the default behaviour of its workloads.
+	Planner  mash2.Planner
+	Behavior api.Behavior
+	// Report gets every cycle of mash2; nil for none.
+	Report func(api.Cycle)
+}
+
+// Result of a run. Buckets, steps and summaries are those of an experiment on a
+// real control plane.
+type Result struct {
+	load.Results
+	Ledger []Lifetime
+	Cycles int
+	// NodeHours and CostUSD by pass, of the nodes.
+	NodeHours, CostUSD []float64
+}
+
+// nodeOverhead is what GKE's DaemonSets ask of each node; see gkesim.
+var nodeOverhead = api.Resources{MilliCPU: 223, Memory: 390 << 20, Pods: 5}
+
+// Run simulates one scaler.
+func Run(ctx context.Context, o Options) (Result, error) {
+	p := DefaultParams()
+	if o.Params != nil {
+		p = *o.Params
+	}
+	if err := p.validate(); err != nil {
+		return Result{}, err
+	}
+	if o.Passes == 0 {
+		o.Passes = max(1, o.Scenario.Repeat)
+	}
+	var t traffic
+	switch o.Fidelity {
+	case PerRequest:
+		t = queueing.New(o.Seed)
+	case Fluid, "":
+		t = newFluid(o.Seed)
+	default:
+		return Result{}, fmt.Errorf("fidelity %q is neither %s nor %s", o.Fidelity, PerRequest, Fluid)
+	}
+	c := newCluster(p, o.Seed, t)
+	w := workloadOf(o.Scenario)
+	c.workloads = []*workload{w}
+	c.record = record.New(w.key.String())
+	if err := t.AddStream(queueing.Stream{
+		Name: w.stream, Work: o.Scenario.Request.CPU, Think: o.Scenario.ThinkTime, Timeout: o.Scenario.Request.Timeout.Duration,
+	}); err != nil {
+		return Result{}, err
+	}
+	collector := load.NewCollector(load.Config{
+		Scenario: o.Scenario, Seed: o.Seed, WarmupPasses: o.WarmupPasses, Passes: o.Passes,
+		Workloads: []load.Workload{{Namespace: w.key.Namespace, Name: w.key.Name}},
+	})
+	r := &run{Options: o, c: c, w: w, collector: collector}
+	if err := r.begin(ctx); err != nil {
+		return Result{}, err
+	}
+	return r.measure(ctx)
+}
+
+// run is one simulation.
+type run struct {
+	Options
+	c         *Cluster
+	w         *workload
+	sensors   *sensors
+	collector *load.Collector
+	start     time.Duration // of scenario time
+	policy    string
+	cycles    int
+	err       error
+}
+
+// workloadOf is the scenario's Deployment.
+func workloadOf(s scenarios.Scenario) *workload {
+	requests := api.Resources{MilliCPU: s.Workload.CPU.Request.MilliValue(), Memory: s.Workload.Memory.Request.Value(), Pods: 1}
+	w := &workload{
+		key: api.Key{Namespace: "mash2", Name: "web"}, stream: "mash2/web",
+		shape:   &api.PodShape{ID: "web", Requests: requests},
+		request: s.Workload.CPU.Request.AsApproximateFloat64(), limit: s.Workload.CPU.Limit.AsApproximateFloat64(),
+		min: s.Workload.Replicas.Min, max: s.Workload.Replicas.Max, target: s.Workload.TargetUtilization,
+		preStop: s.Workload.PreStop.Duration, grace: s.Workload.TerminationGrace.Duration,
+	}
+	if w.grace == 0 {
+		w.grace = 30 * time.Second // Kubernetes' default
+	}
+	propagation := s.EndpointPropagation
+	w.propagation = func(rng *rand.Rand) time.Duration {
+		return time.Duration(propagation.Sample(rng) * float64(time.Second))
+	}
+	return w
+}
+
+// addPool adds a pool of the scenario with its first nodes.
+func (c *Cluster) addPool(s scenarios.Pool, autoscaled bool) error {
+	machine, ok := gkesim.Machines[s.MachineType]
+	priced, ok2 := gke.LookupMachineType(s.MachineType)
+	if !ok || !ok2 {
+		return fmt.Errorf("pool %s: machine type %s is not known", s.Name, s.MachineType)
+	}
+	const disk = 100 // GiB, GKE's default
+	list := machine.Allocatable(disk)
+	quantity := func(name corev1.ResourceName) int64 { q := list[name]; return q.Value() }
+	cpu := list[corev1.ResourceCPU]
+	speed, known := load.DefaultSpeeds()[s.MachineType]
+	if !known {
+		speed = 1
+	}
+	p := &pool{
+		name: s.Name, machineType: s.MachineType, zones: s.Zones, sizes: make([]int32, len(s.Zones)),
+		min: s.NodesPerZone.Min, max: s.NodesPerZone.Max, autoscaled: autoscaled,
+		allocatable: api.Resources{
+			MilliCPU: cpu.MilliValue(), Memory: quantity(corev1.ResourceMemory),
+			EphemeralStorage: quantity(corev1.ResourceEphemeralStorage), Pods: quantity(corev1.ResourcePods),
+		},
+		overhead: nodeOverhead, cores: float64(machine.VCPU), vcpu: machine.VCPU, price: priced.Price, speed: speed,
+		leads: leads{limit: c.params.LeadSamples},
+	}
+	c.pools = append(c.pools, p)
+	for i, zone := range p.zones {
+		for range s.Nodes {
+			p.sizes[i]++
+			c.boot(p, zone, true)
+		}
+	}
+	return nil
+}
+
+// begin sets up the scaler, lets the first replicas become Ready and starts the
+// load.
+func (r *run) begin(ctx context.Context) error {
+	c, s := r.c, r.Scenario
+	name, parameter, _ := strings.Cut(r.Scaler, ":")
+	switch name {
+	case "mash2":
+		for _, p := range s.Pools {
+			if err := c.addPool(p, false); err != nil {
+				return err
+			}
+		}
+	case "hpa", "static":
+		// One general-purpose pool, with the same machines, bounds and first
+		// nodes as the one that mash2 starts on.
+		if len(s.Pools) == 0 {
+			return fmt.Errorf("scenario %s has no pools", s.Name)
+		}
+		if err := c.addPool(s.Pools[0], true); err != nil {
+			return err
+		}
+		r.w.selector = map[string]string{api.LabelNodePool: s.Pools[0].Name}
+	default:
+		return fmt.Errorf("scaler %q is none of mash2, hpa, hpa:PERCENT, static", r.Scaler)
+	}
+	r.sensors = &sensors{c: c, behavior: r.Behavior, podLeads: leads{limit: c.params.LeadSamples}, covered: -1}
+	r.sensors.workload = []*watched{{workload: r.w}}
+	c.ended = r.sensors.remember
+	c.becameReady = func(p *pod) { r.sensors.podLeads.add(p.readyAt - p.scheduled) }
+	c.scale(r.w, r.w.min)
+	const quiet = 2 * time.Minute // as an experiment takes to get there
+	phase := func(period time.Duration) time.Duration { return time.Duration(c.rng.Float64() * float64(period)) }
+	forever := func(do func()) func() bool { return func() bool { do(); return true } }
+	c.every(phase(c.params.ScrapeInterval), c.params.ScrapeInterval, forever(r.sensors.scrape))
+	c.every(phase(c.params.Resolution), c.params.Resolution, forever(r.sensors.read))
+	c.run(quiet)
+	r.start = c.now
+
+	switch name {
+	case "mash2":
+		r.operator(ctx, phase(c.params.Cycle))
+	case "hpa":
+		target := int64(s.Workload.TargetUtilization*100 + 0.5)
+		if parameter != "" {
+			var err error
+			if target, err = strconv.ParseInt(parameter, 10, 32); err != nil || target < 1 || target > 100 {
+				return fmt.Errorf("scaler %q: the target must be a percentage", r.Scaler)
+			}
+		}
+		r.hpa(baseline.Default(int32(target), r.w.min, r.w.max), phase(15*time.Second))
+		scaler := newAutoscaler(c, DefaultAutoscalerRules())
+		c.every(c.now+phase(scaler.rules.ScanInterval), scaler.rules.ScanInterval, forever(scaler.scan))
+	case "static":
+		if err := r.static(); err != nil {
+			return err
+		}
+	}
+	ramp := s.Ramp(r.WarmupPasses + r.Passes)
+	return c.traffic.StartUsers(r.w.stream, ramp)
+}
+
+// operator runs mash2's loop.
+func (r *run) operator(ctx context.Context, phase time.Duration) {
+	c := r.c
+	loop := &mash2.Loop{
+		Config:   mash2.Config{Period: c.params.Cycle, ActionTimeout: time.Second},
+		Observer: r.sensors, Policies: r, Planner: r.Planner, Actuator: hands{c}, Reporter: r,
+	}
+	cycle := func() {
+		if _, err := loop.RunOnce(ctx); err != nil && r.err == nil {
+			r.err = err
+		}
+		r.cycles++
+	}
+	c.every(c.now+phase, c.params.Cycle, func() bool { cycle(); return true })
+	// A changed policy wakes the loop.
+	pass := r.Scenario.PassDuration()
+	for n := range r.WarmupPasses + r.Passes {
+		begin := r.start + time.Duration(n)*pass
+		for _, s := range r.Scenario.Policy.Switches {
+			c.at(begin+s.At.Duration+time.Second, cycle)
+		}
+		if n == r.Switch && r.Switch > 0 {
+			c.at(begin+time.Second, cycle)
+		}
+	}
+}
+
+// Report implements mash2.Reporter.
+func (r *run) Report(_ context.Context, cycle api.Cycle) {
+	for _, p := range cycle.Plan.Workloads {
+		if p.Key == r.w.key {
+			r.w.planned = p.Replicas
+		}
+	}
+	if r.Options.Report != nil {
+		r.Options.Report(cycle)
+	}
+}
+
+// Spec implements mash2.PolicySource: the scenario's policy of now, each with
+// the pool that the experiments on a real control plane give it.
+func (r *run) Spec(context.Context) (api.PolicySpec, []api.Finding, error) {
+	pools := r.Scenario.Pools
+	first, second := pools[0].Name, pools[len(pools)-1].Name
+	policies, err := yaml.Marshal(map[string]any{"policies": map[string]any{
+		api.CostSaving:  map[string]any{"nodePools": []string{first}},
+		api.Performance: map[string]any{"nodePools": []string{second}},
+	}})
+	if err != nil {
+		return api.PolicySpec{}, nil, err
+	}
+	spec, err := configmap.Parse(map[string]string{"policy": r.policyNow(), "policies.yaml": string(policies)}, nil)
+	return spec, nil, err
+}
+
+func (r *run) policyNow() string {
+	pass := r.Scenario.PassDuration()
+	at := max(0, r.c.now-r.start)
+	if r.Switch > 0 && int(at/pass) >= r.Switch {
+		return api.Performance
+	}
+	if name := r.Scenario.PolicyAt(at % pass); name != "" {
+		return name
+	}
+	return api.CostSaving
+}
+
+// hpa runs the stock HPA's rules.
+func (r *run) hpa(h baseline.HPA, phase time.Duration) {
+	c := r.c
+	const sync = 15 * time.Second
+	c.every(c.now+phase, sync, func() bool {
+		var pods []baseline.Pod
+		for _, p := range c.members(r.w) {
+			b := baseline.Pod{
+				Request: r.w.shape.Requests.MilliCPU, Pending: p.phase != running, Deleted: p.terminating, Ready: p.ready,
+				HasStarted: p.node != nil, Started: p.scheduled, ReadyChanged: p.readyAt,
+			}
+			if !p.ready {
+				b.ReadyChanged = p.scheduled
+			}
+			if cores, at, window, ok := c.usageOf(p); ok {
+				b.HasMetric, b.Usage, b.MetricAt, b.Window = true, int64(cores*1000+0.5), at, window
+			}
+			pods = append(pods, b)
+		}
+		if n, err := h.Reconcile(c.now, r.w.replicas, pods); err == nil {
+			c.scale(r.w, n)
+		}
+		return true
+	})
+}
+
+// static sets as many replicas as the scenario's peak needs at the target, and
+// the nodes that hold them.
+func (r *run) static() error {
+	c, s := r.c, r.Scenario
+	peak := float64(s.Ramp(1).Max()) * s.Request.CPU.MeanSeconds() / (s.ThinkTime.MeanSeconds() + s.Request.CPU.MeanSeconds())
+	p := c.pools[0]
+	n := int32(peak/(r.w.request*p.speed*r.w.target)) + 1
+	n = min(max(n, r.w.min), r.w.max)
+	perNode := (p.allocatable.MilliCPU - p.overhead.MilliCPU) / r.w.shape.Requests.MilliCPU
+	if perNode < 1 {
+		return fmt.Errorf("a pod does not fit on %s", p.machineType)
+	}
+	zones := int64(len(p.zones))
+	perZone := int32((int64(n) + perNode*zones - 1) / (perNode * zones))
+	if p.max > 0 {
+		perZone = min(perZone, p.max)
+	}
+	if err := c.resize(p, max(perZone, p.sizes[0])); err != nil {
+		return err
+	}
+	c.scale(r.w, n)
+	c.run(c.now + 5*time.Minute)
+	r.start = c.now
+	return nil
+}
+
+// measure runs all passes.
+func (r *run) measure(ctx context.Context) (Result, error) {
+	c := r.c
+	pass := r.Scenario.PassDuration()
+	end := time.Duration(r.WarmupPasses+r.Passes) * pass
+	// What came before scenario time is nobody's result.
+	c.record.Take(c.now)
+	if _, err := c.traffic.TakeWindow(r.w.stream); err != nil {
+		return Result{}, err
+	}
+	for at := r.collector.Next(); ; at = r.collector.Next() {
+		c.run(r.start + at)
+		if r.err != nil {
+			return Result{}, r.err
+		}
+		if err := ctx.Err(); err != nil {
+			return Result{}, err
+		}
+		if err := r.collector.Close(at, c.traffic, c.record.Take(c.now)); err != nil {
+			return Result{}, err
+		}
+		if at >= end {
+			break
+		}
+	}
+	out := Result{Results: r.collector.Results(c.record), Cycles: r.cycles}
+	for _, l := range c.ledger {
+		out.Ledger = append(out.Ledger, *l)
+	}
+	prices := map[string]float64{}
+	for _, p := range c.pools {
+		prices[p.machineType] = p.price
+	}
+	for n := range r.WarmupPasses + r.Passes {
+		from := r.start + time.Duration(n)*pass
+		hours, usd := 0.0, 0.0
+		for _, l := range out.Ledger {
+			to := from + pass
+			if l.Deleted >= 0 {
+				to = min(to, l.Deleted)
+			}
+			if d := to - max(from, l.Requested); d > 0 {
+				hours += d.Hours()
+				usd += d.Hours() * prices[l.MachineType]
+			}
+		}
+		out.NodeHours, out.CostUSD = append(out.NodeHours, hours), append(out.CostUSD, usd)
+	}
+	return out, nil
+}
