@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
@@ -49,6 +50,9 @@ type Config struct {
 	Period time.Duration
 	// ActionTimeout bounds one action.
 	ActionTimeout time.Duration
+	// Parallel is how many actions are carried out at once; 0 and 1 are one
+	// after the other.
+	Parallel int
 	// Wake starts a cycle ahead of its time when something is received: a
 	// changed policy, a node that became Ready. Nil for none.
 	Wake <-chan struct{}
@@ -63,6 +67,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("loop config: Period must be positive, is %v", c.Period)
 	case c.ActionTimeout <= 0:
 		return fmt.Errorf("loop config: ActionTimeout must be positive, is %v", c.ActionTimeout)
+	case c.Parallel < 0:
+		return fmt.Errorf("loop config: Parallel must not be negative, is %d", c.Parallel)
 	case c.WakeGap < 0:
 		return fmt.Errorf("loop config: WakeGap must not be negative, is %v", c.WakeGap)
 	}
@@ -189,11 +195,35 @@ func (l *Loop) walk(ctx context.Context, c *api.Cycle) error {
 
 	// 5. Act. The actions of one sequence don't build on each other's success,
 	// so that one failure doesn't hold the rest.
-	for _, a := range actions {
-		c.Outcomes = append(c.Outcomes, l.apply(ctx, a, spec.Paused))
-	}
+	c.Outcomes = l.act(ctx, actions, spec.Paused)
 	step("act")
 	return nil
+}
+
+// act carries actions out, several at once, and returns their outcomes in
+// order.
+func (l *Loop) act(ctx context.Context, actions []api.Action, paused bool) []api.Outcome {
+	if len(actions) == 0 {
+		return nil
+	}
+	outcomes := make([]api.Outcome, len(actions))
+	if l.Config.Parallel <= 1 {
+		for i, a := range actions {
+			outcomes[i] = l.apply(ctx, a, paused)
+		}
+		return outcomes
+	}
+	var group sync.WaitGroup
+	room := make(chan struct{}, l.Config.Parallel)
+	for i, a := range actions {
+		room <- struct{}{}
+		group.Go(func() {
+			outcomes[i] = l.apply(ctx, a, paused)
+			<-room
+		})
+	}
+	group.Wait()
+	return outcomes
 }
 
 func (l *Loop) apply(ctx context.Context, a api.Action, paused bool) api.Outcome {

@@ -3,6 +3,7 @@ package mash2
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -191,4 +192,52 @@ func TestConfigValidate(t *testing.T) {
 			t.Errorf("%s is accepted", name)
 		}
 	}
+}
+
+// gate is an Actuator whose actions wait for one another.
+type gate struct {
+	mu            sync.Mutex
+	running, most int
+}
+
+func (g *gate) Apply(_ context.Context, a api.Action) error {
+	g.mu.Lock()
+	g.running++
+	g.most = max(g.most, g.running)
+	g.mu.Unlock()
+	time.Sleep(time.Second)
+	g.mu.Lock()
+	g.running--
+	g.mu.Unlock()
+	return errors.New(a.Object())
+}
+
+// Actions are carried out as many at once as allowed, and told of in order.
+func TestParallelActions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, g := two(), &gate{}
+		for _, name := range []string{"c", "d", "e"} {
+			more := w.plan.Workloads[0]
+			more.Key.Name = name
+			w.plan.Workloads = append(w.plan.Workloads, more)
+			seen := w.snapshot.Workloads[0]
+			seen.Key.Name, seen.Target.Name = name, name
+			w.snapshot.Workloads = append(w.snapshot.Workloads, seen)
+		}
+		l := w.loop()
+		l.Actuator, l.Config.Parallel, l.Config.ActionTimeout = g, 2, time.Minute
+		begun := time.Now()
+		c, err := l.RunOnce(t.Context())
+		if err != nil || len(c.Outcomes) != 5 {
+			t.Fatalf("%d outcomes, %v", len(c.Outcomes), err)
+		}
+		if took := time.Since(begun); g.most != 2 || took != 3*time.Second {
+			t.Errorf("at most %d at once, in %v; want 2 in 3s", g.most, took)
+		}
+		for i, o := range c.Outcomes {
+			if o.Error != o.Object {
+				t.Errorf("outcome %d of %s is that of %s", i, o.Object, o.Error)
+			}
+		}
+	})
 }

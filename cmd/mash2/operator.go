@@ -63,6 +63,11 @@ func newOperator() *cobra.Command {
 // world, to be killed at a chosen action.
 var wrapActuator = func(a mash2.Actuator) mash2.Actuator { return a }
 
+// parallelActions is how many actions are carried out at once: a change of a
+// thousand workloads must not take longer than a cycle because each answer of
+// the API server is waited for.
+const parallelActions = 16
+
 // run wires the rooms to the corridor and walks it until ctx ends.
 func (o *operatorFlags) run(ctx context.Context, stderr io.Writer) error {
 	logger := o.logger(stderr)
@@ -166,7 +171,7 @@ func (o *operatorFlags) run(ctx context.Context, stderr io.Writer) error {
 
 	loop := &mash2.Loop{
 		Config: mash2.Config{
-			Period: o.period, ActionTimeout: o.actionTimeout, WakeGap: o.wakeGap, Wake: policies.Changed(),
+			Period: o.period, ActionTimeout: o.actionTimeout, Parallel: parallelActions, WakeGap: o.wakeGap, Wake: policies.Changed(),
 		},
 		Observer: observer,
 		Policies: policies,

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -65,18 +66,22 @@ func suicidal(plan string) (func(mash2.Actuator) mash2.Actuator, error) {
 // suicide is an Actuator that ends the process at its n-th action.
 type suicide struct {
 	next   mash2.Actuator
+	mu     sync.Mutex // actions are carried out several at once
 	left   int
 	before bool
 }
 
 // Apply implements mash2.Actuator.
 func (s *suicide) Apply(ctx context.Context, a api.Action) error {
+	s.mu.Lock()
 	s.left--
-	if s.left == 0 && s.before {
+	last := s.left == 0
+	s.mu.Unlock()
+	if last && s.before {
 		die("before", a)
 	}
 	err := s.next.Apply(ctx, a)
-	if s.left == 0 {
+	if last {
 		die("after", a)
 	}
 	return err

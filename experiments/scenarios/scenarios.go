@@ -30,7 +30,13 @@ type Scenario struct {
 	// default is 1.
 	StartVUs *int `yaml:"startVUs,omitempty"`
 	// Stages of one pass, "duration:target" as k6 writes them.
-	Stages []Stage `yaml:"stages"`
+	Stages []Stage `yaml:"stages,omitempty"`
+	// Arrivals replace stages and thinking: open-loop load.
+	Arrivals *Arrivals `yaml:"arrivals,omitempty"`
+	// Noise of the load, of virtual users or arrivals.
+	Noise *Noise `yaml:"noise,omitempty"`
+	// Events change the world for a while, in every pass.
+	Events []Event `yaml:"events,omitempty"`
 	// Repeat is how many passes are measured, one after the other without a
 	// pause; default 1.
 	Repeat int `yaml:"repeat,omitempty"`
@@ -44,6 +50,8 @@ type Scenario struct {
 	// readiness reaches the proxies that route requests.
 	EndpointPropagation Distribution `yaml:"endpointPropagation,omitempty"`
 	Policy              Policy       `yaml:"policy,omitempty"`
+	// BootMedian overrides how long a node takes to boot.
+	BootMedian Duration `yaml:"bootMedian,omitempty"`
 	// Pools of nodes the cluster starts with; an experiment that brings its
 	// own cluster may ignore them.
 	Pools []Pool `yaml:"pools,omitempty"`
@@ -186,7 +194,7 @@ func Load(nameOrFile string) (Scenario, error) {
 		if err != nil {
 			return Scenario{}, fmt.Errorf("reading scenario: %w", err)
 		}
-		return Parse(file, data)
+		return parseWithData(file, data)
 	}
 	data, err := os.ReadFile(path.Clean(nameOrFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -196,7 +204,16 @@ func Load(nameOrFile string) (Scenario, error) {
 	if err != nil {
 		return Scenario{}, fmt.Errorf("reading scenario: %w", err)
 	}
-	return Parse(nameOrFile, data)
+	return parseWithData(nameOrFile, data)
+}
+
+// parseWithData parses a scenario and reads the arrivals that it names.
+func parseWithData(file string, data []byte) (Scenario, error) {
+	s, err := Parse(file, data)
+	if err != nil || s.Arrivals == nil {
+		return s, err
+	}
+	return s, s.Arrivals.read(file)
 }
 
 // PolicyAt is the policy in force at time t of a pass.

@@ -15,7 +15,9 @@ import (
 )
 
 func TestBuiltInScenarios(t *testing.T) {
-	if diff := cmp.Diff([]string{"flash-sale", "flash-sale-late", "heartbeat"}, Names()); diff != "" {
+	if diff := cmp.Diff([]string{
+		"day", "flash-sale", "flash-sale-late", "heartbeat", "metrics-outage", "noise", "regime-change", "sawtooth", "stockout", "week",
+	}, Names()); diff != "" {
 		t.Errorf("Names (-want +got):\n%s", diff)
 	}
 	// The stages of the paper, as SPEC row H8 repeats them.

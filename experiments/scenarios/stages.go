@@ -49,7 +49,12 @@ func (s Scenario) Ramp(passes int) Ramp {
 }
 
 // PassDuration is the length of one pass.
-func (s Scenario) PassDuration() time.Duration { return s.Ramp(1).Duration() }
+func (s Scenario) PassDuration() time.Duration {
+	if a := s.Arrivals; a != nil {
+		return time.Duration(len(a.rates)) * a.Step.Duration
+	}
+	return s.Ramp(1).Duration()
+}
 
 // Duration of all passes together.
 func (r Ramp) Duration() time.Duration { return time.Duration(r.Passes) * r.pass() }

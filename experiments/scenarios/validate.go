@@ -43,7 +43,7 @@ func (s *Scenario) validate(fail func(field, format string, args ...any)) {
 	if errs := validation.IsDNS1123Label(s.Name); len(errs) > 0 {
 		fail("name", "%q must be lower-case letters, digits and dashes", s.Name)
 	}
-	if len(s.Stages) == 0 {
+	if len(s.Stages) == 0 && s.Arrivals == nil {
 		fail("stages", "at least one stage is needed")
 	}
 	for i, st := range s.Stages {
@@ -88,11 +88,12 @@ func (s *Scenario) validate(fail func(field, format string, args ...any)) {
 	if !(s.SLO.FailedRatio >= 0 && s.SLO.FailedRatio <= 1) {
 		fail("slo.failedRatio", "must be between 0 and 1")
 	}
+	s.validateLoad(fail)
 	s.validateWorkload(fail)
 	var last time.Duration
 	for i, sw := range s.Policy.Switches {
 		at := fmt.Sprintf("policy.switches[%d]", i)
-		if sw.At.Duration < last || sw.At.Duration >= pass {
+		if sw.At.Duration < last || sw.At.Duration >= pass && s.Arrivals == nil {
 			fail(at+".at", "must not be before the switch above it, and within the pass of %s", pass)
 		}
 		if sw.Policy == "" {

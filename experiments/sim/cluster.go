@@ -18,6 +18,7 @@ import (
 type traffic interface {
 	AddStream(queueing.Stream) error
 	StartUsers(stream string, r queueing.Ramp) error
+	StartArrivals(stream string, a queueing.Arrivals) error
 	SetNode(queueing.Node) error
 	LoseNode(name string)
 	AddPod(queueing.Pod) error

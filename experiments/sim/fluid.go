@@ -52,8 +52,11 @@ const (
 type fluidStream struct {
 	queueing.Stream
 	ramp        queueing.Ramp
+	arrivals    queueing.Arrivals // instead of a ramp
+	backlog     float64           // requests that wait for capacity, of open load
 	begin       time.Duration
 	begun       bool
+	mean        Mean
 	work, think float64 // means, seconds
 	endpoints   []*fluidPod
 	counts      fluidCounts
@@ -111,7 +114,7 @@ func (f *fluid) AddStream(c queueing.Stream) error {
 	if !ok || !ok2 {
 		return fmt.Errorf("stream %q: the fluid model needs means of work and thinking", c.Name)
 	}
-	f.streams = append(f.streams, &fluidStream{Stream: c, work: work.MeanSeconds(), think: think.MeanSeconds()})
+	f.streams = append(f.streams, &fluidStream{Stream: c, mean: work, work: work.MeanSeconds(), think: think.MeanSeconds()})
 	return nil
 }
 
@@ -121,6 +124,15 @@ func (f *fluid) StartUsers(name string, r queueing.Ramp) error {
 		return fmt.Errorf("stream %q: %w", name, queueing.ErrUnknown)
 	}
 	s.ramp, s.begin, s.begun = r, f.now, true
+	return nil
+}
+
+func (f *fluid) StartArrivals(name string, a queueing.Arrivals) error {
+	s := f.stream(name)
+	if s == nil {
+		return fmt.Errorf("stream %q: %w", name, queueing.ErrUnknown)
+	}
+	s.arrivals, s.begin, s.begun = a, f.now, true
 	return nil
 }
 
@@ -251,11 +263,14 @@ func (f *fluid) due() {
 
 func (f *fluid) step(dt float64) {
 	for _, s := range f.streams {
-		s.users = 0
-		if s.begun {
+		s.users, s.work = 0, s.mean.MeanSeconds()
+		switch {
+		case s.arrivals != nil:
+			f.serveOpen(s, s.arrivals.RPS(f.now-s.begin), dt)
+		case s.begun:
 			s.users = s.ramp.VUs(f.now - s.begin)
+			f.serve(s, dt)
 		}
-		f.serve(s, dt)
 	}
 }
 
@@ -385,6 +400,64 @@ func (f *fluid) serve(s *fluidStream, dt float64) {
 		}
 		p.inFlight = x / k * r
 		s.answered(arrivals, r, timeout)
+	}
+}
+
+// serveOpen lets open load go on for dt seconds: what comes beyond the capacity
+// waits, and who waits for longer than the timeout gives up.
+func (f *fluid) serveOpen(s *fluidStream, rps, dt float64) {
+	k := float64(len(s.endpoints))
+	timeout := s.Timeout.Seconds()
+	// Arrivals are a Poisson process.
+	come := max(0, rps*dt+f.rng.NormFloat64()*math.Sqrt(rps*dt))
+	if k == 0 {
+		s.counts.refused += come
+		return
+	}
+	var total float64 // requests per second that can be served
+	for _, p := range s.endpoints {
+		if p.accepting && !p.node.lost {
+			total += p.capacity() * p.node.Speed / s.work
+		}
+	}
+	for _, p := range s.endpoints {
+		switch {
+		case p.node.lost:
+			s.counts.timedOut += come / k
+		case !p.accepting:
+			s.counts.refused += come / k
+		default:
+			capacity := p.capacity()
+			most := capacity * p.node.Speed / s.work * dt
+			mine := come/k + s.backlog/k
+			served := min(mine, most)
+			load := max(0, served*(1+f.rng.NormFloat64()*math.Sqrt(1/max(served, 1))))
+			cores := min(load/dt*s.work/p.node.Speed, capacity)
+			p.usage += cores * dt
+			s.usage += cores * dt
+			s.done += cores * dt * p.node.Speed
+			p.wants = cores
+			r := p.answer(served/dt, capacity)
+			if served >= most*0.999 || math.IsInf(r, 1) || r > timeout {
+				r = s.work / p.node.Speed
+			}
+			if wait := s.backlog / max(total, 1e-9); wait > 0 {
+				r += wait
+			}
+			p.inFlight = served / dt * r
+			s.answered(served, min(r, timeout), timeout)
+		}
+	}
+	var servable float64
+	for _, p := range s.endpoints {
+		if p.accepting && !p.node.lost {
+			servable += p.wants / s.work * p.node.Speed * dt
+		}
+	}
+	s.backlog = max(0, s.backlog+come-max(servable, min(s.backlog+come, total*dt)))
+	if most := total * timeout; s.backlog > most {
+		s.counts.timedOut += s.backlog - most
+		s.backlog = most
 	}
 }
 

@@ -92,8 +92,13 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	w := workloadOf(o.Scenario)
 	c.workloads = []*workload{w}
 	c.record = record.New(w.key.String())
+	if d := o.Scenario.BootMedian.Duration; d > 0 {
+		c.params.BootMedian = d
+		c.params.BootLead = [2]time.Duration{d, d * 3 / 2}
+	}
+	work := &workFactor{Distribution: o.Scenario.Request.CPU, factor: 1}
 	if err := t.AddStream(queueing.Stream{
-		Name: w.stream, Work: o.Scenario.Request.CPU, Think: o.Scenario.ThinkTime, Timeout: o.Scenario.Request.Timeout.Duration,
+		Name: w.stream, Work: work, Think: o.Scenario.ThinkTime, Timeout: o.Scenario.Request.Timeout.Duration,
 	}); err != nil {
 		return Result{}, err
 	}
@@ -101,7 +106,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		Scenario: o.Scenario, Seed: o.Seed, WarmupPasses: o.WarmupPasses, Passes: o.Passes,
 		Workloads: []load.Workload{{Namespace: w.key.Namespace, Name: w.key.Name}},
 	})
-	r := &run{Options: o, c: c, w: w, collector: collector}
+	r := &run{Options: o, c: c, w: w, collector: collector, work: work}
 	if err := r.begin(ctx); err != nil {
 		return Result{}, err
 	}
@@ -116,7 +121,7 @@ type run struct {
 	sensors   *sensors
 	collector *load.Collector
 	start     time.Duration // of scenario time
-	policy    string
+	work      *workFactor
 	cycles    int
 	err       error
 }
@@ -233,8 +238,59 @@ func (r *run) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	ramp := s.Ramp(r.WarmupPasses + r.Passes)
-	return c.traffic.StartUsers(r.w.stream, ramp)
+	r.events()
+	passes := r.WarmupPasses + r.Passes
+	load := s.Traffic(passes, r.Seed)
+	if load.Open() {
+		return c.traffic.StartArrivals(r.w.stream, load)
+	}
+	if s.Noise == nil && len(s.Events) == 0 {
+		return c.traffic.StartUsers(r.w.stream, s.Ramp(passes))
+	}
+	return c.traffic.StartUsers(r.w.stream, load)
+}
+
+// workFactor is the work of a request, which events change.
+type workFactor struct {
+	scenarios.Distribution
+	factor float64
+}
+
+// Sample implements queueing.Sampler.
+func (w *workFactor) Sample(rng *rand.Rand) float64 { return w.factor * w.Distribution.Sample(rng) }
+
+// MeanSeconds implements Mean.
+func (w *workFactor) MeanSeconds() float64 { return w.factor * w.Distribution.MeanSeconds() }
+
+// events switches the scenario's events on and off.
+func (r *run) events() {
+	c, s := r.c, r.Scenario
+	pass := s.PassDuration()
+	for n := range r.WarmupPasses + r.Passes {
+		begin := r.start + time.Duration(n)*pass
+		for _, e := range s.Events {
+			length := e.For.Duration
+			if length == 0 || e.At.Duration+length > pass {
+				length = pass - e.At.Duration
+			}
+			apply := func(on bool) {
+				if e.WorkFactor > 0 {
+					r.work.factor = 1
+					if on {
+						r.work.factor = e.WorkFactor
+					}
+				}
+				if e.MetricsOutage {
+					c.scrapeDown = on
+				}
+				for _, zone := range e.Stockout {
+					c.stockout[zone] = on
+				}
+			}
+			c.at(begin+e.At.Duration, func() { apply(true) })
+			c.at(begin+e.At.Duration+length, func() { apply(false) })
+		}
+	}
 }
 
 // operator runs mash2's loop.
@@ -334,7 +390,10 @@ func (r *run) hpa(h baseline.HPA, phase time.Duration) {
 // the nodes that hold them.
 func (r *run) static() error {
 	c, s := r.c, r.Scenario
-	peak := float64(s.Ramp(1).Max()) * s.Request.CPU.MeanSeconds() / (s.ThinkTime.MeanSeconds() + s.Request.CPU.MeanSeconds())
+	peak := s.Peak() * s.Request.CPU.MeanSeconds() // reference cores
+	if s.Arrivals == nil {
+		peak /= s.ThinkTime.MeanSeconds() + s.Request.CPU.MeanSeconds()
+	}
 	p := c.pools[0]
 	n := int32(peak/(r.w.request*p.speed*r.w.target)) + 1
 	n = min(max(n, r.w.min), r.w.max)

@@ -146,6 +146,9 @@ func rate(scrapes []point, t, window time.Duration) (float64, bool) {
 func (s *sensors) Observe(context.Context) (api.Snapshot, error) {
 	c := s.c
 	s.fold()
+	for _, w := range s.workload {
+		w.read(c)
+	}
 	snapshot := api.Snapshot{
 		Time: c.time(), PodLead: s.podLeads.lead(c.params.PodLead),
 		Metrics:         api.SourceHealth{Reachable: !c.scrapeDown, LastOK: epoch.Add(s.lastOK)},
@@ -191,7 +194,6 @@ func (s *sensors) fold() {
 		w.gone = slices.DeleteFunc(w.gone, func(g *ghost) bool {
 			return g.scrapes[len(g.scrapes)-1].at < c.now-c.params.RateWindow-c.params.EvaluationDelay-c.params.Step
 		})
-		w.read(c)
 	}
 }
 

@@ -29,6 +29,7 @@ import (
 	"container/heap"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 )
@@ -133,6 +134,18 @@ func (m *Model) StartUsers(name string, r Ramp) error {
 		return fmt.Errorf("stream %q: %w", name, ErrUnknown)
 	}
 	s.ramp, s.begin = r, m.now
+	m.schedule(s.entry, m.now)
+	return nil
+}
+
+// StartArrivals lets requests come to a stream from now on. The same seed has
+// the same arrivals, whatever becomes of the requests.
+func (m *Model) StartArrivals(name string, a Arrivals) error {
+	s := m.streams[name]
+	if s == nil {
+		return fmt.Errorf("stream %q: %w", name, ErrUnknown)
+	}
+	s.arrivals, s.begin, s.bound = a, m.now, math.Inf(1)
 	m.schedule(s.entry, m.now)
 	return nil
 }

@@ -2,6 +2,7 @@ package queueing
 
 import (
 	"container/heap"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -13,6 +14,15 @@ type Ramp interface {
 	// Next is the first time after t at which VUs may change; false if it
 	// doesn't any more.
 	Next(t time.Duration) (time.Duration, bool)
+}
+
+// Arrivals are requests that come whatever becomes of those before, as a Poisson
+// process whose rate changes.
+type Arrivals interface {
+	// RPS is the rate at time t since the stream began, MaxRPS a bound of it
+	// for at least a second from t on.
+	RPS(t time.Duration) float64
+	MaxRPS(t time.Duration) float64
 }
 
 // Sampler draws durations in seconds.
@@ -37,6 +47,9 @@ type stream struct {
 	Stream
 	*entry
 	ramp      Ramp
+	arrivals  Arrivals      // instead of a ramp; nil for none
+	idle      []*user       // of an open stream
+	bound     float64       // of the rate of the arrival that is due
 	begin     time.Duration // of the ramp
 	users     []*user
 	active    int // users[:active] go on after a response
@@ -49,15 +62,17 @@ type stream struct {
 }
 
 func (s *stream) fire(m *Model) {
+	if s.arrivals != nil {
+		s.arrive(m)
+		return
+	}
 	t := m.now - s.begin
 	want := s.ramp.VUs(t)
 	for len(s.users) < want {
 		i := uint64(len(s.users))
 		// One generator per user, the same in every stream: which requests
 		// are slow must not depend on how a scaler fares.
-		u := &user{stream: s, index: int(i), rng: rand.New(rand.NewPCG(m.seed, i)), pos: -1}
-		u.entry = m.newEntry(u)
-		s.users = append(s.users, u)
+		s.newUser(m, i)
 	}
 	before := s.active
 	s.active = want
@@ -75,6 +90,40 @@ func (s *stream) fire(m *Model) {
 	if next, more := s.ramp.Next(t); more {
 		m.schedule(s.entry, s.begin+next)
 	}
+}
+
+func (s *stream) newUser(m *Model, i uint64) *user {
+	u := &user{stream: s, index: int(i), rng: rand.New(rand.NewPCG(m.seed, i)), pos: -1}
+	u.entry = m.newEntry(u)
+	s.users = append(s.users, u)
+	return u
+}
+
+// arrive lets a request come and draws when the next one does, by thinning: of
+// the arrivals of a process with the bounding rate, as many count as the rate is
+// of the bound. A request is sent by a user that has none.
+func (s *stream) arrive(m *Model) {
+	const look = time.Second // for as long the bound holds
+	t := m.now - s.begin
+	if s.route.Float64()*s.bound < s.arrivals.RPS(t) {
+		var u *user
+		if n := len(s.idle); n > 0 {
+			u, s.idle = s.idle[n-1], s.idle[:n-1]
+		} else {
+			u = s.newUser(m, uint64(len(s.users)))
+		}
+		s.running++
+		u.request(m)
+	}
+	s.bound = s.arrivals.MaxRPS(t)
+	wait := look
+	if s.bound > 0 {
+		wait = min(look, time.Duration(s.route.ExpFloat64()/s.bound*float64(time.Second)))
+	}
+	if wait == look {
+		s.bound = math.Inf(1) // nobody comes then, only the bound is looked at anew
+	}
+	m.schedule(s.entry, m.now+wait)
 }
 
 // user is a virtual user. Its entry is the end of its thinking, or the timeout
@@ -139,6 +188,11 @@ func (u *user) respond(m *Model, o outcome) {
 	s := u.stream
 	s.stats.record(o, m.now-u.sent)
 	u.pod = nil
+	if s.arrivals != nil {
+		u.stop(m)
+		s.idle = append(s.idle, u)
+		return
+	}
 	if u.index >= s.active {
 		u.stop(m)
 		return
