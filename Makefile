@@ -104,3 +104,7 @@ NODES ?= 1000
 PODS ?= 10000
 bench-envelope: build localkube ## cycle time by step and memory of the operator at WORKLOADS, NODES, PODS
 	go run -tags '$(TAGS)' ./experiments/envelope --workloads $(WORKLOADS) --nodes $(NODES) --pods $(PODS)
+
+.PHONY: validate-hpa
+validate-hpa: localkube ## our HPA against the stock controller, an hour of each load (twelve minutes)
+	go test -tags '$(TAGS)' ./experiments/baseline -run AgreesWithTheStockController -v -count 1 -timeout 30m -stock-for 1h

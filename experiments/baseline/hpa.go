@@ -91,6 +91,9 @@ var ErrNoMetrics = errors.New("no pod has metrics")
 // Reconcile is one sync: the replicas wanted with current ones. The error is
 // ErrNoMetrics, with current replicas within the bounds.
 func (h *HPA) Reconcile(now time.Duration, current int32, pods []Pod) (int32, error) {
+	if len(h.recommendations) == 0 { // recordInitialRecommendation
+		h.recommendations = append(h.recommendations, recommendation{now, current})
+	}
 	switch {
 	case current == 0:
 		return 0, nil // scaled to zero by hand: autoscaling is off

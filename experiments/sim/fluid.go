@@ -25,14 +25,15 @@ type Mean interface{ MeanSeconds() float64 }
 //
 // Wₘ is the queueing for the node's m cores, by Sakasegawa's approximation of
 // M/M/m. W_q is what the CFS quota adds when c < m: work drains at rate c with
-// mean b' = b/c, as in M/M/1, except that a period's quota passes at once: only
-// backlogs beyond one period (100 ms) are felt,
+// mean b' = b/c, as in M/M/1, except that what is left of a period's quota
+// passes at once, on average half of it (50 ms of draining). So a share
 //
-//	W_q = ρ b'/(1−ρ) · exp(−(1−ρ)·0.1 s/b').
+//	P = ρ · exp(−(1−ρ)·0.05 s/b')
 //
-// Latencies are taken to be exponential with mean R, which is exact without
-// queueing (the work of a request is exponential) and an approximation with.
-// Timeouts are the part of that beyond the timeout. Load that arrives at a pod
+// of requests is throttled, for b'/(1−ρ) on average: W_q = P·b'/(1−ρ). Both
+// kinds of requests have latencies that are taken to be exponential, which is
+// exact without queueing (the work of a request is exponential). Timeouts are
+// the part of that beyond the timeout. Load that arrives at a pod
 // varies as a compound Poisson process does, so that what metrics read has the
 // noise that planners have to live with.
 type fluid struct {
@@ -45,8 +46,10 @@ type fluid struct {
 }
 
 const (
-	fluidStep   = time.Second
-	quotaPeriod = 0.1 // seconds: the kernel's default cfs_period_us
+	fluidStep = time.Second
+	// allowance is the draining time of the quota that is left of a period on
+	// average: half of the kernel's default cfs_period_us, in seconds.
+	allowance = 0.05
 )
 
 type fluidStream struct {
@@ -297,25 +300,34 @@ func (p *fluidPod) capacity() float64 {
 	return c
 }
 
-// answer is the mean response time of a pod at a rate of requests.
-func (p *fluidPod) answer(rate, capacity float64) float64 {
+// response of a pod: a share of requests is throttled, on top of what all take.
+// Times are means in seconds.
+type response struct{ base, share, throttled float64 }
+
+func (r response) mean() float64 { return r.base + r.share*r.throttled }
+
+// answer is the response of a pod at a rate of requests; infinite when it can't
+// keep up.
+func (p *fluidPod) answer(rate, capacity float64) response {
 	b := p.stream.work / p.node.Speed
 	m := max(1, p.node.Cores)
 	r := b
 	if rho := rate * b / m; rho < 1 {
 		r += b * math.Pow(rho, math.Sqrt(2*(m+1))-1) / (m * (1 - rho))
 	} else {
-		return math.Inf(1)
+		return response{base: math.Inf(1)}
 	}
+	out := response{base: r}
 	if capacity < m {
 		drain := b / capacity
 		rho := rate * drain
 		if rho >= 1 {
-			return math.Inf(1)
+			return response{base: math.Inf(1)}
 		}
-		r += rho * drain / (1 - rho) * math.Exp(-(1-rho)*quotaPeriod/drain)
+		out.share = rho * math.Exp(-(1-rho)*allowance/drain)
+		out.throttled = drain / (1 - rho)
 	}
-	return r
+	return out
 }
 
 // serve lets one stream go on for dt seconds.
@@ -346,14 +358,14 @@ func (f *fluid) serve(s *fluidStream, dt float64) {
 			most = min(most, k*caps[i]*p.node.Speed/s.work)
 		}
 	}
-	response := func(x float64) float64 {
+	meanAt := func(x float64) float64 {
 		var sum float64
 		for i, p := range s.endpoints {
 			switch {
 			case p.node.lost:
 				sum += timeout
 			case p.accepting:
-				r := p.answer(x/k, caps[i])
+				r := p.answer(x/k, caps[i]).mean()
 				// Who waits for longer than the timeout gives up then.
 				sum += min(r, timeout)
 			}
@@ -363,7 +375,7 @@ func (f *fluid) serve(s *fluidStream, dt float64) {
 	lo, hi := 0.0, n/max(s.think, 1e-3)
 	for range 40 {
 		mid := (lo + hi) / 2
-		if mid*(s.think+response(mid)) < n {
+		if mid*(s.think+meanAt(mid)) < n {
 			lo = mid
 		} else {
 			hi = mid
@@ -388,17 +400,17 @@ func (f *fluid) serve(s *fluidStream, dt float64) {
 		s.done += cores * dt * p.node.Speed
 		p.wants = cores
 		r := p.answer(x/k, caps[i])
-		if math.IsInf(r, 1) || r > timeout {
+		if r.mean() > timeout {
 			// Saturated: as many are served as there is capacity for; the users'
 			// number bounds how long the others wait.
 			served := min(arrivals, caps[i]*p.node.Speed/s.work*dt)
-			r = min(timeout, max(n/max(x, 1e-9)-s.think, s.work/p.node.Speed))
-			p.inFlight = x / k * r
+			r = response{base: min(timeout, max(n/max(x, 1e-9)-s.think, s.work/p.node.Speed))}
+			p.inFlight = x / k * r.base
 			s.answered(served, r, timeout)
 			s.counts.timedOut += arrivals - served
 			continue
 		}
-		p.inFlight = x / k * r
+		p.inFlight = x / k * r.mean()
 		s.answered(arrivals, r, timeout)
 	}
 }
@@ -438,14 +450,12 @@ func (f *fluid) serveOpen(s *fluidStream, rps, dt float64) {
 			s.done += cores * dt * p.node.Speed
 			p.wants = cores
 			r := p.answer(served/dt, capacity)
-			if served >= most*0.999 || math.IsInf(r, 1) || r > timeout {
-				r = s.work / p.node.Speed
+			if served >= most*0.999 || r.mean() > timeout {
+				r = response{base: s.work / p.node.Speed}
 			}
-			if wait := s.backlog / max(total, 1e-9); wait > 0 {
-				r += wait
-			}
-			p.inFlight = served / dt * r
-			s.answered(served, min(r, timeout), timeout)
+			r.base = min(timeout, r.base+s.backlog/max(total, 1e-9))
+			p.inFlight = served / dt * r.mean()
+			s.answered(served, r, timeout)
 		}
 	}
 	var servable float64
@@ -469,9 +479,18 @@ var shares = func() (out [20]float64) {
 	return out
 }()
 
-// answered counts n requests whose latency is exponential with mean r.
-func (s *fluidStream) answered(n, r, timeout float64) {
-	late := math.Exp(-timeout / r)
+// answered counts n requests with this response.
+func (s *fluidStream) answered(n float64, r response, timeout float64) {
+	s.exponential(n*(1-r.share), r.base, timeout)
+	s.exponential(n*r.share, r.base+r.throttled, timeout)
+}
+
+// exponential counts n requests whose latency is exponential with this mean.
+func (s *fluidStream) exponential(n, mean, timeout float64) {
+	if n <= 0 {
+		return
+	}
+	late := math.Exp(-timeout / mean)
 	s.counts.succeeded += n * (1 - late)
 	s.counts.timedOut += n * late
 	// Latencies are recorded in hundredths of requests, so that small numbers
@@ -481,7 +500,7 @@ func (s *fluidStream) answered(n, r, timeout float64) {
 		return
 	}
 	for _, x := range shares {
-		s.latency.RecordN(time.Duration(min(x*r, timeout)*float64(time.Second)), each)
+		s.latency.RecordN(time.Duration(min(x*mean, timeout)*float64(time.Second)), each)
 	}
 }
 

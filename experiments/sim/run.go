@@ -148,28 +148,9 @@ func workloadOf(s scenarios.Scenario) *workload {
 
 // addPool adds a pool of the scenario with its first nodes.
 func (c *Cluster) addPool(s scenarios.Pool, autoscaled bool) error {
-	machine, ok := gkesim.Machines[s.MachineType]
-	priced, ok2 := gke.LookupMachineType(s.MachineType)
-	if !ok || !ok2 {
-		return fmt.Errorf("pool %s: machine type %s is not known", s.Name, s.MachineType)
-	}
-	const disk = 100 // GiB, GKE's default
-	list := machine.Allocatable(disk)
-	quantity := func(name corev1.ResourceName) int64 { q := list[name]; return q.Value() }
-	cpu := list[corev1.ResourceCPU]
-	speed, known := load.DefaultSpeeds()[s.MachineType]
-	if !known {
-		speed = 1
-	}
-	p := &pool{
-		name: s.Name, machineType: s.MachineType, zones: s.Zones, sizes: make([]int32, len(s.Zones)),
-		min: s.NodesPerZone.Min, max: s.NodesPerZone.Max, autoscaled: autoscaled,
-		allocatable: api.Resources{
-			MilliCPU: cpu.MilliValue(), Memory: quantity(corev1.ResourceMemory),
-			EphemeralStorage: quantity(corev1.ResourceEphemeralStorage), Pods: quantity(corev1.ResourcePods),
-		},
-		overhead: nodeOverhead, cores: float64(machine.VCPU), vcpu: machine.VCPU, price: priced.Price, speed: speed,
-		leads: leads{limit: c.params.LeadSamples},
+	p, err := c.newPool(s, autoscaled)
+	if err != nil {
+		return err
 	}
 	c.pools = append(c.pools, p)
 	for i, zone := range p.zones {
@@ -179,6 +160,33 @@ func (c *Cluster) addPool(s scenarios.Pool, autoscaled bool) error {
 		}
 	}
 	return nil
+}
+
+// newPool is a pool without nodes.
+func (c *Cluster) newPool(s scenarios.Pool, autoscaled bool) (*pool, error) {
+	machine, ok := gkesim.Machines[s.MachineType]
+	priced, ok2 := gke.LookupMachineType(s.MachineType)
+	if !ok || !ok2 {
+		return nil, fmt.Errorf("pool %s: machine type %s is not known", s.Name, s.MachineType)
+	}
+	const disk = 100 // GiB, GKE's default
+	list := machine.Allocatable(disk)
+	quantity := func(name corev1.ResourceName) int64 { q := list[name]; return q.Value() }
+	cpu := list[corev1.ResourceCPU]
+	speed, known := load.DefaultSpeeds()[s.MachineType]
+	if !known {
+		speed = 1
+	}
+	return &pool{
+		name: s.Name, machineType: s.MachineType, zones: s.Zones, sizes: make([]int32, len(s.Zones)),
+		min: s.NodesPerZone.Min, max: s.NodesPerZone.Max, autoscaled: autoscaled,
+		allocatable: api.Resources{
+			MilliCPU: cpu.MilliValue(), Memory: quantity(corev1.ResourceMemory),
+			EphemeralStorage: quantity(corev1.ResourceEphemeralStorage), Pods: quantity(corev1.ResourcePods),
+		},
+		overhead: nodeOverhead, cores: float64(machine.VCPU), vcpu: machine.VCPU, price: priced.Price, speed: speed,
+		leads: leads{limit: c.params.LeadSamples},
+	}, nil
 }
 
 // begin sets up the scaler, lets the first replicas become Ready and starts the
