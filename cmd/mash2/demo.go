@@ -60,6 +60,9 @@ the last pass the policy switches to PERFORMANCE.`,
 		if err != nil {
 			return usageError{err}
 		}
+		if !s.UsersOnly() {
+			return usagef("scenario %s has arrivals, noise, events or several services, which the demo has not: use mash2 simulate", s.Name)
+		}
 		return o.run(cmd.Context(), s, cmd.ErrOrStderr(), show)
 	}
 	return cmd

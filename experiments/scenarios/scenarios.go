@@ -13,7 +13,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +26,9 @@ type Scenario struct {
 	// Name identifies the scenario in reports.
 	Name        string `yaml:"name"`
 	Description string `yaml:"description,omitempty"`
+	// Base is a scenario, built in or a file beside this one, whose fields hold
+	// where this one has none; load of another kind displaces the base's.
+	Base string `yaml:"base,omitempty"`
 	// StartVUs is the number of virtual users at time zero of a pass; k6's
 	// default is 1.
 	StartVUs *int `yaml:"startVUs,omitempty"`
@@ -33,10 +36,16 @@ type Scenario struct {
 	Stages []Stage `yaml:"stages,omitempty"`
 	// Arrivals replace stages and thinking: open-loop load.
 	Arrivals *Arrivals `yaml:"arrivals,omitempty"`
+	// Users are types of users that share this load or have their own, and say
+	// which services a request goes through; none is one type that asks the one
+	// workload.
+	Users []UserType `yaml:"users,omitempty"`
 	// Noise of the load, of virtual users or arrivals.
 	Noise *Noise `yaml:"noise,omitempty"`
 	// Events change the world for a while, in every pass.
 	Events []Event `yaml:"events,omitempty"`
+	// Warmup is what comes before that which is measured.
+	Warmup Warmup `yaml:"warmup,omitempty"`
 	// Repeat is how many passes are measured, one after the other without a
 	// pause; default 1.
 	Repeat int `yaml:"repeat,omitempty"`
@@ -46,6 +55,9 @@ type Scenario struct {
 	Request   Request      `yaml:"request"`
 	SLO       SLO          `yaml:"slo"`
 	Workload  Workload     `yaml:"workload"`
+	// Services are Deployments that take from workload and request what they
+	// leave out; none is one workload.
+	Services []Service `yaml:"services,omitempty"`
 	// EndpointPropagation is the delay, in seconds, until a change of a pod's
 	// readiness reaches the proxies that route requests.
 	EndpointPropagation Distribution `yaml:"endpointPropagation,omitempty"`
@@ -132,6 +144,8 @@ type Pool struct {
 	Nodes int32 `yaml:"nodes"`
 	// NodesPerZone bounds the size; a max of 0 is unlimited.
 	NodesPerZone Bounds `yaml:"nodesPerZone,omitempty"`
+	// BootMedian overrides the scenario's for this pool.
+	BootMedian Duration `yaml:"bootMedian,omitempty"`
 }
 
 // Duration is a time.Duration written as Go writes it.
@@ -186,34 +200,66 @@ func Names() []string {
 }
 
 // Load returns the built-in scenario of that name or, failing that, the one in
-// the file of that name. The error wraps ErrUnknown when there is neither.
-func Load(nameOrFile string) (Scenario, error) {
-	if slices.Contains(Names(), nameOrFile) {
-		file := nameOrFile + ".yaml"
-		data, err := builtin.ReadFile(file)
-		if err != nil {
-			return Scenario{}, fmt.Errorf("reading scenario: %w", err)
-		}
-		return parseWithData(file, data)
+// the file of that name, with the traces that it names. The error wraps
+// ErrUnknown when there is neither.
+func Load(nameOrFile string) (Scenario, error) { return LoadWithTrace(nameOrFile, "") }
+
+// LoadWithTrace is Load with another file for arrivals.csv; empty for the
+// scenario's own.
+func LoadWithTrace(nameOrFile, csv string) (Scenario, error) {
+	file, data, err := readAny(nameOrFile, "")
+	if err != nil {
+		return Scenario{}, err
 	}
-	data, err := os.ReadFile(path.Clean(nameOrFile))
+	s, err := parse(file, data, readAny)
+	if err != nil {
+		return Scenario{}, err
+	}
+	if csv != "" {
+		if s.Arrivals == nil {
+			return Scenario{}, fmt.Errorf("%s: arrivals: there are none that %s could replace", file, csv)
+		}
+		if s.Arrivals.CSV, err = filepath.Abs(csv); err != nil {
+			return Scenario{}, fmt.Errorf("reading arrivals: %w", err)
+		}
+	}
+	if err := s.readTraces(file); err != nil {
+		return Scenario{}, err
+	}
+	return s, nil
+}
+
+// readBuiltIn reads a built-in scenario.
+func readBuiltIn(name, _ string) (string, []byte, error) {
+	if !slices.Contains(Names(), name) {
+		return "", nil, fmt.Errorf("%w %q: built in are only %s", ErrUnknown, name, strings.Join(Names(), ", "))
+	}
+	data, err := builtin.ReadFile(name + ".yaml")
+	if err != nil {
+		return "", nil, fmt.Errorf("reading scenario: %w", err)
+	}
+	return name + ".yaml", data, nil
+}
+
+// readAny reads a built-in scenario or a file, relative to the one it is named
+// in.
+func readAny(nameOrFile, from string) (string, []byte, error) {
+	if slices.Contains(Names(), nameOrFile) {
+		return readBuiltIn(nameOrFile, from)
+	}
+	file := filepath.Clean(nameOrFile)
+	if from != "" && !filepath.IsAbs(file) {
+		file = filepath.Join(filepath.Dir(from), file)
+	}
+	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Scenario{}, fmt.Errorf("%w %q: no such file, and built in are only %s",
+		return "", nil, fmt.Errorf("%w %q: no such file, and built in are only %s",
 			ErrUnknown, nameOrFile, strings.Join(Names(), ", "))
 	}
 	if err != nil {
-		return Scenario{}, fmt.Errorf("reading scenario: %w", err)
+		return "", nil, fmt.Errorf("reading scenario: %w", err)
 	}
-	return parseWithData(nameOrFile, data)
-}
-
-// parseWithData parses a scenario and reads the arrivals that it names.
-func parseWithData(file string, data []byte) (Scenario, error) {
-	s, err := Parse(file, data)
-	if err != nil || s.Arrivals == nil {
-		return s, err
-	}
-	return s, s.Arrivals.read(file)
+	return file, data, nil
 }
 
 // PolicyAt is the policy in force at time t of a pass.

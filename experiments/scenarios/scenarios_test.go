@@ -16,7 +16,8 @@ import (
 
 func TestBuiltInScenarios(t *testing.T) {
 	if diff := cmp.Diff([]string{
-		"day", "flash-sale", "flash-sale-late", "heartbeat", "metrics-outage", "noise", "regime-change", "sawtooth", "stockout", "week",
+		"day", "flash-sale", "flash-sale-late", "heartbeat", "heartbeat-warm", "hotel", "metrics-outage",
+		"noise", "regime-change", "sawtooth", "stockout", "week",
 	}, Names()); diff != "" {
 		t.Errorf("Names (-want +got):\n%s", diff)
 	}
@@ -239,17 +240,45 @@ func TestDistributions(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(valid))
+	f.Add([]byte(shop(3)))
+	for _, name := range Names() {
+		data, err := builtin.ReadFile(name + ".yaml")
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := Parse("f.yaml", data)
 		if err != nil {
 			return
 		}
-		// What is accepted can be run.
-		r := s.Ramp(s.Repeat)
-		if r.Duration() <= 0 || r.Max() < 0 {
-			t.Errorf("accepted a ramp of %s", r.Duration())
+		if s.traced() {
+			return // FuzzTrace goes on with those
 		}
-		r.VUs(r.Duration() / 2)
-		r.Next(r.Duration() / 2)
+		// What is accepted can be run.
+		pass := s.PassDuration()
+		if pass <= 0 {
+			t.Fatalf("accepted a pass of %s", pass)
+		}
+		if len(s.Deployments()) == 0 {
+			t.Error("accepted a scenario without a deployment")
+		}
+		if pass > time.Hour {
+			return // noise would take long
+		}
+		for i, u := range s.UserTypes() {
+			l := s.TrafficOf(i, 1, 1)
+			if n := l.VUs(pass / 2); n < 0 {
+				t.Errorf("%d users", n)
+			}
+			l.Next(pass / 2)
+			for service, work := range u.MeanWork() {
+				if !(work > 0) {
+					t.Errorf("%s asks %v of %s", u.Name, work, service)
+				}
+			}
+		}
+		s.WorkFactor(DefaultService, pass/2)
 	})
 }

@@ -48,12 +48,18 @@ func (s Scenario) Ramp(passes int) Ramp {
 	return Ramp{Start: *s.StartVUs, Stages: s.Stages, Passes: passes}
 }
 
-// PassDuration is the length of one pass.
+// PassDuration is the length of one pass: that of the longest load in it. It is
+// 0 for arrivals whose trace was not read.
 func (s Scenario) PassDuration() time.Duration {
-	if a := s.Arrivals; a != nil {
-		return time.Duration(len(a.rates)) * a.Step.Duration
+	longest := time.Duration(0)
+	for _, l := range s.loads() {
+		if l.arrivals != nil {
+			longest = max(longest, l.arrivals.Duration())
+		} else {
+			longest = max(longest, Ramp{Stages: l.stages, Passes: 1}.Duration())
+		}
 	}
-	return s.Ramp(1).Duration()
+	return longest
 }
 
 // Duration of all passes together.

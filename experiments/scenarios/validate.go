@@ -3,6 +3,7 @@ package scenarios
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -14,7 +15,8 @@ import (
 const (
 	maxVUs      = 100_000
 	maxStage    = 24 * time.Hour // with maxVUs: Ramp's products stay within 64 bits
-	maxDuration = 30 * 24 * time.Hour
+	maxStages   = 10_000         // with maxStage: their sum does
+	maxDuration = 60 * 24 * time.Hour
 )
 
 func (s *Scenario) setDefaults() {
@@ -37,63 +39,53 @@ func (s *Scenario) setDefaults() {
 	if s.Workload.TerminationGrace.Duration == 0 {
 		s.Workload.TerminationGrace.Duration = 30 * time.Second // Kubernetes' default
 	}
+	s.setServiceDefaults()
 }
 
-func (s *Scenario) validate(fail func(field, format string, args ...any)) {
+func (s *Scenario) validate(fail failure) {
 	if errs := validation.IsDNS1123Label(s.Name); len(errs) > 0 {
 		fail("name", "%q must be lower-case letters, digits and dashes", s.Name)
 	}
-	if len(s.Stages) == 0 && s.Arrivals == nil {
-		fail("stages", "at least one stage is needed")
+	own := slices.ContainsFunc(s.Users, func(u UserType) bool { return len(u.Stages) > 0 || u.Arrivals != nil })
+	switch {
+	case len(s.Stages) == 0 && s.Arrivals == nil && !own:
+		fail("stages", "at least one stage is needed, or arrivals")
+	case len(s.Stages) > 0 && s.Arrivals != nil:
+		fail("arrivals", "a scenario has either stages or arrivals")
 	}
-	for i, st := range s.Stages {
-		if st.Target > maxVUs {
-			fail(fmt.Sprintf("stages[%d]", i), "more than %d virtual users", maxVUs)
-		}
-		if st.Duration > maxStage {
-			fail(fmt.Sprintf("stages[%d]", i), "longer than %s", maxStage)
-		}
-	}
-	if *s.StartVUs < 0 || *s.StartVUs > maxVUs {
-		fail("startVUs", "must be between 0 and %d", maxVUs)
-	}
+	validateStages(s.Stages, s.StartVUs, "", fail)
+	s.Arrivals.validate("arrivals", fail)
+	s.Noise.validate("noise", fail)
 	pass := s.PassDuration()
-	if pass <= 0 && len(s.Stages) > 0 {
+	if pass <= 0 && (len(s.Stages) > 0 || own) && !s.traced() {
 		fail("stages", "take no time")
 	}
-	if s.Repeat < 1 {
+	if s.Warmup.Passes < 0 || s.Warmup.Passes > 10_000 {
+		fail("warmup.passes", "must be between 0 and 10000")
+	} else if s.Repeat < 1 {
 		fail("repeat", "must be at least 1")
-	} else if pass > maxDuration/time.Duration(s.Repeat) {
+	} else if pass > maxDuration/time.Duration(max(1, s.Repeat+s.Warmup.Passes)) {
 		fail("repeat", "all passes together take longer than %s", maxDuration)
 	}
-	if err := s.ThinkTime.validate(); err != nil {
-		fail("thinkTime", "%w", err)
-	} else if s.ThinkTime.Mean.Duration < time.Millisecond {
-		fail("thinkTime.mean", "must be at least 1ms: with no think time a refused user would retry for ever at the same moment")
-	}
+	validateThink(s.ThinkTime, "thinkTime", fail)
 	if err := s.EndpointPropagation.validate(); err != nil {
 		fail("endpointPropagation", "%w", err)
 	}
-	if err := s.Request.CPU.validate(); err != nil {
-		fail("request.cpu", "%w", err)
-	} else if s.Request.CPU.Mean.Duration <= 0 {
-		fail("request.cpu.mean", "must be positive")
-	}
+	validateWork(s.Request.CPU, "request.cpu", fail)
 	if s.Request.Timeout.Duration <= 0 {
 		fail("request.timeout", "must be positive")
 	}
-	if !(s.SLO.P95Ms > 0) || math.IsInf(s.SLO.P95Ms, 0) {
-		fail("slo.p95Ms", "must be positive")
+	s.SLO.validate("slo", fail)
+	s.Workload.validate("workload", fail)
+	s.validateServices(fail)
+	s.validateEvents(fail)
+	if d := s.BootMedian.Duration; d < 0 || d > time.Hour {
+		fail("bootMedian", "must be between 0 and 1h")
 	}
-	if !(s.SLO.FailedRatio >= 0 && s.SLO.FailedRatio <= 1) {
-		fail("slo.failedRatio", "must be between 0 and 1")
-	}
-	s.validateLoad(fail)
-	s.validateWorkload(fail)
 	var last time.Duration
 	for i, sw := range s.Policy.Switches {
 		at := fmt.Sprintf("policy.switches[%d]", i)
-		if sw.At.Duration < last || sw.At.Duration >= pass && s.Arrivals == nil {
+		if sw.At.Duration < last || sw.At.Duration >= pass && !s.traced() {
 			fail(at+".at", "must not be before the switch above it, and within the pass of %s", pass)
 		}
 		if sw.Policy == "" {
@@ -101,6 +93,10 @@ func (s *Scenario) validate(fail func(field, format string, args ...any)) {
 		}
 		last = sw.At.Duration
 	}
+	s.validatePools(fail)
+}
+
+func (s *Scenario) validatePools(fail failure) {
 	names := map[string]bool{}
 	for i, p := range s.Pools {
 		at := fmt.Sprintf("pools[%d]", i)
@@ -122,42 +118,72 @@ func (s *Scenario) validate(fail func(field, format string, args ...any)) {
 		} else if p.Nodes < b.Min || b.Max > 0 && p.Nodes > b.Max {
 			fail(at+".nodes", "must be within nodesPerZone")
 		}
+		if d := p.BootMedian.Duration; d < 0 || d > time.Hour {
+			fail(at+".bootMedian", "must be between 0 and 1h")
+		}
 	}
 }
 
-func (s *Scenario) validateWorkload(fail func(field, format string, args ...any)) {
-	w := s.Workload
+// validateStages checks stages and the users they start from; prefix is that of
+// their fields' paths.
+func validateStages(stages []Stage, start *int, prefix string, fail failure) {
+	if len(stages) > maxStages {
+		fail(prefix+"stages", "more than %d", maxStages)
+	}
+	for i, st := range stages {
+		if st.Target > maxVUs {
+			fail(fmt.Sprintf("%sstages[%d]", prefix, i), "more than %d virtual users", maxVUs)
+		}
+		if st.Duration > maxStage {
+			fail(fmt.Sprintf("%sstages[%d]", prefix, i), "longer than %s", maxStage)
+		}
+	}
+	if start != nil && (*start < 0 || *start > maxVUs) {
+		fail(prefix+"startVUs", "must be between 0 and %d", maxVUs)
+	}
+}
+
+func (s SLO) validate(at string, fail failure) {
+	if !(s.P95Ms > 0) || math.IsInf(s.P95Ms, 0) {
+		fail(at+".p95Ms", "must be positive")
+	}
+	if !(s.FailedRatio >= 0 && s.FailedRatio <= 1) {
+		fail(at+".failedRatio", "must be between 0 and 1")
+	}
+}
+
+func (w Workload) validate(at string, fail failure) {
 	if w.CPU.Request.MilliValue() <= 0 {
-		fail("workload.cpu.request", "must be positive: utilisation is relative to it")
+		fail(at+".cpu.request", "must be positive: utilisation is relative to it")
 	}
 	if !w.CPU.Limit.IsZero() && w.CPU.Limit.Cmp(w.CPU.Request.Quantity) < 0 {
-		fail("workload.cpu.limit", "must not be below the request")
+		fail(at+".cpu.limit", "must not be below the request")
 	}
 	if w.Memory.Request.Value() <= 0 {
-		fail("workload.memory.request", "must be positive")
+		fail(at+".memory.request", "must be positive")
 	}
 	if !w.Memory.Limit.IsZero() && w.Memory.Limit.Cmp(w.Memory.Request.Quantity) < 0 {
-		fail("workload.memory.limit", "must not be below the request")
+		fail(at+".memory.limit", "must not be below the request")
 	}
 	if w.Memory.Base.Sign() < 0 {
-		fail("workload.memory.base", "must not be negative")
+		fail(at+".memory.base", "must not be negative")
 	}
 	if w.Memory.PerRequest.Sign() < 0 {
-		fail("workload.memory.perRequest", "must not be negative")
+		fail(at+".memory.perRequest", "must not be negative")
 	}
 	if w.Replicas.Min < 1 {
-		fail("workload.replicas.min", "must be at least 1")
+		fail(at+".replicas.min", "must be at least 1")
 	}
 	if w.Replicas.Max < w.Replicas.Min {
-		fail("workload.replicas.max", "must not be below min")
+		fail(at+".replicas.max", "must not be below min")
 	}
 	if !(w.TargetUtilization > 0 && w.TargetUtilization <= 1) {
-		fail("workload.targetUtilization", "must be above 0 and at most 1")
+		fail(at+".targetUtilization", "must be above 0 and at most 1")
 	}
 	if w.PreStop.Duration < 0 || w.PreStop.Duration%time.Second != 0 {
-		fail("workload.preStop", "must be whole seconds, as in a pod")
+		fail(at+".preStop", "must be whole seconds, as in a pod")
 	}
 	if w.TerminationGrace.Duration < w.PreStop.Duration || w.TerminationGrace.Duration%time.Second != 0 {
-		fail("workload.terminationGrace", "must be whole seconds and not below preStop")
+		fail(at+".terminationGrace", "must be whole seconds and not below preStop")
 	}
 }
