@@ -100,6 +100,7 @@ type Bucket struct {
 	Utilization *float64 `json:"utilization"`
 	Replicas    float64  `json:"replicas"` // mean
 	ReadyPods   float64  `json:"readyPods"`
+	ReadyCores  float64  `json:"readyCores"` // requested by Ready pods
 	// PendingPodSeconds in the bucket.
 	PendingPodSeconds float64 `json:"pendingPodSeconds"`
 	PodCostUSD        float64 `json:"podCostUsd"`
@@ -112,6 +113,17 @@ type PoolResult struct {
 	Measured          record.PoolInterval `json:"measured"`
 	PackingEfficiency *float64            `json:"packingEfficiency"` // measured passes
 	Steps             []record.PoolStep   `json:"steps"`
+	Buckets           []PoolBucket        `json:"buckets"`
+}
+
+// PoolBucket is a stretch of a pool's time series, means over it.
+type PoolBucket struct {
+	Start            float64 `json:"start"`   // s
+	Seconds          float64 `json:"seconds"` // its length
+	ReadyNodes       float64 `json:"readyNodes"`
+	AllocatableCores float64 `json:"allocatableCores"` // of Ready nodes
+	// PackingEfficiency as record.PoolInterval has it; 0 without nodes.
+	PackingEfficiency float64 `json:"packingEfficiency"`
 }
 
 // Results are those up to now; a bucket counts when it has ended.
@@ -137,6 +149,7 @@ type Collector struct {
 	from      time.Duration // of the open bucket
 	workloads [][]bucket    // by workload
 	pools     map[string]record.PoolInterval
+	nodes     map[string][]PoolBucket
 	usage     []float64 // at the beginning of the open bucket, by workload
 	work      []float64
 }
@@ -160,6 +173,7 @@ func NewCollector(cfg Config) *Collector {
 		cfg: cfg, pass: pass, end: time.Duration(cfg.WarmupPasses+cfg.Passes) * pass,
 		workloads: make([][]bucket, len(cfg.Workloads)),
 		pools:     map[string]record.PoolInterval{},
+		nodes:     map[string][]PoolBucket{},
 		usage:     make([]float64, len(cfg.Workloads)),
 		work:      make([]float64, len(cfg.Workloads)),
 	}
@@ -195,6 +209,13 @@ func (b *Collector) Close(at time.Duration, m Model, interval record.Interval) e
 		for name, p := range interval.Pools {
 			b.pools[name] = b.pools[name].Plus(p)
 		}
+	}
+	seconds := (at - b.from).Seconds()
+	for name, p := range interval.Pools {
+		b.nodes[name] = append(b.nodes[name], PoolBucket{
+			Start: b.from.Seconds(), Seconds: seconds, ReadyNodes: p.ReadyNodeSeconds / seconds,
+			AllocatableCores: p.AllocatableCPUSeconds / seconds, PackingEfficiency: p.PackingEfficiency(),
+		})
 	}
 	b.from = at
 	return nil
@@ -233,7 +254,7 @@ func (b *Collector) Results(r *record.Recorder) Results {
 	}
 	steps := r.Pools()
 	for _, name := range r.PoolNames() {
-		p := PoolResult{Name: name, Measured: b.pools[name], Steps: steps[name]}
+		p := PoolResult{Name: name, Measured: b.pools[name], Steps: steps[name], Buckets: b.nodes[name]}
 		if p.Measured.AllocatableCPUSeconds > 0 {
 			e := p.Measured.PackingEfficiency()
 			p.PackingEfficiency = &e
@@ -316,7 +337,7 @@ func (b *Collector) export(x bucket) Bucket {
 		Requests: x.window.Ended(), Failed: x.window.Failed(),
 		P50Ms: quantile(x.window.Latency, 0.5), P95Ms: quantile(x.window.Latency, 0.95), P99Ms: quantile(x.window.Latency, 0.99),
 		CPUCores: x.usage / seconds, Utilization: ratio(x.usage, x.interval.ReadyCPUSeconds),
-		Replicas: x.interval.ReplicaSeconds / seconds, ReadyPods: x.interval.ReadySeconds / seconds,
+		Replicas: x.interval.ReplicaSeconds / seconds, ReadyPods: x.interval.ReadySeconds / seconds, ReadyCores: x.interval.ReadyCPUSeconds / seconds,
 		PendingPodSeconds: x.interval.PendingSeconds, PodCostUSD: b.podCost(x.interval),
 	}
 }

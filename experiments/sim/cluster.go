@@ -33,8 +33,8 @@ type traffic interface {
 	StreamState(stream string) (queueing.StreamState, error)
 }
 
-// epoch is time 0 of every simulation: a Monday.
-var epoch = time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
+// Epoch is time 0 of every simulation: a Monday.
+var Epoch = time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
 
 // Cluster is the world.
 type Cluster struct {
@@ -150,7 +150,7 @@ func newCluster(p Params, seed uint64, t traffic) *Cluster {
 	return c
 }
 
-func (c *Cluster) time() time.Time { return epoch.Add(c.now) }
+func (c *Cluster) time() time.Time { return Epoch.Add(c.now) }
 
 // scale sets spec.replicas.
 func (c *Cluster) scale(w *workload, n int32) {

@@ -58,6 +58,9 @@ type Options struct {
 // real control plane.
 type Result struct {
 	load.Results
+	// Start is when scenario time began, in the time of the steps, of the ledger
+	// and, after Epoch, of cycles.
+	Start  time.Duration
 	Ledger []Lifetime
 	Cycles int
 	// NodeHours and CostUSD by pass, of the nodes.
@@ -448,7 +451,7 @@ func (r *run) measure(ctx context.Context) (Result, error) {
 			break
 		}
 	}
-	out := Result{Results: r.collector.Results(c.record), Cycles: r.cycles}
+	out := Result{Results: r.collector.Results(c.record), Start: r.start, Cycles: r.cycles}
 	for _, l := range c.ledger {
 		out.Ledger = append(out.Ledger, *l)
 	}

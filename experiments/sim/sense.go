@@ -151,7 +151,7 @@ func (s *sensors) Observe(context.Context) (api.Snapshot, error) {
 	}
 	snapshot := api.Snapshot{
 		Time: c.time(), PodLead: s.podLeads.lead(c.params.PodLead),
-		Metrics:         api.SourceHealth{Reachable: !c.scrapeDown, LastOK: epoch.Add(s.lastOK)},
+		Metrics:         api.SourceHealth{Reachable: !c.scrapeDown, LastOK: Epoch.Add(s.lastOK)},
 		ResourceMetrics: api.SourceHealth{Reachable: true, LastOK: c.time()},
 	}
 	if c.scrapeDown {
@@ -265,7 +265,7 @@ func (w *watched) read(c *Cluster) {
 		}
 		w.usage.MilliCPU += 1000 * cores * p.node.pool.speed
 		w.usage.Pods++
-		if t := epoch.Add(at); t.After(w.usage.At) {
+		if t := Epoch.Add(at); t.After(w.usage.At) {
 			w.usage.At, w.usage.Window = t, window
 		}
 	}
@@ -278,7 +278,7 @@ func (s *sensors) observe(w *watched) api.Workload {
 		Target:      api.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: w.key.Name},
 		MinReplicas: w.min, MaxReplicas: w.max, Behavior: s.behavior,
 		Replicas: w.replicas, PlannedReplicas: w.planned, Shape: w.shape, Usage: w.usage, SpeedNow: 1,
-		LastScaled: epoch.Add(w.lastScaled), LastScaledBy: api.FieldManager,
+		LastScaled: Epoch.Add(w.lastScaled), LastScaledBy: api.FieldManager,
 	}
 	var speed float64
 	for _, p := range c.pods {
@@ -293,7 +293,7 @@ func (s *sensors) observe(w *watched) api.Workload {
 	n := min(len(w.values), int(c.params.History/c.params.Step))
 	from := len(w.values) - n
 	out.Demand = api.Series{
-		Start: epoch.Add(time.Duration(w.first+int64(from)) * c.params.Step), Step: c.params.Step,
+		Start: Epoch.Add(time.Duration(w.first+int64(from)) * c.params.Step), Step: c.params.Step,
 		Values: w.values[from:len(w.values):len(w.values)],
 	}
 	_, at, ok := out.Demand.Last()
@@ -328,14 +328,14 @@ func (s *sensors) addNodes(out *api.Snapshot) {
 		out.Nodes = append(out.Nodes, api.Node{
 			Name: n.name, Pool: n.pool.name, Zone: n.zone, ProviderID: "gce://sim/" + n.zone + "/" + n.name, Labels: n.labels,
 			Allocatable: n.pool.allocatable, Ready: true, Cordoned: n.cordoned, CordonedFor: n.cordonedFor,
-			Created: epoch.Add(n.created), ReadyAt: epoch.Add(n.readyAt),
+			Created: Epoch.Add(n.created), ReadyAt: Epoch.Add(n.readyAt),
 		})
 		out.Pods = append(out.Pods, *n.daemon)
 	}
 	for _, p := range s.c.pods {
 		pod := api.Pod{
 			Key: api.Key{Namespace: p.workload.key.Namespace, Name: p.name}, UID: p.uid, Shape: p.workload.shape, Phase: "Pending",
-			Ready: p.ready && !p.terminating, Created: epoch.Add(p.created), Workload: p.workload.key,
+			Ready: p.ready && !p.terminating, Created: Epoch.Add(p.created), Workload: p.workload.key,
 			ControllerKind: "ReplicaSet", ControllerName: p.workload.key.Name, Terminating: p.terminating, Unschedulable: p.unschedul,
 			DeletionCost: p.deletionCost, DeletionCostOurs: p.costOurs,
 		}
@@ -346,7 +346,7 @@ func (s *sensors) addNodes(out *api.Snapshot) {
 			pod.Phase = "Running"
 		}
 		if pod.Ready {
-			pod.ReadyAt = epoch.Add(p.readyAt)
+			pod.ReadyAt = Epoch.Add(p.readyAt)
 		}
 		out.Pods = append(out.Pods, pod)
 	}
