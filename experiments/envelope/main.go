@@ -142,7 +142,7 @@ func (w *world) measure(ctx context.Context, operator string, stderr io.Writer) 
 		return r, err
 	}
 	_ = cmd.Process.Signal(syscall.SIGTERM)
-	<-ended
+	_ = <-ended // it was asked to end
 	r.CPUPerCycle = (after - cpu).Seconds() / float64(len(cycles)-1)
 	r.FirstCycle = total(cycles[0])
 	r.summarise(cycles[1:])

@@ -58,6 +58,9 @@ type Scenario struct {
 	// Services are Deployments that take from workload and request what they
 	// leave out; none is one workload.
 	Services []Service `yaml:"services,omitempty"`
+	// Copies of the workload, each with load of its own: the same, begun a part
+	// of the pass later, with other noise. Default 1; more can be simulated only.
+	Copies int `yaml:"copies,omitempty"`
 	// EndpointPropagation is the delay, in seconds, until a change of a pod's
 	// readiness reaches the proxies that route requests.
 	EndpointPropagation Distribution `yaml:"endpointPropagation,omitempty"`

@@ -50,7 +50,13 @@ type Traffic struct {
 	work   []Event     // that concern the work of every request
 	noise  []float64   // factor by second, from time 0
 	storms [][]float64 // by event, with noise; else nil
+	// Shift moves the load within the pass: what is due at this time comes
+	// first. Events and noise stay where they are.
+	Shift time.Duration
 }
+
+// shifted is the time of a pass whose load comes at time at of it.
+func (l Traffic) shifted(at time.Duration) time.Duration { return (at + l.Shift) % l.pass }
 
 // Traffic of the first type of users over a number of passes, warm-up included;
 // scenarios without types have one. The seed is that of the noise.
@@ -142,7 +148,7 @@ func (l Traffic) VUs(t time.Duration) int {
 	if t < 0 || l.pass <= 0 || t >= l.end() || l.Open() {
 		return 0
 	}
-	n := l.ramp.VUs(t % l.pass)
+	n := l.ramp.VUs(l.shifted(t % l.pass))
 	if n == 0 || l.plain() {
 		return n
 	}
@@ -163,7 +169,7 @@ func (l Traffic) Next(t time.Duration) (time.Duration, bool) {
 		next = min(next, at)
 	}
 	next += begin
-	if l.plain() {
+	if l.plain() && l.Shift == 0 {
 		return next, true
 	}
 	return min(next, t.Truncate(time.Second)+time.Second), true
@@ -174,7 +180,7 @@ func (l Traffic) RPS(t time.Duration) float64 {
 	if !l.Open() || t < 0 || l.pass <= 0 || t >= l.end() {
 		return 0
 	}
-	return l.arrivals.rate(t%l.pass, l.ahead(t)) * l.factor(t)
+	return l.arrivals.rate(l.shifted(t%l.pass), l.ahead(t)) * l.factor(t)
 }
 
 // ahead is how many passes of warm-up are still to come at time t.
@@ -206,7 +212,16 @@ func (l Traffic) MaxRPS(t time.Duration) float64 {
 			look(b + e.At.Duration)
 			look(b + e.At.Duration + e.For.Duration)
 		}
+		if l.Shift != 0 { // corners are elsewhere: a bound between seconds is near enough
+			for at := t; at <= t+window; at += window / 4 {
+				look(at)
+			}
+			continue
+		}
 		l.arrivals.corners(t-b, t-b+window, l.ahead(b), func(at time.Duration) { look(b + at) })
+	}
+	if l.Shift != 0 {
+		most *= 1.05
 	}
 	return most * (1 + 1e-6) // between corner and neighbour lies a nanosecond
 }

@@ -69,22 +69,21 @@ type Lifetime struct {
 
 // workload is a Deployment.
 type workload struct {
-	key          api.Key
-	stream       string
-	shape        *api.PodShape
-	request      float64 // cores
-	limit        float64 // cores, 0 none
-	min, max     int32
-	target       float64 // utilisation that the HPA aims at
-	selector     map[string]string
-	preStop      time.Duration
-	grace        time.Duration
-	propagation  func(*rand.Rand) time.Duration
-	replicas     int32
-	planned      int32 // last published plan
-	lastScaled   time.Duration
-	reconciling  bool
-	generationOf int
+	key         api.Key
+	stream      string
+	shape       *api.PodShape
+	request     float64 // cores
+	limit       float64 // cores, 0 none
+	min, max    int32
+	target      float64 // utilisation that the HPA aims at
+	selector    map[string]string
+	preStop     time.Duration
+	grace       time.Duration
+	propagation func(*rand.Rand) time.Duration
+	replicas    int32
+	planned     int32 // last published plan
+	lastScaled  time.Duration
+	reconciling bool
 }
 
 // Phases of a pod's life.
@@ -109,7 +108,6 @@ type pod struct {
 	readyAt      time.Duration
 	deletionCost int32
 	costOurs     bool
-	costSet      bool
 	// What metrics read: the counter at the scrapes of the rate window, and at
 	// metrics-server's last two readings.
 	scrapes []point

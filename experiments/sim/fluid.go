@@ -46,7 +46,10 @@ type fluid struct {
 }
 
 const (
+	// fluidStep is the longest step while users come and go by the second,
+	// openStep where there are only arrivals.
 	fluidStep = time.Second
+	openStep  = 3 * time.Second
 	// allowance is the draining time of the quota that is left of a period on
 	// average: half of the kernel's default cfs_period_us, in seconds.
 	allowance = 0.05
@@ -237,12 +240,18 @@ func (f *fluid) RemovePod(id string, leaveBy time.Duration) {
 
 // Advance moves on, stopping at every change of the pods.
 func (f *fluid) Advance(to time.Duration) {
+	longest := openStep
+	for _, s := range f.streams {
+		if s.arrivals == nil {
+			longest = fluidStep
+		}
+	}
 	for {
 		f.due()
 		if f.now >= to {
 			return
 		}
-		next := min(to, f.now+fluidStep)
+		next := min(to, f.now+longest)
 		for _, e := range f.pending {
 			next = min(next, max(e.at, f.now+time.Millisecond))
 		}

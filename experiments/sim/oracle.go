@@ -5,7 +5,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/experiments/scenarios"
 )
 
@@ -35,10 +34,10 @@ import (
 // counts.
 func Oracle(s scenarios.Scenario, p Params, passes int, seed uint64) ([]float64, error) {
 	c := newCluster(p, seed, newFluid(seed))
-	w := workloadOf(s)
+	w, copies := workloadOf(s, 0), max(1, s.Copies)
 	price := math.Inf(1) // USD per reference core and hour
 	least := math.Inf(1) // USD per hour of the least number of replicas
-	var perPod api.Resources = w.shape.Requests
+	perPod := w.shape.Requests
 	for _, pool := range s.Pools {
 		pl, err := c.newPool(pool, false)
 		if err != nil {
@@ -54,7 +53,7 @@ func Oracle(s scenarios.Scenario, p Params, passes int, seed uint64) ([]float64,
 			capacity = min(capacity, float64(m)*w.limit)
 		}
 		price = min(price, pl.price/(capacity*pl.speed))
-		least = min(least, pl.price*float64(w.min)/float64(m))
+		least = min(least, pl.price*float64(w.min)*float64(copies)/float64(m))
 	}
 	if math.IsInf(price, 1) {
 		return nil, fmt.Errorf("scenario %s: no pool can hold a pod", s.Name)
@@ -64,14 +63,23 @@ func Oracle(s scenarios.Scenario, p Params, passes int, seed uint64) ([]float64,
 		median = d
 	}
 	paid := time.Duration(float64(median)*math.Exp(-4*p.BootSigma)) + p.Operation + p.Stop
-	traffic := s.Traffic(passes, seed)
 	pass := s.PassDuration()
+	var traffics []scenarios.Traffic
+	for i := range copies {
+		t := s.Traffic(passes, seed+uint64(i)<<32)
+		t.Shift = time.Duration(i) * pass / time.Duration(copies)
+		traffics = append(traffics, t)
+	}
 	var out []float64
 	for n := range passes {
 		var needs []float64 // USD per hour, by minute
 		for at := time.Duration(0); at < pass; at += time.Minute {
 			length := min(time.Minute, pass-at)
-			needs = append(needs, max(least, price*demand(s, traffic, time.Duration(n)*pass+at, length)))
+			var need float64
+			for _, t := range traffics {
+				need += demand(s, t, time.Duration(n)*pass+at, length)
+			}
+			needs = append(needs, max(least, price*need))
 		}
 		out = append(out, cheapest(needs, time.Minute, paid))
 	}

@@ -92,24 +92,32 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		return Result{}, fmt.Errorf("fidelity %q is neither %s nor %s", o.Fidelity, PerRequest, Fluid)
 	}
 	c := newCluster(p, o.Seed, t)
-	w := workloadOf(o.Scenario)
-	c.workloads = []*workload{w}
-	c.record = record.New(w.key.String())
+	var names []string
+	var loads []load.Workload
+	for i := range max(1, o.Scenario.Copies) {
+		w := workloadOf(o.Scenario, i)
+		c.workloads = append(c.workloads, w)
+		names = append(names, w.key.String())
+		loads = append(loads, load.Workload{Namespace: w.key.Namespace, Name: w.key.Name})
+	}
+	c.record = record.New(names...)
 	if d := o.Scenario.BootMedian.Duration; d > 0 {
 		c.params.BootMedian = d
 		c.params.BootLead = [2]time.Duration{d, d * 3 / 2}
 	}
 	work := &workFactor{Distribution: o.Scenario.Request.CPU, factor: 1}
-	if err := t.AddStream(queueing.Stream{
-		Name: w.stream, Work: work, Think: o.Scenario.ThinkTime, Timeout: o.Scenario.Request.Timeout.Duration,
-	}); err != nil {
-		return Result{}, err
+	for _, w := range c.workloads {
+		if err := t.AddStream(queueing.Stream{
+			Name: w.stream, Work: work, Think: o.Scenario.ThinkTime, Timeout: o.Scenario.Request.Timeout.Duration,
+		}); err != nil {
+			return Result{}, err
+		}
 	}
 	collector := load.NewCollector(load.Config{
 		Scenario: o.Scenario, Seed: o.Seed, WarmupPasses: o.WarmupPasses, Passes: o.Passes,
-		Workloads: []load.Workload{{Namespace: w.key.Namespace, Name: w.key.Name}},
+		Workloads: loads,
 	})
-	r := &run{Options: o, c: c, w: w, collector: collector, work: work}
+	r := &run{Options: o, c: c, collector: collector, work: work}
 	if err := r.begin(ctx); err != nil {
 		return Result{}, err
 	}
@@ -120,7 +128,6 @@ func Run(ctx context.Context, o Options) (Result, error) {
 type run struct {
 	Options
 	c         *Cluster
-	w         *workload
 	sensors   *sensors
 	collector *load.Collector
 	start     time.Duration // of scenario time
@@ -129,12 +136,16 @@ type run struct {
 	err       error
 }
 
-// workloadOf is the scenario's Deployment.
-func workloadOf(s scenarios.Scenario) *workload {
+// workloadOf is the n-th copy of the scenario's Deployment.
+func workloadOf(s scenarios.Scenario, n int) *workload {
+	name := "web"
+	if s.Copies > 1 {
+		name = fmt.Sprintf("web-%02d", n)
+	}
 	requests := api.Resources{MilliCPU: s.Workload.CPU.Request.MilliValue(), Memory: s.Workload.Memory.Request.Value(), Pods: 1}
 	w := &workload{
-		key: api.Key{Namespace: "mash2", Name: "web"}, stream: "mash2/web",
-		shape:   &api.PodShape{ID: "web", Requests: requests},
+		key: api.Key{Namespace: "mash2", Name: name}, stream: "mash2/" + name,
+		shape:   &api.PodShape{ID: name, Requests: requests},
 		request: s.Workload.CPU.Request.AsApproximateFloat64(), limit: s.Workload.CPU.Limit.AsApproximateFloat64(),
 		min: s.Workload.Replicas.Min, max: s.Workload.Replicas.Max, target: s.Workload.TargetUtilization,
 		preStop: s.Workload.PreStop.Duration, grace: s.Workload.TerminationGrace.Duration,
@@ -213,15 +224,21 @@ func (r *run) begin(ctx context.Context) error {
 		if err := c.addPool(s.Pools[0], true); err != nil {
 			return err
 		}
-		r.w.selector = map[string]string{api.LabelNodePool: s.Pools[0].Name}
+		for _, w := range c.workloads {
+			w.selector = map[string]string{api.LabelNodePool: s.Pools[0].Name}
+		}
 	default:
 		return fmt.Errorf("scaler %q is none of mash2, hpa, hpa:PERCENT, static", r.Scaler)
 	}
 	r.sensors = &sensors{c: c, behavior: r.Behavior, podLeads: leads{limit: c.params.LeadSamples}, covered: -1}
-	r.sensors.workload = []*watched{{workload: r.w}}
+	for _, w := range c.workloads {
+		r.sensors.workload = append(r.sensors.workload, &watched{workload: w})
+	}
 	c.ended = r.sensors.remember
 	c.becameReady = func(p *pod) { r.sensors.podLeads.add(p.readyAt - p.scheduled) }
-	c.scale(r.w, r.w.min)
+	for _, w := range c.workloads {
+		c.scale(w, w.min)
+	}
 	const quiet = 2 * time.Minute // as an experiment takes to get there
 	phase := func(period time.Duration) time.Duration { return time.Duration(c.rng.Float64() * float64(period)) }
 	forever := func(do func()) func() bool { return func() bool { do(); return true } }
@@ -241,7 +258,9 @@ func (r *run) begin(ctx context.Context) error {
 				return fmt.Errorf("scaler %q: the target must be a percentage", r.Scaler)
 			}
 		}
-		r.hpa(baseline.Default(int32(target), r.w.min, r.w.max), phase(15*time.Second))
+		for _, w := range c.workloads {
+			r.hpa(w, baseline.Default(int32(target), w.min, w.max), phase(15*time.Second))
+		}
 		scaler := newAutoscaler(c, DefaultAutoscalerRules())
 		c.every(c.now+phase(scaler.rules.ScanInterval), scaler.rules.ScanInterval, forever(scaler.scan))
 	case "static":
@@ -251,14 +270,20 @@ func (r *run) begin(ctx context.Context) error {
 	}
 	r.events()
 	passes := r.WarmupPasses + r.Passes
-	load := s.Traffic(passes, r.Seed)
-	if load.Open() {
-		return c.traffic.StartArrivals(r.w.stream, load)
+	for i, w := range c.workloads {
+		load := s.Traffic(passes, r.Seed+uint64(i)<<32)
+		load.Shift = time.Duration(i) * s.PassDuration() / time.Duration(len(c.workloads))
+		var err error
+		if load.Open() {
+			err = c.traffic.StartArrivals(w.stream, load)
+		} else {
+			err = c.traffic.StartUsers(w.stream, load)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if s.Noise == nil && len(s.Events) == 0 {
-		return c.traffic.StartUsers(r.w.stream, s.Ramp(passes))
-	}
-	return c.traffic.StartUsers(r.w.stream, load)
+	return nil
 }
 
 // workFactor is the work of a request, which events change.
@@ -334,8 +359,10 @@ func (r *run) operator(ctx context.Context, phase time.Duration) {
 // Report implements mash2.Reporter.
 func (r *run) Report(_ context.Context, cycle api.Cycle) {
 	for _, p := range cycle.Plan.Workloads {
-		if p.Key == r.w.key {
-			r.w.planned = p.Replicas
+		for _, w := range r.c.workloads {
+			if p.Key == w.key {
+				w.planned = p.Replicas
+			}
 		}
 	}
 	if r.Options.Report != nil {
@@ -371,15 +398,15 @@ func (r *run) policyNow() string {
 	return api.CostSaving
 }
 
-// hpa runs the stock HPA's rules.
-func (r *run) hpa(h baseline.HPA, phase time.Duration) {
+// hpa runs the stock HPA's rules for one workload.
+func (r *run) hpa(w *workload, h baseline.HPA, phase time.Duration) {
 	c := r.c
 	const sync = 15 * time.Second
 	c.every(c.now+phase, sync, func() bool {
 		var pods []baseline.Pod
-		for _, p := range c.members(r.w) {
+		for _, p := range c.members(w) {
 			b := baseline.Pod{
-				Request: r.w.shape.Requests.MilliCPU, Pending: p.phase != running, Deleted: p.terminating, Ready: p.ready,
+				Request: w.shape.Requests.MilliCPU, Pending: p.phase != running, Deleted: p.terminating, Ready: p.ready,
 				HasStarted: p.node != nil, Started: p.scheduled, ReadyChanged: p.readyAt,
 			}
 			if !p.ready {
@@ -390,8 +417,8 @@ func (r *run) hpa(h baseline.HPA, phase time.Duration) {
 			}
 			pods = append(pods, b)
 		}
-		if n, err := h.Reconcile(c.now, r.w.replicas, pods); err == nil {
-			c.scale(r.w, n)
+		if n, err := h.Reconcile(c.now, w.replicas, pods); err == nil {
+			c.scale(w, n)
 		}
 		return true
 	})
@@ -405,22 +432,24 @@ func (r *run) static() error {
 	if s.Arrivals == nil {
 		peak /= s.ThinkTime.MeanSeconds() + s.Request.CPU.MeanSeconds()
 	}
-	p := c.pools[0]
-	n := int32(peak/(r.w.request*p.speed*r.w.target)) + 1
-	n = min(max(n, r.w.min), r.w.max)
-	perNode := (p.allocatable.MilliCPU - p.overhead.MilliCPU) / r.w.shape.Requests.MilliCPU
+	p, w := c.pools[0], c.workloads[0]
+	n := int32(peak/(w.request*p.speed*w.target)) + 1
+	n = min(max(n, w.min), w.max)
+	perNode := (p.allocatable.MilliCPU - p.overhead.MilliCPU) / w.shape.Requests.MilliCPU
 	if perNode < 1 {
 		return fmt.Errorf("a pod does not fit on %s", p.machineType)
 	}
 	zones := int64(len(p.zones))
-	perZone := int32((int64(n) + perNode*zones - 1) / (perNode * zones))
+	perZone := int32((int64(n)*int64(len(c.workloads)) + perNode*zones - 1) / (perNode * zones))
 	if p.max > 0 {
 		perZone = min(perZone, p.max)
 	}
 	if err := c.resize(p, max(perZone, p.sizes[0])); err != nil {
 		return err
 	}
-	c.scale(r.w, n)
+	for _, w := range c.workloads {
+		c.scale(w, n)
+	}
 	c.run(c.now + 5*time.Minute)
 	r.start = c.now
 	return nil
@@ -433,8 +462,10 @@ func (r *run) measure(ctx context.Context) (Result, error) {
 	end := time.Duration(r.WarmupPasses+r.Passes) * pass
 	// What came before scenario time is nobody's result.
 	c.record.Take(c.now)
-	if _, err := c.traffic.TakeWindow(r.w.stream); err != nil {
-		return Result{}, err
+	for _, w := range c.workloads {
+		if _, err := c.traffic.TakeWindow(w.stream); err != nil {
+			return Result{}, err
+		}
 	}
 	for at := r.collector.Next(); ; at = r.collector.Next() {
 		c.run(r.start + at)

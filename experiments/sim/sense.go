@@ -21,7 +21,6 @@ type sensors struct {
 	lastOK   time.Duration
 	covered  int64
 	behavior api.Behavior
-	error    string
 	pools    map[string]bool // that mash2 may see; nil for all
 }
 
