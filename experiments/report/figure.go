@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
@@ -55,12 +56,47 @@ var palette = []color.NRGBA{
 
 // SVG draws the figure.
 func (f Figure) SVG() (template.HTML, error) {
-	p := plot.New()
+	p, width, height, err := f.plot()
+	if err != nil {
+		return "", err
+	}
+	canvas := vgsvg.New(width, height)
+	p.Draw(draw.New(canvas))
+	var out bytes.Buffer
+	if _, err := canvas.WriteTo(&out); err != nil {
+		return "", fmt.Errorf("figure %q: %w", f.Title, err)
+	}
+	svg := out.String()
+	if i := strings.Index(svg, "<svg"); i > 0 { // the XML prologue has no place in HTML
+		svg = svg[i:]
+	}
+	return template.HTML(svg), nil // drawn above from numbers; names are escaped by vgsvg
+}
+
+// PNG draws the figure as a picture, on white.
+func (f Figure) PNG() ([]byte, error) {
+	p, width, height, err := f.plot()
+	if err != nil {
+		return nil, err
+	}
+	p.BackgroundColor = color.White
+	canvas := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(144))}
+	p.Draw(draw.New(canvas))
+	var out bytes.Buffer
+	if _, err := canvas.WriteTo(&out); err != nil {
+		return nil, fmt.Errorf("figure %q: %w", f.Title, err)
+	}
+	return out.Bytes(), nil
+}
+
+// plot lays the figure out.
+func (f Figure) plot() (p *plot.Plot, width, height vg.Length, err error) {
+	p = plot.New()
 	p.Title.Text = f.Title
 	p.X.Label.Text, p.Y.Label.Text = f.XLabel, f.YLabel
 	p.Legend.Top = true
 	p.BackgroundColor = color.Transparent
-	width, height := 8.2*vg.Inch, 2.7*vg.Inch
+	width, height = 8.2*vg.Inch, 2.7*vg.Inch
 	size := font.Length(10)
 	if f.Small {
 		width, height, size = 2.7*vg.Inch, 2.2*vg.Inch, 8
@@ -79,7 +115,7 @@ func (f Figure) SVG() (template.HTML, error) {
 	for _, s := range f.Series {
 		points, err := pointsOf(s)
 		if err != nil {
-			return "", fmt.Errorf("figure %q: %w", f.Title, err)
+			return nil, 0, 0, fmt.Errorf("figure %q: %w", f.Title, err)
 		}
 		if len(points) == 0 {
 			continue
@@ -92,7 +128,7 @@ func (f Figure) SVG() (template.HTML, error) {
 		if f.Scatter {
 			cloud, err := plotter.NewScatter(points)
 			if err != nil {
-				return "", err
+				return nil, 0, 0, err
 			}
 			c.A = 0x70
 			cloud.GlyphStyle = draw.GlyphStyle{Color: c, Radius: vg.Points(1.6), Shape: draw.CircleGlyph{}}
@@ -102,7 +138,7 @@ func (f Figure) SVG() (template.HTML, error) {
 		}
 		line, err := plotter.NewLine(points)
 		if err != nil {
-			return "", err
+			return nil, 0, 0, err
 		}
 		line.Color, line.Width = c, vg.Points(1.3)
 		if s.Dashed {
@@ -112,7 +148,7 @@ func (f Figure) SVG() (template.HTML, error) {
 		p.Legend.Add(s.Name, line)
 	}
 	if drawn == 0 {
-		return "", fmt.Errorf("figure %q has no points", f.Title)
+		return nil, 0, 0, fmt.Errorf("figure %q has no points", f.Title)
 	}
 	if !f.Scatter {
 		p.Y.Min = min(0, p.Y.Min)
@@ -127,28 +163,18 @@ func (f Figure) SVG() (template.HTML, error) {
 	for _, m := range f.Marks {
 		line, err := plotter.NewLine(plotter.XYs{{X: m.X, Y: p.Y.Min}, {X: m.X, Y: p.Y.Max}})
 		if err != nil {
-			return "", err
+			return nil, 0, 0, err
 		}
 		line.Color, line.Width = color.Gray{0x60}, vg.Points(0.8)
 		line.Dashes = []vg.Length{vg.Points(2), vg.Points(2)}
 		label, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: m.X, Y: p.Y.Max * 0.93}}, Labels: []string{" " + m.Name}})
 		if err != nil {
-			return "", err
+			return nil, 0, 0, err
 		}
 		label.TextStyle[0].Font.Size = size - 1
 		p.Add(line, label)
 	}
-	canvas := vgsvg.New(width, height)
-	p.Draw(draw.New(canvas))
-	var out bytes.Buffer
-	if _, err := canvas.WriteTo(&out); err != nil {
-		return "", fmt.Errorf("figure %q: %w", f.Title, err)
-	}
-	svg := out.String()
-	if i := strings.Index(svg, "<svg"); i > 0 { // the XML prologue has no place in HTML
-		svg = svg[i:]
-	}
-	return template.HTML(svg), nil // drawn above from numbers; names are escaped by vgsvg
+	return p, width, height, nil
 }
 
 func pointsOf(s Series) (plotter.XYs, error) {

@@ -60,6 +60,9 @@ func (s *Scenario) validate(fail failure) {
 	if pass <= 0 && (len(s.Stages) > 0 || own) && !s.traced() {
 		fail("stages", "take no time")
 	}
+	if s.Copies < 0 || s.Copies > 1000 || s.Copies > 1 && len(s.Services) > 0 {
+		fail("copies", "must be between 1 and 1000, and 1 with services")
+	}
 	if s.Warmup.Passes < 0 || s.Warmup.Passes > 10_000 {
 		fail("warmup.passes", "must be between 0 and 10000")
 	} else if s.Repeat < 1 {

@@ -65,6 +65,76 @@ type Result struct {
 	Cycles int
 	// NodeHours and CostUSD by pass, of the nodes.
 	NodeHours, CostUSD []float64
+	// CostAt is the nodes' cost so far over scenario time.
+	CostAt struct{ Minutes, USD []float64 }
+}
+
+// ScenarioTime is how long the load has run at a time of a cycle.
+func (r Result) ScenarioTime(t time.Time) time.Duration { return t.Sub(Epoch) - r.Start }
+
+// Packing is requested over allocatable of the pools' Ready nodes over the
+// measured passes, nil without nodes.
+func (r Result) Packing() *float64 {
+	var sum, weight float64
+	for _, p := range r.Pools {
+		if p.PackingEfficiency != nil {
+			sum += *p.PackingEfficiency * p.Measured.AllocatableCPUSeconds
+			weight += p.Measured.AllocatableCPUSeconds
+		}
+	}
+	if weight == 0 {
+		return nil
+	}
+	v := sum / weight
+	return &v
+}
+
+// Joined is a pass of all workloads together: sums, means weighted by requests
+// or time, and of percentiles the worst workload's.
+func (r Result) Joined(pass int) load.PassSummary {
+	out := r.Workloads[0].ByPass[pass]
+	if len(r.Workloads) == 1 {
+		return out
+	}
+	worst := func(a, b *float64) *float64 {
+		if a == nil || b != nil && *b > *a {
+			return b
+		}
+		return a
+	}
+	replicas := 0.0
+	for i, w := range r.Workloads {
+		p := w.ByPass[pass]
+		if p.MeanReplicas != nil {
+			replicas += *p.MeanReplicas
+		}
+		if i == 0 {
+			continue
+		}
+		out.Requests += p.Requests
+		out.Failed += p.Failed
+		out.SLOViolationMinutes += p.SLOViolationMinutes
+		out.P50Ms, out.P95Ms, out.P99Ms = worst(out.P50Ms, p.P50Ms), worst(out.P95Ms, p.P95Ms), worst(out.P99Ms, p.P99Ms)
+		out.SLOViolationRatio = worst(out.SLOViolationRatio, p.SLOViolationRatio)
+		out.PeakCPUUtilization = worst(out.PeakCPUUtilization, p.PeakCPUUtilization)
+		out.CPUSeconds += p.CPUSeconds
+		out.ReadyCPUSeconds += p.ReadyCPUSeconds
+		out.MaxReplicas += p.MaxReplicas
+		out.MinReadyPods = min(out.MinReadyPods, p.MinReadyPods)
+		out.PendingPodSeconds += p.PendingPodSeconds
+		out.ScaleActions += p.ScaleActions
+		out.PodCostUSD += p.PodCostUSD
+	}
+	out.MeanReplicas = &replicas
+	if out.Requests > 0 {
+		failed := float64(out.Failed) / float64(out.Requests)
+		out.FailedRatio = &failed
+	}
+	if out.ReadyCPUSeconds > 0 {
+		cpu := out.CPUSeconds / out.ReadyCPUSeconds
+		out.MeanCPUUtilization = &cpu
+	}
+	return out
 }
 
 // nodeOverhead is what GKE's DaemonSets ask of each node; see gkesim.
@@ -490,20 +560,29 @@ func (r *run) measure(ctx context.Context) (Result, error) {
 	for _, p := range c.pools {
 		prices[p.machineType] = p.price
 	}
-	for n := range r.WarmupPasses + r.Passes {
-		from := r.start + time.Duration(n)*pass
-		hours, usd := 0.0, 0.0
+	paid := func(from, to time.Duration) (hours, usd float64) {
 		for _, l := range out.Ledger {
-			to := from + pass
+			end := to
 			if l.Deleted >= 0 {
-				to = min(to, l.Deleted)
+				end = min(to, l.Deleted)
 			}
-			if d := to - max(from, l.Requested); d > 0 {
+			if d := end - max(from, l.Requested); d > 0 {
 				hours += d.Hours()
 				usd += d.Hours() * prices[l.MachineType]
 			}
 		}
+		return hours, usd
+	}
+	for n := range r.WarmupPasses + r.Passes {
+		from := r.start + time.Duration(n)*pass
+		hours, usd := paid(from, from+pass)
 		out.NodeHours, out.CostUSD = append(out.NodeHours, hours), append(out.CostUSD, usd)
+	}
+	const points = 200
+	for i := range points + 1 {
+		at := end * time.Duration(i) / points
+		_, usd := paid(r.start, r.start+at)
+		out.CostAt.Minutes, out.CostAt.USD = append(out.CostAt.Minutes, at.Minutes()), append(out.CostAt.USD, usd)
 	}
 	return out, nil
 }

@@ -11,9 +11,50 @@ import (
 	"github.com/mash2-io/mash2/experiments/report"
 )
 
+// View is one scaler's run, to be drawn.
+type View struct {
+	Name     string
+	Workload load.WorkloadResult
+	// Request of a pod, cores.
+	Request float64
+	// NodeCost is what its nodes have cost so far, USD, over minutes.
+	NodeCost report.Series
+}
+
 // Figures are those of the MAS-H² paper (figures 3 to 6), over scenario time in
 // minutes, one line per scaler.
 func (t *Testbed) Figures(r load.Results, cycles []api.Cycle, marks []report.Mark) (figures, pairs []report.Figure, err error) {
+	var views []View
+	for _, w := range r.Workloads {
+		end := 0.0
+		for _, b := range w.Buckets {
+			end = max(end, (b.Start+b.Seconds)/60)
+		}
+		cost, err := t.cumulativeNodeCost(w.Namespace, end, r.Speed)
+		if err != nil {
+			return nil, nil, err
+		}
+		views = append(views, View{
+			Name: w.Namespace, Workload: w, Request: t.options.Scenario.Workload.CPU.Request.AsApproximateFloat64(), NodeCost: cost,
+		})
+	}
+	figures, pairs = Draw(views, r.Pools, marks)
+	for _, f := range []report.Figure{
+		DemandFigure(cycles, t.minutes), PackingFigure(cycles, t.minutes),
+	} {
+		if hasPoints(f) {
+			f.XLabel, f.Marks = timeLabel, marks
+			figures = append(figures, f)
+		}
+	}
+	return figures, pairs, nil
+}
+
+const timeLabel = "scenario time, min"
+
+// Draw makes the figures that need nothing but results, and the pair plots.
+// Pools may be those of several runs, told apart by their names.
+func Draw(views []View, pools []load.PoolResult, marks []report.Mark) (figures, pairs []report.Figure) {
 	replicas := report.Figure{Title: "Replicas", YLabel: "pods"}
 	cpu := report.Figure{Title: "CPU utilisation", YLabel: "% of requests of Ready pods"}
 	latency := report.Figure{Title: "Response time, 95th percentile", YLabel: "ms"}
@@ -24,27 +65,27 @@ func (t *Testbed) Figures(r load.Results, cycles []api.Cycle, marks []report.Mar
 	infra := report.Figure{Title: "Infrastructure by pool", YLabel: "Ready nodes"}
 	end := 0.0
 	var scatter []map[string][]float64
-	for i, w := range r.Workloads {
+	for i, v := range views {
+		w := v.Workload
 		n := len(w.Buckets)
-		x, cores, p95, costs, util, unused, mean := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
-		request := t.options.Scenario.Workload.CPU.Request.AsApproximateFloat64()
+		x, p95, costs, util, unused, mean := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
 		total := 0.0
 		for j, b := range w.Buckets {
 			x[j] = (b.Start + b.Seconds/2) / 60
 			end = max(end, (b.Start+b.Seconds)/60)
-			cores[j], mean[j] = b.CPUCores, b.Replicas
+			mean[j] = b.Replicas
 			p95[j], util[j] = orNaN(b.P95Ms), 100*orNaN(b.Utilization)
 			total += b.PodCostUSD
 			costs[j] = total
-			unused[j] = max(0, b.ReadyPods*request-b.CPUCores)
+			unused[j] = max(0, b.ReadyPods*v.Request-b.CPUCores)
 		}
-		series := func(y []float64) report.Series { return report.Series{Name: w.Namespace, X: x, Y: y, Color: i} }
+		series := func(y []float64) report.Series { return report.Series{Name: v.Name, X: x, Y: y, Color: i} }
 		cpu.Series = append(cpu.Series, series(util))
 		latency.Series = append(latency.Series, series(p95))
 		podCost.Series = append(podCost.Series, series(costs))
 		waste.Series = append(waste.Series, series(unused))
 		stairs := func(y func(s int) float64) report.Series {
-			out := report.Series{Name: w.Namespace, Color: i}
+			out := report.Series{Name: v.Name, Color: i}
 			for j := range w.Steps {
 				at := w.Steps[j].At.Minutes()
 				if j > 0 {
@@ -59,15 +100,11 @@ func (t *Testbed) Figures(r load.Results, cycles []api.Cycle, marks []report.Mar
 		}
 		replicas.Series = append(replicas.Series, stairs(func(s int) float64 { return float64(w.Steps[s].Replicas) }))
 		pending.Series = append(pending.Series, stairs(func(s int) float64 { return float64(w.Steps[s].Pending) }))
-		node, err := t.cumulativeNodeCost(w.Namespace, end, r.Speed)
-		if err != nil {
-			return nil, nil, err
-		}
-		node.Color = i
-		nodeCosts.Series = append(nodeCosts.Series, node)
+		v.NodeCost.Name, v.NodeCost.Color = v.Name, i
+		nodeCosts.Series = append(nodeCosts.Series, v.NodeCost)
 		scatter = append(scatter, map[string][]float64{"replicas": mean, "CPU %": util, "waste, cores": unused, "p95, ms": p95})
 	}
-	for i, p := range r.Pools {
+	for i, p := range pools {
 		if p.Name == "" {
 			continue
 		}
@@ -83,30 +120,25 @@ func (t *Testbed) Figures(r load.Results, cycles []api.Cycle, marks []report.Mar
 		}
 		infra.Series = append(infra.Series, s)
 	}
-	demand := t.demandFigure(cycles)
-	packing := t.packingFigure(cycles)
-	figures = []report.Figure{replicas, cpu, infra, latency, pending, podCost, nodeCosts, waste, demand, packing}
-	kept := figures[:0]
-	for _, f := range figures {
-		if !hasPoints(f) {
-			continue
+	for _, f := range []report.Figure{replicas, cpu, infra, latency, pending, podCost, nodeCosts, waste} {
+		if hasPoints(f) {
+			f.XLabel, f.Marks = timeLabel, marks
+			figures = append(figures, f)
 		}
-		f.XLabel, f.Marks = "scenario time, min", marks
-		kept = append(kept, f)
 	}
 	axes := []string{"replicas", "CPU %", "waste, cores", "p95, ms"}
 	for i := range axes {
 		for j := range i {
 			f := report.Figure{Title: axes[i] + " by " + axes[j], XLabel: axes[j], YLabel: axes[i], Scatter: true, Small: true}
 			for k, values := range scatter {
-				f.Series = append(f.Series, report.Series{Name: r.Workloads[k].Namespace, X: values[axes[j]], Y: values[axes[i]], Color: k})
+				f.Series = append(f.Series, report.Series{Name: views[k].Name, X: values[axes[j]], Y: values[axes[i]], Color: k})
 			}
 			if hasPoints(f) {
 				pairs = append(pairs, f)
 			}
 		}
 	}
-	return kept, pairs, nil
+	return figures, pairs
 }
 
 func hasPoints(f report.Figure) bool {
@@ -129,15 +161,15 @@ func orNaN(v *float64) float64 {
 
 func (t *Testbed) minutes(at time.Time) float64 { return t.Load.ScenarioTime(at).Minutes() }
 
-// demandFigure compares demand with what was forecast for its time, as the
+// DemandFigure compares demand with what was forecast for its time, as the
 // records have it.
-func (t *Testbed) demandFigure(cycles []api.Cycle) report.Figure {
+func DemandFigure(cycles []api.Cycle, minutes func(time.Time) float64) report.Figure {
 	f := report.Figure{Title: "Demand, and the peak planned for", YLabel: "reference cores",
 		Note: "The planned peak is the policy's quantile of the coming horizon; where it is missing the plan is reactive."}
 	actual := report.Series{Name: "demand", Color: 0}
 	peak := report.Series{Name: "planned peak", Color: 1, Dashed: true}
 	for _, c := range cycles {
-		x := t.minutes(c.Time)
+		x := minutes(c.Time)
 		for i, w := range c.Plan.Workloads {
 			if x <= 0 || i >= len(c.Workloads) || c.Workloads[i].Demand < 0 {
 				continue
@@ -154,10 +186,11 @@ func (t *Testbed) demandFigure(cycles []api.Cycle) report.Figure {
 	return f
 }
 
-func (t *Testbed) packingFigure(cycles []api.Cycle) report.Figure {
+// PackingFigure is how full planned nodes are, as the records have it.
+func PackingFigure(cycles []api.Cycle, minutes func(time.Time) float64) report.Figure {
 	s := report.Series{Name: Mash2, Color: 0}
 	for _, c := range cycles {
-		if x := t.minutes(c.Time); x > 0 && c.Plan.Nodes.PackingEfficiency > 0 {
+		if x := minutes(c.Time); x > 0 && c.Plan.Nodes.PackingEfficiency > 0 {
 			s.X, s.Y = append(s.X, x), append(s.Y, 100*c.Plan.Nodes.PackingEfficiency)
 		}
 	}
