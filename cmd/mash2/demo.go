@@ -16,6 +16,7 @@ import (
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/experiments/report"
 	"github.com/mash2-io/mash2/experiments/scenarios"
+	"github.com/mash2-io/mash2/experiments/score"
 	"github.com/mash2-io/mash2/experiments/testbed"
 )
 
@@ -70,11 +71,11 @@ the last pass the policy switches to PERFORMANCE.`,
 
 // demoResult is the JSON of the command-line contract.
 type demoResult struct {
-	Scenario     string        `json:"scenario"`
-	Speed        float64       `json:"speed"`
-	Runs         []testbed.Run `json:"runs"`
-	MinReadyPods int32         `json:"minReadyPods"` // of mash2's workload, at any moment
-	Report       string        `json:"report"`
+	Scenario     string      `json:"scenario"`
+	Speed        float64     `json:"speed"`
+	Runs         []score.Run `json:"runs"`
+	MinReadyPods int32       `json:"minReadyPods"` // of mash2's workload, at any moment
+	Report       string      `json:"report"`
 }
 
 func (o demoFlags) run(ctx context.Context, s scenarios.Scenario, progress io.Writer, show func(any, string) error) (err error) {
@@ -133,14 +134,14 @@ func (o demoFlags) run(ctx context.Context, s scenarios.Scenario, progress io.Wr
 
 // play waits for the scenario's end, switches policies at their times and says
 // where it is.
-func (o demoFlags) play(ctx context.Context, bed *testbed.Testbed, operator *testbed.Operator, s scenarios.Scenario, passes, switched int, progress io.Writer) ([]report.Mark, error) {
+func (o demoFlags) play(ctx context.Context, bed *testbed.Testbed, operator *testbed.Operator, s scenarios.Scenario, passes, switched int, progress io.Writer) ([]score.Event, error) {
 	switches := bed.Load.Switches(false)
 	if switched >= 0 {
 		// In the middle of the pass's first minutes of full load.
 		at := time.Duration(switched)*s.PassDuration() + 90*time.Second
 		switches = append(switches, scenarios.Switch{At: scenarios.Duration{Duration: at}, Policy: api.Performance})
 	}
-	var marks []report.Mark
+	var marks []score.Event
 	done := make(chan error, 1)
 	go func() { done <- bed.Load.Wait() }()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -167,7 +168,7 @@ func (o demoFlags) play(ctx context.Context, bed *testbed.Testbed, operator *tes
 				if err := bed.SetPolicy(ctx, sw.Policy); err != nil {
 					return nil, err
 				}
-				marks = append(marks, report.Mark{X: t.Minutes(), Name: sw.Policy})
+				marks = append(marks, score.Event{At: t.Seconds(), Name: sw.Policy})
 				fmt.Fprintf(progress, "%8s  policy set to %s\n", t.Round(time.Second), sw.Policy)
 			}
 			if now.Sub(said) >= 5*time.Second {
@@ -205,27 +206,38 @@ func status(bed *testbed.Testbed, t time.Duration, passes int, length time.Durat
 }
 
 // finish scores the runs and writes the report.
-func (o demoFlags) finish(bed *testbed.Testbed, s scenarios.Scenario, marks []report.Mark, switched int, progress io.Writer) (demoResult, error) {
+func (o demoFlags) finish(bed *testbed.Testbed, s scenarios.Scenario, marks []score.Event, switched int, progress io.Writer) (demoResult, error) {
 	results := bed.Load.Results()
 	result := demoResult{Scenario: s.Name, Speed: o.speed, MinReadyPods: -1}
-	var err error
-	if result.Runs, err = bed.Scores(results, switched); err != nil {
+	cycles, err := bed.Cycles()
+	if err != nil {
 		return result, err
+	}
+	recording := score.Recording{Scenario: s.Name, Speed: o.speed, Seed: o.seed, Switches: marks}
+	if recording.Outcomes, err = bed.Outcomes(results, cycles); err != nil {
+		return result, err
+	}
+	for _, outcome := range recording.Outcomes {
+		for pass := range outcome.WarmupPasses + outcome.Passes {
+			run, err := outcome.RunOfPass(pass)
+			if err != nil {
+				return result, err
+			}
+			if switched >= 0 && pass >= switched {
+				run.Phase = score.Switch
+			}
+			result.Runs = append(result.Runs, run)
+		}
 	}
 	for _, r := range result.Runs {
 		if r.Scaler == testbed.Mash2 && (result.MinReadyPods < 0 || r.MinReadyPods < result.MinReadyPods) {
 			result.MinReadyPods = r.MinReadyPods
 		}
 	}
-	cycles, err := bed.Cycles()
+	figures, pairs, err := score.Figures(recording.Outcomes, marks)
 	if err != nil {
 		return result, err
 	}
-	figures, pairs, err := bed.Figures(results, cycles, marks)
-	if err != nil {
-		return result, err
-	}
-	result.Report = filepath.Join(o.report, "report.html")
 	page := report.Page{
 		Title: fmt.Sprintf("%s at %g× real time", s.Name, o.speed),
 		Intro: []string{
@@ -235,31 +247,30 @@ func (o demoFlags) finish(bed *testbed.Testbed, s scenarios.Scenario, marks []re
 				s.Name, o.speed, o.seed, o.warm, 100*s.Workload.TargetUtilization),
 			"Control plane, scheduler, HPA controller and Prometheus are real; nodes, pods' inner life, GKE and users are simulated.",
 		},
-		Tables: []report.Table{{Title: "Results", Header: header, Rows: rows(result),
-			Note: "Node cost counts from boot request to deletion. A violating minute has its p95 or failed ratio beyond the scenario's SLO. Packing is over the whole run."}},
-		Figures: figures, Pairs: pairs, Made: time.Now(),
+		Sections: []report.Section{
+			{Title: "Results", Tables: []report.Table{{Header: header, Rows: rows(result),
+				Note: "Node cost counts from boot request to deletion. A violating minute has its p95 or failed ratio beyond the scenario's SLO."}}},
+			{Title: "Over time", Figures: figures},
+			{Title: "Pair plots", Text: []string{"A point for every ten seconds."}, Grid: pairs},
+		},
+		Made: time.Now(),
 	}
 	for _, w := range results.Workloads {
-		page.Legend = append(page.Legend, w.Namespace)
+		page.Sections[2].Legend = append(page.Sections[2].Legend, w.Namespace)
 	}
+	transcript := report.Section{Title: "What mash2 did"}
 	for _, c := range cycles {
 		for _, out := range c.Outcomes {
-			line := fmt.Sprintf("%8s  %s  %s", bed.Load.ScenarioTime(c.Time).Round(time.Second), out.Agent, out.Action)
-			switch {
-			case out.Error != "":
-				line += "  FAILED: " + out.Error
-			case out.Skipped != "":
-				line += "  skipped: " + out.Skipped
-			}
-			page.Transcript = append(page.Transcript, line)
+			line := fmt.Sprintf("%8s  %s", bed.Load.ScenarioTime(c.Time).Round(time.Second), actionLine(out))
+			transcript.Lines = append(transcript.Lines, line)
 		}
 	}
-	file, err := os.Create(result.Report)
-	if err != nil {
+	page.Sections = append(page.Sections, transcript)
+	if result.Report, err = report.WriteFolder(o.report, page); err != nil {
 		return result, err
 	}
-	if err := errors.Join(report.Write(file, page), file.Close()); err != nil {
-		return result, fmt.Errorf("writing the report: %w", err)
+	if err := recording.Write(filepath.Join(o.report, score.RecordingFile)); err != nil {
+		return result, err
 	}
 	for from, to := range map[string]string{bed.CycleLog(): "cycles.jsonl", bed.OperatorLog(): "operator.log"} {
 		data, err := os.ReadFile(from)

@@ -86,14 +86,23 @@ func outputFlag(cmd *cobra.Command) func(v any, text string) error {
 	var format string
 	cmd.Flags().StringVarP(&format, "output", "o", "text", "text or json")
 	return func(v any, text string) error {
+		if err := checkOutput(cmd); err != nil {
+			return err
+		}
 		switch format {
 		case "text":
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), text)
 			return err
-		case "json":
-			return json.NewEncoder(cmd.OutOrStdout()).Encode(v)
 		default:
-			return usagef("--output must be text or json, not %q", format)
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(v)
 		}
 	}
+}
+
+// checkOutput refuses a bad -o; commands that take long ask it first.
+func checkOutput(cmd *cobra.Command) error {
+	if format := cmd.Flag("output").Value.String(); format != "text" && format != "json" {
+		return usagef("--output must be text or json, not %q", format)
+	}
+	return nil
 }

@@ -2,35 +2,28 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"math"
-	"path/filepath"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/experiments/scenarios"
+	"github.com/mash2-io/mash2/experiments/score"
 	"github.com/mash2-io/mash2/experiments/sim"
-	"github.com/mash2-io/mash2/experiments/testbed"
-	"github.com/mash2-io/mash2/forecast"
-	"github.com/mash2-io/mash2/planning"
-	"github.com/mash2-io/mash2/planning/horizontal"
-	"github.com/mash2-io/mash2/planning/node"
 )
 
 // simulateFlags are the settings of mash2 simulate.
 type simulateFlags struct {
-	scenario, fidelity, output string
-	report, against            string
-	scalers                    []string
-	seed                       uint64
-	seeds, warm                int
+	scenario, trace, fidelity, report string
+	against, scalers                  []string
+	seed                              uint64
+	seeds, warm                       int
 }
 
 func newSimulate() *cobra.Command {
@@ -39,274 +32,226 @@ func newSimulate() *cobra.Command {
 		Use:   "simulate",
 		Short: "Runs a scenario in virtual time",
 		Long: `Runs a scenario in virtual time: the operator's own loop, planners and execution
-in a simulated cluster, beside the stock HPA's rules with Cluster Autoscaler's.
-The first pass is cold; each further one has all before it as history.`,
+in a simulated cluster, beside baselines. Each scaler has a cluster of its own,
+with the same load, bounds and warm-up.
+
+  mash2       this operator
+  hpa         the stock HPA's rules at 80 %, with Cluster Autoscaler's
+  hpa:60      the same at another target
+  static      sized for the scenario's peak
+  oracle      a bound: what no scaler can be cheaper than without a violation
+
+Passes of the warm-up, the scenario's or --warm-passes, come first and are not
+measured. --against compares with recordings of mash2 demo, results.json in its
+report's folder: the same passes and the same switch of the policy are simulated,
+and errors are told by scaler.`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.scenario, "scenario", "heartbeat", "a built-in scenario ("+strings.Join(scenarios.Names(), ", ")+") or a file")
-	f.StringSliceVar(&o.scalers, "scaler", []string{"mash2", "hpa"}, "scalers to compare: mash2, hpa, hpa:PERCENT, static, oracle (a lower bound on cost)")
+	f.StringVar(&o.trace, "trace", "", "a CSV[.gz] file instead of the one that the scenario's arrivals are read from")
+	f.StringSliceVar(&o.scalers, "scaler", []string{"mash2", "hpa"}, "scalers to compare: mash2, hpa, hpa:PERCENT, static, oracle")
 	f.Uint64Var(&o.seed, "seed", 1, "of all that is random")
-	f.IntVar(&o.seeds, "seeds", 1, "number of seeds, from --seed on; with several, intervals are shown")
-	f.IntVar(&o.warm, "warm-passes", 2, "passes after the cold one")
+	f.IntVar(&o.seeds, "seeds", 1, "number of seeds, from --seed on; with several, 95 % intervals are shown")
+	f.IntVar(&o.warm, "warm-passes", -1, "passes that come first and are not measured; -1 for the scenario's")
 	f.StringVar(&o.fidelity, "fidelity", string(sim.Fluid), "fluid, or request for every single one")
 	f.StringVar(&o.report, "report", "", "folder for an HTML report and its figures as PNG")
-	f.StringVar(&o.against, "against", "", "JSON that mash2 demo printed for the same scenario: tells how far the simulation is from it")
-	f.StringVarP(&o.output, "output", "o", "text", "text or json")
+	f.StringSliceVar(&o.against, "against", nil, "recordings of mash2 demo to compare with, such as out/demo/results.json")
+	show := outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := checkOutput(cmd); err != nil {
+			return err
+		}
+		s, err := o.load()
+		if err != nil {
+			return usageError{err}
+		}
+		out, err := o.run(cmd.Context(), s, progressTo(cmd.ErrOrStderr()))
+		if err != nil {
+			return err
+		}
+		return show(out, out.text())
+	}
 	return cmd
+}
+
+// progressTo is where progress goes: only to a terminal.
+func progressTo(w io.Writer) io.Writer {
+	if file, ok := w.(*os.File); ok {
+		if info, err := file.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+			return w
+		}
+	}
+	return io.Discard
+}
+
+// load checks the flags and loads the scenario.
+func (o *simulateFlags) load() (scenarios.Scenario, error) {
+	switch {
+	case o.seeds < 1:
+		return scenarios.Scenario{}, fmt.Errorf("--seeds must be 1 or more, is %d", o.seeds)
+	case o.warm < -1:
+		return scenarios.Scenario{}, fmt.Errorf("--warm-passes must be 0 or more, or -1, is %d", o.warm)
+	case len(o.scalers) == 0:
+		return scenarios.Scenario{}, fmt.Errorf("--scaler must name at least one")
+	case o.fidelity != string(sim.Fluid) && o.fidelity != string(sim.PerRequest):
+		return scenarios.Scenario{}, fmt.Errorf("--fidelity must be %s or %s, not %q", sim.Fluid, sim.PerRequest, o.fidelity)
+	}
+	for i, name := range o.scalers {
+		if err := checkScaler(name); err != nil {
+			return scenarios.Scenario{}, err
+		}
+		if slices.Contains(o.scalers[:i], name) {
+			return scenarios.Scenario{}, fmt.Errorf("--scaler names %s twice", name)
+		}
+	}
+	return scenarios.LoadWith(o.scenario, scenarios.Changes{Trace: o.trace, Warmup: o.warm})
+}
+
+func checkScaler(name string) error {
+	kind, target, swept := strings.Cut(name, ":")
+	switch {
+	case kind == "hpa" && swept:
+		if n, err := strconv.Atoi(target); err != nil || n < 1 || n > 100 {
+			return fmt.Errorf("--scaler %s: the target must be a percentage from 1 to 100", name)
+		}
+		return nil
+	case slices.Contains([]string{"mash2", "hpa", "static", "oracle"}, name):
+		return nil
+	}
+	return fmt.Errorf("--scaler %q is none of mash2, hpa, hpa:PERCENT, static, oracle", name)
 }
 
 // simulation is what -o json prints.
 type simulation struct {
-	Scenario string        `json:"scenario"`
-	Seed     uint64        `json:"seed"`
-	Fidelity string        `json:"fidelity"`
-	Runs     []testbed.Run `json:"runs"`
-	// Errors of the simulation relative to a run on a real control plane, by
-	// scaler and phase; only with --against.
-	Errors []simulationError `json:"errors,omitempty"`
-
-	drawn []drawnRun
+	Scenario string      `json:"scenario"`
+	Seed     uint64      `json:"seed"`
+	Fidelity string      `json:"fidelity"`
+	Runs     []score.Run `json:"runs"`
+	// Summary is by scaler over seeds.
+	Summary []score.Summary `json:"summary"`
+	// Against are the differences from a real control plane, by scaler.
+	Against []score.Difference `json:"against,omitempty"`
+	Report  string             `json:"report,omitempty"`
 }
 
-// drawnRun is what figures are made of.
-type drawnRun struct {
-	scaler string
-	result sim.Result
-	cycles []api.Cycle
-}
-
-func (o *simulateFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
-	switch {
-	case o.output != "text" && o.output != "json":
-		return usagef("--output must be text or json, not %q", o.output)
-	case o.seeds < 1:
-		return usagef("--seeds must be 1 or more, is %d", o.seeds)
-	case o.warm < 0:
-		return usagef("--warm-passes must be 0 or more, is %d", o.warm)
-	case len(o.scalers) == 0:
-		return usagef("--scaler must name at least one")
-	}
-	scenario, err := scenarios.Load(o.scenario)
+// run simulates all scalers with all seeds.
+func (o *simulateFlags) run(ctx context.Context, s scenarios.Scenario, progress io.Writer) (simulation, error) {
+	out := simulation{Scenario: s.Name, Seed: o.seed, Fidelity: o.fidelity}
+	world := simulated{flags: o, scenario: s, passes: max(1, s.Repeat)}
+	recordings, err := o.recordings(s.Name)
 	if err != nil {
-		return usageError{err}
+		return out, usageError{err}
 	}
-	out := simulation{Scenario: scenario.Name, Seed: o.seed, Fidelity: o.fidelity}
-	for i := range o.seeds {
-		for _, scaler := range o.scalers {
-			runs, drawn, err := o.simulate(ctx, scenario, scaler, o.seed+uint64(i))
-			if err != nil {
-				return err
-			}
-			out.Runs = append(out.Runs, runs...)
-			if drawn != nil && i == 0 {
-				out.drawn = append(out.drawn, *drawn)
-			}
-			fmt.Fprintf(stderr, "%s %s seed %d: %.0f s of scenario time in %.2f s\n",
-				scenario.Name, scaler, o.seed+uint64(i), runs[len(runs)-1].SimulatedSeconds*float64(len(runs)), runs[0].WallSeconds*float64(len(runs)))
+	if len(recordings) > 0 {
+		first := recordings[0].Outcomes[0]
+		world.scenario.Warmup.Passes, world.passes = first.WarmupPasses, first.Passes
+		for _, e := range recordings[0].Switches {
+			world.switches = append(world.switches, switchAt(e))
 		}
 	}
-	if o.against != "" {
-		if err := out.compare(o.against); err != nil {
-			return err
+	var outcomes []score.Outcome
+	for i := range o.seeds {
+		for _, scaler := range o.scalers {
+			begun := time.Now()
+			outcome, err := world.run(ctx, scaler, o.seed+uint64(i), i == 0 && o.report != "")
+			if err != nil {
+				return out, fmt.Errorf("simulating %s with %s, seed %d: %w", s.Name, scaler, o.seed+uint64(i), err)
+			}
+			run, err := outcome.Run()
+			if err != nil {
+				return out, err
+			}
+			outcomes, out.Runs = append(outcomes, outcome), append(out.Runs, run)
+			fmt.Fprintf(progress, "%s %s seed %d: %v of scenario time in %v\n", s.Name, scaler, o.seed+uint64(i),
+				time.Duration(float64(outcome.WarmupPasses+outcome.Passes)*outcome.PassSeconds)*time.Second, time.Since(begun).Round(time.Millisecond))
+		}
+	}
+	out.Summary = score.Summarize(out.Runs)
+	if len(recordings) > 0 {
+		if out.Against, err = against(recordings, outcomes); err != nil {
+			return out, usageError{err}
 		}
 	}
 	if o.report != "" {
-		if err := o.writeReport(out, scenario); err != nil {
-			return fmt.Errorf("writing the report: %w", err)
-		}
-		fmt.Fprintf(stderr, "report: %s\n", filepath.Join(o.report, "report.html"))
-	}
-	if o.output == "json" {
-		enc := json.NewEncoder(stdout)
-		enc.SetIndent("", "  ")
-		return enc.Encode(out)
-	}
-	return out.print(stdout)
-}
-
-// simulate is one scaler with one seed: a run for each pass.
-func (o *simulateFlags) simulate(ctx context.Context, s scenarios.Scenario, scaler string, seed uint64) ([]testbed.Run, *drawnRun, error) {
-	if scaler == "oracle" {
-		runs, err := o.oracle(s, seed)
-		return runs, nil, err
-	}
-	var operator operatorFlags
-	operator.speed = 1
-	for _, d := range operator.durations() {
-		*d.value = d.def
-	}
-	operator.packings = planning.DefaultConfig().Packings
-	packer, err := node.New(node.Config{Solver: "ffd"})
-	if err != nil {
-		return nil, nil, err
-	}
-	drawn := &drawnRun{scaler: scaler}
-	begun := time.Now()
-	result, err := sim.Run(ctx, sim.Options{
-		Scenario: s, Scaler: scaler, Seed: seed, Fidelity: sim.Fidelity(o.fidelity), Passes: 1 + o.warm,
-		Planner: planning.Hierarchy{
-			Config:     operator.planning(),
-			Planners:   map[string]planning.WorkloadPlanner{planning.DefaultPlanner: horizontal.Planner{}},
-			Nodes:      packer,
-			Forecaster: forecast.Auto{},
-		},
-		Report: func(c api.Cycle) {
-			if o.report != "" {
-				drawn.cycles = append(drawn.cycles, c)
-			}
-		},
-	})
-	if err != nil {
-		return nil, nil, usageError{err}
-	}
-	drawn.result = result
-	wall := time.Since(begun).Seconds()
-	var runs []testbed.Run
-	for pass := range result.Workloads[0].ByPass {
-		r := testbed.RunOf(scaler, seed, phaseOf(pass), result.Joined(pass))
-		r.NodeHours, r.CostUSD = result.NodeHours[pass], result.CostUSD[pass]
-		r.WallSeconds = wall / float64(len(result.Workloads[0].ByPass))
-		r.PackingEfficiency = result.Packing()
-		runs = append(runs, r)
-	}
-	return runs, drawn, nil
-}
-
-func phaseOf(pass int) string {
-	if pass == 0 {
-		return "cold"
-	}
-	return "warm"
-}
-
-// oracle is the bound on cost, as a run without anything else.
-func (o *simulateFlags) oracle(s scenarios.Scenario, seed uint64) ([]testbed.Run, error) {
-	costs, err := sim.Oracle(s, sim.DefaultParams(), 1+o.warm, seed)
-	if err != nil {
-		return nil, usageError{err}
-	}
-	zero := 0.0
-	var runs []testbed.Run
-	for pass, cost := range costs {
-		runs = append(runs, testbed.Run{
-			Scaler: "oracle", Seed: seed, Phase: phaseOf(pass), Pass: pass, CostUSD: cost,
-			SLOViolationRatio: &zero, SimulatedSeconds: s.PassDuration().Seconds(),
-		})
-	}
-	return runs, nil
-}
-
-// print is a table: a row for each scaler and phase, means over seeds and
-// passes with 95 % intervals over seeds.
-func (s simulation) print(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, row := range append([][]string{simulationHeader}, s.table()...) {
-		fmt.Fprintln(t, strings.Join(row, "\t")+"\t")
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	for _, e := range s.Errors {
-		if _, err := fmt.Fprintf(w, "%s %s against the real control plane: %s\n", e.Scaler, e.Phase, e); err != nil {
-			return err
+		if out.Report, err = o.writeReport(out, world, outcomes, recordings); err != nil {
+			return out, err
 		}
 	}
-	return nil
+	return out, nil
 }
 
-var simulationHeader = []string{"scaler", "pass", "SLO minutes violated", "failed %", "p95 ms", "CPU %", "replicas", "pending pod-s", "node $", "pod $"}
-
-// runGroup is the runs of one scaler in one phase.
-type runGroup struct {
-	scaler, phase string
-	runs          []testbed.Run
+// switchAt is a recorded switch of the policy.
+func switchAt(e score.Event) scenarios.Switch {
+	return scenarios.Switch{At: scenarios.Duration{Duration: time.Duration(e.At * float64(time.Second))}, Policy: e.Name}
 }
 
-// groups keeps the order in which scalers and phases came.
-func groups(runs []testbed.Run) []runGroup {
-	var out []runGroup
-	for _, r := range runs {
-		i := slices.IndexFunc(out, func(g runGroup) bool { return g.scaler == r.Scaler && g.phase == r.Phase })
-		if i < 0 {
-			out = append(out, runGroup{scaler: r.Scaler, phase: r.Phase})
-			i = len(out) - 1
+// text is a table: a row for each scaler, means over seeds with 95 % intervals.
+func (s simulation) text() string {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	write := func(header []string, rows [][]string) {
+		for _, row := range append([][]string{header}, rows...) {
+			fmt.Fprintln(t, strings.Join(row, "\t")+"\t")
 		}
-		out[i].runs = append(out[i].runs, r)
+		_ = t.Flush() // into memory
+	}
+	write(s.header(), s.rows())
+	for _, line := range s.equalSLO() {
+		fmt.Fprintln(&b, line)
+	}
+	if len(s.Against) > 0 {
+		table := score.DifferenceTable(s.Against)
+		fmt.Fprintln(&b, "\nagainst the real control plane:")
+		write(table.Header, table.Rows)
+	}
+	if s.Report != "" {
+		fmt.Fprintln(&b, "report:", s.Report)
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+func (s simulation) header() []string {
+	out := []string{"scaler"}
+	for _, m := range score.Metrics {
+		out = append(out, m.Title)
 	}
 	return out
 }
 
-// table has a row for each scaler and phase.
-func (s simulation) table() [][]string {
-	var rows [][]string
-	value := func(x *float64) float64 {
-		if x == nil {
-			return math.NaN()
+func (s simulation) rows() [][]string {
+	var out [][]string
+	for _, sum := range s.Summary {
+		row := []string{sum.Scaler}
+		for _, m := range score.Metrics {
+			row = append(row, sum.Metrics[m.Name].Text(m))
 		}
-		return *x
+		out = append(out, row)
 	}
-	for _, g := range groups(s.Runs) {
-		cell := func(format string, of func(testbed.Run) float64) string {
-			bySeed := map[uint64][]float64{}
-			for _, r := range g.runs {
-				bySeed[r.Seed] = append(bySeed[r.Seed], of(r))
-			}
-			var means []float64
-			for _, xs := range bySeed {
-				means = append(means, mean(xs))
-			}
-			slices.Sort(means)
-			if math.IsNaN(mean(means)) {
-				return "–"
-			}
-			text := fmt.Sprintf(format, mean(means))
-			if half := interval95(means); len(means) > 1 {
-				text += "±" + fmt.Sprintf(format, half)
-			}
-			return text
-		}
-		rows = append(rows, []string{
-			g.scaler, g.phase,
-			cell("%.1f", func(r testbed.Run) float64 { return float64(r.SLOViolationMinutes) }),
-			cell("%.3f", func(r testbed.Run) float64 { return 100 * value(r.FailedRatio) }),
-			cell("%.0f", func(r testbed.Run) float64 { return value(r.P95Ms) }),
-			cell("%.0f", func(r testbed.Run) float64 { return 100 * value(r.MeanCPUUtilization) }),
-			cell("%.1f", func(r testbed.Run) float64 { return value(r.MeanReplicas) }),
-			cell("%.0f", func(r testbed.Run) float64 { return r.PendingPodSeconds }),
-			cell("%.4f", func(r testbed.Run) float64 { return r.CostUSD }),
-			cell("%.4f", func(r testbed.Run) float64 { return r.PodCostUSD }),
-		})
-	}
-	return rows
+	return out
 }
 
-func mean(xs []float64) float64 {
-	var sum float64
-	for _, x := range xs {
-		sum += x
+// equalSLO compares mash2 with the cheapest of the HPA's targets that violates
+// the SLO in no more minutes.
+func (s simulation) equalSLO() []string {
+	var of *score.Summary
+	var swept []score.Summary
+	for i := range s.Summary {
+		switch name := s.Summary[i].Scaler; {
+		case name == "mash2":
+			of = &s.Summary[i]
+		case score.IsHPA(name):
+			swept = append(swept, s.Summary[i])
+		}
 	}
-	return sum / float64(len(xs))
-}
-
-// interval95 is half the width of the 95 % interval of the mean by Student's t.
-func interval95(xs []float64) float64 {
-	n := len(xs)
-	if n < 2 {
-		return math.NaN()
+	if of == nil || len(swept) < 2 {
+		return nil
 	}
-	m, sum := mean(xs), 0.0
-	for _, x := range xs {
-		sum += (x - m) * (x - m)
+	best, ok := score.AtEqualSLO(*of, swept)
+	if !ok {
+		return []string{fmt.Sprintf("at equal SLO: none of the HPA's %d targets violates the SLO in as few minutes as mash2 (%.1f)", len(swept), of.Mean("sloViolationMinutes"))}
 	}
-	// Student's t at 97.5 %, by degrees of freedom; 1.96 beyond.
-	table := []float64{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086}
-	t := 1.96
-	if n-2 < len(table) {
-		t = table[n-2]
-	}
-	return t * math.Sqrt(sum/float64(n-1)/float64(n))
+	return []string{fmt.Sprintf("at equal SLO: the cheapest of the HPA's %d targets with no more minutes in violation than mash2 is %s (%.1f and %.1f min); mash2's nodes cost %+.1f %%, its pods %+.1f %%",
+		len(swept), best.Scaler, best.Mean("sloViolationMinutes"), of.Mean("sloViolationMinutes"),
+		100*(of.Mean("costUsd")/best.Mean("costUsd")-1), 100*(of.Mean("podCostUsd")/best.Mean("podCostUsd")-1))}
 }

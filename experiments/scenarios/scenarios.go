@@ -205,11 +205,18 @@ func Names() []string {
 // Load returns the built-in scenario of that name or, failing that, the one in
 // the file of that name, with the traces that it names. The error wraps
 // ErrUnknown when there is neither.
-func Load(nameOrFile string) (Scenario, error) { return LoadWithTrace(nameOrFile, "") }
+func Load(nameOrFile string) (Scenario, error) { return LoadWith(nameOrFile, Changes{Warmup: -1}) }
 
-// LoadWithTrace is Load with another file for arrivals.csv; empty for the
-// scenario's own.
-func LoadWithTrace(nameOrFile, csv string) (Scenario, error) {
+// Changes to a scenario before its traces are read.
+type Changes struct {
+	// Trace replaces the file of arrivals; empty leaves it.
+	Trace string
+	// Warmup replaces the passes of the warm-up; negative leaves them.
+	Warmup int
+}
+
+// LoadWith is Load with changes.
+func LoadWith(nameOrFile string, change Changes) (Scenario, error) {
 	file, data, err := readAny(nameOrFile, "")
 	if err != nil {
 		return Scenario{}, err
@@ -218,7 +225,10 @@ func LoadWithTrace(nameOrFile, csv string) (Scenario, error) {
 	if err != nil {
 		return Scenario{}, err
 	}
-	if csv != "" {
+	if change.Warmup >= 0 {
+		s.Warmup.Passes = change.Warmup
+	}
+	if csv := change.Trace; csv != "" {
 		if s.Arrivals == nil {
 			return Scenario{}, fmt.Errorf("%s: arrivals: there are none that %s could replace", file, csv)
 		}

@@ -152,13 +152,13 @@ func TestLoadReadsAUsersTrace(t *testing.T) {
 		t.Errorf("RPS = %v", got)
 	}
 	other := write("other.csv", []byte("50\n50\n50\n"))
-	if s, err = LoadWithTrace(file, other); err != nil {
+	if s, err = LoadWith(file, Changes{Trace: other, Warmup: -1}); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.PassDuration(); got != 3*time.Minute {
 		t.Errorf("pass of the other trace = %s", got)
 	}
-	if _, err := LoadWithTrace("heartbeat", other); err == nil {
+	if _, err := LoadWith("heartbeat", Changes{Trace: other}); err == nil {
 		t.Error("a trace for a scenario without arrivals was accepted")
 	}
 	// A mistake in the trace names the scenario, the field, the trace and the line.

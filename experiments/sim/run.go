@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,9 +43,9 @@ type Options struct {
 	// WarmupPasses of the scenario come before the measured Passes; 0 passes
 	// takes the scenario's.
 	WarmupPasses, Passes int
-	// Switch is the first pass in which the policy is PERFORMANCE; negative for
-	// none. A scenario's own switches hold as well.
-	Switch int
+	// Switches of the policy at scenario times from the first pass on; they go
+	// before the scenario's own, which begin anew in each pass.
+	Switches []scenarios.Switch
 	// Params of the world; nil for the default.
 	Params *Params
 	// Planner of mash2; Behavior is the default behaviour of its workloads.
@@ -65,77 +66,10 @@ type Result struct {
 	Cycles int
 	// NodeHours and CostUSD by pass, of the nodes.
 	NodeHours, CostUSD []float64
-	// CostAt is the nodes' cost so far over scenario time.
-	CostAt struct{ Minutes, USD []float64 }
 }
 
 // ScenarioTime is how long the load has run at a time of a cycle.
 func (r Result) ScenarioTime(t time.Time) time.Duration { return t.Sub(Epoch) - r.Start }
-
-// Packing is requested over allocatable of the pools' Ready nodes over the
-// measured passes, nil without nodes.
-func (r Result) Packing() *float64 {
-	var sum, weight float64
-	for _, p := range r.Pools {
-		if p.PackingEfficiency != nil {
-			sum += *p.PackingEfficiency * p.Measured.AllocatableCPUSeconds
-			weight += p.Measured.AllocatableCPUSeconds
-		}
-	}
-	if weight == 0 {
-		return nil
-	}
-	v := sum / weight
-	return &v
-}
-
-// Joined is a pass of all workloads together: sums, means weighted by requests
-// or time, and of percentiles the worst workload's.
-func (r Result) Joined(pass int) load.PassSummary {
-	out := r.Workloads[0].ByPass[pass]
-	if len(r.Workloads) == 1 {
-		return out
-	}
-	worst := func(a, b *float64) *float64 {
-		if a == nil || b != nil && *b > *a {
-			return b
-		}
-		return a
-	}
-	replicas := 0.0
-	for i, w := range r.Workloads {
-		p := w.ByPass[pass]
-		if p.MeanReplicas != nil {
-			replicas += *p.MeanReplicas
-		}
-		if i == 0 {
-			continue
-		}
-		out.Requests += p.Requests
-		out.Failed += p.Failed
-		out.SLOViolationMinutes += p.SLOViolationMinutes
-		out.P50Ms, out.P95Ms, out.P99Ms = worst(out.P50Ms, p.P50Ms), worst(out.P95Ms, p.P95Ms), worst(out.P99Ms, p.P99Ms)
-		out.SLOViolationRatio = worst(out.SLOViolationRatio, p.SLOViolationRatio)
-		out.PeakCPUUtilization = worst(out.PeakCPUUtilization, p.PeakCPUUtilization)
-		out.CPUSeconds += p.CPUSeconds
-		out.ReadyCPUSeconds += p.ReadyCPUSeconds
-		out.MaxReplicas += p.MaxReplicas
-		out.MinReadyPods = min(out.MinReadyPods, p.MinReadyPods)
-		out.PendingPodSeconds += p.PendingPodSeconds
-		out.ScaleActions += p.ScaleActions
-		out.PodCostUSD += p.PodCostUSD
-	}
-	out.MeanReplicas = &replicas
-	if out.Requests > 0 {
-		failed := float64(out.Failed) / float64(out.Requests)
-		out.FailedRatio = &failed
-	}
-	if out.ReadyCPUSeconds > 0 {
-		cpu := out.CPUSeconds / out.ReadyCPUSeconds
-		out.MeanCPUUtilization = &cpu
-	}
-	return out
-}
 
 // nodeOverhead is what GKE's DaemonSets ask of each node; see gkesim.
 var nodeOverhead = api.Resources{MilliCPU: 223, Memory: 390 << 20, Pods: 5}
@@ -151,6 +85,9 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	}
 	if o.Passes == 0 {
 		o.Passes = max(1, o.Scenario.Repeat)
+	}
+	if !o.Scenario.Single() {
+		return Result{}, fmt.Errorf("scenario %s has several services or types of users, which are not simulated yet", o.Scenario.Name)
 	}
 	var t traffic
 	switch o.Fidelity {
@@ -420,9 +357,9 @@ func (r *run) operator(ctx context.Context, phase time.Duration) {
 		for _, s := range r.Scenario.Policy.Switches {
 			c.at(begin+s.At.Duration+time.Second, cycle)
 		}
-		if n == r.Switch && r.Switch > 0 {
-			c.at(begin+time.Second, cycle)
-		}
+	}
+	for _, s := range r.Switches {
+		c.at(r.start+s.At.Duration+time.Second, cycle)
 	}
 }
 
@@ -459,8 +396,10 @@ func (r *run) Spec(context.Context) (api.PolicySpec, []api.Finding, error) {
 func (r *run) policyNow() string {
 	pass := r.Scenario.PassDuration()
 	at := max(0, r.c.now-r.start)
-	if r.Switch > 0 && int(at/pass) >= r.Switch {
-		return api.Performance
+	for _, s := range slices.Backward(r.Switches) {
+		if at >= s.At.Duration {
+			return s.Policy
+		}
 	}
 	if name := r.Scenario.PolicyAt(at % pass); name != "" {
 		return name
@@ -577,12 +516,6 @@ func (r *run) measure(ctx context.Context) (Result, error) {
 		from := r.start + time.Duration(n)*pass
 		hours, usd := paid(from, from+pass)
 		out.NodeHours, out.CostUSD = append(out.NodeHours, hours), append(out.CostUSD, usd)
-	}
-	const points = 200
-	for i := range points + 1 {
-		at := end * time.Duration(i) / points
-		_, usd := paid(r.start, r.start+at)
-		out.CostAt.Minutes, out.CostAt.USD = append(out.CostAt.Minutes, at.Minutes()), append(out.CostAt.USD, usd)
 	}
 	return out, nil
 }

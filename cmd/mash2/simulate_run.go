@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/experiments/scenarios"
+	"github.com/mash2-io/mash2/experiments/score"
+	"github.com/mash2-io/mash2/experiments/sim"
+	"github.com/mash2-io/mash2/forecast"
+	"github.com/mash2-io/mash2/planning"
+	"github.com/mash2-io/mash2/planning/horizontal"
+	"github.com/mash2-io/mash2/planning/node"
+)
+
+// simulated is the world that every scaler meets.
+type simulated struct {
+	flags    *simulateFlags
+	scenario scenarios.Scenario
+	passes   int // measured
+	switches []scenarios.Switch
+	// transcript of mash2's actions with the first seed.
+	transcript []string
+}
+
+// maxTranscript keeps a page readable.
+const maxTranscript = 2000
+
+// run is one scaler with one seed; watched also keeps plans and the transcript.
+func (w *simulated) run(ctx context.Context, scaler string, seed uint64, watched bool) (score.Outcome, error) {
+	s := w.scenario
+	out := score.Outcome{
+		Scaler: scaler, Seed: seed, PassSeconds: s.PassDuration().Seconds(), WarmupPasses: s.Warmup.Passes, Passes: w.passes,
+	}
+	begun := time.Now()
+	if scaler == "oracle" {
+		costs, err := sim.Oracle(s, sim.DefaultParams(), s.Warmup.Passes+w.passes, seed)
+		if err != nil {
+			return out, err
+		}
+		bound := 0.0
+		for _, usd := range costs[s.Warmup.Passes:] {
+			bound += usd
+		}
+		out.BoundUSD, out.WallSeconds = &bound, time.Since(begun).Seconds()
+		return out, nil
+	}
+	planner, err := simulatedPlanner()
+	if err != nil {
+		return out, err
+	}
+	var plans []score.Planned
+	type line struct {
+		at   time.Time
+		text string
+	}
+	var lines []line
+	watch := func(c api.Cycle) {
+		plans = append(plans, score.PlansOf([]api.Cycle{c}, func(t time.Time) time.Duration { return t.Sub(sim.Epoch) })...)
+		for _, o := range c.Outcomes {
+			if len(lines) < maxTranscript {
+				lines = append(lines, line{c.Time, actionLine(o)})
+			}
+		}
+	}
+	if !watched {
+		watch = nil
+	}
+	result, err := sim.Run(ctx, sim.Options{
+		Scenario: s, Scaler: scaler, Seed: seed, Fidelity: sim.Fidelity(w.flags.fidelity),
+		WarmupPasses: s.Warmup.Passes, Passes: w.passes, Switches: w.switches, Planner: planner, Report: watch,
+	})
+	if err != nil {
+		return out, err
+	}
+	out.WallSeconds = time.Since(begun).Seconds()
+	out.Workloads, out.Pools = result.Workloads, result.Pools
+	for i := range out.Workloads {
+		out.Workloads[i].Steps = score.ShiftSteps(out.Workloads[i].Steps, result.Start)
+	}
+	for i := range out.Pools {
+		out.Pools[i].Steps = score.ShiftPoolSteps(out.Pools[i].Steps, result.Start)
+	}
+	for _, l := range result.Ledger {
+		n := score.Node{Pool: l.Pool, MachineType: l.MachineType, Requested: (l.Requested - result.Start).Seconds()}
+		if l.Deleted >= 0 {
+			deleted := (l.Deleted - result.Start).Seconds()
+			n.Deleted = &deleted
+		}
+		out.Nodes = append(out.Nodes, n)
+	}
+	for _, p := range plans {
+		if p.At -= result.Start.Seconds(); p.At > 0 {
+			out.Plans = append(out.Plans, p)
+		}
+	}
+	for _, l := range lines {
+		w.transcript = append(w.transcript, fmt.Sprintf("%10s  %s", result.ScenarioTime(l.at).Round(time.Second), l.text))
+	}
+	return out, nil
+}
+
+// actionLine tells what became of an action.
+func actionLine(o api.Outcome) string {
+	text := fmt.Sprintf("%s  %s", o.Agent, o.Action)
+	switch {
+	case o.Error != "":
+		text += "  FAILED: " + o.Error
+	case o.Skipped != "":
+		text += "  skipped: " + o.Skipped
+	}
+	return text
+}
+
+// simulatedPlanner is the operator's with its default flags.
+func simulatedPlanner() (planning.Hierarchy, error) {
+	var operator operatorFlags
+	operator.speed = 1
+	for _, d := range operator.durations() {
+		*d.value = d.def
+	}
+	operator.packings = planning.DefaultConfig().Packings
+	packer, err := node.New(node.Config{Solver: "ffd"})
+	if err != nil {
+		return planning.Hierarchy{}, err
+	}
+	return planning.Hierarchy{
+		Config:     operator.planning(),
+		Planners:   map[string]planning.WorkloadPlanner{planning.DefaultPlanner: horizontal.Planner{}},
+		Nodes:      packer,
+		Forecaster: forecast.Auto{},
+	}, nil
+}
+
+// recordings reads those to compare with.
+func (o *simulateFlags) recordings(scenario string) ([]score.Recording, error) {
+	var out []score.Recording
+	for _, file := range o.against {
+		r, err := score.ReadRecording(file)
+		if err != nil {
+			return nil, err
+		}
+		if r.Scenario != scenario {
+			return nil, fmt.Errorf("%s is of scenario %s, not %s", file, r.Scenario, scenario)
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// against compares every scaler that is in the recordings with its simulations.
+func against(recordings []score.Recording, outcomes []score.Outcome) ([]score.Difference, error) {
+	var out []score.Difference
+	for _, scaler := range scalersOf(recordings[0].Outcomes) {
+		var real []score.Outcome
+		for _, r := range recordings {
+			real = append(real, only(r.Outcomes, scaler)...)
+		}
+		of := only(outcomes, scaler)
+		if len(of) == 0 {
+			continue
+		}
+		d, err := score.Compare(real, of)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, d...)
+	}
+	if len(out) == 0 {
+		return nil, errors.New("--against: no scaler is in the recordings and in --scaler")
+	}
+	return out, nil
+}
+
+// only are the outcomes of one scaler.
+func only(outcomes []score.Outcome, scaler string) []score.Outcome {
+	var out []score.Outcome
+	for _, o := range outcomes {
+		if o.Scaler == scaler {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// scalersOf outcomes, each once, in their order.
+func scalersOf(outcomes []score.Outcome) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, o := range outcomes {
+		if !seen[o.Scaler] {
+			seen[o.Scaler] = true
+			out = append(out, o.Scaler)
+		}
+	}
+	return out
+}

@@ -1,0 +1,355 @@
+package score
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/mash2-io/mash2/execution/gke"
+	"github.com/mash2-io/mash2/experiments/load"
+	"github.com/mash2-io/mash2/experiments/report"
+)
+
+// axis is the unit of time that suits a length in seconds.
+func axis(seconds float64) (unit float64, label string) {
+	switch {
+	case seconds <= 4*3600:
+		return 60, "scenario time, min"
+	case seconds <= 4*24*3600:
+		return 3600, "scenario time, h"
+	}
+	return 24 * 3600, "scenario time, days"
+}
+
+// Marks at times in seconds, for Figures of outcomes of that length.
+func (o Outcome) mark(at float64, name string) report.Mark {
+	unit, _ := axis(o.end())
+	return report.Mark{X: at / unit, Name: name}
+}
+
+func (o Outcome) end() float64 { return float64(o.WarmupPasses+o.Passes) * o.PassSeconds }
+
+// Event is something that happened at a scenario time in seconds.
+type Event struct {
+	At   float64 `json:"at"`
+	Name string  `json:"name"`
+}
+
+// joined are the sums over a scaler's workloads, by bucket.
+type joined struct {
+	at, seconds                                              []float64
+	cores, ready, replicas, pending, podCost, rps, p95, util []float64
+}
+
+func (o Outcome) joined() joined {
+	var j joined
+	n := 0
+	for _, w := range o.Workloads {
+		n = max(n, len(w.Buckets))
+	}
+	for _, to := range []*[]float64{&j.at, &j.seconds, &j.cores, &j.ready, &j.replicas, &j.pending, &j.podCost, &j.rps, &j.p95, &j.util} {
+		*to = make([]float64, n)
+	}
+	for i := range n {
+		j.p95[i] = math.NaN()
+		for _, w := range o.Workloads {
+			if i >= len(w.Buckets) {
+				continue
+			}
+			b := w.Buckets[i]
+			j.at[i], j.seconds[i] = b.Start+b.Seconds/2, b.Seconds
+			j.cores[i] += b.CPUCores
+			j.ready[i] += b.ReadyCores
+			j.replicas[i] += b.Replicas
+			j.pending[i] += b.PendingPodSeconds / b.Seconds
+			j.podCost[i] += b.PodCostUSD
+			j.rps[i] += b.RPS
+			if b.P95Ms != nil && !(*b.P95Ms <= j.p95[i]) {
+				j.p95[i] = *b.P95Ms
+			}
+		}
+		j.util[i] = 100 * orNaN(ratio(j.cores[i], j.ready[i]))
+	}
+	return j
+}
+
+// Figures are those of the MAS-H² paper (figures 3 to 6) over scenario time, one
+// line per outcome, and its pair plots. Outcomes must be of one scenario.
+func Figures(outcomes []Outcome, events []Event) (over, pairs []report.Figure, err error) {
+	outcomes = slices.DeleteFunc(slices.Clone(outcomes), func(o Outcome) bool { return len(o.Workloads) == 0 })
+	if len(outcomes) == 0 {
+		return nil, nil, nil
+	}
+	unit, xlabel := axis(outcomes[0].end())
+	figure := func(title, y, note string) *report.Figure {
+		return &report.Figure{Title: title, XLabel: xlabel, YLabel: y, Note: note}
+	}
+	var (
+		demand   = figure("Load", "requests per second", "Requests that ended: users who wait send fewer.")
+		replicas = figure("Replicas", "pods", "")
+		cpu      = figure("CPU utilisation", "% of Ready pods' requests", "")
+		infra    = figure("Infrastructure by pool", "Ready nodes", "")
+		latency  = figure("Response time, 95th percentile", "ms", "")
+		pending  = figure("Scheduling pressure", "pending pods", "")
+		podCost  = figure("Cumulative pod cost", "USD", "")
+		nodeCost = figure("Cumulative node cost", "USD", "From boot request to deletion.")
+		waste    = figure("CPU waste", "idle requested cores", "Requested by Ready pods and not used.")
+		packing  = figure("Node packing efficiency", "% of allocatable", "Requested over allocatable of Ready nodes, of the resource that is requested most.")
+	)
+	type cloud struct {
+		name   string
+		values map[string][]float64
+	}
+	var clouds []cloud
+	for i, o := range outcomes {
+		j := o.joined()
+		x := scaled(j.at, 1/unit)
+		add := func(f *report.Figure, y []float64) {
+			f.Series = append(f.Series, report.Series{Name: o.Scaler, X: x, Y: y, Color: i})
+		}
+		unused := make([]float64, len(x))
+		total, costs := 0.0, make([]float64, len(x))
+		for k := range x {
+			unused[k] = max(0, j.ready[k]-j.cores[k])
+			total += j.podCost[k]
+			costs[k] = total
+		}
+		add(demand, j.rps)
+		add(cpu, j.util)
+		add(latency, j.p95)
+		add(waste, unused)
+		add(podCost, costs)
+		rx, ry := o.stairs(unit, func(w load.WorkloadResult, s int) float64 { return float64(w.Steps[s].Replicas) }, j.replicas, x)
+		replicas.Series = append(replicas.Series, report.Series{Name: o.Scaler, X: rx, Y: ry, Color: i})
+		px, py := o.stairs(unit, func(w load.WorkloadResult, s int) float64 { return float64(w.Steps[s].Pending) }, j.pending, x)
+		pending.Series = append(pending.Series, report.Series{Name: o.Scaler, X: px, Y: py, Color: i})
+		nodes, efficiency := make([]float64, len(x)), make([]float64, len(x))
+		weights := make([]float64, len(x))
+		dash := 0
+		for _, p := range o.Pools {
+			any := false
+			for k, b := range p.Buckets {
+				if k < len(x) {
+					any = any || b.ReadyNodes > 0
+					nodes[k] += b.ReadyNodes
+					efficiency[k] += b.PackingEfficiency * b.AllocatableCores
+					weights[k] += b.AllocatableCores
+				}
+			}
+			if p.Name == "" || !any {
+				continue
+			}
+			s := report.Series{Name: o.Scaler + ": " + shortPool(p.Name), Color: i, Dash: dash}
+			for n, step := range p.Steps {
+				at := step.At.Seconds() / unit
+				if n > 0 {
+					s.X, s.Y = append(s.X, at), append(s.Y, float64(p.Steps[n-1].Ready))
+				}
+				s.X, s.Y = append(s.X, at), append(s.Y, float64(step.Ready))
+			}
+			if n := len(p.Steps); n > 0 {
+				s.X, s.Y = append(s.X, o.end()/unit), append(s.Y, float64(p.Steps[n-1].Ready))
+			}
+			infra.Series = append(infra.Series, s)
+			dash++
+		}
+		for k := range efficiency {
+			efficiency[k] = 100 * orNaN(ratio(efficiency[k], weights[k]))
+		}
+		add(packing, efficiency)
+		s, err := o.cumulativeNodeCost(unit)
+		if err != nil {
+			return nil, nil, err
+		}
+		s.Color = i
+		nodeCost.Series = append(nodeCost.Series, s)
+		clouds = append(clouds, cloud{o.Scaler, map[string][]float64{
+			"replicas": j.replicas, "nodes": nodes, "CPU, %": j.util, "waste, cores": unused, "p95, ms": j.p95,
+		}})
+	}
+	all := []*report.Figure{demand, replicas, cpu, infra, pending, podCost, nodeCost, waste, packing, latency}
+	all = append(all, planned(outcomes, unit, xlabel)...)
+	for _, f := range all {
+		for _, e := range events {
+			f.Marks = append(f.Marks, outcomes[0].mark(e.At, e.Name))
+		}
+		if warm := float64(outcomes[0].WarmupPasses) * outcomes[0].PassSeconds; warm > 0 {
+			f.Marks = append(f.Marks, outcomes[0].mark(warm, "measured from here"))
+		}
+		if hasPoints(*f) {
+			over = append(over, *f)
+		}
+	}
+	axes := []string{"replicas", "nodes", "CPU, %", "waste, cores", "p95, ms"}
+	for i := range axes {
+		for j := range i {
+			f := report.Figure{Title: axes[i] + " by " + axes[j], XLabel: axes[j], YLabel: axes[i], Scatter: true, Small: true}
+			for k, c := range clouds {
+				f.Series = append(f.Series, report.Series{Name: c.name, X: c.values[axes[j]], Y: c.values[axes[i]], Color: k})
+			}
+			if hasPoints(f) {
+				pairs = append(pairs, f)
+			}
+		}
+	}
+	return over, pairs, nil
+}
+
+// shortPool is a pool's name without what says that it is one.
+func shortPool(name string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(name, "-pool"), "-node")
+}
+
+// stairs are the steps of a single workload, or the means by bucket of several.
+func (o Outcome) stairs(unit float64, value func(w load.WorkloadResult, step int) float64, mean, x []float64) (xs, ys []float64) {
+	if len(o.Workloads) != 1 {
+		return x, mean
+	}
+	w := o.Workloads[0]
+	for s := range w.Steps {
+		at := w.Steps[s].At.Seconds() / unit
+		if s > 0 {
+			xs, ys = append(xs, at), append(ys, value(w, s-1))
+		}
+		xs, ys = append(xs, at), append(ys, value(w, s))
+	}
+	if n := len(w.Steps); n > 0 {
+		xs, ys = append(xs, o.end()/unit), append(ys, value(w, n-1))
+	}
+	return xs, ys
+}
+
+// planned compares demand with what was forecast, for each workload that has
+// plans.
+func planned(outcomes []Outcome, unit float64, xlabel string) []*report.Figure {
+	var out []*report.Figure
+	for _, o := range outcomes {
+		byName := map[string]*report.Figure{}
+		for _, p := range o.Plans {
+			f := byName[p.Workload]
+			if f == nil {
+				title := "Demand, and the peak that " + o.Scaler + " planned for"
+				if len(o.Workloads) > 1 {
+					title += ": " + p.Workload
+				}
+				f = &report.Figure{Title: title, XLabel: xlabel, YLabel: "reference cores",
+					Note:   "The planned peak is the policy's quantile of the coming horizon; where it is missing the plan is reactive.",
+					Series: []report.Series{{Name: "demand"}, {Name: "planned peak", Color: 1, Dash: 1}}}
+				byName[p.Workload] = f
+				if len(out) < 4 {
+					out = append(out, f)
+				}
+			}
+			for i, y := range []*float64{p.Demand, p.Peak} {
+				f.Series[i].X, f.Series[i].Y = append(f.Series[i].X, p.At/unit), append(f.Series[i].Y, orNaN(y))
+			}
+		}
+	}
+	return out
+}
+
+// cumulativeNodeCost is the paid time of the nodes from the beginning.
+func (o Outcome) cumulativeNodeCost(unit float64) (report.Series, error) {
+	s := report.Series{Name: o.Scaler}
+	const points = 400
+	perSecond := make([]float64, len(o.Nodes))
+	for i, n := range o.Nodes {
+		machine, ok := gke.LookupMachineType(n.MachineType)
+		if !ok {
+			return s, fmt.Errorf("no price is known of machine type %s", n.MachineType)
+		}
+		perSecond[i] = machine.Price / 3600
+	}
+	for k := range points + 1 {
+		at := o.end() * float64(k) / points
+		usd := 0.0
+		for i, n := range o.Nodes {
+			end := at
+			if n.Deleted != nil {
+				end = min(end, *n.Deleted)
+			}
+			usd += max(0, end-max(0, n.Requested)) * perSecond[i]
+		}
+		s.X, s.Y = append(s.X, at/unit), append(s.Y, usd)
+	}
+	return s, nil
+}
+
+// Pareto plots cost against violations of the SLO, with intervals. The swept
+// targets of the HPA are joined.
+func Pareto(summaries []Summary) report.Figure {
+	f := report.Figure{Title: "Cost and quality", XLabel: "node cost, USD", YLabel: "minutes in violation, %",
+		Note: "Lower and further to the left is better. Bars are 95 % intervals over seeds. A bound is on cost alone, at no violation."}
+	sweep := report.Series{Name: "HPA, by target", Color: 1}
+	color := 0
+	for _, s := range summaries {
+		cost, violated := s.Metrics["costUsd"], s.Metrics["sloViolationRatio"]
+		if cost.Mean == nil {
+			continue
+		}
+		y, half := 0.0, 0.0
+		if violated.Mean != nil {
+			y, half = 100**violated.Mean, 100*violated.Half()
+		}
+		label := s.Scaler
+		if IsHPA(s.Scaler) {
+			sweep.X, sweep.Y = append(sweep.X, *cost.Mean), append(sweep.Y, y)
+			sweep.XHalf, sweep.YHalf = append(sweep.XHalf, cost.Half()), append(sweep.YHalf, half)
+			sweep.Labels = append(sweep.Labels, label)
+			continue
+		}
+		if color == 1 {
+			color++
+		}
+		f.Series = append(f.Series, report.Series{
+			Name: label, X: []float64{*cost.Mean}, Y: []float64{y}, XHalf: []float64{cost.Half()}, YHalf: []float64{half},
+			Labels: []string{label}, Color: color,
+		})
+		color++
+	}
+	if len(sweep.X) > 0 {
+		order := make([]int, len(sweep.X))
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(sweep.X[a], sweep.X[b]) })
+		pick := func(xs []float64) []float64 {
+			out := make([]float64, len(xs))
+			for i, k := range order {
+				out[i] = xs[k]
+			}
+			return out
+		}
+		labels := make([]string, len(order))
+		for i, k := range order {
+			labels[i] = sweep.Labels[k]
+		}
+		sweep.X, sweep.Y, sweep.XHalf, sweep.YHalf, sweep.Labels = pick(sweep.X), pick(sweep.Y), pick(sweep.XHalf), pick(sweep.YHalf), labels
+		f.Series = append(f.Series, sweep)
+	}
+	return f
+}
+
+// IsHPA tells whether a scaler is the HPA, at whatever target.
+func IsHPA(scaler string) bool { return scaler == "hpa" || strings.HasPrefix(scaler, "hpa:") }
+
+func hasPoints(f report.Figure) bool {
+	for _, s := range f.Series {
+		for i := range s.X {
+			if !math.IsNaN(s.X[i]) && !math.IsNaN(s.Y[i]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func scaled(xs []float64, by float64) []float64 {
+	out := make([]float64, len(xs))
+	for i, x := range xs {
+		out[i] = x * by
+	}
+	return out
+}

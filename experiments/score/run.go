@@ -1,0 +1,202 @@
+package score
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Phases of an experiment: without history, with a history, and with a switch of
+// the policy.
+const (
+	Cold   = "cold"
+	Warm   = "warm"
+	Switch = "switch"
+)
+
+// Run is one scaler's outcome over one stretch of an experiment, in the terms
+// of the command-line contract. What is undefined is null.
+type Run struct {
+	Scaler string `json:"scaler"`
+	Seed   uint64 `json:"seed"`
+	// Phase is cold, for a first pass without history, warm for passes after
+	// others, or switch for the pass in which the policy changes.
+	Phase string `json:"phase"`
+	// Pass is the first pass that is in it.
+	Pass int `json:"pass"`
+	// Bound marks a bound on cost, which nothing was run for: all else is null
+	// or 0.
+	Bound               bool     `json:"bound,omitempty"`
+	SLOViolationMinutes int      `json:"sloViolationMinutes"`
+	SLOViolationRatio   *float64 `json:"sloViolationRatio"`
+	P50Ms               *float64 `json:"p50Ms"`
+	P95Ms               *float64 `json:"p95Ms"`
+	P99Ms               *float64 `json:"p99Ms"`
+	FailedRatio         *float64 `json:"failedRatio"`
+	FailedRequests      uint64   `json:"failedRequests"`
+	Requests            uint64   `json:"requests"`
+	MeanCPUUtilization  *float64 `json:"meanCpuUtilization"`
+	PeakCPUUtilization  *float64 `json:"peakCpuUtilization"`
+	MaxReplicas         int32    `json:"maxReplicas"`
+	MeanReplicas        *float64 `json:"meanReplicas"`
+	NodeHours           float64  `json:"nodeHours"`
+	CostUSD             float64  `json:"costUsd"` // of the nodes
+	PodCostUSD          float64  `json:"podCostUsd"`
+	PendingPodSeconds   float64  `json:"pendingPodSeconds"`
+	PackingEfficiency   *float64 `json:"packingEfficiency"`
+	ScaleActions        int      `json:"scaleActions"`
+	MinReadyPods        int32    `json:"minReadyPods"`
+	SimulatedSeconds    float64  `json:"simulatedSeconds"`
+	WallSeconds         float64  `json:"wallSeconds"`
+}
+
+// Metric is one figure of a run.
+type Metric struct {
+	Name   string // key in JSON
+	Title  string // with its unit
+	Format string
+	Scale  float64 // from the JSON's unit to the title's
+	Of     func(Run) float64
+	// Ran is false for what a bound has too.
+	Ran bool
+}
+
+// Metrics that tables show, in their order.
+var Metrics = []Metric{
+	{"sloViolationMinutes", "SLO violated, min", "%.1f", 1, func(r Run) float64 { return float64(r.SLOViolationMinutes) }, true},
+	{"sloViolationRatio", "SLO violated, %", "%.1f", 100, func(r Run) float64 { return orNaN(r.SLOViolationRatio) }, true},
+	{"costUsd", "node cost, $", "%.4f", 1, func(r Run) float64 { return r.CostUSD }, false},
+	{"podCostUsd", "pod cost, $", "%.4f", 1, func(r Run) float64 { return r.PodCostUSD }, true},
+	{"p95Ms", "p95, ms", "%.0f", 1, func(r Run) float64 { return orNaN(r.P95Ms) }, true},
+	{"p99Ms", "p99, ms", "%.0f", 1, func(r Run) float64 { return orNaN(r.P99Ms) }, true},
+	{"failedRatio", "failed, %", "%.2f", 100, func(r Run) float64 { return orNaN(r.FailedRatio) }, true},
+	{"meanCpuUtilization", "CPU mean, %", "%.0f", 100, func(r Run) float64 { return orNaN(r.MeanCPUUtilization) }, true},
+	{"peakCpuUtilization", "CPU peak, %", "%.0f", 100, func(r Run) float64 { return orNaN(r.PeakCPUUtilization) }, true},
+	{"meanReplicas", "replicas mean", "%.1f", 1, func(r Run) float64 { return orNaN(r.MeanReplicas) }, true},
+	{"maxReplicas", "replicas max", "%.0f", 1, func(r Run) float64 { return float64(r.MaxReplicas) }, true},
+	{"pendingPodSeconds", "pending pod-s", "%.0f", 1, func(r Run) float64 { return r.PendingPodSeconds }, true},
+	{"packingEfficiency", "packing, %", "%.0f", 100, func(r Run) float64 { return orNaN(r.PackingEfficiency) }, true},
+	{"scaleActions", "scalings", "%.0f", 1, func(r Run) float64 { return float64(r.ScaleActions) }, true},
+	{"nodeHours", "node-hours", "%.2f", 1, func(r Run) float64 { return r.NodeHours }, true},
+}
+
+// MetricNamed is the metric with that key.
+func MetricNamed(name string) Metric {
+	return Metrics[slices.IndexFunc(Metrics, func(m Metric) bool { return m.Name == name })]
+}
+
+func orNaN(v *float64) float64 {
+	if v == nil {
+		return math.NaN()
+	}
+	return *v
+}
+
+// Interval is the mean of a figure over seeds with its 95 % interval by
+// Student's t, which takes the seeds' figures for independent and normal. Low
+// and high are null with fewer than two seeds.
+type Interval struct {
+	Mean *float64 `json:"mean"`
+	Low  *float64 `json:"low"`
+	High *float64 `json:"high"`
+	N    int      `json:"n"`
+}
+
+// Confidence of intervals.
+const Confidence = 0.95
+
+// IntervalOf finite values; NaNs are left out.
+func IntervalOf(values []float64) Interval {
+	xs := slices.DeleteFunc(slices.Clone(values), func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
+	if len(xs) == 0 {
+		return Interval{}
+	}
+	if len(xs) == 1 {
+		return Interval{Mean: &xs[0], N: 1}
+	}
+	mean, deviation := stat.MeanStdDev(xs, nil)
+	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(len(xs) - 1)}.Quantile((1 + Confidence) / 2)
+	half := t * deviation / math.Sqrt(float64(len(xs)))
+	low, high := mean-half, mean+half
+	return Interval{Mean: &mean, Low: &low, High: &high, N: len(xs)}
+}
+
+// Text of the interval: mean and half width.
+func (i Interval) Text(m Metric) string {
+	if i.Mean == nil {
+		return "–"
+	}
+	text := fmt.Sprintf(m.Format, *i.Mean*m.Scale)
+	if i.Low != nil {
+		text += " ± " + fmt.Sprintf(m.Format, (*i.High-*i.Mean)*m.Scale)
+	}
+	return text
+}
+
+// Half is half the interval's width, 0 when there is none.
+func (i Interval) Half() float64 {
+	if i.Low == nil {
+		return 0
+	}
+	return *i.High - *i.Mean
+}
+
+// Summary is a scaler's figures over seeds.
+type Summary struct {
+	Scaler  string              `json:"scaler"`
+	Phase   string              `json:"phase"`
+	Bound   bool                `json:"bound,omitempty"`
+	Metrics map[string]Interval `json:"metrics"`
+}
+
+// Summarize runs by scaler and phase, in the order in which they first come.
+func Summarize(runs []Run) []Summary {
+	type group struct{ scaler, phase string }
+	var order []group
+	members := map[group][]Run{}
+	for _, r := range runs {
+		g := group{r.Scaler, r.Phase}
+		if members[g] == nil {
+			order = append(order, g)
+		}
+		members[g] = append(members[g], r)
+	}
+	var out []Summary
+	for _, g := range order {
+		s := Summary{Scaler: g.scaler, Phase: g.phase, Bound: members[g][0].Bound, Metrics: map[string]Interval{}}
+		for _, m := range Metrics {
+			var values []float64
+			for _, r := range members[g] {
+				if m.Ran && r.Bound {
+					continue
+				}
+				values = append(values, m.Of(r))
+			}
+			s.Metrics[m.Name] = IntervalOf(values)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// Mean of a metric, NaN when it is undefined.
+func (s Summary) Mean(name string) float64 { return orNaN(s.Metrics[name].Mean) }
+
+// AtEqualSLO is, for one scaler, the cheapest of others that violates the SLO in
+// no more minutes on average; false when none does.
+func AtEqualSLO(of Summary, others []Summary) (Summary, bool) {
+	var fit []Summary
+	for _, o := range others {
+		if !o.Bound && o.Mean("sloViolationMinutes") <= of.Mean("sloViolationMinutes")+1e-9 {
+			fit = append(fit, o)
+		}
+	}
+	if len(fit) == 0 {
+		return Summary{}, false
+	}
+	return slices.MinFunc(fit, func(a, b Summary) int { return cmp.Compare(a.Mean("costUsd"), b.Mean("costUsd")) }), true
+}
