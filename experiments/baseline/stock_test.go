@@ -50,8 +50,8 @@ type stockCase struct {
 	target   int32
 	load     func(seconds float64) float64 // millicores of all pods, over scenario time
 	behavior *autoscalingv2.HorizontalPodAutoscalerBehavior
-	// missing tells whether a pod has no reading.
-	missing func(pod string, age time.Duration) bool
+	// missing tells whether the n-th pod has no reading.
+	missing func(n int, age time.Duration) bool
 }
 
 func stockCases() []stockCase {
@@ -82,8 +82,8 @@ func stockCases() []stockCase {
 		{name: "wave", target: 50, load: wave(700, 500, 4*min)},
 		{name: "near-tolerance", target: 80, load: func(t float64) float64 { return 800 * (1 + 0.13*math.Sin(t/7)*math.Cos(t/41)) }},
 		{name: "fall", target: 80, load: ramp(1600, 100, min, min)},
-		{name: "missing-young", target: 80, load: teeth, missing: func(_ string, age time.Duration) bool { return age < 8*time.Second }},
-		{name: "missing-some", target: 70, load: wave(700, 400, 3*min), missing: func(pod string, _ time.Duration) bool { return pod[len(pod)-1]%4 == 0 }},
+		{name: "missing-young", target: 80, load: teeth, missing: func(_ int, age time.Duration) bool { return age < 8*time.Second }},
+		{name: "missing-some", target: 70, load: wave(700, 400, 3*min), missing: func(n int, _ time.Duration) bool { return n%4 == 3 }},
 		// Periods of behaviour are in the object: they are divided here.
 		{name: "slow-up", target: 80, load: steps, behavior: &autoscalingv2.HorizontalPodAutoscalerBehavior{
 			ScaleUp:   rules(0, autoscalingv2.MaxChangePolicySelect, pods(2, 3)),
@@ -161,9 +161,9 @@ func (s *stock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	const window = 2 * time.Second
 	list := metricsv1beta1.PodMetricsList{TypeMeta: metav1.TypeMeta{Kind: "PodMetricsList", APIVersion: "metrics.k8s.io/v1beta1"}}
 	sync := stockSync{at: now.Sub(s.begun)}
-	for _, p := range pods {
+	for n, p := range pods {
 		seen := podOf(p, s.begun)
-		if condition(p) == corev1.ConditionTrue && p.DeletionTimestamp == nil && (c.missing == nil || !c.missing(p.Name, now.Sub(p.Status.StartTime.Time))) {
+		if condition(p) == corev1.ConditionTrue && p.DeletionTimestamp == nil && (c.missing == nil || !c.missing(n, now.Sub(p.Status.StartTime.Time))) {
 			seen.HasMetric, seen.Usage, seen.Window = true, int64(math.Min(load/float64(ready), 2*request)), window
 			at := now.Truncate(time.Second)
 			seen.MetricAt = at.Sub(s.begun)

@@ -142,7 +142,9 @@ func (w *world) measure(ctx context.Context, operator string, stderr io.Writer) 
 		return r, err
 	}
 	_ = cmd.Process.Signal(syscall.SIGTERM)
-	_ = <-ended // it was asked to end
+	if err := <-ended; err != nil {
+		return r, fmt.Errorf("the operator ended badly: %w", err)
+	}
 	r.CPUPerCycle = (after - cpu).Seconds() / float64(len(cycles)-1)
 	r.FirstCycle = total(cycles[0])
 	r.summarise(cycles[1:])

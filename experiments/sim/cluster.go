@@ -17,6 +17,7 @@ import (
 // counterpart.
 type traffic interface {
 	AddStream(queueing.Stream) error
+	AddSource(queueing.Source) error
 	StartUsers(stream string, r queueing.Ramp) error
 	StartArrivals(stream string, a queueing.Arrivals) error
 	SetNode(queueing.Node) error

@@ -40,6 +40,7 @@ type fluid struct {
 	now     time.Duration
 	rng     *rand.Rand
 	streams []*fluidStream
+	sources []*graphSource // of a graph; else streams have users of their own
 	nodes   map[string]*fluidNode
 	pods    map[string]*fluidPod
 	pending []fluidEvent // joins, leaves, closes and kills to come
@@ -69,10 +70,12 @@ type fluidStream struct {
 	latency     queueing.Histogram
 	usage, done float64
 	users       int
-}
 
-// fluidCounts are requests; whole ones leave, the rest is carried on.
-type fluidCounts struct{ succeeded, refused, reset, timedOut float64 }
+	// Of a graph, in the present step.
+	caps          []float64 // cores by endpoint
+	visits, asked float64   // per second; reference cores
+	visit         float64   // mean seconds
+}
 
 type fluidNode struct {
 	queueing.Node
@@ -115,31 +118,46 @@ func (f *fluid) stream(name string) *fluidStream {
 }
 
 func (f *fluid) AddStream(c queueing.Stream) error {
-	work, ok := c.Work.(Mean)
-	think, ok2 := c.Think.(Mean)
-	if !ok || !ok2 {
-		return fmt.Errorf("stream %q: the fluid model needs means of work and thinking", c.Name)
+	s := &fluidStream{Stream: c}
+	if c.Think != nil {
+		work, ok := c.Work.(Mean)
+		think, ok2 := c.Think.(Mean)
+		if !ok || !ok2 {
+			return fmt.Errorf("stream %q: the fluid model needs means of work and thinking", c.Name)
+		}
+		s.mean, s.work, s.think = work, work.MeanSeconds(), think.MeanSeconds()
 	}
-	f.streams = append(f.streams, &fluidStream{Stream: c, mean: work, work: work.MeanSeconds(), think: think.MeanSeconds()})
+	f.streams = append(f.streams, s)
 	return nil
 }
 
 func (f *fluid) StartUsers(name string, r queueing.Ramp) error {
-	s := f.stream(name)
-	if s == nil {
-		return fmt.Errorf("stream %q: %w", name, queueing.ErrUnknown)
+	s, err := f.loaded(name)
+	if err != nil {
+		return err
 	}
 	s.ramp, s.begin, s.begun = r, f.now, true
 	return nil
 }
 
 func (f *fluid) StartArrivals(name string, a queueing.Arrivals) error {
-	s := f.stream(name)
-	if s == nil {
-		return fmt.Errorf("stream %q: %w", name, queueing.ErrUnknown)
+	s, err := f.loaded(name)
+	if err != nil {
+		return err
 	}
 	s.arrivals, s.begin, s.begun = a, f.now, true
 	return nil
+}
+
+// loaded is what has load of its own: a source of a graph, or a stream.
+func (f *fluid) loaded(name string) (*fluidStream, error) {
+	if s := f.graphSourceOf(name); s != nil {
+		return &s.fluidStream, nil
+	}
+	if s := f.stream(name); s != nil {
+		return s, nil
+	}
+	return nil, fmt.Errorf("source %q: %w", name, queueing.ErrUnknown)
 }
 
 func (f *fluid) SetNode(n queueing.Node) error {
@@ -242,6 +260,11 @@ func (f *fluid) RemovePod(id string, leaveBy time.Duration) {
 func (f *fluid) Advance(to time.Duration) {
 	longest := openStep
 	for _, s := range f.streams {
+		if s.arrivals == nil && (len(f.sources) == 0 || s.begun) {
+			longest = fluidStep
+		}
+	}
+	for _, s := range f.sources {
 		if s.arrivals == nil {
 			longest = fluidStep
 		}
@@ -274,6 +297,10 @@ func (f *fluid) due() {
 }
 
 func (f *fluid) step(dt float64) {
+	if len(f.sources) > 0 {
+		f.stepGraph(dt)
+		return
+	}
 	for _, s := range f.streams {
 		s.users, s.work = 0, s.mean.MeanSeconds()
 		switch {
@@ -478,75 +505,4 @@ func (f *fluid) serveOpen(s *fluidStream, rps, dt float64) {
 		s.counts.timedOut += s.backlog - most
 		s.backlog = most
 	}
-}
-
-// shares of requests at which the exponential distribution is sampled.
-var shares = func() (out [20]float64) {
-	for i := range out {
-		out[i] = -math.Log(1 - (float64(i)+0.5)/float64(len(out)))
-	}
-	return out
-}()
-
-// answered counts n requests with this response.
-func (s *fluidStream) answered(n float64, r response, timeout float64) {
-	s.exponential(n*(1-r.share), r.base, timeout)
-	s.exponential(n*r.share, r.base+r.throttled, timeout)
-}
-
-// exponential counts n requests whose latency is exponential with this mean.
-func (s *fluidStream) exponential(n, mean, timeout float64) {
-	if n <= 0 {
-		return
-	}
-	late := math.Exp(-timeout / mean)
-	s.counts.succeeded += n * (1 - late)
-	s.counts.timedOut += n * late
-	// Latencies are recorded in hundredths of requests, so that small numbers
-	// leave their trace; quantiles don't mind.
-	each := uint64(math.Round(100 * n / float64(len(shares))))
-	if each == 0 {
-		return
-	}
-	for _, x := range shares {
-		s.latency.RecordN(time.Duration(min(x*mean, timeout)*float64(time.Second)), each)
-	}
-}
-
-func (f *fluid) TakeWindow(name string) (queueing.Window, error) {
-	s := f.stream(name)
-	if s == nil {
-		return queueing.Window{}, fmt.Errorf("stream %q: %w", name, queueing.ErrUnknown)
-	}
-	whole := func(x *float64) uint64 {
-		n := math.Floor(*x)
-		*x -= n
-		return uint64(n)
-	}
-	w := queueing.Window{Latency: s.latency}
-	w.Succeeded, w.Refused = whole(&s.counts.succeeded), whole(&s.counts.refused)
-	w.Reset, w.TimedOut = whole(&s.counts.reset), whole(&s.counts.timedOut)
-	w.Started = w.Ended()
-	s.latency = queueing.Histogram{}
-	return w, nil
-}
-
-func (f *fluid) StreamState(name string) (queueing.StreamState, error) {
-	s := f.stream(name)
-	if s == nil {
-		return queueing.StreamState{}, fmt.Errorf("stream %q: %w", name, queueing.ErrUnknown)
-	}
-	var waiting float64
-	for _, p := range s.endpoints {
-		waiting += p.inFlight
-	}
-	return queueing.StreamState{Users: s.users, Waiting: int(waiting), Endpoints: len(s.endpoints), Usage: s.usage, Work: s.done}, nil
-}
-
-func (f *fluid) PodState(id string) (queueing.PodState, bool) {
-	p := f.pods[id]
-	if p == nil {
-		return queueing.PodState{}, false
-	}
-	return queueing.PodState{Pod: p.Pod, Usage: p.usage, InFlight: int(p.inFlight)}, true
 }

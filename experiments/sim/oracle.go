@@ -2,7 +2,9 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/mash2-io/mash2/experiments/scenarios"
@@ -34,29 +36,34 @@ import (
 // counts.
 func Oracle(s scenarios.Scenario, p Params, passes int, seed uint64) ([]float64, error) {
 	c := newCluster(p, seed, newFluid(seed))
-	w, copies := workloadOf(s, 0), max(1, s.Copies)
 	price := math.Inf(1) // USD per reference core and hour
-	least := math.Inf(1) // USD per hour of the least number of replicas
-	perPod := w.shape.Requests
+	least := math.Inf(1) // USD per hour of the least numbers of replicas
 	for _, pool := range s.Pools {
 		pl, err := c.newPool(pool, false)
 		if err != nil {
 			return nil, err
 		}
 		free := pl.allocatable.Minus(pl.overhead)
-		m := min(free.MilliCPU/perPod.MilliCPU, free.Memory/max(perPod.Memory, 1), free.Pods)
-		if m < 1 {
-			continue
+		nodes := 0.0 // that hold the least replicas, in fractions
+		for _, d := range deploymentsOf(s) {
+			w := workloadOf(s, d)
+			perPod := w.shape.Requests
+			m := min(free.MilliCPU/perPod.MilliCPU, free.Memory/max(perPod.Memory, 1), free.Pods)
+			if m < 1 {
+				nodes = math.Inf(1)
+				continue
+			}
+			nodes += float64(w.min) * max(float64(perPod.MilliCPU)/float64(free.MilliCPU), float64(perPod.Memory)/float64(free.Memory))
+			capacity := pl.cores
+			if w.limit > 0 {
+				capacity = min(capacity, float64(m)*w.limit)
+			}
+			price = min(price, pl.price/(capacity*pl.speed))
 		}
-		capacity := pl.cores
-		if w.limit > 0 {
-			capacity = min(capacity, float64(m)*w.limit)
-		}
-		price = min(price, pl.price/(capacity*pl.speed))
-		least = min(least, pl.price*float64(w.min)*float64(copies)/float64(m))
+		least = min(least, pl.price*nodes)
 	}
-	if math.IsInf(price, 1) {
-		return nil, fmt.Errorf("scenario %s: no pool can hold a pod", s.Name)
+	if math.IsInf(price, 1) || math.IsInf(least, 1) {
+		return nil, fmt.Errorf("scenario %s: no pool can hold its pods", s.Name)
 	}
 	median := p.BootMedian
 	if d := s.BootMedian.Duration; d > 0 {
@@ -64,43 +71,75 @@ func Oracle(s scenarios.Scenario, p Params, passes int, seed uint64) ([]float64,
 	}
 	paid := time.Duration(float64(median)*math.Exp(-4*p.BootSigma)) + p.Operation + p.Stop
 	pass := s.PassDuration()
-	var traffics []scenarios.Traffic
-	for i := range copies {
-		t := s.Traffic(passes, seed+uint64(i)<<32)
-		t.Shift = time.Duration(i) * pass / time.Duration(copies)
-		traffics = append(traffics, t)
-	}
+	asked := askedOf(s, passes, seed)
 	var out []float64
 	for n := range passes {
 		var needs []float64 // USD per hour, by minute
 		for at := time.Duration(0); at < pass; at += time.Minute {
 			length := min(time.Minute, pass-at)
-			var need float64
-			for _, t := range traffics {
-				need += demand(s, t, time.Duration(n)*pass+at, length)
+			var sum float64
+			steps := 0
+			for t := at; t < at+length; t += time.Second {
+				sum += asked(time.Duration(n)*pass + t)
+				steps++
 			}
-			needs = append(needs, max(least, price*need))
+			needs = append(needs, max(least, price*sum/float64(steps)))
 		}
 		out = append(out, cheapest(needs, time.Minute, paid))
 	}
 	return out, nil
 }
 
-// demand is the reference cores that must be served on average over a minute.
-func demand(s scenarios.Scenario, t scenarios.Traffic, from, length time.Duration) float64 {
-	const step = time.Second
-	slowest := 0.95*s.SLO.P95Ms/1000 + 0.05*s.Request.Timeout.Seconds()
-	var sum float64
-	var n int
-	for at := from; at < from+length; at += step {
-		rate := t.RPS(at)
-		if !t.Open() {
-			rate = float64(t.VUs(at)) / (s.ThinkTime.MeanSeconds() + slowest)
-		}
-		sum += rate * s.Request.CPU.MeanSeconds() * t.Work(at)
-		n++
+// askedOf returns the reference cores that must at least be served at a time.
+func askedOf(s scenarios.Scenario, passes int, seed uint64) func(time.Duration) float64 {
+	type asker struct {
+		traffic scenarios.Traffic
+		slowest float64 // mean answer without a violation, s
+		think   float64
+		work    map[string]float64
+		served  float64 // share of requests
 	}
-	return sum / float64(n) * (1 - s.SLO.FailedRatio)
+	var askers []asker
+	users := s.UserTypes()
+	pass := s.PassDuration()
+	for i, u := range users {
+		copies := 1
+		if s.Single() {
+			copies = max(1, s.Copies)
+		}
+		for n := range copies {
+			t := s.TrafficOf(i, passes, seed+uint64(n)<<32)
+			t.Shift = time.Duration(n) * pass / time.Duration(copies)
+			askers = append(askers, asker{
+				traffic: t, slowest: 0.95*s.SLO.P95Ms/1000 + 0.05*u.Timeout.Seconds(), think: u.ThinkTime.MeanSeconds(),
+				work: u.MeanWork(), served: 1 - s.SLO.FailedRatio,
+			})
+		}
+	}
+	services := slices.Sorted(maps.Keys(askers[0].work))
+	for _, a := range askers[1:] {
+		services = append(services, slices.Sorted(maps.Keys(a.work))...)
+	}
+	slices.Sort(services)
+	services = slices.Compact(services)
+	return func(at time.Duration) float64 {
+		var sum float64
+		for _, a := range askers {
+			rate := a.traffic.RPS(at)
+			if !a.traffic.Open() {
+				rate = float64(a.traffic.VUs(at)) / (a.think + a.slowest)
+			}
+			if rate == 0 {
+				continue
+			}
+			for _, service := range services { // in order: sums of floats depend on it
+				if w := a.work[service]; w > 0 {
+					sum += rate * w * a.served * s.WorkFactor(service, at%pass)
+				}
+			}
+		}
+		return sum
+	}
 }
 
 // cheapest is the least ∫n dt + paid·(what comes anew) over all n ≥ needs, in

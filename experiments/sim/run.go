@@ -1,9 +1,9 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,22 +55,6 @@ type Options struct {
 	Report func(api.Cycle)
 }
 
-// Result of a run. Buckets, steps and summaries are those of an experiment on a
-// real control plane.
-type Result struct {
-	load.Results
-	// Start is when scenario time began, in the time of the steps, of the ledger
-	// and, after Epoch, of cycles.
-	Start  time.Duration
-	Ledger []Lifetime
-	Cycles int
-	// NodeHours and CostUSD by pass, of the nodes.
-	NodeHours, CostUSD []float64
-}
-
-// ScenarioTime is how long the load has run at a time of a cycle.
-func (r Result) ScenarioTime(t time.Time) time.Duration { return t.Sub(Epoch) - r.Start }
-
 // nodeOverhead is what GKE's DaemonSets ask of each node; see gkesim.
 var nodeOverhead = api.Resources{MilliCPU: 223, Memory: 390 << 20, Pods: 5}
 
@@ -86,9 +70,6 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if o.Passes == 0 {
 		o.Passes = max(1, o.Scenario.Repeat)
 	}
-	if !o.Scenario.Single() {
-		return Result{}, fmt.Errorf("scenario %s has several services or types of users, which are not simulated yet", o.Scenario.Name)
-	}
 	var t traffic
 	switch o.Fidelity {
 	case PerRequest:
@@ -101,8 +82,8 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	c := newCluster(p, o.Seed, t)
 	var names []string
 	var loads []load.Workload
-	for i := range max(1, o.Scenario.Copies) {
-		w := workloadOf(o.Scenario, i)
+	for _, d := range deploymentsOf(o.Scenario) {
+		w := workloadOf(o.Scenario, d)
 		c.workloads = append(c.workloads, w)
 		names = append(names, w.key.String())
 		loads = append(loads, load.Workload{Namespace: w.key.Namespace, Name: w.key.Name})
@@ -112,19 +93,14 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		c.params.BootMedian = d
 		c.params.BootLead = [2]time.Duration{d, d * 3 / 2}
 	}
-	work := &workFactor{Distribution: o.Scenario.Request.CPU, factor: 1}
-	for _, w := range c.workloads {
-		if err := t.AddStream(queueing.Stream{
-			Name: w.stream, Work: work, Think: o.Scenario.ThinkTime, Timeout: o.Scenario.Request.Timeout.Duration,
-		}); err != nil {
-			return Result{}, err
-		}
-	}
 	collector := load.NewCollector(load.Config{
 		Scenario: o.Scenario, Seed: o.Seed, WarmupPasses: o.WarmupPasses, Passes: o.Passes,
 		Workloads: loads,
 	})
-	r := &run{Options: o, c: c, collector: collector, work: work}
+	r := &run{Options: o, c: c, collector: collector, factors: map[string]*float64{}}
+	if err := r.addTraffic(); err != nil {
+		return Result{}, err
+	}
 	if err := r.begin(ctx); err != nil {
 		return Result{}, err
 	}
@@ -137,34 +113,10 @@ type run struct {
 	c         *Cluster
 	sensors   *sensors
 	collector *load.Collector
-	start     time.Duration // of scenario time
-	work      *workFactor
+	start     time.Duration       // of scenario time
+	factors   map[string]*float64 // of the work of a visit, by service
 	cycles    int
 	err       error
-}
-
-// workloadOf is the n-th copy of the scenario's Deployment.
-func workloadOf(s scenarios.Scenario, n int) *workload {
-	name := "web"
-	if s.Copies > 1 {
-		name = fmt.Sprintf("web-%02d", n)
-	}
-	requests := api.Resources{MilliCPU: s.Workload.CPU.Request.MilliValue(), Memory: s.Workload.Memory.Request.Value(), Pods: 1}
-	w := &workload{
-		key: api.Key{Namespace: "mash2", Name: name}, stream: "mash2/" + name,
-		shape:   &api.PodShape{ID: name, Requests: requests},
-		request: s.Workload.CPU.Request.AsApproximateFloat64(), limit: s.Workload.CPU.Limit.AsApproximateFloat64(),
-		min: s.Workload.Replicas.Min, max: s.Workload.Replicas.Max, target: s.Workload.TargetUtilization,
-		preStop: s.Workload.PreStop.Duration, grace: s.Workload.TerminationGrace.Duration,
-	}
-	if w.grace == 0 {
-		w.grace = 30 * time.Second // Kubernetes' default
-	}
-	propagation := s.EndpointPropagation
-	w.propagation = func(rng *rand.Rand) time.Duration {
-		return time.Duration(propagation.Sample(rng) * float64(time.Second))
-	}
-	return w
 }
 
 // addPool adds a pool of the scenario with its first nodes.
@@ -276,64 +228,7 @@ func (r *run) begin(ctx context.Context) error {
 		}
 	}
 	r.events()
-	passes := r.WarmupPasses + r.Passes
-	for i, w := range c.workloads {
-		load := s.Traffic(passes, r.Seed+uint64(i)<<32)
-		load.Shift = time.Duration(i) * s.PassDuration() / time.Duration(len(c.workloads))
-		var err error
-		if load.Open() {
-			err = c.traffic.StartArrivals(w.stream, load)
-		} else {
-			err = c.traffic.StartUsers(w.stream, load)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// workFactor is the work of a request, which events change.
-type workFactor struct {
-	scenarios.Distribution
-	factor float64
-}
-
-// Sample implements queueing.Sampler.
-func (w *workFactor) Sample(rng *rand.Rand) float64 { return w.factor * w.Distribution.Sample(rng) }
-
-// MeanSeconds implements Mean.
-func (w *workFactor) MeanSeconds() float64 { return w.factor * w.Distribution.MeanSeconds() }
-
-// events switches the scenario's events on and off.
-func (r *run) events() {
-	c, s := r.c, r.Scenario
-	pass := s.PassDuration()
-	for n := range r.WarmupPasses + r.Passes {
-		begin := r.start + time.Duration(n)*pass
-		for _, e := range s.Events {
-			length := e.For.Duration
-			if length == 0 || e.At.Duration+length > pass {
-				length = pass - e.At.Duration
-			}
-			apply := func(on bool) {
-				if e.WorkFactor > 0 {
-					r.work.factor = 1
-					if on {
-						r.work.factor = e.WorkFactor
-					}
-				}
-				if e.MetricsOutage {
-					c.scrapeDown = on
-				}
-				for _, zone := range e.Stockout {
-					c.stockout[zone] = on
-				}
-			}
-			c.at(begin+e.At.Duration, func() { apply(true) })
-			c.at(begin+e.At.Duration+length, func() { apply(false) })
-		}
-	}
+	return r.startTraffic()
 }
 
 // operator runs mash2's loop.
@@ -437,27 +332,36 @@ func (r *run) hpa(w *workload, h baseline.HPA, phase time.Duration) {
 // the nodes that hold them.
 func (r *run) static() error {
 	c, s := r.c, r.Scenario
-	peak := s.Peak() * s.Request.CPU.MeanSeconds() // reference cores
-	if s.Arrivals == nil {
-		peak /= s.ThinkTime.MeanSeconds() + s.Request.CPU.MeanSeconds()
+	p := c.pools[0]
+	peaks := peakDemands(s)
+	replicas := make([]int32, len(c.workloads))
+	var cpu, memory int64
+	for i, w := range c.workloads {
+		n := int32(peaks[i]/(w.request*p.speed*w.target)) + 1
+		replicas[i] = min(max(n, w.min), w.max)
+		cpu += int64(replicas[i]) * w.shape.Requests.MilliCPU
+		memory += int64(replicas[i]) * w.shape.Requests.Memory
 	}
-	p, w := c.pools[0], c.workloads[0]
-	n := int32(peak/(w.request*p.speed*w.target)) + 1
-	n = min(max(n, w.min), w.max)
-	perNode := (p.allocatable.MilliCPU - p.overhead.MilliCPU) / w.shape.Requests.MilliCPU
-	if perNode < 1 {
+	free := p.allocatable.Minus(p.overhead)
+	largest := slices.MaxFunc(c.workloads, func(a, b *workload) int {
+		return cmp.Compare(a.shape.Requests.MilliCPU, b.shape.Requests.MilliCPU)
+	}).shape.Requests
+	if largest.MilliCPU > free.MilliCPU || largest.Memory > free.Memory {
 		return fmt.Errorf("a pod does not fit on %s", p.machineType)
 	}
+	// Whole pods: what one of the largest leaves of a node is not counted on.
 	zones := int64(len(p.zones))
-	perZone := int32((int64(n)*int64(len(c.workloads)) + perNode*zones - 1) / (perNode * zones))
+	up := func(a, b int64) int64 { return (a + b - 1) / b }
+	usable := free.MilliCPU / largest.MilliCPU * largest.MilliCPU
+	perZone := int32(up(max(up(cpu, usable), up(memory, free.Memory/largest.Memory*largest.Memory)), zones))
 	if p.max > 0 {
 		perZone = min(perZone, p.max)
 	}
 	if err := c.resize(p, max(perZone, p.sizes[0])); err != nil {
 		return err
 	}
-	for _, w := range c.workloads {
-		c.scale(w, n)
+	for i, w := range c.workloads {
+		c.scale(w, replicas[i])
 	}
 	c.run(c.now + 5*time.Minute)
 	r.start = c.now

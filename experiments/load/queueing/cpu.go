@@ -86,11 +86,13 @@ func (p *pod) die(m *Model) {
 		return
 	}
 	for len(p.jobs) > 0 {
-		heap.Pop(&p.jobs).(*user).respond(m, reset)
+		v := heap.Pop(&p.jobs).(*visit)
+		v.user.close(v)
+		v.user.fail(m, reset)
 	}
 }
 
-func (p *pod) drop(u *user) { heap.Remove(&p.jobs, u.pos) }
+func (p *pod) drop(v *visit) { heap.Remove(&p.jobs, v.pos) }
 
 // settle brings the pods' work and counters to time now.
 func (n *node) settle(now time.Duration) {
@@ -135,7 +137,7 @@ func (n *node) fire(m *Model) {
 	n.settle(m.now)
 	for _, p := range n.pods {
 		for len(p.jobs) > 0 && p.jobs[0].finish <= p.attained+epsilon {
-			heap.Pop(&p.jobs).(*user).respond(m, succeeded)
+			heap.Pop(&p.jobs).(*visit).served(m)
 		}
 		if p.Limit <= 0 {
 			continue

@@ -78,6 +78,7 @@ type Model struct {
 	events  events
 	serial  uint64 // entries made, to break ties in time
 	streams map[string]*stream
+	sources map[string]*source
 	nodes   map[string]*node
 	pods    map[string]*pod
 }
@@ -87,6 +88,7 @@ func New(seed uint64) *Model {
 	return &Model{
 		seed:    seed,
 		streams: map[string]*stream{},
+		sources: map[string]*source{},
 		nodes:   map[string]*node{},
 		pods:    map[string]*pod{},
 	}
@@ -107,43 +109,61 @@ func (m *Model) Advance(to time.Duration) {
 	m.now = max(m.now, to)
 }
 
-// AddStream adds a stream that has no users yet.
+// AddStream adds a service that nobody asks yet, and unless Think is nil a
+// source of the same name whose requests ask it alone.
 func (m *Model) AddStream(c Stream) error {
 	if m.streams[c.Name] != nil {
 		return fmt.Errorf("stream %q: %w", c.Name, ErrExists)
 	}
-	if c.Work == nil || c.Think == nil || c.Timeout <= 0 {
+	if c.Think != nil && (c.Work == nil || c.Timeout <= 0) {
 		return fmt.Errorf("stream %q: work, think and a positive timeout are needed", c.Name)
 	}
-	s := &stream{
-		Stream: c,
-		route:  rand.New(rand.NewPCG(m.seed, 1<<63)),
+	m.streams[c.Name] = &stream{Stream: c, route: rand.New(rand.NewPCG(m.seed, 1<<63))}
+	if c.Think == nil {
+		return nil
 	}
+	return m.AddSource(Source{Name: c.Name, Think: c.Think, Timeout: c.Timeout, Request: Call{Stream: c.Name, Work: c.Work}})
+}
+
+// AddSource adds a source that has no users yet.
+func (m *Model) AddSource(c Source) error {
+	if m.sources[c.Name] != nil {
+		return fmt.Errorf("source %q: %w", c.Name, ErrExists)
+	}
+	if c.Think == nil || c.Timeout <= 0 {
+		return fmt.Errorf("source %q: think and a positive timeout are needed", c.Name)
+	}
+	root, err := m.compile(c.Request)
+	if err != nil {
+		return fmt.Errorf("source %q: %w", c.Name, err)
+	}
+	s := &source{Source: c, stream: root.stream, root: root, seed: uint64(len(root.stream.sources)) << 32}
 	s.entry = m.newEntry(s)
-	m.streams[c.Name] = s
+	root.stream.sources = append(root.stream.sources, s)
+	m.sources[c.Name] = s
 	return nil
 }
 
-// StartUsers lets the users of a stream come and go by a ramp that begins now.
-// Streams of the same configuration and ramp, in models of the same seed or in
+// StartUsers lets the users of a source come and go by a ramp that begins now.
+// Sources of the same configuration and ramp, in models of the same seed or in
 // one model, have the same users: the n-th request of a user asks the same work
 // and is followed by the same thinking.
 func (m *Model) StartUsers(name string, r Ramp) error {
-	s := m.streams[name]
+	s := m.sources[name]
 	if s == nil {
-		return fmt.Errorf("stream %q: %w", name, ErrUnknown)
+		return fmt.Errorf("source %q: %w", name, ErrUnknown)
 	}
 	s.ramp, s.begin = r, m.now
 	m.schedule(s.entry, m.now)
 	return nil
 }
 
-// StartArrivals lets requests come to a stream from now on. The same seed has
+// StartArrivals lets requests come from a source from now on. The same seed has
 // the same arrivals, whatever becomes of the requests.
 func (m *Model) StartArrivals(name string, a Arrivals) error {
-	s := m.streams[name]
+	s := m.sources[name]
 	if s == nil {
-		return fmt.Errorf("stream %q: %w", name, ErrUnknown)
+		return fmt.Errorf("source %q: %w", name, ErrUnknown)
 	}
 	s.arrivals, s.begin, s.bound = a, m.now, math.Inf(1)
 	m.schedule(s.entry, m.now)

@@ -369,7 +369,7 @@ func TestRandomChurn(t *testing.T) {
 					}
 				}
 				inFlight := 0
-				for _, u := range m.streams["s"].users {
+				for _, u := range m.sources["s"].users {
 					if u.state == waiting {
 						inFlight++
 					}

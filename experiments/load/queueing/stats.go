@@ -130,8 +130,12 @@ func (m *Model) StreamState(name string) (StreamState, error) {
 		n.settle(m.now)
 	}
 	t := s.stats.totals()
+	running := 0
+	for _, from := range s.sources {
+		running += from.running
+	}
 	return StreamState{
-		Users: s.running, Waiting: int(t.Started - t.Ended()), Endpoints: len(s.endpoints),
+		Users: running, Waiting: int(t.Started - t.Ended()), Endpoints: len(s.endpoints),
 		Usage: s.usage, Work: s.work,
 	}, nil
 }

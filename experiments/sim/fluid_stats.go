@@ -1,0 +1,91 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/mash2-io/mash2/experiments/load/queueing"
+)
+
+// fluidCounts are requests; whole ones leave, the rest is carried on.
+type fluidCounts struct{ succeeded, refused, reset, timedOut float64 }
+
+// shares of requests at which the exponential distribution is sampled.
+var shares = func() (out [20]float64) {
+	for i := range out {
+		out[i] = -math.Log(1 - (float64(i)+0.5)/float64(len(out)))
+	}
+	return out
+}()
+
+// answered counts n requests with this response.
+func (s *fluidStream) answered(n float64, r response, timeout float64) {
+	s.exponential(n*(1-r.share), r.base, timeout)
+	s.exponential(n*r.share, r.base+r.throttled, timeout)
+}
+
+// exponential counts n requests whose latency is exponential with this mean.
+func (s *fluidStream) exponential(n, mean, timeout float64) {
+	if n <= 0 {
+		return
+	}
+	late := math.Exp(-timeout / mean)
+	s.counts.succeeded += n * (1 - late)
+	s.counts.timedOut += n * late
+	for _, x := range shares {
+		s.record(min(x*mean, timeout), n/float64(len(shares)))
+	}
+}
+
+// record notes the latency of n requests, in hundredths of them, so that small
+// numbers leave their trace; quantiles don't mind.
+func (s *fluidStream) record(latency, n float64) {
+	if count := uint64(math.Round(100 * n)); count > 0 {
+		s.latency.RecordN(time.Duration(latency*float64(time.Second)), count)
+	}
+}
+
+func (f *fluid) TakeWindow(name string) (queueing.Window, error) {
+	s := f.stream(name)
+	if s == nil {
+		return queueing.Window{}, fmt.Errorf("stream %q: %w", name, queueing.ErrUnknown)
+	}
+	whole := func(x *float64) uint64 {
+		n := math.Floor(*x)
+		*x -= n
+		return uint64(n)
+	}
+	w := queueing.Window{Latency: s.latency}
+	w.Succeeded, w.Refused = whole(&s.counts.succeeded), whole(&s.counts.refused)
+	w.Reset, w.TimedOut = whole(&s.counts.reset), whole(&s.counts.timedOut)
+	w.Started = w.Ended()
+	s.latency = queueing.Histogram{}
+	return w, nil
+}
+
+func (f *fluid) StreamState(name string) (queueing.StreamState, error) {
+	s := f.stream(name)
+	if s == nil {
+		return queueing.StreamState{}, fmt.Errorf("stream %q: %w", name, queueing.ErrUnknown)
+	}
+	var waiting float64
+	for _, p := range s.endpoints {
+		waiting += p.inFlight
+	}
+	users := s.users
+	for _, src := range f.sources {
+		if src.entry == s {
+			users += src.users
+		}
+	}
+	return queueing.StreamState{Users: users, Waiting: int(waiting), Endpoints: len(s.endpoints), Usage: s.usage, Work: s.done}, nil
+}
+
+func (f *fluid) PodState(id string) (queueing.PodState, bool) {
+	p := f.pods[id]
+	if p == nil {
+		return queueing.PodState{}, false
+	}
+	return queueing.PodState{Pod: p.Pod, Usage: p.usage, InFlight: int(p.inFlight)}, true
+}
