@@ -108,3 +108,7 @@ bench-envelope: build localkube ## cycle time by step and memory of the operator
 .PHONY: validate-hpa
 validate-hpa: localkube ## our HPA against the stock controller, an hour of each load (twelve minutes)
 	go test -tags '$(TAGS)' ./experiments/baseline -run AgreesWithTheStockController -v -count 1 -timeout 30m -stock-for 1h
+
+.PHONY: calibrate
+calibrate: ## fit the service model to measurements and write docs/calibration.md (ten seconds)
+	go run ./experiments/calibration

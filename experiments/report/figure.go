@@ -32,6 +32,8 @@ type Series struct {
 	// Dash is 0 for a solid line; 1 is for what was planned, forecast or
 	// simulated, more for further kinds.
 	Dash int
+	// Points draws small points instead of a line.
+	Points bool
 	// Labels of the points; points with labels are marked, with a line between
 	// them if there are several.
 	Labels []string
@@ -175,8 +177,8 @@ func (f Figure) draw(dc draw.Canvas) error {
 		p.Y.Min = min(0, p.Y.Min)
 		p.Y.Max = max(p.Y.Max, top*room)
 	}
-	if !f.Scatter && !f.labelled() {
-		p.X.Min = min(0, p.X.Min)
+	if !f.Scatter && p.X.Min > 0 && p.X.Min < (p.X.Max-p.X.Min)/20 {
+		p.X.Min = 0 // time that begins with the middle of a bucket
 	}
 	widen(&p.X)
 	widen(&p.Y)
@@ -210,7 +212,7 @@ func (f Figure) add(p *plot.Plot, legend *plot.Legend, s Series, levels []int, s
 		high = max(high, xy.Y)
 	}
 	c := palette[s.Color%len(palette)]
-	if f.Scatter {
+	if f.Scatter || s.Points {
 		points = every(points, maxCloud)
 		cloud, err := plotter.NewScatter(points)
 		if err != nil {
@@ -244,10 +246,6 @@ func widen(a *plot.Axis) {
 	if scale := max(1, math.Abs(a.Min), math.Abs(a.Max)); a.Max-a.Min < 1e-9*scale {
 		a.Max = a.Min + scale
 	}
-}
-
-func (f Figure) labelled() bool {
-	return slices.ContainsFunc(f.Series, func(s Series) bool { return s.Labels != nil })
 }
 
 // levels say by how many lines the labels of each series' points are raised, so

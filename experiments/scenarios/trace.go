@@ -189,7 +189,7 @@ func (a *Arrivals) read(scenario string, warmup int) error {
 	hint := ""
 	switch {
 	case strings.HasPrefix(path, "data:"):
-		path = filepath.Join(dataFolder(), strings.TrimPrefix(path, "data:"))
+		path = filepath.Join(DataFolder(), strings.TrimPrefix(path, "data:"))
 		hint = " (" + DataEnv + " names the folder of traces)"
 	case !filepath.IsAbs(path):
 		path = filepath.Join(filepath.Dir(scenario), path)
@@ -388,8 +388,8 @@ func timestamp(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is no time such as 2026-01-05T00:00:00Z, 2026-01-05 00:00:00 or unix seconds", text)
 }
 
-// dataFolder is where traces are.
-func dataFolder() string {
+// DataFolder is where traces are.
+func DataFolder() string {
 	if dir := os.Getenv(DataEnv); dir != "" {
 		return dir
 	}
