@@ -17,7 +17,7 @@ func (h hands) Apply(_ context.Context, action api.Action) error {
 	case api.ScaleWorkload:
 		for _, w := range c.workloads {
 			if w.key == a.Workload {
-				c.scale(w, a.To)
+				c.after(c.params.Reaction, func() { c.scale(w, a.To) })
 				return nil
 			}
 		}

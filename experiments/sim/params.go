@@ -53,8 +53,9 @@ type Params struct {
 	PodLead, BootLead [2]time.Duration // median, ninth decile
 	LeadSamples       int
 
-	// Cycle is the operator's period and Reaction from the start of a cycle to
-	// its writes.
+	// Cycle is the operator's period, Reaction from the start of a cycle until a
+	// scaling of it is written: 0.2 s, of the order of the cycles that the demo's
+	// records show.
 	Cycle, Reaction time.Duration
 }
 
