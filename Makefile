@@ -112,3 +112,16 @@ validate-hpa: localkube ## our HPA against the stock controller, an hour of each
 .PHONY: calibrate
 calibrate: ## fit the service model to measurements and write docs/calibration.md (ten seconds)
 	go run ./experiments/calibration
+
+# Scenario and number of seeds; a week takes half a minute for each scaler and seed.
+SIMULATIONS ?= heartbeat:10 heartbeat-warm:10 flash-sale:10 flash-sale-late:10 sawtooth:10 noise:10 \
+	metrics-outage:10 stockout:10 regime-change:5 hotel:3 day:3 week:2
+SWEEP ?= mash2,hpa:30,hpa:40,hpa:50,hpa:60,hpa:70,hpa,hpa:90,static,oracle
+.PHONY: experiments-sim
+experiments-sim: build ## every scaler in every scenario, the HPA swept over targets; writes docs/simulation.md (half an hour)
+	@mkdir -p $(OUT)/sim
+	@for s in $(SIMULATIONS); do \
+		echo "$$s"; \
+		bin/mash2 simulate --scenario $${s%:*} --seeds $${s#*:} --scaler $(SWEEP) --report $(OUT)/sim/$${s%:*} -o json > $(OUT)/sim/$${s%:*}.json || exit 1; \
+	done
+	go run ./experiments/comparison --out docs $(foreach s,$(SIMULATIONS),$(OUT)/sim/$(firstword $(subst :, ,$(s))).json)

@@ -36,7 +36,8 @@ in a simulated cluster, beside baselines. Each scaler has a cluster of its own,
 with the same load, bounds and warm-up.
 
   mash2       this operator
-  hpa         the stock HPA's rules at 80 %, with Cluster Autoscaler's
+  hpa         the stock HPA's rules, with Cluster Autoscaler's, at the scenario's
+              target: 80 % in all that are built in
   hpa:60      the same at another target
   static      sized for the scenario's peak
   oracle      a bound: what no scaler can be cheaper than without a violation

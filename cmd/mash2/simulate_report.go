@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mash2-io/mash2/experiments/report"
@@ -44,18 +46,7 @@ func (o *simulateFlags) writeReport(s simulation, w simulated, outcomes []score.
 		})
 	}
 
-	var first []score.Outcome
-	var left []string
-	for _, scaler := range o.scalers {
-		outcome := only(outcomes, scaler)[0]
-		switch {
-		case outcome.BoundUSD != nil:
-		case len(first) == maxLines:
-			left = append(left, scaler)
-		default:
-			first = append(first, outcome)
-		}
-	}
+	first, left := o.drawn(outcomes)
 	var marks []score.Event
 	for _, sw := range w.switches {
 		marks = append(marks, score.Event{At: sw.At.Seconds(), Name: sw.Policy})
@@ -88,6 +79,26 @@ func (o *simulateFlags) writeReport(s simulation, w simulated, outcomes []score.
 		page.Sections = append(page.Sections, report.Section{Title: title, Lines: w.transcript})
 	}
 	return report.WriteFolder(o.report, page)
+}
+
+// drawn are the outcomes with the first seed that figures over time show, those
+// of a swept target last, and the scalers that are left out.
+func (o *simulateFlags) drawn(outcomes []score.Outcome) (first []score.Outcome, left []string) {
+	order := slices.Clone(o.scalers)
+	slices.SortStableFunc(order, func(a, b string) int {
+		return cmp.Compare(strings.Count(a, ":"), strings.Count(b, ":"))
+	})
+	for _, scaler := range order {
+		outcome := only(outcomes, scaler)[0]
+		switch {
+		case outcome.BoundUSD != nil:
+		case len(first) == maxLines:
+			left = append(left, scaler)
+		default:
+			first = append(first, outcome)
+		}
+	}
+	return first, left
 }
 
 // firstOf are the first simulations of the scalers that were recorded, in their

@@ -265,8 +265,8 @@ func (f Figure) levels() [][]int {
 			}
 		}
 	}
-	// A label takes about a seventh of the width and a fifteenth of the height.
-	const wide, tall = 0.14, 0.07
+	// A label takes about a twelfth of the width and of the height.
+	const wide, tall = 0.085, 0.08
 	for i, s := range f.Series {
 		for j := range min(len(s.X), len(s.Y), len(s.Labels)) {
 			level := 0

@@ -54,15 +54,15 @@ const html = `<!doctype html>
 <style>
 :root{color-scheme:light dark;--ink:#222;--soft:#555;--line:#ddd;--ground:#fff;--box:#f6f6f6}
 @media (prefers-color-scheme:dark){:root{--ink:#e6e6e6;--soft:#aaa;--line:#444;--ground:#16181b;--box:#22252a}}
-body{font:15px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem;color:var(--ink);background:var(--ground)}
+body{font:15px/1.5 system-ui,sans-serif;max-width:80rem;margin:2rem auto;padding:0 1rem;color:var(--ink);background:var(--ground)}
 h1{font-size:1.6rem}h2{font-size:1.25rem;margin-top:2.2rem}h3{font-size:1.05rem;margin-bottom:.3rem}
 table{border-collapse:collapse;margin:.5rem 0}
-td,th{padding:.25rem .5rem;border-bottom:1px solid var(--line);text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+td,th{padding:.25rem .42rem;border-bottom:1px solid var(--line);text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 th{white-space:normal;vertical-align:bottom}
 td:first-child,th:first-child{text-align:left}
 figure{margin:1rem 0}figcaption,.note{color:var(--soft);font-size:.9rem}
 svg{width:100%;height:auto;background:#fff;border-radius:4px}
-.wide{overflow-x:auto}.wide table{font-size:.8rem}
+.wide{overflow-x:auto}.wide table{font-size:.78rem}
 .grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(15rem,1fr));gap:.5rem}.grid figure{margin:0}
 pre{background:var(--box);padding:.8rem;overflow:auto;font-size:.8rem;max-height:30rem}
 .key span{display:inline-block;margin-right:1rem}.key i{display:inline-block;width:.8em;height:.8em;border-radius:50%;margin-right:.3em}

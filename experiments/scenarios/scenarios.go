@@ -242,6 +242,16 @@ func LoadWith(nameOrFile string, change Changes) (Scenario, error) {
 	return s, nil
 }
 
+// Describe is the description of a built-in scenario.
+func Describe(name string) (string, error) {
+	file, data, err := readBuiltIn(name, "")
+	if err != nil {
+		return "", err
+	}
+	s, err := Parse(file, data)
+	return s.Description, err
+}
+
 // readBuiltIn reads a built-in scenario.
 func readBuiltIn(name, _ string) (string, []byte, error) {
 	if !slices.Contains(Names(), name) {

@@ -4,6 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -174,5 +178,42 @@ events:
 	}
 	if one.Work(time.Minute) != 1 || two.Work(time.Minute) != 2 {
 		t.Error("and so is that of the users who come to it first")
+	}
+}
+
+// What the documentation shows is accepted, and shows every field there is.
+func TestDocumentedScenarios(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "scenarios.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := strings.Split(string(text), "```")
+	n := 0
+	for _, block := range blocks {
+		yaml, ok := strings.CutPrefix(block, "yaml\n")
+		if !ok {
+			continue
+		}
+		n++
+		if _, err := Parse("docs/scenarios.md", []byte(yaml)); err != nil {
+			t.Error(err)
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d scenarios in the documentation", n)
+	}
+	for _, name := range Names() {
+		if !strings.Contains(string(text), "`"+name+"`") {
+			t.Errorf("the documentation does not name %s", name)
+		}
+	}
+	fields := map[string][]int{}
+	for _, of := range []any{Scenario{}, Arrivals{}, Event{}, Call{}, UserType{}, Pool{}, Service{}} {
+		fieldsOf(reflect.TypeOf(of), nil, fields)
+	}
+	for name := range fields {
+		if name != "copies" && name != "endpointPropagation" && !regexp.MustCompile(`\b`+name+`\b`).Match(text) {
+			t.Errorf("the documentation does not show %s", name)
+		}
 	}
 }

@@ -1,0 +1,189 @@
+// Command comparison makes one document of what mash2 simulate printed for
+// several scenarios:
+//
+//	go run ./experiments/comparison --out docs out/sim/heartbeat.json …
+//
+// It judges mash2 by the HPA at equal service: the cheapest of its targets that
+// violates the SLO in no more minutes.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/mash2-io/mash2/experiments/scenarios"
+	"github.com/mash2-io/mash2/experiments/score"
+)
+
+func main() {
+	out := flag.String("out", "docs", "folder to write simulation.md and its pictures into")
+	flag.Parse()
+	if err := compare(flag.Args(), *out); err != nil {
+		fmt.Fprintln(os.Stderr, "comparison:", err)
+		os.Exit(1)
+	}
+}
+
+// simulation is what is needed of what mash2 simulate -o json prints.
+type simulation struct {
+	Scenario string          `json:"scenario"`
+	Seed     uint64          `json:"seed"`
+	Fidelity string          `json:"fidelity"`
+	Runs     []score.Run     `json:"runs"`
+	Summary  []score.Summary `json:"-"`
+}
+
+func read(file string) (simulation, error) {
+	var s simulation
+	data, err := os.ReadFile(filepath.Clean(file))
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal(data, &s); err != nil {
+		return s, fmt.Errorf("%s: %w", file, err)
+	}
+	if s.Scenario == "" || len(s.Runs) == 0 {
+		return s, fmt.Errorf("%s: not what mash2 simulate -o json prints", file)
+	}
+	s.Summary = score.Summarize(s.Runs)
+	return s, nil
+}
+
+func compare(files []string, out string) error {
+	if len(files) == 0 {
+		return errors.New("no files to compare")
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return err
+	}
+	var all []simulation
+	for _, file := range files {
+		s, err := read(file)
+		if err != nil {
+			return err
+		}
+		all = append(all, s)
+		if err := pareto(s, filepath.Join(out, picture(s))); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(out, "simulation.md"), []byte(document(all)), 0o644)
+}
+
+func picture(s simulation) string { return "simulation-" + s.Scenario + ".png" }
+
+func pareto(s simulation, file string) error {
+	f := score.Pareto(s.Summary)
+	f.Title = s.Scenario + ": cost and quality"
+	out, err := os.Create(filepath.Clean(file))
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.PNG(out), out.Close())
+}
+
+// columns of the tables.
+var columns = []string{
+	"sloViolationMinutes", "sloViolationRatio", "costUsd", "podCostUsd", "p95Ms", "failedRatio", "meanCpuUtilization", "meanReplicas", "maxReplicas", "pendingPodSeconds", "packingEfficiency", "scaleActions",
+}
+
+func document(all []simulation) string {
+	var b strings.Builder
+	b.WriteString(introduction)
+	b.WriteString("## At equal service\n\n" + equal)
+	b.WriteString("| scenario | mash2: violated, min | node cost, $ | equal HPA | violated, min | node cost, $ | mash2's nodes | mash2's pods | bound, $ |\n|---|---|---|---|---|---|---|---|---|\n")
+	for _, s := range all {
+		b.WriteString(equalRow(s))
+	}
+	b.WriteString("\n")
+	for _, s := range all {
+		section(&b, s)
+	}
+	return b.String()
+}
+
+// equalRow compares mash2 with the HPA at equal service.
+func equalRow(s simulation) string {
+	minutes, cost := score.MetricNamed("sloViolationMinutes"), score.MetricNamed("costUsd")
+	var of score.Summary
+	var swept []score.Summary
+	bound := "–"
+	for _, sum := range s.Summary {
+		switch {
+		case sum.Scaler == "mash2":
+			of = sum
+		case score.IsHPA(sum.Scaler):
+			swept = append(swept, sum)
+		case sum.Bound:
+			bound = sum.Metrics[cost.Name].Text(cost)
+		}
+	}
+	if of.Scaler == "" {
+		return ""
+	}
+	row := []string{s.Scenario, of.Metrics[minutes.Name].Text(minutes), of.Metrics[cost.Name].Text(cost)}
+	if best, ok := score.AtEqualSLO(of, swept); ok {
+		row = append(row, best.Scaler, best.Metrics[minutes.Name].Text(minutes), best.Metrics[cost.Name].Text(cost),
+			relative(of, best, cost.Name), relative(of, best, "podCostUsd"))
+	} else {
+		row = append(row, "none is as good", "–", "–", "–", "–")
+	}
+	return "| " + strings.Join(append(row, bound), " | ") + " |\n"
+}
+
+func relative(of, to score.Summary, name string) string {
+	return fmt.Sprintf("%+.0f %%", 100*(of.Mean(name)/to.Mean(name)-1))
+}
+
+func section(b *strings.Builder, s simulation) {
+	seeds := map[uint64]bool{}
+	for _, r := range s.Runs {
+		seeds[r.Seed] = true
+	}
+	fmt.Fprintf(b, "## %s\n\n", s.Scenario)
+	if described, err := scenarios.Describe(s.Scenario); err == nil {
+		fmt.Fprintf(b, "%s\n\n", described)
+	}
+	fmt.Fprintf(b, "Fidelity %s, %d seeds from %d on.\n\n", s.Fidelity, len(seeds), s.Seed)
+	header := []string{"scaler"}
+	for _, name := range columns {
+		header = append(header, score.MetricNamed(name).Title)
+	}
+	fmt.Fprintf(b, "| %s |\n|%s\n", strings.Join(header, " | "), strings.Repeat("---|", len(header)))
+	for _, sum := range s.Summary {
+		row := []string{sum.Scaler}
+		for _, name := range columns {
+			m := score.MetricNamed(name)
+			row = append(row, sum.Metrics[name].Text(m))
+		}
+		fmt.Fprintf(b, "| %s |\n", strings.Join(row, " | "))
+	}
+	fmt.Fprintf(b, "\n![%s](%s)\n\n", s.Scenario, picture(s))
+}
+
+const introduction = `# Scalers in virtual time
+
+Made by ` + "`make experiments-sim`" + `, which runs ` + "`mash2 simulate`" + ` for each scenario and
+leaves reports with all figures in ` + "`out/sim`" + `.
+
+Every scaler has a simulated cluster of its own, with the same load, the same
+bounds of replicas and nodes and the same warm-up. ` + "`hpa`" + ` is the stock HPA's rules at
+80 %, with Cluster Autoscaler's; ` + "`hpa:60`" + ` the same at 60 %. ` + "`static`" + ` is sized for the
+scenario's peak, which it knows. ` + "`oracle`" + ` is a bound on node cost that no scaler
+without a violation can be below, and at which nothing was run. Figures are means
+over seeds; ± is half the 95 % interval of the mean by Student's t. A violating
+minute has its p95 or failed ratio beyond the scenario's SLO. Node cost counts from
+boot request to deletion.
+
+`
+
+const equal = `The cheapest of the HPA's targets that violates the SLO in no more minutes on
+average than mash2 does, and what mash2 costs relative to it: below zero mash2 is
+cheaper. Where no target is as good, there is nothing to compare with.
+
+`
