@@ -252,7 +252,9 @@ func (s simulation) equalSLO() []string {
 	if !ok {
 		return []string{fmt.Sprintf("at equal SLO: none of the HPA's %d targets violates the SLO in as few minutes as mash2 (%.1f)", len(swept), of.Mean("sloViolationMinutes"))}
 	}
-	return []string{fmt.Sprintf("at equal SLO: the cheapest of the HPA's %d targets with no more minutes in violation than mash2 is %s (%.1f and %.1f min); mash2's nodes cost %+.1f %%, its pods %+.1f %%",
-		len(swept), best.Scaler, best.Mean("sloViolationMinutes"), of.Mean("sloViolationMinutes"),
-		100*(of.Mean("costUsd")/best.Mean("costUsd")-1), 100*(of.Mean("podCostUsd")/best.Mean("podCostUsd")-1))}
+	than := func(name string) string {
+		return score.Relative(s.Runs, of.Scaler, best.Scaler, score.MetricNamed(name)).Text(score.Percent)
+	}
+	return []string{fmt.Sprintf("at equal SLO: the cheapest of the HPA's %d targets with no more minutes in violation than mash2 is %s (%.1f and %.1f min); relative to it mash2's nodes cost %s, its pods %s",
+		len(swept), best.Scaler, best.Mean("sloViolationMinutes"), of.Mean("sloViolationMinutes"), than("costUsd"), than("podCostUsd"))}
 }

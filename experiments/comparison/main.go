@@ -129,15 +129,12 @@ func equalRow(s simulation) string {
 	row := []string{s.Scenario, of.Metrics[minutes.Name].Text(minutes), of.Metrics[cost.Name].Text(cost)}
 	if best, ok := score.AtEqualSLO(of, swept); ok {
 		row = append(row, best.Scaler, best.Metrics[minutes.Name].Text(minutes), best.Metrics[cost.Name].Text(cost),
-			relative(of, best, cost.Name), relative(of, best, "podCostUsd"))
+			score.Relative(s.Runs, of.Scaler, best.Scaler, cost).Text(score.Percent),
+			score.Relative(s.Runs, of.Scaler, best.Scaler, score.MetricNamed("podCostUsd")).Text(score.Percent))
 	} else {
 		row = append(row, "none is as good", "–", "–", "–", "–")
 	}
 	return "| " + strings.Join(append(row, bound), " | ") + " |\n"
-}
-
-func relative(of, to score.Summary, name string) string {
-	return fmt.Sprintf("%+.0f %%", 100*(of.Mean(name)/to.Mean(name)-1))
 }
 
 func section(b *strings.Builder, s simulation) {
@@ -183,7 +180,7 @@ boot request to deletion.
 `
 
 const equal = `The cheapest of the HPA's targets that violates the SLO in no more minutes on
-average than mash2 does, and what mash2 costs relative to it: below zero mash2 is
-cheaper. Where no target is as good, there is nothing to compare with.
+average than mash2 does, and what mash2 costs relative to it, seed by seed: below zero
+mash2 is cheaper. Where no target is as good, there is nothing to compare with.
 
 `

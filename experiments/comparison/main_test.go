@@ -30,7 +30,7 @@ func TestDocument(t *testing.T) {
 		return score.Run{Scaler: scaler, Seed: seed, SLOViolationMinutes: minutes, SLOViolationRatio: &ratio, CostUSD: usd, PodCostUSD: usd}
 	}
 	file, out := write(t,
-		of("mash2", 1, 2, 3), of("mash2", 2, 2, 3), of("hpa", 1, 5, 2), of("hpa:60", 1, 2, 4), of("hpa:40", 1, 1, 6),
+		of("mash2", 1, 2, 3), of("mash2", 2, 2, 3), of("hpa", 1, 5, 2), of("hpa:60", 1, 2, 4), of("hpa:60", 2, 2, 6), of("hpa:40", 1, 1, 6),
 		score.Run{Scaler: "oracle", Seed: 1, Bound: true, CostUSD: 1},
 	), t.TempDir()
 	if err := compare([]string{file}, out); err != nil {
@@ -41,7 +41,7 @@ func TestDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| heartbeat | 2.0 ± 0.0 | 3.0000 ± 0.0000 | hpa:60 | 2.0 | 4.0000 | -25 % | -25 % | 1.0000 |",
+		"| heartbeat | 2.0 ± 0.0 | 3.0000 ± 0.0000 | hpa:60 | 2.0 ± 0.0 | 5.0000 ± 12.7062 | -38 % ± 159 % | -38 % ± 159 % | 1.0000 |",
 		"## heartbeat", "Three beats of 400 users", "2 seeds from 1 on", "| oracle | – |",
 	} {
 		if !strings.Contains(string(text), want) {

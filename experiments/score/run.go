@@ -3,8 +3,10 @@ package score
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -132,7 +134,7 @@ func (i Interval) Text(m Metric) string {
 	}
 	text := fmt.Sprintf(m.Format, *i.Mean*m.Scale)
 	if i.Low != nil {
-		text += " ± " + fmt.Sprintf(m.Format, (*i.High-*i.Mean)*m.Scale)
+		text += " ± " + strings.TrimPrefix(fmt.Sprintf(m.Format, (*i.High-*i.Mean)*m.Scale), "+")
 	}
 	return text
 }
@@ -200,3 +202,29 @@ func AtEqualSLO(of Summary, others []Summary) (Summary, bool) {
 	}
 	return slices.MinFunc(fit, func(a, b Summary) int { return cmp.Compare(a.Mean("costUsd"), b.Mean("costUsd")) }), true
 }
+
+// Relative is how much more one scaler has of a metric than another, as a share
+// of the other's: the mean over the seeds that both have, which gave them the
+// same load, with its interval.
+func Relative(runs []Run, scaler, to string, m Metric) Interval {
+	of := func(name string) map[uint64]float64 {
+		out := map[uint64]float64{}
+		for _, r := range runs {
+			if r.Scaler == name {
+				out[r.Seed] = m.Of(r)
+			}
+		}
+		return out
+	}
+	a, b := of(scaler), of(to)
+	var ratios []float64
+	for _, seed := range slices.Sorted(maps.Keys(a)) {
+		if other, ok := b[seed]; ok && other != 0 {
+			ratios = append(ratios, a[seed]/other-1)
+		}
+	}
+	return IntervalOf(ratios)
+}
+
+// Percent is how a Relative is written.
+var Percent = Metric{Title: "%", Format: "%+.0f %%", Scale: 100}

@@ -396,3 +396,18 @@ func TestShiftSteps(t *testing.T) {
 		}
 	})
 }
+
+// Seed by seed: 3 for 2 and 3 for 4 are +50 % and −25 %, 12.5 % in the mean.
+func TestRelative(t *testing.T) {
+	runs := []Run{
+		{Scaler: "a", Seed: 1, CostUSD: 3}, {Scaler: "a", Seed: 2, CostUSD: 3}, {Scaler: "a", Seed: 3, CostUSD: 99},
+		{Scaler: "b", Seed: 2, CostUSD: 4}, {Scaler: "b", Seed: 1, CostUSD: 2},
+	}
+	got := Relative(runs, "a", "b", MetricNamed("costUsd"))
+	if got.N != 2 || *got.Mean != 0.125 || *got.Low >= 0 {
+		t.Errorf("relative = %+v", got)
+	}
+	if text := (Interval{Mean: ptr(-0.5), Low: ptr(-0.6), High: ptr(-0.4)}).Text(Percent); text != "-50 % ± 10 %" {
+		t.Errorf("text = %q", text)
+	}
+}
