@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -168,8 +169,12 @@ func (d *decoder) decode(n *yaml.Node, field string, v reflect.Value) {
 			d.failAt(field, "must be a single value")
 			return
 		}
-		if err := n.Decode(v.Addr().Interface()); err != nil {
-			d.failAt(field, "%q is not a %s", n.Value, v.Kind())
+		err := n.Decode(v.Addr().Interface())
+		if v.CanInt() && err == nil { // YAML's decoder cuts 3.5 to 3
+			_, err = strconv.ParseInt(n.Value, 0, v.Type().Bits())
+		}
+		if err != nil {
+			d.failAt(field, "%q is not %s", n.Value, kindName(v.Kind()))
 		}
 	}
 }
@@ -200,6 +205,19 @@ func (d *decoder) decodeStruct(n *yaml.Node, field string, v reflect.Value) {
 		}
 		seen[key] = true
 	}
+}
+
+// kindName is what people call a kind of value.
+func kindName(k reflect.Kind) string {
+	switch k {
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		return "a whole number"
+	case reflect.Bool:
+		return "true or false"
+	}
+	return "a " + k.String()
 }
 
 // fieldsOf collects the fields of a struct by their names in YAML, those of

@@ -166,7 +166,14 @@ func (r *run) events() {
 					}
 				}
 			}
-			c.at(begin+e.At.Duration, func() { apply(true) })
+			c.at(begin+e.At.Duration, func() {
+				apply(true)
+				for _, p := range c.pools {
+					if p.name == e.Pool {
+						c.fail(p, e.FailNodes)
+					}
+				}
+			})
 			c.at(begin+e.At.Duration+length, func() { apply(false) })
 		}
 	}

@@ -69,6 +69,11 @@ func Oracle(s scenarios.Scenario, p Params, passes int, seed uint64) ([]float64,
 	if d := s.BootMedian.Duration; d > 0 {
 		median = d
 	}
+	for _, pool := range s.Pools {
+		if d := pool.BootMedian.Duration; d > 0 {
+			median = min(median, d)
+		}
+	}
 	paid := time.Duration(float64(median)*math.Exp(-4*p.BootSigma)) + p.Operation + p.Stop
 	pass := s.PassDuration()
 	asked := askedOf(s, passes, seed)

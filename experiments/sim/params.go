@@ -33,6 +33,9 @@ type Params struct {
 	BootSigma  float64
 	Stop       time.Duration
 	Operation  time.Duration
+	// NodeGrace is from a node's last sign of life until it is not Ready any more:
+	// kube-controller-manager's --node-monitor-grace-period.
+	NodeGrace time.Duration
 	// PodGC is from the end of a node to that of the pods that were on it.
 	PodGC time.Duration
 
@@ -68,7 +71,7 @@ func DefaultParams() Params {
 		Controller:  Range{20 * time.Millisecond, 100 * time.Millisecond},
 		Binding:     Range{10 * time.Millisecond, 40 * time.Millisecond},
 		BootMedian:  75 * time.Second, BootSigma: 0.13,
-		Stop: 20 * time.Second, Operation: time.Second, PodGC: 5 * time.Second,
+		Stop: 20 * time.Second, Operation: time.Second, PodGC: 5 * time.Second, NodeGrace: 40 * time.Second,
 
 		ScrapeInterval: 15 * time.Second, Resolution: 15 * time.Second, FreshAge: 10 * time.Second,
 		Step: 15 * time.Second, RateWindow: time.Minute, EvaluationDelay: 2 * time.Second, History: 48 * time.Hour,

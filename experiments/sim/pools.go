@@ -28,6 +28,7 @@ type pool struct {
 	autoscaled        bool
 	busyUntil         time.Duration
 	failure           *api.PoolError
+	bootMedian        time.Duration // 0: that of all pools
 	leads             leads
 	asked             []time.Duration // of nodes that aren't Ready yet
 }
@@ -85,7 +86,11 @@ func (c *Cluster) boot(p *pool, zone string, initial bool) {
 	}
 	p.asked = append(p.asked, c.now)
 	c.nodes[n.name] = n
-	c.after(c.params.Operation+c.params.boot(c.rng), join)
+	params := c.params
+	if p.bootMedian > 0 {
+		params.BootMedian = p.bootMedian
+	}
+	c.after(c.params.Operation+params.boot(c.rng), join)
 }
 
 // resize sets a pool's size per zone; growing only, as GKE picks its own
@@ -174,20 +179,47 @@ func (c *Cluster) discard(n *node) {
 	}
 	c.after(c.params.Stop, func() {
 		n.paid.Deleted = c.now
-		n.ready = false
 		c.traffic.LoseNode(n.name)
-		c.record.NodeGone(c.now, n.name)
-		c.record.PodGone(c.now, n.daemon.UID)
-		delete(c.nodes, n.name)
-		for _, p := range c.podsOn(n) {
-			p.terminating, p.ready = true, false
-			c.observe(p)
+		c.gone(n)
+	})
+}
+
+// fail lets the Ready nodes of a pool that are there longest stop working at
+// once: requests on them are answered by nobody, and the control plane learns of
+// it when a heartbeat is missing. The provider replaces the machines then.
+func (c *Cluster) fail(p *pool, count int) {
+	var all []*node
+	for _, n := range c.sortedNodes() {
+		if n.pool == p && n.ready && !n.deleting {
+			all = append(all, n)
 		}
-		c.after(c.params.PodGC, func() {
-			for _, p := range c.podsOn(n) {
-				c.remove(p)
-			}
+	}
+	slices.SortStableFunc(all, func(a, b *node) int { return cmp.Compare(a.created, b.created) })
+	for _, n := range all[:min(count, len(all))] {
+		n.deleting, n.cordoned = true, true // nothing is bound to it any more
+		n.paid.Deleted = c.now
+		c.traffic.LoseNode(n.name)
+		c.after(c.params.NodeGrace, func() {
+			c.gone(n)
+			c.boot(p, n.zone, false)
 		})
+	}
+}
+
+// gone is the end of a node in the cluster, and soon of its pods.
+func (c *Cluster) gone(n *node) {
+	n.ready = false
+	c.record.NodeGone(c.now, n.name)
+	c.record.PodGone(c.now, n.daemon.UID)
+	delete(c.nodes, n.name)
+	for _, p := range c.podsOn(n) {
+		p.terminating, p.ready = true, false
+		c.observe(p)
+	}
+	c.after(c.params.PodGC, func() {
+		for _, p := range c.podsOn(n) {
+			c.remove(p)
+		}
 	})
 }
 

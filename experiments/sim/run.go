@@ -91,7 +91,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	c.record = record.New(names...)
 	if d := o.Scenario.BootMedian.Duration; d > 0 {
 		c.params.BootMedian = d
-		c.params.BootLead = [2]time.Duration{d, d * 3 / 2}
+		c.params.BootLead = priorLead(d)
 	}
 	collector := load.NewCollector(load.Config{
 		Scenario: o.Scenario, Seed: o.Seed, WarmupPasses: o.WarmupPasses, Passes: o.Passes,
@@ -135,6 +135,11 @@ func (c *Cluster) addPool(s scenarios.Pool, autoscaled bool) error {
 	return nil
 }
 
+// priorLead is what is assumed of boots with this median until some were seen.
+func priorLead(median time.Duration) [2]time.Duration {
+	return [2]time.Duration{median, median * 3 / 2}
+}
+
 // newPool is a pool without nodes.
 func (c *Cluster) newPool(s scenarios.Pool, autoscaled bool) (*pool, error) {
 	machine, ok := gkesim.Machines[s.MachineType]
@@ -158,7 +163,7 @@ func (c *Cluster) newPool(s scenarios.Pool, autoscaled bool) (*pool, error) {
 			EphemeralStorage: quantity(corev1.ResourceEphemeralStorage), Pods: quantity(corev1.ResourcePods),
 		},
 		overhead: nodeOverhead, cores: float64(machine.VCPU), vcpu: machine.VCPU, price: priced.Price, speed: speed,
-		leads: leads{limit: c.params.LeadSamples},
+		leads: leads{limit: c.params.LeadSamples}, bootMedian: s.BootMedian.Duration,
 	}, nil
 }
 

@@ -301,11 +301,15 @@ func (s *sensors) observe(w *watched) api.Workload {
 }
 
 func (s *sensors) pool(p *pool) api.Pool {
+	prior := s.c.params.BootLead
+	if p.bootMedian > 0 {
+		prior = priorLead(p.bootMedian)
+	}
 	out := api.Pool{
 		Name: p.name, MachineType: p.machineType, Zones: p.zones, Sizes: slices.Clone(p.sizes),
 		MinPerZone: p.min, MaxPerZone: p.max, Autoscaled: p.autoscaled, Error: p.failure,
 		Allocatable: p.allocatable, Overhead: p.overhead, Labels: map[string]string{api.LabelNodePool: p.name},
-		Price: p.price, CPUSpeed: p.speed, BootLead: p.leads.lead(s.c.params.BootLead),
+		Price: p.price, CPUSpeed: p.speed, BootLead: p.leads.lead(prior),
 	}
 	if s.c.now < p.busyUntil {
 		out.Hold = "an operation is in progress"
