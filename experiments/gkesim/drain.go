@@ -41,16 +41,16 @@ const (
 	evictionHeadroom = 30 * time.Second
 )
 
-// beginDrain starts the removal of the node of c. s.mu is held.
-func (s *Server) beginDrain(c candidate, now time.Time) {
-	d := &drain{inst: c.inst}
+// beginDrain starts the removal of the node of inst, after that of pods. s.mu is
+// held.
+func (s *Server) beginDrain(inst *instance, pods []*corev1.Pod) {
+	d, now := &drain{inst: inst}, s.cfg.Clock.Now()
 	longest := int64(s.real(s.cfg.Autoscaler.MaxGracefulTermination) / time.Second)
-	for _, pod := range c.moved {
+	for _, pod := range pods {
 		grace := min(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds), longest)
 		d.pods = append(d.pods, &leaver{Pod: pod, grace: grace})
 		d.grace = max(d.grace, time.Duration(grace)*time.Second)
 	}
-	s.scaler.drains[c.node.Name] = d
 	s.after(0, func(ctx context.Context) {
 		if err := s.taint(ctx, d.inst.name, now); err != nil {
 			s.endDrain(ctx, d, false)
@@ -126,13 +126,10 @@ func (s *Server) endDrain(ctx context.Context, d *drain, ok bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.scaler.drains, d.inst.name)
-	delete(s.scaler.unneeded, d.inst.name)
-	if !ok {
-		s.scaler.lastFailure = s.cfg.Clock.Now()
-		return
+	s.scaler.RemovalEnded(s.sinceBegun(s.cfg.Clock.Now()), d.inst.name, ok)
+	if ok {
+		s.remove(d.inst)
 	}
-	s.remove(d.inst)
 }
 
 // taint keeps the scheduler off a node that is about to be removed.

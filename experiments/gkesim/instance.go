@@ -21,11 +21,6 @@ type group struct {
 	base      string // of instance names
 	name      string
 	instances []*instance // in order of creation, those being deleted included
-
-	// Of the autoscaler: no growth before backoffUntil; backoff is the last
-	// pause, failedAt when it began.
-	backoffUntil, failedAt time.Time
-	backoff                time.Duration
 }
 
 type phase int

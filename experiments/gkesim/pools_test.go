@@ -377,3 +377,12 @@ func TestTargetsNodesAndLedgerAgreeInTheEnd(t *testing.T) {
 		}
 	})
 }
+
+// target is the target size over all zones.
+func (p *pool) target() int32 {
+	n := int32(0)
+	for _, g := range p.groups {
+		n += g.target()
+	}
+	return n
+}

@@ -17,6 +17,8 @@ import (
 	"cloud.google.com/go/container/apiv1/containerpb"
 	"google.golang.org/grpc"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/mash2-io/mash2/experiments/baseline/autoscaler"
 )
 
 // Server is one simulated cluster. Its methods may be called concurrently.
@@ -42,7 +44,8 @@ type Server struct {
 	names      map[string]bool // of instances, used ones too
 	addresses  uint32          // handed out so far
 	ids        uint64          // handed out so far
-	scaler     autoscaler
+	scaler     autoscaler.Autoscaler
+	begun      time.Time
 
 	stop func()
 }
@@ -69,9 +72,10 @@ func New(cfg Config, kube kubernetes.Interface) (*Server, error) {
 		agenda: newAgenda(),
 		rng:    rand.New(rand.NewPCG(cfg.Seed, 0)),
 		names:  map[string]bool{},
-		scaler: autoscaler{unneeded: map[string]time.Time{}, drains: map[string]*drain{}},
+		begun:  cfg.Clock.Now(),
 		stop:   func() {},
 	}
+	s.scaler = autoscaler.Autoscaler{Rules: cfg.Autoscaler.Faster(cfg.Speed), Src: s.rng}
 	for _, p := range cfg.Pools {
 		state := &pool{Pool: p, machine: Machines[p.MachineType], autoscaling: &containerpb.NodePoolAutoscaling{}}
 		if p.Autoscaling {
