@@ -149,4 +149,3 @@ func (s *Server) look(ctx context.Context) (*world, error) {
 	}
 	return w, nil
 }
-

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/experiments/baseline/autoscaler"
 	"github.com/mash2-io/mash2/experiments/load/queueing"
 	"github.com/mash2-io/mash2/experiments/load/record"
 )
@@ -114,6 +115,7 @@ type pod struct {
 	scrapes []point
 	reads   [2]point
 	nreads  int
+	unit    autoscaler.Pod // what the autoscaler's rules see of it
 }
 
 type point struct {

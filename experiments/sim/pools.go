@@ -17,9 +17,11 @@ import (
 type pool struct {
 	name, machineType string
 	zones             []string
-	sizes             []int32 // target by zone
-	min, max          int32   // per zone; max 0 is unlimited
+	sizes             []int32           // target by zone
+	min, max          int32             // per zone; max 0 is unlimited
+	labels            map[string]string // of every node
 	allocatable       api.Resources
+	capacity          api.Resources // CPU and memory
 	overhead          api.Resources // of GKE's DaemonSets
 	cores             float64       // that pods can use together
 	vcpu              int64

@@ -16,6 +16,7 @@ import (
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/execution/gke"
 	"github.com/mash2-io/mash2/experiments/baseline"
+	"github.com/mash2-io/mash2/experiments/baseline/autoscaler"
 	"github.com/mash2-io/mash2/experiments/gkesim"
 	"github.com/mash2-io/mash2/experiments/load"
 	"github.com/mash2-io/mash2/experiments/load/queueing"
@@ -148,9 +149,9 @@ func (c *Cluster) newPool(s scenarios.Pool, autoscaled bool) (*pool, error) {
 		return nil, fmt.Errorf("pool %s: machine type %s is not known", s.Name, s.MachineType)
 	}
 	const disk = 100 // GiB, GKE's default
-	list := machine.Allocatable(disk)
+	list, all := machine.Allocatable(disk), machine.Capacity(disk)
 	quantity := func(name corev1.ResourceName) int64 { q := list[name]; return q.Value() }
-	cpu := list[corev1.ResourceCPU]
+	cpu, allCPU, allMemory := list[corev1.ResourceCPU], all[corev1.ResourceCPU], all[corev1.ResourceMemory]
 	speed, known := load.DefaultSpeeds()[s.MachineType]
 	if !known {
 		speed = 1
@@ -162,6 +163,8 @@ func (c *Cluster) newPool(s scenarios.Pool, autoscaled bool) (*pool, error) {
 			MilliCPU: cpu.MilliValue(), Memory: quantity(corev1.ResourceMemory),
 			EphemeralStorage: quantity(corev1.ResourceEphemeralStorage), Pods: quantity(corev1.ResourcePods),
 		},
+		labels:   map[string]string{api.LabelNodePool: s.Name},
+		capacity: api.Resources{MilliCPU: allCPU.MilliValue(), Memory: allMemory.Value()},
 		overhead: nodeOverhead, cores: float64(machine.VCPU), vcpu: machine.VCPU, price: priced.Price, speed: speed,
 		leads: leads{limit: c.params.LeadSamples}, bootMedian: s.BootMedian.Duration,
 	}, nil
@@ -225,8 +228,8 @@ func (r *run) begin(ctx context.Context) error {
 		for _, w := range c.workloads {
 			r.hpa(w, baseline.Default(int32(target), w.min, w.max), phase(15*time.Second))
 		}
-		scaler := newAutoscaler(c, DefaultAutoscalerRules())
-		c.every(c.now+phase(scaler.rules.ScanInterval), scaler.rules.ScanInterval, forever(scaler.scan))
+		a := &scaler{c: c, Autoscaler: autoscaler.Autoscaler{Rules: autoscaler.DefaultRules(), Src: c.rng}}
+		c.every(c.now+phase(a.Rules.ScanInterval), a.Rules.ScanInterval, forever(a.scan))
 	case "static":
 		if err := r.static(); err != nil {
 			return err

@@ -16,14 +16,7 @@ func (c *Cluster) schedule() {
 	c.scheduling = true
 	c.after(c.params.Binding.sample(c.rng), func() {
 		c.scheduling = false
-		var waiting []*pod
-		for _, p := range c.pods {
-			if p.node == nil && !p.terminating {
-				waiting = append(waiting, p)
-			}
-		}
-		slices.SortFunc(waiting, func(a, b *pod) int { return cmp.Compare(a.uid, b.uid) })
-		for _, p := range waiting {
+		for _, p := range c.waiting() {
 			if n := c.place(p.workload); n != nil {
 				c.bind(p, n)
 			} else if !p.unschedul {
@@ -32,6 +25,18 @@ func (c *Cluster) schedule() {
 			}
 		}
 	})
+}
+
+// waiting are the pods without a node, in order of creation.
+func (c *Cluster) waiting() []*pod {
+	var out []*pod
+	for _, p := range c.pods {
+		if p.node == nil && !p.terminating {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b *pod) int { return cmp.Compare(a.uid, b.uid) })
+	return out
 }
 
 // place is the node that the scheduler chooses for a pod: of those that fit the

@@ -9,7 +9,7 @@ import (
 // candidate is a node that may not be needed.
 type candidate struct {
 	*slot
-	moved []*Pod // the pods that have to go elsewhere
+	moved []*Pod // the pods that have to be evicted
 }
 
 // scaleDown keeps the list of unneeded nodes and removes those that have been
@@ -112,7 +112,7 @@ func (s *scan) findUnneeded() []candidate {
 	rank := func(c candidate) int {
 		_, before := s.unneeded[c.Name]
 		switch {
-		case len(c.moved) == 0:
+		case len(c.moved)+len(c.guests) == 0:
 			return 0
 		case before:
 			return 1
@@ -131,7 +131,7 @@ func (s *scan) findUnneeded() []candidate {
 		}
 	}
 	for _, c := range candidates {
-		// What earlier candidates put here has to move on too.
+		// What was placed here in this scan has to move on too.
 		pods := slices.Concat(c.moved, c.guests)
 		c.gone = true
 		var placed []*slot
@@ -176,13 +176,13 @@ func (n *Node) movable() (moved []*Pod, ok bool) {
 
 // utilization is the larger of the requested shares of CPU and memory
 // (simulator/utilization/info.go; DaemonSets' pods count).
-func (n *Node) utilization() float64 {
+func (sl *slot) utilization() float64 {
 	u := 0.0
-	if n.Allocatable.MilliCPU > 0 {
-		u = float64(n.Used.MilliCPU) / float64(n.Allocatable.MilliCPU)
+	if sl.Allocatable.MilliCPU > 0 {
+		u = float64(sl.used.MilliCPU) / float64(sl.Allocatable.MilliCPU)
 	}
-	if n.Allocatable.Memory > 0 {
-		u = max(u, float64(n.Used.Memory)/float64(n.Allocatable.Memory))
+	if sl.Allocatable.Memory > 0 {
+		u = max(u, float64(sl.used.Memory)/float64(sl.Allocatable.Memory))
 	}
 	return u
 }

@@ -54,20 +54,14 @@ func (s *scan) scaleUp() bool {
 }
 
 // withoutRoom returns the pending pods that fit on no node, those to come
-// included, after those before them have taken their places
-// (FilterOutSchedulable).
+// included, after those before them have taken their places. They keep them for
+// the rest of the scan (filter_out_schedulable.go).
 func (s *scan) withoutRoom() []*Pod {
 	var out []*Pod
-	var placed []*slot
 	for _, p := range s.Pending {
-		if at := s.place(s.slots, p); at != nil {
-			placed = append(placed, at)
-		} else {
+		if s.place(s.slots, p) == nil {
 			out = append(out, p)
 		}
-	}
-	for _, at := range slices.Backward(placed) {
-		at.take()
 	}
 	return out
 }
