@@ -214,7 +214,7 @@ func (s simulation) text() string {
 
 func (s simulation) header() []string {
 	out := []string{"scaler"}
-	for _, m := range score.Metrics {
+	for _, m := range score.Columns() {
 		out = append(out, m.Title)
 	}
 	return out
@@ -224,7 +224,7 @@ func (s simulation) rows() [][]string {
 	var out [][]string
 	for _, sum := range s.Summary {
 		row := []string{sum.Scaler}
-		for _, m := range score.Metrics {
+		for _, m := range score.Columns() {
 			row = append(row, sum.Metrics[m.Name].Text(m))
 		}
 		out = append(out, row)

@@ -87,11 +87,6 @@ func pareto(s simulation, file string) error {
 	return errors.Join(f.PNG(out), out.Close())
 }
 
-// columns of the tables.
-var columns = []string{
-	"sloViolationMinutes", "sloViolationRatio", "costUsd", "podCostUsd", "p95Ms", "failedRatio", "meanCpuUtilization", "meanReplicas", "maxReplicas", "pendingPodSeconds", "packingEfficiency", "scaleActions",
-}
-
 func document(all []simulation) string {
 	var b strings.Builder
 	b.WriteString(introduction)
@@ -148,15 +143,14 @@ func section(b *strings.Builder, s simulation) {
 	}
 	fmt.Fprintf(b, "Fidelity %s, %d seeds from %d on.\n\n", s.Fidelity, len(seeds), s.Seed)
 	header := []string{"scaler"}
-	for _, name := range columns {
-		header = append(header, score.MetricNamed(name).Title)
+	for _, m := range score.Columns() {
+		header = append(header, m.Title)
 	}
 	fmt.Fprintf(b, "| %s |\n|%s\n", strings.Join(header, " | "), strings.Repeat("---|", len(header)))
 	for _, sum := range s.Summary {
 		row := []string{sum.Scaler}
-		for _, name := range columns {
-			m := score.MetricNamed(name)
-			row = append(row, sum.Metrics[name].Text(m))
+		for _, m := range score.Columns() {
+			row = append(row, sum.Metrics[m.Name].Text(m))
 		}
 		fmt.Fprintf(b, "| %s |\n", strings.Join(row, " | "))
 	}

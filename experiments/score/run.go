@@ -67,7 +67,7 @@ type Metric struct {
 	Ran bool
 }
 
-// Metrics that tables show, in their order.
+// Metrics of a run that are summed up over seeds.
 var Metrics = []Metric{
 	{"sloViolationMinutes", "SLO violated, min", "%.1f", 1, func(r Run) float64 { return float64(r.SLOViolationMinutes) }, true},
 	{"sloViolationRatio", "SLO violated, %", "%.1f", 100, func(r Run) float64 { return orNaN(r.SLOViolationRatio) }, true},
@@ -84,6 +84,18 @@ var Metrics = []Metric{
 	{"packingEfficiency", "packing, %", "%.0f", 100, func(r Run) float64 { return orNaN(r.PackingEfficiency) }, true},
 	{"scaleActions", "scalings", "%.0f", 1, func(r Run) float64 { return float64(r.ScaleActions) }, true},
 	{"nodeHours", "node-hours", "%.2f", 1, func(r Run) float64 { return r.NodeHours }, true},
+}
+
+// Columns are the metrics that tables have room for, the others are in JSON.
+func Columns() []Metric {
+	var out []Metric
+	for _, name := range []string{
+		"sloViolationMinutes", "costUsd", "podCostUsd", "p95Ms", "p99Ms", "failedRatio", "meanCpuUtilization",
+		"meanReplicas", "maxReplicas", "pendingPodSeconds", "packingEfficiency", "scaleActions",
+	} {
+		out = append(out, MetricNamed(name))
+	}
+	return out
 }
 
 // MetricNamed is the metric with that key.
