@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"html/template"
 	"image/color"
@@ -75,8 +76,8 @@ var dashes = [][]vg.Length{nil, {vg.Points(4), vg.Points(2)}, {vg.Points(1), vg.
 
 // Most points of a line and of a cloud; more are thinned out.
 const (
-	maxLine  = 2400
-	maxCloud = 1200
+	maxLine  = 2000
+	maxCloud = 400
 )
 
 const (
@@ -430,29 +431,42 @@ func (t ticks) Ticks(low, high float64) []plot.Tick {
 	return out
 }
 
-// thin keeps the lowest and the highest point of each of most/2 stretches, in
-// their order, so that a thinned line covers the same ground.
+// thin keeps the first, the lowest, the highest and the last point of each of
+// most/4 stretches of the axis, so that a thinned line covers the same ground and
+// what is level over more than a stretch stays level. Points must be in order of
+// X, else all are kept.
 func thin(points plotter.XYs, most int) plotter.XYs {
-	if len(points) <= most {
+	if len(points) <= most || !slices.IsSortedFunc(points, func(a, b plotter.XY) int { return cmp.Compare(a.X, b.X) }) {
 		return points
 	}
-	bins := most / 2
-	out := make(plotter.XYs, 0, most)
-	for b := range bins {
-		part := points[b*len(points)/bins : (b+1)*len(points)/bins]
-		low, high := 0, 0
-		for i, xy := range part {
-			if xy.Y < part[low].Y {
+	bins := most / 4
+	begin, width := points[0].X, (points[len(points)-1].X-points[0].X)/float64(bins)
+	if width <= 0 {
+		return points
+	}
+	var out plotter.XYs
+	for first, bin := 0, 1; first < len(points); bin++ {
+		last := first
+		for last < len(points) && (bin == bins || points[last].X < begin+width*float64(bin)) {
+			last++
+		}
+		if last == first {
+			continue
+		}
+		low, high := first, first
+		for i := first; i < last; i++ {
+			if points[i].Y < points[low].Y {
 				low = i
 			}
-			if xy.Y > part[high].Y {
+			if points[i].Y > points[high].Y {
 				high = i
 			}
 		}
-		out = append(out, part[min(low, high)])
-		if low != high {
-			out = append(out, part[max(low, high)])
+		keep := []int{first, min(low, high), max(low, high), last - 1}
+		for _, i := range slices.Compact(keep) {
+			out = append(out, points[i])
 		}
+		first = last
 	}
 	return out
 }

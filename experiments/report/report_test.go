@@ -245,13 +245,15 @@ func TestAnyNumbersCanBeDrawn(t *testing.T) {
 	})
 }
 
-// A thinned line keeps its extremes and its order.
+// A thinned line keeps its extremes, its order and both its ends.
 func TestThin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ys := rapid.SliceOfN(rapid.Float64Range(-10, 10), 1, 200).Draw(t, "ys")
 		points := make(plotter.XYs, len(ys))
+		x := 0.0
 		for i, y := range ys {
-			points[i] = plotter.XY{X: float64(i), Y: y}
+			points[i] = plotter.XY{X: x, Y: y}
+			x += rapid.SampledFrom([]float64{0.5, 1, 30}).Draw(t, "gap")
 		}
 		out := thin(points, 20)
 		if len(out) > 20 {
@@ -265,12 +267,35 @@ func TestThin(t *testing.T) {
 		if l, h := extremes(out); l != low || h != high {
 			t.Fatalf("from %v to %v, of %v to %v", l, h, low, high)
 		}
+		if out[0] != points[0] || out[len(out)-1] != points[len(points)-1] {
+			t.Fatal("an end is missing")
+		}
 		for i := 1; i < len(out); i++ {
 			if out[i].X <= out[i-1].X {
 				t.Fatal("out of order")
 			}
 		}
 	})
+}
+
+// Stairs stay stairs: at no time between two stretches of the axis is a thinned
+// line off the original by a slope.
+func TestThinnedStairsAreLevel(t *testing.T) {
+	var points plotter.XYs
+	for i := range 400 { // many steps at the beginning, then level for as long, then one step
+		points = append(points, plotter.XY{X: float64(i) / 40, Y: float64(i % 7)}, plotter.XY{X: float64(i+1) / 40, Y: float64(i % 7)})
+	}
+	points = append(points, plotter.XY{X: 10, Y: 5}, plotter.XY{X: 90, Y: 5}, plotter.XY{X: 90, Y: 2}, plotter.XY{X: 100, Y: 2})
+	out := thin(points, 200)
+	for i := 1; i < len(out); i++ {
+		a, b := out[i-1], out[i]
+		if b.X-a.X > 2*100.0/50 && a.Y != b.Y {
+			t.Errorf("a slope from %v to %v", a, b)
+		}
+	}
+	if len(out) >= len(points) {
+		t.Error("nothing was thinned")
+	}
 }
 
 // Labels of points at one place are raised above each other.
