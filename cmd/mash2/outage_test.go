@@ -28,6 +28,10 @@ func TestMetricsOutage(t *testing.T) {
 	// The ramp ends beyond what the most replicas carry at the target: its end
 	// does not depend on which of two measurements reads a little higher.
 	s.Workload.Replicas.Max = 9
+	// Nodes for all of them are there, for both: while pods wait for nodes their
+	// usage tells nothing of demand, to either scaler, and boots take as long as
+	// what is compared.
+	s.Pools[0].Nodes, s.Pools[0].NodesPerZone.Min = 4, 4
 	w := newWorld(t, testbed.Options{Scenario: s, Speed: 10, Baseline: true})
 	o := w.operator()
 	w.Load.Begin()

@@ -366,6 +366,21 @@ func (p *fluidPod) answer(rate, capacity float64) response {
 	return out
 }
 
+// sameAnswer computes the response once for pods in a row that are alike; most
+// are. The rate must not change between calls.
+type sameAnswer struct {
+	speed, cores, capacity float64
+	known                  bool
+	response               response
+}
+
+func (a *sameAnswer) of(p *fluidPod, rate, capacity float64) response {
+	if !a.known || a.speed != p.node.Speed || a.cores != p.node.Cores || a.capacity != capacity {
+		*a = sameAnswer{p.node.Speed, p.node.Cores, capacity, true, p.answer(rate, capacity)}
+	}
+	return a.response
+}
+
 // serve lets one stream go on for dt seconds.
 func (f *fluid) serve(s *fluidStream, dt float64) {
 	n := float64(s.users)
@@ -382,7 +397,6 @@ func (f *fluid) serve(s *fluidStream, dt float64) {
 	k := float64(len(s.endpoints))
 	timeout := s.Timeout.Seconds()
 	caps := make([]float64, len(s.endpoints))
-	most := math.Inf(1) // throughput that the weakest pod lets through
 	var refusing float64
 	for i, p := range s.endpoints {
 		switch {
@@ -391,17 +405,17 @@ func (f *fluid) serve(s *fluidStream, dt float64) {
 			refusing++
 		default:
 			caps[i] = p.capacity()
-			most = min(most, k*caps[i]*p.node.Speed/s.work)
 		}
 	}
 	meanAt := func(x float64) float64 {
 		var sum float64
+		var same sameAnswer
 		for i, p := range s.endpoints {
 			switch {
 			case p.node.lost:
 				sum += timeout
 			case p.accepting:
-				r := p.answer(x/k, caps[i]).mean()
+				r := same.of(p, x/k, caps[i]).mean()
 				// Who waits for longer than the timeout gives up then.
 				sum += min(r, timeout)
 			}
@@ -419,6 +433,7 @@ func (f *fluid) serve(s *fluidStream, dt float64) {
 	}
 	x := (lo + hi) / 2
 	s.counts.refused += x * refusing / k * dt
+	var same sameAnswer
 	for i, p := range s.endpoints {
 		if !p.accepting || p.node.lost {
 			if p.node.lost {
@@ -435,7 +450,7 @@ func (f *fluid) serve(s *fluidStream, dt float64) {
 		s.usage += cores * dt
 		s.done += cores * dt * p.node.Speed
 		p.wants = cores
-		r := p.answer(x/k, caps[i])
+		r := same.of(p, x/k, caps[i])
 		if r.mean() > timeout {
 			// Saturated: as many are served as there is capacity for; the users'
 			// number bounds how long the others wait.

@@ -172,9 +172,10 @@ func (s *fluidStream) respond() {
 		return
 	}
 	var sum float64
+	var same sameAnswer
 	for i, p := range s.endpoints {
 		if s.caps[i] > 0 {
-			sum += p.answer(s.visits/k, s.caps[i]).mean()
+			sum += same.of(p, s.visits/k, s.caps[i]).mean()
 		}
 	}
 	s.visit = sum / k
