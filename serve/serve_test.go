@@ -1,14 +1,24 @@
 package serve
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"math"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/api/v1alpha1"
@@ -135,8 +145,102 @@ func TestStatusIsWrittenWhenItMatters(t *testing.T) {
 		"held":                   {of(now.Add(15*time.Second), func(c *api.Cycle) { c.Workloads[0].HoldReason = "Conflict" }), now.Add(15 * time.Second), true},
 		"a minute has passed":    {of(now.Add(time.Minute), nil), now.Add(time.Minute), true},
 	} {
-		if got := s.due(old, c.want, c.at); got != c.due {
+		// As if written at this workload's turn, of which the next is a minute on.
+		ago := now.Sub(s.turn(web, now))
+		old := *old.DeepCopy()
+		old.LastCycleTime = &metav1.Time{Time: now.Add(-ago)}
+		if got := s.due(web, old, c.want, c.at.Add(-ago)); got != c.due {
 			t.Errorf("%s: due %v, want %v", name, got, c.due)
+		}
+	}
+}
+
+// Statuses that were all written in one cycle, and do not change, are confirmed
+// once in every Refresh, about as many of them in each cycle.
+func TestStatusesTakeTurns(t *testing.T) {
+	const workloads, period = 1000, 15 * time.Second
+	s := &Status{Refresh: time.Minute}
+	type written struct {
+		key    api.Key
+		status v1alpha1.ManagedWorkloadStatus
+	}
+	all := make([]written, workloads)
+	record := cycle(now, nil)
+	for i := range all {
+		all[i] = written{api.Key{Namespace: "shop", Name: fmt.Sprintf("app-%d", i)}, statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil)}
+	}
+	writes := make([]int, 20)
+	for n := range writes {
+		at := now.Add(time.Duration(n+1) * period)
+		for i := range all {
+			old := &all[i].status
+			want := *old.DeepCopy()
+			want.LastCycleTime = &metav1.Time{Time: at}
+			if !s.due(all[i].key, *old, want, at) {
+				// A whole Refresh since the last turn, and up to a cycle until it was noticed.
+				if age := at.Sub(old.LastCycleTime.Time); age >= s.Refresh+period {
+					t.Fatalf("%s was written %v ago", all[i].key, age)
+				}
+				continue
+			}
+			*old = want
+			writes[n]++
+		}
+	}
+	for n, count := range writes {
+		// A quarter of them each, by 6 standard deviations of a fair choice.
+		if least, most := 168, 332; count < least || count > most {
+			t.Errorf("cycle %d: %d statuses written, want %d to %d; all: %v", n, count, least, most, writes)
+		}
+	}
+}
+
+// Every status is written although each is slow and some fail.
+func TestStatusesAreWrittenSideBySide(t *testing.T) {
+	const workloads = 100
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	var objects []client.Object
+	record := cycle(now, func(c *api.Cycle) { c.Workloads, c.Plan.Workloads = nil, nil })
+	for i := range workloads {
+		key := api.Key{Namespace: "shop", Name: fmt.Sprintf("app-%d", i)}
+		objects = append(objects, &v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}})
+		record.Workloads = append(record.Workloads, api.WorkloadStatus{Key: key, Replicas: int32(i)})
+		record.Plan.Workloads = append(record.Plan.Workloads, api.WorkloadPlan{Key: key, Replicas: int32(i) + 1, Binding: "forecast"})
+	}
+	var now, most atomic.Int32
+	c := interceptor.NewClient(
+		fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.ManagedWorkload{}).Build(),
+		interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			most.Store(max(most.Load(), now.Add(1)))
+			defer now.Add(-1)
+			time.Sleep(time.Millisecond)
+			if o.GetName() == "app-7" {
+				return errors.New("no")
+			}
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		}})
+	s := &Status{Client: c, Refresh: time.Minute, Logger: slog.New(slog.DiscardHandler)}
+	s.Report(t.Context(), record)
+	if n := most.Load(); n < 2 || n > 16 {
+		t.Errorf("at most %d writes at a time, want 2 to 16", n)
+	}
+	var list v1alpha1.ManagedWorkloadList
+	if err := c.List(t.Context(), &list); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range list.Items {
+		i, err := strconv.Atoi(strings.TrimPrefix(o.Name, "app-"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch p := o.Status.PlannedReplicas; {
+		case i == 7 && p != nil:
+			t.Errorf("%s: %d replicas planned, its write failed", o.Name, *p)
+		case i != 7 && (p == nil || *p != int32(i)+1):
+			t.Errorf("%s: planned replicas are %v, want %d", o.Name, p, i+1)
 		}
 	}
 }

@@ -3,10 +3,12 @@ package serve
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"math"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,7 +35,9 @@ type Status struct {
 	// Policy names the policy ConfigMap, on which findings without a workload
 	// are told.
 	Policy types.NamespacedName
-	// Refresh is how often a status that did not change is confirmed.
+	// Refresh is how often a status that did not change is confirmed, each
+	// workload's in a cycle of its own choice, so that a thousand of them are
+	// not all written in the same one.
 	Refresh time.Duration
 	Logger  *slog.Logger
 
@@ -64,27 +68,36 @@ func (s *Status) write(ctx context.Context, c api.Cycle, objects map[string]*v1a
 	for _, w := range c.Workloads {
 		seen[w.Key] = w
 	}
+	// The next cycle waits for this one's reports: several are written at once.
+	const parallel = 16
+	var group sync.WaitGroup
+	defer group.Wait()
+	room := make(chan struct{}, parallel)
 	for _, plan := range c.Plan.Workloads {
 		o := objects["workload "+plan.Key.String()]
 		if o == nil {
 			continue // deleted meanwhile
 		}
 		want := statusOf(c, plan, seen[plan.Key], o.Status.Conditions)
-		if !s.due(o.Status, want, c.Time) {
+		if !s.due(plan.Key, o.Status, want, c.Time) {
 			continue
 		}
-		patch := client.MergeFrom(o.DeepCopy())
-		o.Status = want
-		if err := s.Client.Status().Patch(ctx, o, patch); err != nil && !apierrors.IsNotFound(err) {
-			s.Logger.Error("writing status", "workload", plan.Key.String(), "error", err)
-		}
+		room <- struct{}{}
+		group.Go(func() {
+			defer func() { <-room }()
+			patch := client.MergeFrom(o.DeepCopy())
+			o.Status = want
+			if err := s.Client.Status().Patch(ctx, o, patch); err != nil && !apierrors.IsNotFound(err) {
+				s.Logger.Error("writing status", "workload", plan.Key.String(), "error", err)
+			}
+		})
 	}
 }
 
-// due reports whether want differs from old in more than its time, or old is
-// too old.
-func (s *Status) due(old, want v1alpha1.ManagedWorkloadStatus, now time.Time) bool {
-	if old.LastCycleTime == nil || now.Sub(old.LastCycleTime.Time) >= s.Refresh {
+// due reports whether want differs from old in more than its time, or old was
+// written before the workload's latest turn.
+func (s *Status) due(key api.Key, old, want v1alpha1.ManagedWorkloadStatus, now time.Time) bool {
+	if old.LastCycleTime == nil || s.turn(key, now).After(old.LastCycleTime.Time) {
 		return true
 	}
 	want.LastCycleTime = old.LastCycleTime
@@ -98,6 +111,15 @@ func (s *Status) due(old, want v1alpha1.ManagedWorkloadStatus, now time.Time) bo
 		}
 	}
 	return !equality.Semantic.DeepEqual(old, want)
+}
+
+// turn is the latest time, not after now, at which a workload's status is to be
+// confirmed: once in every Refresh, at an offset that depends on its name.
+func (s *Status) turn(key api.Key, now time.Time) time.Time {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(key.String()))
+	offset := time.Duration(float64(h.Sum32()) / (1 << 32) * float64(s.Refresh))
+	return now.Add(-offset).Truncate(s.Refresh).Add(offset)
 }
 
 func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old []metav1.Condition) v1alpha1.ManagedWorkloadStatus {
