@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/pprof"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -95,6 +96,9 @@ func (o *operatorFlags) run(ctx context.Context, stderr io.Writer) error {
 	if !o.metricsInsecure {
 		options.Metrics.SecureServing = true
 		options.Metrics.FilterProvider = filters.WithAuthenticationAndAuthorization
+	}
+	if o.profiling {
+		options.Metrics.ExtraHandlers = profiles()
 	}
 	mgr, err := ctrl.NewManager(cfg, options)
 	if err != nil {
@@ -200,6 +204,17 @@ func (o *operatorFlags) run(ctx context.Context, stderr io.Writer) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// profiles are Go's debug endpoints, by path. They stand behind the same
+// authentication and authorization as /metrics.
+func profiles() map[string]http.Handler {
+	return map[string]http.Handler{
+		"/debug/pprof/":        http.HandlerFunc(pprof.Index),
+		"/debug/pprof/profile": http.HandlerFunc(pprof.Profile),
+		"/debug/pprof/symbol":  http.HandlerFunc(pprof.Symbol),
+		"/debug/pprof/trace":   http.HandlerFunc(pprof.Trace),
+	}
 }
 
 func (o *operatorFlags) logger(w io.Writer) *slog.Logger {

@@ -38,7 +38,7 @@ type operatorFlags struct {
 	solver                              string
 	solverIterations, packings          int
 	metricsAddress, probeAddress        string
-	metricsInsecure                     bool
+	metricsInsecure, profiling          bool
 	leaderElect                         bool
 	logFormat                           string
 	verbose                             bool
@@ -96,6 +96,7 @@ func (o *operatorFlags) register(cmd *cobra.Command) {
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "address of /metrics; 0 turns it off")
 	f.BoolVar(&o.metricsInsecure, "metrics-insecure", false, "serve /metrics over plain HTTP without authentication (loopback only)")
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 turns it off")
+	f.BoolVar(&o.profiling, "profiling", false, "serve Go's profiles at /debug/pprof/ beside /metrics, to those who may get that non-resource URL")
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "only the leader of several replicas acts")
 	f.Float32Var(&o.kubeQPS, "kube-api-qps", 200, "requests per second to the Kubernetes API; a change of many workloads at once takes two each")
 	f.IntVar(&o.kubeBurst, "kube-api-burst", 400, "requests to the Kubernetes API at once")
