@@ -102,8 +102,8 @@ clean: ## what the build left here
 WORKLOADS ?= 1000
 NODES ?= 1000
 PODS ?= 10000
-bench-envelope: build localkube ## cycle time by step and memory of the operator at WORKLOADS, NODES, PODS
-	go run -tags '$(TAGS)' ./experiments/envelope --workloads $(WORKLOADS) --nodes $(NODES) --pods $(PODS)
+bench-envelope: build localkube ## cycle time by step, CPU and memory of the operator at WORKLOADS, NODES, PODS (half an hour)
+	go run -tags '$(TAGS)' ./experiments/envelope --workloads $(WORKLOADS) --nodes $(NODES) --pods $(PODS) $(ENVELOPE)
 
 .PHONY: validate-hpa
 validate-hpa: localkube ## our HPA against the stock controller, an hour of each load (twelve minutes)

@@ -1,6 +1,8 @@
 // Command envelope measures the operator at a stated size: the real process
-// against a real control plane, simulated GKE pools, pods whose containers
-// nobody runs, and a real Prometheus that scrapes a series for each of them.
+// against a real control plane, simulated GKE pools, kwok's nodes and pods, and
+// a real Prometheus with a past and a series for every pod. The same world is
+// measured twice, first with every workload in Shadow, then in Full.
+//
 // It prints the time of each step of a cycle, CPU and memory.
 package main
 
@@ -12,260 +14,96 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
-	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/api/v1alpha1"
 )
 
 func main() {
-	var s size
+	s := size{}
+	var r runner
 	flag.IntVar(&s.Workloads, "workloads", 1000, "ManagedWorkloads, each with a Deployment")
-	flag.IntVar(&s.Nodes, "nodes", 1000, "nodes of the pool")
-	flag.IntVar(&s.Pods, "pods", 10_000, "pods of all workloads")
-	flag.IntVar(&s.Cycles, "cycles", 20, "cycles to measure after the first")
-	operator := flag.String("operator", "bin/mash2", "the program to measure")
+	flag.IntVar(&s.Nodes, "nodes", 1000, "nodes of the pool, a multiple of its four zones")
+	flag.IntVar(&s.Pods, "pods", 10_000, "pods of all workloads; GKE's own DaemonSets come on top, five a node")
+	flag.IntVar(&s.Cycles, "cycles", 20, "cycles to measure in each mode, after the first")
+	flag.Float64Var(&s.Speed, "speed", 1, "divides every duration: periods, scrapes, boots, pod starts, the load's period")
+	flag.DurationVar(&s.History, "history", 12*time.Hour, "how much past Prometheus has, before --speed; 0 for none")
+	flag.StringVar(&r.program, "operator", "bin/mash2", "the program to measure")
+	flag.StringVar(&r.profiles, "profiles", "", "directory for a CPU and a heap profile of each mode; none if empty")
 	output := flag.String("o", "text", "text or json")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, s, *operator, *output, os.Stdout, os.Stderr); err != nil {
+	r.progress = os.Stderr
+	if err := run(ctx, s, r, *output, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "envelope:", err)
+		stop()
 		os.Exit(1)
 	}
 }
 
-// size of the world.
+// size of the world, and of what is measured in it.
 type size struct {
-	Workloads int `json:"workloads"`
-	Nodes     int `json:"nodes"`
-	Pods      int `json:"pods"`
-	Cycles    int `json:"cycles"`
+	Workloads int     `json:"workloads"`
+	Nodes     int     `json:"nodes"`
+	Pods      int     `json:"pods"` // of the workloads
+	Cycles    int     `json:"cycles"`
+	Speed     float64 `json:"speed"`
+	// History is how much past Prometheus has, before division by Speed.
+	History time.Duration `json:"-"`
 }
 
-// result of a run. Durations are in seconds, memory in MiB.
-type result struct {
-	size
-	Steps []step `json:"steps"`
-	// FirstCycle is the whole of the first cycle, which reads all history.
-	FirstCycle float64 `json:"firstCycleSeconds"`
-	// StartToCycle is from the start of the process to the end of its first
-	// complete cycle.
-	StartToCycle float64 `json:"startToCycleSeconds"`
-	// CPUPerCycle is the process's CPU time over the measured cycles.
-	CPUPerCycle float64 `json:"cpuSecondsPerCycle"`
-	RSS         float64 `json:"rssMiB"`
-	PeakRSS     float64 `json:"peakRSSMiB"`
-	Actions     int     `json:"actions"`
-	Held        int     `json:"heldCycles"`
-}
-
-type step struct {
-	Name string  `json:"step"`
-	P50  float64 `json:"p50Seconds"`
-	P95  float64 `json:"p95Seconds"`
-	Max  float64 `json:"maxSeconds"`
-}
-
-func run(ctx context.Context, s size, operator, output string, stdout, stderr io.Writer) error {
-	if s.Workloads < 1 || s.Nodes < 3 || s.Pods < s.Workloads || s.Cycles < 1 {
-		return fmt.Errorf("at least one workload, three nodes, a pod for each workload and a cycle are needed: %+v", s)
+func (s size) validate() error {
+	switch {
+	case s.Nodes < len(zones) || s.Nodes%len(zones) != 0:
+		return fmt.Errorf("--nodes must be a multiple of %d, is %d", len(zones), s.Nodes)
+	case s.Workloads < 1 || s.Pods < 2*s.Workloads:
+		return fmt.Errorf("at least one workload and two pods for each are needed, not %d with %d", s.Workloads, s.Pods)
+	case s.Pods > 10*s.Nodes:
+		return fmt.Errorf("%d nodes have room for %d pods, not %d", s.Nodes, 10*s.Nodes, s.Pods)
+	case s.Cycles < 1:
+		return fmt.Errorf("--cycles must be 1 or more, is %d", s.Cycles)
+	case !(s.Speed > 0) || s.History < 0:
+		return fmt.Errorf("--speed must be above 0 and --history not negative, are %g and %v", s.Speed, s.History)
 	}
-	w, err := start(ctx, s, stderr)
+	return nil
+}
+
+// scaled is a duration of the world on the wall.
+func (s size) scaled(d time.Duration) time.Duration {
+	return time.Duration(float64(d) / s.Speed).Round(time.Millisecond)
+}
+
+// run sets the world up, measures both modes and prints.
+func run(ctx context.Context, s size, r runner, output string, stdout io.Writer) (err error) {
+	if err := s.validate(); err != nil {
+		return err
+	}
+	if output != "text" && output != "json" {
+		return fmt.Errorf("-o must be text or json, not %q", output)
+	}
+	w, err := start(ctx, s, r.progress)
+	defer func() { err = errors.Join(err, w.stop()) }()
 	if err != nil {
 		return err
 	}
-	r, err := w.measure(ctx, operator, stderr)
-	if err := errors.Join(err, w.stop()); err != nil {
-		return err
+	result := result{size: s, HistorySeconds: s.History.Seconds()}
+	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeShadow, v1alpha1.ModeFull} {
+		if err := w.setMode(ctx, mode); err != nil {
+			return err
+		}
+		m, err := r.measure(ctx, w, mode)
+		if err != nil {
+			return fmt.Errorf("measuring %s: %w", mode, err)
+		}
+		result.Runs = append(result.Runs, m)
 	}
 	if output == "json" {
 		enc := json.NewEncoder(stdout)
 		enc.SetIndent("", "  ")
-		return enc.Encode(r)
+		return enc.Encode(result)
 	}
-	return r.print(stdout)
-}
-
-// measure runs the operator for the cycles asked for.
-func (w *world) measure(ctx context.Context, operator string, stderr io.Writer) (result, error) {
-	r := result{size: w.size}
-	log, err := os.Create(filepath.Join(w.dir, "operator.log"))
-	if err != nil {
-		return r, err
-	}
-	defer log.Close()
-	cmd := exec.CommandContext(ctx, operator, w.arguments()...)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	started := time.Now()
-	if err := cmd.Start(); err != nil {
-		return r, fmt.Errorf("starting the operator: %w", err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	var cycles []api.Cycle
-	var cpu time.Duration // up to the end of the first cycle
-	said := 0
-	for len(cycles) <= w.Cycles {
-		select {
-		case err := <-ended:
-			return r, fmt.Errorf("the operator ended: %w: %s", err, tail(log.Name()))
-		case <-time.After(500 * time.Millisecond):
-		}
-		if cycles, err = readCycles(w.cycleLog()); err != nil {
-			return r, err
-		}
-		if len(cycles) > 0 && cpu == 0 {
-			r.StartToCycle = time.Since(started).Seconds()
-			if cpu, err = cpuTime(cmd.Process.Pid); err != nil {
-				return r, err
-			}
-		}
-		if len(cycles) > said {
-			said = len(cycles)
-			fmt.Fprintf(stderr, "cycle %d of %d: %.2f s\n", said, w.Cycles+1, total(cycles[said-1]))
-		}
-	}
-	after, err := cpuTime(cmd.Process.Pid)
-	if err != nil {
-		return r, err
-	}
-	if r.RSS, r.PeakRSS, err = memory(cmd.Process.Pid); err != nil {
-		return r, err
-	}
-	_ = cmd.Process.Signal(syscall.SIGTERM)
-	if err := <-ended; err != nil {
-		return r, fmt.Errorf("the operator ended badly: %w", err)
-	}
-	r.CPUPerCycle = (after - cpu).Seconds() / float64(len(cycles)-1)
-	r.FirstCycle = total(cycles[0])
-	r.summarise(cycles[1:])
-	return r, nil
-}
-
-func (r *result) summarise(cycles []api.Cycle) {
-	durations := map[string][]float64{}
-	var names []string
-	for _, c := range cycles {
-		for _, s := range c.Steps {
-			if durations[s.Step] == nil {
-				names = append(names, s.Step)
-			}
-			durations[s.Step] = append(durations[s.Step], s.Duration.Seconds())
-		}
-		durations["whole"] = append(durations["whole"], total(c))
-		for _, o := range c.Outcomes {
-			if o.Error == "" && o.Skipped == "" {
-				r.Actions++
-			}
-		}
-		if c.Error != "" {
-			r.Held++
-		}
-	}
-	for _, name := range append(names, "whole") {
-		d := durations[name]
-		slices.Sort(d)
-		at := func(q float64) float64 { return d[min(int(q*float64(len(d))), len(d)-1)] }
-		r.Steps = append(r.Steps, step{name, at(0.5), at(0.95), d[len(d)-1]})
-	}
-}
-
-func (r result) print(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "%d ManagedWorkloads, %d nodes, %d pods; %d cycles after the first\n", r.Workloads, r.Nodes, r.Pods, r.Cycles)
-	fmt.Fprintln(t, "step\tp50 s\tp95 s\tmax s\t")
-	for _, s := range r.Steps {
-		fmt.Fprintf(t, "%s\t%.3f\t%.3f\t%.3f\t\n", s.Name, s.P50, s.P95, s.Max)
-	}
-	fmt.Fprintf(t, "first cycle %.2f s, %.1f s after the start of the process\n", r.FirstCycle, r.StartToCycle)
-	fmt.Fprintf(t, "CPU %.2f s per cycle; RSS %.0f MiB, at most %.0f MiB; %d actions, %d cycles held\n",
-		r.CPUPerCycle, r.RSS, r.PeakRSS, r.Actions, r.Held)
-	return t.Flush()
-}
-
-func total(c api.Cycle) float64 {
-	var d time.Duration
-	for _, s := range c.Steps {
-		d += s.Duration
-	}
-	return d.Seconds()
-}
-
-// readCycles reads the records written so far; a last line that is still being
-// written is left out.
-func readCycles(path string) ([]api.Cycle, error) {
-	data, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var out []api.Cycle
-	for line := range strings.Lines(string(data)) {
-		if !strings.HasSuffix(line, "\n") {
-			break
-		}
-		var c api.Cycle
-		if err := json.Unmarshal([]byte(line), &c); err != nil {
-			return nil, err
-		}
-		out = append(out, c)
-	}
-	return out, nil
-}
-
-// cpuTime is what a process has used, of user and system.
-func cpuTime(pid int) (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	var ticks int64
-	for _, i := range []int{11, 12} { // utime, stime: proc(5), counted from the state
-		n, err := strconv.ParseInt(fields[i], 10, 64)
-		if err != nil {
-			return 0, err
-		}
-		ticks += n
-	}
-	const perSecond = 100 // USER_HZ
-	return time.Duration(ticks) * time.Second / perSecond, nil
-}
-
-// memory is the resident set now and at most, MiB.
-func memory(pid int) (now, peak float64, err error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, 0, err
-	}
-	for line := range strings.Lines(string(status)) {
-		f := strings.Fields(line)
-		if len(f) < 2 {
-			continue
-		}
-		kib, _ := strconv.ParseFloat(f[1], 64)
-		switch f[0] {
-		case "VmRSS:":
-			now = kib / 1024
-		case "VmHWM:":
-			peak = kib / 1024
-		}
-	}
-	return now, peak, nil
-}
-
-func tail(path string) string {
-	data, _ := os.ReadFile(path)
-	return string(data[max(0, len(data)-2000):])
+	return result.print(stdout)
 }
