@@ -19,7 +19,7 @@ func (Auto) Name() string { return AutoName }
 // first origin when the history reaches that far; only the length of the season
 // is taken from all of it.
 func (Auto) Update(s State, series api.Series, horizon int) (State, error) {
-	if err := check(series, horizon, nil); err != nil {
+	if err := check(s, series, horizon, nil); err != nil {
 		return s, err
 	}
 	if !s.Due(series, horizon) {
@@ -72,7 +72,7 @@ func (Auto) Update(s State, series api.Series, horizon int) (State, error) {
 
 // Forecast implements Forecaster.
 func (Auto) Forecast(s State, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
-	if err := check(series, horizon, levels); err != nil {
+	if err := check(s, series, horizon, levels); err != nil {
 		return api.Forecast{}, err
 	}
 	y := series.Values
@@ -84,7 +84,7 @@ func (Auto) Forecast(s State, series api.Series, horizon int, levels []float64) 
 		y = s.Seasonal.tail(y, horizon)
 		return predict(SeasonalName, newSeasonalPredictor(y, *s.Seasonal), y, s, series, horizon, levels), nil
 	case s.Model == LevelName && s.Alpha > 0:
-		return predict(LevelName, newSmoothed(y, s.Alpha), y, State{Skill: s.Skill}, series, horizon, levels), nil
+		return predict(LevelName, newSmoothedOnce(y, s.Alpha), y, State{Skill: s.Skill}, series, horizon, levels), nil
 	}
 	return predict(NaiveName, lastValue{y}, y, State{Skill: s.Skill}, series, horizon, levels), nil
 }

@@ -9,6 +9,9 @@ type predictor interface {
 	point(o int, dst []float64)
 	// analogues lists origins before o whose residuals tell about those of o.
 	analogues(o, horizon int) []analogue
+	// smooth tells that what is said, and how far off it is, changes slowly
+	// from one step to the next.
+	smooth() bool
 }
 
 // analogue is a past origin and the weight (> 0) of its residual path.
@@ -57,23 +60,47 @@ func distribute(p predictor, y []float64, o, horizon int, levels []float64) dist
 	d.peak = make([]float64, len(levels))
 
 	q := newQuantiler(weights, levels)
-	peaks := make([]float64, len(weights))
 	out := make([]float64, len(levels))
-	for h, m := range d.mean {
+	before := -1
+	for h := 0; h < horizon; h = nextLead(h, horizon, p.smooth()) {
 		for i := range weights {
-			v := max(0, m+residuals[i*horizon+h])
-			q.values[i] = v
-			peaks[i] = max(peaks[i], v)
+			q.values[i] = max(0, d.mean[h]+residuals[i*horizon+h])
 		}
 		q.quantiles(out)
 		for i, v := range out {
-			d.quantiles[i][h] = v
+			row := d.quantiles[i]
+			row[h] = v
+			for j := before + 1; j < h; j++ {
+				w := float64(j-before) / float64(h-before)
+				// In this form rounding keeps the order of levels.
+				row[j] = min(row[before]*(1-w)+v*w, max(row[before], v))
+			}
 		}
+		before = h
 	}
-	copy(q.values, peaks)
+	for i := range weights {
+		peak := 0.0
+		for h, r := range residuals[i*horizon : (i+1)*horizon] {
+			if v := d.mean[h] + r; v > peak {
+				peak = v
+			}
+		}
+		q.values[i] = peak
+	}
 	q.quantiles(d.peak)
 	floorAtZero(d.mean)
 	return d
+}
+
+// nextLead is the step after h at which quantiles are computed: the next one
+// or, where they change slowly, one that is up to an eighth further, between
+// which they are interpolated. So they don't cross, nor does a step exceed the
+// peak. The last step is always among them.
+func nextLead(h, horizon int, smooth bool) int {
+	if !smooth || h >= horizon-1 {
+		return h + 1
+	}
+	return min(h+1+h/8, horizon-1)
 }
 
 func floorAtZero(xs []float64) {

@@ -162,7 +162,7 @@ func Predict(f Forecaster, series api.Series, horizon int, levels []float64) (ap
 const maxSample = 1e60
 
 // check refuses what no forecaster can work with.
-func check(series api.Series, horizon int, levels []float64) error {
+func check(s State, series api.Series, horizon int, levels []float64) error {
 	if series.Step <= 0 {
 		return fmt.Errorf("%w: step %v, want more than 0", ErrBadRequest, series.Step)
 	}
@@ -177,17 +177,25 @@ func check(series api.Series, horizon int, levels []float64) error {
 			return fmt.Errorf("%w: quantile levels %v, want them increasing", ErrBadRequest, levels)
 		}
 	}
-	valid := 0
-	for i, v := range series.Values {
+	// What was there at the last refit was looked at then.
+	from := 0
+	if s.usable(series) && !series.Start.After(s.FittedTo) {
+		from = min(len(series.Values), int(s.FittedTo.Sub(series.Start)/series.Step)+1)
+	}
+	known := from
+	for i, v := range series.Values[from:] {
 		switch {
 		case math.IsNaN(v):
 		case v < 0 || v > maxSample:
-			return fmt.Errorf("%w: %v at sample %d", ErrBadSample, v, i)
+			return fmt.Errorf("%w: %v at sample %d", ErrBadSample, v, from+i)
 		default:
-			valid++
+			known = -1
 		}
 	}
-	if valid == 0 {
+	for known > 0 && math.IsNaN(series.Values[known-1]) {
+		known--
+	}
+	if known == 0 {
 		return fmt.Errorf("%w: %d samples, all of them gaps", ErrNoHistory, len(series.Values))
 	}
 	return nil

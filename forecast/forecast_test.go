@@ -224,6 +224,7 @@ func TestPredictorsDoNotLookAhead(t *testing.T) {
 		models := map[string]func(y []float64) predictor{
 			"last value": func(y []float64) predictor { return lastValue{y} },
 			"level":      func(y []float64) predictor { return newSmoothed(y, 0.2) },
+			"level once": func(y []float64) predictor { return newSmoothedOnce(y, 0.9) },
 			"seasonal":   func(y []float64) predictor { return newSeasonalPredictor(y, fit) },
 		}
 		for name, model := range models {

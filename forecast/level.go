@@ -16,7 +16,7 @@ func (Level) Name() string { return LevelName }
 
 // Update implements Forecaster.
 func (Level) Update(s State, series api.Series, horizon int) (State, error) {
-	if err := check(series, horizon, nil); err != nil {
+	if err := check(s, series, horizon, nil); err != nil {
 		return s, err
 	}
 	if !s.Due(series, horizon) {
@@ -30,39 +30,77 @@ func (Level) Update(s State, series api.Series, horizon int) (State, error) {
 
 // Forecast implements Forecaster.
 func (Level) Forecast(s State, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
-	if err := check(series, horizon, levels); err != nil {
+	if err := check(s, series, horizon, levels); err != nil {
 		return api.Forecast{}, err
 	}
 	alpha := 1.0
 	if s.usable(series) && s.Alpha > 0 {
 		alpha = s.Alpha
 	}
-	return predict(LevelName, newSmoothed(series.Values, alpha), series.Values, State{}, series, horizon, levels), nil
+	return predict(LevelName, newSmoothedOnce(series.Values, alpha), series.Values, State{}, series, horizon, levels), nil
 }
 
-// smoothed is the level predictor: level[o] is known at sample o.
+// smoothed is the level predictor: level[o] is known at sample o. Where it is
+// asked for at few origins only, as for one forecast, level is nil and what is
+// older than memory samples is not read.
 type smoothed struct {
 	y, level []float64
+	alpha    float64
+	memory   int
 }
 
+// newSmoothed is for many origins.
 func newSmoothed(y []float64, alpha float64) smoothed {
-	p := smoothed{y, make([]float64, len(y))}
+	p := smoothed{y: y, alpha: alpha, level: make([]float64, len(y))}
 	l := math.NaN()
 	for i, v := range y {
-		switch {
-		case math.IsNaN(v):
-		case math.IsNaN(l):
-			l = v
-		default:
-			l += alpha * (v - l)
-		}
+		l = p.next(l, v)
 		p.level[i] = l
 	}
 	return p
 }
 
+// newSmoothedOnce is for one forecast.
+func newSmoothedOnce(y []float64, alpha float64) smoothed {
+	// What is left of a sample's weight after that long.
+	const forgotten = 1e-4
+	memory := 1
+	if alpha < 1 {
+		memory = int(math.Ceil(math.Log(forgotten) / math.Log1p(-alpha)))
+	}
+	if (maxAnalogues+1)*memory > len(y) {
+		return newSmoothed(y, alpha)
+	}
+	return smoothed{y: y, alpha: alpha, memory: memory}
+}
+
+func (p smoothed) next(level, v float64) float64 {
+	switch {
+	case math.IsNaN(v):
+		return level
+	case math.IsNaN(level):
+		return v
+	}
+	return level + p.alpha*(v-level)
+}
+
+func (p smoothed) at(o int) float64 {
+	if p.level != nil {
+		return p.level[o]
+	}
+	l := math.NaN()
+	for _, v := range p.y[max(0, o+1-p.memory) : o+1] {
+		l = p.next(l, v)
+	}
+	// Gaps for longer than the memory: what was before them.
+	for i := o - p.memory; math.IsNaN(l) && i >= 0; i-- {
+		l = p.y[i]
+	}
+	return l
+}
+
 func (p smoothed) point(o int, dst []float64) {
-	v := p.level[o]
+	v := p.at(o)
 	if math.IsNaN(v) {
 		v = 0
 	}
@@ -70,6 +108,8 @@ func (p smoothed) point(o int, dst []float64) {
 		dst[h] = v
 	}
 }
+
+func (p smoothed) smooth() bool { return true }
 
 func (p smoothed) analogues(o, horizon int) []analogue { return spacedOrigins(p.y, o, horizon) }
 

@@ -16,7 +16,7 @@ func (Naive) Name() string { return NaiveName }
 
 // Update implements Forecaster. There is nothing to learn.
 func (Naive) Update(s State, series api.Series, horizon int) (State, error) {
-	if err := check(series, horizon, nil); err != nil {
+	if err := check(s, series, horizon, nil); err != nil {
 		return s, err
 	}
 	if !s.Due(series, horizon) {
@@ -29,7 +29,7 @@ func (Naive) Update(s State, series api.Series, horizon int) (State, error) {
 
 // Forecast implements Forecaster.
 func (Naive) Forecast(s State, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
-	if err := check(series, horizon, levels); err != nil {
+	if err := check(s, series, horizon, levels); err != nil {
 		return api.Forecast{}, err
 	}
 	return predict(NaiveName, lastValue{series.Values}, series.Values, State{}, series, horizon, levels), nil
@@ -53,6 +53,8 @@ func (p lastValue) point(o int, dst []float64) {
 		dst[h] = v
 	}
 }
+
+func (p lastValue) smooth() bool { return true }
 
 // maxAnalogues bounds the residual paths behind one forecast: enough for a 0.98
 // quantile, few enough to sort them at every step.

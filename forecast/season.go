@@ -329,7 +329,7 @@ func (c correlator) peakNear(lag float64, reach, width int) (at, r float64) {
 // width before them: a change seen through a box. A gap in either makes a gap
 // unless half of the values are there.
 func steps(values []float64, width int) []float64 {
-	sums := newPrefix(values)
+	sums := newPrefix(values, 1)
 	out := make([]float64, max(0, len(values)-2*width+1))
 	for i := range out {
 		mid := i + width
@@ -344,29 +344,40 @@ func steps(values []float64, width int) []float64 {
 	return out
 }
 
-// prefix gives means over any range of a series with gaps in constant time.
+// prefix gives means over any range of a series with gaps in constant time, from
+// every stride-th sample.
 type prefix struct {
-	sum   []float64
-	count []int
+	stride int
+	sums   []prefixSum
 }
 
-func newPrefix(values []float64) prefix {
-	p := prefix{make([]float64, len(values)+1), make([]int, len(values)+1)}
-	for i, v := range values {
-		p.sum[i+1], p.count[i+1] = p.sum[i], p.count[i]
-		if !math.IsNaN(v) {
-			p.sum[i+1] += v
-			p.count[i+1]++
+type prefixSum struct {
+	sum   float64
+	count int
+}
+
+func newPrefix(values []float64, stride int) prefix {
+	p := prefix{stride, make([]prefixSum, (len(values)+stride-1)/stride+1)}
+	var s prefixSum
+	for i, at := 0, 0; at < len(values); i, at = i+1, at+stride {
+		if v := values[at]; !math.IsNaN(v) {
+			s.sum += v
+			s.count++
 		}
+		p.sums[i+1] = s
 	}
 	return p
 }
 
 // mean of values[from:to] and how many of them are not gaps.
 func (p prefix) mean(from, to int) (float64, int) {
-	n := p.count[to] - p.count[from]
+	a, b := p.sums[p.index(from)], p.sums[p.index(to)]
+	n := b.count - a.count
 	if n == 0 {
 		return math.NaN(), 0
 	}
-	return (p.sum[to] - p.sum[from]) / float64(n), n
+	return (b.sum - a.sum) / float64(n), n * p.stride
 }
+
+// index is the number of samples read that lie before at.
+func (p prefix) index(at int) int { return (at + p.stride - 1) / p.stride }

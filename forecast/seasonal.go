@@ -26,7 +26,7 @@ func (m Seasonal) Name() string {
 
 // Update implements Forecaster.
 func (m Seasonal) Update(s State, series api.Series, horizon int) (State, error) {
-	if err := check(series, horizon, nil); err != nil {
+	if err := check(s, series, horizon, nil); err != nil {
 		return s, err
 	}
 	if !s.Due(series, horizon) {
@@ -48,7 +48,7 @@ func (m Seasonal) Update(s State, series api.Series, horizon int) (State, error)
 
 // Forecast implements Forecaster.
 func (m Seasonal) Forecast(s State, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
-	if err := check(series, horizon, levels); err != nil {
+	if err := check(s, series, horizon, levels); err != nil {
 		return api.Forecast{}, err
 	}
 	if !s.usable(series) || s.Seasonal == nil {
@@ -95,8 +95,9 @@ type seasonalPredictor struct {
 	sums prefix
 	fit  SeasonalFit
 	back []cycle // by how many cycles back; set by setLevels for an origin
-	// terms is scratch space of profile.
+	// terms and rows are scratch space of profile and profiles.
 	terms []float64
+	rows  []float64
 }
 
 // cycle says how to read the k-th cycle back: at sample t it was
@@ -108,21 +109,34 @@ type cycle struct {
 	shift, scale float64
 }
 
+// levelSamples is about how many samples of a season its mean is taken from: of
+// a long one not all are needed.
+const levelSamples = 512
+
 func newSeasonalPredictor(y []float64, fit SeasonalFit) *seasonalPredictor {
-	return &seasonalPredictor{y: y, sums: newPrefix(y), fit: fit, terms: make([]float64, 0, fit.Cycles)}
+	stride := 1
+	if fit.Period > 2*levelSamples {
+		stride = int(fit.Period / levelSamples)
+	}
+	p := &seasonalPredictor{sums: newPrefix(y, stride)}
+	return p.over(y, fit)
 }
 
 // with returns p with other parameters, over the same history.
-func (p *seasonalPredictor) with(fit SeasonalFit) *seasonalPredictor {
-	return &seasonalPredictor{y: p.y, sums: p.sums, fit: fit, terms: make([]float64, 0, fit.Cycles)}
+func (p *seasonalPredictor) with(fit SeasonalFit) *seasonalPredictor { return p.over(p.y, fit) }
+
+func (p *seasonalPredictor) over(y []float64, fit SeasonalFit) *seasonalPredictor {
+	return &seasonalPredictor{y: y, sums: p.sums, fit: fit, terms: make([]float64, 0, fit.Cycles)}
 }
+
+func (p *seasonalPredictor) smooth() bool { return false }
 
 func (p *seasonalPredictor) point(o int, dst []float64) {
 	p.setLevels(o, len(dst))
 	deviation := p.deviation(o)
+	p.profiles(o, o+1, dst)
 	last := math.NaN()
-	for h := range dst {
-		v := p.profile(o, o+1+h)
+	for h, v := range dst {
 		if math.IsNaN(v) { // a gap in every cycle: hold
 			if math.IsNaN(last) {
 				p.holdLast(o, &last)
@@ -135,6 +149,77 @@ func (p *seasonalPredictor) point(o int, dst []float64) {
 		}
 		dst[h] = v
 	}
+}
+
+// profiles writes profile(o, from), profile(o, from+1) …: cycle after cycle, so
+// that neighbours in memory are read together.
+func (p *seasonalPredictor) profiles(o, from int, dst []float64) {
+	if cap(p.rows) < p.fit.Cycles*len(dst) {
+		p.rows = make([]float64, p.fit.Cycles*len(dst))
+	}
+	for len(dst) > 0 {
+		// As many samples as reach into the same number of periods.
+		first := p.cyclesAhead(from - o)
+		n := 1
+		for n < len(dst) && p.cyclesAhead(from+n-o) == first {
+			n++
+		}
+		p.segment(o, from, first, dst[:n])
+		from, dst = from+n, dst[n:]
+	}
+}
+
+// segment writes the profiles of samples whose cycles begin with back[first].
+func (p *seasonalPredictor) segment(o, from, first int, dst []float64) {
+	n := len(dst)
+	cycles := p.back[first:min(len(p.back), first+p.fit.Cycles)]
+	used := 0
+	for _, c := range cycles {
+		i := from + c.offset
+		if i+n <= 0 { // before the history
+			continue
+		}
+		row := p.rows[used*n : (used+1)*n]
+		used++
+		switch {
+		case i < 0 || i+n > o:
+			for h := range row {
+				row[h] = p.at(i+h, c.frac, o)*c.scale + c.shift
+			}
+		case c.frac < 1e-6:
+			for h, v := range p.y[i : i+n] {
+				row[h] = v*c.scale + c.shift
+			}
+		default:
+			y := p.y[i : i+n+1]
+			for h := range row {
+				row[h] = (y[h]+c.frac*(y[h+1]-y[h]))*c.scale + c.shift
+			}
+		}
+	}
+	rows := p.rows[:used*n]
+	for h := range dst {
+		var v float64
+		switch used {
+		case 1:
+			v = rows[h]
+		case 5:
+			v = medianOf5(rows[h], rows[n+h], rows[2*n+h], rows[3*n+h], rows[4*n+h])
+		default:
+			v = math.NaN()
+		}
+		if math.IsNaN(v) {
+			v = p.profile(o, from+h)
+		}
+		dst[h] = v
+	}
+}
+
+// medianOf5 is NaN when one of them is.
+func medianOf5(a, b, c, d, e float64) float64 {
+	lo := max(min(a, b), min(c, d))
+	hi := min(max(a, b), max(c, d))
+	return max(min(lo, hi), min(max(lo, hi), e))
 }
 
 // holdLast sets v to the newest value known at o, 0 if none.
@@ -222,8 +307,11 @@ func (p *seasonalPredictor) deviation(o int) float64 {
 		return 0
 	}
 	sum, n := 0.0, 0
-	for t := o; t > o-p.fit.Recent && t >= 0; t-- {
-		if e := p.y[t] - p.profile(o, t); !math.IsNaN(e) {
+	from := max(0, o-p.fit.Recent+1)
+	recent := make([]float64, o+1-from)
+	p.profiles(o, from, recent)
+	for i, v := range recent {
+		if e := p.y[from+i] - v; !math.IsNaN(e) {
 			sum += e
 			n++
 		}
