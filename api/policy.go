@@ -78,6 +78,10 @@ type Policy struct {
 	// MaxHourlyCost bounds the price of all planned nodes, USD/h; 0 is
 	// unbounded.
 	MaxHourlyCost float64 `json:"maxHourlyCost,omitempty"`
+	// MinNodesPerPool keeps nodes in the pool that is planned on, all zones
+	// together and rounded up to whole rounds of zones, whether pods need them
+	// or not: headroom for what no forecast sees.
+	MinNodesPerPool int32 `json:"minNodesPerPool,omitempty"`
 	// MaxNodesPerPool bounds a pool's planned nodes, all zones together; 0
 	// leaves the pool's own bounds.
 	MaxNodesPerPool int32 `json:"maxNodesPerPool,omitempty"`

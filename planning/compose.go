@@ -60,14 +60,22 @@ func (c *cycle) packWithin(k *candidate, replicas, nodeReplicas []int32, maxNode
 	p.NodePools = []string{k.pool.Name}
 	p.MaxNodesPerPool = max(maxNodes, 0)
 	s := c.s
-	if maxNodes == 0 {
-		// A policy has no way to say "none", a pool has.
-		s.Pools = slices.Clone(s.Pools)
-		for i := range s.Pools {
-			if s.Pools[i].Name == k.pool.Name {
-				p.MaxNodesPerPool = 0
-				s.Pools[i].MaxPerZone = max(1, s.Pools[i].MinPerZone)
-			}
+	s.Pools = slices.Clone(s.Pools)
+	for i := range s.Pools {
+		if s.Pools[i].Name != k.pool.Name {
+			continue
+		}
+		s.Pools[i].MinPerZone = k.pool.MinPerZone // with the policy's
+		switch {
+		case maxNodes == 0:
+			// A policy has no way to say "none", a pool has.
+			p.MaxNodesPerPool = 0
+			s.Pools[i].MinPerZone = c.s.Pools[i].MinPerZone
+			s.Pools[i].MaxPerZone = max(1, s.Pools[i].MinPerZone)
+		case maxNodes > 0:
+			// What is kept for nothing goes first where there is a limit.
+			zones := int32(max(1, len(k.pool.Zones)))
+			s.Pools[i].MinPerZone = max(c.s.Pools[i].MinPerZone, min(k.pool.MinPerZone, maxNodes/zones))
 		}
 	}
 	plan, err := c.Nodes.PlanNodes(s, plans, p, c.Config.Solver)

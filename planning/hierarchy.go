@@ -132,6 +132,8 @@ func (c *cycle) allow() {
 	}
 	for _, pool := range c.s.Pools {
 		if slices.Contains(c.p.NodePools, pool.Name) && (c.p.MachineType == "" || c.p.MachineType == pool.MachineType) {
+			zones := int32(max(1, len(pool.Zones)))
+			pool.MinPerZone = max(pool.MinPerZone, (c.p.MinNodesPerPool+zones-1)/zones)
 			c.pools = append(c.pools, pool)
 		}
 	}

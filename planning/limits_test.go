@@ -68,6 +68,19 @@ func TestLimitsOfPools(t *testing.T) {
 			},
 			wantPool: cheap, wantReplicas: 6, wantFinding: "Infeasible", wantNodes: map[string]int32{cheap: 2, fast: 0},
 		},
+		"the nodes per pool that a policy keeps, and none of them in a pool that is left": {
+			change: func(w *world) {
+				w.policy.NodePools, w.policy.MinNodesPerPool = []string{cheap}, 7
+			},
+			wantPool: cheap, wantReplicas: 6, wantNodes: map[string]int32{cheap: 7, fast: 0},
+		},
+		"of the nodes that a policy keeps only those that money buys": {
+			change: func(w *world) {
+				w.policy.NodePools, w.policy.MinNodesPerPool = []string{cheap}, 7
+				w.policy.MaxHourlyCost = 0.12
+			},
+			wantPool: cheap, wantReplicas: 6, wantNodes: map[string]int32{cheap: 3, fast: 0},
+		},
 		"a pool that is being operated on keeps its size": {
 			change: func(w *world) {
 				w.policy.NodePools = []string{cheap}

@@ -83,6 +83,10 @@ func validatePolicy(path string, p api.Policy) error {
 	within("quantile", p.Quantile, math.SmallestNonzeroFloat64, math.Nextafter(1, 0), "above 0 and below 1")
 	within("targetUtilization", p.TargetUtilization, 0.01, 1, "from 0.01 to 1")
 	within("maxHourlyCost", p.MaxHourlyCost, 0, maxCost, "0 (unbounded) or more USD/h")
+	within("minNodesPerPool", float64(p.MinNodesPerPool), 0, maxReplicas, "0 or more")
+	if p.MaxNodesPerPool > 0 && p.MinNodesPerPool > p.MaxNodesPerPool {
+		errs = append(errs, fmt.Errorf("%s.minNodesPerPool: must not be above maxNodesPerPool, which is %d, is %d", path, p.MaxNodesPerPool, p.MinNodesPerPool))
+	}
 	within("maxNodesPerPool", float64(p.MaxNodesPerPool), 0, maxReplicas, "0 (unbounded) or more")
 	for i, pool := range p.NodePools {
 		switch {

@@ -302,10 +302,18 @@ func (t *Testbed) objects() ([]client.Object, error) {
 	if len(s.Pools) < 2 {
 		return nil, fmt.Errorf("scenario %s needs two pools, one for each policy", s.Name)
 	}
-	policies, err := yaml.Marshal(map[string]any{"policies": map[string]any{
-		api.CostSaving:  map[string]any{"nodePools": []string{t.PoolOf(api.CostSaving)}},
-		api.Performance: map[string]any{"nodePools": []string{t.PoolOf(api.Performance)}},
-	}})
+	content := map[string]any{}
+	for i, name := range []string{api.CostSaving, api.Performance} {
+		// A pool that autoscaling is off for has no bounds in GKE: the policy
+		// says them.
+		p := s.Pools[i]
+		policy := map[string]any{"nodePools": []string{p.Name}}
+		if per := int32(max(1, len(p.Zones))); p.NodesPerZone.Min > 0 {
+			policy["minNodesPerPool"] = p.NodesPerZone.Min * per
+		}
+		content[name] = policy
+	}
+	policies, err := yaml.Marshal(map[string]any{"policies": content})
 	if err != nil {
 		return nil, err
 	}

@@ -71,6 +71,7 @@ type filePolicy struct {
 	Quantile          *float64     `json:"quantile"`
 	TargetUtilization *float64     `json:"targetUtilization"`
 	MaxHourlyCost     *float64     `json:"maxHourlyCost"`
+	MinNodesPerPool   *int32       `json:"minNodesPerPool"`
 	MaxNodesPerPool   *int32       `json:"maxNodesPerPool"`
 }
 
@@ -254,6 +255,7 @@ func (p filePolicy) over(base api.Policy) api.Policy {
 	set(&base.Quantile, p.Quantile)
 	set(&base.TargetUtilization, p.TargetUtilization)
 	set(&base.MaxHourlyCost, p.MaxHourlyCost)
+	set(&base.MinNodesPerPool, p.MinNodesPerPool)
 	set(&base.MaxNodesPerPool, p.MaxNodesPerPool)
 	return base
 }

@@ -21,6 +21,7 @@ policies:
     minReplicas: 1
     quantile: 0.8
     targetUtilization: 0.9
+    minNodesPerPool: 2
     maxNodesPerPool: 4
 schedule:
   - {cron: "0 22 * * *", timeZone: Europe/London, policy: NIGHT}
@@ -52,6 +53,7 @@ func TestParse(t *testing.T) {
 		night.Weights.Cost = 3
 		night.NodePools, night.MachineType = []string{"cheap", "spot"}, "e2-medium"
 		night.MinReplicas, night.Quantile, night.TargetUtilization, night.MaxNodesPerPool = 1, 0.8, 0.9, 4
+		night.MinNodesPerPool = 2
 		want[api.CostSaving], want["NIGHT"] = cheap, night
 		if diff := cmp.Diff(want, spec.Policies); diff != "" {
 			t.Error(diff)
