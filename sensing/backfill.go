@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -13,13 +14,16 @@ import (
 // backfill reads the history that lies before what cycles ask for, in slices,
 // newest first, one query at a time. A slice that fails stays and is asked for
 // again in a later cycle, after those that failed less often; one that is too
-// large is halved.
+// large is halved. Recorded series are asked first; what they don't have is put
+// back, to be asked for in the raw ones.
 type backfill struct {
 	d       *demand
 	pending []slice
 	lost    int // slices given up
 	running chan struct{}
 	err     error // of the last failure, nil after a success
+	// rawBefore is the step before which nothing is recorded.
+	rawBefore int64
 	// unknown are the nodes of the past whose speed isn't known, until told.
 	unknown map[string]bool
 }
@@ -29,9 +33,16 @@ type slice struct {
 	targets  map[targetID]bool // shared between slices, never written to
 	from, to int64
 	failures int
+	raw      bool // known not to be recorded
 }
 
-func newBackfill(d *demand) *backfill { return &backfill{d: d, unknown: map[string]bool{}} }
+func newBackfill(d *demand) *backfill {
+	b := &backfill{d: d, rawBefore: math.MinInt64, unknown: map[string]bool{}}
+	if !d.prom.recorded() {
+		b.rawBefore = math.MaxInt64
+	}
+	return b
+}
 
 // add asks for the steps [from, to] of some targets. The demand's lock is held.
 func (b *backfill) add(targets map[targetID]bool, from, to int64) {
@@ -72,6 +83,7 @@ func (b *backfill) next(maxSteps func(targets int) int64) (slice, bool) {
 		b.pending = append(b.pending, rest)
 		s.from = rest.to + 1
 	}
+	s.raw = s.raw || s.to < b.rawBefore
 	return s, true
 }
 
@@ -86,7 +98,7 @@ func (b *backfill) failed(s slice, err error) {
 		if s.to > s.from {
 			middle := s.from + (s.to-s.from)/2
 			b.pending = append(b.pending,
-				slice{s.targets, s.from, middle, s.failures}, slice{s.targets, middle + 1, s.to, s.failures})
+				slice{s.targets, s.from, middle, s.failures, s.raw}, slice{s.targets, middle + 1, s.to, s.failures, s.raw})
 			return
 		}
 	}
@@ -136,8 +148,11 @@ func (b *backfill) step(ctx context.Context, series int, sp *speeds) bool {
 	for id := range s.targets {
 		namespaces[id.namespace] = true
 	}
-	query := d.prom.historyQuery(slices.Sorted(maps.Keys(namespaces)))
-	a, err := d.prom.queryRange(ctx, query, s.from, s.to, d.cfg.BackfillTimeout)
+	query := d.prom.recordedQuery
+	if s.raw {
+		query = d.prom.historyQuery
+	}
+	a, err := d.prom.queryRange(ctx, query(slices.Sorted(maps.Keys(namespaces))), s.from, s.to, d.cfg.BackfillTimeout)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil {
@@ -146,7 +161,49 @@ func (b *backfill) step(ctx context.Context, series int, sp *speeds) bool {
 	}
 	b.err = nil
 	b.fold(s, a, sp)
+	if !s.raw {
+		b.putBack(s, a)
+	}
 	return true
+}
+
+// putBack asks again, in the raw series, for what an answer of recorded ones
+// lacks: of each target the steps up to the newest that is missing. The demand's
+// lock is held.
+func (b *backfill) putBack(s slice, a answer) {
+	n := s.to - s.from + 1
+	seen := make(map[targetID][]bool, len(s.targets))
+	for _, stream := range a.series {
+		id, ok := parseOwner(string(stream.Metric["namespace"]), string(stream.Metric[labelOwner]))
+		if !ok || !s.targets[id] {
+			continue
+		}
+		if seen[id] == nil {
+			seen[id] = make([]bool, n)
+		}
+		b.d.prom.samples(stream.Values, s.from, s.to, func(step int64, _ float64) { seen[id][step-s.from] = true })
+	}
+	missing := map[int64]map[targetID]bool{} // targets by the number of steps up to the newest missing one
+	least := n
+	for id := range s.targets {
+		steps := n
+		for seen[id] != nil && steps > 0 && seen[id][steps-1] {
+			steps--
+		}
+		least = min(least, steps)
+		if missing[steps] == nil {
+			missing[steps] = map[targetID]bool{}
+		}
+		missing[steps][id] = true
+	}
+	if least > 0 {
+		b.rawBefore = max(b.rawBefore, s.from+least)
+	}
+	for _, steps := range slices.Sorted(maps.Keys(missing)) {
+		if steps > 0 {
+			b.pending = append(b.pending, slice{targets: missing[steps], from: s.from, to: s.from + steps - 1, raw: true})
+		}
+	}
 }
 
 // fold adds an answer to the histories. The demand's lock is held.

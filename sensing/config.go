@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
@@ -54,6 +55,12 @@ type Config struct {
 	Matchers string
 	// NodeLabel is the label of CPUMetric that names the node.
 	NodeLabel string
+	// RecordedUsage is a recorded series of cores by namespace, mash2_owner and
+	// mash2_nodes, as the chart's recording rules make it from the pods' owners.
+	// History is read from it as far as it reaches, and from CPUMetric where it
+	// doesn't. Empty for none; it is not asked for when there are Matchers, of
+	// which it knows nothing.
+	RecordedUsage string
 	// Step between samples of demand. A whole number of milliseconds.
 	Step time.Duration
 	// RateWindow of the rate() under each sample; four scrape intervals are
@@ -134,6 +141,7 @@ func DefaultConfig() Config {
 
 		CPUMetric:        "container_cpu_usage_seconds_total",
 		NodeLabel:        "node",
+		RecordedUsage:    "mash2:workload_cpu_usage_cores:rate1m",
 		Step:             15 * time.Second,
 		RateWindow:       time.Minute,
 		EvaluationDelay:  2 * time.Second,
@@ -216,7 +224,9 @@ func (c Config) Validate() error {
 	check(c.REST != nil, "REST is required")
 	check(c.Clock != nil, "Clock is required")
 	check(c.PoolLabel != "", "PoolLabel is required")
-	check(c.CPUMetric != "" && c.NodeLabel != "", "CPUMetric and NodeLabel are required")
+	check(c.RecordedUsage == "" || model.LegacyValidation.IsValidMetricName(c.RecordedUsage), "RecordedUsage must be the name of a series, is %q", c.RecordedUsage)
+	check(model.LegacyValidation.IsValidMetricName(c.CPUMetric), "CPUMetric must be the name of a series, is %q", c.CPUMetric)
+	check(model.LegacyValidation.IsValidLabelName(c.NodeLabel), "NodeLabel must be the name of a label, is %q", c.NodeLabel)
 	if u, err := url.Parse(c.PrometheusURL); err != nil {
 		check(false, "PrometheusURL: %w", err)
 	} else {

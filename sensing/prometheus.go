@@ -83,15 +83,21 @@ func (p *prometheus) selector(namespaces []string) string {
 	if p.cfg.Matchers != "" {
 		matchers = append(matchers, p.cfg.Matchers)
 	}
+	return p.cfg.CPUMetric + "{" + strings.Join(append(matchers, within(namespaces)...), ",") + "}"
+}
+
+// within is the matcher of some namespaces while they are few enough to name.
+func within(namespaces []string) []string {
 	const most = 200
-	if n := len(namespaces); n > 0 && n <= most {
-		quoted := make([]string, n)
-		for i, ns := range namespaces {
-			quoted[i] = regexp.QuoteMeta(ns)
-		}
-		matchers = append(matchers, fmt.Sprintf("namespace=~%q", strings.Join(quoted, "|")))
+	n := len(namespaces)
+	if n == 0 || n > most {
+		return nil
 	}
-	return p.cfg.CPUMetric + "{" + strings.Join(matchers, ",") + "}"
+	quoted := make([]string, n)
+	for i, ns := range namespaces {
+		quoted[i] = regexp.QuoteMeta(ns)
+	}
+	return []string{fmt.Sprintf("namespace=~%q", strings.Join(quoted, "|"))}
 }
 
 // usage is cores used per container. The maximum over whatever else tells
@@ -135,6 +141,17 @@ func (p *prometheus) historyQuery(namespaces []string) string {
 	relabel(labelNodes, p.cfg.NodeLabel, "$1", "(.*)")
 	relabel(labelNodes, p.cfg.NodeLabel, "$1", nodeOfGKE)
 	return fmt.Sprintf("sum by (namespace, %s, %s) (%s)", labelOwner, labelNodes, q)
+}
+
+// recorded tells whether history may be recorded.
+func (p *prometheus) recorded() bool { return p.cfg.RecordedUsage != "" && p.cfg.Matchers == "" }
+
+// recordedQuery is the same by recorded series, which know the pods' owners
+// instead of guessing them. The maximum counts two recorders once.
+func (p *prometheus) recordedQuery(namespaces []string) string {
+	matchers := append([]string{labelOwner + `!=""`}, within(namespaces)...)
+	return fmt.Sprintf("max by (namespace, %s, %s) (%s{%s})",
+		labelOwner, labelNodes, p.cfg.RecordedUsage, strings.Join(matchers, ","))
 }
 
 var (

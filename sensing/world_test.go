@@ -46,6 +46,8 @@ type world struct {
 	mu sync.Mutex
 	// series of the CPU metric, already as rates in cores.
 	series []rateSeries
+	// recorded: series with an owner among these are also recorded, from then on.
+	recorded map[string]time.Time
 	// prometheus answers instead when it returns true.
 	prometheus func(w http.ResponseWriter, r *http.Request) bool
 	// queries that Prometheus got.
@@ -68,6 +70,8 @@ type rangeQuery struct {
 	steps    int
 }
 
+func (q rangeQuery) recorded() bool { return strings.Contains(q.query, "recorded_usage") }
+
 func (q rangeQuery) history() bool { return strings.Contains(q.query, labelOwner) }
 
 func (w *world) Pools(context.Context) ([]api.Pool, error) { return w.pools, w.poolsErr }
@@ -87,6 +91,7 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 	cfg.EvaluationDelay = 0
 	cfg.UsageInterval = 0
 	cfg.History = 2 * time.Hour
+	cfg.RecordedUsage = ""
 	if change != nil {
 		change(&cfg)
 	}
@@ -203,12 +208,15 @@ func (w *world) servePrometheus(rw http.ResponseWriter, r *http.Request) {
 		sums := groups[string(id)]["sums"].(map[int]float64)
 		for i := range q.steps {
 			at := q.from.Add(time.Duration(float64(i) * step * float64(time.Second)))
+			if since, ok := w.recorded[s.owner]; q.recorded() && (!ok || at.Before(since)) {
+				continue
+			}
 			if v := s.rate(at); !math.IsNaN(v) {
 				sums[i] += v
 			}
 		}
 	}
-	var result []any
+	result := []any{}
 	for _, g := range groups {
 		values := [][2]any{}
 		sums := g["sums"].(map[int]float64)

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"os"
-	"strings"
 	"sync/atomic"
 	"time"
 	_ "time/tzdata" // images have no time zones of their own
@@ -112,8 +111,8 @@ func (o *operatorFlags) run(ctx context.Context, stderr io.Writer) error {
 	// The two ports, and the intent.
 	sense := o.sensing()
 	sense.REST = cfg
-	if o.prometheusTokenFile != "" {
-		sense.PrometheusTransport = bearerFromFile{path: o.prometheusTokenFile, next: http.DefaultTransport}
+	if sense.PrometheusTransport, err = o.prometheus.transport(); err != nil {
+		return err
 	}
 	var nodes *gke.Provider
 	if o.provider == "gke" {
@@ -281,22 +280,4 @@ func (l cycleLog) Report(_ context.Context, c api.Cycle) {
 	if err := l.enc.Encode(c); err != nil {
 		l.logger.Error("writing the cycle log", "error", err)
 	}
-}
-
-// bearerFromFile authenticates with a token that is read anew for every
-// request, as projected service account tokens change.
-type bearerFromFile struct {
-	path string
-	next http.RoundTripper
-}
-
-// RoundTrip implements http.RoundTripper.
-func (b bearerFromFile) RoundTrip(r *http.Request) (*http.Response, error) {
-	token, err := os.ReadFile(b.path)
-	if err != nil {
-		return nil, fmt.Errorf("reading the bearer token: %w", err)
-	}
-	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
-	return b.next.RoundTrip(r)
 }

@@ -24,12 +24,12 @@ type operatorFlags struct {
 	period, wakeGap, actionTimeout time.Duration
 
 	// Demand.
-	prometheusURL, prometheusTokenFile string
-	step, rateWindow, history          time.Duration
-	staleAfter, usageInterval          time.Duration
-	horizon                            time.Duration
-	downStabilization                  time.Duration
-	podLead, nodeLead                  time.Duration
+	prometheus                prometheusFlags
+	step, rateWindow, history time.Duration
+	staleAfter, usageInterval time.Duration
+	horizon                   time.Duration
+	downStabilization         time.Duration
+	podLead, nodeLead         time.Duration
 
 	// Nodes.
 	provider                            string
@@ -82,8 +82,7 @@ func (o *operatorFlags) register(cmd *cobra.Command) {
 		f.DurationVar(d.value, d.name, d.def, d.usage)
 	}
 	f.DurationVar(&o.actionTimeout, "action-timeout", 30*time.Second, "bound on one action")
-	f.StringVar(&o.prometheusURL, "prometheus-url", "", "base URL of Prometheus (required)")
-	f.StringVar(&o.prometheusTokenFile, "prometheus-bearer-token-file", "", "file with a bearer token for Prometheus")
+	o.prometheus.register(cmd)
 	f.StringVar(&o.provider, "provider", "none", "who resizes node pools: gke, or none to plan replicas only")
 	f.StringVar(&o.gkeProject, "gke-project", "", "project of the GKE cluster")
 	f.StringVar(&o.gkeLocation, "gke-location", "", "location of the GKE cluster: a region or a zone")
@@ -124,8 +123,8 @@ func (o *operatorFlags) complete(cmd *cobra.Command) error {
 	if o.solverIterations < 0 || o.packings < 1 {
 		return usagef("--solver-iterations must be 0 or more and --packings 1 or more, are %d and %d", o.solverIterations, o.packings)
 	}
-	if o.prometheusURL == "" {
-		return usagef("--prometheus-url is required: the base URL of the Prometheus that scrapes cAdvisor")
+	if err := o.prometheus.validate(); err != nil {
+		return err
 	}
 	switch o.provider {
 	case "none":
@@ -171,7 +170,7 @@ func (o *operatorFlags) complete(cmd *cobra.Command) error {
 // sensing is the Observer's configuration, but for its clients.
 func (o *operatorFlags) sensing() sensing.Config {
 	c := sensing.DefaultConfig().Faster(o.speed)
-	c.PrometheusURL = o.prometheusURL
+	c.PrometheusURL, c.Matchers, c.RecordedUsage = o.prometheus.url, o.prometheus.matchers, o.prometheus.recorded
 	c.Step, c.RateWindow, c.History, c.StaleAfter = o.step, o.rateWindow, o.history, o.staleAfter
 	c.UsageInterval = o.usageInterval
 	// Where a workload states no behaviour, the Guard's own defaults hold: a

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"encoding/pem"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A Prometheus behind TLS of an authority of one's own, a tenant header and a
+// token that changes while the operator runs.
+func TestPrometheusTransport(t *testing.T) {
+	dir := t.TempDir()
+	var got http.Header
+	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header }))
+	t.Cleanup(server.Close)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of refused handshakes
+	write := func(name string, content []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	token := write("token", []byte("first\n"))
+	ca := write("ca.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+
+	ask := func(p prometheusFlags) error {
+		t.Helper()
+		transport, err := p.transport()
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := (&http.Client{Transport: transport}).Get(server.URL)
+		if err != nil {
+			return err
+		}
+		return resp.Body.Close()
+	}
+	if err := ask(prometheusFlags{}); err == nil || !strings.Contains(err.Error(), "unknown authority") {
+		t.Errorf("without the authority: %v, want the certificate refused", err)
+	}
+	p := prometheusFlags{tokenFile: token, caFile: ca, headers: []string{"X-Scope-OrgID: shop", "X-Two: a: b"}}
+	for _, want := range []string{"first", "second"} {
+		write("token", []byte(want+"\n"))
+		if err := ask(p); err != nil {
+			t.Fatal(err)
+		}
+		if a := got.Get("Authorization"); a != "Bearer "+want {
+			t.Errorf("Authorization is %q, want Bearer %s", a, want)
+		}
+	}
+	if got.Get("X-Scope-OrgID") != "shop" || got.Get("X-Two") != "a: b" {
+		t.Errorf("headers are %v", got)
+	}
+	if err := os.Remove(token); err != nil {
+		t.Fatal(err)
+	}
+	if err := ask(p); err == nil || !strings.Contains(err.Error(), "reading the bearer token") {
+		t.Errorf("without a token: %v", err)
+	}
+}
+
+func TestPrometheusFlagsAreRefused(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "empty.pem")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		flags prometheusFlags
+		want  string
+	}{
+		"no address":                  {prometheusFlags{}, "--prometheus-url is required"},
+		"a header without a value":    {prometheusFlags{url: "http://x", headers: []string{"tenant"}}, "--prometheus-header must be 'Name: value'"},
+		"a header within a header":    {prometheusFlags{url: "http://x", headers: []string{"a: b\r\nc: d"}}, "--prometheus-header must be"},
+		"a header with a space in it": {prometheusFlags{url: "http://x", headers: []string{"a b: c"}}, "--prometheus-header must be"},
+		"a password on the line":      {prometheusFlags{url: "http://x", headers: []string{"authorization: Basic eA=="}}, "--prometheus-bearer-token-file"},
+		"an authority that isn't":     {prometheusFlags{url: "http://x", caFile: empty}, "has no certificate"},
+		"an authority that is gone":   {prometheusFlags{url: "http://x", caFile: empty + "x"}, "--prometheus-ca-file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := c.flags.validate(); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want an error with %q", err, c.want)
+			}
+		})
+	}
+}
