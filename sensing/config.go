@@ -263,3 +263,8 @@ func (c Config) Validate() error {
 
 // steps of the history window.
 func (c Config) steps() int { return int(c.History / c.Step) }
+
+// plausibility are the fields by which the two sources are judged.
+func (c *Config) plausibility() PlausibilityConfig {
+	return PlausibilityConfig{Step: c.Step, RateWindow: c.RateWindow, ImplausibleRatio: c.ImplausibleRatio, ImplausibleFor: c.ImplausibleFor}
+}

@@ -26,7 +26,7 @@ type Observer struct {
 	speeds *speeds
 	pods   *podLeads
 	boots  *bootLeads
-	doubts plausibility
+	doubts Plausibility[targetID]
 	scaled scalings
 	// background is the context given to Start: what reads history in the
 	// background outlives the cycle that began it.
@@ -59,7 +59,7 @@ func New(cfg Config) (*Observer, error) {
 		speeds: newSpeeds(cfg.History),
 		pods:   newPodLeads(cfg.LeadSamples),
 		boots:  newBootLeads(cfg.LeadSamples),
-		doubts: plausibility{cfg: cfg, since: map[targetID]time.Time{}, agreed: map[targetID]agreement{}},
+		doubts: NewPlausibility[targetID](cfg.plausibility()),
 		scaled: scalings{},
 
 		background: context.Background(),
@@ -162,11 +162,7 @@ func managedPods(v *view) []*podRecord {
 
 // addWorkloads adds the workloads, with their demand and what is wrong with it.
 func (o *Observer) addWorkloads(s *api.Snapshot, v *view, usage map[targetID]*api.Usage) {
-	type doubt struct {
-		key   api.Key
-		since time.Time
-	}
-	var doubts []doubt
+	var doubts []Doubt
 	known := map[targetID]bool{}
 	for _, r := range v.workloads {
 		w := observeWorkload(r, v, o.speeds)
@@ -182,29 +178,17 @@ func (o *Observer) addWorkloads(s *api.Snapshot, v *view, usage map[targetID]*ap
 			}
 			// Old samples are no reason to doubt the metric, and not acted on anyway.
 			if !w.DemandStale {
-				judged := o.doubts.judge(s.Time, r.target, w.Demand, w.Usage)
-				if judged.disagree {
-					doubts = append(doubts, doubt{w.Key, judged.since})
+				judged := o.doubts.Judge(s.Time, r.target, w.Demand, w.Usage)
+				if judged.Disagree {
+					doubts = append(doubts, Doubt{w.Key, judged.Since})
 				}
-				w.DemandStale = judged.doubted
+				w.DemandStale = judged.Doubted
 			}
 		}
 		s.Workloads = append(s.Workloads, w)
 	}
-	o.doubts.forget(known)
-
-	// Many at once are a fault of the metric; one alone may be a steep ramp,
-	// which the two sources see through different windows, unless it lasts.
-	many := len(doubts) > 1 && 2*len(doubts) >= len(known)
-	for _, d := range doubts {
-		if many || s.Time.Sub(d.since) >= o.cfg.ImplausibleFor {
-			s.Findings = append(s.Findings, api.Finding{
-				Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: ReasonImplausible,
-				Object:  "workload " + d.key.String(),
-				Message: "Prometheus reads much less CPU usage than metrics.k8s.io; replicas won't go down",
-			})
-		}
-	}
+	o.doubts.Forget(known)
+	s.Findings = append(s.Findings, o.doubts.cfg.Findings(s.Time, doubts, len(known))...)
 }
 
 // staleFinding says why a workload's demand can't be acted on. While Prometheus

@@ -7,14 +7,26 @@ import (
 	"github.com/mash2-io/mash2/api"
 )
 
-// plausibility compares the two sources of a workload's CPU usage. A metric
+// Plausibility compares the two sources of a workload's CPU usage. A metric
 // that was relabelled away or halved reads plausible numbers; that the other
-// source reads much more is what gives it away.
-type plausibility struct {
-	cfg   Config
-	since map[targetID]time.Time // of the disagreement
+// source reads much more is what gives it away. K tells workloads apart.
+type Plausibility[K comparable] struct {
+	cfg   PlausibilityConfig
+	since map[K]time.Time // of the disagreement
 	// agreed is what both read when they last agreed.
-	agreed map[targetID]agreement
+	agreed map[K]agreement
+}
+
+// PlausibilityConfig are the fields of a Config by which it judges.
+type PlausibilityConfig struct {
+	Step, RateWindow time.Duration
+	ImplausibleRatio float64
+	ImplausibleFor   time.Duration
+}
+
+// NewPlausibility has seen nothing yet.
+func NewPlausibility[K comparable](cfg PlausibilityConfig) Plausibility[K] {
+	return Plausibility[K]{cfg: cfg, since: map[K]time.Time{}, agreed: map[K]agreement{}}
 }
 
 // agreement of the two sources, in reference millicores.
@@ -23,18 +35,18 @@ type agreement struct{ demand, usage float64 }
 // noiseMilliCPU per pod is ignored: idle pods differ by chance.
 const noiseMilliCPU = 5
 
-// verdict on a workload's demand.
-type verdict struct {
-	disagree bool      // the other source reads much more
-	since    time.Time // of the disagreement
-	doubted  bool      // the demand must not be acted on
+// Verdict on a workload's demand.
+type Verdict struct {
+	Disagree bool      // the other source reads much more
+	Since    time.Time // of the disagreement
+	Doubted  bool      // the demand must not be acted on
 }
 
-// judge tells whether the newest demand is far less than what metrics.k8s.io
+// Judge tells whether the newest demand is far less than what metrics.k8s.io
 // reads. When usage rose since the two agreed and demand did not fall, that is
 // no more than the longer window of its rate, unless it lasts for longer than
 // two of these.
-func (p *plausibility) judge(now time.Time, id targetID, demand api.Series, usage *api.Usage) verdict {
+func (p *Plausibility[K]) Judge(now time.Time, id K, demand api.Series, usage *api.Usage) Verdict {
 	since, open := p.since[id]
 	v, _, ok := demand.Last()
 	switch {
@@ -50,22 +62,46 @@ func (p *plausibility) judge(now time.Time, id targetID, demand api.Series, usag
 		} else {
 			late = !fallen(demand, v, int(settled/p.cfg.Step))
 		}
-		return verdict{true, since, now.Sub(since) >= settled || !late}
+		return Verdict{true, since, now.Sub(since) >= settled || !late}
 	case open && usage == nil:
 		// Without a second reading an open disagreement stays open.
-		return verdict{true, since, true}
+		return Verdict{true, since, true}
 	}
 	delete(p.since, id)
 	if ok && usage != nil {
 		p.agreed[id] = agreement{v, usage.MilliCPU}
 	}
-	return verdict{}
+	return Verdict{}
 }
 
-// forget lets go of what isn't known any more.
-func (p *plausibility) forget(known map[targetID]bool) {
-	maps.DeleteFunc(p.since, func(id targetID, _ time.Time) bool { return !known[id] })
-	maps.DeleteFunc(p.agreed, func(id targetID, _ agreement) bool { return !known[id] })
+// Forget lets go of what isn't known any more.
+func (p *Plausibility[K]) Forget(known map[K]bool) {
+	maps.DeleteFunc(p.since, func(id K, _ time.Time) bool { return !known[id] })
+	maps.DeleteFunc(p.agreed, func(id K, _ agreement) bool { return !known[id] })
+}
+
+// Doubt of a workload's demand.
+type Doubt struct {
+	Key   api.Key
+	Since time.Time
+}
+
+// Findings of doubts of so many workloads. Many at once are a fault of the
+// metric; one alone may be a steep ramp, which the two sources see through
+// different windows, unless it lasts.
+func (c PlausibilityConfig) Findings(now time.Time, doubts []Doubt, workloads int) []api.Finding {
+	many := len(doubts) > 1 && 2*len(doubts) >= workloads
+	var out []api.Finding
+	for _, d := range doubts {
+		if many || now.Sub(d.Since) >= c.ImplausibleFor {
+			out = append(out, api.Finding{
+				Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: ReasonImplausible,
+				Object:  "workload " + d.Key.String(),
+				Message: "Prometheus reads much less CPU usage than metrics.k8s.io; replicas won't go down",
+			})
+		}
+	}
+	return out
 }
 
 // clearly is the share below which one figure is clearly less than another.

@@ -19,10 +19,17 @@ type Event struct {
 	// leaves it alone.
 	WorkFactor float64 `yaml:"workFactor,omitempty"`
 	Service    string  `yaml:"service,omitempty"`
+	// Resize changes CPU request and limit of pods, of all services or of one, in
+	// place: running ones are resized, new ones come with these. A limit of none is
+	// none.
+	Resize *CPU `yaml:"resize,omitempty"`
 	// Noise comes on top of the scenario's own.
 	Noise *Noise `yaml:"noise,omitempty"`
 	// MetricsOutage: Prometheus is away.
 	MetricsOutage bool `yaml:"metricsOutage,omitempty"`
+	// MetricsFactor is what Prometheus reads of CPU as a share of what there is,
+	// as when relabelling loses some of the series; 0 leaves it alone.
+	MetricsFactor float64 `yaml:"metricsFactor,omitempty"`
 	// Stockout names zones that have no machines.
 	Stockout []string `yaml:"stockout,omitempty"`
 	// QuotaVCPU is the most vCPUs that all pools together may have; nodes that
@@ -95,8 +102,19 @@ func (s *Scenario) validateEvents(fail failure) {
 		if e.Users != "" && e.LoadFactor == 0 {
 			fail(at+".users", "goes with loadFactor")
 		}
-		if e.Service != "" && e.WorkFactor == 0 {
-			fail(at+".service", "goes with workFactor")
+		if e.Service != "" && e.WorkFactor == 0 && e.Resize == nil {
+			fail(at+".service", "goes with workFactor or resize")
+		}
+		if c := e.Resize; c != nil {
+			if c.Request.MilliValue() <= 0 {
+				fail(at+".resize.request", "must be positive")
+			}
+			if !c.Limit.IsZero() && c.Limit.Cmp(c.Request.Quantity) < 0 {
+				fail(at+".resize.limit", "must not be below the request")
+			}
+		}
+		if !(e.MetricsFactor >= 0 && e.MetricsFactor <= 100) {
+			fail(at+".metricsFactor", "must be between 0 and 100")
 		}
 		e.Noise.validate(at+".noise", fail)
 		for j, z := range e.Stockout {
@@ -115,7 +133,7 @@ func (s *Scenario) validateEvents(fail failure) {
 		} else if e.FailNodes > 0 && !pools[e.Pool] {
 			fail(at+".pool", "%q is none of the pools", e.Pool)
 		}
-		if e.LoadFactor == 0 && e.WorkFactor == 0 && e.Noise == nil && !e.MetricsOutage &&
+		if e.LoadFactor == 0 && e.WorkFactor == 0 && e.Noise == nil && !e.MetricsOutage && e.MetricsFactor == 0 && e.Resize == nil &&
 			len(e.Stockout) == 0 && e.QuotaVCPU == nil && e.FailNodes == 0 {
 			fail(at, "changes nothing")
 		}

@@ -95,6 +95,10 @@ type Workload struct {
 	Replicas Bounds `yaml:"replicas"`
 	// TargetUtilization of the CPU request that the HPA baseline aims at, 0–1.
 	TargetUtilization float64 `yaml:"targetUtilization"`
+	// Priority is the value of its PriorityClass: a pod that finds no room ends
+	// pods of lower priority. Below −10 a pod is expendable to the pool's
+	// autoscaler. Default 0.
+	Priority int32 `yaml:"priority,omitempty"`
 	// PreStop is how long a terminating pod goes on accepting connections
 	// while proxies still route to it, as a preStop sleep does.
 	PreStop Duration `yaml:"preStop,omitempty"`

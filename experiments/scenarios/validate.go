@@ -16,6 +16,7 @@ const (
 	maxVUs      = 100_000
 	maxStage    = 24 * time.Hour // with maxVUs: Ramp's products stay within 64 bits
 	maxStages   = 10_000         // with maxStage: their sum does
+	maxPriority = 1_000_000_000
 	maxDuration = 60 * 24 * time.Hour
 )
 
@@ -182,6 +183,9 @@ func (w Workload) validate(at string, fail failure) {
 	}
 	if !(w.TargetUtilization > 0 && w.TargetUtilization <= 1) {
 		fail(at+".targetUtilization", "must be above 0 and at most 1")
+	}
+	if w.Priority > maxPriority {
+		fail(at+".priority", "must be at most %d, the highest of a PriorityClass of users", maxPriority)
 	}
 	if w.PreStop.Duration < 0 || w.PreStop.Duration%time.Second != 0 {
 		fail(at+".preStop", "must be whole seconds, as in a pod")

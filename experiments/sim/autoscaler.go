@@ -12,10 +12,20 @@ import (
 // Autoscaler's --node-delete-delay-after-taint.
 const taintDelay = 5 * time.Second
 
+// expendablePriority is Cluster Autoscaler's --expendable-pods-priority-cutoff:
+// pods below it neither get nodes nor keep them.
+const expendablePriority = -10
+
+func expendable(p *pod) bool { return p.workload.priority < expendablePriority }
+
 // scaler carries out what Cluster Autoscaler's rules decide.
 type scaler struct {
 	c *Cluster
 	autoscaler.Autoscaler
+}
+
+func newScaler(c *Cluster) *scaler {
+	return &scaler{c: c, Autoscaler: autoscaler.Autoscaler{Rules: autoscaler.DefaultRules(), Src: c.rng}}
 }
 
 // scan is one loop.
@@ -43,7 +53,8 @@ type zoned struct {
 	zone int
 }
 
-// view is the cluster as the rules take it.
+// view is the cluster as the rules take it. A pod that waits for the end of
+// others of lower priority has its place; these need another then.
 func (a *scaler) view() (autoscaler.View, []zoned) {
 	c := a.c
 	var v autoscaler.View
@@ -69,7 +80,10 @@ func (a *scaler) view() (autoscaler.View, []zoned) {
 		class[w] = i
 	}
 	unit := func(p *pod) *autoscaler.Pod {
-		p.unit = autoscaler.Pod{Requests: p.workload.shape.Requests, Class: class[p.workload]}
+		p.unit = autoscaler.Pod{Requests: p.shape.Requests, Class: class[p.workload]}
+		if expendable(p) {
+			p.unit.Removal = autoscaler.Ignored
+		}
 		return &p.unit
 	}
 	for _, n := range c.sortedNodes() {
@@ -94,7 +108,7 @@ func (a *scaler) view() (autoscaler.View, []zoned) {
 		v.Nodes = append(v.Nodes, node)
 	}
 	for _, p := range c.waiting() {
-		if p.unschedul {
+		if p.unschedul && !expendable(p) && c.nominated[p] == nil {
 			v.Pending = append(v.Pending, unit(p))
 		}
 	}

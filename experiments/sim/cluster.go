@@ -24,6 +24,7 @@ type traffic interface {
 	SetNode(queueing.Node) error
 	LoseNode(name string)
 	AddPod(queueing.Pod) error
+	ResizePod(id string, request, limit float64)
 	Join(id string, at time.Duration)
 	Leave(id string, at time.Duration)
 	Close(id string, at time.Duration)
@@ -57,7 +58,9 @@ type Cluster struct {
 	// faults that scenarios and tests switch on.
 	stockout   map[string]bool // zones without machines
 	scrapeDown bool            // Prometheus is away
+	scrapeSees float64         // what Prometheus reads of CPU, as a share of what there is
 	scheduling bool            // a pass of the scheduler is due
+	nominated  map[*pod]*node  // pods that wait for victims to leave
 	// becameReady and ended tell the sensors of a pod.
 	becameReady, ended func(*pod)
 	ledger             []*Lifetime
@@ -76,6 +79,7 @@ type workload struct {
 	shape       *api.PodShape
 	request     float64 // cores
 	limit       float64 // cores, 0 none
+	priority    int32   // of its PriorityClass
 	min, max    int32
 	target      float64 // utilisation that the HPA aims at
 	selector    map[string]string
@@ -97,25 +101,32 @@ const (
 
 // pod of a workload.
 type pod struct {
-	uid, name    string
-	workload     *workload
-	node         *node
-	phase        int
-	ready        bool
-	terminating  bool
-	unschedul    bool
-	created      time.Duration
-	scheduled    time.Duration
-	started      time.Duration // container
-	readyAt      time.Duration
-	deletionCost int32
-	costOurs     bool
+	uid, name string
+	workload  *workload
+	// shape, request and limit are what its spec asks for, cores as the
+	// workload's; allocated is what the kubelet has granted, which a resize in
+	// place may still have before it.
+	shape          *api.PodShape
+	request, limit float64
+	allocated      api.Resources
+	node           *node
+	phase          int
+	ready          bool
+	terminating    bool
+	unschedul      bool
+	created        time.Duration
+	scheduled      time.Duration
+	started        time.Duration // container
+	readyAt        time.Duration
+	deletionCost   int32
+	costOurs       bool
 	// What metrics read: the counter at the scrapes of the rate window, and at
 	// metrics-server's last two readings.
-	scrapes []point
-	reads   [2]point
-	nreads  int
-	unit    autoscaler.Pod // what the autoscaler's rules see of it
+	scrapes            []point
+	scraped, scrapedOf float64 // the newest value, and the counter it is of
+	reads              [2]point
+	nreads             int
+	unit               autoscaler.Pod // what the autoscaler's rules see of it
 }
 
 type point struct {
@@ -144,7 +155,7 @@ type node struct {
 func newCluster(p Params, seed uint64, t traffic) *Cluster {
 	c := &Cluster{
 		params: p, rng: rand.New(rand.NewPCG(seed, 7)), traffic: t,
-		pods: map[string]*pod{}, nodes: map[string]*node{}, stockout: map[string]bool{},
+		pods: map[string]*pod{}, nodes: map[string]*node{}, stockout: map[string]bool{}, nominated: map[*pod]*node{}, scrapeSees: 1,
 	}
 	c.before = t.Advance
 	c.becameReady, c.ended = func(*pod) {}, func(*pod) {}
@@ -243,7 +254,10 @@ func (c *Cluster) rank(pods []*pod) {
 func (c *Cluster) create(w *workload) {
 	c.serial++
 	id := fmt.Sprintf("%08d", c.serial)
-	p := &pod{uid: id, name: w.key.Name + "-" + id, workload: w, created: c.now, readyAt: -1}
+	p := &pod{
+		uid: id, name: w.key.Name + "-" + id, workload: w, created: c.now, readyAt: -1,
+		shape: w.shape, request: w.request, limit: w.limit,
+	}
 	c.pods[p.uid] = p
 	c.observe(p)
 	c.schedule()
@@ -253,7 +267,7 @@ func (c *Cluster) create(w *workload) {
 func (c *Cluster) observe(p *pod) {
 	r := record.Pod{
 		ID: p.uid, Workload: p.workload.key.String(), Pending: p.phase != running, Ready: p.ready && !p.terminating,
-		MilliCPU: p.workload.shape.Requests.MilliCPU, Memory: p.workload.shape.Requests.Memory,
+		MilliCPU: p.shape.Requests.MilliCPU, Memory: p.shape.Requests.Memory,
 	}
 	if p.node != nil {
 		r.Node = p.node.name
@@ -264,8 +278,10 @@ func (c *Cluster) observe(p *pod) {
 // bind puts a pod on a node and starts it.
 func (c *Cluster) bind(p *pod, n *node) {
 	p.node, p.unschedul, p.scheduled, p.phase = n, false, c.now, starting
-	n.used = n.used.Plus(p.workload.shape.Requests)
+	p.allocated = p.shape.Requests
+	n.used = n.used.Plus(p.held())
 	n.pods[p.uid] = p
+	delete(c.nominated, p)
 	c.observe(p)
 	alive := func() bool { return c.pods[p.uid] == p && !p.terminating && !n.deleting }
 	c.after(c.params.Startup.sample(c.rng), func() {
@@ -274,7 +290,7 @@ func (c *Cluster) bind(p *pod, n *node) {
 		}
 		p.phase, p.started = running, c.now
 		c.must(c.traffic.AddPod(queueing.Pod{
-			ID: p.uid, Stream: p.workload.stream, Node: n.name, Request: p.workload.request, Limit: p.workload.limit,
+			ID: p.uid, Stream: p.workload.stream, Node: n.name, Request: p.request, Limit: p.limit,
 		}))
 		c.observe(p)
 		c.after(c.params.Readiness.sample(c.rng), func() {
@@ -315,11 +331,13 @@ func (c *Cluster) remove(p *pod) {
 		return
 	}
 	delete(c.pods, p.uid)
+	delete(c.nominated, p)
 	c.ended(p)
 	if n := p.node; n != nil {
 		delete(n.pods, p.uid)
-		n.used = n.used.Minus(p.workload.shape.Requests)
+		n.used = n.used.Minus(p.held())
 		c.traffic.RemovePod(p.uid, c.now+p.workload.propagation(c.rng))
+		c.retryResizes(n)
 	}
 	c.record.PodGone(c.now, p.uid)
 	c.reconcile(p.workload)

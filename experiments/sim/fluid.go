@@ -186,6 +186,14 @@ func (f *fluid) AddPod(p queueing.Pod) error {
 	return nil
 }
 
+// ResizePod changes the CPU request and limit of a pod in place. An unknown pod
+// is ignored.
+func (f *fluid) ResizePod(id string, request, limit float64) {
+	if p := f.pods[id]; p != nil {
+		p.Request, p.Limit = request, limit
+	}
+}
+
 const (
 	routing = iota
 	closing

@@ -33,7 +33,7 @@ func workloadOf(s scenarios.Scenario, d scenarios.Service) *workload {
 		key: api.Key{Namespace: "mash2", Name: d.Name}, stream: streamOf(d.Name),
 		shape:   &api.PodShape{ID: d.Name, Requests: requests},
 		request: d.CPU.Request.AsApproximateFloat64(), limit: d.CPU.Limit.AsApproximateFloat64(),
-		min: d.Replicas.Min, max: d.Replicas.Max, target: d.TargetUtilization,
+		priority: d.Priority, min: d.Replicas.Min, max: d.Replicas.Max, target: d.TargetUtilization,
 		preStop: d.PreStop.Duration, grace: d.TerminationGrace.Duration,
 	}
 	if w.grace == 0 {
@@ -156,6 +156,15 @@ func (r *run) events() {
 				if e.MetricsOutage {
 					c.scrapeDown = on
 				}
+				if e.MetricsFactor > 0 {
+					c.scrapeSees = 1
+					if on {
+						c.scrapeSees = e.MetricsFactor
+					}
+				}
+				if e.Resize != nil {
+					r.resize(e, on)
+				}
 				for _, zone := range e.Stockout {
 					c.stockout[zone] = on
 				}
@@ -175,6 +184,19 @@ func (r *run) events() {
 				}
 			})
 			c.at(begin+e.At.Duration+length, func() { apply(false) })
+		}
+	}
+}
+
+// resize carries out an event's resize in place, or takes it back.
+func (r *run) resize(e scenarios.Event, on bool) {
+	for i, d := range deploymentsOf(r.Scenario) {
+		cpu := d.CPU
+		if on {
+			cpu = *e.Resize
+		}
+		if e.Service == "" || e.Service == d.Name {
+			r.c.resizeWorkload(r.c.workloads[i], cpu.Request.AsApproximateFloat64(), cpu.Limit.AsApproximateFloat64())
 		}
 	}
 }

@@ -23,7 +23,8 @@ import (
 //     served: D = rate·(1−failed)·S reference cores.
 //  2. A node serves at most what its cores do, and what its pods' limits let
 //     them: κ = speed·min(cores, m·limit) reference cores with m pods of this
-//     request on it. It takes at least D/κ nodes on average over the minute, and
+//     request on it; where pods of several sizes share nodes m is a fraction, of
+//     the kind that gets most out of a node, by CPU alone. It takes at least D/κ nodes on average over the minute, and
 //     never fewer than hold the least number of replicas.
 //  3. A node that comes is paid from its request and while it stops: at least B =
 //     the fastest boot in 30,000 (four standard deviations) + a resize's
@@ -45,18 +46,22 @@ func Oracle(s scenarios.Scenario, p Params, passes int, seed uint64) ([]float64,
 		}
 		free := pl.allocatable.Minus(pl.overhead)
 		nodes := 0.0 // that hold the least replicas, in fractions
-		for _, d := range deploymentsOf(s) {
-			w := workloadOf(s, d)
-			perPod := w.shape.Requests
-			m := min(free.MilliCPU/perPod.MilliCPU, free.Memory/max(perPod.Memory, 1), free.Pods)
+		deployments := deploymentsOf(s)
+		for _, d := range deployments {
+			memory, replicas := d.Memory.Request.Value(), float64(d.Replicas.Min)
+			request, limit, sizes := sizesOf(s, d)
+			m := float64(min(free.MilliCPU/request, free.Memory/max(memory, 1), free.Pods))
 			if m < 1 {
 				nodes = math.Inf(1)
 				continue
 			}
-			nodes += float64(w.min) * max(float64(perPod.MilliCPU)/float64(free.MilliCPU), float64(perPod.Memory)/float64(free.Memory))
+			nodes += replicas * max(float64(request)/float64(free.MilliCPU), float64(memory)/float64(free.Memory))
+			if sizes > 1 || len(deployments) > 1 {
+				m = float64(free.MilliCPU) / float64(request) // other pods may fill what this kind leaves
+			}
 			capacity := pl.cores
-			if w.limit > 0 {
-				capacity = min(capacity, float64(m)*w.limit)
+			if limit > 0 {
+				capacity = min(capacity, m*limit)
 			}
 			price = min(price, pl.price/(capacity*pl.speed))
 		}
@@ -93,6 +98,25 @@ func Oracle(s scenarios.Scenario, p Params, passes int, seed uint64) ([]float64,
 		out = append(out, cheapest(needs, time.Minute, paid))
 	}
 	return out, nil
+}
+
+// sizesOf are the smallest request, millicores, and the largest limit, cores, 0
+// for none, that a service's pods have at any time, and how many sizes there are.
+func sizesOf(s scenarios.Scenario, d scenarios.Service) (request int64, limit float64, sizes int) {
+	request, limit, sizes = d.CPU.Request.MilliValue(), d.CPU.Limit.AsApproximateFloat64(), 1
+	for _, e := range s.Events {
+		if e.Resize == nil || e.Service != "" && e.Service != d.Name {
+			continue
+		}
+		sizes++
+		request = min(request, e.Resize.Request.MilliValue())
+		if l := e.Resize.Limit.AsApproximateFloat64(); l == 0 || limit == 0 {
+			limit = 0
+		} else {
+			limit = max(limit, l)
+		}
+	}
+	return request, limit, sizes
 }
 
 // askedOf returns the reference cores that must at least be served at a time.

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"time"
+
+	"github.com/mash2-io/mash2/sensing"
 )
 
 // Range of a uniform distribution.
@@ -25,6 +27,9 @@ type Params struct {
 	// controller has written pods; Binding is one scheduling attempt. Both are
 	// what a quiet control plane on one machine shows (50 pods Ready in 0.9 s).
 	Controller, Binding Range
+	// Resize is from a resize in place that the kubelet grants until the pod's
+	// cgroup has it: what a kubelet of 1.33 on a quiet node was measured to take.
+	Resize Range
 	// BootMedian and BootSigma are the log-normal distribution of a node's boot,
 	// from the creation of the instance to Ready; Stop is from its deletion until
 	// it isn't paid any more; Operation is a resize's own latency. The values are
@@ -52,6 +57,10 @@ type Params struct {
 	// StaleAfter is the age of a sample from which the operator takes it for
 	// stale, UsageStaleAfter the same of a reading of metrics.k8s.io.
 	StaleAfter, UsageStaleAfter time.Duration
+	// MinCoverage, ImplausibleRatio and ImplausibleFor are the operator's doubts of
+	// what it reads, as in sensing.Config.
+	MinCoverage, ImplausibleRatio float64
+	ImplausibleFor                time.Duration
 	// PodLead and BootLead are assumed until some were measured.
 	PodLead, BootLead [2]time.Duration // median, ninth decile
 	LeadSamples       int
@@ -76,6 +85,7 @@ func DefaultParams() Params {
 		ScrapeInterval: 15 * time.Second, Resolution: 15 * time.Second, FreshAge: 10 * time.Second,
 		Step: 15 * time.Second, RateWindow: time.Minute, EvaluationDelay: 2 * time.Second, History: 48 * time.Hour,
 		StaleAfter: 45 * time.Second, UsageStaleAfter: 2 * time.Minute,
+		MinCoverage: 0.9, ImplausibleRatio: 0.5, ImplausibleFor: 2 * time.Minute,
 		PodLead:  [2]time.Duration{15 * time.Second, 30 * time.Second},
 		BootLead: [2]time.Duration{75 * time.Second, 120 * time.Second}, LeadSamples: 100,
 
@@ -87,7 +97,7 @@ func (p Params) validate() error {
 	for name, d := range map[string]time.Duration{
 		"BootMedian": p.BootMedian, "ScrapeInterval": p.ScrapeInterval, "Resolution": p.Resolution,
 		"Step": p.Step, "RateWindow": p.RateWindow, "History": p.History, "Cycle": p.Cycle,
-		"StaleAfter": p.StaleAfter, "UsageStaleAfter": p.UsageStaleAfter,
+		"StaleAfter": p.StaleAfter, "UsageStaleAfter": p.UsageStaleAfter, "ImplausibleFor": p.ImplausibleFor,
 	} {
 		if d <= 0 {
 			return fmt.Errorf("sim params: %s must be positive, is %v", name, d)
@@ -99,4 +109,9 @@ func (p Params) validate() error {
 // boot draws the duration of a boot.
 func (p Params) boot(rng *rand.Rand) time.Duration {
 	return time.Duration(float64(p.BootMedian) * math.Exp(p.BootSigma*rng.NormFloat64()))
+}
+
+// plausibility is what the operator's sensors judge by.
+func (p Params) plausibility() sensing.PlausibilityConfig {
+	return sensing.PlausibilityConfig{Step: p.Step, RateWindow: p.RateWindow, ImplausibleRatio: p.ImplausibleRatio, ImplausibleFor: p.ImplausibleFor}
 }

@@ -214,6 +214,11 @@ func (c *Cluster) gone(n *node) {
 	c.record.NodeGone(c.now, n.name)
 	c.record.PodGone(c.now, n.daemon.UID)
 	delete(c.nodes, n.name)
+	for p, at := range c.nominated {
+		if at == n {
+			delete(c.nominated, p)
+		}
+	}
 	for _, p := range c.podsOn(n) {
 		p.terminating, p.ready = true, false
 		c.observe(p)

@@ -16,7 +16,6 @@ import (
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/execution/gke"
 	"github.com/mash2-io/mash2/experiments/baseline"
-	"github.com/mash2-io/mash2/experiments/baseline/autoscaler"
 	"github.com/mash2-io/mash2/experiments/gkesim"
 	"github.com/mash2-io/mash2/experiments/load"
 	"github.com/mash2-io/mash2/experiments/load/queueing"
@@ -197,7 +196,7 @@ func (r *run) begin(ctx context.Context) error {
 	default:
 		return fmt.Errorf("scaler %q is none of mash2, hpa, hpa:PERCENT, static", r.Scaler)
 	}
-	r.sensors = &sensors{c: c, behavior: r.Behavior, podLeads: leads{limit: c.params.LeadSamples}, covered: -1}
+	r.sensors = newSensors(c, r.Behavior)
 	for _, w := range c.workloads {
 		r.sensors.workload = append(r.sensors.workload, &watched{workload: w})
 	}
@@ -228,7 +227,7 @@ func (r *run) begin(ctx context.Context) error {
 		for _, w := range c.workloads {
 			r.hpa(w, baseline.Default(int32(target), w.min, w.max), phase(15*time.Second))
 		}
-		a := &scaler{c: c, Autoscaler: autoscaler.Autoscaler{Rules: autoscaler.DefaultRules(), Src: c.rng}}
+		a := newScaler(c)
 		c.every(c.now+phase(a.Rules.ScanInterval), a.Rules.ScanInterval, forever(a.scan))
 	case "static":
 		if err := r.static(); err != nil {
@@ -318,7 +317,7 @@ func (r *run) hpa(w *workload, h baseline.HPA, phase time.Duration) {
 		var pods []baseline.Pod
 		for _, p := range c.members(w) {
 			b := baseline.Pod{
-				Request: w.shape.Requests.MilliCPU, Pending: p.phase != running, Deleted: p.terminating, Ready: p.ready,
+				Request: p.shape.Requests.MilliCPU, Pending: p.phase != running, Deleted: p.terminating, Ready: p.ready,
 				HasStarted: p.node != nil, Started: p.scheduled, ReadyChanged: p.readyAt,
 			}
 			if !p.ready {

@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -22,16 +23,26 @@ type sensors struct {
 	covered  int64
 	behavior api.Behavior
 	pools    map[string]bool // that mash2 may see; nil for all
+	doubts   sensing.Plausibility[api.Key]
+}
+
+func newSensors(c *Cluster, behavior api.Behavior) *sensors {
+	return &sensors{
+		c: c, behavior: behavior, podLeads: leads{limit: c.params.LeadSamples}, covered: -1,
+		doubts: sensing.NewPlausibility[api.Key](c.params.plausibility()),
+	}
 }
 
 // watched is a workload's demand.
 type watched struct {
 	*workload
-	values []float64 // by step of the grid, reference millicores; NaN for gaps
-	first  int64     // step of values[0]
-	low    bool      // too few of the Ready pods were seen at the newest step
-	usage  *api.Usage
-	gone   []*ghost // pods that ended within the rate window
+	values   []float64 // by step of the grid, reference millicores; NaN for gaps
+	first    int64     // step of values[0]
+	low      bool      // too few of the Ready pods were seen at the newest step
+	seen     int       // of the Ready pods at the newest step
+	expected int       // of them to be seen
+	usage    *api.Usage
+	gone     []*ghost // pods that ended within the rate window
 }
 
 // ghost is a pod that is gone while a rate may still reach back to it.
@@ -54,7 +65,10 @@ func (s *sensors) scrape() {
 		if !ok {
 			continue
 		}
-		p.scrapes = append(p.scrapes, point{s.c.now, state.Usage})
+		// A counter whose rate is a share of the true one.
+		p.scraped += (state.Usage - p.scrapedOf) * s.c.scrapeSees
+		p.scrapedOf = state.Usage
+		p.scrapes = append(p.scrapes, point{s.c.now, p.scraped})
 		drop := 0
 		for drop < len(p.scrapes) && p.scrapes[drop].at < keep {
 			drop++
@@ -159,9 +173,21 @@ func (s *sensors) Observe(context.Context) (api.Snapshot, error) {
 			Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: sensing.ReasonPrometheusUnreachable, Object: "prometheus", Message: "connection refused",
 		})
 	}
+	var doubts []sensing.Doubt
 	for _, w := range s.workload {
-		snapshot.Workloads = append(snapshot.Workloads, s.observe(w))
+		out := s.observe(w)
+		if !out.DemandStale {
+			verdict := s.doubts.Judge(snapshot.Time, out.Key, out.Demand, out.Usage)
+			if verdict.Disagree {
+				doubts = append(doubts, sensing.Doubt{Key: out.Key, Since: verdict.Since})
+			}
+			out.DemandStale = verdict.Doubted
+		} else if f, ok := s.staleFinding(w, out); ok {
+			snapshot.Findings = append(snapshot.Findings, f)
+		}
+		snapshot.Workloads = append(snapshot.Workloads, out)
 	}
+	snapshot.Findings = append(snapshot.Findings, c.params.plausibility().Findings(snapshot.Time, doubts, len(s.workload))...)
 	for _, p := range c.pools {
 		if s.pools == nil || s.pools[p.name] {
 			snapshot.Pools = append(snapshot.Pools, s.pool(p))
@@ -237,7 +263,8 @@ func (w *watched) fold(c *Cluster, step int64, t time.Duration, limit int) {
 	case seen > 0 && 2*seen >= expected:
 		value = sum + ready/float64(seen)*float64(missing)
 	}
-	w.low = expected > 0 && float64(seen) < 0.9*float64(expected)
+	w.low = expected > 0 && float64(seen) < c.params.MinCoverage*float64(expected)
+	w.seen, w.expected = seen, expected
 	if len(w.values) == 0 {
 		w.first = step
 	}
@@ -296,8 +323,39 @@ func (s *sensors) observe(w *watched) api.Workload {
 		Values: w.values[from:len(w.values):len(w.values)],
 	}
 	_, at, ok := out.Demand.Last()
-	out.DemandStale = !ok || c.time().Sub(at) > c.params.StaleAfter || w.low
+	out.DemandStale = !ok || c.time().Sub(at) > c.params.StaleAfter || w.low || w.gaps(c) > 0.5
 	return out
+}
+
+// gaps is the share of gaps in the steps that ended within twice the age from
+// which demand is stale.
+func (w *watched) gaps(c *Cluster) float64 {
+	newest := int64((c.now - c.params.EvaluationDelay) / c.params.Step)
+	from := max(w.first, newest-2*int64(c.params.StaleAfter/c.params.Step))
+	var gaps, steps float64
+	for step := from; step < newest; step++ {
+		i := step - w.first
+		if i >= int64(len(w.values)) || math.IsNaN(w.values[i]) {
+			gaps++
+		}
+		steps++
+	}
+	return gaps / max(steps, 1)
+}
+
+// staleFinding says why a workload's demand can't be acted on; nothing more
+// while Prometheus does not answer at all.
+func (s *sensors) staleFinding(w *watched, out api.Workload) (api.Finding, bool) {
+	f := api.Finding{Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Object: "workload " + w.key.String()}
+	if w.low {
+		f.Reason, f.Message = sensing.ReasonDemandPartial, fmt.Sprintf("only %d of %d Ready pods have a sample", w.seen, w.expected)
+		return f, !s.c.scrapeDown
+	}
+	f.Reason, f.Message = sensing.ReasonDemandStale, "there is no sample"
+	if _, at, ok := out.Demand.Last(); ok {
+		f.Message = "the newest sample is of " + at.Format(time.RFC3339)
+	}
+	return f, !s.c.scrapeDown
 }
 
 func (s *sensors) pool(p *pool) api.Pool {
@@ -337,7 +395,7 @@ func (s *sensors) addNodes(out *api.Snapshot) {
 	}
 	for _, p := range s.c.pods {
 		pod := api.Pod{
-			Key: api.Key{Namespace: p.workload.key.Namespace, Name: p.name}, UID: p.uid, Shape: p.workload.shape, Phase: "Pending",
+			Key: api.Key{Namespace: p.workload.key.Namespace, Name: p.name}, UID: p.uid, Shape: p.shape, Phase: "Pending",
 			Ready: p.ready && !p.terminating, Created: Epoch.Add(p.created), Workload: p.workload.key,
 			ControllerKind: "ReplicaSet", ControllerName: p.workload.key.Name, Terminating: p.terminating, Unschedulable: p.unschedul,
 			DeletionCost: p.deletionCost, DeletionCostOurs: p.costOurs,
