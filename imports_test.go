@@ -36,6 +36,7 @@ var rooms = map[string]room{
 	"strategic/configmap":  {ours: []string{"api", "strategic"}, outside: kubeClients},
 	"sensing":              {ours: []string{"api", "api/v1alpha1"}, outside: append([]string{"github.com/prometheus/"}, kubeClients...)},
 	"forecast":             {ours: []string{"api"}, outside: gonum},
+	"forecast/seriesfile":  {ours: []string{"api"}},
 	"planning":             {ours: []string{"api", "forecast"}},
 	"planning/horizontal":  {ours: []string{"api", "planning", "forecast"}, outside: gonum},
 	"planning/plannertest": {ours: []string{"api", "planning"}, outside: []string{"github.com/google/go-cmp"}},

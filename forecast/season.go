@@ -381,3 +381,12 @@ func (p prefix) mean(from, to int) (float64, int) {
 
 // index is the number of samples read that lie before at.
 func (p prefix) index(at int) int { return (at + p.stride - 1) / p.stride }
+
+// SeasonOf is the period, in whole samples, that a forecast of values would
+// repeat; 1 when there is none. It is the scale of MASE.
+func SeasonOf(values []float64, horizon int) int {
+	if p, ok := choosePeriod(values, FindSeasons(values), horizon); ok {
+		return max(1, int(math.Round(p)))
+	}
+	return 1
+}

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	promapi "github.com/prometheus/client_golang/api"
+	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/prometheus/common/model"
+	"github.com/spf13/cobra"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast/seriesfile"
+)
+
+// seriesFlags say where series come from: files, or a query to Prometheus.
+type seriesFlags struct {
+	inputs                        []string
+	time, value, delimiter        string
+	step, since                   time.Duration
+	noHeader                      bool
+	prometheus, query, until, hor string
+	quantiles                     []float64
+}
+
+func (o *seriesFlags) add(cmd *cobra.Command, quantiles []float64) {
+	f := cmd.Flags()
+	f.StringSliceVar(&o.inputs, "input", nil, "CSV[.gz] files with a header, a timestamp and a value; - is standard input")
+	f.StringVar(&o.time, "time", "", "column of timestamps, by name or by number from 0")
+	f.StringVar(&o.value, "value", "", "column of values, by name or by number from 0")
+	f.DurationVar(&o.step, "step", 0, "time between samples; rows within one are averaged (default: that of the rows; 1m of Prometheus)")
+	f.StringVar(&o.delimiter, "delimiter", ",", `character between fields; \t is a tab`)
+	f.BoolVar(&o.noHeader, "no-header", false, "the first row is data")
+	f.StringVar(&o.prometheus, "prometheus", "", "URL of a Prometheus to ask instead of a file")
+	f.StringVar(&o.query, "query", "", "PromQL that gives one series, for --prometheus")
+	f.DurationVar(&o.since, "since", 48*time.Hour, "how far back to ask Prometheus")
+	f.StringVar(&o.until, "until", "", "last time to ask Prometheus for, RFC 3339 (default now)")
+	f.StringVar(&o.hor, "horizon", "", "how far to forecast: a number of steps, or a duration such as 24h")
+	f.Float64SliceVar(&o.quantiles, "quantiles", quantiles, "quantiles to forecast, increasing, each in (0, 1)")
+}
+
+// named is a series and where it came from.
+type named struct {
+	name   string
+	series api.Series
+}
+
+// read all series; what is odd about a file is told on notes.
+func (o *seriesFlags) read(ctx context.Context, stdin io.Reader, notes io.Writer) ([]named, error) {
+	switch {
+	case o.prometheus != "" && len(o.inputs) > 0:
+		return nil, usagef("either --input or --prometheus")
+	case o.prometheus != "" && o.query == "":
+		return nil, usagef("--prometheus needs a --query")
+	case o.prometheus == "" && o.query != "":
+		return nil, usagef("--query needs a --prometheus")
+	case o.step < 0:
+		return nil, usagef("--step must not be negative, is %v", o.step)
+	case o.prometheus != "":
+		s, err := o.ask(ctx)
+		return []named{s}, err
+	case len(o.inputs) == 0:
+		return nil, usagef("--input must name a file, or --prometheus a server")
+	}
+	delimiter, size := utf8.DecodeRuneInString(strings.ReplaceAll(o.delimiter, `\t`, "\t"))
+	if size == 0 || size != len(strings.ReplaceAll(o.delimiter, `\t`, "\t")) || strings.ContainsRune("\"\r\n\uFFFD", delimiter) {
+		return nil, usagef("--delimiter must be one character, not a quote or a line end, is %q", o.delimiter)
+	}
+	var out []named
+	for _, name := range o.inputs {
+		options := seriesfile.Options{
+			Name: name, Time: o.time, Value: o.value, Step: o.step, Delimiter: delimiter, NoHeader: o.noHeader,
+		}
+		got, err := readFile(name, stdin, options)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		if note := remarks(got); note != "" {
+			fmt.Fprintf(notes, "%s: %s\n", name, note)
+		}
+		out = append(out, named{name, got.Series})
+	}
+	return out, nil
+}
+
+func readFile(name string, stdin io.Reader, o seriesfile.Options) (seriesfile.Read, error) {
+	if name == "-" {
+		return seriesfile.Parse(stdin, o)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return seriesfile.Read{}, fmt.Errorf("reading the series: %w", err)
+	}
+	got, err := seriesfile.Parse(file, o)
+	return got, errors.Join(err, file.Close())
+}
+
+// remarks on what was put right.
+func remarks(r seriesfile.Read) string {
+	var out []string
+	add := func(n int, what string) {
+		if n > 0 {
+			out = append(out, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	add(r.Gaps, "of "+strconv.Itoa(len(r.Series.Values))+" samples are gaps")
+	add(r.Missing, "rows without a value")
+	add(r.Duplicates, "rows repeated a timestamp, the last one counts")
+	if r.Unsorted {
+		out = append(out, "rows were not in order of time")
+	}
+	return strings.Join(out, "; ")
+}
+
+// ask Prometheus for one series.
+func (o *seriesFlags) ask(ctx context.Context) (named, error) {
+	step := o.step
+	if step == 0 {
+		step = time.Minute
+	}
+	end := time.Now()
+	if o.until != "" {
+		t, err := time.Parse(time.RFC3339, o.until)
+		if err != nil {
+			return named{}, usagef("--until: %v", err)
+		}
+		end = t
+	}
+	n := int(o.since / step)
+	if n < 1 || n > 10_000 {
+		return named{}, usagef("--since %v are %d steps of %v: Prometheus answers 1 to 10000", o.since, n, step)
+	}
+	client, err := promapi.NewClient(promapi.Config{Address: o.prometheus})
+	if err != nil {
+		return named{}, usagef("--prometheus %s: %v", o.prometheus, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	begin := end.Add(-time.Duration(n) * step).Truncate(step)
+	value, _, err := promv1.NewAPI(client).QueryRange(ctx, o.query, promv1.Range{Start: begin, End: end, Step: step})
+	if err != nil {
+		return named{}, fmt.Errorf("asking Prometheus at %s: %w", o.prometheus, err)
+	}
+	matrix, ok := value.(model.Matrix)
+	if !ok || len(matrix) != 1 {
+		return named{}, usagef("--query must give one series, %s gives %s", o.query, describe(value))
+	}
+	s, err := fromSamples(matrix[0].Values, step)
+	if err != nil {
+		return named{}, fmt.Errorf("asking Prometheus at %s: %w", o.prometheus, err)
+	}
+	return named{o.query, s}, nil
+}
+
+func describe(v model.Value) string {
+	if m, ok := v.(model.Matrix); ok {
+		return fmt.Sprintf("%d", len(m))
+	}
+	return v.Type().String()
+}
+
+// fromSamples lays samples, which are at multiples of step from the first one,
+// on a grid; what is missing or no number is a gap.
+func fromSamples(samples []model.SamplePair, step time.Duration) (api.Series, error) {
+	if len(samples) == 0 {
+		return api.Series{}, errors.New("no samples")
+	}
+	first := samples[0].Timestamp.Time().UTC()
+	n := int(samples[len(samples)-1].Timestamp.Time().Sub(first)/step) + 1
+	out := api.Series{Start: first, Step: step, Values: make([]float64, n)}
+	for i := range out.Values {
+		out.Values[i] = math.NaN()
+	}
+	for _, s := range samples {
+		if v := float64(s.Value); !math.IsInf(v, 0) {
+			out.Values[int(s.Timestamp.Time().Sub(first)/step)] = v
+		}
+	}
+	return out, nil
+}
+
+// horizon in steps of a series.
+func (o *seriesFlags) horizon(step time.Duration) (int, error) {
+	const most = 100_000
+	if o.hor == "" {
+		return 0, usagef("--horizon must say how far: a number of steps, or a duration such as 24h")
+	}
+	if n, err := strconv.Atoi(o.hor); err == nil {
+		if n < 1 || n > most {
+			return 0, usagef("--horizon must be 1 to %d steps, is %d", most, n)
+		}
+		return n, nil
+	}
+	d, err := time.ParseDuration(o.hor)
+	if err != nil {
+		return 0, usagef("--horizon %q is neither a number of steps nor a duration such as 24h", o.hor)
+	}
+	n := int((d + step - 1) / step)
+	if d <= 0 || n > most {
+		return 0, usagef("--horizon %v is not 1 to %d steps of %v", d, most, step)
+	}
+	return n, nil
+}
+
+// levels checks the quantiles.
+func (o *seriesFlags) levels() ([]float64, error) {
+	if len(o.quantiles) == 0 {
+		return nil, usagef("--quantiles must name at least one")
+	}
+	for i, q := range o.quantiles {
+		if !(q > 0 && q < 1) || i > 0 && q <= o.quantiles[i-1] {
+			return nil, usagef("--quantiles must be increasing and in (0, 1), are %v", o.quantiles)
+		}
+	}
+	return o.quantiles, nil
+}
+
+// defined is nil for what JSON has no number for.
+func defined(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	return &x
+}
+
+func levelKey(q float64) string { return strconv.FormatFloat(q, 'g', -1, 64) }
