@@ -70,10 +70,11 @@ type Policy struct {
 	MachineType string `json:"machineType,omitempty"`
 	// MinReplicas is the paper's R_min(π), for every managed workload.
 	MinReplicas int32 `json:"minReplicas"`
-	// Quantile of the demand forecast that the plan must cover, in (0, 1).
+	// Quantile of the demand forecast, in (0, 1), that must fit into requests:
+	// eq. 3 of the paper.
 	Quantile float64 `json:"quantile"`
-	// TargetUtilization is the highest planned usage relative to requests, in
-	// (0, 1]; eq. 3 of the paper is the value 1.
+	// TargetUtilization is the planned expected usage relative to requests, in
+	// (0, 1], and what the reactive floor holds as an HPA does.
 	TargetUtilization float64 `json:"targetUtilization"`
 	// MaxHourlyCost bounds the price of all planned nodes, USD/h; 0 is
 	// unbounded.

@@ -223,7 +223,7 @@ func (g Guard) NodeReplicas(s Subject, replicas int32) int32 {
 	n, need := highest(s.Plan, s.Time, s.Windows.Node)
 	n = min(max(n, s.Plan.NodeReplicas), limit)
 	tolerance := 1 + g.Tolerance(s.Workload)
-	if need > 0 && ceil(need/tolerance) <= before && before <= max(n, ceil(need*tolerance)) {
+	if need > 0 && ceil(need/tolerance) <= before && before <= max(n, ceil(need)) {
 		n = before
 	}
 	again, _ := highest(s.Plan, s.Time, s.Windows.NodeTrough)

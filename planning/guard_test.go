@@ -276,6 +276,7 @@ func TestNodeReplicas(t *testing.T) {
 	step := func(ahead time.Duration, n int32) api.PathStep {
 		return api.PathStep{At: start.Add(ahead), Replicas: n, Need: float64(n)}
 	}
+	within := func(n int32, need float64) []api.PathStep { return []api.PathStep{{At: start, Replicas: n, Need: need}} }
 	for name, c := range map[string]struct {
 		before int32
 		path   []api.PathStep
@@ -288,7 +289,8 @@ func TestNodeReplicas(t *testing.T) {
 		"nodes go when the trough is long":                           {8, []api.PathStep{step(0, 2), step(5*time.Minute, 8)}, 2, false},
 		"the author's bound holds for nodes":                         {2, []api.PathStep{step(0, 2), step(time.Minute, 90)}, 20, false},
 		"a need within the tolerance leaves nodes as they are":       {21, []api.PathStep{step(0, 20)}, 20, false},
-		"one replica more than planned for, within tolerance, stays": {11, []api.PathStep{step(0, 10)}, 11, false},
+		"one more than just enough, no more than the need, stays":    {11, within(10, 10.6), 11, false},
+		"one more than the need goes":                                {12, within(10, 10.6), 10, false},
 		"without fresh demand nodes stay":                            {12, []api.PathStep{step(0, 2)}, 12, true},
 		"two more than planned for go":                               {12, []api.PathStep{step(0, 10)}, 10, false},
 	} {

@@ -82,7 +82,7 @@ type ManagedWorkloadSpec struct {
 	// +kubebuilder:default={type: CPU}
 	Metric Metric `json:"metric,omitempty,omitzero"`
 
-	// targetUtilizationPercent is the highest planned usage of the metric, in
+	// targetUtilizationPercent is the planned expected usage of the metric, in
 	// percent of the replicas' requests. It overrides the policy's target.
 	// +optional
 	// +kubebuilder:validation:Minimum=1

@@ -3,12 +3,16 @@
 // Kubernetes would ask for now.
 //
 // Demand is CPU usage in reference millicores. A replica that requests r
-// millicores on a pool of speed s supplies r·s of them at 100 % of its request,
-// so that with target utilisation u and the forecast's quantile d_q(t)
+// millicores on a pool of speed s supplies r·s of them at 100 % of its request.
+// A target utilisation u leaves a margin for what can't be foreseen; a quantile
+// of the forecast is such a margin too. So that they are not added up, u holds
+// for the expected demand d̄(t), with the tolerance τ that a
+// HorizontalPodAutoscaler has around it, and the quantile d_q(t) must fit into
+// requests, as in the paper's eq. 3:
 //
-//	R(t) = ⌈ d_q(t) / (r·s·u) ⌉
+//	R(t) = max( ⌈ d̄(t) / (r·s·u·(1+τ)) ⌉, ⌈ d_q(t) / (r·s) ⌉ )
 //
-// which for u = 1 is the paper's eq. 3.
+// With u = 1, τ = 0 and a forecast without error both are eq. 3.
 package horizontal
 
 import (
@@ -105,21 +109,29 @@ func (p Planner) PlanWorkload(in planning.Input) (api.WorkloadPlan, error) {
 func (p Planner) predict(plan *api.WorkloadPlan, in planning.Input, c capacity, floor floor) {
 	f := in.Forecast
 	quantile := f.Quantile(in.Policy.Quantile)
-	if len(quantile) == 0 || f.Step <= 0 || !usable(quantile) {
+	if len(quantile) == 0 || f.Step <= 0 || len(f.Mean) != len(quantile) || !usable(quantile) || !usable(f.Mean) {
 		plan.Reason += "; the forecast has no usable quantiles"
 		return
 	}
-	supply := c.at(in.Speed)
+	tolerance := p.tolerance(in.Workload)
+	// want is what a step needs, at the target and in whole replicas.
+	want := func(mean, quantile, speed float64) (need float64, replicas int32) {
+		full := float64(c.request) * speed
+		expected, high := mean/(full*c.utilization), quantile/full
+		return math.Max(expected, high), max(ceil(expected/(1+tolerance)), ceil(high))
+	}
 	// Replicas needed now run where the pods are now: until they have moved to
 	// a faster pool, the slower one's speed counts.
-	supplyNow := c.at(math.Min(in.Speed, speedNow(in)))
+	slower := math.Min(in.Speed, speedNow(in))
 
 	var (
-		path       []api.PathStep
-		need       float64
-		needAt     time.Time
-		needDemand float64
-		nodes      = floor.replicas
+		path     []api.PathStep
+		need     float64
+		replicas int32
+		needAt   time.Time
+		needMean float64
+		needHigh float64
+		nodes    = floor.replicas
 	)
 	for i, d := range quantile {
 		at := f.Start.Add(time.Duration(i) * f.Step)
@@ -133,15 +145,16 @@ func (p Planner) predict(plan *api.WorkloadPlan, in planning.Input, c capacity, 
 		if ahead > in.Windows.Horizon && len(path) > 0 {
 			break
 		}
-		d = math.Max(d, 0)
-		step := api.PathStep{At: at, Need: d / supply}
+		d, mean := math.Max(d, 0), math.Max(f.Mean[i], 0)
+		step := api.PathStep{At: at}
+		step.Need, step.Replicas = want(mean, d, in.Speed)
 		if ahead <= in.Windows.Pod || len(path) == 0 {
-			step.Need = d / supplyNow
-			if step.Need > need || needAt.IsZero() {
-				need, needAt, needDemand = step.Need, at, d
+			step.Need, step.Replicas = want(mean, d, slower)
+			if step.Replicas > replicas || needAt.IsZero() {
+				replicas, needAt, needMean, needHigh = step.Replicas, at, mean, d
 			}
+			need = math.Max(need, step.Need)
 		}
-		step.Replicas = ceil(step.Need)
 		if ahead <= in.Windows.Node {
 			nodes = max(nodes, step.Replicas)
 		}
@@ -157,7 +170,8 @@ func (p Planner) predict(plan *api.WorkloadPlan, in planning.Input, c capacity, 
 	if peak := f.Peak(in.Policy.Quantile); !math.IsNaN(peak) && peak > plan.PeakDemand {
 		plan.PeakDemand = peak
 		if end := f.Start.Add(time.Duration(len(quantile)) * f.Step); !in.Time.Add(in.Windows.Node).Before(end) {
-			nodes = max(nodes, ceil(peak/supply))
+			_, most := want(0, peak, in.Speed)
+			nodes = max(nodes, most)
 		}
 	}
 	if path[0].At.After(in.Time) {
@@ -166,13 +180,13 @@ func (p Planner) predict(plan *api.WorkloadPlan, in planning.Input, c capacity, 
 
 	plan.Forecast = f
 	plan.Path = path
-	if replicas := ceil(need); replicas >= floor.replicas {
+	if replicas >= floor.replicas {
 		plan.Replicas, plan.Binding = replicas, "forecast"
-		plan.Reason = fmt.Sprintf("forecast peak %s at %s (q=%.2f) needs %d × %dm at %.0f %%",
-			cores(needDemand), needAt.UTC().Format(time.TimeOnly), in.Policy.Quantile,
+		plan.Reason = fmt.Sprintf("forecast peak %s at %s, %s at q=%.2f, needs %d × %dm: expected usage at %.0f %%, the quantile at 100 %%",
+			cores(needMean), needAt.UTC().Format(time.TimeOnly), cores(needHigh), in.Policy.Quantile,
 			replicas, c.request, 100*c.utilization)
-		if s := math.Min(in.Speed, speedNow(in)); s != 1 {
-			plan.Reason += fmt.Sprintf(" on machines of speed %.2f", s)
+		if slower != 1 {
+			plan.Reason += fmt.Sprintf(" on machines of speed %.2f", slower)
 		}
 	} else {
 		plan.Reason += fmt.Sprintf("; forecast (q=%.2f) needs %d", in.Policy.Quantile, replicas)
@@ -195,13 +209,7 @@ func (p Planner) floor(in planning.Input, c capacity) floor {
 	// The HPA measures usage where it happens, so the speed is that of the
 	// machines the pods are on.
 	supply := c.at(speedNow(in))
-	tolerance := w.Behavior.Tolerance
-	if tolerance <= 0 {
-		tolerance = p.Tolerance
-	}
-	if tolerance <= 0 {
-		tolerance = planning.DefaultTolerance
-	}
+	tolerance := p.tolerance(w)
 	best := floor{source: "none"}
 	consider := func(usage float64, source string) {
 		n := hpaReplicas(usage, supply, w.Replicas, tolerance)
@@ -222,6 +230,16 @@ func (p Planner) floor(in planning.Input, c capacity) floor {
 		consider(u.MilliCPU, "metrics.k8s.io")
 	}
 	return best
+}
+
+// tolerance is the relative deviation from the target that is accepted.
+func (p Planner) tolerance(w api.Workload) float64 {
+	for _, t := range []float64{w.Behavior.Tolerance, p.Tolerance} {
+		if t > 0 {
+			return t
+		}
+	}
+	return planning.DefaultTolerance
 }
 
 // hpaReplicas is the recommendation of Kubernetes' HPA for a CPU utilisation

@@ -95,9 +95,31 @@ func TestPlanWorkload(t *testing.T) {
 			demand: 200, change: func(in *planning.Input) {
 				in.Forecast = forecast(200, 300, 1240, 900, 1300, 1750, 1800, 5000)
 			},
-			// At 30 s: 1240/175 = 7.1; until 90 s: 1800/175 = 10.3.
-			wantReplicas: 8, wantNodes: 11, wantFloor: 2, wantBinding: "forecast",
-			wantInReason: "forecast peak 1.24 cores at 12:00:30 (q=0.90) needs 8 × 250m at 70 %",
+			// At 30 s: 1240/(175·1.1) = 6.4; until 90 s: 1800/(175·1.1) = 9.4.
+			wantReplicas: 7, wantNodes: 10, wantFloor: 2, wantBinding: "forecast",
+			wantInReason: "forecast peak 1.24 cores at 12:00:30, 1.24 cores at q=0.90, needs 7 × 250m: expected usage at 70 %, the quantile at 100 %",
+		},
+		"a workload's own tolerance counts for the forecast too": {
+			demand: 200, change: func(in *planning.Input) {
+				in.Workload.Behavior.Tolerance = 0.01
+				in.Forecast = forecast(200, 300, 1240, 900, 1300, 1750, 1800, 5000)
+			},
+			wantReplicas: 8, wantNodes: 11, wantFloor: 2, wantBinding: "forecast", // 7.02, 10.2
+		},
+		"the quantile must fit into requests where that asks for more than the target for what is expected": {
+			demand: 200, change: func(in *planning.Input) {
+				in.Forecast = forecast(700, 700, 700, 700, 700, 700, 700, 700)
+				in.Forecast.Quantiles[1] = []float64{1100, 1100, 1100, 1100, 1600, 1100, 1100, 1100}
+			},
+			// 1100/250 = 4.4 and 1600/250 = 6.4, where 700/(175·1.1) = 3.6.
+			wantReplicas: 5, wantNodes: 7, wantFloor: 2, wantBinding: "forecast",
+		},
+		"a quantile within what the target leaves free asks for nothing": {
+			demand: 200, change: func(in *planning.Input) {
+				in.Forecast = forecast(700, 700, 700, 700, 700, 700, 700, 700)
+				in.Forecast.Quantiles[1] = []float64{990, 990, 990, 990, 990, 990, 990, 990}
+			},
+			wantReplicas: 4, wantNodes: 4, wantFloor: 2, wantBinding: "forecast",
 		},
 		"target utilisation 1 is the paper's eq. 3": {
 			demand: 200, change: func(in *planning.Input) {
@@ -188,7 +210,7 @@ func TestPlanWorkload(t *testing.T) {
 
 func TestPathStartsNowAndHasTheForecastsSteps(t *testing.T) {
 	in := input(200)
-	in.Forecast = forecast(999, 999, 170, 170, 180, 360, 170) // 6, 6, 1, 1, 2, 3, 1
+	in.Forecast = forecast(999, 999, 170, 170, 200, 390, 170) // 6, 6, 1, 1, 2, 3, 1
 	in.Forecast.Start = now.Add(-20 * time.Second)            // steps from −20 s, −5 s, 10 s, …
 	got, err := horizontal.Planner{}.PlanWorkload(in)
 	if err != nil {
@@ -206,13 +228,13 @@ func TestPathStartsNowAndHasTheForecastsSteps(t *testing.T) {
 func TestNodesForTheWholeHorizonAreSizedByItsPeak(t *testing.T) {
 	in := input(200)
 	in.Forecast = forecast(200, 300, 400)
-	in.Forecast.PeakQuantiles = []float64{400, 700} // several steps may each be the highest
+	in.Forecast.PeakQuantiles = []float64{400, 900} // several steps may each be the highest
 	in.Windows.Node = 10 * time.Minute
 	got, err := horizontal.Planner{}.PlanWorkload(in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.NodeReplicas != 4 || got.PeakDemand != 700 {
-		t.Errorf("nodes for %d, peak %v; want 4 and 700", got.NodeReplicas, got.PeakDemand)
+	if got.NodeReplicas != 4 || got.PeakDemand != 900 { // 900/250 = 3.6
+		t.Errorf("nodes for %d, peak %v; want 4 and 900", got.NodeReplicas, got.PeakDemand)
 	}
 }
