@@ -182,8 +182,14 @@ func (l *Loop) walk(ctx context.Context, c *api.Cycle) error {
 	}
 	step("decide")
 
-	// 3. Plan pods and nodes together.
-	c.Plan, l.memory = l.Planner.Plan(snapshot, c.Policy, l.memory)
+	// 3. Plan pods and nodes together. When workloads can't be moved to the pool
+	// that comes out, the best is planned for the one that they stay on.
+	before := l.memory
+	c.Plan, l.memory = l.Planner.Plan(snapshot, c.Policy, before)
+	if r := execution.Preflight(snapshot, c.Plan, c.Policy); r != nil && r.Stay != "" && r.Stay != r.Pool {
+		c.Plan, l.memory = l.Planner.Plan(snapshot, staying(c.Policy, r.Stay), before)
+		c.Plan.Nodes.Refusal = r
+	}
 	c.MemoryHash = l.memory.Hash()
 	c.Findings = append(c.Findings, c.Plan.Findings...)
 	step("plan")
@@ -198,6 +204,12 @@ func (l *Loop) walk(ctx context.Context, c *api.Cycle) error {
 	c.Outcomes = l.act(ctx, actions, spec.Paused)
 	step("act")
 	return nil
+}
+
+// staying is the policy but for its pools: workloads stay on this one.
+func staying(p api.Policy, pool string) api.Policy {
+	p.NodePools, p.MachineType = []string{pool}, ""
+	return p
 }
 
 // act carries actions out, several at once, and returns their outcomes in

@@ -1,6 +1,9 @@
 package api
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Action is one idempotent change of the world, a small comparable value of a
 // closed set of types.
@@ -40,7 +43,16 @@ type RemoveNode struct {
 type CordonNode struct {
 	Node   string
 	For    string // CordonMigration or CordonShrink
+	At     time.Time
 	Reason string
+}
+
+// GiveUpMove notes on a node that moving from it to a pool was given up, so
+// that it isn't tried again at once.
+type GiveUpMove struct {
+	Node, Pool string
+	At         time.Time
+	Reason     string
 }
 
 // UncordonNode takes a cordon of ours back.
@@ -71,6 +83,7 @@ func (ResizePool) action()      {}
 func (RemoveNode) action()      {}
 func (CordonNode) action()      {}
 func (UncordonNode) action()    {}
+func (GiveUpMove) action()      {}
 func (EvictPod) action()        {}
 func (SetDeletionCost) action() {}
 
@@ -88,6 +101,9 @@ func (CordonNode) ActionAgent() Agent { return NodeScalingAgent }
 
 // ActionAgent of an uncordon is the NSA.
 func (UncordonNode) ActionAgent() Agent { return NodeScalingAgent }
+
+// ActionAgent of giving a move up is the NSA.
+func (GiveUpMove) ActionAgent() Agent { return NodeScalingAgent }
 
 // ActionAgent of an eviction is the HSA.
 func (EvictPod) ActionAgent() Agent { return HorizontalScalingAgent }
@@ -111,6 +127,9 @@ func (CordonNode) Kind() string { return "CordonNode" }
 func (UncordonNode) Kind() string { return "UncordonNode" }
 
 // Kind is the type's name.
+func (GiveUpMove) Kind() string { return "GiveUpMove" }
+
+// Kind is the type's name.
 func (EvictPod) Kind() string { return "EvictPod" }
 
 // Kind is the type's name.
@@ -130,6 +149,9 @@ func (a CordonNode) Object() string { return "node " + a.Node }
 
 // Object is what is changed.
 func (a UncordonNode) Object() string { return "node " + a.Node }
+
+// Object is what is changed.
+func (a GiveUpMove) Object() string { return "node " + a.Node }
 
 // Object is what is changed.
 func (a EvictPod) Object() string { return "pod " + a.Pod.String() }
@@ -154,6 +176,10 @@ func (a CordonNode) String() string {
 }
 
 func (a UncordonNode) String() string { return fmt.Sprintf("uncordon %s: %s", a.Node, a.Reason) }
+
+func (a GiveUpMove) String() string {
+	return fmt.Sprintf("give up moving from %s to pool %s: %s", a.Node, a.Pool, a.Reason)
+}
 
 func (a EvictPod) String() string {
 	return fmt.Sprintf("evict %s from %s: %s", a.Pod, a.Node, a.Reason)

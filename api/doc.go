@@ -22,6 +22,11 @@ const (
 	// AnnotationCordonedFor is on a node that mash2 has cordoned; its value is
 	// the reason: CordonMigration or CordonShrink.
 	AnnotationCordonedFor = Group + "/cordoned-for"
+	// AnnotationCordonedAt is when that was, RFC 3339.
+	AnnotationCordonedAt = Group + "/cordoned-at"
+	// AnnotationGaveUp is on a node from which a move to another pool was given
+	// up: that pool's name and the time, RFC 3339, with a space between.
+	AnnotationGaveUp = Group + "/gave-up"
 	// AnnotationDeletionCostSet marks a pod whose pod-deletion-cost was set by
 	// mash2, so that it can be taken back.
 	AnnotationDeletionCostSet = Group + "/deletion-cost-set"

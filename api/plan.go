@@ -91,6 +91,21 @@ type NodePlan struct {
 	// Fallback says why Solver is not the one that was asked for; empty when
 	// it is.
 	Fallback string `json:"fallback,omitempty"`
+	// Refusal is why workloads stay on Pool although the policy wants them on
+	// another one; nil when they need not.
+	Refusal *Refusal `json:"refusal,omitempty"`
+}
+
+// Refusal is why workloads are not moved to a pool now.
+type Refusal struct {
+	Pool string `json:"pool"` // that they don't move to
+	Stay string `json:"stay"` // that they stay on
+	// Reason of the first obstacle, CamelCase; Message has all of them, with
+	// names.
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	// GaveUp is true when the move had begun and ran out of time.
+	GaveUp bool `json:"gaveUp,omitempty"`
 }
 
 // Unplaced pods of one shape.

@@ -86,7 +86,43 @@ type Policy struct {
 	// MaxNodesPerPool bounds a pool's planned nodes, all zones together; 0
 	// leaves the pool's own bounds.
 	MaxNodesPerPool int32 `json:"maxNodesPerPool,omitempty"`
+	// Disruption is what moving pods may cost, and when it may happen.
+	Disruption Disruption `json:"disruption,omitzero"`
 	// ManagedPools are all pools that some policy names, in order of name: the
 	// only pools mash2 may ever touch. Set by strategic.Decide.
 	ManagedPools []string `json:"managedPools,omitempty"`
+}
+
+// Disruption bounds what moving pods between nodes may take. The zero value of
+// a duration or number takes the default of execution.Defaults.
+type Disruption struct {
+	// PodPrice is what moving one pod is deemed to cost, USD; Payback is within
+	// what time the saving of giving nodes up must be worth the pods moved for
+	// it. A node of 0.10 USD/h and a payback of 1 h pay for 10 pods of 0.01.
+	// Only shrinking has to pay: a pool that the policy doesn't allow is left
+	// at any price.
+	PodPrice float64       `json:"podPrice,omitempty"`
+	Payback  time.Duration `json:"payback,omitempty"`
+	// MaxEvictions is how many pods of nobody's workload one cycle evicts.
+	MaxEvictions int32 `json:"maxEvictions,omitempty"`
+	// GrowTimeout is how long the nodes of the pool moved to may take, from the
+	// resize on; MoveTimeout how long pods may take to run there, from the
+	// cordon on, and so how long two pools are paid for at most. After either
+	// the move is given up, and tried again after RetryAfter.
+	GrowTimeout time.Duration `json:"growTimeout,omitempty"`
+	MoveTimeout time.Duration `json:"moveTimeout,omitempty"`
+	RetryAfter  time.Duration `json:"retryAfter,omitempty"`
+	// Windows are when moves and shrinking may begin; none: at any time. What
+	// has begun is finished.
+	Windows []Window `json:"windows,omitempty"`
+	// Closed is set by strategic.Decide outside all windows, and says until
+	// when; empty inside.
+	Closed string `json:"closed,omitempty"`
+}
+
+// Window opens at the times of a cron expression and stays open for a while.
+type Window struct {
+	Cron     string        `json:"cron"`               // five fields
+	TimeZone string        `json:"timeZone,omitempty"` // IANA name, UTC when empty
+	Duration time.Duration `json:"duration"`
 }

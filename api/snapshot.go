@@ -10,10 +10,11 @@ import (
 // from it and from nowhere else.
 type Snapshot struct {
 	Time      time.Time
-	Workloads []Workload // in order of key
-	Pods      []Pod      // every pod that is not finished, in order of namespace, name
-	Nodes     []Node     // in order of name
-	Pools     []Pool     // in order of name; empty when there is no provider
+	Workloads []Workload         // in order of key
+	Pods      []Pod              // every pod that is not finished, in order of namespace, name
+	Nodes     []Node             // in order of name
+	Pools     []Pool             // in order of name; empty when there is no provider
+	Budgets   []DisruptionBudget // PodDisruptionBudgets, in order of key
 	// PodLead is how long a new replica takes from the scale call to Ready
 	// when a node has room; measured.
 	PodLead Lead
@@ -208,6 +209,50 @@ type Pod struct {
 	// DoNotDisrupt is not empty when an annotation or local storage forbids
 	// moving it; it names what.
 	DoNotDisrupt string
+	// Budgets are the names of the PodDisruptionBudgets of its namespace that
+	// select it, in order.
+	Budgets []string
+	// Zones that its volumes can be reached from, in order; nil when none of
+	// them is bound to a zone. Empty but not nil: there is no such zone.
+	Zones []string
+}
+
+// DisruptionBudget is a PodDisruptionBudget and what its controller says of it.
+type DisruptionBudget struct {
+	Key Key
+	// MinAvailable and MaxUnavailable as their author wrote them; at most one
+	// is there.
+	MinAvailable, MaxUnavailable *Amount
+	// Healthy pods now, Desired ones at least, and how many evictions are
+	// Allowed now, all as in the status. Stale is true while the status is of
+	// another spec or missing; evictions are refused meanwhile.
+	Healthy, Desired, Allowed int32
+	Stale                     bool
+}
+
+// Amount of pods, or percent of them.
+type Amount struct {
+	Value   int32
+	Percent bool
+}
+
+// String is as in a manifest: 3 or 50%.
+func (a Amount) String() string {
+	if a.Percent {
+		return fmt.Sprintf("%d%%", a.Value)
+	}
+	return fmt.Sprint(a.Value)
+}
+
+// String is the budget's name with what it says.
+func (b DisruptionBudget) String() string {
+	switch {
+	case b.MaxUnavailable != nil:
+		return fmt.Sprintf("%s (maxUnavailable %s)", b.Key, b.MaxUnavailable)
+	case b.MinAvailable != nil:
+		return fmt.Sprintf("%s (minAvailable %s)", b.Key, b.MinAvailable)
+	}
+	return b.Key.String()
 }
 
 // Node is what the cycle knows of a node.
@@ -224,8 +269,14 @@ type Node struct {
 	// CordonedFor is the value of AnnotationCordonedFor; empty if the cordon is
 	// not ours.
 	CordonedFor string
-	Created     time.Time
-	ReadyAt     time.Time
+	// CordonedAt is when mash2 cordoned it; zero if not told.
+	CordonedAt time.Time
+	// GaveUp is the pool that a move from this node was given up to, and
+	// GaveUpAt when; empty if none was.
+	GaveUp   string
+	GaveUpAt time.Time
+	Created  time.Time
+	ReadyAt  time.Time
 }
 
 // Pool is a set of identical nodes that can be resized.
@@ -248,6 +299,8 @@ type Pool struct {
 	Hold string
 	// Error is the last failure of a resize: quota, stockout; empty if none.
 	Error *PoolError
+	// ResizedAt is when the newest resize began; zero if not told.
+	ResizedAt time.Time
 	// Allocatable of one fresh node, and Overhead: what DaemonSets and static
 	// pods take of it.
 	Allocatable, Overhead Resources

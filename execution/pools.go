@@ -12,6 +12,9 @@ import (
 // more, in whatever pool it is: a plan that turned back, a pool no longer
 // managed, a node no longer surplus.
 func (q *sequencer) releaseCordons() {
+	if !q.guards.holds(guardRelease) {
+		return
+	}
 	for i := range q.snapshot.Nodes {
 		n := &q.snapshot.Nodes[i]
 		if !n.Cordoned || n.CordonedFor == "" || q.leaving[n.Name] || q.dying[n.Name] {
@@ -34,19 +37,22 @@ func (q *sequencer) growPools() {
 			continue
 		}
 		smallest, largest := slices.Min(mp.Sizes), slices.Max(mp.Sizes)
-		to := mp.plan.SizePerZone
+		to, reason := mp.plan.SizePerZone, fmt.Sprintf("the plan needs %d nodes", mp.plan.Nodes)
+		if mp.plan.Reason != "" {
+			reason = mp.plan.Reason
+		}
+		if mp.Name == q.target && q.moveSize > to {
+			to = q.moveSize
+			reason = fmt.Sprintf("what moves there finds its places on %d nodes per zone", to)
+		}
 		if mp.MaxPerZone > 0 {
 			to = min(to, mp.MaxPerZone)
 		}
-		if smallest >= to {
+		if smallest >= to || mp.Name == q.target && q.refused {
 			continue
 		}
 		if q.held(mp, "grow") {
 			continue
-		}
-		reason := fmt.Sprintf("the plan needs %d nodes", mp.plan.Nodes)
-		if mp.plan.Reason != "" {
-			reason = mp.plan.Reason
 		}
 		if smallest != largest {
 			reason += fmt.Sprintf("; the smallest zone has %d", smallest)
@@ -72,13 +78,14 @@ func (q *sequencer) cordon() {
 	if len(q.cordoning) == 0 && q.migrating && !q.moving() {
 		q.cordonSurplus()
 	}
+	q.explainCosts()
 	gone := make(map[string]bool, len(q.leaving)+len(q.cordoning))
 	for _, set := range []map[string]bool{q.leaving, q.cordoning} {
 		for name := range set {
 			gone[name] = true
 		}
 	}
-	q.room = q.roomWithout(gone, nil)
+	q.room = q.roomWithout(gone, nil, nil)
 	// Pods that controllers are still to make have their place reserved.
 	q.planned(func(w *api.Workload, _ *api.WorkloadPlan) {
 		q.room.place(w.Shape, q.uncreated(w), nil)
@@ -104,7 +111,7 @@ func (q *sequencer) cordonOld() {
 			continue
 		}
 		for _, n := range mp.nodes {
-			if !n.Cordoned && !q.dying[n.Name] {
+			if q.old[n.Name] && !n.Cordoned && !q.dying[n.Name] {
 				pending = append(pending, n)
 			}
 		}
@@ -113,13 +120,7 @@ func (q *sequencer) cordonOld() {
 	if len(pending) == 0 {
 		return
 	}
-	gone := make(map[string]bool, len(q.old)+len(q.leaving))
-	for _, set := range []map[string]bool{q.leaving, q.old} {
-		for name := range set {
-			gone[name] = true
-		}
-	}
-	if missing := q.missing(gone, true); missing != "" {
+	if missing := q.missing(q.gone(), true, nil); missing != "" && q.guards.holds(guardRoom) {
 		q.note(api.NodeScalingAgent, "MigrationWaitsForNodes", "pool "+q.target,
 			"the Ready nodes can't hold %s yet: nothing is cordoned", missing)
 		q.explainPool()
@@ -128,7 +129,7 @@ func (q *sequencer) cordonOld() {
 	for _, n := range pending {
 		q.cordoning[n.Name] = true
 		q.cordons = append(q.cordons, api.CordonNode{
-			Node: n.Name, For: api.CordonMigration,
+			Node: n.Name, For: api.CordonMigration, At: q.snapshot.Time,
 			Reason: fmt.Sprintf("workloads move from pool %s to %s", n.Pool, q.target),
 		})
 	}
@@ -158,8 +159,11 @@ func (q *sequencer) cordonSurplus() {
 			if !q.shrink[n.Name] || n.Cordoned {
 				continue
 			}
+			if !q.worthEmptying(mp, n) {
+				continue
+			}
 			gone[n.Name] = true
-			if missing := q.missing(gone, false); missing != "" {
+			if missing := q.missing(gone, false, nil); missing != "" {
 				delete(gone, n.Name)
 				q.note(api.NodeScalingAgent, "ShrinkWaitsForRoom", "node "+n.Name,
 					"without it the Ready nodes can't hold %s", missing)
@@ -167,8 +171,8 @@ func (q *sequencer) cordonSurplus() {
 			}
 			q.cordoning[n.Name] = true
 			q.cordons = append(q.cordons, api.CordonNode{
-				Node: n.Name, For: api.CordonShrink,
-				Reason: fmt.Sprintf("pool %s needs %d nodes per zone", mp.Name, mp.plan.SizePerZone),
+				Node: n.Name, For: api.CordonShrink, At: q.snapshot.Time,
+				Reason: fmt.Sprintf("pool %s needs %d nodes per zone%s", mp.Name, mp.plan.SizePerZone, q.trade(mp, n)),
 			})
 		}
 	}
@@ -184,60 +188,6 @@ func (q *sequencer) moving() bool {
 	return false
 }
 
-// missing names what the Ready nodes other than gone can't hold: the replicas
-// wanted that don't run outside gone already, and the other movable pods on
-// gone. It is empty when all fits. With onTarget replicas have to fit on the
-// target's nodes, unless their shape can't run there at all.
-func (q *sequencer) missing(gone map[string]bool, onTarget bool) string {
-	var wants []want
-	q.planned(func(w *api.Workload, wp *api.WorkloadPlan) {
-		stay := int32(0)
-		for _, p := range q.podsOf[w.Key] {
-			if !p.Terminating && p.Node != "" && (!gone[p.Node] || q.blocker(p) != "") {
-				stay++
-			}
-		}
-		if n := wp.Replicas - stay; n > 0 {
-			wants = append(wants, want{shape: w.Shape, count: n, name: "workload " + w.Key.String()})
-		}
-	})
-	replicas := len(wants)
-	for i := range q.snapshot.Nodes {
-		name := q.snapshot.Nodes[i].Name
-		if !gone[name] {
-			continue
-		}
-		for _, p := range q.podsOn[name] {
-			if q.movable(p) && !q.acting[p.Workload] {
-				wants = append(wants, want{shape: p.Shape, count: 1, name: "pod " + p.Key.String()})
-			}
-		}
-	}
-	target := q.pool(q.target)
-	largestFirst(wants[:replicas], target.Allocatable)
-	largestFirst(wants[replicas:], target.Allocatable)
-	r := q.roomWithout(gone, q.acting)
-	for i, w := range wants {
-		var allow func(*api.Node) bool
-		if onTarget && i < replicas && admits(w.shape, "", target.Labels, target.Taints) {
-			allow = func(n *api.Node) bool { return n.Pool == q.target }
-		}
-		if placed := r.place(w.shape, w.count, allow); placed < w.count {
-			return fmt.Sprintf("%d of %s", w.count-placed, w.name)
-		}
-	}
-	return ""
-}
-
-func (q *sequencer) pool(name string) api.Pool {
-	for i := range q.snapshot.Pools {
-		if q.snapshot.Pools[i].Name == name {
-			return q.snapshot.Pools[i]
-		}
-	}
-	return api.Pool{}
-}
-
 // giveUpNodes returns what is empty. The provider chooses its own victims when
 // a pool is resized, so a resize needs every node of the pool to be empty;
 // otherwise exactly the empty nodes are removed, one by one.
@@ -248,17 +198,20 @@ func (q *sequencer) giveUpNodes() {
 		for _, n := range mp.nodes {
 			switch {
 			case q.dying[n.Name]:
-			case q.leaving[n.Name] && n.CordonedFor != "" && q.empty(n.Name):
+			case q.leaving[n.Name] && n.CordonedFor != "" && (q.empty(n.Name) || !q.guards.holds(guardEmpty)):
 				empty = append(empty, n)
 			default:
 				all = false
 			}
 		}
+		if q.old[firstName(mp.nodes)] && q.guards.holds(guardTogether) && q.workloadsOnOld() {
+			continue
+		}
 		to := max(mp.plan.SizePerZone, mp.MinPerZone)
 		if len(mp.Sizes) == 0 || slices.Max(mp.Sizes) <= to {
 			continue
 		}
-		if mp.Name != q.target && all {
+		if mp.Name != q.target && (all || !q.guards.holds(guardAllEmpty)) {
 			if !q.held(mp, "shrink") {
 				q.removals = append(q.removals, api.ResizePool{
 					Pool: mp.Name, From: slices.Max(mp.Sizes), To: to,
@@ -271,6 +224,24 @@ func (q *sequencer) giveUpNodes() {
 			q.remove(mp, empty)
 		}
 	}
+}
+
+func firstName(nodes []*api.Node) string {
+	if len(nodes) == 0 {
+		return ""
+	}
+	return nodes[0].Name
+}
+
+// workloadsOnOld reports whether a workload still has pods to take off the
+// pools being left.
+func (q *sequencer) workloadsOnOld() bool {
+	for name := range q.old {
+		if slices.ContainsFunc(q.podsOn[name], func(p *api.Pod) bool { return q.acting[p.Workload] && q.movable(p) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // remove gives up empty nodes as far as each zone has more than planned.

@@ -30,7 +30,8 @@ type room struct {
 type want struct {
 	shape *api.PodShape
 	count int32
-	name  string // whose they are, for findings
+	name  string   // whose they are, for findings
+	zones []string // that they are bound to; nil for any
 }
 
 // spaceOf computes the free space of a node. DaemonSets take what they were

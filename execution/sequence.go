@@ -7,14 +7,19 @@
 //
 // A policy switch moves workloads from pool to pool by make before break:
 //
-//	target pool grown and Ready, room for all that must move
+//	nothing forbids it for good: budgets, protected pods, volumes, quota, windows
+//	→ target pool grown and Ready, room for all that must move
 //	→ nodes of the other managed pools cordoned
 //	→ workloads surge: pods on leaving nodes + wanted
 //	→ wanted pods Ready outside the leaving nodes
 //	→ a negative pod-deletion-cost on every pod that is to go
 //	→ scaled to wanted: the ReplicaSet deletes those
 //	→ pods of nobody's workload evicted, a few at a time
-//	→ empty nodes given up
+//	→ empty nodes given up, when all workloads have left
+//
+// Preflight refuses a move before anything is cordoned, and gives it up when it
+// takes too long; workloads then go back to where they came from by the same
+// steps.
 //
 // Surging before the cordon would let pods land on the old pool; shrinking
 // without the cost would delete the newest pods, which are the ones just made.
@@ -28,9 +33,6 @@ import (
 	"github.com/mash2-io/mash2/api"
 )
 
-// maxEvictions is how many pods of nobody's workload one sequence evicts.
-const maxEvictions = 5
-
 // Sequence returns which actions bring the snapshot nearer to the plan and are
 // safe now, in an order in which they may be carried out, and what somebody
 // should know of why others are not. It is pure and deterministic. Only pools
@@ -39,8 +41,13 @@ const maxEvictions = 5
 // At every moment at least min(Ready before, wanted) pods of a workload that
 // runs under a ReplicaSet stay Ready, as far as mash2's own actions go.
 func Sequence(s api.Snapshot, p api.Plan, policy api.Policy) ([]api.Action, []api.Finding) {
-	v, findings := newView(s, p, policy)
+	return sequence(s, p, policy, everyGuard)
+}
+
+func sequence(s api.Snapshot, p api.Plan, policy api.Policy, g guards) ([]api.Action, []api.Finding) {
+	v, findings := newView(s, p, policy, g)
 	q := &sequencer{view: v, findings: findings}
+	q.explainRefusal()
 	q.releaseCordons()
 	q.growPools()
 	q.cordon()
@@ -59,13 +66,18 @@ type sequencer struct {
 	*view
 	findings []api.Finding
 
-	uncordons, growth, cordons, costs, ups, downs, evictions, removals []api.Action
+	notes, uncordons, growth, cordons, costs, ups, downs, evictions, removals []api.Action
 
 	// cordoning are the nodes cordoned by this very sequence.
 	cordoning map[string]bool
 	// migrating is true when every old node bears its cordon, as observed:
 	// only then do new pods land outside the old pools.
 	migrating bool
+	// refused is true when nothing may move to the target, and it is not where
+	// workloads are.
+	refused bool
+	// moveSize is the size per zone that the target needs for what moves to it.
+	moveSize int32
 	// room for pods on nodes that stay; what has been promised is taken.
 	room room
 	// evicted counts EvictPod actions.
@@ -75,7 +87,7 @@ type sequencer struct {
 func (q *sequencer) actions() []api.Action {
 	var out []api.Action
 	for _, part := range [][]api.Action{
-		q.uncordons, q.growth, q.cordons, q.ups, q.costs, q.downs, q.evictions, q.removals,
+		q.notes, q.uncordons, q.growth, q.cordons, q.ups, q.costs, q.downs, q.evictions, q.removals,
 	} {
 		out = append(out, part...)
 	}
@@ -94,4 +106,49 @@ func (q *sequencer) warn(agent api.Agent, reason, object, format string, args ..
 
 func warn(agent api.Agent, reason, object, message string) api.Finding {
 	return api.Finding{Severity: api.Warning, Agent: agent, Reason: reason, Object: object, Message: message}
+}
+
+// explainRefusal tells why nothing moves, notes that a move was given up, and
+// lets every node stay when the plan's own move is refused.
+func (q *sequencer) explainRefusal() {
+	if r := q.plan.Nodes.Refusal; r != nil {
+		q.warn(api.NodeScalingAgent, "MoveRefused", "pool "+r.Pool, "workloads stay on pool %s: %s", r.Stay, r.Message)
+		if r.GaveUp {
+			q.giveUp(r)
+		}
+	}
+	r := q.refusal()
+	if r == nil {
+		if q.target != "" && len(q.old) > 0 && q.movingNow().pods > 0 {
+			q.moveSize, _ = q.sizeForMove()
+		}
+		return
+	}
+	q.warn(api.NodeScalingAgent, "MoveRefused", "pool "+r.Pool, "workloads stay where they are: %s", r.Message)
+	if r.GaveUp {
+		q.giveUp(r)
+	}
+	q.refused = r.Stay != q.target
+	q.stay()
+}
+
+// giveUp notes on one node of the pool that workloads stay on that moving away
+// was given up.
+func (q *sequencer) giveUp(r *api.Refusal) {
+	var best *api.Node
+	for i := range q.snapshot.Nodes {
+		n := &q.snapshot.Nodes[i]
+		if n.Pool != r.Stay || q.dying[n.Name] {
+			continue
+		}
+		if n.GaveUp == r.Pool && q.snapshot.Time.Sub(n.GaveUpAt) < q.disruption.RetryAfter {
+			return
+		}
+		if best == nil || len(q.podsOn[n.Name]) > len(q.podsOn[best.Name]) {
+			best = n
+		}
+	}
+	if best != nil {
+		q.notes = append(q.notes, api.GiveUpMove{Node: best.Name, Pool: r.Pool, At: q.snapshot.Time, Reason: r.Message})
+	}
 }

@@ -22,15 +22,17 @@ var update = flag.Bool("update", false, "re-record the transcripts in testdata")
 
 // TestTranscripts: every file in testdata holds scenes. A scene begins with a
 // sentence ("# …"), goes on with what the snapshot shows and the plan wants, and
-// after "----" has what Sequence answers: actions in their order, then findings.
+// after "----" has what Preflight and Sequence answer: a refusal, actions in
+// their order, then findings.
 // Run with -update to record the answers again, and read the difference.
 //
-//	policy pools=cheap,fast [only-replicas]   the pools that policies name
-//	pool NAME zones=a,b sizes=1,1 [max=N] [min=N] [hold=…] [error=Kind] [autoscaled] [deleting=NODE,…]
-//	node NAME pool=P [zone=a] [not-ready] [cordoned=migration|shrink|foreign]
+//	policy pools=cheap,fast [only-replicas] [closed=…]   the pools that policies name
+//	pool NAME zones=a,b sizes=1,1 [max=N] [min=N] [hold=…] [error=Kind] [autoscaled] [deleting=NODE,…] [price=0.1] [resized-ago=20m]
+//	node NAME pool=P [zone=a] [not-ready] [cordoned=migration|shrink|foreign] [ago=40m] [gave-up=POOL] [gave-up-ago=10m]
+//	budget NAME [max-unavailable=0] [min-available=2|50%] [allowed=N] [healthy=N] [desired=N]
 //	workload NAME replicas=N [max=N] [mode=…] [hold=…] [rolling-out]
-//	pods NAME N [workload=W] [kind=ReplicaSet] [node=N] [not-ready] [pending] [stuck] [cost=N] [user-cost=N] [terminating] [keep=…] [daemon]
-//	plan pool=P | plan NAME size=N [surplus=…] | plan NAME replicas=N [floor=N] [held] [shadow]
+//	pods NAME N [workload=W] [kind=ReplicaSet] [node=N] [not-ready] [pending] [stuck] [cost=N] [user-cost=N] [terminating] [keep=…] [daemon] [budgets=a,b] [zones=a]
+//	plan pool=P [refused=POOL gave-up=yes reason=…] | plan NAME size=N [surplus=…] | plan NAME replicas=N [floor=N] [held] [shadow]
 //
 // A node holds four pods of a workload.
 func TestTranscripts(t *testing.T) {
@@ -70,6 +72,7 @@ func play(t *testing.T, scene string) string {
 	t.Helper()
 	s, plan, policy := stage(t, scene)
 	untouchedS, untouchedP, _ := stage(t, scene)
+	refusal := execution.Preflight(s, plan, policy)
 	actions, findings := execution.Sequence(s, plan, policy)
 	if !reflect.DeepEqual(s, untouchedS) || !reflect.DeepEqual(plan, untouchedP) {
 		t.Errorf("the input was changed by:\n%s", scene)
@@ -79,6 +82,9 @@ func play(t *testing.T, scene string) string {
 		t.Errorf("not deterministic:\n%s", diff)
 	}
 	var out strings.Builder
+	if refusal != nil && refusal.Stay != refusal.Pool {
+		fmt.Fprintf(&out, "(%s: plan for pool %s)\n", refusal.Reason, refusal.Stay)
+	}
 	for _, a := range actions {
 		fmt.Fprintf(&out, "%s\n", a)
 	}
@@ -122,7 +128,7 @@ func (l line) has(flag string) bool { _, ok := l.args[flag]; return ok }
 // stage sets a scene up.
 func stage(t *testing.T, scene string) (api.Snapshot, api.Plan, api.Policy) {
 	t.Helper()
-	s := api.Snapshot{Time: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+	s := api.Snapshot{Time: noon}
 	var plan api.Plan
 	var policy api.Policy
 	serial := 0
@@ -143,6 +149,7 @@ func stage(t *testing.T, scene string) (api.Snapshot, api.Plan, api.Policy) {
 		case "policy":
 			policy.ManagedPools = l.list("pools")
 			policy.NodePools = l.list("pools")
+			policy.Disruption.Closed = l.args["closed"]
 			if l.has("only-replicas") {
 				policy.NodePools = nil
 			}
@@ -150,6 +157,8 @@ func stage(t *testing.T, scene string) (api.Snapshot, api.Plan, api.Policy) {
 			s.Pools = append(s.Pools, poolOf(l))
 		case "node":
 			s.Nodes = append(s.Nodes, nodeOf(l))
+		case "budget":
+			s.Budgets = append(s.Budgets, budgetOf(l))
 		case "workload":
 			s.Workloads = append(s.Workloads, api.Workload{
 				Key: key(l.words[1]), Target: api.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: l.words[1]},
@@ -173,6 +182,39 @@ func stage(t *testing.T, scene string) (api.Snapshot, api.Plan, api.Policy) {
 	}
 	return s, plan, policy
 }
+
+func budgetOf(l line) api.DisruptionBudget {
+	amount := func(name string) *api.Amount {
+		if !l.has(name) {
+			return nil
+		}
+		text, percent := strings.CutSuffix(l.args[name], "%")
+		n, err := strconv.ParseInt(text, 10, 32)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		return &api.Amount{Value: int32(n), Percent: percent}
+	}
+	return api.DisruptionBudget{
+		Key: key(l.words[1]), MinAvailable: amount("min-available"), MaxUnavailable: amount("max-unavailable"),
+		Healthy: l.num("healthy", 0), Desired: l.num("desired", 0), Allowed: l.num("allowed", 0),
+	}
+}
+
+// ago is the time that a scene gives as an age; zero if it gives none.
+func (l line) ago(name string) time.Time {
+	if !l.has(name) {
+		return time.Time{}
+	}
+	d, err := time.ParseDuration(l.args[name])
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return noon.Add(-d)
+}
+
+// noon is when every scene plays.
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func isNumber(s string) bool { _, err := strconv.Atoi(s); return err == nil }
 
@@ -200,7 +242,14 @@ func poolOf(l line) api.Pool {
 		p.Sizes = append(p.Sizes, int32(n))
 	}
 	if kind := l.args["error"]; kind != "" {
-		p.Error = &api.PoolError{Kind: api.PoolErrorKind(kind), Message: "the provider says why"}
+		p.Error = &api.PoolError{Kind: api.PoolErrorKind(kind), Message: "the provider says why", At: l.ago("error-ago")}
+	}
+	p.ResizedAt = l.ago("resized-ago")
+	if price, ok := l.args["price"]; ok {
+		var err error
+		if p.Price, err = strconv.ParseFloat(price, 64); err != nil {
+			l.t.Fatal(err)
+		}
 	}
 	return p
 }
@@ -211,7 +260,8 @@ func nodeOf(l line) api.Node {
 		Labels: map[string]string{api.LabelNodePool: l.args["pool"]}, Allocatable: api.Resources{MilliCPU: nodePods*podCPU + 100, Pods: 10},
 	}
 	n.ProviderID = "gce://p/" + n.Zone + "/" + n.Name
-	n.CordonedFor = l.args["cordoned"]
+	n.CordonedFor, n.CordonedAt = l.args["cordoned"], l.ago("ago")
+	n.GaveUp, n.GaveUpAt = l.args["gave-up"], l.ago("gave-up-ago")
 	n.Cordoned = n.CordonedFor != ""
 	if n.CordonedFor == "foreign" {
 		n.CordonedFor = ""
@@ -225,7 +275,7 @@ func podOf(l line, serial int) api.Pod {
 		Node: l.args["node"], ControllerKind: orElse(l.args["kind"], "ReplicaSet"), ControllerName: l.words[1],
 		Ready: l.has("node") && !l.has("not-ready") && !l.has("terminating"), Phase: "Running",
 		Terminating: l.has("terminating"), Unschedulable: l.has("stuck"), DaemonSet: l.has("daemon"),
-		DoNotDisrupt: l.args["keep"],
+		DoNotDisrupt: l.args["keep"], Budgets: l.list("budgets"), Zones: l.list("zones"),
 	}
 	if w := l.args["workload"]; w != "" {
 		p.Workload = key(w)
@@ -249,6 +299,9 @@ func planOf(l line, plan *api.Plan) {
 	switch {
 	case l.has("pool"):
 		plan.Nodes.Pool = l.args["pool"]
+		if refused := l.args["refused"]; refused != "" {
+			plan.Nodes.Refusal = &api.Refusal{Pool: refused, Stay: plan.Nodes.Pool, GaveUp: l.has("gave-up"), Message: l.args["reason"]}
+		}
 	case l.has("size"):
 		plan.Nodes.Pools = append(plan.Nodes.Pools, api.PoolPlan{
 			Pool: l.words[1], SizePerZone: l.num("size", 0), Nodes: l.num("size", 0), Surplus: slices.Clone(l.list("surplus")),

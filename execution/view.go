@@ -9,8 +9,11 @@ import (
 
 // view is a snapshot and a plan, indexed and classified once.
 type view struct {
-	snapshot api.Snapshot
-	plan     api.Plan
+	snapshot   api.Snapshot
+	plan       api.Plan
+	disruption api.Disruption
+	guards     guards
+	budgets    budgets
 
 	// pools that may be touched: in the plan, named by a policy, present, and
 	// not resized by the provider itself.
@@ -27,7 +30,8 @@ type view struct {
 	nodes  map[string]*api.Node
 	podsOn map[string][]*api.Pod // by node, terminating ones too
 	podsOf map[api.Key][]*api.Pod
-	acting map[api.Key]bool // workloads that may be written to
+	acting map[api.Key]bool  // workloads that may be written to
+	wanted map[api.Key]int32 // replicas of those
 	// guarded are the workloads whose pods nobody moves: held and shadow ones.
 	guarded map[api.Key]string
 
@@ -55,9 +59,10 @@ type managedPool struct {
 }
 
 // newView indexes a snapshot under a plan.
-func newView(s api.Snapshot, p api.Plan, policy api.Policy) (*view, []api.Finding) {
+func newView(s api.Snapshot, p api.Plan, policy api.Policy, g guards) (*view, []api.Finding) {
 	v := &view{
-		snapshot: s, plan: p,
+		snapshot: s, plan: p, disruption: Defaults(policy.Disruption), guards: g, budgets: newBudgets(s),
+		wanted:  make(map[api.Key]int32, len(p.Workloads)),
 		nodes:   make(map[string]*api.Node, len(s.Nodes)),
 		podsOn:  make(map[string][]*api.Pod, len(s.Nodes)),
 		podsOf:  make(map[api.Key][]*api.Pod, len(s.Workloads)),
@@ -87,7 +92,7 @@ func newView(s api.Snapshot, p api.Plan, policy api.Policy) (*view, []api.Findin
 	findings := v.classifyPools(policy)
 	for _, pool := range s.Pools {
 		for _, name := range pool.Deleting {
-			v.dying[name] = true
+			v.dying[name] = g.holds(guardDying)
 		}
 	}
 	for _, mp := range v.pools {
@@ -134,7 +139,7 @@ func (v *view) classifyWorkloads() {
 		case wp.Held:
 			v.guarded[wp.Key] = "its workload is held: " + wp.Reason
 		default:
-			v.acting[wp.Key] = true
+			v.acting[wp.Key], v.wanted[wp.Key] = true, wp.Replicas
 		}
 	}
 	// A workload in Full that the plan doesn't speak of is left alone too.
@@ -254,7 +259,7 @@ func (v *view) presumeDying(mp managedPool, zone string, size int32) {
 		return cmp.Compare(boolRank(a.Ready), boolRank(b.Ready))
 	})
 	for _, n := range empty[:min(len(empty), int(max(excess, 0)))] {
-		v.dying[n.Name] = true
+		v.dying[n.Name] = v.guards.holds(guardDying)
 	}
 }
 
@@ -330,7 +335,7 @@ func (v *view) blocker(p *api.Pod) string {
 	case p.ControllerKind == "":
 		return "nothing would recreate it"
 	}
-	return ""
+	return v.forbids(p)
 }
 
 // blockers are the pods of a node that mash2 may not move.
@@ -364,16 +369,27 @@ func (v *view) planned(do func(*api.Workload, *api.WorkloadPlan)) {
 	}
 }
 
-// roomWithout is the free space of all nodes but the given ones, with the
-// pending pods placed, except those of the given workloads. Old nodes that are
-// not cordoned are room, unless given.
-func (v *view) roomWithout(gone map[string]bool, except map[api.Key]bool) room {
-	r := room{spaces: make([]space, 0, len(v.spaces))}
+// pool of a name; the zero one if there is none.
+func (v *view) pool(name string) api.Pool {
+	for i := range v.snapshot.Pools {
+		if v.snapshot.Pools[i].Name == name {
+			return v.snapshot.Pools[i]
+		}
+	}
+	return api.Pool{}
+}
+
+// roomWithout is the free space of all nodes but the given ones, and of nodes
+// yet to come, with the pending pods placed, except those of the given
+// workloads. Old nodes that are not cordoned are room, unless given.
+func (v *view) roomWithout(gone map[string]bool, except map[api.Key]bool, fresh []space) room {
+	r := room{spaces: make([]space, 0, len(v.spaces)+len(fresh))}
 	for _, sp := range v.spaces {
 		if !gone[sp.node.Name] {
 			r.spaces = append(r.spaces, sp)
 		}
 	}
+	r.spaces = append(r.spaces, fresh...)
 	r = r.clone()
 	for _, p := range v.pending {
 		if !except[p.Workload] {

@@ -61,11 +61,14 @@ func (ps pods) surges() bool {
 // shut reports whether pods that leave can't come back to nodes being left: a
 // surge or eviction before that would land there.
 func (q *sequencer) shut(ps pods) bool {
-	return q.migrating || !slices.ContainsFunc(ps.old, func(p *api.Pod) bool { return q.old[p.Node] })
+	return q.migrating || !q.guards.holds(guardShut) || !slices.ContainsFunc(ps.old, func(p *api.Pod) bool { return q.old[p.Node] })
 }
 
 // clearCosts takes back our deletion costs from pods that are not to go.
 func (q *sequencer) clearCosts() {
+	if !q.guards.holds(guardCosts) {
+		return
+	}
 	for i := range q.snapshot.Pods {
 		p := &q.snapshot.Pods[i]
 		if !p.DeletionCostOurs || p.Terminating || q.leaving[p.Node] || q.old[p.Node] {
@@ -202,7 +205,7 @@ func cutLast(s, sep string) (before, after string, found bool) {
 func (q *sequencer) move(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 	wanted := wp.Replicas
 	switch {
-	case ps.ready >= wanted:
+	case ps.ready >= wanted || !q.guards.holds(guardReady) && int32(len(ps.stay)) >= wanted:
 	case q.shut(ps):
 		q.surge(w, wp, ps)
 		return
@@ -258,7 +261,7 @@ func (q *sequencer) mark(w *api.Workload, ps pods) bool {
 			})
 		}
 	}
-	return marked
+	return marked || !q.guards.holds(guardMarked)
 }
 
 // surge asks for the pods that are still missing outside the leaving nodes,
@@ -298,7 +301,7 @@ func (q *sequencer) surge(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 func (q *sequencer) evictOne(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 	all := int32(len(ps.old) + len(ps.stay))
 	waiting := func(p *api.Pod) bool { return p.Terminating }
-	if all != w.Replicas || w.Replicas != wp.Replicas || ps.readyAll < all || slices.ContainsFunc(q.podsOf[w.Key], waiting) {
+	if settled := all == w.Replicas && w.Replicas == wp.Replicas && ps.readyAll >= all && !slices.ContainsFunc(q.podsOf[w.Key], waiting); !settled && q.guards.holds(guardOneByOne) {
 		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", object(w),
 			"%d of %d pods are Ready: the next one is evicted when all are", ps.readyAll, wp.Replicas)
 		return
@@ -327,7 +330,7 @@ func (q *sequencer) evictOthers() {
 			continue
 		}
 		for _, p := range q.podsOn[node] {
-			if q.evicted >= maxEvictions {
+			if q.evicted >= int(q.disruption.MaxEvictions) {
 				return
 			}
 			if !q.movable(p) || q.acting[p.Workload] {
@@ -344,9 +347,15 @@ func (q *sequencer) evictOthers() {
 	}
 }
 
-// evict asks for an eviction if the pod has a place to go.
+// evict asks for an eviction if the pod's budget allows it and it has a place to
+// go. What is refused all the same is asked for again in the next cycle.
 func (q *sequencer) evict(p *api.Pod) bool {
-	if q.room.place(p.Shape, 1, nil) == 0 {
+	if budget, ok := q.budgets.allow(p); !ok {
+		q.note(api.HorizontalScalingAgent, "EvictionWaitsForBudget", "pod "+p.Key.String(),
+			"PodDisruptionBudget %s allows no more now: %d pods are healthy, %d must be", budget, budget.Healthy, budget.Desired)
+		return false
+	}
+	if q.room.place(p.Shape, 1, inZones(p.Zones)) == 0 {
 		q.note(api.HorizontalScalingAgent, "EvictionWaitsForRoom", "pod "+p.Key.String(), "no Ready node that stays has room for it")
 		return false
 	}

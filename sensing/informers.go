@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -35,6 +36,9 @@ const (
 	kindNode            = "Node"
 	kindDaemonSet       = "DaemonSet"
 	kindScaler          = "HorizontalPodAutoscaler"
+	kindBudget          = "PodDisruptionBudget"
+	kindClaim           = "PersistentVolumeClaim"
+	kindVolume          = "PersistentVolume"
 	kindManagedWorkload = "ManagedWorkload"
 )
 
@@ -79,6 +83,9 @@ func newCaches(cfg Config) (*caches, error) {
 			kindDaemonSet:   factory.Apps().V1().DaemonSets().Informer(),
 			kindDeployment:  factory.Apps().V1().Deployments().Informer(),
 			kindStatefulSet: factory.Apps().V1().StatefulSets().Informer(),
+			kindBudget:      factory.Policy().V1().PodDisruptionBudgets().Informer(),
+			kindClaim:       factory.Core().V1().PersistentVolumeClaims().Informer(),
+			kindVolume:      factory.Core().V1().PersistentVolumes().Informer(),
 			kindScaler:      factory.Autoscaling().V2().HorizontalPodAutoscalers().Informer(),
 			kindReplicaSet: metadatainformer.NewFilteredMetadataInformer(meta,
 				appsv1.SchemeGroupVersion.WithResource("replicasets"), metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(),
@@ -118,6 +125,12 @@ func (c *caches) transform(cfg Config) cache.TransformFunc {
 			return c.shapes.statefulSetRecord(o), nil
 		case *autoscalingv2.HorizontalPodAutoscaler:
 			return scalerRecordOf(o), nil
+		case *policyv1.PodDisruptionBudget:
+			return budgetRecordOf(o), nil
+		case *corev1.PersistentVolumeClaim:
+			return claimRecordOf(o), nil
+		case *corev1.PersistentVolume:
+			return volumeRecordOf(o), nil
 		case *metav1.PartialObjectMetadata:
 			return ownerRecordOf(o), nil
 		case *unstructured.Unstructured:

@@ -212,13 +212,18 @@ func (o *Observer) staleFinding(id targetID, w api.Workload) (api.Finding, bool)
 	return f, true
 }
 
-// addPods adds the pods, with the workload they belong to, and lets go of
-// shapes that no pod has any more.
+// addPods adds the pods, with the workload they belong to and what they are
+// bound to, and the budgets, and lets go of shapes that no pod has any more.
 func (o *Observer) addPods(s *api.Snapshot, v *view) {
 	s.Pods = make([]api.Pod, len(v.pods))
 	used := map[*api.PodShape]bool{}
+	ties := o.caches.ties()
+	for _, b := range o.caches.budgetsInOrder() {
+		s.Budgets = append(s.Budgets, b.budget)
+	}
 	for i, p := range v.pods {
 		s.Pods[i] = p.pod
+		ties.add(p, &s.Pods[i])
 		used[p.pod.Shape] = true
 		if id, ok := v.targetOf(p); ok {
 			s.Pods[i].Workload = v.byTarget[id].key

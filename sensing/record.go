@@ -48,12 +48,16 @@ type podRecord struct {
 	scheduledAt time.Time // zero while it is not
 	restarted   bool      // a container was started again
 	containers  int32
+	labels      labelSet
+	claims      []string
 }
 
 func (s *shapes) podRecord(pod *corev1.Pod) *podRecord {
 	r := &podRecord{
 		identity:   identify(pod),
 		containers: int32(len(pod.Spec.Containers) + len(pod.Spec.InitContainers)),
+		labels:     labelSetOf(pod.Labels),
+		claims:     claimsOf(pod),
 	}
 	r.pod = api.Pod{
 		Key:           r.key,
@@ -151,6 +155,10 @@ func nodeRecordOf(n *corev1.Node, poolLabel string) *nodeRecord {
 	}
 	if r.node.Cordoned {
 		r.node.CordonedFor = n.Annotations[api.AnnotationCordonedFor]
+		r.node.CordonedAt = timeOf(n.Annotations[api.AnnotationCordonedAt])
+	}
+	if pool, at, ok := strings.Cut(n.Annotations[api.AnnotationGaveUp], " "); ok {
+		r.node.GaveUp, r.node.GaveUpAt = pool, timeOf(at)
 	}
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
@@ -158,6 +166,15 @@ func nodeRecordOf(n *corev1.Node, poolLabel string) *nodeRecord {
 		}
 	}
 	return r
+}
+
+// timeOf reads an annotation of ours; zero if there is none.
+func timeOf(s string) time.Time {
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
 }
 
 // taintsOf leaves out the taint of a cordon, which the snapshot has as a field.

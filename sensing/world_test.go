@@ -16,6 +16,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -119,6 +120,12 @@ func (w *world) put(objs ...runtime.Object) {
 			kind = kindDeployment
 		case *appsv1.StatefulSet:
 			kind = kindStatefulSet
+		case *policyv1.PodDisruptionBudget:
+			kind = kindBudget
+		case *corev1.PersistentVolumeClaim:
+			kind = kindClaim
+		case *corev1.PersistentVolume:
+			kind = kindVolume
 		case *metav1.PartialObjectMetadata:
 			kind = kindReplicaSet
 		case *v1alpha1.ManagedWorkload:

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -110,7 +111,7 @@ func TestStatusOf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			record := cycle(now, c.change)
 			got := statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil)
-			if len(got.Conditions) != 1 || got.Conditions[0].Status != c.wantStatus || got.Conditions[0].Reason != c.wantReason {
+			if len(got.Conditions) != 2 || got.Conditions[0].Status != c.wantStatus || got.Conditions[0].Reason != c.wantReason {
 				t.Errorf("conditions %+v, want Ready %s %s", got.Conditions, c.wantStatus, c.wantReason)
 			}
 			if got.ObservedGeneration != 3 || *got.CurrentReplicas != 4 || *got.PlannedReplicas != 5 || got.Forecast.Skill != "0.80" || got.Forecast.Peak != "0.90" {
@@ -118,6 +119,20 @@ func TestStatusOf(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a move that is refused has a condition that names what forbids it", func(t *testing.T) {
+		for want, r := range map[string]*api.Refusal{
+			"True NothingForbidsIt: its pods are on pool cheap or move there": nil,
+			"False DisruptionBudget: it stays on pool cheap instead of fast: pod shop/web-1: PodDisruptionBudget shop/web never allows it": {
+				Pool: "fast", Stay: "cheap", Reason: "DisruptionBudget", Message: "pod shop/web-1: PodDisruptionBudget shop/web never allows it",
+			},
+		} {
+			record := cycle(now, func(c *api.Cycle) { c.Plan.Nodes.Refusal = r })
+			got := meta.FindStatusCondition(statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil).Conditions, v1alpha1.ConditionMovable)
+			if got == nil || fmt.Sprintf("%s %s: %s", got.Status, got.Reason, got.Message) != want {
+				t.Errorf("condition %+v, want %s", got, want)
+			}
+		}
+	})
 	t.Run("a skill that is not known is not shown", func(t *testing.T) {
 		record := cycle(now, func(c *api.Cycle) { c.Plan.Workloads[0].Forecast.Skill = math.NaN() })
 		if got := statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil); got.Forecast.Skill != "" {

@@ -170,6 +170,19 @@ func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old [
 		ready.Message = "demand is too old to scale down on; the reactive floor is kept: " + plan.Reason
 	}
 	meta.SetStatusCondition(&status.Conditions, ready)
+	if c.Plan.Nodes.Pool == "" {
+		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionMovable)
+		return status
+	}
+	movable := metav1.Condition{
+		Type: v1alpha1.ConditionMovable, Status: metav1.ConditionTrue, ObservedGeneration: seen.Generation,
+		Reason: "NothingForbidsIt", Message: "its pods are on pool " + c.Plan.Nodes.Pool + " or move there", LastTransitionTime: now,
+	}
+	if r := c.Plan.Nodes.Refusal; r != nil {
+		movable.Status, movable.Reason = metav1.ConditionFalse, camel(r.Reason)
+		movable.Message = fmt.Sprintf("it stays on pool %s instead of %s: %s", r.Stay, r.Pool, r.Message)
+	}
+	meta.SetStatusCondition(&status.Conditions, movable)
 	return status
 }
 

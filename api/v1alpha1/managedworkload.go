@@ -163,6 +163,11 @@ const MetricCPU MetricType = "CPU"
 // reason names the constraint that decided the plan, or why there is none.
 const ConditionReady = "Ready"
 
+// ConditionMovable is False while workloads are not moved to the node pool that
+// the policy wants; its reason and message say what forbids it, with names. It
+// is absent where nodes are not managed.
+const ConditionMovable = "Movable"
+
 // ManagedWorkloadStatus is what mash2 saw and planned in its last cycle.
 type ManagedWorkloadStatus struct {
 	// observedGeneration is the generation of the spec that was planned.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"cloud.google.com/go/compute/apiv1/computepb"
 	"cloud.google.com/go/container/apiv1/containerpb"
@@ -53,6 +54,7 @@ func (p *Provider) Pools(ctx context.Context) ([]api.Pool, error) {
 		pool := p.describe(np, states[np.GetName()])
 		pool.Hold = cmp.Or(pool.Hold, hold(cluster, np, operations))
 		pool.Error = failure(np, states[np.GetName()], operations[np.GetName()])
+		pool.ResizedAt = resizedAt(operations[np.GetName()])
 		pools = append(pools, pool)
 		for _, s := range states[np.GetName()] {
 			known[np.GetName()] = append(known[np.GetName()], s.group)
@@ -274,6 +276,17 @@ func hold(cluster *containerpb.Cluster, np *containerpb.NodePool, operations map
 		return ""
 	}
 	return "the pool is " + np.GetStatus().String()
+}
+
+// resizedAt is when the newest resize began, by the operations that GKE still
+// lists; zero if none is listed.
+func resizedAt(operations []*containerpb.Operation) time.Time {
+	for _, op := range operations {
+		if op.GetOperationType() == containerpb.Operation_SET_NODE_POOL_SIZE {
+			return parseTime(op.GetStartTime())
+		}
+	}
+	return time.Time{}
 }
 
 // failure is why a pool doesn't have the size asked for: its conditions say so

@@ -70,6 +70,8 @@ func (a *Actuator) Apply(ctx context.Context, action api.Action) error {
 		return a.cordon(ctx, action)
 	case api.UncordonNode:
 		return a.uncordon(ctx, action)
+	case api.GiveUpMove:
+		return a.giveUpMove(ctx, action)
 	case api.EvictPod:
 		return a.evict(ctx, action)
 	case api.SetDeletionCost:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,7 +23,7 @@ func (a *Actuator) cordon(ctx context.Context, action api.CordonNode) error {
 		if n.Spec.Unschedulable && (!ours || reason == action.For) {
 			return nil, nil
 		}
-		return nodePatch(true, action.For), nil
+		return nodePatch(true, action.For, timestamp(action.At)), nil
 	})
 	if err != nil {
 		return fmt.Errorf("cordoning node %s: %w", action.Node, err)
@@ -36,7 +37,7 @@ func (a *Actuator) uncordon(ctx context.Context, action api.UncordonNode) error 
 		_, ours := n.Annotations[api.AnnotationCordonedFor]
 		switch {
 		case ours:
-			return nodePatch(nil, nil), nil
+			return nodePatch(nil, nil, nil), nil
 		case n.Spec.Unschedulable:
 			return nil, ErrForeignCordon
 		}
@@ -48,11 +49,33 @@ func (a *Actuator) uncordon(ctx context.Context, action api.UncordonNode) error 
 	return nil
 }
 
-// nodePatch sets both halves of a cordon; nil removes one.
-func nodePatch(unschedulable, reason any) map[string]any {
+// giveUpMove notes that a move was given up, beside whatever cordon is there.
+func (a *Actuator) giveUpMove(ctx context.Context, action api.GiveUpMove) error {
+	note := action.Pool + " " + action.At.UTC().Format(time.RFC3339)
+	err := a.changeNode(ctx, action.Node, func(*corev1.Node) (map[string]any, error) {
+		return map[string]any{"metadata": map[string]any{"annotations": map[string]any{api.AnnotationGaveUp: note}}}, nil
+	})
+	if err != nil {
+		return fmt.Errorf("noting on node %s that the move was given up: %w", action.Node, err)
+	}
+	return nil
+}
+
+// timestamp is nil for a time that isn't told.
+func timestamp(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// nodePatch sets the parts of a cordon; nil removes one.
+func nodePatch(unschedulable, reason, at any) map[string]any {
 	return map[string]any{
-		"metadata": map[string]any{"annotations": map[string]any{api.AnnotationCordonedFor: reason}},
-		"spec":     map[string]any{"unschedulable": unschedulable},
+		"metadata": map[string]any{"annotations": map[string]any{
+			api.AnnotationCordonedFor: reason, api.AnnotationCordonedAt: at,
+		}},
+		"spec": map[string]any{"unschedulable": unschedulable},
 	}
 }
 

@@ -1,0 +1,314 @@
+package execution
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// Defaults of api.Disruption.
+const (
+	defaultPodPrice     = 0.001
+	defaultPayback      = time.Hour
+	defaultMaxEvictions = 5
+	defaultGrowTimeout  = 15 * time.Minute
+	defaultMoveTimeout  = 30 * time.Minute
+	defaultRetryAfter   = 30 * time.Minute
+)
+
+// Defaults fills in what a policy leaves open. A node of 0.03 USD/h pays for 30
+// pods by them: they stop moves for cents, and no others.
+func Defaults(d api.Disruption) api.Disruption {
+	d.PodPrice = cmp.Or(d.PodPrice, defaultPodPrice)
+	d.Payback = cmp.Or(d.Payback, defaultPayback)
+	d.MaxEvictions = cmp.Or(d.MaxEvictions, defaultMaxEvictions)
+	d.GrowTimeout = cmp.Or(d.GrowTimeout, defaultGrowTimeout)
+	d.MoveTimeout = cmp.Or(d.MoveTimeout, defaultMoveTimeout)
+	d.RetryAfter = cmp.Or(d.RetryAfter, defaultRetryAfter)
+	return d
+}
+
+// Reasons of a refusal.
+const (
+	RefusedBudget    = "DisruptionBudget" // a budget that can never allow it
+	RefusedProtected = "PodsProtected"    // annotations, local storage, bare pods
+	RefusedZone      = "VolumeZone"       // volumes in zones that the pool hasn't
+	RefusedQuota     = "PoolQuota"
+	RefusedStockout  = "PoolStockout"
+	RefusedPoolError = "PoolError"
+	RefusedTooSmall  = "PoolTooSmall" // even at its largest
+	RefusedGrowth    = "NodesOverdue"
+	RefusedOverdue   = "MoveOverdue"
+	RefusedRetry     = "GaveUpBefore"
+	RefusedWindow    = "OutsideWindow"
+)
+
+// Preflight says why workloads must not be moved to the pool that the plan
+// wants; nil if they may be, or none has to. A move that is refused when it has
+// begun already is to be given up. Who is refused plans again for the pool that
+// workloads stay on.
+func Preflight(s api.Snapshot, p api.Plan, policy api.Policy) *api.Refusal {
+	return preflight(s, p, policy, everyGuard)
+}
+
+func preflight(s api.Snapshot, p api.Plan, policy api.Policy, g guards) *api.Refusal {
+	if p.Nodes.Pool == "" || !slices.ContainsFunc(s.Nodes, func(n api.Node) bool {
+		return n.Pool != p.Nodes.Pool && slices.Contains(policy.ManagedPools, n.Pool)
+	}) {
+		return nil
+	}
+	v, _ := newView(s, p, policy, g)
+	return v.refusal()
+}
+
+// obstacles to a move, the first one first.
+type obstacles struct {
+	reasons, messages []string
+}
+
+func (o *obstacles) add(reason, format string, args ...any) {
+	o.reasons, o.messages = append(o.reasons, reason), append(o.messages, fmt.Sprintf(format, args...))
+}
+
+// names adds pods by what keeps them, the first few by name.
+func (o *obstacles) names(reason string, keeps map[string][]string) {
+	const most = 5
+	for _, why := range slices.Sorted(maps.Keys(keeps)) {
+		pods := keeps[why]
+		text := strings.Join(pods[:min(len(pods), most)], ", ")
+		if len(pods) > most {
+			text += fmt.Sprintf(" and %d more", len(pods)-most)
+		}
+		o.add(reason, "%s: %s", why, text)
+	}
+}
+
+// refusal is why nothing moves to the target, nil if it may.
+func (v *view) refusal() *api.Refusal {
+	if v.target == "" || len(v.old) == 0 {
+		return nil
+	}
+	m := v.movingNow()
+	if m.pods == 0 {
+		return nil
+	}
+	var o obstacles
+	refusal := &api.Refusal{Pool: v.target, Stay: m.home, GaveUp: m.started}
+	v.obstruct(&o, m)
+	lasting := len(o.reasons) > 0
+	target := v.pool(v.target)
+	if v.guards.holds(guardOverdue) {
+		v.outOfTime(&o, m, target)
+		if len(o.reasons) > 0 && o.reasons[len(o.reasons)-1] == RefusedGrowth {
+			refusal.GaveUp = true
+		}
+	}
+	if !lasting && !m.started {
+		v.lackOfNodes(&o, target)
+	}
+	if v.disruption.Closed != "" && !m.started && v.plan.Nodes.Refusal == nil {
+		o.add(RefusedWindow, "outside every maintenance window %s", v.disruption.Closed)
+	}
+	if node := v.gaveUp(); node != nil {
+		refusal.Stay, refusal.GaveUp = node.Pool, false
+		o.add(RefusedRetry, "given up at %s, not tried again before %s",
+			node.GaveUpAt.UTC().Format(time.RFC3339), node.GaveUpAt.Add(v.disruption.RetryAfter).UTC().Format(time.RFC3339))
+	}
+	if len(o.reasons) == 0 {
+		return nil
+	}
+	refusal.Reason, refusal.Message = o.reasons[0], strings.Join(o.messages, "; ")
+	return refusal
+}
+
+// moving is how far a move has got.
+type moving struct {
+	started bool      // old nodes bear its cordon
+	since   time.Time // the oldest cordon; zero if not told
+	pods    int       // of workloads, on old nodes
+	home    string    // the pool that workloads stay on if it is refused
+}
+
+func (v *view) movingNow() moving {
+	var m moving
+	count := map[string]int{}
+	for i := range v.snapshot.Nodes {
+		n := &v.snapshot.Nodes[i]
+		if v.dying[n.Name] || !v.old[n.Name] && n.Pool != v.target {
+			continue
+		}
+		on := 0
+		for _, p := range v.podsOn[n.Name] {
+			if !p.Terminating && v.acting[p.Workload] {
+				on++
+			}
+		}
+		count[n.Pool] += on
+		if !v.old[n.Name] {
+			continue
+		}
+		m.pods += on
+		if n.CordonedFor == api.CordonMigration {
+			m.started = true
+			if !n.CordonedAt.IsZero() && (m.since.IsZero() || n.CordonedAt.Before(m.since)) {
+				m.since = n.CordonedAt
+			}
+		}
+	}
+	// A move that has begun goes back to where it came from; one that has not
+	// leaves workloads where most of their pods are.
+	for _, mp := range v.pools {
+		switch {
+		case m.started && mp.Name == v.target:
+		case m.home == "" || count[mp.Name] > count[m.home] || count[mp.Name] == count[m.home] && m.home == v.target:
+			m.home = mp.Name
+		}
+	}
+	return m
+}
+
+// obstruct finds the pods that can't be moved. Pods of nobody's workload hold a
+// move up only before it has begun; afterwards their nodes are kept.
+func (v *view) obstruct(o *obstacles, m moving) {
+	target := v.pool(v.target)
+	budget, protected, zonal := map[string][]string{}, map[string][]string{}, map[string][]string{}
+	for i := range v.snapshot.Nodes {
+		name := v.snapshot.Nodes[i].Name
+		if !v.old[name] || v.dying[name] {
+			continue
+		}
+		for _, p := range v.podsOn[name] {
+			ours := v.acting[p.Workload]
+			if p.DaemonSet || p.Mirror || p.Terminating || !ours && m.started {
+				continue
+			}
+			switch why := v.blocker(p); {
+			case why != "" && why == v.forbids(p):
+				budget[why] = append(budget[why], p.Key.String())
+			case why != "" && ours:
+				protected[why] = append(protected[why], p.Key.String())
+			case why == "" && p.Zones != nil && !slices.ContainsFunc(target.Zones, func(z string) bool { return slices.Contains(p.Zones, z) }):
+				why = "volumes are in zone " + cmp.Or(strings.Join(p.Zones, ", "), "(none that all have)")
+				zonal[why] = append(zonal[why], p.Key.String())
+			}
+		}
+	}
+	o.names(RefusedBudget, budget)
+	o.names(RefusedProtected, protected)
+	o.names(RefusedZone, zonal)
+}
+
+// lackOfNodes finds why the target will not hold all that must move. A move that
+// has begun had its nodes; what is wanted beyond them since is waited for.
+func (v *view) lackOfNodes(o *obstacles, target api.Pool) {
+	if !v.guards.holds(guardRoom) || v.missing(v.gone(), true, nil) == "" {
+		return
+	}
+	if e := target.Error; e != nil && (e.At.IsZero() || v.snapshot.Time.Sub(e.At) < v.disruption.RetryAfter) {
+		o.add("Pool"+string(e.Kind), "pool %s: %s", target.Name, e.Message)
+		return
+	}
+	if _, missing := v.sizeForMove(); missing != "" {
+		o.add(RefusedTooSmall, "pool %s at its largest can't hold %s", target.Name, missing)
+	}
+}
+
+// sizeForMove is the size per zone at which the target holds all that must move
+// and first fit finds the places, the planned one if it is enough; missing names
+// what doesn't fit even at the largest size.
+func (v *view) sizeForMove() (size int32, missing string) {
+	for _, mp := range v.pools {
+		if mp.Name != v.target {
+			continue
+		}
+		size = mp.plan.SizePerZone
+		limit := size + max(1, size/10)
+		if mp.MaxPerZone > 0 {
+			size, limit = min(size, mp.MaxPerZone), min(limit, mp.MaxPerZone)
+		}
+		for gone := v.gone(); ; size++ {
+			missing = v.missing(gone, true, v.fresh(mp, size))
+			if missing == "" || size >= limit {
+				return size, missing
+			}
+		}
+	}
+	return 0, ""
+}
+
+// fresh are the nodes that a pool would have beside its Ready ones.
+func (v *view) fresh(mp managedPool, perZone int32) []space {
+	var out []space
+	for _, zone := range mp.Zones {
+		n := perZone
+		for _, sp := range v.spaces {
+			if sp.node.Pool == mp.Name && sp.node.Zone == zone {
+				n--
+			}
+		}
+		node := &api.Node{Pool: mp.Name, Zone: zone, Labels: mp.Labels, Taints: mp.Taints, Allocatable: mp.Allocatable, Ready: true}
+		for range n {
+			out = append(out, spaceOf(node, nil, mp.Overhead))
+		}
+	}
+	return out
+}
+
+// outOfTime finds what took too long.
+func (v *view) outOfTime(o *obstacles, m moving, target api.Pool) {
+	now, limits := v.snapshot.Time, v.disruption
+	if m.started && !m.since.IsZero() && now.Sub(m.since) > limits.MoveTimeout {
+		o.add(RefusedOverdue, "pods have not all moved since %s, within %v",
+			m.since.UTC().Format(time.RFC3339), limits.MoveTimeout)
+	}
+	var ready int32
+	for i := range v.snapshot.Nodes {
+		if n := &v.snapshot.Nodes[i]; n.Pool == v.target && n.Ready && !v.dying[n.Name] {
+			ready++
+		}
+	}
+	if !target.ResizedAt.IsZero() && now.Sub(target.ResizedAt) > limits.GrowTimeout && ready < target.Nodes() &&
+		v.missing(v.gone(), true, nil) != "" {
+		o.add(RefusedGrowth, "pool %s has %d of %d nodes Ready, asked for at %s, more than %v ago",
+			target.Name, ready, target.Nodes(), target.ResizedAt.UTC().Format(time.RFC3339), limits.GrowTimeout)
+	}
+}
+
+// gaveUp is a node on which it is noted that moving to the target was given up
+// not long ago; nil if there is none.
+func (v *view) gaveUp() *api.Node {
+	if !v.guards.holds(guardGaveUp) {
+		return nil
+	}
+	for i := range v.snapshot.Nodes {
+		n := &v.snapshot.Nodes[i]
+		if n.GaveUp == v.target && n.Pool != v.target && v.old[n.Name] && v.snapshot.Time.Sub(n.GaveUpAt) < v.disruption.RetryAfter {
+			return n
+		}
+	}
+	return nil
+}
+
+// gone are the nodes that nothing is to be placed on after the move.
+func (v *view) gone() map[string]bool {
+	out := make(map[string]bool, len(v.old)+len(v.leaving))
+	for _, set := range []map[string]bool{v.leaving, v.old} {
+		for name := range set {
+			out[name] = true
+		}
+	}
+	return out
+}
+
+// stay makes every node that would be left one that stays.
+func (v *view) stay() {
+	for name := range v.old {
+		delete(v.leaving, name)
+	}
+	clear(v.old)
+}

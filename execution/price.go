@@ -1,0 +1,75 @@
+package execution
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// worthEmptying reports whether a surplus node may be emptied now: within the
+// maintenance windows, when all that is on it may move, and when what the node
+// costs within the payback time is more than what moving its pods is deemed to.
+func (q *sequencer) worthEmptying(mp managedPool, n *api.Node) bool {
+	object := "node " + n.Name
+	if blockers := q.blockers(n.Name); len(blockers) > 0 {
+		q.note(api.NodeScalingAgent, "ShrinkRefused", object, "can't be emptied: pod %s: %s", blockers[0].Key, q.blocker(blockers[0]))
+		return false
+	}
+	if q.disruption.Closed != "" {
+		q.note(api.NodeScalingAgent, "ShrinkWaitsForWindow", object, "outside every maintenance window %s", q.disruption.Closed)
+		return false
+	}
+	pods := q.movableOn(n.Name)
+	price, saving := float64(pods)*q.disruption.PodPrice, mp.Price*q.disruption.Payback.Hours()
+	if mp.Price > 0 && price > saving {
+		q.note(api.NodeScalingAgent, "NotWorthMoving", object,
+			"emptying it saves %.3f USD/h, %.3f USD within %v; moving its %d pods is priced at %.3f USD",
+			mp.Price, saving, q.disruption.Payback, pods, price)
+		return false
+	}
+	return true
+}
+
+// trade is what emptying a node saves and moves, for its cordon's reason.
+func (q *sequencer) trade(mp managedPool, n *api.Node) string {
+	if mp.Price <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("; saves %.3f USD/h for moving %d pods", mp.Price, q.movableOn(n.Name))
+}
+
+func (q *sequencer) movableOn(node string) int {
+	n := 0
+	for _, p := range q.podsOn[node] {
+		if q.movable(p) {
+			n++
+		}
+	}
+	return n
+}
+
+// explainCosts tells what the nodes being left cost until they are given up.
+// The sentence stays the same throughout a move, so that it is told once.
+func (q *sequencer) explainCosts() {
+	for _, mp := range q.pools {
+		if mp.Name == q.target || mp.Price <= 0 {
+			continue
+		}
+		var since time.Time
+		for _, n := range mp.nodes {
+			if n.CordonedFor == api.CordonMigration && !n.CordonedAt.IsZero() && (since.IsZero() || n.CordonedAt.Before(since)) {
+				since = n.CordonedAt
+			}
+		}
+		if since.IsZero() || !q.workloadsOnOld() || !slices.ContainsFunc(mp.nodes, func(n *api.Node) bool { return q.old[n.Name] }) {
+			continue
+		}
+		hourly := float64(len(mp.nodes)) * mp.Price
+		q.note(api.NodeScalingAgent, "TwoPoolsPaid", "pool "+mp.Name,
+			"its %d nodes cost %.3f USD/h beside those of pool %s until workloads have moved, before %s: at most %.3f USD",
+			len(mp.nodes), hourly, q.target, since.Add(q.disruption.MoveTimeout).UTC().Format(time.RFC3339),
+			hourly*q.disruption.MoveTimeout.Hours())
+	}
+}
