@@ -70,3 +70,20 @@ func (d Distribution) validate() error {
 
 // MeanSeconds is the distribution's mean in seconds.
 func (d Distribution) MeanSeconds() float64 { return d.Mean.Seconds() }
+
+// Variation is the standard deviation relative to the mean; 0 without a mean.
+func (d Distribution) Variation() float64 {
+	if d.Mean.Duration == 0 {
+		return 0
+	}
+	by := d.Deviation.Seconds() / d.Mean.Seconds()
+	switch d.Kind {
+	case Exponential:
+		return 1
+	case Uniform:
+		return by / math.Sqrt(3) // of a width of twice the deviation
+	case LogNormal:
+		return by
+	}
+	return 0
+}

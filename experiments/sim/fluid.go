@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -71,10 +70,17 @@ type fluidStream struct {
 	usage, done float64
 	users       int
 
+	rate float64 // of requests in the last step, per second
+
+	// Of the present step: kinds of endpoints that answer, which of them each
+	// endpoint is (−1 for none), and those that don't.
+	classes        []class
+	classOf        []int
+	live           float64
+	refusing, lost float64
 	// Of a graph, in the present step.
-	caps          []float64 // cores by endpoint
-	visits, asked float64   // per second; reference cores
-	visit         float64   // mean seconds
+	visits, asked float64 // per second; reference cores
+	visit         float64 // mean seconds
 }
 
 type fluidNode struct {
@@ -305,6 +311,9 @@ func (f *fluid) due() {
 }
 
 func (f *fluid) step(dt float64) {
+	for _, s := range f.streams {
+		s.prepare()
+	}
 	if len(f.sources) > 0 {
 		f.stepGraph(dt)
 		return
@@ -342,190 +351,4 @@ func (p *fluidPod) capacity() float64 {
 		c = min(c, max(cores-(wanted-c), cores*max(p.Request, 0.002)/weights))
 	}
 	return c
-}
-
-// response of a pod: a share of requests is throttled, on top of what all take.
-// Times are means in seconds.
-type response struct{ base, share, throttled float64 }
-
-func (r response) mean() float64 { return r.base + r.share*r.throttled }
-
-// answer is the response of a pod at a rate of requests; infinite when it can't
-// keep up.
-func (p *fluidPod) answer(rate, capacity float64) response {
-	b := p.stream.work / p.node.Speed
-	m := max(1, p.node.Cores)
-	r := b
-	if rho := rate * b / m; rho < 1 {
-		r += b * math.Pow(rho, math.Sqrt(2*(m+1))-1) / (m * (1 - rho))
-	} else {
-		return response{base: math.Inf(1)}
-	}
-	out := response{base: r}
-	if capacity < m {
-		drain := b / capacity
-		rho := rate * drain
-		if rho >= 1 {
-			return response{base: math.Inf(1)}
-		}
-		out.share = rho * math.Exp(-(1-rho)*allowance/drain)
-		out.throttled = drain / (1 - rho)
-	}
-	return out
-}
-
-// sameAnswer computes the response once for pods in a row that are alike; most
-// are. The rate must not change between calls.
-type sameAnswer struct {
-	speed, cores, capacity float64
-	known                  bool
-	response               response
-}
-
-func (a *sameAnswer) of(p *fluidPod, rate, capacity float64) response {
-	if !a.known || a.speed != p.node.Speed || a.cores != p.node.Cores || a.capacity != capacity {
-		*a = sameAnswer{p.node.Speed, p.node.Cores, capacity, true, p.answer(rate, capacity)}
-	}
-	return a.response
-}
-
-// serve lets one stream go on for dt seconds.
-func (f *fluid) serve(s *fluidStream, dt float64) {
-	n := float64(s.users)
-	if n == 0 {
-		for _, p := range s.endpoints {
-			p.wants, p.inFlight = 0, 0
-		}
-		return
-	}
-	if len(s.endpoints) == 0 {
-		s.counts.refused += n / max(s.think, 1e-3) * dt
-		return
-	}
-	k := float64(len(s.endpoints))
-	timeout := s.Timeout.Seconds()
-	caps := make([]float64, len(s.endpoints))
-	var refusing float64
-	for i, p := range s.endpoints {
-		switch {
-		case p.node.lost: // nobody answers: the timeout passes
-		case !p.accepting:
-			refusing++
-		default:
-			caps[i] = p.capacity()
-		}
-	}
-	meanAt := func(x float64) float64 {
-		var sum float64
-		var same sameAnswer
-		for i, p := range s.endpoints {
-			switch {
-			case p.node.lost:
-				sum += timeout
-			case p.accepting:
-				r := same.of(p, x/k, caps[i]).mean()
-				// Who waits for longer than the timeout gives up then.
-				sum += min(r, timeout)
-			}
-		}
-		return sum / k
-	}
-	lo, hi := 0.0, n/max(s.think, 1e-3)
-	for range 40 {
-		mid := (lo + hi) / 2
-		if mid*(s.think+meanAt(mid)) < n {
-			lo = mid
-		} else {
-			hi = mid
-		}
-	}
-	x := (lo + hi) / 2
-	s.counts.refused += x * refusing / k * dt
-	var same sameAnswer
-	for i, p := range s.endpoints {
-		if !p.accepting || p.node.lost {
-			if p.node.lost {
-				s.counts.timedOut += x / k * dt
-			}
-			p.wants, p.inFlight = 0, 0
-			continue
-		}
-		// Compound Poisson with exponential work: relative deviation √(2/n).
-		arrivals := x / k * dt
-		load := max(0, arrivals*(1+f.rng.NormFloat64()*math.Sqrt(2/max(arrivals, 1))))
-		cores := min(load/dt*s.work/p.node.Speed, caps[i])
-		p.usage += cores * dt
-		s.usage += cores * dt
-		s.done += cores * dt * p.node.Speed
-		p.wants = cores
-		r := same.of(p, x/k, caps[i])
-		if r.mean() > timeout {
-			// Saturated: as many are served as there is capacity for; the users'
-			// number bounds how long the others wait.
-			served := min(arrivals, caps[i]*p.node.Speed/s.work*dt)
-			r = response{base: min(timeout, max(n/max(x, 1e-9)-s.think, s.work/p.node.Speed))}
-			p.inFlight = x / k * r.base
-			s.answered(served, r, timeout)
-			s.counts.timedOut += arrivals - served
-			continue
-		}
-		p.inFlight = x / k * r.mean()
-		s.answered(arrivals, r, timeout)
-	}
-}
-
-// serveOpen lets open load go on for dt seconds: what comes beyond the capacity
-// waits, and who waits for longer than the timeout gives up.
-func (f *fluid) serveOpen(s *fluidStream, rps, dt float64) {
-	k := float64(len(s.endpoints))
-	timeout := s.Timeout.Seconds()
-	// Arrivals are a Poisson process.
-	come := max(0, rps*dt+f.rng.NormFloat64()*math.Sqrt(rps*dt))
-	if k == 0 {
-		s.counts.refused += come
-		return
-	}
-	var total float64 // requests per second that can be served
-	for _, p := range s.endpoints {
-		if p.accepting && !p.node.lost {
-			total += p.capacity() * p.node.Speed / s.work
-		}
-	}
-	for _, p := range s.endpoints {
-		switch {
-		case p.node.lost:
-			s.counts.timedOut += come / k
-		case !p.accepting:
-			s.counts.refused += come / k
-		default:
-			capacity := p.capacity()
-			most := capacity * p.node.Speed / s.work * dt
-			mine := come/k + s.backlog/k
-			served := min(mine, most)
-			load := max(0, served*(1+f.rng.NormFloat64()*math.Sqrt(1/max(served, 1))))
-			cores := min(load/dt*s.work/p.node.Speed, capacity)
-			p.usage += cores * dt
-			s.usage += cores * dt
-			s.done += cores * dt * p.node.Speed
-			p.wants = cores
-			r := p.answer(served/dt, capacity)
-			if served >= most*0.999 || r.mean() > timeout {
-				r = response{base: s.work / p.node.Speed}
-			}
-			r.base = min(timeout, r.base+s.backlog/max(total, 1e-9))
-			p.inFlight = served / dt * r.mean()
-			s.answered(served, r, timeout)
-		}
-	}
-	var servable float64
-	for _, p := range s.endpoints {
-		if p.accepting && !p.node.lost {
-			servable += p.wants / s.work * p.node.Speed * dt
-		}
-	}
-	s.backlog = max(0, s.backlog+come-max(servable, min(s.backlog+come, total*dt)))
-	if most := total * timeout; s.backlog > most {
-		s.counts.timedOut += s.backlog - most
-		s.backlog = most
-	}
 }

@@ -15,14 +15,25 @@ import (
 //
 // The mean of a request is that of its tree of visits: visits one after the
 // other add up, of visits at once the slowest counts, as if each were
-// exponential: E max(a, b) = a + b − ab/(a+b). Latencies are taken to be gamma
-// with that mean and the sum of the visits' variances, which is exact for equal
-// exponential visits in a row.
+// exponential: E max(a, b) = a + b − ab/(a+b). A visit varies as its work does:
+// under processor sharing one that asks for twice the work takes twice as long.
+// Latencies are taken to be gamma with that mean and the variance of the whole
+// tree, which is exact for equal exponential visits in a row.
 type graphSource struct {
 	fluidStream // rates, users and the clock of its load
 	root        *fluidCall
 	entry       *fluidStream // for which it counts
-	rate        float64      // requests per second in the last step
+	asks        []ask        // of each service it visits
+	hang        float64      // share of requests that a lost node never answers
+}
+
+// ask is what one request asks of a service.
+type ask struct {
+	stream *fluidStream
+	visits float64
+	work   float64 // reference seconds
+	// others is what the other sources ask of it, per second, in the present step.
+	othersVisits, othersAsked float64
 }
 
 // fluidCall is a visit.
@@ -33,6 +44,8 @@ type fluidCall struct {
 	times       float64
 	parallel    bool
 	calls       []*fluidCall
+	variation   float64 // of the work: deviation by mean
+	slot        int     // of its service in the source's asks
 }
 
 func (f *fluid) compile(c queueing.Call) (*fluidCall, error) {
@@ -44,6 +57,10 @@ func (f *fluid) compile(c queueing.Call) (*fluidCall, error) {
 	out := &fluidCall{stream: s, mean: mean, probability: c.Probability, times: float64(max(1, c.Times)), parallel: c.Parallel}
 	if out.probability == 0 {
 		out.probability = 1
+	}
+	out.variation = 1 // exponential
+	if v, ok := c.Work.(interface{ Variation() float64 }); ok {
+		out.variation = v.Variation()
 	}
 	for _, below := range c.Calls {
 		next, err := f.compile(below)
@@ -67,80 +84,125 @@ func (f *fluid) AddSource(c queueing.Source) error {
 	}
 	s := &graphSource{root: root, entry: root.stream}
 	s.Name, s.Timeout, s.think = c.Name, c.Timeout, think.MeanSeconds()
+	s.collect(root)
 	f.sources = append(f.sources, s)
 	return nil
 }
 
-// add sums what one request asks of each service: visits and work.
-func (c *fluidCall) add(times float64, each func(s *fluidStream, visits, work float64)) {
-	times *= c.probability * c.times
-	each(c.stream, times, times*c.mean.MeanSeconds())
+// collect finds the services of a call and all below it.
+func (s *graphSource) collect(c *fluidCall) {
+	c.slot = slices.IndexFunc(s.asks, func(a ask) bool { return a.stream == c.stream })
+	if c.slot < 0 {
+		c.slot = len(s.asks)
+		s.asks = append(s.asks, ask{stream: c.stream})
+	}
 	for _, below := range c.calls {
-		below.add(times, each)
+		s.collect(below)
 	}
 }
 
-// response is the mean and the variance of the time the visit takes.
+// add sums what one request asks of each service: visits and work.
+func (c *fluidCall) add(times float64, to []ask) {
+	times *= c.probability * c.times
+	to[c.slot].visits += times
+	to[c.slot].work += times * c.mean.MeanSeconds()
+	for _, below := range c.calls {
+		below.add(times, to)
+	}
+}
+
+// response is the mean and the variance of the time that the call takes with all
+// below it, not being made counting as none.
 func (c *fluidCall) response() (mean, variance float64) {
-	mean = c.stream.visit
-	variance = mean * mean
 	var below, spread float64
 	for _, next := range c.calls {
 		m, v := next.response()
-		switch {
-		case !c.parallel:
+		if c.parallel {
+			below, spread = slower(below, spread, m, v)
+		} else {
 			below, spread = below+m, spread+v
-		case below+m > 0:
-			below = below + m - below*m/(below+m)
-			spread = max(spread, v)
 		}
 	}
-	times := c.probability * c.times
-	return times * (mean + below), times * (variance + spread)
+	own := c.stream.visit * c.variation
+	mean, variance = c.stream.visit+below, own*own+spread
+	mean, variance = c.times*mean, c.times*variance
+	// Made or not made.
+	return c.probability * mean, c.probability * (variance + (1-c.probability)*mean*mean)
+}
+
+// slower is the mean and the variance of the longer of two times. Both are those of
+// exponential ones, the variance in the proportion that theirs have to an
+// exponential's.
+func slower(a, va, b, vb float64) (mean, variance float64) {
+	if a == 0 || b == 0 || math.IsInf(a+b, 1) {
+		return a + b, va + vb
+	}
+	both := a * b / (a + b)
+	mean = a + b - both
+	variance = 2*(a*a+b*b-both*both) - mean*mean
+	return mean, variance * (va + vb) / (a*a + b*b)
 }
 
 // stepGraph lets all sources of a graph go on for dt seconds.
 func (f *fluid) stepGraph(dt float64) {
 	for _, s := range f.sources {
-		s.users, s.rate = 0, 0
+		s.prepareAsks()
+		s.users = 0
 		switch {
 		case s.arrivals != nil:
 			s.rate = max(0, s.arrivals.RPS(f.now-s.begin))
 			s.rate = max(0, s.rate+f.rng.NormFloat64()*math.Sqrt(s.rate/dt))
 		case s.begun:
 			s.users = s.ramp.VUs(f.now - s.begin)
-		}
-	}
-	for _, s := range f.streams {
-		s.prepare()
-	}
-	// Gauss–Seidel over the sources; each is a bisection, given the others.
-	for range 6 {
-		for _, s := range f.sources {
-			if s.arrivals == nil {
-				f.solve(s)
-			}
+			s.rate = min(s.rate, float64(s.users)/max(s.think, 1e-3))
+		default:
+			s.rate = 0
 		}
 	}
 	f.load()
+	// Gauss–Seidel over the sources; each is solved given the others.
+	const rounds, precision = 12, 1e-5
+	for range rounds {
+		change := 0.0
+		for _, s := range f.sources {
+			if s.arrivals == nil && s.begun {
+				before := s.rate
+				f.solve(s)
+				change = max(change, math.Abs(s.rate-before)/max(s.rate, 1e-3))
+			}
+		}
+		if change < precision {
+			break
+		}
+	}
 	for _, s := range f.sources {
-		f.count(s, dt)
+		s.count(dt)
 	}
 	for _, s := range f.streams {
-		f.work(s, dt)
+		if k := float64(len(s.endpoints)); k > 0 {
+			f.spend(s, s.visits/k*dt, math.Sqrt2, dt)
+			for i, p := range s.endpoints {
+				if s.classOf[i] >= 0 {
+					p.inFlight = min(s.visits/k*s.visit, 1e6)
+				}
+			}
+		}
 	}
 }
 
-// prepare looks at what a service can do.
-func (s *fluidStream) prepare() {
-	s.caps = s.caps[:0]
-	for _, p := range s.endpoints {
-		c := 0.0
-		if p.accepting && !p.node.lost {
-			c = p.capacity()
-		}
-		s.caps = append(s.caps, c)
+// prepareAsks sums what a request asks now, and how likely it is to hang.
+func (s *graphSource) prepareAsks() {
+	for i := range s.asks {
+		s.asks[i].visits, s.asks[i].work = 0, 0
 	}
+	s.root.add(1, s.asks)
+	answered := 1.0
+	for _, a := range s.asks {
+		if a.stream.lost > 0 {
+			answered *= math.Pow(1-a.stream.lost/float64(len(a.stream.endpoints)), a.visits)
+		}
+	}
+	s.hang = 1 - answered
 }
 
 // load computes the load and the response of every service from the sources'
@@ -150,83 +212,82 @@ func (f *fluid) load() {
 		s.visits, s.asked = 0, 0
 	}
 	for _, src := range f.sources {
-		rate := src.rate
-		src.root.add(1, func(s *fluidStream, visits, work float64) {
-			s.visits += rate * visits
-			s.asked += rate * work
-		})
+		for _, a := range src.asks {
+			a.stream.visits += src.rate * a.visits
+			a.stream.asked += src.rate * a.work
+		}
 	}
 	for _, s := range f.streams {
 		s.respond()
 	}
 }
 
-// respond computes how long a visit takes on average.
+// respond computes how long a visit that is answered takes on average.
 func (s *fluidStream) respond() {
 	if s.visits > 0 {
 		s.work = s.asked / s.visits
 	}
+	s.visit = 0
+	if s.live == 0 {
+		return // refused at once, or never answered
+	}
 	k := float64(len(s.endpoints))
-	if k == 0 {
-		s.visit = 0 // refused at once
-		return
-	}
 	var sum float64
-	var same sameAnswer
-	for i, p := range s.endpoints {
-		if s.caps[i] > 0 {
-			sum += same.of(p, s.visits/k, s.caps[i]).mean()
-		}
+	for _, c := range s.classes {
+		sum += c.count * c.answer(s.visits/k, s.work).mean()
 	}
-	s.visit = sum / k
+	s.visit = sum / s.live
 }
 
-// solve finds the rate at which a closed source's users are all accounted for.
+// solve finds the rate at which a closed source's users are all accounted for,
+// and leaves the services with the load and the response of that.
 func (f *fluid) solve(s *graphSource) {
-	n := float64(s.users)
-	if n == 0 {
-		s.rate = 0
-		return
+	for i := range s.asks {
+		a := &s.asks[i]
+		a.othersVisits = max(0, a.stream.visits-s.rate*a.visits)
+		a.othersAsked = max(0, a.stream.asked-s.rate*a.work)
 	}
-	lo, hi := 0.0, n/max(s.think, 1e-3)
-	for range 24 {
-		s.rate = (lo + hi) / 2
-		f.load()
-		r, _ := s.root.response()
-		if s.rate*(s.think+min(r, s.Timeout.Seconds())) < n {
-			lo = s.rate
-		} else {
-			hi = s.rate
+	timeout := s.Timeout.Seconds()
+	at := func(rate float64) float64 {
+		for i := range s.asks {
+			a := &s.asks[i]
+			a.stream.visits, a.stream.asked = a.othersVisits+rate*a.visits, a.othersAsked+rate*a.work
+			a.stream.respond()
 		}
+		r, _ := s.root.response()
+		return s.hang*timeout + (1-s.hang)*min(r, timeout)
 	}
+	if n := float64(s.users); n > 0 {
+		s.rate = closedRate(n, s.think, s.rate, at)
+	} else {
+		s.rate = 0
+	}
+	at(s.rate)
 }
 
-// count notes what became of a source's requests.
-func (f *fluid) count(s *graphSource, dt float64) {
+// count notes what became of a source's requests: some hang on a lost node, some
+// are refused if any of their visits is, and some wait in vain where a service
+// can't keep up.
+func (s *graphSource) count(dt float64) {
 	n := s.rate * dt
 	if n == 0 {
 		return
 	}
-	// A request is refused if any of its visits is, and waits in vain where a
-	// service can't keep up.
+	s.entry.counts.timedOut += n * s.hang
+	n *= 1 - s.hang
 	pass, keep := 1.0, 1.0
-	s.root.add(1, func(v *fluidStream, visits, _ float64) {
-		closed, able := 0.0, 0.0
-		for i, p := range v.endpoints {
-			if !p.accepting && !p.node.lost {
-				closed++
-			}
-			able += v.caps[i] * p.node.Speed
+	for _, a := range s.asks {
+		v := a.stream
+		switch k := float64(len(v.endpoints)); {
+		case k == 0:
+			pass = 0
+		case v.refusing > 0:
+			pass *= math.Pow(1-v.refusing/k, a.visits)
 		}
-		share := 1.0
-		if k := float64(len(v.endpoints)); k > 0 {
-			share = closed / k
-		}
-		pass *= math.Pow(1-share, visits)
-		if v.asked > able {
+		if able := v.able(); v.asked > able && v.live > 0 {
 			keep = min(keep, able/v.asked)
 		}
-	})
+	}
 	s.entry.counts.refused += n * (1 - pass)
 	n *= pass
 	timeout := s.Timeout.Seconds()
@@ -257,33 +318,15 @@ func (s *fluidStream) gamma(n, mean, variance, timeout float64) {
 	each := n / float64(len(normals))
 	for _, z := range normals {
 		root := 1 - 1/(9*shape) + z/(3*math.Sqrt(shape))
-		latency := mean * math.Pow(max(root, 0), 3)
+		root = max(root, 0)
+		latency := mean * root * root * root
 		if latency >= timeout {
 			s.counts.timedOut += each
 			latency = timeout
 		} else {
 			s.counts.succeeded += each
 		}
-		s.record(latency, each)
-	}
-}
-
-// work lets a service's pods do what is asked of them.
-func (f *fluid) work(s *fluidStream, dt float64) {
-	k := float64(len(s.endpoints))
-	for i, p := range s.endpoints {
-		if s.caps[i] == 0 {
-			p.wants, p.inFlight = 0, 0
-			continue
-		}
-		arrivals := s.visits / k * dt
-		noise := f.rng.NormFloat64() * math.Sqrt(2/max(arrivals, 1))
-		cores := min(max(0, s.asked/k*(1+noise))/p.node.Speed, s.caps[i])
-		p.usage += cores * dt
-		s.usage += cores * dt
-		s.done += cores * dt * p.node.Speed
-		p.wants = cores
-		p.inFlight = min(s.visits/k*s.visit, 1e6)
+		s.record(math.Log(latency), each)
 	}
 }
 

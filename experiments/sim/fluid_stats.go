@@ -3,7 +3,6 @@ package sim
 import (
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/mash2-io/mash2/experiments/load/queueing"
 )
@@ -11,10 +10,11 @@ import (
 // fluidCounts are requests; whole ones leave, the rest is carried on.
 type fluidCounts struct{ succeeded, refused, reset, timedOut float64 }
 
-// shares of requests at which the exponential distribution is sampled.
+// shares are the logarithms of an exponential distribution's quantiles, relative to
+// its mean, at the middles of equal shares of requests.
 var shares = func() (out [20]float64) {
 	for i := range out {
-		out[i] = -math.Log(1 - (float64(i)+0.5)/float64(len(out)))
+		out[i] = math.Log(-math.Log(1 - (float64(i)+0.5)/float64(len(out))))
 	}
 	return out
 }()
@@ -33,16 +33,18 @@ func (s *fluidStream) exponential(n, mean, timeout float64) {
 	late := math.Exp(-timeout / mean)
 	s.counts.succeeded += n * (1 - late)
 	s.counts.timedOut += n * late
+	scale, longest := math.Log(mean), math.Log(timeout)
 	for _, x := range shares {
-		s.record(min(x*mean, timeout), n/float64(len(shares)))
+		s.record(min(x+scale, longest), n/float64(len(shares)))
 	}
 }
 
-// record notes the latency of n requests, in hundredths of them, so that small
-// numbers leave their trace; quantiles don't mind.
+// record notes the latency of n requests, by the logarithm of its seconds, in
+// hundredths of requests, so that small numbers leave their trace; quantiles don't
+// mind.
 func (s *fluidStream) record(latency, n float64) {
-	if count := uint64(math.Round(100 * n)); count > 0 {
-		s.latency.RecordN(time.Duration(latency*float64(time.Second)), count)
+	if count := uint64(100*n + 0.5); count > 0 {
+		s.latency.RecordLog(latency, count)
 	}
 }
 
@@ -60,7 +62,7 @@ func (f *fluid) TakeWindow(name string) (queueing.Window, error) {
 	w.Succeeded, w.Refused = whole(&s.counts.succeeded), whole(&s.counts.refused)
 	w.Reset, w.TimedOut = whole(&s.counts.reset), whole(&s.counts.timedOut)
 	w.Started = w.Ended()
-	s.latency = queueing.Histogram{}
+	s.latency = s.latency.Empty()
 	return w, nil
 }
 

@@ -11,7 +11,8 @@ import (
 )
 
 // Oracle is a lower bound on what the nodes of a scenario cost, USD by pass, for
-// anybody who never violates its SLO: clairvoyant, with nodes and pods in
+// anybody who never violates its SLO and always has its least replicas on nodes:
+// clairvoyant, with nodes and pods in
 // fractions and boots begun in time. Nothing can beat it; nobody need reach it.
 //
 // What it rests on, minute by minute:

@@ -17,21 +17,33 @@ const (
 	growth = 1 + 1.0/64
 )
 
-// Record counts one latency.
-func (h *Histogram) Record(d time.Duration) { h.RecordN(d, 1) }
+var (
+	logFinest = math.Log(finest.Seconds())
+	perGrowth = 1 / math.Log(growth)
+)
 
-// RecordN counts n times the same latency.
-func (h *Histogram) RecordN(d time.Duration, n uint64) {
+// Record counts one latency.
+func (h *Histogram) Record(d time.Duration) { h.RecordLog(math.Log(d.Seconds()), 1) }
+
+// RecordLog counts n times the latency whose seconds have this natural logarithm.
+func (h *Histogram) RecordLog(log float64, n uint64) {
 	i := 0
-	if d > finest {
-		i = 1 + int(math.Log(float64(d)/float64(finest))/math.Log(growth))
+	if log > logFinest {
+		i = 1 + int((log-logFinest)*perGrowth)
 	}
 	if i >= len(h.counts) {
-		h.counts = append(h.counts, make([]uint64, i+1-len(h.counts))...)
+		if i < cap(h.counts) {
+			h.counts = h.counts[:i+1]
+		} else {
+			h.counts = append(h.counts, make([]uint64, i+1-len(h.counts))...)
+		}
 	}
 	h.counts[i] += n
 	h.total += n
 }
+
+// Empty is an empty histogram with memory for what h has.
+func (h *Histogram) Empty() Histogram { return Histogram{counts: make([]uint64, 0, len(h.counts))} }
 
 // Add merges another histogram into h.
 func (h *Histogram) Add(o Histogram) {

@@ -1,0 +1,235 @@
+package sim
+
+import "math"
+
+// class is a kind of endpoints that are alike; most of a service's are.
+type class struct {
+	speed, cores, capacity float64
+	count                  float64
+}
+
+// prepare looks at what a service's endpoints can do in the coming step.
+func (s *fluidStream) prepare() {
+	s.classes, s.classOf = s.classes[:0], s.classOf[:0]
+	s.live, s.refusing, s.lost = 0, 0, 0
+	for _, p := range s.endpoints {
+		kind := -1
+		switch {
+		case p.node.lost:
+			s.lost++ // nobody answers: the timeout passes
+		case !p.accepting:
+			s.refusing++
+		default:
+			s.live++
+			kind = s.kindOf(class{speed: p.node.Speed, cores: p.node.Cores, capacity: p.capacity()})
+		}
+		s.classOf = append(s.classOf, kind)
+	}
+}
+
+// kindOf counts an endpoint to its class.
+func (s *fluidStream) kindOf(c class) int {
+	for i, o := range s.classes {
+		if o.speed == c.speed && o.cores == c.cores && o.capacity == c.capacity {
+			s.classes[i].count++
+			return i
+		}
+	}
+	c.count = 1
+	s.classes = append(s.classes, c)
+	return len(s.classes) - 1
+}
+
+// able is the reference cores that a service's endpoints have together.
+func (s *fluidStream) able() float64 {
+	var sum float64
+	for _, c := range s.classes {
+		sum += c.count * c.capacity * c.speed
+	}
+	return sum
+}
+
+// response of a pod: a share of requests is throttled, on top of what all take.
+// Times are means in seconds.
+type response struct{ base, share, throttled float64 }
+
+func (r response) mean() float64 { return r.base + r.share*r.throttled }
+
+// answer is the response of a pod at a rate of requests of so much work, reference
+// seconds; infinite when it can't keep up.
+func (c class) answer(rate, work float64) response {
+	b := work / c.speed
+	m := max(1, c.cores)
+	r := b
+	if rho := rate * b / m; rho < 1 {
+		r += b * math.Pow(rho, math.Sqrt(2*(m+1))-1) / (m * (1 - rho))
+	} else {
+		return response{base: math.Inf(1)}
+	}
+	out := response{base: r}
+	if c.capacity < m {
+		drain := b / c.capacity
+		rho := rate * drain
+		if rho >= 1 {
+			return response{base: math.Inf(1)}
+		}
+		out.share = rho * math.Exp(-(1-rho)*allowance/drain)
+		out.throttled = drain / (1 - rho)
+	}
+	return out
+}
+
+// closedRate is the rate at which n users who think for so long, seconds, are all
+// accounted for, x·(think + answer(x)) = n, where answer doesn't fall. It is sought
+// from guess on: n/(think + answer(guess)) is on the other side of it.
+func closedRate(n, think, guess float64, answer func(rate float64) float64) float64 {
+	const precision = 1e-8
+	most := n / max(think, 1e-3)
+	if !(guess > 0 && guess <= most) {
+		guess = most
+	}
+	first := answer(guess)
+	a, fa := guess, guess*(think+first)-n
+	if math.Abs(fa) <= precision*n {
+		return a
+	}
+	excess := func(x float64) float64 { return x*(think+answer(x)) - n }
+	b := min(most, n/(think+first))
+	fb := excess(b)
+	if fa*fb > 0 { // answer did fall, a mix of requests having changed
+		a, fa, b, fb = 0, -n, most, excess(most)
+	}
+	// Regula falsi, the Illinois variant.
+	for range 60 {
+		if math.Abs(fb) <= precision*n || math.Abs(b-a) <= precision*most {
+			break
+		}
+		x := b - fb*(b-a)/(fb-fa)
+		f := excess(x)
+		if f*fb < 0 {
+			a, fa = b, fb
+		} else {
+			fa /= 2
+		}
+		b, fb = x, f
+	}
+	return b
+}
+
+// serve lets one stream of users go on for dt seconds.
+func (f *fluid) serve(s *fluidStream, dt float64) {
+	n := float64(s.users)
+	if n == 0 {
+		s.rate = 0
+		for _, p := range s.endpoints {
+			p.wants, p.inFlight = 0, 0
+		}
+		return
+	}
+	if len(s.endpoints) == 0 {
+		s.counts.refused += n / max(s.think, 1e-3) * dt
+		return
+	}
+	k := float64(len(s.endpoints))
+	timeout := s.Timeout.Seconds()
+	x := closedRate(n, s.think, s.rate, func(x float64) float64 {
+		sum := s.lost * timeout
+		for _, c := range s.classes {
+			// Who waits for longer than the timeout gives up then.
+			sum += c.count * min(c.answer(x/k, s.work).mean(), timeout)
+		}
+		return sum / k
+	})
+	s.rate = x
+	s.counts.refused += x * s.refusing / k * dt
+	s.counts.timedOut += x * s.lost / k * dt
+	// Compound Poisson with exponential work: relative deviation √(2/n).
+	f.spend(s, x/k*dt, math.Sqrt2, dt)
+	for _, c := range s.classes {
+		arrivals := x / k * dt * c.count
+		r := c.answer(x/k, s.work)
+		if r.mean() <= timeout {
+			s.answered(arrivals, r, timeout)
+			continue
+		}
+		// Saturated: as many are served as there is capacity for; the users'
+		// number bounds how long the others wait.
+		served := min(arrivals, c.count*c.capacity*c.speed/s.work*dt)
+		s.answered(served, response{base: min(timeout, max(n/max(x, 1e-9)-s.think, s.work/c.speed))}, timeout)
+		s.counts.timedOut += arrivals - served
+	}
+	for i, p := range s.endpoints {
+		if kind := s.classOf[i]; kind >= 0 {
+			r := s.classes[kind].answer(x/k, s.work).mean()
+			p.inFlight = x / k * min(r, timeout)
+		}
+	}
+}
+
+// spend lets each pod use the CPU that so many requests ask for, with noise whose
+// relative deviation is that of one divided by √requests.
+func (f *fluid) spend(s *fluidStream, requests, deviation, dt float64) {
+	for i, p := range s.endpoints {
+		kind := s.classOf[i]
+		if kind < 0 {
+			p.wants, p.inFlight = 0, 0
+			continue
+		}
+		load := max(0, requests*(1+f.rng.NormFloat64()*deviation/math.Sqrt(max(requests, 1))))
+		p.use(min(load/dt*s.work/p.node.Speed, s.classes[kind].capacity), dt)
+	}
+}
+
+// use of cores by a pod for dt seconds.
+func (p *fluidPod) use(cores, dt float64) {
+	p.usage += cores * dt
+	p.stream.usage += cores * dt
+	p.stream.done += cores * dt * p.node.Speed
+	p.wants = cores
+}
+
+// serveOpen lets open load go on for dt seconds: what comes beyond the capacity
+// waits, and who waits for longer than the timeout gives up.
+func (f *fluid) serveOpen(s *fluidStream, rps, dt float64) {
+	k := float64(len(s.endpoints))
+	timeout := s.Timeout.Seconds()
+	// Arrivals are a Poisson process.
+	come := max(0, rps*dt+f.rng.NormFloat64()*math.Sqrt(rps*dt))
+	if k == 0 {
+		s.counts.refused += come
+		return
+	}
+	total := s.able() / s.work // requests per second that can be served
+	s.counts.timedOut += come * s.lost / k
+	s.counts.refused += come * s.refusing / k
+	var servable float64
+	mine := come/k + s.backlog/k
+	for i, p := range s.endpoints {
+		kind := s.classOf[i]
+		if kind < 0 {
+			p.wants, p.inFlight = 0, 0
+			continue
+		}
+		c := s.classes[kind]
+		served := min(mine, c.capacity*p.node.Speed/s.work*dt)
+		load := max(0, served*(1+f.rng.NormFloat64()*math.Sqrt(1/max(served, 1))))
+		p.use(min(load/dt*s.work/p.node.Speed, c.capacity), dt)
+		servable += p.wants / s.work * p.node.Speed * dt
+		p.inFlight = served / dt * s.work / p.node.Speed
+	}
+	for _, c := range s.classes {
+		most := c.capacity * c.speed / s.work * dt
+		served := min(mine, most)
+		r := c.answer(served/dt, s.work)
+		if served >= most*0.999 || r.mean() > timeout {
+			r = response{base: s.work / c.speed}
+		}
+		r.base = min(timeout, r.base+s.backlog/max(total, 1e-9))
+		s.answered(served*c.count, r, timeout)
+	}
+	s.backlog = max(0, s.backlog+come-max(servable, min(s.backlog+come, total*dt)))
+	if most := total * timeout; s.backlog > most {
+		s.counts.timedOut += s.backlog - most
+		s.backlog = most
+	}
+}
