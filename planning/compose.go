@@ -222,7 +222,7 @@ func (c *cycle) remember(k *candidate, i int, w api.WorkloadPlan) {
 	}
 	next.Planned, next.NodeReplicas = w.Replicas, w.NodeReplicas
 	b := c.managed[i].workload.Behavior
-	longest := max(c.Config.Stabilization, c.Config.LicensedStabilization, b.ScaleUp.StabilizationWindow, b.ScaleDown.StabilizationWindow)
+	longest := max(c.Config.Stabilization, c.Config.LicensedStabilization, c.Config.NodeStabilization, b.ScaleUp.StabilizationWindow, b.ScaleDown.StabilizationWindow)
 	for _, rules := range []api.ScalingRules{b.ScaleUp, b.ScaleDown} {
 		for _, policy := range rules.Policies {
 			longest = max(longest, policy.Period)
@@ -274,6 +274,7 @@ func (c *cycle) nodes(k *candidate, plans []api.WorkloadPlan) api.NodePlan {
 			pp.Reason = strings.TrimPrefix(fmt.Sprintf("%s; utility pays for %d more nodes", pp.Reason, extra), "; ")
 		}
 		if pp.Pool == k.pool.Name {
+			c.keepFound(k, pp, pool)
 			c.guard.limitSize(pp, pool, k.problem.maxNodes, k.problem.limit)
 		}
 		c.guard.keepSize(pp, pool)
@@ -282,6 +283,26 @@ func (c *cycle) nodes(k *candidate, plans []api.WorkloadPlan) api.NodePlan {
 	}
 	slices.SortFunc(out.Pools, func(a, b api.PoolPlan) int { return cmp.Compare(a.Pool, b.Pool) })
 	return out
+}
+
+// keepFound keeps, where no licensed forecast looks ahead, the nodes that were
+// there at the start for a while: nobody knows yet what for.
+func (c *cycle) keepFound(k *candidate, pp *api.PoolPlan, pool api.Pool) {
+	looksAhead := true
+	for _, i := range k.index {
+		looksAhead = looksAhead && c.managed[i].licensed
+	}
+	if looksAhead {
+		return
+	}
+	for _, found := range c.memory.Found {
+		keep := min(found.PerZone, largest(pool.Sizes))
+		if extra := (keep - pp.SizePerZone) * int32(max(1, len(pool.Zones))); found.Pool == pool.Name && extra > 0 {
+			grow(pp, pool, extra, c.s.Nodes)
+			pp.Reason = strings.TrimPrefix(fmt.Sprintf("%s; %d more nodes were there at the start, kept for %v", pp.Reason, extra,
+				c.Config.NodeStabilization-c.s.Time.Sub(c.memory.Start)), "; ")
+		}
+	}
 }
 
 // grow adds nodes to a pool's plan; as many of its surplus are needed after all.

@@ -35,6 +35,11 @@ type Config struct {
 	// LicensedStabilization replaces Stabilization while a licensed forecast
 	// looks ahead: it only irons out the forecast's own changes of mind.
 	LicensedStabilization time.Duration
+	// NodeStabilization is how long nodes must have been of no use before they
+	// are given up where no licensed forecast looks ahead, and how long those
+	// found at the start stay: what they were there for isn't known. It is
+	// Cluster Autoscaler's --scale-down-unneeded-time, 10 minutes.
+	NodeStabilization time.Duration
 	// PoolErrorMemory is how long a quota or stockout error keeps a pool from
 	// being considered beyond its present size while there are other pools.
 	PoolErrorMemory time.Duration
@@ -75,6 +80,7 @@ func DefaultConfig() Config {
 		NodeTrough:            time.Minute,
 		Stabilization:         5 * time.Minute,
 		LicensedStabilization: 30 * time.Second,
+		NodeStabilization:     10 * time.Minute,
 		PoolErrorMemory:       10 * time.Minute,
 		MinSkill:              0.1,
 		MinSkillUp:            0,
@@ -90,7 +96,7 @@ func DefaultConfig() Config {
 func (c Config) Scaled(speed float64) Config {
 	for _, d := range []*time.Duration{
 		&c.CyclePeriod, &c.MetricDelay, &c.Horizon, &c.Trough, &c.NodeTrough,
-		&c.Stabilization, &c.LicensedStabilization, &c.PoolErrorMemory,
+		&c.Stabilization, &c.LicensedStabilization, &c.NodeStabilization, &c.PoolErrorMemory,
 	} {
 		*d = time.Duration(float64(*d) / speed)
 	}
@@ -112,6 +118,7 @@ func (c Config) Validate() error {
 		{"NodeTrough", c.NodeTrough < 0, "0 or more", c.NodeTrough},
 		{"Stabilization", c.Stabilization < 0, "0 or more", c.Stabilization},
 		{"LicensedStabilization", c.LicensedStabilization < 0, "0 or more", c.LicensedStabilization},
+		{"NodeStabilization", c.NodeStabilization < 0, "0 or more", c.NodeStabilization},
 		{"PoolErrorMemory", c.PoolErrorMemory < 0, "0 or more", c.PoolErrorMemory},
 		{"MinSkill", !(c.MinSkill <= 1), "1 or less", c.MinSkill},
 		{"MinSkillUp", !(c.MinSkillUp <= c.MinSkill), "MinSkill or less", c.MinSkillUp},

@@ -8,9 +8,10 @@ import (
 	"github.com/mash2-io/mash2/forecast"
 )
 
-// settled is after how many cycles nothing may change any more: the HPA's down
-// stabilisation of five minutes, in cycles of 15 s, and a few to spare.
-const settled = 25
+// settled is after how many cycles nothing may change any more: the ten minutes
+// for which nodes stay that no forecast speaks for, in cycles of 15 s, and a few
+// to spare.
+const settled = 45
 
 func TestConstantDemandConverges(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -54,7 +55,7 @@ func TestNoiseWithinTheToleranceChangesNothing(t *testing.T) {
 				for level := 400.0; level < 1400; level += 83 {
 					w := newWorld(t, policy, f)
 					w.add("shop", 4, 40, 20*time.Minute, noisy(level, 0.04))
-					for range 3 * settled {
+					for range 2 * settled {
 						w.cycle()
 					}
 					want := state(w.lastPlan)

@@ -209,7 +209,8 @@ func rateLimit(rules api.ScalingRules, m WorkloadMemory, now time.Time, current 
 
 // NodeReplicas returns the replicas that nodes must be there for: what the
 // coming node lead needs, and of what nodes were last planned for as much as
-// is needed again before giving it up would pay. What was last planned for also
+// is needed again before giving it up would pay, or was needed within
+// Config.NodeStabilization where no licensed forecast looks ahead. What was last planned for also
 // stays while it is within the tolerance of what is needed.
 func (g Guard) NodeReplicas(s Subject, replicas int32) int32 {
 	if s.Plan.Held {
@@ -227,6 +228,11 @@ func (g Guard) NodeReplicas(s Subject, replicas int32) int32 {
 		n = before
 	}
 	again, _ := highest(s.Plan, s.Time, s.Windows.NodeTrough)
+	if !s.Licensed {
+		if _, most, ok := s.Memory.span(s.Time.Add(-g.Config.NodeStabilization)); ok {
+			again = max(again, ceil(most/s.Speed))
+		}
+	}
 	return max(replicas, min(n, limit), min(before, limit, again))
 }
 

@@ -276,27 +276,60 @@ func TestNodeReplicas(t *testing.T) {
 	step := func(ahead time.Duration, n int32) api.PathStep {
 		return api.PathStep{At: start.Add(ahead), Replicas: n, Need: float64(n)}
 	}
-	within := func(n int32, need float64) []api.PathStep { return []api.PathStep{{At: start, Replicas: n, Need: need}} }
+	within := func(n int32, need float64) []api.PathStep {
+		return []api.PathStep{{At: start, Replicas: n, Need: need}}
+	}
 	for name, c := range map[string]struct {
 		before int32
 		path   []api.PathStep
 		want   int32
 		stale  bool
 	}{
-		"nodes are ordered a node lead before they are needed":       {2, []api.PathStep{step(0, 2), step(100*time.Second, 8)}, 8, false},
-		"what is needed later is ordered later":                      {2, []api.PathStep{step(0, 2), step(121*time.Second, 8)}, 2, false},
-		"nodes stay for what is needed again before it would pay":    {8, []api.PathStep{step(0, 2), step(200*time.Second, 6)}, 6, false},
-		"nodes go when the trough is long":                           {8, []api.PathStep{step(0, 2), step(5*time.Minute, 8)}, 2, false},
-		"the author's bound holds for nodes":                         {2, []api.PathStep{step(0, 2), step(time.Minute, 90)}, 20, false},
-		"a need within the tolerance leaves nodes as they are":       {21, []api.PathStep{step(0, 20)}, 20, false},
-		"one more than just enough, no more than the need, stays":    {11, within(10, 10.6), 11, false},
-		"one more than the need goes":                                {12, within(10, 10.6), 10, false},
-		"without fresh demand nodes stay":                            {12, []api.PathStep{step(0, 2)}, 12, true},
-		"two more than planned for go":                               {12, []api.PathStep{step(0, 10)}, 10, false},
+		"nodes are ordered a node lead before they are needed":    {2, []api.PathStep{step(0, 2), step(100*time.Second, 8)}, 8, false},
+		"what is needed later is ordered later":                   {2, []api.PathStep{step(0, 2), step(121*time.Second, 8)}, 2, false},
+		"nodes stay for what is needed again before it would pay": {8, []api.PathStep{step(0, 2), step(200*time.Second, 6)}, 6, false},
+		"nodes go when the trough is long":                        {8, []api.PathStep{step(0, 2), step(5*time.Minute, 8)}, 2, false},
+		"the author's bound holds for nodes":                      {2, []api.PathStep{step(0, 2), step(time.Minute, 90)}, 20, false},
+		"a need within the tolerance leaves nodes as they are":    {21, []api.PathStep{step(0, 20)}, 20, false},
+		"one more than just enough, no more than the need, stays": {11, within(10, 10.6), 11, false},
+		"one more than the need goes":                             {12, within(10, 10.6), 10, false},
+		"without fresh demand nodes stay":                         {12, []api.PathStep{step(0, 2)}, 12, true},
+		"two more than planned for go":                            {12, []api.PathStep{step(0, 10)}, 10, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := subject(2, 2)
 			s.Memory.NodeReplicas, s.Plan.Path, s.Plan.NodeReplicas, s.Stale = c.before, c.path, 0, c.stale
+			if got := (planning.Guard{Config: config()}).NodeReplicas(s, 2); got != c.want {
+				t.Errorf("NodeReplicas = %d, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+// Without a licensed forecast nodes stay for what was needed lately, whatever
+// the speed of the machines it was recommended for.
+func TestNodesStayForAWhileWhereNoForecastLooksAhead(t *testing.T) {
+	recommended := func(before time.Duration, capacity float64) planning.Recommendation {
+		return planning.Recommendation{From: ago(before), To: ago(before), Capacity: capacity}
+	}
+	for name, c := range map[string]struct {
+		before   int32
+		past     []planning.Recommendation
+		speed    float64
+		licensed bool
+		want     int32
+	}{
+		"needed nine minutes ago":                 {8, []planning.Recommendation{recommended(9*time.Minute, 8)}, 1, false, 8},
+		"needed eleven minutes ago":               {8, []planning.Recommendation{recommended(11*time.Minute, 8)}, 1, false, 2},
+		"a part of it needed since":               {8, []planning.Recommendation{recommended(11*time.Minute, 8), recommended(6*time.Minute, 5)}, 1, false, 5},
+		"no more than nodes were planned for":     {6, []planning.Recommendation{recommended(9*time.Minute, 8)}, 1, false, 6},
+		"on slower machines as much needs more":   {16, []planning.Recommendation{recommended(9*time.Minute, 8)}, 0.5, false, 16},
+		"a licensed forecast looks ahead instead": {8, []planning.Recommendation{recommended(9*time.Minute, 8)}, 1, true, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := subject(2, 2)
+			s.Memory.NodeReplicas, s.Memory.Recommendations = c.before, c.past
+			s.Speed, s.Licensed = c.speed, c.licensed
 			if got := (planning.Guard{Config: config()}).NodeReplicas(s, 2); got != c.want {
 				t.Errorf("NodeReplicas = %d, want %d", got, c.want)
 			}

@@ -73,6 +73,7 @@ func newCycle(h Hierarchy, s api.Snapshot, p api.Policy, m Memory) *cycle {
 			forecasts: maps.Clone(m.forecasts),
 		},
 	}
+	c.memory.found(m, s, h.Config.NodeStabilization)
 	migrating := map[string]bool{} // nodes being left
 	for _, n := range s.Nodes {
 		if n.CordonedFor != "" { // surged for, whether the pool is left or only shrinks

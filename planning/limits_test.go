@@ -156,6 +156,38 @@ func TestLimitsOfPools(t *testing.T) {
 	}
 }
 
+// An operator that has just begun does not know what the nodes it finds are for.
+func TestNodesFoundAtTheStartStayForAWhile(t *testing.T) {
+	for name, c := range map[string]struct {
+		forecaster forecast.Forecaster
+		policy     api.Policy
+		want       int32
+	}{
+		"without a licensed forecast":           {nil, costSaving(), 6},
+		"a licensed one speaks for what comes":  {ahead{demand: 300}, costSaving(), 2},
+		"a pool that the policy leaves is left": {nil, performance(), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, c.policy, c.forecaster)
+			w.pools[0].Sizes = []int32{6}
+			w.add("shop", 4, 40, 10*time.Minute, constant(300))
+			begun := w.now
+			if got := pool(t, w.cycle(), cheap); got.Nodes != c.want {
+				t.Fatalf("%d nodes are planned at the start, want %d: %s", got.Nodes, c.want, got.Reason)
+			}
+			for w.now.Before(begun.Add(config().NodeStabilization)) {
+				if got := pool(t, w.cycle(), cheap); got.Nodes < c.want {
+					t.Fatalf("%v after the start %d nodes are planned, want %d: %s", w.now.Sub(begun), got.Nodes, c.want, got.Reason)
+				}
+			}
+			w.cycle()
+			if got := pool(t, w.cycle(), cheap); got.Nodes > 2 {
+				t.Errorf("%v after the start still %d nodes: %s", w.now.Sub(begun), got.Nodes, got.Reason)
+			}
+		})
+	}
+}
+
 // Growth ahead of demand gives way to limits on money; growth up to the floor
 // does not.
 func TestLimitsGiveUpTheForecastBeforeTheFloor(t *testing.T) {

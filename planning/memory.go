@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
@@ -22,11 +23,37 @@ type Memory struct {
 	Weights api.Weights `json:"weights,omitzero"`
 	// Pool that the last plan chose.
 	Pool string `json:"pool,omitempty"`
+	// Found are the sizes per zone of pools in the first cycle, in order of
+	// name, and Start is its time.
+	Found []PoolSize `json:"found,omitempty"`
+	Start time.Time  `json:"start,omitzero"`
 	// Workloads in order of key.
 	Workloads []WorkloadMemory `json:"workloads,omitempty"`
 
 	// forecasts is a cache that the next cycles rebuild from history.
 	forecasts map[api.Key]forecast.State
+}
+
+// PoolSize is a pool's size per zone.
+type PoolSize struct {
+	Pool    string `json:"pool"`
+	PerZone int32  `json:"perZone"`
+}
+
+// found notes the pools of the first cycle and forgets them when nobody will
+// ask any more.
+func (m *Memory) found(before Memory, s api.Snapshot, window time.Duration) {
+	m.Start, m.Found = before.Start, before.Found
+	switch {
+	case m.Start.IsZero():
+		m.Start = s.Time
+		for _, p := range s.Pools {
+			m.Found = append(m.Found, PoolSize{Pool: p.Name, PerZone: largest(p.Sizes)})
+		}
+		slices.SortFunc(m.Found, func(a, b PoolSize) int { return strings.Compare(a.Pool, b.Pool) })
+	case s.Time.Sub(m.Start) > window:
+		m.Found = nil
+	}
 }
 
 // WorkloadMemory is what is remembered of one workload.

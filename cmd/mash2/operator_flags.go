@@ -29,6 +29,7 @@ type operatorFlags struct {
 	staleAfter, usageInterval time.Duration
 	horizon                   time.Duration
 	downStabilization         time.Duration
+	nodeStabilization         time.Duration
 	podLead, nodeLead         time.Duration
 
 	// Nodes.
@@ -61,6 +62,7 @@ func (o *operatorFlags) durations() []durationFlag {
 		{&o.usageInterval, "resource-metrics-interval", sense.UsageInterval, "time between two readings of metrics.k8s.io"},
 		{&o.horizon, "horizon", plan.Horizon, "how far ahead demand is forecast; covers the node lead"},
 		{&o.downStabilization, "downscale-stabilization", plan.Stabilization, "backward stabilization of scale-down where no licensed forecast looks ahead, as the HPA's"},
+		{&o.nodeStabilization, "node-stabilization", plan.NodeStabilization, "how long nodes must have been of no use where no licensed forecast looks ahead, as Cluster Autoscaler's unneeded time"},
 		{&o.podLead, "pod-lead", sense.PodLead.P90, "how long a replica takes to become Ready, until it is measured"},
 		{&o.nodeLead, "node-lead", sense.BootLead.P90, "how long a node takes to become Ready, until it is measured"},
 	}
@@ -184,7 +186,8 @@ func (o *operatorFlags) sensing() sensing.Config {
 // planning is the Hierarchy's configuration.
 func (o *operatorFlags) planning() planning.Config {
 	c := planning.DefaultConfig().Scaled(o.speed)
-	c.CyclePeriod, c.Horizon, c.Stabilization = o.period, o.horizon, o.downStabilization
+	c.CyclePeriod, c.Horizon = o.period, o.horizon
+	c.Stabilization, c.NodeStabilization = o.downStabilization, o.nodeStabilization
 	// A sample is as old as the scrape and half its averaging window.
 	c.MetricDelay = o.step/2 + o.rateWindow/2
 	c.Packings = o.packings
