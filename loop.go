@@ -171,6 +171,7 @@ func (l *Loop) walk(ctx context.Context, c *api.Cycle) error {
 
 	// 2. Strategic: which intent is in force.
 	c.Policy = strategic.Decide(spec, snapshot)
+	c.Findings = append(c.Findings, strategic.Check(spec, snapshot)...)
 	c.Pools, c.Workloads = observed(snapshot, c.Policy)
 	for _, w := range c.Workloads {
 		if w.Hold != "" {

@@ -22,11 +22,20 @@ type PoolReader interface {
 	Pools(ctx context.Context) ([]api.Pool, error)
 }
 
+// Membership is what a PoolReader may offer besides: whether a node is of a pool
+// that it reads. Without it a provider that was configured for another cluster
+// than the one that is watched can't be told from the right one.
+type Membership interface {
+	// Owns tells whether the machine behind a node's provider id is one of a
+	// pool, as far as the last reading of pools knows.
+	Owns(pool, providerID string) bool
+}
+
 // Config of an Observer. Start from [DefaultConfig].
 type Config struct {
 	// REST is how the API server is reached. Required.
 	REST *rest.Config
-	// Pools reads node pools; nil when there is no provider: then the
+	// Pools reads node pools, and may implement Membership; nil when there is no provider: then the
 	// snapshot has no pools and every core counts as one of the reference
 	// machine.
 	Pools PoolReader

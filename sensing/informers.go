@@ -39,6 +39,7 @@ const (
 	kindBudget          = "PodDisruptionBudget"
 	kindClaim           = "PersistentVolumeClaim"
 	kindVolume          = "PersistentVolume"
+	kindQuota           = "ResourceQuota"
 	kindManagedWorkload = "ManagedWorkload"
 )
 
@@ -87,6 +88,7 @@ func newCaches(cfg Config) (*caches, error) {
 			kindClaim:       factory.Core().V1().PersistentVolumeClaims().Informer(),
 			kindVolume:      factory.Core().V1().PersistentVolumes().Informer(),
 			kindScaler:      factory.Autoscaling().V2().HorizontalPodAutoscalers().Informer(),
+			kindQuota:       factory.Core().V1().ResourceQuotas().Informer(),
 			kindReplicaSet: metadatainformer.NewFilteredMetadataInformer(meta,
 				appsv1.SchemeGroupVersion.WithResource("replicasets"), metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(),
 			kindManagedWorkload: dynamicinformer.NewFilteredDynamicInformer(dyn,
@@ -131,6 +133,8 @@ func (c *caches) transform(cfg Config) cache.TransformFunc {
 			return claimRecordOf(o), nil
 		case *corev1.PersistentVolume:
 			return volumeRecordOf(o), nil
+		case *corev1.ResourceQuota:
+			return quotaRecordOf(o), nil
 		case *metav1.PartialObjectMetadata:
 			return ownerRecordOf(o), nil
 		case *unstructured.Unstructured:

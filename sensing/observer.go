@@ -115,6 +115,9 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 	o.scaled.learn(now, v)
 
 	// 4. The snapshot.
+	if f, ok := holdForeign(o.cfg.Pools, s.Pools, v.nodes); ok {
+		poolFindings = append(poolFindings, f)
+	}
 	s.Findings = append(s.Findings, poolFindings...)
 	s.Findings = append(s.Findings, o.watchFindings()...)
 	s.Findings = append(s.Findings, o.sourceFindings(fresh)...)
@@ -172,6 +175,11 @@ func (o *Observer) addWorkloads(s *api.Snapshot, v *view, usage map[targetID]*ap
 		w.Demand, w.DemandStale = o.demand.series(s.Time, r.target)
 		if v.byTarget[r.target] == r {
 			known[r.target] = true
+			if t := v.targets[r.target]; t != nil && w.HoldReason == "" {
+				if f, ok := withinQuota(&w, t, v.members[r.target], v.quotas[r.key.Namespace]); ok {
+					s.Findings = append(s.Findings, f)
+				}
+			}
 			w.Usage = usage[r.target]
 			if f, ok := o.staleFinding(r.target, w); ok {
 				s.Findings = append(s.Findings, f)

@@ -3,6 +3,7 @@ package sensing
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -47,6 +48,36 @@ func (s *poolSource) read(ctx context.Context) ([]api.Pool, []api.Finding) {
 	return held, []api.Finding{{
 		Severity: api.Warning, Agent: api.NodePlanningAgent, Reason: ReasonPoolsUnreadable, Object: "pools", Message: err.Error(),
 	}}
+}
+
+// holdForeign holds every pool when the provider knows none of the nodes that
+// are watched: then it was configured for another cluster, whose nodes must not
+// be resized for the load of this one.
+func holdForeign(reader PoolReader, pools []api.Pool, nodes []*nodeRecord) (api.Finding, bool) {
+	m, ok := reader.(Membership)
+	if !ok || len(pools) == 0 {
+		return api.Finding{}, false
+	}
+	stranger := ""
+	for _, n := range nodes {
+		if !n.node.Ready || n.node.Pool == "" || n.node.ProviderID == "" {
+			continue
+		}
+		if m.Owns(n.node.Pool, n.node.ProviderID) {
+			return api.Finding{}, false
+		}
+		stranger = n.node.Name
+	}
+	if stranger == "" {
+		return api.Finding{}, false // nothing to compare with yet
+	}
+	why := fmt.Sprintf("the provider's pools are of another cluster: none of the nodes here, such as %s, is in them", stranger)
+	for i := range pools {
+		pools[i].Hold = why
+	}
+	return api.Finding{
+		Severity: api.Warning, Agent: api.NodePlanningAgent, Reason: ReasonOtherCluster, Object: "pools", Message: why,
+	}, true
 }
 
 // overheads measures what DaemonSets and static pods take of a node.

@@ -139,6 +139,46 @@ func TestPoolsThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// A provider that was configured for another cluster, whose pools have the same
+// names: none of them may be touched.
+func TestPoolsOfAnotherCluster(t *testing.T) {
+	const here, there = "gce://shop/a/gke-shop-e2-0a1b2c3d-aaaa", "gce://shop/a/gke-other-e2-99999999-aaaa"
+	for name, c := range map[string]struct {
+		owned    map[string]bool
+		change   func(*corev1.Node)
+		wantHold bool
+	}{
+		"ours":                       {owned: map[string]bool{here: true}},
+		"another's":                  {owned: map[string]bool{there: true}, wantHold: true},
+		"of which there are no more": {wantHold: true},
+		"without a Ready node there is nothing to compare": {change: func(n *corev1.Node) { n.Status.Conditions = nil }},
+		"without provider ids neither":                     {change: func(n *corev1.Node) { n.Spec.ProviderID = "" }},
+		"nodes of no pool say nothing":                     {change: func(n *corev1.Node) { n.Labels = nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.shop("web", 1)
+			w.owned = c.owned
+			n := node("node-1", "e2")
+			n.Spec.ProviderID = here
+			if c.change != nil {
+				c.change(n)
+			}
+			w.put(n)
+			s := w.observe()
+			if got := s.Pools[0].Hold != ""; got != c.wantHold {
+				t.Errorf("hold %q, want one: %v", s.Pools[0].Hold, c.wantHold)
+			}
+			if f := findings(s, ReasonOtherCluster); (len(f) == 1) != c.wantHold {
+				t.Errorf("findings %v", s.Findings)
+			}
+			if w.pools[0].Hold != "" {
+				t.Error("the provider's own answer was written to")
+			}
+		})
+	}
+}
+
 func TestSpeeds(t *testing.T) {
 	s := newSpeeds(time.Hour)
 	n := nodeRecordOf(node("node-1", "e2"), api.LabelNodePool)

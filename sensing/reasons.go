@@ -13,6 +13,8 @@ const (
 	ReasonBackfilling           = "Backfilling"
 	ReasonBackfillIncomplete    = "BackfillIncomplete"
 	ReasonUnknownNodeSpeed      = "UnknownNodeSpeed"
+	ReasonQuota                 = "QuotaLimits"
+	ReasonOtherCluster          = "PoolsOfAnotherCluster"
 )
 
 // Reasons why a workload is held.
@@ -27,7 +29,8 @@ const (
 	HoldDuplicateTarget = "DuplicateTarget"
 	// HoldConflict: somebody else scales the target.
 	HoldConflict = "Conflict"
-	// HoldInvalidBounds: minReplicas is larger than maxReplicas.
+	// HoldInvalidBounds: minReplicas, maxReplicas or targetUtilizationPercent
+	// can't be.
 	HoldInvalidBounds = "InvalidBounds"
 	// HoldNoRequests: the target's pods ask for no CPU.
 	HoldNoRequests = "NoRequests"

@@ -50,6 +50,8 @@ type podRecord struct {
 	containers  int32
 	labels      labelSet
 	claims      []string
+	// limits of all containers: millicores and bytes.
+	limitCPU, limitMemory int64
 }
 
 func (s *shapes) podRecord(pod *corev1.Pod) *podRecord {
@@ -59,6 +61,7 @@ func (s *shapes) podRecord(pod *corev1.Pod) *podRecord {
 		labels:     labelSetOf(pod.Labels),
 		claims:     claimsOf(pod),
 	}
+	r.limitCPU, r.limitMemory = limitsOf(pod)
 	r.pod = api.Pod{
 		Key:           r.key,
 		UID:           string(pod.UID),

@@ -33,30 +33,38 @@ type targetRecord struct {
 	template   *api.PodShape
 	scaling    scalingFields
 	takenOver  bool
+	// limits of a pod of the template: millicores and bytes.
+	limitCPU, limitMemory int64
 }
 
 func (s *shapes) deploymentRecord(d *appsv1.Deployment) *targetRecord {
-	return &targetRecord{
+	pod := podOf(d.Namespace, &d.Spec.Template)
+	r := &targetRecord{
 		identity:   identify(d),
 		id:         targetID{d.Namespace, kindDeployment, d.Name},
 		replicas:   replicasOf(d.Spec.Replicas),
 		rollingOut: d.Status.Replicas > d.Status.UpdatedReplicas,
-		template:   s.of(podOf(d.Namespace, &d.Spec.Template)),
+		template:   s.of(pod),
 		scaling:    scalingFieldsOf(d.ManagedFields),
 		takenOver:  hasTakenOver(d),
 	}
+	r.limitCPU, r.limitMemory = limitsOf(pod)
+	return r
 }
 
 func (s *shapes) statefulSetRecord(d *appsv1.StatefulSet) *targetRecord {
-	return &targetRecord{
+	pod := podOf(d.Namespace, &d.Spec.Template)
+	r := &targetRecord{
 		identity:   identify(d),
 		id:         targetID{d.Namespace, kindStatefulSet, d.Name},
 		replicas:   replicasOf(d.Spec.Replicas),
 		rollingOut: d.Status.UpdateRevision != "" && d.Status.CurrentRevision != d.Status.UpdateRevision,
-		template:   s.of(podOf(d.Namespace, &d.Spec.Template)),
+		template:   s.of(pod),
 		scaling:    scalingFieldsOf(d.ManagedFields),
 		takenOver:  hasTakenOver(d),
 	}
+	r.limitCPU, r.limitMemory = limitsOf(pod)
+	return r
 }
 
 func replicasOf(r *int32) int32 {

@@ -16,8 +16,9 @@ type view struct {
 	daemons   []*daemonRecord
 	owners    map[api.Key]*ownerRecord // ReplicaSets
 	targets   map[targetID]*targetRecord
-	scalers   map[targetID][]string // names of HPAs, in order
-	workloads []*workloadRecord     // in order of key
+	scalers   map[targetID][]string     // names of HPAs, in order
+	quotas    map[string][]*quotaRecord // by namespace, in order of name
+	workloads []*workloadRecord         // in order of key
 	// byTarget has the oldest ManagedWorkload of each target.
 	byTarget map[targetID]*workloadRecord
 	members  map[targetID][]*podRecord // pods of each target in byTarget
@@ -32,6 +33,7 @@ func (c *caches) view() *view {
 		owners:    map[api.Key]*ownerRecord{},
 		targets:   map[targetID]*targetRecord{},
 		scalers:   map[targetID][]string{},
+		quotas:    map[string][]*quotaRecord{},
 		byTarget:  map[targetID]*workloadRecord{},
 		members:   map[targetID][]*podRecord{},
 	}
@@ -52,6 +54,12 @@ func (c *caches) view() *view {
 	}
 	for _, names := range v.scalers {
 		slices.Sort(names)
+	}
+	for _, r := range records[*quotaRecord](c, kindQuota) {
+		v.quotas[r.key.Namespace] = append(v.quotas[r.key.Namespace], r)
+	}
+	for _, quotas := range v.quotas {
+		slices.SortFunc(quotas, func(a, b *quotaRecord) int { return compareKeys(a.key, b.key) })
 	}
 	for _, w := range v.workloads {
 		if w.target == (targetID{}) {

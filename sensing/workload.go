@@ -22,19 +22,19 @@ func observeWorkload(r *workloadRecord, v *view, sp *speeds) api.Workload {
 	supported := strings.HasPrefix(w.Target.APIVersion, "apps/") &&
 		(w.Target.Kind == kindDeployment || w.Target.Kind == kindStatefulSet)
 	if !supported {
-		return hold(HoldUnsupportedTarget, "a %s of %s can't be scaled: only Deployments and StatefulSets of apps/v1 can",
+		return hold(HoldUnsupportedTarget, "spec.targetRef: a %s of %s can't be scaled: only Deployments and StatefulSets of apps/v1 can",
 			w.Target.Kind, w.Target.APIVersion)
 	}
 	t, ok := v.targets[r.target]
 	if !ok {
-		return hold(HoldTargetMissing, "%s %s doesn't exist", w.Target.Kind, w.Target.Name)
+		return hold(HoldTargetMissing, "spec.targetRef.name: %s %s doesn't exist", w.Target.Kind, w.Target.Name)
 	}
 	w.Replicas, w.RollingOut = t.replicas, t.rollingOut
 	w.LastScaled, w.LastScaledBy = t.scaling.last, t.scaling.lastBy
 	first := v.byTarget[r.target]
 	if first != r {
 		w.Shape = t.template
-		return hold(HoldDuplicateTarget, "ManagedWorkload %s has the same target and is older", first.key.Name)
+		return hold(HoldDuplicateTarget, "spec.targetRef: ManagedWorkload %s has the same target and is older", first.key.Name)
 	}
 	members := v.members[r.target]
 	w.Shape = shapeOfReplica(t, members)
@@ -49,12 +49,18 @@ func observeWorkload(r *workloadRecord, v *view, sp *speeds) api.Workload {
 			by, w.Target.Kind, w.Target.Name, api.AnnotationTakenOver)
 	}
 	switch {
+	case w.MaxReplicas < 1:
+		return hold(HoldInvalidBounds, "spec.maxReplicas: must be 1 or more, is %d", w.MaxReplicas)
+	case w.MinReplicas < 1:
+		return hold(HoldInvalidBounds, "spec.minReplicas: must be 1 or more, is %d", w.MinReplicas)
+	case w.TargetUtilization < 0 || w.TargetUtilization > 1:
+		return hold(HoldInvalidBounds, "spec.targetUtilizationPercent: must be from 1 to 100, is %g", 100*w.TargetUtilization)
 	case w.MinReplicas > w.MaxReplicas:
-		return hold(HoldInvalidBounds, "minReplicas %d is larger than maxReplicas %d", w.MinReplicas, w.MaxReplicas)
+		return hold(HoldInvalidBounds, "spec.minReplicas: %d is larger than maxReplicas %d", w.MinReplicas, w.MaxReplicas)
 	case w.Replicas == 0:
 		return hold(HoldScaledToZero, "%s %s has 0 replicas; scale it to 1 or more to have it managed", w.Target.Kind, w.Target.Name)
 	case w.Shape.Requests.MilliCPU <= 0:
-		return hold(HoldNoRequests, "the pods of %s %s ask for no CPU: utilisation has no meaning without requests",
+		return hold(HoldNoRequests, "spec.targetRef: the pods of %s %s ask for no CPU (resources.requests.cpu of their containers): utilisation has no meaning without",
 			w.Target.Kind, w.Target.Name)
 	}
 	return w
@@ -67,16 +73,10 @@ func shapeOfReplica(t *targetRecord, members []*podRecord) *api.PodShape {
 	if t.rollingOut {
 		return t.template
 	}
-	var newest *podRecord
-	for _, p := range members {
-		if !p.pod.Terminating && (newest == nil || p.pod.Created.After(newest.pod.Created)) {
-			newest = p
-		}
+	if newest := newestOf(members); newest != nil {
+		return newest.pod.Shape
 	}
-	if newest == nil {
-		return t.template
-	}
-	return newest.pod.Shape
+	return t.template
 }
 
 // readyOf counts the Ready pods that stay, and the mean speed of their nodes.

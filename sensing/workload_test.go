@@ -101,6 +101,20 @@ func TestHolds(t *testing.T) {
 			func(_ *world, mw *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) { mw.Spec.MinReplicas = 11 },
 			HoldInvalidBounds, "11",
 		},
+		"a negative minimum": {
+			func(_ *world, mw *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) { mw.Spec.MinReplicas = -1 },
+			HoldInvalidBounds, "spec.minReplicas: must be 1 or more, is -1",
+		},
+		"no maximum": {
+			func(_ *world, mw *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) { mw.Spec.MaxReplicas = 0 },
+			HoldInvalidBounds, "spec.maxReplicas: must be 1 or more, is 0",
+		},
+		"a utilisation beyond all": {
+			func(_ *world, mw *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) {
+				mw.Spec.TargetUtilizationPercent = ptr.To[int32](1000)
+			},
+			HoldInvalidBounds, "spec.targetUtilizationPercent: must be from 1 to 100, is 1000",
+		},
 		"it was switched off": {
 			func(_ *world, _ *v1alpha1.ManagedWorkload, d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](0) },
 			HoldScaledToZero, "",

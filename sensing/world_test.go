@@ -43,6 +43,8 @@ type world struct {
 	pools []api.Pool
 	// poolsErr is returned by Pools.
 	poolsErr error
+	// owned are the provider ids of the pools' machines.
+	owned map[string]bool
 
 	mu sync.Mutex
 	// series of the CPU metric, already as rates in cores.
@@ -76,6 +78,8 @@ func (q rangeQuery) recorded() bool { return strings.Contains(q.query, "recorded
 func (q rangeQuery) history() bool { return strings.Contains(q.query, labelOwner) }
 
 func (w *world) Pools(context.Context) ([]api.Pool, error) { return w.pools, w.poolsErr }
+
+func (w *world) Owns(_, providerID string) bool { return w.owned[providerID] }
 
 func newWorld(t testing.TB, change func(*Config)) *world {
 	t.Helper()
@@ -126,6 +130,8 @@ func (w *world) put(objs ...runtime.Object) {
 			kind = kindClaim
 		case *corev1.PersistentVolume:
 			kind = kindVolume
+		case *corev1.ResourceQuota:
+			kind = kindQuota
 		case *metav1.PartialObjectMetadata:
 			kind = kindReplicaSet
 		case *v1alpha1.ManagedWorkload:

@@ -101,17 +101,22 @@ func TestStatusOf(t *testing.T) {
 		wantStatus metav1.ConditionStatus
 		wantReason string
 	}{
-		"planned":                  {nil, metav1.ConditionTrue, "Forecast"},
-		"held over a conflict":     {func(c *api.Cycle) { c.Workloads[0].HoldReason, c.Plan.Workloads[0].Held = "Conflict", true }, metav1.ConditionFalse, "Conflict"},
-		"held by the planner":      {func(c *api.Cycle) { c.Plan.Workloads[0].Held, c.Plan.Workloads[0].Binding = true, "hold" }, metav1.ConditionFalse, "Hold"},
-		"paused":                   {func(c *api.Cycle) { c.Paused = true }, metav1.ConditionFalse, "Paused"},
-		"demand is stale":          {func(c *api.Cycle) { c.Workloads[0].DemandStale = true }, metav1.ConditionFalse, "DemandStale"},
-		"a reason that is no word": {func(c *api.Cycle) { c.Plan.Workloads[0].Binding = "– " }, metav1.ConditionTrue, "Planned"},
+		"planned":              {nil, metav1.ConditionTrue, "Forecast"},
+		"held over a conflict": {func(c *api.Cycle) { c.Workloads[0].HoldReason, c.Plan.Workloads[0].Held = "Conflict", true }, metav1.ConditionFalse, "Conflict"},
+		"held by the planner":  {func(c *api.Cycle) { c.Plan.Workloads[0].Held, c.Plan.Workloads[0].Binding = true, "hold" }, metav1.ConditionFalse, "Hold"},
+		"paused":               {func(c *api.Cycle) { c.Paused = true }, metav1.ConditionFalse, "Paused"},
+		"demand is stale":      {func(c *api.Cycle) { c.Workloads[0].DemandStale = true }, metav1.ConditionFalse, "DemandStale"},
+		"it could not be scaled": {func(c *api.Cycle) {
+			c.Outcomes[0].Object, c.Outcomes[0].Error = "workload shop/web", "deployments.apps is forbidden"
+		}, metav1.ConditionFalse, "ScaleWorkloadFailed"},
+		"another could not be scaled": {func(c *api.Cycle) { c.Outcomes[0].Object, c.Outcomes[0].Error = "workload shop/api", "no" }, metav1.ConditionTrue, "Forecast"},
+		"a reason that is no word":    {func(c *api.Cycle) { c.Plan.Workloads[0].Binding = "– " }, metav1.ConditionTrue, "Planned"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			record := cycle(now, c.change)
 			got := statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil)
-			if len(got.Conditions) != 2 || got.Conditions[0].Status != c.wantStatus || got.Conditions[0].Reason != c.wantReason {
+			ready := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionReady)
+			if ready == nil || ready.Status != c.wantStatus || ready.Reason != c.wantReason {
 				t.Errorf("conditions %+v, want Ready %s %s", got.Conditions, c.wantStatus, c.wantReason)
 			}
 			if got.ObservedGeneration != 3 || *got.CurrentReplicas != 4 || *got.PlannedReplicas != 5 || got.Forecast.Skill != "0.80" || got.Forecast.Peak != "0.90" {
@@ -139,6 +144,39 @@ func TestStatusOf(t *testing.T) {
 			t.Errorf("skill %q", got.Forecast.Skill)
 		}
 	})
+}
+
+// What is wrong with the policy is told to those who are planned by it; that a
+// pool is stocked out, or that the brake could not be saved, is not wrong with
+// its content but told all the same where it concerns the policy.
+func TestPolicyAccepted(t *testing.T) {
+	for name, c := range map[string]struct {
+		finding    api.Finding
+		wantStatus metav1.ConditionStatus
+		wantReason string
+	}{
+		"nothing is wrong": {wantStatus: metav1.ConditionTrue, wantReason: "Accepted"},
+		"a field is wrong": {
+			api.Finding{Severity: api.Warning, Agent: api.StrategicAgent, Reason: "InvalidPolicy", Object: "policy", Message: "policies.A.quantile: no"},
+			metav1.ConditionFalse, "InvalidPolicy",
+		},
+		"something else is": {
+			api.Finding{Severity: api.Warning, Agent: api.NodePlanningAgent, Reason: "PoolsUnreadable", Object: "pools", Message: "down"},
+			metav1.ConditionTrue, "Accepted",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			record := cycle(now, func(r *api.Cycle) { r.Findings = append(r.Findings, c.finding) })
+			status := statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil)
+			got := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionPolicyAccepted)
+			if got == nil || got.Status != c.wantStatus || got.Reason != c.wantReason {
+				t.Fatalf("condition is %+v, want %s %s", got, c.wantStatus, c.wantReason)
+			}
+			if c.wantStatus == metav1.ConditionFalse && got.Message != c.finding.Message {
+				t.Errorf("message is %q", got.Message)
+			}
+		})
+	}
 }
 
 func TestStatusIsWrittenWhenItMatters(t *testing.T) {

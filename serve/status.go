@@ -169,7 +169,16 @@ func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old [
 		ready.Status, ready.Reason = metav1.ConditionFalse, "DemandStale"
 		ready.Message = "demand is too old to scale down on; the reactive floor is kept: " + plan.Reason
 	}
+	for _, o := range c.Outcomes {
+		if o.Error != "" && o.Object == "workload "+plan.Key.String() {
+			ready.Status, ready.Reason = metav1.ConditionFalse, camel(o.Kind+"Failed")
+			ready.Message = o.Action + ": " + o.Error
+			break
+		}
+	}
+	ready.Message = cut(ready.Message, 32768) // what the API server takes
 	meta.SetStatusCondition(&status.Conditions, ready)
+	meta.SetStatusCondition(&status.Conditions, policyAccepted(c, seen.Generation))
 	if c.Plan.Nodes.Pool == "" {
 		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionMovable)
 		return status
@@ -184,6 +193,30 @@ func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old [
 	}
 	meta.SetStatusCondition(&status.Conditions, movable)
 	return status
+}
+
+// policyAccepted tells the author of a workload what is wrong with the policy
+// that it is planned by.
+func policyAccepted(c api.Cycle, generation int64) metav1.Condition {
+	accepted := metav1.Condition{
+		Type: v1alpha1.ConditionPolicyAccepted, Status: metav1.ConditionTrue, ObservedGeneration: generation,
+		Reason: "Accepted", Message: c.Policy.Reason, LastTransitionTime: metav1.NewTime(c.Time),
+	}
+	for _, f := range c.Findings {
+		if f.Agent == api.StrategicAgent && f.Object == "policy" && f.Severity == api.Warning {
+			accepted.Status, accepted.Reason, accepted.Message = metav1.ConditionFalse, camel(f.Reason), cut(f.Message, 32768)
+			break
+		}
+	}
+	return accepted
+}
+
+// cut bounds a text to a number of bytes.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit-3], "") + "..."
 }
 
 // camel makes a condition reason of a binding constraint: scaleUpRate →
@@ -247,9 +280,6 @@ func (s *Status) event(objects map[string]*v1alpha1.ManagedWorkload, object, kin
 			message = object + ": " + message
 		}
 	}
-	const limit = 1024 // of an Event's note
-	if len(message) > limit {
-		message = strings.ToValidUTF8(message[:limit-3], "") + "..."
-	}
+	message = cut(message, 1024) // what an Event's note may have
 	s.Events.Eventf(about, nil, kind, camel(reason), action, "%s", message)
 }

@@ -168,12 +168,17 @@ const ConditionReady = "Ready"
 // is absent where nodes are not managed.
 const ConditionMovable = "Movable"
 
+// ConditionPolicyAccepted is False while the policy ConfigMap can't be used as
+// it is, and says which field; the last good policy stays in force.
+const ConditionPolicyAccepted = "PolicyAccepted"
+
 // ManagedWorkloadStatus is what mash2 saw and planned in its last cycle.
 type ManagedWorkloadStatus struct {
 	// observedGeneration is the generation of the spec that was planned.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions; Ready is True while the workload is planned from fresh data.
+	// conditions; Ready is True while the workload is planned from fresh data,
+	// PolicyAccepted while the policy ConfigMap can be used as it is.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -72,7 +72,7 @@ func TestChart(t *testing.T) {
 	}
 	extra := []string{
 		fmt.Sprintf("--speed=%g", options.Speed), "--gke-endpoint=" + w.GKE.Endpoint(), "--gke-compute-endpoint=" + w.GKE.ComputeEndpoint(),
-		"--cycle-log=" + w.CycleLog(),
+		"--cycle-log=" + w.CycleLog(), "--profiling",
 	}
 	installed := time.Now()
 	if out, err := w.Cluster.Helm(t.Context(), "install", release, chartFolder, "--namespace", testbed.Namespace, "--wait",
@@ -115,6 +115,7 @@ func TestChart(t *testing.T) {
 	w.mash2("policy", "set", api.Performance)
 	w.eventually("the move to the other pool", func() string { return w.notMovedTo(api.Performance) })
 	testMetricsAccess(t, w.in(t), metrics)
+	t.Run("authors", func(t *testing.T) { testAuthors(t, w.in(t)) })
 	w.stop(o)
 
 	requests := auditedRequests(t, auditLog)
@@ -190,11 +191,60 @@ func (w *world) kubeconfigOf(name string) string {
 	return path
 }
 
+// testAuthors: who writes a ManagedWorkload must be allowed to scale its target.
+func testAuthors(t *testing.T, w *world) {
+	const author = "alice"
+	kubectl := func(args ...string) {
+		t.Helper()
+		if out, err := w.Cluster.Kubectl(t.Context(), args...); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	kubectl("create", "role", "author", "-n", testbed.Mash2, "--verb=create,get,patch", "--resource=managedworkloads.mash2.io")
+	kubectl("create", "rolebinding", "author", "-n", testbed.Mash2, "--role=author", "--user="+author)
+	apply := func(kind, name string, most int) string {
+		t.Helper()
+		path := filepath.Join(t.TempDir(), "mw.yaml")
+		object := fmt.Sprintf("apiVersion: mash2.io/v1alpha1\nkind: ManagedWorkload\nmetadata: {name: %s-of-%s, namespace: %s}\n"+
+			"spec: {targetRef: {apiVersion: apps/v1, kind: %s, name: %s}, maxReplicas: %d, mode: \"Off\"}\n", name, author, testbed.Mash2, kind, name, most)
+		if err := os.WriteFile(path, []byte(object), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Cluster.Kubectl(t.Context(), "apply", "--as="+author, "-f", path); err != nil {
+			return err.Error()
+		}
+		return ""
+	}
+	refused := func(what, got, want string) {
+		t.Helper()
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want it refused with %q", what, got, want)
+		}
+	}
+	refused("a target that the author may not scale", apply("Deployment", testbed.WorkloadName, 3), "spec.targetRef: alice may not scale deployments "+testbed.WorkloadName)
+	refused("a kind that mash2 may not scale", apply("DaemonSet", "agent", 3), "spec.targetRef: mash2 may not scale daemonsets")
+	kubectl("create", "role", "scaler", "-n", testbed.Mash2, "--verb=patch", "--resource=deployments.apps/scale", "--resource-name="+testbed.WorkloadName)
+	kubectl("create", "rolebinding", "scaler", "-n", testbed.Mash2, "--role=scaler", "--user="+author)
+	w.eventually("the author to be let in", func() string { return apply("Deployment", testbed.WorkloadName, 3) })
+	refused("another target than that", apply("Deployment", "till", 3), "may not scale deployments till")
+
+	// Once the right is gone, a change is refused, and what is no change is not.
+	kubectl("delete", "rolebinding", "scaler", "-n", testbed.Mash2)
+	w.eventually("a change to be refused", func() string {
+		if got := apply("Deployment", testbed.WorkloadName, 4); !strings.Contains(got, "may not scale") {
+			return "it is let in: " + got
+		}
+		return ""
+	})
+	kubectl("annotate", "mw", "--as="+author, "-n", testbed.Mash2, testbed.WorkloadName+"-of-"+author, "note=mine")
+	kubectl("delete", "mw", "-n", testbed.Mash2, testbed.WorkloadName+"-of-"+author)
+}
+
 // testMetricsAccess: /metrics is only for those who may read it.
 func testMetricsAccess(t *testing.T, w *world, address string) {
 	insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	read := func(token string) int {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://127.0.0.1:"+address[strings.LastIndex(address, ":")+1:]+"/metrics", nil)
+	get := func(path, token string) int {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://127.0.0.1:"+address[strings.LastIndex(address, ":")+1:]+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,6 +257,10 @@ func testMetricsAccess(t *testing.T, w *world, address string) {
 		}
 		_ = resp.Body.Close()
 		return resp.StatusCode
+	}
+	read := func(token string) int { return get("/metrics", token) }
+	if code := get("/debug/pprof/", ""); code != http.StatusUnauthorized {
+		t.Errorf("without a token the profiles answer %d", code)
 	}
 	if code := read(""); code != http.StatusUnauthorized {
 		t.Errorf("without a token /metrics answers %d", code)
@@ -232,6 +286,9 @@ func testMetricsAccess(t *testing.T, w *world, address string) {
 		}
 		return ""
 	})
+	if code := get("/debug/pprof/heap", token); code != http.StatusForbidden {
+		t.Errorf("to somebody who may read /metrics only, the profiles answer %d", code)
+	}
 }
 
 // request is what the operator asked of the API server.

@@ -167,6 +167,28 @@ func (p *Provider) RemoveNode(ctx context.Context, a api.RemoveNode) error {
 	return nil
 }
 
+// Owns tells whether the instance behind a node is one of a pool, as the last
+// reading knows its groups. It makes no call.
+func (p *Provider) Owns(pool, providerID string) bool {
+	zone, name, err := p.instance(providerID)
+	if err != nil {
+		return false
+	}
+	_, ok := p.knownGroup(pool, zone, name)
+	return ok
+}
+
+func (p *Provider) knownGroup(pool, zone, instance string) (group, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, g := range p.known[pool] {
+		if g.zone == zone && strings.HasPrefix(instance, g.base+"-") {
+			return g, true
+		}
+	}
+	return group{}, false
+}
+
 // instance takes a provider id apart: gce://project/zone/name.
 func (p *Provider) instance(providerID string) (zone, name string, err error) {
 	rest, ok := strings.CutPrefix(providerID, "gce://")
@@ -183,23 +205,13 @@ func (p *Provider) instance(providerID string) (zone, name string, err error) {
 // groupOf finds the instance group of a pool that an instance belongs to. A
 // pool has several in a zone only during a blue-green upgrade.
 func (p *Provider) groupOf(ctx context.Context, pool, zone, instance string) (group, error) {
-	find := func() (group, bool) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		for _, g := range p.known[pool] {
-			if g.zone == zone && strings.HasPrefix(instance, g.base+"-") {
-				return g, true
-			}
-		}
-		return group{}, false
-	}
-	if g, ok := find(); ok {
+	if g, ok := p.knownGroup(pool, zone, instance); ok {
 		return g, nil
 	}
 	if _, err := p.Pools(ctx); err != nil {
 		return group{}, err
 	}
-	if g, ok := find(); ok {
+	if g, ok := p.knownGroup(pool, zone, instance); ok {
 		return g, nil
 	}
 	return group{}, fmt.Errorf("%w: pool %s has no instance group with %s in %s", ErrNotFound, pool, instance, zone)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
 	"github.com/mash2-io/mash2/api"
@@ -54,6 +56,9 @@ func TestActuator(t *testing.T) {
 		"a deletion cost is set, marked, and cleared":                    testDeletionCost,
 		"another pod of the same name is left alone":                     testOtherUID,
 		"an eviction honours the disruption budget":                      testEvict,
+		"what RBAC refuses is said by name and changes nothing": func(b *bed, namespace string) {
+			testForbidden(b, namespace, c.RESTConfig())
+		},
 	}
 	i := 0
 	for name, run := range cases {
@@ -124,6 +129,31 @@ func (b *bed) get(namespace string) *appsv1.Deployment {
 		b.Fatal(err)
 	}
 	return d
+}
+
+func testForbidden(b *bed, namespace string, cfg *rest.Config) {
+	b.deployment(namespace, 2)
+	cfg.Impersonate.UserName = "nobody"
+	nobody, err := kube.New(cfg, kube.Options{Written: func(kind string, key api.Key, _ string) {
+		b.Errorf("%s %s was written", kind, key)
+	}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, action := range []api.Action{
+		scaleTo(namespace, "Deployment", 3),
+		api.CordonNode{Node: "node-1", For: api.CordonMigration},
+		api.EvictPod{Pod: api.Key{Namespace: namespace, Name: "web-0"}, UID: "1"},
+		api.SetDeletionCost{Pod: api.Key{Namespace: namespace, Name: "web-0"}, UID: "1", Cost: -1},
+	} {
+		err := nobody.Apply(b.Context(), action)
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `User "nobody" cannot`) {
+			b.Errorf("%s: %v, want it forbidden by name", action, err)
+		}
+	}
+	if got := *b.get(namespace).Spec.Replicas; got != 2 {
+		b.Errorf("%d replicas", got)
+	}
 }
 
 func scaleTo(namespace, kind string, to int32) api.ScaleWorkload {

@@ -76,7 +76,7 @@ func (p Planner) PlanWorkload(in planning.Input) (api.WorkloadPlan, error) {
 	demand, fresh := freshDemand(in)
 	if fresh {
 		plan.Demand = demand
-	} else if w.Usage != nil {
+	} else if w.Usage != nil && finite(w.Usage.MilliCPU) {
 		plan.Demand = w.Usage.MilliCPU
 	}
 	if floor.source == "none" {
