@@ -68,7 +68,7 @@ func FuzzScalingFields(f *testing.F) {
 	f.Fuzz(func(t *testing.T, manager, subresource, operation, fields string) {
 		at := metav1.NewTime(epoch)
 		got := scalingFieldsOf([]metav1.ManagedFieldsEntry{
-			{Manager: manager, Subresource: subresource, Operation: metav1.ManagedFieldsOperationType(operation), Time: &at, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}},
+			{Manager: manager, Subresource: subresource, Operation: metav1.ManagedFieldsOperationType(operation), Time: &at, FieldsV1: metav1.NewFieldsV1(fields)},
 			{Manager: "last", FieldsV1: nil},
 		})
 		if len(got.managers) > 1 || len(got.managers) == 0 && (got.lastBy != "" || !got.last.IsZero()) {
