@@ -196,6 +196,9 @@ func FuzzDecide(f *testing.F) {
 			t.Fatalf("the plan has no JSON form: %v", err)
 		}
 		checkPlan(t, s, plan)
+		// In the first cycle, before it has planned otherwise over a limit.
+		first, _ := decide(t, n, 1)
+		checkStale(t, s, first)
 		checkActions(t, s, strategic.Decide(spec, s), actions)
 	})
 }
@@ -222,9 +225,18 @@ func checkPlan(t *testing.T, s api.Snapshot, plan api.Plan) {
 		if p.Replicas < 1 || p.Replicas > w.MaxReplicas {
 			t.Errorf("%s: %d replicas planned, outside of 1 to %d", w.Key, p.Replicas, w.MaxReplicas)
 		}
-		// What neither the nodes nor the budget have room for is given up even so.
-		if w.DemandStale && p.Binding != "budget" && p.Replicas < min(w.Replicas, w.MaxReplicas) && w.PlannedReplicas >= w.Replicas {
-			t.Errorf("%s: from %d down to %d on stale demand", w.Key, w.Replicas, p.Replicas)
+	}
+}
+
+// checkStale: what is missing takes nothing away. What neither the nodes nor
+// the budget have room for is given up even so.
+func checkStale(t *testing.T, s api.Snapshot, plan api.Plan) {
+	t.Helper()
+	for _, p := range plan.Workloads {
+		for _, w := range s.Workloads {
+			if w.Key == p.Key && w.DemandStale && !p.Held && p.Binding != "budget" && w.PlannedReplicas >= w.Replicas && p.Replicas < min(w.Replicas, w.MaxReplicas) {
+				t.Errorf("%s: from %d down to %d on stale demand: %s: %s", w.Key, w.Replicas, p.Replicas, p.Binding, p.Reason)
+			}
 		}
 	}
 }
