@@ -132,14 +132,19 @@ func (o demoFlags) run(ctx context.Context, s scenarios.Scenario, progress io.Wr
 	return nil
 }
 
+// demoSwitch is the switch that is added in a pass: in the middle of its first
+// minutes of full load.
+func demoSwitch(s scenarios.Scenario, pass int) scenarios.Switch {
+	at := time.Duration(pass)*s.PassDuration() + 90*time.Second
+	return scenarios.Switch{At: scenarios.Duration{Duration: at}, Policy: api.Performance}
+}
+
 // play waits for the scenario's end, switches policies at their times and says
 // where it is.
 func (o demoFlags) play(ctx context.Context, bed *testbed.Testbed, operator *testbed.Operator, s scenarios.Scenario, passes, switched int, progress io.Writer) ([]score.Event, error) {
 	switches := bed.Load.Switches(false)
 	if switched >= 0 {
-		// In the middle of the pass's first minutes of full load.
-		at := time.Duration(switched)*s.PassDuration() + 90*time.Second
-		switches = append(switches, scenarios.Switch{At: scenarios.Duration{Duration: at}, Policy: api.Performance})
+		switches = append(switches, demoSwitch(s, switched))
 	}
 	var marks []score.Event
 	done := make(chan error, 1)

@@ -20,10 +20,10 @@ import (
 
 // simulateFlags are the settings of mash2 simulate.
 type simulateFlags struct {
-	scenario, trace, fidelity, report string
-	against, scalers                  []string
-	seed                              uint64
-	seeds, warm                       int
+	scenario, trace, report      string
+	against, scalers, fidelities []string
+	seed                         uint64
+	seeds, warm                  int
 }
 
 func newSimulate() *cobra.Command {
@@ -44,8 +44,9 @@ with the same load, bounds and warm-up.
 
 Passes of the warm-up, the scenario's or --warm-passes, come first and are not
 measured. --against compares with recordings of mash2 demo, results.json in its
-report's folder: the same passes and the same switch of the policy are simulated,
-and errors are told by scaler.`,
+report's folder or what it printed with -o json: the same passes and the same switch
+of the policy are simulated, and errors are told by scaler. --fidelity fluid,request
+compares the two with each other.`,
 		Args: noArgs,
 	}
 	f := cmd.Flags()
@@ -55,7 +56,7 @@ and errors are told by scaler.`,
 	f.Uint64Var(&o.seed, "seed", 1, "of all that is random")
 	f.IntVar(&o.seeds, "seeds", 1, "number of seeds, from --seed on; with several, 95 % intervals are shown")
 	f.IntVar(&o.warm, "warm-passes", -1, "passes that come first and are not measured; -1 for the scenario's")
-	f.StringVar(&o.fidelity, "fidelity", string(sim.Fluid), "fluid, or request for every single one")
+	f.StringSliceVar(&o.fidelities, "fidelity", []string{string(sim.Fluid)}, "fluid, or request for every single one; both compares the second with the first")
 	f.StringVar(&o.report, "report", "", "folder for an HTML report and its figures as PNG")
 	f.StringSliceVar(&o.against, "against", nil, "recordings of mash2 demo to compare with, such as out/demo/results.json")
 	show := outputFlag(cmd)
@@ -95,8 +96,13 @@ func (o *simulateFlags) load() (scenarios.Scenario, error) {
 		return scenarios.Scenario{}, fmt.Errorf("--warm-passes must be 0 or more, or -1, is %d", o.warm)
 	case len(o.scalers) == 0:
 		return scenarios.Scenario{}, fmt.Errorf("--scaler must name at least one")
-	case o.fidelity != string(sim.Fluid) && o.fidelity != string(sim.PerRequest):
-		return scenarios.Scenario{}, fmt.Errorf("--fidelity must be %s or %s, not %q", sim.Fluid, sim.PerRequest, o.fidelity)
+	case len(o.fidelities) == 0 || len(o.fidelities) > 2 || len(o.fidelities) == 2 && o.fidelities[0] == o.fidelities[1]:
+		return scenarios.Scenario{}, fmt.Errorf("--fidelity must be %s or %s, or one after the other", sim.Fluid, sim.PerRequest)
+	}
+	for _, f := range o.fidelities {
+		if f != string(sim.Fluid) && f != string(sim.PerRequest) {
+			return scenarios.Scenario{}, fmt.Errorf("--fidelity must be %s or %s, not %q", sim.Fluid, sim.PerRequest, f)
+		}
 	}
 	for i, name := range o.scalers {
 		if err := checkScaler(name); err != nil {
@@ -133,45 +139,55 @@ type simulation struct {
 	Summary []score.Summary `json:"summary"`
 	// Against are the differences from a real control plane, by scaler.
 	Against []score.Difference `json:"against,omitempty"`
-	Report  string             `json:"report,omitempty"`
+	// Fidelities are the differences between the two, by scaler.
+	Fidelities []score.Agreement `json:"fidelities,omitempty"`
+	Report     string            `json:"report,omitempty"`
 }
 
 // run simulates all scalers with all seeds.
 func (o *simulateFlags) run(ctx context.Context, s scenarios.Scenario, progress io.Writer) (simulation, error) {
-	out := simulation{Scenario: s.Name, Seed: o.seed, Fidelity: o.fidelity}
+	out := simulation{Scenario: s.Name, Seed: o.seed, Fidelity: strings.Join(o.fidelities, ",")}
 	world := simulated{flags: o, scenario: s, passes: max(1, s.Repeat)}
 	recordings, err := o.recordings(s.Name)
 	if err != nil {
 		return out, usageError{err}
 	}
 	if len(recordings) > 0 {
-		first := recordings[0].Outcomes[0]
-		world.scenario.Warmup.Passes, world.passes = first.WarmupPasses, first.Passes
-		for _, e := range recordings[0].Switches {
-			world.switches = append(world.switches, switchAt(e))
-		}
+		world.scenario.Warmup.Passes, world.passes = recordings[0].Passes()
+		world.switches = switchesOf(recordings[0], s)
 	}
-	var outcomes []score.Outcome
-	for i := range o.seeds {
-		for _, scaler := range o.scalers {
-			begun := time.Now()
-			outcome, err := world.run(ctx, scaler, o.seed+uint64(i), i == 0 && o.report != "")
-			if err != nil {
-				return out, fmt.Errorf("simulating %s with %s, seed %d: %w", s.Name, scaler, o.seed+uint64(i), err)
+	var outcomes [2][]score.Outcome // by fidelity
+	for n, fidelity := range o.fidelities {
+		for i := range o.seeds {
+			seed := o.seed + uint64(i)
+			for _, scaler := range o.scalers {
+				begun := time.Now()
+				outcome, err := world.run(ctx, scaler, sim.Fidelity(fidelity), seed, n == 0 && i == 0 && o.report != "")
+				if err != nil {
+					return out, fmt.Errorf("simulating %s with %s, seed %d: %w", s.Name, scaler, seed, err)
+				}
+				run, err := outcome.Run()
+				if err != nil {
+					return out, err
+				}
+				outcomes[n] = append(outcomes[n], outcome)
+				if n == 0 {
+					out.Runs = append(out.Runs, run)
+				}
+				fmt.Fprintf(progress, "%s %s seed %d, %s: %v of scenario time in %v\n", s.Name, scaler, seed, fidelity,
+					time.Duration(float64(outcome.WarmupPasses+outcome.Passes)*outcome.PassSeconds)*time.Second, time.Since(begun).Round(time.Millisecond))
 			}
-			run, err := outcome.Run()
-			if err != nil {
-				return out, err
-			}
-			outcomes, out.Runs = append(outcomes, outcome), append(out.Runs, run)
-			fmt.Fprintf(progress, "%s %s seed %d: %v of scenario time in %v\n", s.Name, scaler, o.seed+uint64(i),
-				time.Duration(float64(outcome.WarmupPasses+outcome.Passes)*outcome.PassSeconds)*time.Second, time.Since(begun).Round(time.Millisecond))
 		}
 	}
 	out.Summary = score.Summarize(out.Runs)
 	if len(recordings) > 0 {
-		if out.Against, err = against(recordings, outcomes); err != nil {
+		if out.Against, err = against(recordings, outcomes[0]); err != nil {
 			return out, usageError{err}
+		}
+	}
+	if len(o.fidelities) == 2 {
+		if out.Fidelities, err = o.agreement(outcomes); err != nil {
+			return out, err
 		}
 	}
 	if o.report != "" {
@@ -202,8 +218,13 @@ func (s simulation) text() string {
 		fmt.Fprintln(&b, line)
 	}
 	if len(s.Against) > 0 {
-		table := score.DifferenceTable(s.Against)
+		table := score.DifferenceTable(s.Against, score.RealAndSimulated)
 		fmt.Fprintln(&b, "\nagainst the real control plane:")
+		write(table.Header, table.Rows)
+	}
+	if len(s.Fidelities) > 0 {
+		table := score.DifferenceTable(differences(s.Fidelities), score.Fidelities)
+		fmt.Fprintln(&b, "\nfluid beside every single request:")
 		write(table.Header, table.Rows)
 	}
 	if s.Report != "" {

@@ -14,7 +14,8 @@ import (
 const maxLines = 4
 
 // writeReport writes the page and the pictures, and returns the page's path.
-func (o *simulateFlags) writeReport(s simulation, w simulated, outcomes []score.Outcome, recordings []score.Recording) (string, error) {
+func (o *simulateFlags) writeReport(s simulation, w simulated, all [2][]score.Outcome, recordings []score.Recording) (string, error) {
+	outcomes := all[0]
 	page := report.Page{
 		Title: s.Scenario + ", simulated",
 		Intro: []string{
@@ -37,12 +38,27 @@ func (o *simulateFlags) writeReport(s simulation, w simulated, outcomes []score.
 	page.Sections = append(page.Sections, results)
 
 	if len(recordings) > 0 {
-		figures, err := score.ComparisonFigures(recordings[0].Outcomes, firstOf(outcomes, recordings[0].Outcomes), recordings[0].Switches)
+		figures, err := score.ComparisonFigures(recordings[0].Outcomes, firstOf(outcomes, recordings[0].Outcomes), recordings[0].Switches, score.RealAndSimulated)
 		if err != nil {
 			return "", err
 		}
 		page.Sections = append(page.Sections, report.Section{
-			Title: "Against the real control plane", Tables: []report.Table{score.DifferenceTable(s.Against)}, Figures: figures,
+			Title: "Against the real control plane", Tables: []report.Table{score.DifferenceTable(s.Against, score.RealAndSimulated)}, Figures: figures,
+		})
+	}
+	if len(s.Fidelities) > 0 {
+		exact, fluid := o.byFidelity(all)
+		exact, _ = o.drawn(exact)
+		figures, err := score.ComparisonFigures(exact, firstOf(fluid, exact), nil, score.Fidelities)
+		if err != nil {
+			return "", err
+		}
+		for i := range figures {
+			figures[i].Title += ", both fidelities"
+		}
+		page.Sections = append(page.Sections, report.Section{
+			Title: "Fluid beside every single request", Text: []string{fmt.Sprintf("Figures are of seed %d.", o.seed)},
+			Tables: []report.Table{score.DifferenceTable(differences(s.Fidelities), score.Fidelities)}, Figures: figures,
 		})
 	}
 
@@ -115,7 +131,7 @@ func firstOf(outcomes, recorded []score.Outcome) []score.Outcome {
 
 // command is the line that makes this report.
 func (o *simulateFlags) command() string {
-	line := fmt.Sprintf("mash2 simulate --scenario %s --scaler %s --seed %d --seeds %d --fidelity %s", o.scenario, strings.Join(o.scalers, ","), o.seed, o.seeds, o.fidelity)
+	line := fmt.Sprintf("mash2 simulate --scenario %s --scaler %s --seed %d --seeds %d --fidelity %s", o.scenario, strings.Join(o.scalers, ","), o.seed, o.seeds, strings.Join(o.fidelities, ","))
 	if o.trace != "" {
 		line += " --trace " + o.trace
 	}

@@ -30,7 +30,7 @@ type simulated struct {
 const maxTranscript = 2000
 
 // run is one scaler with one seed; watched also keeps plans and the transcript.
-func (w *simulated) run(ctx context.Context, scaler string, seed uint64, watched bool) (score.Outcome, error) {
+func (w *simulated) run(ctx context.Context, scaler string, fidelity sim.Fidelity, seed uint64, watched bool) (score.Outcome, error) {
 	s := w.scenario
 	out := score.Outcome{
 		Scaler: scaler, Seed: seed, PassSeconds: s.PassDuration().Seconds(), WarmupPasses: s.Warmup.Passes, Passes: w.passes,
@@ -70,7 +70,7 @@ func (w *simulated) run(ctx context.Context, scaler string, seed uint64, watched
 		watch = nil
 	}
 	result, err := sim.Run(ctx, sim.Options{
-		Scenario: s, Scaler: scaler, Seed: seed, Fidelity: sim.Fidelity(w.flags.fidelity),
+		Scenario: s, Scaler: scaler, Seed: seed, Fidelity: fidelity,
 		WarmupPasses: s.Warmup.Passes, Passes: w.passes, Switches: w.switches, Planner: planner, Report: watch,
 	})
 	if err != nil {
@@ -151,28 +151,108 @@ func (o *simulateFlags) recordings(scenario string) ([]score.Recording, error) {
 	return out, nil
 }
 
+// switchesOf are the recorded switches of the policy; a recording of runs alone has
+// them where mash2 demo makes them.
+func switchesOf(r score.Recording, s scenarios.Scenario) []scenarios.Switch {
+	var out []scenarios.Switch
+	for _, e := range r.Switches {
+		out = append(out, switchAt(e))
+	}
+	for _, run := range r.Runs {
+		if run.Phase == score.Switch && len(out) == 0 {
+			out = append(out, demoSwitch(s, run.Pass))
+		}
+	}
+	return out
+}
+
 // against compares every scaler that is in the recordings with its simulations.
 func against(recordings []score.Recording, outcomes []score.Outcome) ([]score.Difference, error) {
 	var out []score.Difference
-	for _, scaler := range scalersOf(recordings[0].Outcomes) {
-		var real []score.Outcome
-		for _, r := range recordings {
-			real = append(real, only(r.Outcomes, scaler)...)
-		}
+	for _, scaler := range recordings[0].Scalers() {
 		of := only(outcomes, scaler)
 		if len(of) == 0 {
 			continue
 		}
-		d, err := score.Compare(real, of)
-		if err != nil {
-			return nil, err
+		var real []score.Outcome
+		var runs [][]score.Run
+		for _, r := range recordings {
+			real = append(real, only(r.Outcomes, scaler)...)
+			if own := r.RunsOf(scaler); len(own) > 0 {
+				runs = append(runs, own)
+			}
 		}
-		out = append(out, d...)
+		if len(real) > 0 {
+			d, err := score.Compare(real, of)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, d...)
+		}
+		if len(runs) > 0 {
+			simulated, err := byPass(of)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, score.CompareRuns(runs, simulated)...)
+		}
 	}
 	if len(out) == 0 {
 		return nil, errors.New("--against: no scaler is in the recordings and in --scaler")
 	}
 	return out, nil
+}
+
+// byPass are the runs of each outcome's passes.
+func byPass(outcomes []score.Outcome) ([][]score.Run, error) {
+	var out [][]score.Run
+	for _, o := range outcomes {
+		var runs []score.Run
+		for pass := range o.WarmupPasses + o.Passes {
+			r, err := o.RunOfPass(pass)
+			if err != nil {
+				return nil, err
+			}
+			runs = append(runs, r)
+		}
+		out = append(out, runs)
+	}
+	return out, nil
+}
+
+// agreement compares the two fidelities, the fluid with that of every request,
+// whichever was run first.
+func (o *simulateFlags) agreement(outcomes [2][]score.Outcome) ([]score.Agreement, error) {
+	exact, fluid := o.byFidelity(outcomes)
+	var out []score.Agreement
+	for _, scaler := range o.scalers {
+		if scaler == "oracle" {
+			continue
+		}
+		differences, err := score.Compare(only(exact, scaler), only(fluid, scaler))
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range differences {
+			out = append(out, score.Agreement(d))
+		}
+	}
+	return out, nil
+}
+
+func (o *simulateFlags) byFidelity(outcomes [2][]score.Outcome) (exact, fluid []score.Outcome) {
+	if o.fidelities[0] == string(sim.PerRequest) {
+		return outcomes[0], outcomes[1]
+	}
+	return outcomes[1], outcomes[0]
+}
+
+func differences(all []score.Agreement) []score.Difference {
+	var out []score.Difference
+	for _, a := range all {
+		out = append(out, score.Difference(a))
+	}
+	return out
 }
 
 // only are the outcomes of one scaler.
@@ -181,19 +261,6 @@ func only(outcomes []score.Outcome, scaler string) []score.Outcome {
 	for _, o := range outcomes {
 		if o.Scaler == scaler {
 			out = append(out, o)
-		}
-	}
-	return out
-}
-
-// scalersOf outcomes, each once, in their order.
-func scalersOf(outcomes []score.Outcome) []string {
-	var out []string
-	seen := map[string]bool{}
-	for _, o := range outcomes {
-		if !seen[o.Scaler] {
-			seen[o.Scaler] = true
-			out = append(out, o.Scaler)
 		}
 	}
 	return out

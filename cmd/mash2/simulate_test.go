@@ -13,6 +13,7 @@ import (
 
 	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/experiments/score"
+	"github.com/mash2-io/mash2/experiments/sim"
 )
 
 // simulateCommand runs mash2 simulate and returns what it printed.
@@ -144,6 +145,92 @@ func TestSimulateTable(t *testing.T) {
 	}
 }
 
+// Both fidelities are run, compared and drawn beside each other.
+func TestSimulateBothFidelities(t *testing.T) {
+	dir := t.TempDir()
+	code, stdout, stderr := simulateCommand(t, "--scenario", short(t), "--scaler", "static,oracle,hpa", "--seeds", "2", "--fidelity", "fluid,request", "--report", dir, "-o", "json")
+	if code != 0 {
+		t.Fatal(stderr)
+	}
+	var out simulation
+	if err := json.Unmarshal([]byte(stdout), &out); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, a := range out.Fidelities {
+		seen[a.Scaler+" "+a.Name] = true
+		if a.Scaler == "static" && a.Name == "CPU" && (a.Error == nil || *a.Error == 0 || *a.Error > 0.1 || *a.Error < -0.1 || a.Distance == nil) {
+			t.Errorf("%+v", a)
+		}
+	}
+	for _, want := range []string{"static replicas", "static p95", "hpa CPU", "hpa node cost", "hpa pending time"} {
+		if !seen[want] {
+			t.Errorf("%s is not compared", want)
+		}
+	}
+	if len(out.Runs) != 6 || out.Fidelity != "fluid,request" {
+		t.Errorf("%d runs, fidelity %s", len(out.Runs), out.Fidelity)
+	}
+	for _, name := range []string{"replicas", "cpu-utilisation", "response-time-95th-percentile"} {
+		if _, err := os.Stat(filepath.Join(dir, name+"-both-fidelities.png")); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What mash2 demo printed serves as a recording as well: its passes are compared
+// phase by phase, with the switch where demo makes it.
+func TestSimulateAgainstWhatDemoPrinted(t *testing.T) {
+	s, err := scenarios.Load("heartbeat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := simulated{flags: &simulateFlags{}, scenario: s, passes: 3, switches: []scenarios.Switch{demoSwitch(s, 2)}}
+	printed := demoResult{Scenario: s.Name}
+	for _, scaler := range []string{"mash2", "hpa"} {
+		o, err := w.run(t.Context(), scaler, sim.Fluid, 5, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for pass := range 3 {
+			r, err := o.RunOfPass(pass)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if pass == 2 {
+				r.Phase = score.Switch
+			}
+			printed.Runs = append(printed.Runs, r)
+		}
+	}
+	data, err := json.Marshal(printed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "printed.json")
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := simulateCommand(t, "--against", file, "--seed", "5", "--report", t.TempDir(), "-o", "json")
+	if code != 0 {
+		t.Fatal(stderr)
+	}
+	var out simulation
+	if err := json.Unmarshal([]byte(stdout), &out); err != nil {
+		t.Fatal(err)
+	}
+	phases := map[string]int{}
+	for _, d := range out.Against {
+		phases[d.Scaler+" "+d.Phase]++
+		if d.Error != nil && *d.Error != 0 {
+			t.Errorf("%s %s %s: error %v", d.Scaler, d.Phase, d.Name, *d.Error)
+		}
+	}
+	if len(phases) != 6 || phases["mash2 switch"] != 7 {
+		t.Errorf("compared: %v", phases)
+	}
+}
+
 // Bad flags and input exit with 2 and name what is wrong.
 func TestSimulateRefuses(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "broken.yaml")
@@ -161,6 +248,7 @@ func TestSimulateRefuses(t *testing.T) {
 		"a scaler twice":             {[]string{"--scaler", "hpa,hpa"}, "--scaler names hpa twice"},
 		"no seeds":                   {[]string{"--seeds", "0"}, "--seeds must be 1 or more"},
 		"an unknown fidelity":        {[]string{"--fidelity", "high"}, `--fidelity must be fluid or request`},
+		"one fidelity twice":         {[]string{"--fidelity", "fluid,fluid"}, `--fidelity must be fluid or request, or one after the other`},
 		"an unknown output":          {[]string{"--scenario", short(t), "--scaler", "static", "-o", "xml"}, "--output must be text or json"},
 		"a trace for stages":         {[]string{"--trace", "x.csv"}, "there are none that x.csv could replace"},
 		"no recording":               {[]string{"--against", broken + "x"}, "reading the recording"},
@@ -183,14 +271,14 @@ func TestSimulateAgainstItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	flags := simulateFlags{fidelity: "fluid"}
+	flags := simulateFlags{fidelities: []string{"fluid"}}
 	recording := score.Recording{Scenario: s.Name, Speed: 10, Seed: 5, Switches: []score.Event{{At: s.PassDuration().Seconds() + 90, Name: "PERFORMANCE"}}}
 	w := simulated{flags: &flags, scenario: s, passes: 2}
 	for _, e := range recording.Switches {
 		w.switches = append(w.switches, switchAt(e))
 	}
 	for _, scaler := range []string{"mash2", "hpa"} {
-		o, err := w.run(t.Context(), scaler, 5, false)
+		o, err := w.run(t.Context(), scaler, sim.Fluid, 5, false)
 		if err != nil {
 			t.Fatal(err)
 		}

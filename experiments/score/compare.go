@@ -4,14 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/mash2-io/mash2/experiments/report"
 )
 
 // Difference is how far the simulation of a scaler is from the real plane, in
-// one figure over all passes.
+// one figure over all passes, or over those of a phase.
 type Difference struct {
 	Scaler string `json:"scaler"`
+	Phase  string `json:"phase,omitempty"`
 	Name   string `json:"name"`
 	Unit   string `json:"unit"`
 	// Real over recordings and Simulated over seeds.
@@ -29,11 +32,25 @@ type Difference struct {
 	SimulatedSpread *float64 `json:"simulatedSpread"`
 }
 
+// Agreement is a Difference between the two fidelities of the simulation.
+type Agreement struct {
+	Scaler          string   `json:"scaler"`
+	Phase           string   `json:"phase,omitempty"`
+	Name            string   `json:"name"`
+	Unit            string   `json:"unit"`
+	Real            Interval `json:"request"`
+	Simulated       Interval `json:"fluid"`
+	Error           *float64 `json:"error"`
+	Distance        *float64 `json:"distance"`
+	RealSpread      *float64 `json:"requestSpread"`
+	SimulatedSpread *float64 `json:"fluidSpread"`
+}
+
 // compared are the figures that are compared.
 var compared = []struct {
 	name, unit string
 	series     func(joined) []float64 // time series, whose mean is compared
-	sum        func(Run) float64      // or a sum
+	sum        func(Run) float64      // or a figure of the whole, which is
 }{
 	{name: "replicas", unit: "pods", series: func(j joined) []float64 { return j.replicas }},
 	{name: "CPU", unit: "cores", series: func(j joined) []float64 { return j.cores }},
@@ -44,7 +61,7 @@ var compared = []struct {
 	{name: "node cost", unit: "USD", sum: func(r Run) float64 { return r.CostUSD }},
 	{name: "pod cost", unit: "USD", sum: func(r Run) float64 { return r.PodCostUSD }},
 	{name: "SLO violated", unit: "min", sum: func(r Run) float64 { return float64(r.SLOViolationMinutes) }},
-	{name: "p95", unit: "ms", sum: func(r Run) float64 { return orNaN(r.P95Ms) }},
+	{name: "p95", unit: "ms", sum: func(r Run) float64 { return orNaN(r.P95Ms) }, series: func(j joined) []float64 { return j.p95 }},
 }
 
 // Compare the simulations of one scaler, by seed, with what it did on a real
@@ -94,9 +111,7 @@ func Compare(real, simulated []Outcome) ([]Difference, error) {
 		if d.Real.Mean == nil || d.Simulated.Mean == nil {
 			continue
 		}
-		if *d.Real.Mean != 0 {
-			d.Error = finite(*d.Simulated.Mean / *d.Real.Mean - 1)
-		}
+		d.setError()
 		if c.series != nil {
 			d.Distance = apart(c.series, realSeries, series, false)
 			d.RealSpread = apart(c.series, realSeries, realSeries, true)
@@ -105,6 +120,66 @@ func Compare(real, simulated []Outcome) ([]Difference, error) {
 		out = append(out, d)
 	}
 	return out, nil
+}
+
+func (d *Difference) setError() {
+	if *d.Real.Mean != 0 {
+		d.Error = finite(*d.Simulated.Mean / *d.Real.Mean - 1)
+	}
+}
+
+// comparedRuns are the figures that runs by pass are compared in.
+var comparedRuns = []struct {
+	metric, name, unit string
+}{
+	{"meanReplicas", "replicas", "pods"}, {"meanCpuUtilization", "CPU utilisation", "%"}, {"pendingPodSeconds", "pending time", "pod-s"},
+	{"costUsd", "node cost", "USD"}, {"podCostUsd", "pod cost", "USD"}, {"sloViolationMinutes", "SLO violated", "min"}, {"p95Ms", "p95", "ms"},
+}
+
+// CompareRuns compares the runs by pass of one scaler's simulations, by seed, with
+// those of its experiments on a real plane, phase by phase: of each experiment and
+// of each seed the mean over the phase's passes counts.
+func CompareRuns(real, simulated [][]Run) []Difference {
+	var phases []string
+	for _, runs := range real {
+		for _, r := range runs {
+			if !slices.Contains(phases, r.Phase) {
+				phases = append(phases, r.Phase)
+			}
+		}
+	}
+	var out []Difference
+	for _, phase := range phases {
+		passes := map[int]bool{}
+		for _, r := range real[0] {
+			if r.Phase == phase {
+				passes[r.Pass] = true
+			}
+		}
+		for _, c := range comparedRuns {
+			m := MetricNamed(c.metric)
+			values := func(all [][]Run) Interval {
+				var xs []float64
+				for _, runs := range all {
+					var of []float64
+					for _, r := range runs {
+						if passes[r.Pass] {
+							of = append(of, m.Of(r)*m.Scale)
+						}
+					}
+					xs = append(xs, mean(of))
+				}
+				return IntervalOf(xs)
+			}
+			d := Difference{Scaler: real[0][0].Scaler, Phase: phase, Name: c.name, Unit: c.unit, Real: values(real), Simulated: values(simulated)}
+			if d.Real.Mean == nil || d.Simulated.Mean == nil {
+				continue
+			}
+			d.setError()
+			out = append(out, d)
+		}
+	}
+	return out
 }
 
 // apart is the mean distance of all pairs, of different ones if both lists are
@@ -149,12 +224,22 @@ func finite(x float64) *float64 {
 	return &x
 }
 
-// DifferenceTable shows differences.
-func DifferenceTable(all []Difference) report.Table {
+// Planes are the names of two planes that are compared.
+type Planes struct{ First, Second string }
+
+// RealAndSimulated is a real plane and the simulation of it, Fidelities are the
+// two of the simulation.
+var (
+	RealAndSimulated = Planes{"real", "simulated"}
+	Fidelities       = Planes{"per request", "fluid"}
+)
+
+// DifferenceTable shows differences between two planes.
+func DifferenceTable(all []Difference, planes Planes) report.Table {
 	t := report.Table{
-		Header: []string{"scaler", "figure", "real", "simulated", "error", "distance", "between real runs", "between seeds"},
-		Note: "Means over recordings and over seeds, with 95 % intervals by Student's t where there are several. Error is of the means. Distance is the mean absolute difference of the time series by buckets of ten seconds; " +
-			"between real runs and between seeds is the same of each plane from itself: what chance alone makes.",
+		Header: []string{"scaler", "figure", planes.First, planes.Second, "error", "distance", "within " + planes.First, "within " + planes.Second},
+		Note: "Means over recordings and seeds, with 95 % intervals by Student's t where there are several. Error is of the means. Distance is the mean absolute difference of the time series by buckets of ten seconds; " +
+			"within " + planes.First + " and within " + planes.Second + " is the same of two runs or seeds of each: what chance alone makes.",
 	}
 	number := func(v *float64, format string, scale float64) string {
 		if v == nil {
@@ -172,16 +257,16 @@ func DifferenceTable(all []Difference) report.Table {
 		}
 		m := Metric{Format: format, Scale: 1}
 		t.Rows = append(t.Rows, []string{
-			d.Scaler, d.Name + ", " + d.Unit, d.Real.Text(m), d.Simulated.Text(m),
+			strings.TrimSpace(d.Scaler + " " + d.Phase), d.Name + ", " + d.Unit, d.Real.Text(m), d.Simulated.Text(m),
 			number(d.Error, "%+.0f %%", 100), number(d.Distance, format, 1), number(d.RealSpread, format, 1), number(d.SimulatedSpread, format, 1),
 		})
 	}
 	return t
 }
 
-// ComparisonFigures put the real plane, solid, beside one simulation of it,
-// dashed, for each scaler in its colour.
-func ComparisonFigures(real, simulated []Outcome, events []Event) ([]report.Figure, error) {
+// ComparisonFigures put one plane, solid, beside the other, dashed, for each scaler
+// in its colour.
+func ComparisonFigures(real, simulated []Outcome, events []Event, planes Planes) ([]report.Figure, error) {
 	over, _, err := Figures(real, events)
 	if err != nil {
 		return nil, err
@@ -192,7 +277,7 @@ func ComparisonFigures(real, simulated []Outcome, events []Event) ([]report.Figu
 	}
 	wanted := map[string]bool{
 		"Load": true, "Replicas": true, "CPU utilisation": true, "Scheduling pressure": true,
-		"Cumulative pod cost": true, "Cumulative node cost": true,
+		"Cumulative pod cost": true, "Cumulative node cost": true, "Response time, 95th percentile": true,
 	}
 	var out []report.Figure
 	for _, f := range over {
@@ -201,7 +286,7 @@ func ComparisonFigures(real, simulated []Outcome, events []Event) ([]report.Figu
 		}
 		var series []report.Series
 		for _, s := range f.Series {
-			s.Name += ", real"
+			s.Name += ", " + planes.First
 			series = append(series, s)
 		}
 		for _, g := range other {
@@ -209,7 +294,7 @@ func ComparisonFigures(real, simulated []Outcome, events []Event) ([]report.Figu
 				continue
 			}
 			for _, s := range g.Series {
-				s.Name, s.Dash = s.Name+", simulated", 1
+				s.Name, s.Dash = s.Name+", "+planes.Second, 1
 				series = append(series, s)
 			}
 		}

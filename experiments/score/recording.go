@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 )
 
 // RecordingFile is the name of the file with a Recording in a report's folder.
@@ -17,7 +18,43 @@ type Recording struct {
 	Seed     uint64  `json:"seed"`
 	// Switches of the policy, named by it.
 	Switches []Event   `json:"switches,omitempty"`
-	Outcomes []Outcome `json:"outcomes"`
+	Outcomes []Outcome `json:"outcomes,omitempty"`
+	// Runs by pass are all that is left of it if there are no outcomes: what the
+	// experiment printed.
+	Runs []Run `json:"runs,omitempty"`
+}
+
+// Passes of the recording: those that are not measured, and those that are.
+func (r Recording) Passes() (warmup, measured int) {
+	if len(r.Outcomes) > 0 {
+		return r.Outcomes[0].WarmupPasses, r.Outcomes[0].Passes
+	}
+	for _, run := range r.Runs {
+		measured = max(measured, run.Pass+1)
+	}
+	return 0, measured
+}
+
+// Scalers that are in it, in their order.
+func (r Recording) Scalers() []string {
+	var out []string
+	add := func(name string) {
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	for _, o := range r.Outcomes {
+		add(o.Scaler)
+	}
+	for _, run := range r.Runs {
+		add(run.Scaler)
+	}
+	return out
+}
+
+// RunsOf are the printed runs of a scaler, by pass.
+func (r Recording) RunsOf(scaler string) []Run {
+	return slices.DeleteFunc(slices.Clone(r.Runs), func(run Run) bool { return run.Scaler != scaler })
 }
 
 // Write writes the recording to a file.
@@ -42,8 +79,8 @@ func ReadRecording(file string) (Recording, error) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return Recording{}, fmt.Errorf("%s: %w", file, err)
 	}
-	if r.Scenario == "" || len(r.Outcomes) == 0 {
-		return Recording{}, fmt.Errorf("%s: has no outcomes in it: not what mash2 demo records as %s", file, RecordingFile)
+	if r.Scenario == "" || len(r.Outcomes) == 0 && len(r.Runs) == 0 {
+		return Recording{}, fmt.Errorf("%s: has no outcomes or runs in it: not what mash2 demo records as %s or prints", file, RecordingFile)
 	}
 	return r, nil
 }

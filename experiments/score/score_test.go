@@ -331,7 +331,7 @@ func TestCompare(t *testing.T) {
 	if e := *by["node cost"].Error; e != 0 {
 		t.Errorf("node cost: %v", e)
 	}
-	if len(DifferenceTable(got).Rows) != len(got) {
+	if len(DifferenceTable(got, RealAndSimulated).Rows) != len(got) {
 		t.Error("a difference is not in the table")
 	}
 	longer := outcome()
@@ -339,11 +339,11 @@ func TestCompare(t *testing.T) {
 	if _, err := Compare([]Outcome{outcome()}, []Outcome{longer}); err == nil {
 		t.Error("different passes were compared")
 	}
-	figures, err := ComparisonFigures([]Outcome{outcome()}, []Outcome{simulated}, nil)
+	figures, err := ComparisonFigures([]Outcome{outcome()}, []Outcome{simulated}, nil, RealAndSimulated)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(figures) != 6 || len(figures[1].Series) != 2 || figures[1].Series[1].Name != "mash2, simulated" {
+	if len(figures) != 7 || len(figures[1].Series) != 2 || figures[1].Series[1].Name != "mash2, simulated" {
 		t.Errorf("%d figures, %+v", len(figures), figures[1].Series)
 	}
 }

@@ -99,6 +99,7 @@ type fluidPod struct {
 	usage     float64
 	inFlight  float64
 	wants     float64 // cores in the last step
+	owed      float64 // reference seconds of work that noise put off
 }
 
 type fluidEvent struct {

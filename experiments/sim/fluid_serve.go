@@ -166,22 +166,24 @@ func (f *fluid) serve(s *fluidStream, dt float64) {
 	}
 }
 
-// spend lets each pod use the CPU that so many requests ask for, with noise whose
-// relative deviation is that of one divided by √requests.
+// spend lets each pod use the CPU that so many requests ask for.
 func (f *fluid) spend(s *fluidStream, requests, deviation, dt float64) {
 	for i, p := range s.endpoints {
-		kind := s.classOf[i]
-		if kind < 0 {
+		if kind := s.classOf[i]; kind >= 0 {
+			p.spend(requests*(1+f.rng.NormFloat64()*deviation/math.Sqrt(max(requests, 1))), s.classes[kind].capacity, dt)
+		} else {
 			p.wants, p.inFlight = 0, 0
-			continue
 		}
-		load := max(0, requests*(1+f.rng.NormFloat64()*deviation/math.Sqrt(max(requests, 1))))
-		p.use(min(load/dt*s.work/p.node.Speed, s.classes[kind].capacity), dt)
 	}
 }
 
-// use of cores by a pod for dt seconds.
-func (p *fluidPod) use(cores, dt float64) {
+// spend is the use of CPU for so many requests, within the capacity, in cores, for
+// dt seconds. What noise puts beyond it is done afterwards, so that a pod near its
+// capacity does as much as it is asked in the mean.
+func (p *fluidPod) spend(requests, capacity, dt float64) {
+	load := max(0, requests*p.stream.work+p.owed)
+	cores := min(load/dt/p.node.Speed, capacity)
+	p.owed = min(load-cores*dt*p.node.Speed, capacity*p.node.Speed) // what takes a second at most
 	p.usage += cores * dt
 	p.stream.usage += cores * dt
 	p.stream.done += cores * dt * p.node.Speed
@@ -212,8 +214,7 @@ func (f *fluid) serveOpen(s *fluidStream, rps, dt float64) {
 		}
 		c := s.classes[kind]
 		served := min(mine, c.capacity*p.node.Speed/s.work*dt)
-		load := max(0, served*(1+f.rng.NormFloat64()*math.Sqrt(1/max(served, 1))))
-		p.use(min(load/dt*s.work/p.node.Speed, c.capacity), dt)
+		p.spend(served*(1+f.rng.NormFloat64()*math.Sqrt(1/max(served, 1))), c.capacity, dt)
 		servable += p.wants / s.work * p.node.Speed * dt
 		p.inFlight = served / dt * s.work / p.node.Speed
 	}

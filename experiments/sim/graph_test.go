@@ -36,7 +36,7 @@ func TestGraphsAgree(t *testing.T) {
 			compare := func(of, name string, a, b, tolerance float64) {
 				t.Helper()
 				t.Logf("%-14s %-8s fluid %8.4g, per request %8.4g (%+.1f %%)", of, name, a, b, 100*(a/b-1))
-				if math.Abs(a/b-1) > tolerance+1e-9 {
+				if !(math.Abs(a/b-1) <= tolerance+1e-9) {
 					t.Errorf("%s: %s is %.4g fluid and %.4g per request, more than %.0f %% apart", of, name, a, b, 100*tolerance)
 				}
 			}

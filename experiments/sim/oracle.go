@@ -46,17 +46,17 @@ func Oracle(s scenarios.Scenario, p Params, passes int, seed uint64) ([]float64,
 			return nil, err
 		}
 		free := pl.allocatable.Minus(pl.overhead)
-		nodes := 0.0 // that hold the least replicas, in fractions
+		var cpu, bytes float64 // that the least replicas ask for together
 		deployments := deploymentsOf(s)
 		for _, d := range deployments {
 			memory, replicas := d.Memory.Request.Value(), float64(d.Replicas.Min)
 			request, limit, sizes := sizesOf(s, d)
 			m := float64(min(free.MilliCPU/request, free.Memory/max(memory, 1), free.Pods))
 			if m < 1 {
-				nodes = math.Inf(1)
+				cpu = math.Inf(1)
 				continue
 			}
-			nodes += replicas * max(float64(request)/float64(free.MilliCPU), float64(memory)/float64(free.Memory))
+			cpu, bytes = cpu+replicas*float64(request), bytes+replicas*float64(memory)
 			if sizes > 1 || len(deployments) > 1 {
 				m = float64(free.MilliCPU) / float64(request) // other pods may fill what this kind leaves
 			}
@@ -66,7 +66,7 @@ func Oracle(s scenarios.Scenario, p Params, passes int, seed uint64) ([]float64,
 			}
 			price = min(price, pl.price/(capacity*pl.speed))
 		}
-		least = min(least, pl.price*nodes)
+		least = min(least, pl.price*max(cpu/float64(free.MilliCPU), bytes/float64(free.Memory)))
 	}
 	if math.IsInf(price, 1) || math.IsInf(least, 1) {
 		return nil, fmt.Errorf("scenario %s: no pool can hold its pods", s.Name)

@@ -111,7 +111,7 @@ func TestFidelitiesAgree(t *testing.T) {
 		for name, limit := range tolerance {
 			a, b := sums[Fluid][name], sums[PerRequest][name]
 			t.Logf("%-6s %-8s fluid %8.4g, per request %8.4g (%+.1f %%)", scaler, name, a, b, 100*(a/b-1))
-			if math.Abs(a/b-1) > limit+1e-9 {
+			if !(math.Abs(a/b-1) <= limit+1e-9) {
 				t.Errorf("%s: %s is %.4g fluid and %.4g per request, more than %.0f %% apart", scaler, name, a, b, 100*limit)
 			}
 		}
