@@ -35,7 +35,8 @@ func newSimulate() *cobra.Command {
 in a simulated cluster, beside baselines. Each scaler has a cluster of its own,
 with the same load, bounds and warm-up.
 
-  mash2       this operator
+  mash2       this operator, with the targets of its policies
+  mash2:70    the same with workloads that state a target of 70 %
   hpa         the stock HPA's rules, with Cluster Autoscaler's, at the scenario's
               target: 80 % in all that are built in
   hpa:60      the same at another target
@@ -52,7 +53,7 @@ compares the two with each other.`,
 	f := cmd.Flags()
 	f.StringVar(&o.scenario, "scenario", "heartbeat", "a built-in scenario ("+strings.Join(scenarios.Names(), ", ")+") or a file")
 	f.StringVar(&o.trace, "trace", "", "a CSV[.gz] file instead of the one that the scenario's arrivals are read from")
-	f.StringSliceVar(&o.scalers, "scaler", []string{"mash2", "hpa"}, "scalers to compare: mash2, hpa, hpa:PERCENT, static, oracle")
+	f.StringSliceVar(&o.scalers, "scaler", []string{"mash2", "hpa"}, "scalers to compare: mash2, mash2:PERCENT, hpa, hpa:PERCENT, static, oracle")
 	f.Uint64Var(&o.seed, "seed", 1, "of all that is random")
 	f.IntVar(&o.seeds, "seeds", 1, "number of seeds, from --seed on; with several, 95 % intervals are shown")
 	f.IntVar(&o.warm, "warm-passes", -1, "passes that come first and are not measured; -1 for the scenario's")
@@ -118,7 +119,7 @@ func (o *simulateFlags) load() (scenarios.Scenario, error) {
 func checkScaler(name string) error {
 	kind, target, swept := strings.Cut(name, ":")
 	switch {
-	case kind == "hpa" && swept:
+	case (kind == "hpa" || kind == "mash2") && swept:
 		if n, err := strconv.Atoi(target); err != nil || n < 1 || n > 100 {
 			return fmt.Errorf("--scaler %s: the target must be a percentage from 1 to 100", name)
 		}
@@ -126,7 +127,7 @@ func checkScaler(name string) error {
 	case slices.Contains([]string{"mash2", "hpa", "static", "oracle"}, name):
 		return nil
 	}
-	return fmt.Errorf("--scaler %q is none of mash2, hpa, hpa:PERCENT, static, oracle", name)
+	return fmt.Errorf("--scaler %q is none of mash2, mash2:PERCENT, hpa, hpa:PERCENT, static, oracle", name)
 }
 
 // simulation is what -o json prints.
@@ -262,7 +263,7 @@ func (s simulation) equalSLO() []string {
 		switch name := s.Summary[i].Scaler; {
 		case name == "mash2":
 			of = &s.Summary[i]
-		case score.IsHPA(name):
+		case score.Kind(name) == "hpa":
 			swept = append(swept, s.Summary[i])
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/mash2-io/mash2/experiments/scenarios"
@@ -95,7 +96,8 @@ func document(all []simulation) string {
 	for _, s := range all {
 		b.WriteString(equalRow(s))
 	}
-	b.WriteString("\n")
+	b.WriteString("\n## At any target\n\n" + anyTarget)
+	b.WriteString(targets(all))
 	for _, s := range all {
 		section(&b, s)
 	}
@@ -112,7 +114,7 @@ func equalRow(s simulation) string {
 		switch {
 		case sum.Scaler == "mash2":
 			of = sum
-		case score.IsHPA(sum.Scaler):
+		case score.Kind(sum.Scaler) == "hpa":
 			swept = append(swept, sum)
 		case sum.Bound:
 			bound = sum.Metrics[cost.Name].Text(cost)
@@ -130,6 +132,48 @@ func equalRow(s simulation) string {
 		row = append(row, "none is as good", "–", "–", "–", "–")
 	}
 	return "| " + strings.Join(append(row, bound), " | ") + " |\n"
+}
+
+// targets compares the two sweeps: at each target of the HPA the cheapest mash2
+// that serves as well.
+func targets(all []simulation) string {
+	var names []string
+	of := func(s simulation, kind string) []score.Summary {
+		var out []score.Summary
+		for _, sum := range s.Summary {
+			if score.Kind(sum.Scaler) == kind {
+				out = append(out, sum)
+			}
+		}
+		return out
+	}
+	for _, s := range all {
+		for _, sum := range of(s, "hpa") {
+			if !slices.Contains(names, sum.Scaler) {
+				names = append(names, sum.Scaler)
+			}
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "| scenario | %s |\n|%s\n", strings.Join(names, " | "), strings.Repeat("---|", len(names)+1))
+	for _, s := range all {
+		row := []string{s.Scenario}
+		for _, name := range names {
+			text := ""
+			for _, sum := range of(s, "hpa") {
+				if sum.Scaler != name {
+					continue
+				}
+				text = "none is as good"
+				if best, ok := score.AtEqualSLO(sum, of(s, "mash2")); ok {
+					text = score.Relative(s.Runs, best.Scaler, name, score.MetricNamed("costUsd")).Text(score.Percent) + " (" + best.Scaler + ")"
+				}
+			}
+			row = append(row, text)
+		}
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
+	}
+	return b.String() + "\n"
 }
 
 func section(b *strings.Builder, s simulation) {
@@ -170,6 +214,13 @@ without a violation can be below, and at which nothing was run. Figures are mean
 over seeds; ± is half the 95 % interval of the mean by Student's t. A violating
 minute has its p95 or failed ratio beyond the scenario's SLO. Node cost counts from
 boot request to deletion.
+
+`
+
+const anyTarget = `Both swept over targets: for each of the HPA's, the node cost of the cheapest mash2,
+relative to it, that violates the SLO in no more minutes on average. A negative
+figure is money saved at no worse service; "none is as good" is a target at which
+the HPA serves better than mash2 does at any of its own.
 
 `
 

@@ -282,8 +282,7 @@ func (o Outcome) cumulativeNodeCost(unit float64) (report.Series, error) {
 func Pareto(summaries []Summary) report.Figure {
 	f := report.Figure{Title: "Cost and quality", XLabel: "node cost, USD", YLabel: "minutes in violation, %",
 		Note: "Lower and further to the left is better. Bars are 95 % intervals over seeds. A bound is on cost alone, at no violation."}
-	sweep := report.Series{Name: "HPA, by target", Color: 1}
-	color := 0
+	kinds := map[string]int{} // where in f.Series
 	for _, s := range summaries {
 		cost, violated := s.Metrics["costUsd"], s.Metrics["sloViolationRatio"]
 		if cost.Mean == nil {
@@ -293,47 +292,53 @@ func Pareto(summaries []Summary) report.Figure {
 		if violated.Mean != nil {
 			y, half = 100**violated.Mean, 100*violated.Half()
 		}
-		label := s.Scaler
-		if IsHPA(s.Scaler) {
-			sweep.X, sweep.Y = append(sweep.X, *cost.Mean), append(sweep.Y, y)
-			sweep.XHalf, sweep.YHalf = append(sweep.XHalf, cost.Half()), append(sweep.YHalf, half)
-			sweep.Labels = append(sweep.Labels, label)
-			continue
+		kind := Kind(s.Scaler)
+		i, ok := kinds[kind]
+		if !ok {
+			i = len(f.Series)
+			kinds[kind] = i
+			f.Series = append(f.Series, report.Series{Name: s.Scaler, Color: i})
 		}
-		if color == 1 {
-			color++
+		line := &f.Series[i]
+		if len(line.X) > 0 {
+			line.Name = kind + ", by target"
 		}
-		f.Series = append(f.Series, report.Series{
-			Name: label, X: []float64{*cost.Mean}, Y: []float64{y}, XHalf: []float64{cost.Half()}, YHalf: []float64{half},
-			Labels: []string{label}, Color: color,
-		})
-		color++
+		line.X, line.Y = append(line.X, *cost.Mean), append(line.Y, y)
+		line.XHalf, line.YHalf = append(line.XHalf, cost.Half()), append(line.YHalf, half)
+		line.Labels = append(line.Labels, s.Scaler)
 	}
-	if len(sweep.X) > 0 {
-		order := make([]int, len(sweep.X))
-		for i := range order {
-			order[i] = i
-		}
-		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(sweep.X[a], sweep.X[b]) })
-		pick := func(xs []float64) []float64 {
-			out := make([]float64, len(xs))
-			for i, k := range order {
-				out[i] = xs[k]
-			}
-			return out
-		}
-		labels := make([]string, len(order))
-		for i, k := range order {
-			labels[i] = sweep.Labels[k]
-		}
-		sweep.X, sweep.Y, sweep.XHalf, sweep.YHalf, sweep.Labels = pick(sweep.X), pick(sweep.Y), pick(sweep.XHalf), pick(sweep.YHalf), labels
-		f.Series = append(f.Series, sweep)
+	for i := range f.Series {
+		inOrder(&f.Series[i])
 	}
 	return f
 }
 
-// IsHPA tells whether a scaler is the HPA, at whatever target.
-func IsHPA(scaler string) bool { return scaler == "hpa" || strings.HasPrefix(scaler, "hpa:") }
+// inOrder sorts a sweep's points by cost, so that they make one line.
+func inOrder(s *report.Series) {
+	order := make([]int, len(s.X))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(s.X[a], s.X[b]) })
+	pick := func(xs []float64) []float64 {
+		out := make([]float64, len(xs))
+		for i, k := range order {
+			out[i] = xs[k]
+		}
+		return out
+	}
+	labels := make([]string, len(order))
+	for i, k := range order {
+		labels[i] = s.Labels[k]
+	}
+	s.X, s.Y, s.XHalf, s.YHalf, s.Labels = pick(s.X), pick(s.Y), pick(s.XHalf), pick(s.YHalf), labels
+}
+
+// Kind of a scaler: what is before its parameter.
+func Kind(scaler string) string {
+	kind, _, _ := strings.Cut(scaler, ":")
+	return kind
+}
 
 func hasPoints(f report.Figure) bool {
 	for _, s := range f.Series {

@@ -290,7 +290,7 @@ func TestFigures(t *testing.T) {
 
 func TestParetoJoinsTheSweep(t *testing.T) {
 	f := Pareto([]Summary{summary("mash2", 1, 3), summary("hpa:50", 2, 4), summary("hpa", 3, 2)})
-	if len(f.Series) != 2 || f.Series[0].Name != "mash2" {
+	if len(f.Series) != 2 || f.Series[0].Name != "mash2" || f.Series[1].Name != "hpa, by target" {
 		t.Fatalf("series: %+v", f.Series)
 	}
 	sweep := f.Series[1]

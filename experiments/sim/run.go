@@ -36,7 +36,8 @@ const (
 // Options of a run.
 type Options struct {
 	Scenario scenarios.Scenario
-	// Scaler is mash2, hpa, hpa:PERCENT or static.
+	// Scaler is mash2, mash2:PERCENT, hpa, hpa:PERCENT or static; PERCENT is the
+	// target utilisation instead of the policy's and of the scenario's.
 	Scaler   string
 	Seed     uint64
 	Fidelity Fidelity
@@ -173,7 +174,10 @@ func (c *Cluster) newPool(s scenarios.Pool, autoscaled bool) (*pool, error) {
 // load.
 func (r *run) begin(ctx context.Context) error {
 	c, s := r.c, r.Scenario
-	name, parameter, _ := strings.Cut(r.Scaler, ":")
+	name, target, err := split(r.Scaler)
+	if err != nil {
+		return err
+	}
 	switch name {
 	case "mash2":
 		for _, p := range s.Pools {
@@ -194,9 +198,10 @@ func (r *run) begin(ctx context.Context) error {
 			w.selector = map[string]string{api.LabelNodePool: s.Pools[0].Name}
 		}
 	default:
-		return fmt.Errorf("scaler %q is none of mash2, hpa, hpa:PERCENT, static", r.Scaler)
+		return fmt.Errorf("scaler %q is none of mash2, mash2:PERCENT, hpa, hpa:PERCENT, static", r.Scaler)
 	}
 	r.sensors = newSensors(c, r.Behavior)
+	r.sensors.target = float64(target) / 100
 	for _, w := range c.workloads {
 		r.sensors.workload = append(r.sensors.workload, &watched{workload: w})
 	}
@@ -217,12 +222,8 @@ func (r *run) begin(ctx context.Context) error {
 	case "mash2":
 		r.operator(ctx, phase(c.params.Cycle))
 	case "hpa":
-		target := int64(s.Workload.TargetUtilization*100 + 0.5)
-		if parameter != "" {
-			var err error
-			if target, err = strconv.ParseInt(parameter, 10, 32); err != nil || target < 1 || target > 100 {
-				return fmt.Errorf("scaler %q: the target must be a percentage", r.Scaler)
-			}
+		if target == 0 {
+			target = int64(s.Workload.TargetUtilization*100 + 0.5)
 		}
 		for _, w := range c.workloads {
 			r.hpa(w, baseline.Default(int32(target), w.min, w.max), phase(15*time.Second))
@@ -236,6 +237,18 @@ func (r *run) begin(ctx context.Context) error {
 	}
 	r.events()
 	return r.startTraffic()
+}
+
+// split a scaler's name into its kind and its target in percent, 0 for none.
+func split(scaler string) (kind string, target int64, err error) {
+	kind, parameter, given := strings.Cut(scaler, ":")
+	if !given {
+		return kind, 0, nil
+	}
+	if target, err = strconv.ParseInt(parameter, 10, 32); err != nil || target < 1 || target > 100 || kind == "static" {
+		return "", 0, fmt.Errorf("scaler %q: only mash2 and hpa have a target, a percentage", scaler)
+	}
+	return kind, target, nil
 }
 
 // operator runs mash2's loop.

@@ -22,6 +22,7 @@ type sensors struct {
 	lastOK   time.Duration
 	covered  int64
 	behavior api.Behavior
+	target   float64         // of workloads that state one, 0–1; 0 for the policy's
 	pools    map[string]bool // that mash2 may see; nil for all
 	doubts   sensing.Plausibility[api.Key]
 }
@@ -302,7 +303,7 @@ func (s *sensors) observe(w *watched) api.Workload {
 	out := api.Workload{
 		Key: w.key, UID: w.key.String(), Generation: 1, Mode: api.ModeFull, Planner: "horizontal",
 		Target:      api.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: w.key.Name},
-		MinReplicas: w.min, MaxReplicas: w.max, Behavior: s.behavior,
+		MinReplicas: w.min, MaxReplicas: w.max, Behavior: s.behavior, TargetUtilization: s.target,
 		Replicas: w.replicas, PlannedReplicas: w.planned, Shape: w.shape, Usage: w.usage, SpeedNow: 1,
 		LastScaled: Epoch.Add(w.lastScaled), LastScaledBy: api.FieldManager,
 	}

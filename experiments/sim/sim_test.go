@@ -361,6 +361,7 @@ func TestRefusals(t *testing.T) {
 	for name, o := range map[string]Options{
 		"scaler":   {Scenario: s, Scaler: "vpa"},
 		"target":   {Scenario: s, Scaler: "hpa:200"},
+		"static":   {Scenario: s, Scaler: "static:50"},
 		"fidelity": {Scenario: s, Scaler: "hpa", Fidelity: "exact"},
 		"params":   {Scenario: s, Scaler: "hpa", Params: &Params{}},
 	} {
