@@ -9,16 +9,26 @@ import (
 // Auto chooses among the last value, the level and, when there is a season, the
 // seasonal model: whichever had the least pinball loss at recent origins. A
 // simpler model is kept unless the next is better by more than luck.
-type Auto struct{}
+type Auto struct {
+	// Portfolio weighs a mixture of all models against the choice. A refit
+	// then takes tens of milliseconds, and a forecast about one: it is for
+	// forecasts that are made once, or seldom.
+	Portfolio bool
+}
 
 // Name implements Forecaster.
-func (Auto) Name() string { return AutoName }
+func (m Auto) Name() string {
+	if m.Portfolio {
+		return AutoName
+	}
+	return QuickName
+}
 
 // Update implements Forecaster. The skill in the returned state is measured by
 // a rolling backtest inside the history, with parameters fitted before its
 // first origin when the history reaches that far; only the length of the season
 // is taken from all of it.
-func (Auto) Update(s State, series api.Series, horizon int) (State, error) {
+func (m Auto) Update(s State, series api.Series, horizon int) (State, error) {
 	if err := check(s, series, horizon, nil); err != nil {
 		return s, err
 	}
@@ -63,11 +73,33 @@ func (Auto) Update(s State, series api.Series, horizon int) (State, error) {
 			best, next.Model = l, SeasonalName
 		}
 	}
+	if m.Portfolio {
+		best = tryMixture(&next, series, seasons, period, origins, horizon, best)
+	}
 	if reference > 0 && !math.IsInf(reference, 1) {
 		skill := 1 - best/reference
 		next.Skill = &skill
 	}
 	return next, nil
+}
+
+// tryMixture makes the mixture the model of next if it had no more loss at the
+// origins than the best single model, and returns the least loss.
+func tryMixture(next *State, series api.Series, seasons []Season, period float64, origins []int, horizon int, best float64) float64 {
+	h := newHistory(series.Values, seasons)
+	fit, before := fitMixture(h, period, origins, horizon)
+	if len(fit.Experts) == 0 {
+		return best
+	}
+	phases := next.Seasonal
+	then := newMixture(h, before, phases, horizon)
+	loss := then.calibrate(origins, horizon)
+	if !(loss <= best) {
+		return best
+	}
+	fit.Up, fit.Down, fit.Start = then.up, then.down, series.Start
+	next.Model, next.Mixture = MixtureName, &fit
+	return loss
 }
 
 // Forecast implements Forecaster.
@@ -80,6 +112,8 @@ func (Auto) Forecast(s State, series api.Series, horizon int, levels []float64) 
 		return predict(NaiveName, lastValue{y}, y, State{}, series, horizon, levels), nil
 	}
 	switch {
+	case s.Model == MixtureName && s.Mixture != nil:
+		return predict(MixtureName, mixtureOf(s, series, horizon), y, s, series, horizon, levels), nil
 	case s.Model == SeasonalName && s.Seasonal != nil:
 		y = s.Seasonal.tail(y, horizon)
 		return predict(SeasonalName, newSeasonalPredictor(y, *s.Seasonal), y, s, series, horizon, levels), nil
@@ -139,16 +173,23 @@ func pathLoss(p predictor, y []float64, origins []int, horizon int) float64 {
 	sum, n := 0.0, 0
 	for _, o := range origins {
 		d := distribute(p, y, o, horizon, skillLevels)
-		actual := y[o+1 : min(len(y), o+1+horizon)]
-		for i, q := range skillLevels {
-			if l := Pinball(actual, d.quantiles[i], q); !math.IsNaN(l) {
-				sum += l
-				n++
-			}
+		if l := d.loss(y[o+1 : min(len(y), o+1+horizon)]); !math.IsNaN(l) {
+			sum += l
+			n++
 		}
 	}
 	if n == 0 {
 		return math.Inf(1)
 	}
 	return sum / float64(n)
+}
+
+// loss is the mean pinball loss of quantiles at skillLevels, NaN without any
+// actual value.
+func (d distribution) loss(actual []float64) float64 {
+	sum := 0.0
+	for i, q := range skillLevels {
+		sum += Pinball(actual, d.quantiles[i], q) / float64(len(skillLevels))
+	}
+	return sum
 }

@@ -14,6 +14,12 @@ type predictor interface {
 	smooth() bool
 }
 
+// calibrated is a predictor whose residuals are to be multiplied, those above
+// its path by up, those below by down, for its quantiles to cover what they say.
+type calibrated interface {
+	spread() (up, down float64)
+}
+
 // analogue is a past origin and the weight (> 0) of its residual path.
 type analogue struct {
 	origin int
@@ -52,6 +58,16 @@ func distribute(p predictor, y []float64, o, horizon int, levels []float64) dist
 		residuals = residuals[:horizon]
 		clear(residuals)
 		weights = append(weights, 1)
+	}
+	if c, ok := p.(calibrated); ok {
+		up, down := c.spread()
+		for i, r := range residuals {
+			if r > 0 {
+				residuals[i] = up * r
+			} else {
+				residuals[i] = down * r
+			}
+		}
 	}
 	d.quantiles = make([][]float64, len(levels))
 	for i := range d.quantiles {

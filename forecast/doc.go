@@ -16,5 +16,12 @@
 // over the paths at one step, peak quantiles those of the paths' maxima. So
 // quantiles never cross, and the peak is never below any step.
 //
+// Two forecasters choose for themselves. Quick, the zero Auto, takes the last
+// value, the level or the season, and is what a cycle of the operator can afford
+// for thousands of series. Auto with its Portfolio also weighs a mixture of all
+// models, whose weights come from aggregation of experts (combine.go) over past
+// origins, with parameters from before them. Each model of the portfolio is one
+// file and says where it is from.
+//
 // The package is pure: no clock, no randomness, no I/O, inputs untouched.
 package forecast

