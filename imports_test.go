@@ -43,8 +43,14 @@ var rooms = map[string]room{
 	"planning/node":        {ours: []string{"api"}, outside: append([]string{"github.com/draffensperger/golp"}, gonum...)},
 	"execution":            {ours: []string{"api"}},
 	"execution/kube":       {ours: []string{"api", "execution"}, outside: kubeClients},
-	"execution/gke":        {ours: []string{"api", "execution"}, outside: googleClient},
-	"serve":                {ours: []string{"api", "api/v1alpha1"}, outside: append([]string{"github.com/prometheus/", "github.com/go-logr/logr"}, kubeClients...)},
+	"execution/gke":        {ours: []string{"api", "execution/provider"}, outside: googleClient},
+	"execution/kind":       {ours: []string{"api", "execution/provider"}, outside: kubeClients},
+	"execution/clusterapi": {ours: []string{"api", "execution/provider"}, outside: kubeClients},
+	"execution/provider":   {ours: []string{"api"}, outside: []string{"k8s.io/apimachinery/pkg/api/errors"}},
+	"execution/provider/providertest": {
+		ours: []string{"api", "execution/provider"}, outside: []string{"github.com/google/go-cmp"},
+	},
+	"serve": {ours: []string{"api", "api/v1alpha1"}, outside: append([]string{"github.com/prometheus/", "github.com/go-logr/logr"}, kubeClients...)},
 }
 
 // TestImports holds the table of rooms: a package imports only what its row

@@ -36,6 +36,9 @@ const (
 	// AnnotationTakenOver is on a scaled target whose replicas field was taken
 	// over from another field manager, once, by force.
 	AnnotationTakenOver = Group + "/taken-over"
+	// AnnotationParked marks a cordoned node that takes no part for now, because
+	// its pool is smaller than the machines it is made of.
+	AnnotationParked = Group + "/parked"
 	// AnnotationPaused on the policy ConfigMap stops every write.
 	AnnotationPaused = Group + "/paused"
 	// LabelNodePool is the label by which GKE tells a node's pool.

@@ -179,6 +179,32 @@ func TestPoolsOfAnotherCluster(t *testing.T) {
 	}
 }
 
+// A parked node is not there, nor is what belongs to it; what has stayed on it
+// is.
+func TestParkedNodes(t *testing.T) {
+	w := newWorld(t, nil)
+	w.shop("web", 1)
+	parked := node("node-2", "e2")
+	parked.Spec.Unschedulable = true
+	parked.Annotations = map[string]string{api.AnnotationParked: "true"}
+	byHand := node("node-3", "e2") // uncordoned since
+	byHand.Annotations = parked.Annotations
+	daemon, left := podOn("agent", 1, "node-2", epoch), podOn("web", 2, "node-2", epoch)
+	daemon.OwnerReferences[0].Kind = kindDaemonSet
+	w.put(parked, byHand, daemon, left)
+	s := w.observe()
+	var nodes []string
+	for _, n := range s.Nodes {
+		nodes = append(nodes, n.Name)
+	}
+	if diff := cmp.Diff([]string{"node-1", "node-3"}, nodes); diff != "" {
+		t.Errorf("nodes (-want +got):\n%s", diff)
+	}
+	if len(s.Pods) != 2 || s.Pods[0].DaemonSet || s.Pods[1].DaemonSet {
+		t.Errorf("%d pods, want the two of web: %+v", len(s.Pods), s.Pods)
+	}
+}
+
 func TestSpeeds(t *testing.T) {
 	s := newSpeeds(time.Hour)
 	n := nodeRecordOf(node("node-1", "e2"), api.LabelNodePool)

@@ -141,6 +141,8 @@ func doNotDisrupt(pod *corev1.Pod) string {
 type nodeRecord struct {
 	identity
 	node api.Node
+	// parked: it takes no part, as if it were not there.
+	parked bool
 }
 
 func nodeRecordOf(n *corev1.Node, poolLabel string) *nodeRecord {
@@ -163,6 +165,7 @@ func nodeRecordOf(n *corev1.Node, poolLabel string) *nodeRecord {
 	if pool, at, ok := strings.Cut(n.Annotations[api.AnnotationGaveUp], " "); ok {
 		r.node.GaveUp, r.node.GaveUpAt = pool, timeOf(at)
 	}
+	r.parked = r.node.Cordoned && n.Annotations[api.AnnotationParked] != ""
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
 			r.node.Ready, r.node.ReadyAt = true, c.LastTransitionTime.Time

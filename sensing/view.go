@@ -37,6 +37,7 @@ func (c *caches) view() *view {
 		byTarget:  map[targetID]*workloadRecord{},
 		members:   map[targetID][]*podRecord{},
 	}
+	v.leaveParked()
 	slices.SortFunc(v.pods, func(a, b *podRecord) int { return compareKeys(a.key, b.key) })
 	slices.SortFunc(v.nodes, func(a, b *nodeRecord) int { return cmp.Compare(a.key.Name, b.key.Name) })
 	slices.SortFunc(v.daemons, func(a, b *daemonRecord) int { return compareKeys(a.key, b.key) })
@@ -77,6 +78,23 @@ func (c *caches) view() *view {
 		}
 	}
 	return v
+}
+
+// leaveParked leaves out the nodes that are parked, and what belongs to them.
+func (v *view) leaveParked() {
+	parked := map[string]bool{}
+	v.nodes = slices.DeleteFunc(v.nodes, func(n *nodeRecord) bool {
+		if n.parked {
+			parked[n.node.Name] = true
+		}
+		return n.parked
+	})
+	if len(parked) == 0 {
+		return
+	}
+	v.pods = slices.DeleteFunc(v.pods, func(p *podRecord) bool {
+		return parked[p.pod.Node] && (p.pod.DaemonSet || p.pod.Mirror)
+	})
 }
 
 func compareKeys(a, b api.Key) int {

@@ -31,8 +31,8 @@ import (
 	"github.com/mash2-io/mash2"
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/api/v1alpha1"
-	"github.com/mash2-io/mash2/execution/gke"
 	"github.com/mash2-io/mash2/execution/kube"
+	"github.com/mash2-io/mash2/execution/provider"
 	"github.com/mash2-io/mash2/forecast"
 	"github.com/mash2-io/mash2/planning"
 	"github.com/mash2-io/mash2/planning/horizontal"
@@ -114,16 +114,12 @@ func (o *operatorFlags) run(ctx context.Context, stderr io.Writer) error {
 	if sense.PrometheusTransport, err = o.prometheus.transport(); err != nil {
 		return err
 	}
-	var nodes *gke.Provider
-	if o.provider == "gke" {
-		nodes, err = gke.New(ctx, gke.Config{
-			Project: o.gkeProject, Location: o.gkeLocation, Cluster: o.gkeCluster,
-			Endpoint: o.gkeEndpoint, ComputeEndpoint: o.gkeComputeEndpoint,
-		})
-		if err != nil {
-			return fmt.Errorf("reaching GKE cluster %s/%s/%s: %w", o.gkeProject, o.gkeLocation, o.gkeCluster, err)
-		}
-		defer nodes.Close()
+	nodes, closeNodes, err := o.provider.open(ctx, cfg, client)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = closeNodes() }()
+	if nodes != nil {
 		sense.Pools = nodes
 	}
 	observer, err := sensing.New(sense)
@@ -183,7 +179,7 @@ func (o *operatorFlags) run(ctx context.Context, stderr io.Writer) error {
 		Reporter: reporters,
 	}
 	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		logger.Info("leading", "version", version, "period", o.period, "provider", o.provider, "solver", o.solver)
+		logger.Info("leading", "version", version, "period", o.period, "provider", o.provider.name, "solver", o.solver)
 		if err := policies.Start(ctx); err != nil {
 			return fmt.Errorf("watching the policy: %w", err)
 		}
@@ -230,7 +226,7 @@ func (o *operatorFlags) logger(w io.Writer) *slog.Logger {
 // actuator sends each action to the port it is for.
 type actuator struct {
 	pods  *kube.Actuator
-	nodes *gke.Provider // nil without a provider
+	nodes provider.Provider // nil without one
 }
 
 // Apply implements mash2.Actuator.
@@ -241,7 +237,12 @@ func (a actuator) Apply(ctx context.Context, action api.Action) error {
 			return fmt.Errorf("no provider is configured that could %s", action)
 		}
 		return a.nodes.Apply(ctx, action)
-	default:
+	case api.ScaleWorkload:
+		return a.pods.Apply(ctx, action)
+	default: // moves of pods between nodes
+		if _, ok := a.nodes.(provider.ReadOnly); ok {
+			return a.nodes.Apply(ctx, action)
+		}
 		return a.pods.Apply(ctx, action)
 	}
 }

@@ -33,19 +33,17 @@ type operatorFlags struct {
 	podLead, nodeLead         time.Duration
 
 	// Nodes.
-	provider                            string
-	gkeProject, gkeLocation, gkeCluster string
-	gkeEndpoint, gkeComputeEndpoint     string
-	solver                              string
-	solverIterations, packings          int
-	metricsAddress, probeAddress        string
-	metricsInsecure, profiling          bool
-	leaderElect                         bool
-	logFormat                           string
-	verbose                             bool
-	cycleLog                            string
-	kubeQPS                             float32
-	kubeBurst                           int
+	provider                     providerFlags
+	solver                       string
+	solverIterations, packings   int
+	metricsAddress, probeAddress string
+	metricsInsecure, profiling   bool
+	leaderElect                  bool
+	logFormat                    string
+	verbose                      bool
+	cycleLog                     string
+	kubeQPS                      float32
+	kubeBurst                    int
 }
 
 // durations lists the duration flags that --speed divides, with their defaults
@@ -85,12 +83,7 @@ func (o *operatorFlags) register(cmd *cobra.Command) {
 	}
 	f.DurationVar(&o.actionTimeout, "action-timeout", 30*time.Second, "bound on one action")
 	o.prometheus.register(cmd)
-	f.StringVar(&o.provider, "provider", "none", "who resizes node pools: gke, or none to plan replicas only")
-	f.StringVar(&o.gkeProject, "gke-project", "", "project of the GKE cluster")
-	f.StringVar(&o.gkeLocation, "gke-location", "", "location of the GKE cluster: a region or a zone")
-	f.StringVar(&o.gkeCluster, "gke-cluster", "", "name of the GKE cluster")
-	f.StringVar(&o.gkeEndpoint, "gke-endpoint", "", "address of another container API, spoken to without TLS and credentials (a simulator)")
-	f.StringVar(&o.gkeComputeEndpoint, "gke-compute-endpoint", "", "URL of another compute API, spoken to without credentials (a simulator)")
+	o.provider.register(cmd)
 	f.StringVar(&o.solver, "solver", "ffd", "packing solver: see mash2 version for those of this build")
 	f.IntVar(&o.solverIterations, "solver-iterations", 0, "work budget of one packing; 0 is the solver's own")
 	f.IntVar(&o.packings, "packings", planning.DefaultConfig().Packings, "work budget of a cycle's search, in packings")
@@ -128,21 +121,8 @@ func (o *operatorFlags) complete(cmd *cobra.Command) error {
 	if err := o.prometheus.validate(); err != nil {
 		return err
 	}
-	switch o.provider {
-	case "none":
-	case "gke":
-		for _, f := range []struct{ name, value string }{
-			{"gke-project", o.gkeProject}, {"gke-location", o.gkeLocation}, {"gke-cluster", o.gkeCluster},
-		} {
-			if f.value == "" {
-				return usagef("--provider gke needs --%s", f.name)
-			}
-		}
-		if (o.gkeEndpoint == "") != (o.gkeComputeEndpoint == "") {
-			return usagef("--gke-endpoint and --gke-compute-endpoint go together")
-		}
-	default:
-		return usagef("--provider must be gke or none, not %q", o.provider)
+	if err := o.provider.validate(); err != nil {
+		return err
 	}
 	switch o.logFormat {
 	case "json", "text":
@@ -175,6 +155,7 @@ func (o *operatorFlags) sensing() sensing.Config {
 	c.PrometheusURL, c.Matchers, c.RecordedUsage = o.prometheus.url, o.prometheus.matchers, o.prometheus.recorded
 	c.Step, c.RateWindow, c.History, c.StaleAfter = o.step, o.rateWindow, o.history, o.staleAfter
 	c.UsageInterval = o.usageInterval
+	c.PoolLabel = o.provider.label()
 	// Where a workload states no behaviour, the Guard's own defaults hold: a
 	// licensed forecast looks ahead instead of back.
 	c.Behavior = api.Behavior{}

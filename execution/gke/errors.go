@@ -1,7 +1,6 @@
 package gke
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -11,26 +10,20 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/execution/provider"
 )
 
-// Errors of the provider, to be told apart by errors.Is.
+// Errors of the provider, to be told apart by errors.Is: those of every
+// provider, under the names they have here.
 var (
-	// ErrBusy means: another operation is running on the pool or the cluster. The
-	// same call may succeed in a later cycle.
-	ErrBusy = errors.New("another operation is in progress")
-	// ErrQuota means: a quota of the project doesn't allow it.
-	ErrQuota = errors.New("quota exceeded")
-	// ErrStockout means: the zone has no such machines now.
-	ErrStockout = errors.New("zone has no capacity")
-	// ErrPermission means: the credentials don't allow it.
-	ErrPermission = errors.New("permission denied")
-	// ErrNotFound means: there is no such cluster, pool or instance group.
-	ErrNotFound = errors.New("not found")
-	// ErrUnavailable means: the API did not answer, or not in time, or asked to be
-	// called less often. Whether a change took effect is not known.
-	ErrUnavailable = errors.New("API unavailable")
+	ErrBusy        = provider.ErrBusy
+	ErrQuota       = provider.ErrQuota
+	ErrStockout    = provider.ErrStockout
+	ErrPermission  = provider.ErrPermission
+	ErrNotFound    = provider.ErrNotFound
+	ErrUnavailable = provider.ErrUnavailable
 	// ErrAutopilot means: in an Autopilot cluster Google manages the nodes.
-	ErrAutopilot = errors.New("the cluster is in Autopilot mode: its nodes can't be managed")
+	ErrAutopilot = fmt.Errorf("%w: the cluster is in Autopilot mode: its nodes can't be managed", provider.ErrUnsupported)
 )
 
 // classify wraps an error of a Google API in the sentinel that fits.

@@ -20,6 +20,8 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/execution/gke"
+	"github.com/mash2-io/mash2/execution/provider"
+	"github.com/mash2-io/mash2/execution/provider/providertest"
 	"github.com/mash2-io/mash2/experiments/gkesim"
 )
 
@@ -272,6 +274,36 @@ func TestFailuresAreToldApart(t *testing.T) {
 			t.Errorf("pools = %v, want an error", pools)
 		}
 	})
+}
+
+func TestConformance(t *testing.T) {
+	providertest.Run(t, func(t *testing.T) *providertest.World {
+		b := newBed(t, func(c *gkesim.Config) { c.Pools[1].Size = 1 })
+		fail := func(kind gkesim.FaultKind) func() {
+			return func() { b.sim.Fail(gkesim.Fault{Kind: kind, Method: "SetNodePoolSize", Times: 1}) }
+		}
+		return &providertest.World{
+			Provider: b.provider, Pool: fast, Other: cheap,
+			Nodes: func(pool string) []api.RemoveNode {
+				var out []api.RemoveNode
+				for _, n := range b.nodes(pool) {
+					out = append(out, api.RemoveNode{Pool: pool, Zone: n.Labels[api.LabelZone], Node: n.Name, ProviderID: n.Spec.ProviderID})
+				}
+				return out
+			},
+			Faults: map[error]func(){
+				provider.ErrBusy: fail(gkesim.OperationInProgress), provider.ErrUnavailable: fail(gkesim.Unavailable),
+				provider.ErrPermission: fail(gkesim.PermissionDenied), provider.ErrQuota: fail(gkesim.QuotaRefused),
+			},
+		}
+	})
+}
+
+func TestAutopilotIsRefused(t *testing.T) {
+	b := newBed(t, func(c *gkesim.Config) { c.Autopilot = true })
+	if _, err := b.provider.Pools(t.Context()); !errors.Is(err, gke.ErrAutopilot) || !errors.Is(err, provider.ErrUnsupported) {
+		t.Errorf("error = %v, want %v", err, gke.ErrAutopilot)
+	}
 }
 
 func TestAPoolThatCantGrowSaysWhyUntilItHasGrown(t *testing.T) {

@@ -20,6 +20,9 @@ type Config struct {
 	Version string
 	// Pools of the cluster; at least one.
 	Pools []Pool
+	// Autopilot says of the cluster that Google manages its nodes. Nothing else
+	// of Autopilot is simulated.
+	Autopilot bool
 
 	// Speed divides every duration. Default 1.
 	Speed float64

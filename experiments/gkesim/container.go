@@ -180,6 +180,7 @@ func (s *Server) cluster() *containerpb.Cluster {
 		CurrentMasterVersion: s.cfg.Version,
 		Status:               containerpb.Cluster_RUNNING,
 		NodePools:            s.nodePools(),
+		Autopilot:            &containerpb.Autopilot{Enabled: s.cfg.Autopilot},
 	}
 	if s.clusterOp != nil {
 		out.Status = containerpb.Cluster_RECONCILING

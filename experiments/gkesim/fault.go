@@ -26,6 +26,11 @@ const (
 	ResourceExhausted FaultKind = "ResourceExhausted"
 	// OperationInProgress fails calls as if another operation were running.
 	OperationInProgress FaultKind = "OperationInProgress"
+	// PermissionDenied fails calls as if a role were missing (REST: 403).
+	PermissionDenied FaultKind = "PermissionDenied"
+	// QuotaRefused fails calls as GKE does when it sees beforehand that a quota
+	// doesn't allow what is asked for (REST: 403).
+	QuotaRefused FaultKind = "QuotaRefused"
 	// SlowCall delays calls by Delay.
 	SlowCall FaultKind = "SlowCall"
 
@@ -119,7 +124,7 @@ func (s *Server) takeCallFault(ctx context.Context, method string) *callFault {
 	s.mu.Lock()
 	slow := s.takeFault(faultSite{kind: SlowCall, method: method})
 	var struck *Fault
-	for _, kind := range []FaultKind{Unavailable, DeadlineExceeded, ResourceExhausted, OperationInProgress} {
+	for _, kind := range []FaultKind{Unavailable, DeadlineExceeded, ResourceExhausted, OperationInProgress, PermissionDenied, QuotaRefused} {
 		if struck = s.takeFault(faultSite{kind: kind, method: method}); struck != nil {
 			break
 		}
@@ -146,6 +151,10 @@ func (s *Server) takeCallFault(ctx context.Context, method string) *callFault {
 		f.err = status.Error(codes.DeadlineExceeded, "Deadline expired before operation could complete.")
 	case ResourceExhausted:
 		f.err = status.Error(codes.ResourceExhausted, "Quota exceeded for quota metric 'Cluster write requests' of service 'container.googleapis.com'.")
+	case PermissionDenied:
+		f.err = status.Error(codes.PermissionDenied, `Required "container.clusters.update" permission(s) for the cluster.`)
+	case QuotaRefused:
+		f.err = status.Error(codes.PermissionDenied, `Insufficient regional quota to satisfy request: resource "CPUS": request requires '4.0' and is short '4.0'.`)
 	case OperationInProgress:
 		f.err = incompatible(fmt.Sprintf("operation-%d-00000000-0000-4000-8000-000000000000", s.cfg.Clock.Now().UnixMilli()))
 	}

@@ -1,0 +1,197 @@
+package clusterapi
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/execution/provider"
+)
+
+// Annotations of a MachineDeployment.
+const (
+	// AnnotationPrice is what a node costs, USD per hour. Without it a core
+	// costs DefaultCorePrice.
+	AnnotationPrice = api.Group + "/price-per-hour"
+	// AnnotationSpeed is the work of one of its cores relative to a core of the
+	// reference machine. Without it 1.
+	AnnotationSpeed = api.Group + "/cpu-speed"
+	// AnnotationMinSize and AnnotationMaxSize bound the number of nodes.
+	AnnotationMinSize = api.Group + "/min-size"
+	AnnotationMaxSize = api.Group + "/max-size"
+
+	annotationCapacity = "capacity.cluster-autoscaler.kubernetes.io/"
+)
+
+// DefaultCorePrice in USD per hour is about that of a general-purpose core in a
+// public cloud: it only says that fewer cores are better.
+const DefaultCorePrice = 0.04
+
+// defaultPods is the kubelet's own limit.
+const defaultPods = 110
+
+// machine is what is needed of a Machine.
+type machine struct {
+	name, uid, pool  string
+	node, providerID string
+	deleting, marked bool
+	failure          string // why there is no infrastructure for it
+	failedAt         metav1.Time
+}
+
+func machineOf(u *unstructured.Unstructured) machine {
+	m := machine{
+		name: u.GetName(), uid: string(u.GetUID()), pool: u.GetLabels()[labelDeployment],
+		deleting: u.GetDeletionTimestamp() != nil,
+	}
+	_, m.marked = u.GetAnnotations()[annotationDelete]
+	m.providerID, _, _ = unstructured.NestedString(u.Object, "spec", "providerID")
+	m.node, _, _ = unstructured.NestedString(u.Object, "status", "nodeRef", "name")
+	m.failure, _, _ = unstructured.NestedString(u.Object, "status", "failureMessage")
+	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+	for _, c := range conditions {
+		fields, ok := c.(map[string]any)
+		if !ok || fields["type"] != "InfrastructureReady" || fields["status"] != "False" {
+			continue
+		}
+		if text, _ := fields["message"].(string); text != "" {
+			m.failure = text
+		}
+		if at, _ := fields["lastTransitionTime"].(string); at != "" {
+			_ = m.failedAt.UnmarshalQueryParameter(at) // zero if it is no time
+		}
+	}
+	return m
+}
+
+func replicasOf(d *unstructured.Unstructured) int32 {
+	n, ok, err := unstructured.NestedInt64(d.Object, "spec", "replicas")
+	if err != nil || !ok {
+		return 1 // Cluster API's default
+	}
+	return int32(min(max(n, 0), math.MaxInt32))
+}
+
+// poolOf makes a pool of a MachineDeployment and its Machines. An annotation
+// that can't be read is an error with its path: a guess would be planned with.
+func poolOf(d *unstructured.Unstructured, machines []machine) (api.Pool, error) {
+	read := reader{of: d}
+	zone, _, _ := unstructured.NestedString(d.Object, "spec", "template", "spec", "failureDomain")
+	pool := api.Pool{
+		Name: d.GetName(), Zones: []string{zone}, Sizes: []int32{replicasOf(d)},
+		MinPerZone: int32(read.number(AnnotationMinSize, 0)), MaxPerZone: int32(read.number(AnnotationMaxSize, 0)),
+		Allocatable: api.Resources{
+			MilliCPU: read.quantity(annotationCapacity+"cpu", 1000), Memory: read.quantity(annotationCapacity+"memory", 1),
+			Pods: int64(read.number(annotationCapacity+"maxPods", defaultPods)),
+		},
+		Labels: map[string]string{},
+	}
+	labels, _, _ := unstructured.NestedStringMap(d.Object, "spec", "template", "metadata", "labels")
+	for key, value := range labels { // those that are handed down to nodes
+		prefix, _, _ := strings.Cut(key, "/")
+		if strings.HasPrefix(key, "node-role.kubernetes.io/") || prefix == "node-restriction.kubernetes.io" ||
+			strings.HasSuffix(prefix, ".node-restriction.kubernetes.io") || prefix == "node."+group || strings.HasSuffix(prefix, ".node."+group) {
+			pool.Labels[key] = value
+		}
+	}
+	pool.Labels[LabelPool] = pool.Name
+	for _, pair := range strings.Split(d.GetAnnotations()[annotationCapacity+"labels"], ",") {
+		if key, value, ok := strings.Cut(pair, "="); ok {
+			pool.Labels[strings.TrimSpace(key)] = strings.TrimSpace(value)
+		}
+	}
+	infrastructure, _, _ := unstructured.NestedString(d.Object, "spec", "template", "spec", "infrastructureRef", "name")
+	pool.MachineType = cmp.Or(pool.Labels["node.kubernetes.io/instance-type"], infrastructure, "machine")
+	pool.Price = read.number(AnnotationPrice, DefaultCorePrice*max(float64(pool.Allocatable.MilliCPU)/1000, 1))
+	pool.CPUSpeed = read.number(AnnotationSpeed, 1)
+	if pool.Price <= 0 {
+		read.bad(AnnotationPrice, "must be above 0")
+	}
+	if pool.CPUSpeed <= 0 {
+		read.bad(AnnotationSpeed, "must be above 0")
+	}
+	_, hasMin := d.GetAnnotations()[annotationMinSize]
+	_, hasMax := d.GetAnnotations()[annotationMaxSize]
+	pool.Autoscaled = hasMin && hasMax
+	pool.Hold = holdOf(d)
+	for _, m := range machines {
+		if m.deleting {
+			pool.Deleting = append(pool.Deleting, cmp.Or(m.node, m.name))
+		}
+		if m.failure != "" && m.providerID == "" && (pool.Error == nil || pool.Error.At.Before(m.failedAt.Time)) {
+			pool.Error = &api.PoolError{Kind: provider.KindOfMessage(m.failure), Message: m.failure, At: m.failedAt.Time}
+		}
+	}
+	slices.Sort(pool.Deleting)
+	return pool, read.err
+}
+
+// holdOf says why a MachineDeployment may not be resized now.
+func holdOf(d *unstructured.Unstructured) string {
+	paused, _, _ := unstructured.NestedBool(d.Object, "spec", "paused")
+	if _, annotated := d.GetAnnotations()[annotationPaused]; paused || annotated {
+		return "the MachineDeployment is paused"
+	}
+	all, ok, _ := unstructured.NestedInt64(d.Object, "status", "replicas")
+	for _, field := range []string{"upToDateReplicas", "updatedReplicas"} {
+		if n, has, _ := unstructured.NestedInt64(d.Object, "status", field); ok && has {
+			if n < all {
+				return "a rollout of the MachineDeployment is in progress"
+			}
+			return ""
+		}
+	}
+	return ""
+}
+
+// reader reads annotations and keeps the first thing that is wrong.
+type reader struct {
+	of  *unstructured.Unstructured
+	err error
+}
+
+func (r *reader) bad(annotation, format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf("MachineDeployment %s: metadata.annotations[%s]: %s", r.of.GetName(), annotation, fmt.Sprintf(format, args...))
+	}
+}
+
+// number is an annotation that is a finite number, 0 or more and within 32 bits.
+func (r *reader) number(annotation string, def float64) float64 {
+	text, ok := r.of.GetAnnotations()[annotation]
+	if !ok {
+		return def
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v >= 0) || v > math.MaxInt32 {
+		r.bad(annotation, "must be a number from 0 to %d, is %q", math.MaxInt32, text)
+		return def
+	}
+	return v
+}
+
+// quantity is an annotation that is a Kubernetes quantity, times scale; 0 when
+// it is absent.
+func (r *reader) quantity(annotation string, scale int64) int64 {
+	text, ok := r.of.GetAnnotations()[annotation]
+	if !ok {
+		return 0
+	}
+	q, err := resource.ParseQuantity(text)
+	if err != nil || q.Sign() < 0 {
+		r.bad(annotation, "must be a quantity, is %q", text)
+		return 0
+	}
+	if scale == 1000 {
+		return q.MilliValue()
+	}
+	return q.Value()
+}
