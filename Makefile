@@ -109,6 +109,25 @@ bench-envelope: build localkube ## cycle time by step, CPU and memory of the ope
 validate-hpa: localkube ## our HPA against the stock controller, an hour of each load (twelve minutes)
 	go test -tags '$(TAGS)' ./experiments/baseline -run AgreesWithTheStockController -v -count 1 -timeout 30m -stock-for 1h
 
+.PHONY: bench-sim
+bench-sim: deps ## speed of the simulation per CPU time, a week of twenty workloads included (eight minutes)
+	@mkdir -p $(OUT)/simulator
+	go test -tags '$(TAGS)' ./experiments/sim -run '^$$' -bench Speed -benchtime 1x -timeout 60m | tee $(OUT)/simulator/speed.txt
+
+.PHONY: validate-sim
+REAL := experiments/comparison/testdata/heartbeat-real-1.json,experiments/comparison/testdata/heartbeat-real-2.json
+validate-sim: build ## both fidelities against each other and a real plane; writes docs/simulator.md with the speeds of bench-sim (two minutes)
+	@mkdir -p $(OUT)/simulator
+	@test -e $(OUT)/simulator/speed.txt || $(MAKE) bench-sim
+	@rm -f $(OUT)/simulator/*.json
+	for s in heartbeat sawtooth train-ticket; do \
+		bin/mash2 simulate --scenario $$s --fidelity request,fluid --scaler mash2,hpa,static --seeds 5 --report $(OUT)/simulator/$$s -o json > $(OUT)/simulator/$$s.json || exit 1; \
+	done
+	for f in fluid request; do \
+		bin/mash2 simulate --scenario heartbeat --fidelity $$f --against $(REAL) --seeds 8 -o json > $(OUT)/simulator/real-$$f.json || exit 1; \
+	done
+	go run ./experiments/comparison --simulator --out docs $(OUT)/simulator/*.json $(OUT)/simulator/speed.txt
+
 .PHONY: calibrate
 calibrate: ## fit the service model to measurements and write docs/calibration.md (ten seconds)
 	go run ./experiments/calibration

@@ -4,7 +4,10 @@
 //	go run ./experiments/comparison --out docs out/sim/heartbeat.json …
 //
 // It judges mash2 by the HPA at equal service: the cheapest of its targets that
-// violates the SLO in no more minutes.
+// violates the SLO in no more minutes. With --simulator it makes the page that says
+// what the simulation is worth:
+//
+//	go run ./experiments/comparison --simulator --out docs out/simulator/*.json out/simulator/speed.txt
 package main
 
 import (
@@ -23,8 +26,13 @@ import (
 
 func main() {
 	out := flag.String("out", "docs", "folder to write simulation.md and its pictures into")
+	simulator := flag.Bool("simulator", false, "make simulator.md, on what the simulation is worth, instead")
 	flag.Parse()
-	if err := compare(flag.Args(), *out); err != nil {
+	page := compare
+	if *simulator {
+		page = validate
+	}
+	if err := page(flag.Args(), *out); err != nil {
 		fmt.Fprintln(os.Stderr, "comparison:", err)
 		os.Exit(1)
 	}
@@ -37,6 +45,18 @@ type simulation struct {
 	Fidelity string          `json:"fidelity"`
 	Runs     []score.Run     `json:"runs"`
 	Summary  []score.Summary `json:"-"`
+	// Of simulator.md.
+	Against    []score.Difference `json:"against"`
+	Fidelities []score.Agreement  `json:"fidelities"`
+}
+
+// seeds is how many were simulated.
+func (s simulation) seeds() int {
+	seeds := map[uint64]bool{}
+	for _, r := range s.Runs {
+		seeds[r.Seed] = true
+	}
+	return len(seeds)
 }
 
 func read(file string) (simulation, error) {
@@ -177,15 +197,11 @@ func targets(all []simulation) string {
 }
 
 func section(b *strings.Builder, s simulation) {
-	seeds := map[uint64]bool{}
-	for _, r := range s.Runs {
-		seeds[r.Seed] = true
-	}
 	fmt.Fprintf(b, "## %s\n\n", s.Scenario)
 	if described, err := scenarios.Describe(s.Scenario); err == nil {
 		fmt.Fprintf(b, "%s\n\n", described)
 	}
-	fmt.Fprintf(b, "Fidelity %s, %d seeds from %d on.\n\n", s.Fidelity, len(seeds), s.Seed)
+	fmt.Fprintf(b, "Fidelity %s, %d seeds from %d on.\n\n", s.Fidelity, s.seeds(), s.Seed)
 	header := []string{"scaler"}
 	for _, m := range score.Columns() {
 		header = append(header, m.Title)
@@ -210,8 +226,9 @@ Every scaler has a simulated cluster of its own, with the same load, the same
 bounds of replicas and nodes and the same warm-up. ` + "`hpa`" + ` is the stock HPA's rules at
 80 %, with Cluster Autoscaler's; ` + "`hpa:60`" + ` the same at 60 %. ` + "`static`" + ` is sized for the
 scenario's peak, which it knows. ` + "`oracle`" + ` is a bound on node cost that no scaler
-without a violation can be below, and at which nothing was run. Figures are means
-over seeds; ± is half the 95 % interval of the mean by Student's t. A violating
+without a violation can be below that has its least replicas on nodes, and at which
+nothing was run. What the simulation is worth is in [simulator.md](simulator.md).
+Figures are means over seeds; ± is half the 95 % interval of the mean by Student's t. A violating
 minute has its p95 or failed ratio beyond the scenario's SLO. Node cost counts from
 boot request to deletion.
 

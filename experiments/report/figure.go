@@ -181,6 +181,9 @@ func (f Figure) draw(dc draw.Canvas) error {
 	if !f.Scatter && p.X.Min > 0 && p.X.Min < (p.X.Max-p.X.Min)/20 {
 		p.X.Min = 0 // time that begins with the middle of a bucket
 	}
+	if low := f.lowest(); low >= 0 && p.Y.Min < 0 {
+		p.Y.Min = low - 0.04*(p.Y.Max-low) // intervals may reach below 0, what they are of doesn't
+	}
 	widen(&p.X)
 	widen(&p.Y)
 	if err := f.addMarks(p, size); err != nil {
@@ -240,6 +243,19 @@ func (f Figure) add(p *plot.Plot, legend *plot.Legend, s Series, levels []int, s
 		return high, nil
 	}
 	return high, addLabelled(p, legend, s, points, kept, levels, line, size)
+}
+
+// lowest is the least Y of all series.
+func (f Figure) lowest() float64 {
+	low := math.Inf(1)
+	for _, s := range f.Series {
+		for _, y := range s.Y {
+			if !math.IsNaN(y) {
+				low = min(low, y)
+			}
+		}
+	}
+	return low
 }
 
 // widen gives an axis without extent one.

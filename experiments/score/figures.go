@@ -130,8 +130,9 @@ func Figures(outcomes []Outcome, events []Event) (over, pairs []report.Figure, e
 		dash := 0
 		for _, p := range o.Pools {
 			any := false
-			for k, b := range p.Buckets {
-				if k < len(x) {
+			for _, b := range p.Buckets {
+				// A pool's begin when it has its first node.
+				if k, ok := slices.BinarySearch(j.at, b.Start+b.Seconds/2); ok {
 					any = any || b.ReadyNodes > 0
 					nodes[k] += b.ReadyNodes
 					efficiency[k] += b.PackingEfficiency * b.AllocatableCores

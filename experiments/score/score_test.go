@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/mash2-io/mash2/experiments/load"
 	"github.com/mash2-io/mash2/experiments/load/record"
+	"github.com/mash2-io/mash2/experiments/report"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -53,6 +55,27 @@ func outcome() Outcome {
 			{Pool: "a-pool", MachineType: "e2-medium", Requested: 10, Deleted: ptr(30.0)}, // in the warm-up
 		},
 		Plans: []Planned{{At: 15, Workload: "web", Demand: ptr(0.5)}, {At: 30, Workload: "web", Demand: ptr(0.5), Peak: ptr(0.9)}},
+	}
+}
+
+// A pool that comes later is drawn where it came, not at the beginning.
+func TestPoolsThatComeLater(t *testing.T) {
+	o := outcome()
+	o.Pools = append(o.Pools, load.PoolResult{Name: "b-pool", Buckets: []load.PoolBucket{
+		{Start: 60, Seconds: 30, ReadyNodes: 1, AllocatableCores: 2, PackingEfficiency: 0.8},
+		{Start: 90, Seconds: 30, ReadyNodes: 2, AllocatableCores: 4, PackingEfficiency: 0.9},
+	}})
+	over, pairs, err := Figures([]Outcome{o}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packing := over[slices.IndexFunc(over, func(f report.Figure) bool { return f.Title == "Node packing efficiency" })].Series[0].Y
+	if want := []float64{10, 10, 60, 80}; !cmp.Equal(packing, want, cmpopts.EquateApprox(1e-9, 0)) {
+		t.Errorf("packing efficiency %v, want %v", packing, want)
+	}
+	nodes := pairs[slices.IndexFunc(pairs, func(f report.Figure) bool { return f.Title == "nodes by replicas" })].Series[0].Y
+	if want := []float64{1, 1, 2, 4}; !cmp.Equal(nodes, want) {
+		t.Errorf("nodes %v, want %v", nodes, want)
 	}
 }
 

@@ -98,7 +98,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		Scenario: o.Scenario, Seed: o.Seed, WarmupPasses: o.WarmupPasses, Passes: o.Passes,
 		Workloads: loads,
 	})
-	r := &run{Options: o, c: c, collector: collector, factors: map[string]*float64{}}
+	r := &run{Options: o, c: c, collector: collector, factors: map[string]*float64{}, policies: map[string]api.PolicySpec{}}
 	if err := r.addTraffic(); err != nil {
 		return Result{}, err
 	}
@@ -116,6 +116,7 @@ type run struct {
 	collector *load.Collector
 	start     time.Duration       // of scenario time
 	factors   map[string]*float64 // of the work of a visit, by service
+	policies  map[string]api.PolicySpec
 	cycles    int
 	err       error
 }
@@ -295,6 +296,10 @@ func (r *run) Report(_ context.Context, cycle api.Cycle) {
 // Spec implements mash2.PolicySource: the scenario's policy of now, each with
 // the pool that the experiments on a real control plane give it.
 func (r *run) Spec(context.Context) (api.PolicySpec, []api.Finding, error) {
+	name := r.policyNow()
+	if spec, ok := r.policies[name]; ok {
+		return spec, nil, nil
+	}
 	pools := r.Scenario.Pools
 	first, second := pools[0].Name, pools[len(pools)-1].Name
 	policies, err := yaml.Marshal(map[string]any{"policies": map[string]any{
@@ -304,7 +309,10 @@ func (r *run) Spec(context.Context) (api.PolicySpec, []api.Finding, error) {
 	if err != nil {
 		return api.PolicySpec{}, nil, err
 	}
-	spec, err := configmap.Parse(map[string]string{"policy": r.policyNow(), "policies.yaml": string(policies)}, nil)
+	spec, err := configmap.Parse(map[string]string{"policy": name, "policies.yaml": string(policies)}, nil)
+	if err == nil {
+		r.policies[name] = spec
+	}
 	return spec, nil, err
 }
 

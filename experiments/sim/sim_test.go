@@ -2,7 +2,6 @@ package sim
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -367,24 +366,6 @@ func TestRefusals(t *testing.T) {
 	} {
 		if _, err := Run(t.Context(), o); err == nil {
 			t.Errorf("%s: accepted", name)
-		}
-	}
-}
-
-// BenchmarkHeartbeat reports how many seconds of the scenario pass in one of
-// CPU, with the whole loop.
-func BenchmarkHeartbeat(b *testing.B) {
-	for _, fidelity := range []Fidelity{Fluid, PerRequest} {
-		for _, scaler := range []string{"mash2", "hpa"} {
-			b.Run(fmt.Sprintf("%s/%s", fidelity, scaler), func(b *testing.B) {
-				s := loadScenario(b, "heartbeat")
-				simulated := 0.0
-				for b.Loop() {
-					r := simulate(b, Options{Scenario: s, Scaler: scaler, Seed: 1, Fidelity: fidelity, Passes: 3})
-					simulated += r.Workloads[0].Measured.SimulatedSeconds
-				}
-				b.ReportMetric(simulated/b.Elapsed().Seconds(), "s/s")
-			})
 		}
 	}
 }
