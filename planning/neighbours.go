@@ -45,6 +45,10 @@ func (s *search) stay() bool {
 	return true
 }
 
+// shown is how many neighbours are packed only to be shown: a cycle's time goes
+// into packings.
+const shown = 3
+
 // neighbours evaluates the most promising neighbours of the best solution so
 // that the plan can show what it was chosen over.
 func (s *search) neighbours() {
@@ -62,7 +66,7 @@ func (s *search) neighbours() {
 		}
 	}
 	for n, m := range s.moves() {
-		if n == s.keep {
+		if n == min(s.keep, shown) {
 			break
 		}
 		sol, ok := s.evaluate(m.apply(s.best.replicas), m.note(s.items))

@@ -400,18 +400,23 @@ func (s *search) moves() []move {
 		}
 	}
 	// Hope for a neighbour: that of the best solution, with the parts of the
-	// items that change exchanged. The nodes it may need are bounded from below
-	// once for all, by what is asked for with every item one replica smaller.
+	// items that change exchanged. A packing of one replica more is also one of
+	// those without it, so that it takes no fewer nodes than they do; the nodes
+	// of a neighbour with fewer of something are bounded once for all, by what
+	// is asked for with every item one replica smaller.
 	least := slices.Clone(s.best.replicas)
 	var base float64
 	for i := range least {
 		base += s.part(i, least[i])
 		least[i]--
 	}
-	base -= s.nodeCost(s.fewest(least))
+	asMany, fewer := base-s.nodeCost(s.best.packing.nodes), base-s.nodeCost(s.fewest(least))
 	var moves []move
 	add := func(m move) {
-		m.hope = base
+		m.hope = asMany
+		if m.down >= 0 {
+			m.hope = fewer
+		}
 		if m.up >= 0 {
 			r := s.best.replicas[m.up]
 			m.hope += s.part(m.up, r+1) - s.part(m.up, r)
