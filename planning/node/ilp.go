@@ -90,20 +90,6 @@ func (s ilp) Solve(p Problem, _ api.Budget) (Packing, error) {
 	return k, nil
 }
 
-// better compares packings: fewer pods unplaced, then lower cost.
-func better(a, b Packing) bool {
-	left := func(k Packing) (n int64) {
-		for _, u := range k.Unplaced {
-			n += int64(u)
-		}
-		return n
-	}
-	if left(a) != left(b) {
-		return left(a) < left(b)
-	}
-	return a.Cost < b.Cost
-}
-
 // model is the integer program: columns x of items × nodes, then y of nodes.
 type model struct {
 	compiled

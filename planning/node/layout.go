@@ -228,7 +228,7 @@ func (l *layout) fill(missing map[int]int32) map[int]int32 {
 	slices.SortFunc(order, mostWorth)
 	left := map[int]int32{}
 	indexes := slices.Sorted(maps.Keys(missing))
-	for _, n := range compile(l.view.problem(missing)).largestFirst() {
+	for _, n := range compile(l.view.problem(missing)).vectors().LargestFirst() {
 		i := indexes[n]
 		rest := missing[i]
 		for _, r := range order {

@@ -16,6 +16,9 @@ type Config struct {
 	Limits Limits
 }
 
+// packingIterations of the solver per packing: a cycle asks for up to two hundred.
+const packingIterations = 50
+
 // Planner plans nodes. It holds no state: one value may be used concurrently.
 type Planner struct{ solver Solver }
 
@@ -40,8 +43,8 @@ var ErrPool = errors.New("pool can't be planned")
 // error wraps ErrPool when p.NodePools names a pool that the snapshot lacks or
 // whose allocatable is not known.
 //
-// b.Iterations bounds how many nodes are tried for removal; 0 means ten
-// thousand.
+// b.Iterations bounds how many nodes are tried for removal, and the solver; 0
+// means ten thousand nodes, and a hundredth of a second or so for the solver.
 func (p *Planner) PlanNodes(s api.Snapshot, plans []api.WorkloadPlan, policy api.Policy, b api.Budget) (api.NodePlan, error) {
 	if len(policy.NodePools) == 0 {
 		return api.NodePlan{Complete: true}, nil
@@ -50,11 +53,12 @@ func (p *Planner) PlanNodes(s api.Snapshot, plans []api.WorkloadPlan, policy api
 	if err != nil {
 		return api.NodePlan{}, fmt.Errorf("planning nodes: %w", err)
 	}
+	packing := b
 	if b.Iterations <= 0 {
-		b.Iterations = 10_000
+		b.Iterations, packing.Iterations = 10_000, packingIterations
 	}
 	// Levels often ask the same: a problem is solved once.
-	solve := memoised(p.solver, b)
+	solve := memoised(p.solver, packing)
 
 	whole := v.problem(v.all(v.size))
 	ideal, err := solve(whole)

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/planning/node/packing"
 )
 
 // Unlimited is the Max of a Type without a bound.
@@ -28,6 +28,9 @@ type Item struct {
 	Count    int32
 	// MaxPerNode bounds the copies on one node; 0 is unbounded.
 	MaxPerNode int32
+	// MaxPerZone bounds the copies in all nodes of one zone; 0 is unbounded. It
+	// says nothing about types without a zone.
+	MaxPerZone int32
 	// Types are the indexes of the types the pods may run on, increasing; nil
 	// for all.
 	Types []int
@@ -42,6 +45,8 @@ type Type struct {
 	Price    float64 // USD per node and hour
 	// Max is the largest number of nodes; Unlimited for no bound.
 	Max int32
+	// Zone of its nodes; empty when they may be in any.
+	Zone string
 }
 
 // Packing is a solution of a Problem.
@@ -56,7 +61,7 @@ type Packing struct {
 	LowerBound float64
 	// Optimal is true when no packing of these pods is cheaper.
 	Optimal bool
-	// Solver that found the packing: "ffd" or "ilp".
+	// Solver that found the packing: "ffd", "columns" or "ilp".
 	Solver string
 	// Fallback says why the solver that was asked for did not deliver; empty
 	// when it did.
@@ -80,7 +85,7 @@ type Share struct {
 }
 
 // Nodes is the number of nodes of a type.
-func (p Packing) Nodes(typ int) int32 {
+func (p *Packing) Nodes(typ int) int32 {
 	var n int32
 	for _, l := range p.Loads {
 		if l.Type == typ {
@@ -95,7 +100,7 @@ func (p Packing) Nodes(typ int) int32 {
 func (p Problem) Validate() error {
 	var errs []error
 	for i, it := range p.Items {
-		if it.Count < 0 || it.MaxPerNode < 0 {
+		if it.Count < 0 || it.MaxPerNode < 0 || it.MaxPerZone < 0 {
 			errs = append(errs, fmt.Errorf("items[%d] %s: negative count", i, it.Name))
 		}
 		for _, t := range it.Types {
@@ -124,25 +129,41 @@ func (p Problem) Check(k Packing) error {
 	c := compile(p)
 	seen := slices.Clone(k.Unplaced)
 	nodes := make([]int32, len(p.Types))
+	type spot struct {
+		item int
+		zone string
+	}
+	zones := map[spot]int32{}
 	for n, l := range k.Loads {
 		if l.Type < 0 || l.Type >= len(p.Types) {
 			return fmt.Errorf("load %d: type %d does not exist", n, l.Type)
 		}
 		nodes[l.Type] += l.Nodes
-		free := slices.Clone(c.capacity[l.Type])
+		used, last := make([]int64, len(c.capacity[l.Type])), -1
 		for _, s := range l.Pods {
 			switch most := p.Items[s.Item].MaxPerNode; {
+			case s.Item <= last:
+				return fmt.Errorf("load %d: items out of order", n)
 			case s.Count <= 0:
 				return fmt.Errorf("load %d: %d pods of %s", n, s.Count, p.Items[s.Item].Name)
 			case !c.allowed[s.Item][l.Type]:
 				return fmt.Errorf("load %d: %s may not run on %s", n, p.Items[s.Item].Name, p.Types[l.Type].Name)
 			case most > 0 && s.Count > most:
 				return fmt.Errorf("load %d: %d pods of %s, at most %d allowed", n, s.Count, p.Items[s.Item].Name, most)
-			case copies(c.requests[s.Item], free) < int64(s.Count):
-				return fmt.Errorf("load %d: %s does not hold its pods", n, p.Types[l.Type].Name)
 			}
-			take(free, c.requests[s.Item], int64(s.Count))
+			last = s.Item
+			take(used, c.requests[s.Item], -int64(s.Count))
 			seen[s.Item] += s.Count * l.Nodes
+			if zone := p.Types[l.Type].Zone; zone != "" {
+				at := spot{s.Item, zone}
+				zones[at] += s.Count * l.Nodes
+				if most := p.Items[s.Item].MaxPerZone; most > 0 && zones[at] > most {
+					return fmt.Errorf("load %d: %d pods of %s in zone %s, at most %d allowed", n, zones[at], p.Items[s.Item].Name, zone, most)
+				}
+			}
+		}
+		if copies(used, c.capacity[l.Type]) == 0 {
+			return fmt.Errorf("load %d: %s does not hold its pods", n, p.Types[l.Type].Name)
 		}
 	}
 	for i, it := range p.Items {
@@ -245,12 +266,10 @@ func (c compiled) lowerBound(unplaced []int32) float64 {
 // price is what a choice between types goes by: the price, or 1 where all
 // types are free, so that fewer nodes still win.
 func (c compiled) price(t int) float64 {
-	for _, typ := range c.Types {
-		if typ.Price > 0 {
-			return c.Types[t].Price
-		}
+	if c.free() {
+		return 1
 	}
-	return 1
+	return c.Types[t].Price
 }
 
 // dimensions maps resources to vectors; it lists the extended resources.
@@ -298,36 +317,28 @@ func take(free, req []int64, n int64) {
 	}
 }
 
-// share is the largest part of capacity that req takes in any dimension.
-func share(req, capacity []int64) float64 {
-	var s float64
-	for d, want := range req {
-		if want > 0 {
-			s = max(s, float64(want)/math.Max(float64(capacity[d]), 1))
-		}
-	}
-	return s
+// runs reports whether some type may hold an item.
+func (c compiled) runs(i int) bool { return slices.Contains(c.allowed[i], true) }
+
+// free reports whether no type has a price, so that nodes are counted instead.
+func (c compiled) free() bool {
+	return !slices.ContainsFunc(c.Types, func(t Type) bool { return t.Price > 0 })
 }
 
-// largestFirst orders items by dominant share, relative to the roomiest of the
-// types each may run on; ties by what they ask for, then name.
-func (c compiled) largestFirst() []int {
-	order := make([]int, len(c.Items))
-	key := make([]float64, len(c.Items))
-	for i := range c.Items {
-		order[i] = i
-		for t, ok := range c.allowed[i] {
-			if ok && (key[i] == 0 || share(c.requests[i], c.capacity[t]) < key[i]) {
-				key[i] = share(c.requests[i], c.capacity[t])
-			}
+// vectors is the problem for package packing, item by item and type by type.
+func (c compiled) vectors() *packing.Problem {
+	p := &packing.Problem{}
+	zones := map[string]int{"": -1}
+	for t, typ := range c.Types {
+		if _, ok := zones[typ.Zone]; !ok {
+			zones[typ.Zone] = len(zones) - 1
 		}
+		p.Bins = append(p.Bins, packing.Bin{Capacity: c.capacity[t], Cost: c.price(t), Max: typ.Max, Zone: zones[typ.Zone]})
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Or(
-			-cmp.Compare(key[a], key[b]),
-			-slices.Compare(c.requests[a], c.requests[b]),
-			cmp.Compare(c.Items[a].Name, c.Items[b].Name),
-		)
-	})
-	return order
+	for i, it := range c.Items {
+		p.Items = append(p.Items, packing.Item{
+			Size: c.requests[i], Count: it.Count, PerBin: it.MaxPerNode, PerZone: it.MaxPerZone, Bins: c.allowed[i], Name: it.Name,
+		})
+	}
+	return p
 }

@@ -33,6 +33,15 @@ func cheapest(p Problem) float64 {
 	}
 	best := math.Inf(1)
 	var nodes []node
+	type spot struct {
+		item int
+		zone string
+	}
+	zones := map[spot]int32{}
+	full := func(i, t int) bool {
+		most := p.Items[i].MaxPerZone
+		return most > 0 && p.Types[t].Zone != "" && zones[spot{i, p.Types[t].Zone}] >= most
+	}
 	var try func(n int, cost float64)
 	try = func(n int, cost float64) {
 		if cost >= best {
@@ -46,12 +55,14 @@ func cheapest(p Problem) float64 {
 		most := p.Items[i].MaxPerNode
 		for k := range nodes {
 			at := nodes[k]
-			if !c.allowed[i][at.typ] || copies(c.requests[i], at.free) == 0 || most > 0 && at.count[i] >= most {
+			if !c.allowed[i][at.typ] || copies(c.requests[i], at.free) == 0 || most > 0 && at.count[i] >= most || full(i, at.typ) {
 				continue
 			}
 			take(at.free, c.requests[i], 1)
 			at.count[i]++
+			zones[spot{i, p.Types[at.typ].Zone}]++
 			try(n+1, cost)
+			zones[spot{i, p.Types[at.typ].Zone}]--
 			at.count[i]--
 			take(at.free, c.requests[i], -1)
 		}
@@ -62,13 +73,15 @@ func cheapest(p Problem) float64 {
 					used++
 				}
 			}
-			if !c.allowed[i][t] || typ.Max != Unlimited && used >= typ.Max {
+			if !c.allowed[i][t] || typ.Max != Unlimited && used >= typ.Max || full(i, t) {
 				continue
 			}
 			free := slices.Clone(c.capacity[t])
 			take(free, c.requests[i], 1)
 			nodes = append(nodes, node{t, free, map[int]int32{i: 1}})
+			zones[spot{i, typ.Zone}]++
 			try(n+1, cost+typ.Price)
+			zones[spot{i, typ.Zone}]--
 			nodes = nodes[:len(nodes)-1]
 		}
 	}
@@ -86,6 +99,7 @@ func problems(pods int) *rapid.Generator[Problem] {
 				Capacity: api.Resources{MilliCPU: rapid.Int64Range(500, 2000).Draw(t, "cpu"), Memory: rapid.Int64Range(1, 8).Draw(t, "memory") * gib, Pods: rapid.Int64Range(1, 5).Draw(t, "slots")},
 				Price:    float64(rapid.IntRange(0, 20).Draw(t, "cents")) / 100,
 				Max:      rapid.SampledFrom([]int32{Unlimited, Unlimited, 0, 1, 3}).Draw(t, "max"),
+				Zone:     rapid.SampledFrom([]string{"", "a", "a", "b"}).Draw(t, "zone"),
 			}
 			if rapid.Bool().Draw(t, "has a GPU") {
 				typ.Capacity.Extended = map[string]int64{"nvidia.com/gpu": 2}
@@ -100,6 +114,7 @@ func problems(pods int) *rapid.Generator[Problem] {
 				Name: fmt.Sprintf("item-%d", n), Count: int32(count),
 				Requests:   api.Resources{MilliCPU: rapid.Int64Range(0, 1500).Draw(t, "cpu"), Memory: rapid.Int64Range(0, 4*gib).Draw(t, "memory"), Pods: 1},
 				MaxPerNode: rapid.SampledFrom([]int32{0, 0, 1, 2}).Draw(t, "per node"),
+				MaxPerZone: rapid.SampledFrom([]int32{0, 0, 0, 1, 2}).Draw(t, "per zone"),
 			}
 			if rapid.IntRange(0, 4).Draw(t, "gpu") == 0 {
 				it.Requests.Extended = map[string]int64{"nvidia.com/gpu": 1}
@@ -142,7 +157,7 @@ func TestFFDOnRandomProblems(t *testing.T) {
 			c := compile(p)
 			for i, n := range k.Unplaced {
 				for typ, ok := range c.allowed[i] {
-					if n > 0 && ok && (p.Types[typ].Max == Unlimited || k.Nodes(typ) < p.Types[typ].Max) {
+					if n > 0 && ok && p.Items[i].MaxPerZone == 0 && (p.Types[typ].Max == Unlimited || k.Nodes(typ) < p.Types[typ].Max) {
 						t.Fatalf("%s left over although %s may still grow", p.Items[i].Name, p.Types[typ].Name)
 					}
 				}
@@ -155,6 +170,48 @@ func TestFFDOnRandomProblems(t *testing.T) {
 			t.Fatalf("cost %v is said to be optimal, the optimum is %v", k.Cost, best)
 		}
 	})
+}
+
+// Column generation is never worse than FFD, proves no more than is true, and
+// gives the same packing again.
+func TestColumnsOnRandomProblems(t *testing.T) {
+	optimal, total := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		p := problems(6).Draw(t, "problem")
+		solve := func(s Solver) Packing {
+			k, err := s.Solve(p, api.Budget{Iterations: 200})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Check(k); err != nil {
+				t.Fatalf("%v\n%+v", err, k)
+			}
+			return k
+		}
+		k, ffd := solve(columns{}), solve(FFD{})
+		if better(ffd, k) {
+			t.Fatalf("%d left over, cost %v; FFD has %d, %v", leftOver(k), k.Cost, leftOver(ffd), ffd.Cost)
+		}
+		if diff := cmp.Diff(k, solve(columns{})); diff != "" {
+			t.Fatalf("another time:\n%s", diff)
+		}
+		best := cheapest(p)
+		if leftOver(k) > 0 {
+			return
+		}
+		switch {
+		case k.Cost < best-1e-9:
+			t.Fatalf("cost %v below the optimum %v", k.Cost, best)
+		case k.LowerBound > best+1e-9:
+			t.Fatalf("lower bound %v above the optimum %v", k.LowerBound, best)
+		case k.Optimal && k.Cost > best+1e-9:
+			t.Fatalf("cost %v is said to be optimal, the optimum is %v", k.Cost, best)
+		}
+		if total++; k.Cost <= best+1e-9 {
+			optimal++
+		}
+	})
+	t.Logf("%d of %d optimal", optimal, total)
 }
 
 // One type and one dimension: First Fit Decreasing needs at most

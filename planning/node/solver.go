@@ -3,7 +3,6 @@ package node
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
@@ -23,13 +22,9 @@ type Solver interface {
 // that does not exist.
 var ErrNoSolver = errors.New("no such solver in this build")
 
-// Auto lets the problem choose the solver: FFD, and the ILP where the build has
-// it, FFD is not proven optimal and there are at most autoPods pods.
+// Auto is column generation, unless FFD's packing is proven optimal. It is in
+// every build.
 const Auto = "auto"
-
-// autoPods is the size up to which the assignment ILP was always solved within
-// milliseconds (7 ms at 20 pods; at 40 some take a minute).
-const autoPods = 20
 
 // Limits bound the ILP.
 type Limits struct {
@@ -69,34 +64,11 @@ const ilpName = "ilp"
 func NewSolver(name string, limits Limits) (Solver, error) {
 	switch name {
 	case "", Auto:
-		return auto{limits.withDefaults()}, nil
+		return columns{}, nil
 	case FFD{}.Name():
 		return FFD{}, nil
 	case ilpName:
 		return newILP(limits.withDefaults())
 	}
 	return nil, fmt.Errorf("solver %q: %w (it has %q)", name, ErrNoSolver, Solvers())
-}
-
-type auto struct{ limits Limits }
-
-func (auto) Name() string { return Auto }
-
-func (a auto) Solve(p Problem, b api.Budget) (Packing, error) {
-	k, err := FFD{}.Solve(p, b)
-	if err != nil || k.Optimal || !haveILP {
-		return k, err
-	}
-	var pods int64
-	for _, it := range p.Items {
-		pods += int64(it.Count)
-	}
-	if pods > autoPods || slices.ContainsFunc(k.Unplaced, func(n int32) bool { return n > 0 }) {
-		return k, nil
-	}
-	ilp, err := newILP(a.limits)
-	if err != nil {
-		return Packing{}, err
-	}
-	return ilp.Solve(p, b)
 }

@@ -1,0 +1,123 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mash2-io/mash2/planning/node/packing"
+)
+
+// classes is a problem with what is alike put together: items with the same
+// requests that may run on the same types, and types that differ in nothing but
+// their name. Fewer rows and columns, and no symmetry between equals.
+type classes struct {
+	compiled
+	packing.Problem
+	items [][]int // members of each item class
+	types [][]int // members of each type class
+}
+
+// classes of the items, which must be placed whole: none is of no type.
+func (c compiled) classes(unplaceable []int32) classes {
+	out := classes{compiled: c}
+	zoned := slices.ContainsFunc(c.Items, func(it Item) bool { return it.MaxPerZone > 0 })
+	zones := map[string]int{}
+	byKey := map[string]int{}
+	typeClass := make([]int, len(c.Types))
+	for t, typ := range c.Types {
+		zone := -1
+		if zoned && typ.Zone != "" {
+			if _, ok := zones[typ.Zone]; !ok {
+				zones[typ.Zone] = len(zones)
+			}
+			zone = zones[typ.Zone]
+		}
+		var key strings.Builder
+		fmt.Fprint(&key, c.capacity[t], c.price(t), zone)
+		for i := range c.Items {
+			if c.allowed[i][t] {
+				fmt.Fprint(&key, " ", i)
+			}
+		}
+		n, ok := byKey[key.String()]
+		if !ok {
+			n = len(out.types)
+			byKey[key.String()] = n
+			out.types = append(out.types, nil)
+			out.Bins = append(out.Bins, packing.Bin{Capacity: c.capacity[t], Cost: c.price(t), Zone: zone})
+		}
+		switch b := &out.Bins[n]; {
+		case typ.Max == Unlimited || b.Max == packing.Unlimited:
+			b.Max = packing.Unlimited
+		default:
+			b.Max += typ.Max
+		}
+		out.types[n] = append(out.types[n], t)
+		typeClass[t] = n
+	}
+	clear(byKey)
+	for i, it := range c.Items {
+		if it.Count == 0 || unplaceable[i] > 0 {
+			continue
+		}
+		bins := make([]bool, len(out.Bins))
+		for t, ok := range c.allowed[i] {
+			bins[typeClass[t]] = bins[typeClass[t]] || ok
+		}
+		n, merged := -1, false
+		if it.MaxPerNode == 0 && it.MaxPerZone == 0 {
+			key := fmt.Sprint(c.requests[i], bins)
+			if n, merged = byKey[key]; !merged {
+				byKey[key] = len(out.items)
+			}
+		}
+		if !merged {
+			n = len(out.items)
+			out.items = append(out.items, nil)
+			out.Problem.Items = append(out.Problem.Items, packing.Item{
+				Size: c.requests[i], PerBin: it.MaxPerNode, PerZone: it.MaxPerZone, Bins: bins,
+			})
+		}
+		out.Problem.Items[n].Count += it.Count
+		out.items[n] = append(out.items[n], i)
+	}
+	return out
+}
+
+// members turns a packing of classes into one of their members: types of one
+// class take turns, so that zones stay level, and items go in their order.
+func (c classes) members(k *packing.Packing) (nodes []open, unplaced []int32) {
+	opened := make([]int32, len(c.Types))
+	left := make([]int32, len(c.compiled.Items))
+	for i, it := range c.compiled.Items {
+		left[i] = it.Count
+	}
+	at := make([]int, len(c.items)) // member in hand
+	for _, l := range k.Loads {
+		for range l.Bins {
+			typ := -1
+			for _, t := range c.types[l.Bin] {
+				if !c.full(t, opened) && (typ < 0 || opened[t] < opened[typ]) {
+					typ = t
+				}
+			}
+			opened[typ]++
+			n := open{typ: typ}
+			for _, s := range l.Shares {
+				for want := s.Count; want > 0; {
+					i := c.items[s.Item][at[s.Item]]
+					got := min(want, left[i])
+					if left[i] -= got; left[i] == 0 && at[s.Item]+1 < len(c.items[s.Item]) {
+						at[s.Item]++
+					}
+					if want -= got; got > 0 {
+						n.pods = append(n.pods, Share{Item: i, Count: got})
+					}
+				}
+			}
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes, left
+}

@@ -1,0 +1,89 @@
+package node
+
+import (
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/planning/node/packing"
+)
+
+// columns packs by column generation: see package packing. It never does worse
+// than FFD, whose packing it starts from.
+type columns struct{}
+
+// columnsName is the Solver of packings that column generation found.
+const columnsName = "columns"
+
+const (
+	// stepsPerIteration of a budget: about a quarter of a millisecond.
+	stepsPerIteration = 100_000
+	// defaultIterations is the budget when none is given: a few seconds at most.
+	defaultIterations = 20_000
+	// goodEnough is the relative gap at which the search ends.
+	goodEnough = 1e-4
+)
+
+// Name is "auto".
+func (columns) Name() string { return Auto }
+
+// Solve packs p within b.Iterations, each of a hundred thousand elementary
+// steps; 0 takes twenty thousand. The same problem and budget give the same
+// packing on any machine of one architecture.
+func (columns) Solve(p Problem, b api.Budget) (Packing, error) {
+	if err := p.Validate(); err != nil {
+		return Packing{}, err
+	}
+	c := compile(p)
+	ffd := c.ffd()
+	if ffd.Optimal || len(p.Types) == 0 {
+		return ffd, nil
+	}
+	if b.Iterations <= 0 {
+		b.Iterations = defaultIterations
+	}
+	unplaceable := make([]int32, len(p.Items))
+	for i := range p.Items {
+		if !c.runs(i) {
+			unplaceable[i] = p.Items[i].Count
+		}
+	}
+	alike := c.classes(unplaceable)
+	found := packing.Solve(&alike.Problem, packing.Settings{
+		Work: int64(b.Iterations) * stepsPerIteration,
+		Gap:  goodEnough,
+	})
+	k := Packing{Solver: columnsName, Complete: found.Complete, Iterations: ffd.Iterations + int(found.Work/stepsPerIteration)}
+	var nodes []open
+	nodes, k.Unplaced = alike.members(found)
+	c.finish(&k, nodes)
+	if !c.free() && sum(k.Unplaced) == sum(unplaceable) {
+		k.bound(found.Bound)
+	}
+	if !better(k, ffd) {
+		if sum(ffd.Unplaced) == sum(k.Unplaced) {
+			ffd.bound(k.LowerBound)
+		}
+		ffd.Complete, ffd.Iterations = k.Complete, k.Iterations
+		return ffd, nil
+	}
+	return k, nil
+}
+
+// bound raises the lower bound to one that is proven.
+func (p *Packing) bound(proven float64) {
+	p.LowerBound = min(max(p.LowerBound, proven), p.Cost)
+	p.Optimal = p.Optimal || sum(p.Unplaced) == 0 && p.Cost <= p.LowerBound*(1+1e-12)
+}
+
+// better compares packings: fewer pods unplaced, then lower cost.
+func better(a, b Packing) bool {
+	if x, y := sum(a.Unplaced), sum(b.Unplaced); x != y {
+		return x < y
+	}
+	return a.Cost < b.Cost
+}
+
+func sum(counts []int32) (n int64) {
+	for _, c := range counts {
+		n += int64(c)
+	}
+	return n
+}

@@ -1,0 +1,433 @@
+package packing
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// knapsack looks for patterns of one bin: copies a_j of items with
+//
+//	maximise   Σ_j v_j·a_j
+//	subject to Σ_j size_jd·a_j ≤ capacity_d   in every dimension d
+//	           0 ≤ a_j ≤ most_j, whole
+//
+// by depth-first branch and bound. Items are tried by decreasing value per
+// surrogate weight, the weight being size times the duals of the linear
+// relaxation. What the rest of the items can add is bounded by the best value
+// per weight among them, under that surrogate and under every single dimension.
+//
+// A search that runs out of nodes still returns a proven bound: the largest
+// bound of what it left out.
+type knapsack struct {
+	bin      int
+	capacity []int64
+	cost     float64
+	items    []int32   // of the problem, that may go into the bin
+	size     [][]int64 // parallel to items
+	norm     [][]float64
+
+	// Of the values in hand, in order of search.
+	order   []int32 // positions in items
+	value   []float64
+	most    []int32
+	sizes   []int64   // flat, dims each
+	weights []float64 // flat, surrogates each
+	best    []float64 // flat: largest value per weight from here on
+	total   []float64 // value of everything from here on
+	least   []int64   // flat: smallest size from here on, 0 if any asks for less
+	bounded bool      // some item has fewer copies than fit
+	root    float64   // bound by the relaxation
+	lambda  []float64
+
+	// Of the search.
+	free    []int64
+	left    []float64 // surrogate capacity
+	take    []int32   // copies, in order of search
+	leaf    []int32   // the best found
+	leafVal float64
+	cut     float64 // what must be exceeded
+	open    float64 // bound of what was left out
+	nodes   int
+	limit   int
+	stopped bool
+	work    int64
+}
+
+func (k *knapsack) dims() int { return len(k.capacity) }
+
+// load prepares the search for values per item of the problem and the largest
+// number of copies of each.
+func (k *knapsack) load(values []float64, most []int32) {
+	d := k.dims()
+	s := d + 1
+	k.order = k.order[:0]
+	for n, i := range k.items {
+		if values[i] > 1e-12 && most[i] > 0 {
+			k.order = append(k.order, int32(n))
+		}
+	}
+	k.relax(values, most)
+	ratio := make([]float64, len(k.items))
+	for _, n := range k.order {
+		w := 0.0
+		for x, l := range k.lambda {
+			w += l * k.norm[n][x]
+			if k.size[n][x] < 0 {
+				ratio[n] = math.Inf(1) // first: it makes room
+			}
+		}
+		if w <= 0 {
+			ratio[n] = math.Inf(1)
+		}
+		if ratio[n] == 0 {
+			ratio[n] = values[k.items[n]] / w
+		}
+	}
+	slices.SortFunc(k.order, func(a, b int32) int {
+		return cmp.Or(-cmp.Compare(ratio[a], ratio[b]), -cmp.Compare(values[k.items[a]], values[k.items[b]]), cmp.Compare(a, b))
+	})
+	n := len(k.order)
+	k.value = resize(k.value, n)
+	k.most = resize(k.most, n)
+	k.sizes = resize(k.sizes, n*d)
+	k.weights = resize(k.weights, n*s)
+	k.best = resize(k.best, (n+1)*s)
+	k.total = resize(k.total, n+1)
+	k.least = resize(k.least, (n+1)*d)
+	k.take = resize(k.take, n)
+	k.free = resize(k.free, d)
+	k.left = resize(k.left, s)
+	for x := range s {
+		k.best[n*s+x] = 0
+	}
+	k.total[n] = 0
+	for x := range d {
+		k.least[n*d+x] = math.MaxInt64
+	}
+	k.bounded = false
+	for p := n - 1; p >= 0; p-- {
+		at := k.order[p]
+		v := values[k.items[at]]
+		k.value[p], k.most[p] = v, most[k.items[at]]
+		k.total[p] = k.total[p+1] + v*float64(k.most[p])
+		w := 0.0
+		for x := range d {
+			k.sizes[p*d+x] = k.size[at][x]
+			nx := k.norm[at][x]
+			w += k.lambda[x] * nx
+			k.weights[p*s+1+x] = nx
+			k.best[p*s+1+x] = max(k.best[(p+1)*s+1+x], per(v, nx))
+			k.least[p*d+x] = min(k.least[(p+1)*d+x], max(k.size[at][x], 0))
+		}
+		k.weights[p*s] = w
+		k.best[p*s] = max(k.best[(p+1)*s], per(v, w))
+		if int64(k.most[p]) < copies(k.size[at], k.capacity) {
+			k.bounded = true
+		}
+	}
+	k.work += int64(n * d * 8)
+}
+
+func per(v, w float64) float64 {
+	if w <= 0 {
+		return math.Inf(1)
+	}
+	return v / w
+}
+
+func resize[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n, n+n/2)
+	}
+	return s[:n]
+}
+
+// search looks for a pattern worth more than cut with, when seed is not
+// negative, at least one copy of the item at that position of the order. It
+// returns the pattern's value, 0 when there is none, and a bound on the value
+// of all patterns looked for: at least cut.
+func (k *knapsack) search(seed int, cut float64, nodes int) (value, bound float64) {
+	d, s := k.dims(), k.dims()+1
+	copy(k.free, k.capacity)
+	clear(k.take)
+	k.left[0] = 0
+	for x := range d {
+		k.left[1+x] = 0
+		if k.capacity[x] > 0 {
+			k.left[1+x] = 1
+			k.left[0] += k.lambda[x]
+		}
+	}
+	k.cut, k.open, k.nodes, k.limit, k.stopped = cut, cut, 0, nodes, false
+	k.leafVal, k.leaf = 0, k.leaf[:0]
+	v := 0.0
+	if seed >= 0 {
+		for x := range d {
+			k.free[x] -= k.sizes[seed*d+x]
+		}
+		for x := range s {
+			k.left[x] -= k.weights[seed*s+x]
+		}
+		k.take[seed]++
+		k.most[seed]--
+		v = k.value[seed]
+		defer func() { k.most[seed]++ }()
+	}
+	k.descend(0, v)
+	k.work += int64(k.nodes * 4 * (d + 2))
+	return k.leafVal, max(k.open, k.leafVal)
+}
+
+func (k *knapsack) bound(p int, v float64) float64 {
+	s := len(k.left)
+	b := k.total[p]
+	for x, e := range k.best[p*s : p*s+s] {
+		if f := max(k.left[x], 0) * e; f < b { // NaN (0·∞) bounds nothing
+			b = f
+		}
+	}
+	return v + max(b, 0)
+}
+
+// greedy bounds what items from p on add, by filling the surrogate knapsack
+// with as many copies as there are and a fraction of one item.
+func (k *knapsack) greedy(p int, v float64) float64 {
+	s := len(k.left)
+	w := max(k.left[0], 0)
+	for ; p < len(k.value); p++ {
+		one := k.weights[p*s]
+		if w <= 0 && one > 0 {
+			break
+		}
+		all := float64(k.most[p]) * one
+		if one > 0 && all >= w {
+			return v + w*k.best[p*s]
+		}
+		w -= all
+		v += float64(k.most[p]) * k.value[p]
+		k.nodes++
+	}
+	return v
+}
+
+func (k *knapsack) descend(p int, v float64) {
+	if v > k.cut && v > k.leafVal {
+		k.leafVal, k.cut = v, v
+		k.leaf = append(k.leaf[:0], k.take...)
+	}
+	d, s := k.dims(), k.dims()+1
+	n := len(k.value)
+	for ; p < n; p++ {
+		k.nodes++
+		b := k.bound(p, v)
+		if b <= k.cut {
+			return
+		}
+		if k.stopped || k.nodes >= k.limit {
+			k.stopped = true
+			k.open = max(k.open, b)
+			return
+		}
+		c := k.most[p]
+		size := k.sizes[p*d : p*d+d]
+		for x, f := range k.free {
+			if one := size[x]; one > 0 {
+				if f < one {
+					c = 0
+					break
+				}
+				if q := f / one; q < int64(c) {
+					c = int32(q)
+				}
+			}
+		}
+		if c <= 0 {
+			continue
+		}
+		if k.bounded && k.greedy(p, v) <= k.cut {
+			return
+		}
+		weights := k.weights[p*s : p*s+s]
+		for x := range size {
+			k.free[x] -= int64(c) * size[x]
+		}
+		for x := range weights {
+			k.left[x] -= float64(c) * weights[x]
+		}
+		k.take[p] += c
+		for a := c; a > 0; a-- {
+			k.descend(p+1, v+float64(a)*k.value[p])
+			for x := range size {
+				k.free[x] += size[x]
+			}
+			for x := range weights {
+				k.left[x] += weights[x]
+			}
+			k.take[p]--
+			if k.stopped {
+				k.open = max(k.open, b)
+				for x := range size {
+					k.free[x] += int64(a-1) * size[x]
+				}
+				for x := range weights {
+					k.left[x] += float64(a-1) * weights[x]
+				}
+				k.take[p] -= a - 1
+				return
+			}
+		}
+	}
+}
+
+// pattern of the last search's best leaf.
+func (k *knapsack) pattern() *Pattern {
+	p := &Pattern{Bin: k.bin}
+	for at, n := range k.leaf {
+		if n > 0 {
+			p.Shares = append(p.Shares, Share{Item: int(k.items[k.order[at]]), Count: n})
+		}
+	}
+	slices.SortFunc(p.Shares, func(a, b Share) int { return cmp.Compare(a.Item, b.Item) })
+	return p
+}
+
+// relax solves the linear relaxation by the simplex method for bounded
+// variables, with one row per dimension, and leaves its duals in lambda and its
+// value in root. The value is that of the duals, so that it bounds whether or
+// not the method came to its end.
+func (k *knapsack) relax(values []float64, most []int32) {
+	d := k.dims()
+	type variable struct {
+		n     int32 // position in items; −1−x the slack of dimension x
+		value float64
+		most  float64
+	}
+	vars := make([]variable, 0, len(k.order)+d)
+	for _, n := range k.order {
+		vars = append(vars, variable{n, values[k.items[n]], float64(most[k.items[n]])})
+	}
+	for x := range d {
+		vars = append(vars, variable{int32(-1 - x), 0, math.Inf(1)})
+	}
+	column := func(v variable, x int) float64 {
+		if v.n >= 0 {
+			return k.norm[v.n][x]
+		}
+		if int(-1-v.n) == x {
+			return 1
+		}
+		return 0
+	}
+	inv := make([]float64, d*d)
+	basis, x := make([]int, d), make([]float64, d)
+	state := make([]int8, len(vars)) // 0 at zero, 1 at most, 2 basic
+	for i := range d {
+		inv[i*d+i] = 1
+		basis[i] = len(k.order) + i
+		state[basis[i]] = 2
+		if k.capacity[i] > 0 {
+			x[i] = 1
+		}
+	}
+	y, dir := make([]float64, d), make([]float64, d)
+	for range 50 + 20*d {
+		clear(y)
+		for i, b := range basis {
+			for j := range d {
+				y[j] += vars[b].value * inv[i*d+j]
+			}
+		}
+		enter, rank := -1, 0.0
+		for j, v := range vars {
+			if state[j] == 2 || v.most == 0 {
+				continue
+			}
+			gain, scale := v.value, v.value+1e-12
+			for i := range d {
+				gain -= y[i] * column(v, i)
+			}
+			if state[j] == 1 {
+				gain = -gain
+			}
+			if v.n < 0 {
+				scale = 1
+			}
+			if gain > 1e-9*scale && gain/scale > rank {
+				enter, rank = j, gain/scale
+			}
+		}
+		k.work += int64(len(vars) * d)
+		if enter < 0 {
+			break
+		}
+		sign := 1.0
+		if state[enter] == 1 {
+			sign = -1
+		}
+		for i := range d {
+			dir[i] = 0
+			for j := range d {
+				dir[i] += inv[i*d+j] * column(vars[enter], j)
+			}
+			dir[i] *= sign
+		}
+		step, leave, toMost := vars[enter].most, -1, false
+		for i := range d {
+			switch {
+			case dir[i] > 1e-11 && max(x[i], 0)/dir[i] < step:
+				step, leave, toMost = max(x[i], 0)/dir[i], i, false
+			case dir[i] < -1e-11 && (vars[basis[i]].most-x[i])/-dir[i] < step:
+				step, leave, toMost = max(vars[basis[i]].most-x[i], 0)/-dir[i], i, true
+			}
+		}
+		if math.IsInf(step, 1) {
+			break // unbounded: an item that takes nothing
+		}
+		for i := range d {
+			x[i] -= step * dir[i]
+		}
+		if leave < 0 {
+			state[enter] = 1 - state[enter]
+			continue
+		}
+		now := step
+		if state[enter] == 1 {
+			now = vars[enter].most - step
+		}
+		old := basis[leave]
+		state[old] = 0
+		if toMost {
+			state[old] = 1
+		}
+		pivot := dir[leave] * sign
+		for j := range d {
+			inv[leave*d+j] /= pivot
+		}
+		for i := range d {
+			if f := dir[i] * sign; i != leave && f != 0 {
+				for j := range d {
+					inv[i*d+j] -= f * inv[leave*d+j]
+				}
+			}
+		}
+		basis[leave], x[leave], state[enter] = enter, now, 2
+	}
+	k.lambda = resize(k.lambda, d)
+	k.root = 0
+	for i := range d {
+		k.lambda[i] = max(y[i], 0)
+		if k.capacity[i] > 0 {
+			k.root += k.lambda[i]
+		}
+	}
+	for _, v := range vars[:len(k.order)] {
+		gain := v.value
+		for i := range d {
+			gain -= k.lambda[i] * column(v, i)
+		}
+		if gain > 0 {
+			k.root += gain * v.most
+		}
+	}
+}

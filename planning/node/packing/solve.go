@@ -1,0 +1,57 @@
+package packing
+
+import "slices"
+
+// Solve packs p by column generation within a budget of work: columns until
+// the relaxation's value meets the bound, then dives until the gap is closed or
+// the work is spent. It is never worse than the packing it starts from, which
+// is FirstFit's if none is given.
+func Solve(p *Problem, s Settings) *Packing {
+	if s.Start == nil {
+		s.Start = FirstFit(p)
+	}
+	g := newGenerator(p, s)
+	g.s.Work = s.Work * 7 / 10
+	g.best = s.Start
+	g.first = newFirstFit(p)
+	g.begin(s.Start, s.Patterns)
+	if len(g.packs) == 0 {
+		return g.result(true)
+	}
+	converged := g.converge(g.target())
+	g.s.Work = s.Work
+	if g.enough() {
+		return g.result(true)
+	}
+	g.alpha = 0
+	g.m.tol = costTol
+	root, whole := slices.Clone(g.m.basis), partial{rhs: slices.Clone(g.m.rhs)}
+	for pass := 0; !g.exhausted() && !g.enough(); pass++ {
+		g.m.restore(root)
+		g.dive(whole.clone(), 3+pass, pass)
+		if pass > 6 {
+			break
+		}
+	}
+	return g.result(converged && !g.exhausted())
+}
+
+// target is the gap that generating columns goes down to: a part of what the
+// packing is allowed.
+func (g *generator) target() float64 { return g.s.Gap / 4 }
+
+func (g *generator) result(complete bool) *Packing {
+	k := *g.best
+	k.Complete = complete
+	k.Work = g.spent()
+	k.Bound = g.proven()
+	if k.left() == 0 {
+		k.Bound = min(k.Bound, k.Cost)
+	}
+	for i, j := range g.m.basis {
+		if pt := g.m.cols[j].pattern; pt != nil && g.m.x[i] >= 0 {
+			k.Patterns = append(k.Patterns, *pt)
+		}
+	}
+	return &k
+}
