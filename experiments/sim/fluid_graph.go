@@ -273,7 +273,8 @@ func (s *graphSource) count(dt float64) {
 	if n == 0 {
 		return
 	}
-	s.entry.counts.timedOut += n * s.hang
+	timeout := s.Timeout.Seconds()
+	s.entry.timedOut(n*s.hang, timeout)
 	n *= 1 - s.hang
 	pass, keep := 1.0, 1.0
 	for _, a := range s.asks {
@@ -290,12 +291,11 @@ func (s *graphSource) count(dt float64) {
 	}
 	s.entry.counts.refused += n * (1 - pass)
 	n *= pass
-	timeout := s.Timeout.Seconds()
 	mean, variance := s.root.response()
 	if math.IsInf(mean, 1) || mean > timeout {
-		s.entry.counts.timedOut += n * (1 - keep)
-		n *= keep
-		mean, variance = timeout/2, timeout*timeout/4
+		s.entry.timedOut(n*(1-keep), timeout)
+		s.entry.saturated(n*keep, keep, timeout)
+		return
 	}
 	s.entry.gamma(n, mean, variance, timeout)
 }

@@ -142,7 +142,7 @@ func (f *fluid) serve(s *fluidStream, dt float64) {
 	})
 	s.rate = x
 	s.counts.refused += x * s.refusing / k * dt
-	s.counts.timedOut += x * s.lost / k * dt
+	s.timedOut(x*s.lost/k*dt, timeout)
 	// Compound Poisson with exponential work: relative deviation √(2/n).
 	f.spend(s, x/k*dt, math.Sqrt2, dt)
 	for _, c := range s.classes {
@@ -152,11 +152,9 @@ func (f *fluid) serve(s *fluidStream, dt float64) {
 			s.answered(arrivals, r, timeout)
 			continue
 		}
-		// Saturated: as many are served as there is capacity for; the users'
-		// number bounds how long the others wait.
 		served := min(arrivals, c.count*c.capacity*c.speed/s.work*dt)
-		s.answered(served, response{base: min(timeout, max(n/max(x, 1e-9)-s.think, s.work/c.speed))}, timeout)
-		s.counts.timedOut += arrivals - served
+		s.saturated(served, served/max(arrivals, 1e-9), timeout)
+		s.timedOut(arrivals-served, timeout)
 	}
 	for i, p := range s.endpoints {
 		if kind := s.classOf[i]; kind >= 0 {
@@ -190,8 +188,10 @@ func (p *fluidPod) spend(requests, capacity, dt float64) {
 	p.wants = cores
 }
 
-// serveOpen lets open load go on for dt seconds: what comes beyond the capacity
-// waits, and who waits for longer than the timeout gives up.
+// serveOpen lets open load go on for dt seconds. What comes beyond the capacity
+// stays: in a pod with K requests of exponential work, of which it can end μ per
+// second, one takes K/μ on average under processor sharing, exponentially
+// distributed, so that a share exp(−timeout·μ/K) of those that come gives up.
 func (f *fluid) serveOpen(s *fluidStream, rps, dt float64) {
 	k := float64(len(s.endpoints))
 	timeout := s.Timeout.Seconds()
@@ -201,11 +201,14 @@ func (f *fluid) serveOpen(s *fluidStream, rps, dt float64) {
 		s.counts.refused += come
 		return
 	}
-	total := s.able() / s.work // requests per second that can be served
-	s.counts.timedOut += come * s.lost / k
+	s.timedOut(come*s.lost/k, timeout)
 	s.counts.refused += come * s.refusing / k
-	var servable float64
-	mine := come/k + s.backlog/k
+	if s.live == 0 {
+		s.backlog = 0
+		return
+	}
+	each := (come*s.live/k + s.backlog) / s.live
+	var served float64
 	for i, p := range s.endpoints {
 		kind := s.classOf[i]
 		if kind < 0 {
@@ -213,24 +216,30 @@ func (f *fluid) serveOpen(s *fluidStream, rps, dt float64) {
 			continue
 		}
 		c := s.classes[kind]
-		served := min(mine, c.capacity*p.node.Speed/s.work*dt)
-		p.spend(served*(1+f.rng.NormFloat64()*math.Sqrt(1/max(served, 1))), c.capacity, dt)
-		servable += p.wants / s.work * p.node.Speed * dt
-		p.inFlight = served / dt * s.work / p.node.Speed
+		mine := min(each, c.capacity*p.node.Speed/s.work*dt)
+		p.spend(mine*(1+f.rng.NormFloat64()*math.Sqrt(1/max(mine, 1))), c.capacity, dt)
+		p.inFlight = mine/dt*s.work/p.node.Speed + s.backlog/s.live
+		served += mine
+	}
+	wait := s.backlog / max(s.able()/s.work, 1e-9)
+	late := 0.0 // share of those that come
+	if wait > 0 {
+		late = math.Exp(-timeout / wait)
 	}
 	for _, c := range s.classes {
 		most := c.capacity * c.speed / s.work * dt
-		served := min(mine, most)
-		r := c.answer(served/dt, s.work)
-		if served >= most*0.999 || r.mean() > timeout {
-			r = response{base: s.work / c.speed}
+		mine := min(each, most)
+		r := c.answer(mine/dt, s.work)
+		if mine < most*0.999 && wait == 0 && r.mean() <= timeout {
+			s.answered(mine*c.count, r, timeout)
+			continue
 		}
-		r.base = min(timeout, r.base+s.backlog/max(total, 1e-9))
-		s.answered(served*c.count, r, timeout)
+		s.saturated(mine*c.count, -math.Expm1(-timeout/(wait+s.work/c.speed)), timeout)
 	}
-	s.backlog = max(0, s.backlog+come-max(servable, min(s.backlog+come, total*dt)))
-	if most := total * timeout; s.backlog > most {
-		s.counts.timedOut += s.backlog - most
-		s.backlog = most
+	gaveUp := min(come*s.live/k*late, max(0, s.backlog+come*s.live/k-served))
+	s.timedOut(gaveUp, timeout)
+	s.backlog = max(0, s.backlog+come*s.live/k-served-gaveUp)
+	if s.backlog < 1e-6 {
+		s.backlog = 0
 	}
 }

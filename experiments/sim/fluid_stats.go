@@ -39,6 +39,30 @@ func (s *fluidStream) exponential(n, mean, timeout float64) {
 	}
 }
 
+// timedOut counts n requests whose users gave up.
+func (s *fluidStream) timedOut(n, timeout float64) {
+	if n > 0 {
+		s.counts.timedOut += n
+		s.record(math.Log(timeout), n)
+	}
+}
+
+// saturated counts n requests that were answered in time, as this share was of all
+// that came while more came than can be served: latencies are exponential and such
+// that the others take longer than the timeout.
+func (s *fluidStream) saturated(n, share, timeout float64) {
+	if n <= 0 {
+		return
+	}
+	s.counts.succeeded += n
+	share = min(share, 1-1e-9)
+	mean := -timeout / math.Log1p(-share)
+	for i := range shares {
+		q := (float64(i) + 0.5) / float64(len(shares))
+		s.record(math.Log(-mean*math.Log1p(-q*share)), n/float64(len(shares)))
+	}
+}
+
 // record notes the latency of n requests, by the logarithm of its seconds, in
 // hundredths of requests, so that small numbers leave their trace; quantiles don't
 // mind.

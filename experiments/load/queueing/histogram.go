@@ -31,25 +31,30 @@ func (h *Histogram) RecordLog(log float64, n uint64) {
 	if log > logFinest {
 		i = 1 + int((log-logFinest)*perGrowth)
 	}
-	if i >= len(h.counts) {
-		if i < cap(h.counts) {
-			h.counts = h.counts[:i+1]
-		} else {
-			h.counts = append(h.counts, make([]uint64, i+1-len(h.counts))...)
-		}
-	}
+	h.reach(i + 1)
 	h.counts[i] += n
 	h.total += n
 }
 
+// reach makes room for so many buckets, and for some more.
+func (h *Histogram) reach(buckets int) {
+	switch {
+	case buckets <= len(h.counts):
+	case buckets <= cap(h.counts):
+		h.counts = h.counts[:buckets]
+	default:
+		counts := make([]uint64, buckets, (buckets+127)/64*64)
+		copy(counts, h.counts)
+		h.counts = counts
+	}
+}
+
 // Empty is an empty histogram with memory for what h has.
-func (h *Histogram) Empty() Histogram { return Histogram{counts: make([]uint64, 0, len(h.counts))} }
+func (h *Histogram) Empty() Histogram { return Histogram{counts: make([]uint64, 0, cap(h.counts))} }
 
 // Add merges another histogram into h.
 func (h *Histogram) Add(o Histogram) {
-	if len(o.counts) > len(h.counts) {
-		h.counts = append(h.counts, make([]uint64, len(o.counts)-len(h.counts))...)
-	}
+	h.reach(len(o.counts))
 	for i, c := range o.counts {
 		h.counts[i] += c
 	}
