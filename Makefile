@@ -144,3 +144,8 @@ experiments-sim: build ## every scaler in every scenario, the HPA swept over tar
 		bin/mash2 simulate --scenario $${s%:*} --seeds $${s#*:} --scaler $(SWEEP) --report $(OUT)/sim/$${s%:*} -o json > $(OUT)/sim/$${s%:*}.json || exit 1; \
 	done
 	go run ./experiments/comparison --out docs $(foreach s,$(SIMULATIONS),$(OUT)/sim/$(firstword $(subst :, ,$(s))).json)
+
+.PHONY: bench-forecast
+bench-forecast: ## every forecast model on M4 hourly and on traces, and what each costs (a quarter of an hour)
+	@mkdir -p $(OUT)
+	go run ./experiments/forecasting | tee $(OUT)/bench-forecast.md

@@ -13,11 +13,13 @@ type analogs struct{}
 func (analogs) name() string { return AnalogName }
 
 const (
-	// analogWindow is the length of the stretch, of which analogSpan samples
-	// of the past are searched.
-	analogSpan = 2000
-	// analogCount is how many neighbours are averaged.
-	analogCount = 5
+	// analogSpan is how many samples of the past are searched.
+	analogSpan = 1500
+	// analogCount is how many neighbours are taken; the nearest counts most.
+	analogCount = 10
+	// analogWindow is the length of what is compared where the history is too
+	// short to choose it.
+	analogWindow = 6
 )
 
 func (analogs) learn(h history, horizon int) []float64 {
@@ -26,7 +28,7 @@ func (analogs) learn(h history, horizon int) []float64 {
 	}
 	best, bestErr := []float64(nil), math.Inf(1)
 	origins := laterOrigins(len(h.y), horizon)
-	for _, window := range []int{6, 12, 24} {
+	for _, window := range []int{5, 10, 20} {
 		for _, levelled := range []float64{0, 1} {
 			p := []float64{float64(window), levelled}
 			if e := pathError(analogs{}.predictor(h, horizon, p), h.raw, origins, horizon); e < bestErr {
@@ -117,22 +119,84 @@ func insert(out []neighbour, n neighbour, count, apart int) []neighbour {
 	return out[:min(len(out), count)]
 }
 
-func (p *analogState) point(o int, dst []float64) {
-	near := p.nearest(o, analogCount, len(dst))
-	last := p.h.y[o]
-	for k := range dst {
-		sum, weight := 0.0, 0.0
-		for i, n := range near {
+// paths of the neighbours after o, path after path, and their weights. Where a
+// path reaches what is not known yet it goes on as it began: what follows o is
+// what it says itself.
+func (p *analogState) paths(o, horizon int) (paths, weights []float64) {
+	near := p.nearest(o, analogCount, horizon)
+	paths, weights = make([]float64, len(near)*horizon), make([]float64, len(near))
+	for i, n := range near {
+		weights[i] = 1 / (1 + float64(i))
+		path := paths[i*horizon : (i+1)*horizon]
+		for k := range path {
 			if t := n.at + 1 + k; t <= o {
-				w := 1 / (1 + float64(i))
-				sum += w * (p.h.y[t] + n.shift)
-				weight += w
+				path[k] = p.h.y[t] + n.shift
+			} else {
+				path[k] = path[t-o-1]
 			}
 		}
-		if weight > 0 {
-			last = sum / weight
+	}
+	return paths, weights
+}
+
+func (p *analogState) point(o int, dst []float64) {
+	paths, weights := p.paths(o, len(dst))
+	p.mean(o, paths, weights, dst)
+}
+
+func (p *analogState) mean(o int, paths, weights, dst []float64) {
+	total := 0.0
+	clear(dst)
+	for i, w := range weights {
+		total += w
+		for k := range dst {
+			dst[k] += w * paths[i*len(dst)+k]
 		}
-		dst[k] = last
+	}
+	for k := range dst {
+		if total == 0 {
+			dst[k] = p.h.y[o]
+		} else {
+			dst[k] /= total
+		}
 	}
 	p.h.bounded(o, dst)
 }
+
+// ensemble writes the mean path, and returns how far each neighbour's own is
+// from it: these are the residuals.
+func (p *analogState) ensemble(o int, mean []float64) (residuals, weights []float64) {
+	paths, weights := p.paths(o, len(mean))
+	p.mean(o, paths, weights, mean)
+	for i := range weights {
+		for k, m := range mean {
+			paths[i*len(mean)+k] -= m
+		}
+	}
+	return paths, weights
+}
+
+// AnalogFit holds the parameters of the method of analogues.
+type AnalogFit struct {
+	Params []float64 `json:"params"`
+	// Up and Down widen, or narrow, what neighbours say above and below their
+	// mean, so that stated coverage is what was seen.
+	Up   float64 `json:"up"`
+	Down float64 `json:"down"`
+}
+
+// predictorOf makes the predictor over y.
+func (f AnalogFit) predictorOf(y []float64) *calibratedAnalogs {
+	p := analogs{}.predictor(history{}.filled(y), 0, f.Params).(*analogState)
+	return &calibratedAnalogs{p, f.Up, f.Down}
+}
+
+// tail is the part of y that a forecast at its end reads.
+func (AnalogFit) tail(y []float64) []float64 { return y[max(0, len(y)-analogSpan-64):] }
+
+type calibratedAnalogs struct {
+	*analogState
+	up, down float64
+}
+
+func (p *calibratedAnalogs) spread() (up, down float64) { return p.up, p.down }

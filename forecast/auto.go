@@ -50,6 +50,7 @@ func (m Auto) Update(s State, series api.Series, horizon int) (State, error) {
 
 	origins := skillOrigins(len(y), period, horizon)
 	if len(origins) < minSkillOrigins {
+		next.tryYoung(y, horizon)
 		return next, nil
 	}
 	past := origins[0] + 1 // what was known at the first origin
@@ -73,6 +74,11 @@ func (m Auto) Update(s State, series api.Series, horizon int) (State, error) {
 			best, next.Model = l, SeasonalName
 		}
 	}
+	if len(y) <= analogSpan {
+		if fit, l := tryAnalogs(y, past, origins, horizon); l < best*(1-analogMargin) {
+			best, next.Model, next.Analog = l, AnalogName, fit
+		}
+	}
 	if m.Portfolio {
 		best = tryMixture(&next, series, seasons, period, origins, horizon, best)
 	}
@@ -81,6 +87,47 @@ func (m Auto) Update(s State, series api.Series, horizon int) (State, error) {
 		next.Skill = &skill
 	}
 	return next, nil
+}
+
+// tryYoung lets the method of analogues forecast a history that is too short to
+// see whole horizons in it, if it is better than the last value by far in what
+// can be seen: a pattern that came back a few times is followed although there
+// is no season yet, or no more since its phase jumped.
+func (s *State) tryYoung(y []float64, horizon int) {
+	const (
+		youngest = 24
+		byFar    = 0.6 // of the last value's loss
+	)
+	if len(y) < youngest {
+		return
+	}
+	origins := skillOrigins(len(y), 0, min(horizon, len(y)/4))
+	if len(origins) < minSkillOrigins {
+		return
+	}
+	reference := pathLoss(lastValue{y}, y, origins, horizon)
+	fit, loss := tryAnalogs(y, origins[0]+1, origins, horizon)
+	if skill := 1 - loss/reference; skill >= byFar {
+		s.Model, s.Analog, s.Skill = AnalogName, fit, &skill
+	}
+}
+
+// tryAnalogs fits the method of analogues and returns its loss at the origins
+// with the parameters of before them.
+func tryAnalogs(y []float64, past int, origins []int, horizon int) (*AnalogFit, float64) {
+	h := history{}.filled(y)
+	then, now := learn(analogs{}, h.until(past), horizon), learn(analogs{}, h, horizon)
+	if then == nil { // too short to choose
+		then = []float64{analogWindow, 0}
+	}
+	if now == nil {
+		now = then
+	}
+	fit := &AnalogFit{Params: now}
+	p := &calibratedAnalogs{analogs{}.predictor(h, horizon, then).(*analogState), 1, 1}
+	var loss float64
+	fit.Up, fit.Down, loss = calibrate(p, y, origins, horizon)
+	return fit, loss
 }
 
 // tryMixture makes the mixture the model of next if it had no more loss at the
@@ -117,6 +164,9 @@ func (Auto) Forecast(s State, series api.Series, horizon int, levels []float64) 
 	case s.Model == SeasonalName && s.Seasonal != nil:
 		y = s.Seasonal.tail(y, horizon)
 		return predict(SeasonalName, newSeasonalPredictor(y, *s.Seasonal), y, s, series, horizon, levels), nil
+	case s.Model == AnalogName && s.Analog != nil:
+		y = s.Analog.tail(y)
+		return predict(AnalogName, s.Analog.predictorOf(y), y, State{Skill: s.Skill}, series, horizon, levels), nil
 	case s.Model == LevelName && s.Alpha > 0:
 		return predict(LevelName, newSmoothedOnce(y, s.Alpha), y, State{Skill: s.Skill}, series, horizon, levels), nil
 	}
@@ -130,6 +180,9 @@ const (
 	// margin is by how much, relative, a model must beat a simpler one: about
 	// what a few overlapping origins cannot tell from nothing.
 	margin = 0.03
+	// analogMargin is that of the method of analogues, which chooses among many
+	// pasts.
+	analogMargin = 0.15
 )
 
 // skillLevels are the quantiles skill is measured at: the middle, and one like

@@ -296,3 +296,38 @@ func TestQuantilerOfEqualWeights(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// TestPhaseJump: three beats four minutes apart are followed by a minute's
+// pause, after which the beat's phase is another and no season of both is known
+// yet. A pattern that came back is followed all the same.
+func TestPhaseJump(t *testing.T) {
+	const horizon, ahead = 63, 20
+	ours, naive := 0.0, 0.0
+	for seed := range uint64(8) {
+		long := sampled(heartbeat, 15*time.Second, 104, 0.03, 3, 0, seed)
+		s := NewState("beat")
+		for n := 12; n < 84; n++ {
+			past := long
+			past.Values = long.Values[:n]
+			var err error
+			if s, err = (Auto{}).Update(s, past, horizon); err != nil {
+				t.Fatal(err)
+			}
+			f, err := Auto{}.Forecast(s, past, horizon, []float64{0.5, 0.9})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n < 68 { // the pause, and a quarter of a pass after it
+				continue
+			}
+			for k := range ahead {
+				ours += math.Abs(f.Mean[k] - long.Values[n+k])
+				naive += math.Abs(long.Values[n-1] - long.Values[n+k])
+			}
+		}
+	}
+	t.Logf("error %.2f of the last value's", ours/naive)
+	if ours > 0.85*naive {
+		t.Errorf("error %.2f of the last value's", ours/naive)
+	}
+}

@@ -14,6 +14,12 @@ type predictor interface {
 	smooth() bool
 }
 
+// ensemble is a predictor that makes several paths itself: what they differ by
+// from their mean are its residuals.
+type ensemble interface {
+	ensemble(o int, mean []float64) (residuals, weights []float64)
+}
+
 // calibrated is a predictor whose residuals are to be multiplied, those above
 // its path by up, those below by down, for its quantiles to cover what they say.
 type calibrated interface {
@@ -38,26 +44,14 @@ type distribution struct {
 // only. Without any residual path the distribution is the point path.
 func distribute(p predictor, y []float64, o, horizon int, levels []float64) distribution {
 	d := distribution{mean: make([]float64, horizon)}
-	p.point(o, d.mean)
 	if len(levels) == 0 {
+		p.point(o, d.mean)
 		floorAtZero(d.mean)
 		return d
 	}
-	analogues := p.analogues(o, horizon)
-	weights := make([]float64, 0, len(analogues)+1)
-	residuals := make([]float64, 0, (len(analogues)+1)*horizon) // path after path
-	for _, a := range analogues {
-		path := residuals[len(residuals) : len(residuals)+horizon]
-		p.point(a.origin, path)
-		if completeResiduals(y[:o+1], a.origin, path) {
-			residuals = residuals[:len(residuals)+horizon]
-			weights = append(weights, a.weight)
-		}
-	}
+	residuals, weights := residualPaths(p, y, o, d.mean)
 	if len(weights) == 0 {
-		residuals = residuals[:horizon]
-		clear(residuals)
-		weights = append(weights, 1)
+		residuals, weights = make([]float64, horizon), []float64{1}
 	}
 	if c, ok := p.(calibrated); ok {
 		up, down := c.spread()
@@ -117,6 +111,28 @@ func nextLead(h, horizon int, smooth bool) int {
 		return h + 1
 	}
 	return min(h+1+h/8, horizon-1)
+}
+
+// residualPaths writes the point path to mean and returns the residual paths,
+// path after path, with their weights.
+func residualPaths(p predictor, y []float64, o int, mean []float64) (residuals, weights []float64) {
+	if e, ok := p.(ensemble); ok {
+		return e.ensemble(o, mean)
+	}
+	horizon := len(mean)
+	p.point(o, mean)
+	analogues := p.analogues(o, horizon)
+	weights = make([]float64, 0, len(analogues))
+	residuals = make([]float64, 0, (len(analogues)+1)*horizon)
+	for _, a := range analogues {
+		path := residuals[len(residuals) : len(residuals)+horizon]
+		p.point(a.origin, path)
+		if completeResiduals(y[:o+1], a.origin, path) {
+			residuals = residuals[:len(residuals)+horizon]
+			weights = append(weights, a.weight)
+		}
+	}
+	return residuals, weights
 }
 
 func floorAtZero(xs []float64) {

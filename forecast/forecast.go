@@ -61,6 +61,8 @@ type State struct {
 	Seasonal *SeasonalFit `json:"seasonal,omitempty"`
 	// Alpha is the smoothing factor of the level model, in (0, 1].
 	Alpha float64 `json:"alpha,omitempty"`
+	// Analog holds the parameters of the method of analogues, nil without.
+	Analog *AnalogFit `json:"analog,omitempty"`
 	// Mixture holds the experts of a mixture; nil where one model forecasts.
 	Mixture *MixtureFit `json:"mixture,omitempty"`
 	// Skill of the chosen model against the last value; nil until there were

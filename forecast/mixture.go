@@ -302,10 +302,14 @@ func scaleOfKnown(y []float64) float64 {
 // multiplied for the 0.9 and 0.1 quantiles from origins to have covered what
 // they said: split conformal prediction with the ratio to the model's own spread
 // as its score (Lei et al. 2018, §5). A handful of origins that overlap are few
-// observations, so factors are drawn to 1. It sets them and returns the loss
-// at the origins.
+// observations, so factors are drawn to 1. M's own
+// factors are 1 meanwhile. The loss is that at the origins, with the factors.
 func (m *mixture) calibrate(origins []int, horizon int) (loss float64) {
-	y := m.raw
+	m.up, m.down, loss = calibrate(m, m.raw, origins, horizon)
+	return loss
+}
+
+func calibrate(m predictor, y []float64, origins []int, horizon int) (up, down, loss float64) {
 	levels := []float64{0.1, 0.5, 0.9}
 	made := make([]distribution, len(origins))
 	var above, below []float64
@@ -331,16 +335,16 @@ func (m *mixture) calibrate(origins []int, horizon int) (loss float64) {
 		f = max(0.4, min(4, f))
 		return math.Pow(f, independent/(independent+2))
 	}
-	m.up, m.down = factor(above), factor(below)
+	up, down = factor(above), factor(below)
 	n := 0.0
 	for i, o := range origins {
 		d := made[i]
 		for k, mean := range d.mean {
 			for _, q := range d.quantiles {
 				if e := q[k] - mean; e > 0 {
-					q[k] = mean + m.up*e
+					q[k] = mean + up*e
 				} else {
-					q[k] = max(0, mean+m.down*e)
+					q[k] = max(0, mean+down*e)
 				}
 			}
 		}
@@ -352,9 +356,9 @@ func (m *mixture) calibrate(origins []int, horizon int) (loss float64) {
 		}
 	}
 	if n == 0 {
-		return math.Inf(1)
+		return up, down, math.Inf(1)
 	}
-	return loss / n
+	return up, down, loss / n
 }
 
 func ratio(e, spread float64) float64 {

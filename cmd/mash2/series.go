@@ -34,7 +34,7 @@ type seriesFlags struct {
 func (o *seriesFlags) add(cmd *cobra.Command, quantiles []float64) {
 	f := cmd.Flags()
 	f.StringSliceVar(&o.inputs, "input", nil, "CSV[.gz] files with a header, a timestamp and a value; - is standard input")
-	f.StringVar(&o.time, "time", "", "column of timestamps, by name or by number from 0")
+	f.StringVar(&o.time, "time", "", "column of timestamps, by name or by number from 0; none for rows that are --step apart")
 	f.StringVar(&o.value, "value", "", "column of values, by name or by number from 0")
 	f.DurationVar(&o.step, "step", 0, "time between samples; rows within one are averaged (default: that of the rows; 1m of Prometheus)")
 	f.StringVar(&o.delimiter, "delimiter", ",", `character between fields; \t is a tab`)

@@ -28,7 +28,8 @@ type Options struct {
 	Name string
 	// Time and Value are columns, by name in the header or by number from 0.
 	// Without them: the first column whose name says time, or else the first;
-	// the column named value, or else the first one that is not the time.
+	// the column named value, or else the first one that is not the time. Time
+	// NoTime says that rows have no timestamps but are Step apart, in order.
 	Time, Value string
 	// Step between samples; 0 is the median distance of the rows. Rows within
 	// one step are averaged. In a file without timestamps it is what lies
@@ -49,6 +50,9 @@ type Read struct {
 	// Unsorted tells that rows were not in order of time.
 	Unsorted bool
 }
+
+// NoTime stands for the column of timestamps in a file that has none.
+const NoTime = "none"
 
 const (
 	maxRows    = 5_000_000
@@ -225,6 +229,7 @@ func (o Options) columns(line int, record []string, data bool) (timeCol, valueCo
 		}
 	}
 	switch {
+	case o.Time == NoTime:
 	case o.Time != "":
 		if timeCol, err = find(o.Time, "time"); err != nil {
 			return 0, 0, err
@@ -234,7 +239,7 @@ func (o Options) columns(line int, record []string, data bool) (timeCol, valueCo
 		timeCol = o.guessTime(record, data, valueCol)
 	}
 	if timeCol < 0 && o.Step <= 0 {
-		return 0, 0, o.errorf(line, "a single column: there is no timestamp, so --step must say what lies between two rows")
+		return 0, 0, o.errorf(line, "without timestamps --step must say what lies between two rows")
 	}
 	if valueCol < 0 {
 		for i := range record {

@@ -69,6 +69,11 @@ func TestParse(t *testing.T) {
 			file: "1714557600,1\n1714557660,2\n",
 			want: Read{Series: api.Series{Start: start, Step: time.Minute, Values: []float64{1, 2}}, Rows: 2},
 		},
+		"rows in order, several columns": {
+			file: "cpu,mem\n1,5\n2,6\n",
+			o:    Options{Step: time.Hour, Time: NoTime, Value: "mem"},
+			want: Read{Series: api.Series{Start: time.Unix(0, 0).UTC(), Step: time.Hour, Values: []float64{5, 6}}, Rows: 2},
+		},
 		"values only": {
 			file: "value\n1\n2\n",
 			o:    Options{Step: time.Hour},

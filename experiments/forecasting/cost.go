@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast"
+)
+
+// cost prints CPU by model: a cold fit, and a cycle of a window that slides.
+func (o options) cost(w io.Writer) error {
+	var rows [][]string
+	for _, name := range o.models {
+		f, err := forecast.ByName(name)
+		if err != nil {
+			return err
+		}
+		row := []string{name}
+		for _, n := range []int{1500, 10080} {
+			begun := cpu()
+			if _, err := f.Update(forecast.State{}, daily(n), 40); err != nil {
+				return err
+			}
+			row = append(row, fmt.Sprintf("%.1f", (cpu()-begun).Seconds()*1000))
+		}
+		s, err := f.Update(forecast.NewState(name), daily(1500), 40)
+		if err != nil {
+			return err
+		}
+		const times = 50
+		begun := cpu()
+		for range times {
+			if _, err := f.Forecast(s, daily(1500), 40, []float64{0.1, 0.5, 0.9, 0.95}); err != nil {
+				return err
+			}
+		}
+		row = append(row, fmt.Sprintf("%.3f", (cpu()-begun).Seconds()*1000/times))
+		rows = append(rows, row)
+	}
+	table(w, "Cost by model, ms of CPU", []string{"model", "cold fit, 1,500 samples", "10,080 samples", "forecast of 40 steps, 1,500 samples"}, rows,
+		"One season of a day at a minute's step, noise; the forecast includes making the series.")
+	return o.cycles(w)
+}
+
+// cycles runs the operator's forecaster for many workloads over some cycles.
+func (o options) cycles(w io.Writer) error {
+	const workloads, cycles, n = 5000, 4, 2880
+	long := daily(n + 400)
+	states := make([]forecast.State, workloads)
+	window := func(k, cycle int) api.Series {
+		s := long
+		from := k%300 + cycle
+		s.Start, s.Values = s.Start.Add(time.Duration(from)*s.Step), s.Values[from:from+n]
+		return s
+	}
+	f := forecast.Auto{}
+	cold := cpu()
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for k := range states {
+		var err error
+		if states[k], err = f.Update(forecast.NewState(fmt.Sprint(k)), window(k, 0), 40); err != nil {
+			return err
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	coldEach := (cpu() - cold).Seconds() * 1000 / workloads
+	begun := cpu()
+	for cycle := range cycles {
+		for k := range states {
+			s := window(k, cycle+1)
+			var err error
+			if states[k], err = f.Update(states[k], s, 40); err != nil {
+				return err
+			}
+			if _, err = f.Forecast(states[k], s, 40, []float64{0.1, 0.5, 0.9, 0.95}); err != nil {
+				return err
+			}
+		}
+	}
+	table(w, fmt.Sprintf("The operator's forecaster (quick), %d workloads of %d samples", workloads, n),
+		[]string{"first fit, ms each", "cycle, ms of CPU per workload", "cycle, s of CPU in all", "KiB of state per workload"},
+		[][]string{{
+			fmt.Sprintf("%.2f", coldEach), fmt.Sprintf("%.3f", (cpu()-begun).Seconds()*1000/workloads/cycles),
+			fmt.Sprintf("%.2f", (cpu()-begun).Seconds()/cycles),
+			fmt.Sprintf("%.1f", float64(after.HeapAlloc-before.HeapAlloc)/1024/workloads),
+		}})
+	return nil
+}
+
+func daily(n int) api.Series {
+	r := rand.New(rand.NewPCG(1, 1))
+	s := api.Series{Start: time.Unix(0, 0).UTC(), Step: time.Minute, Values: make([]float64, n)}
+	for i := range s.Values {
+		s.Values[i] = max(0, 100+50*math.Sin(2*math.Pi*float64(i)/1440)+5*math.Sin(2*math.Pi*float64(i)/60)+5*r.NormFloat64())
+	}
+	return s
+}
+
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

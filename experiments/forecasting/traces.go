@@ -1,0 +1,219 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast"
+	"github.com/mash2-io/mash2/forecast/seriesfile"
+)
+
+// trace is one file, or several of a kind, of a folder of the data.
+type trace struct {
+	folder, pattern string
+	o               seriesfile.Options
+}
+
+// traces that last for days; those of an hour (autothrottle, data-connector) and
+// those of an experiment under changing allocations (cilantro) have no 24 hours
+// to look ahead.
+var allTraces = []trace{
+	{"crane-dsp", "*.csv.gz", seriesfile.Options{Step: 10 * time.Minute}},
+	{"wc98", "*.csv.gz", seriesfile.Options{Step: 10 * time.Minute}},
+	{"app-server-hourly", "*.csv.gz", seriesfile.Options{Step: time.Hour, Time: seriesfile.NoTime, Value: "requests"}},
+	{"nab", "*/*.csv.gz", seriesfile.Options{}},
+	{"datacenter-traces", "alibaba*300s.csv.gz", seriesfile.Options{Step: 5 * time.Minute, Time: seriesfile.NoTime, Value: "cpu_util_percent"}},
+	{"datacenter-traces", "azure*.csv.gz", seriesfile.Options{Step: 5 * time.Minute, Time: "timestamp", Value: "cpu_usage"}},
+	{"cluster-pools", "*.csv.gz", seriesfile.Options{Step: 10 * time.Minute, Time: "1", Value: "3", NoHeader: true}},
+	{"alibaba-containers", "*.csv.gz", seriesfile.Options{Step: 10 * time.Minute}},
+}
+
+var horizons = []time.Duration{15 * time.Minute, time.Hour, 24 * time.Hour}
+
+// longest history that a forecast is made from.
+const longest = 28 * 24 * time.Hour
+
+var traceLevels = []float64{0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95}
+
+// cell collects one model on one series and horizon.
+type cell struct {
+	folder, series, model string
+	horizon               time.Duration
+	pinball               [3]float64 // at 0.5, 0.9 and 0.95, relative to the mean of the series
+	wql, mase             float64
+	cover90, cover95      float64
+	under, over           float64 // of the window's peak, by its 0.95 quantile
+}
+
+func (o options) traces(w io.Writer) error {
+	type job struct {
+		trace  trace
+		path   string
+		series api.Series
+	}
+	var jobs []job
+	for _, t := range allTraces {
+		paths, err := filepath.Glob(filepath.Join(o.data, t.folder, filepath.FromSlash(t.pattern)))
+		if err != nil || len(paths) == 0 {
+			return fmt.Errorf("no data in %s: %w", t.folder, errors.Join(err, os.ErrNotExist))
+		}
+		slices.Sort(paths)
+		for _, path := range paths {
+			s, err := readTrace(path, t.o)
+			if err != nil {
+				return err
+			}
+			jobs = append(jobs, job{t, path, s})
+		}
+	}
+	var mu sync.Mutex
+	var cells []cell
+	begun := time.Now()
+	err := parallel(jobs, runtime.GOMAXPROCS(0), func(j job) error {
+		for _, ahead := range horizons {
+			if ahead < j.series.Step {
+				continue
+			}
+			for _, name := range o.models {
+				c, err := o.roll(j.series, name, ahead)
+				if err != nil {
+					return fmt.Errorf("%s by %s: %w", j.path, name, err)
+				}
+				c.folder, c.series, c.model, c.horizon = j.trace.folder, filepath.Base(j.path), name, ahead
+				mu.Lock()
+				cells = append(cells, c)
+				mu.Unlock()
+			}
+		}
+		fmt.Fprintf(os.Stderr, "%s %v\n", filepath.Base(j.path), time.Since(begun).Round(time.Second))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	o.traceTables(w, cells)
+	return nil
+}
+
+func readTrace(path string, o seriesfile.Options) (api.Series, error) {
+	o.Name = path
+	file, err := os.Open(path)
+	if err != nil {
+		return api.Series{}, err
+	}
+	got, err := seriesfile.Parse(file, o)
+	return got.Series, errors.Join(err, file.Close())
+}
+
+// roll forecasts from origins spread over the last third of a series.
+func (o options) roll(s api.Series, name string, ahead time.Duration) (cell, error) {
+	f, err := forecast.ByName(name)
+	if err != nil {
+		return cell{}, err
+	}
+	h := int((ahead + s.Step - 1) / s.Step)
+	n := len(s.Values)
+	first, last := n*2/3, n-1-h
+	if last <= first {
+		return cell{}, fmt.Errorf("%d samples are too few", n)
+	}
+	windows := make([]forecast.Window, 0, o.origins)
+	period := int(24 * time.Hour / s.Step)
+	var mase []float64
+	for i := range o.origins {
+		end := first + (last-first)*(i+1)/o.origins
+		past := s
+		from := max(0, end+1-int(longest/s.Step))
+		past.Start, past.Values = s.Start.Add(time.Duration(from)*s.Step), s.Values[from:end+1:end+1]
+		fc, err := forecast.Predict(f, past, h, traceLevels)
+		if err != nil {
+			return cell{}, err
+		}
+		actual := s.Values[end+1 : end+1+h]
+		windows = append(windows, forecast.Window{Origin: end, Forecast: fc, Actual: actual})
+		mase = append(mase, forecast.MASE(actual, fc.Mean, past.Values, min(period, len(past.Values)/2)))
+	}
+	e := forecast.Evaluate(s, windows, period)
+	c := cell{wql: e.WQL, mase: mean(mase)}
+	level, count := 0.0, 0.0
+	for _, v := range s.Values {
+		if !math.IsNaN(v) {
+			level += v
+			count++
+		}
+	}
+	at := func(q float64) int { return slices.Index(traceLevels, q) }
+	for i, q := range []float64{0.5, 0.9, 0.95} {
+		c.pinball[i] = e.Pinball[at(q)] / max(level/count, 1e-12)
+	}
+	c.cover90, c.cover95, c.under = e.Coverage[at(0.9)], e.Coverage[at(0.95)], e.PeakUnder[at(0.95)]
+	for _, win := range windows {
+		if top := peak(win.Actual); top > 0 {
+			c.over += max(0, win.Forecast.PeakQuantiles[at(0.95)]-top) / top / float64(len(windows))
+		}
+	}
+	return c, nil
+}
+
+// traceTables prints means by folder and model, and by model over all folders.
+func (o options) traceTables(w io.Writer, cells []cell) {
+	header := []string{"model", "pinball 0.5", "0.9", "0.95", "WQL", "MASE", "cover 0.9", "0.95", "peak under", "peak over"}
+	rows := func(keep func(cell) bool) [][]string {
+		by := map[string][]cell{}
+		for _, c := range cells {
+			if keep(c) {
+				by[c.model] = append(by[c.model], c)
+			}
+		}
+		of := func(model string, value func(cell) float64) float64 {
+			var xs []float64
+			for _, c := range by[model] {
+				xs = append(xs, value(c))
+			}
+			return mean(xs)
+		}
+		var out [][]string
+		for _, m := range ranked(o.models, func(m string) float64 { return of(m, func(c cell) float64 { return c.wql }) }) {
+			row := []string{m}
+			for _, value := range []func(cell) float64{
+				func(c cell) float64 { return c.pinball[0] }, func(c cell) float64 { return c.pinball[1] },
+				func(c cell) float64 { return c.pinball[2] }, func(c cell) float64 { return c.wql },
+			} {
+				row = append(row, fmt.Sprintf("%.4f", of(m, value)))
+			}
+			row = append(row, fmt.Sprintf("%.3f", of(m, func(c cell) float64 { return c.mase })))
+			for _, value := range []func(cell) float64{
+				func(c cell) float64 { return c.cover90 }, func(c cell) float64 { return c.cover95 },
+				func(c cell) float64 { return c.under }, func(c cell) float64 { return c.over },
+			} {
+				row = append(row, fmt.Sprintf("%.2f", of(m, value)))
+			}
+			out = append(out, row)
+		}
+		return out
+	}
+	var folders []string
+	for _, c := range cells {
+		if !slices.Contains(folders, c.folder) {
+			folders = append(folders, c.folder)
+		}
+	}
+	slices.Sort(folders)
+	for _, f := range folders {
+		table(w, f, header, rows(func(c cell) bool { return c.folder == f }))
+	}
+	for _, h := range horizons {
+		table(w, fmt.Sprintf("All folders, %v ahead", h), header, rows(func(c cell) bool { return c.horizon == h }))
+	}
+	table(w, "All folders and horizons", header, rows(func(cell) bool { return true }),
+		fmt.Sprintf("Means over series and horizons (15 min, 1 h, 24 h), %d origins each, spread over the last third of a series, from at most 28 days before each. Pinball is relative to the mean of the series; peak under is the share of windows whose peak was above its 0.95 quantile, peak over the mean excess relative to the peak.", o.origins))
+}
