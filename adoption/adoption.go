@@ -1,0 +1,379 @@
+package adoption
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/api/v1alpha1"
+)
+
+// annotationKEDAPaused makes KEDA let go of a target, its HPA included.
+const annotationKEDAPaused = "autoscaling.keda.sh/paused"
+
+// FieldManager of what this package writes itself.
+const FieldManager = "mash2-cli"
+
+// Adoption works on a cluster with the rights of whoever runs it.
+type Adoption struct {
+	Client client.Client
+	// Patience bounds each wait for somebody else: the operator, KEDA.
+	Patience time.Duration
+	// Poll is the pause between two looks while waiting.
+	Poll time.Duration
+}
+
+// ErrNotSeen means: the operator has not seen the change in time, so that it may
+// still write.
+var ErrNotSeen = errors.New("the operator has not seen it in time")
+
+// Find returns a Candidate for every autoscaler of some namespaces, all if there
+// are none, in order of namespace, kind and name. HPAs that KEDA made are not
+// among them.
+func (a Adoption) Find(ctx context.Context, namespaces []string) ([]Candidate, error) {
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	var out []Candidate
+	for _, ns := range namespaces {
+		hpas, err := a.hpas(ctx, ns)
+		if err != nil {
+			return nil, err
+		}
+		for i := range hpas {
+			if !ownedByKEDA(&hpas[i]) {
+				out = append(out, FromHPA(&hpas[i]))
+			}
+		}
+		objects, err := a.scaledObjects(ctx, ns)
+		if err != nil {
+			return nil, err
+		}
+		for i := range objects {
+			out = append(out, FromScaledObject(&objects[i]))
+		}
+	}
+	slices.SortFunc(out, func(x, y Candidate) int {
+		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Name, y.Name))
+	})
+	return out, nil
+}
+
+func (a Adoption) hpas(ctx context.Context, namespace string) ([]autoscalingv2.HorizontalPodAutoscaler, error) {
+	var list autoscalingv2.HorizontalPodAutoscalerList
+	if err := a.Client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("listing HorizontalPodAutoscalers: %w", err)
+	}
+	return list.Items, nil
+}
+
+// scaledObjects are none where KEDA isn't installed.
+func (a Adoption) scaledObjects(ctx context.Context, namespace string) ([]unstructured.Unstructured, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(scaledObjectKind)
+	err := a.Client.List(ctx, list, client.InNamespace(namespace))
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing ScaledObjects: %w", err)
+	}
+	return list.Items, nil
+}
+
+// Create makes the candidate's ManagedWorkload, in Shadow. It returns false if
+// the target has one already.
+func (a Adoption) Create(ctx context.Context, c Candidate) (bool, error) {
+	var list v1alpha1.ManagedWorkloadList
+	if err := a.Client.List(ctx, &list, client.InNamespace(c.Namespace)); err != nil {
+		return false, fmt.Errorf("listing ManagedWorkloads: %w", err)
+	}
+	for _, w := range list.Items {
+		if t := w.Spec.TargetRef; t.Kind == c.Workload.Spec.TargetRef.Kind && t.Name == c.Workload.Spec.TargetRef.Name {
+			return false, nil
+		}
+	}
+	err := a.Client.Create(ctx, c.Workload.DeepCopy(), client.FieldOwner(FieldManager))
+	if apierrors.IsAlreadyExists(err) {
+		return false, fmt.Errorf("ManagedWorkload %s/%s exists, for another target", c.Namespace, c.Workload.Name)
+	}
+	if err != nil {
+		return false, fmt.Errorf("creating ManagedWorkload %s/%s: %w", c.Namespace, c.Workload.Name, err)
+	}
+	return true, nil
+}
+
+// scalersOf are the autoscalers of a target: HPAs of their own, and
+// ScaledObjects with whatever HPA KEDA made for them.
+func (a Adoption) scalersOf(ctx context.Context, namespace string, target v1alpha1.TargetRef) (own []autoscalingv2.HorizontalPodAutoscaler, keda []unstructured.Unstructured, kedaHPAs int, err error) {
+	hpas, err := a.hpas(ctx, namespace)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	for _, h := range hpas {
+		switch ref := h.Spec.ScaleTargetRef; {
+		case ref.Kind != target.Kind || ref.Name != target.Name:
+		case ownedByKEDA(&h):
+			kedaHPAs++
+		default:
+			own = append(own, h)
+		}
+	}
+	objects, err := a.scaledObjects(ctx, namespace)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	for _, o := range objects {
+		kind, _, _ := unstructured.NestedString(o.Object, "spec", "scaleTargetRef", "kind")
+		name, _, _ := unstructured.NestedString(o.Object, "spec", "scaleTargetRef", "name")
+		if cmp.Or(kind, "Deployment") == target.Kind && name == target.Name {
+			keda = append(keda, o)
+		}
+	}
+	return own, keda, kedaHPAs, nil
+}
+
+// Desired is what the other autoscalers of a workload's target want now, the
+// most of them; ok is false when there is none.
+func (a Adoption) Desired(ctx context.Context, w *v1alpha1.ManagedWorkload) (desired int32, ok bool, err error) {
+	hpas, err := a.hpas(ctx, w.Namespace)
+	if err != nil {
+		return 0, false, err
+	}
+	for _, h := range hpas {
+		if ref := h.Spec.ScaleTargetRef; ref.Kind == w.Spec.TargetRef.Kind && ref.Name == w.Spec.TargetRef.Name {
+			desired, ok = max(desired, h.Status.DesiredReplicas), true
+		}
+	}
+	return desired, ok, nil
+}
+
+// TakeOver makes mash2 the writer of a workload's target. The order keeps it at
+// one writer: mode Full changes nothing while another autoscaler is there,
+// because the operator holds for it; then the other one is taken away (an HPA is
+// saved in an annotation and deleted, a ScaledObject paused), and the operator
+// goes on in its next cycle. Interrupted anywhere, it can be run again.
+func (a Adoption) TakeOver(ctx context.Context, key types.NamespacedName) error {
+	w := &v1alpha1.ManagedWorkload{}
+	if err := a.Client.Get(ctx, key, w); err != nil {
+		return fmt.Errorf("reading ManagedWorkload %s: %w", key, err)
+	}
+	own, keda, _, err := a.scalersOf(ctx, key.Namespace, w.Spec.TargetRef)
+	if err != nil {
+		return err
+	}
+	if len(own) > 1 {
+		return fmt.Errorf("%d HorizontalPodAutoscalers scale %s %s: they fight already; leave one", len(own), w.Spec.TargetRef.Kind, w.Spec.TargetRef.Name)
+	}
+	// 1. Saved before it is deleted, and Full in the same write.
+	before := w.DeepCopy()
+	w.Spec.Mode = v1alpha1.ModeFull
+	if w.Annotations == nil {
+		w.Annotations = map[string]string{}
+	}
+	for i := range own {
+		saved, err := json.Marshal(stripped(&own[i]))
+		if err != nil {
+			return err
+		}
+		w.Annotations[AnnotationFrom], w.Annotations[AnnotationSaved] = KindHPA+"/"+own[i].Name, string(saved)
+	}
+	for i := range keda {
+		w.Annotations[AnnotationFrom] = KindScaledObject + "/" + keda[i].GetName()
+	}
+	if err := a.Client.Patch(ctx, w, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldManager)); err != nil {
+		return fmt.Errorf("setting ManagedWorkload %s to Full: %w", key, err)
+	}
+	// 2. The other one, exactly as it was saved.
+	for i := range own {
+		uid, version := own[i].UID, own[i].ResourceVersion
+		err := a.Client.Delete(ctx, &own[i], client.Preconditions{UID: &uid, ResourceVersion: &version})
+		if apierrors.IsConflict(err) {
+			return a.TakeOver(ctx, key) // its status or spec has changed since it was saved
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting HorizontalPodAutoscaler %s/%s: %w; mash2 holds until it is gone", key.Namespace, own[i].Name, err)
+		}
+	}
+	for i := range keda {
+		if err := a.pauseKEDA(ctx, &keda[i], "true"); err != nil {
+			return fmt.Errorf("pausing ScaledObject %s/%s: %w; mash2 holds until it lets go", key.Namespace, keda[i].GetName(), err)
+		}
+	}
+	// 3. KEDA takes its HPA away itself.
+	return a.wait(ctx, func() error {
+		_, _, left, err := a.scalersOf(ctx, key.Namespace, w.Spec.TargetRef)
+		if err == nil && left > 0 {
+			err = errors.New("KEDA has not taken its HorizontalPodAutoscaler away in time; mash2 holds until it has")
+		}
+		return err
+	})
+}
+
+// pauseKEDA sets the annotation, or removes it with an empty value.
+func (a Adoption) pauseKEDA(ctx context.Context, o *unstructured.Unstructured, value string) error {
+	var v any
+	if value != "" {
+		v = value
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{annotationKEDAPaused: v}}})
+	if err != nil {
+		return err
+	}
+	return a.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, body), client.FieldOwner(FieldManager))
+}
+
+// stripped is an HPA as its author wrote it.
+func stripped(h *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv2.HorizontalPodAutoscaler {
+	return &autoscalingv2.HorizontalPodAutoscaler{
+		TypeMeta: metav1.TypeMeta{APIVersion: autoscalingv2.SchemeGroupVersion.String(), Kind: KindHPA},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: h.Namespace, Name: h.Name, Labels: h.Labels, Annotations: h.Annotations,
+			OwnerReferences: h.OwnerReferences,
+		},
+		Spec: h.Spec,
+	}
+}
+
+// Release gives a workload's target back: to the autoscaler that a take-over
+// took away, or to nobody. The order keeps it at one writer: the operator has
+// seen the mode Shadow, and so writes no more, before the other one returns.
+// Without an operator that answers it fails with ErrNotSeen, unless gone says
+// that there is none. Interrupted anywhere, it can be run again.
+func (a Adoption) Release(ctx context.Context, key types.NamespacedName, gone bool) error {
+	w := &v1alpha1.ManagedWorkload{}
+	if err := a.Client.Get(ctx, key, w); err != nil {
+		return fmt.Errorf("reading ManagedWorkload %s: %w", key, err)
+	}
+	// 1. Shadow, and seen.
+	if w.Spec.Mode == v1alpha1.ModeFull {
+		before := w.DeepCopy()
+		w.Spec.Mode = v1alpha1.ModeShadow
+		if err := a.Client.Patch(ctx, w, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
+			return fmt.Errorf("setting ManagedWorkload %s to Shadow: %w", key, err)
+		}
+	}
+	err := a.wait(ctx, func() error {
+		now := &v1alpha1.ManagedWorkload{}
+		if err := a.Client.Get(ctx, key, now); err != nil {
+			return err
+		}
+		if now.Status.ObservedGeneration < w.Generation {
+			return ErrNotSeen
+		}
+		return nil
+	})
+	if err != nil && (!gone || !errors.Is(err, ErrNotSeen)) {
+		return fmt.Errorf("ManagedWorkload %s is in Shadow: %w", key, err)
+	}
+	// 2. What is ours on the target.
+	if err := a.clean(ctx, key.Namespace, w.Spec.TargetRef); err != nil {
+		return err
+	}
+	// 3. The other one.
+	if saved := w.Annotations[AnnotationSaved]; saved != "" {
+		h := &autoscalingv2.HorizontalPodAutoscaler{}
+		if err := json.Unmarshal([]byte(saved), h); err != nil {
+			return fmt.Errorf("ManagedWorkload %s: metadata.annotations[%s]: %w", key, AnnotationSaved, err)
+		}
+		// The annotation is its author's word, and this runs with the rights of
+		// somebody who may have more.
+		if ref := h.Spec.ScaleTargetRef; ref.Kind != w.Spec.TargetRef.Kind || ref.Name != w.Spec.TargetRef.Name || h.Namespace != key.Namespace {
+			return fmt.Errorf("ManagedWorkload %s: metadata.annotations[%s]: is of %s %s in namespace %q, not of its target", key, AnnotationSaved, ref.Kind, ref.Name, h.Namespace)
+		}
+		if err := a.Client.Create(ctx, h, client.FieldOwner(FieldManager)); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("creating HorizontalPodAutoscaler %s/%s again: %w", key.Namespace, h.Name, err)
+		}
+	}
+	_, keda, _, err := a.scalersOf(ctx, key.Namespace, w.Spec.TargetRef)
+	if err != nil {
+		return err
+	}
+	for i := range keda {
+		if _, paused := keda[i].GetAnnotations()[annotationKEDAPaused]; paused && w.Annotations[AnnotationFrom] == KindScaledObject+"/"+keda[i].GetName() {
+			if err := a.pauseKEDA(ctx, &keda[i], ""); err != nil {
+				return fmt.Errorf("resuming ScaledObject %s/%s: %w", key.Namespace, keda[i].GetName(), err)
+			}
+		}
+	}
+	before := w.DeepCopy()
+	delete(w.Annotations, AnnotationSaved)
+	if err := a.Client.Patch(ctx, w, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
+		return fmt.Errorf("ManagedWorkload %s: %w", key, err)
+	}
+	return nil
+}
+
+// clean takes from a target the note of the take-over and mash2's claim on its
+// replicas, without changing their number: giving a field up by an apply without
+// it would reset it to its default.
+func (a Adoption) clean(ctx context.Context, namespace string, target v1alpha1.TargetRef) error {
+	gv, err := schema.ParseGroupVersion(target.APIVersion)
+	if err != nil {
+		return err
+	}
+	return a.wait(ctx, func() error {
+		o := &metav1.PartialObjectMetadata{}
+		o.SetGroupVersionKind(gv.WithKind(target.Kind))
+		err := a.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: target.Name}, o)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		patch := []map[string]any{{"op": "test", "path": "/metadata/resourceVersion", "value": o.ResourceVersion}}
+		if _, ok := o.Annotations[api.AnnotationTakenOver]; ok {
+			patch = append(patch, map[string]any{"op": "remove", "path": "/metadata/annotations/mash2.io~1taken-over"})
+		}
+		others := slices.DeleteFunc(slices.Clone(o.ManagedFields), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == api.FieldManager })
+		if len(others) < len(o.ManagedFields) && len(others) > 0 { // an empty list would mean no change
+			patch = append(patch, map[string]any{"op": "replace", "path": "/metadata/managedFields", "value": others})
+		}
+		if len(patch) == 1 {
+			return nil
+		}
+		body, err := json.Marshal(patch)
+		if err != nil {
+			return err
+		}
+		if err := a.Client.Patch(ctx, o, client.RawPatch(types.JSONPatchType, body), client.FieldOwner(FieldManager)); err != nil {
+			return fmt.Errorf("taking mash2's marks from %s %s/%s: %w", target.Kind, namespace, target.Name, err)
+		}
+		return nil
+	})
+}
+
+// wait tries until it succeeds, patience ends or ctx does; then the last error
+// is returned.
+func (a Adoption) wait(ctx context.Context, try func() error) error {
+	end := time.NewTimer(a.Patience)
+	defer end.Stop()
+	for {
+		err := try()
+		if err == nil || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		case <-end.C:
+			return err
+		case <-time.After(a.Poll):
+		}
+	}
+}

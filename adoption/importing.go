@@ -1,0 +1,211 @@
+// Package adoption moves workloads from other autoscalers to mash2 and back:
+// what an HPA or a ScaledObject says becomes a ManagedWorkload in Shadow; a
+// take-over and a release change who writes, never two at a moment.
+package adoption
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/api/v1alpha1"
+)
+
+// Kinds of autoscalers that can be adopted.
+const (
+	KindHPA          = "HorizontalPodAutoscaler"
+	KindScaledObject = "ScaledObject"
+)
+
+// Annotations of a ManagedWorkload.
+const (
+	// AnnotationFrom names the autoscaler that it was made from: kind/name.
+	AnnotationFrom = api.Group + "/adopted-from"
+	// AnnotationSaved keeps, as JSON, the HPA that a take-over deleted.
+	AnnotationSaved = api.Group + "/adopted-object"
+)
+
+// maxReplicas is the most that a ManagedWorkload may say.
+const maxReplicas = 100_000
+
+var scaledObjectKind = schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: KindScaledObject}
+
+// Candidate is an autoscaler and the ManagedWorkload that takes its bounds and
+// target over.
+type Candidate struct {
+	Kind, Namespace, Name string
+	Workload              v1alpha1.ManagedWorkload
+	// Notes say what could not be taken over as it is.
+	Notes []string
+	// Refused says why there can be no ManagedWorkload; empty if there can.
+	Refused string
+}
+
+func (c *Candidate) note(format string, args ...any) {
+	c.Notes = append(c.Notes, fmt.Sprintf(format, args...))
+}
+
+// candidate has what all kinds share: target, bounds, Shadow.
+func candidate(kind, namespace, name string, target v1alpha1.TargetRef, least, most int32) Candidate {
+	c := Candidate{Kind: kind, Namespace: namespace, Name: name}
+	if gv, err := schema.ParseGroupVersion(target.APIVersion); err != nil || gv.Group != "apps" ||
+		target.Kind != "Deployment" && target.Kind != "StatefulSet" {
+		c.Refused = fmt.Sprintf("spec.scaleTargetRef: a %s of %q can't be scaled: only Deployments and StatefulSets can", target.Kind, target.APIVersion)
+		return c
+	}
+	if least < 1 {
+		c.note("a minimum of %d becomes 1: mash2 doesn't scale to zero", least)
+		least = 1
+	}
+	if most > maxReplicas {
+		c.note("a maximum of %d becomes %d", most, maxReplicas)
+		most = maxReplicas
+	}
+	if most < least {
+		c.Refused = fmt.Sprintf("its maximum of %d is below its minimum of %d", most, least)
+		return c
+	}
+	c.Workload = v1alpha1.ManagedWorkload{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "ManagedWorkload"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: target.Name, Annotations: map[string]string{AnnotationFrom: kind + "/" + name},
+		},
+		Spec: v1alpha1.ManagedWorkloadSpec{
+			TargetRef: target, MinReplicas: least, MaxReplicas: most, Mode: v1alpha1.ModeShadow,
+			Planner: v1alpha1.PlannerHorizontal, Metric: v1alpha1.Metric{Type: v1alpha1.MetricCPU},
+		},
+	}
+	return c
+}
+
+// target sets the highest utilisation, percent of requests.
+func (c *Candidate) target(percent int64) {
+	switch {
+	case percent < 1:
+		c.note("a target of %d %% can't be: the policy's is taken", percent)
+	case percent > 100:
+		c.note("a target of %d %% of the requests becomes 100 %%: mash2 doesn't plan beyond them", percent)
+		c.Workload.Spec.TargetUtilizationPercent = ptr.To[int32](100)
+	default:
+		c.Workload.Spec.TargetUtilizationPercent = ptr.To(int32(percent))
+	}
+}
+
+// FromHPA makes a Candidate of a HorizontalPodAutoscaler.
+func FromHPA(h *autoscalingv2.HorizontalPodAutoscaler) Candidate {
+	ref := h.Spec.ScaleTargetRef
+	c := candidate(KindHPA, h.Namespace, h.Name, v1alpha1.TargetRef{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name},
+		ptr.Deref(h.Spec.MinReplicas, 1), h.Spec.MaxReplicas)
+	if c.Refused != "" {
+		return c
+	}
+	c.Workload.Spec.Behavior = h.Spec.Behavior.DeepCopy()
+	metrics := h.Spec.Metrics
+	if len(metrics) == 0 { // the HPA's own default
+		metrics = []autoscalingv2.MetricSpec{{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{
+			Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{AverageUtilization: ptr.To[int32](80)},
+		}}}
+	}
+	found := false
+	for _, m := range metrics {
+		name, target := "", (*autoscalingv2.MetricTarget)(nil)
+		switch {
+		case m.Resource != nil:
+			name, target = string(m.Resource.Name), &m.Resource.Target
+		case m.ContainerResource != nil:
+			name, target = string(m.ContainerResource.Name), &m.ContainerResource.Target
+			c.note("its target is of container %s, mash2's of the whole pod", m.ContainerResource.Container)
+		case m.Pods != nil:
+			name = m.Pods.Metric.Name
+		case m.Object != nil:
+			name = m.Object.Metric.Name
+		case m.External != nil:
+			name = m.External.Metric.Name
+		}
+		if target == nil || name != string(corev1.ResourceCPU) || target.AverageUtilization == nil {
+			c.note("the %s metric %q is left out: mash2 plans from the CPU usage relative to requests", m.Type, name)
+			continue
+		}
+		c.target(int64(*target.AverageUtilization))
+		found = true
+	}
+	if !found {
+		c.note("it has no target of CPU utilisation: the policy's is taken")
+	}
+	return c
+}
+
+// scaledObjectSpec is what is taken over of a ScaledObject's spec.
+type scaledObjectSpec struct {
+	ScaleTargetRef struct {
+		APIVersion, Kind, Name string
+	} `json:"scaleTargetRef"`
+	MinReplicaCount  *int32 `json:"minReplicaCount"`
+	MaxReplicaCount  *int32 `json:"maxReplicaCount"`
+	IdleReplicaCount *int32 `json:"idleReplicaCount"`
+	Advanced         *struct {
+		HorizontalPodAutoscalerConfig *struct {
+			Behavior *autoscalingv2.HorizontalPodAutoscalerBehavior `json:"behavior"`
+		} `json:"horizontalPodAutoscalerConfig"`
+	} `json:"advanced"`
+	Triggers []struct {
+		Type       string            `json:"type"`
+		MetricType string            `json:"metricType"`
+		Metadata   map[string]string `json:"metadata"`
+	} `json:"triggers"`
+}
+
+// FromScaledObject makes a Candidate of a ScaledObject of KEDA.
+func FromScaledObject(u *unstructured.Unstructured) Candidate {
+	var spec scaledObjectSpec
+	raw, err := json.Marshal(u.Object["spec"])
+	if err == nil {
+		err = json.Unmarshal(raw, &spec)
+	}
+	if err != nil {
+		return Candidate{Kind: KindScaledObject, Namespace: u.GetNamespace(), Name: u.GetName(), Refused: "spec can't be read: " + err.Error()}
+	}
+	ref := spec.ScaleTargetRef
+	c := candidate(KindScaledObject, u.GetNamespace(), u.GetName(),
+		v1alpha1.TargetRef{APIVersion: cmp.Or(ref.APIVersion, "apps/v1"), Kind: cmp.Or(ref.Kind, "Deployment"), Name: ref.Name},
+		ptr.Deref(spec.MinReplicaCount, 0), ptr.Deref(spec.MaxReplicaCount, 100))
+	if c.Refused != "" {
+		return c
+	}
+	if spec.Advanced != nil && spec.Advanced.HorizontalPodAutoscalerConfig != nil {
+		c.Workload.Spec.Behavior = spec.Advanced.HorizontalPodAutoscalerConfig.Behavior
+	}
+	if spec.IdleReplicaCount != nil {
+		c.note("idleReplicaCount %d is left out", *spec.IdleReplicaCount)
+	}
+	found := false
+	for _, t := range spec.Triggers {
+		value, err := strconv.ParseFloat(t.Metadata["value"], 64)
+		if t.Type != "cpu" || cmp.Or(t.MetricType, t.Metadata["type"], "Utilization") != "Utilization" || err != nil || math.IsNaN(value) {
+			c.note("the trigger %q is left out: mash2 plans from the CPU usage relative to requests", t.Type)
+			continue
+		}
+		c.target(int64(min(max(value, math.MinInt32), math.MaxInt32)))
+		found = true
+	}
+	if !found {
+		c.note("it has no trigger of CPU utilisation: the policy's target is taken")
+	}
+	return c
+}
+
+// ownedByKEDA tells whether an HPA is a ScaledObject's.
+func ownedByKEDA(h *autoscalingv2.HorizontalPodAutoscaler) bool {
+	return slices.ContainsFunc(h.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == KindScaledObject })
+}

@@ -1,0 +1,362 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mash2-io/mash2/adoption"
+	"github.com/mash2-io/mash2/api/v1alpha1"
+)
+
+// adopter is how the commands of adoption reach the cluster.
+type adopter struct {
+	connection
+	patience time.Duration
+}
+
+func (a *adopter) flags(cmd *cobra.Command) {
+	a.connection.flags(cmd)
+	cmd.PersistentFlags().DurationVar(&a.patience, "patience", time.Minute, "how long to wait for the operator, or for KEDA, to have seen a change")
+}
+
+func (a *adopter) open() (adoption.Adoption, error) {
+	if a.patience <= 0 {
+		return adoption.Adoption{}, usagef("--patience must be above 0, is %v", a.patience)
+	}
+	cfg, err := a.rest()
+	if err != nil {
+		return adoption.Adoption{}, err
+	}
+	cfg.UserAgent = "mash2-cli/" + version
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return adoption.Adoption{}, err
+	}
+	c, err := client.New(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return adoption.Adoption{}, fmt.Errorf("reaching the cluster: %w", err)
+	}
+	return adoption.Adoption{Client: c, Patience: a.patience, Poll: 200 * time.Millisecond}, nil
+}
+
+// keys are NAMESPACE/NAME arguments.
+func keys(args []string) ([]types.NamespacedName, error) {
+	out := make([]types.NamespacedName, 0, len(args))
+	for _, arg := range args {
+		namespace, name, ok := strings.Cut(arg, "/")
+		if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+			return nil, usagef("%q is not NAMESPACE/NAME of a ManagedWorkload", arg)
+		}
+		out = append(out, types.NamespacedName{Namespace: namespace, Name: name})
+	}
+	return out, nil
+}
+
+func newAdopt() *cobra.Command {
+	var a adopter
+	var in []string
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "adopt",
+		Short: "Makes ManagedWorkloads of HPAs and ScaledObjects, in Shadow beside them",
+		Long: "Makes a ManagedWorkload of every HorizontalPodAutoscaler and ScaledObject: their bounds, target and\n" +
+			"behaviour, in Shadow. They go on scaling; mash2 adopt report says how far mash2 agrees with them, and\n" +
+			"mash2 adopt take-over makes mash2 the one that scales.",
+		Args: noArgs,
+	}
+	a.flags(cmd)
+	cmd.Flags().StringArrayVar(&in, "in", nil, "namespace to look in; may be repeated; all if there is none")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be made")
+	show := outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := checkOutput(cmd); err != nil {
+			return err
+		}
+		do, err := a.open()
+		if err != nil {
+			return err
+		}
+		found, err := do.Find(cmd.Context(), in)
+		if err != nil {
+			return err
+		}
+		result := adoptResult{DryRun: dryRun, Workloads: []adopted{}}
+		var failed error
+		for _, c := range found {
+			row := adopted{Namespace: c.Namespace, Name: c.Workload.Name, From: c.Kind + "/" + c.Name, Notes: c.Notes, Outcome: "made"}
+			if row.Notes == nil {
+				row.Notes = []string{}
+			}
+			spec := c.Workload.Spec
+			row.MinReplicas, row.MaxReplicas, row.TargetPercent = spec.MinReplicas, spec.MaxReplicas, spec.TargetUtilizationPercent
+			switch {
+			case c.Refused != "":
+				row.Outcome, row.Notes = "refused", append(row.Notes, c.Refused)
+			case !dryRun:
+				made, err := do.Create(cmd.Context(), c)
+				if err != nil {
+					row.Outcome, row.Notes, failed = "failed", append(row.Notes, err.Error()), errors.Join(failed, err)
+				} else if !made {
+					row.Outcome = "managed already"
+				}
+			}
+			result.Workloads = append(result.Workloads, row)
+		}
+		if err := show(result, result.text()); err != nil {
+			return err
+		}
+		return failed
+	}
+	cmd.AddCommand(newAdoptReport(&a), newAdoptTakeOver(&a))
+	return cmd
+}
+
+// adoptResult is what mash2 adopt prints.
+type adoptResult struct {
+	DryRun    bool      `json:"dryRun"`
+	Workloads []adopted `json:"workloads"`
+}
+
+type adopted struct {
+	Namespace     string   `json:"namespace"`
+	Name          string   `json:"name"`
+	From          string   `json:"from"`
+	Outcome       string   `json:"outcome"` // made, managed already, refused, failed
+	MinReplicas   int32    `json:"minReplicas"`
+	MaxReplicas   int32    `json:"maxReplicas"`
+	TargetPercent *int32   `json:"targetUtilizationPercent"`
+	Notes         []string `json:"notes"`
+}
+
+func (r adoptResult) text() string {
+	if len(r.Workloads) == 0 {
+		return "there is nothing to adopt"
+	}
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "WORKLOAD\tFROM\tOUTCOME\tMIN\tMAX\tTARGET\tNOTES")
+	for _, w := range r.Workloads {
+		target := "policy's"
+		if w.TargetPercent != nil {
+			target = fmt.Sprintf("%d %%", *w.TargetPercent)
+		}
+		outcome := w.Outcome
+		if r.DryRun && outcome == "made" {
+			outcome = "would be made"
+		}
+		fmt.Fprintf(t, "%s/%s\t%s\t%s\t%d\t%d\t%s\t%s\n", w.Namespace, w.Name, w.From, outcome, w.MinReplicas, w.MaxReplicas, target, strings.Join(w.Notes, "; "))
+	}
+	_ = t.Flush() // into memory
+	return strings.TrimRight(b.String(), "\n")
+}
+
+func newAdoptReport(a *adopter) *cobra.Command {
+	var during, every time.Duration
+	cmd := &cobra.Command{
+		Use:   "report [NAMESPACE/NAME…]",
+		Short: "How far mash2's plans in Shadow agree with the autoscalers that act",
+	}
+	cmd.Flags().DurationVar(&during, "for", 0, "how long to look; once if 0")
+	cmd.Flags().DurationVar(&every, "every", 15*time.Second, "time between two looks")
+	show := outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkOutput(cmd); err != nil {
+			return err
+		}
+		if during < 0 || every <= 0 {
+			return usagef("--for must be 0 or more and --every above 0, are %v and %v", during, every)
+		}
+		only, err := keys(args)
+		if err != nil {
+			return err
+		}
+		do, err := a.open()
+		if err != nil {
+			return err
+		}
+		r, err := watchAgreement(cmd.Context(), do, only, during, every)
+		if err != nil {
+			return err
+		}
+		return show(r, r.text())
+	}
+	return cmd
+}
+
+// agreementReport is what mash2 adopt report prints.
+type agreementReport struct {
+	Seconds   float64         `json:"seconds"`
+	Workloads []agreementLine `json:"workloads"`
+}
+
+type agreementLine struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	From      string `json:"from"`
+	Mode      string `json:"mode"`
+	Ready     string `json:"ready"` // reason of the condition
+	// Agreement is null where the two could not be compared once.
+	*adoption.Agreement
+}
+
+// watchAgreement looks at every adopted workload, every so often for a time.
+func watchAgreement(ctx context.Context, do adoption.Adoption, only []types.NamespacedName, during, every time.Duration) (agreementReport, error) {
+	started := time.Now()
+	sums := map[types.NamespacedName]*adoption.Agreement{}
+	for {
+		var list v1alpha1.ManagedWorkloadList
+		if err := do.Client.List(ctx, &list); err != nil {
+			return agreementReport{}, fmt.Errorf("listing ManagedWorkloads: %w", err)
+		}
+		r := agreementReport{Seconds: time.Since(started).Seconds(), Workloads: []agreementLine{}}
+		for i := range list.Items {
+			w := &list.Items[i]
+			key := types.NamespacedName{Namespace: w.Namespace, Name: w.Name}
+			if len(only) > 0 && !slices.Contains(only, key) || len(only) == 0 && w.Annotations[adoption.AnnotationFrom] == "" {
+				continue
+			}
+			line := agreementLine{Namespace: w.Namespace, Name: w.Name, From: w.Annotations[adoption.AnnotationFrom], Mode: string(w.Spec.Mode)}
+			for _, c := range w.Status.Conditions {
+				if c.Type == v1alpha1.ConditionReady {
+					line.Ready = c.Reason
+				}
+			}
+			desired, ok, err := do.Desired(ctx, w)
+			if err != nil {
+				return r, err
+			}
+			if ok && w.Status.PlannedReplicas != nil {
+				if sums[key] == nil {
+					sums[key] = &adoption.Agreement{}
+				}
+				sums[key].Add(*w.Status.PlannedReplicas, desired)
+			}
+			line.Agreement = sums[key]
+			r.Workloads = append(r.Workloads, line)
+		}
+		if time.Since(started)+every > during {
+			return r, nil
+		}
+		select {
+		case <-ctx.Done():
+			return r, nil // what was seen so far
+		case <-time.After(every):
+		}
+	}
+}
+
+func (r agreementReport) text() string {
+	if len(r.Workloads) == 0 {
+		return "no workload was adopted"
+	}
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "WORKLOAD\tFROM\tMODE\tREADY\tMASH2\tTHEIRS\tSAME\tMEAN DIFF\tLARGEST\tLOOKS")
+	for _, w := range r.Workloads {
+		fmt.Fprintf(t, "%s/%s\t%s\t%s\t%s\t", w.Namespace, w.Name, w.From, w.Mode, w.Ready)
+		if a := w.Agreement; a != nil {
+			fmt.Fprintf(t, "%d\t%d\t%.0f %%\t%+.1f\t%+d\t%d\n", a.Planned, a.Desired, math.Round(100*a.Same), a.Mean, a.Largest, a.Samples)
+		} else {
+			fmt.Fprint(t, "\t\t\t\t\t0\n")
+		}
+	}
+	_ = t.Flush() // into memory
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// moved is what take-over and release print.
+type moved struct {
+	Workloads []string `json:"workloads"`
+}
+
+// each does something for every workload named, and goes on after a failure.
+func each(args []string, do func(types.NamespacedName) error) (moved, error) {
+	m := moved{Workloads: []string{}}
+	if len(args) == 0 {
+		return m, usagef("name the workloads, as NAMESPACE/NAME")
+	}
+	of, err := keys(args)
+	if err != nil {
+		return m, err
+	}
+	var errs []error
+	for _, key := range of {
+		if err := do(key); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		m.Workloads = append(m.Workloads, key.String())
+	}
+	return m, errors.Join(errs...)
+}
+
+func showMoved(show func(any, string) error, m moved, what string, failed error) error {
+	if len(m.Workloads) == 0 && failed != nil {
+		return failed
+	}
+	return errors.Join(show(m, what+" "+strings.Join(m.Workloads, ", ")), failed)
+}
+
+func newAdoptTakeOver(a *adopter) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "take-over NAMESPACE/NAME…",
+		Short: "Makes mash2 the one that scales: the HPA is saved and deleted, the ScaledObject paused",
+	}
+	show := outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkOutput(cmd); err != nil {
+			return err
+		}
+		do, err := a.open()
+		if err != nil {
+			return err
+		}
+		m, failed := each(args, func(key types.NamespacedName) error { return do.TakeOver(cmd.Context(), key) })
+		return showMoved(show, m, "mash2 scales", failed)
+	}
+	return cmd
+}
+
+func newRelease() *cobra.Command {
+	var a adopter
+	var gone bool
+	cmd := &cobra.Command{
+		Use:   "release NAMESPACE/NAME…",
+		Short: "Gives workloads back to the autoscalers they were taken over from",
+		Long: "Sets workloads to Shadow, waits until the operator has seen that, takes mash2's marks from their targets,\n" +
+			"and lets the autoscaler that a take-over took away come back as it was.",
+	}
+	a.flags(cmd)
+	cmd.Flags().BoolVar(&gone, "operator-gone", false, "there is no operator any more that could see the change")
+	show := outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkOutput(cmd); err != nil {
+			return err
+		}
+		do, err := a.open()
+		if err != nil {
+			return err
+		}
+		m, failed := each(args, func(key types.NamespacedName) error {
+			err := do.Release(cmd.Context(), key, gone)
+			if errors.Is(err, adoption.ErrNotSeen) {
+				err = fmt.Errorf("%w; if there is no operator any more, pass --operator-gone", err)
+			}
+			return err
+		})
+		return showMoved(show, m, "released", failed)
+	}
+	return cmd
+}
