@@ -142,6 +142,10 @@ PODS ?= 10000
 bench-envelope: build localkube ## cycle time by step, CPU and memory of the operator at WORKLOADS, NODES, PODS (half an hour)
 	go run -tags '$(TAGS)' ./experiments/envelope --workloads $(WORKLOADS) --nodes $(NODES) --pods $(PODS) $(ENVELOPE)
 
+.PHONY: explore
+explore: deps ## every state of a policy switch: three pods, three nodes, whatever fails (half an hour)
+	go test -tags '$(TAGS)' ./execution -run 'TestExplore|TestEveryGuardIsNeeded' -explore-all -v -count 1 -timeout 3h
+
 .PHONY: validate-hpa
 validate-hpa: localkube ## our HPA against the stock controller, an hour of each load (twelve minutes)
 	go test -tags '$(TAGS)' ./experiments/baseline -run AgreesWithTheStockController -v -count 1 -timeout 30m -stock-for 1h

@@ -75,6 +75,7 @@ func (q *sequencer) held(mp managedPool, what string) bool {
 func (q *sequencer) cordon() {
 	q.cordoning = map[string]bool{}
 	q.cordonOld()
+	q.cordonDying()
 	if len(q.cordoning) == 0 && q.migrating && !q.moving() {
 		q.cordonSurplus()
 	}
@@ -85,7 +86,7 @@ func (q *sequencer) cordon() {
 			gone[name] = true
 		}
 	}
-	q.room = q.roomWithout(gone, nil, nil)
+	q.room = q.roomWithout(gone, nil)
 	// Pods that controllers are still to make have their place reserved.
 	q.planned(func(w *api.Workload, _ *api.WorkloadPlan) {
 		q.room.place(w.Shape, q.uncreated(w), nil)
@@ -101,6 +102,23 @@ func (q *sequencer) uncreated(w *api.Workload) int32 {
 		}
 	}
 	return max(n, 0)
+}
+
+// cordonDying cordons nodes that are being deleted without one, such as those
+// that came after their pool was given up: until they are gone the scheduler
+// would take them for room. Nothing surges before.
+func (q *sequencer) cordonDying() {
+	for _, mp := range q.pools {
+		for _, n := range mp.nodes {
+			if !q.dying[n.Name] || n.Cordoned {
+				continue
+			}
+			q.migrating = false
+			q.cordons = append(q.cordons, api.CordonNode{
+				Node: n.Name, For: api.CordonShrink, At: q.snapshot.Time, Reason: "it is being deleted",
+			})
+		}
+	}
 }
 
 // cordonOld cordons the nodes of the pools being left, all or none.
@@ -120,7 +138,12 @@ func (q *sequencer) cordonOld() {
 	if len(pending) == 0 {
 		return
 	}
-	if missing := q.missing(q.gone(), true, nil); missing != "" && q.guards.holds(guardRoom) {
+	if len(q.uncordons) > 0 {
+		// They may fail: until they are seen the way back is not open.
+		q.note(api.NodeScalingAgent, "MigrationWaitsForNodes", "pool "+q.target, "%d nodes are uncordoned first", len(q.uncordons))
+		return
+	}
+	if missing := q.missing(q.gone(), true); missing != "" && q.guards.holds(guardRoom) {
 		q.note(api.NodeScalingAgent, "MigrationWaitsForNodes", "pool "+q.target,
 			"the Ready nodes can't hold %s yet: nothing is cordoned", missing)
 		q.explainPool()
@@ -163,7 +186,7 @@ func (q *sequencer) cordonSurplus() {
 				continue
 			}
 			gone[n.Name] = true
-			if missing := q.missing(gone, false, nil); missing != "" {
+			if missing := q.missing(gone, false); missing != "" {
 				delete(gone, n.Name)
 				q.note(api.NodeScalingAgent, "ShrinkWaitsForRoom", "node "+n.Name,
 					"without it the Ready nodes can't hold %s", missing)
@@ -234,14 +257,14 @@ func firstName(nodes []*api.Node) string {
 }
 
 // workloadsOnOld reports whether a workload still has pods to take off the
-// pools being left.
+// pools being left, or ones that have not arrived elsewhere.
 func (q *sequencer) workloadsOnOld() bool {
 	for name := range q.old {
 		if slices.ContainsFunc(q.podsOn[name], func(p *api.Pod) bool { return q.acting[p.Workload] && q.movable(p) }) {
 			return true
 		}
 	}
-	return false
+	return q.arriving() > 0
 }
 
 // remove gives up empty nodes as far as each zone has more than planned.

@@ -93,8 +93,8 @@ func (v *view) refusal() *api.Refusal {
 	if v.target == "" || len(v.old) == 0 {
 		return nil
 	}
-	m := v.movingNow()
-	if m.pods == 0 {
+	m, before := v.movingNow(), v.gaveUp()
+	if m.pods == 0 && before == nil {
 		return nil
 	}
 	var o obstacles
@@ -114,10 +114,10 @@ func (v *view) refusal() *api.Refusal {
 	if v.disruption.Closed != "" && !m.started && v.plan.Nodes.Refusal == nil {
 		o.add(RefusedWindow, "outside every maintenance window %s", v.disruption.Closed)
 	}
-	if node := v.gaveUp(); node != nil {
-		refusal.Stay, refusal.GaveUp = node.Pool, false
+	if before != nil {
+		refusal.Stay, refusal.GaveUp = before.Pool, false
 		o.add(RefusedRetry, "given up at %s, not tried again before %s",
-			node.GaveUpAt.UTC().Format(time.RFC3339), node.GaveUpAt.Add(v.disruption.RetryAfter).UTC().Format(time.RFC3339))
+			before.GaveUpAt.UTC().Format(time.RFC3339), before.GaveUpAt.Add(v.disruption.RetryAfter).UTC().Format(time.RFC3339))
 	}
 	if len(o.reasons) == 0 {
 		return nil
@@ -130,7 +130,7 @@ func (v *view) refusal() *api.Refusal {
 type moving struct {
 	started bool      // old nodes bear its cordon
 	since   time.Time // the oldest cordon; zero if not told
-	pods    int       // of workloads, on old nodes
+	pods    int       // of workloads, on old nodes or not Ready anywhere yet
 	home    string    // the pool that workloads stay on if it is refused
 }
 
@@ -160,6 +160,9 @@ func (v *view) movingNow() moving {
 			}
 		}
 	}
+	if m.started {
+		m.pods += v.arriving()
+	}
 	// A move that has begun goes back to where it came from; one that has not
 	// leaves workloads where most of their pods are.
 	for _, mp := range v.pools {
@@ -170,6 +173,26 @@ func (v *view) movingNow() moving {
 		}
 	}
 	return m
+}
+
+// arriving counts the pods of workloads that can't surge which are not Ready: a
+// move is not over, and its way back not given up, while one has left its node
+// and doesn't run on another. Those that surge leave when enough are Ready.
+func (v *view) arriving() int {
+	n := int32(0)
+	v.planned(func(w *api.Workload, wp *api.WorkloadPlan) {
+		ready, surges := int32(0), true
+		for _, p := range v.podsOf[w.Key] {
+			surges = surges && p.ControllerKind == replicaSet
+			if p.Ready && !p.Terminating {
+				ready++
+			}
+		}
+		if !surges {
+			n += max(wp.Replicas-ready, 0)
+		}
+	})
+	return int(n)
 }
 
 // obstruct finds the pods that can't be moved. Pods of nobody's workload hold a
@@ -206,7 +229,7 @@ func (v *view) obstruct(o *obstacles, m moving) {
 // lackOfNodes finds why the target will not hold all that must move. A move that
 // has begun had its nodes; what is wanted beyond them since is waited for.
 func (v *view) lackOfNodes(o *obstacles, target api.Pool) {
-	if !v.guards.holds(guardRoom) || v.missing(v.gone(), true, nil) == "" {
+	if !v.guards.holds(guardRoom) || v.missing(v.gone(), true) == "" {
 		return
 	}
 	if e := target.Error; e != nil && (e.At.IsZero() || v.snapshot.Time.Sub(e.At) < v.disruption.RetryAfter) {
@@ -231,32 +254,14 @@ func (v *view) sizeForMove() (size int32, missing string) {
 		if mp.MaxPerZone > 0 {
 			size, limit = min(size, mp.MaxPerZone), min(limit, mp.MaxPerZone)
 		}
-		for gone := v.gone(); ; size++ {
-			missing = v.missing(gone, true, v.fresh(mp, size))
+		for ; ; size++ {
+			missing = v.missingAt(mp, size)
 			if missing == "" || size >= limit {
 				return size, missing
 			}
 		}
 	}
 	return 0, ""
-}
-
-// fresh are the nodes that a pool would have beside its Ready ones.
-func (v *view) fresh(mp managedPool, perZone int32) []space {
-	var out []space
-	for _, zone := range mp.Zones {
-		n := perZone
-		for _, sp := range v.spaces {
-			if sp.node.Pool == mp.Name && sp.node.Zone == zone {
-				n--
-			}
-		}
-		node := &api.Node{Pool: mp.Name, Zone: zone, Labels: mp.Labels, Taints: mp.Taints, Allocatable: mp.Allocatable, Ready: true}
-		for range n {
-			out = append(out, spaceOf(node, nil, mp.Overhead))
-		}
-	}
-	return out
 }
 
 // outOfTime finds what took too long.
@@ -273,7 +278,7 @@ func (v *view) outOfTime(o *obstacles, m moving, target api.Pool) {
 		}
 	}
 	if !target.ResizedAt.IsZero() && now.Sub(target.ResizedAt) > limits.GrowTimeout && ready < target.Nodes() &&
-		v.missing(v.gone(), true, nil) != "" {
+		v.missing(v.gone(), true) != "" {
 		o.add(RefusedGrowth, "pool %s has %d of %d nodes Ready, asked for at %s, more than %v ago",
 			target.Name, ready, target.Nodes(), target.ResizedAt.UTC().Format(time.RFC3339), limits.GrowTimeout)
 	}

@@ -26,14 +26,6 @@ type room struct {
 	spaces []space
 }
 
-// want is a number of pods of one shape that need a place.
-type want struct {
-	shape *api.PodShape
-	count int32
-	name  string   // whose they are, for findings
-	zones []string // that they are bound to; nil for any
-}
-
 // spaceOf computes the free space of a node. DaemonSets take what they were
 // measured to take of a node of the pool even before their pods are there.
 func spaceOf(n *api.Node, pods []*api.Pod, overhead api.Resources) space {

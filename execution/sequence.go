@@ -48,6 +48,16 @@ func sequence(s api.Snapshot, p api.Plan, policy api.Policy, g guards) ([]api.Ac
 	v, findings := newView(s, p, policy, g)
 	q := &sequencer{view: v, findings: findings}
 	q.explainRefusal()
+	if len(q.notes) > 0 {
+		// Going back begins when the note is seen: without it the next cycle would
+		// turn round again. The reactive floor is not kept waiting.
+		q.planned(func(w *api.Workload, wp *api.WorkloadPlan) {
+			if to := min(wp.Floor, wp.Replicas); to > w.Replicas {
+				q.ups = append(q.ups, scaleTo(w, to, wp.Reason))
+			}
+		})
+		return q.actions(), q.findings
+	}
 	q.releaseCordons()
 	q.growPools()
 	q.cordon()

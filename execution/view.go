@@ -379,17 +379,16 @@ func (v *view) pool(name string) api.Pool {
 	return api.Pool{}
 }
 
-// roomWithout is the free space of all nodes but the given ones, and of nodes
-// yet to come, with the pending pods placed, except those of the given
-// workloads. Old nodes that are not cordoned are room, unless given.
-func (v *view) roomWithout(gone map[string]bool, except map[api.Key]bool, fresh []space) room {
-	r := room{spaces: make([]space, 0, len(v.spaces)+len(fresh))}
+// roomWithout is the free space of all nodes but the given ones, with the
+// pending pods placed, except those of the given workloads. Old nodes that are
+// not cordoned are room, unless given.
+func (v *view) roomWithout(gone map[string]bool, except map[api.Key]bool) room {
+	r := room{spaces: make([]space, 0, len(v.spaces))}
 	for _, sp := range v.spaces {
 		if !gone[sp.node.Name] {
 			r.spaces = append(r.spaces, sp)
 		}
 	}
-	r.spaces = append(r.spaces, fresh...)
 	r = r.clone()
 	for _, p := range v.pending {
 		if !except[p.Workload] {

@@ -269,12 +269,26 @@ func (q *sequencer) mark(w *api.Workload, ps pods) bool {
 // workload's maximum until the old pods are gone.
 func (q *sequencer) surge(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 	old, stay := int32(len(ps.old)), int32(len(ps.stay))+q.uncreated(w)
+	if excess := old + stay - w.Replicas; excess > 0 && w.Replicas >= wp.Replicas {
+		// Surging for pods that are about to go would make twice as many.
+		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", object(w), "%d pods too many are still to be deleted", excess)
+		return
+	}
 	missing := wp.Replicas - stay
 	fits := int32(0)
 	if missing > 0 {
 		fits = q.room.place(w.Shape, missing, nil)
 	}
 	to := max(old+min(wp.Replicas, stay+fits), min(wp.Floor, wp.Replicas))
+	if most := max(2*wp.Replicas, w.Replicas); to > most && old > wp.Replicas {
+		// A surge on top of another one, by a policy that turned round: those
+		// beyond what is wanted go first.
+		to = most
+		if to == w.Replicas {
+			q.trim(w, wp, ps)
+			return
+		}
+	}
 	if to > w.Replicas {
 		reason := fmt.Sprintf("%d pods beside the %d on leaving nodes", to-old, old)
 		if to > w.MaxReplicas {
@@ -296,20 +310,38 @@ func (q *sequencer) surge(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 	}
 }
 
+// trim takes the pods on leaving nodes that are more than wanted, once no pod
+// that stays can be taken in their place: a ReplicaSet deletes the ones that are
+// not Ready first, and then those of the lowest cost.
+func (q *sequencer) trim(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
+	if ps.ready < int32(len(ps.stay)) || q.uncreated(w) > 0 {
+		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", object(w), "%d of %d pods elsewhere are Ready", ps.ready, len(ps.stay))
+		return
+	}
+	if !q.mark(w, ps) {
+		return
+	}
+	excess := int32(len(ps.old)) - wp.Replicas
+	q.downs = append(q.downs, scaleTo(w, w.Replicas-excess, fmt.Sprintf("%d pods on leaving nodes are more than are wanted", excess)))
+}
+
 // evictOne moves a workload that can't surge, one pod at a time, each while all
-// the others are Ready and it has a place to go.
+// the others are Ready and it has a place to go. One that is not Ready serves
+// nobody: it goes first, and doesn't wait for others.
 func (q *sequencer) evictOne(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
+	// The highest ordinal first, as a StatefulSet itself does.
+	pod := slices.MaxFunc(ps.old, func(a, b *api.Pod) int {
+		return cmp.Or(cmp.Compare(boolRank(!a.Ready), boolRank(!b.Ready)),
+			cmp.Compare(ordinal(a), ordinal(b)), cmp.Compare(b.Key.Name, a.Key.Name))
+	})
 	all := int32(len(ps.old) + len(ps.stay))
-	waiting := func(p *api.Pod) bool { return p.Terminating }
-	if settled := all == w.Replicas && w.Replicas == wp.Replicas && ps.readyAll >= all && !slices.ContainsFunc(q.podsOf[w.Key], waiting); !settled && q.guards.holds(guardOneByOne) {
+	complete := all == w.Replicas && w.Replicas == wp.Replicas &&
+		!slices.ContainsFunc(q.podsOf[w.Key], func(p *api.Pod) bool { return p.Terminating })
+	if q.guards.holds(guardOneByOne) && (!complete || pod.Ready && ps.readyAll < all) {
 		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", object(w),
 			"%d of %d pods are Ready: the next one is evicted when all are", ps.readyAll, wp.Replicas)
 		return
 	}
-	// The highest ordinal first, as a StatefulSet itself does.
-	pod := slices.MaxFunc(ps.old, func(a, b *api.Pod) int {
-		return cmp.Or(cmp.Compare(ordinal(a), ordinal(b)), cmp.Compare(b.Key.Name, a.Key.Name))
-	})
 	q.evict(pod)
 }
 
