@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -40,6 +39,17 @@ with the same load, bounds and warm-up.
   hpa         the stock HPA's rules, with Cluster Autoscaler's, at the scenario's
               target: 80 % in all that are built in
   hpa:60      the same at another target
+  hpa-overprovisioned[:PERCENT]
+              the HPA, and pause pods that hold a share of the cluster free, 20 %:
+              Cluster Autoscaler's FAQ on overprovisioning
+  keda-rps[:RPS]
+              a ScaledObject of KEDA on requests per second and replica, by default
+              80 % (the scenario's target) of what a replica's CPU request can serve
+  phpa[:PERCENT]
+              the Predictive HPA with its examples' settings; a pass is its season
+  karpenter[:PERCENT]
+              the HPA with Karpenter's rules instead, of all machine types of the
+              scenario's pools
   static      sized for the scenario's peak
   oracle      a bound: what no scaler can be cheaper than without a violation
 
@@ -53,7 +63,7 @@ compares the two with each other.`,
 	f := cmd.Flags()
 	f.StringVar(&o.scenario, "scenario", "heartbeat", "a built-in scenario ("+strings.Join(scenarios.Names(), ", ")+") or a file")
 	f.StringVar(&o.trace, "trace", "", "a CSV[.gz] file instead of the one that the scenario's arrivals are read from")
-	f.StringSliceVar(&o.scalers, "scaler", []string{"mash2", "hpa"}, "scalers to compare: mash2, mash2:PERCENT, hpa, hpa:PERCENT, static, oracle")
+	f.StringSliceVar(&o.scalers, "scaler", []string{"mash2", "hpa"}, "scalers to compare: "+strings.Join(sim.Scalers(), ", ")+", oracle")
 	f.Uint64Var(&o.seed, "seed", 1, "of all that is random")
 	f.IntVar(&o.seeds, "seeds", 1, "number of seeds, from --seed on; with several, 95 % intervals are shown")
 	f.IntVar(&o.warm, "warm-passes", -1, "passes that come first and are not measured; -1 for the scenario's")
@@ -117,17 +127,13 @@ func (o *simulateFlags) load() (scenarios.Scenario, error) {
 }
 
 func checkScaler(name string) error {
-	kind, target, swept := strings.Cut(name, ":")
-	switch {
-	case (kind == "hpa" || kind == "mash2") && swept:
-		if n, err := strconv.Atoi(target); err != nil || n < 1 || n > 100 {
-			return fmt.Errorf("--scaler %s: the target must be a percentage from 1 to 100", name)
-		}
-		return nil
-	case slices.Contains([]string{"mash2", "hpa", "static", "oracle"}, name):
+	if name == "oracle" {
 		return nil
 	}
-	return fmt.Errorf("--scaler %q is none of mash2, mash2:PERCENT, hpa, hpa:PERCENT, static, oracle", name)
+	if _, _, err := sim.ParseScaler(name); err != nil {
+		return fmt.Errorf("--scaler: %w, or oracle", err)
+	}
+	return nil
 }
 
 // simulation is what -o json prints.

@@ -1,5 +1,8 @@
 // Package baseline has the rules that mash2 is compared with, as pure values:
-// what the HorizontalPodAutoscaler of Kubernetes decides from the same picture.
+// what the HorizontalPodAutoscaler of Kubernetes decides from the same picture,
+// and what is built upon it: a ScaledObject of KEDA, the Predictive Horizontal Pod
+// Autoscaler, and placeholders that grow with the cluster. Node autoscalers are in
+// packages of their own.
 package baseline
 
 import (
@@ -91,6 +94,11 @@ var ErrNoMetrics = errors.New("no pod has metrics")
 // Reconcile is one sync: the replicas wanted with current ones. The error is
 // ErrNoMetrics, with current replicas within the bounds.
 func (h *HPA) Reconcile(now time.Duration, current int32, pods []Pod) (int32, error) {
+	return h.reconcile(now, current, func() (int32, error) { return h.calculate(now, current, pods) })
+}
+
+// reconcile is one sync of a controller that calculates in its own way.
+func (h *HPA) reconcile(now time.Duration, current int32, calculate func() (int32, error)) (int32, error) {
 	if len(h.recommendations) == 0 { // recordInitialRecommendation
 		h.recommendations = append(h.recommendations, recommendation{now, current})
 	}
@@ -102,7 +110,7 @@ func (h *HPA) Reconcile(now time.Duration, current int32, pods []Pod) (int32, er
 	case current < h.Min:
 		return h.scaled(now, current, h.Min), nil
 	}
-	desired, err := h.calculate(now, current, pods)
+	desired, err := calculate()
 	if err != nil {
 		return current, err
 	}

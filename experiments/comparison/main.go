@@ -224,8 +224,16 @@ leaves reports with all figures in ` + "`out/sim`" + `.
 
 Every scaler has a simulated cluster of its own, with the same load, the same
 bounds of replicas and nodes and the same warm-up. ` + "`hpa`" + ` is the stock HPA's rules at
-80 %, with Cluster Autoscaler's; ` + "`hpa:60`" + ` the same at 60 %. ` + "`static`" + ` is sized for the
-scenario's peak, which it knows. ` + "`oracle`" + ` is a bound on node cost that no scaler
+80 %, with Cluster Autoscaler's; ` + "`hpa:60`" + ` the same at 60 %. The others that are in use
+today are set as their authors would set them, each HPA at the same 80 %:
+` + "`hpa-overprovisioned`" + ` adds pause pods of low priority that hold 20 % of the cluster
+free, as Cluster Autoscaler's FAQ has it; ` + "`keda-rps`" + ` is a ScaledObject of KEDA on
+requests per second, 80 % of what a replica's CPU request can serve; ` + "`phpa`" + ` the
+Predictive Horizontal Pod Autoscaler with the settings of its own examples, a pass
+being its season; ` + "`karpenter`" + ` the HPA with Karpenter's provisioning and consolidation
+(after 1 m, 10 % of nodes at once) of all machine types that mash2 may use, where the
+other HPAs have the first pool only. ` + "`static`" + ` is sized for the scenario's peak,
+which it knows. ` + "`oracle`" + ` is a bound on node cost that no scaler
 without a violation can be below that has its least replicas on nodes, and at which
 nothing was run. What the simulation is worth is in [simulator.md](simulator.md).
 Figures are means over seeds; ± is half the 95 % interval of the mean by Student's t. A violating

@@ -232,12 +232,13 @@ func (s Scenario) Peak() float64 {
 	quiet.Noise = nil
 	most := 0.0
 	for i := range s.UserTypes() {
-		most += quiet.TrafficOf(i, 1, 0).peak()
+		most += quiet.TrafficOf(i, 1, 0).Peak()
 	}
 	return most
 }
 
-func (l Traffic) peak() float64 {
+// Peak is the highest load of one pass: users or arrivals per second.
+func (l Traffic) Peak() float64 {
 	l.warmup = 0
 	most := 0.0
 	for t := time.Duration(0); t < l.pass; t += max(time.Second, l.pass/20_000) {

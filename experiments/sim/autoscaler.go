@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/mash2-io/mash2/experiments/baseline/autoscaler"
@@ -75,8 +76,12 @@ func (a *scaler) view() (autoscaler.View, []zoned) {
 			zones = append(zones, zoned{p, i})
 		}
 	}
-	class := make(map[*workload]int, len(c.workloads))
-	for i, w := range c.workloads {
+	workloads := c.workloads
+	if c.placeholders != nil {
+		workloads = append(slices.Clone(workloads), c.placeholders)
+	}
+	class := make(map[*workload]int, len(workloads))
+	for i, w := range workloads {
 		class[w] = i
 	}
 	unit := func(p *pod) *autoscaler.Pod {
@@ -118,7 +123,7 @@ func (a *scaler) view() (autoscaler.View, []zoned) {
 				return false
 			}
 		}
-		return selects(c.workloads[p.Class].selector, zones[n.Group].pool.labels)
+		return selects(workloads[p.Class].selector, zones[n.Group].pool.labels)
 	}
 	return v, zones
 }

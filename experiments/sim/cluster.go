@@ -48,10 +48,12 @@ type Cluster struct {
 	record  *record.Recorder
 
 	workloads []*workload
-	pods      map[string]*pod // by UID
-	nodes     map[string]*node
-	pools     []*pool
-	serial    int // of pods and nodes
+	// placeholders is a Deployment of pods that only hold room, nil for none.
+	placeholders *workload
+	pods         map[string]*pod // by UID
+	nodes        map[string]*node
+	pools        []*pool
+	serial       int // of pods and nodes
 
 	// quota of vCPUs over all pools, 0 unlimited.
 	quota int64
@@ -61,9 +63,10 @@ type Cluster struct {
 	scrapeSees float64         // what Prometheus reads of CPU, as a share of what there is
 	scheduling bool            // a pass of the scheduler is due
 	nominated  map[*pod]*node  // pods that wait for victims to leave
-	// becameReady and ended tell the sensors of a pod.
-	becameReady, ended func(*pod)
-	ledger             []*Lifetime
+	// becameReady and ended tell the sensors of a pod, unschedulable a node autoscaler
+	// that watches pods.
+	becameReady, ended, unschedulable func(*pod)
+	ledger                            []*Lifetime
 }
 
 // Lifetime of an instance, as it is paid for.
@@ -158,7 +161,7 @@ func newCluster(p Params, seed uint64, t traffic) *Cluster {
 		pods: map[string]*pod{}, nodes: map[string]*node{}, stockout: map[string]bool{}, nominated: map[*pod]*node{}, scrapeSees: 1,
 	}
 	c.before = t.Advance
-	c.becameReady, c.ended = func(*pod) {}, func(*pod) {}
+	c.becameReady, c.ended, c.unschedulable = func(*pod) {}, func(*pod) {}, func(*pod) {}
 	return c
 }
 
@@ -269,6 +272,9 @@ func (c *Cluster) observe(p *pod) {
 		ID: p.uid, Workload: p.workload.key.String(), Pending: p.phase != running, Ready: p.ready && !p.terminating,
 		MilliCPU: p.shape.Requests.MilliCPU, Memory: p.shape.Requests.Memory,
 	}
+	if p.workload == c.placeholders { // room that they hold is free
+		r.MilliCPU, r.Memory = 0, 0
+	}
 	if p.node != nil {
 		r.Node = p.node.name
 	}
@@ -284,6 +290,11 @@ func (c *Cluster) bind(p *pod, n *node) {
 	delete(c.nominated, p)
 	c.observe(p)
 	alive := func() bool { return c.pods[p.uid] == p && !p.terminating && !n.deleting }
+	if p.workload == c.placeholders {
+		p.phase = running
+		c.observe(p)
+		return
+	}
 	c.after(c.params.Startup.sample(c.rng), func() {
 		if !alive() {
 			return
@@ -312,7 +323,7 @@ func (c *Cluster) delete(p *pod) {
 	}
 	p.terminating = true
 	c.observe(p)
-	if p.node == nil {
+	if p.node == nil || p.workload == c.placeholders { // whose grace period is 0
 		c.remove(p)
 		return
 	}

@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +13,6 @@ import (
 	"github.com/mash2-io/mash2"
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/execution/gke"
-	"github.com/mash2-io/mash2/experiments/baseline"
 	"github.com/mash2-io/mash2/experiments/gkesim"
 	"github.com/mash2-io/mash2/experiments/load"
 	"github.com/mash2-io/mash2/experiments/load/queueing"
@@ -36,8 +33,8 @@ const (
 // Options of a run.
 type Options struct {
 	Scenario scenarios.Scenario
-	// Scaler is mash2, mash2:PERCENT, hpa, hpa:PERCENT or static; PERCENT is the
-	// target utilisation instead of the policy's and of the scenario's.
+	// Scaler is one of the kinds in this package, such as Mash2 or HPA, and its
+	// parameter if it has one; see ParseScaler.
 	Scaler   string
 	Seed     uint64
 	Fidelity Fidelity
@@ -79,6 +76,9 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		t = newFluid(o.Seed)
 	default:
 		return Result{}, fmt.Errorf("fidelity %q is neither %s nor %s", o.Fidelity, PerRequest, Fluid)
+	}
+	if kind, _, _ := ParseScaler(o.Scaler); kind == KEDARPS {
+		t = newCounting(t)
 	}
 	c := newCluster(p, o.Seed, t)
 	var names []string
@@ -175,34 +175,33 @@ func (c *Cluster) newPool(s scenarios.Pool, autoscaled bool) (*pool, error) {
 // load.
 func (r *run) begin(ctx context.Context) error {
 	c, s := r.c, r.Scenario
-	name, target, err := split(r.Scaler)
+	kind, parameter, err := ParseScaler(r.Scaler)
 	if err != nil {
 		return err
 	}
-	switch name {
-	case "mash2":
+	if len(s.Pools) == 0 {
+		return fmt.Errorf("scenario %s has no pools", s.Name)
+	}
+	if ownPools(kind) {
 		for _, p := range s.Pools {
 			if err := c.addPool(p, false); err != nil {
 				return err
 			}
 		}
-	case "hpa", "static":
+	} else {
 		// One general-purpose pool, with the same machines, bounds and first
 		// nodes as the one that mash2 starts on.
-		if len(s.Pools) == 0 {
-			return fmt.Errorf("scenario %s has no pools", s.Name)
-		}
 		if err := c.addPool(s.Pools[0], true); err != nil {
 			return err
 		}
 		for _, w := range c.workloads {
 			w.selector = map[string]string{api.LabelNodePool: s.Pools[0].Name}
 		}
-	default:
-		return fmt.Errorf("scaler %q is none of mash2, mash2:PERCENT, hpa, hpa:PERCENT, static", r.Scaler)
 	}
 	r.sensors = newSensors(c, r.Behavior)
-	r.sensors.target = float64(target) / 100
+	if kind == Mash2 {
+		r.sensors.target = parameter / 100
+	}
 	for _, w := range c.workloads {
 		r.sensors.workload = append(r.sensors.workload, &watched{workload: w})
 	}
@@ -212,44 +211,24 @@ func (r *run) begin(ctx context.Context) error {
 		c.scale(w, w.min)
 	}
 	const quiet = 2 * time.Minute // as an experiment takes to get there
-	phase := func(period time.Duration) time.Duration { return time.Duration(c.rng.Float64() * float64(period)) }
 	forever := func(do func()) func() bool { return func() bool { do(); return true } }
-	c.every(phase(c.params.ScrapeInterval), c.params.ScrapeInterval, forever(r.sensors.scrape))
-	c.every(phase(c.params.Resolution), c.params.Resolution, forever(r.sensors.read))
+	c.every(c.phase(c.params.ScrapeInterval), c.params.ScrapeInterval, forever(r.sensors.scrape))
+	c.every(c.phase(c.params.Resolution), c.params.Resolution, forever(r.sensors.read))
 	c.run(quiet)
 	r.start = c.now
 
-	switch name {
-	case "mash2":
-		r.operator(ctx, phase(c.params.Cycle))
-	case "hpa":
-		if target == 0 {
-			target = int64(s.Workload.TargetUtilization*100 + 0.5)
-		}
-		for _, w := range c.workloads {
-			r.hpa(w, baseline.Default(int32(target), w.min, w.max), phase(15*time.Second))
-		}
-		a := newScaler(c)
-		c.every(c.now+phase(a.Rules.ScanInterval), a.Rules.ScanInterval, forever(a.scan))
-	case "static":
+	switch kind {
+	case Mash2:
+		r.operator(ctx, c.phase(c.params.Cycle))
+	case Static:
 		if err := r.static(); err != nil {
 			return err
 		}
+	default:
+		r.rival(kind, parameter)
 	}
 	r.events()
 	return r.startTraffic()
-}
-
-// split a scaler's name into its kind and its target in percent, 0 for none.
-func split(scaler string) (kind string, target int64, err error) {
-	kind, parameter, given := strings.Cut(scaler, ":")
-	if !given {
-		return kind, 0, nil
-	}
-	if target, err = strconv.ParseInt(parameter, 10, 32); err != nil || target < 1 || target > 100 || kind == "static" {
-		return "", 0, fmt.Errorf("scaler %q: only mash2 and hpa have a target, a percentage", scaler)
-	}
-	return kind, target, nil
 }
 
 // operator runs mash2's loop.
@@ -328,32 +307,6 @@ func (r *run) policyNow() string {
 		return name
 	}
 	return api.CostSaving
-}
-
-// hpa runs the stock HPA's rules for one workload.
-func (r *run) hpa(w *workload, h baseline.HPA, phase time.Duration) {
-	c := r.c
-	const sync = 15 * time.Second
-	c.every(c.now+phase, sync, func() bool {
-		var pods []baseline.Pod
-		for _, p := range c.members(w) {
-			b := baseline.Pod{
-				Request: p.shape.Requests.MilliCPU, Pending: p.phase != running, Deleted: p.terminating, Ready: p.ready,
-				HasStarted: p.node != nil, Started: p.scheduled, ReadyChanged: p.readyAt,
-			}
-			if !p.ready {
-				b.ReadyChanged = p.scheduled
-			}
-			if cores, at, window, ok := c.usageOf(p); ok {
-				b.HasMetric, b.Usage, b.MetricAt, b.Window = true, int64(cores*1000+0.5), at, window
-			}
-			pods = append(pods, b)
-		}
-		if n, err := h.Reconcile(c.now, w.replicas, pods); err == nil {
-			c.scale(w, n)
-		}
-		return true
-	})
 }
 
 // static sets as many replicas as the scenario's peak needs at the target, and

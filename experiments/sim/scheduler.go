@@ -28,6 +28,7 @@ func (c *Cluster) schedule() {
 				c.observe(p)
 			}
 			c.preempt(p)
+			c.unschedulable(p)
 		}
 	})
 }

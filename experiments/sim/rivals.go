@@ -1,0 +1,210 @@
+package sim
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/experiments/baseline"
+	"github.com/mash2-io/mash2/experiments/load/queueing"
+	"github.com/mash2-io/mash2/experiments/scenarios"
+)
+
+const hpaSync = 15 * time.Second // --horizontal-pod-autoscaler-sync-period
+
+// rival starts one of the scalers that mash2 is compared with.
+func (r *run) rival(kind string, parameter float64) {
+	c := r.c
+	target := int32(r.Scenario.Workload.TargetUtilization*100 + 0.5)
+	if parameter > 0 && slices.Contains([]string{HPA, PHPA, Karpenter}, kind) {
+		target = int32(parameter)
+	}
+	for _, w := range c.workloads {
+		switch kind {
+		case KEDARPS:
+			threshold := parameter
+			if threshold == 0 {
+				threshold = rpsOf(r.Scenario, w, c.pools[0].speed) * w.target
+			}
+			r.keda(w, baseline.NewKEDA(threshold, w.min, w.max))
+		case PHPA:
+			p := baseline.NewPHPA(target, w.min, w.max, r.Scenario.PassDuration())
+			r.pods(w, baseline.PHPASync, p.Reconcile)
+		default:
+			h := baseline.Default(target, w.min, w.max)
+			r.pods(w, hpaSync, h.Reconcile)
+		}
+	}
+	if kind == Karpenter {
+		c.startKarpenter()
+		return
+	}
+	if kind == HPAOverprovisioned {
+		if parameter == 0 {
+			parameter = 20
+		}
+		c.overprovision(baseline.Placeholders(parameter))
+	}
+	a := newScaler(c)
+	c.every(c.now+c.phase(a.Rules.ScanInterval), a.Rules.ScanInterval, func() bool { a.scan(); return true })
+}
+
+// phase is a random beginning of something periodic.
+func (c *Cluster) phase(period time.Duration) time.Duration {
+	return time.Duration(c.rng.Float64() * float64(period))
+}
+
+// pods runs rules that decide by what the pods of a workload use.
+func (r *run) pods(w *workload, sync time.Duration, reconcile func(time.Duration, int32, []baseline.Pod) (int32, error)) {
+	c := r.c
+	c.every(c.now+c.phase(sync), sync, func() bool {
+		var pods []baseline.Pod
+		for _, p := range c.members(w) {
+			b := baseline.Pod{
+				Request: p.shape.Requests.MilliCPU, Pending: p.phase != running, Deleted: p.terminating, Ready: p.ready,
+				HasStarted: p.node != nil, Started: p.scheduled, ReadyChanged: p.readyAt,
+			}
+			if !p.ready {
+				b.ReadyChanged = p.scheduled
+			}
+			if cores, at, window, ok := c.usageOf(p); ok {
+				b.HasMetric, b.Usage, b.MetricAt, b.Window = true, int64(cores*1000+0.5), at, window
+			}
+			pods = append(pods, b)
+		}
+		if n, err := reconcile(c.now, w.replicas, pods); err == nil {
+			c.scale(w, n)
+		}
+		return true
+	})
+}
+
+// keda runs a ScaledObject's rules for one workload, on sum(rate(requests[1m])), the
+// window that the operator asks for as well. Prometheus counts requests that ended.
+func (r *run) keda(w *workload, k baseline.KEDA) {
+	c := r.c
+	counted := c.traffic.(*counting)
+	var scrapes []point
+	c.every(c.now+c.phase(c.params.ScrapeInterval), c.params.ScrapeInterval, func() bool {
+		if c.scrapeDown {
+			return true
+		}
+		scrapes = append(scrapes, point{c.now, counted.ended(w.stream)})
+		if len(scrapes) > int(2*c.params.RateWindow/c.params.ScrapeInterval)+2 {
+			scrapes = slices.Delete(scrapes, 0, 1)
+		}
+		return true
+	})
+	c.every(c.now+c.phase(hpaSync), hpaSync, func() bool {
+		rps, ok := rate(scrapes, c.now, c.params.RateWindow)
+		if !ok {
+			rps = math.NaN()
+		}
+		observed := int32(0)
+		for _, p := range c.members(w) {
+			if !p.terminating {
+				observed++
+			}
+		}
+		if n, err := k.Reconcile(c.now, w.replicas, observed, rps); err == nil {
+			c.scale(w, n)
+		}
+		return true
+	})
+}
+
+// rpsOf is how many requests, or visits, per second keep the CPU request of a
+// workload's pod busy on machines of this speed, by the mean work that the
+// scenario's users bring, without its events.
+func rpsOf(s scenarios.Scenario, w *workload, speed float64) float64 {
+	name := w.key.Name
+	if s.Copies > 1 {
+		name = s.Deployments()[0].Name
+	}
+	var visits, work float64
+	var walk func(scenarios.Call, float64)
+	walk = func(c scenarios.Call, times float64) {
+		times *= c.Probability * float64(c.Times)
+		if c.Service == name {
+			visits, work = visits+times, work+times*c.Work.MeanSeconds()
+		}
+		for _, below := range c.Calls {
+			walk(below, times)
+		}
+	}
+	for i, u := range s.UserTypes() {
+		// Users weigh as much as they ask for at most.
+		walk(u.Request, s.TrafficOf(i, 1, 0).Peak())
+	}
+	if visits == 0 || work == 0 {
+		return math.Inf(1) // nobody asks this workload
+	}
+	return w.request * speed * visits / work
+}
+
+// counting is traffic that also tells how many requests have ended. It holds what
+// it took for that until it is asked for.
+type counting struct {
+	traffic
+	held  map[string]queueing.Window
+	total map[string]float64
+}
+
+func newCounting(t traffic) *counting {
+	return &counting{traffic: t, held: map[string]queueing.Window{}, total: map[string]float64{}}
+}
+
+// ended is the number of a stream's requests that have ended, well or not.
+func (t *counting) ended(stream string) float64 {
+	if err := t.take(stream); err != nil {
+		return math.NaN()
+	}
+	return t.total[stream]
+}
+
+func (t *counting) take(stream string) error {
+	w, err := t.traffic.TakeWindow(stream)
+	if err != nil {
+		return err
+	}
+	held := t.held[stream]
+	held.Add(w)
+	t.held[stream] = held
+	t.total[stream] += float64(w.Ended())
+	return nil
+}
+
+// TakeWindow implements traffic.
+func (t *counting) TakeWindow(stream string) (queueing.Window, error) {
+	if err := t.take(stream); err != nil {
+		return queueing.Window{}, err
+	}
+	w := t.held[stream]
+	delete(t.held, stream)
+	return w, nil
+}
+
+// overprovision keeps placeholders in proportion to the cluster, which is looked at
+// every ten seconds (--poll-period-seconds).
+func (c *Cluster) overprovision(p baseline.Proportional) {
+	const poll = 10 * time.Second
+	requests := api.Resources{MilliCPU: baseline.PlaceholderMilliCPU, Pods: 1}
+	c.placeholders = &workload{
+		key:   api.Key{Namespace: "overprovisioning", Name: "placeholders"},
+		shape: &api.PodShape{ID: "placeholders", Requests: requests}, request: float64(requests.MilliCPU) / 1000,
+		priority: baseline.PlaceholderPriority, selector: map[string]string{api.LabelNodePool: c.pools[0].name},
+		propagation: func(*rand.Rand) time.Duration { return 0 },
+	}
+	c.every(c.now+c.phase(poll), poll, func() bool {
+		var cores int64
+		for _, n := range c.nodes {
+			if n.readyAt >= 0 && !n.cordoned {
+				cores += n.pool.allocatable.MilliCPU
+			}
+		}
+		c.scale(c.placeholders, p.Replicas(cores))
+		return true
+	})
+}

@@ -1,0 +1,83 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Kinds of scalers. A scaler is a kind, and after a colon its parameter if it takes
+// one.
+const (
+	// Mash2 is this operator. The parameter is the utilisation, in percent, that
+	// workloads state instead of the policy's.
+	Mash2 = "mash2"
+	// HPA is the stock HorizontalPodAutoscaler's rules with Cluster Autoscaler's, both
+	// with their flags' defaults. The parameter is the target utilisation in percent;
+	// the scenario's without one.
+	HPA = "hpa"
+	// HPAOverprovisioned is HPA at the scenario's target, and pause pods of priority
+	// −10 that hold a share of the cluster free: Cluster Autoscaler's FAQ, "How can I
+	// configure overprovisioning with Cluster Autoscaler?", with its 200m for each
+	// core. The parameter is the share in percent, 20 as there without one.
+	HPAOverprovisioned = "hpa-overprovisioned"
+	// KEDARPS is a ScaledObject of KEDA on requests per second from Prometheus, with
+	// KEDA's defaults, and Cluster Autoscaler. The parameter is the threshold, requests
+	// per second and replica; without one what a replica can serve of its CPU request
+	// on the pool's machines, times the scenario's target utilisation.
+	KEDARPS = "keda-rps"
+	// PHPA is the Predictive Horizontal Pod Autoscaler with the settings of its own
+	// examples, a pass of the scenario being the season, and Cluster Autoscaler. The
+	// parameter is the target utilisation in percent.
+	PHPA = "phpa"
+	// Karpenter is HPA's rules with Karpenter's provisioning and consolidation, of all
+	// machine types of the scenario's pools. The parameter is the HPA's target.
+	Karpenter = "karpenter"
+	// Static is as many replicas as the scenario's peak needs, and their nodes.
+	Static = "static"
+)
+
+// Scalers are all that Run knows, with what their parameter is called.
+func Scalers() []string {
+	return []string{
+		Mash2, Mash2 + ":PERCENT", HPA, HPA + ":PERCENT", HPAOverprovisioned + "[:PERCENT]", KEDARPS + "[:RPS]",
+		PHPA + "[:PERCENT]", Karpenter + "[:PERCENT]", Static,
+	}
+}
+
+// ParseScaler splits a scaler's name into its kind and its parameter, 0 for none.
+// The error tells what is wrong with it.
+func ParseScaler(scaler string) (kind string, parameter float64, err error) {
+	kind, text, given := strings.Cut(scaler, ":")
+	most := 100.0
+	switch kind {
+	case Mash2, HPA, PHPA, Karpenter:
+	case HPAOverprovisioned:
+		most = 90 // placeholders of a whole node never end
+	case KEDARPS:
+		most = 1e6
+	case Static:
+		if given {
+			return "", 0, fmt.Errorf("scaler %q: %s takes no parameter", scaler, kind)
+		}
+	default:
+		return "", 0, fmt.Errorf("scaler %q is none of %s", scaler, strings.Join(Scalers(), ", "))
+	}
+	if !given {
+		return kind, 0, nil
+	}
+	whole := kind != KEDARPS
+	parameter, err = strconv.ParseFloat(text, 64)
+	switch {
+	case err != nil || !(parameter > 0 && parameter <= most):
+		return "", 0, fmt.Errorf("scaler %q: the parameter must be a number from 1 to %g", scaler, most)
+	case whole && (parameter != float64(int64(parameter)) || parameter < 1):
+		return "", 0, fmt.Errorf("scaler %q: the percentage must be a whole number from 1 to %g", scaler, most)
+	}
+	return kind, parameter, nil
+}
+
+// ownPools tells whether a kind of scaler chooses among all pools of a scenario;
+// the others have the first, with its autoscaler.
+func ownPools(kind string) bool { return slices.Contains([]string{Mash2, Karpenter}, kind) }
