@@ -175,7 +175,7 @@ calibrate: ## fit the service model to measurements and write docs/calibration.m
 
 # Scenario and number of seeds; week:1 adds five minutes.
 SIMULATIONS ?= heartbeat:5 heartbeat-warm:5 flash-sale:5 flash-sale-late:5 sawtooth:5 sawtooth-warm:5 noise:5 \
-	metrics-outage:5 stockout:5 regime-change:3 hotel:2 day:1
+	metrics-outage:5 stockout:5 regime-change:3 hotel:2 train-ticket:2 day:1
 SWEEP ?= mash2,mash2:40,mash2:60,mash2:90,hpa:30,hpa:40,hpa:50,hpa:60,hpa:70,hpa,hpa:90,$(RIVALS),static,oracle
 RIVALS ?= hpa-overprovisioned,keda-rps,phpa,karpenter
 .PHONY: experiments-sim

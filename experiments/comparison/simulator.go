@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/mash2-io/mash2/experiments/report"
@@ -116,7 +117,11 @@ func speeds(file string) (string, error) {
 		if by["×real-time"] == "" || by["cpu-s"] == "" || by["%planner"] == "" {
 			return "", fmt.Errorf("%s: %s tells no speed", file, fields[0])
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s %% |\n", strings.ReplaceAll(name, "-", " "), by["×real-time"], by["cpu-s"], by["%planner"])
+		share, err := strconv.ParseFloat(by["%planner"], 64)
+		if err != nil {
+			return "", fmt.Errorf("%s: %s: the planner's part: %w", file, fields[0], err)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %.0f %% |\n", strings.ReplaceAll(name, "-", " "), by["×real-time"], by["cpu-s"], share)
 		rows++
 	}
 	if err := lines.Err(); err != nil {
