@@ -51,7 +51,35 @@ func Decide(spec api.PolicySpec, s api.Snapshot) api.Policy {
 		}
 	}
 	policy.ManagedPools = slices.Sorted(maps.Keys(pools))
+	policy.Disruption.Closed = closed(policy.Disruption.Windows, s.Time)
 	return policy
+}
+
+// closed says until when the maintenance windows are closed; empty inside one,
+// and when there are none. A window that can't be read, which Validate refuses,
+// never opens.
+func closed(windows []api.Window, now time.Time) string {
+	if len(windows) == 0 {
+		return ""
+	}
+	var next time.Time
+	for _, w := range windows {
+		entry := api.ScheduleEntry{Cron: w.Cron, TimeZone: w.TimeZone}
+		schedule, zone, err := parse(entry)
+		if err != nil {
+			continue
+		}
+		if opened, err := lastFiring(entry, now); err == nil && !opened.IsZero() && now.Before(opened.Add(w.Duration)) {
+			return ""
+		}
+		if at := schedule.Next(now.In(zone)); !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	if next.IsZero() {
+		return "for good: none of them opens again"
+	}
+	return "until " + next.Format(time.RFC3339)
 }
 
 func choose(spec api.PolicySpec, now time.Time) api.Policy {

@@ -198,3 +198,37 @@ func TestValidate(t *testing.T) {
 		})
 	}
 }
+
+// Windows open by the clock of their time zone, and stay open for their time;
+// what is closed says until when.
+func TestWindows(t *testing.T) {
+	night := api.Window{Cron: "0 1 * * *", TimeZone: "Europe/London", Duration: 4 * time.Hour}
+	weekend := api.Window{Cron: "0 0 * * 6", Duration: 48 * time.Hour}
+	for name, c := range map[string]struct {
+		windows []api.Window
+		now     string
+		want    string
+	}{
+		"without windows it is always open":        {nil, "2026-07-01T12:00:00Z", ""},
+		"in summer one o'clock is midnight in UTC": {[]api.Window{night}, "2026-07-01T00:00:00Z", ""},
+		"and five o'clock is over at four":         {[]api.Window{night}, "2026-07-01T04:00:00Z", "until 2026-07-02T01:00:00+01:00"},
+		"in winter it is one in UTC":               {[]api.Window{night}, "2026-12-01T00:59:59Z", "until 2026-12-01T01:00:00Z"},
+		"up to the last second":                    {[]api.Window{night}, "2026-12-01T04:59:59Z", ""},
+		"one of two is enough":                     {[]api.Window{night, weekend}, "2026-12-06T15:00:00Z", ""},
+		"of two closed ones the next is told":      {[]api.Window{weekend, night}, "2026-12-01T15:00:00Z", "until 2026-12-02T01:00:00Z"},
+		"one that can't be read never opens":       {[]api.Window{{Cron: "x", Duration: time.Hour}}, "2026-12-01T15:00:00Z", "for good: none of them opens again"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now, err := time.Parse(time.RFC3339, c.now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := Defaults()[api.CostSaving]
+			p.Disruption.Windows = c.windows
+			got := Decide(api.PolicySpec{Policies: map[string]api.Policy{p.Name: p}}, api.Snapshot{Time: now})
+			if got.Disruption.Closed != c.want {
+				t.Errorf("closed %q, want %q", got.Disruption.Closed, c.want)
+			}
+		})
+	}
+}

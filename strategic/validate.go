@@ -18,6 +18,8 @@ const (
 	maxReplicas = 100_000
 	maxCost     = 1e9 // USD/h
 	maxSchedule = 100
+	maxDuration = 31 * 24 * time.Hour
+	maxWindow   = 7 * 24 * time.Hour
 )
 
 // leapYear is a time after which every day that exists comes within the five
@@ -88,6 +90,32 @@ func validatePolicy(path string, p api.Policy) error {
 		errs = append(errs, fmt.Errorf("%s.minNodesPerPool: must not be above maxNodesPerPool, which is %d, is %d", path, p.MaxNodesPerPool, p.MinNodesPerPool))
 	}
 	within("maxNodesPerPool", float64(p.MaxNodesPerPool), 0, maxReplicas, "0 (unbounded) or more")
+	d := p.Disruption
+	within("disruption.podPrice", d.PodPrice, 0, maxCost, "0 (the default) or more USD")
+	within("disruption.maxEvictions", float64(d.MaxEvictions), 0, maxReplicas, "0 (the default) or more")
+	for _, t := range []struct {
+		field string
+		value time.Duration
+	}{
+		{"payback", d.Payback}, {"growTimeout", d.GrowTimeout}, {"moveTimeout", d.MoveTimeout}, {"retryAfter", d.RetryAfter},
+	} {
+		if t.value < 0 || t.value > maxDuration || t.value > 0 && t.value < time.Minute {
+			errs = append(errs, fmt.Errorf("%s.disruption.%s: must be 0 (the default) or between 1m and %v, is %v", path, t.field, maxDuration, t.value))
+		}
+	}
+	for i, w := range d.Windows {
+		at := fmt.Sprintf("%s.disruption.windows[%d]", path, i)
+		if w.Duration < time.Minute || w.Duration > maxWindow {
+			errs = append(errs, fmt.Errorf("%s.duration: must be between 1m and %v, is %v", at, maxWindow, w.Duration))
+		}
+		schedule, zone, err := parse(api.ScheduleEntry{Cron: w.Cron, TimeZone: w.TimeZone})
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%s.%w", at, err))
+		case schedule.Next(leapYear.In(zone)).IsZero():
+			errs = append(errs, fmt.Errorf("%s.cron: %q never fires: there is no such day", at, w.Cron))
+		}
+	}
 	for i, pool := range p.NodePools {
 		switch {
 		case strings.TrimSpace(pool) == "":

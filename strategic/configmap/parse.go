@@ -15,7 +15,12 @@
 //	    default: COST_SAVING
 //	    policies:
 //	      COST_SAVING: {nodePools: [cheap-pool], maxHourlyCost: 12}
-//	      PERFORMANCE: {nodePools: [fast-pool], minReplicas: 3}
+//	      PERFORMANCE:
+//	        nodePools: [fast-pool]
+//	        minReplicas: 3
+//	        disruption: # of moves between nodes: what they may cost, and when
+//	          podPrice: 0.01
+//	          windows: [{cron: "0 1 * * *", timeZone: Europe/London, duration: 4h}]
 //	    schedule:
 //	      - {cron: "0 8 * * 1-5", timeZone: Europe/London, policy: PERFORMANCE}
 //	      - {cron: "0 19 * * *", timeZone: Europe/London, policy: COST_SAVING}
@@ -36,6 +41,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
@@ -73,6 +79,39 @@ type filePolicy struct {
 	MaxHourlyCost     *float64     `json:"maxHourlyCost"`
 	MinNodesPerPool   *int32       `json:"minNodesPerPool"`
 	MaxNodesPerPool   *int32       `json:"maxNodesPerPool"`
+
+	Disruption *fileDisruption `json:"disruption"`
+}
+
+// fileDisruption is what moving pods may cost, and when; durations are texts
+// such as 30m.
+type fileDisruption struct {
+	PodPrice     *float64      `json:"podPrice"`
+	Payback      *duration     `json:"payback"`
+	MaxEvictions *int32        `json:"maxEvictions"`
+	GrowTimeout  *duration     `json:"growTimeout"`
+	MoveTimeout  *duration     `json:"moveTimeout"`
+	RetryAfter   *duration     `json:"retryAfter"`
+	Windows      *[]fileWindow `json:"windows"`
+}
+
+type fileWindow struct {
+	Cron     string   `json:"cron"`
+	TimeZone string   `json:"timeZone"`
+	Duration duration `json:"duration"`
+}
+
+// duration is a text such as 1h30m.
+type duration time.Duration
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is not a duration such as 30m or 1h30m", text)
+	}
+	*d = duration(v)
+	return nil
 }
 
 type fileWeights struct {
@@ -257,6 +296,25 @@ func (p filePolicy) over(base api.Policy) api.Policy {
 	set(&base.MaxHourlyCost, p.MaxHourlyCost)
 	set(&base.MinNodesPerPool, p.MinNodesPerPool)
 	set(&base.MaxNodesPerPool, p.MaxNodesPerPool)
+	if d := p.Disruption; d != nil {
+		base.Disruption = d.over(base.Disruption)
+	}
+	return base
+}
+
+func (d fileDisruption) over(base api.Disruption) api.Disruption {
+	set(&base.PodPrice, d.PodPrice)
+	set(&base.Payback, (*time.Duration)(d.Payback))
+	set(&base.MaxEvictions, d.MaxEvictions)
+	set(&base.GrowTimeout, (*time.Duration)(d.GrowTimeout))
+	set(&base.MoveTimeout, (*time.Duration)(d.MoveTimeout))
+	set(&base.RetryAfter, (*time.Duration)(d.RetryAfter))
+	if d.Windows != nil {
+		base.Windows = make([]api.Window, len(*d.Windows))
+		for i, w := range *d.Windows {
+			base.Windows[i] = api.Window{Cron: w.Cron, TimeZone: w.TimeZone, Duration: time.Duration(w.Duration)}
+		}
+	}
 	return base
 }
 

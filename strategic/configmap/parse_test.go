@@ -3,6 +3,7 @@ package configmap
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -23,6 +24,14 @@ policies:
     targetUtilization: 0.9
     minNodesPerPool: 2
     maxNodesPerPool: 4
+    disruption:
+      podPrice: 0.02
+      payback: 2h
+      maxEvictions: 3
+      growTimeout: 20m
+      moveTimeout: 1h
+      retryAfter: 3h
+      windows: [{cron: "0 1 * * *", timeZone: Europe/London, duration: 4h}]
 schedule:
   - {cron: "0 22 * * *", timeZone: Europe/London, policy: NIGHT}
 `
@@ -53,6 +62,11 @@ func TestParse(t *testing.T) {
 		night.Weights.Cost = 3
 		night.NodePools, night.MachineType = []string{"cheap", "spot"}, "e2-medium"
 		night.MinReplicas, night.Quantile, night.TargetUtilization, night.MaxNodesPerPool = 1, 0.8, 0.9, 4
+		night.Disruption = api.Disruption{
+			PodPrice: 0.02, Payback: 2 * time.Hour, MaxEvictions: 3,
+			GrowTimeout: 20 * time.Minute, MoveTimeout: time.Hour, RetryAfter: 3 * time.Hour,
+			Windows: []api.Window{{Cron: "0 1 * * *", TimeZone: "Europe/London", Duration: 4 * time.Hour}},
+		}
 		night.MinNodesPerPool = 2
 		want[api.CostSaving], want["NIGHT"] = cheap, night
 		if diff := cmp.Diff(want, spec.Policies); diff != "" {
@@ -88,6 +102,12 @@ func TestParse(t *testing.T) {
 		"negative weight":        {policies: "policies: {PERFORMANCE: {weights: {cost: -1}}}", want: "policies.PERFORMANCE.weights.cost: must be 0 or more, is -1"},
 		"percent for a ratio":    {policies: "policies: {PERFORMANCE: {targetUtilization: 80}}", want: "policies.PERFORMANCE.targetUtilization"},
 		"an empty policy's name": {policies: `policies: {"": {}}`, want: "no name for a policy"},
+		"a duration in numbers":  {policies: "policies: {PERFORMANCE: {disruption: {payback: 5}}}", want: "policies.PERFORMANCE.disruption.payback"},
+		"a duration in words":    {policies: "policies: {PERFORMANCE: {disruption: {payback: soon}}}", want: `"soon" is not a duration such as 30m`},
+		"seconds to move":        {policies: "policies: {PERFORMANCE: {disruption: {moveTimeout: 5s}}}", want: "policies.PERFORMANCE.disruption.moveTimeout: must be 0 (the default) or between 1m"},
+		"a price below nothing":  {policies: "policies: {PERFORMANCE: {disruption: {podPrice: -1}}}", want: "policies.PERFORMANCE.disruption.podPrice"},
+		"a window that is shut":  {policies: "policies: {PERFORMANCE: {disruption: {windows: [{cron: '0 1 * * *'}]}}}", want: "policies.PERFORMANCE.disruption.windows[0].duration: must be between 1m"},
+		"a window nowhere":       {policies: "policies: {PERFORMANCE: {disruption: {windows: [{cron: '0 1 * * *', timeZone: Mars, duration: 1h}]}}}", want: "policies.PERFORMANCE.disruption.windows[0].timeZone"},
 		"wrong cron":             {policies: `schedule: [{cron: "* * *", policy: PERFORMANCE}]`, want: "schedule[0].cron"},
 	} {
 		t.Run("refused: "+name, func(t *testing.T) {
