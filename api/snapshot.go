@@ -312,6 +312,9 @@ type Pool struct {
 	CPUSpeed float64
 	// BootLead is how long a node takes from the resize call to Ready; measured.
 	BootLead Lead
+	// ResizeOnly is true when the provider lets mash2 resize the pool but not
+	// remove a node of its choice: then the provider chooses which ones go.
+	ResizeOnly bool
 	// Deleting names the nodes whose instances the provider is deleting, in
 	// order of name: they may still be Ready, and hold nothing for long.
 	Deleting []string

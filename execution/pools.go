@@ -243,7 +243,11 @@ func (q *sequencer) giveUpNodes() {
 			}
 			continue
 		}
-		if len(empty) > 0 && !q.held(mp, "shrink") {
+		switch {
+		case len(empty) == 0 || q.held(mp, "shrink"):
+		case mp.ResizeOnly:
+			q.resizeDown(mp, to)
+		default:
 			q.remove(mp, empty)
 		}
 	}
@@ -265,6 +269,32 @@ func (q *sequencer) workloadsOnOld() bool {
 		}
 	}
 	return q.arriving() > 0
+}
+
+// resizeDown shrinks a pool of which the provider picks the nodes that go: only
+// when all that it might pick are empty and stay so, and no zone would grow.
+func (q *sequencer) resizeDown(mp managedPool, to int32) {
+	const reason = "ShrinkNeedsPermission"
+	for i, zone := range mp.Zones {
+		if i < len(mp.Sizes) && mp.Sizes[i] < to {
+			q.note(api.NodeScalingAgent, reason, "pool "+mp.Name, "a resize to %d per zone would grow zone %s", to, zone)
+			return
+		}
+	}
+	for _, n := range mp.nodes {
+		zone := slices.Index(mp.Zones, n.Zone)
+		if zone < 0 || zone >= len(mp.Sizes) || mp.Sizes[zone] == to || q.dying[n.Name] {
+			continue
+		}
+		if !q.leaving[n.Name] || n.CordonedFor == "" || !q.empty(n.Name) {
+			q.warn(api.NodeScalingAgent, reason, "pool "+mp.Name,
+				"the provider may not be told which node goes, and could pick %s, which is not empty: empty nodes are kept", n.Name)
+			return
+		}
+	}
+	q.removals = append(q.removals, api.ResizePool{
+		Pool: mp.Name, From: slices.Max(mp.Sizes), To: to, Reason: "every node that the provider may pick is empty",
+	})
 }
 
 // remove gives up empty nodes as far as each zone has more than planned.

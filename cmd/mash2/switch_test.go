@@ -5,12 +5,23 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	eventsv1 "k8s.io/api/events/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/api/v1alpha1"
+	"github.com/mash2-io/mash2/execution"
 	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/experiments/testbed"
 )
@@ -45,7 +56,8 @@ func TestPolicySwitch(t *testing.T) {
 }
 
 // TestPolicySwitchKilled: the same switch by an operator that is killed before
-// and after each of its actions.
+// and after each of its actions, under a disruption budget. As long as that one
+// allows nothing, nothing is done at all, and who looks learns its name.
 func TestPolicySwitchKilled(t *testing.T) {
 	options := steady(t)
 	w := newWorld(t, options)
@@ -53,9 +65,16 @@ func TestPolicySwitchKilled(t *testing.T) {
 	w.Load.Begin()
 	w.cyclesAfter(time.Now(), 5)
 	ready := w.deployment(testbed.Mash2).Status.ReadyReplicas
+	budget := w.budget(0)
+	w.refused(budget)
 	w.stop(o)
+	old := budget.DeepCopy()
+	budget.Spec.MaxUnavailable = ptr.To(intstr.FromInt32(1))
+	if err := w.Client.Patch(t.Context(), budget, client.MergeFrom(old)); err != nil {
+		t.Fatal(err)
+	}
+	grown := w.replicas(testbed.Mash2) // for the policy, on the pool that it stayed on
 
-	w.mash2("policy", "set", api.Performance)
 	kills, limit := 0, time.Now().Add(8*time.Minute)
 	for moved := false; !moved; {
 		when := []string{"before", "after"}[kills%2]
@@ -104,11 +123,77 @@ func TestPolicySwitchKilled(t *testing.T) {
 	if least := options.Scenario.Workload.Replicas.Min; wanted > least+least/2 {
 		t.Errorf("%d replicas in the end, %d are enough for this load", wanted, least)
 	}
-	if most > ready+wanted {
-		t.Errorf("%d replicas at most; old and new together are %d + %d", most, ready, wanted)
+	if most > grown+max(grown, wanted) {
+		t.Errorf("%d replicas at most; old and new together are %d + %d", most, grown, max(grown, wanted))
 	}
 	w.served(min(ready, w.replicas(testbed.Mash2)))
 	w.stop(o)
+}
+
+// budget is a live PodDisruptionBudget on mash2's workload.
+func (w *world) budget(maxUnavailable int32) *policyv1.PodDisruptionBudget {
+	w.t.Helper()
+	b := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: testbed.Mash2, Name: "never"},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			Selector: w.deployment(testbed.Mash2).Spec.Selector, MaxUnavailable: ptr.To(intstr.FromInt32(maxUnavailable)),
+		},
+	}
+	if err := w.Client.Create(w.t.Context(), b); err != nil {
+		w.t.Fatal(err)
+	}
+	w.eventually("the disruption controller to see the budget", func() string {
+		if err := w.Client.Get(w.t.Context(), client.ObjectKeyFromObject(b), b); err != nil || b.Status.ObservedGeneration < b.Generation {
+			return fmt.Sprintf("it is of generation %d (%v)", b.Status.ObservedGeneration, err)
+		}
+		return ""
+	})
+	return b
+}
+
+// refused switches the policy while a budget allows no disruption: everything
+// stays as it was, and the budget is named in the record, the condition and an
+// Event.
+func (w *world) refused(budget *policyv1.PodDisruptionBudget) {
+	w.t.Helper()
+	name := budget.Namespace + "/" + budget.Name
+	from := time.Now()
+	w.mash2("policy", "set", api.Performance)
+	record := w.until("the refusal", func(c api.Cycle) bool { return c.Plan.Nodes.Refusal != nil })
+	w.t.Logf("refused: %+v", *record.Plan.Nodes.Refusal)
+	for _, c := range w.cyclesAfter(from, 8) {
+		for _, out := range c.Outcomes {
+			// The pool that they stay on may have to grow for what the policy wants.
+			if stays := w.PoolOf(api.CostSaving); out.Kind != "ScaleWorkload" && out.Object != "pool "+stays {
+				w.t.Errorf("although it is refused: %s", out.Action)
+			}
+		}
+	}
+	if r := record.Plan.Nodes.Refusal; r.Reason != execution.RefusedBudget || r.Stay != w.PoolOf(api.CostSaving) || !strings.Contains(r.Message, name) {
+		w.t.Errorf("refusal %+v, want one that names %s", r, name)
+	}
+	var events eventsv1.EventList
+	if err := w.Client.List(w.t.Context(), &events); err != nil {
+		w.t.Fatal(err)
+	}
+	if !slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool { return e.Reason == "MoveRefused" && strings.Contains(e.Note, name) }) {
+		w.t.Errorf("none of %d Events tells that the move is refused because of %s", len(events.Items), name)
+	}
+	var workloads v1alpha1.ManagedWorkloadList
+	if err := w.Client.List(w.t.Context(), &workloads, client.InNamespace(testbed.Mash2)); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, mw := range workloads.Items {
+		c := meta.FindStatusCondition(mw.Status.Conditions, v1alpha1.ConditionMovable)
+		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != execution.RefusedBudget || !strings.Contains(c.Message, name) {
+			w.t.Errorf("condition of %s: %+v", mw.Name, c)
+		}
+	}
+	for _, l := range w.GKE.Ledger() {
+		if l.Pool == w.PoolOf(api.Performance) {
+			w.t.Errorf("an instance of pool %s was bought", l.Pool)
+		}
+	}
 }
 
 // kills counts the SIGKILLs before and after each action.

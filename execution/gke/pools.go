@@ -48,12 +48,16 @@ func (p *Provider) Pools(ctx context.Context) ([]api.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.mu.Lock()
+	resizeOnly := !p.removalDenied.IsZero() && time.Since(p.removalDenied) < deniedFor
+	p.mu.Unlock()
 	known := map[string][]group{}
 	var pools []api.Pool
 	for _, np := range cluster.GetNodePools() {
 		pool := p.describe(np, states[np.GetName()])
 		pool.Hold = cmp.Or(pool.Hold, hold(cluster, np, operations))
 		pool.Error = failure(np, states[np.GetName()], operations[np.GetName()])
+		pool.ResizeOnly = resizeOnly
 		pool.ResizedAt = resizedAt(operations[np.GetName()])
 		pools = append(pools, pool)
 		for _, s := range states[np.GetName()] {

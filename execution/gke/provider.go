@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/execution/provider"
 )
 
 // Config names a cluster and how it is reached.
@@ -69,6 +70,8 @@ type Provider struct {
 	mu sync.Mutex
 	// known are the instance groups of the last reading, by pool.
 	known map[string][]group
+	// removalDenied is when RemoveNode was last not permitted.
+	removalDenied time.Time
 }
 
 // group is a managed instance group: a pool's nodes in one zone.
@@ -162,10 +165,20 @@ func (p *Provider) RemoveNode(ctx context.Context, a api.RemoveNode) error {
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("removing node %s: %w", a.Node, classify(err))
+		err = classify(err)
+		if errors.Is(err, provider.ErrPermission) {
+			p.mu.Lock()
+			p.removalDenied = time.Now()
+			p.mu.Unlock()
+		}
+		return fmt.Errorf("removing node %s: %w", a.Node, err)
 	}
 	return nil
 }
+
+// deniedFor is how long a removal that was not permitted keeps pools ResizeOnly;
+// then it is tried again, as the role may have been given.
+const deniedFor = 10 * time.Minute
 
 // Owns tells whether the instance behind a node is one of a pool, as the last
 // reading knows its groups. It makes no call.

@@ -218,6 +218,30 @@ func TestExactlyTheNamedNodeIsRemoved(t *testing.T) {
 	}
 }
 
+// Without the role for exact removals the pools say that they can only be
+// resized, and a resize goes through.
+func TestWithoutTheRoleToRemovePoolsAreResizeOnly(t *testing.T) {
+	b := newBed(t, nil)
+	if b.pool(cheap).ResizeOnly {
+		t.Error("before anything was refused")
+	}
+	b.sim.Fail(gkesim.Fault{Kind: gkesim.PermissionDenied, Method: "InstanceGroupManagers.DeleteInstances"})
+	nodes := b.nodes(cheap)
+	err := b.provider.Apply(t.Context(), api.RemoveNode{
+		Pool: cheap, Zone: "us-central1-a", Node: nodes[1].Name, ProviderID: nodes[1].Spec.ProviderID,
+	})
+	if !errors.Is(err, provider.ErrPermission) {
+		t.Fatalf("got %v, want ErrPermission", err)
+	}
+	if p := b.pool(cheap); !p.ResizeOnly {
+		t.Error("after a refused removal the pool doesn't say so")
+	}
+	if err := b.provider.Apply(t.Context(), api.ResizePool{Pool: cheap, To: 0}); err != nil {
+		t.Fatal(err)
+	}
+	b.until(cheap, "empty", func(p api.Pool) bool { return p.Nodes() == 0 && idle(p) })
+}
+
 func TestNodesOfOthersAreRefused(t *testing.T) {
 	b := newBed(t, nil)
 	for sentence, id := range map[string]string{

@@ -75,7 +75,7 @@ func writeCompute(w http.ResponseWriter, answer proto.Message, err error) {
 	}
 	if err != nil {
 		st := status.Convert(err)
-		reasons := map[codes.Code]string{codes.NotFound: "notFound", codes.InvalidArgument: "invalid", codes.ResourceExhausted: "rateLimitExceeded"}
+		reasons := map[codes.Code]string{codes.NotFound: "notFound", codes.InvalidArgument: "invalid", codes.ResourceExhausted: "rateLimitExceeded", codes.PermissionDenied: "forbidden"}
 		reason := "backendError"
 		if known, ok := reasons[st.Code()]; ok {
 			reason = known

@@ -183,6 +183,8 @@ func httpStatus(c codes.Code) int {
 		return http.StatusOK
 	case codes.InvalidArgument, codes.FailedPrecondition:
 		return http.StatusBadRequest
+	case codes.PermissionDenied:
+		return http.StatusForbidden
 	case codes.NotFound:
 		return http.StatusNotFound
 	case codes.ResourceExhausted:
