@@ -187,7 +187,7 @@ const (
 
 // skillLevels are the quantiles skill is measured at: the middle, and one like
 // those that capacity is planned by.
-var skillLevels = []float64{0.5, 0.9}
+var skillLevels = []float64{0.5, 0.9} // Promise has as many
 
 // skillOrigins spreads origins over the newest part of the history: a season,
 // several horizons, and an eighth of it all, so that neither one phase nor one

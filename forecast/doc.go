@@ -23,5 +23,8 @@
 // origins, with parameters from before them. Each model of the portfolio is one
 // file and says where it is from.
 //
+// Whatever a forecaster says of its skill, Watched checks what came of its words
+// and takes the licence to act from one that was wrong.
+//
 // The package is pure: no clock, no randomness, no I/O, inputs untouched.
 package forecast

@@ -65,6 +65,8 @@ type State struct {
 	Analog *AnalogFit `json:"analog,omitempty"`
 	// Mixture holds the experts of a mixture; nil where one model forecasts.
 	Mixture *MixtureFit `json:"mixture,omitempty"`
+	// Record is kept by Watched; nil without.
+	Record *Record `json:"record,omitempty"`
 	// Skill of the chosen model against the last value; nil until there were
 	// enough origins to tell.
 	Skill *float64 `json:"skill,omitempty"`

@@ -141,7 +141,7 @@ func (o *operatorFlags) run(ctx context.Context, stderr io.Writer) error {
 		Config:     o.planning(),
 		Planners:   map[string]planning.WorkloadPlanner{planning.DefaultPlanner: horizontal.Planner{}},
 		Nodes:      packer,
-		Forecaster: forecast.Auto{},
+		Forecaster: forecast.Watched{Forecaster: forecast.Auto{}},
 	}
 
 	// Who is told.

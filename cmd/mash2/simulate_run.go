@@ -131,7 +131,7 @@ func simulatedPlanner() (planning.Hierarchy, error) {
 		Config:     operator.planning(),
 		Planners:   map[string]planning.WorkloadPlanner{planning.DefaultPlanner: horizontal.Planner{}},
 		Nodes:      packer,
-		Forecaster: forecast.Auto{},
+		Forecaster: forecast.Watched{Forecaster: forecast.Auto{}},
 	}, nil
 }
 

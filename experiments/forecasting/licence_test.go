@@ -1,0 +1,135 @@
+package main
+
+import (
+	"math"
+	"testing"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/experiments/scenarios"
+	"github.com/mash2-io/mash2/experiments/score"
+	"github.com/mash2-io/mash2/experiments/sim"
+	"github.com/mash2-io/mash2/forecast"
+	"github.com/mash2-io/mash2/planning"
+	"github.com/mash2-io/mash2/planning/horizontal"
+	"github.com/mash2-io/mash2/planning/node"
+)
+
+// wild says something else than Auto does, and that its skill is 0.9.
+type wild struct {
+	forecast.Auto
+	say func(path []float64)
+}
+
+func (w wild) Forecast(s forecast.State, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
+	f, err := w.Auto.Forecast(s, series, horizon, levels)
+	f.Skill = 0.9
+	if err != nil {
+		return f, err
+	}
+	w.say(f.Mean)
+	w.say(f.PeakQuantiles)
+	for _, q := range f.Quantiles {
+		w.say(q)
+	}
+	return f, err
+}
+
+// outcome runs a scenario by the operator's own loop with a forecaster, nil for
+// none, and tells in how many cycles a forecast was in use.
+func outcome(t *testing.T, scenario string, passes int, f forecast.Forecaster) (run score.Run, used, cycles int) {
+	t.Helper()
+	s, err := scenarios.Load(scenario)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packer, err := node.New(node.Config{Solver: "ffd"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := sim.DefaultParams()
+	cfg := planning.DefaultConfig()
+	cfg.MetricDelay = params.Step/2 + params.RateWindow/2
+	result, err := sim.Run(t.Context(), sim.Options{
+		Scenario: s, Scaler: "mash2", Seed: 1, Fidelity: sim.Fluid, Passes: passes,
+		Planner: planning.Hierarchy{
+			Config: cfg, Nodes: packer, Forecaster: f,
+			Planners: map[string]planning.WorkloadPlanner{planning.DefaultPlanner: horizontal.Planner{}},
+		},
+		Report: func(c api.Cycle) {
+			cycles++
+			for _, w := range c.Plan.Workloads {
+				if w.Forecast != nil {
+					used++
+				}
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := score.Outcome{Scaler: "mash2", Seed: 1, PassSeconds: s.PassDuration().Seconds(), Passes: passes, Workloads: result.Workloads, Pools: result.Pools}
+	for i := range out.Workloads {
+		out.Workloads[i].Steps = score.ShiftSteps(out.Workloads[i].Steps, result.Start)
+	}
+	for i := range out.Pools {
+		out.Pools[i].Steps = score.ShiftPoolSteps(out.Pools[i].Steps, result.Start)
+	}
+	for _, l := range result.Ledger {
+		n := score.Node{Pool: l.Pool, MachineType: l.MachineType, Requested: (l.Requested - result.Start).Seconds()}
+		if l.Deleted >= 0 {
+			deleted := (l.Deleted - result.Start).Seconds()
+			n.Deleted = &deleted
+		}
+		out.Nodes = append(out.Nodes, n)
+	}
+	if run, err = out.Run(); err != nil {
+		t.Fatal(err)
+	}
+	return run, used, cycles
+}
+
+// TestWildForecastersInTheLoop: forecasters that say nothing true, and claim to
+// be good, are demoted within a few cycles. They violate the SLO in no more
+// minutes than planning without a forecast does, and cost at most a fifth more.
+func TestWildForecastersInTheLoop(t *testing.T) {
+	const passes = 3
+	for _, scenario := range []string{"heartbeat", "noise"} {
+		reactive, used, _ := outcome(t, scenario, passes, nil)
+		if used != 0 {
+			t.Fatalf("a forecast was in use without a forecaster")
+		}
+		for name, say := range map[string]func([]float64){
+			"zero": func(xs []float64) { clear(xs) },
+			"a million times": func(xs []float64) {
+				for i := range xs {
+					xs[i] = 1e6 * (xs[i] + 1)
+				}
+			},
+			"shifted by minutes": func(xs []float64) {
+				for i := len(xs) - 1; i >= 0; i-- {
+					xs[i] = xs[max(0, i-8)] // what comes is said for two minutes later
+				}
+			},
+			"not a number": func(xs []float64) {
+				for i := range xs {
+					xs[i] = math.NaN()
+				}
+			},
+		} {
+			t.Run(scenario+" "+name, func(t *testing.T) {
+				got, used, cycles := outcome(t, scenario, passes, forecast.Watched{Forecaster: wild{say: say}})
+				t.Logf("violated %d min, without %d; cost $%.4f, without $%.4f; in use in %d of %d cycles",
+					got.SLOViolationMinutes, reactive.SLOViolationMinutes, got.CostUSD, reactive.CostUSD, used, cycles)
+				if got.SLOViolationMinutes > reactive.SLOViolationMinutes {
+					t.Errorf("violated in %d minutes, without a forecast in %d", got.SLOViolationMinutes, reactive.SLOViolationMinutes)
+				}
+				if got.CostUSD > 1.2*reactive.CostUSD {
+					t.Errorf("costs $%.4f, without a forecast $%.4f", got.CostUSD, reactive.CostUSD)
+				}
+				if name != "shifted by minutes" && used > cycles/5 {
+					t.Errorf("in use in %d of %d cycles", used, cycles)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,259 @@
+package forecast
+
+import (
+	"math"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// Watched keeps account of what came of a forecaster's words, and takes its
+// skill back when they were not true. What a forecaster says of its own skill is
+// learnt from the past; after a change of regime, or from one that is simply
+// wrong, it is worth nothing. Every few samples some of its quantiles are noted,
+// beside those of the last value; as they come due both losses are added up, old
+// ones fading. The skill of a forecast is then no more than what was seen. Nor
+// may any forecast be beyond a multiple of what was ever seen, so that a wild one
+// is bounded while it is being found out.
+type Watched struct {
+	Forecaster
+}
+
+// Record is what came of a forecaster's words on one series.
+type Record struct {
+	// Promises are not yet due, oldest first; Made is when the newest were.
+	Promises []Promise `json:"promises,omitempty"`
+	Made     time.Time `json:"made,omitzero"`
+	// Loss and Reference are the pinball losses of the forecaster and of the
+	// last value, Error and Cycle the absolute errors of its median and of what
+	// was a season before; Scored and Cycles are how many of them. All fade.
+	Loss      float64 `json:"loss"`
+	Reference float64 `json:"reference"`
+	Scored    float64 `json:"scored"`
+	// Above counts what came above the forecaster's high quantile, of Counted
+	// results. These fade more slowly.
+	Above   float64 `json:"above"`
+	Counted float64 `json:"counted"`
+	// Probation is how many more good results it takes to trust a forecaster
+	// again that was found out.
+	Probation int     `json:"probation,omitempty"`
+	Error     float64 `json:"error"`
+	Cycle     float64 `json:"cycle"`
+	Cycles    float64 `json:"cycles"`
+	// Top is the largest value seen; Seen is the time up to which it was looked
+	// for, Fits the refit since when.
+	Top  float64   `json:"top"`
+	Seen time.Time `json:"seen,omitzero"`
+	Fits int       `json:"fits"`
+}
+
+// Promise is what was said of one time: quantiles at skillLevels, by the
+// forecaster and by the last value, and what was a season before.
+type Promise struct {
+	At        time.Time `json:"at"`
+	Own, Last [2]float64
+	Cycle     *float64 `json:"cycle,omitempty"`
+}
+
+const (
+	// fading is the share of the account that one more result takes away: a
+	// forecaster that turns wrong is found out within a few rounds.
+	fading = 1.0 / 24
+	// claimed is how many results what the forecaster says of itself counts as.
+	claimed = 4
+	// tooOften is the share of results above the high quantile, of which a
+	// tenth should be, from which on a forecaster is not to be relied on.
+	tooOften = 0.25
+	// probation is the number of results that a forecaster which was found out
+	// must go through with a skill of trusted or more.
+	probation = 24
+	trusted   = 0.2
+	// wild is by how much a forecast may exceed all that was seen.
+	wild = 2.0
+)
+
+// Update implements Forecaster.
+func (w Watched) Update(s State, series api.Series, horizon int) (State, error) {
+	next, err := w.Forecaster.Update(s, series, horizon)
+	if err != nil {
+		return s, err
+	}
+	var r Record
+	if s.Record != nil && s.Step == series.Step {
+		r = s.Record.settled(series)
+	}
+	r = r.looked(next, series)
+	stride := time.Duration(max(1, horizon/8)) * series.Step
+	if end := series.End(); !end.Before(r.Made.Add(stride)) || end.Before(r.Made) {
+		if r, err = w.promise(r, next, series, horizon); err != nil {
+			return s, err
+		}
+	}
+	next.Record = &r
+	return next, nil
+}
+
+// promise notes what is said now of some samples to come: the next few, by which
+// the wild are known at once, and some further ones.
+func (w Watched) promise(r Record, s State, series api.Series, horizon int) (Record, error) {
+	own, err := w.Forecaster.Forecast(s, series, horizon, skillLevels)
+	if err != nil {
+		return r, err
+	}
+	last, err := Naive{}.Forecast(State{}, series, horizon, skillLevels)
+	if err != nil {
+		return r, err
+	}
+	period := 0.0
+	if len(s.Seasons) > 0 {
+		period = s.Seasons[len(s.Seasons)-1].Period
+	}
+	promises := append([]Promise(nil), r.Promises...)
+	for h := 0; h < horizon; h = max(h+1, h*3/2) {
+		p := Promise{At: own.Start.Add(time.Duration(h) * own.Step)}
+		for i := range skillLevels {
+			p.Own[i], p.Last[i] = own.Quantiles[i][h], last.Quantiles[i][h]
+		}
+		if at := len(series.Values) + h - int(math.Round(period)); period >= float64(h+1) && at >= 0 && !math.IsNaN(series.Values[at]) {
+			v := series.Values[at]
+			p.Cycle = &v
+		}
+		promises = append(promises, p)
+	}
+	r.Promises, r.Made = promises, series.End()
+	return r, nil
+}
+
+// settled is the record after what became due by the end of series.
+func (r Record) settled(series api.Series) Record {
+	var left []Promise
+	end := series.End()
+	for _, p := range r.Promises {
+		at := int(p.At.Sub(series.Start) / series.Step)
+		if p.At.After(end) {
+			left = append(left, p)
+			continue
+		}
+		if at < 0 || at >= len(series.Values) || math.IsNaN(series.Values[at]) {
+			continue
+		}
+		actual := series.Values[at]
+		own, last := 0.0, 0.0
+		for i, q := range skillLevels {
+			own += max(q*(actual-p.Own[i]), (q-1)*(actual-p.Own[i]))
+			last += max(q*(actual-p.Last[i]), (q-1)*(actual-p.Last[i]))
+		}
+		// One word, however wild, counts as one that is off by all there is:
+		// else the account would never be even again.
+		if most := 2 * max(actual, p.Last[1]); !(own <= most) { // nor NaN
+			own = most
+		}
+		r.Loss = (1-fading)*r.Loss + own
+		r.Reference = (1-fading)*r.Reference + last
+		r.Scored = (1-fading)*r.Scored + 1
+		r.Above *= 1 - fading/4
+		r.Counted = (1-fading/4)*r.Counted + 1
+		if !(actual <= p.Own[1]) {
+			r.Above++
+		}
+		switch seen := r.seen(1); {
+		case seen <= 0:
+			r.Probation = probation
+		case seen > trusted && r.Probation > 0:
+			r.Probation--
+		}
+		if p.Cycle != nil {
+			off := math.Abs(actual - p.Own[0])
+			if most := 2 * max(actual, p.Last[1]); !(off <= most) {
+				off = most
+			}
+			r.Error = (1-fading)*r.Error + off
+			r.Cycle = (1-fading)*r.Cycle + math.Abs(actual-*p.Cycle)
+			r.Cycles = (1-fading)*r.Cycles + 1
+		}
+	}
+	r.Promises = left
+	return r
+}
+
+// looked is the record after looking for the largest value of series: in what is
+// new or, after a refit, in all of it.
+func (r Record) looked(s State, series api.Series) Record {
+	from := 0
+	if r.Fits == s.Fits && !series.Start.After(r.Seen) {
+		from = min(len(series.Values), int(r.Seen.Sub(series.Start)/series.Step)+1)
+	} else {
+		r.Top = 0
+	}
+	for _, v := range series.Values[from:] {
+		if v > r.Top { // not for a gap
+			r.Top = v
+		}
+	}
+	r.Seen, r.Fits = series.End(), s.Fits
+	return r
+}
+
+// skill is no more than what a forecaster says of itself, nor than was seen.
+func (r Record) skill(said float64) float64 {
+	if r.Scored < 1 || math.IsNaN(said) {
+		return said
+	}
+	if r.Probation > 0 {
+		said = min(said, 0)
+	}
+	return min(said, r.seen(said))
+}
+
+// seen is 1 − loss/loss of the last value over recent results, what was said
+// counting as a few of them. It is below zero where the high quantile did not
+// hold.
+func (r Record) seen(said float64) float64 {
+	// Capacity is planned by the high quantile. One that is passed by often is
+	// wrong, however much better than the last value it is on the whole.
+	high := skillLevels[len(skillLevels)-1]
+	if above := (r.Above + claimed*(1-high)) / (r.Counted + claimed); above > tooOften {
+		said = min(said, tooOften-above)
+	}
+	each := r.Reference / r.Scored
+	if !(each > 0) { // the last value was right throughout
+		if r.Loss > 0 {
+			return min(said, 0)
+		}
+		return said
+	}
+	return min(said, 1-(r.Loss+claimed*(1-said)*each)/(r.Reference+claimed*each))
+}
+
+// SeasonalSkill is 1 − error/error of what was a season before, over recent
+// forecasts; NaN before there were any, or without a season.
+func (r Record) SeasonalSkill() float64 {
+	if r.Cycles < 1 || !(r.Cycle > 0) {
+		return math.NaN()
+	}
+	return 1 - r.Error/r.Cycle
+}
+
+// Forecast implements Forecaster.
+func (w Watched) Forecast(s State, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
+	f, err := w.Forecaster.Forecast(s, series, horizon, levels)
+	if err != nil || s.Record == nil {
+		return f, err
+	}
+	r := s.Record.looked(s, series)
+	f.Skill = r.skill(f.Skill)
+	limit := wild * r.Top
+	clamp := func(xs []float64) {
+		for i, x := range xs {
+			if !(x <= limit) { // nor NaN
+				xs[i] = limit
+			}
+		}
+	}
+	clamp(f.Mean)
+	clamp(f.PeakQuantiles)
+	for _, q := range f.Quantiles {
+		clamp(q)
+	}
+	return f, nil
+}

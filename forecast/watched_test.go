@@ -1,0 +1,152 @@
+package forecast
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// liar forecasts by Auto until a time, then something else, and goes on to claim
+// a skill of 0.9.
+type liar struct {
+	Auto
+	from time.Time
+	say  func(v float64, h int) float64
+}
+
+func (l liar) Forecast(s State, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
+	f, err := l.Auto.Forecast(s, series, horizon, levels)
+	f.Skill = 0.9
+	if err != nil || series.End().Before(l.from) {
+		return f, err
+	}
+	for h := range f.Mean {
+		f.Mean[h] = l.say(f.Mean[h], h)
+		for _, q := range f.Quantiles {
+			q[h] = l.say(q[h], h)
+		}
+	}
+	for i, p := range f.PeakQuantiles {
+		f.PeakQuantiles[i] = l.say(p, 0)
+	}
+	return f, err
+}
+
+// TestLiarsAreFoundOut: within one horizon of turning wrong, mostly sooner, a
+// forecaster has no skill any more, whatever it claims; one that is right keeps
+// it, and one that comes to its senses gets it back.
+func TestLiarsAreFoundOut(t *testing.T) {
+	const (
+		horizon = 40
+		turn    = 400
+		within  = horizon
+	)
+	long := sampled(heartbeat, 15*time.Second, 900, 0.03, 3, 0.01, 1)
+	at := func(i int) time.Time { return long.Start.Add(time.Duration(i) * long.Step) }
+	for name, tc := range map[string]struct {
+		say    func(v float64, h int) float64
+		demote bool
+	}{
+		"right":                    {func(v float64, _ int) float64 { return v }, false},
+		"zero":                     {func(float64, int) float64 { return 0 }, true},
+		"a million times":          {func(v float64, _ int) float64 { return 1e6 * v }, true},
+		"shifted by half a period": {func(_ float64, h int) float64 { return heartbeat(float64(h) * 15) }, true},
+		"three times":              {func(v float64, _ int) float64 { return 3 * v }, true},
+		"not a number":             {func(float64, int) float64 { return math.NaN() }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := Watched{liar{from: at(turn), say: tc.say}}
+			s := NewState(name)
+			lost, worst := -1, math.Inf(1)
+			for n := 350; n < turn+200; n++ {
+				past := long
+				past.Values = long.Values[:n]
+				var err error
+				if s, err = f.Update(s, past, horizon); err != nil {
+					t.Fatal(err)
+				}
+				got, err := f.Forecast(s, past, horizon, []float64{0.5, 0.95})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n < turn && n > 360 && !(got.Skill > 0.5) {
+					t.Fatalf("sample %d: skill %.2f while it was right", n, got.Skill)
+				}
+				if n > turn {
+					worst = min(worst, got.Skill)
+				}
+				if n > turn && got.Skill <= 0 && lost < 0 {
+					lost = n - turn
+				}
+				for _, p := range got.PeakQuantiles {
+					if !(p <= 1200) { // twice the highest of 400 and noise, some to spare
+						t.Fatalf("sample %d: the peak is said to be %v", n, p)
+					}
+				}
+			}
+			if tc.demote != (lost >= 0) || lost > within {
+				t.Errorf("lost its skill after %d samples, the least was %.2f; demoted is to be %v", lost, worst, tc.demote)
+			}
+			t.Logf("lost after %d samples, least skill %.2f", lost, worst)
+			if !tc.demote {
+				if seasonal := s.Record.SeasonalSkill(); !(seasonal > -1) {
+					t.Errorf("skill against the season %.2f", seasonal)
+				}
+				return
+			}
+			f = Watched{Auto{}} // it comes to its senses
+			back := -1
+			for n := turn + 200; n < 890; n++ {
+				past := long
+				past.Values = long.Values[:n]
+				var err error
+				if s, err = f.Update(s, past, horizon); err != nil {
+					t.Fatal(err)
+				}
+				got, err := f.Forecast(s, past, horizon, []float64{0.5})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got.Skill > 0.2 {
+					back = n - turn - 200
+					break
+				}
+			}
+			if back < 0 {
+				t.Error("never licensed again")
+			}
+			t.Logf("licensed again after %d samples", back)
+		})
+	}
+}
+
+// The state is a value: an update of a watched forecaster leaves the one before
+// as it was.
+func TestWatchedStateIsAValue(t *testing.T) {
+	long := sampled(heartbeat, 15*time.Second, 300, 0.03, 3, 0, 1)
+	past := long
+	past.Values = long.Values[:250]
+	f := Watched{Auto{}}
+	s, err := f.Update(NewState("x"), past, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := *s.Record
+	promises := append([]Promise(nil), before.Promises...)
+	for n := 251; n < 300; n++ {
+		past.Values = long.Values[:n]
+		if _, err := f.Update(s, past, 20); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(before, *s.Record); diff != "" {
+		t.Errorf("the record was written to:\n%s", diff)
+	}
+	if diff := cmp.Diff(promises, s.Record.Promises); diff != "" {
+		t.Errorf("promises were written to:\n%s", diff)
+	}
+}
