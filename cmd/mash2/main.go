@@ -68,7 +68,7 @@ func newRoot() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newOperator(), newDemo(), newSimulate(), newForecast(), newBacktest(), newPack(), newPolicy(), newAdopt(), newRelease(), newPause(true), newPause(false), newVersion())
+	root.AddCommand(newOperator(), newDemo(), newSimulate(), newForecast(), newBacktest(), newPack(), newWhatif(), newPolicy(), newAdopt(), newRelease(), newPause(true), newPause(false), newVersion())
 	return root
 }
 

@@ -22,6 +22,7 @@ type simulated struct {
 	scenario scenarios.Scenario
 	passes   int // measured
 	switches []scenarios.Switch
+	policies string // policies.yaml; the scenario's if empty
 	// transcript of mash2's actions with the first seed.
 	transcript []string
 }
@@ -71,7 +72,7 @@ func (w *simulated) run(ctx context.Context, scaler string, fidelity sim.Fidelit
 	}
 	result, err := sim.Run(ctx, sim.Options{
 		Scenario: s, Scaler: scaler, Seed: seed, Fidelity: fidelity,
-		WarmupPasses: s.Warmup.Passes, Passes: w.passes, Switches: w.switches, Planner: planner, Report: watch,
+		WarmupPasses: s.Warmup.Passes, Passes: w.passes, Switches: w.switches, Policies: w.policies, Planner: planner, Report: watch,
 	})
 	if err != nil {
 		return out, err

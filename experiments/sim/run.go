@@ -44,6 +44,9 @@ type Options struct {
 	// Switches of the policy at scenario times from the first pass on; they go
 	// before the scenario's own, which begin anew in each pass.
 	Switches []scenarios.Switch
+	// Policies is policies.yaml of the policy ConfigMap; without it COST_SAVING has
+	// the scenario's first pool and PERFORMANCE the last.
+	Policies string
 	// Params of the world; nil for the default.
 	Params *Params
 	// Planner of mash2; Behavior is the default behaviour of its workloads.
@@ -279,16 +282,20 @@ func (r *run) Spec(context.Context) (api.PolicySpec, []api.Finding, error) {
 	if spec, ok := r.policies[name]; ok {
 		return spec, nil, nil
 	}
-	pools := r.Scenario.Pools
-	first, second := pools[0].Name, pools[len(pools)-1].Name
-	policies, err := yaml.Marshal(map[string]any{"policies": map[string]any{
-		api.CostSaving:  map[string]any{"nodePools": []string{first}},
-		api.Performance: map[string]any{"nodePools": []string{second}},
-	}})
-	if err != nil {
-		return api.PolicySpec{}, nil, err
+	text := r.Policies
+	if text == "" {
+		pools := r.Scenario.Pools
+		first, second := pools[0].Name, pools[len(pools)-1].Name
+		policies, err := yaml.Marshal(map[string]any{"policies": map[string]any{
+			api.CostSaving:  map[string]any{"nodePools": []string{first}},
+			api.Performance: map[string]any{"nodePools": []string{second}},
+		}})
+		if err != nil {
+			return api.PolicySpec{}, nil, err
+		}
+		text = string(policies)
 	}
-	spec, err := configmap.Parse(map[string]string{"policy": name, "policies.yaml": string(policies)}, nil)
+	spec, err := configmap.Parse(map[string]string{"policy": name, "policies.yaml": text}, nil)
 	if err == nil {
 		r.policies[name] = spec
 	}
