@@ -146,6 +146,10 @@ bench-envelope: build localkube ## cycle time by step, CPU and memory of the ope
 explore: deps ## every state of a policy switch: three pods, three nodes, whatever fails (half an hour)
 	go test -tags '$(TAGS)' ./execution -run 'TestExplore|TestEveryGuardIsNeeded' -explore-all -v -count 1 -timeout 3h
 
+.PHONY: bench-failover
+bench-failover: build localkube ## a leader is killed at WORKLOADS with a week of history: until the next one plans, and knows it all
+	go run -tags '$(TAGS)' ./experiments/envelope --workloads $(WORKLOADS) --nodes 300 --pods 3000 --history 168h --cycles 0 --failover
+
 .PHONY: validate-hpa
 validate-hpa: localkube ## our HPA against the stock controller, an hour of each load (twelve minutes)
 	go test -tags '$(TAGS)' ./experiments/baseline -run AgreesWithTheStockController -v -count 1 -timeout 30m -stock-for 1h

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,8 @@ type PrometheusOptions struct {
 	// current one. 0: Prometheus' default, 5 min.
 	LookbackDelta time.Duration
 	// History is read once, before the start, as a past in OpenMetrics'
-	// text format: samples with timestamps, in order, "# EOF" at the end.
+	// text format: samples with timestamps, in order, "# EOF" at the end. It may
+	// be several such texts one after another, which is faster for a long past.
 	// It becomes blocks by "promtool tsdb create-blocks-from openmetrics".
 	// Nil: Prometheus starts empty.
 	History io.Reader
@@ -193,7 +195,8 @@ func (o PrometheusOptions) config() ([]byte, error) {
 	})
 }
 
-// backfill writes history as blocks into the data directory.
+// backfill writes history as blocks into the data directory, part by part: for
+// each block of two hours promtool reads the whole of what it is given.
 func backfill(ctx context.Context, prometheus, data string, history io.Reader) error {
 	promtool := filepath.Join(filepath.Dir(prometheus), "promtool")
 	if _, err := os.Stat(promtool); err != nil {
@@ -206,16 +209,47 @@ func backfill(ctx context.Context, prometheus, data string, history io.Reader) e
 		return err
 	}
 	defer func() { _ = os.Remove(input.Name()) }()
-	_, err = io.Copy(input, history)
-	if err := errors.Join(err, input.Close()); err != nil {
-		return err
+	defer input.Close()
+	for lines := bufio.NewReaderSize(history, 1<<20); ; {
+		more, err := copyPart(input, lines)
+		if err != nil {
+			return err
+		}
+		if !more {
+			return nil
+		}
+		output, err := exec.CommandContext(ctx, promtool,
+			"tsdb", "create-blocks-from", "openmetrics", "--quiet", input.Name(), data).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("promtool: %w: %s", err, strings.TrimSpace(string(output)))
+		}
 	}
-	output, err := exec.CommandContext(ctx, promtool,
-		"tsdb", "create-blocks-from", "openmetrics", "--quiet", input.Name(), data).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("promtool: %w: %s", err, strings.TrimSpace(string(output)))
+}
+
+// copyPart fills the file with the lines up to "# EOF"; false when there are no
+// more.
+func copyPart(file *os.File, lines *bufio.Reader) (more bool, err error) {
+	if err := file.Truncate(0); err != nil {
+		return false, err
 	}
-	return nil
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return false, err
+	}
+	out := bufio.NewWriterSize(file, 1<<20)
+	for {
+		line, err := lines.ReadSlice('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return false, err
+		}
+		if _, err := out.Write(line); err != nil {
+			return false, err
+		}
+		more = more || len(line) > 0
+		// What ends otherwise is for promtool to refuse.
+		if err != nil || strings.TrimSpace(string(line)) == "# EOF" {
+			return more, out.Flush()
+		}
+	}
 }
 
 // Restart starts the server again after Kill, on the same address and with

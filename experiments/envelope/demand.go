@@ -134,12 +134,19 @@ func past(w io.Writer, apps []app, nodes []string, from, to time.Time, every tim
 		series[i] = fmt.Sprintf("container_cpu_usage_seconds_total{namespace=%q,pod=%q,container=%q,cpu=\"total\",node=%q,job=\"cadvisor\"} ",
 			a.namespace, a.name+"-"+strings.Repeat("b", 9)+"-"+strings.Repeat("c", 5), container, nodes[i%len(nodes)])
 	}
-	if _, err := b.WriteString("# TYPE container_cpu_usage_seconds counter\n"); err != nil {
+	const head, end = "# TYPE container_cpu_usage_seconds counter\n", "# EOF\n"
+	if _, err := b.WriteString(head); err != nil {
 		return err
 	}
+	const block = 2 * time.Hour // of Prometheus: a text for each
 	start := seconds(from)
 	var line []byte
 	for t := from; t.Before(to); t = t.Add(every) {
+		if t.After(from) && !t.Truncate(block).Equal(t.Add(-every).Truncate(block)) {
+			if _, err := b.WriteString(end + head); err != nil {
+				return err
+			}
+		}
 		for i, a := range apps {
 			line = append(line[:0], series[i]...)
 			line = strconv.AppendFloat(line, a.demand.used(start, seconds(t)), 'f', 4, 64)
@@ -151,7 +158,7 @@ func past(w io.Writer, apps []app, nodes []string, from, to time.Time, every tim
 			}
 		}
 	}
-	if _, err := b.WriteString("# EOF\n"); err != nil {
+	if _, err := b.WriteString(end); err != nil {
 		return err
 	}
 	return b.Flush()

@@ -33,7 +33,7 @@ func TestSmallEnvelope(t *testing.T) {
 	defer cancel()
 	s := size{Workloads: 20, Nodes: 20, Pods: 200, Cycles: 6, Speed: 10, History: 2 * time.Hour}
 	var stdout bytes.Buffer
-	if err := run(ctx, s, runner{program: program, progress: logWriter{t}}, "json", &stdout); err != nil {
+	if err := run(ctx, s, runner{program: program, progress: logWriter{t}, takesOver: true}, "json", &stdout); err != nil {
 		t.Fatal(err)
 	}
 	dec := json.NewDecoder(&stdout)
@@ -82,6 +82,16 @@ func TestSmallEnvelope(t *testing.T) {
 	}
 	if a := r.Runs[0].Actions; len(a) != 0 {
 		t.Errorf("actions in Shadow: %v", a)
+	}
+	f := r.Failover
+	if f == nil {
+		t.Fatal("no failover was measured")
+	}
+	if f.FirstCycle <= 0 || f.Forecast < f.FirstCycle || f.Backfilled < f.FirstCycle || f.CPU <= 0 || f.RSSPeak <= 0 {
+		t.Errorf("failover %+v is not in order", *f)
+	}
+	if f.Held != 0 || f.Workloads != 0 {
+		t.Errorf("after the failover %d cycles and %d workloads were held", f.Held, f.Workloads)
 	}
 	// Two thirds of the workloads start more than a tenth off what they need.
 	if n := r.Runs[1].Actions["ScaleWorkload"]; n < 5 {

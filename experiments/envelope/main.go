@@ -27,11 +27,12 @@ func main() {
 	flag.IntVar(&s.Workloads, "workloads", 1000, "ManagedWorkloads, each with a Deployment")
 	flag.IntVar(&s.Nodes, "nodes", 1000, "nodes of the pool, a multiple of its four zones")
 	flag.IntVar(&s.Pods, "pods", 10_000, "pods of all workloads; GKE's own DaemonSets come on top, five a node")
-	flag.IntVar(&s.Cycles, "cycles", 20, "cycles to measure in each mode, after the first")
+	flag.IntVar(&s.Cycles, "cycles", 20, "cycles to measure in each mode, after the first; 0 for no steady cycles at all")
 	flag.Float64Var(&s.Speed, "speed", 1, "divides every duration: periods, scrapes, boots, pod starts, the load's period")
 	flag.DurationVar(&s.History, "history", 12*time.Hour, "how much past Prometheus has, before --speed; 0 for none")
 	flag.StringVar(&r.program, "operator", "bin/mash2", "the program to measure")
 	flag.StringVar(&r.profiles, "profiles", "", "directory for a CPU and a heap profile of each mode; none if empty")
+	flag.BoolVar(&r.takesOver, "failover", false, "at the end kill a leader, and measure the next one")
 	output := flag.String("o", "text", "text or json")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -63,8 +64,8 @@ func (s size) validate() error {
 		return fmt.Errorf("at least one workload and two pods for each are needed, not %d with %d", s.Workloads, s.Pods)
 	case s.Pods > 10*s.Nodes:
 		return fmt.Errorf("%d nodes have room for %d pods, not %d", s.Nodes, 10*s.Nodes, s.Pods)
-	case s.Cycles < 1:
-		return fmt.Errorf("--cycles must be 1 or more, is %d", s.Cycles)
+	case s.Cycles < 0:
+		return fmt.Errorf("--cycles must be 0 or more, is %d", s.Cycles)
 	case !(s.Speed > 0) || s.History < 0:
 		return fmt.Errorf("--speed must be above 0 and --history not negative, are %g and %v", s.Speed, s.History)
 	}
@@ -90,7 +91,11 @@ func run(ctx context.Context, s size, r runner, output string, stdout io.Writer)
 		return err
 	}
 	result := result{size: s, HistorySeconds: s.History.Seconds()}
-	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeShadow, v1alpha1.ModeFull} {
+	var modes []v1alpha1.Mode
+	if s.Cycles > 0 {
+		modes = []v1alpha1.Mode{v1alpha1.ModeShadow, v1alpha1.ModeFull}
+	}
+	for _, mode := range modes {
 		if err := w.setMode(ctx, mode); err != nil {
 			return err
 		}
@@ -99,6 +104,16 @@ func run(ctx context.Context, s size, r runner, output string, stdout io.Writer)
 			return fmt.Errorf("measuring %s: %w", mode, err)
 		}
 		result.Runs = append(result.Runs, m)
+	}
+	if r.takesOver {
+		if err := w.setMode(ctx, v1alpha1.ModeFull); err != nil {
+			return err
+		}
+		f, err := r.failover(ctx, w)
+		if err != nil {
+			return fmt.Errorf("measuring a failover: %w", err)
+		}
+		result.Failover = &f
 	}
 	if output == "json" {
 		enc := json.NewEncoder(stdout)

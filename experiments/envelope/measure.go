@@ -25,7 +25,9 @@ import (
 type runner struct {
 	program  string
 	profiles string // directory, or empty
-	progress io.Writer
+	// takesOver measures a failover too.
+	takesOver bool
+	progress  io.Writer
 }
 
 // observation is a cycle as seen from outside its process.
@@ -57,13 +59,7 @@ func (r runner) measure(ctx context.Context, w *world, mode v1alpha1.Mode) (meas
 	}
 	defer log.Close()
 	records := filepath.Join(w.dir, name+".jsonl")
-	args := []string{
-		"operator", "--kubeconfig", w.cluster.Kubeconfig, "--namespace", namespace, "--policy-configmap", configMap,
-		"--speed", strconv.FormatFloat(w.Speed, 'g', -1, 64), "--leader-elect=false", "--prometheus-url", w.prometheus.URL,
-		"--provider", "gke", "--gke-project", "envelope", "--gke-location", "us-central1", "--gke-cluster", "envelope",
-		"--gke-endpoint", w.gke.Endpoint(), "--gke-compute-endpoint", w.gke.ComputeEndpoint(),
-		"--health-probe-bind-address", "0", "--cycle-log", records,
-	}
+	args := append(w.arguments(records), "--leader-elect=false")
 	profiler := "0"
 	if r.profiles != "" {
 		if profiler, err = freeAddress(ctx); err != nil {
@@ -71,16 +67,11 @@ func (r runner) measure(ctx context.Context, w *world, mode v1alpha1.Mode) (meas
 		}
 		args = append(args, "--profiling", "--metrics-insecure")
 	}
-	args = append(args, "--metrics-bind-address", profiler)
-	cmd := exec.Command(r.program, args...)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := time.Now()
-	if err := cmd.Start(); err != nil {
-		return measurement{}, fmt.Errorf("starting the operator: %w", err)
+	cmd, ended, err := r.start(log, append(args, "--metrics-bind-address", profiler)...)
+	if err != nil {
+		return measurement{}, err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
 	cycles, err := r.follow(ctx, records, cmd.Process.Pid, w.Cycles+1, ended, func() {
 		if r.profiles != "" {
 			go r.profileCPU(ctx, profiler, name, time.Duration(w.Cycles)*w.scaled(15*time.Second))
@@ -89,29 +80,68 @@ func (r runner) measure(ctx context.Context, w *world, mode v1alpha1.Mode) (meas
 	if err == nil && r.profiles != "" {
 		err = r.profile(ctx, profiler, "heap", filepath.Join(r.profiles, name+".heap.pprof"))
 	}
-	_ = cmd.Process.Signal(syscall.SIGTERM) // fails only if it has ended
-	select {
-	case e := <-ended:
-		if e != nil {
-			err = errors.Join(err, fmt.Errorf("the operator ended: %w: %s", e, tail(log.Name())))
-		}
-	case <-time.After(30 * time.Second):
-		_ = cmd.Process.Kill()
-		err = errors.Join(err, errors.New("the operator did not end within 30 s of SIGTERM"))
-	}
-	if err != nil {
+	if err := errors.Join(err, end(cmd, ended, log.Name())); err != nil {
 		return measurement{}, err
 	}
 	return summarise(mode, cycles, started), nil
 }
 
+// arguments of an operator that writes its cycles to a file.
+func (w *world) arguments(records string) []string {
+	return []string{
+		"operator", "--kubeconfig", w.cluster.Kubeconfig, "--namespace", namespace, "--policy-configmap", configMap,
+		"--speed", strconv.FormatFloat(w.Speed, 'g', -1, 64), "--prometheus-url", w.prometheus.URL,
+		"--history", max(w.scaled(w.History), w.scaled(defaultHistory)).String(),
+		"--provider", "gke", "--gke-project", "envelope", "--gke-location", "us-central1", "--gke-cluster", "envelope",
+		"--gke-endpoint", w.gke.Endpoint(), "--gke-compute-endpoint", w.gke.ComputeEndpoint(),
+		"--health-probe-bind-address", "0", "--cycle-log", records,
+	}
+}
+
+// start an operator; what is received is how it ended.
+func (r runner) start(log io.Writer, args ...string) (*exec.Cmd, chan error, error) {
+	cmd := exec.Command(r.program, args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return nil, nil, fmt.Errorf("starting the operator: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	return cmd, ended, nil
+}
+
+// end an operator as Kubernetes does.
+func end(cmd *exec.Cmd, ended chan error, log string) error {
+	_ = cmd.Process.Signal(syscall.SIGTERM) // fails only if it has ended
+	select {
+	case err := <-ended:
+		if err != nil {
+			return fmt.Errorf("the operator ended: %w: %s", err, tail(log))
+		}
+		return nil
+	case <-time.After(30 * time.Second):
+		return errors.Join(errors.New("the operator did not end within 30 s of SIGTERM"), cmd.Process.Kill())
+	}
+}
+
 // follow observes n cycles; after the first it calls warm.
 func (r runner) follow(ctx context.Context, path string, pid, n int, ended chan error, warm func()) ([]observation, error) {
+	return r.until(ctx, path, pid, ended, func(out []observation) bool {
+		if len(out) == 1 {
+			warm()
+		}
+		return len(out) == n
+	})
+}
+
+// until observes cycles until enough says so, which is asked after each.
+func (r runner) until(ctx context.Context, path string, pid int, ended chan error, enough func([]observation) bool) ([]observation, error) {
 	const poll = 10 * time.Millisecond
 	var out []observation
 	var read int64
 	var rest []byte
-	for len(out) < n {
+	for {
 		select {
 		case <-ctx.Done():
 			return out, ctx.Err()
@@ -143,15 +173,14 @@ func (r runner) follow(ctx context.Context, path string, pid, n int, ended chan 
 				return out, fmt.Errorf("reading the cycle log: %w", err)
 			}
 			out = append(out, o)
-			fmt.Fprintf(r.progress, "%s cycle %d of %d: %v, report %v, %d actions, %d findings, CPU %.2f s, RSS %.0f MiB\n",
-				o.arrived.Format(time.TimeOnly), len(out), n, o.Steps, o.report().Round(time.Millisecond),
+			fmt.Fprintf(r.progress, "%s cycle %d: %v, report %v, %d actions, %d findings, CPU %.2f s, RSS %.0f MiB\n",
+				o.arrived.Format(time.TimeOnly), len(out), o.Steps, o.report().Round(time.Millisecond),
 				len(o.Outcomes), len(o.Findings), o.cpu.Seconds(), o.memory.rss)
-			if len(out) == 1 {
-				warm()
+			if enough(out) {
+				return out, nil
 			}
 		}
 	}
-	return out, nil
 }
 
 // readFrom returns what a file has from an offset on; nothing if it isn't there.

@@ -16,7 +16,8 @@ import (
 type result struct {
 	size
 	HistorySeconds float64       `json:"historySeconds"`
-	Runs           []measurement `json:"runs"`
+	Runs           []measurement `json:"runs,omitempty"`
+	Failover       *failover     `json:"failover,omitempty"`
 }
 
 // measurement of one operator process.
@@ -141,6 +142,11 @@ func (r result) print(w io.Writer) error {
 			m.RSSFirst, m.RSSLast, m.RSSAnonymous, m.RSSPeak)
 		fmt.Fprintf(t, "actions: %s, %d failed; cycles held: %d; at the end %d workloads stale, %d held; forecasts: %s\n",
 			counts(m.Actions), m.Failed, m.Held, m.Stale, m.HeldWorkloads, counts(m.Forecasts))
+	}
+	if f := r.Failover; f != nil {
+		fmt.Fprintf(t, "\nafter the leader was killed: every workload planned in %.1f s, forecasts in %.1f s, the whole history in %.1f s\n",
+			f.FirstCycle, f.Forecast, f.Backfilled)
+		fmt.Fprintf(t, "by then %.1f s of CPU, at most %.0f MiB resident; %d cycles held, %d workloads held\n", f.CPU, f.RSSPeak, f.Held, f.Workloads)
 	}
 	return t.Flush()
 }

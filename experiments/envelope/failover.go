@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/sensing"
+)
+
+// defaultHistory is how much an operator keeps.
+const defaultHistory = 48 * time.Hour
+
+// failover of a leader that is killed, to one that waited and knows nothing.
+// Durations are in seconds from the kill.
+type failover struct {
+	HistorySeconds float64 `json:"historySeconds"`
+	// FirstCycle is the end of the first cycle that planned every workload.
+	FirstCycle float64 `json:"firstCycleSeconds"`
+	// Forecast is the end of the first cycle in which every workload that had a
+	// forecast before has one again.
+	Forecast float64 `json:"forecastSeconds"`
+	// Backfilled is the end of the first cycle with the whole history.
+	Backfilled float64 `json:"backfilledSeconds"`
+	// CPU and memory of the new leader by then.
+	CPU     float64 `json:"cpuSeconds"`
+	RSSPeak float64 `json:"rssPeakMiB"`
+	// Held cycles changed nothing; of Workloads so many were held in the last.
+	Held      int `json:"heldCycles"`
+	Workloads int `json:"heldWorkloads"`
+}
+
+// failover kills a leader, and watches the next one until it knows everything.
+func (r runner) failover(ctx context.Context, w *world) (failover, error) {
+	const patience = 30 * time.Minute
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	result := failover{HistorySeconds: w.History.Seconds()}
+	elected := []string{"--leader-elect=true", "--metrics-bind-address", "0"}
+	log, err := os.Create(filepath.Join(w.dir, "failover.log"))
+	if err != nil {
+		return result, err
+	}
+	defer log.Close()
+	first, second := filepath.Join(w.dir, "first.jsonl"), filepath.Join(w.dir, "second.jsonl")
+	old, oldEnded, err := r.start(log, append(w.arguments(first), elected...)...)
+	if err != nil {
+		return result, err
+	}
+	const patient = 20 // cycles, for forecasts to come
+	before, err := r.until(ctx, first, old.Process.Pid, oldEnded, func(out []observation) bool {
+		last := out[len(out)-1].Cycle
+		return knowsAll(last) && (forecastsOf(last) == w.size.Workloads || len(out) >= patient)
+	})
+	if err != nil {
+		_ = old.Process.Kill()
+		return result, fmt.Errorf("the first leader: %w: %s", err, tail(log.Name()))
+	}
+	forecasts := forecastsOf(before[len(before)-1].Cycle)
+	next, ended, err := r.start(log, append(w.arguments(second), elected...)...)
+	if err != nil {
+		_ = old.Process.Kill()
+		return result, err
+	}
+	if err := pause(ctx, 5*time.Second); err != nil { // for it to stand by
+		return result, errors.Join(err, old.Process.Kill(), next.Process.Kill())
+	}
+	if err := old.Process.Kill(); err != nil {
+		return result, err
+	}
+	killed := time.Now()
+	fmt.Fprintf(r.progress, "%s killed the leader, which had forecasts of %d workloads\n", killed.Format(time.TimeOnly), forecasts)
+	cycles, err := r.until(ctx, second, next.Process.Pid, ended, func(out []observation) bool {
+		c := out[len(out)-1]
+		since := c.arrived.Sub(killed).Seconds()
+		if result.FirstCycle == 0 && c.Error == "" && len(c.Plan.Workloads) == w.size.Workloads {
+			result.FirstCycle = since
+		}
+		if result.Forecast == 0 && forecastsOf(c.Cycle) >= forecasts {
+			result.Forecast = since
+		}
+		if knowsAll(c.Cycle) {
+			result.Backfilled = since
+		}
+		return result.Backfilled > 0 && result.Forecast > 0 && result.FirstCycle > 0
+	})
+	if err := errors.Join(err, end(next, ended, log.Name())); err != nil {
+		return result, err
+	}
+	last := cycles[len(cycles)-1]
+	result.CPU, result.RSSPeak = last.cpu.Seconds(), last.memory.peak
+	for _, c := range cycles {
+		if c.Error != "" {
+			result.Held++
+		}
+	}
+	for _, p := range last.Plan.Workloads {
+		if p.Held {
+			result.Workloads++
+		}
+	}
+	return result, nil
+}
+
+// knowsAll tells whether nothing of history is missing any more.
+func knowsAll(c api.Cycle) bool {
+	return c.Error == "" && len(c.Plan.Workloads) > 0 &&
+		!slices.ContainsFunc(c.Findings, func(f api.Finding) bool { return f.Reason == sensing.ReasonBackfilling })
+}
+
+func forecastsOf(c api.Cycle) int {
+	n := 0
+	for _, p := range c.Plan.Workloads {
+		if p.Forecast != nil {
+			n++
+		}
+	}
+	return n
+}
