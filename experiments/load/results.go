@@ -281,7 +281,6 @@ func (b *Collector) summarize(stretch []bucket) Summary {
 		s.SimulatedSeconds += (x.to - x.from).Seconds()
 		s.CPUSeconds += x.usage
 		s.ReferenceCPUSeconds += x.work
-		window.Add(x.window)
 		if i == 0 {
 			s.WorkloadInterval = x.interval
 		} else {
@@ -298,6 +297,7 @@ func (b *Collector) summarize(stretch []bucket) Summary {
 	}
 	traffic := 0
 	for m := range maps.Values(minutes) {
+		window.Add(*m)
 		if m.Ended() == 0 {
 			continue
 		}

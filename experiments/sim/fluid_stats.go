@@ -33,6 +33,9 @@ func (s *fluidStream) exponential(n, mean, timeout float64) {
 	late := math.Exp(-timeout / mean)
 	s.counts.succeeded += n * (1 - late)
 	s.counts.timedOut += n * late
+	if 100*n < 0.5*float64(len(shares)) {
+		return // nothing that record would note
+	}
 	scale, longest := math.Log(mean), math.Log(timeout)
 	for _, x := range shares {
 		s.record(min(x+scale, longest), n/float64(len(shares)))
