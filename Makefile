@@ -99,8 +99,12 @@ test: deps localkube helm $(TOOLS)/gotestsum ## every test, the ones on the real
 		--jsonfile $(CURDIR)/$(OUT)/test-localkube.json -- -timeout 20m ./...
 
 .PHONY: generate
-generate: ## deepcopy and CRDs
+generate: reference ## deepcopy, CRDs and their reference
+
+.PHONY: reference
+reference:
 	go generate ./api/v1alpha1
+	go run ./experiments/crdreference
 
 .PHONY: tidy
 tidy:

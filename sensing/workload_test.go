@@ -1,6 +1,8 @@
 package sensing
 
 import (
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -195,6 +197,27 @@ func TestHolds(t *testing.T) {
 				t.Errorf("still held: %s", got.Hold)
 			}
 		})
+	}
+}
+
+// Every reason for a hold has a row in the runbooks.
+func TestHoldsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../docs/runbooks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("reasons.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	holds := regexp.MustCompile(`Hold\w+\s+= "(\w+)"`).FindAllStringSubmatch(string(source), -1)
+	if len(holds) == 0 {
+		t.Fatal("there are no reasons")
+	}
+	for _, h := range holds {
+		if !regexp.MustCompile(`(?m)^\|[^|]*\b` + h[1] + `\b`).Match(text) {
+			t.Errorf("docs/runbooks.md has no row for %s", h[1])
+		}
 	}
 }
 

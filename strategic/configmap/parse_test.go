@@ -1,6 +1,8 @@
 package configmap
 
 import (
+	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -120,6 +122,21 @@ func TestParse(t *testing.T) {
 				t.Errorf("got %v, want an error with %q", err, c.want)
 			}
 		})
+	}
+}
+
+// Every field is in the reference of policies.
+func TestFieldsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/policy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for of, fields := range map[string]reflect.Type{"`": reflect.TypeFor[filePolicy](), ".": reflect.TypeFor[fileDisruption]()} {
+		for i := range fields.NumField() {
+			if name := fields.Field(i).Tag.Get("json"); !strings.Contains(string(text), of+name) {
+				t.Errorf("docs/policy.md has no row for %s", name)
+			}
+		}
 	}
 }
 
