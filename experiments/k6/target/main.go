@@ -1,0 +1,77 @@
+// Command target is what k6's scripts ask where there is no application: a server
+// that spends as much CPU on a request as its header X-Cpu-Seconds says, a thread's
+// own CPU time, so that a throttled container takes longer over it. Linux only.
+//
+//	go run ./experiments/k6/target --listen 127.0.0.1:8080
+package main
+
+import (
+	"crypto/sha256"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+func main() {
+	listen := flag.String("listen", "127.0.0.1:8080", "address to listen on")
+	flag.Parse()
+	server := http.Server{Addr: *listen, Handler: http.HandlerFunc(answer), ReadHeaderTimeout: 10 * time.Second}
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		fmt.Fprintln(os.Stderr, "target:", err)
+		os.Exit(1)
+	}
+}
+
+// most CPU time that one request gets.
+const most = time.Minute
+
+func answer(w http.ResponseWriter, r *http.Request) {
+	seconds := 0.0
+	if text := r.Header.Get("X-Cpu-Seconds"); text != "" {
+		var err error
+		if seconds, err = strconv.ParseFloat(text, 64); err != nil || !(seconds >= 0 && seconds <= most.Seconds()) {
+			http.Error(w, "X-Cpu-Seconds must be a number from 0 to 60", http.StatusBadRequest)
+			return
+		}
+	}
+	spent, err := spend(r, time.Duration(seconds*float64(time.Second)))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("X-Cpu-Spent", strconv.FormatFloat(spent.Seconds(), 'f', 6, 64))
+	fmt.Fprintln(w, "ok")
+}
+
+// spend CPU time of this thread, until it is done or nobody waits any more.
+func spend(r *http.Request, d time.Duration) (time.Duration, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	begin, err := threadTime()
+	if err != nil {
+		return 0, err
+	}
+	var block [4096]byte
+	for {
+		now, err := threadTime()
+		if err != nil || now-begin >= d || r.Context().Err() != nil {
+			return now - begin, err
+		}
+		sum := sha256.Sum256(block[:])
+		copy(block[:], sum[:])
+	}
+}
+
+// threadTime is the CPU time of the calling thread.
+func threadTime() (time.Duration, error) {
+	const thread = 1 // RUSAGE_THREAD
+	var u syscall.Rusage
+	err := syscall.Getrusage(thread, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
+}
