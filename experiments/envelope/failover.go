@@ -52,10 +52,10 @@ func (r runner) failover(ctx context.Context, w *world) (failover, error) {
 	if err != nil {
 		return result, err
 	}
-	const patient = 20 // cycles, for forecasts to come
+	const patient = 20 // cycles: what the first leader knows by then is what the next one has to match
 	before, err := r.until(ctx, first, old.Process.Pid, oldEnded, func(out []observation) bool {
 		last := out[len(out)-1].Cycle
-		return knowsAll(last) && (forecastsOf(last) == w.size.Workloads || len(out) >= patient)
+		return len(out) >= patient || knowsAll(last) && forecastsOf(last) == w.size.Workloads
 	})
 	if err != nil {
 		_ = old.Process.Kill()
