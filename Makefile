@@ -223,4 +223,4 @@ experiments-sim: build ## every scaler in every scenario, the HPA swept over tar
 .PHONY: bench-forecast
 bench-forecast: ## every forecast model on M4 hourly and on traces, and what each costs (a quarter of an hour)
 	@mkdir -p $(OUT)
-	go run ./experiments/forecasting | tee $(OUT)/bench-forecast.md
+	go run ./experiments/forecasting --figures $(OUT)/bench-forecast | tee $(OUT)/bench-forecast.md
