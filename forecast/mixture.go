@@ -325,13 +325,17 @@ func calibrate(m predictor, y []float64, origins []int, horizon int) (up, down, 
 			below = append(below, ratio(-e, d.mean[k]-d.quantiles[0][k]))
 		}
 	}
-	independent := float64(len(origins)) / 2
+	// Origins closer than a horizon tell of the same stretch.
+	span := float64(origins[len(origins)-1]-origins[0]) / float64(horizon)
+	independent := min(float64(len(origins)), span+1)
+	// Of n scores the conformal quantile is the (n+1)·0.9-th.
+	level := min(0.95, 0.9*(1+1/independent))
 	factor := func(ratios []float64) float64 {
 		if len(ratios) == 0 {
 			return 1
 		}
 		slices.Sort(ratios)
-		f := ratios[min(len(ratios)-1, int(0.9*float64(len(ratios))))]
+		f := ratios[min(len(ratios)-1, int(level*float64(len(ratios))))]
 		f = max(0.4, min(4, f))
 		return math.Pow(f, independent/(independent+2))
 	}
