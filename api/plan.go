@@ -166,4 +166,7 @@ type Search struct {
 type Budget struct {
 	// Iterations of the solver's own main loop; 0 takes its default.
 	Iterations int
+	// SizesOnly asks for no more than what candidates are told apart by: the
+	// sizes of pools, what they cost, and which pods have no place.
+	SizesOnly bool
 }

@@ -16,7 +16,9 @@ func (c *cycle) pack(k *candidate, nodeReplicas []int32) (packing, error) {
 	for i, n := range nodeReplicas {
 		replicas[i] = min(n, k.problem.items[i].hi)
 	}
-	limited, err := c.packWithin(k, replicas, nodeReplicas, k.problem.maxNodes)
+	budget := c.Config.Solver
+	budget.SizesOnly = true
+	limited, err := c.packWithin(k, replicas, nodeReplicas, k.problem.maxNodes, budget)
 	if err != nil {
 		return packing{}, err
 	}
@@ -34,7 +36,7 @@ func (c *cycle) pack(k *candidate, nodeReplicas []int32) (packing, error) {
 	}
 	// Pods that no number of nodes could take say nothing about this candidate;
 	// those that a limit leaves without a place do.
-	free, err := c.packWithin(k, replicas, nodeReplicas, -1)
+	free, err := c.packWithin(k, replicas, nodeReplicas, -1, budget)
 	if err != nil {
 		return packing{}, err
 	}
@@ -45,7 +47,7 @@ func (c *cycle) pack(k *candidate, nodeReplicas []int32) (packing, error) {
 }
 
 // packWithin is one call of the NodePlanner.
-func (c *cycle) packWithin(k *candidate, replicas, nodeReplicas []int32, maxNodes int32) (packing, error) {
+func (c *cycle) packWithin(k *candidate, replicas, nodeReplicas []int32, maxNodes int32, budget api.Budget) (packing, error) {
 	plans := slices.Clone(k.plans)
 	for i := range plans {
 		mw := &c.managed[i]
@@ -78,7 +80,7 @@ func (c *cycle) packWithin(k *candidate, replicas, nodeReplicas []int32, maxNode
 			s.Pools[i].MinPerZone = max(c.s.Pools[i].MinPerZone, min(k.pool.MinPerZone, maxNodes/zones))
 		}
 	}
-	plan, err := c.Nodes.PlanNodes(s, plans, p, c.Config.Solver)
+	plan, err := c.planNodes(s, plans, p, budget)
 	if err != nil {
 		return packing{}, fmt.Errorf("pool %s: %w", k.pool.Name, err)
 	}
@@ -241,7 +243,7 @@ func (c *cycle) nodes(k *candidate, plans []api.WorkloadPlan) api.NodePlan {
 	for i, at := range k.index {
 		replicas[i], nodeReplicas[i] = plans[at].Replicas, plans[at].NodeReplicas
 	}
-	if again, err := c.packWithin(k, replicas, nodeReplicas, k.problem.maxNodes); err == nil {
+	if again, err := c.packWithin(k, replicas, nodeReplicas, k.problem.maxNodes, c.Config.Solver); err == nil {
 		c.search.Packings++
 		out = again.plan
 	}

@@ -42,16 +42,18 @@ func (h Hierarchy) Plan(s api.Snapshot, p api.Policy, m Memory) (api.Plan, Memor
 // cycle is the state of one Plan.
 type cycle struct {
 	Hierarchy
-	guard    Guard
-	s        api.Snapshot
-	p        api.Policy
-	before   Memory
-	memory   Memory // the next one
-	managed  []managed
-	pools    []api.Pool // allowed ones, in order of name
-	findings []api.Finding
-	nodesOff string // why nodes are not planned although the policy names pools
-	search   api.Search
+	guard Guard
+	// planNodes is the NodePlanner's, prepared for this snapshot if it can be.
+	planNodes func(api.Snapshot, []api.WorkloadPlan, api.Policy, api.Budget) (api.NodePlan, error)
+	s         api.Snapshot
+	p         api.Policy
+	before    Memory
+	memory    Memory // the next one
+	managed   []managed
+	pools     []api.Pool // allowed ones, in order of name
+	findings  []api.Finding
+	nodesOff  string // why nodes are not planned although the policy names pools
+	search    api.Search
 }
 
 // managed is a workload to plan.
@@ -72,6 +74,12 @@ func newCycle(h Hierarchy, s api.Snapshot, p api.Policy, m Memory) *cycle {
 			Policy: p.Name, Weights: p.Weights, Pool: m.Pool,
 			forecasts: maps.Clone(m.forecasts),
 		},
+	}
+	if h.Nodes != nil {
+		c.planNodes = h.Nodes.PlanNodes
+	}
+	if nodes, ok := h.Nodes.(NodePreparer); ok {
+		c.planNodes = nodes.Prepare()
 	}
 	c.memory.found(m, s, h.Config.NodeStabilization)
 	migrating := map[string]bool{} // nodes being left

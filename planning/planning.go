@@ -67,3 +67,12 @@ type WorkloadPlanner interface {
 type NodePlanner interface {
 	PlanNodes(s api.Snapshot, plans []api.WorkloadPlan, p api.Policy, b api.Budget) (api.NodePlan, error)
 }
+
+// NodePreparer is a NodePlanner that can be asked for many plans of one snapshot
+// at less cost.
+type NodePreparer interface {
+	// Prepare returns a function with the answers of PlanNodes for one snapshot,
+	// whose pools' bounds alone may differ from call to call. It is for one
+	// caller at a time.
+	Prepare() func(api.Snapshot, []api.WorkloadPlan, api.Policy, api.Budget) (api.NodePlan, error)
+}

@@ -19,6 +19,11 @@ func (v *view) size(w workload) int32 {
 
 func (v *view) now(w workload) int32 { return w.wanted(w.plan.Replicas) }
 
+// sameLevels tells whether both levels ask for the same.
+func (v *view) sameLevels() bool {
+	return !slices.ContainsFunc(v.loads, func(w workload) bool { return v.size(w) != v.now(w) })
+}
+
 // wanted turns planned replicas into pods that need a place in managed pools.
 func (w workload) wanted(planned int32) int32 {
 	if w.plan.Shadow {
@@ -395,6 +400,9 @@ func (l *layout) giveUp(p int, b api.Budget) bool {
 	}
 	var moves []move
 	var gone []*resident
+	// Items whose pods found no room on any node: neither does another's, until
+	// moves are undone.
+	stuck := map[int]bool{}
 	for z := range pl.kept {
 		if pl.kept[z] < pl.size {
 			continue
@@ -409,13 +417,21 @@ func (l *layout) giveUp(p int, b api.Budget) bool {
 				break
 			}
 			l.attempts++
+			if slices.ContainsFunc(r.pods, func(t tenant) bool { return stuck[t.item] }) {
+				continue
+			}
 			r.removed = true
 			var ok bool
-			if moves, ok = l.empty(r, moves); ok {
+			var without int
+			if moves, without, ok = l.empty(r, moves); ok {
 				gone, done = append(gone, r), true
 				break
 			}
 			r.removed = false
+			// The node itself is there for the pods of others.
+			if without >= 0 && (!r.ready || l.room(without, r) == 0) {
+				stuck[without] = true
+			}
 		}
 		if !done {
 			l.undo(moves)
@@ -439,24 +455,36 @@ type move struct {
 }
 
 // empty moves every pod of a node to hosts and appends what it did; when one
-// finds no room it undoes its own moves.
-func (l *layout) empty(r *resident, done []move) ([]move, bool) {
+// finds no room it undoes its own moves. It returns the item that found none
+// although nothing of this node had been moved yet, −1 otherwise.
+func (l *layout) empty(r *resident, done []move) (all []move, without int, ok bool) {
 	pods := slices.Clone(r.pods)
 	slices.SortStableFunc(pods, func(a, b tenant) int {
 		return -slices.Compare(l.view.items[a.item].requests, l.view.items[b.item].requests)
 	})
 	before := len(done)
+	// Hosts only fill up meanwhile: what had no room for an item has none for
+	// its next pod.
+	item, i := -1, 0
 	for _, t := range pods {
-		i := slices.IndexFunc(l.hosts, func(h *resident) bool { return !h.removed && l.room(t.item, h) > 0 })
-		if i < 0 {
+		if t.item != item {
+			item, i = t.item, 0
+		}
+		for i < len(l.hosts) && (l.hosts[i].removed || l.room(item, l.hosts[i]) == 0) {
+			i++
+		}
+		if i == len(l.hosts) {
+			if without = -1; len(done) == before {
+				without = item
+			}
 			l.undo(done[before:])
-			return done[:before], false
+			return done[:before], without, false
 		}
 		m := move{from: r, to: l.hosts[i], pod: t}
 		m.apply(l.view.items[t.item].requests)
 		done = append(done, m)
 	}
-	return done, true
+	return done, -1, true
 }
 
 func (l *layout) undo(moves []move) {

@@ -53,6 +53,11 @@ func (p *Planner) PlanNodes(s api.Snapshot, plans []api.WorkloadPlan, policy api
 	if err != nil {
 		return api.NodePlan{}, fmt.Errorf("planning nodes: %w", err)
 	}
+	return p.plan(v, b)
+}
+
+// plan what a view shows.
+func (p *Planner) plan(v *view, b api.Budget) (api.NodePlan, error) {
 	packing := b
 	if b.Iterations <= 0 {
 		b.Iterations, packing.Iterations = 10_000, packingIterations
@@ -60,20 +65,52 @@ func (p *Planner) PlanNodes(s api.Snapshot, plans []api.WorkloadPlan, policy api
 	// Levels often ask the same: a problem is solved once.
 	solve := memoised(p.solver, packing)
 
+	size, err := v.layOut(v.size, solve, b)
+	if err != nil {
+		return api.NodePlan{}, fmt.Errorf("planning nodes: %w", err)
+	}
+	if b.SizesOnly {
+		return v.report(Problem{}, Packing{}, size, size), nil
+	}
 	whole := v.problem(v.all(v.size))
 	ideal, err := solve(whole)
 	if err != nil {
 		return api.NodePlan{}, fmt.Errorf("planning nodes: %w", err)
 	}
-	size, err := v.layOut(v.size, solve, b)
-	if err != nil {
-		return api.NodePlan{}, fmt.Errorf("planning nodes: %w", err)
-	}
-	now, err := v.layOut(v.now, solve, b)
-	if err != nil {
-		return api.NodePlan{}, fmt.Errorf("planning nodes: %w", err)
+	now := size
+	if !v.sameLevels() {
+		if now, err = v.layOut(v.now, solve, b); err != nil {
+			return api.NodePlan{}, fmt.Errorf("planning nodes: %w", err)
+		}
 	}
 	return v.report(whole, ideal, size, now), nil
+}
+
+// Prepare implements planning.NodePreparer: what plans of one snapshot have in
+// common is looked at once.
+func (p *Planner) Prepare() func(api.Snapshot, []api.WorkloadPlan, api.Policy, api.Budget) (api.NodePlan, error) {
+	var views []*view
+	return func(s api.Snapshot, plans []api.WorkloadPlan, policy api.Policy, b api.Budget) (api.NodePlan, error) {
+		if len(policy.NodePools) == 0 {
+			return api.NodePlan{Complete: true}, nil
+		}
+		var v *view
+		var err error
+		for _, seen := range views {
+			if v, err = seen.with(s, plans, policy); v != nil || err != nil {
+				break
+			}
+		}
+		if v == nil && err == nil {
+			if v, err = newView(s, plans, policy); err == nil {
+				views = append(views, v)
+			}
+		}
+		if err != nil {
+			return api.NodePlan{}, fmt.Errorf("planning nodes: %w", err)
+		}
+		return p.plan(v, b)
+	}
 }
 
 type solveFunc func(Problem) (Packing, error)

@@ -99,6 +99,57 @@ func (w *world) planFor(t interface{ Fatal(...any) }) api.NodePlan {
 	return plan
 }
 
+// What a prepared planner answers is what it would without, whatever it was
+// asked before.
+func TestPreparedPlansAreTheSame(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := worlds().Draw(t, "world")
+		p, err := New(Config{Solver: "ffd"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		prepared := p.Prepare()
+		for range rapid.IntRange(1, 4).Draw(t, "calls") {
+			plans, policy, s := slices.Clone(w.plans), w.policy, w.Snapshot
+			for i := range plans {
+				plans[i].Replicas = rapid.Int32Range(0, 12).Draw(t, "replicas")
+				plans[i].NodeReplicas = plans[i].Replicas + rapid.Int32Range(0, 3).Draw(t, "lead")
+			}
+			policy.MaxNodesPerPool = rapid.SampledFrom([]int32{0, 3, 9}).Draw(t, "most")
+			s.Pools = slices.Clone(s.Pools)
+			for i := range s.Pools {
+				s.Pools[i].MinPerZone = rapid.Int32Range(0, 1).Draw(t, "least")
+			}
+			if rapid.Bool().Draw(t, "one left out") && len(plans) > 0 {
+				plans = plans[1:]
+			}
+			want, err := p.PlanNodes(s, plans, policy, api.Budget{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := prepared(s, plans, policy, api.Budget{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("prepared (-want +got):\n%s", diff)
+			}
+			sizes, err := prepared(s, plans, policy, api.Budget{SizesOnly: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, one := range sizes.Pools {
+				if one.Nodes != want.Pools[i].Nodes || one.HourlyCost != want.Pools[i].HourlyCost || sizes.Pool != want.Pool {
+					t.Fatalf("sizes only: %+v, want %+v", one, want.Pools[i])
+				}
+			}
+			if diff := cmp.Diff(want.Unplaced, sizes.Unplaced); diff != "" {
+				t.Fatalf("sizes only: without a place (-want +got):\n%s", diff)
+			}
+		}
+	})
+}
+
 func TestPlansHoldTheirBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := worlds().Draw(t, "world")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/mash2-io/mash2/api"
@@ -18,7 +19,8 @@ type view struct {
 	types    []nodeType
 	items    []podItem
 	byKey    map[itemKey]int
-	loads    []workload
+	planned  []api.Key  // of all plans, those left out too
+	loads    []workload // in the order of plans
 	nodes    []*resident // of managed pools, in order of name
 	// others are pods of no plan without a place in a pool they belong to.
 	others map[int]int32 // item → count
@@ -115,6 +117,37 @@ func newView(s api.Snapshot, plans []api.WorkloadPlan, policy api.Policy) (*view
 	return v, nil
 }
 
+// with is the view with other plans of the same workloads and other bounds of its
+// pools, of the same snapshot otherwise; nil if the view does not serve for that.
+func (v *view) with(s api.Snapshot, plans []api.WorkloadPlan, policy api.Policy) (*view, error) {
+	if !slices.Equal(v.policy.NodePools, policy.NodePools) || !slices.Equal(v.policy.ManagedPools, policy.ManagedPools) {
+		return nil, nil
+	}
+	if len(plans) != len(v.planned) {
+		return nil, nil
+	}
+	for i, plan := range plans {
+		if plan.Key != v.planned[i] {
+			return nil, nil
+		}
+	}
+	other := *v
+	other.snapshot, other.policy, other.pools = s, policy, nil
+	if err := other.addPools(); err != nil {
+		return nil, err
+	}
+	other.loads = slices.Clone(v.loads)
+	next := 0
+	for i := range other.loads {
+		for plans[next].Key != other.loads[i].plan.Key {
+			next++ // of a workload that is left out
+		}
+		other.loads[i].plan = plans[next]
+		next++
+	}
+	return &other, nil
+}
+
 func (v *view) addPools() error {
 	managed := slices.Concat(v.policy.ManagedPools, v.policy.NodePools)
 	for _, p := range v.snapshot.Pools {
@@ -136,6 +169,9 @@ func (v *view) addPools() error {
 		}
 		if one.target && (p.Allocatable.MilliCPU <= 0 || p.Allocatable.Memory <= 0 || p.Allocatable.Pods <= 0) {
 			return fmt.Errorf("%w: allocatable of a node of pool %s is not known: %s", ErrPool, p.Name, p.Allocatable)
+		}
+		if !(p.Price >= 0) || math.IsInf(p.Price, 1) {
+			return fmt.Errorf("%w: the price of a node of pool %s is %v USD/h", ErrPool, p.Name, p.Price)
 		}
 		v.pools = append(v.pools, one)
 	}
@@ -258,6 +294,7 @@ func (v *view) addWorkloads(plans []api.WorkloadPlan) {
 		byKey[v.snapshot.Workloads[i].Key] = &v.snapshot.Workloads[i]
 	}
 	for _, plan := range plans {
+		v.planned = append(v.planned, plan.Key)
 		w, ok := byKey[plan.Key]
 		if !ok || w.Shape == nil {
 			continue // nothing is known of its pods; those it has count as they are
