@@ -328,8 +328,9 @@ func calibrate(m predictor, y []float64, origins []int, horizon int) (up, down, 
 	// Origins closer than a horizon tell of the same stretch.
 	span := float64(origins[len(origins)-1]-origins[0]) / float64(horizon)
 	independent := min(float64(len(origins)), span+1)
-	// Of n scores the conformal quantile is the (n+1)·0.9-th.
-	level := min(0.95, 0.9*(1+1/independent))
+	// Of few scores the conformal quantile is a higher one: at five or fewer
+	// the 0.95 one, which is as far as they reach.
+	level := 0.9 + 0.05*min(1, 5/independent)
 	factor := func(ratios []float64) float64 {
 		if len(ratios) == 0 {
 			return 1
