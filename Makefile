@@ -162,6 +162,13 @@ explore: deps ## every state of a policy switch: three pods, three nodes, whatev
 bench-failover: build localkube ## a leader is killed at WORKLOADS with a week of history: until the next one plans, and knows it all
 	go run -tags '$(TAGS)' ./experiments/envelope --workloads $(WORKLOADS) --nodes 300 --pods 3000 --history 168h --cycles 0 --failover
 
+.PHONY: bench-pack
+# Sizes as shapes/pods/types; the folder with the published instances.
+PACK_SIZES ?= 30/1000/1,30/1000/5,30/1000/20,100/10000/1,100/10000/5,100/10000/20,500/100000/1,500/100000/5,500/100000/20
+VECTORPACK ?= $(or $(MASH2_DATA),../shared/data)/vectorpack
+bench-pack: deps ## the packing solvers: CPU time and gap to the proven bound; published instances of up to 100 items (ten minutes)
+	go run -tags '$(TAGS)' ./experiments/packing --sizes '$(PACK_SIZES)' --vectorpack '$(VECTORPACK)'
+
 .PHONY: validate-hpa
 validate-hpa: localkube ## our HPA against the stock controller, an hour of each load (twelve minutes)
 	go test -tags '$(TAGS)' ./experiments/baseline -run AgreesWithTheStockController -v -count 1 -timeout 30m -stock-for 1h

@@ -18,7 +18,7 @@ import (
 
 // iterationsPerSecond turns --time-limit into a budget of work, so that a result
 // does not depend on the machine: what a core of 2023 does in a second.
-const iterationsPerSecond = 3000
+const iterationsPerSecond = 4500
 
 // packed is the result of mash2 pack.
 type packed struct {

@@ -121,3 +121,56 @@ func (c classes) members(k *packing.Packing) (nodes []open, unplaced []int32) {
 	}
 	return nodes, left
 }
+
+// known turns patterns by name into those of the classes, and what items are
+// worth; nil when that is not known of any.
+func (c classes) known(from Patterns) ([]packing.Pattern, []float64) {
+	if len(from.list) == 0 {
+		return nil, nil
+	}
+	items, types := map[string]int{}, map[string]int{}
+	worth := make([]float64, len(c.items))
+	for n, members := range c.items {
+		for _, i := range members {
+			items[c.compiled.Items[i].Name] = n
+		}
+		worth[n] = from.worth[c.compiled.Items[members[0]].Name]
+	}
+	for n, members := range c.types {
+		types[c.Types[members[0]].Name] = n
+	}
+	var out []packing.Pattern
+	for _, np := range from.list {
+		bin, ok := types[np.typ]
+		if !ok {
+			continue
+		}
+		pt := packing.Pattern{Bin: bin}
+		for name, count := range np.pods {
+			if i, ok := items[name]; ok {
+				pt.Shares = append(pt.Shares, packing.Share{Item: i, Count: count})
+			}
+		}
+		slices.SortFunc(pt.Shares, func(a, b packing.Share) int { return a.Item - b.Item })
+		out = append(out, pt)
+	}
+	return out, worth
+}
+
+// named keeps what is worth keeping of a solution.
+func (c classes) named(k *packing.Packing) Patterns {
+	out := Patterns{worth: map[string]float64{}}
+	for n, members := range c.items {
+		if n < len(k.Worth) {
+			out.worth[c.compiled.Items[members[0]].Name] = k.Worth[n]
+		}
+	}
+	for _, pt := range k.Patterns {
+		np := namedPattern{typ: c.Types[c.types[pt.Bin][0]].Name, pods: map[string]int32{}}
+		for _, s := range pt.Shares {
+			np.pods[c.compiled.Items[c.items[s.Item][0]].Name] = s.Count
+		}
+		out.list = append(out.list, np)
+	}
+	return out
+}

@@ -5,9 +5,9 @@ import (
 	"github.com/mash2-io/mash2/planning/node/packing"
 )
 
-// columns packs by column generation: see package packing. It never does worse
+// Columns packs by column generation: see package packing. It never does worse
 // than FFD, whose packing it starts from.
-type columns struct{}
+type Columns struct{}
 
 // columnsName is the Solver of packings that column generation found.
 const columnsName = "columns"
@@ -22,19 +22,39 @@ const (
 )
 
 // Name is "auto".
-func (columns) Name() string { return Auto }
+func (Columns) Name() string { return Auto }
 
 // Solve packs p within b.Iterations, each of a hundred thousand elementary
 // steps; 0 takes twenty thousand. The same problem and budget give the same
 // packing on any machine of one architecture.
-func (columns) Solve(p Problem, b api.Budget) (Packing, error) {
+func (s Columns) Solve(p Problem, b api.Budget) (Packing, error) {
+	k, _, err := s.SolveFrom(p, b, Patterns{})
+	return k, err
+}
+
+// Patterns of a packing problem, by the names of its items and types: what
+// nodes may hold, and what a pod of each item is worth. A similar problem is
+// solved faster from them. The zero value has none.
+type Patterns struct {
+	list  []namedPattern
+	worth map[string]float64
+}
+
+type namedPattern struct {
+	typ  string
+	pods map[string]int32
+}
+
+// SolveFrom is Solve that starts from patterns of a similar problem, and
+// returns those of this one. Patterns that no longer fit lose pods.
+func (Columns) SolveFrom(p Problem, b api.Budget, from Patterns) (Packing, Patterns, error) {
 	if err := p.Validate(); err != nil {
-		return Packing{}, err
+		return Packing{}, from, err
 	}
 	c := compile(p)
 	ffd := c.ffd()
 	if ffd.Optimal || len(p.Types) == 0 {
-		return ffd, nil
+		return ffd, from, nil
 	}
 	if b.Iterations <= 0 {
 		b.Iterations = defaultIterations
@@ -46,9 +66,9 @@ func (columns) Solve(p Problem, b api.Budget) (Packing, error) {
 		}
 	}
 	alike := c.classes(unplaceable)
+	patterns, worth := alike.known(from)
 	found := packing.Solve(&alike.Problem, packing.Settings{
-		Work: int64(b.Iterations) * stepsPerIteration,
-		Gap:  goodEnough,
+		Work: int64(b.Iterations) * stepsPerIteration, Gap: goodEnough, Patterns: patterns, Worth: worth,
 	})
 	k := Packing{Solver: columnsName, Complete: found.Complete, Iterations: ffd.Iterations + int(found.Work/stepsPerIteration)}
 	var nodes []open
@@ -62,9 +82,9 @@ func (columns) Solve(p Problem, b api.Budget) (Packing, error) {
 			ffd.bound(k.LowerBound)
 		}
 		ffd.Complete, ffd.Iterations = k.Complete, k.Iterations
-		return ffd, nil
+		return ffd, alike.named(found), nil
 	}
-	return k, nil
+	return k, alike.named(found), nil
 }
 
 // bound raises the lower bound to one that is proven.

@@ -188,11 +188,11 @@ func TestColumnsOnRandomProblems(t *testing.T) {
 			}
 			return k
 		}
-		k, ffd := solve(columns{}), solve(FFD{})
+		k, ffd := solve(Columns{}), solve(FFD{})
 		if better(ffd, k) {
 			t.Fatalf("%d left over, cost %v; FFD has %d, %v", leftOver(k), k.Cost, leftOver(ffd), ffd.Cost)
 		}
-		if diff := cmp.Diff(k, solve(columns{})); diff != "" {
+		if diff := cmp.Diff(k, solve(Columns{})); diff != "" {
 			t.Fatalf("another time:\n%s", diff)
 		}
 		best := cheapest(p)

@@ -64,7 +64,7 @@ const ilpName = "ilp"
 func NewSolver(name string, limits Limits) (Solver, error) {
 	switch name {
 	case "", Auto:
-		return columns{}, nil
+		return Columns{}, nil
 	case FFD{}.Name():
 		return FFD{}, nil
 	case ilpName:

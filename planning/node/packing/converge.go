@@ -6,32 +6,46 @@ import (
 )
 
 // begin puts the first columns into the master and chooses the first center.
-func (g *generator) begin(start *Packing, patterns []Pattern) {
+func (g *generator) begin(start *Packing) {
 	for i := range start.Loads {
 		g.addPattern(&start.Loads[i].Pattern)
 	}
-	for i := range patterns {
-		if g.holds(&patterns[i]) {
-			g.addPattern(&patterns[i])
+	for _, pt := range g.s.Patterns {
+		if g.trim(&pt); len(pt.Shares) > 0 {
+			g.addPattern(&pt)
 		}
 	}
-	g.center = g.fluid()
-	g.alpha = 0.9
+	g.center, g.alpha = g.fluid(), 0.9
+	if len(g.s.Worth) == g.m.covers {
+		g.alpha = 0.5
+		for i, v := range g.s.Worth {
+			if v > 0 {
+				g.center[i] = v / g.scale
+			}
+		}
+	}
 }
 
-// holds reports whether a pattern is one of this problem.
-func (g *generator) holds(pt *Pattern) bool {
+// trim takes from a pattern what does not fit its bin in this problem.
+func (g *generator) trim(pt *Pattern) {
 	if pt.Bin < 0 || pt.Bin >= len(g.p.Bins) || g.p.Bins[pt.Bin].Max == 0 {
-		return false
+		pt.Shares = nil
+		return
 	}
-	used := make([]int64, len(g.p.Bins[pt.Bin].Capacity))
+	free := slices.Clone(g.p.Bins[pt.Bin].Capacity)
+	var kept []Share
 	for _, s := range pt.Shares {
-		if s.Item < 0 || s.Item >= len(g.p.Items) || s.Count <= 0 || s.Count > g.p.fits(s.Item, pt.Bin) {
-			return false
+		if s.Item < 0 || s.Item >= len(g.p.Items) {
+			continue
 		}
-		take(used, g.p.Items[s.Item].Size, -int64(s.Count))
+		size := g.p.Items[s.Item].Size
+		n := min(s.Count, g.p.fits(s.Item, pt.Bin), int32(min(copies(size, free), math.MaxInt32)))
+		if n > 0 {
+			take(free, size, int64(n))
+			kept = append(kept, Share{s.Item, n})
+		}
 	}
-	return copies(used, g.p.Bins[pt.Bin].Capacity) > 0
+	pt.Shares = kept
 }
 
 // fluid are the duals of the relaxation in which bins are liquid: prices per
@@ -99,43 +113,87 @@ func (g *generator) fluid() []float64 {
 }
 
 // converge generates columns until the master's value is within gap of the
-// bound, no column improves it, or the work is spent.
+// bound, no column improves it, or the work is spent; true unless the work ended
+// it.
+//
+// Columns are looked for under duals between the master's own and those of the
+// best bound so far, which steadies them (Wentges 1997). Where these bring
+// nothing, the master's share grows.
 func (g *generator) converge(gap float64) bool {
-	rootNodes := 2000
+	nodes := 2000
+	g.box = 0.3
+	g.m.confine(g.center, g.box)
+	defer g.m.release()
 	for {
 		if !g.m.solve(g.masterLimit()) || g.exhausted() {
 			return false
 		}
 		g.round++
 		z := g.m.objective()
-		y := slices.Clone(g.m.y)
-		sep := y
-		if g.alpha > 0 {
-			sep = make([]float64, len(y))
-			for i := range sep {
-				sep[i] = g.alpha*g.center[i] + (1-g.alpha)*min(y[i], 1000)
-			}
-		}
-		added, bound := g.price(sep, 0, rootNodes, 200)
-		if bound > g.bound {
-			g.bound = bound
-			g.center = slices.Clone(sep)
-		}
-		g.m.tol = max(costTol, 0.1*(z-g.bound)/z)
-		if z-g.bound <= gap*z {
-			return true
-		}
-		switch {
-		case added == 0 && g.alpha > 0:
-			g.alpha -= 0.3
-			if g.alpha < 0.05 {
-				g.alpha = 0
-			}
-		case added == 0:
-			if rootNodes > 1e7 {
+		if g.m.tol = max(costTol, 0.1*(z-g.bound)/z); z-g.bound <= gap*z {
+			if g.box == 0 || !g.m.confined() {
 				return true
 			}
-			rootNodes *= 8
+		}
+		added := 0
+		for alpha := g.alpha; ; alpha = max(0, alpha-0.4) {
+			var bound float64
+			y := g.between(alpha)
+			added, bound = g.price(y, 0, nodes, 200)
+			g.raise(bound, y)
+			if added > 0 || alpha == 0 {
+				break
+			}
+			g.alpha = max(0.3, g.alpha-0.1)
+		}
+		if added == 0 {
+			y := g.between(0)
+			more, bound := g.price(y, 100, nodes, g.m.covers)
+			g.raise(bound, y)
+			added = more
+		}
+		if cost := g.tableCost(); len(g.tables) > 0 && (added == 0 || g.spent()-g.tabled > 4*cost) && g.spent()+cost < g.s.Work {
+			for _, alpha := range []float64{0.5, 0} {
+				y := g.between(alpha)
+				more, bound := g.priceExactly(y, 2*g.m.covers)
+				g.raise(bound, y)
+				if added += more; added > 0 {
+					break
+				}
+			}
+		}
+		if added == 0 && g.box > 0 {
+			g.box = 0
+			g.m.release()
+			continue
+		}
+		if added == 0 {
+			if nodes > 1e6 || g.s.local {
+				return true
+			}
+			nodes *= 8
+		}
+	}
+}
+
+// between mixes the duals of the best bound, by a share of alpha, with the
+// master's.
+func (g *generator) between(alpha float64) []float64 {
+	y := slices.Clone(g.m.y)
+	for i := range y {
+		y[i] = alpha*g.center[i] + (1-alpha)*min(y[i], 1000)
+	}
+	return y
+}
+
+// raise takes a bound and the duals that prove it when it is the best so far.
+func (g *generator) raise(bound float64, y []float64) {
+	if bound > g.bound {
+		g.bound, g.center = bound, y
+		if g.box > 0 {
+			z := g.m.objective()
+			g.box = min(0.3, max(0.005, 3*(z-bound)/z))
+			g.m.confine(y, g.box)
 		}
 	}
 }

@@ -14,9 +14,14 @@ type Settings struct {
 	Gap float64
 	// Start is a packing to begin with and never to be worse than.
 	Start *Packing
-	// Patterns to start from, of a similar problem: those that do not fit are
-	// left out.
+	// Patterns to start from, of a similar problem: where they hold too much, they
+	// lose copies.
 	Patterns []Pattern
+	// Worth of one copy of each item in a similar problem, in units of cost; nil
+	// when none is known.
+	Worth []float64
+
+	local bool // part of a larger problem: no tables, no improvement by parts
 }
 
 // generator is one run of column generation.
@@ -25,6 +30,8 @@ type generator struct {
 	s      Settings
 	m      *master
 	packs  []*knapsack
+	tables []*table
+	tabled int64   // work that was spent when tables were filled last
 	demand []int32 // residual
 	zones  map[[2]int]int
 	limits []int // per bin: its row, −1 for none
@@ -38,7 +45,9 @@ type generator struct {
 	round  int
 	first  *firstFit
 	alpha  float64
+	box    float64
 	best   *Packing
+	root   []int32 // the basis that columns were generated with last
 }
 
 func newGenerator(p *Problem, s Settings) *generator {
@@ -100,13 +109,52 @@ func newGenerator(p *Problem, s Settings) *generator {
 			g.packs = append(g.packs, k)
 		}
 	}
+	if !s.local {
+		g.layTables()
+	}
 	return g
+}
+
+// layTables groups bins that may share a table: those of one zone whose items
+// are alike, as far as they fit.
+func (g *generator) layTables() {
+	order := slices.Clone(g.packs)
+	slices.SortStableFunc(order, func(a, b *knapsack) int { return len(b.items) - len(a.items) })
+	var groups [][]*knapsack
+next:
+	for _, k := range order {
+		for n, group := range groups {
+			lead := group[0]
+			if g.p.Bins[lead.bin].Zone != g.p.Bins[k.bin].Zone {
+				continue
+			}
+			same := true
+			for i := range g.p.Items {
+				fits := copies(g.p.Items[i].Size, g.p.Bins[k.bin].Capacity) > 0
+				if fits && g.p.Items[i].Count > 0 && g.p.Items[i].Bins[lead.bin] != g.p.Items[i].Bins[k.bin] {
+					same = false
+					break
+				}
+			}
+			if same {
+				groups[n] = append(groups[n], k)
+				continue next
+			}
+		}
+		groups = append(groups, []*knapsack{k})
+	}
+	for _, group := range groups {
+		g.tables = append(g.tables, newTable(g.p, group))
+	}
 }
 
 func (g *generator) spent() int64 {
 	w := g.work + g.m.inv.work
 	for _, k := range g.packs {
 		w += k.work
+	}
+	for _, t := range g.tables {
+		w += t.work
 	}
 	return w
 }
@@ -252,10 +300,7 @@ func (g *generator) price(y []float64, seedNodes, rootNodes int, most int) (adde
 	for n, k := range g.packs {
 		values, caps := g.values(k, y)
 		k.load(values, caps)
-		fee := k.cost
-		if row := g.limits[k.bin]; row >= 0 {
-			fee -= y[row]
-		}
+		fee := g.fee(k, y)
 		threshold := fee*(1+1e-7) + 1e-9
 		v, ub := k.search(-1, threshold, rootNodes)
 		if v > 0 {
@@ -272,20 +317,97 @@ func (g *generator) price(y []float64, seedNodes, rootNodes int, most int) (adde
 		g.work += int64(len(values) * 4)
 	}
 	bound = g.lower(y, top)
-	// What counts is the reduced cost under the master's own duals.
+	return g.keep(list, exact, most), bound
+}
+
+// keep adds the patterns that improve the master most: what counts is the
+// reduced cost under the master's own duals.
+func (g *generator) keep(list []found, y []float64, most int) (added int) {
 	for n := range list {
-		list[n].reduced = g.reducedCost(list[n].pattern, exact)
+		list[n].reduced = g.reducedCost(list[n].pattern, y)
 	}
 	slices.SortStableFunc(list, func(a, b found) int { return cmp.Compare(a.reduced, b.reduced) })
+	seen := map[int]int{} // columns must differ: each brings an item that few have
 	for _, f := range list {
 		if added >= most || f.reduced > -1e-9 {
 			break
 		}
-		if g.addPattern(f.pattern) {
+		rare := false
+		for _, sh := range f.pattern.Shares {
+			rare = rare || seen[sh.Item] < 2
+		}
+		if rare && g.addPattern(f.pattern) {
 			added++
+			for _, sh := range f.pattern.Shares {
+				seen[sh.Item]++
+			}
 		}
 	}
-	return added, bound
+	return added
+}
+
+// priceExactly does what price does by tables, which bound better and take
+// longer: the best pattern with each item, for every bin.
+func (g *generator) priceExactly(y []float64, most int) (added int, bound float64) {
+	y = g.cleaned(y)
+	exact := g.cleaned(g.m.y)
+	top := make(tops, len(g.packs))
+	var list []found
+	for _, t := range g.tables {
+		lead := t.packs[0]
+		values, caps := g.values(lead, y)
+		for _, k := range t.packs {
+			own, more := g.values(k, y)
+			for i, c := range more { // of the largest bin
+				caps[i] = max(caps[i], c)
+			}
+			k.load(own, more)
+			k.fee = g.fee(k, y)
+		}
+		t.fill(values, caps)
+		for _, k := range t.packs {
+			n := slices.Index(g.packs, k)
+			fee := k.fee
+			top[n] = min(max(t.top(k), fee), k.root)
+			type seed struct {
+				x     int
+				value float64
+			}
+			seeds := []seed{{-1, t.top(k)}}
+			t.seeds(k, func(x int, value float64) {
+				if value > fee*(1+1e-7)+1e-9 {
+					seeds = append(seeds, seed{x, value})
+				}
+			})
+			slices.SortStableFunc(seeds, func(a, b seed) int { return -cmp.Compare(a.value, b.value) })
+			for _, s := range seeds[:min(len(seeds), most)] {
+				list = append(list, found{pattern: t.pattern(k, s.x)})
+			}
+		}
+	}
+	g.tabled = g.spent()
+	return g.keep(list, exact, most), g.lower(y, top)
+}
+
+// fee of a bin: its cost, and what one of a limited number is worth.
+func (g *generator) fee(k *knapsack, y []float64) float64 {
+	if row := g.limits[k.bin]; row >= 0 {
+		return k.cost - y[row]
+	}
+	return k.cost
+}
+
+// tableCost is what filling all tables takes.
+func (g *generator) tableCost() int64 {
+	var sum int64
+	for _, t := range g.tables {
+		if c := t.cost(); sum > math.MaxInt64-c {
+			return math.MaxInt64
+		} else {
+			sum += c
+		}
+	}
+	return sum
 }
 
 func (g *generator) reducedCost(pt *Pattern, y []float64) float64 {

@@ -23,6 +23,7 @@ type knapsack struct {
 	bin      int
 	capacity []int64
 	cost     float64
+	fee      float64   // what a pattern must be worth to help: cost less the limit's dual
 	items    []int32   // of the problem, that may go into the bin
 	size     [][]int64 // parallel to items
 	norm     [][]float64

@@ -54,6 +54,7 @@ type master struct {
 	dir, row []float64 // direction of a column; row of the inverse
 	scratch  []float64
 	pivots   int
+	leftOver float64 // cost of a pod left over
 	seed     uint64
 	tol      float64 // reduced costs above −tol are none
 }
@@ -75,7 +76,7 @@ type entry struct {
 // newMaster starts with every pod left over, at the given cost each.
 func newMaster(demand, limits []float64, leftOver float64) *master {
 	n := len(demand) + len(limits)
-	m := &master{seed: 88172645463325252, start: []int32{0},
+	m := &master{seed: 88172645463325252, start: []int32{0}, leftOver: leftOver,
 		tol: costTol, rows: n, covers: len(demand), rhs: slices.Concat(demand, limits), shift: make([]float64, n),
 		basis: make([]int32, n), x: make([]float64, n), y: make([]float64, n),
 		dir: make([]float64, n), row: make([]float64, n), scratch: make([]float64, n),
@@ -351,6 +352,36 @@ func (m *master) solve(limit int64) bool {
 		return false
 	}
 	return m.primal(limit)
+}
+
+// confine keeps the duals of the items within a share of some values: below them
+// demand may go uncovered for a refund, above them pods may be left over for a
+// price (Marsten, Hogan and Blankenship 1975, “The boxstep method”).
+func (m *master) confine(center []float64, box float64) {
+	for i := range m.covers {
+		m.cols[i].cost = min(center[i]*(1+box)+0.1*box/float64(m.covers), m.leftOver)
+		m.cols[m.rows+i].cost = -center[i] * (1 - box)
+	}
+	m.refactor()
+}
+
+// confined reports whether the box binds.
+func (m *master) confined() bool {
+	for _, j := range m.basis {
+		if int(j) < m.covers && m.x[m.at[j]] > 1e-3 || int(j) >= m.rows && int(j) < m.rows+m.covers && m.cols[j].cost < -1e-9 && m.x[m.at[j]] > 1e-3 {
+			return true
+		}
+	}
+	return false
+}
+
+// release takes the box away.
+func (m *master) release() {
+	for i := range m.covers {
+		m.cols[i].cost = m.leftOver
+		m.cols[m.rows+i].cost = 0
+	}
+	m.refactor()
 }
 
 // setRHS changes the right-hand side and keeps the basis.

@@ -62,8 +62,10 @@ type Packing struct {
 	// search came to its end: false when the budget ended it.
 	Work     int64
 	Complete bool
-	// Patterns are the columns worth keeping for a similar problem.
+	// Patterns are the columns worth keeping for a similar problem, and Worth
+	// what one copy of each item is worth under the duals of the bound.
 	Patterns []Pattern
+	Worth    []float64
 }
 
 // left is how many pods are left over.

@@ -14,24 +14,32 @@ func Solve(p *Problem, s Settings) *Packing {
 	g.s.Work = s.Work * 7 / 10
 	g.best = s.Start
 	g.first = newFirstFit(p)
-	g.begin(s.Start, s.Patterns)
+	g.begin(s.Start)
 	if len(g.packs) == 0 {
 		return g.result(true)
 	}
 	converged := g.converge(g.target())
+	g.root = slices.Clone(g.m.basis)
 	g.s.Work = s.Work
 	if g.enough() {
 		return g.result(true)
 	}
 	g.alpha = 0
 	g.m.tol = costTol
-	root, whole := slices.Clone(g.m.basis), partial{rhs: slices.Clone(g.m.rhs)}
-	for pass := 0; !g.exhausted() && !g.enough(); pass++ {
-		g.m.restore(root)
-		g.dive(whole.clone(), 3+pass, pass)
-		if pass > 6 {
-			break
+	whole := partial{rhs: slices.Clone(g.m.rhs)}
+	if s.local {
+		for pass := 0; pass < 2 && !g.exhausted() && !g.enough(); pass++ {
+			g.m.restore(g.root)
+			g.dive(whole.clone(), 2, pass)
 		}
+		return g.result(!g.exhausted())
+	}
+	for pass := 0; !g.exhausted() && !g.enough() && pass <= 6; pass++ {
+		if pass > 0 {
+			g.improve(g.spent() + (g.s.Work-g.spent())/2)
+		}
+		g.m.restore(g.root)
+		g.dive(whole.clone(), 3+pass, pass)
 	}
 	return g.result(converged && !g.exhausted())
 }
@@ -48,10 +56,14 @@ func (g *generator) result(complete bool) *Packing {
 	if k.left() == 0 {
 		k.Bound = min(k.Bound, k.Cost)
 	}
-	for i, j := range g.m.basis {
-		if pt := g.m.cols[j].pattern; pt != nil && g.m.x[i] >= 0 {
+	for _, j := range g.root {
+		if pt := g.m.cols[j].pattern; pt != nil {
 			k.Patterns = append(k.Patterns, *pt)
 		}
+	}
+	k.Worth = make([]float64, g.m.covers)
+	for i := range k.Worth {
+		k.Worth[i] = g.center[i] * g.scale
 	}
 	return &k
 }
