@@ -227,6 +227,17 @@ experiments-sim: build ## every scaler in every scenario, the HPA swept over tar
 	done
 	go run ./experiments/comparison --out docs $(foreach s,$(SIMULATIONS),$(OUT)/sim/$(firstword $(subst :, ,$(s))).json)
 
+# Everybody on recorded load, a day each; those held out are never tuned on.
+TRACES ?= $(wildcard experiments/traces/*/*.yaml)
+TRACE_SWEEP ?= mash2,mash2:60,mash2:90,hpa:30,hpa:40,hpa:50,hpa:60,hpa:70,hpa,hpa:90,$(RIVALS),static,oracle
+.PHONY: experiments-traces
+experiments-traces: build ## every scaler on recorded load, held-out traces apart; writes docs/evaluation.md (eight minutes)
+	@for t in $(TRACES); do \
+		echo "$$t"; to=$(OUT)/traces/$$(basename $$(dirname $$t)); mkdir -p $$to; \
+		bin/mash2 simulate --scenario $$t --scaler $(TRACE_SWEEP) -o json > $$to/$$(basename $$t .yaml).json || exit 1; \
+	done
+	go run ./experiments/evaluation --traces experiments/traces --out docs/evaluation.md $(OUT)/traces
+
 .PHONY: bench-forecast
 bench-forecast: ## every forecast model on M4 hourly and on traces, and what each costs (a quarter of an hour)
 	@mkdir -p $(OUT)

@@ -235,3 +235,22 @@ func TestParseScaler(t *testing.T) {
 		}
 	}
 }
+
+// Whatever the name: it is refused, or says the same of its kind and parameter.
+func FuzzParseScaler(f *testing.F) {
+	for _, seed := range []string{"mash2", "hpa:60", "keda-rps:12.5", "hpa-overprovisioned:20", "static", "phpa:1e1", "karpenter:", "oracle:0x1p3"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		kind, parameter, err := ParseScaler(name)
+		if err != nil {
+			return
+		}
+		if !strings.HasPrefix(name, kind) || !(parameter >= 0 && parameter <= 1e6) || parameter > 100 && kind != KEDARPS {
+			t.Errorf("%q is %s with %g", name, kind, parameter)
+		}
+		if given := name != kind; given != (parameter > 0) {
+			t.Errorf("%q has the parameter %g", name, parameter)
+		}
+	})
+}

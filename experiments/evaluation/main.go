@@ -1,0 +1,168 @@
+// Command evaluation makes one page of what mash2 simulate printed for recorded
+// load, the traces for development and those held out apart:
+//
+//	go run ./experiments/evaluation --traces experiments/traces --out docs/evaluation.md out/traces
+//
+// A trace is a scenario file in a folder of --traces, its figures the file of the
+// same name in that folder of the results.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+func main() {
+	out := flag.String("out", "docs/evaluation.md", "page to write")
+	traces := flag.String("traces", "experiments/traces", "folder of folders of scenario files")
+	flag.Parse()
+	if err := evaluate(*traces, flag.Args(), *out); err != nil {
+		fmt.Fprintln(os.Stderr, "evaluation:", err)
+		os.Exit(1)
+	}
+}
+
+// sets are the folders, in the order of the page.
+var sets = []struct{ folder, title string }{
+	{"development", "Development"},
+	{"held-out", "Held out"},
+}
+
+// trace is one scenario of recorded load.
+type trace struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Arrivals    struct {
+		CSV    string `json:"csv"`
+		From   string `json:"from"`
+		Length string `json:"length"`
+	} `json:"arrivals"`
+}
+
+func evaluate(traces string, args []string, out string) error {
+	if len(args) != 1 {
+		return errors.New("one folder of results is needed")
+	}
+	var b strings.Builder
+	b.WriteString(introduction)
+	listed := map[string][]trace{}
+	for _, set := range sets {
+		all, err := tracesIn(filepath.Join(traces, set.folder))
+		if err != nil {
+			return err
+		}
+		listed[set.folder] = all
+		list(&b, set.title, all)
+	}
+	b.WriteString(reading)
+	for _, set := range sets {
+		var found []result
+		for _, t := range listed[set.folder] {
+			r, err := read(filepath.Join(args[0], set.folder, t.Name+".json"))
+			if errors.Is(err, os.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if r.Scenario != t.Name {
+				return fmt.Errorf("%s.json is of %s", t.Name, r.Scenario)
+			}
+			found = append(found, r)
+		}
+		if len(found) == 0 {
+			return fmt.Errorf("no results in %s", filepath.Join(args[0], set.folder))
+		}
+		section(&b, set.title, found, len(listed[set.folder]))
+	}
+	return os.WriteFile(out, []byte(b.String()), 0o644)
+}
+
+// tracesIn reads the scenario files of a folder, in the order of their names.
+func tracesIn(folder string) ([]trace, error) {
+	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+	if err != nil || len(files) == 0 {
+		return nil, errors.Join(fmt.Errorf("there are no scenarios in %s", folder), err)
+	}
+	slices.Sort(files)
+	var out []trace
+	for _, file := range files {
+		data, err := os.ReadFile(filepath.Clean(file))
+		if err != nil {
+			return nil, err
+		}
+		var t trace
+		if err := yaml.Unmarshal(data, &t); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		if t.Name+".yaml" != filepath.Base(file) {
+			return nil, fmt.Errorf("%s: its name is %q", file, t.Name)
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+func list(b *strings.Builder, title string, all []trace) {
+	fmt.Fprintf(b, "### %s\n\n| trace | what is replayed | file |\n|---|---|---|\n", title)
+	for _, t := range all {
+		file := strings.TrimPrefix(t.Arrivals.CSV, "data:")
+		if file == "" {
+			file = "that of its base"
+		}
+		fmt.Fprintf(b, "| %s | %s | %s |\n", t.Name, t.Description, file)
+	}
+	b.WriteString("\n")
+}
+
+const introduction = `# Recorded load
+
+Made by ` + "`make experiments-traces`" + `, which runs ` + "`mash2 simulate`" + ` in the fluid fidelity on
+a day of each trace. The scalers are those of [simulation.md](simulation.md).
+
+## The traces
+
+Each is a scenario file in ` + "`experiments/traces`" + `, of the cluster, workload and noise of the
+scenario ` + "`day`" + `, its load scaled to a peak of 500 requests per second. Two days come
+before the day that is measured, for every scaler. The day is the fifth of the trace,
+whatever is in it, but of World Cup 98, where it is that of ` + "`day`" + `, and of Autothrottle's
+hours, of which the second half is measured after the first. A series of CPU stands for
+load in proportion to it. The files are those of the folder that ` + "`MASH2_DATA`" + ` names. A
+trace of your own is one more such file:
+
+` + "```yaml" + `
+name: my-service
+base: day
+arrivals: {csv: my-service.csv, time: ts, column: value, from: 96h, length: 24h, peakRPS: 500}
+warmup: {passes: 2}
+` + "```" + `
+
+The split is by origin. For development are the origins that the project's scenarios
+and tests had read before the split was made: Crane's, World Cup 98 and Alibaba's
+container. Held out are all others that last long enough. The rule for those held out:
+no parameter of a planner, a policy, Guard or the simulator is ever chosen by a run on
+them; they are run to report, after the fact, whatever comes out. What is seen on them is
+answered by work on the others. The statistical comparison of forecasting models
+(` + "`experiments/forecasting`" + `) reports errors on series of both kinds; a model's defaults
+must be chosen by those for development only.
+
+`
+
+const reading = `## How to read the figures
+
+A cell is the cost of nodes relative to the bound that ` + "`oracle`" + ` is, and after it the share
+of minutes in violation of the SLO, in percent. The bound is of fractional nodes of the
+machine type whose cores are cheapest, used to the full, limits and not requests being
+what confines a pod: 1 is out of reach for whoever sizes by requests. Replicas at 80 % of
+theirs that fill nodes of the first pool cost 2.9 times the bound. Scalers are
+to be compared with each other. One seed; what differs by less than a few percent is
+the same.
+
+`
