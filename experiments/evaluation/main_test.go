@@ -54,7 +54,7 @@ func TestEvaluate(t *testing.T) {
 		"| a | Trace a. | x/a.csv |", "| scaler | a | b |", "| mash2 | 2.00 · 1.0 | 4.50 · 0.0 |", "| hpa:50 | 3.00 · 1.0 |  |",
 		"| mash2 | 3.00 | 0.50 | 1.0 | 1 of 2 |", // √(2 · 4.5)
 		"| a | 2.00 · 1.0 | hpa, 1.50 · 0.5 | +33 % | hpa |", "| b | 4.50 · 0.0 | none is as good | – | none |",
-		"| c | 2.00 · 1.0 | hpa, 2.50 · 1.0 | -20 % | none |", "Of 1 of the 2 traces.",
+		"| c | 2.00 · 1.0 | hpa, 2.50 · 1.0 | -20 % | none |", "Of 1 of the 2 traces.", "not run on every trace",
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in:\n%s", want, text)

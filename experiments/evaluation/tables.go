@@ -116,12 +116,27 @@ func section(b *strings.Builder, title string, results []result, of int) {
 	for _, s := range scalers {
 		row(append([]string{s}, overall(results, s)...)...)
 	}
+	if partly(results, scalers) {
+		b.WriteString("\nA scaler that was not run on every trace has means over those it was run on, which are\nnot to be compared with the others'.\n")
+	}
 	b.WriteString("\nAgainst the HPA at any of its targets:\n\n")
 	head("trace", "mash2", "cheapest HPA that violates no more", "mash2's cost relative to it", "targets that are cheaper and violate less")
 	for _, r := range results {
 		row(append([]string{r.Scenario}, r.againstHPA()...)...)
 	}
 	b.WriteString("\n")
+}
+
+// partly tells whether a scaler is missing on a trace.
+func partly(results []result, scalers []string) bool {
+	for _, r := range results {
+		for _, s := range scalers {
+			if _, ok := r.of(s); !ok {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func namesOf(results []result) []string {
