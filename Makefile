@@ -155,8 +155,9 @@ bench-envelope: build localkube ## cycle time by step, CPU and memory of the ope
 	go run -tags '$(TAGS)' ./experiments/envelope --workloads $(WORKLOADS) --nodes $(NODES) --pods $(PODS) $(ENVELOPE)
 
 .PHONY: explore
-explore: deps ## every state of a policy switch: three pods, three nodes, whatever fails (half an hour)
+explore: deps ## every state of a policy switch of three pods and three nodes, whatever fails; 1,000 fault schedules (half an hour)
 	go test -tags '$(TAGS)' ./execution -run 'TestExplore|TestEveryGuardIsNeeded' -explore-all -v -count 1 -timeout 3h
+	go test -tags '$(TAGS)' ./experiments/sim -run TestSwitchUnderFaults -fault-schedules 1000 -v -count 1 -timeout 1h
 
 .PHONY: bench-failover
 bench-failover: build localkube ## a leader is killed at WORKLOADS with a week of history: until the next one plans, and knows it all

@@ -35,12 +35,16 @@ func (h hands) Apply(_ context.Context, action api.Action) error {
 		}
 	case api.CordonNode:
 		if n := c.nodes[a.Node]; n != nil && !n.deleting {
-			n.cordoned, n.cordonedFor = true, a.For
+			n.cordoned, n.cordonedFor, n.cordonedAt = true, a.For, c.now
 		}
 	case api.UncordonNode:
 		if n := c.nodes[a.Node]; n != nil && !n.deleting {
 			n.cordoned, n.cordonedFor = false, ""
 			c.schedule()
+		}
+	case api.GiveUpMove:
+		if n := c.nodes[a.Node]; n != nil {
+			n.gaveUp, n.gaveUpAt = a.Pool, c.now
 		}
 	case api.EvictPod:
 		if p := c.pods[a.UID]; p != nil {

@@ -63,6 +63,10 @@ type Cluster struct {
 	scrapeSees float64         // what Prometheus reads of CPU, as a share of what there is
 	scheduling bool            // a pass of the scheduler is due
 	nominated  map[*pod]*node  // pods that wait for victims to leave
+	// silent instances boot and don't join; stuck pods start and are never
+	// Ready. Nil: none.
+	silent func(*pool) bool
+	stuck  func(*node) bool
 	// becameReady and ended tell the sensors of a pod, unschedulable a node autoscaler
 	// that watches pods.
 	becameReady, ended, unschedulable func(*pod)
@@ -146,6 +150,9 @@ type node struct {
 	ready       bool
 	cordoned    bool
 	cordonedFor string
+	cordonedAt  time.Duration
+	gaveUp      string // the pool that a move was given up to
+	gaveUpAt    time.Duration
 	created     time.Duration
 	readyAt     time.Duration
 	deleting    bool
@@ -290,6 +297,7 @@ func (c *Cluster) bind(p *pod, n *node) {
 	delete(c.nominated, p)
 	c.observe(p)
 	alive := func() bool { return c.pods[p.uid] == p && !p.terminating && !n.deleting }
+	stuck := c.stuck != nil && c.stuck(n)
 	if p.workload == c.placeholders {
 		p.phase = running
 		c.observe(p)
@@ -305,7 +313,7 @@ func (c *Cluster) bind(p *pod, n *node) {
 		}))
 		c.observe(p)
 		c.after(c.params.Readiness.sample(c.rng), func() {
-			if !alive() {
+			if !alive() || stuck {
 				return
 			}
 			p.ready, p.readyAt = true, c.now

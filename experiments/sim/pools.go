@@ -29,6 +29,7 @@ type pool struct {
 	speed             float64
 	autoscaled        bool
 	busyUntil         time.Duration
+	resizedAt         time.Duration
 	failure           *api.PoolError
 	bootMedian        time.Duration // 0: that of all pools
 	leads             leads
@@ -62,8 +63,17 @@ func (c *Cluster) boot(p *pool, zone string, initial bool) {
 	n.labels["kubernetes.io/hostname"] = n.name
 	paid.Node = n.name
 	c.ledger = append(c.ledger, paid)
-	join := func() {
+	silent := func() bool { return !initial && c.silent != nil && c.silent(p) }
+	mute := silent()
+	var join func()
+	join = func() {
 		if n.deleting {
+			return
+		}
+		if mute {
+			// GKE creates a node again that didn't report for about ten minutes.
+			mute = silent()
+			c.after(10*time.Minute, join)
 			return
 		}
 		n.ready, n.readyAt, n.created = true, c.now, c.now
@@ -104,6 +114,7 @@ func (c *Cluster) resize(p *pool, perZone int32) error {
 	if p.max > 0 && perZone > p.max {
 		return fmt.Errorf("size %d is more than %d per zone", perZone, p.max)
 	}
+	p.resizedAt = c.now
 	for i, zone := range p.zones {
 		for p.sizes[i] < perZone {
 			if err := c.grow(p, i); err != nil {

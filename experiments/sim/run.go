@@ -52,8 +52,12 @@ type Options struct {
 	// Planner of mash2; Behavior is the default behaviour of its workloads.
 	Planner  mash2.Planner
 	Behavior api.Behavior
+	// Faults of the operator and its cluster beside the scenario's.
+	Faults Faults
 	// Report gets every cycle of mash2; nil for none.
 	Report func(api.Cycle)
+
+	inspect func(*Cluster) // at the end
 }
 
 // nodeOverhead is what GKE's DaemonSets ask of each node; see gkesim.
@@ -108,7 +112,11 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if err := r.begin(ctx); err != nil {
 		return Result{}, err
 	}
-	return r.measure(ctx)
+	result, err := r.measure(ctx)
+	if o.inspect != nil {
+		o.inspect(c)
+	}
+	return result, err
 }
 
 // run is one simulation.
@@ -237,11 +245,22 @@ func (r *run) begin(ctx context.Context) error {
 // operator runs mash2's loop.
 func (r *run) operator(ctx context.Context, phase time.Duration) {
 	c := r.c
-	loop := &mash2.Loop{
-		Config:   mash2.Config{Period: c.params.Cycle, ActionTimeout: time.Second},
-		Observer: r.sensors, Policies: r, Planner: r.Planner, Actuator: hands{c}, Reporter: r,
+	var loop *mash2.Loop
+	begin := func(a mash2.Actuator) {
+		loop = &mash2.Loop{
+			Config:   mash2.Config{Period: c.params.Cycle, ActionTimeout: time.Second},
+			Observer: r.sensors, Policies: r, Planner: r.Planner, Actuator: a, Reporter: r,
+		}
+	}
+	begin(hands{c})
+	alive := func() bool { return true }
+	if r.Faults.Until > 0 {
+		alive = r.mortal(begin)
 	}
 	cycle := func() {
+		if !alive() {
+			return
+		}
 		if _, err := loop.RunOnce(ctx); err != nil && r.err == nil {
 			r.err = err
 		}

@@ -369,6 +369,7 @@ func (s *sensors) pool(p *pool) api.Pool {
 		MinPerZone: p.min, MaxPerZone: p.max, Autoscaled: p.autoscaled, Error: p.failure,
 		Allocatable: p.allocatable, Overhead: p.overhead, Labels: map[string]string{api.LabelNodePool: p.name},
 		Price: p.price, CPUSpeed: p.speed, BootLead: p.leads.lead(prior),
+		ResizedAt: Epoch.Add(p.resizedAt),
 	}
 	if s.c.now < p.busyUntil {
 		out.Hold = "an operation is in progress"
@@ -390,6 +391,7 @@ func (s *sensors) addNodes(out *api.Snapshot) {
 		out.Nodes = append(out.Nodes, api.Node{
 			Name: n.name, Pool: n.pool.name, Zone: n.zone, ProviderID: "gce://sim/" + n.zone + "/" + n.name, Labels: n.labels,
 			Allocatable: n.pool.allocatable, Ready: true, Cordoned: n.cordoned, CordonedFor: n.cordonedFor,
+			CordonedAt: Epoch.Add(n.cordonedAt), GaveUp: n.gaveUp, GaveUpAt: Epoch.Add(n.gaveUpAt),
 			Created: Epoch.Add(n.created), ReadyAt: Epoch.Add(n.readyAt),
 		})
 		out.Pods = append(out.Pods, *n.daemon)
