@@ -3,10 +3,13 @@ package execution
 import (
 	"flag"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 var exploreAll = flag.Bool("explore-all", false, "explore with three pods of each workload and three nodes of each pool (make explore)")
@@ -243,34 +246,55 @@ func TestExplore(t *testing.T) {
 }
 
 // TestEveryGuardIsNeeded takes the guards away one by one: each time there is a
-// way to break a promise, which is told.
+// way to break a promise. The ways are kept in testdata to be read; run with
+// -update to record them again.
 func TestEveryGuardIsNeeded(t *testing.T) {
-	for name, c := range map[string]struct {
+	const file = "testdata/counterexamples.md"
+	var out strings.Builder
+	out.WriteString("What goes wrong without each guard of a move, as the exploration finds it: the shortest way there, with two pods of each workload on two nodes of each pool.\n")
+	for _, c := range []struct {
+		name  string
 		guard guards
 		rules
 	}{
-		"budgets":    {guardBudgets, rules{forbidden: true}},
-		"room":       {guardRoom, rules{}},
-		"shut":       {guardShut, rules{}},
-		"ready":      {guardReady, rules{}},
-		"marked":     {guardMarked, rules{}},
-		"empty":      {guardEmpty, rules{surplus: true}},
-		"all empty":  {guardAllEmpty, rules{}},
-		"one by one": {guardOneByOne, rules{}},
-		"together":   {guardTogether, rules{}},
-		"release":    {guardRelease, rules{}},
-		"costs":      {guardCosts, rules{}},
-		"dying":      {guardDying, rules{lingers: true, turns: true}},
-		"overdue":    {guardOverdue, rules{}},
-		"gave up":    {guardGaveUp, rules{}},
+		{"a pod whose budget can never allow it is not moved, and nothing is cordoned for it", guardBudgets, rules{forbidden: true}},
+		{"nothing is cordoned before the Ready nodes of the target hold all that must move", guardRoom, rules{}},
+		{"nothing surges while its new pods could land on a node being left", guardShut, rules{}},
+		{"old pods stay until as many as wanted are Ready elsewhere", guardReady, rules{}},
+		{"a surge ends only when all pods that are to go are seen to bear their cost", guardMarked, rules{}},
+		{"a node is removed only when nothing is on it", guardEmpty, rules{surplus: true}},
+		{"a pool is resized down only when all of its nodes are empty", guardAllEmpty, rules{}},
+		{"what can't surge loses a pod only while all others are Ready", guardOneByOne, rules{}},
+		{"the nodes of the old pool are kept until every workload has left it", guardTogether, rules{}},
+		{"cordons that nothing calls for any more are taken back", guardRelease, rules{}},
+		{"deletion costs of pods that stay are taken back", guardCosts, rules{}},
+		{"a node that is being deleted is no room and not uncordoned", guardDying, rules{lingers: true, turns: true}},
+		{"a move that takes too long is given up", guardOverdue, rules{}},
+		{"a move that was given up is not tried again at once", guardGaveUp, rules{}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			c.pods, c.nodes, c.guards = 2, 2, everyGuard&^c.guard
 			found, wrong := check(c.rules)
 			if wrong == "" {
 				t.Fatalf("in %d states nothing goes wrong without it", len(found.states))
 			}
-			t.Logf("after %d states:\n%s", len(found.states), wrong)
+			fmt.Fprintf(&out, "\n## Without: %s\n\nFound after %d states.\n\n```\n%s\n```\n", c.name, len(found.states), strings.TrimSpace(wrong))
 		})
+	}
+	if t.Failed() {
+		return
+	}
+	if flag.Lookup("update").Value.String() == "true" {
+		if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	recorded, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(recorded), out.String()); diff != "" {
+		t.Errorf("counterexamples (-recorded +found):\n%s", diff)
 	}
 }

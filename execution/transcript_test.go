@@ -67,6 +67,51 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
+// TestTheTranscriptsAreShown: docs/moving.md has the sentence and the answer of
+// every scene, between a comment that names the file and the next one. Run with
+// -update to write them.
+func TestTheTranscriptsAreShown(t *testing.T) {
+	const page = "../docs/moving.md"
+	raw, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := string(raw)
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		begin, end := fmt.Sprintf("<!-- %s -->\n", filepath.Base(file)), "<!-- end -->"
+		before, rest, ok := strings.Cut(shown, begin)
+		_, after, closed := strings.Cut(rest, end)
+		if !ok || !closed {
+			t.Errorf("%s doesn't show %s", page, file)
+			continue
+		}
+		scenes, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		for scene := range strings.SplitSeq(strings.TrimSpace(string(scenes)), "\n\n") {
+			sentence, _, _ := strings.Cut(strings.TrimPrefix(scene, "# "), "\n")
+			_, answer, _ := strings.Cut(scene, "----\n")
+			fmt.Fprintf(&out, "%s:\n\n```\n%s\n```\n\n", strings.ToUpper(sentence[:1])+sentence[1:], strings.TrimSpace(answer))
+		}
+		shown = before + begin + "\n" + out.String() + end + after
+	}
+	if *update {
+		if err := os.WriteFile(page, []byte(shown), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(string(raw), shown); diff != "" {
+		t.Errorf("%s is not what the transcripts say (-page +transcripts):\n%s", page, diff)
+	}
+}
+
 // play returns what Sequence answers to a scene.
 func play(t *testing.T, scene string) string {
 	t.Helper()
