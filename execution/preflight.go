@@ -108,8 +108,9 @@ func (v *view) refusal() *api.Refusal {
 			refusal.GaveUp = true
 		}
 	}
-	if !lasting && !m.started {
-		v.lackOfNodes(&o, target)
+	if !lasting && !m.started && v.lackOfNodes(&o, target) {
+		// What the provider said is forgotten with the next resize.
+		refusal.GaveUp = true
 	}
 	if v.disruption.Closed != "" && !m.started && v.plan.Nodes.Refusal == nil {
 		o.add(RefusedWindow, "outside every maintenance window %s", v.disruption.Closed)
@@ -227,18 +228,20 @@ func (v *view) obstruct(o *obstacles, m moving) {
 }
 
 // lackOfNodes finds why the target will not hold all that must move. A move that
-// has begun had its nodes; what is wanted beyond them since is waited for.
-func (v *view) lackOfNodes(o *obstacles, target api.Pool) {
+// has begun had its nodes; what is wanted beyond them since is waited for. It
+// reports whether the provider could not give them.
+func (v *view) lackOfNodes(o *obstacles, target api.Pool) bool {
 	if !v.guards.holds(guardRoom) || v.missing(v.gone(), true) == "" {
-		return
+		return false
 	}
 	if e := target.Error; e != nil && (e.At.IsZero() || v.snapshot.Time.Sub(e.At) < v.disruption.RetryAfter) {
 		o.add("Pool"+string(e.Kind), "pool %s: %s", target.Name, e.Message)
-		return
+		return true
 	}
 	if _, missing := v.sizeForMove(); missing != "" {
 		o.add(RefusedTooSmall, "pool %s at its largest can't hold %s", target.Name, missing)
 	}
+	return false
 }
 
 // sizeForMove is the size per zone at which the target holds all that must move
