@@ -48,7 +48,7 @@ type CordonNode struct {
 }
 
 // GiveUpMove notes on a node that moving from it to a pool was given up, so
-// that it isn't tried again at once.
+// that it isn't tried again at once. Its own pool: emptying it to shrink that one.
 type GiveUpMove struct {
 	Node, Pool string
 	At         time.Time
@@ -178,6 +178,7 @@ func (a CordonNode) String() string {
 func (a UncordonNode) String() string { return fmt.Sprintf("uncordon %s: %s", a.Node, a.Reason) }
 
 func (a GiveUpMove) String() string {
+
 	return fmt.Sprintf("give up moving from %s to pool %s: %s", a.Node, a.Pool, a.Reason)
 }
 

@@ -76,6 +76,7 @@ func (q *sequencer) cordon() {
 	q.cordoning = map[string]bool{}
 	q.cordonOld()
 	q.cordonDying()
+	q.giveUpEmptying()
 	if len(q.cordoning) == 0 && q.migrating && !q.moving() {
 		q.cordonSurplus()
 	}
@@ -102,6 +103,21 @@ func (q *sequencer) uncreated(w *api.Workload) int32 {
 		}
 	}
 	return max(n, 0)
+}
+
+// giveUpEmptying notes on surplus nodes that their pods have not left in time:
+// when that is seen they stay, uncordoned, and what was surged for them goes.
+func (q *sequencer) giveUpEmptying() {
+	for i := range q.snapshot.Nodes {
+		n := &q.snapshot.Nodes[i]
+		took := q.snapshot.Time.Sub(n.CordonedAt)
+		if !q.shrink[n.Name] || n.CordonedFor != api.CordonShrink || n.CordonedAt.IsZero() || took <= q.disruption.MoveTimeout || q.empty(n.Name) {
+			continue
+		}
+		q.notes = append(q.notes, api.GiveUpMove{
+			Node: n.Name, Pool: n.Pool, At: q.snapshot.Time, Reason: fmt.Sprintf("its pods have not left it within %v", q.disruption.MoveTimeout),
+		})
+	}
 }
 
 // cordonDying cordons nodes that are being deleted without one, such as those

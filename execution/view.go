@@ -279,8 +279,8 @@ func (v *view) chooseShrink(mp managedPool, zone string, size int32) {
 			continue
 		}
 		seen++
-		if n.Cordoned && n.CordonedFor == "" {
-			continue // somebody else's affair
+		if n.Cordoned && n.CordonedFor == "" || v.gaveUpEmptying(n) {
+			continue // somebody else's affair, or given up
 		}
 		if surplus[n.Name] {
 			named++
@@ -298,6 +298,12 @@ func (v *view) chooseShrink(mp managedPool, zone string, size int32) {
 	for _, n := range candidates[:min(len(candidates), int(max(give, 0)))] {
 		v.shrink[n.Name] = true
 	}
+}
+
+// gaveUpEmptying reports whether emptying a surplus node took too long, which is
+// noted on it with its own pool's name, not long ago.
+func (v *view) gaveUpEmptying(n *api.Node) bool {
+	return n.GaveUp == n.Pool && n.GaveUp != "" && v.snapshot.Time.Sub(n.GaveUpAt) < v.disruption.RetryAfter
 }
 
 func boolRank(b bool) int {
