@@ -25,12 +25,16 @@ type candidate struct {
 	limited string
 	note    string
 	err     error
+	// settled: planned as if pods were on this pool already, which is how pools
+	// are compared. heedErrors and share are what it was planned with.
+	settled, heedErrors bool
+	share               int
 }
 
 // candidates evaluates every allowed pool, or replicas alone when there is none.
 func (c *cycle) candidates() []candidate {
 	if len(c.pools) == 0 {
-		return []candidate{c.candidate(nil, true, c.Config.budget(c.s))}
+		return []candidate{c.candidate(nil, true, c.Config.budget(c.s), false)}
 	}
 	// A pool that lately failed to grow is no candidate beyond its size while
 	// there are others; when nothing else is feasible it is asked again.
@@ -38,14 +42,14 @@ func (c *cycle) candidates() []candidate {
 	out := make([]candidate, len(c.pools))
 	feasible := false
 	for i := range c.pools {
-		out[i] = c.candidate(&c.pools[i], len(c.pools) > 1, share)
+		out[i] = c.candidate(&c.pools[i], len(c.pools) > 1, share, len(c.pools) > 1)
 		feasible = feasible || out[i].err == nil && out[i].result.best.feasible()
 	}
 	if feasible {
 		return out
 	}
 	for i := range c.pools {
-		if again := c.candidate(&c.pools[i], false, share); again.err == nil {
+		if again := c.candidate(&c.pools[i], false, share, len(c.pools) > 1); again.err == nil {
 			again.result.packings += out[i].result.packings
 			out[i] = again
 		}
@@ -53,9 +57,29 @@ func (c *cycle) candidates() []candidate {
 	return out
 }
 
+// arrive plans the chosen candidate anew with its pods where they are now: until
+// they have moved, slower machines need more of them.
+func (c *cycle) arrive(candidates []candidate, chosen int) {
+	if chosen < 0 || !candidates[chosen].settled {
+		return
+	}
+	k := &candidates[chosen]
+	if !slices.ContainsFunc(k.index, func(i int) bool { return c.elsewhere(&c.managed[i], k.pool) }) {
+		return
+	}
+	if again := c.candidate(k.pool, k.heedErrors, k.share, false); again.err == nil {
+		candidates[chosen] = again
+		for i := range candidates {
+			if k := &candidates[i]; i != chosen && k.err == nil && k.note == "" {
+				k.note = "judged as if pods had moved already"
+			}
+		}
+	}
+}
+
 // candidate finds the best plan on one pool.
-func (c *cycle) candidate(pool *api.Pool, heedErrors bool, packings int) candidate {
-	k := candidate{pool: pool}
+func (c *cycle) candidate(pool *api.Pool, heedErrors bool, packings int, settled bool) candidate {
+	k := candidate{pool: pool, settled: settled, heedErrors: heedErrors, share: packings}
 	for i := range c.managed {
 		c.consider(&k, &c.managed[i])
 	}
@@ -133,10 +157,17 @@ func (c *cycle) relax(k *candidate, packings int) {
 
 // consider plans one workload for the candidate's pool.
 func (c *cycle) consider(k *candidate, mw *managed) {
-	w := mw.workload
+	w, memory := mw.workload, mw.memory
 	speed, bootLead := positive(w.SpeedNow), api.Lead{}
 	if k.pool != nil {
 		speed, bootLead = positive(k.pool.CPUSpeed), k.pool.BootLead
+	}
+	if k.settled && c.elsewhere(mw, k.pool) {
+		// As many as are worth the same there.
+		ratio := w.SpeedNow / speed
+		there := func(n int32) int32 { return ceil(float64(n) * ratio) }
+		w.Replicas, w.SpeedNow = there(w.Replicas), speed
+		memory.Replicas, memory.NodeReplicas = there(memory.Replicas), there(memory.NodeReplicas)
 	}
 	windows := c.Config.windows(c.s.PodLead, bootLead)
 	plan := c.planWorkload(Input{
@@ -146,7 +177,7 @@ func (c *cycle) consider(k *candidate, mw *managed) {
 		Speed: speed, Windows: windows,
 	})
 	subject := Subject{
-		Time: c.s.Time, Workload: w, Policy: c.p, Plan: plan, Memory: mw.memory,
+		Time: c.s.Time, Workload: w, Policy: c.p, Plan: plan, Memory: memory,
 		Speed: speed, Licensed: mw.licensed, Windows: windows,
 		Stale: w.DemandStale || !c.s.Metrics.Reachable,
 	}
@@ -154,6 +185,13 @@ func (c *cycle) consider(k *candidate, mw *managed) {
 	k.plans = append(k.plans, plan)
 	k.subjects = append(k.subjects, subject)
 	k.ranges = append(k.ranges, c.guard.Range(subject))
+}
+
+// elsewhere tells whether a workload's pods are on machines of another speed than
+// a pool's.
+func (c *cycle) elsewhere(mw *managed, pool *api.Pool) bool {
+	now, there := positive(mw.workload.SpeedNow), positive(pool.CPUSpeed)
+	return math.Abs(now-there) > settledSpeed*there
 }
 
 // planWorkload asks the workload's planner; whatever goes wrong is a hold.

@@ -220,7 +220,12 @@ func (c *cycle) describe(k *candidate, i int, replicas int32) api.WorkloadPlan {
 func (c *cycle) remember(k *candidate, i int, w api.WorkloadPlan) {
 	next := c.managed[i].memory
 	if !w.Held {
-		next = next.recommend(c.s.Time, float64(k.raw[i])*k.speed[i])
+		// What runs on slower machines until it has moved needs more of them.
+		speed := k.speed[i]
+		if now := c.managed[i].workload.SpeedNow; now > 0 && now < speed {
+			speed = now
+		}
+		next = next.recommend(c.s.Time, float64(k.raw[i])*speed)
 	}
 	next.Planned, next.NodeReplicas = w.Replicas, w.NodeReplicas
 	b := c.managed[i].workload.Behavior

@@ -95,14 +95,63 @@ func TestWorkloadsStayOnTheirPoolUnlessAnotherIsBetterByTheMargin(t *testing.T) 
 		t.Errorf("the better pool is not among those that lost: %+v", p.Candidates)
 	}
 	w.planner.Config.SwitchMargin = 0
-	if p := w.cycle(); p.Nodes.Pool != cheap {
-		t.Errorf("without a margin pods stay on %s", p.Nodes.Pool)
+	begun, lost := w.now, 0.0
+	for p := w.cycle(); p.Nodes.Pool == fast; p = w.cycle() {
+		lost = w.memory.Better.Regret
+		if w.now.Sub(begun) > time.Hour {
+			t.Fatal("without a margin pods stay for ever")
+		}
+	}
+	if took := w.now.Sub(begun); took < 2*time.Minute || lost <= 0 {
+		t.Errorf("pods moved after %v, staying had cost %v", took, lost)
 	}
 	// A new policy chooses afresh.
 	w.planner.Config.SwitchMargin = 10
 	w.policy.Weights = api.Weights{Performance: 1}
 	if p := w.cycle(); p.Nodes.Pool != fast {
 		t.Errorf("after a change of weights pods stay on %s", p.Nodes.Pool)
+	}
+}
+
+// Pools are compared by what they need once pods are there: otherwise the pool of
+// slow machines looks half as dear from a fast one as it is.
+func TestPodsMoveToTheCheaperPoolOnceAndStay(t *testing.T) {
+	w := newWorld(t, either(api.Weights{Cost: 1}), nil)
+	w.add("shop", 7, 40, time.Minute, constant(600)) // 7 on 4 cheap nodes, or 4 on one fast node
+	w.loads[0].SpeedNow = 0.5
+	w.memory = planning.Memory{Policy: "EITHER", Weights: api.Weights{Cost: 1}, Pool: cheap}
+	w.lastPlan.Nodes.Pool = cheap
+	w.settle()
+	at, moves := cheap, 0
+	for range 4 * 240 {
+		if p := w.cycle(); p.Nodes.Pool != at {
+			at = p.Nodes.Pool
+			moves++
+		}
+	}
+	if at != fast || moves != 1 {
+		t.Errorf("after %d moves pods are on %s; want one to %s", moves, at, fast)
+	}
+}
+
+// What ran on slow machines while it moved is no reason to keep as many replicas
+// on fast ones.
+func TestReplicasOfSlowMachinesAreNotKeptOnFastOnes(t *testing.T) {
+	w := newWorld(t, performance(), nil)
+	w.policy.Weights = api.Weights{Cost: 1}                // buys nothing on top
+	l := w.add("shop", 12, 40, time.Minute, constant(900)) // 6 on the fast ones
+	l.SpeedNow = 0.5                                       // still on the slow ones
+	s := w.snapshot()
+	s.Workloads[0].SpeedNow, s.Workloads[0].Replicas = 0.5, 12
+	p, memory := w.planner.Plan(s, w.policy, planning.Memory{})
+	if got := p.Workloads[0].Replicas; got < 12 {
+		t.Fatalf("on the slow machines %d replicas: %s", got, p.Workloads[0].Reason)
+	}
+	s.Time = s.Time.Add(time.Minute)
+	s.Workloads[0].SpeedNow = 1
+	p, _ = w.planner.Plan(s, w.policy, memory)
+	if got := p.Workloads[0].Replicas; got > 7 {
+		t.Errorf("on the fast ones %d replicas: %s", got, p.Workloads[0].Reason)
 	}
 }
 
@@ -293,7 +342,8 @@ func TestPlansKeepTheBoundsAndLeaveTheirInputsAlone(t *testing.T) {
 			r.Fatalf("$%v/h planned, $%v/h allowed", p.Nodes.HourlyCost, limit)
 		}
 		for _, c := range p.Candidates {
-			if c.Infeasible == "" && c.Utility.Total > p.Utility.Total+1e-6 && !strings.Contains(c.Note, "tolerance") && !strings.Contains(c.Note, "margin") {
+			if c.Infeasible == "" && c.Utility.Total > p.Utility.Total+1e-6 && !strings.Contains(c.Note, "tolerance") && !strings.Contains(c.Note, "margin") &&
+				!strings.Contains(c.Note, "a move waits") && !strings.Contains(c.Note, "had moved already") {
 				r.Fatalf("U = %v was chosen over %+v", p.Utility.Total, c)
 			}
 		}

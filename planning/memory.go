@@ -23,6 +23,8 @@ type Memory struct {
 	Weights api.Weights `json:"weights,omitzero"`
 	// Pool that the last plan chose.
 	Pool string `json:"pool,omitempty"`
+	// Better is the pool that workloads may be moved to.
+	Better BetterPool `json:"better,omitzero"`
 	// Found are the sizes per zone of pools in the first cycle, in order of
 	// name, and Start is its time.
 	Found []PoolSize `json:"found,omitempty"`
@@ -32,6 +34,14 @@ type Memory struct {
 
 	// forecasts is a cache that the next cycles rebuild from history.
 	forecasts map[api.Key]forecast.State
+}
+
+// BetterPool is a pool that has been better than the present one. Regret is what
+// U lost by not being there up to a time, times seconds.
+type BetterPool struct {
+	Pool   string    `json:"pool"`
+	Regret float64   `json:"regret"`
+	At     time.Time `json:"at"`
 }
 
 // PoolSize is a pool's size per zone.

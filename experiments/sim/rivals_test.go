@@ -209,6 +209,7 @@ func TestParseScaler(t *testing.T) {
 	}{
 		"mash2":                  {kind: Mash2},
 		"mash2:70":               {kind: Mash2, parameter: 70},
+		"mash2-any:90":           {kind: Mash2Any, parameter: 90},
 		"hpa":                    {kind: HPA},
 		"hpa-overprovisioned:15": {kind: HPAOverprovisioned, parameter: 15},
 		"hpa-overprovisioned:95": {wantErr: "from 1 to 90"},

@@ -210,7 +210,7 @@ func (r *run) begin(ctx context.Context) error {
 		}
 	}
 	r.sensors = newSensors(c, r.Behavior)
-	if kind == Mash2 {
+	if kind == Mash2 || kind == Mash2Any {
 		r.sensors.target = parameter / 100
 	}
 	for _, w := range c.workloads {
@@ -229,7 +229,7 @@ func (r *run) begin(ctx context.Context) error {
 	r.start = c.now
 
 	switch kind {
-	case Mash2:
+	case Mash2, Mash2Any:
 		r.operator(ctx, c.phase(c.params.Cycle))
 	case Static:
 		if err := r.static(); err != nil {
@@ -304,10 +304,17 @@ func (r *run) Spec(context.Context) (api.PolicySpec, []api.Finding, error) {
 	text := r.Policies
 	if text == "" {
 		pools := r.Scenario.Pools
-		first, second := pools[0].Name, pools[len(pools)-1].Name
+		first, second := []string{pools[0].Name}, []string{pools[len(pools)-1].Name}
+		if kind, _, _ := ParseScaler(r.Scaler); kind == Mash2Any {
+			first = nil
+			for _, p := range pools {
+				first = append(first, p.Name)
+			}
+			second = first
+		}
 		policies, err := yaml.Marshal(map[string]any{"policies": map[string]any{
-			api.CostSaving:  map[string]any{"nodePools": []string{first}},
-			api.Performance: map[string]any{"nodePools": []string{second}},
+			api.CostSaving:  map[string]any{"nodePools": first},
+			api.Performance: map[string]any{"nodePools": second},
 		}})
 		if err != nil {
 			return api.PolicySpec{}, nil, err

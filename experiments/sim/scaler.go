@@ -13,6 +13,9 @@ const (
 	// Mash2 is this operator. The parameter is the utilisation, in percent, that
 	// workloads state instead of the policy's.
 	Mash2 = "mash2"
+	// Mash2Any is this operator with policies that allow every pool of the scenario:
+	// it chooses the one to be on, as Karpenter is free to. The parameter is Mash2's.
+	Mash2Any = "mash2-any"
 	// HPA is the stock HorizontalPodAutoscaler's rules with Cluster Autoscaler's, both
 	// with their flags' defaults. The parameter is the target utilisation in percent;
 	// the scenario's without one.
@@ -41,7 +44,7 @@ const (
 // Scalers are all that Run knows, with what their parameter is called.
 func Scalers() []string {
 	return []string{
-		Mash2, Mash2 + ":PERCENT", HPA, HPA + ":PERCENT", HPAOverprovisioned + "[:PERCENT]", KEDARPS + "[:RPS]",
+		Mash2, Mash2 + ":PERCENT", Mash2Any + "[:PERCENT]", HPA, HPA + ":PERCENT", HPAOverprovisioned + "[:PERCENT]", KEDARPS + "[:RPS]",
 		PHPA + "[:PERCENT]", Karpenter + "[:PERCENT]", Static,
 	}
 }
@@ -52,7 +55,7 @@ func ParseScaler(scaler string) (kind string, parameter float64, err error) {
 	kind, text, given := strings.Cut(scaler, ":")
 	most := 100.0
 	switch kind {
-	case Mash2, HPA, PHPA, Karpenter:
+	case Mash2, Mash2Any, HPA, PHPA, Karpenter:
 	case HPAOverprovisioned:
 		most = 90 // placeholders of a whole node never end
 	case KEDARPS:
@@ -80,4 +83,4 @@ func ParseScaler(scaler string) (kind string, parameter float64, err error) {
 
 // ownPools tells whether a kind of scaler chooses among all pools of a scenario;
 // the others have the first, with its autoscaler.
-func ownPools(kind string) bool { return slices.Contains([]string{Mash2, Karpenter}, kind) }
+func ownPools(kind string) bool { return slices.Contains([]string{Mash2, Mash2Any, Karpenter}, kind) }

@@ -19,8 +19,8 @@ type view struct {
 	types    []nodeType
 	items    []podItem
 	byKey    map[itemKey]int
-	planned  []api.Key  // of all plans, those left out too
-	loads    []workload // in the order of plans
+	planned  []api.Key   // of all plans, those left out too
+	loads    []workload  // in the order of plans
 	nodes    []*resident // of managed pools, in order of name
 	// others are pods of no plan without a place in a pool they belong to.
 	others map[int]int32 // item → count
