@@ -36,6 +36,9 @@ with the same load, bounds and warm-up.
 
   mash2       this operator, with the targets of its policies
   mash2:70    the same with workloads that state a target of 70 %
+  mash2-any[:PERCENT]
+              the same with policies that allow every pool of the scenario, where
+              mash2's name one each
   hpa         the stock HPA's rules, with Cluster Autoscaler's, at the scenario's
               target: 80 % in all that are built in
   hpa:60      the same at another target

@@ -231,8 +231,9 @@ free, as Cluster Autoscaler's FAQ has it; ` + "`keda-rps`" + ` is a ScaledObject
 requests per second, 80 % of what a replica's CPU request can serve; ` + "`phpa`" + ` the
 Predictive Horizontal Pod Autoscaler with the settings of its own examples, a pass
 being its season; ` + "`karpenter`" + ` the HPA with Karpenter's provisioning and consolidation
-(after 1 m, 10 % of nodes at once) of all machine types that mash2 may use, where the
-other HPAs have the first pool only. ` + "`static`" + ` is sized for the scenario's peak,
+(after 1 m, 10 % of nodes at once) of all machine types of the scenario, where the
+other HPAs have the first pool only. ` + "`mash2`" + ` under COST_SAVING has the first pool only,
+too; ` + "`mash2-any`" + ` may be on any, as Karpenter. ` + "`static`" + ` is sized for the scenario's peak,
 which it knows. ` + "`oracle`" + ` is a bound on node cost that no scaler
 without a violation can be below that has its least replicas on nodes, and at which
 nothing was run. What the simulation is worth is in [simulator.md](simulator.md).
