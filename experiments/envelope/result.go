@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/api/v1alpha1"
 )
 
@@ -44,7 +45,8 @@ type measurement struct {
 	// Stale and HeldWorkloads of the last cycle.
 	Stale         int `json:"staleWorkloads"`
 	HeldWorkloads int `json:"heldWorkloads"`
-	// Forecasts is the number of workloads by model in the last cycle.
+	// Forecasts is the number of workloads by the model that last had a say, in
+	// whatever cycle: a forecaster may lose its licence on the way.
 	Forecasts map[string]int `json:"forecasts"`
 }
 
@@ -114,9 +116,17 @@ func summarise(mode v1alpha1.Mode, cycles []observation, started time.Time) meas
 		if p.Held {
 			m.HeldWorkloads++
 		}
-		if p.Forecast != nil {
-			m.Forecasts[p.Forecast.Model]++
+	}
+	model := map[api.Key]string{}
+	for _, c := range cycles {
+		for _, p := range c.Plan.Workloads {
+			if p.Forecast != nil {
+				model[p.Key] = p.Forecast.Model
+			}
 		}
+	}
+	for _, name := range model {
+		m.Forecasts[name]++
 	}
 	return m
 }
