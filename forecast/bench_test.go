@@ -14,27 +14,33 @@ func benchSeries(n int) map[string]api.Series {
 	return map[string]api.Series{
 		"heartbeat": sampled(heartbeat, 15*time.Second, n, 0.05, 5, 0.02, 1),
 		"daily":     sampled(sine(86400, 100, 50), time.Minute, n, 0, 10, 0.02, 1),
+		"fine":      sampled(sine(86400, 100, 50), 15*time.Second, n, 0, 10, 0.02, 1),
 	}
 }
 
 // BenchmarkForecast is the cost per workload and cycle, without refits.
 func BenchmarkForecast(b *testing.B) {
-	for _, n := range []int{1500, 10080} {
-		for _, name := range []string{"heartbeat", "daily"} {
-			series := benchSeries(n)[name]
-			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
-				s, err := Auto{}.Update(NewState("bench"), series, 40)
-				if err != nil {
+	for _, of := range []struct {
+		name       string
+		n, horizon int
+	}{
+		{"heartbeat", 1500, 40}, {"heartbeat", 10080, 40}, {"daily", 1500, 40}, {"daily", 10080, 40},
+		// What the operator keeps and asks for by default.
+		{"fine", 11520, 64},
+	} {
+		series := benchSeries(of.n)[of.name]
+		b.Run(fmt.Sprintf("%s/%d", of.name, of.n), func(b *testing.B) {
+			s, err := Auto{}.Update(NewState("bench"), series, of.horizon)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := (Auto{}).Forecast(s, series, of.horizon, benchLevels); err != nil {
 					b.Fatal(err)
 				}
-				b.ReportAllocs()
-				for b.Loop() {
-					if _, err := (Auto{}).Forecast(s, series, 40, benchLevels); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
-		}
+			}
+		})
 	}
 }
 

@@ -1,6 +1,9 @@
 package forecast
 
-import "math"
+import (
+	"math"
+	"sync"
+)
 
 // predictor is a model with its parameters set, over one history y.
 type predictor interface {
@@ -9,9 +12,9 @@ type predictor interface {
 	point(o int, dst []float64)
 	// analogues lists origins before o whose residuals tell about those of o.
 	analogues(o, horizon int) []analogue
-	// smooth tells that what is said, and how far off it is, changes slowly
-	// from one step to the next.
-	smooth() bool
+	// smooth tells that how far off it is changes slowly from one step to the
+	// next, up to horizon.
+	smooth(horizon int) bool
 }
 
 // ensemble is a predictor that makes several paths itself: what they differ by
@@ -49,7 +52,9 @@ func distribute(p predictor, y []float64, o, horizon int, levels []float64) dist
 		floorAtZero(d.mean)
 		return d
 	}
-	residuals, weights := residualPaths(p, y, o, d.mean)
+	scratch := scratches.Get().(*[]float64)
+	defer scratches.Put(scratch)
+	residuals, weights := residualPaths(p, y, o, d.mean, scratch)
 	if len(weights) == 0 {
 		residuals, weights = make([]float64, horizon), []float64{1}
 	}
@@ -70,24 +75,6 @@ func distribute(p predictor, y []float64, o, horizon int, levels []float64) dist
 	d.peak = make([]float64, len(levels))
 
 	q := newQuantiler(weights, levels)
-	out := make([]float64, len(levels))
-	before := -1
-	for h := 0; h < horizon; h = nextLead(h, horizon, p.smooth()) {
-		for i := range weights {
-			q.values[i] = max(0, d.mean[h]+residuals[i*horizon+h])
-		}
-		q.quantiles(out)
-		for i, v := range out {
-			row := d.quantiles[i]
-			row[h] = v
-			for j := before + 1; j < h; j++ {
-				w := float64(j-before) / float64(h-before)
-				// In this form rounding keeps the order of levels.
-				row[j] = min(row[before]*(1-w)+v*w, max(row[before], v))
-			}
-		}
-		before = h
-	}
 	for i := range weights {
 		peak := 0.0
 		for h, r := range residuals[i*horizon : (i+1)*horizon] {
@@ -98,24 +85,60 @@ func distribute(p predictor, y []float64, o, horizon int, levels []float64) dist
 		q.values[i] = peak
 	}
 	q.quantiles(d.peak)
+	out := make([]float64, len(levels))
+	before := -1
+	smooth := p.smooth(horizon)
+	for h := 0; h < horizon; h = nextLead(h, horizon, smooth) {
+		for i := range weights {
+			q.values[i] = max(0, d.mean[h]+residuals[i*horizon+h])
+		}
+		q.quantiles(out)
+		for i, v := range out {
+			row := d.quantiles[i]
+			row[h] = v
+			if before < h-1 {
+				d.between(row, before, h, d.peak[i])
+			}
+		}
+		before = h
+	}
 	floorAtZero(d.mean)
 	return d
 }
 
+// between interpolates a level's quantiles after step a and before step b: how
+// far they are from the mean, so that what the mean does between the two stays.
+// They don't cross, nor is a step above the peak.
+func (d distribution) between(row []float64, a, b int, peak float64) {
+	off, ahead := row[a]-d.mean[a], row[b]-d.mean[b]
+	for j := a + 1; j < b; j++ {
+		w := float64(j-a) / float64(b-a)
+		// In this form rounding keeps the order of levels.
+		row[j] = min(peak, max(0, d.mean[j]+min(off*(1-w)+ahead*w, max(off, ahead))))
+	}
+}
+
+// leadsApart: where quantiles change slowly, two that are computed are apart by
+// their lead over this.
+const leadsApart = 8
+
 // nextLead is the step after h at which quantiles are computed: the next one
-// or, where they change slowly, one that is up to an eighth further, between
-// which they are interpolated. So they don't cross, nor does a step exceed the
-// peak. The last step is always among them.
+// or, where they change slowly, one that is up to an eighth further. The last
+// step is always among them.
 func nextLead(h, horizon int, smooth bool) int {
 	if !smooth || h >= horizon-1 {
 		return h + 1
 	}
-	return min(h+1+h/8, horizon-1)
+	return min(h+1+h/leadsApart, horizon-1)
 }
 
+// scratches keeps the memory of residual paths, which nobody reads once the
+// quantiles are known: most of what a forecast would allocate.
+var scratches = sync.Pool{New: func() any { return new([]float64) }}
+
 // residualPaths writes the point path to mean and returns the residual paths,
-// path after path, with their weights.
-func residualPaths(p predictor, y []float64, o int, mean []float64) (residuals, weights []float64) {
+// path after path, with their weights. The paths may be in scratch.
+func residualPaths(p predictor, y []float64, o int, mean []float64, scratch *[]float64) (residuals, weights []float64) {
 	if e, ok := p.(ensemble); ok {
 		return e.ensemble(o, mean)
 	}
@@ -123,7 +146,10 @@ func residualPaths(p predictor, y []float64, o int, mean []float64) (residuals, 
 	p.point(o, mean)
 	analogues := p.analogues(o, horizon)
 	weights = make([]float64, 0, len(analogues))
-	residuals = make([]float64, 0, (len(analogues)+1)*horizon)
+	if n := (len(analogues) + 1) * horizon; cap(*scratch) < n {
+		*scratch = make([]float64, n)
+	}
+	residuals = (*scratch)[:0]
 	for _, a := range analogues {
 		path := residuals[len(residuals) : len(residuals)+horizon]
 		p.point(a.origin, path)

@@ -136,7 +136,7 @@ func (m *mixture) analogues(o, horizon int) []analogue {
 	return spacedOrigins(m.raw, o, horizon)
 }
 
-func (m *mixture) smooth() bool { return m.phases == nil }
+func (m *mixture) smooth(int) bool { return m.phases == nil }
 
 func (m *mixture) spread() (up, down float64) { return m.up, m.down }
 

@@ -191,7 +191,7 @@ type plainAnalogues struct{ raw []float64 }
 func (p plainAnalogues) analogues(o, horizon int) []analogue {
 	return spacedOrigins(p.raw, o, horizon)
 }
-func (plainAnalogues) smooth() bool { return false }
+func (plainAnalogues) smooth(int) bool { return false }
 
 // bounded keeps a path made at o within what the history makes believable: a
 // model that runs away must not take others along.
@@ -207,7 +207,7 @@ func (h history) bounded(o int, path []float64) {
 	}
 }
 
-// search minimises f over a box by a compass search (Hooke and Jeeves 1961),
+// search minimises f over a box by pattern search (Kolda, Lewis and Torczon 2003),
 // deterministic, with a budget of evaluations.
 func search(x, lo, hi []float64, evaluations int, f func([]float64) float64) []float64 {
 	best := f(x)

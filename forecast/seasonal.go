@@ -129,7 +129,11 @@ func (p *seasonalPredictor) over(y []float64, fit SeasonalFit) *seasonalPredicto
 	return &seasonalPredictor{y: y, sums: p.sums, fit: fit, terms: make([]float64, 0, fit.Cycles)}
 }
 
-func (p *seasonalPredictor) smooth() bool { return false }
+// smooth: the phases between two steps are no wider than those that are taken
+// for alike.
+func (p *seasonalPredictor) smooth(horizon int) bool {
+	return float64(horizon)/leadsApart <= phaseWidth*p.fit.Period
+}
 
 func (p *seasonalPredictor) point(o int, dst []float64) {
 	p.setLevels(o, len(dst))
@@ -203,6 +207,14 @@ func (p *seasonalPredictor) segment(o, from, first int, dst []float64) {
 		switch used {
 		case 1:
 			v = rows[h]
+		case 2:
+			v = (rows[h] + rows[n+h]) / 2
+		case 3:
+			a, b, c := rows[h], rows[n+h], rows[2*n+h]
+			v = max(min(a, b), min(max(a, b), c))
+		case 4:
+			a, b, c, d := rows[h], rows[n+h], rows[2*n+h], rows[3*n+h]
+			v = (max(min(a, b), min(c, d)) + min(max(a, b), max(c, d))) / 2
 		case 5:
 			v = medianOf5(rows[h], rows[n+h], rows[2*n+h], rows[3*n+h], rows[4*n+h])
 		default:

@@ -1,0 +1,102 @@
+package planning
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// choose returns the index of the candidate to take, −1 if there is none.
+//
+// Workloads stay on the pool they are on until staying has cost as much as a
+// move would: the rule for renting or buying that is never more than twice as
+// dear as knowing the future (Karlin et al. 1988, "Competitive snoopy caching").
+// A change of policy, or a pool that can't hold them, is no time to wait.
+func (c *cycle) choose(candidates []candidate) int {
+	best := -1
+	for i := range candidates {
+		if candidates[i].err == nil && (best < 0 || ranks(candidates[i].result.best, candidates[best].result.best) < 0) {
+			best = i
+		}
+	}
+	if best < 0 || candidates[best].pool == nil {
+		return best
+	}
+	if c.before.Policy != "" && (c.before.Policy != c.p.Name || c.before.Weights != c.p.Weights) {
+		return best // a new policy chooses afresh
+	}
+	stay := c.candidateOn(candidates, c.home())
+	if stay < 0 || !candidates[stay].result.best.feasible() {
+		return best
+	}
+	other := best
+	if best == stay {
+		other = c.candidateOn(candidates, c.before.Better.Pool)
+	}
+	if other < 0 || other == stay {
+		return best
+	}
+	k := &candidates[other]
+	gain := k.result.best.utility.Total - candidates[stay].result.best.utility.Total
+	regret := 0.0
+	if before := c.before.Better; before.Pool == k.pool.Name {
+		since := min(max(c.s.Time.Sub(before.At), 0), 4*c.Config.CyclePeriod)
+		regret = max(0, before.Regret+(gain-c.Config.SwitchMargin)*since.Seconds())
+	}
+	c.memory.Better = BetterPool{Pool: k.pool.Name, Regret: regret, At: c.s.Time}
+	price := c.movePrice(k)
+	switch {
+	case best == stay:
+		return best
+	case gain <= c.Config.SwitchMargin:
+		k.note = fmt.Sprintf("better by %.4f, less than the margin of %.4f for moving", gain, c.Config.SwitchMargin)
+		return stay
+	case regret < price:
+		k.note = fmt.Sprintf("better by %.4f; a move waits until staying has cost what it would: %.0f %% of it so far", gain, 100*regret/price)
+		return stay
+	}
+	c.memory.Better = BetterPool{}
+	return best
+}
+
+// movePrice is what U loses by paying for two pools while pods move to a
+// candidate's, times seconds.
+func (c *cycle) movePrice(k *candidate) float64 {
+	w := c.Config.windows(c.s.PodLead, k.pool.BootLead)
+	takes := w.Node + 2*w.Pod // nodes boot, pods start there, pods stop here
+	hourly := float64(k.result.best.nodes) * k.pool.Price
+	return c.p.Weights.Cost * hourly / k.problem.reference * takes.Seconds()
+}
+
+// candidateOn is the index of the candidate on a pool, −1 without one that could
+// be planned.
+func (c *cycle) candidateOn(candidates []candidate, pool string) int {
+	return slices.IndexFunc(candidates, func(k candidate) bool { return k.err == nil && k.pool.Name == pool })
+}
+
+// home is the pool that workloads are on: the one last chosen, or else where
+// most of their pods are; empty if unknown.
+func (c *cycle) home() string {
+	if c.before.Pool != "" {
+		return c.before.Pool
+	}
+	pool := make(map[string]string, len(c.s.Nodes))
+	for _, n := range c.s.Nodes {
+		pool[n.Name] = n.Pool
+	}
+	count := map[string]int{}
+	for _, mw := range c.managed {
+		for _, pod := range mw.pods {
+			if name := pool[pod.Node]; name != "" && !pod.Terminating {
+				count[name]++
+			}
+		}
+	}
+	best := ""
+	for _, name := range slices.Sorted(maps.Keys(count)) {
+		if best == "" || count[name] > count[best] {
+			best = name
+		}
+	}
+	return best
+}
