@@ -291,9 +291,12 @@ type Pool struct {
 	// MinPerZone and MaxPerZone bound what may be asked for; MaxPerZone 0 is
 	// unlimited.
 	MinPerZone, MaxPerZone int32
-	// Autoscaled is true when the provider itself resizes the pool: then mash2
-	// does not.
+	// Autoscaled is true when somebody else resizes the pool, such as the provider
+	// itself: then mash2 does not.
 	Autoscaled bool
+	// AutoscaledBy names who resizes it where that is somebody else; empty where
+	// nobody does.
+	AutoscaledBy string
 	// Hold is not empty when the pool may not be resized now and says why:
 	// an operation in flight, an upgrade, a repair.
 	Hold string
@@ -354,6 +357,10 @@ const (
 	Normal  FindingSeverity = "Normal"
 	Warning FindingSeverity = "Warning"
 )
+
+// ReasonConflict of a finding: somebody else writes what mash2 would write, and
+// mash2 doesn't.
+const ReasonConflict = "Conflict"
 
 // Finding is something the user should see: an Event, a condition, a log line.
 type Finding struct {

@@ -16,7 +16,7 @@ type view struct {
 	budgets    budgets
 
 	// pools that may be touched: in the plan, named by a policy, present, and
-	// not resized by the provider itself.
+	// not resized by somebody else.
 	pools []managedPool
 	// target is the pool that managed workloads should run on; empty when
 	// nodes are left alone.
@@ -174,8 +174,8 @@ func (v *view) classifyPools(policy api.Policy) []api.Finding {
 				"the provider doesn't show it"))
 			continue
 		case v.snapshot.Pools[j].Autoscaled:
-			findings = append(findings, warn(api.NodeScalingAgent, "PoolAutoscaled", "pool "+pp.Pool,
-				"the provider resizes it itself: mash2 leaves it alone"))
+			findings = append(findings, warn(api.NodeScalingAgent, api.ReasonConflict, "pool "+pp.Pool,
+				cmp.Or(v.snapshot.Pools[j].AutoscaledBy, "its provider")+" resizes it: mash2 leaves it alone"))
 			v.frozen = v.frozen && !isTarget
 			continue
 		}

@@ -1,6 +1,7 @@
 package planning
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -284,7 +285,7 @@ func (g Guard) keepSize(pp *api.PoolPlan, pool api.Pool) {
 	why := ""
 	switch {
 	case pool.Autoscaled:
-		why = "the provider resizes this pool itself"
+		why = cmp.Or(pool.AutoscaledBy, "the provider") + " resizes this pool"
 	case pool.Hold != "":
 		why = pool.Hold
 	default:

@@ -41,6 +41,10 @@ type Config struct {
 	Pools PoolReader
 	// PoolsTimeout bounds one call of Pools.
 	PoolsTimeout time.Duration
+	// AutoscalerStatus is the ConfigMap in which the Cluster Autoscaler tells
+	// which node groups it resizes; it need not exist. Empty: it is not looked at,
+	// nor without Pools.
+	AutoscalerStatus api.Key
 	// PoolLabel is the node label whose value is the name of the node's pool.
 	PoolLabel string
 	// Clock tells the time of a snapshot.

@@ -13,6 +13,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -41,6 +42,10 @@ const (
 	kindVolume          = "PersistentVolume"
 	kindQuota           = "ResourceQuota"
 	kindManagedWorkload = "ManagedWorkload"
+	// Of somebody else's installation, which need not be there.
+	kindVertical = "VerticalPodAutoscaler"
+	// The Cluster Autoscaler's status ConfigMap.
+	kindAutoscalerStatus = "cluster-autoscaler-status"
 )
 
 // caches are the shared informers, by kind. Their transforms turn every object
@@ -51,6 +56,7 @@ type caches struct {
 
 	mu     sync.Mutex
 	failed map[string]error // last failure to list or watch since it was asked for
+	absent map[string]bool  // kinds that the server didn't know when last asked
 }
 
 // activePods leaves finished pods with the server.
@@ -78,6 +84,7 @@ func newCaches(cfg Config) (*caches, error) {
 	c := &caches{
 		shapes: newShapes(),
 		failed: map[string]error{},
+		absent: map[string]bool{},
 		informers: map[string]cache.SharedIndexInformer{
 			kindPod:         coreinformers.NewFilteredPodInformer(client, metav1.NamespaceAll, 0, cache.Indexers{}, activePods),
 			kindNode:        factory.Core().V1().Nodes().Informer(),
@@ -93,7 +100,12 @@ func newCaches(cfg Config) (*caches, error) {
 				appsv1.SchemeGroupVersion.WithResource("replicasets"), metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(),
 			kindManagedWorkload: dynamicinformer.NewFilteredDynamicInformer(dyn,
 				v1alpha1.GroupVersion.WithResource("managedworkloads"), metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(),
+			kindVertical: dynamicinformer.NewFilteredDynamicInformer(dyn, verticals, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(),
 		},
+	}
+	if of := cfg.AutoscalerStatus; of.Name != "" && cfg.Pools != nil {
+		c.informers[kindAutoscalerStatus] = coreinformers.NewFilteredConfigMapInformer(client, of.Namespace, 0, cache.Indexers{},
+			func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=" + of.Name })
 	}
 	for kind, informer := range c.informers {
 		if err := informer.SetTransform(c.transform(cfg)); err != nil {
@@ -102,7 +114,9 @@ func newCaches(cfg Config) (*caches, error) {
 		err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			c.failed[kind] = err
+			if c.absent[kind] = kind == kindVertical && apierrors.IsNotFound(err); !c.absent[kind] {
+				c.failed[kind] = err
+			}
 		})
 		if err != nil {
 			return nil, fmt.Errorf("cache of %s: %w", kind, err)
@@ -137,7 +151,12 @@ func (c *caches) transform(cfg Config) cache.TransformFunc {
 			return quotaRecordOf(o), nil
 		case *metav1.PartialObjectMetadata:
 			return ownerRecordOf(o), nil
+		case *corev1.ConfigMap:
+			return statusRecordOf(o), nil
 		case *unstructured.Unstructured:
+			if o.GetKind() == kindVertical {
+				return verticalRecordOf(o), nil
+			}
 			var w v1alpha1.ManagedWorkload
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &w); err != nil {
 				// An error would keep the whole cache from filling.
@@ -149,7 +168,8 @@ func (c *caches) transform(cfg Config) cache.TransformFunc {
 	}
 }
 
-// start runs the informers until ctx ends and waits until they are filled.
+// start runs the informers until ctx ends and waits until they are filled. A
+// kind that need not be installed is looked for until it is, every half minute.
 func (c *caches) start(ctx context.Context, timeout time.Duration) error {
 	for _, informer := range c.informers {
 		go informer.RunWithContext(ctx)
@@ -157,8 +177,8 @@ func (c *caches) start(ctx context.Context, timeout time.Duration) error {
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	synced := make([]cache.InformerSynced, 0, len(c.informers))
-	for _, informer := range c.informers {
-		synced = append(synced, informer.HasSynced)
+	for kind, informer := range c.informers {
+		synced = append(synced, func() bool { return informer.HasSynced() || c.isAbsent(kind) })
 	}
 	if cache.WaitForCacheSync(waiting.Done(), synced...) {
 		return nil
@@ -166,7 +186,7 @@ func (c *caches) start(ctx context.Context, timeout time.Duration) error {
 	var errs []error
 	failures := c.failures()
 	for kind, informer := range c.informers {
-		if informer.HasSynced() {
+		if informer.HasSynced() || c.isAbsent(kind) {
 			continue
 		}
 		if err := failures[kind]; err != nil {
@@ -177,6 +197,13 @@ func (c *caches) start(ctx context.Context, timeout time.Duration) error {
 	}
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return fmt.Errorf("caches not filled within %v: %w", timeout, errors.Join(errs...))
+}
+
+// isAbsent tells whether the server doesn't know a kind that need not be there.
+func (c *caches) isAbsent(kind string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.absent[kind]
 }
 
 // failures returns what failed since the last call.
@@ -205,8 +232,11 @@ func (c *caches) resourceVersion(kind string, key api.Key) (string, bool) {
 	return m.GetObjectMeta().GetResourceVersion(), true
 }
 
-// records of a kind, in no order.
+// records of a kind, in no order; none of one that is not watched.
 func records[R any](c *caches, kind string) []R {
+	if c.informers[kind] == nil {
+		return nil
+	}
 	objs := c.informers[kind].GetStore().List()
 	out := make([]R, 0, len(objs))
 	for _, o := range objs {

@@ -127,6 +127,7 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 		s.Nodes = append(s.Nodes, n.node)
 	}
 	overheads := newOverheads(v.daemons, v.pods)
+	leaveForeign(now, s.Pools, v.nodes, records[*statusRecord](o.caches, kindAutoscalerStatus))
 	for i, p := range s.Pools {
 		s.Pools[i] = describePool(p, v.nodes, overheads)
 		s.Pools[i].BootLead = o.boots.lead(p.Name, o.cfg.BootLead)

@@ -1,5 +1,7 @@
 package sensing
 
+import "github.com/mash2-io/mash2/api"
+
 // Reasons of findings, for Events and conditions.
 const (
 	ReasonPrometheusUnreachable = "PrometheusUnreachable"
@@ -27,8 +29,9 @@ const (
 	HoldTargetMissing = "TargetMissing"
 	// HoldDuplicateTarget: an older ManagedWorkload has the same target.
 	HoldDuplicateTarget = "DuplicateTarget"
-	// HoldConflict: somebody else scales the target.
-	HoldConflict = "Conflict"
+	// HoldConflict: somebody else scales the target, or sets the CPU requests
+	// that its replicas are computed from.
+	HoldConflict = api.ReasonConflict
 	// HoldInvalidBounds: minReplicas, maxReplicas or targetUtilizationPercent
 	// can't be.
 	HoldInvalidBounds = "InvalidBounds"

@@ -143,10 +143,12 @@ type nodeRecord struct {
 	node api.Node
 	// parked: it takes no part, as if it were not there.
 	parked bool
+	// scaler is the foreign autoscaler whose mark it bears.
+	scaler nodeScaler
 }
 
 func nodeRecordOf(n *corev1.Node, poolLabel string) *nodeRecord {
-	r := &nodeRecord{identity: identify(n)}
+	r := &nodeRecord{identity: identify(n), scaler: nodeScalerOf(n)}
 	r.node = api.Node{
 		Name:        n.Name,
 		Pool:        n.Labels[poolLabel],

@@ -33,6 +33,7 @@ type targetRecord struct {
 	template   *api.PodShape
 	scaling    scalingFields
 	takenOver  bool
+	containers []string // names in the template
 	// limits of a pod of the template: millicores and bytes.
 	limitCPU, limitMemory int64
 }
@@ -47,6 +48,7 @@ func (s *shapes) deploymentRecord(d *appsv1.Deployment) *targetRecord {
 		template:   s.of(pod),
 		scaling:    scalingFieldsOf(d.ManagedFields),
 		takenOver:  hasTakenOver(d),
+		containers: containersOf(pod),
 	}
 	r.limitCPU, r.limitMemory = limitsOf(pod)
 	return r
@@ -62,9 +64,18 @@ func (s *shapes) statefulSetRecord(d *appsv1.StatefulSet) *targetRecord {
 		template:   s.of(pod),
 		scaling:    scalingFieldsOf(d.ManagedFields),
 		takenOver:  hasTakenOver(d),
+		containers: containersOf(pod),
 	}
 	r.limitCPU, r.limitMemory = limitsOf(pod)
 	return r
+}
+
+func containersOf(pod *corev1.Pod) []string {
+	names := make([]string, len(pod.Spec.Containers))
+	for i, c := range pod.Spec.Containers {
+		names[i] = shared(c.Name)
+	}
+	return names
 }
 
 func replicasOf(r *int32) int32 {

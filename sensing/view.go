@@ -16,9 +16,10 @@ type view struct {
 	daemons   []*daemonRecord
 	owners    map[api.Key]*ownerRecord // ReplicaSets
 	targets   map[targetID]*targetRecord
-	scalers   map[targetID][]string     // names of HPAs, in order
-	quotas    map[string][]*quotaRecord // by namespace, in order of name
-	workloads []*workloadRecord         // in order of key
+	scalers   map[targetID][]string          // names of HPAs, in order
+	verticals map[targetID][]*verticalRecord // in order of name
+	quotas    map[string][]*quotaRecord      // by namespace, in order of name
+	workloads []*workloadRecord              // in order of key
 	// byTarget has the oldest ManagedWorkload of each target.
 	byTarget map[targetID]*workloadRecord
 	members  map[targetID][]*podRecord // pods of each target in byTarget
@@ -33,6 +34,7 @@ func (c *caches) view() *view {
 		owners:    map[api.Key]*ownerRecord{},
 		targets:   map[targetID]*targetRecord{},
 		scalers:   map[targetID][]string{},
+		verticals: map[targetID][]*verticalRecord{},
 		quotas:    map[string][]*quotaRecord{},
 		byTarget:  map[targetID]*workloadRecord{},
 		members:   map[targetID][]*podRecord{},
@@ -55,6 +57,12 @@ func (c *caches) view() *view {
 	}
 	for _, names := range v.scalers {
 		slices.Sort(names)
+	}
+	for _, r := range records[*verticalRecord](c, kindVertical) {
+		v.verticals[r.target] = append(v.verticals[r.target], r)
+	}
+	for _, of := range v.verticals {
+		slices.SortFunc(of, func(a, b *verticalRecord) int { return compareKeys(a.key, b.key) })
 	}
 	for _, r := range records[*quotaRecord](c, kindQuota) {
 		v.quotas[r.key.Namespace] = append(v.quotas[r.key.Namespace], r)

@@ -44,6 +44,11 @@ func observeWorkload(r *workloadRecord, v *view, sp *speeds) api.Workload {
 		return hold(HoldConflict, "HorizontalPodAutoscaler %s scales %s %s as well",
 			strings.Join(names, ", "), w.Target.Kind, w.Target.Name)
 	}
+	for _, vertical := range v.verticals[r.target] {
+		if why := vertical.fights(t); why != "" && w.Mode == api.ModeFull {
+			return hold(HoldConflict, "%s", why)
+		}
+	}
 	if by := t.foreignWriter(); by != "" && w.Mode == api.ModeFull {
 		return hold(HoldConflict, "%s has set the replicas of %s %s; remove its annotation %s to give them back to mash2",
 			by, w.Target.Kind, w.Target.Name, api.AnnotationTakenOver)

@@ -124,6 +124,22 @@ func TestStatusOf(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a pool that somebody else resizes is a conflict, with a plan for nodes or without", func(t *testing.T) {
+		for _, pool := range []string{"cheap", ""} {
+			record := cycle(now, func(c *api.Cycle) {
+				c.Plan.Nodes.Pool = pool
+				c.Findings = []api.Finding{
+					{Severity: api.Warning, Reason: api.ReasonConflict, Object: "workload shop/till", Message: "an HPA"},
+					{Severity: api.Warning, Reason: api.ReasonConflict, Object: "pool cheap", Message: "Karpenter resizes it"},
+				}
+			})
+			got := meta.FindStatusCondition(statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil).Conditions, v1alpha1.ConditionMovable)
+			const want = "False Conflict: pool cheap: Karpenter resizes it"
+			if got == nil || fmt.Sprintf("%s %s: %s", got.Status, got.Reason, got.Message) != want {
+				t.Errorf("plan for %q: condition %+v, want %s", pool, got, want)
+			}
+		}
+	})
 	t.Run("a move that is refused has a condition that names what forbids it", func(t *testing.T) {
 		for want, r := range map[string]*api.Refusal{
 			"True NothingForbidsIt: its pods are on pool cheap or move there": nil,

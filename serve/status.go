@@ -179,7 +179,8 @@ func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old [
 	ready.Message = cut(ready.Message, 32768) // what the API server takes
 	meta.SetStatusCondition(&status.Conditions, ready)
 	meta.SetStatusCondition(&status.Conditions, policyAccepted(c, seen.Generation))
-	if c.Plan.Nodes.Pool == "" {
+	by, conflict := poolConflict(c)
+	if c.Plan.Nodes.Pool == "" && !conflict {
 		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionMovable)
 		return status
 	}
@@ -191,8 +192,22 @@ func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old [
 		movable.Status, movable.Reason = metav1.ConditionFalse, camel(r.Reason)
 		movable.Message = fmt.Sprintf("it stays on pool %s instead of %s: %s", r.Stay, r.Pool, r.Message)
 	}
+	if conflict {
+		movable.Status, movable.Reason, movable.Message = metav1.ConditionFalse, api.ReasonConflict, cut(by, 32768)
+	}
 	meta.SetStatusCondition(&status.Conditions, movable)
 	return status
+}
+
+// poolConflict names the pools that somebody else resizes, and who does.
+func poolConflict(c api.Cycle) (string, bool) {
+	var said []string
+	for _, f := range c.Findings {
+		if f.Reason == api.ReasonConflict && strings.HasPrefix(f.Object, "pool ") {
+			said = append(said, f.Object+": "+f.Message)
+		}
+	}
+	return strings.Join(said, "; "), len(said) > 0
 }
 
 // policyAccepted tells the author of a workload what is wrong with the policy

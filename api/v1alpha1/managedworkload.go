@@ -165,7 +165,8 @@ const ConditionReady = "Ready"
 
 // ConditionMovable is False while workloads are not moved to the node pool that
 // the policy wants; its reason and message say what forbids it, with names. It
-// is absent where nodes are not managed.
+// is absent where nodes are not managed. The reason Conflict is a pool that
+// somebody else resizes.
 const ConditionMovable = "Movable"
 
 // ConditionPolicyAccepted is False while the policy ConfigMap can't be used as

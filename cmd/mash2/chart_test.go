@@ -61,6 +61,7 @@ func TestChart(t *testing.T) {
 	options.APIServerArgs = []string{"--audit-policy-file=" + policyFile, "--audit-log-path=" + auditLog}
 	w := newWorld(t, options)
 	w.statefulSet()
+	w.installVerticals()
 	if out, err := w.Cluster.Kubectl(t.Context(), "label", "namespace", testbed.Namespace, "pod-security.kubernetes.io/enforce=restricted"); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -343,10 +344,11 @@ func auditedRequests(t *testing.T, path string) []request {
 // whether that would have refused the operator something it asked for.
 func testRulesNeeded(t *testing.T, w *world, requests []request) {
 	var cluster rbacv1.ClusterRole
-	var local rbacv1.Role
+	var local, system rbacv1.Role
 	for key, o := range map[client.ObjectKey]client.Object{
 		{Name: release}: &cluster,
-		{Namespace: testbed.Namespace, Name: release}: &local,
+		{Namespace: testbed.Namespace, Name: release}:      &local,
+		{Namespace: metav1.NamespaceSystem, Name: release}: &system,
 	} {
 		if err := w.Client.Get(t.Context(), key, o); err != nil {
 			t.Fatal(err)
@@ -356,7 +358,7 @@ func testRulesNeeded(t *testing.T, w *world, requests []request) {
 	for _, role := range []struct {
 		object client.Object
 		rules  *[]rbacv1.PolicyRule
-	}{{&cluster, &cluster.Rules}, {&local, &local.Rules}} {
+	}{{&cluster, &cluster.Rules}, {&local, &local.Rules}, {&system, &system.Rules}} {
 		whole := slices.Clone(*role.rules)
 		for i, rule := range whole {
 			for _, group := range rule.APIGroups {

@@ -18,8 +18,8 @@ import (
 )
 
 // TestConflict: another controller on our field is said and not opposed, and
-// mash2 goes on when it is gone. First an HPA, then somebody who takes the
-// field by hand.
+// mash2 goes on when it is gone. First an HPA, then a VPA, then a node
+// autoscaler, then somebody who takes the field by hand.
 func TestConflict(t *testing.T) {
 	w := newWorld(t, testbed.Options{
 		Scenario: scenario(t, 10,
@@ -73,6 +73,9 @@ func TestConflict(t *testing.T) {
 		}
 		return w.condition(metav1.ConditionTrue, "", "")
 	})
+
+	w.testVertical()
+	w.testNodeAutoscaler(w.records()[0].Plan.Nodes.Pool)
 
 	// Somebody scales by hand: that is an order too.
 	if out, err := w.Cluster.Kubectl(t.Context(), "scale", "-n", testbed.Mash2, "deployment/"+testbed.WorkloadName, "--replicas=5"); err != nil {

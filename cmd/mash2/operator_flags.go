@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,6 +40,7 @@ type operatorFlags struct {
 	metricsAddress, probeAddress string
 	metricsInsecure, profiling   bool
 	leaderElect                  bool
+	autoscalerStatus             string
 	logFormat                    string
 	verbose                      bool
 	cycleLog                     string
@@ -84,6 +86,8 @@ func (o *operatorFlags) register(cmd *cobra.Command) {
 	f.DurationVar(&o.actionTimeout, "action-timeout", 30*time.Second, "bound on one action")
 	o.prometheus.register(cmd)
 	o.provider.register(cmd)
+	f.StringVar(&o.autoscalerStatus, "cluster-autoscaler-status", "kube-system/cluster-autoscaler-status",
+		"ConfigMap by which Cluster Autoscaler tells which node groups it resizes, to leave these pools to it; empty to look at none")
 	f.StringVar(&o.solver, "solver", "ffd", "packing solver: see mash2 version for those of this build")
 	f.IntVar(&o.solverIterations, "solver-iterations", 0, "work budget of one packing; 0 is the solver's own")
 	f.IntVar(&o.packings, "packings", planning.DefaultConfig().Packings, "work budget of a cycle's search, in packings")
@@ -124,6 +128,9 @@ func (o *operatorFlags) complete(cmd *cobra.Command) error {
 	if err := o.provider.validate(); err != nil {
 		return err
 	}
+	if namespace, name, ok := strings.Cut(o.autoscalerStatus, "/"); o.autoscalerStatus != "" && (!ok || namespace == "" || name == "") {
+		return usagef("--cluster-autoscaler-status must be NAMESPACE/NAME, is %q", o.autoscalerStatus)
+	}
 	switch o.logFormat {
 	case "json", "text":
 	default:
@@ -156,6 +163,7 @@ func (o *operatorFlags) sensing() sensing.Config {
 	c.Step, c.RateWindow, c.History, c.StaleAfter = o.step, o.rateWindow, o.history, o.staleAfter
 	c.UsageInterval = o.usageInterval
 	c.PoolLabel = o.provider.label()
+	c.AutoscalerStatus.Namespace, c.AutoscalerStatus.Name, _ = strings.Cut(o.autoscalerStatus, "/")
 	// Where a workload states no behaviour, the Guard's own defaults hold: a
 	// licensed forecast looks ahead instead of back.
 	c.Behavior = api.Behavior{}

@@ -120,7 +120,9 @@ func poolOf(d *unstructured.Unstructured, machines []machine) (api.Pool, error) 
 	}
 	_, hasMin := d.GetAnnotations()[annotationMinSize]
 	_, hasMax := d.GetAnnotations()[annotationMaxSize]
-	pool.Autoscaled = hasMin && hasMax
+	if hasMin && hasMax {
+		pool.Autoscaled, pool.AutoscaledBy = true, "Cluster Autoscaler ("+annotationMinSize+")"
+	}
 	pool.Hold = holdOf(d)
 	for _, m := range machines {
 		if m.deleting {

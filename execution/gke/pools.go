@@ -167,6 +167,9 @@ func (p *Provider) describe(np *containerpb.NodePool, groups []groupState) api.P
 		Autoscaled:  np.GetAutoscaling().GetEnabled(),
 		Labels:      labels(np),
 	}
+	if pool.Autoscaled {
+		pool.AutoscaledBy = "GKE's autoscaling of the node pool"
+	}
 	pool.Sizes = make([]int32, len(pool.Zones))
 	for _, g := range groups {
 		if i, ok := slices.BinarySearch(pool.Zones, g.zone); ok {

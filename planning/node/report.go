@@ -68,7 +68,7 @@ func (v *view) why(p int, one api.PoolPlan, pl poolLayout) string {
 	at := v.pools[p]
 	switch {
 	case at.Autoscaled:
-		return "the provider resizes this pool"
+		return cmp.Or(at.AutoscaledBy, "the provider") + " resizes this pool"
 	case pl.size == at.most && pl.fresh > 0:
 		return fmt.Sprintf("at its maximum of %d per zone", at.most)
 	case pl.fresh > 0:
