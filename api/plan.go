@@ -30,21 +30,27 @@ type WorkloadPlan struct {
 	// Floor is what the reactive rule asks for now; Replicas is never below it.
 	Floor int32 `json:"floor"`
 	// FloorSource names what the floor was read from: prometheus,
-	// metrics.k8s.io, or none.
+	// metrics.k8s.io, signal, or none.
 	FloorSource string `json:"floorSource,omitempty"`
 	// Demand now and its planned peak (policy's quantile), reference
 	// millicores; NaN-free: negative when not known.
 	Demand     float64 `json:"demand"`
 	PeakDemand float64 `json:"peakDemand"`
-	// Request of one replica in millicores, the denominator of eq. 3.
+	// Request of one replica in millicores, the denominator of eq. 3: the mean
+	// of those there are.
 	Request int64 `json:"request"`
 	// Binding names the constraint that decided Replicas: forecast, utility,
 	// floor, minReplicas, maxReplicas, policyMinReplicas, stabilization,
-	// scaleUpRate, scaleDownRate, tolerance, hold, stale, budget.
+	// scaleUpRate, scaleDownRate, tolerance, hold, stale, budget, signal,
+	// inactive.
 	Binding string `json:"binding"`
 	Reason  string `json:"reason"`
 	// Forecast behind the path; nil when the plan is reactive.
 	Forecast *Forecast `json:"forecast,omitempty"`
+	// Signals besides CPU, in the author's order, and whether they ask for a
+	// first replica.
+	Signals  []SignalPlan `json:"signals,omitempty"`
+	Activity Activity     `json:"activity,omitempty"`
 	// Need is what demand asks for now in replicas before rounding up, bounds
 	// and guards: the figure that tolerances are relative to. 0 if not known.
 	Need float64 `json:"need"`

@@ -70,6 +70,10 @@ type Policy struct {
 	MachineType string `json:"machineType,omitempty"`
 	// MinReplicas is the paper's R_min(π), for every managed workload.
 	MinReplicas int32 `json:"minReplicas"`
+	// ScaleToZero lets workloads whose author allows 0 replicas have none while
+	// nothing asks for them. MinReplicas holds for the others, and while
+	// something does.
+	ScaleToZero bool `json:"scaleToZero,omitempty"`
 	// Quantile of the demand forecast, in (0, 1), that must fit into requests:
 	// eq. 3 of the paper.
 	Quantile float64 `json:"quantile"`

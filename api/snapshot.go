@@ -65,9 +65,13 @@ type Workload struct {
 	Target     TargetRef
 	Mode       Mode
 	Planner    string // "horizontal"
-	// MinReplicas and MaxReplicas are the author's bounds.
+	// MinReplicas and MaxReplicas are the author's bounds. With a minimum of 0
+	// some signal Activates.
 	MinReplicas, MaxReplicas int32
-	Behavior                 Behavior
+	// Cooldown is how long no signal must have been active before the last
+	// replica goes.
+	Cooldown time.Duration
+	Behavior Behavior
 	// TargetUtilization overrides the policy's when positive.
 	TargetUtilization float64
 
@@ -78,8 +82,14 @@ type Workload struct {
 	// known. It outlives the operator, and so tells the replicas wanted from
 	// those that a migration added for a while.
 	PlannedReplicas int32
-	// Shape is what one replica asks of a node.
+	// Shape is what the next replica asks of a node. Those there are may differ:
+	// see their pods.
 	Shape *PodShape
+	// Basis is the request, millicores, by which replicas are counted instead of
+	// their own, because somebody who looks at their usage sets that (a
+	// VerticalPodAutoscaler): planned from it, replicas and requests would chase
+	// one another. 0: their own.
+	Basis int64
 	// RollingOut is true while the target is replacing its pods.
 	RollingOut bool
 
@@ -90,8 +100,13 @@ type Workload struct {
 	// DemandStale is true when the newest sample of Demand is too old, or the
 	// newest part is too full of gaps, to act on. Then replicas never go down.
 	DemandStale bool
-	// Usage is the same in reference millicores from metrics.k8s.io, the
-	// second source. Nil when it has nothing fresh for this workload.
+	// IgnoreCPU is true when CPU usage is no demand input of this workload.
+	IgnoreCPU bool
+	// Signals are the other demand inputs, in the author's order; the largest
+	// demand counts.
+	Signals []Signal
+	// Usage is the CPU usage in reference millicores from metrics.k8s.io, the
+	// second source of Demand. Nil when it has nothing fresh for this workload.
 	Usage *Usage
 	// SpeedNow is the mean CPUSpeed of the nodes the ready pods run on, 1 if
 	// not known.

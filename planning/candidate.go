@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/mash2-io/mash2/api"
 )
@@ -113,11 +112,11 @@ func (c *cycle) relax(k *candidate, packings int) {
 		p := k.problem
 		p.items = slices.Clone(p.items)
 		for i := range p.items {
-			it, sub, r := &p.items[i], k.subjects[k.index[i]], k.ranges[k.index[i]]
+			it, r := &p.items[i], k.ranges[k.index[i]]
 			if r.Hold != "" {
 				continue
 			}
-			least := min(it.lo, max(r.Floor, min(max(sub.Workload.MinReplicas, sub.Policy.MinReplicas), it.hi)))
+			least := min(it.lo, max(r.Floor, min(r.Least, it.hi)))
 			part := func(n int32) int32 { return least + int32(int64(n-least)*int64(step)/relaxSteps) }
 			it.nodeMin = part(max(it.nodeMin, least))
 			it.lo, it.loBinding = part(it.lo), "budget"
@@ -173,13 +172,13 @@ func (c *cycle) consider(k *candidate, mw *managed) {
 	plan := c.planWorkload(Input{
 		Time: c.s.Time, Workload: w, Policy: c.p, Pods: mw.pods,
 		Metrics: c.s.Metrics, ResourceMetrics: c.s.ResourceMetrics,
-		Forecast: mw.forecast, Licensed: mw.licensed, ForecastNote: mw.note,
+		Forecast: mw.forecast, Licensed: mw.licensed, ForecastNote: mw.note, Outlooks: mw.outlooks,
 		Speed: speed, Windows: windows,
 	})
 	subject := Subject{
-		Time: c.s.Time, Workload: w, Policy: c.p, Plan: plan, Memory: memory,
-		Speed: speed, Licensed: mw.licensed, Windows: windows,
-		Stale: w.DemandStale || !c.s.Metrics.Reachable,
+		Time: c.s.Time, Workload: w, Policy: c.p, Plan: plan, Memory: memory.counted(plan).idle(c.s.Time, plan.Activity),
+		Speed: speed, Licensed: mw.looksAhead(), Windows: windows,
+		Stale: c.stale(w),
 	}
 	k.speed = append(k.speed, speed)
 	k.plans = append(k.plans, plan)
@@ -187,10 +186,20 @@ func (c *cycle) consider(k *candidate, mw *managed) {
 	k.ranges = append(k.ranges, c.guard.Range(subject))
 }
 
+// stale tells whether some demand input of a workload isn't known well enough to
+// have fewer replicas.
+func (c *cycle) stale(w api.Workload) bool {
+	return usesCPU(w) && (w.DemandStale || !c.s.Metrics.Reachable) ||
+		slices.ContainsFunc(w.Signals, func(s api.Signal) bool { return s.Missing != "" && (w.Replicas > 0 || s.Activates) })
+}
+
 // elsewhere tells whether a workload's pods are on machines of another speed than
 // a pool's.
 func (c *cycle) elsewhere(mw *managed, pool *api.Pool) bool {
 	now, there := positive(mw.workload.SpeedNow), positive(pool.CPUSpeed)
+	if mw.workload.Replicas == 0 {
+		return false
+	}
 	return math.Abs(now-there) > settledSpeed*there
 }
 
@@ -222,39 +231,25 @@ func (c *cycle) planWorkload(in Input) api.WorkloadPlan {
 	return plan
 }
 
-// expected is a workload's demand by the forecast's mean, in reference
+// expected is a workload's demand by the forecasts' mean, in reference
 // millicores: the average over the window a decision is for, and the peak of
-// the horizon.
+// the horizon. What a signal asks for counts as the CPU of as many replicas.
 func expected(sub Subject) (mean, peak float64) {
 	now := math.Max(sub.Plan.Demand, 0)
-	f := sub.Plan.Forecast
-	if f == nil {
-		return now, now
+	mean, peak = now, now
+	if f := sub.Plan.Forecast; f != nil {
+		mean, peak = Expected(*f, sub.Time.Add(sub.Windows.Pod), now)
 	}
-	var sum float64
-	n := 0
-	for i, v := range f.Mean {
-		if !(v >= 0) || math.IsInf(v, 0) {
-			continue
-		}
-		peak = math.Max(peak, v)
-		if !f.Start.Add(time.Duration(i) * f.Step).After(sub.Time.Add(sub.Windows.Pod)) {
-			sum += v
-			n++
-		}
+	one := supply(sub.Plan, sub.Speed)
+	for _, s := range sub.Plan.Signals {
+		mean, peak = math.Max(mean, s.Load*one), math.Max(peak, s.PeakLoad*one)
 	}
-	if n == 0 {
-		return now, math.Max(peak, now)
-	}
-	return sum / float64(n), peak
+	return mean, peak
 }
 
 // supply of one replica at 100 % of its request, in reference millicores.
-func supply(mw *managed, speed float64) float64 {
-	if mw.workload.Shape == nil || mw.workload.Shape.Requests.MilliCPU <= 0 {
-		return 0
-	}
-	return float64(mw.workload.Shape.Requests.MilliCPU) * speed
+func supply(plan api.WorkloadPlan, speed float64) float64 {
+	return float64(max(plan.Request, 0)) * speed
 }
 
 // shares of a node that one replica takes: the CPU, memory and pod slots of a
@@ -296,7 +291,7 @@ func (c *cycle) terms(k *candidate) terms {
 				speed, price = positive(pool.CPUSpeed), pool.Price
 			}
 			half := float64(mw.workload.MinReplicas)
-			if sup := supply(mw, speed); sup > 0 {
+			if sup := supply(k.plans[i], speed); sup > 0 {
 				_, peak := expected(k.subjects[i])
 				half = math.Max(half, 2*peak/sup)
 			}
@@ -353,7 +348,7 @@ func (c *cycle) items(k *candidate) {
 		} else if sum+loads[i] > 0 {
 			it.weight = loads[i] / (sum + loads[i])
 		}
-		if sup := supply(mw, k.speed[i]); sup > 0 {
+		if sup := supply(k.plans[i], k.speed[i]); sup > 0 {
 			it.load = loads[i] / sup
 		}
 		it.shares, it.share = shares(mw, k.pool)
@@ -387,7 +382,7 @@ func (c *cycle) settle(t terms, it *item, sub Subject, r *Range) int32 {
 		return current
 	}
 	w := sub.Workload
-	least := max(w.MinReplicas, min(sub.Policy.MinReplicas, w.MaxReplicas))
+	least := r.Least
 	recommend := func(lo int32, nodeFactor, demand float64) int32 {
 		return t.best(*it, min(max(lo, least), w.MaxReplicas), w.MaxReplicas, nodeFactor, demand)
 	}

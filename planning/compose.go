@@ -218,7 +218,7 @@ func (c *cycle) describe(k *candidate, i int, replicas int32) api.WorkloadPlan {
 
 // remember notes what the next cycle needs of a workload.
 func (c *cycle) remember(k *candidate, i int, w api.WorkloadPlan) {
-	next := c.managed[i].memory
+	next := c.managed[i].memory.counted(w).idle(c.s.Time, w.Activity)
 	if !w.Held {
 		// What runs on slower machines until it has moved needs more of them.
 		speed := k.speed[i]
@@ -297,7 +297,7 @@ func (c *cycle) nodes(k *candidate, plans []api.WorkloadPlan) api.NodePlan {
 func (c *cycle) keepFound(k *candidate, pp *api.PoolPlan, pool api.Pool) {
 	looksAhead := true
 	for _, i := range k.index {
-		looksAhead = looksAhead && c.managed[i].licensed
+		looksAhead = looksAhead && c.managed[i].looksAhead()
 	}
 	if looksAhead {
 		return

@@ -37,6 +37,8 @@ type Range struct {
 	LoBinding, HiBinding string
 	// Floor is the reactive floor within the limits that bind it too.
 	Floor int32
+	// Least is what the author and the policy want at least.
+	Least int32
 	// Hold is not empty when nothing may change, and says why.
 	Hold string
 	// Note explains the constraint behind Lo or Hi when it isn't obvious.
@@ -62,12 +64,15 @@ func (g Guard) Range(s Subject) Range {
 	w, plan := s.Workload, s.Plan
 	current := s.Memory.Replicas
 	lowest, lowestBinding := w.MinReplicas, "minReplicas"
+	if plan.Activity != "" {
+		lowest = max(lowest, 1) // in use, or kept ready
+	}
 	if s.Policy.MinReplicas > lowest {
 		lowest, lowestBinding = s.Policy.MinReplicas, "policyMinReplicas"
 	}
 	held := func(reason string) Range {
 		return Range{
-			Lo: current, Hi: current, LoBinding: "hold", HiBinding: "hold",
+			Lo: current, Hi: current, LoBinding: "hold", HiBinding: "hold", Least: min(lowest, w.MaxReplicas),
 			Floor: min(max(plan.Floor, 0), current), Hold: reason,
 		}
 	}
@@ -79,9 +84,15 @@ func (g Guard) Range(s Subject) Range {
 	case w.MaxReplicas < 1:
 		return held(fmt.Sprintf("held at %d: maxReplicas is %d", current, w.MaxReplicas))
 	}
+	if why, empty := g.empty(s); empty {
+		return Range{LoBinding: "inactive", HiBinding: "inactive", LoNote: why, HiNote: why}
+	}
 
 	// 1. What demand asks for, and the bounds.
-	r := Range{Lo: plan.Replicas, LoBinding: plan.Binding, Hi: w.MaxReplicas, HiBinding: "maxReplicas", Floor: plan.Floor}
+	r := Range{
+		Lo: plan.Replicas, LoBinding: plan.Binding, Hi: w.MaxReplicas, HiBinding: "maxReplicas",
+		Floor: plan.Floor, Least: min(lowest, w.MaxReplicas),
+	}
 	if r.Lo < r.Floor {
 		r.Lo, r.LoBinding = r.Floor, "floor"
 	}
@@ -110,6 +121,27 @@ func (g Guard) Range(s Subject) Range {
 		}
 	}
 	return r
+}
+
+// empty tells whether a workload has no replicas, and why: its author and the
+// policy allow it, and no signal has been active for the cooldown. Signals that
+// aren't known leave it empty, but don't make it so.
+func (g Guard) empty(s Subject) (why string, empty bool) {
+	if s.Workload.MinReplicas > 0 || !s.Policy.ScaleToZero {
+		return "", false
+	}
+	idle := s.Time.Sub(s.Memory.IdleSince)
+	switch s.Plan.Activity {
+	case api.ActivityUnknown:
+		return "left without replicas", s.Memory.Replicas == 0
+	case api.Inactive:
+		if s.Memory.Replicas == 0 {
+			return "none are needed", true
+		}
+		return fmt.Sprintf("nothing has asked for a replica for %v", idle.Round(time.Second)),
+			!s.Memory.IdleSince.IsZero() && idle >= s.Workload.Cooldown && !s.Stale
+	}
+	return "", false
 }
 
 // Tolerance is the relative deviation a workload ignores.
@@ -221,6 +253,13 @@ func (g Guard) NodeReplicas(s Subject, replicas int32) int32 {
 	before := s.Memory.NodeReplicas
 	if s.Stale {
 		return max(replicas, min(max(before, s.Plan.NodeReplicas), limit))
+	}
+	if _, empty := g.empty(s); empty {
+		// No pods now; nodes for those that are foreseen.
+		later := s.Plan
+		later.Path = later.Path[min(1, len(later.Path)):]
+		n, _ := highest(later, s.Time, s.Windows.Node)
+		return max(replicas, min(n, limit))
 	}
 	n, need := highest(s.Plan, s.Time, s.Windows.Node)
 	n = min(max(n, s.Plan.NodeReplicas), limit)

@@ -65,7 +65,8 @@ type managed struct {
 	memory   WorkloadMemory
 	forecast *api.Forecast
 	licensed bool
-	note     string // about the forecast
+	note     string    // about the forecast
+	outlooks []Outlook // one for each signal
 }
 
 func newCycle(h Hierarchy, s api.Snapshot, p api.Policy, m Memory) *cycle {
@@ -172,48 +173,68 @@ func (c *cycle) predict() {
 	for i := range c.managed {
 		mw := &c.managed[i]
 		w := mw.workload
-		state, ok := c.memory.forecasts[w.Key]
-		if !ok {
-			state = forecast.NewState(w.Key.String())
-		}
-		if w.DemandStale || !c.s.Metrics.Reachable || len(w.Demand.Values) == 0 || w.Demand.Step <= 0 {
-			mw.note = "no fresh history"
+		if usesCPU(w) {
+			o := c.outlook(states, w.Key, w.Key, w.Demand, !w.DemandStale && c.s.Metrics.Reachable)
+			mw.forecast, mw.licensed, mw.note = o.Forecast, o.Licensed, o.Note
+		} else if state, ok := c.memory.forecasts[w.Key]; ok {
 			states[w.Key] = state
-			continue
 		}
-		late := max(0, c.s.Time.Sub(w.Demand.End()))
-		steps := int((c.Config.Horizon+late)/w.Demand.Step) + 1
-		state, err := c.Forecaster.Update(state, w.Demand, steps)
-		if err == nil {
-			states[w.Key] = state
-			var f api.Forecast
-			if f, err = c.Forecaster.Forecast(state, w.Demand, steps, levels(c.p.Quantile)); err == nil {
-				mw.license(f, c.Config)
+		for _, s := range w.Signals {
+			if s.Known != nil {
+				mw.outlooks = append(mw.outlooks, Outlook{Forecast: s.Known, Licensed: true})
+				continue
 			}
-		}
-		if err != nil {
-			mw.note = err.Error()
-			c.find(api.Warning, api.WorkloadPlanningAgent, "ForecastFailed", "workload "+w.Key.String(), err.Error())
+			// No workload has a name with a space.
+			key := api.Key{Namespace: w.Key.Namespace, Name: w.Key.Name + " " + s.Name}
+			mw.outlooks = append(mw.outlooks, c.outlook(states, key, w.Key, s.History, s.Missing == ""))
 		}
 	}
 	c.memory.forecasts = states
 }
 
+// outlook is the forecast of one series and what it may be used for; its state
+// is kept under a key among the next ones.
+func (c *cycle) outlook(states map[api.Key]forecast.State, key, workload api.Key, series api.Series, fresh bool) Outlook {
+	state, ok := c.memory.forecasts[key]
+	if !ok {
+		state = forecast.NewState(key.String())
+	}
+	states[key] = state
+	if !fresh || len(series.Values) == 0 || series.Step <= 0 {
+		return Outlook{Note: "no fresh history"}
+	}
+	late := max(0, c.s.Time.Sub(series.End()))
+	steps := int((c.Config.Horizon+late)/series.Step) + 1
+	state, err := c.Forecaster.Update(state, series, steps)
+	if err == nil {
+		states[key] = state
+		var f api.Forecast
+		if f, err = c.Forecaster.Forecast(state, series, steps, levels(c.p.Quantile)); err == nil {
+			return license(f, c.Config)
+		}
+	}
+	c.find(api.Warning, api.WorkloadPlanningAgent, "ForecastFailed", "workload "+workload.String(), err.Error())
+	return Outlook{Note: err.Error()}
+}
+
 // license decides what a forecast may be used for.
-func (mw *managed) license(f api.Forecast, c Config) {
+func license(f api.Forecast, c Config) Outlook {
 	switch {
 	case math.IsNaN(f.Skill):
-		mw.note = "forecast not used: too little history to know its skill"
-		return
+		return Outlook{Note: "forecast not used: too little history to know its skill"}
 	case f.Skill <= c.MinSkillUp:
-		mw.note = fmt.Sprintf("forecast not used: its skill is %.2f, not above %.2f", f.Skill, c.MinSkillUp)
-		return
+		return Outlook{Note: fmt.Sprintf("forecast not used: its skill is %.2f, not above %.2f", f.Skill, c.MinSkillUp)}
 	case f.Skill >= c.MinSkill:
-		mw.licensed = true
-	default:
-		mw.note = fmt.Sprintf("forecast may not lower replicas: its skill is %.2f, not %.2f", f.Skill, c.MinSkill)
+		return Outlook{Forecast: &f, Licensed: true}
 	}
-	mw.forecast = &f
+	return Outlook{Forecast: &f, Note: fmt.Sprintf("forecast may not lower replicas: its skill is %.2f, not %.2f", f.Skill, c.MinSkill)}
+}
+
+// looksAhead tells whether licensed forecasts see every demand input.
+func (mw *managed) looksAhead() bool {
+	return (mw.licensed || !usesCPU(mw.workload)) &&
+		!slices.ContainsFunc(mw.outlooks, func(o Outlook) bool { return !o.Licensed }) &&
+		(mw.licensed || len(mw.outlooks) > 0)
 }
 
 // levels of the forecasts asked for: what people look at, and the policy's.

@@ -79,6 +79,12 @@ type WorkloadMemory struct {
 	Recommendations []Recommendation `json:"recommendations,omitempty"`
 	// Scalings seen, oldest first.
 	Scalings []Scaling `json:"scalings,omitempty"`
+	// Request of a replica that NodeReplicas and Recommendations count,
+	// millicores; 0 if not known.
+	Request int64 `json:"request,omitempty"`
+	// IdleSince is from when on no signal of a workload that may have no
+	// replicas has been active; zero while one is, or may be.
+	IdleSince time.Time `json:"idleSince,omitzero"`
 }
 
 // Recommendation that held from a first to a last cycle, in replicas of a
@@ -128,6 +134,36 @@ func (w WorkloadMemory) observe(now time.Time, replicas int32, known bool) Workl
 		w.Scalings = append(slices.Clone(w.Scalings), Scaling{At: now, Change: replicas - w.Replicas})
 	}
 	w.Replicas = replicas
+	return w
+}
+
+// counted returns w for replicas as a plan counts them: as many of another
+// request as were worth the same, so that what was needed of small ones is no
+// reason to keep large ones. Signals count replicas whatever they request.
+func (w WorkloadMemory) counted(plan api.WorkloadPlan) WorkloadMemory {
+	if plan.Request <= 0 || len(plan.Signals) > 0 {
+		return w
+	}
+	if w.Request > 0 && w.Request != plan.Request {
+		ratio := float64(w.Request) / float64(plan.Request)
+		w.NodeReplicas = ceil(float64(w.NodeReplicas) * ratio)
+		w.Recommendations = slices.Clone(w.Recommendations)
+		for i := range w.Recommendations {
+			w.Recommendations[i].Capacity *= ratio
+		}
+	}
+	w.Request = plan.Request
+	return w
+}
+
+// idle returns w with what is known of its signals now.
+func (w WorkloadMemory) idle(now time.Time, a api.Activity) WorkloadMemory {
+	switch {
+	case a != api.Inactive:
+		w.IdleSince = time.Time{}
+	case w.IdleSince.IsZero():
+		w.IdleSince = now
+	}
 	return w
 }
 

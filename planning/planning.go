@@ -1,6 +1,7 @@
 package planning
 
 import (
+	"math"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
@@ -22,10 +23,50 @@ type Input struct {
 	Forecast     *api.Forecast
 	Licensed     bool
 	ForecastNote string
+	// Outlooks are the same for the workload's signals, one for each; nil when
+	// there are none.
+	Outlooks []Outlook
 	// Speed is the CPUSpeed of the pool that is planned for.
 	Speed float64
 	// Windows are the stretches of the path that decide.
 	Windows Windows
+}
+
+// Outlook is what is forecast of a signal: see Input.Forecast.
+type Outlook struct {
+	Forecast *api.Forecast
+	Licensed bool
+	Note     string
+}
+
+// UsesCPU tells whether CPU usage is a demand input: with signals it is none
+// where the author says so, nor where there are no pods that could use any.
+func (in Input) UsesCPU() bool { return usesCPU(in.Workload) }
+
+func usesCPU(w api.Workload) bool {
+	return len(w.Signals) == 0 || !w.IgnoreCPU && w.Replicas > 0
+}
+
+// Expected is what a forecast's mean says of demand: the average until a time,
+// which a decision of now is for, and the peak of all steps. With no step until
+// then the average is what there is now.
+func Expected(f api.Forecast, until time.Time, now float64) (mean, peak float64) {
+	var sum float64
+	n := 0
+	for i, v := range f.Mean {
+		if !(v >= 0) || math.IsInf(v, 0) {
+			continue
+		}
+		peak = math.Max(peak, v)
+		if !f.Start.Add(time.Duration(i) * f.Step).After(until) {
+			sum += v
+			n++
+		}
+	}
+	if n == 0 {
+		return now, math.Max(peak, now)
+	}
+	return sum / float64(n), peak
 }
 
 // Windows are lengths of the path, all from now.

@@ -45,6 +45,10 @@ type world struct {
 type load struct {
 	api.Workload
 	demand func(time.Time) float64
+	// change is called before each look, if there is one.
+	change func(*load, time.Time)
+	// there is the shape of the pods that there are; nil for that of new ones.
+	there *api.PodShape
 }
 
 func pools(zones int) []api.Pool {
@@ -165,18 +169,22 @@ func (w *world) settle() {
 	for _, l := range w.loads {
 		l.SpeedNow = pool.CPUSpeed
 		l.ReadyReplicas = l.Replicas
+		shape := l.Shape
+		if l.there != nil {
+			shape = l.there
+		}
 		for i := range l.Replicas {
 			on := ""
 			for _, name := range here {
-				if free[name] >= l.Shape.Requests.MilliCPU {
-					free[name] -= l.Shape.Requests.MilliCPU
+				if free[name] >= shape.Requests.MilliCPU {
+					free[name] -= shape.Requests.MilliCPU
 					on = name
 					break
 				}
 			}
 			w.pods = append(w.pods, api.Pod{
 				Key: api.Key{Namespace: l.Key.Namespace, Name: fmt.Sprintf("%s-%d", l.Key.Name, i)}, UID: fmt.Sprint(i),
-				Shape: l.Shape, Node: on, Phase: map[bool]string{true: "Pending", false: "Running"}[on == ""],
+				Shape: shape, Node: on, Phase: map[bool]string{true: "Pending", false: "Running"}[on == ""],
 				Ready: on != "", Workload: l.Key, ControllerKind: "ReplicaSet", ControllerName: l.Key.Name,
 				Unschedulable: on == "",
 			})
@@ -192,6 +200,9 @@ func (w *world) snapshot() api.Snapshot {
 		ResourceMetrics: api.SourceHealth{Reachable: true, LastOK: w.now},
 	}
 	for _, l := range w.loads {
+		if l.change != nil {
+			l.change(l, w.now)
+		}
 		l.Demand.Values = append(slices.Clone(l.Demand.Values), l.demand(w.now))
 		l.DemandStale = !w.prom
 		s.Workloads = append(s.Workloads, l.Workload)

@@ -21,13 +21,14 @@ import (
 //
 // COST_SAVING runs close to the requests and covers nine futures in ten;
 // PERFORMANCE keeps half of the requests free, because the response time of a
-// processor-sharing server goes with 1/(1−utilisation), and never runs alone.
+// processor-sharing server goes with 1/(1−utilisation), and never runs alone:
+// nor does it let the last replicas of an idle workload go.
 func Defaults() map[string]api.Policy {
 	return map[string]api.Policy{
 		api.CostSaving: {
 			Name:        api.CostSaving,
 			Weights:     api.Weights{Performance: 0.2, Cost: 1, Resilience: 0.05},
-			MinReplicas: 1, Quantile: 0.9, TargetUtilization: 0.8,
+			MinReplicas: 1, Quantile: 0.9, TargetUtilization: 0.8, ScaleToZero: true,
 		},
 		api.Performance: {
 			Name:        api.Performance,

@@ -1,4 +1,4 @@
-// Package horizontal plans the replicas of one workload from a forecast of its
+// Package horizontal plans the replicas of one workload from forecasts of its
 // demand (MAS-H², eq. 3), never below what the HorizontalPodAutoscaler of
 // Kubernetes would ask for now.
 //
@@ -12,13 +12,19 @@
 //
 //	R(t) = max( ⌈ d̄(t) / (r·s·u·(1+τ)) ⌉, ⌈ d_q(t) / (r·s) ⌉ )
 //
-// With u = 1, τ = 0 and a forecast without error both are eq. 3.
+// With u = 1, τ = 0 and a forecast without error both are eq. 3. Where replicas
+// differ in their requests, R is the least number whose requests add up to as
+// much, counting those there from the smallest on and every further one with
+// what new pods get.
+//
+// A signal (a queue's length, say) has a target T per replica instead, which is
+// what a replica does at the utilisation u: r·s·u becomes T and r·s becomes T/u.
+// Of several inputs the largest R counts at every time, as in an HPA.
 package horizontal
 
 import (
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/planning"
@@ -40,18 +46,25 @@ type Planner struct {
 
 var _ planning.WorkloadPlanner = Planner{}
 
-// capacity is what one replica supplies at the target utilisation.
-type capacity struct {
-	request     int64   // millicores
-	utilization float64 // 0–1
+// part is what one demand input asks for.
+type part struct {
+	floor    floor
+	replicas int32 // now, of floor and forecast
+	nodes    int32
+	need     float64
+	path     []api.PathStep
+	forecast *api.Forecast
+	// peak of the input over the horizon, in its own unit; -1 if not known.
+	peak float64
+	// doubt is not empty where this input is not known well enough to have fewer
+	// replicas than there are, and says why.
+	doubt           string
+	binding, reason string
+	// active steps of a signal's forecast, and when they begin; nil without one.
+	active []activeStep
 }
 
-// at returns reference millicores of one replica on a machine of this speed.
-func (c capacity) at(speed float64) float64 {
-	return float64(c.request) * speed * c.utilization
-}
-
-// PlanWorkload returns the least replicas that cover the forecast's quantile
+// PlanWorkload returns the least replicas that cover the forecasts' quantile
 // and the reactive floor. It is Held when there is nothing to plan by.
 func (p Planner) PlanWorkload(in planning.Input) (api.WorkloadPlan, error) {
 	w := in.Workload
@@ -65,134 +78,87 @@ func (p Planner) PlanWorkload(in planning.Input) (api.WorkloadPlan, error) {
 		PeakDemand:   -1,
 		FloorSource:  "none",
 	}
-	c, problem := replicaCapacity(in)
-	if problem != "" {
-		return hold(plan, problem), nil
+	u := utilization(in)
+	switch {
+	case w.Hold != "":
+		return hold(plan, w.Hold), nil
+	case !(u > 0) || math.IsInf(u, 0):
+		return hold(plan, fmt.Sprintf("target utilisation must be positive, is %v", u)), nil
 	}
-	plan.Request = c.request
 
-	floor := p.floor(in, c)
-	plan.Floor, plan.FloorSource = floor.replicas, floor.source
+	// 1. What each input asks for.
+	var parts []part
+	if in.UsesCPU() {
+		c, problem := cpuSupply(in)
+		if problem != "" {
+			return hold(plan, problem), nil
+		}
+		plan.Request = c.near.mean(w.Replicas)
+		cpu := p.cpu(&plan, in, c)
+		parts = append(parts, cpu)
+	} else if w.Shape != nil {
+		plan.Request = max(w.Shape.Requests.MilliCPU, 0)
+	}
+	for i := range w.Signals {
+		out, ok := p.signal(&plan, in, i)
+		if ok {
+			parts = append(parts, out)
+		}
+	}
+	plan.Activity = activity(in)
+
+	// 2. The most of it.
+	for _, part := range parts {
+		if part.floor.source != "none" && (plan.FloorSource == "none" || part.floor.replicas > plan.Floor) {
+			plan.Floor, plan.FloorSource = part.floor.replicas, part.floor.source
+		}
+	}
+	if plan.FloorSource == "none" {
+		return hold(plan, "no demand is known: "+unknown(in, parts)), nil
+	}
+	p.merge(&plan, in, parts)
+	return plan, nil
+}
+
+// cpu is what CPU usage asks for.
+func (p Planner) cpu(plan *api.WorkloadPlan, in planning.Input, c supply) part {
+	w := in.Workload
+	out := part{floor: p.cpuFloor(in, c), peak: -1}
 	demand, fresh := freshDemand(in)
 	if fresh {
 		plan.Demand = demand
 	} else if w.Usage != nil && finite(w.Usage.MilliCPU) {
 		plan.Demand = w.Usage.MilliCPU
 	}
-	if floor.source == "none" {
-		return hold(plan, "no demand is known: "+staleness(in)), nil
-	}
-
-	// The reactive part: now and, for want of better, for ever.
-	plan.Need = floor.need
-	plan.Replicas, plan.NodeReplicas = floor.replicas, floor.replicas
-	plan.Path = []api.PathStep{{At: in.Time, Replicas: floor.replicas, Need: floor.need}}
-	plan.PeakDemand = plan.Demand
-	plan.Binding, plan.Reason = "floor", floor.reason
-	if !fresh {
-		if w.Replicas > plan.Replicas {
-			plan.Replicas, plan.Binding = w.Replicas, "stale"
-			plan.Reason = fmt.Sprintf("kept at %d: %s; %s", w.Replicas, staleness(in), floor.reason)
-		}
-		plan.NodeReplicas = plan.Replicas
-		plan.Path[0].Replicas = plan.Replicas
-		return plan, nil
-	}
-	if in.Forecast == nil {
-		return plan, nil
-	}
-	p.predict(&plan, in, c, floor)
-	return plan, nil
-}
-
-// predict raises the plan to the forecast's path.
-func (p Planner) predict(plan *api.WorkloadPlan, in planning.Input, c capacity, floor floor) {
-	f := in.Forecast
-	quantile := f.Quantile(in.Policy.Quantile)
-	if len(quantile) == 0 || f.Step <= 0 || len(f.Mean) != len(quantile) || !usable(quantile) || !usable(f.Mean) {
-		plan.Reason += "; the forecast has no usable quantiles"
-		return
-	}
-	tolerance := p.tolerance(in.Workload)
-	// want is what a step needs, at the target and in whole replicas.
-	want := func(mean, quantile, speed float64) (need float64, replicas int32) {
-		full := float64(c.request) * speed
-		expected, high := mean/(full*c.utilization), quantile/full
-		return math.Max(expected, high), max(ceil(expected/(1+tolerance)), ceil(high))
-	}
-	// Replicas needed now run where the pods are now: until they have moved to
-	// a faster pool, the slower one's speed counts.
-	slower := math.Min(in.Speed, speedNow(in))
-
-	var (
-		path     []api.PathStep
-		need     float64
-		replicas int32
-		needAt   time.Time
-		needMean float64
-		needHigh float64
-		nodes    = floor.replicas
-	)
-	for i, d := range quantile {
-		at := f.Start.Add(time.Duration(i) * f.Step)
-		if i+1 < len(quantile) && !at.Add(f.Step).After(in.Time) {
-			continue // wholly in the past
-		}
-		if at.Before(in.Time) {
-			at = in.Time
-		}
-		ahead := at.Sub(in.Time)
-		if ahead > in.Windows.Horizon && len(path) > 0 {
-			break
-		}
-		d, mean := math.Max(d, 0), math.Max(f.Mean[i], 0)
-		step := api.PathStep{At: at}
-		step.Need, step.Replicas = want(mean, d, in.Speed)
-		if ahead <= in.Windows.Pod || len(path) == 0 {
-			step.Need, step.Replicas = want(mean, d, slower)
-			if step.Replicas > replicas || needAt.IsZero() {
-				replicas, needAt, needMean, needHigh = step.Replicas, at, mean, d
-			}
-			need = math.Max(need, step.Need)
-		}
-		if ahead <= in.Windows.Node {
-			nodes = max(nodes, step.Replicas)
-		}
-		plan.PeakDemand = math.Max(plan.PeakDemand, d)
-		if n := len(path); n > 0 && path[n-1].Replicas == step.Replicas {
-			path[n-1].Need = math.Max(path[n-1].Need, step.Need)
-		} else {
-			path = append(path, step)
-		}
-	}
-	// The quantile of the whole horizon's maximum is above the maximum of the
-	// steps' quantiles; nodes that must last the whole horizon are sized by it.
-	if peak := f.Peak(in.Policy.Quantile); !math.IsNaN(peak) && peak > plan.PeakDemand {
-		plan.PeakDemand = peak
-		if end := f.Start.Add(time.Duration(len(quantile)) * f.Step); !in.Time.Add(in.Windows.Node).Before(end) {
-			_, most := want(0, peak, in.Speed)
-			nodes = max(nodes, most)
-		}
-	}
-	if path[0].At.After(in.Time) {
-		path[0].At = in.Time
-	}
-
-	plan.Forecast = f
-	plan.Path = path
-	if replicas >= floor.replicas {
-		plan.Replicas, plan.Binding = replicas, "forecast"
-		plan.Reason = fmt.Sprintf("forecast peak %s at %s, %s at q=%.2f, needs %d × %dm: expected usage at %.0f %%, the quantile at 100 %%",
-			cores(needMean), needAt.UTC().Format(time.TimeOnly), cores(needHigh), in.Policy.Quantile,
-			replicas, c.request, 100*c.utilization)
-		if slower != 1 {
-			plan.Reason += fmt.Sprintf(" on machines of speed %.2f", slower)
+	out.peak = plan.Demand
+	out.react(in)
+	if fresh {
+		if in.Forecast != nil {
+			p.predict(&out, in, c, in.Forecast, func(replicas int32, mean, high float64, at string, speed float64) string {
+				text := fmt.Sprintf("forecast peak %s at %s, %s at q=%.2f, needs %d × %s: expected usage at %.0f %%, the quantile at 100 %%",
+					cores(mean), at, cores(high), in.Policy.Quantile, replicas, c.near, 100*c.utilization)
+				if speed != 1 {
+					text += fmt.Sprintf(" on machines of speed %.2f", speed)
+				}
+				return text
+			})
 		}
 	} else {
-		plan.Reason += fmt.Sprintf("; forecast (q=%.2f) needs %d", in.Policy.Quantile, replicas)
+		out.doubt = staleness(in)
 	}
-	plan.Need = math.Max(plan.Need, need)
-	plan.NodeReplicas = max(nodes, plan.Replicas)
+	plan.PeakDemand = out.peak
+	plan.Forecast = out.forecast
+	return out
+}
+
+// react is the reactive part: now and, for want of better, for ever.
+func (o *part) react(in planning.Input) {
+	o.need, o.replicas, o.nodes = o.floor.need, o.floor.replicas, o.floor.replicas
+	o.path = []api.PathStep{{At: in.Time, Replicas: o.floor.replicas, Need: o.floor.need}}
+	o.binding, o.reason = "floor", o.floor.reason
+	if o.floor.source == "signal" {
+		o.binding = "signal"
+	}
 }
 
 // floor is what the reactive rule asks for now.
@@ -203,24 +169,25 @@ type floor struct {
 	reason   string
 }
 
-// floor takes the larger of what the two sources ask for.
-func (p Planner) floor(in planning.Input, c capacity) floor {
+// cpuFloor takes the larger of what the two sources ask for.
+func (p Planner) cpuFloor(in planning.Input, c supply) floor {
 	w := in.Workload
 	// The HPA measures usage where it happens, so the speed is that of the
 	// machines the pods are on.
-	supply := c.at(speedNow(in))
+	speed := speedNow(in)
 	tolerance := p.tolerance(w)
 	best := floor{source: "none"}
 	consider := func(usage float64, source string) {
-		n := hpaReplicas(usage, supply, w.Replicas, tolerance)
+		need := c.atTarget(c.near, usage, speed)
+		n := hpaReplicas(need, w.Replicas, w.Replicas, tolerance)
 		if best.source != "none" && n <= best.replicas {
-			best.need = math.Max(best.need, usage/supply)
+			best.need = math.Max(best.need, need)
 			return
 		}
 		best = floor{
-			replicas: n, need: math.Max(best.need, usage/supply), source: source,
-			reason: fmt.Sprintf("usage %s now needs %d × %dm at %.0f %% (%s)",
-				cores(usage), n, c.request, 100*c.utilization, source),
+			replicas: n, need: math.Max(best.need, need), source: source,
+			reason: fmt.Sprintf("usage %s now needs %d × %s at %.0f %% (%s)",
+				cores(usage), n, c.near, 100*c.utilization, source),
 		}
 	}
 	if d, ok := freshDemand(in); ok {
@@ -242,38 +209,18 @@ func (p Planner) tolerance(w api.Workload) float64 {
 	return planning.DefaultTolerance
 }
 
-// hpaReplicas is the recommendation of Kubernetes' HPA for a CPU utilisation
-// target (pkg/controller/podautoscaler/replica_calculator.go): no change while
-// the ratio of usage to target is within the tolerance. Pods without a reading
-// count as idle, as they do there when the others ask for more; when the others
-// ask for fewer the HPA counts them as busy, which is not needed here: without
-// fresh demand from the first source replicas never go down.
-func hpaReplicas(usage, supply float64, current int32, tolerance float64) int32 {
-	need := usage / supply
-	if current > 0 && math.Abs(need/float64(current)-1) <= tolerance+epsilon {
+// hpaReplicas is the recommendation of Kubernetes' HPA
+// (pkg/controller/podautoscaler/replica_calculator.go) where so many replicas,
+// not whole, would be at the target: no change while their ratio to the counted
+// ones, those that the metric is of, is within the tolerance. Pods without a
+// reading of CPU count as idle, as they do there when the others ask for more;
+// when the others ask for fewer the HPA counts them as busy, which is not needed
+// here: without fresh demand from the first source replicas never go down.
+func hpaReplicas(need float64, counted, current int32, tolerance float64) int32 {
+	if counted > 0 && math.Abs(need/float64(counted)-1) <= tolerance+epsilon {
 		return current
 	}
 	return ceil(need)
-}
-
-// replicaCapacity returns what a replica supplies, or why that isn't known.
-func replicaCapacity(in planning.Input) (capacity, string) {
-	w := in.Workload
-	u := w.TargetUtilization
-	if u <= 0 {
-		u = in.Policy.TargetUtilization
-	}
-	switch {
-	case w.Hold != "":
-		return capacity{}, w.Hold
-	case w.Shape == nil || w.Shape.Requests.MilliCPU <= 0:
-		return capacity{}, "its pods request no CPU, so utilisation has no meaning"
-	case !(u > 0) || math.IsInf(u, 0):
-		return capacity{}, fmt.Sprintf("target utilisation must be positive, is %v", u)
-	case !(in.Speed > 0) || math.IsInf(in.Speed, 0):
-		return capacity{}, fmt.Sprintf("the speed of the pool must be positive, is %v", in.Speed)
-	}
-	return capacity{request: w.Shape.Requests.MilliCPU, utilization: u}, ""
 }
 
 // freshDemand returns the newest demand, if it is recent enough to act on.

@@ -94,10 +94,17 @@ func Test(t *testing.T, p planning.WorkloadPlanner) {
 
 	each("never down without fresh demand", func(t *testing.T, r *rand.Rand) {
 		in := Input(r)
-		if r.IntN(2) == 0 {
+		w := &in.Workload
+		switch {
+		case len(w.Signals) > 0 && (!in.UsesCPU() || r.IntN(2) == 0):
+			w.Signals[r.IntN(len(w.Signals))].Missing = "no answer"
+			if w.Replicas == 0 {
+				return // there is no down from there
+			}
+		case r.IntN(2) == 0:
 			in.Metrics.Reachable = false
-		} else {
-			in.Workload.DemandStale = true
+		default:
+			w.DemandStale = true
 		}
 		if out := plan(t, in); out.Replicas < in.Workload.Replicas {
 			t.Errorf("%d replicas of %d: %s", out.Replicas, in.Workload.Replicas, out.Reason)
@@ -114,15 +121,14 @@ func Test(t *testing.T, p planning.WorkloadPlanner) {
 		if u := more.Workload.Usage; u != nil {
 			u.MilliCPU *= factor
 		}
+		for i := range more.Workload.Signals {
+			more.Workload.Signals[i].Value *= factor
+			if f := more.Outlooks[i].Forecast; f != nil {
+				scale(f, factor)
+			}
+		}
 		if f := more.Forecast; f != nil {
-			for i := range f.Mean {
-				f.Mean[i] *= factor
-			}
-			for _, row := range append(f.Quantiles, f.PeakQuantiles) {
-				for i := range row {
-					row[i] *= factor
-				}
-			}
+			scale(f, factor)
 		}
 		less, greater := plan(t, in), plan(t, more)
 		if greater.Replicas < less.Replicas || greater.NodeReplicas < less.NodeReplicas {
@@ -189,26 +195,64 @@ func Input(r *rand.Rand) planning.Input {
 		w.Usage = &api.Usage{At: now, Window: step, MilliCPU: level * (0.5 + r.Float64()), Pods: 1 + int32(r.IntN(5))}
 	}
 	if r.IntN(3) > 0 {
-		f := api.Forecast{
-			Model: "drawn", Start: w.Demand.End().Add(step), Step: step,
-			Levels: []float64{0.1, 0.5, 0.9}, Quantiles: make([][]float64, 3), PeakQuantiles: make([]float64, 3),
-			Skill: r.Float64(),
+		start := now
+		if len(w.Demand.Values) > 0 {
+			start = w.Demand.End().Add(step)
 		}
-		if len(w.Demand.Values) == 0 {
-			f.Start = now
-		}
-		for range 1 + r.IntN(60) {
-			v := level * 2 * r.Float64()
-			f.Mean = append(f.Mean, v)
-			for q := range f.Quantiles {
-				x := v * (0.7 + 0.3*float64(q))
-				f.Quantiles[q] = append(f.Quantiles[q], x)
-				f.PeakQuantiles[q] = math.Max(f.PeakQuantiles[q], x)
-			}
-		}
-		in.Forecast, in.Licensed = &f, f.Skill > 0.5
+		in.Forecast = drawn(r, start, step, level)
+		in.Licensed = in.Forecast.Skill > 0.5
 	}
+	for i := range max(0, r.IntN(5)-2) {
+		level := 100 * r.Float64()
+		s := api.Signal{
+			Name: fmt.Sprintf("queue-%d", i), Target: 1 + 20*r.Float64(), Value: level * r.Float64(), At: now,
+			Ratio: r.IntN(3) == 0, Activates: r.IntN(4) > 0, Activation: float64(r.IntN(2)) * 10 * r.Float64(),
+		}
+		if r.IntN(6) == 0 {
+			s.Missing = "the server could not find the metric"
+		}
+		if !s.Ratio && r.IntN(3) == 0 {
+			s.Pods, s.Activates = 1+int32(r.IntN(5)), false
+		}
+		var o planning.Outlook
+		if r.IntN(2) == 0 {
+			o.Forecast = drawn(r, now, step, level)
+			o.Licensed = o.Forecast.Skill > 0.5
+		}
+		w.Signals, in.Outlooks = append(w.Signals, s), append(in.Outlooks, o)
+	}
+	w.IgnoreCPU = r.IntN(4) == 0
 	return in
+}
+
+// drawn is a forecast of demand around a level.
+func drawn(r *rand.Rand, start time.Time, step time.Duration, level float64) *api.Forecast {
+	f := &api.Forecast{
+		Model: "drawn", Start: start, Step: step,
+		Levels: []float64{0.1, 0.5, 0.9}, Quantiles: make([][]float64, 3), PeakQuantiles: make([]float64, 3),
+		Skill: r.Float64(),
+	}
+	for range 1 + r.IntN(60) {
+		v := level * 2 * r.Float64()
+		f.Mean = append(f.Mean, v)
+		for q := range f.Quantiles {
+			x := v * (0.7 + 0.3*float64(q))
+			f.Quantiles[q] = append(f.Quantiles[q], x)
+			f.PeakQuantiles[q] = math.Max(f.PeakQuantiles[q], x)
+		}
+	}
+	return f
+}
+
+func scale(f *api.Forecast, factor float64) {
+	for i := range f.Mean {
+		f.Mean[i] *= factor
+	}
+	for _, row := range append(f.Quantiles, f.PeakQuantiles) {
+		for i := range row {
+			row[i] *= factor
+		}
+	}
 }
 
 // deepCopy copies what a planner could write to.
@@ -229,14 +273,23 @@ func deepCopy(in planning.Input) planning.Input {
 		in.Workload.Usage = &c
 	}
 	in.Pods = append([]api.Pod(nil), in.Pods...)
-	if f := in.Forecast; f != nil {
+	foreseen := func(f *api.Forecast) *api.Forecast {
+		if f == nil {
+			return nil
+		}
 		c := *f
 		c.Mean, c.Levels, c.PeakQuantiles = floats(f.Mean), floats(f.Levels), floats(f.PeakQuantiles)
 		c.Quantiles = nil
 		for _, row := range f.Quantiles {
 			c.Quantiles = append(c.Quantiles, floats(row))
 		}
-		in.Forecast = &c
+		return &c
+	}
+	in.Forecast = foreseen(in.Forecast)
+	in.Workload.Signals = append([]api.Signal(nil), in.Workload.Signals...)
+	in.Outlooks = append([]planning.Outlook(nil), in.Outlooks...)
+	for i := range in.Outlooks {
+		in.Outlooks[i].Forecast = foreseen(in.Outlooks[i].Forecast)
 	}
 	return in
 }

@@ -74,6 +74,7 @@ type filePolicy struct {
 	NodePools         *[]string    `json:"nodePools"`
 	MachineType       *string      `json:"machineType"`
 	MinReplicas       *int32       `json:"minReplicas"`
+	ScaleToZero       *bool        `json:"scaleToZero"`
 	Quantile          *float64     `json:"quantile"`
 	TargetUtilization *float64     `json:"targetUtilization"`
 	MaxHourlyCost     *float64     `json:"maxHourlyCost"`
@@ -291,6 +292,7 @@ func (p filePolicy) over(base api.Policy) api.Policy {
 	set(&base.NodePools, p.NodePools)
 	set(&base.MachineType, p.MachineType)
 	set(&base.MinReplicas, p.MinReplicas)
+	set(&base.ScaleToZero, p.ScaleToZero)
 	set(&base.Quantile, p.Quantile)
 	set(&base.TargetUtilization, p.TargetUtilization)
 	set(&base.MaxHourlyCost, p.MaxHourlyCost)

@@ -1,0 +1,171 @@
+package horizontal
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/planning"
+)
+
+// predict raises what an input asks for to its forecast's path. Tell says in a
+// sentence why the forecast asks for so many replicas now.
+func (p Planner) predict(o *part, in planning.Input, c supply, f *api.Forecast, tell func(replicas int32, mean, high float64, at string, speed float64) string) {
+	quantile := f.Quantile(in.Policy.Quantile)
+	if len(quantile) == 0 || f.Step <= 0 || len(f.Mean) != len(quantile) || !usable(quantile) || !usable(f.Mean) {
+		o.reason += "; the forecast has no usable quantiles"
+		return
+	}
+	tolerance := p.tolerance(in.Workload)
+	// want is what a step needs, at the target and in whole replicas.
+	want := func(mean, quantile, speed float64, near bool) (need float64, replicas int32) {
+		fleet := c.later
+		if near {
+			fleet = c.near
+		}
+		expected, high := c.atTarget(fleet, mean, speed), c.full(fleet, quantile, speed)
+		return math.Max(expected, high), max(ceil(expected/(1+tolerance)), ceil(high))
+	}
+	// Replicas needed now run where the pods are now: until they have moved to
+	// a faster pool, the slower one's speed counts.
+	slower := math.Min(in.Speed, speedNow(in))
+
+	var (
+		path     []api.PathStep
+		need     float64
+		replicas int32
+		needAt   time.Time
+		needMean float64
+		needHigh float64
+		nodes    = o.floor.replicas
+	)
+	for i, d := range quantile {
+		at := f.Start.Add(time.Duration(i) * f.Step)
+		if i+1 < len(quantile) && !at.Add(f.Step).After(in.Time) {
+			continue // wholly in the past
+		}
+		if at.Before(in.Time) {
+			at = in.Time
+		}
+		ahead := at.Sub(in.Time)
+		if ahead > in.Windows.Horizon && len(path) > 0 {
+			break
+		}
+		d, mean := math.Max(d, 0), math.Max(f.Mean[i], 0)
+		step := api.PathStep{At: at}
+		step.Need, step.Replicas = want(mean, d, in.Speed, false)
+		if ahead <= in.Windows.Pod || len(path) == 0 {
+			step.Need, step.Replicas = want(mean, d, slower, true)
+			if step.Replicas > replicas || needAt.IsZero() {
+				replicas, needAt, needMean, needHigh = step.Replicas, at, mean, d
+			}
+			need = math.Max(need, step.Need)
+		}
+		if ahead <= in.Windows.Node {
+			nodes = max(nodes, step.Replicas)
+		}
+		o.peak = math.Max(o.peak, d)
+		if n := len(path); n > 0 && path[n-1].Replicas == step.Replicas {
+			path[n-1].Need = math.Max(path[n-1].Need, step.Need)
+		} else {
+			path = append(path, step)
+		}
+	}
+	// The quantile of the whole horizon's maximum is above the maximum of the
+	// steps' quantiles; nodes that must last the whole horizon are sized by it.
+	if peak := f.Peak(in.Policy.Quantile); !math.IsNaN(peak) && peak > o.peak {
+		o.peak = peak
+		if end := f.Start.Add(time.Duration(len(quantile)) * f.Step); !in.Time.Add(in.Windows.Node).Before(end) {
+			_, most := want(0, peak, in.Speed, false)
+			nodes = max(nodes, most)
+		}
+	}
+	if path[0].At.After(in.Time) {
+		path[0].At = in.Time
+	}
+
+	o.forecast = f
+	o.path = path
+	if replicas >= o.floor.replicas {
+		o.replicas, o.binding = replicas, "forecast"
+		o.reason = tell(replicas, needMean, needHigh, needAt.UTC().Format(time.TimeOnly), slower)
+	} else {
+		o.reason += fmt.Sprintf("; forecast (q=%.2f) needs %d", in.Policy.Quantile, replicas)
+	}
+	o.need = math.Max(o.need, need)
+	o.nodes = max(nodes, o.replicas)
+}
+
+// merge makes the plan of what the inputs ask for: at every time the most of
+// them. One that isn't known keeps the replicas that there are.
+func (p Planner) merge(plan *api.WorkloadPlan, in planning.Input, parts []part) {
+	w := in.Workload
+	best, nodes := -1, int32(0)
+	var kept []string
+	for i, part := range parts {
+		if part.doubt != "" {
+			kept = append(kept, part.doubt)
+		}
+		if part.floor.source == "none" {
+			continue
+		}
+		if best < 0 || part.replicas > parts[best].replicas {
+			best = i
+		}
+		plan.Need = math.Max(plan.Need, part.need)
+		nodes = max(nodes, part.nodes)
+	}
+	plan.Replicas, plan.NodeReplicas = parts[best].replicas, nodes
+	plan.Binding, plan.Reason = parts[best].binding, parts[best].reason
+	plan.Path = merged(parts)
+	if w.MinReplicas == 0 && plan.Activity != "" {
+		quiet(plan, in, parts)
+	}
+	if len(kept) > 0 && w.Replicas > plan.Replicas {
+		plan.Replicas, plan.Binding = w.Replicas, "stale"
+		plan.Reason = fmt.Sprintf("kept at %d: %s; %s", w.Replicas, strings.Join(kept, "; "), plan.Reason)
+		plan.Path[0].Replicas = plan.Replicas
+	}
+	plan.NodeReplicas = max(plan.NodeReplicas, plan.Replicas)
+}
+
+// merged is the most of all paths at every time that one of them changes.
+func merged(parts []part) []api.PathStep {
+	var paths [][]api.PathStep
+	var times []time.Time
+	for _, part := range parts {
+		if part.floor.source == "none" {
+			continue
+		}
+		paths = append(paths, part.path)
+		for _, step := range part.path {
+			times = append(times, step.At)
+		}
+	}
+	if len(paths) == 1 {
+		return paths[0]
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	times = slices.CompactFunc(times, time.Time.Equal)
+	at := make([]int, len(paths))
+	var out []api.PathStep
+	for _, t := range times {
+		most := api.PathStep{At: t}
+		for i, path := range paths {
+			for at[i]+1 < len(path) && !path[at[i]+1].At.After(t) {
+				at[i]++
+			}
+			most.Replicas = max(most.Replicas, path[at[i]].Replicas)
+			most.Need = math.Max(most.Need, path[at[i]].Need)
+		}
+		if n := len(out); n > 0 && out[n-1].Replicas == most.Replicas {
+			out[n-1].Need = math.Max(out[n-1].Need, most.Need)
+			continue
+		}
+		out = append(out, most)
+	}
+	return out
+}
