@@ -31,7 +31,7 @@ var update = flag.Bool("update", false, "re-record the transcripts in testdata")
 //	node NAME pool=P [zone=a] [not-ready] [cordoned=migration|shrink|foreign] [ago=40m] [gave-up=POOL] [gave-up-ago=10m]
 //	budget NAME [max-unavailable=0] [min-available=2|50%] [allowed=N] [healthy=N] [desired=N]
 //	workload NAME replicas=N [max=N] [mode=…] [hold=…] [rolling-out]
-//	pods NAME N [workload=W] [kind=ReplicaSet] [node=N] [not-ready] [pending] [stuck] [cost=N] [user-cost=N] [terminating] [keep=…] [daemon] [budgets=a,b] [zones=a]
+//	pods NAME N [workload=W] [kind=ReplicaSet] [node=N] [not-ready] [pending] [stuck] [cost=N] [user-cost=N] [terminating] [keep=…] [daemon] [budgets=a,b] [zones=a] [ago=40m]
 //	plan pool=P [refused=POOL gave-up=yes reason=…] | plan NAME size=N [surplus=…] | plan NAME replicas=N [floor=N] [held] [shadow]
 //
 // A node holds four pods of a workload.
@@ -320,7 +320,7 @@ func podOf(l line, serial int) api.Pod {
 		Node: l.args["node"], ControllerKind: orElse(l.args["kind"], "ReplicaSet"), ControllerName: l.words[1],
 		Ready: l.has("node") && !l.has("not-ready") && !l.has("terminating"), Phase: "Running",
 		Terminating: l.has("terminating"), Unschedulable: l.has("stuck"), DaemonSet: l.has("daemon"),
-		DoNotDisrupt: l.args["keep"], Budgets: l.list("budgets"), Zones: l.list("zones"),
+		Created: l.ago("ago"), DoNotDisrupt: l.args["keep"], Budgets: l.list("budgets"), Zones: l.list("zones"),
 	}
 	if w := l.args["workload"]; w != "" {
 		p.Workload = key(w)

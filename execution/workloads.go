@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/mash2-io/mash2/api"
 )
@@ -297,6 +298,7 @@ func (q *sequencer) surge(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 		q.ups = append(q.ups, scaleTo(w, to, reason))
 		return
 	}
+	q.renew(ps)
 	switch {
 	case ps.stuck > 0:
 		q.warn(api.HorizontalScalingAgent, "MigrationWaitsForPods", object(w),
@@ -307,6 +309,25 @@ func (q *sequencer) surge(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 	default:
 		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", object(w),
 			"%d of %d wanted pods are Ready outside leaving nodes", ps.ready, wp.Replicas)
+	}
+}
+
+// renew evicts pods elsewhere that have had longer than a whole move to get
+// Ready and have not: an attempt before this one left them, and waiting for them
+// would end this one in the same way. Their controller makes others, which land
+// in the room that they leave or in that of the move.
+func (q *sequencer) renew(ps pods) {
+	for _, p := range ps.stay {
+		if p.Ready || p.Node == "" || p.Created.IsZero() || q.snapshot.Time.Sub(p.Created) <= q.disruption.MoveTimeout ||
+			q.evicted >= int(q.disruption.MaxEvictions) || q.blocker(p) != "" {
+			continue
+		}
+		if q.allowed(p) {
+			q.evicted++
+			q.evictions = append(q.evictions, api.EvictPod{
+				Pod: p.Key, UID: p.UID, Node: p.Node, Reason: fmt.Sprintf("it is not Ready since %s: another one may be", p.Created.UTC().Format(time.RFC3339)),
+			})
+		}
 	}
 }
 
@@ -382,9 +403,7 @@ func (q *sequencer) evictOthers() {
 // evict asks for an eviction if the pod's budget allows it and it has a place to
 // go. What is refused all the same is asked for again in the next cycle.
 func (q *sequencer) evict(p *api.Pod) bool {
-	if budget, ok := q.budgets.allow(p); !ok {
-		q.note(api.HorizontalScalingAgent, "EvictionWaitsForBudget", "pod "+p.Key.String(),
-			"PodDisruptionBudget %s allows no more now: %d pods are healthy, %d must be", budget, budget.Healthy, budget.Desired)
+	if !q.allowed(p) {
 		return false
 	}
 	if q.room.place(p.Shape, 1, inZones(p.Zones)) == 0 {
@@ -396,6 +415,16 @@ func (q *sequencer) evict(p *api.Pod) bool {
 		Pod: p.Key, UID: p.UID, Node: p.Node, Reason: "its node is leaving",
 	})
 	return true
+}
+
+// allowed takes an eviction from the pod's budget, or says that it must wait.
+func (q *sequencer) allowed(p *api.Pod) bool {
+	budget, ok := q.budgets.allow(p)
+	if !ok {
+		q.note(api.HorizontalScalingAgent, "EvictionWaitsForBudget", "pod "+p.Key.String(),
+			"PodDisruptionBudget %s allows no more now: %d pods are healthy, %d must be", budget, budget.Healthy, budget.Desired)
+	}
+	return ok
 }
 
 func scaleTo(w *api.Workload, to int32, reason string) api.ScaleWorkload {

@@ -11,7 +11,11 @@ import (
 	"github.com/mash2-io/mash2/experiments/scenarios"
 )
 
-var schedules = flag.Int("fault-schedules", 10, "seeded fault schedules to run (make explore: 1000)")
+var (
+	schedules   = flag.Int("fault-schedules", 10, "seeded fault schedules to run (make explore: 1000)")
+	firstSeed   = flag.Int("fault-seed", 0, "seed of the first of them")
+	faultCycles = flag.Bool("fault-cycles", false, "log what each cycle did and found")
+)
 
 // A policy that is switched to and fro under a steady load, by an operator that
 // dies and whose world fails, in as many seeded ways: never fewer Ready pods than
@@ -24,7 +28,7 @@ func TestSwitchUnderFaults(t *testing.T) {
 	s.StartVUs, s.Stages, s.Repeat = &users, []scenarios.Stage{{Duration: faults + calm, Target: users}}, 1
 	s.Workload.Replicas = scenarios.Bounds{Min: 6, Max: 15}
 	least, refused, gaveUp, moved := int32(1000), 0, 0, 0
-	for seed := range *schedules {
+	for _, seed := range seeds() {
 		rng := rand.New(rand.NewPCG(uint64(seed), 5))
 		o := Options{Scenario: s, Scaler: "mash2", Seed: uint64(seed), Passes: 1, Faults: Faults{Until: faults}}
 		names := [...]string{api.Performance, api.CostSaving}
@@ -36,6 +40,9 @@ func TestSwitchUnderFaults(t *testing.T) {
 		var sawRefusal, sawGiveUp bool
 		o.Report = func(c api.Cycle) {
 			last = c
+			if *faultCycles {
+				t.Logf("%s policy %s: %v\n\tfindings %v", c.Time.Format(time.TimeOnly), c.Policy.Name, c.Outcomes, c.Findings)
+			}
 			if r := c.Plan.Nodes.Refusal; r != nil {
 				sawRefusal, sawGiveUp = true, sawGiveUp || r.GaveUp
 			}
@@ -58,7 +65,23 @@ func TestSwitchUnderFaults(t *testing.T) {
 		}
 	}
 	t.Logf("%d schedules: never fewer than %d Ready pods of %d; a move was refused in %d, given up in %d; in %d workloads end where the policy wants them",
-		*schedules, least, s.Workload.Replicas.Min, refused, gaveUp, moved)
+		len(seeds()), least, s.Workload.Replicas.Min, refused, gaveUp, moved)
+}
+
+// seeds are those asked for and, unless the first is stated, those that once
+// found something: in 762 a move was tried again with pods on the new pool that
+// had not got Ready the last time, and would not this time.
+func seeds() []int {
+	var out []int
+	for seed := *firstSeed; seed < *firstSeed+*schedules; seed++ {
+		out = append(out, seed)
+	}
+	for _, seed := range []int{762} {
+		if *firstSeed == 0 && seed >= *schedules {
+			out = append(out, seed)
+		}
+	}
+	return out
 }
 
 // leftBehind says what a move has not finished; empty if all is at rest.
