@@ -37,7 +37,11 @@ func (h Hierarchy) Plan(s api.Snapshot, p api.Policy, m Memory) (api.Plan, Memor
 	chosen := c.choose(candidates)
 	c.arrive(candidates, chosen)
 	// 4. What was chosen, what lost, and what to remember.
-	return c.compose(candidates, chosen), c.memory
+	plan := c.compose(candidates, chosen)
+	if c.packed != nil {
+		c.memory.packings = c.packed()
+	}
+	return plan, c.memory
 }
 
 // cycle is the state of one Plan.
@@ -46,6 +50,7 @@ type cycle struct {
 	guard Guard
 	// planNodes is the NodePlanner's, prepared for this snapshot if it can be.
 	planNodes func(api.Snapshot, []api.WorkloadPlan, api.Policy, api.Budget) (api.NodePlan, error)
+	packed    func() any // what its next cycle is to know; nil if nothing
 	s         api.Snapshot
 	p         api.Policy
 	before    Memory
@@ -81,7 +86,7 @@ func newCycle(h Hierarchy, s api.Snapshot, p api.Policy, m Memory) *cycle {
 		c.planNodes = h.Nodes.PlanNodes
 	}
 	if nodes, ok := h.Nodes.(NodePreparer); ok {
-		c.planNodes = nodes.Prepare()
+		c.planNodes, c.packed = nodes.Prepare(m.packings)
 	}
 	c.memory.found(m, s, h.Config.NodeStabilization)
 	migrating := map[string]bool{} // nodes being left

@@ -34,6 +34,8 @@ type Memory struct {
 
 	// forecasts is a cache that the next cycles rebuild from history.
 	forecasts map[api.Key]forecast.State
+	// packings are the NodePreparer's cache.
+	packings any
 }
 
 // BetterPool is a pool that has been better than the present one. Regret is what

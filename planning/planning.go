@@ -114,6 +114,7 @@ type NodePlanner interface {
 type NodePreparer interface {
 	// Prepare returns a function with the answers of PlanNodes for one snapshot,
 	// whose pools' bounds alone may differ from call to call. It is for one
-	// caller at a time.
-	Prepare() func(api.Snapshot, []api.WorkloadPlan, api.Policy, api.Budget) (api.NodePlan, error)
+	// caller at a time. Afterwards, after returns what helps in the next cycle,
+	// where it is before: a cache, nil if there is none, and never written to.
+	Prepare(before any) (plan func(api.Snapshot, []api.WorkloadPlan, api.Policy, api.Budget) (api.NodePlan, error), after func() any)
 }

@@ -122,14 +122,14 @@ func (c classes) members(k *packing.Packing) (nodes []open, unplaced []int32) {
 	return nodes, left
 }
 
-// known turns patterns by name into those of the classes, and what items are
-// worth; nil when that is not known of any.
-func (c classes) known(from Patterns) ([]packing.Pattern, []float64) {
+// known turns patterns by name into those of the classes: those that were used so
+// often, the rest, and what items are worth; nil when that is not known of any.
+func (c classes) known(from Patterns) (used []packing.Load, rest []packing.Pattern, worth []float64) {
 	if len(from.list) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	items, types := map[string]int{}, map[string]int{}
-	worth := make([]float64, len(c.items))
+	worth = make([]float64, len(c.items))
 	for n, members := range c.items {
 		for _, i := range members {
 			items[c.compiled.Items[i].Name] = n
@@ -139,7 +139,6 @@ func (c classes) known(from Patterns) ([]packing.Pattern, []float64) {
 	for n, members := range c.types {
 		types[c.Types[members[0]].Name] = n
 	}
-	var out []packing.Pattern
 	for _, np := range from.list {
 		bin, ok := types[np.typ]
 		if !ok {
@@ -152,9 +151,13 @@ func (c classes) known(from Patterns) ([]packing.Pattern, []float64) {
 			}
 		}
 		slices.SortFunc(pt.Shares, func(a, b packing.Share) int { return a.Item - b.Item })
-		out = append(out, pt)
+		if np.nodes > 0 {
+			used = append(used, packing.Load{Pattern: pt, Bins: np.nodes})
+		} else {
+			rest = append(rest, pt)
+		}
 	}
-	return out, worth
+	return used, rest, worth
 }
 
 // named keeps what is worth keeping of a solution.
@@ -165,12 +168,18 @@ func (c classes) named(k *packing.Packing) Patterns {
 			out.worth[c.compiled.Items[members[0]].Name] = k.Worth[n]
 		}
 	}
-	for _, pt := range k.Patterns {
-		np := namedPattern{typ: c.Types[c.types[pt.Bin][0]].Name, pods: map[string]int32{}}
+	keep := func(pt packing.Pattern, nodes int32) {
+		np := namedPattern{typ: c.Types[c.types[pt.Bin][0]].Name, pods: map[string]int32{}, nodes: nodes}
 		for _, s := range pt.Shares {
 			np.pods[c.compiled.Items[c.items[s.Item][0]].Name] = s.Count
 		}
 		out.list = append(out.list, np)
+	}
+	for _, l := range k.Loads {
+		keep(l.Pattern, l.Bins)
+	}
+	for _, pt := range k.Patterns {
+		keep(pt, 0)
 	}
 	return out
 }

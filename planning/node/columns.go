@@ -43,6 +43,8 @@ type Patterns struct {
 type namedPattern struct {
 	typ  string
 	pods map[string]int32
+	// nodes of the packing that hold this; 0 of a pattern that may come in useful.
+	nodes int32
 }
 
 // SolveFrom is Solve that starts from patterns of a similar problem, and
@@ -66,9 +68,9 @@ func (Columns) SolveFrom(p Problem, b api.Budget, from Patterns) (Packing, Patte
 		}
 	}
 	alike := c.classes(unplaceable)
-	patterns, worth := alike.known(from)
+	used, patterns, worth := alike.known(from)
 	found := packing.Solve(&alike.Problem, packing.Settings{
-		Work: int64(b.Iterations) * stepsPerIteration, Gap: goodEnough, Patterns: patterns, Worth: worth,
+		Work: int64(b.Iterations) * stepsPerIteration, Gap: goodEnough, Loads: used, Patterns: patterns, Worth: worth,
 	})
 	k := Packing{Solver: columnsName, Complete: found.Complete, Iterations: ffd.Iterations + int(found.Work/stepsPerIteration)}
 	var nodes []open

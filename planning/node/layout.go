@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -129,32 +128,6 @@ func (v *view) layOut(of level, solve solveFunc, b api.Budget) (*layout, error) 
 	return l, nil
 }
 
-// rank orders the nodes, once: what moves afterwards goes to nodes that are
-// given up last.
-func (l *layout) rank() {
-	l.queues = make([][][]*resident, len(l.pools))
-	for p := range l.pools {
-		zones := len(l.view.pools[p].zones)
-		l.pools[p].kept = make([]int32, zones)
-		l.queues[p] = make([][]*resident, zones)
-	}
-	for _, r := range l.nodes {
-		if r.ready {
-			l.hosts = append(l.hosts, r)
-		}
-		if r.zone >= 0 {
-			l.pools[r.pool].kept[r.zone]++
-			l.queues[r.pool][r.zone] = append(l.queues[r.pool][r.zone], r)
-		}
-	}
-	slices.SortFunc(l.hosts, mostWorth)
-	for _, zones := range l.queues {
-		for _, queue := range zones {
-			slices.SortFunc(queue, leastWorth)
-		}
-	}
-}
-
 // settle lets pods beyond the level leave and returns those without a place.
 func (l *layout) settle(of level) map[int]int32 {
 	v := l.view
@@ -192,39 +165,6 @@ func (l *layout) settle(of level) map[int]int32 {
 		})
 	}
 	return missing
-}
-
-// leastWorth orders nodes by how readily they are given up.
-func leastWorth(a, b *resident) int {
-	return cmp.Or(
-		-compareBool(a.movable && !a.fixed, b.movable && !b.fixed),
-		-compareBool(!a.usable, !b.usable),
-		-compareBool(a.node.Cordoned, b.node.Cordoned),
-		cmp.Compare(len(a.pods), len(b.pods)),
-		cmp.Compare(a.index, b.index),
-	)
-}
-
-// mostWorth orders nodes by how gladly they are filled: those that are Ready
-// before those that boot, those that are kept before those cordoned, and full
-// ones before empty ones.
-func mostWorth(a, b *resident) int {
-	return cmp.Or(
-		-compareBool(a.ready, b.ready),
-		compareBool(a.node.Cordoned, b.node.Cordoned),
-		-cmp.Compare(len(a.pods), len(b.pods)),
-		cmp.Compare(a.index, b.index),
-	)
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
 }
 
 // fill puts pods into the free space of nodes and returns what is left over.
@@ -358,6 +298,21 @@ func (l *layout) whyUnplaced(item int) string {
 
 func (l *layout) leave(item int, count int32, reason string) {
 	l.unplaced = append(l.unplaced, api.Unplaced{Name: l.view.items[item].name, Count: count, Reason: reason})
+}
+
+// leftOver is how many pods have no place, and price what all nodes cost, USD/h.
+func (l *layout) leftOver() (n int64) {
+	for _, u := range l.unplaced {
+		n += int64(u.Count)
+	}
+	return n
+}
+
+func (l *layout) price() (sum float64) {
+	for p, at := range l.view.pools {
+		sum += float64(l.pools[p].size) * float64(len(at.zones)) * at.Price
+	}
+	return sum
 }
 
 // shrink gives up nodes of a pool, one in each zone that has too many at a time,

@@ -53,19 +53,19 @@ func (p *Planner) PlanNodes(s api.Snapshot, plans []api.WorkloadPlan, policy api
 	if err != nil {
 		return api.NodePlan{}, fmt.Errorf("planning nodes: %w", err)
 	}
-	return p.plan(v, b)
+	return p.plan(v, b, &known{})
 }
 
 // plan what a view shows.
-func (p *Planner) plan(v *view, b api.Budget) (api.NodePlan, error) {
-	packing := b
+func (p *Planner) plan(v *view, b api.Budget, k *known) (api.NodePlan, error) {
+	packing, solver := b, p.solver
 	if b.Iterations <= 0 {
 		b.Iterations, packing.Iterations = 10_000, packingIterations
 	}
 	// Levels often ask the same: a problem is solved once.
-	solve := memoised(p.solver, packing)
+	solve := memoised(func(p Problem) (Packing, error) { return k.solve(solver, p, packing) })
 
-	size, err := v.layOut(v.size, solve, b)
+	size, err := v.layOutBest(v.size, solve, b)
 	if err != nil {
 		return api.NodePlan{}, fmt.Errorf("planning nodes: %w", err)
 	}
@@ -79,18 +79,43 @@ func (p *Planner) plan(v *view, b api.Budget) (api.NodePlan, error) {
 	}
 	now := size
 	if !v.sameLevels() {
-		if now, err = v.layOut(v.now, solve, b); err != nil {
+		if now, err = v.layOutBest(v.now, solve, b); err != nil {
 			return api.NodePlan{}, fmt.Errorf("planning nodes: %w", err)
 		}
 	}
 	return v.report(whole, ideal, size, now), nil
 }
 
+// layOutBest is the layout with the solver's packing, unless that with FFD's
+// costs less: sizes are for all zones of a pool alike, which no packing knows of.
+func (v *view) layOutBest(of level, solve solveFunc, b api.Budget) (*layout, error) {
+	best, err := v.layOut(of, solve, b)
+	if err != nil || best.packing.Solver != columnsName {
+		return best, err
+	}
+	floor, err := v.layOut(of, func(p Problem) (Packing, error) { return FFD{}.Solve(p, b) }, b)
+	if err != nil {
+		return nil, err
+	}
+	if x, y := best.leftOver(), floor.leftOver(); y < x || y == x && floor.price() < best.price() {
+		return floor, nil
+	}
+	return best, nil
+}
+
 // Prepare implements planning.NodePreparer: what plans of one snapshot have in
 // common is looked at once.
-func (p *Planner) Prepare() func(api.Snapshot, []api.WorkloadPlan, api.Policy, api.Budget) (api.NodePlan, error) {
+//
+// The patterns of this cycle's packings are where those of the next one start
+// from: after returns them, before are those that it returned the last time,
+// nil if there are none. What is planned is as good without, at more work.
+func (p *Planner) Prepare(before any) (plan PlanFunc, after func() any) {
+	k := &known{}
+	if b, ok := before.(remembered); ok {
+		k.before = b
+	}
 	var views []*view
-	return func(s api.Snapshot, plans []api.WorkloadPlan, policy api.Policy, b api.Budget) (api.NodePlan, error) {
+	plan = func(s api.Snapshot, plans []api.WorkloadPlan, policy api.Policy, b api.Budget) (api.NodePlan, error) {
 		if len(policy.NodePools) == 0 {
 			return api.NodePlan{Complete: true}, nil
 		}
@@ -109,13 +134,17 @@ func (p *Planner) Prepare() func(api.Snapshot, []api.WorkloadPlan, api.Policy, a
 		if err != nil {
 			return api.NodePlan{}, fmt.Errorf("planning nodes: %w", err)
 		}
-		return p.plan(v, b)
+		return p.plan(v, b, k)
 	}
+	return plan, k.after
 }
+
+// PlanFunc is the type of PlanNodes.
+type PlanFunc = func(api.Snapshot, []api.WorkloadPlan, api.Policy, api.Budget) (api.NodePlan, error)
 
 type solveFunc func(Problem) (Packing, error)
 
-func memoised(s Solver, b api.Budget) solveFunc {
+func memoised(solve solveFunc) solveFunc {
 	type entry struct {
 		problem Problem
 		packing Packing
@@ -127,7 +156,7 @@ func memoised(s Solver, b api.Budget) solveFunc {
 				return e.packing, nil
 			}
 		}
-		k, err := s.Solve(p, b)
+		k, err := solve(p)
 		if err == nil {
 			seen = append(seen, entry{p, k})
 		}

@@ -87,8 +87,10 @@ func worlds() *rapid.Generator[*world] {
 	})
 }
 
-func (w *world) planFor(t interface{ Fatal(...any) }) api.NodePlan {
-	p, err := New(Config{Solver: "ffd"})
+func (w *world) planFor(t interface{ Fatal(...any) }) api.NodePlan { return w.planBy(t, "ffd") }
+
+func (w *world) planBy(t interface{ Fatal(...any) }, solver string) api.NodePlan {
+	p, err := New(Config{Solver: solver})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +110,7 @@ func TestPreparedPlansAreTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		prepared := p.Prepare()
+		prepared, _ := p.Prepare(nil)
 		for range rapid.IntRange(1, 4).Draw(t, "calls") {
 			plans, policy, s := slices.Clone(w.plans), w.policy, w.Snapshot
 			for i := range plans {

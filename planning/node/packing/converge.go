@@ -15,6 +15,7 @@ func (g *generator) begin(start *Packing) {
 			g.addPattern(&pt)
 		}
 	}
+	g.resume()
 	g.center, g.alpha = g.fluid(), 0.9
 	if len(g.s.Worth) == g.m.covers {
 		g.alpha = 0.5
@@ -24,6 +25,29 @@ func (g *generator) begin(start *Packing) {
 			}
 		}
 	}
+}
+
+// resume takes what is left of the packing of a similar problem: bins that are
+// needed as full as they were, and first fit for what they don't hold.
+func (g *generator) resume() {
+	if len(g.s.Loads) == 0 {
+		return
+	}
+	s := partial{rhs: slices.Clone(g.m.rhs)}
+	for _, l := range g.s.Loads {
+		pt := l.Pattern
+		g.trim(&pt)
+		n := l.Bins
+		for _, sh := range pt.Shares {
+			n = min(n, int32(s.rhs[sh.Item])/sh.Count)
+		}
+		if len(pt.Shares) == 0 || n <= 0 {
+			continue
+		}
+		g.addPattern(&pt)
+		g.fix(&s, &pt, n)
+	}
+	g.finish(&s)
 }
 
 // trim takes from a pattern what does not fit its bin in this problem.

@@ -9,7 +9,7 @@ import (
 const (
 	diveRounds = 5  // of pricing per step of a dive
 	seedNodes  = 20 // of each search with a given item
-	stride     = 8  // at most one in so many patterns is rounded up at once
+	stride     = 16
 )
 
 // partial is a packing being built: what is fixed and what is left to do.
@@ -191,7 +191,13 @@ func (g *generator) relaxed(s *partial) bool {
 		g.demand[i] = int32(s.rhs[i])
 	}
 	g.m.setRHS(s.rhs)
-	if !g.m.solve(g.masterLimit()) {
+	if !g.m.dual(g.masterLimit()) && g.exhausted() {
+		return false
+	}
+	// A pattern that holds more than is left would count for less than a bin and
+	// take a whole one: only those that fit (Sadykov et al.: proper columns).
+	g.m.bar()
+	if !g.m.primal(g.masterLimit()) {
 		return false
 	}
 	for range diveRounds {

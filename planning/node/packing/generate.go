@@ -17,6 +17,9 @@ type Settings struct {
 	// Patterns to start from, of a similar problem: where they hold too much, they
 	// lose copies.
 	Patterns []Pattern
+	// Loads of a packing of a similar problem: what of it still fits is another
+	// one to begin with.
+	Loads []Load
 	// Worth of one copy of each item in a similar problem, in units of cost; nil
 	// when none is known.
 	Worth []float64

@@ -66,6 +66,7 @@ type column struct {
 	cost    float64
 	entries []entry
 	pattern *Pattern // nil for the rows' own
+	barred  bool     // holds more of an item than is left of it
 }
 
 type entry struct {
@@ -383,6 +384,41 @@ func (m *master) release() {
 	}
 	m.refactor()
 }
+
+// bar makes columns that hold more than is left too dear to use, and those that do
+// not as dear as they are.
+func (m *master) bar() {
+	touched := false
+	for j := 2 * m.covers; j < len(m.cols); j++ {
+		c := &m.cols[j]
+		if c.pattern == nil {
+			continue
+		}
+		over := false
+		for _, e := range c.entries {
+			if int(e.row) < m.covers && e.value > m.rhs[e.row]+0.5 {
+				over = true
+				break
+			}
+		}
+		if over == c.barred {
+			continue
+		}
+		if c.barred = over; over {
+			c.cost += barFee
+		} else {
+			c.cost -= barFee
+		}
+		touched = touched || m.at[j] >= 0
+	}
+	m.inv.work += int64(len(m.index) / 2)
+	if touched {
+		m.resetY()
+	}
+}
+
+// barFee is more than any pattern could save.
+const barFee = 10
 
 // setRHS changes the right-hand side and keeps the basis.
 func (m *master) setRHS(rhs []float64) {

@@ -62,8 +62,9 @@ type Packing struct {
 	// search came to its end: false when the budget ended it.
 	Work     int64
 	Complete bool
-	// Patterns are the columns worth keeping for a similar problem, and Worth
-	// what one copy of each item is worth under the duals of the bound.
+	// Patterns are the columns worth keeping for a similar problem, beside those of
+	// Loads, and Worth what one copy of each item is worth under the duals of the
+	// bound.
 	Patterns []Pattern
 	Worth    []float64
 }

@@ -1,0 +1,72 @@
+package node
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// remembered are the patterns of the last problem of each sort. It is never
+// written to again: memories of several cycles may hold it.
+type remembered map[string]Patterns
+
+// known is what a cycle knows of packings like those it is asked for: from the
+// cycle before, and from its own so far.
+type known struct{ before, now remembered }
+
+// warm is a Solver that starts from patterns: Columns.
+type warm interface {
+	SolveFrom(Problem, api.Budget, Patterns) (Packing, Patterns, error)
+}
+
+// solve starts from the patterns of the last problem with the same types and, as
+// the pods of a whole cluster are others than the few without a node, about as
+// many items.
+func (k *known) solve(s Solver, p Problem, b api.Budget) (Packing, error) {
+	w, ok := s.(warm)
+	if !ok {
+		return s.Solve(p, b)
+	}
+	var sort strings.Builder
+	for n := len(p.Items); n > 0; n /= 4 {
+		sort.WriteByte('#')
+	}
+	for _, t := range p.Types {
+		sort.WriteString(" " + t.Name)
+	}
+	from, ok := k.now[sort.String()]
+	if !ok {
+		from = k.before[sort.String()]
+	}
+	packing, patterns, err := w.SolveFrom(p, b, from)
+	if err == nil && len(patterns.list) > 0 {
+		if k.now == nil {
+			k.now = remembered{}
+		}
+		k.now[sort.String()] = patterns
+	}
+	return packing, err
+}
+
+// after is what the next cycle should know: what this one was not asked for is
+// kept.
+func (k *known) after() any {
+	if len(k.now) == 0 && len(k.before) == 0 {
+		return nil
+	}
+	all := maps.Clone(k.now)
+	if all == nil {
+		all = remembered{}
+	}
+	for _, sort := range slices.Sorted(maps.Keys(k.before)) {
+		if _, ok := all[sort]; !ok && len(all) < mostSorts {
+			all[sort] = k.before[sort]
+		}
+	}
+	return all
+}
+
+// mostSorts of problems whose patterns are kept.
+const mostSorts = 64

@@ -1,0 +1,98 @@
+package node
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// Whatever a cycle remembers of those before it, the default solver's plan never
+// costs more than FFD's, has no fewer pods placed, keeps every node that FFD's
+// keeps where both have as many, and is the same when asked for again.
+func TestTheDefaultIsNeverDearerThanFFD(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, err := New(Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var memory any
+		for range rapid.IntRange(1, 3).Draw(t, "cycles") {
+			w := worlds().Draw(t, "world")
+			first := w.planFor(t)
+			plan := func() (api.NodePlan, any) {
+				prepared, after := p.Prepare(memory)
+				out, err := prepared(w.Snapshot, w.plans, w.policy, api.Budget{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return out, after()
+			}
+			got, next := plan()
+			if again, _ := plan(); !cmp.Equal(got, again) {
+				t.Fatalf("from the same memory:\n%s", cmp.Diff(got, again))
+			}
+			memory = next
+			if left, most := unplaced(got), unplaced(first); left > most || left == most && got.HourlyCost > first.HourlyCost*(1+1e-12) {
+				t.Fatalf("%d pods without a place and %v USD/h, ffd %d and %v", left, got.HourlyCost, most, first.HourlyCost)
+			}
+			if got.LowerBound > got.HourlyCost*(1+1e-12) {
+				t.Fatalf("cost %v, less than its bound %v", got.HourlyCost, got.LowerBound)
+			}
+			for i, pool := range got.Pools {
+				if pool.Nodes == first.Pools[i].Nodes && !slices.Equal(pool.Surplus, first.Pools[i].Surplus) {
+					t.Fatalf("pool %s of %d nodes gives up %v, ffd %v", pool.Pool, pool.Nodes, pool.Surplus, first.Pools[i].Surplus)
+				}
+			}
+		}
+	})
+}
+
+func unplaced(p api.NodePlan) (n int32) {
+	for _, u := range p.Unplaced {
+		n += u.Count
+	}
+	return n
+}
+
+// Who remembers the patterns of a cycle needs less work in the next for a
+// packing that is as good.
+func TestACycleStartsFromTheLastOnesPatterns(t *testing.T) {
+	p := large(60, 3000)
+	for _, t := range []Type{
+		{Name: "high", Price: 0.27, Capacity: api.Resources{MilliCPU: 3920, Memory: 28 * gib, Pods: 110}},
+		{Name: "double", Price: 0.79, Capacity: api.Resources{MilliCPU: 15890, Memory: 58 * gib, Pods: 110}},
+	} {
+		t.Max = Unlimited
+		p.Types = append(p.Types, t)
+	}
+	budget := api.Budget{Iterations: packingIterations}
+	k := &known{}
+	cold, err := k.solve(Columns{}, p, budget)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // quiet cycles
+		k = &known{before: k.after().(remembered)}
+		if _, err = k.solve(Columns{}, p, budget); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k = &known{before: k.after().(remembered)}
+	warm, err := k.solve(Columns{}, p, budget)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gap := func(k Packing) float64 { return (k.Cost - k.LowerBound) / k.Cost }
+	t.Logf("gap %.4f cold, %.4f after four cycles", gap(cold), gap(warm))
+	if warm.Cost > cold.Cost || gap(warm) >= gap(cold) {
+		t.Errorf("gap %v at cost %v cold, %v at %v warm", gap(cold), cold.Cost, gap(warm), warm.Cost)
+	}
+	memory := k.after()
+	if (&known{before: memory.(remembered)}).after() == nil {
+		t.Error("a cycle without packings forgets")
+	}
+}
