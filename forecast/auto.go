@@ -2,6 +2,7 @@ package forecast
 
 import (
 	"math"
+	"time"
 
 	"github.com/mash2-io/mash2/api"
 )
@@ -32,9 +33,13 @@ func (m Auto) Update(s State, series api.Series, horizon int) (State, error) {
 	if err := check(s, series, horizon, nil); err != nil {
 		return s, err
 	}
-	if !s.Due(series, horizon) {
-		return s, nil
+	if s.Due(series, horizon) {
+		s = m.refit(s, series, horizon)
 	}
+	return s.spreadOf(series, horizon), nil
+}
+
+func (m Auto) refit(s State, series api.Series, horizon int) State {
 	y := series.Values
 	next := s.fitted(series, horizon)
 	next.Model = NaiveName
@@ -51,7 +56,7 @@ func (m Auto) Update(s State, series api.Series, horizon int) (State, error) {
 	origins := skillOrigins(len(y), period, horizon)
 	if len(origins) < minSkillOrigins {
 		next.tryYoung(y, horizon)
-		return next, nil
+		return next
 	}
 	past := origins[0] + 1 // what was known at the first origin
 	reference := pathLoss(lastValue{y}, y, origins, horizon)
@@ -86,7 +91,7 @@ func (m Auto) Update(s State, series api.Series, horizon int) (State, error) {
 		skill := 1 - best/reference
 		next.Skill = &skill
 	}
-	return next, nil
+	return next
 }
 
 // tryYoung lets the method of analogues forecast a history that is too short to
@@ -154,23 +159,65 @@ func (Auto) Forecast(s State, series api.Series, horizon int, levels []float64) 
 	if err := check(s, series, horizon, levels); err != nil {
 		return api.Forecast{}, err
 	}
-	y := series.Values
 	if !s.usable(series) {
+		y := series.Values
 		return predict(NaiveName, lastValue{y}, y, State{}, series, horizon, levels), nil
 	}
+	name, p, y := s.predictor(series, horizon, s.spreads(series, horizon))
+	if name != SeasonalName && name != MixtureName {
+		s.Seasons = nil // what was found, but not used
+	}
+	return predict(name, p, y, s, series, horizon, levels), nil
+}
+
+// predictor is that of the model chosen, over the end of series that it reads;
+// prepared for one point path, or for many.
+func (s State) predictor(series api.Series, horizon int, once bool) (name string, p predictor, y []float64) {
+	y = series.Values
 	switch {
 	case s.Model == MixtureName && s.Mixture != nil:
-		return predict(MixtureName, mixtureOf(s, series, horizon), y, s, series, horizon, levels), nil
+		return MixtureName, mixtureOf(s, series, horizon), y
 	case s.Model == SeasonalName && s.Seasonal != nil:
 		y = s.Seasonal.tail(y, horizon)
-		return predict(SeasonalName, newSeasonalPredictor(y, *s.Seasonal), y, s, series, horizon, levels), nil
+		if once {
+			return SeasonalName, newSeasonalPredictorOnce(y, *s.Seasonal), y
+		}
+		return SeasonalName, newSeasonalPredictor(y, *s.Seasonal), y
 	case s.Model == AnalogName && s.Analog != nil:
 		y = s.Analog.tail(y)
-		return predict(AnalogName, s.Analog.predictorOf(y), y, State{Skill: s.Skill}, series, horizon, levels), nil
+		return AnalogName, s.Analog.predictorOf(y), y
 	case s.Model == LevelName && s.Alpha > 0:
-		return predict(LevelName, newSmoothedOnce(y, s.Alpha), y, State{Skill: s.Skill}, series, horizon, levels), nil
+		return LevelName, newSmoothedOnce(y, s.Alpha), y
 	}
-	return predict(NaiveName, lastValue{y}, y, State{Skill: s.Skill}, series, horizon, levels), nil
+	return NaiveName, lastValue{y}, y
+}
+
+// spreadOf returns s with the spread of its model at the end of series, where
+// that changes slowly enough to be used for some samples.
+func (s State) spreadOf(series api.Series, horizon int) State {
+	end := series.End()
+	if s.spreads(series, horizon) {
+		// Different states are due at different times.
+		now, stride := end.UnixNano()/int64(series.Step), int64(s.spread.stride)
+		if end.Equal(s.spreadAt) || (now+int64(s.ID%uint64(stride)))%stride != 0 {
+			return s
+		}
+	}
+	s.spread = nil
+	_, p, y := s.predictor(series, horizon, false)
+	stride := min(horizon/leadsApart, p.steady())
+	if stride <= 1 {
+		return s
+	}
+	s.spread, s.spreadAt = &spread{stride: stride}, end
+	s.spread.fill(p, y, len(y)-1, make([]float64, horizon))
+	return s
+}
+
+// spreads tells whether the spread kept is for a forecast at the end of series.
+func (s State) spreads(series api.Series, horizon int) bool {
+	age := series.End().Sub(s.spreadAt)
+	return s.spread != nil && horizon <= s.spread.horizon && age >= 0 && age < time.Duration(s.spread.stride)*series.Step
 }
 
 // The backtest that measures skill.

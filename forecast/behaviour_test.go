@@ -242,24 +242,45 @@ func TestBacktestDoesNotSeeTheFuture(t *testing.T) {
 	}
 }
 
-// TestQuantiler compares with sorting, and with the definition.
-func TestQuantiler(t *testing.T) {
+// told is a predictor of given residual paths around a level.
+type told struct {
+	predictor
+	level              float64
+	residuals, weights []float64
+}
+
+func (told) steady() int { return 1 }
+
+func (p told) ensemble(_ int, mean []float64) (residuals, weights []float64) {
+	for h := range mean {
+		mean[h] = p.level
+	}
+	return p.residuals, p.weights
+}
+
+// TestQuantilesOfPaths compares with sorting, and with the definition.
+func TestQuantilesOfPaths(t *testing.T) {
+	const horizon, level = 3, 100
 	levels := []float64{0.01, 0.25, 0.5, 0.9, 0.99}
 	check := func(seed uint64, size uint8) bool {
 		r := rand.New(rand.NewPCG(seed, 1))
 		n := 1 + int(size)%60
 		weights := generate(n, func() float64 { return 0.05 + r.Float64() })
+		residuals := generate(n*horizon, func() float64 { return math.Round(10 * r.NormFloat64()) })
 		total := 0.0
 		for _, w := range weights {
 			total += w
 		}
-		q := newQuantiler(weights, levels)
-		out := make([]float64, len(levels))
-		for range 3 { // the order of one call is where the next starts
-			values := generate(n, func() float64 { return math.Round(10 * r.NormFloat64()) })
-			copy(q.values, values)
-			q.quantiles(out)
-			for k, level := range levels {
+		d := distribute(told{level: level, residuals: slices.Clone(residuals), weights: weights}, nil, 0, horizon, levels)
+		for h := range horizon + 1 {
+			values := make([]float64, n) // of a step, or of the peak
+			for i := range values {
+				path := residuals[i*horizon : (i+1)*horizon]
+				if values[i] = level + slices.Max(path); h < horizon {
+					values[i] = level + path[h]
+				}
+			}
+			for k, q := range levels {
 				want, sorted := math.NaN(), slices.Sorted(slices.Values(values))
 				for _, x := range sorted {
 					cum := 0.0
@@ -268,12 +289,16 @@ func TestQuantiler(t *testing.T) {
 							cum += weights[i]
 						}
 					}
-					if want = x; cum >= level*(total+total/float64(n))*(1-1e-9) {
+					if want = x; cum >= q*(total+total/float64(n))*(1-1e-9) {
 						break
 					}
 				}
-				if out[k] != want {
-					t.Logf("n %d level %v: %v, want %v", n, level, out[k], want)
+				got := d.peak[k]
+				if h < horizon {
+					got = d.quantiles[k][h]
+				}
+				if got != want {
+					t.Logf("n %d step %d level %v: %v, want %v", n, h, q, got, want)
 					return false
 				}
 			}
@@ -287,12 +312,10 @@ func TestQuantiler(t *testing.T) {
 
 // Of nine equal observations the 0.9 quantile is
 // the ninth, ⌈0.9·10⌉, and the 0.5 quantile the fifth.
-func TestQuantilerOfEqualWeights(t *testing.T) {
-	q := newQuantiler(slices.Repeat([]float64{1}, 9), []float64{0.5, 0.9, 0.99})
-	copy(q.values, []float64{9, 1, 8, 2, 7, 3, 6, 4, 5})
-	out := make([]float64, 3)
-	q.quantiles(out)
-	if diff := cmp.Diff([]float64{5, 9, 9}, out); diff != "" {
+func TestQuantilesOfEqualWeights(t *testing.T) {
+	p := told{residuals: []float64{9, 1, 8, 2, 7, 3, 6, 4, 5}, weights: slices.Repeat([]float64{1}, 9)}
+	d := distribute(p, nil, 0, 1, []float64{0.5, 0.9, 0.99})
+	if diff := cmp.Diff([]float64{5, 9, 9}, d.peak); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

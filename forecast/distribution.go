@@ -2,6 +2,7 @@ package forecast
 
 import (
 	"math"
+	"slices"
 	"sync"
 )
 
@@ -12,9 +13,9 @@ type predictor interface {
 	point(o int, dst []float64)
 	// analogues lists origins before o whose residuals tell about those of o.
 	analogues(o, horizon int) []analogue
-	// smooth tells that how far off it is changes slowly from one step to the
-	// next, up to horizon.
-	smooth(horizon int) bool
+	// steady is over how many steps, of the lead or of the origin, how far off
+	// it is changes little; 1 where it may change at once.
+	steady() int
 }
 
 // ensemble is a predictor that makes several paths itself: what they differ by
@@ -46,76 +47,152 @@ type distribution struct {
 // residual paths of the analogous origins, cut off at zero. It reads y[:o+1]
 // only. Without any residual path the distribution is the point path.
 func distribute(p predictor, y []float64, o, horizon int, levels []float64) distribution {
-	d := distribution{mean: make([]float64, horizon)}
+	mean := make([]float64, horizon)
 	if len(levels) == 0 {
-		p.point(o, d.mean)
-		floorAtZero(d.mean)
-		return d
+		p.point(o, mean)
+		floorAtZero(mean)
+		return distribution{mean: mean}
 	}
-	scratch := scratches.Get().(*[]float64)
-	defer scratches.Put(scratch)
-	residuals, weights := residualPaths(p, y, o, d.mean, scratch)
-	if len(weights) == 0 {
-		residuals, weights = make([]float64, horizon), []float64{1}
+	s := spreads.Get().(*spread)
+	defer spreads.Put(s)
+	s.fill(p, y, o, mean)
+	return s.around(mean, levels)
+}
+
+// spread is how far what comes may be off what is said: residual paths and, for
+// the steps at which quantiles are computed, the residuals in order.
+type spread struct {
+	horizon int
+	stride  int       // for how many samples it is kept
+	paths   []float64 // path after path
+	weights []float64
+	leads   []int
+	// By lead, then by size: the residuals and the weights up to each.
+	sorted, cumulative []float64
+	order              []int // of the last lead: nearly that of the peaks
+}
+
+// spreads keeps the memory of those that are used once.
+var spreads = sync.Pool{New: func() any { return new(spread) }}
+
+// fill takes p's residual paths at sample o, and writes its point path to mean.
+func (s *spread) fill(p predictor, y []float64, o int, mean []float64) {
+	s.horizon = len(mean)
+	s.residualPaths(p, y, o, mean)
+	if len(s.weights) == 0 {
+		s.weights = append(s.weights, 1)
+		s.paths = append(s.paths[:0], make([]float64, len(mean))...)
 	}
 	if c, ok := p.(calibrated); ok {
 		up, down := c.spread()
-		for i, r := range residuals {
+		for i, r := range s.paths {
 			if r > 0 {
-				residuals[i] = up * r
+				s.paths[i] = up * r
 			} else {
-				residuals[i] = down * r
+				s.paths[i] = down * r
 			}
 		}
 	}
-	d.quantiles = make([][]float64, len(levels))
-	for i := range d.quantiles {
-		d.quantiles[i] = make([]float64, horizon)
+	s.leads, s.order = s.leads[:0], s.order[:0]
+	steady := p.steady()
+	for h := 0; h < s.horizon; h = nextLead(h, s.horizon, steady) {
+		s.leads = append(s.leads, h)
 	}
-	d.peak = make([]float64, len(levels))
+	n := len(s.weights)
+	for i := range n {
+		s.order = append(s.order, i)
+	}
+	s.sorted = slices.Grow(s.sorted[:0], n*len(s.leads))[:n*len(s.leads)]
+	s.cumulative = slices.Grow(s.cumulative[:0], len(s.sorted))[:len(s.sorted)]
+	for i, h := range s.leads {
+		s.sort(s.order, s.sorted[i*n:(i+1)*n], s.cumulative[i*n:(i+1)*n], func(path int) float64 { return s.paths[path*s.horizon+h] })
+	}
+}
 
-	q := newQuantiler(weights, levels)
-	for i := range weights {
+// sort orders the values of all paths, from the order they had before, and adds
+// up their weights.
+func (s *spread) sort(order []int, sorted, cumulative []float64, value func(path int) float64) {
+	// Insertion sort: from one step to the next the order changes little.
+	for i, k := range order {
+		v := value(k)
+		j := i
+		for ; j > 0 && sorted[j-1] > v; j-- {
+			sorted[j], order[j] = sorted[j-1], order[j-1]
+		}
+		sorted[j], order[j] = v, k
+	}
+	sum := 0.0
+	for i, k := range order {
+		sum += s.weights[k]
+		cumulative[i] = sum
+	}
+}
+
+// around is the distribution around a point path, which becomes its mean. The
+// path may be shorter than those it was taken from.
+//
+// The quantile at q is the least value whose cumulative weight reaches
+// q·(W + w̄): with equal weights the ⌈q(n+1)⌉-th smallest, the quantile of split
+// conformal prediction (Lei et al. 2018, §2.2); the largest when that is beyond
+// n. As a quantile of one distribution it is monotone in q and in the values.
+func (s *spread) around(mean, levels []float64) distribution {
+	n, horizon := len(s.weights), len(mean)
+	d := distribution{mean: mean, quantiles: make([][]float64, len(levels)), peak: make([]float64, len(levels))}
+	rows := make([]float64, len(levels)*horizon)
+	targets := make([]float64, len(levels))
+	for k, level := range levels {
+		d.quantiles[k] = rows[k*horizon : (k+1)*horizon]
+		total := s.cumulative[n-1]
+		// The tolerance makes sums of weights that are equal on paper equal.
+		targets[k] = level * (total + total/float64(n)) * (1 - 1e-9)
+	}
+	quantile := func(sorted, cumulative []float64, out func(k int, v float64)) {
+		i := 0
+		for k, target := range targets {
+			for i < n-1 && cumulative[i] < target {
+				i++
+			}
+			out(k, sorted[i])
+		}
+	}
+
+	peaks := make([]float64, 2*n)
+	s.sort(slices.Clone(s.order), peaks[:n], peaks[n:], func(path int) float64 {
 		peak := 0.0
-		for h, r := range residuals[i*horizon : (i+1)*horizon] {
-			if v := d.mean[h] + r; v > peak {
+		residuals := s.paths[path*s.horizon:]
+		for h, m := range mean {
+			if v := m + residuals[h]; v > peak {
 				peak = v
 			}
 		}
-		q.values[i] = peak
-	}
-	q.quantiles(d.peak)
-	out := make([]float64, len(levels))
-	before := -1
-	smooth := p.smooth(horizon)
-	for h := 0; h < horizon; h = nextLead(h, horizon, smooth) {
-		for i := range weights {
-			q.values[i] = max(0, d.mean[h]+residuals[i*horizon+h])
-		}
-		q.quantiles(out)
-		for i, v := range out {
-			row := d.quantiles[i]
-			row[h] = v
-			if before < h-1 {
-				d.between(row, before, h, d.peak[i])
-			}
-		}
-		before = h
-	}
-	floorAtZero(d.mean)
-	return d
-}
+		return peak
+	})
+	quantile(peaks[:n], peaks[n:], func(k int, v float64) { d.peak[k] = v })
 
-// between interpolates a level's quantiles after step a and before step b: how
-// far they are from the mean, so that what the mean does between the two stays.
-// They don't cross, nor is a step above the peak.
-func (d distribution) between(row []float64, a, b int, peak float64) {
-	off, ahead := row[a]-d.mean[a], row[b]-d.mean[b]
-	for j := a + 1; j < b; j++ {
-		w := float64(j-a) / float64(b-a)
-		// In this form rounding keeps the order of levels.
-		row[j] = min(peak, max(0, d.mean[j]+min(off*(1-w)+ahead*w, max(off, ahead))))
+	before := make([]float64, len(levels))
+	from := -1
+	for at, lead := range s.leads {
+		quantile(s.sorted[at*n:(at+1)*n], s.cumulative[at*n:(at+1)*n], func(k int, off float64) {
+			row := d.quantiles[k]
+			for j := from + 1; j < min(lead, horizon); j++ {
+				// How far they are off the mean is interpolated, so that what
+				// the mean does in between stays. In this form rounding keeps
+				// the order of levels. No step is above the peak.
+				w := float64(j-from) / float64(lead-from)
+				off := min(before[k]*(1-w)+off*w, max(before[k], off))
+				row[j] = min(d.peak[k], max(0, mean[j]+off))
+			}
+			if lead < horizon {
+				row[lead] = max(0, mean[lead]+off)
+			}
+			before[k] = off
+		})
+		if from = lead; from >= horizon-1 {
+			break
+		}
 	}
+	floorAtZero(mean)
+	return d
 }
 
 // leadsApart: where quantiles change slowly, two that are computed are apart by
@@ -123,42 +200,37 @@ func (d distribution) between(row []float64, a, b int, peak float64) {
 const leadsApart = 8
 
 // nextLead is the step after h at which quantiles are computed: the next one
-// or, where they change slowly, one that is up to an eighth further. The last
-// step is always among them.
-func nextLead(h, horizon int, smooth bool) int {
-	if !smooth || h >= horizon-1 {
+// or, where they are steady, one that is up to an eighth further. The last step
+// is always among them.
+func nextLead(h, horizon, steady int) int {
+	if h >= horizon-1 {
 		return h + 1
 	}
-	return min(h+1+h/leadsApart, horizon-1)
+	return min(h+min(1+h/leadsApart, steady), horizon-1)
 }
 
-// scratches keeps the memory of residual paths, which nobody reads once the
-// quantiles are known: most of what a forecast would allocate.
-var scratches = sync.Pool{New: func() any { return new([]float64) }}
-
-// residualPaths writes the point path to mean and returns the residual paths,
-// path after path, with their weights. The paths may be in scratch.
-func residualPaths(p predictor, y []float64, o int, mean []float64, scratch *[]float64) (residuals, weights []float64) {
+// residualPaths writes the point path to mean and takes the residual paths with
+// their weights.
+func (s *spread) residualPaths(p predictor, y []float64, o int, mean []float64) {
 	if e, ok := p.(ensemble); ok {
-		return e.ensemble(o, mean)
+		paths, weights := e.ensemble(o, mean)
+		s.paths, s.weights = append(s.paths[:0], paths...), append(s.weights[:0], weights...)
+		return
 	}
 	horizon := len(mean)
 	p.point(o, mean)
 	analogues := p.analogues(o, horizon)
-	weights = make([]float64, 0, len(analogues))
-	if n := (len(analogues) + 1) * horizon; cap(*scratch) < n {
-		*scratch = make([]float64, n)
-	}
-	residuals = (*scratch)[:0]
+	s.weights = s.weights[:0]
+	s.paths = slices.Grow(s.paths[:0], (len(analogues)+1)*horizon)
 	for _, a := range analogues {
-		path := residuals[len(residuals) : len(residuals)+horizon]
+		n := len(s.paths)
+		path := s.paths[n : n+horizon]
 		p.point(a.origin, path)
 		if completeResiduals(y[:o+1], a.origin, path) {
-			residuals = residuals[:len(residuals)+horizon]
-			weights = append(weights, a.weight)
+			s.paths = s.paths[:n+horizon]
+			s.weights = append(s.weights, a.weight)
 		}
 	}
-	return residuals, weights
 }
 
 func floorAtZero(xs []float64) {
@@ -200,60 +272,4 @@ func completeResiduals(y []float64, origin int, path []float64) bool {
 		path[h] = last * math.Sqrt(float64(h+1)/float64(known))
 	}
 	return true
-}
-
-// quantiler computes quantiles of values with fixed weights, again and again
-// for values that change little.
-type quantiler struct {
-	values  []float64 // to be set before every call of quantiles
-	weights []float64
-	targets []float64 // the cumulative weight each level asks for
-	order   []int     // of the last call: nearly sorts the next
-	sorted  []float64
-}
-
-// newQuantiler prepares for increasing levels. The quantile at q is the least
-// value whose cumulative weight reaches q·(W + w̄): with equal weights the
-// ⌈q(n+1)⌉-th smallest, the quantile of split conformal prediction (Lei et al.
-// 2018, §2.2); the largest when that is beyond n. As a quantile of one
-// distribution it is monotone in q and in the values.
-func newQuantiler(weights, levels []float64) *quantiler {
-	total := 0.0
-	for _, w := range weights {
-		total += w
-	}
-	total += total / float64(len(weights))
-	q := &quantiler{
-		values: make([]float64, len(weights)), weights: weights,
-		targets: make([]float64, len(levels)),
-		order:   make([]int, len(weights)), sorted: make([]float64, len(weights)),
-	}
-	for i := range q.order {
-		q.order[i] = i
-	}
-	for k, level := range levels {
-		// The tolerance makes sums of weights that are equal on paper equal.
-		q.targets[k] = level * total * (1 - 1e-9)
-	}
-	return q
-}
-
-func (q *quantiler) quantiles(out []float64) {
-	// Insertion sort: from one step to the next the order changes little.
-	for i, k := range q.order {
-		v := q.values[k]
-		j := i
-		for ; j > 0 && q.sorted[j-1] > v; j-- {
-			q.sorted[j], q.order[j] = q.sorted[j-1], q.order[j-1]
-		}
-		q.sorted[j], q.order[j] = v, k
-	}
-	i, cum := 0, q.weights[q.order[0]]
-	for k, target := range q.targets {
-		for i < len(q.order)-1 && cum < target {
-			i++
-			cum += q.weights[q.order[i]]
-		}
-		out[k] = q.sorted[i]
-	}
 }

@@ -67,6 +67,10 @@ type State struct {
 	Mixture *MixtureFit `json:"mixture,omitempty"`
 	// Record is kept by Watched; nil without.
 	Record *Record `json:"record,omitempty"`
+	// spread of the chosen model, and the end of the series it is of; nil where
+	// it is of one sample only.
+	spread   *spread
+	spreadAt time.Time
 	// Skill of the chosen model against the last value; nil until there were
 	// enough origins to tell.
 	Skill *float64 `json:"skill,omitempty"`
@@ -225,7 +229,14 @@ func check(s State, series api.Series, horizon int, levels []float64) error {
 // predict makes the forecast of p, a predictor over y, after the end of series;
 // y is series' values or an end of them.
 func predict(name string, p predictor, y []float64, s State, series api.Series, horizon int, levels []float64) api.Forecast {
-	d := distribute(p, y, len(y)-1, horizon, levels)
+	var d distribution
+	if len(levels) > 0 && s.spreads(series, horizon) {
+		mean := make([]float64, horizon)
+		p.point(len(y)-1, mean)
+		d = s.spread.around(mean, levels)
+	} else {
+		d = distribute(p, y, len(y)-1, horizon, levels)
+	}
 	f := api.Forecast{
 		Model: name,
 		Start: series.End().Add(series.Step), Step: series.Step,

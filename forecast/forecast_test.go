@@ -196,11 +196,20 @@ func TestForecastsAreDistributions(t *testing.T) {
 		if stateAfter, _ := json.Marshal(s); string(stateAfter) != string(stateBefore) {
 			t.Fatal("the state was written to")
 		}
+		fresh := s // as from a checkpoint, which holds no spread
+		fresh.spread = nil
+		again, err = f.Forecast(fresh, series, horizon, levels)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(got, again, cmpopts.EquateNaNs(), cmpopts.EquateApprox(1e-6, 1e-6)); diff != "" {
+			t.Fatalf("what was kept of the spread is not what it is:\n%s", diff)
+		}
 		refit, err := f.Update(State{}, series, horizon)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(s, refit); diff != "" {
+		if diff := cmp.Diff(s, refit, cmp.AllowUnexported(State{}, spread{})); diff != "" {
 			t.Fatalf("the state is not a function of the history:\n%s", diff)
 		}
 	})

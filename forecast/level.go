@@ -109,7 +109,7 @@ func (p smoothed) point(o int, dst []float64) {
 	}
 }
 
-func (p smoothed) smooth(int) bool { return true }
+func (p smoothed) steady() int { return math.MaxInt }
 
 func (p smoothed) analogues(o, horizon int) []analogue { return spacedOrigins(p.y, o, horizon) }
 

@@ -55,4 +55,4 @@ func (p expPredictor) analogues(o, horizon int) []analogue {
 	return p.plainAnalogues.analogues(o, horizon)
 }
 
-func (p expPredictor) smooth(int) bool { return false }
+func (p expPredictor) steady() int { return 1 }

@@ -136,7 +136,12 @@ func (m *mixture) analogues(o, horizon int) []analogue {
 	return spacedOrigins(m.raw, o, horizon)
 }
 
-func (m *mixture) smooth(int) bool { return m.phases == nil }
+func (m *mixture) steady() int {
+	if m.phases == nil {
+		return math.MaxInt
+	}
+	return m.phases.steady()
+}
 
 func (m *mixture) spread() (up, down float64) { return m.up, m.down }
 

@@ -54,7 +54,7 @@ func (p lastValue) point(o int, dst []float64) {
 	}
 }
 
-func (p lastValue) smooth(int) bool { return true }
+func (p lastValue) steady() int { return math.MaxInt }
 
 // maxAnalogues bounds the residual paths behind one forecast: enough for a 0.98
 // quantile, few enough to sort them at every step.

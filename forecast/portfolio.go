@@ -191,7 +191,7 @@ type plainAnalogues struct{ raw []float64 }
 func (p plainAnalogues) analogues(o, horizon int) []analogue {
 	return spacedOrigins(p.raw, o, horizon)
 }
-func (plainAnalogues) smooth(int) bool { return false }
+func (plainAnalogues) steady() int { return 1 }
 
 // bounded keeps a path made at o within what the history makes believable: a
 // model that runs away must not take others along.

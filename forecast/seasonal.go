@@ -114,11 +114,20 @@ type cycle struct {
 const levelSamples = 512
 
 func newSeasonalPredictor(y []float64, fit SeasonalFit) *seasonalPredictor {
-	stride := 1
-	if fit.Period > 2*levelSamples {
-		stride = int(fit.Period / levelSamples)
+	p := &seasonalPredictor{sums: newPrefix(y, strideOf(fit.Period))}
+	return p.over(y, fit)
+}
+
+func strideOf(period float64) int {
+	if period > 2*levelSamples {
+		return int(period / levelSamples)
 	}
-	p := &seasonalPredictor{sums: newPrefix(y, stride)}
+	return 1
+}
+
+// newSeasonalPredictorOnce is for one path: it prepares nothing.
+func newSeasonalPredictorOnce(y []float64, fit SeasonalFit) *seasonalPredictor {
+	p := &seasonalPredictor{sums: prefix{strideOf(fit.Period), nil}}
 	return p.over(y, fit)
 }
 
@@ -129,11 +138,8 @@ func (p *seasonalPredictor) over(y []float64, fit SeasonalFit) *seasonalPredicto
 	return &seasonalPredictor{y: y, sums: p.sums, fit: fit, terms: make([]float64, 0, fit.Cycles)}
 }
 
-// smooth: the phases between two steps are no wider than those that are taken
-// for alike.
-func (p *seasonalPredictor) smooth(horizon int) bool {
-	return float64(horizon)/leadsApart <= phaseWidth*p.fit.Period
-}
+// steady: phases that are taken for alike.
+func (p *seasonalPredictor) steady() int { return max(1, int(phaseWidth*p.fit.Period)) }
 
 func (p *seasonalPredictor) point(o int, dst []float64) {
 	p.setLevels(o, len(dst))
@@ -245,18 +251,23 @@ func (p *seasonalPredictor) holdLast(o int, v *float64) {
 // set to the level at o: by comparing the season that ends at o with that which
 // ends k cycles earlier, or with as much of it as there is.
 func (p *seasonalPredictor) setLevels(o, horizon int) {
-	n := p.fit.Cycles + p.cyclesAhead(horizon)
+	cycles := p.fit.Cycles + p.cyclesAhead(horizon)
 	p.back = p.back[:0]
 	period := int(math.Round(p.fit.Period))
-	for k := range n {
+	var is float64
+	n, compared := 0, 0
+	for k := range cycles {
 		distance := float64(k) * p.fit.Period
 		whole := math.Ceil(distance - 1e-6)
 		c := cycle{offset: -int(whole), frac: max(0, whole-distance), scale: 1}
 		then := o - int(math.Round(distance))
 		window := min(period, then+1)
 		if p.fit.Level != LevelAsWas && k > 0 && 8*window >= period && window > 0 {
-			was, m := p.sums.mean(then-window+1, then+1)
-			is, n := p.sums.mean(o-window+1, o+1)
+			was, m := p.mean(then-window+1, then+1)
+			if window != compared {
+				is, n = p.mean(o-window+1, o+1)
+				compared = window
+			}
 			switch {
 			case 2*m < window || 2*n < window: // gaps
 			case p.fit.Level == LevelShifted:
@@ -269,6 +280,25 @@ func (p *seasonalPredictor) setLevels(o, horizon int) {
 		}
 		p.back = append(p.back, c)
 	}
+}
+
+// mean of y[from:to], of every stride-th sample, and how many are not gaps.
+func (p *seasonalPredictor) mean(from, to int) (float64, int) {
+	if p.sums.sums != nil {
+		return p.sums.mean(from, to)
+	}
+	stride := p.sums.stride
+	sum, n := 0.0, 0
+	for i := p.sums.index(from) * stride; i < to; i += stride {
+		if v := p.y[i]; !math.IsNaN(v) {
+			sum += v
+			n++
+		}
+	}
+	if n == 0 {
+		return math.NaN(), 0
+	}
+	return sum / float64(n), n * stride
 }
 
 // cyclesAhead is how many periods a lead reaches into, at least 1.

@@ -2,7 +2,7 @@ package load
 
 import (
 	"cmp"
-	"maps"
+	"math"
 	"time"
 
 	"github.com/mash2-io/mash2/experiments/load/queueing"
@@ -147,21 +147,62 @@ type Collector struct {
 	cfg       Config
 	pass, end time.Duration
 	from      time.Duration // of the open bucket
-	workloads [][]bucket    // by workload
+	workloads []collected   // by workload
 	pools     map[string]record.PoolInterval
 	nodes     map[string][]PoolBucket
 	usage     []float64 // at the beginning of the open bucket, by workload
 	work      []float64
 }
 
+// collected is what is known of a workload. Distributions of latency are kept
+// for the open minute and for passes only: one of every bucket of a week would
+// be gigabytes.
+type collected struct {
+	buckets []bucket
+	passes  []queueing.Window // every pass that began
+	minutes []minute          // that ended
+	open    minute
+	window  queueing.Window // of the open minute
+}
+
 type bucket struct {
-	from, to time.Duration
-	pass     int
-	users    int
-	window   queueing.Window
-	interval record.WorkloadInterval
-	usage    float64
-	work     float64
+	from, to      time.Duration
+	pass          int
+	users         int
+	counts        queueing.Counts
+	p50, p95, p99 float64 // ms; NaN without requests
+	interval      record.WorkloadInterval
+	usage         float64
+	work          float64
+}
+
+// minute of a pass.
+type minute struct {
+	pass, index      int
+	traffic, violate bool
+}
+
+// add takes the window of a bucket that began at a time of a pass.
+func (c *collected) add(pass int, at time.Duration, w queueing.Window, slo scenarios.SLO) {
+	for len(c.passes) <= pass {
+		c.passes = append(c.passes, queueing.Window{})
+	}
+	c.passes[pass].Add(w)
+	if index := int(at / time.Minute); pass != c.open.pass || index != c.open.index {
+		c.minutes = append(c.minutes, judge(c.open, c.window, slo))
+		c.open, c.window = minute{pass: pass, index: index}, queueing.Window{Latency: c.window.Latency.Cleared()}
+	}
+	c.window.Add(w)
+}
+
+func judge(m minute, w queueing.Window, slo scenarios.SLO) minute {
+	if w.Ended() == 0 {
+		return m
+	}
+	p95 := quantile(w.Latency, 0.95)
+	m.traffic = true
+	m.violate = p95 > slo.P95Ms || float64(w.Failed())/float64(w.Ended()) > slo.FailedRatio
+	return m
 }
 
 // NewCollector collects from time 0 on. Of the configuration it needs the
@@ -171,7 +212,7 @@ func NewCollector(cfg Config) *Collector {
 	pass := cfg.Scenario.PassDuration()
 	return &Collector{
 		cfg: cfg, pass: pass, end: time.Duration(cfg.WarmupPasses+cfg.Passes) * pass,
-		workloads: make([][]bucket, len(cfg.Workloads)),
+		workloads: make([]collected, len(cfg.Workloads)),
 		pools:     map[string]record.PoolInterval{},
 		nodes:     map[string][]PoolBucket{},
 		usage:     make([]float64, len(cfg.Workloads)),
@@ -198,11 +239,14 @@ func (b *Collector) Close(at time.Duration, m Model, interval record.Interval) e
 		if err != nil {
 			return err
 		}
-		b.workloads[i] = append(b.workloads[i], bucket{
+		c := &b.workloads[i]
+		c.buckets = append(c.buckets, bucket{
 			from: b.from, to: at, pass: pass,
-			users: state.Users, window: window, interval: interval.Workloads[w.key()],
+			users: state.Users, counts: window.Counts, interval: interval.Workloads[w.key()],
+			p50: quantile(window.Latency, 0.5), p95: quantile(window.Latency, 0.95), p99: quantile(window.Latency, 0.99),
 			usage: state.Usage - b.usage[i], work: state.Work - b.work[i],
 		})
+		c.add(pass, b.from%b.pass, window, b.cfg.Scenario.SLO)
 		b.usage[i], b.work[i] = state.Usage, state.Work
 	}
 	if pass >= b.cfg.WarmupPasses {
@@ -230,24 +274,14 @@ func (b *Collector) Results(r *record.Recorder) Results {
 	}
 	for i, w := range b.cfg.Workloads {
 		result := WorkloadResult{Namespace: w.Namespace, Name: w.Name, Steps: r.Workload(w.key())}
-		all := b.workloads[i]
-		for first := 0; first < len(all); {
-			last := first
-			for last < len(all) && all[last].pass == all[first].pass {
-				last++
-			}
+		c := &b.workloads[i]
+		for pass := range c.passes {
 			result.ByPass = append(result.ByPass, PassSummary{
-				Pass: all[first].pass, Warmup: all[first].pass < b.cfg.WarmupPasses,
-				Summary: b.summarize(all[first:last]),
+				Pass: pass, Warmup: pass < b.cfg.WarmupPasses, Summary: b.summarize(c, pass, pass+1),
 			})
-			first = last
 		}
-		measured := 0
-		for measured < len(all) && all[measured].pass < b.cfg.WarmupPasses {
-			measured++
-		}
-		result.Measured = b.summarize(all[measured:])
-		for _, x := range all {
+		result.Measured = b.summarize(c, b.cfg.WarmupPasses, len(c.passes))
+		for _, x := range c.buckets {
 			result.Buckets = append(result.Buckets, b.export(x))
 		}
 		out.Workloads = append(out.Workloads, result)
@@ -264,55 +298,52 @@ func (b *Collector) Results(r *record.Recorder) Results {
 	return out
 }
 
-// minute of a pass.
-type minute struct {
-	pass, index int
-}
-
-func (b *Collector) summarize(stretch []bucket) Summary {
+// summarize joins the passes [from, to).
+func (b *Collector) summarize(c *collected, from, to int) Summary {
 	var s Summary
-	if len(stretch) == 0 {
-		return s
-	}
-	var window queueing.Window
+	within := func(pass int) bool { return pass >= from && pass < to }
 	var peak *float64
-	minutes := map[minute]*queueing.Window{}
-	for i, x := range stretch {
-		s.SimulatedSeconds += (x.to - x.from).Seconds()
-		s.CPUSeconds += x.usage
-		s.ReferenceCPUSeconds += x.work
-		if i == 0 {
+	for _, x := range c.buckets {
+		if !within(x.pass) {
+			continue
+		}
+		if s.SimulatedSeconds == 0 {
 			s.WorkloadInterval = x.interval
 		} else {
 			s.WorkloadInterval = s.WorkloadInterval.Plus(x.interval)
 		}
+		s.SimulatedSeconds += (x.to - x.from).Seconds()
+		s.CPUSeconds += x.usage
+		s.ReferenceCPUSeconds += x.work
 		if u := ratio(x.usage, x.interval.ReadyCPUSeconds); u != nil && (peak == nil || *u > *peak) {
 			peak = u
 		}
-		m := minute{x.pass, int(x.from % b.pass / time.Minute)}
-		if minutes[m] == nil {
-			minutes[m] = &queueing.Window{}
-		}
-		minutes[m].Add(x.window)
+	}
+	if s.SimulatedSeconds == 0 {
+		return s
 	}
 	traffic := 0
-	for m := range maps.Values(minutes) {
-		window.Add(*m)
-		if m.Ended() == 0 {
-			continue
+	count := func(m minute) {
+		if within(m.pass) && m.traffic {
+			traffic++
+			if m.violate {
+				s.SLOViolationMinutes++
+			}
 		}
-		traffic++
-		p95 := quantile(m.Latency, 0.95)
-		failed := float64(m.Failed()) / float64(m.Ended())
-		if p95 != nil && *p95 > b.cfg.Scenario.SLO.P95Ms || failed > b.cfg.Scenario.SLO.FailedRatio {
-			s.SLOViolationMinutes++
-		}
+	}
+	for _, m := range c.minutes {
+		count(m)
+	}
+	count(judge(c.open, c.window, b.cfg.Scenario.SLO))
+	var window queueing.Window
+	for pass := from; pass < to; pass++ {
+		window.Add(c.passes[pass])
 	}
 	s.SLOViolationRatio = ratio(float64(s.SLOViolationMinutes), float64(traffic))
 	s.Requests, s.Failed = window.Ended(), window.Failed()
 	s.Refused, s.Reset, s.TimedOut = window.Refused, window.Reset, window.TimedOut
 	s.FailedRatio = ratio(float64(s.Failed), float64(s.Requests))
-	s.P50Ms, s.P95Ms, s.P99Ms = quantile(window.Latency, 0.5), quantile(window.Latency, 0.95), quantile(window.Latency, 0.99)
+	s.P50Ms, s.P95Ms, s.P99Ms = known(quantile(window.Latency, 0.5)), known(quantile(window.Latency, 0.95)), known(quantile(window.Latency, 0.99))
 	s.MeanCPUUtilization = ratio(s.CPUSeconds, s.WorkloadInterval.ReadyCPUSeconds)
 	s.PeakCPUUtilization = peak
 	s.MaxReplicas = s.WorkloadInterval.MaxReplicas
@@ -333,9 +364,9 @@ func (b *Collector) export(x bucket) Bucket {
 	return Bucket{
 		Start: x.from.Seconds(), Seconds: seconds,
 		Pass: x.pass, Warmup: x.pass < b.cfg.WarmupPasses,
-		VUs: x.users, RPS: float64(x.window.Ended()) / seconds,
-		Requests: x.window.Ended(), Failed: x.window.Failed(),
-		P50Ms: quantile(x.window.Latency, 0.5), P95Ms: quantile(x.window.Latency, 0.95), P99Ms: quantile(x.window.Latency, 0.99),
+		VUs: x.users, RPS: float64(x.counts.Ended()) / seconds,
+		Requests: x.counts.Ended(), Failed: x.counts.Failed(),
+		P50Ms: known(x.p50), P95Ms: known(x.p95), P99Ms: known(x.p99),
 		CPUCores: x.usage / seconds, Utilization: ratio(x.usage, x.interval.ReadyCPUSeconds),
 		Replicas: x.interval.ReplicaSeconds / seconds, ReadyPods: x.interval.ReadySeconds / seconds, ReadyCores: x.interval.ReadyCPUSeconds / seconds,
 		PendingPodSeconds: x.interval.PendingSeconds, PodCostUSD: b.podCost(x.interval),
@@ -351,11 +382,19 @@ func ratio(part, whole float64) *float64 {
 	return &r
 }
 
-func quantile(h queueing.Histogram, q float64) *float64 {
+// quantile in ms, NaN when nothing was recorded.
+func quantile(h queueing.Histogram, q float64) float64 {
 	d, ok := h.Quantile(q)
 	if !ok {
+		return math.NaN()
+	}
+	return float64(d) / float64(time.Millisecond)
+}
+
+// known is nil for NaN.
+func known(x float64) *float64 {
+	if math.IsNaN(x) {
 		return nil
 	}
-	ms := float64(d) / float64(time.Millisecond)
-	return &ms
+	return &x
 }

@@ -67,6 +67,7 @@ type fluidStream struct {
 	endpoints   []*fluidPod
 	counts      fluidCounts
 	latency     queueing.Histogram
+	taken       queueing.Histogram // lent out by TakeWindow
 	usage, done float64
 	users       int
 

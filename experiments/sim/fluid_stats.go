@@ -75,6 +75,7 @@ func (s *fluidStream) record(latency, n float64) {
 	}
 }
 
+// TakeWindow lends the latencies until it is called again.
 func (f *fluid) TakeWindow(name string) (queueing.Window, error) {
 	s := f.stream(name)
 	if s == nil {
@@ -89,7 +90,7 @@ func (f *fluid) TakeWindow(name string) (queueing.Window, error) {
 	w.Succeeded, w.Refused = whole(&s.counts.succeeded), whole(&s.counts.refused)
 	w.Reset, w.TimedOut = whole(&s.counts.reset), whole(&s.counts.timedOut)
 	w.Started = w.Ended()
-	s.latency = s.latency.Empty()
+	s.latency, s.taken = s.taken.Cleared(), s.latency
 	return w, nil
 }
 

@@ -30,7 +30,7 @@ func planner() planning.Hierarchy {
 	p := DefaultParams()
 	cfg.MetricDelay = p.Step/2 + p.RateWindow/2
 	return planning.Hierarchy{
-		Config: cfg, Nodes: packer, Forecaster: forecast.Auto{},
+		Config: cfg, Nodes: packer, Forecaster: forecast.Watched{Forecaster: forecast.Auto{}},
 		Planners: map[string]planning.WorkloadPlanner{planning.DefaultPlanner: horizontal.Planner{}},
 	}
 }

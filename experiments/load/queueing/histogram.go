@@ -49,8 +49,11 @@ func (h *Histogram) reach(buckets int) {
 	}
 }
 
-// Empty is an empty histogram with memory for what h has.
-func (h *Histogram) Empty() Histogram { return Histogram{counts: make([]uint64, 0, cap(h.counts))} }
+// Cleared is an empty histogram with the memory of h, which is then lost.
+func (h Histogram) Cleared() Histogram {
+	clear(h.counts)
+	return Histogram{counts: h.counts[:0]}
+}
 
 // Add merges another histogram into h.
 func (h *Histogram) Add(o Histogram) {
