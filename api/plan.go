@@ -51,10 +51,35 @@ type WorkloadPlan struct {
 	// first replica.
 	Signals  []SignalPlan `json:"signals,omitempty"`
 	Activity Activity     `json:"activity,omitempty"`
+	// Skill of what is forecast for this workload, whether or not it may act;
+	// nil where nothing is forecast.
+	Skill *ForecastSkill `json:"skill,omitempty"`
 	// Need is what demand asks for now in replicas before rounding up, bounds
 	// and guards: the figure that tolerances are relative to. 0 if not known.
 	Need float64 `json:"need"`
 }
+
+// ForecastSkill is how good forecasts of one workload were of late, and what
+// they may do therefore.
+type ForecastSkill struct {
+	Model string `json:"model"`
+	// LastValue and Seasonal are 1 − loss/loss of the last value and of what
+	// was a season before: 1 perfect, 0 no better, negative worse. Nil until
+	// there were enough results, or without a season.
+	LastValue *float64 `json:"lastValue,omitempty"`
+	Seasonal  *float64 `json:"seasonal,omitempty"`
+	Licence   Licence  `json:"licence"`
+}
+
+// Licence is what a forecast may do.
+type Licence string
+
+// The licences, the least first.
+const (
+	LicenceNone Licence = "none" // plans are reactive
+	LicenceUp   Licence = "up"   // it may raise replicas
+	LicenceFull Licence = "full" // and lower them
+)
 
 // PoolPlan is the size one pool should have.
 type PoolPlan struct {

@@ -52,6 +52,9 @@ type Forecast struct {
 	// 1 perfect, 0 no better than the reference, negative worse. NaN until
 	// there were enough origins.
 	Skill float64 `json:"-"`
+	// SeasonalSkill is the same over what was a season before; NaN while that
+	// is not known, and without a season.
+	SeasonalSkill float64 `json:"-"`
 }
 
 // Quantile returns, per step, the forecast at level q, interpolated linearly

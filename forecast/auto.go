@@ -36,12 +36,14 @@ func (m Auto) Update(s State, series api.Series, horizon int) (State, error) {
 	if s.Due(series, horizon) {
 		s = m.refit(s, series, horizon)
 	}
-	return s.spreadOf(series, horizon), nil
+	return s.spreadOf(s.withoutFreak(series), horizon), nil
 }
 
 func (m Auto) refit(s State, series api.Series, horizon int) State {
-	y := series.Values
 	next := s.fitted(series, horizon)
+	series = State{}.withoutFreak(series)
+	series.Values = withoutOutage(series.Values)
+	y := series.Values
 	next.Model = NaiveName
 	next.Alpha = 1
 
@@ -159,6 +161,7 @@ func (Auto) Forecast(s State, series api.Series, horizon int, levels []float64) 
 	if err := check(s, series, horizon, levels); err != nil {
 		return api.Forecast{}, err
 	}
+	series = s.withoutFreak(series)
 	if !s.usable(series) {
 		y := series.Values
 		return predict(NaiveName, lastValue{y}, y, State{}, series, horizon, levels), nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/mash2-io/mash2/api"
 )
@@ -233,11 +234,11 @@ func TestBacktestDoesNotSeeTheFuture(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 3 { // those whose origin is before the change
-		if diff := cmp.Diff(want[i].Forecast, got[i].Forecast); diff != "" {
+		if diff := cmp.Diff(want[i].Forecast, got[i].Forecast, cmpopts.EquateNaNs()); diff != "" {
 			t.Errorf("window %d (-want +got):\n%s", i, diff)
 		}
 	}
-	if cmp.Equal(want[3].Forecast, got[3].Forecast) {
+	if cmp.Equal(want[3].Forecast, got[3].Forecast, cmpopts.EquateNaNs()) {
 		t.Error("the last window did not see its past change")
 	}
 }

@@ -53,6 +53,10 @@ type State struct {
 	Step     time.Duration `json:"step,omitempty"`
 	Horizon  int           `json:"horizon,omitempty"`
 
+	// Top and Second are the largest two values at the last refit.
+	Top    float64 `json:"top,omitempty"`
+	Second float64 `json:"second,omitempty"`
+
 	// Model names the model chosen.
 	Model string `json:"model,omitempty"`
 	// Seasons found, shortest first. The model in Seasonal uses one of them.
@@ -115,10 +119,12 @@ func (s State) Due(series api.Series, horizon int) bool {
 
 // fitted returns s stamped as fitted to series.
 func (s State) fitted(series api.Series, horizon int) State {
-	return State{
+	next := State{
 		ID: s.ID, Fits: s.Fits + 1,
 		FittedTo: series.End(), Samples: len(series.Values), Step: series.Step, Horizon: horizon,
 	}
+	next.Top, next.Second = highest(series.Values)
+	return next
 }
 
 // usable tells whether what s holds may be applied to series.
@@ -242,7 +248,7 @@ func predict(name string, p predictor, y []float64, s State, series api.Series, 
 		Start: series.End().Add(series.Step), Step: series.Step,
 		Mean:   d.mean,
 		Levels: append([]float64(nil), levels...), Quantiles: d.quantiles, PeakQuantiles: d.peak,
-		Skill: math.NaN(),
+		Skill: math.NaN(), SeasonalSkill: math.NaN(),
 	}
 	if s.Skill != nil {
 		f.Skill = *s.Skill

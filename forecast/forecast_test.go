@@ -104,7 +104,7 @@ func TestPlainHistories(t *testing.T) {
 					Start: series.End().Add(time.Minute), Step: time.Minute,
 					Mean: flat, Levels: levels, Quantiles: [][]float64{flat, flat, flat}, PeakQuantiles: flat[:3],
 				}
-				ignore := cmpopts.IgnoreFields(api.Forecast{}, "Model", "Skill")
+				ignore := cmpopts.IgnoreFields(api.Forecast{}, "Model", "Skill", "SeasonalSkill")
 				if diff := cmp.Diff(want, got, ignore, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", model, diff)
 				}

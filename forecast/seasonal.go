@@ -84,7 +84,7 @@ type SeasonalFit struct {
 func (f SeasonalFit) tail(y []float64, horizon int) []float64 {
 	// The oldest residual path, the cycles it is made from, and the season
 	// that tells the level of the oldest of them.
-	need := float64(residualCycles+f.Cycles+3)*f.Period + 2*float64(horizon)
+	need := float64(residualCycles+f.Cycles+3+emptyCycles)*f.Period + 2*float64(horizon)
 	return y[max(0, len(y)-int(need)):]
 }
 
@@ -108,6 +108,13 @@ type cycle struct {
 	frac         float64
 	shift, scale float64
 }
+
+// emptyCycles is how many seasons of no more than almostNothing of the present
+// level are passed over for older ones.
+const (
+	emptyCycles   = 4
+	almostNothing = 0.02
+)
 
 // levelSamples is about how many samples of a season its mean is taken from: of
 // a long one not all are needed.
@@ -255,8 +262,8 @@ func (p *seasonalPredictor) setLevels(o, horizon int) {
 	p.back = p.back[:0]
 	period := int(math.Round(p.fit.Period))
 	var is float64
-	n, compared := 0, 0
-	for k := range cycles {
+	n, compared, empty := 0, 0, 0
+	for k := 0; len(p.back) < cycles; k++ {
 		distance := float64(k) * p.fit.Period
 		whole := math.Ceil(distance - 1e-6)
 		c := cycle{offset: -int(whole), frac: max(0, whole-distance), scale: 1}
@@ -267,6 +274,11 @@ func (p *seasonalPredictor) setLevels(o, horizon int) {
 			if window != compared {
 				is, n = p.mean(o-window+1, o+1)
 				compared = window
+			}
+			// A season of next to nothing, an outage, tells nothing of the shape.
+			if was < almostNothing*is && empty < emptyCycles {
+				empty++
+				continue
 			}
 			switch {
 			case 2*m < window || 2*n < window: // gaps

@@ -28,6 +28,8 @@ func (m Single) Update(s State, series api.Series, horizon int) (State, error) {
 	}
 	next := s.fitted(series, horizon)
 	next.Model = m.Model
+	series = State{}.withoutFreak(series)
+	series.Values = withoutOutage(series.Values)
 	r := recipeOf(m.Model)
 	if r == nil {
 		return s, fmt.Errorf("%w %q", ErrUnknownModel, m.Model)
@@ -68,6 +70,7 @@ func (m Single) Forecast(s State, series api.Series, horizon int, levels []float
 	if err := check(s, series, horizon, levels); err != nil {
 		return api.Forecast{}, err
 	}
+	series = s.withoutFreak(series)
 	y := series.Values
 	if !s.usable(series) || s.Mixture == nil {
 		return predict(m.Model, lastValue{y}, y, State{Skill: s.Skill}, series, horizon, levels), nil

@@ -202,7 +202,19 @@ func (r Record) skill(said float64) float64 {
 	if r.Probation > 0 {
 		said = min(said, 0)
 	}
+	if r.outdone() {
+		said = min(said, r.SeasonalSkill())
+	}
 	return min(said, r.seen(said))
+}
+
+// outdone tells whether the last season, repeated, was clearly the better
+// forecast: by more than a fifth, and by more than matters beside the last
+// value's loss, since where a season repeats itself to the letter next to
+// nothing is many times nothing.
+func (r Record) outdone() bool {
+	const enough, clearly, matters = 8, 1.2, 0.1
+	return r.Cycles >= enough && r.Error/r.Cycles > clearly*r.Cycle/r.Cycles+matters*r.Reference/r.Scored
 }
 
 // seen is 1 − loss/loss of the last value over recent results, what was said
@@ -241,7 +253,7 @@ func (w Watched) Forecast(s State, series api.Series, horizon int, levels []floa
 		return f, err
 	}
 	r := s.Record.looked(s, series)
-	f.Skill = r.skill(f.Skill)
+	f.Skill, f.SeasonalSkill = r.skill(f.Skill), r.SeasonalSkill()
 	limit := wild * r.Top
 	clamp := func(xs []float64) {
 		for i, x := range xs {

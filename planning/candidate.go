@@ -175,6 +175,7 @@ func (c *cycle) consider(k *candidate, mw *managed) {
 		Forecast: mw.forecast, Licensed: mw.licensed, ForecastNote: mw.note, Outlooks: mw.outlooks,
 		Speed: speed, Windows: windows,
 	})
+	plan.Skill = mw.skill
 	subject := Subject{
 		Time: c.s.Time, Workload: w, Policy: c.p, Plan: plan, Memory: memory.counted(plan).idle(c.s.Time, plan.Activity),
 		Speed: speed, Licensed: mw.looksAhead(), Windows: windows,

@@ -70,8 +70,9 @@ type managed struct {
 	memory   WorkloadMemory
 	forecast *api.Forecast
 	licensed bool
-	note     string    // about the forecast
-	outlooks []Outlook // one for each signal
+	note     string             // about the forecast
+	skill    *api.ForecastSkill // of it, in use or not
+	outlooks []Outlook          // one for each signal
 }
 
 func newCycle(h Hierarchy, s api.Snapshot, p api.Policy, m Memory) *cycle {
@@ -180,7 +181,7 @@ func (c *cycle) predict() {
 		w := mw.workload
 		if usesCPU(w) {
 			o := c.outlook(states, w.Key, w.Key, w.Demand, !w.DemandStale && c.s.Metrics.Reachable)
-			mw.forecast, mw.licensed, mw.note = o.Forecast, o.Licensed, o.Note
+			mw.forecast, mw.licensed, mw.note, mw.skill = o.Forecast, o.Licensed, o.Note, o.Skill
 		} else if state, ok := c.memory.forecasts[w.Key]; ok {
 			states[w.Key] = state
 		}
@@ -191,7 +192,11 @@ func (c *cycle) predict() {
 			}
 			// No workload has a name with a space.
 			key := api.Key{Namespace: w.Key.Namespace, Name: w.Key.Name + " " + s.Name}
-			mw.outlooks = append(mw.outlooks, c.outlook(states, key, w.Key, s.History, s.Missing == ""))
+			o := c.outlook(states, key, w.Key, s.History, s.Missing == "")
+			mw.outlooks = append(mw.outlooks, o)
+			if mw.skill == nil { // of the first signal where CPU is none
+				mw.skill = o.Skill
+			}
 		}
 	}
 	c.memory.forecasts = states
@@ -224,15 +229,18 @@ func (c *cycle) outlook(states map[api.Key]forecast.State, key, workload api.Key
 
 // license decides what a forecast may be used for.
 func license(f api.Forecast, c Config) Outlook {
+	skill := &api.ForecastSkill{Model: f.Model, LastValue: known(f.Skill), Seasonal: known(f.SeasonalSkill), Licence: api.LicenceNone}
 	switch {
 	case math.IsNaN(f.Skill):
-		return Outlook{Note: "forecast not used: too little history to know its skill"}
+		return Outlook{Note: "forecast not used: too little history to know its skill", Skill: skill}
 	case f.Skill <= c.MinSkillUp:
-		return Outlook{Note: fmt.Sprintf("forecast not used: its skill is %.2f, not above %.2f", f.Skill, c.MinSkillUp)}
+		return Outlook{Note: fmt.Sprintf("forecast not used: its skill is %.2f, not above %.2f", f.Skill, c.MinSkillUp), Skill: skill}
 	case f.Skill >= c.MinSkill:
-		return Outlook{Forecast: &f, Licensed: true}
+		skill.Licence = api.LicenceFull
+		return Outlook{Forecast: &f, Licensed: true, Skill: skill}
 	}
-	return Outlook{Forecast: &f, Note: fmt.Sprintf("forecast may not lower replicas: its skill is %.2f, not %.2f", f.Skill, c.MinSkill)}
+	skill.Licence = api.LicenceUp
+	return Outlook{Forecast: &f, Skill: skill, Note: fmt.Sprintf("forecast may not lower replicas: its skill is %.2f, not %.2f", f.Skill, c.MinSkill)}
 }
 
 // looksAhead tells whether licensed forecasts see every demand input.
@@ -240,6 +248,14 @@ func (mw *managed) looksAhead() bool {
 	return (mw.licensed || !usesCPU(mw.workload)) &&
 		!slices.ContainsFunc(mw.outlooks, func(o Outlook) bool { return !o.Licensed }) &&
 		(mw.licensed || len(mw.outlooks) > 0)
+}
+
+// known is a number, nil for NaN.
+func known(v float64) *float64 {
+	if math.IsNaN(v) {
+		return nil
+	}
+	return &v
 }
 
 // levels of the forecasts asked for: what people look at, and the policy's.

@@ -37,6 +37,8 @@ type Outlook struct {
 	Forecast *api.Forecast
 	Licensed bool
 	Note     string
+	// Skill of it, in use or not; nil where nothing was forecast.
+	Skill *api.ForecastSkill
 }
 
 // UsesCPU tells whether CPU usage is a demand input: with signals it is none

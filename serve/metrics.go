@@ -141,7 +141,9 @@ var (
 	descDemand   = desc("mash2_workload_demand_cores", "CPU demand now, in cores of the reference machine.", "namespace", "workload")
 	descForecast = desc("mash2_workload_forecast_cores", "What was forecast for now one horizon ago (mean), reference cores.", "namespace", "workload")
 	descPeak     = desc("mash2_workload_forecast_peak_cores", "Planned peak of the coming horizon at the policy's quantile, reference cores.", "namespace", "workload")
-	descSkill    = desc("mash2_workload_forecast_skill_ratio", "1 - error/error of the reference forecast; negative is worse than the reference.", "namespace", "workload", "model")
+	descSkill    = desc("mash2_workload_forecast_skill_ratio", "1 - loss/loss of the last value, of what is forecast, in use or not; negative is worse than the last value.", "namespace", "workload", "model")
+	descSeasonal = desc("mash2_workload_forecast_seasonal_skill_ratio", "1 - error/error of what was a season before, of what is forecast, in use or not.", "namespace", "workload", "model")
+	descLicence  = desc("mash2_workload_forecast_licensed", "1 while the forecast may raise replicas (up), and while it may lower them as well (full).", "namespace", "workload", "licence")
 	descHeld     = desc("mash2_workload_held", "1 for a workload that is not acted on.", "namespace", "workload")
 	descStale    = desc("mash2_workload_demand_stale", "1 while the workload's demand is too old or too full of gaps to scale down on.", "namespace", "workload")
 	descNodes    = desc("mash2_pool_nodes", "Nodes of a pool: target, ready, planned.", "pool", "machine_type", "state")
@@ -151,7 +153,7 @@ var (
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descLast, descPolicy, descPaused, descUtility, descReplicas, descDemand,
-		descForecast, descPeak, descSkill, descHeld, descStale, descNodes, descCost} {
+		descForecast, descPeak, descSkill, descSeasonal, descLicence, descHeld, descStale, descNodes, descCost} {
 		ch <- d
 	}
 }
@@ -195,8 +197,16 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 		if w.PeakDemand >= 0 {
 			gauge(descPeak, w.PeakDemand/1000, w.Key.Namespace, w.Key.Name)
 		}
-		if f := w.Forecast; f != nil {
-			gauge(descSkill, f.Skill, w.Key.Namespace, w.Key.Name, f.Model)
+		if k := w.Skill; k != nil {
+			if k.LastValue != nil {
+				gauge(descSkill, *k.LastValue, w.Key.Namespace, w.Key.Name, k.Model)
+			}
+			if k.Seasonal != nil {
+				gauge(descSeasonal, *k.Seasonal, w.Key.Namespace, w.Key.Name, k.Model)
+			}
+			for _, l := range []api.Licence{api.LicenceUp, api.LicenceFull} {
+				gauge(descLicence, truth(k.Licence == l || k.Licence == api.LicenceFull), w.Key.Namespace, w.Key.Name, string(l))
+			}
 		}
 	}
 	machine := make(map[string]string, len(c.Pools))

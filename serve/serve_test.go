@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,6 +30,8 @@ var (
 	web = api.Key{Namespace: "shop", Name: "web"}
 )
 
+func of(v float64) *float64 { return &v }
+
 func cycle(at time.Time, change func(*api.Cycle)) api.Cycle {
 	c := api.Cycle{
 		ID: 7, Time: at, Policy: api.Policy{Name: api.CostSaving, Source: api.SourceManual},
@@ -37,7 +39,8 @@ func cycle(at time.Time, change func(*api.Cycle)) api.Cycle {
 		Pools:     []api.PoolStatus{{Name: "cheap", MachineType: "e2-medium", TargetNodes: 2, ReadyNodes: 1, HourlyCost: 0.067}},
 		Plan: api.Plan{
 			Workloads: []api.WorkloadPlan{{Key: web, Current: 4, Replicas: 5, Floor: 4, NodeReplicas: 6, PeakDemand: 900, Binding: "forecast", Reason: "because",
-				Forecast: &api.Forecast{Model: "seasonal", Start: at.Add(15 * time.Second), Step: 15 * time.Second, Mean: []float64{500, 700}, Skill: 0.8}}},
+				Forecast: &api.Forecast{Model: "seasonal", Start: at.Add(15 * time.Second), Step: 15 * time.Second, Mean: []float64{500, 700}, Skill: 0.8},
+				Skill:    &api.ForecastSkill{Model: "seasonal", LastValue: of(0.8), Seasonal: of(-0.25), Licence: api.LicenceUp}}},
 			Nodes: api.NodePlan{Pool: "cheap", Pools: []api.PoolPlan{{Pool: "cheap", Nodes: 3, HourlyCost: 0.1}}},
 		},
 		Steps:    []api.StepTime{{Step: "plan", Duration: time.Millisecond}},
@@ -75,6 +78,16 @@ mash2_pool_cost_usd_per_hour{machine_type="e2-medium",pool="cheap",state="target
 # HELP mash2_workload_forecast_cores What was forecast for now one horizon ago (mean), reference cores.
 # TYPE mash2_workload_forecast_cores gauge
 mash2_workload_forecast_cores{namespace="shop",workload="web"} 0.7
+# HELP mash2_workload_forecast_licensed 1 while the forecast may raise replicas (up), and while it may lower them as well (full).
+# TYPE mash2_workload_forecast_licensed gauge
+mash2_workload_forecast_licensed{licence="full",namespace="shop",workload="web"} 0
+mash2_workload_forecast_licensed{licence="up",namespace="shop",workload="web"} 1
+# HELP mash2_workload_forecast_seasonal_skill_ratio 1 - error/error of what was a season before, of what is forecast, in use or not.
+# TYPE mash2_workload_forecast_seasonal_skill_ratio gauge
+mash2_workload_forecast_seasonal_skill_ratio{model="seasonal",namespace="shop",workload="web"} -0.25
+# HELP mash2_workload_forecast_skill_ratio 1 - loss/loss of the last value, of what is forecast, in use or not; negative is worse than the last value.
+# TYPE mash2_workload_forecast_skill_ratio gauge
+mash2_workload_forecast_skill_ratio{model="seasonal",namespace="shop",workload="web"} 0.8
 # HELP mash2_workload_replicas Replicas: current, ready, planned, the reactive floor, and those nodes are kept for.
 # TYPE mash2_workload_replicas gauge
 mash2_workload_replicas{namespace="shop",state="current",workload="web"} 4
@@ -84,7 +97,8 @@ mash2_workload_replicas{namespace="shop",state="planned",workload="web"} 5
 mash2_workload_replicas{namespace="shop",state="ready",workload="web"} 3
 `
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "mash2_actions_total", "mash2_cycles_total",
-		"mash2_pool_cost_usd_per_hour", "mash2_workload_forecast_cores", "mash2_workload_replicas"); err != nil {
+		"mash2_pool_cost_usd_per_hour", "mash2_workload_forecast_cores", "mash2_workload_forecast_licensed",
+		"mash2_workload_forecast_skill_ratio", "mash2_workload_forecast_seasonal_skill_ratio", "mash2_workload_replicas"); err != nil {
 		t.Error(err)
 	}
 	// A workload that is gone leaves no series behind, one that never had a
@@ -155,9 +169,23 @@ func TestStatusOf(t *testing.T) {
 		}
 	})
 	t.Run("a skill that is not known is not shown", func(t *testing.T) {
-		record := cycle(now, func(c *api.Cycle) { c.Plan.Workloads[0].Forecast.Skill = math.NaN() })
-		if got := statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil); got.Forecast.Skill != "" {
-			t.Errorf("skill %q", got.Forecast.Skill)
+		record := cycle(now, func(c *api.Cycle) {
+			c.Plan.Workloads[0].Skill = &api.ForecastSkill{Model: "seasonal", Licence: api.LicenceNone}
+		})
+		got := statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil).Forecast
+		if got.Skill != "" || got.SeasonalSkill != "" || got.Licence != "none" {
+			t.Errorf("forecast %+v", got)
+		}
+	})
+	t.Run("the skill of a forecast that may not act is shown", func(t *testing.T) {
+		record := cycle(now, func(c *api.Cycle) {
+			p := &c.Plan.Workloads[0]
+			p.Forecast, p.Skill = nil, &api.ForecastSkill{Model: "level", LastValue: of(-0.4), Seasonal: of(-1.5), Licence: api.LicenceNone}
+		})
+		got := statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil).Forecast
+		want := &v1alpha1.ForecastStatus{Model: "level", Skill: "-0.40", SeasonalSkill: "-1.50", Licence: "none"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
 }

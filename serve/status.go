@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
-	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -143,8 +142,17 @@ func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old [
 		if len(f.Seasons) > 0 {
 			status.Forecast.Season = &metav1.Duration{Duration: f.Seasons[0].Round(100 * time.Millisecond)}
 		}
-		if !math.IsNaN(f.Skill) {
-			status.Forecast.Skill = strconv.FormatFloat(f.Skill, 'f', 2, 64)
+	}
+	if k := plan.Skill; k != nil { // also of what may not act
+		if status.Forecast == nil {
+			status.Forecast = &v1alpha1.ForecastStatus{Model: k.Model}
+		}
+		status.Forecast.Licence = string(k.Licence)
+		if k.LastValue != nil {
+			status.Forecast.Skill = strconv.FormatFloat(*k.LastValue, 'f', 2, 64)
+		}
+		if k.Seasonal != nil {
+			status.Forecast.SeasonalSkill = strconv.FormatFloat(*k.Seasonal, 'f', 2, 64)
 		}
 	}
 	ready := metav1.Condition{

@@ -225,9 +225,17 @@ type ForecastStatus struct {
 	// season is the main period that was found, such as 5m0s or 24h0m0s.
 	// +optional
 	Season *metav1.Duration `json:"season,omitempty"`
-	// skill is 1 − error/error of the reference forecast over recent origins,
-	// such as "0.84": 1 is perfect, 0 no better than the reference. Absent
-	// until there were enough origins.
+	// skill is 1 − loss/loss of the last value over recent forecasts, such as
+	// "0.84": 1 is perfect, 0 no better than the last value. Absent until there
+	// were enough of them. It is shown of a forecast that may not act, too.
 	// +optional
 	Skill string `json:"skill,omitempty"`
+	// seasonalSkill is 1 − error/error of what was a season before; absent
+	// without a season.
+	// +optional
+	SeasonalSkill string `json:"seasonalSkill,omitempty"`
+	// licence is what the forecast may do: none, up (raise replicas) or full
+	// (lower them as well).
+	// +optional
+	Licence string `json:"licence,omitempty"`
 }
