@@ -14,11 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/api/v1alpha1"
 )
 
@@ -253,20 +252,23 @@ func stripped(h *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv2.Horizonta
 // took away, or to nobody. The order keeps it at one writer: the operator has
 // seen the mode Shadow, and so writes no more, before the other one returns.
 // Without an operator that answers it fails with ErrNotSeen, unless gone says
-// that there is none. Interrupted anywhere, it can be run again.
+// that there is none.
+//
+// In the midst of a move between pools it takes back what that has added:
+// replicas beside the old ones and deletion costs, and with the last workload in
+// Full, or without an operator, cordons and parked nodes. As long as there are
+// others in Full their operator goes on with nodes, or gives the move up because
+// this workload's pods stay. Interrupted anywhere, it can be run again.
 func (a Adoption) Release(ctx context.Context, key types.NamespacedName, gone bool) error {
 	w := &v1alpha1.ManagedWorkload{}
 	if err := a.Client.Get(ctx, key, w); err != nil {
 		return fmt.Errorf("reading ManagedWorkload %s: %w", key, err)
 	}
 	// 1. Shadow, and seen.
-	if w.Spec.Mode == v1alpha1.ModeFull {
-		before := w.DeepCopy()
-		w.Spec.Mode = v1alpha1.ModeShadow
-		if err := a.Client.Patch(ctx, w, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
-			return fmt.Errorf("setting ManagedWorkload %s to Shadow: %w", key, err)
-		}
+	if err := a.shadow(ctx, w); err != nil {
+		return err
 	}
+	wanted := w.Status.PlannedReplicas
 	err := a.wait(ctx, func() error {
 		now := &v1alpha1.ManagedWorkload{}
 		if err := a.Client.Get(ctx, key, now); err != nil {
@@ -275,13 +277,38 @@ func (a Adoption) Release(ctx context.Context, key types.NamespacedName, gone bo
 		if now.Status.ObservedGeneration < w.Generation {
 			return ErrNotSeen
 		}
+		wanted = now.Status.PlannedReplicas
 		return nil
 	})
+	seen := err == nil
 	if err != nil && (!gone || !errors.Is(err, ErrNotSeen)) {
 		return fmt.Errorf("ManagedWorkload %s is in Shadow: %w", key, err)
 	}
-	// 2. What is ours on the target.
-	if err := a.clean(ctx, key.Namespace, w.Spec.TargetRef); err != nil {
+	// 2. What is ours: on the target, on nodes, on pods. Without an operator the
+	// plan that is known is of another time, and more replicas than it wanted may
+	// be needed, unless a move has been left half done.
+	surged := seen
+	if !seen {
+		if surged, err = a.moving(ctx, key.Namespace, w.Spec.TargetRef); err != nil {
+			return err
+		}
+	}
+	if !surged {
+		wanted = nil
+	}
+	if err := a.clean(ctx, key.Namespace, w.Spec.TargetRef, ptr.Deref(wanted, 0)); err != nil {
+		return err
+	}
+	others, err := a.othersInFull(ctx)
+	if err != nil {
+		return err
+	}
+	// Whoever may not touch nodes may release all the same, and is told at the end.
+	var nodes error
+	if !others || !seen {
+		nodes = a.GiveBackNodes(ctx)
+	}
+	if err := a.clearCosts(ctx, key.Namespace, w.Spec.TargetRef); err != nil {
 		return err
 	}
 	// 3. The other one.
@@ -315,47 +342,45 @@ func (a Adoption) Release(ctx context.Context, key types.NamespacedName, gone bo
 	if err := a.Client.Patch(ctx, w, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
 		return fmt.Errorf("ManagedWorkload %s: %w", key, err)
 	}
-	return nil
+	return nodes
 }
 
-// clean takes from a target the note of the take-over and mash2's claim on its
-// replicas, without changing their number: giving a field up by an apply without
-// it would reset it to its default.
-func (a Adoption) clean(ctx context.Context, namespace string, target v1alpha1.TargetRef) error {
-	gv, err := schema.ParseGroupVersion(target.APIVersion)
-	if err != nil {
-		return err
+// ReleaseAll releases every ManagedWorkload, and then nodes, which may bear marks
+// of a move whose workloads are gone. It goes on after a failure, and returns
+// what it has released. Operators are waited for once, not for each workload.
+func (a Adoption) ReleaseAll(ctx context.Context, gone bool) (released []types.NamespacedName, err error) {
+	var list v1alpha1.ManagedWorkloadList
+	if err := a.Client.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("listing ManagedWorkloads: %w", err)
 	}
-	return a.wait(ctx, func() error {
-		o := &metav1.PartialObjectMetadata{}
-		o.SetGroupVersionKind(gv.WithKind(target.Kind))
-		err := a.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: target.Name}, o)
-		if apierrors.IsNotFound(err) {
-			return nil
+	var errs []error
+	for i := range list.Items {
+		errs = append(errs, a.shadow(ctx, &list.Items[i]))
+	}
+	end := time.Now().Add(a.Patience)
+	for i := range list.Items {
+		a.Patience = max(time.Until(end), a.Poll)
+		key := client.ObjectKeyFromObject(&list.Items[i])
+		if err := a.Release(ctx, key, gone); err != nil {
+			errs = append(errs, err)
+			continue
 		}
-		if err != nil {
-			return err
-		}
-		patch := []map[string]any{{"op": "test", "path": "/metadata/resourceVersion", "value": o.ResourceVersion}}
-		if _, ok := o.Annotations[api.AnnotationTakenOver]; ok {
-			patch = append(patch, map[string]any{"op": "remove", "path": "/metadata/annotations/mash2.io~1taken-over"})
-		}
-		others := slices.DeleteFunc(slices.Clone(o.ManagedFields), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == api.FieldManager })
-		if len(others) < len(o.ManagedFields) && len(others) > 0 { // an empty list would mean no change
-			patch = append(patch, map[string]any{"op": "replace", "path": "/metadata/managedFields", "value": others})
-		}
-		if len(patch) == 1 {
-			return nil
-		}
-		body, err := json.Marshal(patch)
-		if err != nil {
-			return err
-		}
-		if err := a.Client.Patch(ctx, o, client.RawPatch(types.JSONPatchType, body), client.FieldOwner(FieldManager)); err != nil {
-			return fmt.Errorf("taking mash2's marks from %s %s/%s: %w", target.Kind, namespace, target.Name, err)
-		}
+		released = append(released, key)
+	}
+	return released, errors.Join(append(errs, a.GiveBackNodes(ctx))...)
+}
+
+// shadow sets the mode of a workload that is in Full.
+func (a Adoption) shadow(ctx context.Context, w *v1alpha1.ManagedWorkload) error {
+	if w.Spec.Mode != v1alpha1.ModeFull && w.Spec.Mode != "" {
 		return nil
-	})
+	}
+	before := w.DeepCopy()
+	w.Spec.Mode = v1alpha1.ModeShadow
+	if err := a.Client.Patch(ctx, w, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
+		return fmt.Errorf("setting ManagedWorkload %s/%s to Shadow: %w", w.Namespace, w.Name, err)
+	}
+	return nil
 }
 
 // wait tries until it succeeds, patience ends or ctx does; then the last error

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -58,6 +59,8 @@ type bed struct {
 	writes []string
 	// fail makes the n-th write fail, from 1.
 	fail int
+	// refuse is asked before each write; nil refuses none.
+	refuse func(client.Object) error
 }
 
 func newBed(t *testing.T, operator bool, objects ...client.Object) *bed {
@@ -78,6 +81,15 @@ func newBed(t *testing.T, operator bool, objects ...client.Object) *bed {
 			kind = "ManagedWorkload"
 		case *autoscalingv2.HorizontalPodAutoscaler:
 			kind = KindHPA
+		case *corev1.Node:
+			kind = "Node"
+		case *corev1.Pod:
+			kind = "Pod"
+		}
+		if b.refuse != nil {
+			if err := b.refuse(o); err != nil {
+				return err
+			}
 		}
 		b.writes = append(b.writes, verb+" "+kind)
 		if len(b.writes) == b.fail {
@@ -86,7 +98,7 @@ func newBed(t *testing.T, operator bool, objects ...client.Object) *bed {
 		return nil
 	}
 	b.Client = interceptor.NewClient(
-		fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
+		fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields().WithObjects(objects...).Build(),
 		interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 				if err := write("create", o); err != nil {
@@ -104,7 +116,11 @@ func newBed(t *testing.T, operator bool, objects ...client.Object) *bed {
 				if err := write("patch", o); err != nil {
 					return err
 				}
-				return c.Patch(ctx, o, p, opts...)
+				err := c.Patch(ctx, o, p, opts...)
+				if w, ok := o.(*v1alpha1.ManagedWorkload); ok {
+					w.Generation = 2
+				}
+				return err
 			},
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 				err := c.Get(ctx, key, o, opts...)

@@ -331,31 +331,45 @@ func newAdoptTakeOver(a *adopter) *cobra.Command {
 
 func newRelease() *cobra.Command {
 	var a adopter
-	var gone bool
+	var gone, all bool
 	cmd := &cobra.Command{
 		Use:   "release NAMESPACE/NAME…",
 		Short: "Gives workloads back to the autoscalers they were taken over from",
-		Long: "Sets workloads to Shadow, waits until the operator has seen that, takes mash2's marks from their targets,\n" +
-			"and lets the autoscaler that a take-over took away come back as it was.",
+		Long: "Sets workloads to Shadow, waits until the operator has seen that, takes mash2's marks from their targets\n" +
+			"and pods, with the replicas that a move between pools has added for a while, and lets the autoscaler that a\n" +
+			"take-over took away come back as it was. With the last workload, nodes get back what they had: no cordon of\n" +
+			"mash2's stays, and no parked node. --all is what an uninstallation does first.",
 	}
 	a.flags(cmd)
-	cmd.Flags().BoolVar(&gone, "operator-gone", false, "there is no operator any more that could see the change")
+	cmd.Flags().BoolVar(&gone, "operator-gone", false, "go on without the operator where it doesn't see the change in time")
+	cmd.Flags().BoolVar(&all, "all", false, "every ManagedWorkload, and nodes even if there is none")
 	show := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkOutput(cmd); err != nil {
 			return err
 		}
+		if all && len(args) > 0 {
+			return usagef("--all and names exclude each other")
+		}
 		do, err := a.open()
 		if err != nil {
 			return err
 		}
-		m, failed := each(args, func(key types.NamespacedName) error {
-			err := do.Release(cmd.Context(), key, gone)
+		hint := func(err error) error {
 			if errors.Is(err, adoption.ErrNotSeen) {
 				err = fmt.Errorf("%w; if there is no operator any more, pass --operator-gone", err)
 			}
 			return err
-		})
+		}
+		if all {
+			m := moved{Workloads: []string{}}
+			released, err := do.ReleaseAll(cmd.Context(), gone)
+			for _, key := range released {
+				m.Workloads = append(m.Workloads, key.String())
+			}
+			return showMoved(show, m, "released", hint(err))
+		}
+		m, failed := each(args, func(key types.NamespacedName) error { return hint(do.Release(cmd.Context(), key, gone)) })
 		return showMoved(show, m, "released", failed)
 	}
 	return cmd

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +27,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/api/v1alpha1"
@@ -129,10 +132,57 @@ func TestChart(t *testing.T) {
 	})
 	t.Run("every rule is needed", func(t *testing.T) { testRulesNeeded(t, w.in(t), requests) })
 	t.Run("uninstall", func(t *testing.T) {
+		w.in(t).testReleaseHook()
 		if out, err := w.Cluster.Helm(t.Context(), "uninstall", release, "--namespace", testbed.Namespace, "--wait"); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	})
+}
+
+// testReleaseHook runs what helm runs before it deletes anything, under exactly
+// the rights that the hook has, on a cluster that bears every mark of a move.
+func (w *world) testReleaseHook() {
+	w.t.Helper()
+	var nodes corev1.NodeList
+	var pods corev1.PodList
+	if err := errors.Join(w.Client.List(w.t.Context(), &nodes), w.Client.List(w.t.Context(), &pods, client.InNamespace(testbed.Mash2))); err != nil {
+		w.t.Fatal(err)
+	}
+	node, pod := nodes.Items[0].Name, pods.Items[0].Name
+	for _, args := range [][]string{
+		{"cordon", node},
+		{"annotate", "node", node, api.AnnotationCordonedFor + "=" + api.CordonMigration, api.AnnotationParked + "=true"},
+		{"annotate", "pod", "-n", testbed.Mash2, pod, api.AnnotationPodDeletionCost + "=-1000", api.AnnotationDeletionCostSet + "=true"},
+	} {
+		if out, err := w.Cluster.Kubectl(w.t.Context(), args...); err != nil {
+			w.t.Fatalf("%v: %s", err, out)
+		}
+	}
+	hooks, err := w.Cluster.Helm(w.t.Context(), "get", "hooks", release, "--namespace", testbed.Namespace)
+	if err != nil {
+		w.t.Fatalf("%v: %s", err, hooks)
+	}
+	var args []string
+	var rights []string
+	for doc := range strings.SplitSeq(hooks, "\n---\n") {
+		var job batchv1.Job
+		if err := yaml.Unmarshal([]byte(doc), &job); err != nil {
+			w.t.Fatal(err)
+		}
+		if job.Kind == "Job" {
+			args = job.Spec.Template.Spec.Containers[0].Args
+			continue
+		}
+		rights = append(rights, doc)
+	}
+	w.apply(strings.Join(rights, "\n---\n"))
+	var stdout, stderr bytes.Buffer
+	args = append(slices.Clone(args), "--kubeconfig="+w.kubeconfigOf(release+"-release"), "--patience=1s")
+	before := w.replicas(testbed.Mash2)
+	if code := run(w.t.Context(), args, &stdout, &stderr); code != 0 {
+		w.t.Fatalf("mash2 %v: exit code %d: %s", args, code, stderr.String())
+	}
+	w.nothingLeft("before helm uninstall", before)
 }
 
 // statefulSet adds a second workload, of the other kind, that takes a part of

@@ -325,25 +325,3 @@ func (p *Provider) park(ctx context.Context, n *corev1.Node, on bool) error {
 	})
 	return provider.FromKubernetes(err)
 }
-
-// Unpark takes every parked node back, as uninstalling must. It returns the
-// names of those it took back.
-func (p *Provider) Unpark(ctx context.Context) ([]string, error) {
-	nodes, err := p.nodes(ctx, "")
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	var errs []error
-	for i := range nodes {
-		if !Parked(&nodes[i]) {
-			continue
-		}
-		if err := p.park(ctx, &nodes[i], false); err != nil {
-			errs = append(errs, fmt.Errorf("node %s: %w", nodes[i].Name, err))
-			continue
-		}
-		names = append(names, nodes[i].Name)
-	}
-	return names, errors.Join(errs...)
-}
