@@ -91,7 +91,7 @@ func (m Auto) refit(s State, series api.Series, horizon int) State {
 	}
 	if reference > 0 && !math.IsInf(reference, 1) {
 		skill := 1 - best/reference
-		next.Skill = &skill
+		next.Skill, next.Reference = &skill, reference
 	}
 	return next
 }
@@ -115,7 +115,7 @@ func (s *State) tryYoung(y []float64, horizon int) {
 	reference := pathLoss(lastValue{y}, y, origins, horizon)
 	fit, loss := tryAnalogs(y, origins[0]+1, origins, horizon)
 	if skill := 1 - loss/reference; skill >= byFar {
-		s.Model, s.Analog, s.Skill = AnalogName, fit, &skill
+		s.Model, s.Analog, s.Skill, s.Reference = AnalogName, fit, &skill, reference
 	}
 }
 

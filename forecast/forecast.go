@@ -78,6 +78,9 @@ type State struct {
 	// Skill of the chosen model against the last value; nil until there were
 	// enough origins to tell.
 	Skill *float64 `json:"skill,omitempty"`
+	// Reference is the loss of the last value that Skill is relative to, a
+	// mean over the steps of whole horizons; 0 without a Skill.
+	Reference float64 `json:"reference,omitempty"`
 }
 
 // NewState is the state of a series nothing is known of. The name (of a

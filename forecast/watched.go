@@ -61,6 +61,9 @@ const (
 	fading = 1.0 / 24
 	// claimed is how many results what the forecaster says of itself counts as.
 	claimed = 4
+	// covered is how many results, a tenth of them above the high quantile, are
+	// put before those seen: three of the first six are no proof, six of six are.
+	covered = 24
 	// tooOften is the share of results above the high quantile, of which a
 	// tenth should be, from which on a forecaster is not to be relied on.
 	tooOften = 0.25
@@ -80,7 +83,7 @@ func (w Watched) Update(s State, series api.Series, horizon int) (State, error) 
 	}
 	var r Record
 	if s.Record != nil && s.Step == series.Step {
-		r = s.Record.settled(series)
+		r = s.Record.settled(series, s.Reference)
 	}
 	r = r.looked(next, series)
 	stride := time.Duration(max(1, horizon/8)) * series.Step
@@ -124,8 +127,9 @@ func (w Watched) promise(r Record, s State, series api.Series, horizon int) (Rec
 	return r, nil
 }
 
-// settled is the record after what became due by the end of series.
-func (r Record) settled(series api.Series) Record {
+// settled is the record after what became due by the end of series; reference is
+// the last value's usual loss, see State.
+func (r Record) settled(series api.Series, reference float64) Record {
 	var left []Promise
 	end := series.End()
 	for _, p := range r.Promises {
@@ -156,7 +160,7 @@ func (r Record) settled(series api.Series) Record {
 		if !(actual <= p.Own[1]) {
 			r.Above++
 		}
-		switch seen := r.seen(1); {
+		switch seen := r.seen(1, reference); {
 		case seen <= 0:
 			r.Probation = probation
 		case seen > trusted && r.Probation > 0:
@@ -195,36 +199,44 @@ func (r Record) looked(s State, series api.Series) Record {
 }
 
 // skill is no more than what a forecaster says of itself, nor than was seen.
-func (r Record) skill(said float64) float64 {
+func (r Record) skill(said, reference float64) float64 {
 	if r.Scored < 1 || math.IsNaN(said) {
 		return said
 	}
 	if r.Probation > 0 {
 		said = min(said, 0)
 	}
-	if r.outdone() {
+	if r.outdone(reference) {
 		said = min(said, r.SeasonalSkill())
 	}
-	return min(said, r.seen(said))
+	return min(said, r.seen(said, reference))
 }
 
 // outdone tells whether the last season, repeated, was clearly the better
 // forecast: by more than a fifth, and by more than matters beside the last
 // value's loss, since where a season repeats itself to the letter next to
 // nothing is many times nothing.
-func (r Record) outdone() bool {
+func (r Record) outdone(reference float64) bool {
 	const enough, clearly, matters = 8, 1.2, 0.1
-	return r.Cycles >= enough && r.Error/r.Cycles > clearly*r.Cycle/r.Cycles+matters*r.Reference/r.Scored
+	return r.Cycles >= enough && r.Error/r.Cycles > clearly*r.Cycle/r.Cycles+matters*r.usual(reference)
+}
+
+// usual is the last value's loss over a horizon: as seen, or what the model was
+// fitted by, of which r has the sum over skillLevels. What is due first is of
+// the next few steps, where the last value is hard to beat and little is lost by
+// anybody.
+func (r Record) usual(reference float64) float64 {
+	return max(r.Reference/r.Scored, reference*float64(len(skillLevels)))
 }
 
 // seen is 1 − loss/loss of the last value over recent results, what was said
-// counting as a few of them. It is below zero where the high quantile did not
-// hold.
-func (r Record) seen(said float64) float64 {
+// counting as a few of them over whole horizons. It is below zero where the high
+// quantile did not hold.
+func (r Record) seen(said, reference float64) float64 {
 	// Capacity is planned by the high quantile. One that is passed by often is
 	// wrong, however much better than the last value it is on the whole.
 	high := skillLevels[len(skillLevels)-1]
-	if above := (r.Above + claimed*(1-high)) / (r.Counted + claimed); above > tooOften {
+	if above := (r.Above + covered*(1-high)) / (r.Counted + covered); above > tooOften {
 		said = min(said, tooOften-above)
 	}
 	each := r.Reference / r.Scored
@@ -234,6 +246,7 @@ func (r Record) seen(said float64) float64 {
 		}
 		return said
 	}
+	each = r.usual(reference)
 	return min(said, 1-(r.Loss+claimed*(1-said)*each)/(r.Reference+claimed*each))
 }
 
@@ -253,7 +266,7 @@ func (w Watched) Forecast(s State, series api.Series, horizon int, levels []floa
 		return f, err
 	}
 	r := s.Record.looked(s, series)
-	f.Skill, f.SeasonalSkill = r.skill(f.Skill), r.SeasonalSkill()
+	f.Skill, f.SeasonalSkill = r.skill(f.Skill, s.Reference), r.SeasonalSkill()
 	limit := wild * r.Top
 	clamp := func(xs []float64) {
 		for i, x := range xs {

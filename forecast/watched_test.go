@@ -150,3 +150,32 @@ func TestWatchedStateIsAValue(t *testing.T) {
 		t.Errorf("promises were written to:\n%s", diff)
 	}
 }
+
+// TestWatchedWaitsForTheHorizon: after a start what is due first is of the next
+// few steps, where the last value is as good as any. A forecaster that is good
+// over the horizon keeps its skill meanwhile.
+func TestWatchedWaitsForTheHorizon(t *testing.T) {
+	const horizon, start = 63, 1500
+	for name, signal := range map[string]signal{"sine": sine(1800, 100, 60), "heartbeat": sine(780, 100, 60)} {
+		for seed := range uint64(8) {
+			long := sampled(signal, 15*time.Second, start+2*horizon, 0.05, 0, 0, seed)
+			w := Watched{Forecaster: Auto{}}
+			s := NewState(name)
+			for n := start; n < len(long.Values); n++ {
+				past := long
+				past.Values = long.Values[:n]
+				var err error
+				if s, err = w.Update(s, past, horizon); err != nil {
+					t.Fatal(err)
+				}
+				f, err := w.Forecast(s, past, horizon, []float64{0.5, 0.9})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if f.Skill < 0.2 {
+					t.Fatalf("%s, seed %d: skill %.2f after %d samples; the model says %.2f", name, seed, f.Skill, n-start, *s.Skill)
+				}
+			}
+		}
+	}
+}
