@@ -54,7 +54,7 @@ func (a Adoption) Find(ctx context.Context, namespaces []string) ([]Candidate, e
 			return nil, err
 		}
 		for i := range hpas {
-			if !ownedByKEDA(&hpas[i]) {
+			if !ownedByKEDA(&hpas[i]) && !isNet(&hpas[i]) {
 				out = append(out, FromHPA(&hpas[i]))
 			}
 		}
@@ -125,7 +125,7 @@ func (a Adoption) scalersOf(ctx context.Context, namespace string, target v1alph
 	}
 	for _, h := range hpas {
 		switch ref := h.Spec.ScaleTargetRef; {
-		case ref.Kind != target.Kind || ref.Name != target.Name:
+		case ref.Kind != target.Kind || ref.Name != target.Name || isNet(&h):
 		case ownedByKEDA(&h):
 			kedaHPAs++
 		default:
@@ -154,7 +154,7 @@ func (a Adoption) Desired(ctx context.Context, w *v1alpha1.ManagedWorkload) (des
 		return 0, false, err
 	}
 	for _, h := range hpas {
-		if ref := h.Spec.ScaleTargetRef; ref.Kind == w.Spec.TargetRef.Kind && ref.Name == w.Spec.TargetRef.Name {
+		if ref := h.Spec.ScaleTargetRef; ref.Kind == w.Spec.TargetRef.Kind && ref.Name == w.Spec.TargetRef.Name && !isNet(&h) {
 			desired, ok = max(desired, h.Status.DesiredReplicas), true
 		}
 	}
@@ -311,7 +311,10 @@ func (a Adoption) Release(ctx context.Context, key types.NamespacedName, gone bo
 	if err := a.clearCosts(ctx, key.Namespace, w.Spec.TargetRef); err != nil {
 		return err
 	}
-	// 3. The other one.
+	// 3. The other one, instead of the safety net.
+	if err := a.removeNet(ctx, key.Namespace, w.Spec.TargetRef); err != nil {
+		return err
+	}
 	if saved := w.Annotations[AnnotationSaved]; saved != "" {
 		h := &autoscalingv2.HorizontalPodAutoscaler{}
 		if err := json.Unmarshal([]byte(saved), h); err != nil {

@@ -23,6 +23,9 @@ type ScaleWorkload struct {
 	Workload Key
 	Target   TargetRef
 	From, To int32
+	// TakeFrom is the field manager from which replicas may be taken: that of the
+	// workload's safety net; empty for none.
+	TakeFrom string
 	Reason   string
 }
 

@@ -39,6 +39,9 @@ const (
 	// AnnotationParked marks a cordoned node that takes no part for now, because
 	// its pool is smaller than the machines it is made of.
 	AnnotationParked = Group + "/parked"
+	// LabelSafetyNet marks the HorizontalPodAutoscaler that scales a workload up
+	// when no operator has for long. Its writes are not somebody else's.
+	LabelSafetyNet = Group + "/safety-net"
 	// AnnotationPaused on the policy ConfigMap stops every write.
 	AnnotationPaused = Group + "/paused"
 	// LabelNodePool is the label by which GKE tells a node's pool.

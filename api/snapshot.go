@@ -115,6 +115,9 @@ type Workload struct {
 	// LastScaled is when spec.replicas last changed, and by whom.
 	LastScaled   time.Time
 	LastScaledBy string
+	// SafetyNet is the field manager of the workload's safety net; empty without
+	// one. Replicas that it has set are taken back without a question.
+	SafetyNet string
 	// Hold is not empty when this workload must not be acted on, and says why:
 	// a conflict, a missing target, a target without requests.
 	Hold       string

@@ -428,7 +428,7 @@ func (q *sequencer) allowed(p *api.Pod) bool {
 }
 
 func scaleTo(w *api.Workload, to int32, reason string) api.ScaleWorkload {
-	return api.ScaleWorkload{Workload: w.Key, Target: w.Target, From: w.Replicas, To: to, Reason: reason}
+	return api.ScaleWorkload{Workload: w.Key, Target: w.Target, From: w.Replicas, To: to, TakeFrom: w.SafetyNet, Reason: reason}
 }
 
 func object(w *api.Workload) string { return "workload " + w.Key.String() }

@@ -198,3 +198,26 @@ func TestForeignNodeAutoscalers(t *testing.T) {
 		})
 	}
 }
+
+// FuzzForeign: what others write about themselves is read without a panic, and
+// what is read of it twice is the same.
+func FuzzForeign(f *testing.F) {
+	f.Add(status, "2026-11-21 11:59:50.1 +0000 UTC", "spec: {targetRef: {kind: Deployment, name: web}, updatePolicy: {updateMode: Auto}}")
+	f.Add(oldStatus, "2026-11-21 11:59:50.1 +0000 UTC m=+0.1", "spec: {resourcePolicy: {containerPolicies: [{containerName: '*', controlledResources: [memory]}]}}")
+	f.Add("nodeGroups: [{name: 1}, 2]", "yesterday", "spec: [1]")
+	f.Fuzz(func(t *testing.T, text, updated, object string) {
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{annotationLastUpdate: updated}}, Data: map[string]string{"status": text}}
+		one, two := statusRecordOf(cm), statusRecordOf(cm)
+		if one.resizes(epoch, "e2", nil) != two.resizes(epoch, "e2", nil) {
+			t.Error("a status is read in two ways")
+		}
+		u := &unstructured.Unstructured{}
+		if yaml.Unmarshal([]byte(object), &u.Object) != nil || u.Object == nil {
+			return
+		}
+		r := verticalRecordOf(u)
+		if r.mode == "" || r.mode == verticalOff && r.changesCPU([]string{"main"}) {
+			t.Errorf("mode %q changes CPU", r.mode)
+		}
+	})
+}

@@ -149,10 +149,14 @@ func ownsReplicas(fields *metav1.FieldsV1) bool {
 }
 
 // foreignWriter is a manager that has taken spec.replicas from mash2 after
-// mash2 took it over; empty if there is none.
-func (t *targetRecord) foreignWriter() string {
+// mash2 took it over; empty if there is none. net tells that the target has a
+// safety net, which may have.
+func (t *targetRecord) foreignWriter(net bool) string {
 	if !t.takenOver || len(t.scaling.managers) == 0 || slices.Contains(t.scaling.managers, api.FieldManager) {
 		return ""
+	}
+	if net && t.scaling.lastBy == hpaManager {
+		return "" // while there was no operator
 	}
 	return t.scaling.lastBy
 }
@@ -161,11 +165,28 @@ func (t *targetRecord) foreignWriter() string {
 type scalerRecord struct {
 	identity
 	target targetID
+	// net is true for a safety net, which never lowers replicas.
+	net bool
 }
 
 func scalerRecordOf(h *autoscalingv2.HorizontalPodAutoscaler) *scalerRecord {
 	ref := h.Spec.ScaleTargetRef
-	return &scalerRecord{identity: identify(h), target: targetID{h.Namespace, ref.Kind, ref.Name}}
+	return &scalerRecord{identity: identify(h), target: targetID{h.Namespace, ref.Kind, ref.Name}, net: isSafetyNet(h)}
+}
+
+// hpaManager is the field manager under which the HorizontalPodAutoscaler's
+// controller scales.
+const hpaManager = "kube-controller-manager"
+
+// isSafetyNet believes the label only of an HPA that may not lower replicas and
+// waits before it raises them.
+func isSafetyNet(h *autoscalingv2.HorizontalPodAutoscaler) bool {
+	b := h.Spec.Behavior
+	if h.Labels[api.LabelSafetyNet] != "true" || b == nil || b.ScaleDown == nil || b.ScaleUp == nil {
+		return false
+	}
+	down, up := b.ScaleDown.SelectPolicy, b.ScaleUp.StabilizationWindowSeconds
+	return down != nil && *down == autoscalingv2.DisabledPolicySelect && up != nil && *up > 0
 }
 
 // workloadRecord is what the cache keeps of a ManagedWorkload.

@@ -17,6 +17,7 @@ type view struct {
 	owners    map[api.Key]*ownerRecord // ReplicaSets
 	targets   map[targetID]*targetRecord
 	scalers   map[targetID][]string          // names of HPAs, in order
+	nets      map[targetID]bool              // targets with a safety net
 	verticals map[targetID][]*verticalRecord // in order of name
 	quotas    map[string][]*quotaRecord      // by namespace, in order of name
 	workloads []*workloadRecord              // in order of key
@@ -34,6 +35,7 @@ func (c *caches) view() *view {
 		owners:    map[api.Key]*ownerRecord{},
 		targets:   map[targetID]*targetRecord{},
 		scalers:   map[targetID][]string{},
+		nets:      map[targetID]bool{},
 		verticals: map[targetID][]*verticalRecord{},
 		quotas:    map[string][]*quotaRecord{},
 		byTarget:  map[targetID]*workloadRecord{},
@@ -53,6 +55,10 @@ func (c *caches) view() *view {
 		}
 	}
 	for _, r := range records[*scalerRecord](c, kindScaler) {
+		if r.net {
+			v.nets[r.target] = true
+			continue
+		}
 		v.scalers[r.target] = append(v.scalers[r.target], r.key.Name)
 	}
 	for _, names := range v.scalers {

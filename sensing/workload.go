@@ -31,6 +31,9 @@ func observeWorkload(r *workloadRecord, v *view, sp *speeds) api.Workload {
 	}
 	w.Replicas, w.RollingOut = t.replicas, t.rollingOut
 	w.LastScaled, w.LastScaledBy = t.scaling.last, t.scaling.lastBy
+	if v.nets[r.target] {
+		w.SafetyNet = hpaManager
+	}
 	first := v.byTarget[r.target]
 	if first != r {
 		w.Shape = t.template
@@ -49,7 +52,7 @@ func observeWorkload(r *workloadRecord, v *view, sp *speeds) api.Workload {
 			return hold(HoldConflict, "%s", why)
 		}
 	}
-	if by := t.foreignWriter(); by != "" && w.Mode == api.ModeFull {
+	if by := t.foreignWriter(v.nets[r.target]); by != "" && w.Mode == api.ModeFull {
 		return hold(HoldConflict, "%s has set the replicas of %s %s; remove its annotation %s to give them back to mash2",
 			by, w.Target.Kind, w.Target.Name, api.AnnotationTakenOver)
 	}

@@ -148,6 +148,33 @@ func TestHolds(t *testing.T) {
 		"an HPA scales it": {
 			func(w *world, _ *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) { w.put(hpa) }, HoldConflict, "web-hpa",
 		},
+		"a safety net": {
+			func(w *world, _ *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) { w.put(safetyNet(nil)) }, "", "",
+		},
+		"a safety net that has scaled while there was no operator": {
+			func(w *world, _ *v1alpha1.ManagedWorkload, d *appsv1.Deployment) {
+				w.put(safetyNet(nil))
+				d.Annotations = map[string]string{api.AnnotationTakenOver: "true"}
+				d.ManagedFields = []metav1.ManagedFieldsEntry{entry(hpaManager, "scale", owned, epoch)}
+			}, "", "",
+		},
+		"somebody else beside a safety net": {
+			func(w *world, _ *v1alpha1.ManagedWorkload, d *appsv1.Deployment) {
+				w.put(safetyNet(nil))
+				d.Annotations = map[string]string{api.AnnotationTakenOver: "true"}
+				d.ManagedFields = []metav1.ManagedFieldsEntry{entry("argocd", "", owned, epoch)}
+			}, HoldConflict, "argocd",
+		},
+		"an HPA that calls itself a safety net, and lowers replicas": {
+			func(w *world, _ *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) {
+				w.put(safetyNet(func(h *autoscalingv2.HorizontalPodAutoscaler) { h.Spec.Behavior.ScaleDown.SelectPolicy = nil }))
+			}, HoldConflict, "web-net",
+		},
+		"one that acts at once": {
+			func(w *world, _ *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) {
+				w.put(safetyNet(func(h *autoscalingv2.HorizontalPodAutoscaler) { h.Spec.Behavior.ScaleUp = nil }))
+			}, HoldConflict, "web-net",
+		},
 		"Shadow runs beside an HPA": {
 			func(w *world, mw *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) {
 				w.put(hpa)
@@ -198,6 +225,24 @@ func TestHolds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// safetyNet is one of Deployment web, as adoption makes it.
+func safetyNet(change func(*autoscalingv2.HorizontalPodAutoscaler)) *autoscalingv2.HorizontalPodAutoscaler {
+	h := &autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web-net", Labels: map[string]string{api.LabelSafetyNet: "true"}},
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{Kind: kindDeployment, Name: "web"},
+			Behavior: &autoscalingv2.HorizontalPodAutoscalerBehavior{
+				ScaleUp:   &autoscalingv2.HPAScalingRules{StabilizationWindowSeconds: ptr.To[int32](600)},
+				ScaleDown: &autoscalingv2.HPAScalingRules{SelectPolicy: ptr.To(autoscalingv2.DisabledPolicySelect)},
+			},
+		},
+	}
+	if change != nil {
+		change(h)
+	}
+	return h
 }
 
 // Every reason for a hold has a row in the runbooks.

@@ -119,7 +119,7 @@ func newAdopt() *cobra.Command {
 		}
 		return failed
 	}
-	cmd.AddCommand(newAdoptReport(&a), newAdoptTakeOver(&a))
+	cmd.AddCommand(newAdoptReport(&a), newAdoptTakeOver(&a), newAdoptSafetyNet(&a))
 	return cmd
 }
 
@@ -325,6 +325,34 @@ func newAdoptTakeOver(a *adopter) *cobra.Command {
 		}
 		m, failed := each(args, func(key types.NamespacedName) error { return do.TakeOver(cmd.Context(), key) })
 		return showMoved(show, m, "mash2 scales", failed)
+	}
+	return cmd
+}
+
+func newAdoptSafetyNet(a *adopter) *cobra.Command {
+	var after time.Duration
+	cmd := &cobra.Command{
+		Use:   "safety-net NAMESPACE/NAME…",
+		Short: "Makes an HPA that scales up when no operator has for long, and never down",
+		Long: "Makes a HorizontalPodAutoscaler that belongs to the ManagedWorkload, with its bounds: it raises replicas\n" +
+			"when they have been too few all the time for --after, which a living operator doesn't let happen, and never\n" +
+			"lowers them. Its CPU target is ten points above the workload's. mash2 release removes it.",
+	}
+	cmd.Flags().DurationVar(&after, "after", 10*time.Minute, "how long replicas must have been too few; at most an hour")
+	show := outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkOutput(cmd); err != nil {
+			return err
+		}
+		if after < time.Second || after > time.Hour {
+			return usagef("--after must be from 1s to 1h, is %v", after)
+		}
+		do, err := a.open()
+		if err != nil {
+			return err
+		}
+		m, failed := each(args, func(key types.NamespacedName) error { return do.SafetyNet(cmd.Context(), key, after) })
+		return showMoved(show, m, "there is a safety net for", failed)
 	}
 	return cmd
 }

@@ -14,6 +14,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -84,7 +85,7 @@ func (a *Actuator) Apply(ctx context.Context, action api.Action) error {
 // scale applies spec.replicas to the target's scale subresource as the field
 // manager mash2. The first time it takes the field from whoever owns it and
 // notes that on the target; from then on somebody else's claim is a
-// *ConflictError. The note comes after the field: killed in between, the field
+// *ConflictError, but for that of its own safety net. The note comes after the field: killed in between, the field
 // is taken once more, while the other order would look like a lost claim.
 func (a *Actuator) scale(ctx context.Context, action api.ScaleWorkload) error {
 	wrap := func(err error) error {
@@ -108,9 +109,17 @@ func (a *Actuator) scale(ctx context.Context, action api.ScaleWorkload) error {
 		return wrap(err)
 	}
 	force := !taken
-	scaled, err := resource.Patch(ctx, target.GetName(), types.ApplyPatchType, body,
-		metav1.PatchOptions{FieldManager: api.FieldManager, Force: &force}, "scale")
-	if manager, ok := conflictingManager(err); ok {
+	apply := func(force bool) (*unstructured.Unstructured, error) {
+		return resource.Patch(ctx, target.GetName(), types.ApplyPatchType, body,
+			metav1.PatchOptions{FieldManager: api.FieldManager, Force: &force}, "scale")
+	}
+	scaled, err := apply(force)
+	manager, conflict := conflictingManager(err)
+	if conflict && manager == action.TakeFrom {
+		scaled, err = apply(true)
+		manager, conflict = conflictingManager(err)
+	}
+	if conflict {
 		return &ConflictError{Workload: action.Workload, Target: action.Target, Manager: manager}
 	}
 	if err != nil {

@@ -202,6 +202,17 @@ func testConflict(b *bed, ns string) {
 	if d := b.get(ns); *d.Spec.Replicas != 3 {
 		b.Errorf("replicas = %d, want the other's 3", *d.Spec.Replicas)
 	}
+	// From a workload's own safety net they are taken back, from others not.
+	action := scaleTo(ns, "Deployment", 7)
+	action.TakeFrom = "kube-controller-manager"
+	if err := b.actuator.Apply(b.Context(), action); !errors.As(err, &conflict) {
+		b.Errorf("error = %v, want a conflict: kubectl is no safety net", err)
+	}
+	action.TakeFrom = "kubectl-scale"
+	b.apply(action)
+	if d := b.get(ns); *d.Spec.Replicas != 7 {
+		b.Errorf("replicas = %d, want 7", *d.Spec.Replicas)
+	}
 }
 
 func testScaleTwice(b *bed, ns string) {
