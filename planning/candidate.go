@@ -116,7 +116,12 @@ func (c *cycle) relax(k *candidate, packings int) {
 			if r.Hold != "" {
 				continue
 			}
-			least := min(it.lo, max(r.Floor, min(r.Least, it.hi)))
+			least := max(r.Floor, min(r.Least, it.hi))
+			if subject := k.subjects[k.index[i]]; subject.Stale {
+				// Nobody knows that fewer would do.
+				least = max(least, subject.Workload.Replicas)
+			}
+			least = min(it.lo, least)
 			part := func(n int32) int32 { return least + int32(int64(n-least)*int64(step)/relaxSteps) }
 			it.nodeMin = part(max(it.nodeMin, least))
 			it.lo, it.loBinding = part(it.lo), "budget"

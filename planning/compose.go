@@ -269,6 +269,7 @@ func (c *cycle) nodes(k *candidate, plans []api.WorkloadPlan) api.NodePlan {
 		}
 	}
 	out.HourlyCost = 0
+	limited := false // pods would have a place but for a limit
 	for i := range out.Pools {
 		pp := &out.Pools[i]
 		at := slices.IndexFunc(c.s.Pools, func(p api.Pool) bool { return p.Name == pp.Pool })
@@ -283,6 +284,22 @@ func (c *cycle) nodes(k *candidate, plans []api.WorkloadPlan) api.NodePlan {
 		if pp.Pool == k.pool.Name {
 			c.keepFound(k, pp, pool)
 			c.guard.limitSize(pp, pool, k.problem.maxNodes, k.problem.limit)
+			limited = len(out.Unplaced) > 0 && k.problem.maxNodes >= 0 && pp.Nodes+int32(max(1, len(pool.Zones))) > k.problem.maxNodes
+		}
+	}
+	for i := range out.Pools {
+		pp := &out.Pools[i]
+		at := slices.IndexFunc(c.s.Pools, func(p api.Pool) bool { return p.Name == pp.Pool })
+		if at < 0 {
+			continue
+		}
+		pool := c.s.Pools[at]
+		if perZone := c.occupied(pool); limited && perZone > pp.SizePerZone {
+			// A limit that is below what runs forbids growth. It is no reason to
+			// take a place from pods that have no other.
+			grow(pp, pool, (perZone-pp.SizePerZone)*int32(max(1, len(pool.Zones))), c.s.Nodes)
+			pp.Now = max(pp.Now, perZone)
+			pp.Reason = strings.TrimPrefix(fmt.Sprintf("%s; none is taken from pods that have no other place", pp.Reason), "; ")
 		}
 		c.guard.keepSize(pp, pool)
 		pp.HourlyCost = float64(pp.Nodes) * pool.Price
@@ -290,6 +307,29 @@ func (c *cycle) nodes(k *candidate, plans []api.WorkloadPlan) api.NodePlan {
 	}
 	slices.SortFunc(out.Pools, func(a, b api.PoolPlan) int { return cmp.Compare(a.Pool, b.Pool) })
 	return out
+}
+
+// occupied is the largest number of nodes in a zone of a pool that managed
+// workloads have pods on.
+func (c *cycle) occupied(pool api.Pool) int32 {
+	zone := make(map[string]string)
+	for _, n := range c.s.Nodes {
+		if n.Pool == pool.Name {
+			zone[n.Name] = n.Zone
+		}
+	}
+	seen, count := map[string]bool{}, map[string]int32{}
+	var most int32
+	for i := range c.managed {
+		for _, pod := range c.managed[i].pods {
+			if z, ok := zone[pod.Node]; ok && !pod.Terminating && !seen[pod.Node] {
+				seen[pod.Node] = true
+				count[z]++
+				most = max(most, count[z])
+			}
+		}
+	}
+	return most
 }
 
 // keepFound keeps, where no licensed forecast looks ahead, the nodes that were

@@ -204,6 +204,36 @@ func TestLimitsGiveUpTheForecastBeforeTheFloor(t *testing.T) {
 	}
 }
 
+// Nobody knows what fewer replicas would do while demand isn't known, or by the
+// second source only: a limit that was lowered meanwhile has to wait.
+func TestLimitsLowerNothingWhileDemandIsNotKnown(t *testing.T) {
+	for name, usage := range map[string]*api.Usage{
+		"no source":         nil,
+		"the second source": {Window: 30 * time.Second, MilliCPU: 200, Pods: 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, costSaving(), nil)
+			l := w.add("shop", 8, 40, 10*time.Minute, constant(700))
+			w.cycle()
+			least := l.Replicas
+			w.policy.MaxHourlyCost = 0.07 // two e2-medium: 4 replicas
+			w.prom = false
+			for range 5 {
+				if l.Usage = usage; usage != nil {
+					usage.At = w.now
+				}
+				p := w.cycle()
+				if got := p.Workloads[0]; got.Replicas < least {
+					t.Fatalf("%d replicas (%s), want the %d there are: %s", got.Replicas, got.Binding, least, got.Reason)
+				}
+				if got := pool(t, p, cheap); 2*got.Nodes < least {
+					t.Fatalf("%d nodes, want those that %d replicas are on: %s", got.Nodes, least, got.Reason)
+				}
+			}
+		})
+	}
+}
+
 // ahead is sure of one demand, for all the future.
 type ahead struct{ demand float64 }
 
