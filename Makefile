@@ -99,6 +99,16 @@ test: deps localkube helm $(TOOLS)/gotestsum ## every test, the ones on the real
 	cd experiments/localkube && $(TOOLS)/gotestsum --format pkgname-and-test-fails \
 		--jsonfile $(CURDIR)/$(OUT)/test-localkube.json -- -timeout 20m ./...
 
+# The version that an upgrade is tested from: the one before moves were noted on
+# nodes and conditions of moves and policies came.
+OLD ?= 90b0b4d
+.PHONY: test-upgrade
+test-upgrade: deps localkube ## version OLD and this one take turns in the midst of a move (three minutes)
+	rm -rf $(OUT)/old && mkdir -p $(OUT)/old && git archive $(OLD) | tar x -C $(OUT)/old
+	cd $(OUT)/old && go test -c -tags '$(TAGS)' -buildvcs=false -o ../old.test ./cmd/mash2
+	MASH2_TEST_OLD_PROGRAM=$(CURDIR)/$(OUT)/old.test MASH2_TEST_OLD_CHART=$(CURDIR)/$(OUT)/old/charts/mash2 \
+		go test -tags '$(TAGS)' ./cmd/mash2 -run TestUpgradeAndBack -v -count 1
+
 .PHONY: generate
 generate: reference ## deepcopy, CRDs and their reference
 
