@@ -116,7 +116,7 @@ func (n numbers) snapshot() (api.Snapshot, api.PolicySpec) {
 // decide walks the pure part of the corridor.
 func decide(t *testing.T, n numbers, rounds int) (plan api.Plan, actions []api.Action) {
 	t.Helper()
-	packer, err := node.New(node.Config{Solver: "ffd"})
+	packer, err := node.New(node.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

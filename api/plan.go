@@ -114,6 +114,10 @@ type NodePlan struct {
 	HourlyCost float64    `json:"hourlyCost"` // USD/h
 	// LowerBound on the hourly cost of any packing, USD/h.
 	LowerBound float64 `json:"lowerBound"`
+	// Gap of the packing of all pods from scratch: by how much it is at most dearer
+	// than the cheapest one, over its cost, 0–1. Nodes there are cost HourlyCost
+	// whatever could be had from scratch.
+	Gap float64 `json:"gap"`
 	// Requested over allocatable of the planned nodes' dominant resource, 0–1.
 	PackingEfficiency float64 `json:"packingEfficiency"`
 	// Iterations the solver used of its budget, and whether it finished.

@@ -93,7 +93,7 @@ func config() planning.Config { return planning.DefaultConfig() }
 
 func hierarchy(t testing.TB, f forecast.Forecaster) planning.Hierarchy {
 	t.Helper()
-	nodes, err := node.New(node.Config{Solver: "ffd"})
+	nodes, err := node.New(node.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

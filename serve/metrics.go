@@ -147,13 +147,15 @@ var (
 	descHeld     = desc("mash2_workload_held", "1 for a workload that is not acted on.", "namespace", "workload")
 	descStale    = desc("mash2_workload_demand_stale", "1 while the workload's demand is too old or too full of gaps to scale down on.", "namespace", "workload")
 	descNodes    = desc("mash2_pool_nodes", "Nodes of a pool: target, ready, planned.", "pool", "machine_type", "state")
+	descGap      = desc("mash2_packing_gap_ratio", "By how much the packing of all pods from scratch is at most dearer than the cheapest there is, over its cost.", "solver")
+	descPlanCost = desc("mash2_plan_cost_usd_per_hour", "Price of the planned nodes, and the bound that no packing is cheaper than.", "state")
 	descCost     = desc("mash2_pool_cost_usd_per_hour", "Price of a pool's nodes: of its target size, and as planned.", "pool", "machine_type", "state")
 )
 
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descLast, descPolicy, descPaused, descUtility, descReplicas, descDemand,
-		descForecast, descPeak, descSkill, descSeasonal, descLicence, descHeld, descStale, descNodes, descCost} {
+		descForecast, descPeak, descSkill, descSeasonal, descLicence, descHeld, descStale, descNodes, descCost, descGap, descPlanCost} {
 		ch <- d
 	}
 }
@@ -215,6 +217,11 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 		gauge(descNodes, float64(p.TargetNodes), p.Name, p.MachineType, "target")
 		gauge(descNodes, float64(p.ReadyNodes), p.Name, p.MachineType, "ready")
 		gauge(descCost, p.HourlyCost, p.Name, p.MachineType, "target")
+	}
+	if n := c.Plan.Nodes; len(n.Pools) > 0 {
+		gauge(descGap, n.Gap, n.Solver)
+		gauge(descPlanCost, n.HourlyCost, "planned")
+		gauge(descPlanCost, n.LowerBound, "bound")
 	}
 	for _, p := range c.Plan.Nodes.Pools {
 		gauge(descNodes, float64(p.Nodes), p.Pool, machine[p.Pool], "planned")

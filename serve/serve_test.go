@@ -41,7 +41,7 @@ func cycle(at time.Time, change func(*api.Cycle)) api.Cycle {
 			Workloads: []api.WorkloadPlan{{Key: web, Current: 4, Replicas: 5, Floor: 4, NodeReplicas: 6, PeakDemand: 900, Binding: "forecast", Reason: "because",
 				Forecast: &api.Forecast{Model: "seasonal", Start: at.Add(15 * time.Second), Step: 15 * time.Second, Mean: []float64{500, 700}, Skill: 0.8},
 				Skill:    &api.ForecastSkill{Model: "seasonal", LastValue: of(0.8), Seasonal: of(-0.25), Licence: api.LicenceUp}}},
-			Nodes: api.NodePlan{Pool: "cheap", Pools: []api.PoolPlan{{Pool: "cheap", Nodes: 3, HourlyCost: 0.1}}},
+			Nodes: api.NodePlan{Solver: "columns", HourlyCost: 0.1, LowerBound: 0.07, Gap: 0.02, Pool: "cheap", Pools: []api.PoolPlan{{Pool: "cheap", Nodes: 3, HourlyCost: 0.1}}},
 		},
 		Steps:    []api.StepTime{{Step: "plan", Duration: time.Millisecond}},
 		Outcomes: []api.Outcome{{Agent: api.HorizontalScalingAgent, Kind: "ScaleWorkload"}, {Agent: api.NodeScalingAgent, Kind: "ResizePool", Error: "quota"}},
@@ -71,6 +71,13 @@ mash2_actions_total{agent="NSA",kind="ResizePool",result="error"} 3
 # TYPE mash2_cycles_total counter
 mash2_cycles_total{result="held"} 1
 mash2_cycles_total{result="ok"} 2
+# HELP mash2_packing_gap_ratio By how much the packing of all pods from scratch is at most dearer than the cheapest there is, over its cost.
+# TYPE mash2_packing_gap_ratio gauge
+mash2_packing_gap_ratio{solver="columns"} 0.02
+# HELP mash2_plan_cost_usd_per_hour Price of the planned nodes, and the bound that no packing is cheaper than.
+# TYPE mash2_plan_cost_usd_per_hour gauge
+mash2_plan_cost_usd_per_hour{state="bound"} 0.07
+mash2_plan_cost_usd_per_hour{state="planned"} 0.1
 # HELP mash2_pool_cost_usd_per_hour Price of a pool's nodes: of its target size, and as planned.
 # TYPE mash2_pool_cost_usd_per_hour gauge
 mash2_pool_cost_usd_per_hour{machine_type="e2-medium",pool="cheap",state="planned"} 0.1
@@ -97,7 +104,7 @@ mash2_workload_replicas{namespace="shop",state="planned",workload="web"} 5
 mash2_workload_replicas{namespace="shop",state="ready",workload="web"} 3
 `
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "mash2_actions_total", "mash2_cycles_total",
-		"mash2_pool_cost_usd_per_hour", "mash2_workload_forecast_cores", "mash2_workload_forecast_licensed",
+		"mash2_packing_gap_ratio", "mash2_plan_cost_usd_per_hour", "mash2_pool_cost_usd_per_hour", "mash2_workload_forecast_cores", "mash2_workload_forecast_licensed",
 		"mash2_workload_forecast_skill_ratio", "mash2_workload_forecast_seasonal_skill_ratio", "mash2_workload_replicas"); err != nil {
 		t.Error(err)
 	}

@@ -88,7 +88,7 @@ func (o *operatorFlags) register(cmd *cobra.Command) {
 	o.provider.register(cmd)
 	f.StringVar(&o.autoscalerStatus, "cluster-autoscaler-status", "kube-system/cluster-autoscaler-status",
 		"ConfigMap by which Cluster Autoscaler tells which node groups it resizes, to leave these pools to it; empty to look at none")
-	f.StringVar(&o.solver, "solver", "ffd", "packing solver: see mash2 version for those of this build")
+	f.StringVar(&o.solver, "solver", node.Auto, "packing solver: see mash2 version for those of this build")
 	f.IntVar(&o.solverIterations, "solver-iterations", 0, "work budget of one packing; 0 is the solver's own")
 	f.IntVar(&o.packings, "packings", planning.DefaultConfig().Packings, "work budget of a cycle's search, in packings")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "address of /metrics; 0 turns it off")

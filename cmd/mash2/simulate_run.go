@@ -124,7 +124,7 @@ func simulatedPlanner() (planning.Hierarchy, error) {
 		*d.value = d.def
 	}
 	operator.packings = planning.DefaultConfig().Packings
-	packer, err := node.New(node.Config{Solver: "ffd"})
+	packer, err := node.New(node.Config{})
 	if err != nil {
 		return planning.Hierarchy{}, err
 	}

@@ -46,7 +46,7 @@ func outcome(t *testing.T, scenario string, passes int, f forecast.Forecaster) (
 	if err != nil {
 		t.Fatal(err)
 	}
-	packer, err := node.New(node.Config{Solver: "ffd"})
+	packer, err := node.New(node.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -95,12 +95,13 @@ func (p *Packing) bound(proven float64) {
 	p.Optimal = p.Optimal || sum(p.Unplaced) == 0 && p.Cost <= p.LowerBound*(1+1e-12)
 }
 
-// better compares packings: fewer pods unplaced, then lower cost.
+// better compares packings: fewer pods unplaced, then lower cost beyond what sums
+// are rounded by.
 func better(a, b Packing) bool {
 	if x, y := sum(a.Unplaced), sum(b.Unplaced); x != y {
 		return x < y
 	}
-	return a.Cost < b.Cost
+	return a.Cost < b.Cost*(1-1e-12)
 }
 
 func sum(counts []int32) (n int64) {

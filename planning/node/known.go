@@ -2,15 +2,25 @@ package node
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/mash2-io/mash2/api"
 )
 
-// remembered are the patterns of the last problem of each sort. It is never
-// written to again: memories of several cycles may hold it.
-type remembered map[string]Patterns
+// remembered is the last problem of each sort. It is never written to again:
+// memories of several cycles may hold it.
+type remembered map[string]solved
+
+// solved is a problem with its packing, the work that was allowed for it, and the
+// patterns that it left.
+type solved struct {
+	problem    Problem
+	packing    Packing
+	iterations int
+	patterns   Patterns
+}
 
 // known is what a cycle knows of packings like those it is asked for: from the
 // cycle before, and from its own so far.
@@ -36,18 +46,28 @@ func (k *known) solve(s Solver, p Problem, b api.Budget) (Packing, error) {
 	for _, t := range p.Types {
 		sort.WriteString(" " + t.Name)
 	}
-	from, ok := k.now[sort.String()]
+	last, ok := k.now[sort.String()]
 	if !ok {
-		from = k.before[sort.String()]
+		last = k.before[sort.String()]
 	}
-	packing, patterns, err := w.SolveFrom(p, b, from)
-	if err == nil && len(patterns.list) > 0 {
-		if k.now == nil {
-			k.now = remembered{}
-		}
-		k.now[sort.String()] = patterns
+	// A cluster in which nothing changes keeps its packing, at no work.
+	if last.iterations >= b.Iterations && reflect.DeepEqual(last.problem, p) {
+		return k.keep(sort.String(), last), nil
 	}
-	return packing, err
+	packing, patterns, err := w.SolveFrom(p, b, last.patterns)
+	if err != nil {
+		return packing, err
+	}
+	p.Items = slices.Clone(p.Items)
+	return k.keep(sort.String(), solved{p, packing, b.Iterations, patterns}), nil
+}
+
+func (k *known) keep(sort string, s solved) Packing {
+	if k.now == nil {
+		k.now = remembered{}
+	}
+	k.now[sort] = s
+	return s.packing
 }
 
 // after is what the next cycle should know: what this one was not asked for is
@@ -68,5 +88,5 @@ func (k *known) after() any {
 	return all
 }
 
-// mostSorts of problems whose patterns are kept.
+// mostSorts of problems that are kept.
 const mostSorts = 64

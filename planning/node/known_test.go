@@ -69,18 +69,21 @@ func TestACycleStartsFromTheLastOnesPatterns(t *testing.T) {
 		t.Max = Unlimited
 		p.Types = append(p.Types, t)
 	}
-	budget := api.Budget{Iterations: packingIterations}
+	budget := api.Budget{Iterations: 1000}
 	k := &known{}
 	cold, err := k.solve(Columns{}, p, budget)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 3 { // quiet cycles
+	pods := p.Items[0].Count
+	for n := range int32(4) { // as many pods as before in the end
+		p.Items[0].Count = pods + 3 - n
 		k = &known{before: k.after().(remembered)}
 		if _, err = k.solve(Columns{}, p, budget); err != nil {
 			t.Fatal(err)
 		}
 	}
+	p.Items[0].Count = pods
 	k = &known{before: k.after().(remembered)}
 	warm, err := k.solve(Columns{}, p, budget)
 	if err != nil {

@@ -16,8 +16,29 @@ type Config struct {
 	Limits Limits
 }
 
-// packingIterations of the solver per packing: a cycle asks for up to two hundred.
-const packingIterations = 50
+// Iterations of the solver where no budget is stated. A cycle asks for up to two
+// hundred sizes, and those of a plan are packed once: the more the larger the
+// problem, as small ones that a thousand steps don't prove optimal are mostly
+// such that no bound tells.
+const (
+	sizeIterations = 5
+	leastEffort    = 10
+	mostEffort     = 200  // a twentieth of a second
+	perEffort      = 1000 // items × pods for one more
+)
+
+func effort(p Problem, b api.Budget) api.Budget {
+	if b.SizesOnly {
+		b.Iterations = sizeIterations
+		return b
+	}
+	pods := int64(0)
+	for _, it := range p.Items {
+		pods += int64(it.Count)
+	}
+	b.Iterations = int(min(mostEffort, leastEffort+pods*int64(len(p.Items))/perEffort))
+	return b
+}
 
 // Planner plans nodes. It holds no state: one value may be used concurrently.
 type Planner struct{ solver Solver }
@@ -44,7 +65,8 @@ var ErrPool = errors.New("pool can't be planned")
 // whose allocatable is not known.
 //
 // b.Iterations bounds how many nodes are tried for removal, and the solver; 0
-// means ten thousand nodes, and a hundredth of a second or so for the solver.
+// means ten thousand nodes, and for the solver up to a twentieth of a second or so,
+// a thousandth if b.SizesOnly.
 func (p *Planner) PlanNodes(s api.Snapshot, plans []api.WorkloadPlan, policy api.Policy, b api.Budget) (api.NodePlan, error) {
 	if len(policy.NodePools) == 0 {
 		return api.NodePlan{Complete: true}, nil
@@ -58,12 +80,17 @@ func (p *Planner) PlanNodes(s api.Snapshot, plans []api.WorkloadPlan, policy api
 
 // plan what a view shows.
 func (p *Planner) plan(v *view, b api.Budget, k *known) (api.NodePlan, error) {
-	packing, solver := b, p.solver
+	asked, solver := b, p.solver
 	if b.Iterations <= 0 {
-		b.Iterations, packing.Iterations = 10_000, packingIterations
+		b.Iterations = 10_000
 	}
 	// Levels often ask the same: a problem is solved once.
-	solve := memoised(func(p Problem) (Packing, error) { return k.solve(solver, p, packing) })
+	solve := memoised(func(p Problem) (Packing, error) {
+		if asked.Iterations <= 0 {
+			return k.solve(solver, p, effort(p, asked))
+		}
+		return k.solve(solver, p, asked)
+	})
 
 	size, err := v.layOutBest(v.size, solve, b)
 	if err != nil {

@@ -29,6 +29,9 @@ func (v *view) report(whole Problem, ideal Packing, size, now *layout) api.NodeP
 			best, plan.Pool = one.Nodes, at.Name
 		}
 	}
+	if ideal.Cost > 0 {
+		plan.Gap = max(0, ideal.Cost-ideal.LowerBound) / ideal.Cost
+	}
 	plan.LowerBound = min(max(ideal.LowerBound, least), plan.HourlyCost)
 	plan.PackingEfficiency = v.efficiency(whole, ideal, plan)
 	return plan
