@@ -53,8 +53,11 @@ func (a Adoption) Find(ctx context.Context, namespaces []string) ([]Candidate, e
 		if err != nil {
 			return nil, err
 		}
+		theirs := map[string]*autoscalingv2.HorizontalPodAutoscaler{} // by ScaledObject
 		for i := range hpas {
-			if !ownedByKEDA(&hpas[i]) && !isNet(&hpas[i]) {
+			if owner := ownerOfKEDA(&hpas[i]); owner != "" {
+				theirs[hpas[i].Namespace+"/"+owner] = &hpas[i]
+			} else if !isNet(&hpas[i]) {
 				out = append(out, FromHPA(&hpas[i]))
 			}
 		}
@@ -63,7 +66,7 @@ func (a Adoption) Find(ctx context.Context, namespaces []string) ([]Candidate, e
 			return nil, err
 		}
 		for i := range objects {
-			out = append(out, FromScaledObject(&objects[i]))
+			out = append(out, FromScaledObject(&objects[i], theirs[objects[i].GetNamespace()+"/"+objects[i].GetName()]))
 		}
 	}
 	slices.SortFunc(out, func(x, y Candidate) int {
@@ -126,7 +129,7 @@ func (a Adoption) scalersOf(ctx context.Context, namespace string, target v1alph
 	for _, h := range hpas {
 		switch ref := h.Spec.ScaleTargetRef; {
 		case ref.Kind != target.Kind || ref.Name != target.Name || isNet(&h):
-		case ownedByKEDA(&h):
+		case ownerOfKEDA(&h) != "":
 			kedaHPAs++
 		default:
 			own = append(own, h)

@@ -249,7 +249,7 @@ func TestKilledOnTheWay(t *testing.T) {
 }
 
 func TestKEDAIsPausedAndResumed(t *testing.T) {
-	c := FromScaledObject(scaledObject())
+	c := FromScaledObject(scaledObject(), nil)
 	b := newBed(t, true, scaledObject(), &c.Workload, target())
 	paused := func() bool {
 		u := &unstructured.Unstructured{}

@@ -7,9 +7,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"math"
-	"slices"
-	"strconv"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -50,6 +47,8 @@ type Candidate struct {
 	Notes []string
 	// Refused says why there can be no ManagedWorkload; empty if there can.
 	Refused string
+
+	cpu bool // it has a target of CPU utilisation
 }
 
 func (c *Candidate) note(format string, args ...any) {
@@ -64,10 +63,7 @@ func candidate(kind, namespace, name string, target v1alpha1.TargetRef, least, m
 		c.Refused = fmt.Sprintf("spec.scaleTargetRef: a %s of %q can't be scaled: only Deployments and StatefulSets can", target.Kind, target.APIVersion)
 		return c
 	}
-	if least < 1 {
-		c.note("a minimum of %d becomes 1: mash2 doesn't scale to zero", least)
-		least = 1
-	}
+	least = max(least, 1) // see settle
 	if most > maxReplicas {
 		c.note("a maximum of %d becomes %d", most, maxReplicas)
 		most = maxReplicas
@@ -82,7 +78,7 @@ func candidate(kind, namespace, name string, target v1alpha1.TargetRef, least, m
 			Namespace: namespace, Name: target.Name, Annotations: map[string]string{AnnotationFrom: kind + "/" + name},
 		},
 		Spec: v1alpha1.ManagedWorkloadSpec{
-			TargetRef: target, MinReplicas: least, MaxReplicas: most, Mode: v1alpha1.ModeShadow,
+			TargetRef: target, MinReplicas: ptr.To(least), MaxReplicas: most, Mode: v1alpha1.ModeShadow,
 			Planner: v1alpha1.PlannerHorizontal, Metric: v1alpha1.Metric{Type: v1alpha1.MetricCPU},
 		},
 	}
@@ -117,32 +113,10 @@ func FromHPA(h *autoscalingv2.HorizontalPodAutoscaler) Candidate {
 			Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{AverageUtilization: ptr.To[int32](80)},
 		}}}
 	}
-	found := false
 	for _, m := range metrics {
-		name, target := "", (*autoscalingv2.MetricTarget)(nil)
-		switch {
-		case m.Resource != nil:
-			name, target = string(m.Resource.Name), &m.Resource.Target
-		case m.ContainerResource != nil:
-			name, target = string(m.ContainerResource.Name), &m.ContainerResource.Target
-			c.note("its target is of container %s, mash2's of the whole pod", m.ContainerResource.Container)
-		case m.Pods != nil:
-			name = m.Pods.Metric.Name
-		case m.Object != nil:
-			name = m.Object.Metric.Name
-		case m.External != nil:
-			name = m.External.Metric.Name
-		}
-		if target == nil || name != string(corev1.ResourceCPU) || target.AverageUtilization == nil {
-			c.note("the %s metric %q is left out: mash2 plans from the CPU usage relative to requests", m.Type, name)
-			continue
-		}
-		c.target(int64(*target.AverageUtilization))
-		found = true
+		c.metric(m)
 	}
-	if !found {
-		c.note("it has no target of CPU utilisation: the policy's is taken")
-	}
+	c.settle(ptr.Deref(h.Spec.MinReplicas, 1))
 	return c
 }
 
@@ -159,15 +133,13 @@ type scaledObjectSpec struct {
 			Behavior *autoscalingv2.HorizontalPodAutoscalerBehavior `json:"behavior"`
 		} `json:"horizontalPodAutoscalerConfig"`
 	} `json:"advanced"`
-	Triggers []struct {
-		Type       string            `json:"type"`
-		MetricType string            `json:"metricType"`
-		Metadata   map[string]string `json:"metadata"`
-	} `json:"triggers"`
+	CooldownPeriod *int32          `json:"cooldownPeriod"`
+	Triggers       []scaledTrigger `json:"triggers"`
 }
 
-// FromScaledObject makes a Candidate of a ScaledObject of KEDA.
-func FromScaledObject(u *unstructured.Unstructured) Candidate {
+// FromScaledObject makes a Candidate of a ScaledObject of KEDA, with the help of
+// the HPA that KEDA made for it; nil if there is none.
+func FromScaledObject(u *unstructured.Unstructured, theirs *autoscalingv2.HorizontalPodAutoscaler) Candidate {
 	var spec scaledObjectSpec
 	raw, err := json.Marshal(u.Object["spec"])
 	if err == nil {
@@ -176,36 +148,36 @@ func FromScaledObject(u *unstructured.Unstructured) Candidate {
 	if err != nil {
 		return Candidate{Kind: KindScaledObject, Namespace: u.GetNamespace(), Name: u.GetName(), Refused: "spec can't be read: " + err.Error()}
 	}
-	ref := spec.ScaleTargetRef
+	ref, least := spec.ScaleTargetRef, ptr.Deref(spec.MinReplicaCount, 0)
 	c := candidate(KindScaledObject, u.GetNamespace(), u.GetName(),
 		v1alpha1.TargetRef{APIVersion: cmp.Or(ref.APIVersion, "apps/v1"), Kind: cmp.Or(ref.Kind, "Deployment"), Name: ref.Name},
-		ptr.Deref(spec.MinReplicaCount, 0), ptr.Deref(spec.MaxReplicaCount, 100))
+		least, ptr.Deref(spec.MaxReplicaCount, 100))
 	if c.Refused != "" {
 		return c
 	}
 	if spec.Advanced != nil && spec.Advanced.HorizontalPodAutoscalerConfig != nil {
 		c.Workload.Spec.Behavior = spec.Advanced.HorizontalPodAutoscalerConfig.Behavior
 	}
-	if spec.IdleReplicaCount != nil {
-		c.note("idleReplicaCount %d is left out", *spec.IdleReplicaCount)
+	c.Workload.Spec.CooldownSeconds = ptr.To(min(max(ptr.Deref(spec.CooldownPeriod, 300), 0), 86400))
+	for i, t := range spec.Triggers {
+		c.trigger(i, t, theirs)
 	}
-	found := false
-	for _, t := range spec.Triggers {
-		value, err := strconv.ParseFloat(t.Metadata["value"], 64)
-		if t.Type != "cpu" || cmp.Or(t.MetricType, t.Metadata["type"], "Utilization") != "Utilization" || err != nil || math.IsNaN(value) {
-			c.note("the trigger %q is left out: mash2 plans from the CPU usage relative to requests", t.Type)
-			continue
-		}
-		c.target(int64(min(max(value, math.MinInt32), math.MaxInt32)))
-		found = true
+	if idle := spec.IdleReplicaCount; idle != nil && *idle == 0 && least > 0 {
+		c.note("idleReplicaCount 0 becomes a minimum of 0: while a trigger is active the least is the policy's, not %d", least)
+		least = 0
+	} else if idle != nil {
+		c.note("idleReplicaCount %d is left out", *idle)
 	}
-	if !found {
-		c.note("it has no trigger of CPU utilisation: the policy's target is taken")
-	}
+	c.settle(least)
 	return c
 }
 
-// ownedByKEDA tells whether an HPA is a ScaledObject's.
-func ownedByKEDA(h *autoscalingv2.HorizontalPodAutoscaler) bool {
-	return slices.ContainsFunc(h.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == KindScaledObject })
+// ownerOfKEDA names the ScaledObject that an HPA is of; empty if it is of none.
+func ownerOfKEDA(h *autoscalingv2.HorizontalPodAutoscaler) string {
+	for _, o := range h.OwnerReferences {
+		if o.Kind == KindScaledObject {
+			return o.Name
+		}
+	}
+	return ""
 }

@@ -1,11 +1,14 @@
 package adoption
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
@@ -17,13 +20,51 @@ import (
 type imported struct {
 	Least, Most int32
 	Target      int32 // percent; 0 for none
-	Notes       []string
-	Refused     string
+	// Triggers as name, type and target, such as "queue External 20", and Metric
+	// where it is not CPU.
+	Triggers []string
+	Metric   v1alpha1.MetricType
+	Notes    []string
+	Refused  string
 }
 
 func of(c Candidate) imported {
 	w := c.Workload.Spec
-	return imported{w.MinReplicas, w.MaxReplicas, ptr.Deref(w.TargetUtilizationPercent, 0), c.Notes, c.Refused}
+	out := imported{
+		Least: ptr.Deref(w.MinReplicas, 0), Most: w.MaxReplicas, Target: ptr.Deref(w.TargetUtilizationPercent, 0),
+		Notes: c.Notes, Refused: c.Refused,
+	}
+	if w.Metric.Type != v1alpha1.MetricCPU {
+		out.Metric = w.Metric.Type
+	}
+	for _, t := range w.Triggers {
+		text := t.Name + " " + string(t.Type)
+		switch g := t.Target; {
+		case g == nil:
+			text += fmt.Sprintf(" %d from %s to %s in %s", t.Cron.Replicas, t.Cron.Start, t.Cron.End, t.Cron.TimeZone)
+		case g.AverageValue != nil:
+			text += " " + g.AverageValue.String()
+		case g.Value != nil:
+			text += " = " + g.Value.String()
+		default:
+			text += fmt.Sprintf(" %d %%", *g.AverageUtilization)
+		}
+		switch {
+		case t.Resource != nil:
+			text += " of " + t.Resource.Name + " " + t.Resource.Container
+		case t.Prometheus != nil:
+			text += " of " + t.Prometheus.Query
+		case t.External != nil:
+			text += " of " + t.External.Metric.Name + " " + metav1.FormatLabelSelector(t.External.Metric.Selector)
+		case t.Object != nil:
+			text += " of " + t.Object.DescribedObject.Name
+		}
+		if t.ActivationThreshold != nil {
+			text += " above " + t.ActivationThreshold.String()
+		}
+		out.Triggers = append(out.Triggers, text)
+	}
+	return out
 }
 
 func TestFromHPA(t *testing.T) {
@@ -31,7 +72,6 @@ func TestFromHPA(t *testing.T) {
 	cpu := func(target string) string {
 		return "  metrics: [{type: Resource, resource: {name: cpu, target: " + target + "}}]\n"
 	}
-	noTarget := "it has no target of CPU utilisation: the policy's is taken"
 	for name, c := range map[string]struct {
 		text string
 		want imported
@@ -47,19 +87,35 @@ func TestFromHPA(t *testing.T) {
 		},
 		"an absolute target": {
 			head + "  maxReplicas: 9\n" + cpu("{type: AverageValue, averageValue: 500m}"),
-			imported{Least: 1, Most: 9, Notes: []string{`the Resource metric "cpu" is left out: mash2 plans from the CPU usage relative to requests`, noTarget}},
+			imported{Least: 1, Most: 9, Triggers: []string{"cpu Resource 500m of cpu "}, Metric: v1alpha1.MetricNone},
 		},
 		"an external metric beside": {
-			head + "  maxReplicas: 9\n  metrics: [{type: Resource, resource: {name: cpu, target: {averageUtilization: 70}}}, {type: External, external: {metric: {name: queue}, target: {value: 3}}}]\n",
-			imported{Least: 1, Most: 9, Target: 70, Notes: []string{`the External metric "queue" is left out: mash2 plans from the CPU usage relative to requests`}},
+			head + "  maxReplicas: 9\n  metrics: [{type: Resource, resource: {name: cpu, target: {averageUtilization: 70}}}, {type: External, external: {metric: {name: Queue_Length, selector: {matchLabels: {q: a}}}, target: {value: 3}}}]\n",
+			imported{Least: 1, Most: 9, Target: 70, Triggers: []string{"queue-length External = 3 of Queue_Length q=a"}},
+		},
+		"metrics of pods, of an object, of memory": {
+			head + "  maxReplicas: 9\n  metrics:\n" +
+				"  - {type: Pods, pods: {metric: {name: rps}, target: {type: AverageValue, averageValue: 10}}}\n" +
+				"  - {type: Object, object: {describedObject: {apiVersion: v1, kind: Service, name: web}, metric: {name: rps}, target: {type: Value, value: 500m}}}\n" +
+				"  - {type: Resource, resource: {name: memory, target: {type: Utilization, averageUtilization: 150}}}\n",
+			imported{Least: 1, Most: 9, Metric: v1alpha1.MetricNone,
+				Triggers: []string{"rps Pods 10", "rps-2 Object = 500m of web", "memory Resource 150 % of memory "}},
 		},
 		"a container's": {
 			head + "  maxReplicas: 9\n  metrics: [{type: ContainerResource, containerResource: {name: cpu, container: main, target: {averageUtilization: 70}}}]\n",
-			imported{Least: 1, Most: 9, Target: 70, Notes: []string{"its target is of container main, mash2's of the whole pod"}},
+			imported{Least: 1, Most: 9, Metric: v1alpha1.MetricNone, Triggers: []string{"cpu-main Resource 70 % of cpu main"}},
 		},
-		"down to zero": {
+		"a metric without target": {
+			head + "  maxReplicas: 9\n  metrics: [{type: External, external: {metric: {name: queue}, target: {type: Value}}}]\n",
+			imported{Least: 1, Most: 9, Notes: []string{`the External metric "queue" is left out: it has no target above 0`, "it has no target that mash2 knows: the policy's target of CPU utilisation is taken"}},
+		},
+		"down to zero by CPU": {
 			head + "  minReplicas: 0\n  maxReplicas: 9\n" + cpu("{averageUtilization: 70}"),
-			imported{Least: 1, Most: 9, Target: 70, Notes: []string{"a minimum of 0 becomes 1: mash2 doesn't scale to zero"}},
+			imported{Least: 1, Most: 9, Target: 70, Notes: []string{"a minimum of 0 becomes 1: it has no trigger that could ask for the first replica"}},
+		},
+		"down to zero by a queue": {
+			head + "  minReplicas: 0\n  maxReplicas: 9\n  metrics: [{type: External, external: {metric: {name: queue}, target: {averageValue: 20}}}]\n",
+			imported{Least: 0, Most: 9, Metric: v1alpha1.MetricNone, Triggers: []string{"queue External 20 of queue <none>"}},
 		},
 		"a huge maximum": {
 			head + "  maxReplicas: 2000000\n" + cpu("{averageUtilization: 70}"),
@@ -98,26 +154,57 @@ func TestFromHPA(t *testing.T) {
 }
 
 func TestFromScaledObject(t *testing.T) {
-	const left = "is left out: mash2 plans from the CPU usage relative to requests"
+	const nothing = "it has no target that mash2 knows: the policy's target of CPU utilisation is taken"
+	const query = "its query is asked of mash2's own Prometheus, not of \"http://prom:9090\", and sees namespace shop alone; no answer counts as missing, not as 0: add `or vector(0)` where it means that"
+	// theirs is what KEDA makes of its own triggers.
+	theirs := &autoscalingv2.HorizontalPodAutoscaler{Spec: autoscalingv2.HorizontalPodAutoscalerSpec{Metrics: []autoscalingv2.MetricSpec{
+		{External: &autoscalingv2.ExternalMetricSource{
+			Metric: autoscalingv2.MetricIdentifier{Name: "s1-kafka-orders", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"scaledobject.keda.sh/name": "web-so"}}},
+			Target: autoscalingv2.MetricTarget{AverageValue: ptr.To(resource.MustParse("50"))},
+		}},
+	}}}
 	for name, c := range map[string]struct {
 		spec string
 		want imported
 	}{
+		"KEDA's own metrics, by its HPA": {
+			"{scaleTargetRef: {name: web}, cooldownPeriod: 60, triggers: [{type: cpu, metadata: {value: '65'}}, {type: kafka, metadata: {topic: orders, activationLagThreshold: '7'}}]}",
+			imported{Least: 0, Most: 100, Target: 65, Triggers: []string{"s1-kafka-orders External 50 of s1-kafka-orders scaledobject.keda.sh/name=web-so above 7"}},
+		},
+		"Prometheus": {
+			"{scaleTargetRef: {name: web}, triggers: [{type: prometheus, metadata: {serverAddress: 'http://prom:9090', query: sum(jobs), threshold: '5.5', activationThreshold: '2'}}]}",
+			imported{Least: 0, Most: 100, Metric: v1alpha1.MetricNone, Triggers: []string{"prometheus Prometheus 5500m of sum(jobs) above 2"}, Notes: []string{query}},
+		},
+		"memory and a cron": {
+			"{scaleTargetRef: {name: web}, minReplicaCount: 1, triggers: [{type: memory, metricType: AverageValue, metadata: {value: 100Mi, containerName: main}}, {type: cron, metadata: {timezone: Europe/London, start: 0 8 * * *, end: 0 18 * * *, desiredReplicas: '6'}}]}",
+			imported{Least: 1, Most: 100, Metric: v1alpha1.MetricNone,
+				Triggers: []string{"memory-main Resource 100Mi of memory main", "cron Cron 6 from 0 8 * * * to 0 18 * * * in Europe/London"}},
+		},
+		"idle at zero": {
+			"{scaleTargetRef: {name: web}, minReplicaCount: 2, idleReplicaCount: 0, triggers: [{type: cpu, metadata: {value: '65'}}, {type: kafka, metadata: {topic: orders}}]}",
+			imported{Least: 0, Most: 100, Target: 65, Triggers: []string{"s1-kafka-orders External 50 of s1-kafka-orders scaledobject.keda.sh/name=web-so"},
+				Notes: []string{"idleReplicaCount 0 becomes a minimum of 0: while a trigger is active the least is the policy's, not 2"}},
+		},
 		"a CPU trigger": {
 			"{scaleTargetRef: {name: web}, minReplicaCount: 2, maxReplicaCount: 9, triggers: [{type: cpu, metricType: Utilization, metadata: {value: '65'}}]}",
 			imported{Least: 2, Most: 9, Target: 65},
 		},
 		"KEDA's defaults": {
 			"{scaleTargetRef: {name: web}, triggers: [{type: cpu, metadata: {value: '65'}}]}",
-			imported{Least: 1, Most: 100, Target: 65, Notes: []string{"a minimum of 0 becomes 1: mash2 doesn't scale to zero"}},
+			imported{Least: 1, Most: 100, Target: 65, Notes: []string{"a minimum of 0 becomes 1: it has no trigger that could ask for the first replica"}},
 		},
-		"a queue": {
-			"{scaleTargetRef: {name: web}, minReplicaCount: 1, idleReplicaCount: 0, triggers: [{type: kafka, metadata: {topic: orders}}]}",
-			imported{Least: 1, Most: 100, Notes: []string{"idleReplicaCount 0 is left out", `the trigger "kafka" ` + left, "it has no trigger of CPU utilisation: the policy's target is taken"}},
+		"a queue whose metric nobody names": {
+			"{scaleTargetRef: {name: web}, minReplicaCount: 1, triggers: [{type: kafka, metadata: {topic: orders}}]}",
+			imported{Least: 1, Most: 100, Notes: []string{`the trigger "kafka" is left out: KEDA's own HPA, which says how its metric is called, is not there`, nothing}},
 		},
 		"a value that is none": {
 			"{scaleTargetRef: {name: web}, minReplicaCount: 1, triggers: [{type: cpu, metadata: {value: NaN}}]}",
-			imported{Least: 1, Most: 100, Notes: []string{`the trigger "cpu" ` + left, "it has no trigger of CPU utilisation: the policy's target is taken"}},
+			imported{Least: 1, Most: 100, Notes: []string{`the trigger "cpu" is left out: its value "NaN" is no number`, nothing}},
+		},
+		"a query without a threshold": {
+			"{scaleTargetRef: {name: web}, minReplicaCount: 1, triggers: [{type: prometheus, metadata: {query: up, threshold: '-1'}}, {type: cron, metadata: {start: x}}]}",
+			imported{Least: 1, Most: 100, Notes: []string{`the trigger "prometheus" is left out: it needs a query and a threshold above 0`,
+				`the trigger "cron" is left out: it needs a start, an end and desiredReplicas of 1 or more`, nothing}},
 		},
 		"a negative value": {
 			"{scaleTargetRef: {name: web}, minReplicaCount: 1, triggers: [{type: cpu, metadata: {value: '-1e99'}}]}",
@@ -132,7 +219,7 @@ func TestFromScaledObject(t *testing.T) {
 			if err := yaml.Unmarshal([]byte("metadata: {namespace: shop, name: web-so}\nspec: "+c.spec), &u.Object); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, of(FromScaledObject(u))); diff != "" {
+			if diff := cmp.Diff(c.want, of(FromScaledObject(u, theirs))); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -151,12 +238,12 @@ func FuzzFromScaledObject(f *testing.F) {
 		if yaml.Unmarshal([]byte("metadata: {namespace: shop, name: so}\nspec: "+strings.ReplaceAll(spec, "\n", " ")), &u.Object) != nil {
 			return
 		}
-		c := FromScaledObject(u)
+		c := FromScaledObject(u, nil)
 		w := c.Workload.Spec
 		if c.Refused != "" {
 			return
 		}
-		if w.Mode != v1alpha1.ModeShadow || w.MinReplicas < 1 || w.MaxReplicas < w.MinReplicas || w.MaxReplicas > 100_000 {
+		if w.Mode != v1alpha1.ModeShadow || *w.MinReplicas < 0 || w.MaxReplicas < max(*w.MinReplicas, 1) || w.MaxReplicas > 100_000 {
 			t.Errorf("%+v", w)
 		}
 		if p := w.TargetUtilizationPercent; p != nil && (*p < 1 || *p > 100) {

@@ -78,7 +78,7 @@ func netOf(w *v1alpha1.ManagedWorkload, after time.Duration) *autoscalingv2.Hori
 		},
 		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
 			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name},
-			MinReplicas:    ptr.To(max(1, w.Spec.MinReplicas)), MaxReplicas: w.Spec.MaxReplicas,
+			MinReplicas:    ptr.To(max(1, ptr.Deref(w.Spec.MinReplicas, 1))), MaxReplicas: w.Spec.MaxReplicas,
 			Metrics: []autoscalingv2.MetricSpec{{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{
 				Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: &target},
 			}}},

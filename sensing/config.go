@@ -135,6 +135,13 @@ type Config struct {
 	// from.
 	LeadSamples int
 
+	// NamespaceLabel is the label that names a series' namespace: the queries of
+	// triggers are confined by it.
+	NamespaceLabel string
+	// KnownAhead is how far ahead the schedule of a trigger is told: at least the
+	// horizon of plans.
+	KnownAhead time.Duration
+
 	// Behavior of a workload that doesn't say.
 	Behavior api.Behavior
 }
@@ -182,6 +189,9 @@ func DefaultConfig() Config {
 		BootLead:    api.Lead{P50: 75 * time.Second, P90: 120 * time.Second},
 		LeadSamples: 100,
 
+		NamespaceLabel: "namespace",
+		KnownAhead:     20 * time.Minute,
+
 		Behavior: api.Behavior{
 			ScaleUp: api.ScalingRules{
 				WindowStated: true,
@@ -214,7 +224,7 @@ func (c Config) Faster(speed float64) Config {
 		}
 	}
 	div(&c.Step, &c.RateWindow, &c.EvaluationDelay, &c.History, &c.StaleAfter,
-		&c.UsageInterval, &c.UsageStaleAfter, &c.ImplausibleFor,
+		&c.UsageInterval, &c.UsageStaleAfter, &c.ImplausibleFor, &c.KnownAhead,
 		&c.PodLead.P50, &c.PodLead.P90, &c.BootLead.P50, &c.BootLead.P90)
 	for _, r := range []*api.ScalingRules{&c.Behavior.ScaleUp, &c.Behavior.ScaleDown} {
 		r.Policies = append([]api.ScalingPolicy(nil), r.Policies...)
@@ -239,6 +249,8 @@ func (c Config) Validate() error {
 	check(c.PoolLabel != "", "PoolLabel is required")
 	check(c.RecordedUsage == "" || model.LegacyValidation.IsValidMetricName(c.RecordedUsage), "RecordedUsage must be the name of a series, is %q", c.RecordedUsage)
 	check(model.LegacyValidation.IsValidMetricName(c.CPUMetric), "CPUMetric must be the name of a series, is %q", c.CPUMetric)
+	check(model.LegacyValidation.IsValidLabelName(c.NamespaceLabel), "NamespaceLabel must be the name of a label, is %q", c.NamespaceLabel)
+	check(c.KnownAhead > 0, "KnownAhead must be positive, is %v", c.KnownAhead)
 	check(model.LegacyValidation.IsValidLabelName(c.NodeLabel), "NodeLabel must be the name of a label, is %q", c.NodeLabel)
 	if u, err := url.Parse(c.PrometheusURL); err != nil {
 		check(false, "PrometheusURL: %w", err)

@@ -39,7 +39,10 @@ type verticalRecord struct {
 	mode   string
 	// cpu tells by container whether its CPU request is changed, and under
 	// everyContainer what holds for the rest.
-	cpu map[string]bool
+	// Memory is the same of memory.
+	cpu, memory map[string]bool
+	// recommended requests by container.
+	recommended map[string]api.Resources
 }
 
 // verticalSpec is what is read of a VerticalPodAutoscaler's spec.
@@ -60,10 +63,30 @@ type verticalSpec struct {
 	} `json:"resourcePolicy"`
 }
 
+// verticalStatus is what is read of its status: what it has in mind for new pods.
+type verticalStatus struct {
+	Recommendation struct {
+		ContainerRecommendations []struct {
+			ContainerName string              `json:"containerName"`
+			Target        corev1.ResourceList `json:"target"`
+		} `json:"containerRecommendations"`
+	} `json:"recommendation"`
+}
+
 // verticalRecordOf: what can't be read counts as changing everything of the
 // target, as far as that can be read.
 func verticalRecordOf(o *unstructured.Unstructured) *verticalRecord {
-	r := &verticalRecord{identity: identify(o), cpu: map[string]bool{everyContainer: true}}
+	r := &verticalRecord{
+		identity: identify(o), cpu: map[string]bool{everyContainer: true}, memory: map[string]bool{everyContainer: true},
+		recommended: map[string]api.Resources{},
+	}
+	var status verticalStatus
+	said, _, _ := unstructured.NestedMap(o.Object, "status")
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(said, &status); err == nil {
+		for _, c := range status.Recommendation.ContainerRecommendations {
+			r.recommended[c.ContainerName] = resourcesOf(c.Target)
+		}
+	}
 	var spec verticalSpec
 	fields, _, _ := unstructured.NestedMap(o.Object, "spec")
 	err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &spec)
@@ -73,23 +96,63 @@ func verticalRecordOf(o *unstructured.Unstructured) *verticalRecord {
 		return r
 	}
 	for _, p := range spec.ResourcePolicy.ContainerPolicies {
-		all := len(p.ControlledResources) == 0
-		r.cpu[cmp.Or(p.ContainerName, everyContainer)] = p.Mode != verticalOff &&
-			(all || slices.Contains(p.ControlledResources, string(corev1.ResourceCPU)))
+		name, all := cmp.Or(p.ContainerName, everyContainer), len(p.ControlledResources) == 0
+		changes := func(resource corev1.ResourceName) bool {
+			return p.Mode != verticalOff && (all || slices.Contains(p.ControlledResources, string(resource)))
+		}
+		r.cpu[name], r.memory[name] = changes(corev1.ResourceCPU), changes(corev1.ResourceMemory)
 	}
 	return r
 }
 
 // changesCPU reports whether it changes the CPU request of one of these
 // containers.
-func (r *verticalRecord) changesCPU(containers []string) bool {
-	if r.mode == verticalOff {
-		return false
+func (r *verticalRecord) changesCPU(containers map[string]api.Resources) bool {
+	for name := range containers {
+		if r.changes(r.cpu, name) {
+			return true
+		}
 	}
-	return slices.ContainsFunc(containers, func(name string) bool {
-		changes, named := r.cpu[name]
-		return changes || !named && r.cpu[everyContainer]
-	})
+	return false
+}
+
+// changes reports whether a container's request of a resource is changed.
+func (r *verticalRecord) changes(resource map[string]bool, container string) bool {
+	changes, named := resource[container]
+	return r.mode != verticalOff && (changes || !named && resource[everyContainer])
+}
+
+// next is a replica's shape when this autoscaler has had its way with a new pod:
+// the template's requests with what it recommends in place of those that it
+// changes. Without a recommendation it is left as it is.
+func (r *verticalRecord) next(t *targetRecord, shape *api.PodShape) *api.PodShape {
+	var cpu, memory int64
+	changed := false
+	for name, has := range t.requests {
+		want, ok := r.recommended[name]
+		if !ok {
+			continue
+		}
+		if r.changes(r.cpu, name) && want.MilliCPU > 0 {
+			cpu += want.MilliCPU - has.MilliCPU
+			changed = true
+		}
+		if r.changes(r.memory, name) && want.Memory > 0 {
+			memory += want.Memory - has.Memory
+			changed = true
+		}
+	}
+	if !changed {
+		return shape
+	}
+	out := *shape
+	out.Requests.MilliCPU = max(t.template.Requests.MilliCPU+cpu, 0)
+	out.Requests.Memory = max(t.template.Requests.Memory+memory, 0)
+	if out.Requests.Equal(shape.Requests) {
+		return shape
+	}
+	out.ID = shapeID(out)
+	return &out
 }
 
 // fights says why a VerticalPodAutoscaler and mash2 can't both act on a target;
@@ -102,11 +165,11 @@ func (r *verticalRecord) changesCPU(containers []string) bool {
 // or only proposes (mode Off), is read anew from the pods in each cycle and
 // planned with.
 func (r *verticalRecord) fights(t *targetRecord) string {
-	if !r.changesCPU(t.containers) {
+	if !r.changesCPU(t.requests) {
 		return ""
 	}
 	return fmt.Sprintf("VerticalPodAutoscaler %s (mode %s) sets the CPU requests of %s %s by the same usage that its replicas follow; "+
-		"set its updateMode to Off, or its controlledResources to [memory]", r.key.Name, r.mode, t.id.kind, t.id.name)
+		"set its updateMode to Off, or its controlledResources to [memory], or spec.countRequests of the ManagedWorkload to Template", r.key.Name, r.mode, t.id.kind, t.id.name)
 }
 
 // autoscalerSilence is how long the Cluster Autoscaler may say nothing before it

@@ -216,7 +216,7 @@ func FuzzForeign(f *testing.F) {
 			return
 		}
 		r := verticalRecordOf(u)
-		if r.mode == "" || r.mode == verticalOff && r.changesCPU([]string{"main"}) {
+		if r.mode == "" || r.mode == verticalOff && r.changesCPU(map[string]api.Resources{"main": {}}) {
 			t.Errorf("mode %q changes CPU", r.mode)
 		}
 	})

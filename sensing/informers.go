@@ -162,7 +162,7 @@ func (c *caches) transform(cfg Config) cache.TransformFunc {
 				// An error would keep the whole cache from filling.
 				return unreadableWorkload(o, err), nil
 			}
-			return workloadRecordOf(&w, cfg.Behavior), nil
+			return workloadRecordOf(&w, cfg), nil
 		}
 		return obj, nil
 	}

@@ -19,15 +19,16 @@ type Observer struct {
 	caches    *caches
 	watermark watermark
 
-	mu     sync.Mutex // one Observe at a time; guards what is below
-	demand *demand
-	usage  *usageSource
-	pools  poolSource
-	speeds *speeds
-	pods   *podLeads
-	boots  *bootLeads
-	doubts Plausibility[targetID]
-	scaled scalings
+	mu      sync.Mutex // one Observe at a time; guards what is below
+	demand  *demand
+	usage   *usageSource
+	signals *signals
+	pools   poolSource
+	speeds  *speeds
+	pods    *podLeads
+	boots   *bootLeads
+	doubts  Plausibility[targetID]
+	scaled  scalings
 	// background is the context given to Start: what reads history in the
 	// background outlives the cycle that began it.
 	background context.Context
@@ -50,17 +51,22 @@ func New(cfg Config) (*Observer, error) {
 	if err != nil {
 		return nil, err
 	}
+	signals, err := newSignals(cfg, demand.prom)
+	if err != nil {
+		return nil, err
+	}
 	return &Observer{
-		cfg:    cfg,
-		caches: caches,
-		demand: demand,
-		usage:  usage,
-		pools:  poolSource{reader: cfg.Pools, timeout: cfg.PoolsTimeout},
-		speeds: newSpeeds(cfg.History),
-		pods:   newPodLeads(cfg.LeadSamples),
-		boots:  newBootLeads(cfg.LeadSamples),
-		doubts: NewPlausibility[targetID](cfg.plausibility()),
-		scaled: scalings{},
+		signals: signals,
+		cfg:     cfg,
+		caches:  caches,
+		demand:  demand,
+		usage:   usage,
+		pools:   poolSource{reader: cfg.Pools, timeout: cfg.PoolsTimeout},
+		speeds:  newSpeeds(cfg.History),
+		pods:    newPodLeads(cfg.LeadSamples),
+		boots:   newBootLeads(cfg.LeadSamples),
+		doubts:  NewPlausibility[targetID](cfg.plausibility()),
+		scaled:  scalings{},
 
 		background: context.Background(),
 	}, nil
@@ -100,6 +106,7 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 	group.Go(func() { s.Pools, poolFindings = o.pools.read(ctx) })
 	group.Go(func() { fresh = o.demand.fetch(ctx, now, namespaces) })
 	group.Go(func() { o.usage.read(ctx, now, namespaces) })
+	group.Go(func() { o.signals.read(ctx, now, v) })
 	group.Wait()
 	if err := ctx.Err(); err != nil {
 		return api.Snapshot{}, fmt.Errorf("observing: %w", err)
@@ -182,6 +189,17 @@ func (o *Observer) addWorkloads(s *api.Snapshot, v *view, usage map[targetID]*ap
 				}
 			}
 			w.Usage = usage[r.target]
+			if w.HoldReason == "" && w.Mode != api.ModeOff {
+				w.Signals = o.signals.of(s.Time, r, v, w, o.usage.pods)
+				if f, ok := missingFinding(w); ok {
+					s.Findings = append(s.Findings, f)
+				}
+			}
+			if len(w.Signals) > 0 && (w.IgnoreCPU || w.Replicas == 0) {
+				w.DemandStale = false // nobody asks
+				s.Workloads = append(s.Workloads, w)
+				continue
+			}
 			if f, ok := o.staleFinding(r.target, w); ok {
 				s.Findings = append(s.Findings, f)
 			}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 func quota(name string, hardAndUsed ...string) *corev1.ResourceQuota {
@@ -102,7 +103,7 @@ func TestQuotaBelowTheMinimum(t *testing.T) {
 	w := newWorld(t, nil)
 	w.shop("web", 2)
 	mw := managed("web")
-	mw.Spec.MinReplicas = 5
+	mw.Spec.MinReplicas = ptr.To[int32](5)
 	w.put(mw, quota("team", "pods", "3", "2"))
 	got, _ := w.workload("web")
 	if got.MinReplicas != 3 || got.MaxReplicas != 3 || got.HoldReason != "" {

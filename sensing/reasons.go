@@ -17,6 +17,7 @@ const (
 	ReasonUnknownNodeSpeed      = "UnknownNodeSpeed"
 	ReasonQuota                 = "QuotaLimits"
 	ReasonOtherCluster          = "PoolsOfAnotherCluster"
+	ReasonTriggerMissing        = "TriggerMissing"
 )
 
 // Reasons why a workload is held.
@@ -35,9 +36,11 @@ const (
 	// HoldInvalidBounds: minReplicas, maxReplicas or targetUtilizationPercent
 	// can't be.
 	HoldInvalidBounds = "InvalidBounds"
+	// HoldInvalidTrigger: a trigger can't be used as it is.
+	HoldInvalidTrigger = "InvalidTrigger"
 	// HoldNoRequests: the target's pods ask for no CPU.
 	HoldNoRequests = "NoRequests"
-	// HoldScaledToZero: the target has 0 replicas: somebody switched it off,
-	// as with an HPA.
+	// HoldScaledToZero: the target has 0 replicas although it should have some:
+	// somebody switched it off, as with an HPA.
 	HoldScaledToZero = "ScaledToZero"
 )

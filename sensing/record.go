@@ -1,6 +1,7 @@
 package sensing
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,6 +48,7 @@ type podRecord struct {
 	pod         api.Pod
 	scheduledAt time.Time // zero while it is not
 	restarted   bool      // a container was started again
+	resized     bool      // its requests were changed since it was made
 	containers  int32
 	labels      labelSet
 	claims      []string
@@ -91,6 +93,7 @@ func (s *shapes) podRecord(pod *corev1.Pod) *podRecord {
 	for _, c := range pod.Status.ContainerStatuses {
 		r.restarted = r.restarted || c.RestartCount > 0
 	}
+	r.resized = slices.ContainsFunc(pod.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return e.Subresource == "resize" })
 	if cost, err := strconv.ParseInt(pod.Annotations[api.AnnotationPodDeletionCost], 10, 32); err == nil {
 		r.pod.DeletionCost = int32(cost)
 		_, r.pod.DeletionCostOurs = pod.Annotations[api.AnnotationDeletionCostSet]

@@ -9,6 +9,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/api/v1alpha1"
@@ -33,7 +34,10 @@ type targetRecord struct {
 	template   *api.PodShape
 	scaling    scalingFields
 	takenOver  bool
-	containers []string // names in the template
+	// requests of the template's containers by their names, and the selector of
+	// its pods; nil if that can't be read.
+	requests map[string]api.Resources
+	selector labels.Selector
 	// limits of a pod of the template: millicores and bytes.
 	limitCPU, limitMemory int64
 }
@@ -48,7 +52,8 @@ func (s *shapes) deploymentRecord(d *appsv1.Deployment) *targetRecord {
 		template:   s.of(pod),
 		scaling:    scalingFieldsOf(d.ManagedFields),
 		takenOver:  hasTakenOver(d),
-		containers: containersOf(pod),
+		requests:   requestsOf(pod),
+		selector:   selectorOf(d.Spec.Selector),
 	}
 	r.limitCPU, r.limitMemory = limitsOf(pod)
 	return r
@@ -64,18 +69,30 @@ func (s *shapes) statefulSetRecord(d *appsv1.StatefulSet) *targetRecord {
 		template:   s.of(pod),
 		scaling:    scalingFieldsOf(d.ManagedFields),
 		takenOver:  hasTakenOver(d),
-		containers: containersOf(pod),
+		requests:   requestsOf(pod),
+		selector:   selectorOf(d.Spec.Selector),
 	}
 	r.limitCPU, r.limitMemory = limitsOf(pod)
 	return r
 }
 
-func containersOf(pod *corev1.Pod) []string {
-	names := make([]string, len(pod.Spec.Containers))
-	for i, c := range pod.Spec.Containers {
-		names[i] = shared(c.Name)
+func requestsOf(pod *corev1.Pod) map[string]api.Resources {
+	out := make(map[string]api.Resources, len(pod.Spec.Containers))
+	for _, c := range pod.Spec.Containers {
+		out[shared(c.Name)] = resourcesOf(c.Resources.Requests)
 	}
-	return names
+	return out
+}
+
+func selectorOf(s *metav1.LabelSelector) labels.Selector {
+	if s == nil {
+		return nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		return nil
+	}
+	return selector
 }
 
 func replicasOf(r *int32) int32 {
@@ -195,9 +212,15 @@ type workloadRecord struct {
 	created  time.Time
 	workload api.Workload // what its spec says
 	target   targetID
+	triggers []trigger
+	// byTemplate: replicas are counted by the template's requests.
+	byTemplate bool
 }
 
-func workloadRecordOf(w *v1alpha1.ManagedWorkload, behavior api.Behavior) *workloadRecord {
+// defaultCooldown is the CRD's, and KEDA's.
+const defaultCooldown = 5 * time.Minute
+
+func workloadRecordOf(w *v1alpha1.ManagedWorkload, cfg Config) *workloadRecord {
 	r := &workloadRecord{identity: identify(w), created: w.CreationTimestamp.Time}
 	r.target = targetID{w.Namespace, w.Spec.TargetRef.Kind, w.Spec.TargetRef.Name}
 	r.workload = api.Workload{
@@ -207,9 +230,9 @@ func workloadRecordOf(w *v1alpha1.ManagedWorkload, behavior api.Behavior) *workl
 		Target:      api.TargetRef{APIVersion: w.Spec.TargetRef.APIVersion, Kind: w.Spec.TargetRef.Kind, Name: w.Spec.TargetRef.Name},
 		Mode:        api.Mode(w.Spec.Mode),
 		Planner:     string(w.Spec.Planner),
-		MinReplicas: w.Spec.MinReplicas,
+		MinReplicas: 1,
 		MaxReplicas: w.Spec.MaxReplicas,
-		Behavior:    behaviorOf(w.Spec.Behavior, behavior),
+		Behavior:    behaviorOf(w.Spec.Behavior, cfg.Behavior),
 		SpeedNow:    1,
 	}
 	if r.workload.Mode == "" {
@@ -218,8 +241,18 @@ func workloadRecordOf(w *v1alpha1.ManagedWorkload, behavior api.Behavior) *workl
 	if r.workload.Planner == "" {
 		r.workload.Planner = string(v1alpha1.PlannerHorizontal)
 	}
-	if r.workload.MinReplicas == 0 {
-		r.workload.MinReplicas = 1
+	if p := w.Spec.MinReplicas; p != nil {
+		r.workload.MinReplicas = *p
+	}
+	r.byTemplate = w.Spec.CountRequests == v1alpha1.CountTemplate
+	r.workload.IgnoreCPU = w.Spec.Metric.Type == v1alpha1.MetricNone
+	r.workload.Cooldown = defaultCooldown
+	if p := w.Spec.CooldownSeconds; p != nil {
+		r.workload.Cooldown = time.Duration(*p) * time.Second
+	}
+	var err error
+	if r.triggers, err = triggersOf(w, cfg); err != nil {
+		r.workload.HoldReason, r.workload.Hold = HoldInvalidTrigger, err.Error()
 	}
 	if p := w.Status.PlannedReplicas; p != nil {
 		r.workload.PlannedReplicas = *p

@@ -26,6 +26,30 @@ type podUsage struct {
 	at       time.Time
 	window   time.Duration
 	milliCPU float64
+	// containers of the pod, for triggers.
+	containers []containerUsage
+}
+
+// containerUsage is one container's reading: cores and bytes.
+type containerUsage struct {
+	name        string
+	cpu, memory float64
+}
+
+// of a resource, all containers together or one of them; false without it.
+func (u podUsage) of(resource, container string) (sum float64, ok bool) {
+	for _, c := range u.containers {
+		if container != "" && c.name != container {
+			continue
+		}
+		ok = true
+		if resource == "memory" {
+			sum += c.memory
+		} else {
+			sum += c.cpu
+		}
+	}
+	return sum, ok
 }
 
 func newUsageSource(cfg Config) (*usageSource, error) {
@@ -67,7 +91,9 @@ func (u *usageSource) read(ctx context.Context, now time.Time, namespaces []stri
 				window: m.Window.Duration,
 			}
 			for _, c := range m.Containers {
-				p.milliCPU += c.Usage.Cpu().AsApproximateFloat64() * 1000
+				used := containerUsage{shared(c.Name), c.Usage.Cpu().AsApproximateFloat64(), c.Usage.Memory().AsApproximateFloat64()}
+				p.milliCPU += used.cpu * 1000
+				p.containers = append(p.containers, used)
 			}
 			pods = append(pods, p)
 		}

@@ -2,6 +2,7 @@ package sensing
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,6 +42,12 @@ func observeWorkload(r *workloadRecord, v *view, sp *speeds) api.Workload {
 	}
 	members := v.members[r.target]
 	w.Shape = shapeOfReplica(t, members)
+	for _, vertical := range v.verticals[r.target] {
+		w.Shape = vertical.next(t, w.Shape)
+	}
+	if r.byTemplate {
+		w.Basis = t.template.Requests.MilliCPU
+	}
 	w.ReadyReplicas, w.SpeedNow = readyOf(members, sp)
 
 	if names := v.scalers[r.target]; len(names) > 0 && w.Mode == api.ModeFull {
@@ -48,7 +55,7 @@ func observeWorkload(r *workloadRecord, v *view, sp *speeds) api.Workload {
 			strings.Join(names, ", "), w.Target.Kind, w.Target.Name)
 	}
 	for _, vertical := range v.verticals[r.target] {
-		if why := vertical.fights(t); why != "" && w.Mode == api.ModeFull {
+		if why := vertical.fights(t); why != "" && w.Mode == api.ModeFull && w.Basis == 0 {
 			return hold(HoldConflict, "%s", why)
 		}
 	}
@@ -59,29 +66,35 @@ func observeWorkload(r *workloadRecord, v *view, sp *speeds) api.Workload {
 	switch {
 	case w.MaxReplicas < 1:
 		return hold(HoldInvalidBounds, "spec.maxReplicas: must be 1 or more, is %d", w.MaxReplicas)
-	case w.MinReplicas < 1:
-		return hold(HoldInvalidBounds, "spec.minReplicas: must be 1 or more, is %d", w.MinReplicas)
+	case w.MinReplicas < 0:
+		return hold(HoldInvalidBounds, "spec.minReplicas: must be 0 or more, is %d", w.MinReplicas)
+	case w.MinReplicas == 0 && !slices.ContainsFunc(r.triggers, trigger.activates):
+		return hold(HoldInvalidBounds, "spec.minReplicas: 0 needs a trigger of type External, Object, Prometheus or Cron, which can ask for the first replica")
+	case w.IgnoreCPU && len(r.triggers) == 0:
+		return hold(HoldInvalidTrigger, "spec.metric.type: None needs triggers")
 	case w.TargetUtilization < 0 || w.TargetUtilization > 1:
 		return hold(HoldInvalidBounds, "spec.targetUtilizationPercent: must be from 1 to 100, is %g", 100*w.TargetUtilization)
 	case w.MinReplicas > w.MaxReplicas:
 		return hold(HoldInvalidBounds, "spec.minReplicas: %d is larger than maxReplicas %d", w.MinReplicas, w.MaxReplicas)
-	case w.Replicas == 0:
+	case w.Replicas == 0 && w.MinReplicas > 0:
 		return hold(HoldScaledToZero, "%s %s has 0 replicas; scale it to 1 or more to have it managed", w.Target.Kind, w.Target.Name)
-	case w.Shape.Requests.MilliCPU <= 0:
+	case !w.IgnoreCPU && (w.Shape.Requests.MilliCPU <= 0 || r.byTemplate && w.Basis <= 0):
 		return hold(HoldNoRequests, "spec.targetRef: the pods of %s %s ask for no CPU (resources.requests.cpu of their containers): utilisation has no meaning without",
 			w.Target.Kind, w.Target.Name)
 	}
 	return w
 }
 
-// shapeOfReplica is the shape of the target's newest pod: it contains what
-// admission adds (a LimitRange's requests, a RuntimeClass's overhead). Without
+// shapeOfReplica is the shape of the target's newest pod as it was made: it
+// contains what admission adds (a LimitRange's requests, a RuntimeClass's
+// overhead), and was not resized since. Without
 // pods, or while they are being replaced, it is the template's.
 func shapeOfReplica(t *targetRecord, members []*podRecord) *api.PodShape {
 	if t.rollingOut {
 		return t.template
 	}
-	if newest := newestOf(members); newest != nil {
+	asMade := slices.DeleteFunc(slices.Clone(members), func(p *podRecord) bool { return p.resized })
+	if newest := newestOf(asMade); newest != nil {
 		return newest.pod.Shape
 	}
 	return t.template

@@ -100,12 +100,50 @@ func TestHolds(t *testing.T) {
 			HoldTargetMissing, "nobody",
 		},
 		"the bounds contradict": {
-			func(_ *world, mw *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) { mw.Spec.MinReplicas = 11 },
+			func(_ *world, mw *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) {
+				mw.Spec.MinReplicas = ptr.To[int32](11)
+			},
 			HoldInvalidBounds, "11",
 		},
 		"a negative minimum": {
-			func(_ *world, mw *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) { mw.Spec.MinReplicas = -1 },
-			HoldInvalidBounds, "spec.minReplicas: must be 1 or more, is -1",
+			func(_ *world, mw *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) {
+				mw.Spec.MinReplicas = ptr.To[int32](-1)
+			},
+			HoldInvalidBounds, "spec.minReplicas: must be 0 or more, is -1",
+		},
+		"a minimum of 0 that nothing could raise": {
+			func(_ *world, mw *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) {
+				mw.Spec.MinReplicas = ptr.To[int32](0)
+			},
+			HoldInvalidBounds, "spec.minReplicas: 0 needs a trigger",
+		},
+		"nothing to plan by": {
+			func(_ *world, mw *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) {
+				mw.Spec.Metric.Type = v1alpha1.MetricNone
+			},
+			HoldInvalidTrigger, "spec.metric.type: None needs triggers",
+		},
+		"a query of another namespace": {
+			func(_ *world, mw *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) {
+				mw.Spec.Triggers = []v1alpha1.Trigger{{
+					Name: "jobs", Type: v1alpha1.TriggerPrometheus, Target: averageValue("5"),
+					Prometheus: &v1alpha1.PrometheusTrigger{Query: `sum(jobs{namespace="bank"})`},
+				}}
+			},
+			HoldInvalidTrigger, `spec.triggers[0].prometheus.query: namespace="bank" is not of namespace shop`,
+		},
+		"0 replicas, and a trigger that may raise them": {
+			func(_ *world, mw *v1alpha1.ManagedWorkload, d *appsv1.Deployment) {
+				d.Spec.Replicas, mw.Spec.MinReplicas = ptr.To[int32](0), ptr.To[int32](0)
+				mw.Spec.Triggers = []v1alpha1.Trigger{external("queue", "20")}
+			}, "", "",
+		},
+		"no CPU requests, where CPU is no demand": {
+			func(_ *world, mw *v1alpha1.ManagedWorkload, d *appsv1.Deployment) {
+				d.Spec.Template = template("")
+				mw.Spec.Metric.Type = v1alpha1.MetricNone
+				mw.Spec.Triggers = []v1alpha1.Trigger{external("queue", "20")}
+			}, "", "",
 		},
 		"no maximum": {
 			func(_ *world, mw *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) { mw.Spec.MaxReplicas = 0 },
@@ -283,11 +321,11 @@ func TestWorkloadSpec(t *testing.T) {
 		},
 	}
 	w.Status.PlannedReplicas = ptr.To[int32](4)
-	got := workloadRecordOf(w, def).workload
+	got := workloadRecordOf(w, Config{Behavior: def}).workload
 	want := api.Workload{
 		Key: api.Key{Namespace: ns, Name: "web"}, UID: "mw-web", Generation: 7, PlannedReplicas: 4,
 		Target: api.TargetRef{APIVersion: "apps/v1", Kind: kindDeployment, Name: "web"},
-		Mode:   api.ModeShadow, Planner: "horizontal", MinReplicas: 1, MaxReplicas: 10, TargetUtilization: 0.65, SpeedNow: 1,
+		Mode:   api.ModeShadow, Planner: "horizontal", MinReplicas: 1, MaxReplicas: 10, TargetUtilization: 0.65, SpeedNow: 1, Cooldown: 5 * time.Minute,
 		Behavior: api.Behavior{
 			ScaleUp: api.ScalingRules{SelectPolicy: "Max", WindowStated: true,
 				Policies: []api.ScalingPolicy{{Type: "Pods", Value: 2, Period: time.Minute}}},

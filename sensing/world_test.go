@@ -57,6 +57,10 @@ type world struct {
 	queries []rangeQuery
 	// usage by pod in millicores; nil: metrics.k8s.io is down.
 	usage map[api.Key]int64
+	// memory is the same in bytes; 0 if a pod isn't there.
+	memory map[api.Key]int64
+	// adapter serves external.metrics.k8s.io, custom.metrics.k8s.io and discovery.
+	adapter http.Handler
 }
 
 // rateSeries is the result of the inner rate() for one container. Its labels
@@ -251,6 +255,10 @@ func (w *world) servePrometheus(rw http.ResponseWriter, r *http.Request) {
 func (w *world) serveUsage(rw http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !strings.HasPrefix(r.URL.Path, "/apis/metrics.k8s.io/") && w.adapter != nil {
+		w.adapter.ServeHTTP(rw, r)
+		return
+	}
 	if w.usage == nil {
 		http.Error(rw, "the server is currently unable to handle the request", http.StatusServiceUnavailable)
 		return
@@ -262,7 +270,10 @@ func (w *world) serveUsage(rw http.ResponseWriter, r *http.Request) {
 			Timestamp:  metav1.NewTime(w.clock.Now().Add(-10 * time.Second)),
 			Window:     metav1.Duration{Duration: 15 * time.Second},
 			Containers: []metricsv1beta1.ContainerMetrics{{
-				Name: "main", Usage: corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(milli, resource.DecimalSI)},
+				Name: "main", Usage: corev1.ResourceList{
+					corev1.ResourceCPU:    *resource.NewMilliQuantity(milli, resource.DecimalSI),
+					corev1.ResourceMemory: *resource.NewQuantity(w.memory[key], resource.BinarySI),
+				},
 			}},
 		})
 	}
@@ -309,7 +320,7 @@ func managed(name string) *v1alpha1.ManagedWorkload {
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: types.UID("mw-" + name), CreationTimestamp: metav1.NewTime(epoch)},
 		Spec: v1alpha1.ManagedWorkloadSpec{
 			TargetRef:   v1alpha1.TargetRef{APIVersion: "apps/v1", Kind: kindDeployment, Name: name},
-			MinReplicas: 1, MaxReplicas: 10,
+			MinReplicas: ptr.To[int32](1), MaxReplicas: 10,
 		},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -100,9 +101,16 @@ func (s *Status) due(key api.Key, old, want v1alpha1.ManagedWorkloadStatus, now 
 		return true
 	}
 	want.LastCycleTime = old.LastCycleTime
-	// The sentence and the figures of a forecast move with every sample; they
-	// alone are not worth a write.
+	// The sentence and the figures of a forecast and of triggers move with every
+	// sample; they alone are not worth a write.
 	want.Reason, want.Forecast = old.Reason, old.Forecast
+	want.Triggers = slices.Clone(want.Triggers)
+	for i := range want.Triggers {
+		if t := &want.Triggers[i]; i < len(old.Triggers) && old.Triggers[i].Name == t.Name &&
+			(old.Triggers[i].Message == "") == (t.Message == "") && old.Triggers[i].Active == t.Active {
+			*t = old.Triggers[i]
+		}
+	}
 	for i := range want.Conditions {
 		if o := meta.FindStatusCondition(old.Conditions, want.Conditions[i].Type); o != nil &&
 			o.Status == want.Conditions[i].Status && o.Reason == want.Conditions[i].Reason {
@@ -129,6 +137,7 @@ func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old [
 		CurrentReplicas:    &seen.Replicas,
 		ReadyReplicas:      &seen.ReadyReplicas,
 		PlannedReplicas:    &plan.Replicas,
+		Triggers:           triggersOf(plan),
 		Policy:             c.Policy.Name,
 		NodePool:           c.Plan.Nodes.Pool,
 		Reason:             plan.Reason,
@@ -176,6 +185,9 @@ func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old [
 	case seen.DemandStale:
 		ready.Status, ready.Reason = metav1.ConditionFalse, "DemandStale"
 		ready.Message = "demand is too old to scale down on; the reactive floor is kept: " + plan.Reason
+	case missing(plan.Signals):
+		ready.Status, ready.Reason = metav1.ConditionFalse, "TriggerMissing"
+		ready.Message = "a trigger can't be read, and replicas don't go down: " + plan.Reason
 	}
 	for _, o := range c.Outcomes {
 		if o.Error != "" && o.Object == "workload "+plan.Key.String() {
@@ -216,6 +228,25 @@ func poolConflict(c api.Cycle) (string, bool) {
 		}
 	}
 	return strings.Join(said, "; "), len(said) > 0
+}
+
+// triggersOf is what was seen of the triggers.
+func triggersOf(plan api.WorkloadPlan) []v1alpha1.TriggerStatus {
+	var out []v1alpha1.TriggerStatus
+	for _, s := range plan.Signals {
+		t := v1alpha1.TriggerStatus{Name: s.Name, Active: s.Active, Message: cut(s.Missing, 1024)}
+		if s.Missing == "" {
+			t.Value = strconv.FormatFloat(s.Value, 'g', 6, 64)
+			t.Replicas = &s.Replicas
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// missing tells whether a trigger can't be read.
+func missing(signals []api.SignalPlan) bool {
+	return slices.ContainsFunc(signals, func(s api.SignalPlan) bool { return s.Missing != "" })
 }
 
 // policyAccepted tells the author of a workload what is wrong with the policy

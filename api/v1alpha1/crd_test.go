@@ -14,9 +14,11 @@ import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
 	schemavalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/mash2-io/mash2/api"
@@ -77,6 +79,7 @@ func newServer(t *testing.T) server {
 func (s server) admit(object, old map[string]any) (errs []string) {
 	defaulting.Default(object, s.structural)
 	all := schemavalidation.ValidateCustomResource(nil, object, s.schema)
+	all = append(all, listtype.ValidateListSetsAndMaps(nil, s.structural, object)...)
 	// The API server does not run rules on what the schema refuses.
 	if len(all) == 0 {
 		var before any
@@ -185,6 +188,59 @@ spec:
 			object: "spec: {targetRef: " + target + ", maxReplicas: 3, behavior: {scaleDown: {stabilizationWindowSeconds: 3601}}}",
 			want:   "must be between 0 and 3600",
 		},
+		"triggers of all types": {
+			object: "spec: {targetRef: " + target + `, minReplicas: 0, maxReplicas: 3, metric: {type: None}, cooldownSeconds: 60, countRequests: Template, triggers: [
+  {name: a, type: External, external: {metric: {name: queue, selector: {matchLabels: {q: a}}}}, target: {averageValue: 20}, activationThreshold: "5"},
+  {name: b, type: Object, object: {describedObject: {apiVersion: v1, kind: Service, name: web}, metric: {name: rps}}, target: {value: 500m}},
+  {name: c, type: Pods, pods: {metric: {name: rps}}, target: {averageValue: "10"}},
+  {name: d, type: Resource, resource: {name: memory, container: main}, target: {averageUtilization: 150}},
+  {name: e, type: Prometheus, prometheus: {query: sum(jobs)}, target: {averageValue: "10"}},
+  {name: f, type: Cron, cron: {timeZone: Europe/London, start: 0 8 * * *, end: 0 18 * * *, replicas: 3}}]}`,
+		},
+		"a minimum of 0 without a trigger": {
+			object: "spec: {targetRef: " + target + ", minReplicas: 0, maxReplicas: 3}",
+			want:   "0 needs a trigger of type External, Object, Prometheus or Cron",
+		},
+		"a minimum of 0 with a trigger that needs pods": {
+			object: "spec: {targetRef: " + target + ", minReplicas: 0, maxReplicas: 3, triggers: [{name: c, type: Pods, pods: {metric: {name: rps}}, target: {averageValue: 1}}]}",
+			want:   "0 needs a trigger of type External, Object, Prometheus or Cron",
+		},
+		"no demand at all": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 3, metric: {type: None}}",
+			want:   "None needs triggers",
+		},
+		"a trigger of another type than it has": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 3, triggers: [{name: c, type: External, pods: {metric: {name: rps}}, target: {averageValue: 1}}]}",
+			want:   "must have the one field",
+		},
+		"a trigger without a target": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 3, triggers: [{name: c, type: Pods, pods: {metric: {name: rps}}}]}",
+			want:   "is required, except with type Cron",
+		},
+		"a target of two kinds": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 3, triggers: [{name: c, type: External, external: {metric: {name: rps}}, target: {averageValue: 1, value: 2}}]}",
+			want:   "must have one of averageValue, value and averageUtilization",
+		},
+		"a utilisation of a queue": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 3, triggers: [{name: c, type: External, external: {metric: {name: rps}}, target: {averageUtilization: 1}}]}",
+			want:   "averageUtilization is for type Resource",
+		},
+		"a ratio of pods": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 3, triggers: [{name: c, type: Pods, pods: {metric: {name: rps}}, target: {value: 1}}]}",
+			want:   "value is not for types Resource and Pods",
+		},
+		"a threshold that nothing can pass without pods": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 3, triggers: [{name: c, type: Pods, pods: {metric: {name: rps}}, target: {averageValue: 1}, activationThreshold: 3}]}",
+			want:   "is for types External, Object and Prometheus",
+		},
+		"two triggers of one name": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 3, triggers: [{name: c, type: Pods, pods: {metric: {name: a}}, target: {averageValue: 1}}, {name: c, type: Pods, pods: {metric: {name: b}}, target: {averageValue: 1}}]}",
+			want:   "Duplicate value",
+		},
+		"a trigger's name that can't be": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 3, triggers: [{name: A b, type: Pods, pods: {metric: {name: a}}, target: {averageValue: 1}}]}",
+			want:   "spec.triggers[0].name",
+		},
 		"a select policy that does not exist": {
 			object: "spec: {targetRef: " + target + ", maxReplicas: 3, behavior: {scaleDown: {selectPolicy: Most}}}",
 			want:   "must be Max, Min or Disabled",
@@ -217,11 +273,14 @@ func TestDefaults(t *testing.T) {
 	}
 	want := v1alpha1.ManagedWorkloadSpec{
 		TargetRef:   v1alpha1.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "shop"},
-		MinReplicas: 1,
+		MinReplicas: ptr.To[int32](1),
 		MaxReplicas: 10,
 		Planner:     v1alpha1.PlannerHorizontal,
 		Mode:        v1alpha1.ModeFull,
 		Metric:      v1alpha1.Metric{Type: v1alpha1.MetricCPU},
+
+		CooldownSeconds: ptr.To[int32](300),
+		CountRequests:   v1alpha1.CountPods,
 	}
 	if diff := cmp.Diff(want, got.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)

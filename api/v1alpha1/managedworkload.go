@@ -46,6 +46,8 @@ type ManagedWorkloadList struct {
 // ManagedWorkloadSpec is what the author of a ManagedWorkload wants.
 //
 // +kubebuilder:validation:XValidation:rule="self.minReplicas <= self.maxReplicas",message="minReplicas must not be larger than maxReplicas",fieldPath=".minReplicas"
+// +kubebuilder:validation:XValidation:rule="self.minReplicas > 0 || has(self.triggers) && self.triggers.exists(t, t.type in ['External','Object','Prometheus','Cron'])",message="0 needs a trigger of type External, Object, Prometheus or Cron, which can ask for the first replica",fieldPath=".minReplicas"
+// +kubebuilder:validation:XValidation:rule="self.metric.type != 'None' || has(self.triggers) && size(self.triggers) > 0",message="None needs triggers",fieldPath=".metric.type"
 type ManagedWorkloadSpec struct {
 	// targetRef names what is scaled, in the same namespace. It can't be
 	// changed: a ManagedWorkload for another target is another object.
@@ -54,11 +56,13 @@ type ManagedWorkloadSpec struct {
 	TargetRef TargetRef `json:"targetRef"`
 
 	// minReplicas is the least number of replicas; a policy may ask for more.
+	// With 0 there are none while no trigger is active, where the policy's
+	// scaleToZero allows it.
 	// +optional
 	// +kubebuilder:default=1
-	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000
-	MinReplicas int32 `json:"minReplicas,omitempty"`
+	MinReplicas *int32 `json:"minReplicas,omitempty"`
 
 	// maxReplicas is the largest number of replicas.
 	// +required
@@ -77,10 +81,36 @@ type ManagedWorkloadSpec struct {
 	// +kubebuilder:default=Full
 	Mode Mode `json:"mode,omitempty"`
 
-	// metric is what demand is read from.
+	// metric is what demand is read from, besides triggers.
 	// +optional
 	// +kubebuilder:default={type: CPU}
 	Metric Metric `json:"metric,omitempty,omitzero"`
+
+	// triggers are further demand inputs: what they are, divided by their target
+	// for one replica. At every time the input that asks for the most replicas
+	// decides. While one can't be read, replicas don't go down.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Triggers []Trigger `json:"triggers,omitempty"`
+
+	// cooldownSeconds is how long no trigger must have been active before the
+	// last replicas go, with minReplicas 0.
+	// +optional
+	// +kubebuilder:default=300
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=86400
+	CooldownSeconds *int32 `json:"cooldownSeconds,omitempty"`
+
+	// countRequests says which CPU requests replicas are counted by. Pods: those
+	// that the pods have. Template: those of the target's pod template, whatever
+	// the pods have; with it a VerticalPodAutoscaler may set the pods' CPU
+	// requests, which is a Conflict otherwise, because replicas and requests
+	// would chase one another.
+	// +optional
+	// +kubebuilder:default=Pods
+	CountRequests CountRequests `json:"countRequests,omitempty"`
 
 	// targetUtilizationPercent is the planned expected usage of the metric, in
 	// percent of the replicas' requests. It overrides the policy's target.
@@ -142,10 +172,21 @@ const (
 	ModeFull   Mode = "Full"
 )
 
+// CountRequests says which CPU requests replicas are counted by.
+//
+// +kubebuilder:validation:Enum=Pods;Template
+type CountRequests string
+
+// The requests that replicas can be counted by.
+const (
+	CountPods     CountRequests = "Pods"
+	CountTemplate CountRequests = "Template"
+)
+
 // Metric is what demand is read from.
 type Metric struct {
 	// type is the kind of metric. CPU is the CPU usage of all the workload's
-	// pods together.
+	// pods together; None leaves demand to the triggers.
 	// +optional
 	// +kubebuilder:default=CPU
 	Type MetricType `json:"type,omitempty"`
@@ -153,11 +194,14 @@ type Metric struct {
 
 // MetricType is a kind of metric.
 //
-// +kubebuilder:validation:Enum=CPU
+// +kubebuilder:validation:Enum=CPU;None
 type MetricType string
 
-// MetricCPU is the CPU usage of a workload's pods.
-const MetricCPU MetricType = "CPU"
+// Kinds of metrics: the CPU usage of a workload's pods, or nothing of it.
+const (
+	MetricCPU  MetricType = "CPU"
+	MetricNone MetricType = "None"
+)
 
 // ConditionReady is True while mash2 plans the workload from fresh data; its
 // reason names the constraint that decided the plan, or why there is none.
@@ -196,6 +240,11 @@ type ManagedWorkloadStatus struct {
 	// forecast that the plan was made with; absent when it is reactive.
 	// +optional
 	Forecast *ForecastStatus `json:"forecast,omitempty"`
+	// triggers, in the order of the spec.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Triggers []TriggerStatus `json:"triggers,omitempty"`
 	// policy that was active.
 	// +optional
 	Policy string `json:"policy,omitempty"`

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mash2-io/mash2/adoption"
@@ -100,7 +101,11 @@ func newAdopt() *cobra.Command {
 				row.Notes = []string{}
 			}
 			spec := c.Workload.Spec
-			row.MinReplicas, row.MaxReplicas, row.TargetPercent = spec.MinReplicas, spec.MaxReplicas, spec.TargetUtilizationPercent
+			row.MinReplicas, row.MaxReplicas, row.TargetPercent = ptr.Deref(spec.MinReplicas, 1), spec.MaxReplicas, spec.TargetUtilizationPercent
+			row.Triggers = []string{}
+			for _, t := range spec.Triggers {
+				row.Triggers = append(row.Triggers, t.Name)
+			}
 			switch {
 			case c.Refused != "":
 				row.Outcome, row.Notes = "refused", append(row.Notes, c.Refused)
@@ -137,6 +142,7 @@ type adopted struct {
 	MinReplicas   int32    `json:"minReplicas"`
 	MaxReplicas   int32    `json:"maxReplicas"`
 	TargetPercent *int32   `json:"targetUtilizationPercent"`
+	Triggers      []string `json:"triggers"` // their names
 	Notes         []string `json:"notes"`
 }
 
@@ -151,6 +157,9 @@ func (r adoptResult) text() string {
 		target := "policy's"
 		if w.TargetPercent != nil {
 			target = fmt.Sprintf("%d %%", *w.TargetPercent)
+		}
+		if len(w.Triggers) > 0 {
+			target = strings.TrimPrefix(target+", "+strings.Join(w.Triggers, ", "), "policy's, ")
 		}
 		outcome := w.Outcome
 		if r.DryRun && outcome == "made" {

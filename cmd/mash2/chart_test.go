@@ -205,7 +205,7 @@ func (w *world) statefulSet() {
 			ObjectMeta: metav1.ObjectMeta{Namespace: testbed.Mash2, Name: "db"},
 			Spec: v1alpha1.ManagedWorkloadSpec{
 				TargetRef:   v1alpha1.TargetRef{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db"},
-				MinReplicas: 2, MaxReplicas: 3, Metric: v1alpha1.Metric{Type: v1alpha1.MetricCPU},
+				MinReplicas: ptr.To[int32](2), MaxReplicas: 3, Metric: v1alpha1.Metric{Type: v1alpha1.MetricCPU},
 			},
 		},
 	} {

@@ -29,6 +29,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/cache"
 	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mash2-io/mash2/api"
@@ -268,7 +269,7 @@ func (a app) managedWorkload() *v1alpha1.ManagedWorkload {
 		ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: a.name},
 		Spec: v1alpha1.ManagedWorkloadSpec{
 			TargetRef:   v1alpha1.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: a.name},
-			MinReplicas: 2, MaxReplicas: 2 * a.replicas, Mode: v1alpha1.ModeShadow,
+			MinReplicas: ptr.To[int32](2), MaxReplicas: 2 * a.replicas, Mode: v1alpha1.ModeShadow,
 			Metric: v1alpha1.Metric{Type: v1alpha1.MetricCPU},
 		},
 	}

@@ -335,7 +335,7 @@ func (t *Testbed) objects() ([]client.Object, error) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: Mash2, Name: WorkloadName},
 			Spec: v1alpha1.ManagedWorkloadSpec{
 				TargetRef:   v1alpha1.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: WorkloadName},
-				MinReplicas: s.Workload.Replicas.Min, MaxReplicas: s.Workload.Replicas.Max, Mode: t.options.Mode,
+				MinReplicas: ptr.To(s.Workload.Replicas.Min), MaxReplicas: s.Workload.Replicas.Max, Mode: t.options.Mode,
 				Metric: v1alpha1.Metric{Type: v1alpha1.MetricCPU},
 			},
 		},

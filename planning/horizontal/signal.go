@@ -19,7 +19,7 @@ func (p Planner) signal(plan *api.WorkloadPlan, in planning.Input, i int) (part,
 	told := api.SignalPlan{Name: s.Name, Value: -1, Target: s.Target, Missing: s.Missing}
 	defer func() { plan.Signals = append(plan.Signals, told) }()
 	if w.Replicas == 0 && !s.Activates {
-		told.Missing = "there are no pods"
+		told.Value, told.Missing = 0, "" // of no pods
 		return part{}, false
 	}
 	c := supply{utilization: utilization(in), target: s.Target}

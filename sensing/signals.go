@@ -1,0 +1,363 @@
+package sensing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	custommetrics "k8s.io/metrics/pkg/client/custom_metrics"
+	externalmetrics "k8s.io/metrics/pkg/client/external_metrics"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/api/v1alpha1"
+)
+
+// signals reads the triggers of workloads and remembers what they were.
+type signals struct {
+	cfg      Config
+	grid     grid
+	prom     *prometheus
+	external externalmetrics.ExternalMetricsClient
+	custom   custommetrics.CustomMetricsClient
+	known    map[signalID]*signalState
+}
+
+// signalID tells triggers apart; another definition is another trigger.
+type signalID struct {
+	workload         api.Key
+	name, definition string
+}
+
+// signalState is what is known of a trigger.
+type signalState struct {
+	history *history
+	// value is the last one, of so many pods (0 where it is of none in
+	// particular), read at a time; err why there is no newer one.
+	value float64
+	pods  int32
+	at    time.Time
+	err   error
+	// older is the newest step of a Prometheus trigger's past that was not asked
+	// for yet, and oldest the oldest one worth it; attempts of the present part.
+	older, oldest int64
+	attempts      int
+}
+
+func newSignals(cfg Config, prom *prometheus) (*signals, error) {
+	s := &signals{cfg: cfg, grid: grid{cfg.Step}, prom: prom, known: map[signalID]*signalState{}}
+	rc := rest.CopyConfig(cfg.REST)
+	rc.Timeout = cfg.QueryTimeout // these clients take no context
+	rc.ContentType, rc.AcceptContentTypes = "", ""
+	var err error
+	if s.external, err = externalmetrics.NewForConfig(rc); err != nil {
+		return nil, fmt.Errorf("making the external.metrics.k8s.io client: %w", err)
+	}
+	disco, err := discovery.NewDiscoveryClientForConfig(rc)
+	if err != nil {
+		return nil, fmt.Errorf("making the discovery client: %w", err)
+	}
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disco))
+	s.custom = custommetrics.NewForConfig(rc, mapper, custommetrics.NewAvailableAPIsGetter(disco))
+	return s, nil
+}
+
+// signalsAtOnce is how many triggers are read at the same time, and olderAtOnce
+// how many of the older parts of Prometheus triggers one cycle asks for.
+const (
+	signalsAtOnce = 16
+	olderAtOnce   = 8
+)
+
+// read asks for what the triggers of all workloads are now. It fails none: what
+// can't be read keeps its last value, which ages.
+func (s *signals) read(ctx context.Context, now time.Time, v *view) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.QueryTimeout)
+	defer cancel()
+	var group errgroup.Group
+	group.SetLimit(signalsAtOnce)
+	seen := map[signalID]bool{}
+	older := olderAtOnce
+	for target, r := range v.byTarget {
+		if r.workload.Mode == api.ModeOff {
+			continue
+		}
+		for _, t := range r.triggers {
+			id := signalID{r.key, t.name, t.definition}
+			seen[id] = true
+			state := s.known[id]
+			if state == nil {
+				newest := s.grid.at(now)
+				state = &signalState{
+					history: newHistory(s.cfg.steps(), slackOf(target, s.cfg.steps())),
+					older:   newest - int64(s.cfg.NewestSteps), oldest: newest - int64(s.cfg.steps()) + 1,
+				}
+				s.known[id] = state
+			}
+			var ask func() error
+			switch t.kind {
+			case v1alpha1.TriggerExternal:
+				ask = func() error { return s.readExternal(state, t, r.key.Namespace, now) }
+			case v1alpha1.TriggerObject:
+				ask = func() error { return s.readObject(state, t, r.key.Namespace, now) }
+			case v1alpha1.TriggerPods:
+				ask = func() error { return s.readPods(state, t, v, target, now) }
+			case v1alpha1.TriggerPrometheus:
+				back := older > 0 && !t.ratio && state.older >= state.oldest
+				if back {
+					older--
+				}
+				ask = func() error { return s.readPrometheus(ctx, state, t, now, back) }
+			default:
+				continue
+			}
+			group.Go(func() error {
+				if state.err = ctx.Err(); state.err == nil {
+					state.err = ask()
+				} else {
+					state.err = fmt.Errorf("there was no time to ask: %w", state.err)
+				}
+				return nil
+			})
+		}
+	}
+	_ = group.Wait() // every failure is in its own state
+	for id := range s.known {
+		if !seen[id] {
+			delete(s.known, id)
+		}
+	}
+}
+
+// take notes a value.
+func (s *signalState) take(value float64, pods int32, at time.Time) error {
+	if !usable(value) {
+		return fmt.Errorf("it is %v", value)
+	}
+	s.value, s.pods, s.at = value, pods, at
+	return nil
+}
+
+func (s *signals) readExternal(state *signalState, t trigger, namespace string, now time.Time) error {
+	list, err := s.external.NamespacedMetrics(namespace).List(t.metric, t.selector)
+	if err != nil {
+		return fmt.Errorf("external.metrics.k8s.io: %w", err)
+	}
+	if len(list.Items) == 0 {
+		return fmt.Errorf("external.metrics.k8s.io has no value of %s", t.metric)
+	}
+	var sum float64
+	for _, m := range list.Items {
+		sum += m.Value.AsApproximateFloat64()
+	}
+	return state.take(sum, 0, now)
+}
+
+func (s *signals) readObject(state *signalState, t trigger, namespace string, now time.Time) error {
+	kind := schema.GroupKind{Group: t.object.Group, Kind: t.object.Kind}
+	m, err := s.custom.NamespacedMetrics(namespace).GetForObject(kind, t.objectName, t.metric, t.selector)
+	if err != nil {
+		return fmt.Errorf("custom.metrics.k8s.io: %w", err)
+	}
+	return state.take(m.Value.AsApproximateFloat64(), 0, now)
+}
+
+func (s *signals) readPods(state *signalState, t trigger, v *view, target targetID, now time.Time) error {
+	record := v.targets[target]
+	if record == nil || record.selector == nil || len(v.members[target]) == 0 {
+		return errors.New("there are no pods")
+	}
+	list, err := s.custom.NamespacedMetrics(target.namespace).GetForObjects(schema.GroupKind{Kind: "Pod"}, record.selector, t.metric, t.selector)
+	if err != nil {
+		return fmt.Errorf("custom.metrics.k8s.io: %w", err)
+	}
+	values := make(map[string]float64, len(list.Items))
+	for _, m := range list.Items {
+		values[m.DescribedObject.Name] = m.Value.AsApproximateFloat64()
+	}
+	var sum float64
+	var pods int32
+	for _, p := range v.members[target] {
+		if value, ok := values[p.key.Name]; ok && countsAsReady(p) {
+			sum += value
+			pods++
+		}
+	}
+	if pods == 0 {
+		return fmt.Errorf("custom.metrics.k8s.io has no value of %s of a Ready pod", t.metric)
+	}
+	return state.take(sum, pods, now)
+}
+
+// readPrometheus asks for the newest steps, and going back for an older part of
+// the past at a time.
+func (s *signals) readPrometheus(ctx context.Context, state *signalState, t trigger, now time.Time, back bool) error {
+	newest := s.grid.at(now.Add(-s.cfg.EvaluationDelay))
+	if back {
+		s.readOlder(ctx, state, t)
+	}
+	samples, err := s.samplesOf(ctx, t, newest-int64(s.cfg.NewestSteps)+1, newest)
+	if err != nil {
+		return err
+	}
+	last, at := math.NaN(), int64(math.MinInt64)
+	s.prom.samples(samples, newest-int64(s.cfg.NewestSteps)+1, newest, func(step int64, v float64) {
+		if !t.ratio {
+			state.history.set(step, v)
+		}
+		if step >= at {
+			last, at = v, step
+		}
+	})
+	if at == math.MinInt64 || s.grid.time(at).Before(state.at) {
+		return errors.New("the query gives no recent sample")
+	}
+	return state.take(last, 0, s.grid.time(at))
+}
+
+func (s *signals) readOlder(ctx context.Context, state *signalState, t trigger) {
+	from := max(state.oldest, state.older-int64(s.cfg.MaxPoints)+1)
+	samples, err := s.samplesOf(ctx, t, from, state.older)
+	if state.attempts++; err != nil && state.attempts < s.cfg.BackfillAttempts {
+		return // again in another cycle
+	}
+	s.prom.samples(samples, from, state.older, state.history.set)
+	state.older, state.attempts = from-1, 0
+}
+
+// samplesOf the one series that a query gives.
+func (s *signals) samplesOf(ctx context.Context, t trigger, from, to int64) ([]model.SamplePair, error) {
+	a, err := s.prom.queryRange(ctx, t.query, from, to, s.cfg.QueryTimeout)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(a.series) == 0:
+		return nil, errors.New("the query gives no series")
+	case len(a.series) > 1:
+		return nil, fmt.Errorf("the query gives %d series, it must be one: sum() makes one of them", len(a.series))
+	}
+	return a.series[0].Values, nil
+}
+
+// of hands out the signals of a workload.
+func (s *signals) of(now time.Time, r *workloadRecord, v *view, w api.Workload, usage []podUsage) []api.Signal {
+	out := make([]api.Signal, 0, len(r.triggers))
+	for _, t := range r.triggers {
+		signal := api.Signal{
+			Name: t.name, Target: t.target, Ratio: t.ratio, Activates: t.activates(), Activation: t.activation,
+		}
+		if t.kind == v1alpha1.TriggerCron {
+			signal.Value, _ = t.at(now)
+			signal.At = now
+			signal.Known = t.scheduled(now, s.cfg.Step, s.cfg.KnownAhead)
+			out = append(out, signal)
+			continue
+		}
+		state := s.known[signalID{r.key, t.name, t.definition}]
+		if state == nil {
+			signal.Missing = "it was not read yet"
+			out = append(out, signal)
+			continue
+		}
+		if t.kind == v1alpha1.TriggerResource {
+			signal.Target, state.err = readResource(state, t, now, r, v, w, usage, s.cfg.UsageStaleAfter)
+		}
+		signal.Value, signal.Pods, signal.At = state.value, state.pods, state.at
+		switch age := now.Sub(state.at); {
+		case !(signal.Target > 0):
+			signal.Missing = state.err.Error()
+		case state.at.IsZero() || age > s.cfg.StaleAfter+s.cfg.EvaluationDelay:
+			signal.Missing = "there is no recent value"
+			if state.err != nil {
+				signal.Missing = state.err.Error()
+			}
+		case t.kind != v1alpha1.TriggerPrometheus || t.ratio:
+			total := signal.Total(w.ReadyReplicas)
+			if signal.Pods > 0 && w.ReadyReplicas > 0 {
+				total *= float64(w.ReadyReplicas) / float64(signal.Pods)
+			}
+			state.history.set(s.grid.at(now), total)
+		}
+		signal.History = state.history.series(s.grid)
+		out = append(out, signal)
+	}
+	return out
+}
+
+// readResource sums what metrics.k8s.io says of the Ready pods, in cores or
+// bytes, and returns the target of one replica in the same unit.
+func readResource(state *signalState, t trigger, now time.Time, r *workloadRecord, v *view, w api.Workload, usage []podUsage, stale time.Duration) (float64, error) {
+	target := t.target
+	if t.utilization {
+		request := requested(t, v.targets[r.target], w)
+		if request <= 0 {
+			return 0, fmt.Errorf("its pods request no %s, so utilisation has no meaning", t.resource)
+		}
+		target *= request
+	}
+	var sum float64
+	var pods int32
+	var newest time.Time
+	for _, u := range usage {
+		p := v.podByKey[u.key]
+		if p == nil || !countsAsReady(p) || now.Sub(u.at).Abs() > stale || u.at.Before(p.pod.Created) {
+			continue
+		}
+		if id, ok := v.targetOf(p); !ok || id != r.target {
+			continue
+		}
+		value, ok := u.of(t.resource, t.container)
+		if !ok {
+			continue
+		}
+		sum += value
+		pods++
+		if u.at.After(newest) {
+			newest = u.at
+		}
+	}
+	if pods == 0 {
+		return target, errors.New("metrics.k8s.io has no reading of a Ready pod")
+	}
+	return target, state.take(sum, pods, now)
+}
+
+// requested is what a replica, or one container of it, requests: cores or bytes.
+func requested(t trigger, target *targetRecord, w api.Workload) float64 {
+	var r api.Resources
+	switch {
+	case t.container != "" && target != nil:
+		r = target.requests[t.container]
+	case t.container == "" && w.Shape != nil:
+		r = w.Shape.Requests
+	}
+	if t.resource == "memory" {
+		return float64(r.Memory)
+	}
+	return float64(r.MilliCPU) / 1000
+}
+
+// missingFinding names the triggers of a workload that can't be read.
+func missingFinding(w api.Workload) (api.Finding, bool) {
+	f := api.Finding{
+		Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: ReasonTriggerMissing, Object: "workload " + w.Key.String(),
+	}
+	for i, s := range w.Signals {
+		if s.Missing == "" || w.Replicas == 0 && !s.Activates {
+			continue
+		}
+		if f.Message != "" {
+			f.Message += "; "
+		}
+		f.Message += fmt.Sprintf("spec.triggers[%d] %s: %s", i, s.Name, s.Missing)
+	}
+	return f, f.Message != ""
+}
