@@ -249,6 +249,10 @@ experiments-traces: build ## every scaler on recorded load, held-out traces apar
 	done
 	go run ./experiments/evaluation --traces experiments/traces --out docs/evaluation.md $(OUT)/traces
 
+.PHONY: train-gru
+train-gru: ## the small network of mash2 forecast, on the development part of the traces (half a minute)
+	go run ./experiments/gru
+
 .PHONY: bench-forecast
 bench-forecast: ## every forecast model on M4 hourly and on traces, and what each costs (a quarter of an hour)
 	@mkdir -p $(OUT)

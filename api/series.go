@@ -2,6 +2,7 @@ package api
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -12,6 +13,28 @@ type Series struct {
 	Start  time.Time     `json:"start"`
 	Step   time.Duration `json:"step"`
 	Values []float64     `json:"-"`
+	// Censored are the stretches, oldest first, in which samples are lower
+	// bounds: usage at a CPU limit says that demand was no less.
+	Censored []Span `json:"censored,omitempty"`
+}
+
+// Span is a stretch of time, both ends included.
+type Span struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+}
+
+// Bound tells whether the sample at a time is a lower bound only.
+func (s Series) Bound(at time.Time) bool {
+	for _, c := range slices.Backward(s.Censored) {
+		if c.To.Before(at) {
+			return false
+		}
+		if !c.From.After(at) {
+			return true
+		}
+	}
+	return false
 }
 
 // End is the time of the last sample; the zero time when there is none.

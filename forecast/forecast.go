@@ -71,6 +71,10 @@ type State struct {
 	Mixture *MixtureFit `json:"mixture,omitempty"`
 	// Record is kept by Watched; nil without.
 	Record *Record `json:"record,omitempty"`
+	// Fold and Long are kept by Long: the long memory, which is rebuilt from
+	// history, and what was learnt of it; nil without.
+	Fold *Fold    `json:"-"`
+	Long *LongFit `json:"long,omitempty"`
 	// spread of the chosen model, and the end of the series it is of; nil where
 	// it is of one sample only.
 	spread   *spread
@@ -180,6 +184,12 @@ func ByName(name string) (Forecaster, error) {
 		return Single{Model: name}, nil
 	}
 	return nil, fmt.Errorf("%w %q (have %q)", ErrUnknownModel, name, Names())
+}
+
+// Guarded is f as a planner may use it: with a long memory, with usage at a limit
+// read as a lower bound, and watched, so that it acts only while it earns that.
+func Guarded(f Forecaster) Forecaster {
+	return Watched{Uncensored{Long{f}}}
 }
 
 // Predict fits f to series and forecasts it, for callers that keep no State.

@@ -2,6 +2,7 @@ package forecast
 
 import (
 	"math"
+	"time"
 
 	"github.com/mash2-io/mash2/api"
 )
@@ -50,6 +51,9 @@ func (s State) withoutFreak(series api.Series) api.Series {
 	series.Values = values
 	return series
 }
+
+// durationOf is the time from the first sample to sample i.
+func durationOf(i int, series api.Series) time.Duration { return time.Duration(i) * series.Step }
 
 // highest are the largest two values of y.
 func highest(y []float64) (first, second float64) {

@@ -20,7 +20,7 @@ type recipe interface {
 func recipes() []recipe {
 	return []recipe{
 		ets{}, theta{}, mstl{}, logged{mstl{}}, arima{}, logged{arima{}}, arima{week: true}, logged{arima{week: true}}, harmonic{}, logged{harmonic{}},
-		prophet{}, boosted{}, card{}, logged{card{}}, analogs{},
+		prophet{}, boosted{}, card{}, logged{card{}}, analogs{}, recurrent{},
 	}
 }
 

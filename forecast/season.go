@@ -57,7 +57,23 @@ func FindSeasons(values []float64) []Season {
 	for i, s := range found {
 		found[i].Period = refinePeriod(values, s.Period)
 	}
-	return mergeSeasons(found) // some were the same after all
+	return snapped(mergeSeasons(found)) // some were the same after all
+}
+
+// snapped takes a period that is nearly a whole part of a stronger, longer one to
+// be that part: a week whose days differ shows its day less sharply than itself.
+func snapped(found []Season) []Season {
+	const nearly, most = 0.01, 14
+	for i, s := range found {
+		for _, l := range found[i+1:] {
+			ratio := l.Period / s.Period
+			whole := math.Round(ratio)
+			if l.Strength > s.Strength && whole >= 2 && whole <= most && math.Abs(ratio-whole) < nearly*whole {
+				found[i].Period = l.Period / whole
+			}
+		}
+	}
+	return found
 }
 
 // halve averages pairs of bins, leaving out gaps.

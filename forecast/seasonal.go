@@ -276,7 +276,7 @@ func (p *seasonalPredictor) setLevels(o, horizon int) {
 				compared = window
 			}
 			// A season of next to nothing, an outage, tells nothing of the shape.
-			if was < almostNothing*is && empty < emptyCycles {
+			if window == period && was < almostNothing*is && empty < emptyCycles {
 				empty++
 				continue
 			}

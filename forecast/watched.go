@@ -141,11 +141,15 @@ func (r Record) settled(series api.Series, reference float64) Record {
 		if at < 0 || at >= len(series.Values) || math.IsNaN(series.Values[at]) {
 			continue
 		}
-		actual := series.Values[at]
+		actual, bound := series.Values[at], series.Bound(p.At)
 		own, last := 0.0, 0.0
 		for i, q := range skillLevels {
-			own += max(q*(actual-p.Own[i]), (q-1)*(actual-p.Own[i]))
-			last += max(q*(actual-p.Last[i]), (q-1)*(actual-p.Last[i]))
+			low := q - 1
+			if bound {
+				low = 0 // no less than this: more may have been right
+			}
+			own += max(q*(actual-p.Own[i]), low*(actual-p.Own[i]))
+			last += max(q*(actual-p.Last[i]), low*(actual-p.Last[i]))
 		}
 		// One word, however wild, counts as one that is off by all there is:
 		// else the account would never be even again.
@@ -166,7 +170,7 @@ func (r Record) settled(series api.Series, reference float64) Record {
 		case seen > trusted && r.Probation > 0:
 			r.Probation--
 		}
-		if p.Cycle != nil {
+		if p.Cycle != nil && !bound {
 			off := math.Abs(actual - p.Own[0])
 			if most := 2 * max(actual, p.Last[1]); !(off <= most) {
 				off = most

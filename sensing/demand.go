@@ -194,7 +194,8 @@ func (d *demand) ownerOf(key api.Key, v *view) (targetID, bool) {
 // node of ours (an address, say), the pod's own node tells the speed.
 func (d *demand) foldPod(f *targetFolding, p *podRecord, streams []podStream, n newest, sp *speeds) {
 	named := slices.ContainsFunc(streams, func(s podStream) bool { return s.node != "" })
-	seen := make(map[int64]float64, n.to-n.from+1)
+	seen, used := make(map[int64]float64, n.to-n.from+1), map[int64]float64{}
+	limited := p != nil && p.limitCPU > 0
 	for _, s := range streams {
 		node := s.node
 		if node == "" && named {
@@ -207,6 +208,9 @@ func (d *demand) foldPod(f *targetFolding, p *podRecord, streams []podStream, n 
 		d.prom.samples(s.values, n.from, n.to, func(step int64, v float64) {
 			if usable(v) {
 				seen[step] += v * 1000 * speed
+				if limited {
+					used[step] += v * 1000
+				}
 			}
 		})
 	}
@@ -214,12 +218,19 @@ func (d *demand) foldPod(f *targetFolding, p *podRecord, streams []podStream, n 
 		i := step - f.from
 		f.sum[i] += v
 		f.pods[i]++
+		if limited && used[step] >= atLimit*float64(p.limitCPU) {
+			f.capped[i]++
+		}
 		if p != nil && countsAsReady(p) && expectedAt(d.grid, p, d.cfg.RateWindow, step) {
 			f.readySum[i] += v
 			f.seen[i]++
 		}
 	}
 }
+
+// atLimit is the share of its CPU limit from which on a pod's usage is what it was
+// let have, not what it asked for: a quota is never used up to the last.
+const atLimit = 0.95
 
 func usable(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) && v >= 0 }
 
@@ -245,6 +256,7 @@ type targetFolding struct {
 	readySum []float64 // of the pods that must be there
 	seen     []int32   // in readySum
 	expected []int32   // that must be there
+	capped   []int32   // in sum, at their CPU limit
 }
 
 func newFolding(from, to int64) *folding {
@@ -257,7 +269,7 @@ func (f *folding) of(id targetID) *targetFolding {
 		n := f.to - f.from + 1
 		t = &targetFolding{
 			from: f.from, sum: make([]float64, n), pods: make([]int32, n),
-			readySum: make([]float64, n), seen: make([]int32, n), expected: make([]int32, n),
+			readySum: make([]float64, n), seen: make([]int32, n), expected: make([]int32, n), capped: make([]int32, n),
 		}
 		f.targets[id] = t
 	}
@@ -289,6 +301,9 @@ func (t *targetFolding) store(h *history) coverage {
 			value += t.readySum[i] / float64(t.seen[i]) * float64(missing)
 		}
 		h.set(t.from+int64(i), value)
+		if 2*t.capped[i] >= t.pods[i] {
+			h.bound(t.from + int64(i))
+		}
 	}
 	last := len(t.sum) - 1
 	return coverage{seen: t.seen[last], expected: t.expected[last]}

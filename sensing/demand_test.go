@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/mash2-io/mash2/api"
 )
@@ -453,5 +455,43 @@ func TestFoldingKeepsOrderOutOfIt(t *testing.T) {
 	a, b := newOne(), newOne()
 	if diff := cmp.Diff(a.Values, b.Values); diff != "" {
 		t.Errorf("the same answers give different samples:\n%s", diff)
+	}
+}
+
+// Usage of pods at their CPU limits is a lower bound of demand, and told as such;
+// usage of pods that have room, or no limit, is demand.
+func TestUsageAtTheLimitIsABound(t *testing.T) {
+	for name, c := range map[string]struct {
+		limits []string // of the pods, which use 0.4 cores each
+		want   bool
+	}{
+		"no limits":                    {[]string{"", "", ""}, false},
+		"room to the limit":            {[]string{"500m", "500m", "500m"}, false},
+		"all at the limit":             {[]string{"410m", "410m", "410m"}, true},
+		"most at the limit":            {[]string{"410m", "410m", "500m"}, true},
+		"one at the limit":             {[]string{"410m", "500m", "500m"}, false},
+		"at the limit, others without": {[]string{"410m", "", ""}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.shop("web", 3)
+			for i, limit := range c.limits {
+				p := podOn("web", i, "node-1", epoch.Add(-1))
+				if limit != "" {
+					p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(limit)}
+				}
+				w.put(p)
+			}
+			w.workload("web")
+			w.clock.Step(w.cfg.Step)
+			got, _ := w.workload("web")
+			end := got.Demand.End()
+			if got.Demand.Bound(end) != c.want || got.Demand.Bound(end.Add(-w.cfg.Step)) != c.want {
+				t.Errorf("the newest two samples are bounds: %v and %v, want %v; %v", got.Demand.Bound(end), got.Demand.Bound(end.Add(-w.cfg.Step)), c.want, got.Demand.Censored)
+			}
+			if n := len(got.Demand.Censored); c.want && n != 1 || !c.want && n != 0 {
+				t.Errorf("stretches %v", got.Demand.Censored)
+			}
+		})
 	}
 }

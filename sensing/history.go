@@ -37,6 +37,9 @@ type history struct {
 	buf           []float64
 	// Samples are known within [lo, hi); NaN between them is a gap.
 	lo, hi int64
+	// bounds are the steps, in order, whose samples are lower bounds of demand:
+	// first and last of each run.
+	bounds [][2]int64
 	// What was handed out lies within [pubLo, pubHi).
 	pubLo, pubHi int64
 }
@@ -68,6 +71,30 @@ func (h *history) set(step int64, v float64) {
 		return
 	}
 	h.lo, h.hi = min(h.lo, step), max(h.hi, step+1)
+}
+
+// bound notes that the sample of a step is a lower bound of demand. Steps before
+// the newest bound are bounds already or never.
+func (h *history) bound(step int64) {
+	n := len(h.bounds)
+	switch {
+	case n == 0 || step > h.bounds[n-1][1]+1:
+		h.bounds = append(h.bounds, [2]int64{step, step})
+	case step == h.bounds[n-1][1]+1:
+		h.bounds[n-1][1] = step
+	}
+	for len(h.bounds) > 0 && h.bounds[0][1] <= h.hi-1-int64(h.window) {
+		h.bounds = h.bounds[1:]
+	}
+}
+
+// censored are the stretches of bounds.
+func (h *history) censored(g grid) []api.Span {
+	var out []api.Span
+	for _, b := range h.bounds {
+		out = append(out, api.Span{From: g.time(b[0]), To: g.time(b[1])})
+	}
+	return out
 }
 
 // sameSample tells whether a sample that was fetched again is the same but for
@@ -121,6 +148,8 @@ func (h *history) series(g grid) api.Series {
 		Start:  g.time(lo),
 		Step:   g.step,
 		Values: h.buf[lo-h.base : h.hi-h.base : h.hi-h.base],
+
+		Censored: h.censored(g),
 	}
 }
 

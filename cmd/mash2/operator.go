@@ -33,7 +33,6 @@ import (
 	"github.com/mash2-io/mash2/api/v1alpha1"
 	"github.com/mash2-io/mash2/execution/kube"
 	"github.com/mash2-io/mash2/execution/provider"
-	"github.com/mash2-io/mash2/forecast"
 	"github.com/mash2-io/mash2/planning"
 	"github.com/mash2-io/mash2/planning/horizontal"
 	"github.com/mash2-io/mash2/planning/node"
@@ -137,11 +136,15 @@ func (o *operatorFlags) run(ctx context.Context, stderr io.Writer) error {
 	if err != nil {
 		return usageError{err}
 	}
+	forecaster, err := guarded(o.forecaster)
+	if err != nil {
+		return err
+	}
 	hierarchy := planning.Hierarchy{
 		Config:     o.planning(),
 		Planners:   map[string]planning.WorkloadPlanner{planning.DefaultPlanner: horizontal.Planner{}},
 		Nodes:      packer,
-		Forecaster: forecast.Watched{Forecaster: forecast.Auto{}},
+		Forecaster: forecaster,
 	}
 
 	// Who is told.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast"
 	"github.com/mash2-io/mash2/planning"
 	"github.com/mash2-io/mash2/planning/node"
 	"github.com/mash2-io/mash2/sensing"
@@ -29,6 +30,7 @@ type operatorFlags struct {
 	step, rateWindow, history time.Duration
 	staleAfter, usageInterval time.Duration
 	horizon                   time.Duration
+	forecaster                string
 	downStabilization         time.Duration
 	nodeStabilization         time.Duration
 	podLead, nodeLead         time.Duration
@@ -88,6 +90,7 @@ func (o *operatorFlags) register(cmd *cobra.Command) {
 	o.provider.register(cmd)
 	f.StringVar(&o.autoscalerStatus, "cluster-autoscaler-status", "kube-system/cluster-autoscaler-status",
 		"ConfigMap by which Cluster Autoscaler tells which node groups it resizes, to leave these pools to it; empty to look at none")
+	forecasterFlag(cmd, &o.forecaster)
 	f.StringVar(&o.solver, "solver", node.Auto, "packing solver: see mash2 version for those of this build")
 	f.IntVar(&o.solverIterations, "solver-iterations", 0, "work budget of one packing; 0 is the solver's own")
 	f.IntVar(&o.packings, "packings", planning.DefaultConfig().Packings, "work budget of a cycle's search, in packings")
@@ -101,6 +104,21 @@ func (o *operatorFlags) register(cmd *cobra.Command) {
 	f.StringVar(&o.logFormat, "log-format", "json", "json or text")
 	f.BoolVar(&o.verbose, "verbose", false, "log every cycle")
 	f.StringVar(&o.cycleLog, "cycle-log", "", "file to append every cycle's record to, one JSON object a line")
+}
+
+// forecasterFlag names what forecasts demand.
+func forecasterFlag(cmd *cobra.Command, name *string) {
+	cmd.Flags().StringVar(name, "forecaster", forecast.QuickName,
+		"what forecasts demand: "+forecast.QuickName+", "+forecast.AutoName+" (the whole portfolio, at more CPU), or one model by the name that mash2 forecast knows it by")
+}
+
+// guarded is the forecaster of that name, as a planner may use it.
+func guarded(name string) (forecast.Forecaster, error) {
+	f, err := forecast.ByName(name)
+	if err != nil {
+		return nil, usagef("--forecaster: %w", err)
+	}
+	return forecast.Guarded(f), nil
 }
 
 // complete divides defaults by the speed and checks everything.
@@ -118,6 +136,9 @@ func (o *operatorFlags) complete(cmd *cobra.Command) error {
 	}
 	if !slices.Contains(node.Solvers(), o.solver) {
 		return usagef("--solver %q is not in this build, which has %v", o.solver, node.Solvers())
+	}
+	if _, err := guarded(o.forecaster); err != nil {
+		return err
 	}
 	if o.solverIterations < 0 || o.packings < 1 {
 		return usagef("--solver-iterations must be 0 or more and --packings 1 or more, are %d and %d", o.solverIterations, o.packings)

@@ -19,6 +19,7 @@ import (
 
 // simulateFlags are the settings of mash2 simulate.
 type simulateFlags struct {
+	forecaster                   string
 	scenario, trace, report      string
 	against, scalers, fidelities []string
 	seed                         uint64
@@ -73,6 +74,7 @@ compares the two with each other.`,
 	f.StringSliceVar(&o.fidelities, "fidelity", []string{string(sim.Fluid)}, "fluid, or request for every single one; both compares the second with the first")
 	f.StringVar(&o.report, "report", "", "folder for an HTML report and its figures as PNG")
 	f.StringSliceVar(&o.against, "against", nil, "recordings of mash2 demo to compare with, such as out/demo/results.json")
+	forecasterFlag(cmd, &o.forecaster)
 	show := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := checkOutput(cmd); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mash2-io/mash2/experiments/report"
 	"github.com/mash2-io/mash2/experiments/score"
+	"github.com/mash2-io/mash2/forecast"
 )
 
 // maxLines is how many scalers a figure over time shows.
@@ -134,6 +135,9 @@ func (o *simulateFlags) command() string {
 	line := fmt.Sprintf("mash2 simulate --scenario %s --scaler %s --seed %d --seeds %d --fidelity %s", o.scenario, strings.Join(o.scalers, ","), o.seed, o.seeds, strings.Join(o.fidelities, ","))
 	if o.trace != "" {
 		line += " --trace " + o.trace
+	}
+	if o.forecaster != "" && o.forecaster != forecast.QuickName {
+		line += " --forecaster " + o.forecaster
 	}
 	if o.warm >= 0 {
 		line += fmt.Sprintf(" --warm-passes %d", o.warm)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,7 @@ func (w *simulated) run(ctx context.Context, scaler string, fidelity sim.Fidelit
 		out.BoundUSD, out.WallSeconds = &bound, time.Since(begun).Seconds()
 		return out, nil
 	}
-	planner, err := simulatedPlanner()
+	planner, err := simulatedPlanner(cmp.Or(w.flags.forecaster, forecast.QuickName))
 	if err != nil {
 		return out, err
 	}
@@ -116,8 +117,12 @@ func actionLine(o api.Outcome) string {
 	return text
 }
 
-// simulatedPlanner is the operator's with its default flags.
-func simulatedPlanner() (planning.Hierarchy, error) {
+// simulatedPlanner is the operator's with its default flags and a forecaster.
+func simulatedPlanner(name string) (planning.Hierarchy, error) {
+	forecaster, err := guarded(name)
+	if err != nil {
+		return planning.Hierarchy{}, err
+	}
 	var operator operatorFlags
 	operator.speed = 1
 	for _, d := range operator.durations() {
@@ -132,7 +137,7 @@ func simulatedPlanner() (planning.Hierarchy, error) {
 		Config:     operator.planning(),
 		Planners:   map[string]planning.WorkloadPlanner{planning.DefaultPlanner: horizontal.Planner{}},
 		Nodes:      packer,
-		Forecaster: forecast.Watched{Forecaster: forecast.Auto{}},
+		Forecaster: forecaster,
 	}, nil
 }
 

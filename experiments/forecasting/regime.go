@@ -78,7 +78,7 @@ func (o options) regimes(w io.Writer) error {
 		ahead    = 20  // samples that errors are over
 		licensed = 0.1 // planning.DefaultConfig's MinSkill
 	)
-	f := forecast.Watched{Forecaster: forecast.Auto{}}
+	f := forecast.Guarded(forecast.Auto{})
 	var rows [][]string
 	var figures []report.Figure
 	for _, c := range changes() {

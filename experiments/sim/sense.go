@@ -37,11 +37,12 @@ func newSensors(c *Cluster, behavior api.Behavior) *sensors {
 // watched is a workload's demand.
 type watched struct {
 	*workload
-	values   []float64 // by step of the grid, reference millicores; NaN for gaps
-	first    int64     // step of values[0]
-	low      bool      // too few of the Ready pods were seen at the newest step
-	seen     int       // of the Ready pods at the newest step
-	expected int       // of them to be seen
+	values   []float64  // by step of the grid, reference millicores; NaN for gaps
+	first    int64      // step of values[0]
+	bounds   []api.Span // steps at which half of the pods were at their limits
+	low      bool       // too few of the Ready pods were seen at the newest step
+	seen     int        // of the Ready pods at the newest step
+	expected int        // of them to be seen
 	usage    *api.Usage
 	gone     []*ghost // pods that ended within the rate window
 }
@@ -228,7 +229,7 @@ func (s *sensors) fold() {
 // if these are at least half; else the step is a gap.
 func (w *watched) fold(c *Cluster, step int64, t time.Duration, limit int) {
 	var sum, ready float64
-	var pods, seen, expected int
+	var pods, seen, expected, capped int
 	for _, p := range c.members(w.workload) {
 		if p.node == nil {
 			continue
@@ -244,6 +245,9 @@ func (w *watched) fold(c *Cluster, step int64, t time.Duration, limit int) {
 		v *= 1000 * p.node.pool.speed
 		sum += v
 		pods++
+		if p.limit > 0 && v >= 0.95*1000*p.limit*p.node.pool.speed {
+			capped++
+		}
 		if must {
 			ready += v
 			seen++
@@ -273,6 +277,16 @@ func (w *watched) fold(c *Cluster, step int64, t time.Duration, limit int) {
 		w.values = append(w.values, math.NaN())
 	}
 	w.values = append(w.values, value)
+	if at := Epoch.Add(t); capped > 0 && 2*capped >= pods {
+		if n := len(w.bounds); n > 0 && w.bounds[n-1].To.Equal(at.Add(-c.params.Step)) {
+			w.bounds = append(slices.Clone(w.bounds[:n-1]), api.Span{From: w.bounds[n-1].From, To: at}) // snapshots keep the old ones
+		} else {
+			w.bounds = append(w.bounds[:n:n], api.Span{From: at, To: at})
+		}
+		for w.bounds[0].To.Before(at.Add(-c.params.History)) {
+			w.bounds = w.bounds[1:]
+		}
+	}
 	if over := len(w.values) - limit; over > limit/8 {
 		w.values = append([]float64(nil), w.values[over:]...) // snapshots keep the old ones
 		w.first += int64(over)
@@ -321,7 +335,7 @@ func (s *sensors) observe(w *watched) api.Workload {
 	from := len(w.values) - n
 	out.Demand = api.Series{
 		Start: Epoch.Add(time.Duration(w.first+int64(from)) * c.params.Step), Step: c.params.Step,
-		Values: w.values[from:len(w.values):len(w.values)],
+		Values: w.values[from:len(w.values):len(w.values)], Censored: w.bounds,
 	}
 	_, at, ok := out.Demand.Last()
 	out.DemandStale = !ok || c.time().Sub(at) > c.params.StaleAfter || w.low || w.gaps(c) > 0.5

@@ -1,0 +1,111 @@
+package forecast
+
+import (
+	"sync"
+
+	"github.com/mash2-io/mash2/forecast/gru"
+)
+
+// recurrent is a small network of gated recurrent units (Cho et al. 2014), trained
+// beforehand on other series (experiments/gru): it says by how much the next value
+// differs from the newest, from what came before and, with a season, from what
+// came a season before, as ES-RNN does (Smyl 2020). Leads are reached by feeding
+// it what it said. Of a series it learns the scale and the season only.
+type recurrent struct{}
+
+func (recurrent) name() string { return "gru" }
+
+// network is read once; without one there is nothing to learn.
+var network = sync.OnceValue(func() *gru.Net {
+	n, err := gru.Shipped()
+	if err != nil || n.Inputs != gru.Inputs {
+		return nil
+	}
+	return &n
+})
+
+func (recurrent) learn(h history, _ int) []float64 {
+	if network() == nil || len(h.y) < 2*h.season() || len(h.y) < 12 {
+		return nil
+	}
+	return []float64{scale(h.y), float64(h.season())}
+}
+
+func (recurrent) predictor(h history, _ int, params []float64) predictor {
+	n := network()
+	if n == nil {
+		return lastValue{h.raw}
+	}
+	p := &recurrentState{
+		plainAnalogues: plainAnalogues{h.raw}, h: h, unit: params[0], season: int(params[1]),
+		parts: gru.Split(n.Weights, n.Inputs, n.Hidden), gates: gru.NewGates(n.Hidden), hidden: n.Hidden,
+		x: make([]float64, n.Inputs), state: make([]float64, n.Hidden),
+	}
+	// The state at every sample, and what it says of the next one.
+	p.states, p.next = make([]float32, len(h.y)*p.hidden), make([]float64, len(h.y))
+	state := make([]float64, p.hidden)
+	for t := range h.y {
+		p.features(t, nil)
+		p.next[t] = p.parts.Step(p.x, state, state, p.gates)
+		for i, v := range state {
+			p.states[t*p.hidden+i] = float32(v)
+		}
+	}
+	return p
+}
+
+type recurrentState struct {
+	plainAnalogues
+	h        history
+	unit     float64
+	season   int
+	parts    gru.Parts
+	gates    gru.Gates
+	hidden   int
+	x, state []float64
+	states   []float32
+	next     []float64
+}
+
+// value of sample t in units: what was seen, or what was said of it.
+func (p *recurrentState) value(t, o int, said []float64) float64 {
+	switch {
+	case t < 0:
+		return p.h.y[0] / p.unit
+	case t <= o:
+		return p.h.y[t] / p.unit
+	}
+	return said[t-o-1]
+}
+
+// features at sample t; those beyond the end of what was seen were said.
+func (p *recurrentState) features(t int, said []float64) {
+	o := t - len(said)
+	seasonal := p.season > 1 && t >= p.season
+	var then, next float64
+	if seasonal {
+		then, next = p.value(t-p.season, o, said), p.value(t+1-p.season, o, said)
+	}
+	gru.Features(p.x, p.value(t, o, said), p.value(t-1, o, said), then, next, seasonal)
+}
+
+func (p *recurrentState) point(o int, dst []float64) {
+	for i := range p.state {
+		p.state[i] = float64(p.states[o*p.hidden+i])
+	}
+	change := p.next[o]
+	for k := range dst {
+		if k > 0 {
+			p.features(o+k, dst[:k])
+			change = p.parts.Step(p.x, p.state, p.state, p.gates)
+		}
+		dst[k] = p.value(o+k, o, dst) + change
+		if !(dst[k] > 0) { // nor NaN
+			dst[k] = 0
+		}
+	}
+	for k := range dst {
+		dst[k] *= p.unit
+	}
+	p.h.bounded(o, dst)
+}
