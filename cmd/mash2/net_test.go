@@ -16,7 +16,7 @@ import (
 // all the same, and the operator goes on when it is back. While it lives the net
 // never writes, although the load rises by as much.
 func TestSafetyNet(t *testing.T) {
-	const speed = 10
+	const speed = 15
 	s := scenario(t, 10,
 		scenarios.Stage{Duration: 2 * time.Minute, Target: 10},
 		scenarios.Stage{Duration: time.Minute, Target: 80},
