@@ -120,34 +120,45 @@ func sizesOf(s scenarios.Scenario, d scenarios.Service) (request int64, limit fl
 	return request, limit, sizes
 }
 
-// askedOf returns the reference cores that must at least be served at a time.
-func askedOf(s scenarios.Scenario, passes int, seed uint64) func(time.Duration) float64 {
-	type asker struct {
-		traffic scenarios.Traffic
-		slowest float64 // mean answer without a violation, s
-		think   float64
-		work    map[string]float64
-		served  float64 // share of requests
-	}
+// asker is who asks services: users of a type, or those of one copy.
+type asker struct {
+	user    scenarios.UserType
+	copy    int
+	traffic scenarios.Traffic
+	work    map[string]float64 // reference core seconds by service
+}
+
+func askersOf(s scenarios.Scenario, passes int, seed uint64) []asker {
 	var askers []asker
-	users := s.UserTypes()
-	pass := s.PassDuration()
-	for i, u := range users {
+	for i, u := range s.UserTypes() {
 		copies := 1
 		if s.Single() {
 			copies = max(1, s.Copies)
 		}
 		for n := range copies {
 			t := s.TrafficOf(i, passes, seed+uint64(n)<<32)
-			t.Shift = time.Duration(n) * pass / time.Duration(copies)
-			askers = append(askers, asker{
-				traffic: t, slowest: 0.95*s.SLO.P95Ms/1000 + 0.05*u.Timeout.Seconds(), think: u.ThinkTime.MeanSeconds(),
-				work: u.MeanWork(), served: 1 - s.SLO.FailedRatio,
-			})
+			t.Shift = time.Duration(n) * s.PassDuration() / time.Duration(copies)
+			askers = append(askers, asker{user: u, copy: n, traffic: t, work: u.MeanWork()})
 		}
 	}
-	services := slices.Sorted(maps.Keys(askers[0].work))
-	for _, a := range askers[1:] {
+	return askers
+}
+
+// rate is requests per second at a time, of users that wait so many seconds for
+// an answer.
+func (a asker) rate(at time.Duration, answer float64) float64 {
+	if a.traffic.Open() {
+		return a.traffic.RPS(at)
+	}
+	return float64(a.traffic.VUs(at)) / (a.user.ThinkTime.MeanSeconds() + answer)
+}
+
+// askedOf returns the reference cores that must at least be served at a time.
+func askedOf(s scenarios.Scenario, passes int, seed uint64) func(time.Duration) float64 {
+	askers := askersOf(s, passes, seed)
+	pass := s.PassDuration()
+	var services []string
+	for _, a := range askers {
 		services = append(services, slices.Sorted(maps.Keys(a.work))...)
 	}
 	slices.Sort(services)
@@ -155,16 +166,14 @@ func askedOf(s scenarios.Scenario, passes int, seed uint64) func(time.Duration) 
 	return func(at time.Duration) float64 {
 		var sum float64
 		for _, a := range askers {
-			rate := a.traffic.RPS(at)
-			if !a.traffic.Open() {
-				rate = float64(a.traffic.VUs(at)) / (a.think + a.slowest)
-			}
+			// The mean answer without a violation.
+			rate := a.rate(at, 0.95*s.SLO.P95Ms/1000+0.05*a.user.Timeout.Seconds())
 			if rate == 0 {
 				continue
 			}
 			for _, service := range services { // in order: sums of floats depend on it
 				if w := a.work[service]; w > 0 {
-					sum += rate * w * a.served * s.WorkFactor(service, at%pass)
+					sum += rate * w * (1 - s.SLO.FailedRatio) * s.WorkFactor(service, at%pass)
 				}
 			}
 		}

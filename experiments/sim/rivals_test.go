@@ -211,6 +211,7 @@ func TestParseScaler(t *testing.T) {
 		"mash2:70":               {kind: Mash2, parameter: 70},
 		"mash2-any:90":           {kind: Mash2Any, parameter: 90},
 		"hpa":                    {kind: HPA},
+		"clairvoyant:100":        {kind: Clairvoyant, parameter: 100},
 		"hpa-overprovisioned:15": {kind: HPAOverprovisioned, parameter: 15},
 		"hpa-overprovisioned:95": {wantErr: "from 1 to 90"},
 		"keda-rps:12.5":          {kind: KEDARPS, parameter: 12.5},

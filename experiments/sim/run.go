@@ -18,6 +18,7 @@ import (
 	"github.com/mash2-io/mash2/experiments/load/queueing"
 	"github.com/mash2-io/mash2/experiments/load/record"
 	"github.com/mash2-io/mash2/experiments/scenarios"
+	"github.com/mash2-io/mash2/planning"
 	"github.com/mash2-io/mash2/strategic/configmap"
 )
 
@@ -210,7 +211,7 @@ func (r *run) begin(ctx context.Context) error {
 		}
 	}
 	r.sensors = newSensors(c, r.Behavior)
-	if kind == Mash2 || kind == Mash2Any {
+	if operated(kind) {
 		r.sensors.target = parameter / 100
 	}
 	for _, w := range c.workloads {
@@ -228,10 +229,18 @@ func (r *run) begin(ctx context.Context) error {
 	c.run(quiet)
 	r.start = c.now
 
-	switch kind {
-	case Mash2, Mash2Any:
+	switch {
+	case operated(kind):
+		if kind == Clairvoyant {
+			planner, ok := r.Planner.(planning.Hierarchy)
+			if !ok {
+				return fmt.Errorf("%s: a %T has no forecaster", kind, r.Planner)
+			}
+			planner.Forecaster = newForesight(r.Scenario, c.params, c.workloads, r.WarmupPasses+r.Passes, r.Seed, r.start)
+			r.Planner = planner
+		}
 		r.operator(ctx, c.phase(c.params.Cycle))
-	case Static:
+	case kind == Static:
 		if err := r.static(); err != nil {
 			return err
 		}
@@ -305,7 +314,7 @@ func (r *run) Spec(context.Context) (api.PolicySpec, []api.Finding, error) {
 	if text == "" {
 		pools := r.Scenario.Pools
 		first, second := []string{pools[0].Name}, []string{pools[len(pools)-1].Name}
-		if kind, _, _ := ParseScaler(r.Scaler); kind == Mash2Any {
+		if kind, _, _ := ParseScaler(r.Scaler); kind != Mash2 {
 			first = nil
 			for _, p := range pools {
 				first = append(first, p.Name)

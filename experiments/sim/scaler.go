@@ -16,6 +16,9 @@ const (
 	// Mash2Any is this operator with policies that allow every pool of the scenario:
 	// it chooses the one to be on, as Karpenter is free to. The parameter is Mash2's.
 	Mash2Any = "mash2-any"
+	// Clairvoyant is Mash2Any with forecasts that are right: what is left to gain by
+	// forecasting, with nodes, pods and boots as they are. The parameter is Mash2's.
+	Clairvoyant = "clairvoyant"
 	// HPA is the stock HorizontalPodAutoscaler's rules with Cluster Autoscaler's, both
 	// with their flags' defaults. The parameter is the target utilisation in percent;
 	// the scenario's without one.
@@ -44,7 +47,7 @@ const (
 // Scalers are all that Run knows, with what their parameter is called.
 func Scalers() []string {
 	return []string{
-		Mash2, Mash2 + ":PERCENT", Mash2Any + "[:PERCENT]", HPA, HPA + ":PERCENT", HPAOverprovisioned + "[:PERCENT]", KEDARPS + "[:RPS]",
+		Mash2, Mash2 + ":PERCENT", Mash2Any + "[:PERCENT]", Clairvoyant + "[:PERCENT]", HPA, HPA + ":PERCENT", HPAOverprovisioned + "[:PERCENT]", KEDARPS + "[:RPS]",
 		PHPA + "[:PERCENT]", Karpenter + "[:PERCENT]", Static,
 	}
 }
@@ -55,7 +58,7 @@ func ParseScaler(scaler string) (kind string, parameter float64, err error) {
 	kind, text, given := strings.Cut(scaler, ":")
 	most := 100.0
 	switch kind {
-	case Mash2, Mash2Any, HPA, PHPA, Karpenter:
+	case Mash2, Mash2Any, Clairvoyant, HPA, PHPA, Karpenter:
 	case HPAOverprovisioned:
 		most = 90 // placeholders of a whole node never end
 	case KEDARPS:
@@ -83,4 +86,7 @@ func ParseScaler(scaler string) (kind string, parameter float64, err error) {
 
 // ownPools tells whether a kind of scaler chooses among all pools of a scenario;
 // the others have the first, with its autoscaler.
-func ownPools(kind string) bool { return slices.Contains([]string{Mash2, Mash2Any, Karpenter}, kind) }
+func ownPools(kind string) bool { return operated(kind) || kind == Karpenter }
+
+// operated tells whether a kind of scaler is the operator's loop.
+func operated(kind string) bool { return slices.Contains([]string{Mash2, Mash2Any, Clairvoyant}, kind) }

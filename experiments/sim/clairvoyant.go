@@ -1,0 +1,81 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/experiments/scenarios"
+	"github.com/mash2-io/mash2/forecast"
+)
+
+// foresight is a forecaster that knows the load to come: what the operator could
+// do if its forecasts were right. It knows the mean of what is random.
+type foresight struct {
+	// demand of a workload in reference cores at a time since Epoch, by the ID of
+	// its forecast's state.
+	demand map[uint64]func(time.Duration) float64
+	window time.Duration // over which demand is measured
+}
+
+func newForesight(s scenarios.Scenario, p Params, workloads []*workload, passes int, seed uint64, start time.Duration) foresight {
+	f := foresight{demand: map[uint64]func(time.Duration) float64{}, window: p.RateWindow}
+	askers := askersOf(s, passes, seed)
+	pass := s.PassDuration()
+	end := time.Duration(passes)*pass - time.Second
+	for i, w := range workloads {
+		service := w.key.Name
+		if s.Single() {
+			service = s.Deployments()[0].Name
+		}
+		f.demand[forecast.NewState(w.key.String()).ID] = func(at time.Duration) float64 {
+			if at -= start; at < 0 {
+				return 0
+			}
+			at = min(at, end)
+			sum := 0.0
+			for _, a := range askers {
+				if work := a.work[service]; work > 0 && (!s.Single() || a.copy == i) {
+					answer := 0.0 // at the speed of the reference, without waiting
+					for _, each := range a.work {
+						answer += each
+					}
+					sum += a.rate(at, answer) * work * s.WorkFactor(service, at%pass)
+				}
+			}
+			return sum
+		}
+	}
+	return f
+}
+
+// Name implements forecast.Forecaster.
+func (foresight) Name() string { return Clairvoyant }
+
+// Update implements forecast.Forecaster.
+func (foresight) Update(s forecast.State, _ api.Series, _ int) (forecast.State, error) { return s, nil }
+
+// Forecast implements forecast.Forecaster: what will be measured.
+func (f foresight) Forecast(s forecast.State, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
+	const every = 5 * time.Second
+	out := api.Forecast{
+		Model: f.Name(), Start: series.End().Add(series.Step), Step: series.Step,
+		Mean: make([]float64, horizon), Levels: levels, Skill: 1, SeasonalSkill: 1,
+	}
+	demand := f.demand[s.ID]
+	peak := 0.0
+	for h := range out.Mean {
+		at := out.Start.Add(time.Duration(h) * out.Step).Sub(Epoch)
+		n := 0
+		for back := time.Duration(0); back < f.window; back += every {
+			out.Mean[h] += 1000 * demand(at-back)
+			n++
+		}
+		out.Mean[h] /= float64(n)
+		peak = max(peak, out.Mean[h])
+	}
+	for range levels {
+		out.Quantiles = append(out.Quantiles, out.Mean)
+		out.PeakQuantiles = append(out.PeakQuantiles, peak)
+	}
+	return out, nil
+}
