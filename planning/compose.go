@@ -219,14 +219,18 @@ func (c *cycle) describe(k *candidate, i int, replicas int32) api.WorkloadPlan {
 // remember notes what the next cycle needs of a workload.
 func (c *cycle) remember(k *candidate, i int, w api.WorkloadPlan) {
 	next := c.managed[i].memory.counted(w).idle(c.s.Time, w.Activity)
-	if !w.Held {
-		// What runs on slower machines until it has moved needs more of them.
-		speed := k.speed[i]
-		if now := c.managed[i].workload.SpeedNow; now > 0 && now < speed {
-			speed = now
-		}
-		next = next.recommend(c.s.Time, float64(k.raw[i])*speed)
+	// What runs on slower machines until it has moved needs more of them.
+	speed := k.speed[i]
+	if now := c.managed[i].workload.SpeedNow; now > 0 && now < speed {
+		speed = now
 	}
+	recommended := k.raw[i]
+	if w.Held {
+		// Nobody knows what was needed meanwhile: the first reading afterwards is
+		// no reason to give up at once what there is.
+		recommended = next.Replicas
+	}
+	next = next.recommend(c.s.Time, float64(recommended)*speed)
 	next.Planned, next.NodeReplicas = w.Replicas, w.NodeReplicas
 	b := c.managed[i].workload.Behavior
 	longest := max(c.Config.Stabilization, c.Config.LicensedStabilization, c.Config.NodeStabilization, b.ScaleUp.StabilizationWindow, b.ScaleDown.StabilizationWindow)

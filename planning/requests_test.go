@@ -75,6 +75,40 @@ func TestRequestsDouble(t *testing.T) {
 	}
 }
 
+// TestRequestsHalve: when a rollout makes requests half as large, twice as many
+// are there before the first of the small ones is: the demand fits at every
+// moment, and nothing goes to and fro.
+func TestRequestsHalve(t *testing.T) {
+	const demand = 1400
+	w := newWorld(t, costSaving(), nil)
+	w.policy.Weights.Performance = 0.01
+	l := w.add("shop", 8, 60, 20*time.Minute, constant(demand))
+	for range settled {
+		w.cycle()
+	}
+	before, slow := l.Replicas, w.pools[0].CPUSpeed
+	old, half := l.Shape, shape("half", 125, 128)
+	var seen []int32
+	at := -1
+	l.change = func(l *load, _ time.Time) {
+		at++
+		l.Shape, l.there, l.RollingOut = half, old, at < 6
+		if at >= 2 { // the first small ones are Ready, all in this world
+			l.there = half
+		}
+	}
+	for range 20 {
+		w.cycle()
+		seen = append(seen, l.Replicas)
+		if have := float64(int64(l.Replicas)*half.Requests.MilliCPU) * slow; have*0.7*1.1 < demand-1 {
+			t.Errorf("%d replicas of %dm can't hold %v", l.Replicas, half.Requests.MilliCPU, demand)
+		}
+	}
+	if !slices.IsSorted(seen) || l.Replicas < 2*before-2 || l.Replicas > 2*before+2 {
+		t.Errorf("from %d replicas to %v, want twice as many at once", before, slices.Compact(seen))
+	}
+}
+
 // TestWithAVerticalAutoscaler runs mash2 beside a rule like that of VPA: the
 // request of every pod follows 1.15 times its usage. Planned from the requests
 // that it sets, replicas and requests chase one another; planned from the
@@ -95,7 +129,7 @@ func TestWithAVerticalAutoscaler(t *testing.T) {
 				l.Shape, l.there = shape(fmt.Sprint("shop-", r), max(r, 25), 128), nil
 			}
 		}
-		for range 60 * 4 {
+		for range 25 * 4 {
 			w.cycle()
 			replicas, requests = append(replicas, l.Replicas), append(requests, l.Shape.Requests.MilliCPU)
 		}

@@ -139,6 +139,8 @@ var (
 	descUtility  = desc("mash2_plan_utility", "Utility of the plan, and its dimensionless terms.", "term")
 	descReplicas = desc("mash2_workload_replicas", "Replicas: current, ready, planned, the reactive floor, and those nodes are kept for.", "namespace", "workload", "state")
 	descDemand   = desc("mash2_workload_demand_cores", "CPU demand now, in cores of the reference machine.", "namespace", "workload")
+	descTrigger  = desc("mash2_workload_trigger_replicas", "Replicas that a trigger asks for now; absent while it is missing.", "namespace", "workload", "trigger")
+	descMissing  = desc("mash2_workload_trigger_missing", "1 while a trigger can't be read, so that replicas don't go down.", "namespace", "workload", "trigger")
 	descForecast = desc("mash2_workload_forecast_cores", "What was forecast for now one horizon ago (mean), reference cores.", "namespace", "workload")
 	descPeak     = desc("mash2_workload_forecast_peak_cores", "Planned peak of the coming horizon at the policy's quantile, reference cores.", "namespace", "workload")
 	descSkill    = desc("mash2_workload_forecast_skill_ratio", "1 - loss/loss of the last value, of what is forecast, in use or not; negative is worse than the last value.", "namespace", "workload", "model")
@@ -154,7 +156,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descLast, descPolicy, descPaused, descUtility, descReplicas, descDemand,
+	for _, d := range []*prometheus.Desc{descLast, descPolicy, descPaused, descUtility, descReplicas, descDemand, descTrigger, descMissing,
 		descForecast, descPeak, descSkill, descSeasonal, descLicence, descHeld, descStale, descNodes, descCost, descGap, descPlanCost} {
 		ch <- d
 	}
@@ -196,6 +198,12 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 		gauge(descReplicas, float64(w.Floor), w.Key.Namespace, w.Key.Name, "floor")
 		gauge(descReplicas, float64(w.NodeReplicas), w.Key.Namespace, w.Key.Name, "nodes")
 		gauge(descHeld, truth(w.Held), w.Key.Namespace, w.Key.Name)
+		for _, s := range w.Signals {
+			gauge(descMissing, truth(s.Missing != ""), w.Key.Namespace, w.Key.Name, s.Name)
+			if s.Missing == "" {
+				gauge(descTrigger, float64(s.Replicas), w.Key.Namespace, w.Key.Name, s.Name)
+			}
+		}
 		if w.PeakDemand >= 0 {
 			gauge(descPeak, w.PeakDemand/1000, w.Key.Namespace, w.Key.Name)
 		}

@@ -145,6 +145,40 @@ func TestStatusOf(t *testing.T) {
 			}
 		})
 	}
+	t.Run("triggers are shown, and one that is missing is why nothing goes down", func(t *testing.T) {
+		record := cycle(now, func(c *api.Cycle) {
+			c.Plan.Workloads[0].Signals = []api.SignalPlan{
+				{Name: "queue", Value: 42.5, Target: 20, Replicas: 3, Active: true},
+				{Name: "lag", Value: -1, Target: 5, Missing: "no answer"},
+			}
+		})
+		got := statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil)
+		want := []v1alpha1.TriggerStatus{{Name: "queue", Value: "42.5", Replicas: new(int32(3)), Active: true}, {Name: "lag", Message: "no answer"}}
+		if diff := cmp.Diff(want, got.Triggers); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		ready := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionReady)
+		if ready == nil || ready.Status != metav1.ConditionFalse || ready.Reason != "TriggerMissing" {
+			t.Errorf("condition %+v", ready)
+		}
+		m, err := NewMetrics(prometheus.NewPedanticRegistry())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Report(t.Context(), record)
+		metrics := `
+# HELP mash2_workload_trigger_missing 1 while a trigger can't be read, so that replicas don't go down.
+# TYPE mash2_workload_trigger_missing gauge
+mash2_workload_trigger_missing{namespace="shop",trigger="lag",workload="web"} 1
+mash2_workload_trigger_missing{namespace="shop",trigger="queue",workload="web"} 0
+# HELP mash2_workload_trigger_replicas Replicas that a trigger asks for now; absent while it is missing.
+# TYPE mash2_workload_trigger_replicas gauge
+mash2_workload_trigger_replicas{namespace="shop",trigger="queue",workload="web"} 3
+`
+		if err := testutil.CollectAndCompare(m, strings.NewReader(metrics), "mash2_workload_trigger_missing", "mash2_workload_trigger_replicas"); err != nil {
+			t.Error(err)
+		}
+	})
 	t.Run("a pool that somebody else resizes is a conflict, with a plan for nodes or without", func(t *testing.T) {
 		for _, pool := range []string{"cheap", ""} {
 			record := cycle(now, func(c *api.Cycle) {
@@ -237,15 +271,22 @@ func TestStatusIsWrittenWhenItMatters(t *testing.T) {
 		record := cycle(at, change)
 		return statusOf(record, record.Plan.Workloads[0], record.Workloads[0], old.Conditions)
 	}
-	old = of(now, nil)
+	triggered := func(value float64, missing string) func(*api.Cycle) {
+		return func(c *api.Cycle) {
+			c.Plan.Workloads[0].Signals = []api.SignalPlan{{Name: "queue", Value: value, Target: 2, Missing: missing}}
+		}
+	}
+	old = of(now, triggered(5, ""))
 	for name, c := range map[string]struct {
 		want v1alpha1.ManagedWorkloadStatus
 		at   time.Time
 		due  bool
 	}{
-		"nothing new":            {of(now.Add(15*time.Second), nil), now.Add(15 * time.Second), false},
-		"only another sentence":  {of(now.Add(15*time.Second), func(c *api.Cycle) { c.Plan.Workloads[0].Reason = "other" }), now.Add(15 * time.Second), false},
+		"nothing new":            {of(now.Add(15*time.Second), triggered(5, "")), now.Add(15 * time.Second), false},
+		"only another sentence":  {of(now.Add(15*time.Second), func(c *api.Cycle) { triggered(5, "")(c); c.Plan.Workloads[0].Reason = "other" }), now.Add(15 * time.Second), false},
 		"other replicas planned": {of(now.Add(15*time.Second), func(c *api.Cycle) { c.Plan.Workloads[0].Replicas = 6 }), now.Add(15 * time.Second), true},
+		"a trigger reads more":   {of(now.Add(15*time.Second), triggered(7, "")), now.Add(15 * time.Second), false},
+		"a trigger is missing":   {of(now.Add(15*time.Second), triggered(7, "no answer")), now.Add(15 * time.Second), true},
 		"held":                   {of(now.Add(15*time.Second), func(c *api.Cycle) { c.Workloads[0].HoldReason = "Conflict" }), now.Add(15 * time.Second), true},
 		"a minute has passed":    {of(now.Add(time.Minute), nil), now.Add(time.Minute), true},
 	} {
