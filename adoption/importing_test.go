@@ -231,6 +231,8 @@ func TestFromScaledObject(t *testing.T) {
 func FuzzFromScaledObject(f *testing.F) {
 	f.Add(`{scaleTargetRef: {name: web}, minReplicaCount: 2, maxReplicaCount: 9, triggers: [{type: cpu, metadata: {value: '65'}}]}`)
 	f.Add(`{scaleTargetRef: {name: web}, minReplicaCount: -2147483648, maxReplicaCount: 2147483647, triggers: [{type: cpu, metadata: {value: 1e400}}]}`)
+	f.Add(`{scaleTargetRef: {name: web}, cooldownPeriod: -9, idleReplicaCount: 0, triggers: [{type: prometheus, metadata: {query: sum(a), threshold: '1e-30', activationThreshold: '2'}}, {type: memory, metadata: {value: '80', containerName: main}}]}`)
+	f.Add(`{scaleTargetRef: {name: web}, triggers: [{type: cron, name: "Ä/..", metadata: {timezone: UTC, start: 0 8 * * *, end: 0 9 * * *, desiredReplicas: '3'}}, {type: kafka}]}`)
 	f.Add(`{scaleTargetRef: [], advanced: 3}`)
 	f.Add(`null`)
 	f.Fuzz(func(t *testing.T, spec string) {
@@ -244,6 +246,15 @@ func FuzzFromScaledObject(f *testing.F) {
 			return
 		}
 		if w.Mode != v1alpha1.ModeShadow || *w.MinReplicas < 0 || w.MaxReplicas < max(*w.MinReplicas, 1) || w.MaxReplicas > 100_000 {
+			t.Errorf("%+v", w)
+		}
+		for _, x := range w.Triggers {
+			if len(x.Name) == 0 || len(x.Name) > 63 || x.Name != strings.Trim(unsuited.ReplaceAllString(x.Name, "-"), "-") ||
+				x.Target != nil && x.Target.AverageValue != nil && x.Target.AverageValue.Sign() <= 0 || (x.Target == nil) != (x.Cron != nil) {
+				t.Errorf("trigger %+v", x)
+			}
+		}
+		if s := w.CooldownSeconds; *s < 0 || *s > 86400 || len(w.Triggers) > maxTriggers || *w.MinReplicas == 0 && len(w.Triggers) == 0 {
 			t.Errorf("%+v", w)
 		}
 		if p := w.TargetUtilizationPercent; p != nil && (*p < 1 || *p > 100) {
