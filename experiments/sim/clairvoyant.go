@@ -8,6 +8,9 @@ import (
 	"github.com/mash2-io/mash2/forecast"
 )
 
+// foresightStep is how finely what will be asked is looked at.
+const foresightStep = 5 * time.Second
+
 // foresight is a forecaster that knows the load to come: what the operator could
 // do if its forecasts were right. It knows the mean of what is random.
 type foresight struct {
@@ -27,11 +30,16 @@ func newForesight(s scenarios.Scenario, p Params, workloads []*workload, passes 
 		if s.Single() {
 			service = s.Deployments()[0].Name
 		}
+		known := map[int64]float64{} // the same times are asked for again and again
 		f.demand[forecast.NewState(w.key.String()).ID] = func(at time.Duration) float64 {
 			if at -= start; at < 0 {
 				return 0
 			}
-			at = min(at, end)
+			step := int64(min(at, end) / foresightStep)
+			if sum, ok := known[step]; ok {
+				return sum
+			}
+			at = time.Duration(step) * foresightStep
 			sum := 0.0
 			for _, a := range askers {
 				if work := a.work[service]; work > 0 && (!s.Single() || a.copy == i) {
@@ -42,6 +50,7 @@ func newForesight(s scenarios.Scenario, p Params, workloads []*workload, passes 
 					sum += a.rate(at, answer) * work * s.WorkFactor(service, at%pass)
 				}
 			}
+			known[step] = sum
 			return sum
 		}
 	}
@@ -56,7 +65,6 @@ func (foresight) Update(s forecast.State, _ api.Series, _ int) (forecast.State, 
 
 // Forecast implements forecast.Forecaster: what will be measured.
 func (f foresight) Forecast(s forecast.State, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
-	const every = 5 * time.Second
 	out := api.Forecast{
 		Model: f.Name(), Start: series.End().Add(series.Step), Step: series.Step,
 		Mean: make([]float64, horizon), Levels: levels, Skill: 1, SeasonalSkill: 1,
@@ -66,7 +74,7 @@ func (f foresight) Forecast(s forecast.State, series api.Series, horizon int, le
 	for h := range out.Mean {
 		at := out.Start.Add(time.Duration(h) * out.Step).Sub(Epoch)
 		n := 0
-		for back := time.Duration(0); back < f.window; back += every {
+		for back := time.Duration(0); back < f.window; back += foresightStep {
 			out.Mean[h] += 1000 * demand(at-back)
 			n++
 		}

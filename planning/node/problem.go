@@ -182,7 +182,7 @@ func (p Problem) Check(k Packing) error {
 // LowerBound is a fluid bound on the cost of any packing of all items, USD/h:
 // for each resource, every pod pays the lowest price per unit among the types
 // it may run on; the largest of these sums counts. With one type in question
-// its nodes are whole, and at least as many as MaxPerNode of any item asks for.
+// its nodes are whole, and at least as many as any item takes by itself.
 // Items that fit no type are left out.
 func (p Problem) LowerBound() float64 { return compile(p).lowerBound(nil) }
 
@@ -238,9 +238,11 @@ func (c compiled) lowerBound(unplaced []int32) float64 {
 			}
 			whole = whole && (!ok || t == single)
 		}
+		perNode := copies(c.requests[i], c.capacity[slices.Index(c.allowed[i], true)])
 		if it.MaxPerNode > 0 {
-			nodes = max(nodes, math.Ceil(float64(count)/float64(it.MaxPerNode)))
+			perNode = min(perNode, int64(it.MaxPerNode))
 		}
+		nodes = max(nodes, math.Ceil(float64(count)/float64(perNode)))
 		for d, want := range c.requests[i] {
 			if want <= 0 {
 				continue

@@ -323,7 +323,15 @@ func TestFFD(t *testing.T) {
 				Types: []Type{{Price: 1, Max: Unlimited}},
 			},
 			want: []Load{{Nodes: 1, Pods: []Share{{0, 3}}}},
-			cost: 1,
+			cost: 1, bound: 1,
+		},
+		"a node holds whole pods": {
+			problem: Problem{
+				Items: []Item{{Requests: cpu(2), Count: 5, Types: []int{0}}},
+				Types: []Type{{Price: 1, Capacity: cpu(7), Max: Unlimited}, {Price: 1.1, Capacity: cpu(9), Max: Unlimited}},
+			},
+			want: []Load{{Nodes: 1, Pods: []Share{{0, 3}}}, {Nodes: 1, Pods: []Share{{0, 2}}}},
+			cost: 2, bound: 2,
 		},
 		"free nodes are still used sparingly": {
 			problem: Problem{

@@ -117,16 +117,26 @@ func copies(size, free []int64) int64 {
 	return n
 }
 
-// unit is the largest amount that all costs are whole multiples of, so that
-// costs of packings are too; 0 when there is none worth the name.
+// unit is the largest amount that the costs of all bins in question are whole
+// multiples of, so that costs of packings are too; 0 when there is none worth the
+// name.
 func (p *Problem) unit() float64 {
 	const grain = 1e-6
+	var bins []Bin
+	for t, b := range p.Bins {
+		for i := range p.Items {
+			if p.fits(i, t) > 0 {
+				bins = append(bins, b)
+				break
+			}
+		}
+	}
 	var g int64
-	for _, b := range p.Bins {
+	for _, b := range bins {
 		n := int64(math.Round(b.Cost / grain))
 		if math.Abs(float64(n)*grain-b.Cost) > 1e-12 {
 			// Not a decimal: equal costs still have a unit.
-			for _, other := range p.Bins {
+			for _, other := range bins {
 				if other.Cost != b.Cost {
 					return 0
 				}
