@@ -175,10 +175,11 @@ bench-failover: build localkube ## a leader is killed at WORKLOADS with a week o
 
 .PHONY: bench-pack
 # Sizes as shapes/pods/types; the folder with the published instances.
-PACK_SIZES ?= 30/1000/1,30/1000/5,30/1000/20,100/10000/1,100/10000/5,100/10000/20,500/100000/1,500/100000/5,500/100000/20
+PACK_SIZES ?= 5/12/1,5/12/5,10/100/1,30/1000/1,30/1000/5,30/1000/20,100/10000/1,100/10000/5,100/10000/20,500/100000/1,500/100000/5,500/100000/20
 VECTORPACK ?= $(or $(MASH2_DATA),../shared/data)/vectorpack
-bench-pack: deps ## the packing solvers: CPU time and gap to the proven bound; published instances of up to 100 items (ten minutes)
+bench-pack: deps ## the packing solvers and their peers: CPU time and gap to the proven bound; published instances (ten minutes)
 	go run -tags '$(TAGS)' ./experiments/packing --sizes '$(PACK_SIZES)' --vectorpack '$(VECTORPACK)'
+	go run -tags '$(TAGS)' ./experiments/packing --sizes '' --vectorpack '$(VECTORPACK)' --above 100 --items 1000 --every 15 --each 10
 
 .PHONY: validate-hpa
 validate-hpa: localkube ## our HPA against the stock controller, an hour of each load (twelve minutes)

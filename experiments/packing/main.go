@@ -17,22 +17,24 @@ import (
 )
 
 func main() {
-	sizes := flag.String("sizes", "30/1000/1,30/1000/5,30/1000/20,100/10000/1,100/10000/5,100/10000/20,500/100000/1,500/100000/5,500/100000/20", "shapes/pods/types, comma-separated; empty for none")
+	sizes := flag.String("sizes", "5/12/1,5/12/5,10/100/1,30/1000/1,30/1000/5,30/1000/20,100/10000/1,100/10000/5,100/10000/20,500/100000/1,500/100000/5,500/100000/20", "shapes/pods/types, comma-separated; empty for none")
 	seeds := flag.Int("seeds", 1, "problems per size")
+	peers := flag.Int("peers", 10000, "pods up to which Karpenter and Cluster Autoscaler are asked as well")
 	seconds := flag.Float64("seconds", 10, "budget of auto, in work that takes about so long")
 	vectors := flag.String("vectorpack", "", "folder with the archives of vector bin packing; empty for none")
 	each := flag.Float64("each", 1, "budget per instance of vector bin packing, in work that takes about so many seconds")
 	most := flag.Int("items", 100, "largest number of items of the instances")
+	above := flag.Int("above", 0, "number of items that they must have more than")
 	every := flag.Int("every", 1, "only one in so many instances")
 	flag.Parse()
-	if err := run(*sizes, *seeds, *seconds); err != nil {
+	if err := run(*sizes, *seeds, *seconds, *peers); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	if *vectors == "" {
 		return
 	}
-	if err := published(*vectors, *each, *most, *every); err != nil {
+	if err := published(*vectors, *each, *above, *most, *every); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -60,13 +62,13 @@ func measure(p node.Problem, solve func() (node.Packing, error)) (measured, erro
 	return measured{k, seconds}, nil
 }
 
-func run(sizes string, seeds int, seconds float64) error {
+func run(sizes string, seeds int, seconds float64, peers int) error {
 	if sizes == "" {
 		return nil
 	}
 	ffd, auto := node.FFD{}, node.Columns{}
-	fmt.Println("| shapes/pods/types | seed | lower bound | auto | gap, % | nodes | CPU s | 1 s of work: gap, % | CPU s | warm: gap, % | CPU s | FFD | over auto, % | CPU s |")
-	fmt.Println("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|")
+	fmt.Println("| shapes/pods/types | seed | lower bound | auto | gap, % | nodes | CPU s | 1 s of work: gap, % | CPU s | warm: gap, % | CPU s | FFD over auto, % | CPU s | Karpenter over auto, % | CPU s | Cluster Autoscaler over auto, % | CPU s | ILP over auto, % | CPU s |")
+	fmt.Println("|" + strings.Repeat("---|", 19))
 	for size := range strings.SplitSeq(sizes, ",") {
 		var shapes, pods, types int
 		if _, err := fmt.Sscanf(size, "%d/%d/%d", &shapes, &pods, &types); err != nil || types > len(machines) {
@@ -104,13 +106,38 @@ func run(sizes string, seeds int, seconds float64) error {
 				nodes += l.Nodes
 			}
 			bound := max(full.LowerBound, short.LowerBound)
-			fmt.Printf("| %s | %d | %.2f | %.2f | %.3f | %d | %.2f | %.3f | %.2f | %.3f | %.2f | %.2f | %.1f | %.2f |\n",
+			fmt.Printf("| %s | %d | %.2f | %.2f | %.3f | %d | %.2f | %.3f | %.2f | %.3f | %.2f | %.1f | %.2f |",
 				size, seed+1, bound, full.Cost, 100*gap(full.Cost, bound), nodes, full.seconds,
 				100*gap(short.Cost, bound), short.seconds, 100*gap(warm.Cost, warm.LowerBound), warm.seconds,
-				first.Cost, 100*(first.Cost/full.Cost-1), first.seconds)
+				100*(first.Cost/full.Cost-1), first.seconds)
+			if pods <= peers {
+				for _, other := range []peer{byKarpenter(p), byAutoscaler(p)} {
+					if other.unplaced > 0 {
+						return fmt.Errorf("%s: a peer leaves %d pods over", size, other.unplaced)
+					}
+					fmt.Printf(" %.1f | %.2f |", 100*(other.cost/full.Cost-1), other.seconds)
+				}
+			} else {
+				fmt.Print(" – | – | – | – |")
+			}
+			fmt.Println(byILP(p, full.Cost))
 		}
 	}
 	return nil
+}
+
+// byILP is the paper's problem in what remains of a row, if this build has a solver
+// and the problem is small enough for it.
+func byILP(p node.Problem, auto float64) string {
+	solver, err := node.NewSolver("ilp", node.Limits{Time: 10 * time.Second})
+	if err != nil {
+		return " – | – |"
+	}
+	k, err := measure(p, func() (node.Packing, error) { return solver.Solve(p, api.Budget{}) })
+	if err != nil || k.Solver != "ilp" {
+		return " – | – |"
+	}
+	return fmt.Sprintf(" %.1f | %.2f |", 100*(k.Cost/auto-1), k.seconds)
 }
 
 func gap(cost, bound float64) float64 {

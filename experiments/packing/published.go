@@ -31,7 +31,7 @@ type family struct {
 // published packs instances of vector bin packing with at most that many items
 // and compares with the optima beside them: <name>.tar.gz holds the instances
 // of <name>_known.csv.
-func published(dir string, each float64, most, every int) error {
+func published(dir string, each float64, above, most, every int) error {
 	archives, err := filepath.Glob(filepath.Join(dir, "*.tar.gz"))
 	if err != nil {
 		return err
@@ -49,7 +49,7 @@ func published(dir string, each float64, most, every int) error {
 		err = walk(file, func(name string, text []byte) error {
 			parts := strings.Split(name, "_")
 			items, err := strconv.Atoi(parts[1])
-			if err != nil || items > most {
+			if err != nil || items <= above || items > most {
 				return err
 			}
 			if n++; n%every != 0 {

@@ -22,7 +22,7 @@ func TestTheDefaultIsNeverDearerThanFFD(t *testing.T) {
 		var memory any
 		for range rapid.IntRange(1, 3).Draw(t, "cycles") {
 			w := worlds().Draw(t, "world")
-			first := w.planFor(t)
+			first := w.planBy(t, "ffd")
 			plan := func() (api.NodePlan, any) {
 				prepared, after := p.Prepare(memory)
 				out, err := prepared(w.Snapshot, w.plans, w.policy, api.Budget{})

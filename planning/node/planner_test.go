@@ -189,6 +189,19 @@ func TestPlanNodes(t *testing.T) {
 			},
 			want: brief{Slow: 0, Surplus: []string{"slow-a-1", "slow-b-1", "slow-c-1"}},
 		},
+		"GPUs count, and only nodes that have them serve": {
+			// Two of a node's GPUs, less the one that a DaemonSet takes, leave one.
+			world: func(w *world) {
+				gpu := map[string]int64{"nvidia.com/gpu": 2}
+				w.policy.NodePools = []string{"slow", "fast"}
+				w.pool("fast").Allocatable.Extended = gpu
+				w.pool("fast").Overhead.Extended = map[string]int64{"nvidia.com/gpu": 1}
+				shape := shapeOf(10)
+				shape.ID, shape.Requests.Extended = "gpu", map[string]int64{"nvidia.com/gpu": 1}
+				w.workload("train", shape, 0, 6)
+			},
+			want: brief{Fast: 2},
+		},
 		"pods slots count": {
 			world: func(w *world) { w.workload("many", shapeOf(1), 0, 31) }, // 10 per node
 			want:  brief{Slow: 2},

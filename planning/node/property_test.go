@@ -87,7 +87,7 @@ func worlds() *rapid.Generator[*world] {
 	})
 }
 
-func (w *world) planFor(t interface{ Fatal(...any) }) api.NodePlan { return w.planBy(t, "ffd") }
+func (w *world) planFor(t interface{ Fatal(...any) }) api.NodePlan { return w.planBy(t, Auto) }
 
 func (w *world) planBy(t interface{ Fatal(...any) }, solver string) api.NodePlan {
 	p, err := New(Config{Solver: solver})

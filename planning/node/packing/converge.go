@@ -145,7 +145,7 @@ func (g *generator) fluid() []float64 {
 // nothing, the master's share grows.
 func (g *generator) converge(gap float64) bool {
 	nodes := 2000
-	g.box = 0.3
+	g.box, g.least = 0.3, 0.005
 	g.m.confine(g.center, g.box)
 	defer g.m.release()
 	for {
@@ -153,11 +153,21 @@ func (g *generator) converge(gap float64) bool {
 			return false
 		}
 		g.round++
+		for _, mark := range g.m.prune(3*g.m.rows+100, 3*g.m.rows) {
+			delete(g.seen, mark)
+		}
 		z := g.m.objective()
 		if g.m.tol = max(costTol, 0.1*(z-g.bound)/z); z-g.bound <= gap*z {
 			if g.box == 0 || !g.m.confined() {
 				return true
 			}
+		}
+		if z-g.bound <= 0.05*g.box*z && g.least < 0.3 && g.m.confined() {
+			// The bound has come to the wall of its box: a larger one.
+			g.least *= 4
+			g.box = g.least
+			g.m.confine(g.center, g.box)
+			continue
 		}
 		added := 0
 		for alpha := g.alpha; ; alpha = max(0, alpha-0.4) {
@@ -187,8 +197,13 @@ func (g *generator) converge(gap float64) bool {
 			}
 		}
 		if added == 0 && g.box > 0 {
-			g.box = 0
-			g.m.release()
+			// Taken away at once, a box that binds sends the duals far off.
+			if g.box *= 4; g.box < 1 && g.m.confined() {
+				g.m.confine(g.center, g.box)
+			} else {
+				g.box = 0
+				g.m.release()
+			}
 			continue
 		}
 		if added == 0 {
@@ -216,7 +231,7 @@ func (g *generator) raise(bound float64, y []float64) {
 		g.bound, g.center = bound, y
 		if g.box > 0 {
 			z := g.m.objective()
-			g.box = min(0.3, max(0.005, 3*(z-bound)/z))
+			g.box = min(0.3, max(g.least, 3*(z-bound)/z))
 			g.m.confine(y, g.box)
 		}
 	}

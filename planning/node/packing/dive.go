@@ -153,6 +153,10 @@ func (g *generator) hopeless(z float64) bool {
 func (g *generator) dive(s partial, depth, discrepancies int) {
 	for {
 		if !g.relaxed(&s) {
+			if g.exhausted() { // what there is, rounded, may be better than nothing
+				g.whole(&s)
+				g.finish(&s)
+			}
 			return
 		}
 		g.finish(&s)
@@ -213,6 +217,12 @@ func (g *generator) relaxed(s *partial) bool {
 			return false
 		}
 	}
+	g.whole(s)
+	return true
+}
+
+// whole fixes the whole parts of the basis.
+func (g *generator) whole(s *partial) {
 	type whole struct {
 		col int
 		n   int32
@@ -228,7 +238,6 @@ func (g *generator) relaxed(s *partial) bool {
 	for _, w := range list {
 		g.fix(s, g.m.cols[w.col].pattern, w.n)
 	}
-	return true
 }
 
 // fractional lists the columns to round up next, the best first: those with the

@@ -48,7 +48,8 @@ type generator struct {
 	round  int
 	first  *firstFit
 	alpha  float64
-	box    float64
+	box    float64 // half its width, as a share of the center; 0 is none
+	least  float64 // that it is narrowed to
 	best   *Packing
 	root   []int32 // the basis that columns were generated with last
 }
@@ -180,7 +181,7 @@ func (g *generator) addPattern(pt *Pattern) bool {
 		return false
 	}
 	g.seen[h] = true
-	c := column{cost: g.p.Bins[pt.Bin].Cost / g.scale, pattern: pt}
+	c := column{cost: g.p.Bins[pt.Bin].Cost / g.scale, pattern: pt, mark: h}
 	for _, s := range pt.Shares {
 		c.entries = append(c.entries, entry{int32(s.Item), float64(s.Count)})
 	}

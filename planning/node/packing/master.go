@@ -67,6 +67,7 @@ type column struct {
 	entries []entry
 	pattern *Pattern // nil for the rows' own
 	barred  bool     // holds more of an item than is left of it
+	mark    uint64   // of the pattern
 }
 
 type entry struct {
@@ -419,6 +420,47 @@ func (m *master) bar() {
 
 // barFee is more than any pattern could save.
 const barFee = 10
+
+// prune drops patterns when there are more than most: those outside the basis that
+// are farthest from entering it, until about so many are kept. Looking at all of
+// them is most of what a pivot costs. It returns the marks of those that are gone.
+func (m *master) prune(most, keep int) (gone []uint64) {
+	own := m.rows + m.covers
+	if len(m.cols)-own <= max(most, keep) {
+		return nil
+	}
+	m.look()
+	d := slices.Clone(m.d[own:])
+	slices.Sort(d)
+	limit := d[keep]
+	cols := m.cols
+	m.cols, m.at = nil, nil
+	m.start, m.index, m.value = []int32{0}, m.index[:0], m.value[:0]
+	place := make([]int32, len(cols))
+	basic := make([]bool, len(cols))
+	for _, j := range m.basis {
+		basic[j] = true
+	}
+	for j, c := range cols {
+		if j >= own && !basic[j] && m.d[j] > limit {
+			gone = append(gone, c.mark)
+			continue
+		}
+		place[j] = int32(len(m.cols))
+		m.cols = append(m.cols, c)
+		for _, e := range c.entries {
+			m.index, m.value = append(m.index, e.row), append(m.value, e.value)
+		}
+		m.start = append(m.start, int32(len(m.index)))
+		m.at = append(m.at, -1)
+	}
+	for i, j := range m.basis {
+		m.basis[i] = place[j]
+		m.at[place[j]] = int32(i)
+	}
+	m.inv.work += int64(len(m.index) + 20*len(cols))
+	return gone
+}
 
 // setRHS changes the right-hand side and keeps the basis.
 func (m *master) setRHS(rhs []float64) {

@@ -3,6 +3,7 @@ package packing
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -241,11 +242,44 @@ func TestMasterIsOptimal(t *testing.T) {
 			g.price(g.m.y, 50, 1000, 100)
 			check()
 		}
+		// What is not in the basis may go, and come back, without a difference.
+		before, cols := g.m.objective(), len(g.m.cols)
+		gone := g.m.prune(0, 0)
+		check()
+		if z := g.m.objective(); math.Abs(z-before) > 1e-6 || len(g.m.cols)+len(gone) != cols {
+			t.Fatalf("%v with %d columns, without %d of them %v with %d", before, cols, len(gone), z, len(g.m.cols))
+		}
 		rhs := append([]float64{}, g.m.rhs...)
+		whole := slices.Clone(rhs)
 		for i := range p.Items {
 			rhs[i] = float64(rapid.IntRange(0, int(rhs[i])).Draw(t, "left"))
 		}
 		g.m.setRHS(rhs)
+		check()
+		// Patterns with more than is left are barred, and are what they were when
+		// it is there again.
+		cost := func() (out []float64) {
+			for _, c := range g.m.cols {
+				out = append(out, c.cost)
+			}
+			return out
+		}
+		free := cost()
+		g.m.bar()
+		for j, c := range g.m.cols {
+			over := c.pattern != nil && slices.ContainsFunc(c.pattern.Shares, func(s Share) bool { return float64(s.Count) > rhs[s.Item] })
+			if over != c.barred || over != (c.cost > free[j]+1) {
+				t.Fatalf("column %v costs %v, %v before; left are %v", c.pattern, c.cost, free[j], rhs)
+			}
+		}
+		check()
+		g.m.setRHS(whole)
+		g.m.bar()
+		for j, c := range cost() {
+			if math.Abs(c-free[j]) > 1e-12*barFee {
+				t.Fatalf("column %d costs %v, %v before", j, c, free[j])
+			}
+		}
 		check()
 	})
 }
