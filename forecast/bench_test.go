@@ -78,3 +78,45 @@ func BenchmarkUpdate(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkPortfolio is the cost of the whole portfolio: a cold fit, one forecast,
+// and an update of a window that slides, refits and what is between them together.
+func BenchmarkPortfolio(b *testing.B) {
+	for _, n := range []int{1500, 10080} {
+		long := benchSeries(n + 4000)["daily"]
+		series := long
+		series.Values = long.Values[:n]
+		b.Run(fmt.Sprintf("fit/%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := (Auto{Portfolio: true}).Update(State{}, series, 40); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		s, err := Auto{Portfolio: true}.Update(NewState("bench"), series, 40)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(fmt.Sprintf("forecast/%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := (Auto{Portfolio: true}).Forecast(s, series, 40, benchLevels); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("update/%d", n), func(b *testing.B) {
+			s := s
+			for i := 0; b.Loop(); i = (i + 1) % 4000 {
+				window := long
+				window.Values = long.Values[i : i+n]
+				window.Start = long.Start.Add(durationOf(i, long))
+				var err error
+				if s, err = (Auto{Portfolio: true}).Update(s, window, 40); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

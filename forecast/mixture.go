@@ -255,6 +255,7 @@ func aggregate(paths [][]float64, y []float64, origins []int, horizon int) []flo
 	}
 	unit = max(unit, 1e-9*scaleOfKnown(y))
 	b := newBOA(prior, 0)
+	mean, rounds := make([]float64, len(paths)), 0.0
 	regret := make([]float64, len(paths))
 	for i, o := range origins {
 		clear(regret)
@@ -284,8 +285,21 @@ func aggregate(paths [][]float64, y []float64, origins []int, horizon int) []flo
 			regret[j] /= float64(n) * unit
 		}
 		b.learn(regret)
+		// From online to batch: what is used from here on is the mean of the
+		// weights of all rounds, whose expected loss has the same bound
+		// (Cesa-Bianchi et al. 2004), later ones counting more.
+		rounds++
+		for j, w := range b.weights {
+			mean[j] += rounds * w
+		}
 	}
-	return b.weights
+	if rounds == 0 {
+		return prior
+	}
+	for j := range mean {
+		mean[j] /= rounds * (rounds + 1) / 2
+	}
+	return mean
 }
 
 // scaleOfKnown is the mean size of what is not a gap, 1 if that is nothing.

@@ -52,6 +52,11 @@ type Config struct {
 	// would buy capacity without knowing anything. Until a forecast has shown
 	// that it knows more, the reactive floor decides, as an HPA would.
 	MinSkillUp float64
+	// FitWork is the work budget of a cycle's refits of forecasts, in samples of
+	// history, of which a refit counts no more than fitWhole: longer ones are
+	// read in part. What is left due is refitted in the cycles after; until its
+	// first fit a workload is planned by the reactive floor.
+	FitWork int
 	// Tolerance is the relative deviation of need from replicas that changes
 	// nothing, where a workload states none.
 	Tolerance float64
@@ -84,6 +89,7 @@ func DefaultConfig() Config {
 		PoolErrorMemory:       10 * time.Minute,
 		MinSkill:              0.1,
 		MinSkillUp:            0,
+		FitWork:               75_000,
 		Tolerance:             DefaultTolerance,
 		SwitchMargin:          0.02,
 		Packings:              200,
@@ -91,6 +97,9 @@ func DefaultConfig() Config {
 		Candidates:            8,
 	}
 }
+
+// fitWhole is the most samples that a refit counts.
+const fitWhole = 1500
 
 // Scaled returns c for a run at speed times real time.
 func (c Config) Scaled(speed float64) Config {
@@ -122,6 +131,7 @@ func (c Config) Validate() error {
 		{"PoolErrorMemory", c.PoolErrorMemory < 0, "0 or more", c.PoolErrorMemory},
 		{"MinSkill", !(c.MinSkill <= 1), "1 or less", c.MinSkill},
 		{"MinSkillUp", !(c.MinSkillUp <= c.MinSkill), "MinSkill or less", c.MinSkillUp},
+		{"FitWork", c.FitWork < 1, "1 or more", c.FitWork},
 		{"Tolerance", !(c.Tolerance >= 0 && c.Tolerance < 1), "in [0, 1)", c.Tolerance},
 		{"SwitchMargin", !(c.SwitchMargin >= 0), "0 or more", c.SwitchMargin},
 		{"Packings", c.Packings < 1, "1 or more", c.Packings},

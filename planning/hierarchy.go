@@ -60,6 +60,7 @@ type cycle struct {
 	findings  []api.Finding
 	nodesOff  string // why nodes are not planned although the policy names pools
 	search    api.Search
+	fits      int // left of Config.FitWork
 }
 
 // managed is a workload to plan.
@@ -176,8 +177,12 @@ func (c *cycle) predict() {
 		return
 	}
 	states := make(map[api.Key]forecast.State, len(c.managed))
+	c.fits = c.Config.FitWork
 	for i := range c.managed {
-		mw := &c.managed[i]
+		// Begun elsewhere in each cycle, so that what the budget leaves due is
+		// never the same.
+		turn := c.s.Time.UnixNano() / int64(c.Config.CyclePeriod) * fitStride
+		mw := &c.managed[(int64(i)+turn%int64(len(c.managed))+int64(len(c.managed)))%int64(len(c.managed))]
 		w := mw.workload
 		if usesCPU(w) {
 			o := c.outlook(states, w.Key, w.Key, w.Demand, !w.DemandStale && c.s.Metrics.Reachable)
@@ -202,6 +207,9 @@ func (c *cycle) predict() {
 	c.memory.forecasts = states
 }
 
+// fitStride, prime, is by how many workloads the turn moves on from cycle to cycle.
+const fitStride = 7919
+
 // outlook is the forecast of one series and what it may be used for; its state
 // is kept under a key among the next ones.
 func (c *cycle) outlook(states map[api.Key]forecast.State, key, workload api.Key, series api.Series, fresh bool) Outlook {
@@ -215,7 +223,13 @@ func (c *cycle) outlook(states map[api.Key]forecast.State, key, workload api.Key
 	}
 	late := max(0, c.s.Time.Sub(series.End()))
 	steps := int((c.Config.Horizon+late)/series.Step) + 1
-	state, err := c.Forecaster.Update(state, series, steps)
+	var err error
+	if due := state.Due(series, steps); !due || c.fits > 0 {
+		if due {
+			c.fits -= min(fitWhole, len(series.Values))
+		}
+		state, err = c.Forecaster.Update(state, series, steps)
+	}
 	if err == nil {
 		states[key] = state
 		var f api.Forecast

@@ -426,3 +426,44 @@ func TestOddWorldsAreSurvived(t *testing.T) {
 		}
 	})
 }
+
+// TestFitsAreSpread: a first cycle of many workloads with a long history fits as
+// many forecasts as the budget allows, the others in the cycles after, none last
+// for ever; meanwhile everybody is planned.
+func TestFitsAreSpread(t *testing.T) {
+	const workloads = 12
+	w := newWorld(t, costSaving(), forecast.Auto{})
+	w.planner.Config.FitWork = 4 * 800
+	for i := range workloads {
+		w.load(fmt.Sprintf("w%02d", i), 2, 10, 200*time.Minute, func(at time.Time) float64 {
+			return 200 + 100*math.Sin(2*math.Pi*float64(at.Unix())/600)
+		})
+	}
+	w.settle()
+	memory := planning.Memory{}
+	known := 0
+	for cycle := range 4 {
+		var plan api.Plan
+		plan, memory = w.planner.Plan(w.snapshot(), w.policy, memory)
+		before := known
+		known = 0
+		for _, p := range plan.Workloads {
+			if p.Skill != nil && p.Skill.LastValue != nil {
+				known++
+			}
+			if p.Held {
+				t.Errorf("%v is held: %s", p.Key, p.Reason)
+			}
+		}
+		if len(plan.Workloads) != workloads || known-before > 4 {
+			t.Errorf("cycle %d: %d plans, %d forecasts fitted, %d before", cycle, len(plan.Workloads), known, before)
+		}
+		w.now = w.now.Add(w.period)
+		for _, l := range w.loads {
+			l.Demand.Values = append(l.Demand.Values, l.demand(w.now))
+		}
+	}
+	if known != workloads {
+		t.Errorf("after four cycles %d of %d are fitted", known, workloads)
+	}
+}

@@ -45,7 +45,42 @@ func (o options) cost(w io.Writer) error {
 	}
 	table(w, "Cost by model, ms of CPU", []string{"model", "cold fit, 1,500 samples", "10,080 samples", "forecast of 40 steps, 1,500 samples"}, rows,
 		"One season of a day at a minute's step, noise; the forecast includes making the series.")
+	if err := o.amortised(w); err != nil {
+		return err
+	}
 	return o.cycles(w)
+}
+
+// amortised is what an update costs in the long run, refits included: a window that
+// slides by a sample a cycle, over as many cycles as several refits take.
+func (o options) amortised(w io.Writer) error {
+	const n, cycles = 1500, 400
+	long := daily(n + cycles)
+	var rows [][]string
+	for _, name := range []string{forecast.QuickName, forecast.AutoName} {
+		f, err := forecast.ByName(name)
+		if err != nil {
+			return err
+		}
+		window := func(i int) api.Series {
+			s := long
+			s.Start, s.Values = s.Start.Add(time.Duration(i)*s.Step), s.Values[i:i+n]
+			return s
+		}
+		s, err := f.Update(forecast.NewState(name), window(0), 40)
+		if err != nil {
+			return err
+		}
+		fits, begun := s.Fits, cpu()
+		for i := range cycles {
+			if s, err = f.Update(s, window(i+1), 40); err != nil {
+				return err
+			}
+		}
+		rows = append(rows, []string{name, fmt.Sprintf("%.3f", (cpu()-begun).Seconds()*1000/cycles), fmt.Sprint(s.Fits - fits)})
+	}
+	table(w, "Update amortised over a window of 1,500 samples that slides, ms of CPU per cycle", []string{"forecaster", "ms", fmt.Sprintf("refits in %d cycles", cycles)}, rows)
+	return nil
 }
 
 // cycles runs the operator's forecaster for many workloads over some cycles.

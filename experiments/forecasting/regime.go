@@ -94,7 +94,7 @@ func (o options) regimes(w io.Writer) error {
 		}
 		errs, naive, skills := make([]float64, c.n), make([]float64, c.n), make([]float64, c.n)
 		line := report.Series{Name: "skill", Color: 1}
-		median := report.Series{Name: "median, 2 min ahead", Dash: 1}
+		said := []report.Series{{Name: "0.1, said 2 min before", Color: 2, Dash: 2}, {Name: "median", Color: 1, Dash: 1}, {Name: "0.9", Color: 3, Dash: 2}}
 		for n := 8; n+ahead < c.n; n++ {
 			past := all
 			past.Values = all.Values[:n]
@@ -113,7 +113,9 @@ func (o options) regimes(w io.Writer) error {
 			minute := float64(n) * changeStep.Minutes()
 			skills[n] = got.Skill
 			line.X, line.Y = append(line.X, minute), append(line.Y, max(-1, got.Skill))
-			median.X, median.Y = append(median.X, minute+8*changeStep.Minutes()), append(median.Y, got.Quantiles[1][8])
+			for i := range said {
+				said[i].X, said[i].Y = append(said[i].X, minute+8*changeStep.Minutes()), append(said[i].Y, got.Quantiles[i][8])
+			}
 			good := got.Skill >= licensed
 			switch {
 			case good && first < 0:
@@ -139,9 +141,25 @@ func (o options) regimes(w io.Writer) error {
 			actual.X, actual.Y = append(actual.X, float64(i)*changeStep.Minutes()), append(actual.Y, v)
 		}
 		mark := []report.Mark{{X: float64(c.at) * changeStep.Minutes(), Name: "change"}}
+		switch {
+		case demoted >= 0 && demoted < 40: // too near for two names
+			mark[0].Name = fmt.Sprintf("change, demoted %d samples later", demoted)
+		case demoted >= 0:
+			mark = append(mark, report.Mark{X: float64(c.at+demoted) * changeStep.Minutes(), Name: "demoted"})
+		}
+		if back >= 0 {
+			mark = append(mark, report.Mark{X: float64(c.at+back) * changeStep.Minutes(), Name: "licensed"})
+		}
+		shown := append([]report.Series{actual}, said...)
+		if len(figures) == 0 { // all begin alike
+			begin := []report.Mark{{X: float64(first) * changeStep.Minutes(), Name: "licensed"}}
+			figures = append(figures,
+				report.Figure{Title: "Cold start", XLabel: "minutes", YLabel: "millicores", Series: between(shown, 0, 160), Marks: begin},
+				report.Figure{Title: "Skill after a cold start", XLabel: "minutes", YLabel: "skill", Series: between([]report.Series{line}, 0, 160), Marks: begin})
+		}
 		figures = append(figures,
-			report.Figure{Title: "Demand where " + c.name, XLabel: "minutes", YLabel: "millicores", Series: []report.Series{actual, median}, Marks: mark},
-			report.Figure{Title: "Skill where " + c.name, XLabel: "minutes", YLabel: "skill", Series: []report.Series{line}, Marks: mark})
+			report.Figure{Title: "Demand where " + c.name, XLabel: "minutes", YLabel: "millicores", Series: between(shown, c.at-60, c.at+240), Marks: mark},
+			report.Figure{Title: "Skill where " + c.name, XLabel: "minutes", YLabel: "skill", Series: between([]report.Series{line}, c.at-60, c.at+240), Marks: mark})
 	}
 	table(w, "Cold start and changes of regime, operator's forecaster, samples of 15 s",
 		[]string{"at sample 500", "first licensed after", "error before, of the last value's", "demoted after", "licensed again after", "error in the 80 samples after", "error at the end"}, rows,
@@ -160,4 +178,20 @@ func (o options) regimes(w io.Writer) error {
 		fmt.Fprintln(os.Stderr, "figures:", path)
 	}
 	return err
+}
+
+// between is what lies between two samples.
+func between(all []report.Series, from, to int) []report.Series {
+	var out []report.Series
+	for _, s := range all {
+		cut := s
+		cut.X, cut.Y = nil, nil
+		for i, x := range s.X {
+			if x >= float64(from)*changeStep.Minutes() && x <= float64(to)*changeStep.Minutes() {
+				cut.X, cut.Y = append(cut.X, x), append(cut.Y, s.Y[i])
+			}
+		}
+		out = append(out, cut)
+	}
+	return out
 }
