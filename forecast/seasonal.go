@@ -42,8 +42,27 @@ func (m Seasonal) Update(s State, series api.Series, horizon int) (State, error)
 		}
 		next.Seasonal = &fit
 		next.Seasons = listSeasons(seasons, period)
+		next.Skill = m.skill(series.Values, fit, horizon)
 	}
 	return next, nil
+}
+
+// skill over the last value at past origins, with parameters of before the first
+// where the history reaches that far; nil where there are too few.
+func (m Seasonal) skill(y []float64, fit SeasonalFit, horizon int) *float64 {
+	origins := skillOrigins(len(y), fit.Period, horizon)
+	if len(origins) < minSkillOrigins {
+		return nil
+	}
+	if past := origins[0] + 1; !m.LastCycle && float64(past) >= 2*fit.Period+float64(horizon) {
+		fit = fitSeasonal(y[:past], fit.Period, horizon)
+	}
+	reference := pathLoss(lastValue{y}, y, origins, horizon)
+	skill := 1 - pathLoss(newSeasonalPredictor(y, fit), y, origins, horizon)/reference
+	if !(reference > 0) || math.IsNaN(skill) || math.IsInf(skill, 0) {
+		return nil
+	}
+	return &skill
 }
 
 // Forecast implements Forecaster.
