@@ -260,8 +260,7 @@ func stripped(h *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv2.Horizonta
 // In the midst of a move between pools it takes back what that has added:
 // replicas beside the old ones and deletion costs, and with the last workload in
 // Full, or without an operator, cordons and parked nodes. As long as there are
-// others in Full their operator goes on with nodes, or gives the move up because
-// this workload's pods stay. Interrupted anywhere, it can be run again.
+// others in Full their operator goes on with nodes. Interrupted anywhere, it can be run again.
 func (a Adoption) Release(ctx context.Context, key types.NamespacedName, gone bool) error {
 	w := &v1alpha1.ManagedWorkload{}
 	if err := a.Client.Get(ctx, key, w); err != nil {

@@ -24,6 +24,8 @@ type backfill struct {
 	err     error // of the last failure, nil after a success
 	// rawBefore is the step before which nothing is recorded.
 	rawBefore int64
+	// coarseBefore is the step before which every stride-th sample is asked for.
+	coarseBefore, stride int64
 	// unknown are the nodes of the past whose speed isn't known, until told.
 	unknown map[string]bool
 }
@@ -37,15 +39,30 @@ type slice struct {
 }
 
 func newBackfill(d *demand) *backfill {
-	b := &backfill{d: d, rawBefore: math.MinInt64, unknown: map[string]bool{}}
+	b := &backfill{d: d, rawBefore: math.MinInt64, coarseBefore: math.MinInt64, unknown: map[string]bool{}}
+	b.stride = max(int64(d.cfg.RateWindow/d.cfg.Step), 1)
 	if !d.prom.recorded() {
 		b.rawBefore = math.MaxInt64
 	}
 	return b
 }
 
+// fineHistory is how far back every sample is read. A sample is the mean over
+// RateWindow, so that further back those a whole window apart tell the same at a
+// fraction of the cost, and what lies between is interpolated.
+const fineHistory = 6 * time.Hour
+
+// strideOf is how many steps apart the samples of a slice are read.
+func (b *backfill) strideOf(s slice) int64 {
+	if s.to < b.coarseBefore {
+		return b.stride
+	}
+	return 1
+}
+
 // add asks for the steps [from, to] of some targets. The demand's lock is held.
 func (b *backfill) add(targets map[targetID]bool, from, to int64) {
+	b.coarseBefore = max(b.coarseBefore, to-int64(fineHistory/b.d.cfg.Step))
 	if len(targets) > 0 && from <= to {
 		b.pending = append(b.pending, slice{targets: targets, from: from, to: to})
 	}
@@ -77,7 +94,16 @@ func (b *backfill) next(maxSteps func(targets int) int64) (slice, bool) {
 	}
 	s := b.pending[i]
 	b.pending = slices.Delete(b.pending, i, i+1)
-	if most := maxSteps(len(s.targets)); s.to-s.from+1 > most {
+	if s.from < b.coarseBefore && s.to >= b.coarseBefore { // the finer part first
+		rest := s
+		rest.to, s.from = b.coarseBefore-1, b.coarseBefore
+		b.pending = append(b.pending, rest)
+	}
+	most := maxSteps(len(s.targets))
+	if stride := b.strideOf(s); stride > 1 { // its ends may lie beyond the slice
+		most = max(most-2, 1) * stride
+	}
+	if s.to-s.from+1 > most {
 		rest := s
 		rest.to = s.to - most
 		b.pending = append(b.pending, rest)
@@ -140,6 +166,7 @@ func (b *backfill) step(ctx context.Context, series int, sp *speeds) bool {
 	d.mu.Lock()
 	b.prune()
 	s, ok := b.next(func(targets int) int64 { return d.cfg.sliceSteps(series, targets) })
+	stride := b.strideOf(s)
 	d.mu.Unlock()
 	if !ok || ctx.Err() != nil {
 		return false
@@ -152,7 +179,7 @@ func (b *backfill) step(ctx context.Context, series int, sp *speeds) bool {
 	if s.raw {
 		query = d.prom.historyQuery
 	}
-	a, err := d.prom.queryRange(ctx, query(slices.Sorted(maps.Keys(namespaces))), s.from, s.to, d.cfg.BackfillTimeout)
+	a, err := d.prom.queryEvery(ctx, query(slices.Sorted(maps.Keys(namespaces))), down(s.from, stride), up(s.to, stride), stride, d.cfg.BackfillTimeout)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil {
@@ -160,9 +187,9 @@ func (b *backfill) step(ctx context.Context, series int, sp *speeds) bool {
 		return false
 	}
 	b.err = nil
-	b.fold(s, a, sp)
+	b.fold(s, stride, a, sp)
 	if !s.raw {
-		b.putBack(s, a)
+		b.putBack(s, stride, a)
 	}
 	return true
 }
@@ -170,7 +197,7 @@ func (b *backfill) step(ctx context.Context, series int, sp *speeds) bool {
 // putBack asks again, in the raw series, for what an answer of recorded ones
 // lacks: of each target the steps up to the newest that is missing. The demand's
 // lock is held.
-func (b *backfill) putBack(s slice, a answer) {
+func (b *backfill) putBack(s slice, stride int64, a answer) {
 	n := s.to - s.from + 1
 	seen := make(map[targetID][]bool, len(s.targets))
 	for _, stream := range a.series {
@@ -181,7 +208,11 @@ func (b *backfill) putBack(s slice, a answer) {
 		if seen[id] == nil {
 			seen[id] = make([]bool, n)
 		}
-		b.d.prom.samples(stream.Values, s.from, s.to, func(step int64, _ float64) { seen[id][step-s.from] = true })
+		b.d.prom.samples(stream.Values, down(s.from, stride), up(s.to, stride), func(step int64, _ float64) {
+			for i := max(step-stride+1, s.from); i <= min(step+stride-1, s.to); i++ {
+				seen[id][i-s.from] = true
+			}
+		})
 	}
 	missing := map[int64]map[targetID]bool{} // targets by the number of steps up to the newest missing one
 	least := n
@@ -207,8 +238,9 @@ func (b *backfill) putBack(s slice, a answer) {
 }
 
 // fold adds an answer to the histories. The demand's lock is held.
-func (b *backfill) fold(s slice, a answer, sp *speeds) {
-	sums := newFolding(s.from, s.to)
+func (b *backfill) fold(s slice, stride int64, a answer, sp *speeds) {
+	from, to := down(s.from, stride), up(s.to, stride)
+	sums := newFolding(from, to)
 	for _, stream := range a.series {
 		id, ok := parseOwner(string(stream.Metric["namespace"]), string(stream.Metric[labelOwner]))
 		if !ok || !s.targets[id] || b.d.histories[id] == nil {
@@ -216,17 +248,39 @@ func (b *backfill) fold(s slice, a answer, sp *speeds) {
 		}
 		speed := sp.of(string(stream.Metric[labelNodes]))
 		t := sums.of(id)
-		b.d.prom.samples(stream.Values, s.from, s.to, func(step int64, v float64) {
+		b.d.prom.samples(stream.Values, from, to, func(step int64, v float64) {
 			if usable(v) {
-				t.sum[step-s.from] += v * 1000 * speed
-				t.pods[step-s.from]++
+				t.sum[step-from] += v * 1000 * speed
+				t.pods[step-from]++
 			}
 		})
 	}
 	for id, t := range sums.targets {
+		t.interpolate(stride)
+		clear(t.pods[s.to-from+1:]) // what is finer there stays
 		t.store(b.d.histories[id])
 	}
 	maps.Copy(b.unknown, sp.unknown)
+}
+
+// down and up are the next multiples of stride.
+func down(step, stride int64) int64 { return step - (step%stride+stride)%stride }
+
+func up(step, stride int64) int64 { return down(step+stride-1, stride) }
+
+// interpolate fills what lies between two samples that are stride apart, linearly
+// in the sum of all pods: a pod that moves between them is in both.
+func (t *targetFolding) interpolate(stride int64) {
+	for i := int64(0); i+stride < int64(len(t.sum)); i += stride {
+		j := i + stride
+		if t.pods[i] == 0 || t.pods[j] == 0 {
+			continue
+		}
+		for k := i + 1; k < j; k++ {
+			share := float64(k-i) / float64(stride)
+			t.sum[k], t.pods[k] = t.sum[i]*(1-share)+t.sum[j]*share, min(t.pods[i], t.pods[j])
+		}
+	}
 }
 
 // parseOwner reads the label made by historyQuery.

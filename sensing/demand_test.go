@@ -414,6 +414,55 @@ func TestBackfill(t *testing.T) {
 			t.Errorf("%d samples, want 480", n)
 		}
 	})
+	t.Run("what is long ago is read at a quarter of the samples", func(t *testing.T) {
+		const day = 24 * 240 // steps
+		w := newWorld(t, func(c *Config) { c.History, c.MaxPoints = 24*time.Hour, 1000 })
+		pod := w.shop("web", 1)[0].Name
+		load := func(at time.Time) float64 { return 2 + math.Sin(2*math.Pi*float64(at.Unix())/3600) }
+		w.series = []rateSeries{
+			// Half of the time on one node, then on the other; for an hour nobody asks.
+			{ns, pod, "node-1", kindDeployment + "/web", func(at time.Time) float64 {
+				if at.Unix()/120%2 == 0 || at.Before(epoch.Add(-10*time.Hour)) && at.After(epoch.Add(-11*time.Hour)) {
+					return math.NaN()
+				}
+				return load(at)
+			}},
+			{ns, pod, "node-1b", kindDeployment + "/web", func(at time.Time) float64 {
+				if at.Unix()/120%2 == 1 || at.Before(epoch.Add(-10*time.Hour)) && at.After(epoch.Add(-11*time.Hour)) {
+					return math.NaN()
+				}
+				return load(at)
+			}},
+		}
+		w.put(node("node-1b", "e2"))
+		got, _ := w.workload("web")
+		asked := 0
+		for _, q := range w.asked() {
+			if q.history() {
+				asked += q.steps
+			}
+		}
+		if n := len(got.Demand.Values); n != day || asked > day/4+3*day/16+100 { // six hours of 24 are read whole
+			t.Fatalf("%d samples of %d steps asked for, want %d of about %d", n, asked, day, day/4+3*day/16)
+		}
+		gaps, worst := 0, 0.0
+		for i, v := range got.Demand.Values {
+			at := got.Demand.Start.Add(time.Duration(i) * got.Demand.Step)
+			if math.IsNaN(v) {
+				gaps++
+				if at.Before(epoch.Add(-11*time.Hour-time.Minute)) || at.After(epoch.Add(-10*time.Hour+time.Minute)) {
+					t.Errorf("a gap at %v", at)
+				}
+				continue
+			}
+			worst = max(worst, math.Abs(v-500*load(at)))
+		}
+		// Between two samples 60 s apart a sine of an hour's period is at most
+		// (60 s)²/8 · (2π/3600 s)² = 0.0014 off the line.
+		if gaps < 239 || worst > 500*0.0014 {
+			t.Errorf("%d gaps, want those of an hour; at worst %v millicores off", gaps, worst)
+		}
+	})
 	t.Run("nodes that nobody remembers are told once", func(t *testing.T) {
 		w := newWorld(t, nil)
 		w.shop("web", 1)

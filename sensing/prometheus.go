@@ -178,10 +178,15 @@ type answer struct {
 
 // queryRange asks for the steps [from, to].
 func (p *prometheus) queryRange(ctx context.Context, query string, from, to int64, timeout time.Duration) (answer, error) {
+	return p.queryEvery(ctx, query, from, to, 1, timeout)
+}
+
+// queryEvery asks for every stride-th of the steps [from, to], from the first.
+func (p *prometheus) queryEvery(ctx context.Context, query string, from, to, stride int64, timeout time.Duration) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	value, warnings, err := p.api.QueryRange(ctx, query,
-		promv1.Range{Start: p.grid.time(from), End: p.grid.time(to), Step: p.grid.step},
+		promv1.Range{Start: p.grid.time(from), End: p.grid.time(to), Step: time.Duration(stride) * p.grid.step},
 		promv1.WithTimeout(timeout))
 	slices.Sort(warnings)
 	if err != nil {
