@@ -19,7 +19,23 @@ type Uncensored struct {
 
 // Update implements Forecaster.
 func (u Uncensored) Update(s State, series api.Series, horizon int) (State, error) {
-	return u.Forecaster.Update(s, s.imputed(series), horizon)
+	read := s.imputed(series)
+	next, err := u.Forecaster.Update(s, read, horizon)
+	if err == nil {
+		next.read = reading{}
+		if len(series.Censored) > 0 && len(series.Values) > 0 {
+			next.read = reading{of: &series.Values[0], samples: len(series.Values), as: read}
+		}
+	}
+	return next, err
+}
+
+// reading is what the samples of a series, known by the first of them and their
+// number, were read as: forecasts are made of the same ones.
+type reading struct {
+	of      *float64
+	samples int
+	as      api.Series
 }
 
 // Forecast implements Forecaster.
@@ -41,6 +57,9 @@ const (
 func (s State) imputed(series api.Series) api.Series {
 	if len(series.Censored) == 0 || len(series.Values) == 0 || series.Step <= 0 {
 		return series
+	}
+	if s.read.of == &series.Values[0] && s.read.samples == len(series.Values) {
+		return s.read.as
 	}
 	bound := make([]bool, len(series.Values))
 	for _, span := range series.Censored {
@@ -121,10 +140,12 @@ func freePhase(y []float64, bound []bool, k, period int) (float64, bool) {
 	return v, len(terms) > 0 && v >= y[k]
 }
 
-// typicalChange is the root mean square of changes between free neighbours.
+// typicalChange is the root mean square of changes between free neighbours, of
+// the newest few thousand samples.
 func typicalChange(y []float64, bound []bool) float64 {
+	const enough = 4096
 	sum, n := 0.0, 0
-	for i := 1; i < len(y); i++ {
+	for i := max(1, len(y)-enough); i < len(y); i++ {
 		if d := y[i] - y[i-1]; !bound[i] && !bound[i-1] && !math.IsNaN(d) {
 			sum += d * d
 			n++

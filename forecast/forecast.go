@@ -79,6 +79,7 @@ type State struct {
 	// it is of one sample only.
 	spread   *spread
 	spreadAt time.Time
+	read     reading // kept by Uncensored
 	// Skill of the chosen model against the last value; nil until there were
 	// enough origins to tell.
 	Skill *float64 `json:"skill,omitempty"`

@@ -22,15 +22,15 @@ import (
 
 // planner is the operator's, with its defaults.
 func planner() planning.Hierarchy {
-	packer, err := packing.New(packing.Config{Solver: "ffd"})
+	packer, err := packing.New(packing.Config{})
 	if err != nil {
-		panic(err) // there is such a solver
+		panic(err) // there is a default
 	}
 	cfg := planning.DefaultConfig()
 	p := DefaultParams()
 	cfg.MetricDelay = p.Step/2 + p.RateWindow/2
 	return planning.Hierarchy{
-		Config: cfg, Nodes: packer, Forecaster: forecast.Watched{Forecaster: forecast.Auto{}},
+		Config: cfg, Nodes: packer, Forecaster: forecast.Guarded(forecast.Auto{}),
 		Planners: map[string]planning.WorkloadPlanner{planning.DefaultPlanner: horizontal.Planner{}},
 	}
 }
