@@ -2,7 +2,6 @@ package forecast
 
 import (
 	"math"
-	"time"
 
 	"github.com/mash2-io/mash2/api"
 )
@@ -36,7 +35,12 @@ func (m Auto) Update(s State, series api.Series, horizon int) (State, error) {
 	if s.Due(series, horizon) {
 		s = m.refit(s, series, horizon)
 	}
-	return s.spreadOf(s.withoutFreak(series), horizon), nil
+	series = s.withoutFreak(series)
+	s.kept = s.kept.renewed(s.ID, series, horizon, func() (predictor, []float64) {
+		_, p, y := s.predictor(series, horizon, false)
+		return p, y
+	})
+	return s, nil
 }
 
 func (m Auto) refit(s State, series api.Series, horizon int) State {
@@ -166,7 +170,7 @@ func (Auto) Forecast(s State, series api.Series, horizon int, levels []float64) 
 		y := series.Values
 		return predict(NaiveName, lastValue{y}, y, State{}, series, horizon, levels), nil
 	}
-	name, p, y := s.predictor(series, horizon, s.spreads(series, horizon))
+	name, p, y := s.predictor(series, horizon, s.kept.of(series, horizon))
 	if name != SeasonalName && name != MixtureName {
 		s.Seasons = nil // what was found, but not used
 	}
@@ -193,34 +197,6 @@ func (s State) predictor(series api.Series, horizon int, once bool) (name string
 		return LevelName, newSmoothedOnce(y, s.Alpha), y
 	}
 	return NaiveName, lastValue{y}, y
-}
-
-// spreadOf returns s with the spread of its model at the end of series, where
-// that changes slowly enough to be used for some samples.
-func (s State) spreadOf(series api.Series, horizon int) State {
-	end := series.End()
-	if s.spreads(series, horizon) {
-		// Different states are due at different times.
-		now, stride := end.UnixNano()/int64(series.Step), int64(s.spread.stride)
-		if end.Equal(s.spreadAt) || (now+int64(s.ID%uint64(stride)))%stride != 0 {
-			return s
-		}
-	}
-	s.spread = nil
-	_, p, y := s.predictor(series, horizon, false)
-	stride := min(horizon/leadsApart, p.steady())
-	if stride <= 1 {
-		return s
-	}
-	s.spread, s.spreadAt = &spread{stride: stride}, end
-	s.spread.fill(p, y, len(y)-1, make([]float64, horizon))
-	return s
-}
-
-// spreads tells whether the spread kept is for a forecast at the end of series.
-func (s State) spreads(series api.Series, horizon int) bool {
-	age := series.End().Sub(s.spreadAt)
-	return s.spread != nil && horizon <= s.spread.horizon && age >= 0 && age < time.Duration(s.spread.stride)*series.Step
 }
 
 // The backtest that measures skill.

@@ -4,6 +4,9 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
 )
 
 // predictor is a model with its parameters set, over one history y.
@@ -193,6 +196,46 @@ func (s *spread) around(mean, levels []float64) distribution {
 	}
 	floorAtZero(mean)
 	return d
+}
+
+// kept is a spread that is used for some samples, and the end of the series that
+// it was taken at. It is never written to again.
+type kept struct {
+	spread *spread
+	at     time.Time
+}
+
+// keptFor: a spread that is steady is kept for the horizon over this.
+const keptFor = 4
+
+// renewed is k while it is for a forecast at the end of series, else what the
+// predictor says there; empty where that isn't steady. Different ids are renewed
+// at different times.
+func (k kept) renewed(id uint64, series api.Series, horizon int, made func() (p predictor, y []float64)) kept {
+	end := series.End()
+	if k.of(series, horizon) {
+		now, stride := end.UnixNano()/int64(series.Step), int64(k.spread.stride)
+		if end.Equal(k.at) || (now+int64(id%uint64(stride)))%stride != 0 {
+			return k
+		}
+	}
+	p, y := made()
+	stride := min(horizon/keptFor, p.steady())
+	if stride <= 1 {
+		return kept{}
+	}
+	k = kept{&spread{stride: stride}, end}
+	k.spread.fill(p, y, len(y)-1, make([]float64, horizon))
+	return k
+}
+
+// of tells whether k is for a forecast at the end of series.
+func (k kept) of(series api.Series, horizon int) bool {
+	if k.spread == nil || horizon > k.spread.horizon {
+		return false
+	}
+	age := series.End().Sub(k.at)
+	return age >= 0 && age < time.Duration(k.spread.stride)*series.Step
 }
 
 // leadsApart: where quantiles change slowly, two that are computed are apart by

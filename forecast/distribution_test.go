@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestSpreadIsKeptForAWhile: residual paths are taken anew after an eighth of
+// TestSpreadIsKeptForAWhile: residual paths are taken anew after a quarter of
 // the horizon at the latest, by different states at different times; what is
 // forecast in between are distributions all the same.
 func TestSpreadIsKeptForAWhile(t *testing.T) {
@@ -14,7 +14,7 @@ func TestSpreadIsKeptForAWhile(t *testing.T) {
 	renewed := map[int]int{} // by sample
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"} {
 		s := NewState(name)
-		var kept *spread
+		var last *spread
 		since := 0
 		for end := n; end < n+100; end++ {
 			past := long
@@ -23,15 +23,15 @@ func TestSpreadIsKeptForAWhile(t *testing.T) {
 			if s, err = (Auto{}).Update(s, past, horizon); err != nil {
 				t.Fatal(err)
 			}
-			if s.spread == nil {
+			if s.kept.spread == nil {
 				t.Fatalf("%s: no spread of model %q", name, s.Model)
 			}
-			if s.spread != kept {
-				kept, since = s.spread, 0
+			if s.kept.spread != last {
+				last, since = s.kept.spread, 0
 				if end > n {
 					renewed[end]++
 				}
-			} else if since++; since >= horizon/leadsApart {
+			} else if since++; since >= horizon/keptFor {
 				t.Fatalf("%s: a spread is %d samples old", name, since)
 			}
 			f, err := Auto{}.Forecast(s, past, horizon, []float64{0.1, 0.5, 0.9})

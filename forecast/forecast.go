@@ -75,11 +75,9 @@ type State struct {
 	// history, and what was learnt of it; nil without.
 	Fold *Fold    `json:"-"`
 	Long *LongFit `json:"long,omitempty"`
-	// spread of the chosen model, and the end of the series it is of; nil where
-	// it is of one sample only.
-	spread   *spread
-	spreadAt time.Time
-	read     reading // kept by Uncensored
+	// Spreads of the model of Auto and of that of Long.
+	kept, keptLong kept
+	read           reading // kept by Uncensored
 	// Skill of the chosen model against the last value; nil until there were
 	// enough origins to tell.
 	Skill *float64 `json:"skill,omitempty"`
@@ -250,10 +248,10 @@ func check(s State, series api.Series, horizon int, levels []float64) error {
 // y is series' values or an end of them.
 func predict(name string, p predictor, y []float64, s State, series api.Series, horizon int, levels []float64) api.Forecast {
 	var d distribution
-	if len(levels) > 0 && s.spreads(series, horizon) {
+	if len(levels) > 0 && s.kept.of(series, horizon) {
 		mean := make([]float64, horizon)
 		p.point(len(y)-1, mean)
-		d = s.spread.around(mean, levels)
+		d = s.kept.spread.around(mean, levels)
 	} else {
 		d = distribute(p, y, len(y)-1, horizon, levels)
 	}

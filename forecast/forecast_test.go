@@ -197,7 +197,7 @@ func TestForecastsAreDistributions(t *testing.T) {
 			t.Fatal("the state was written to")
 		}
 		fresh := s // as from a checkpoint, which holds no spread
-		fresh.spread = nil
+		fresh.kept, fresh.keptLong = kept{}, kept{}
 		again, err = f.Forecast(fresh, series, horizon, levels)
 		if err != nil {
 			t.Fatal(err)
@@ -209,7 +209,7 @@ func TestForecastsAreDistributions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(s, refit, cmp.AllowUnexported(State{}, spread{}), cmpopts.IgnoreTypes(reading{})); diff != "" {
+		if diff := cmp.Diff(s, refit, cmp.AllowUnexported(State{}, kept{}, spread{}), cmpopts.IgnoreTypes(reading{})); diff != "" {
 			t.Fatalf("the state is not a function of the history:\n%s", diff)
 		}
 	})

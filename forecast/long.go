@@ -52,6 +52,13 @@ func (l Long) Update(s State, series api.Series, horizon int) (State, error) {
 	if next.Fits != s.Fits { // with the refits of the forecaster inside
 		next.Long = fitLong(fold.Tens, next, series, horizon)
 	}
+	if next.Long == nil {
+		next.keptLong = kept{}
+		return next, nil
+	}
+	next.keptLong = next.keptLong.renewed(next.ID, series, horizon, func() (predictor, []float64) {
+		return newLongPredictor(fold.Tens, *next.Long, series), series.Values
+	})
 	return next, nil
 }
 
@@ -97,16 +104,20 @@ func fitLong(bins Bins, s State, series api.Series, horizon int) *LongFit {
 	if float64(len(known.Means)) > 2*period+float64(coarse) {
 		then = fitSeasonal(known.Means, period, coarse)
 	}
-	best := &LongFit{Skill: math.Inf(-1)}
+	best := &LongFit{}
+	least := math.Inf(1)
 	for _, hold := range holds {
 		fit := LongFit{Seasonal: then, Hold: hold * float64(bins.Width) / float64(series.Step), Up: 1, Down: 1}
-		p := newLongPredictor(bins, fit, series)
-		var loss float64
-		fit.Up, fit.Down, loss = calibrate(p, y, origins, horizon)
-		if fit.Skill = 1 - loss/reference; fit.Skill > best.Skill {
-			best = &fit
+		if e := pathError(newLongPredictor(bins, fit, series), y, origins, horizon); e < least {
+			best, least = &fit, e
 		}
 	}
+	if math.IsInf(least, 1) {
+		return nil
+	}
+	var loss float64
+	best.Up, best.Down, loss = calibrate(newLongPredictor(bins, *best, series), y, origins, horizon)
+	best.Skill = 1 - loss/reference
 	other := 0.0
 	if s.Skill != nil {
 		other = *s.Skill
@@ -130,7 +141,7 @@ func (l Long) Forecast(s State, series api.Series, horizon int, levels []float64
 	if err := check(s, series, horizon, levels); err != nil {
 		return api.Forecast{}, err
 	}
-	s.Skill = &s.Long.Skill
+	s.Skill, s.kept = &s.Long.Skill, s.keptLong
 	width := s.Fold.Tens.Width
 	s.Seasons = []Season{{Period: s.Long.Seasonal.Period * float64(width) / float64(series.Step)}}
 	return predict(LongName, newLongPredictor(s.Fold.Tens, *s.Long, series), series.Values, s, series, horizon, levels), nil
@@ -152,6 +163,9 @@ func newLongPredictor(bins Bins, fit LongFit, series api.Series) *longPredictor 
 		season: newSeasonalPredictor(bins.Means, fit.Seasonal),
 	}
 }
+
+// steady: origins that lie evenly tell the same of one sample as of the next.
+func (p *longPredictor) steady() int { return max(1, int(p.bins.Width/p.series.Step)) }
 
 func (p *longPredictor) spread() (up, down float64) { return p.fit.Up, p.fit.Down }
 
