@@ -35,6 +35,10 @@ func (m Auto) Update(s State, series api.Series, horizon int) (State, error) {
 	if s.Due(series, horizon) {
 		s = m.refit(s, series, horizon)
 	}
+	if s.Long != nil { // which is what forecasts
+		s.kept = kept{}
+		return s, nil
+	}
 	series = s.withoutFreak(series)
 	s.kept = s.kept.renewed(s.ID, series, horizon, func() (predictor, []float64) {
 		_, p, y := s.predictor(series, horizon, false)

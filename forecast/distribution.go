@@ -108,21 +108,24 @@ func (s *spread) fill(p predictor, y []float64, o int, mean []float64) {
 	s.sorted = slices.Grow(s.sorted[:0], n*len(s.leads))[:n*len(s.leads)]
 	s.cumulative = slices.Grow(s.cumulative[:0], len(s.sorted))[:len(s.sorted)]
 	for i, h := range s.leads {
-		s.sort(s.order, s.sorted[i*n:(i+1)*n], s.cumulative[i*n:(i+1)*n], func(path int) float64 { return s.paths[path*s.horizon+h] })
+		values := s.sorted[i*n : (i+1)*n]
+		for j, path := range s.order {
+			values[j] = s.paths[path*s.horizon+h]
+		}
+		s.sort(s.order, values, s.cumulative[i*n:(i+1)*n])
 	}
 }
 
-// sort orders the values of all paths, from the order they had before, and adds
-// up their weights.
-func (s *spread) sort(order []int, sorted, cumulative []float64, value func(path int) float64) {
+// sort orders values, one of each path of order, with these paths, and adds up
+// their weights.
+func (s *spread) sort(order []int, values, cumulative []float64) {
 	// Insertion sort: from one step to the next the order changes little.
-	for i, k := range order {
-		v := value(k)
-		j := i
-		for ; j > 0 && sorted[j-1] > v; j-- {
-			sorted[j], order[j] = sorted[j-1], order[j-1]
+	for i, v := range values {
+		k, j := order[i], i
+		for ; j > 0 && values[j-1] > v; j-- {
+			values[j], order[j] = values[j-1], order[j-1]
 		}
-		sorted[j], order[j] = v, k
+		values[j], order[j] = v, k
 	}
 	sum := 0.0
 	for i, k := range order {
@@ -159,17 +162,18 @@ func (s *spread) around(mean, levels []float64) distribution {
 		}
 	}
 
-	peaks := make([]float64, 2*n)
-	s.sort(slices.Clone(s.order), peaks[:n], peaks[n:], func(path int) float64 {
+	peaks, order := make([]float64, 2*n), slices.Clone(s.order)
+	for i, path := range order {
 		peak := 0.0
-		residuals := s.paths[path*s.horizon:]
+		residuals := s.paths[path*s.horizon:][:len(mean)]
 		for h, m := range mean {
 			if v := m + residuals[h]; v > peak {
 				peak = v
 			}
 		}
-		return peak
-	})
+		peaks[i] = peak
+	}
+	s.sort(order, peaks[:n], peaks[n:])
 	quantile(peaks[:n], peaks[n:], func(k int, v float64) { d.peak[k] = v })
 
 	before := make([]float64, len(levels))

@@ -75,9 +75,9 @@ type State struct {
 	// history, and what was learnt of it; nil without.
 	Fold *Fold    `json:"-"`
 	Long *LongFit `json:"long,omitempty"`
-	// Spreads of the model of Auto and of that of Long.
-	kept, keptLong kept
-	read           reading // kept by Uncensored
+	// Spreads of the model of Auto, of that of Long, and of the last value.
+	kept, keptLong, keptLast kept
+	read                     reading // kept by Uncensored
 	// Skill of the chosen model against the last value; nil until there were
 	// enough origins to tell.
 	Skill *float64 `json:"skill,omitempty"`

@@ -32,7 +32,7 @@ func (Naive) Forecast(s State, series api.Series, horizon int, levels []float64)
 	if err := check(s, series, horizon, levels); err != nil {
 		return api.Forecast{}, err
 	}
-	return predict(NaiveName, lastValue{series.Values}, series.Values, State{}, series, horizon, levels), nil
+	return predict(NaiveName, lastValue{series.Values}, series.Values, State{kept: s.kept}, series, horizon, levels), nil
 }
 
 // lastValue is the naive predictor.

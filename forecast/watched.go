@@ -88,6 +88,9 @@ func (w Watched) Update(s State, series api.Series, horizon int) (State, error) 
 	r = r.looked(next, series)
 	stride := time.Duration(max(1, horizon/8)) * series.Step
 	if end := series.End(); !end.Before(r.Made.Add(stride)) || end.Before(r.Made) {
+		next.keptLast = next.keptLast.renewed(next.ID, series, horizon, func() (predictor, []float64) {
+			return lastValue{series.Values}, series.Values
+		})
 		if r, err = w.promise(r, next, series, horizon); err != nil {
 			return s, err
 		}
@@ -103,7 +106,8 @@ func (w Watched) promise(r Record, s State, series api.Series, horizon int) (Rec
 	if err != nil {
 		return r, err
 	}
-	last, err := Naive{}.Forecast(State{}, series, horizon, skillLevels)
+	// How far off the last value is changes little from one time to the next.
+	last, err := Naive{}.Forecast(State{kept: s.keptLast}, series, horizon, skillLevels)
 	if err != nil {
 		return r, err
 	}

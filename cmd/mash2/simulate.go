@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -83,6 +84,9 @@ compares the two with each other.`,
 		s, err := o.load()
 		if err != nil {
 			return usageError{err}
+		}
+		if os.Getenv("GOGC") == "" {
+			debug.SetGCPercent(sim.GCPercent)
 		}
 		out, err := o.run(cmd.Context(), s, progressTo(cmd.ErrOrStderr()))
 		if err != nil {

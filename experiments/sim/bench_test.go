@@ -3,6 +3,7 @@ package sim
 import (
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"syscall"
 	"testing"
 	"time"
@@ -50,6 +51,7 @@ pools:
 // included; how many seconds of CPU time it took, and which part of the time went
 // by in the planner.
 func BenchmarkSpeed(b *testing.B) {
+	defer debug.SetGCPercent(debug.SetGCPercent(GCPercent)) // as mash2 simulate does
 	week := filepath.Join(b.TempDir(), "week20.yaml")
 	if err := os.WriteFile(week, []byte(week20), 0o600); err != nil {
 		b.Fatal(err)

@@ -31,6 +31,10 @@ const (
 	Fluid      Fidelity = "fluid"
 )
 
+// GCPercent is for a program that simulates to set: nearly all that a cycle
+// allocates is garbage after it.
+const GCPercent = 200
+
 // Options of a run.
 type Options struct {
 	Scenario scenarios.Scenario
