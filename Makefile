@@ -228,7 +228,7 @@ calibrate: ## fit the service model to measurements and write docs/calibration.m
 # Scenario and number of seeds; week:1 adds five minutes.
 SIMULATIONS ?= heartbeat:5 heartbeat-warm:5 flash-sale:5 flash-sale-late:5 sawtooth:5 sawtooth-warm:5 noise:5 \
 	metrics-outage:5 stockout:5 regime-change:3 hotel:2 train-ticket:2 day:1
-SWEEP ?= mash2,mash2:40,mash2:60,mash2:90,mash2-any,mash2-any:90,hpa:30,hpa:40,hpa:50,hpa:60,hpa:70,hpa,hpa:90,$(RIVALS),static,oracle
+SWEEP ?= mash2,mash2:40,mash2:60,mash2:90,mash2-any,mash2-any:90,clairvoyant,clairvoyant:90,hpa:30,hpa:40,hpa:50,hpa:60,hpa:70,hpa,hpa:90,$(RIVALS),static,oracle
 RIVALS ?= hpa-overprovisioned,keda-rps,phpa,karpenter
 .PHONY: experiments-sim
 experiments-sim: build ## every scaler in every scenario, the HPA swept over targets; writes docs/simulation.md (four minutes)
@@ -241,7 +241,7 @@ experiments-sim: build ## every scaler in every scenario, the HPA swept over tar
 
 # Everybody on recorded load, a day each; those held out are never tuned on.
 TRACES ?= $(wildcard experiments/traces/*/*.yaml)
-TRACE_SWEEP ?= mash2,mash2:60,mash2:90,mash2-any,mash2-any:90,hpa:30,hpa:40,hpa:50,hpa:60,hpa:70,hpa,hpa:90,$(RIVALS),static,oracle
+TRACE_SWEEP ?= mash2,mash2:60,mash2:90,mash2-any,mash2-any:90,clairvoyant,clairvoyant:90,hpa:30,hpa:40,hpa:50,hpa:60,hpa:70,hpa,hpa:90,$(RIVALS),static,oracle
 .PHONY: experiments-traces
 experiments-traces: build ## every scaler on recorded load, held-out traces apart; writes docs/evaluation.md (eight minutes)
 	@for t in $(TRACES); do \

@@ -233,8 +233,9 @@ Predictive Horizontal Pod Autoscaler with the settings of its own examples, a pa
 being its season; ` + "`karpenter`" + ` the HPA with Karpenter's provisioning and consolidation
 (after 1 m, 10 % of nodes at once) of all machine types of the scenario, where the
 other HPAs have the first pool only. ` + "`mash2`" + ` under COST_SAVING has the first pool only,
-too; ` + "`mash2-any`" + ` may be on any, as Karpenter. ` + "`static`" + ` is sized for the scenario's peak,
-which it knows. ` + "`oracle`" + ` is a bound on node cost that no scaler
+too; ` + "`mash2-any`" + ` may be on any, as Karpenter. ` + "`clairvoyant`" + ` is mash2-any with forecasts
+that are right: what better ones could gain, with nodes, pods and boots as they are.
+` + "`static`" + ` is sized for the scenario's peak, which it knows. ` + "`oracle`" + ` is a bound on node cost that no scaler
 without a violation can be below that has its least replicas on nodes, and at which
 nothing was run. What the simulation is worth is in [simulator.md](simulator.md).
 Figures are means over seeds; ± is half the 95 % interval of the mean by Student's t. A violating

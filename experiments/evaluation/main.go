@@ -161,8 +161,9 @@ A cell is the cost of nodes relative to the bound that ` + "`oracle`" + ` is, an
 of minutes in violation of the SLO, in percent. The bound is of fractional nodes of the
 machine type whose cores are cheapest, used to the full, limits and not requests being
 what confines a pod: 1 is out of reach for whoever sizes by requests. Replicas at 80 % of
-theirs that fill nodes of the first pool cost 2.9 times the bound. Scalers are
-to be compared with each other. One seed; what differs by less than a few percent is
+theirs that fill nodes of the first pool cost 2.9 times the bound. What can be reached
+is nearer to ` + "`clairvoyant`" + `, the operator on any pool with forecasts that are right.
+Scalers are to be compared with each other. One seed; what differs by less than a few percent is
 the same.
 
 `
