@@ -19,7 +19,7 @@ func TestReferenceIsUpToDate(t *testing.T) {
 	if string(is) != b.String() {
 		t.Error("docs/crd.md is not what the definition says: run make reference")
 	}
-	for _, field := range []string{"| `targetRef.name` | string |", "| `minReplicas` | integer, 1 to 100000 |", "| `mode` | Off, Shadow, Full |", "| `behavior.scaleDown.policies[].periodSeconds` |"} {
+	for _, field := range []string{"| `targetRef.name` | string |", "| `minReplicas` | integer, 0 to 100000 |", "| `mode` | Off, Shadow, Full |", "| `behavior.scaleDown.policies[].periodSeconds` |"} {
 		if !strings.Contains(b.String(), field) {
 			t.Errorf("there is no %s", field)
 		}
