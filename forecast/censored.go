@@ -2,6 +2,7 @@ package forecast
 
 import (
 	"math"
+	"slices"
 
 	"github.com/mash2-io/mash2/api"
 )
@@ -24,18 +25,20 @@ func (u Uncensored) Update(s State, series api.Series, horizon int) (State, erro
 	if err == nil {
 		next.read = reading{}
 		if len(series.Censored) > 0 && len(series.Values) > 0 {
-			next.read = reading{of: &series.Values[0], samples: len(series.Values), as: read}
+			next.read = reading{of: series, as: read}
 		}
 	}
 	return next, err
 }
 
-// reading is what the samples of a series, known by the first of them and their
-// number, were read as: forecasts are made of the same ones.
-type reading struct {
-	of      *float64
-	samples int
-	as      api.Series
+// reading is what a series was read as: forecasts are made of the same.
+type reading struct{ of, as api.Series }
+
+// is tells whether a series is the one that was read: the same memory, which is
+// never written to again, and the same stretches cut off.
+func (r reading) is(series api.Series) bool {
+	return len(r.of.Values) > 0 && len(r.of.Values) == len(series.Values) && &r.of.Values[0] == &series.Values[0] &&
+		r.of.Start.Equal(series.Start) && r.of.Step == series.Step && slices.Equal(r.of.Censored, series.Censored)
 }
 
 // Forecast implements Forecaster.
@@ -58,7 +61,7 @@ func (s State) imputed(series api.Series) api.Series {
 	if len(series.Censored) == 0 || len(series.Values) == 0 || series.Step <= 0 {
 		return series
 	}
-	if s.read.of == &series.Values[0] && s.read.samples == len(series.Values) {
+	if s.read.is(series) {
 		return s.read.as
 	}
 	bound := make([]bool, len(series.Values))

@@ -45,11 +45,6 @@ func (f Fold) Add(series api.Series) Fold {
 	}
 }
 
-// series is what is closed, as a series whose samples belong to their bins' middle.
-func (b Bins) series() api.Series {
-	return api.Series{Start: b.Start.Add(b.Width / 2), Step: b.Width, Values: b.Means}
-}
-
 func (b Bins) add(series api.Series, width time.Duration, most int) Bins {
 	if series.Step <= 0 || series.Step > width || len(series.Values) == 0 {
 		return b // coarser than this

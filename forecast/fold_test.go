@@ -95,7 +95,7 @@ func TestFoldFindsDayAndWeek(t *testing.T) {
 	if size := 8 * (cap(f.Minutes.Means) + cap(f.Tens.Means)); size > 200<<10 {
 		t.Errorf("%d KiB", size>>10)
 	}
-	tens := f.Tens.series().Values
+	tens := f.Tens.Means
 	if got, want := newHistory(tens, FindSeasons(tens)).periods, []int{144, 1008}; !slices.Equal(got, want) {
 		t.Errorf("periods of ten minutes %v, want a day and a week, %v", got, want)
 	}
@@ -120,9 +120,11 @@ func TestLongSeason(t *testing.T) {
 	whole := month(time.Minute, 0.02)
 	monday := int(21 * 24 * time.Hour / whole.Step)
 	f := Long{Auto{}}
-	s := NewState("week").Recall(api.Series{Start: whole.Start, Step: whole.Step, Values: whole.Values[:monday-2880]})
+	fold := Fold{}.Add(api.Series{Start: whole.Start, Step: whole.Step, Values: whole.Values[:monday-2880]})
+	s := NewState("week")
+	s.Fold = &fold
 	var long, short float64
-	used := 0
+	used, kepts := 0, 0
 	for n := monday - 100; n < monday+14*60; n += 20 {
 		past := whole
 		past.Start, past.Values = whole.Start.Add(durationOf(n-2880, whole)), whole.Values[n-2880:n:n]
@@ -140,11 +142,26 @@ func TestLongSeason(t *testing.T) {
 		}
 		if got.Model == LongName {
 			used++
+			// What is kept of the spread is its own, not that of the model inside.
+			if fresh := s; s.keptLong.at.Equal(past.End()) {
+				kepts++
+				fresh.kept, fresh.keptLong = kept{}, kept{}
+				again, err := f.Forecast(fresh, past, horizon, []float64{0.5, 0.9})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(again, got, cmpopts.EquateNaNs(), cmpopts.EquateApprox(1e-6, 1e-6)); diff != "" {
+					t.Fatalf("sample %d (-fresh +kept):\n%s", n, diff)
+				}
+			}
 		}
 		actual := whole.Values[n : n+horizon]
 		long, short = long+Pinball(actual, got.Quantiles[1], 0.9), short+Pinball(actual, plain.Quantiles[1], 0.9)
 	}
 	t.Logf("pinball(0.9) on Monday %.1f by the fold (in use %d times), %.1f by two days alone", long, used, short)
+	if kepts == 0 {
+		t.Error("no spread was kept")
+	}
 	if !(long < 0.7*short) {
 		t.Errorf("pinball(0.9) on Monday %.1f by the fold, %.1f by two days alone", long, short)
 	}

@@ -62,17 +62,6 @@ func (l Long) Update(s State, series api.Series, horizon int) (State, error) {
 	return next, nil
 }
 
-// Recall is s with an older, coarser history put before what it remembers.
-func (s State) Recall(past api.Series) State {
-	fold := Fold{}
-	if s.Fold != nil {
-		fold = *s.Fold
-	}
-	fold = fold.Add(past)
-	s.Fold = &fold
-	return s
-}
-
 // fitLong learns the season of bins if it is longer than series can tell and
 // better at past origins of it than what s, which was learnt of series, says of
 // itself; nil if not.
