@@ -106,7 +106,8 @@ func (a Adoption) podsOf(ctx context.Context, o *unstructured.Unstructured) ([]c
 
 // moving reports whether a move of a target's pods has been left half done: one
 // of them bears a deletion cost of mash2's, or is on a node that mash2 has
-// cordoned, as far as nodes may be read. Only then may more replicas than the last plan wanted be a surge.
+// cordoned, as far as nodes may be read. Only then may more replicas than the
+// last plan wanted be a surge.
 func (a Adoption) moving(ctx context.Context, namespace string, target v1alpha1.TargetRef) (bool, error) {
 	o, err := a.target(ctx, namespace, target)
 	if err != nil {

@@ -38,8 +38,7 @@ type verticalRecord struct {
 	target targetID
 	mode   string
 	// cpu tells by container whether its CPU request is changed, and under
-	// everyContainer what holds for the rest.
-	// Memory is the same of memory.
+	// everyContainer what holds for the rest; memory is the same of memory.
 	cpu, memory map[string]bool
 	// recommended requests by container.
 	recommended map[string]api.Resources

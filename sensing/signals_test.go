@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/prometheus/prometheus/promql/parser"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -415,94 +413,4 @@ func TestInvalidTriggers(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestConfine(t *testing.T) {
-	for name, c := range map[string]struct{ query, want, err string }{
-		"a selector":                {query: `up`, want: `up{namespace="shop"}`},
-		"its own matcher stays":     {query: `up{job="x"}`, want: `up{job="x",namespace="shop"}`},
-		"the same namespace":        {query: `up{namespace="shop"}`, want: `up{namespace="shop",namespace="shop"}`},
-		"a pattern that has it":     {query: `up{namespace=~"s.*"}`, want: `up{namespace="shop",namespace=~"s.*"}`},
-		"both sides":                {query: `sum(a) / on () sum(b)`, want: `sum(a{namespace="shop"}) / on () sum(b{namespace="shop"})`},
-		"ranges and subqueries":     {query: `max_over_time(rate(a[1m])[5m:15s])`, want: `max_over_time(rate(a{namespace="shop"}[1m])[5m:15s])`},
-		"no name at all":            {query: `sum({__name__=~".+"})`, want: `sum({__name__=~".+",namespace="shop"})`},
-		"a scalar":                  {query: `sum(a) or vector(0)`, want: `sum(a{namespace="shop"}) or vector(0)`},
-		"offset and @":              {query: `a offset 5m`, want: `a{namespace="shop"} offset 5m`},
-		"absent":                    {query: `absent(a)`, want: `absent(a{namespace="shop"})`},
-		"another namespace":         {query: `a{namespace="bank"}`, err: `namespace="bank" is not of namespace shop`},
-		"every namespace but it":    {query: `a{namespace!="shop"}`, err: "is not of namespace shop"},
-		"one of many that is not":   {query: `sum(a) + sum(b{namespace=~"bank|post"})`, err: "is not of namespace shop"},
-		"a label made afterwards":   {query: `label_replace(a, "namespace", "bank", "", "")`, want: `label_replace(a{namespace="shop"}, "namespace", "bank", "", "")`},
-		"a matcher closed too soon": {query: `a{x="\"} or b{y=\""}`, want: `a{namespace="shop",x="\"} or b{y=\""}`},
-		"a comment":                 {query: "a # }\n+ b", want: `a{namespace="shop"} + b{namespace="shop"}`},
-		"a string":                  {query: `"a"`, err: "must be an instant vector or a scalar"},
-		"a range":                   {query: `a[5m]`, err: "must be an instant vector or a scalar"},
-		"nothing":                   {query: ``, err: "no expression"},
-		"too much":                  {query: strings.Repeat("(", 5000), err: "longer than"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := confine(c.query, "namespace", ns, "")
-			if c.err == "" && (err != nil || got != c.want) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
-				t.Errorf("%q, %v; want %q, %q", got, err, c.want, c.err)
-			}
-		})
-	}
-	if got, err := confine("a", "namespace", ns, `cluster="prod"`); err != nil || got != `a{cluster="prod",namespace="shop"}` {
-		t.Errorf("with the operator's matchers: %s, %v", got, err)
-	}
-}
-
-// FuzzConfine: whatever is accepted has the matcher in every selector, and
-// confining it again changes nothing but doubles it.
-func FuzzConfine(f *testing.F) {
-	for _, q := range []string{"a", `sum by (x) (rate(a{b="c"}[1m])) or vector(0)`, `a{namespace!="shop"}`, "a # }", `{__name__="a"} @ end()`, "a[1m:]"} {
-		f.Add(q)
-	}
-	f.Fuzz(func(t *testing.T, q string) {
-		out, err := confine(q, "namespace", ns, "")
-		if err != nil {
-			return
-		}
-		for _, s := range selectorsOf(t, out) {
-			if !strings.Contains(s, `namespace="shop"`) {
-				t.Fatalf("%q became %q: %s sees other namespaces", q, out, s)
-			}
-		}
-	})
-}
-
-func TestSignalsEscape(t *testing.T) {
-	// A selector's values are data, not part of the address.
-	x := external("queue", "20")
-	x.External.Metric.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
-	w, a, _ := triggered(t, x)
-	w.observe()
-	if len(a.asked) != 1 {
-		t.Fatal(a.asked)
-	}
-	u, err := url.Parse(a.asked[0])
-	if err != nil || u.Path != "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/queue" || u.Query().Get("labelSelector") != "a=b" {
-		t.Errorf("%v, %v", u, err)
-	}
-}
-
-// selectorsOf a query that was confined, as text.
-func selectorsOf(t *testing.T, query string) []string {
-	t.Helper()
-	expr, err := parser.ParseExpr(query)
-	if err != nil {
-		t.Fatalf("%q can't be read again: %v", query, err)
-	}
-	var out []string
-	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
-		if s, ok := n.(*parser.VectorSelector); ok {
-			var all []string
-			for _, m := range s.LabelMatchers {
-				all = append(all, m.String())
-			}
-			out = append(out, strings.Join(all, ","))
-		}
-		return nil
-	})
-	return out
 }
