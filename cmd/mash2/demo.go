@@ -29,6 +29,8 @@ type demoFlags struct {
 	baseline bool
 	keep     bool
 	report   string
+	// karpenter is the program of experiments/karpenter, or empty.
+	karpenter string
 }
 
 func newDemo() *cobra.Command {
@@ -50,6 +52,7 @@ the last pass the policy switches to PERFORMANCE.`,
 	f.IntVar(&o.warm, "warm-passes", 2, "passes between the cold one and the one with the switch")
 	f.BoolVar(&o.switchTo, "switch", true, "add a pass in which the policy switches to PERFORMANCE under load; ignored for a scenario that switches by itself")
 	f.BoolVar(&o.baseline, "baseline", true, "run the stock HPA and an autoscaled pool beside mash2")
+	f.StringVar(&o.karpenter, "karpenter", "", "run the stock HPA on nodes of Karpenter's, too, by this program (make karpenter)")
 	f.BoolVar(&o.keep, "keep", false, "leave the cluster running at the end, until interrupted")
 	f.StringVar(&o.report, "report", "out/demo", "folder for the HTML report, the cycle records and the operator's log")
 	show := outputFlag(cmd)
@@ -96,7 +99,7 @@ func (o demoFlags) run(ctx context.Context, s scenarios.Scenario, progress io.Wr
 	fmt.Fprintf(progress, "%s: %d passes of %v at %g× real time: %v, plus a start of about 20 s\n",
 		s.Name, passes, s.PassDuration(), o.speed, (time.Duration(float64(total) / o.speed)).Round(time.Second))
 	bed, err := testbed.Start(ctx, testbed.Options{
-		Scenario: s, Speed: o.speed, Seed: o.seed, Baseline: o.baseline, Passes: passes, Progress: progress,
+		Scenario: s, Speed: o.speed, Seed: o.seed, Baseline: o.baseline, Karpenter: o.karpenter, Passes: passes, Progress: progress,
 	})
 	if err != nil {
 		return err

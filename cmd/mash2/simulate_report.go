@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -41,6 +43,14 @@ func (o *simulateFlags) writeReport(s simulation, w simulated, all [2][]score.Ou
 	if len(recordings) > 0 {
 		figures, err := score.ComparisonFigures(recordings[0].Outcomes, firstOf(outcomes, recordings[0].Outcomes), recordings[0].Switches, score.RealAndSimulated)
 		if err != nil {
+			return "", err
+		}
+		// Beside the page, so that pictures of both can be made without simulating.
+		simulated := score.Recording{Scenario: s.Scenario, Seed: s.Seed, Switches: recordings[0].Switches, Outcomes: outcomes}
+		if err := os.MkdirAll(o.report, 0o755); err != nil {
+			return "", err
+		}
+		if err := simulated.Write(filepath.Join(o.report, score.RecordingFile)); err != nil {
 			return "", err
 		}
 		page.Sections = append(page.Sections, report.Section{

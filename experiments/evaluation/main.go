@@ -4,7 +4,10 @@
 //	go run ./experiments/evaluation --traces experiments/traces --out docs/evaluation.md out/traces
 //
 // A trace is a scenario file in a folder of --traces, its figures the file of the
-// same name in that folder of the results.
+// same name in that folder of the results. With --results it makes the page of all
+// results instead, which judges the marks:
+//
+//	go run ./experiments/evaluation --results --out docs/results.md --sim out/sim --real out/experiments out/traces
 package main
 
 import (
@@ -22,8 +25,26 @@ import (
 func main() {
 	out := flag.String("out", "docs/evaluation.md", "page to write")
 	traces := flag.String("traces", "experiments/traces", "folder of folders of scenario files")
+	all := flag.Bool("results", false, "make the page of all results instead")
+	var in inputs
+	flag.StringVar(&in.simulations, "sim", "", "folder of what experiments-sim printed")
+	flag.StringVar(&in.real, "real", "", "folder of what experiments recorded")
+	flag.StringVar(&in.sawtooth, "sawtooth", "", "what mash2 simulate printed of the sawtooth from its third tooth on")
+	flag.StringVar(&in.convergence, "convergence", "", "what go test -json printed of the tests of convergence")
+	flag.StringVar(&in.k6, "k6", "", "what k6 printed")
+	flag.StringVar(&in.version, "version", "dev", "of the operator that was run on recorded load")
 	flag.Parse()
-	if err := evaluate(*traces, flag.Args(), *out); err != nil {
+	make := func() error { return evaluate(*traces, flag.Args(), *out) }
+	if *all {
+		make = func() error {
+			if flag.NArg() != 1 {
+				return errors.New("one folder of results is needed")
+			}
+			in.traces, in.measured = *traces, flag.Arg(0)
+			return results(in, *out)
+		}
+	}
+	if err := make(); err != nil {
 		fmt.Fprintln(os.Stderr, "evaluation:", err)
 		os.Exit(1)
 	}
@@ -163,7 +184,8 @@ machine type whose cores are cheapest, used to the full, limits and not requests
 what confines a pod: 1 is out of reach for whoever sizes by requests. Replicas at 80 % of
 theirs that fill nodes of the first pool cost 2.9 times the bound. What can be reached
 is nearer to ` + "`clairvoyant`" + `, the operator on any pool with forecasts that are right.
-Scalers are to be compared with each other. One seed; what differs by less than a few percent is
-the same.
+Scalers are to be compared with each other. Means over three seeds of the scalers that
+[results.md](results.md) judges, one seed of the others; what differs by less than a few
+percent is the same.
 
 `

@@ -24,7 +24,40 @@ type figure struct {
 	violating float64 // share of minutes
 }
 
+// read reads a trace's figures, those of further seeds beside them: for NAME.json
+// those of NAME.seed*.json.
 func read(file string) (result, error) {
+	r, err := readOne(file)
+	if err != nil {
+		return r, err
+	}
+	more, err := filepath.Glob(strings.TrimSuffix(file, ".json") + ".seed*.json")
+	if err != nil {
+		return r, err
+	}
+	slices.Sort(more)
+	for _, f := range more {
+		other, err := readOne(f)
+		if err != nil {
+			return r, err
+		}
+		if other.Scenario != r.Scenario {
+			return r, fmt.Errorf("%s is of %s, not %s", f, other.Scenario, r.Scenario)
+		}
+		r.Runs = append(r.Runs, other.Runs...)
+	}
+	for _, run := range r.Runs {
+		if _, ok := r.bound(run.Seed); !ok {
+			return r, fmt.Errorf("%s: the oracle is missing for seed %d, to which costs are relative", file, run.Seed)
+		}
+	}
+	if len(r.Runs) == 0 {
+		return r, fmt.Errorf("%s: the oracle is missing, to which costs are relative", file)
+	}
+	return r, nil
+}
+
+func readOne(file string) (result, error) {
 	var r result
 	data, err := os.ReadFile(filepath.Clean(file))
 	if err != nil {
@@ -33,21 +66,17 @@ func read(file string) (result, error) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return r, fmt.Errorf("%s: %w", file, err)
 	}
-	if _, ok := r.bound(); !ok {
-		return r, fmt.Errorf("%s: the oracle is missing, to which costs are relative", file)
-	}
 	return r, nil
 }
 
-// bound is the oracle's mean cost over seeds, USD.
-func (r result) bound() (float64, bool) {
-	sum, n := 0.0, 0
+// bound is the oracle's cost with a seed, USD.
+func (r result) bound(seed uint64) (float64, bool) {
 	for _, run := range r.Runs {
-		if run.Bound {
-			sum, n = sum+run.CostUSD, n+1
+		if run.Bound && run.Seed == seed {
+			return run.CostUSD, run.CostUSD > 0
 		}
 	}
-	return sum / float64(n), n > 0 && sum > 0
+	return 0, false
 }
 
 // scalers in the order of the runs, without the oracle.
@@ -70,13 +99,13 @@ func (r result) of(scaler string) (figure, bool) {
 			continue
 		}
 		n++
-		f.cost += run.CostUSD
+		bound, _ := r.bound(run.Seed)
+		f.cost += run.CostUSD / bound
 		if run.SLOViolationRatio != nil {
 			f.violating += *run.SLOViolationRatio
 		}
 	}
-	bound, _ := r.bound()
-	f.cost /= float64(n) * bound
+	f.cost /= float64(n)
 	f.violating /= float64(n)
 	return f, n > 0
 }
@@ -178,7 +207,6 @@ func (r result) againstHPA() []string {
 	}
 	best := ""
 	var cheapest figure
-	var dominating []string
 	for _, s := range r.scalers() {
 		f, _ := r.of(s)
 		if score.Kind(s) != "hpa" {
@@ -187,10 +215,8 @@ func (r result) againstHPA() []string {
 		if f.violating <= mine.violating+1e-9 && (best == "" || f.cost < cheapest.cost) {
 			best, cheapest = s, f
 		}
-		if f.cost < mine.cost && f.violating < mine.violating-1e-9 {
-			dominating = append(dominating, s)
-		}
 	}
+	dominating := r.dominating("mash2")
 	out := []string{fmt.Sprintf("%.2f · %.1f", mine.cost, 100*mine.violating), "none is as good", "–", "none"}
 	if best != "" {
 		out[1] = fmt.Sprintf("%s, %.2f · %.1f", best, cheapest.cost, 100*cheapest.violating)

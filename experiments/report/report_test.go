@@ -309,3 +309,41 @@ func TestLabelsDoNotCoverEachOther(t *testing.T) {
 		t.Errorf("levels = %v", got)
 	}
 }
+
+// A sheet has all its figures, in rows, and none is empty.
+func TestSheet(t *testing.T) {
+	small := figure()
+	small.Small, small.Marks = true, nil
+	one := func(s Sheet) (width, height int) {
+		var out bytes.Buffer
+		if err := s.PNG(&out); err != nil {
+			t.Fatal(err)
+		}
+		image, err := png.Decode(&out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return image.Bounds().Dx(), image.Bounds().Dy()
+	}
+	w1, h1 := one(Sheet{Figures: []Figure{figure()}})
+	if w, h := one(Sheet{Figures: []Figure{figure(), figure(), figure()}}); w != w1 || h/3 != h1/1 && h < 3*h1-3 {
+		t.Errorf("three rows are %d × %d, one is %d × %d", w, h, w1, h1)
+	}
+	w1, h1 = one(Sheet{Figures: []Figure{small}, Columns: 1})
+	if w, h := one(Sheet{Figures: []Figure{small, small, small}, Columns: 2}); w < 2*w1-2 || h < 2*h1-2 || w > 2*w1+2 {
+		t.Errorf("two columns and rows are %d × %d, one is %d × %d", w, h, w1, h1)
+	}
+	var svg bytes.Buffer
+	if err := (Sheet{Figures: []Figure{figure(), figure()}}).SVG(&svg); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(svg.String(), ">simulated<"); n != 2 {
+		t.Errorf("%d legends of two figures", n)
+	}
+	if err := (Sheet{}).PNG(io.Discard); err == nil {
+		t.Error("a sheet of nothing was drawn")
+	}
+	if Colors() < 10 {
+		t.Errorf("%d colours: the comparisons have ten scalers", Colors())
+	}
+}

@@ -7,6 +7,7 @@ package score
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -171,7 +172,38 @@ func (o Outcome) run(all []load.Summary, from, to float64) (Run, error) {
 		return r, err
 	}
 	r.PackingEfficiency = o.packing(from, to)
+	r.UnscheduledStretchSeconds = o.unscheduledStretch(from, to)
 	return r, nil
+}
+
+// unscheduledStretch is the longest time between from and to in which a workload had
+// a pod without a node, in seconds; nil without steps.
+func (o Outcome) unscheduledStretch(from, to float64) *float64 {
+	var longest *float64
+	for _, w := range o.Workloads {
+		begun := math.NaN()
+		end := func(at float64) {
+			if d := min(at, to) - max(begun, from); d > 0 && d > *longest {
+				longest = &d
+			}
+			begun = math.NaN()
+		}
+		for i, s := range w.Steps {
+			if longest == nil {
+				longest = new(float64)
+			}
+			switch waiting := s.Unscheduled > 0; {
+			case waiting && math.IsNaN(begun):
+				begun = s.At.Seconds()
+			case !waiting && !math.IsNaN(begun):
+				end(s.At.Seconds())
+			}
+			if i == len(w.Steps)-1 && !math.IsNaN(begun) {
+				end(to)
+			}
+		}
+	}
+	return longest
 }
 
 func worst(a, b *float64) *float64 {

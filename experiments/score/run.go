@@ -54,6 +54,9 @@ type Run struct {
 	MinReadyPods        int32    `json:"minReadyPods"`
 	SimulatedSeconds    float64  `json:"simulatedSeconds"`
 	WallSeconds         float64  `json:"wallSeconds"`
+	// UnscheduledStretchSeconds is the longest stretch of time in which a pod had no
+	// node, at any workload: no pod waited longer for one. Null without a record of it.
+	UnscheduledStretchSeconds *float64 `json:"unscheduledStretchSeconds,omitempty"`
 }
 
 // Metric is one figure of a run.

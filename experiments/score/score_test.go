@@ -90,7 +90,7 @@ func TestRunScoresWhatIsMeasured(t *testing.T) {
 		FailedRatio: ptr(0.01), FailedRequests: 1, Requests: 100, MeanCPUUtilization: ptr(0.5), MaxReplicas: 4, MeanReplicas: ptr(3.0),
 		NodeHours: 75.0 / 3600, PodCostUSD: 0.02, PendingPodSeconds: 6,
 		// 0.4 of two cores and 0.7 of four.
-		PackingEfficiency: ptr(0.6), ScaleActions: 1, MinReadyPods: 2, SimulatedSeconds: 60, WallSeconds: 2,
+		PackingEfficiency: ptr(0.6), ScaleActions: 1, MinReadyPods: 2, SimulatedSeconds: 60, WallSeconds: 2, UnscheduledStretchSeconds: ptr(0.0),
 	}
 	if perHour := got.CostUSD / got.NodeHours; math.Abs(perHour-e2medium) > 0.001 {
 		t.Errorf("a node-hour costs %v", perHour)
@@ -432,5 +432,34 @@ func TestRelative(t *testing.T) {
 	}
 	if text := (Interval{Mean: ptr(-0.5), Low: ptr(-0.6), High: ptr(-0.4)}).Text(Percent); text != "-50 % ± 10 %" {
 		t.Errorf("text = %q", text)
+	}
+}
+
+func TestUnscheduledStretch(t *testing.T) {
+	steps := func(of ...float64) []record.WorkloadStep {
+		var out []record.WorkloadStep
+		for i := 0; i < len(of); i += 2 {
+			out = append(out, record.WorkloadStep{At: time.Duration(of[i] * float64(time.Second)), Unscheduled: int32(of[i+1])})
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		steps    []record.WorkloadStep
+		from, to float64
+		want     *float64
+	}{
+		"never":                         {steps(0, 0, 10, 0), 0, 60, ptr(0.0)},
+		"one, then two, then none":      {steps(0, 0, 10, 1, 12, 2, 15, 0), 0, 60, ptr(5.0)},
+		"the longer of two":             {steps(0, 1, 3, 0, 10, 1, 14, 0), 0, 60, ptr(4.0)},
+		"to the end":                    {steps(0, 0, 50, 1), 0, 60, ptr(10.0)},
+		"what was before counts not":    {steps(0, 1, 35, 0), 30, 60, ptr(5.0)},
+		"what is after counts not":      {steps(0, 0, 65, 1, 90, 0), 30, 60, ptr(0.0)},
+		"before and over the end":       {steps(0, 1), 30, 60, ptr(30.0)},
+		"nothing is known without them": {nil, 0, 60, nil},
+	} {
+		o := Outcome{Workloads: []load.WorkloadResult{{Steps: c.steps}}}
+		if diff := cmp.Diff(c.want, o.unscheduledStretch(c.from, c.to)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }

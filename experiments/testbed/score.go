@@ -41,6 +41,13 @@ func (t *Testbed) Outcomes(r load.Results, cycles []api.Cycle) ([]score.Outcome,
 			}
 			o.Nodes = append(o.Nodes, n)
 		}
+		if w.Namespace == Karpenter {
+			lives, err := t.karpenter.lives(seconds)
+			if err != nil {
+				return nil, err
+			}
+			o.Nodes = append(o.Nodes, lives...)
+		}
 		if w.Namespace == Mash2 {
 			o.Plans = score.PlansOf(cycles, t.Load.ScenarioTime)
 		}
@@ -51,8 +58,11 @@ func (t *Testbed) Outcomes(r load.Results, cycles []api.Cycle) ([]score.Outcome,
 
 // poolsOf are the pools whose nodes a scaler pays for.
 func (t *Testbed) poolsOf(scaler string) []string {
-	if scaler == Baseline {
+	switch scaler {
+	case Baseline:
 		return []string{BaselinePool}
+	case Karpenter:
+		return []string{Karpenter}
 	}
 	var pools []string
 	for _, p := range t.options.Scenario.Pools {

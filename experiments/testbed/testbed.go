@@ -1,7 +1,8 @@
 // Package testbed puts a whole experiment together on one machine: a real
 // control plane, simulated GKE with kwok nodes, a scenario's load, a real
 // Prometheus, the policy ConfigMap, a workload for mash2 and, beside it in a
-// pool of its own, the same workload for the stock HPA with pool autoscaling.
+// pool of its own, the same workload for the stock HPA with pool autoscaling, and on
+// request another for it with Karpenter.
 // What it does not bring is the operator: that is the program under test.
 package testbed
 
@@ -67,6 +68,9 @@ type Options struct {
 	Seed  uint64
 	// Baseline adds the stock HPA at the scenario's target and its pool.
 	Baseline bool
+	// Karpenter is the path of the program of experiments/karpenter, to add the HPA
+	// on nodes of Karpenter's; empty for none.
+	Karpenter string
 	// WarmupPasses of the scenario come before the measured Passes.
 	WarmupPasses, Passes int
 	// Mode of the ManagedWorkload; Full if empty.
@@ -88,9 +92,10 @@ type Testbed struct {
 	Client     client.Client
 	Dir        string
 
-	options Options
-	cancel  context.CancelFunc
-	stop    []func() error
+	options   Options
+	karpenter *karpenter // nil without
+	cancel    context.CancelFunc
+	stop      []func() error
 }
 
 // Start sets everything up and returns when the workloads' first replicas are
@@ -168,6 +173,13 @@ func Start(ctx context.Context, o Options) (_ *Testbed, err error) {
 	workloads := []load.Workload{{Namespace: Mash2, Name: WorkloadName, Selector: "app=" + WorkloadName}}
 	if o.Baseline {
 		workloads = append(workloads, load.Workload{Namespace: Baseline, Name: WorkloadName, Selector: "app=" + WorkloadName})
+	}
+	if o.Karpenter != "" {
+		say("starting Karpenter")
+		if err := t.startKarpenter(ctx, life); err != nil {
+			return nil, err
+		}
+		workloads = append(workloads, load.Workload{Namespace: Karpenter, Name: WorkloadName, Selector: "app=" + WorkloadName})
 	}
 	t.Load, err = load.Start(life, load.Config{
 		RESTConfig: t.Cluster.RESTConfig(), Scenario: o.Scenario, Speed: o.Speed, Seed: o.Seed,
@@ -341,28 +353,40 @@ func (t *Testbed) objects() ([]client.Object, error) {
 		},
 	}
 	if t.options.Baseline {
-		objects = append(objects, namespace(Baseline),
-			t.deployment(Baseline, map[string]string{api.LabelNodePool: BaselinePool},
-				[]corev1.Toleration{{Key: baselineTaint, Operator: corev1.TolerationOpExists}}),
-			&autoscalingv2.HorizontalPodAutoscaler{
-				ObjectMeta: metav1.ObjectMeta{Namespace: Baseline, Name: WorkloadName},
-				Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
-					ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: WorkloadName},
-					MinReplicas:    ptr.To(s.Workload.Replicas.Min), MaxReplicas: s.Workload.Replicas.Max,
-					Metrics: []autoscalingv2.MetricSpec{{
-						Type: autoscalingv2.ResourceMetricSourceType,
-						Resource: &autoscalingv2.ResourceMetricSource{Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{
-							Type:               autoscalingv2.UtilizationMetricType,
-							AverageUtilization: ptr.To(int32(s.Workload.TargetUtilization*100 + 0.5)),
-						}},
-					}},
-				},
-			})
+		objects = append(objects, t.stock(Baseline, BaselinePool, baselineTaint)...)
+	}
+	if t.options.Karpenter != "" {
+		objects = append(objects, t.stock(Karpenter, Karpenter, karpenterTaint)...)
 	}
 	return objects, nil
 }
 
-// deployment is the scenario's workload; both scalers get the same.
+// stock is the workload on a pool of its own, with the stock HPA at the scenario's
+// target.
+func (t *Testbed) stock(scaler, pool, taint string) []client.Object {
+	w := t.options.Scenario.Workload
+	return []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: scaler}},
+		t.deployment(scaler, map[string]string{api.LabelNodePool: pool},
+			[]corev1.Toleration{{Key: taint, Operator: corev1.TolerationOpExists}}),
+		&autoscalingv2.HorizontalPodAutoscaler{
+			ObjectMeta: metav1.ObjectMeta{Namespace: scaler, Name: WorkloadName},
+			Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+				ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: WorkloadName},
+				MinReplicas:    ptr.To(w.Replicas.Min), MaxReplicas: w.Replicas.Max,
+				Metrics: []autoscalingv2.MetricSpec{{
+					Type: autoscalingv2.ResourceMetricSourceType,
+					Resource: &autoscalingv2.ResourceMetricSource{Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{
+						Type:               autoscalingv2.UtilizationMetricType,
+						AverageUtilization: ptr.To(int32(w.TargetUtilization*100 + 0.5)),
+					}},
+				}},
+			},
+		},
+	}
+}
+
+// deployment is the scenario's workload; every scaler gets the same.
 func (t *Testbed) deployment(namespace string, selector map[string]string, tolerations []corev1.Toleration) client.Object {
 	w := t.options.Scenario.Workload
 	labels := map[string]string{"app": WorkloadName}
