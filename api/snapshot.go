@@ -380,6 +380,10 @@ const (
 // mash2 doesn't.
 const ReasonConflict = "Conflict"
 
+// ReasonPodsRefused of a finding: pods of a workload's target are not let in, by a
+// LimitRange, a ResourceQuota, a pod security standard or a webhook.
+const ReasonPodsRefused = "PodsRefused"
+
 // Finding is something the user should see: an Event, a condition, a log line.
 type Finding struct {
 	Severity FindingSeverity `json:"severity"`

@@ -80,6 +80,7 @@ func TestControlPlane(t *testing.T) {
 	})
 	b.testOwnWrites()
 	b.testSecondScaler()
+	b.testRefusedPods()
 	b.testCordon()
 	b.testTakenBack()
 	b.testDeletion()
@@ -311,6 +312,42 @@ func (b *bed) testSecondScaler() {
 	b.until("no conflict any more", func(s api.Snapshot) bool { return s.Workloads[0].HoldReason == "" })
 }
 
+// A LimitRange that no new pod of the target is within.
+func (b *bed) testRefusedPods() {
+	b.Helper()
+	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "small"}, Spec: corev1.LimitRangeSpec{
+		Limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypePod, Max: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m")}}},
+	}}
+	if _, err := b.client.CoreV1().LimitRanges(ns).Create(b.Context(), limits, metav1.CreateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	// The API server keeps LimitRanges in a cache: what comes too early is let in.
+	asked := int32(4)
+	s := b.until("pods that are refused", func(s api.Snapshot) bool {
+		if len(findings(s, ReasonPodsRefused)) > 0 {
+			return true
+		}
+		if w := s.Workloads[0]; w.ReadyReplicas >= asked && asked < 9 {
+			asked++
+			b.scale(asked)
+		}
+		return false
+	})
+	const want, why = "spec.targetRef: pods of Deployment web are not let in: forbidden: ", "maximum cpu usage per Pod is 50m"
+	if f := findings(s, ReasonPodsRefused); len(f) != 1 || !strings.HasPrefix(f[0].Message, want) || !strings.Contains(f[0].Message, why) {
+		b.Errorf("findings %v, want %s… %s", f, want, why)
+	}
+	if w := s.Workloads[0]; w.HoldReason != "" || w.Replicas != asked || w.ReadyReplicas >= asked || w.MaxReplicas != 10 {
+		b.Errorf("of %d asked for: workload %+v", asked, w)
+	}
+	if err := b.client.CoreV1().LimitRanges(ns).Delete(b.Context(), "small", metav1.DeleteOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	b.until("the pods that were refused", func(s api.Snapshot) bool {
+		return len(findings(s, ReasonPodsRefused)) == 0 && s.Workloads[0].ReadyReplicas == asked
+	})
+}
+
 func (b *bed) testCordon() {
 	b.Helper()
 	body := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}},"spec":{"unschedulable":true}}`, api.AnnotationCordonedFor, api.CordonMigration)
@@ -328,7 +365,7 @@ func (b *bed) testCordon() {
 	}
 	// The cordon's taint comes later; it is not among the taints either.
 	s = b.until("a pod that finds no node", func(s api.Snapshot) bool {
-		b.scale(6)
+		b.scale(10)
 		return slices.ContainsFunc(s.Pods, func(p api.Pod) bool { return p.Unschedulable })
 	})
 	if len(s.Nodes[0].Taints) > 0 {

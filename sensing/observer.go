@@ -187,6 +187,9 @@ func (o *Observer) addWorkloads(s *api.Snapshot, v *view, usage map[targetID]*ap
 				if f, ok := withinQuota(&w, t, v.members[r.target], v.quotas[r.key.Namespace]); ok {
 					s.Findings = append(s.Findings, f)
 				}
+				if f, ok := refusedFinding(w, t); ok && w.Mode != api.ModeOff {
+					s.Findings = append(s.Findings, f)
+				}
 			}
 			w.Usage = usage[r.target]
 			if w.HoldReason == "" && w.Mode != api.ModeOff {

@@ -18,6 +18,7 @@ const (
 	ReasonQuota                 = "QuotaLimits"
 	ReasonOtherCluster          = "PoolsOfAnotherCluster"
 	ReasonTriggerMissing        = "TriggerMissing"
+	ReasonPodsRefused           = api.ReasonPodsRefused
 )
 
 // Reasons why a workload is held.

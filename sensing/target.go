@@ -40,6 +40,9 @@ type targetRecord struct {
 	selector labels.Selector
 	// limits of a pod of the template: millicores and bytes.
 	limitCPU, limitMemory int64
+	// refusal is why its newest pods were not let in; empty if they were. Only a
+	// Deployment tells.
+	refusal string
 }
 
 func (s *shapes) deploymentRecord(d *appsv1.Deployment) *targetRecord {
@@ -54,6 +57,7 @@ func (s *shapes) deploymentRecord(d *appsv1.Deployment) *targetRecord {
 		takenOver:  hasTakenOver(d),
 		requests:   requestsOf(pod),
 		selector:   selectorOf(d.Spec.Selector),
+		refusal:    refusalIn(d.Status.Conditions),
 	}
 	r.limitCPU, r.limitMemory = limitsOf(pod)
 	return r

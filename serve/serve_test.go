@@ -195,6 +195,20 @@ mash2_workload_trigger_replicas{namespace="shop",trigger="queue",workload="web"}
 			}
 		}
 	})
+	t.Run("pods that are refused are said in the condition of their own workload only", func(t *testing.T) {
+		for object, want := range map[string]string{
+			"workload shop/web":  "False PodsRefused: spec.targetRef: no room; the plan stays: because",
+			"workload shop/till": "True Forecast: because",
+		} {
+			record := cycle(now, func(c *api.Cycle) {
+				c.Findings = []api.Finding{{Severity: api.Warning, Reason: api.ReasonPodsRefused, Object: object, Message: "spec.targetRef: no room"}}
+			})
+			got := meta.FindStatusCondition(statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil).Conditions, v1alpha1.ConditionReady)
+			if got == nil || fmt.Sprintf("%s %s: %s", got.Status, got.Reason, got.Message) != want {
+				t.Errorf("condition %+v, want %s", got, want)
+			}
+		}
+	})
 	t.Run("a move that is refused has a condition that names what forbids it", func(t *testing.T) {
 		for want, r := range map[string]*api.Refusal{
 			"True NothingForbidsIt: its pods are on pool cheap or move there": nil,

@@ -168,6 +168,7 @@ func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old [
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: seen.Generation,
 		Reason: camel(plan.Binding), Message: plan.Reason, LastTransitionTime: now,
 	}
+	refused := refusedPods(c, plan.Key)
 	switch {
 	case seen.HoldReason != "":
 		ready.Status, ready.Reason = metav1.ConditionFalse, camel(seen.HoldReason)
@@ -182,6 +183,9 @@ func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old [
 	case c.Paused:
 		ready.Status, ready.Reason = metav1.ConditionFalse, "Paused"
 		ready.Message = "every write is stopped: " + api.AnnotationPaused + " is set on the policy ConfigMap"
+	case refused != "":
+		ready.Status, ready.Reason = metav1.ConditionFalse, api.ReasonPodsRefused
+		ready.Message = refused + "; the plan stays: " + plan.Reason
 	case seen.DemandStale:
 		ready.Status, ready.Reason = metav1.ConditionFalse, "DemandStale"
 		ready.Message = "demand is too old to scale down on; the reactive floor is kept: " + plan.Reason
@@ -217,6 +221,17 @@ func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old [
 	}
 	meta.SetStatusCondition(&status.Conditions, movable)
 	return status
+}
+
+// refusedPods is what was said to the pods that a workload's target can't have;
+// empty if there is none.
+func refusedPods(c api.Cycle, key api.Key) string {
+	for _, f := range c.Findings {
+		if f.Reason == api.ReasonPodsRefused && f.Object == "workload "+key.String() {
+			return f.Message
+		}
+	}
+	return ""
 }
 
 // poolConflict names the pools that somebody else resizes, and who does.

@@ -19,7 +19,8 @@ import (
 
 // TestConflict: another controller on our field is said and not opposed, and
 // mash2 goes on when it is gone. First an HPA, then a VPA, then a node
-// autoscaler, then somebody who takes the field by hand.
+// autoscaler; then a quota and a LimitRange that refuse pods; then somebody who
+// takes the field by hand.
 func TestConflict(t *testing.T) {
 	w := newWorld(t, testbed.Options{
 		Scenario: scenario(t, 10,
@@ -76,6 +77,8 @@ func TestConflict(t *testing.T) {
 
 	w.testVertical()
 	w.testNodeAutoscaler(w.records()[0].Plan.Nodes.Pool)
+
+	w.testRefused()
 
 	// Somebody scales by hand: that is an order too.
 	if out, err := w.Cluster.Kubectl(t.Context(), "scale", "-n", testbed.Mash2, "deployment/"+testbed.WorkloadName, "--replicas=5"); err != nil {
