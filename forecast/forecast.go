@@ -109,6 +109,10 @@ func (s State) Due(series api.Series, horizon int) bool {
 	if s.Fits == 0 || s.Step != series.Step || horizon > s.Horizon+max(1, s.Horizon/4) {
 		return true
 	}
+	// A past that was read since, as after a start, is more than what was fitted.
+	if 2*(len(series.Values)-s.Samples) > max(4*refitMin, s.Samples) {
+		return true
+	}
 	fresh := int(series.End().Sub(s.FittedTo) / series.Step)
 	if fresh < 0 { // the clock of the source went back
 		return true

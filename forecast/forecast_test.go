@@ -302,6 +302,37 @@ func TestRefitsAreRareAndSpread(t *testing.T) {
 	}
 }
 
+// A start reads the newest samples first, and its past later, while cycles go on:
+// what was fitted to the beginning of that must not last as long as what is fitted
+// to all of it.
+func TestAPastReadLaterIsFitted(t *testing.T) {
+	whole := sampled(heartbeat, 15*time.Second, 4000, 0.05, 5, 0, 1)
+	newest := func(n int) api.Series {
+		s := whole
+		s.Start, s.Values = whole.Start.Add(time.Duration(len(whole.Values)-n)*whole.Step), whole.Values[len(whole.Values)-n:]
+		return s
+	}
+	s, err := Naive{}.Update(NewState("a"), newest(20), 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fits := 0
+	for n := 20; n <= 4000; n += 20 { // the newest sample stays the same
+		next, err := Naive{}.Update(s, newest(n), 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fits += next.Fits - s.Fits
+		s = next
+		if 3*s.Samples < 2*n {
+			t.Errorf("%d samples are known, fitted are %d", n, s.Samples)
+		}
+	}
+	if fits > 14 { // of each half as much again: 200 = 1.5^13.1
+		t.Errorf("%d refits while a past of 200 times as many samples was read", fits)
+	}
+}
+
 func TestStateOfAnotherStepIsNotUsed(t *testing.T) {
 	series := sampled(heartbeat, 15*time.Second, 500, 0, 1, 0, 1)
 	s, err := Auto{}.Update(State{}, series, 20)

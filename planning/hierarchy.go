@@ -179,9 +179,9 @@ func (c *cycle) predict() {
 	states := make(map[api.Key]forecast.State, len(c.managed))
 	c.fits = c.Config.FitWork
 	for i := range c.managed {
-		// Begun elsewhere in each cycle, so that what the budget leaves due is
-		// never the same.
-		turn := c.s.Time.UnixNano() / int64(c.Config.CyclePeriod) * fitStride
+		// Begun elsewhere in each cycle, about where the budget of the last one
+		// ended, so that everybody's turn comes before anybody's second one.
+		turn := c.s.Time.UnixNano() / int64(c.Config.CyclePeriod) * int64(max(1, c.Config.FitWork/fitWhole))
 		mw := &c.managed[(int64(i)+turn%int64(len(c.managed))+int64(len(c.managed)))%int64(len(c.managed))]
 		w := mw.workload
 		if usesCPU(w) {
@@ -206,9 +206,6 @@ func (c *cycle) predict() {
 	}
 	c.memory.forecasts = states
 }
-
-// fitStride, prime, is by how many workloads the turn moves on from cycle to cycle.
-const fitStride = 7919
 
 // outlook is the forecast of one series and what it may be used for; its state
 // is kept under a key among the next ones.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,15 +31,30 @@ type demand struct {
 // swing is the amplitude, relative to the mean.
 const swing = 1.0 / 3
 
+// Nothing real is without noise: in each of noiseSlots of a period the demand is
+// off its swing by up to noisy of the mean. Without any, the steps that scrapes and
+// rates make of it would be all that a forecaster has to explain.
+const noiseSlots, noisy = 240, 0.05
+
 // rate is cores at a time in seconds since the epoch.
 func (d demand) rate(t float64) float64 {
-	return d.mean * (1 + swing*math.Sin(2*math.Pi*t/d.period+d.phase))
+	return d.mean * (1 + swing*math.Sin(2*math.Pi*t/d.period+d.phase) + d.noise(math.Floor(t*noiseSlots/d.period)))
 }
 
 // used is the integral of rate from a to b: core seconds.
 func (d demand) used(a, b float64) float64 {
-	w := 2 * math.Pi / d.period
-	return d.mean * (b - a - swing/w*(math.Cos(w*b+d.phase)-math.Cos(w*a+d.phase)))
+	w, slot := 2*math.Pi/d.period, d.period/noiseSlots
+	sum := b - a - swing/w*(math.Cos(w*b+d.phase)-math.Cos(w*a+d.phase))
+	for i := math.Floor(a / slot); i*slot < b; i++ {
+		sum += d.noise(i) * (min(b, (i+1)*slot) - max(a, i*slot))
+	}
+	return d.mean * sum
+}
+
+// noise of a slot, the same whoever asks and whenever.
+func (d demand) noise(slot float64) float64 {
+	r := rand.NewPCG(math.Float64bits(d.phase), math.Float64bits(slot))
+	return noisy * (2*float64(r.Uint64()>>11)/(1<<53) - 1)
 }
 
 func seconds(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
@@ -138,8 +154,8 @@ func past(w io.Writer, apps []app, nodes []string, from, to time.Time, every tim
 	if _, err := b.WriteString(head); err != nil {
 		return err
 	}
-	const block = 2 * time.Hour // of Prometheus: a text for each
-	start := seconds(from)
+	const block = 2 * time.Hour        // of Prometheus: a text for each
+	used := make([]float64, len(apps)) // core seconds since the beginning
 	var line []byte
 	for t := from; t.Before(to); t = t.Add(every) {
 		if t.After(from) && !t.Truncate(block).Equal(t.Add(-every).Truncate(block)) {
@@ -148,8 +164,11 @@ func past(w io.Writer, apps []app, nodes []string, from, to time.Time, every tim
 			}
 		}
 		for i, a := range apps {
+			if t.After(from) {
+				used[i] += a.demand.used(seconds(t.Add(-every)), seconds(t))
+			}
 			line = append(line[:0], series[i]...)
-			line = strconv.AppendFloat(line, a.demand.used(start, seconds(t)), 'f', 4, 64)
+			line = strconv.AppendFloat(line, used[i], 'f', 4, 64)
 			line = append(line, ' ')
 			line = strconv.AppendFloat(line, seconds(t), 'f', 3, 64)
 			line = append(line, '\n')

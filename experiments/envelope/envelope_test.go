@@ -87,7 +87,8 @@ func TestSmallEnvelope(t *testing.T) {
 	if f == nil {
 		t.Fatal("no failover was measured")
 	}
-	if f.FirstCycle <= 0 || f.Forecast < f.FirstCycle || f.Backfilled < f.FirstCycle || f.CPU <= 0 || f.RSSPeak <= 0 {
+	if f.FirstCycle <= 0 || f.Forecast < f.FirstCycle || f.Backfilled < f.FirstCycle || f.CPU <= 0 || f.RSSPeak <= 0 ||
+		f.Queries < 1 || f.QuerySeconds <= 0 || f.PrometheusCPU <= 0 || f.Forecasts < 1 {
 		t.Errorf("failover %+v is not in order", *f)
 	}
 	if f.Held != 0 || f.Workloads != 0 {
@@ -159,7 +160,11 @@ func TestDemandIsIntegrated(t *testing.T) {
 	if got := d.used(from, to); math.Abs(got-sum) > 1e-6*sum {
 		t.Errorf("used = %v core seconds, the rate's integral is %v", got, sum)
 	}
-	if got, want := d.used(from, from+d.period), d.mean*d.period; math.Abs(got-want) > 1e-9*want {
-		t.Errorf("used over a period = %v core seconds, want mean times period, %v", got, want)
+	if got, want := d.used(from, from+d.period), d.mean*d.period; math.Abs(got-want) > noisy*want {
+		t.Errorf("used over a period = %v core seconds, want mean times period, %v, but for noise", got, want)
+	}
+	const between = 1033.7
+	if whole, parts := d.used(from, to), d.used(from, between)+d.used(between, to); math.Abs(whole-parts) > 1e-9*whole {
+		t.Errorf("used = %v core seconds at once, %v in two parts", whole, parts)
 	}
 }

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
@@ -27,6 +31,13 @@ type failover struct {
 	Forecast float64 `json:"forecastSeconds"`
 	// Backfilled is the end of the first cycle with the whole history.
 	Backfilled float64 `json:"backfilledSeconds"`
+	// Forecasts is how many workloads had one before.
+	Forecasts int `json:"forecasts"`
+	// Queries that Prometheus answered by then, how long it evaluated them, one
+	// after another, and its CPU, scrapes included.
+	Queries       int     `json:"queries"`
+	QuerySeconds  float64 `json:"querySeconds"`
+	PrometheusCPU float64 `json:"prometheusCpuSeconds"`
 	// CPU and memory of the new leader by then.
 	CPU     float64 `json:"cpuSeconds"`
 	RSSPeak float64 `json:"rssPeakMiB"`
@@ -74,6 +85,11 @@ func (r runner) failover(ctx context.Context, w *world) (failover, error) {
 		return result, err
 	}
 	killed := time.Now()
+	result.Forecasts = forecasts
+	begun, err := w.answered(ctx)
+	if err != nil {
+		return result, errors.Join(err, next.Process.Kill())
+	}
 	fmt.Fprintf(r.progress, "%s killed the leader, which had forecasts of %d workloads\n", killed.Format(time.TimeOnly), forecasts)
 	cycles, err := r.until(ctx, second, next.Process.Pid, ended, func(out []observation) bool {
 		c := out[len(out)-1]
@@ -84,7 +100,7 @@ func (r runner) failover(ctx context.Context, w *world) (failover, error) {
 		if result.Forecast == 0 && forecastsOf(c.Cycle) >= forecasts {
 			result.Forecast = since
 		}
-		if knowsAll(c.Cycle) {
+		if result.Backfilled == 0 && knowsAll(c.Cycle) {
 			result.Backfilled = since
 		}
 		return result.Backfilled > 0 && result.Forecast > 0 && result.FirstCycle > 0
@@ -92,6 +108,13 @@ func (r runner) failover(ctx context.Context, w *world) (failover, error) {
 	if err := errors.Join(err, end(next, ended, log.Name())); err != nil {
 		return result, err
 	}
+	by, err := w.answered(ctx)
+	if err != nil {
+		return result, err
+	}
+	result.Queries = int(by["count"] - begun["count"])
+	result.QuerySeconds = by["sum"] - begun["sum"]
+	result.PrometheusCPU = by["cpu"] - begun["cpu"]
 	last := cycles[len(cycles)-1]
 	result.CPU, result.RSSPeak = last.cpu.Seconds(), last.memory.peak
 	for _, c := range cycles {
@@ -105,6 +128,39 @@ func (r runner) failover(ctx context.Context, w *world) (failover, error) {
 		}
 	}
 	return result, nil
+}
+
+// answered is what Prometheus tells of itself: the count of queries it has
+// evaluated, the sum of seconds that took, and the seconds of cpu it has used.
+func (w *world) answered(ctx context.Context) (map[string]float64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.prometheus.URL+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	names := map[string]string{
+		`prometheus_engine_query_duration_seconds_count{slice="inner_eval"}`: "count",
+		`prometheus_engine_query_duration_seconds_sum{slice="inner_eval"}`:   "sum",
+		`process_cpu_seconds_total`:                                          "cpu",
+	}
+	out := map[string]float64{}
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), " ")
+		if as, ok := names[name]; ok {
+			if out[as], err = strconv.ParseFloat(value, 64); err != nil {
+				return nil, fmt.Errorf("Prometheus' %s: %w", name, err)
+			}
+		}
+	}
+	if err := lines.Err(); err != nil || len(out) != len(names) {
+		return nil, errors.Join(fmt.Errorf("Prometheus tells %v of itself, want %d figures", out, len(names)), err)
+	}
+	return out, nil
 }
 
 // knowsAll tells whether nothing of history is missing any more.
