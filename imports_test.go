@@ -38,7 +38,7 @@ var rooms = map[string]room{
 	"forecast":              {ours: []string{"api", "forecast/gru"}, outside: gonum},
 	"forecast/gru":          {},
 	"forecast/seriesfile":   {ours: []string{"api"}},
-	"planning":              {ours: []string{"api", "forecast"}},
+	"planning":              {ours: []string{"api", "forecast"}, outside: []string{"github.com/fxamacker/cbor"}},
 	"planning/horizontal":   {ours: []string{"api", "planning", "forecast"}, outside: gonum},
 	"planning/plannertest":  {ours: []string{"api", "planning"}, outside: []string{"github.com/google/go-cmp"}},
 	"planning/node":         {ours: []string{"api", "planning/node/packing"}, outside: append([]string{"github.com/draffensperger/golp"}, gonum...)},

@@ -64,20 +64,21 @@ func (s State) imputed(series api.Series) api.Series {
 	if s.read.is(series) {
 		return s.read.as
 	}
-	bound := make([]bool, len(series.Values))
+	bound, first := make([]bool, len(series.Values)), len(series.Values)
 	for _, span := range series.Censored {
 		from := max(0, int((span.From.Sub(series.Start)+series.Step-1)/series.Step))
 		for i := from; i < len(bound) && !series.Start.Add(durationOf(i, series)).After(span.To); i++ {
 			bound[i] = true
+			first = min(first, i)
 		}
 	}
 	period := 0
 	if n := len(s.Seasons); n > 0 {
 		period = int(math.Round(s.Seasons[n-1].Period))
 	}
-	y := append([]float64(nil), series.Values...)
+	y := slices.Clone(series.Values)
 	change := typicalChange(y, bound)
-	for i := 0; i < len(y); i++ {
+	for i := first; i < len(y); i++ {
 		if !bound[i] || math.IsNaN(y[i]) {
 			continue
 		}
@@ -144,9 +145,9 @@ func freePhase(y []float64, bound []bool, k, period int) (float64, bool) {
 }
 
 // typicalChange is the root mean square of changes between free neighbours, of
-// the newest few thousand samples.
+// the newest thousand samples.
 func typicalChange(y []float64, bound []bool) float64 {
-	const enough = 4096
+	const enough = 1024
 	sum, n := 0.0, 0
 	for i := max(1, len(y)-enough); i < len(y); i++ {
 		if d := y[i] - y[i-1]; !bound[i] && !bound[i-1] && !math.IsNaN(d) {

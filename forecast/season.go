@@ -43,19 +43,20 @@ const (
 // few large changes are few observations. A season so found is a candidate: it
 // is for a backtest to say whether it helps.
 func FindSeasons(values []float64) []Season {
-	bins := values
+	b := pyramid{values: [][]float64{values}}
 	var found []Season
-	for scale := 1.0; len(bins) >= 2*minLag; scale *= 2 {
+	scale := 1.0
+	for level := 0; len(b.level(level)) >= 2*minLag; level++ {
 		for _, width := range []int{1, 2} {
-			for _, s := range seasonsAt(steps(bins, width), width, len(bins)/2) {
+			for _, s := range seasonsAt(b.steps(level, width), width, len(b.level(level))/2) {
 				found = append(found, Season{s.Period * scale, s.Strength})
 			}
 		}
-		bins = halve(bins)
+		scale *= 2
 	}
 	found = mergeSeasons(found)
 	for i, s := range found {
-		found[i].Period = refinePeriod(values, s.Period)
+		found[i].Period = b.refine(s.Period)
 	}
 	return snapped(mergeSeasons(found)) // some were the same after all
 }
@@ -74,6 +75,20 @@ func snapped(found []Season) []Season {
 		}
 	}
 	return found
+}
+
+// pyramid is a series in ever larger bins, each twice the one before, with
+// their prefix sums; made as they are asked for.
+type pyramid struct {
+	values [][]float64
+	sums   []prefix
+}
+
+func (b *pyramid) level(l int) []float64 {
+	for len(b.values) <= l {
+		b.values = append(b.values, halve(b.values[len(b.values)-1]))
+	}
+	return b.values[l]
 }
 
 // halve averages pairs of bins, leaving out gaps.
@@ -206,15 +221,13 @@ func (c correlator) at(lag int) (r, pairs float64) {
 	a, b := c.x[:n], c.x[lag:]
 	var ab, aa, bb float64
 	if !c.gaps {
-		for i, v := range a {
-			ab += v * b[i]
-		}
+		ab = dot(a, b)
 		aa, bb, pairs = c.squares[n], c.squares[len(c.x)]-c.squares[lag], float64(n)
 	} else {
 		va, vb := c.valid[:n], c.valid[lag:]
+		ab = dot(a, b) // 0 at gaps
 		for i, v := range a {
 			w := b[i]
-			ab += v * w
 			aa += v * v * vb[i]
 			bb += w * w * va[i]
 			pairs += va[i] * vb[i]
@@ -224,6 +237,24 @@ func (c correlator) at(lag int) (r, pairs float64) {
 		return 0, 0
 	}
 	return ab / math.Sqrt(aa*bb), pairs
+}
+
+// dot is Σ a·b of vectors of one length, in four sums that don't wait for each
+// other.
+func dot(a, b []float64) float64 {
+	var s0, s1, s2, s3 float64
+	i := 0
+	for ; i+4 <= len(a); i += 4 {
+		x, y := a[i:i+4:i+4], b[i:i+4:i+4]
+		s0 += x[0] * y[0]
+		s1 += x[1] * y[1]
+		s2 += x[2] * y[2]
+		s3 += x[3] * y[3]
+	}
+	for ; i < len(a); i++ {
+		s0 += a[i] * b[i]
+	}
+	return s0 + s1 + s2 + s3
 }
 
 // vertex is the offset, in −0.5…0.5, of the top of the parabola through three
@@ -280,22 +311,21 @@ func compare(a, b float64) int {
 	return 0
 }
 
-// refinePeriod sharpens a period in two ways. Changes seen through an ever
+// refine sharpens a period in two ways. Changes seen through an ever
 // smaller box, and in ever smaller bins, have an ever sharper maximum, which is
 // followed as far as it stands as high as that of the smooth changes. And a
 // maximum near k periods, found to a fraction of a bin, fixes one period k times
 // better.
-func refinePeriod(values []float64, period float64) float64 {
+func (b *pyramid) refine(period float64) float64 {
 	// keep is the least height of a sharper maximum, relative.
 	const keep = 0.8
-	pyramid := [][]float64{values}
-	for period/float64(int(1)<<(len(pyramid)-1)) >= 2*maxLag {
-		pyramid = append(pyramid, halve(pyramid[len(pyramid)-1]))
+	level := 0
+	for period/float64(int(1)<<level) >= 2*maxLag {
+		level++
 	}
-	level := len(pyramid) - 1
 	p := period / float64(int(1)<<level)
 	width := max(1, int(math.Round(p/8)))
-	best := newCorrelator(steps(pyramid[level], width))
+	best := newCorrelator(b.steps(level, width))
 	p, base := best.peakNear(p, max(1, int(p*distinct)), width)
 	if base == 0 {
 		return period
@@ -307,7 +337,7 @@ func refinePeriod(values []float64, period float64) float64 {
 			l--
 			at, reach = 2*at, 2*reach
 		}
-		c := newCorrelator(steps(pyramid[l], w))
+		c := newCorrelator(b.steps(l, w))
 		if sharper, r := c.peakNear(at, reach, w); r >= keep*base {
 			best, width, level, p = c, w, l, sharper
 			at, reach = sharper, w
@@ -341,11 +371,15 @@ func (c correlator) peakNear(lag float64, reach, width int) (at, r float64) {
 	return float64(best) + float64(width)*vertex(left, r, right), r
 }
 
-// steps is, per sample, the mean of the last width values minus that of the
+// steps is, per sample of a level, the mean of the last width values minus that of the
 // width before them: a change seen through a box. A gap in either makes a gap
 // unless half of the values are there.
-func steps(values []float64, width int) []float64 {
-	sums := newPrefix(values, 1)
+func (b *pyramid) steps(level, width int) []float64 {
+	values := b.level(level)
+	for len(b.sums) <= level {
+		b.sums = append(b.sums, newPrefix(b.level(len(b.sums)), 1))
+	}
+	sums := b.sums[level]
 	out := make([]float64, max(0, len(values)-2*width+1))
 	for i := range out {
 		mid := i + width

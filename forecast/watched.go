@@ -107,7 +107,9 @@ func (w Watched) promise(r Record, s State, series api.Series, horizon int) (Rec
 		return r, err
 	}
 	// How far off the last value is changes little from one time to the next.
-	last, err := Naive{}.Forecast(State{kept: s.keptLast}, series, horizon, skillLevels)
+	naive := s
+	naive.kept = s.keptLast
+	last, err := Naive{}.Forecast(naive, series, horizon, skillLevels)
 	if err != nil {
 		return r, err
 	}
@@ -134,7 +136,7 @@ func (w Watched) promise(r Record, s State, series api.Series, horizon int) (Rec
 // settled is the record after what became due by the end of series; reference is
 // the last value's usual loss, see State.
 func (r Record) settled(series api.Series, reference float64) Record {
-	var left []Promise
+	left := make([]Promise, 0, len(r.Promises))
 	end := series.End()
 	for _, p := range r.Promises {
 		at := int(p.At.Sub(series.Start) / series.Step)

@@ -3,11 +3,11 @@ package planning
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fxamacker/cbor/v2"
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/forecast"
@@ -103,11 +103,20 @@ type Scaling struct {
 	Change int32     `json:"change"`
 }
 
+// canonical writes a memory the same way each time, and quickly.
+var canonical = func() cbor.EncMode {
+	mode, err := cbor.EncOptions{Time: cbor.TimeUnixDynamic}.EncMode()
+	if err != nil {
+		panic(err)
+	}
+	return mode
+}()
+
 // Hash tells one memory from another, caches aside: it is what a Cycle records.
 func (m Memory) Hash() string {
-	b, err := json.Marshal(m)
-	if err != nil { // a capacity that JSON has no number for
-		b = fmt.Appendf(nil, "%v", m.Workloads)
+	b, err := canonical.Marshal(m)
+	if err != nil {
+		panic(err) // a type that CBOR has no form for
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:8])

@@ -97,6 +97,7 @@ type workload struct {
 	planned     int32 // last published plan
 	lastScaled  time.Duration
 	reconciling bool
+	pods        []*pod // in order of creation
 }
 
 // Phases of a pod's life.
@@ -193,7 +194,7 @@ func (c *Cluster) reconcile(w *workload) {
 	c.after(c.params.Controller.sample(c.rng), func() {
 		w.reconciling = false
 		var members []*pod
-		for _, p := range c.members(w) {
+		for _, p := range w.pods {
 			if !p.terminating {
 				members = append(members, p)
 			}
@@ -208,18 +209,6 @@ func (c *Cluster) reconcile(w *workload) {
 			}
 		}
 	})
-}
-
-// members are a workload's pods in order of creation.
-func (c *Cluster) members(w *workload) []*pod {
-	var out []*pod
-	for _, p := range c.pods {
-		if p.workload == w {
-			out = append(out, p)
-		}
-	}
-	slices.SortFunc(out, func(a, b *pod) int { return cmp.Compare(a.uid, b.uid) })
-	return out
 }
 
 // rank sorts pods into the order in which a ReplicaSet deletes them
@@ -269,6 +258,7 @@ func (c *Cluster) create(w *workload) {
 		shape: w.shape, request: w.request, limit: w.limit,
 	}
 	c.pods[p.uid] = p
+	w.pods = append(w.pods, p)
 	c.observe(p)
 	c.schedule()
 }
@@ -350,6 +340,8 @@ func (c *Cluster) remove(p *pod) {
 		return
 	}
 	delete(c.pods, p.uid)
+	i := slices.Index(p.workload.pods, p)
+	p.workload.pods = slices.Delete(p.workload.pods, i, i+1)
 	delete(c.nominated, p)
 	c.ended(p)
 	if n := p.node; n != nil {

@@ -17,7 +17,7 @@ func (c *Cluster) resizeWorkload(w *workload, request, limit float64) {
 	requests.MilliCPU = int64(request*1000 + 0.5)
 	w.shape = &api.PodShape{ID: fmt.Sprintf("%s-%dm", w.key.Name, requests.MilliCPU), Requests: requests}
 	w.request, w.limit = request, limit
-	for _, p := range c.members(w) {
+	for _, p := range w.pods {
 		if !p.terminating {
 			c.resizePod(p, w.shape, request, limit)
 		}

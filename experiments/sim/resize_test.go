@@ -130,7 +130,7 @@ func TestResizesAreGranted(t *testing.T) {
 		}
 		c, n, free := oneNode(t, traffic)
 		w := deploy(t, c, "web", free/3, 2, 0)
-		pods := c.members(w)
+		pods := w.pods
 		a, b := pods[0], pods[1]
 		size := func(p *pod) float64 {
 			state, ok := c.traffic.PodState(p.uid)
@@ -183,7 +183,7 @@ func TestResizesAreGranted(t *testing.T) {
 // heldOf is what the pods of a workload but one hold.
 func heldOf(c *Cluster, w *workload, but *pod) int64 {
 	var out int64
-	for _, p := range c.members(w) {
+	for _, p := range w.pods {
 		if p != but && p.node != nil {
 			out += p.held().MilliCPU
 		}
@@ -197,11 +197,11 @@ func TestPreemption(t *testing.T) {
 	c, n, free := oneNode(t, newFluid(1))
 	pause := deploy(t, c, "pause", free/4, 4, -5)
 	other := deploy(t, c, "other", free/4, 1, -5) // waits for room
-	if len(n.pods) != 4 || c.members(other)[0].node != nil {
+	if len(n.pods) != 4 || other.pods[0].node != nil {
 		t.Fatalf("%d pods on the node", len(n.pods))
 	}
 	web := deploy(t, c, "web", free/2, 1, 0)
-	p := c.members(web)[0]
+	p := web.pods[0]
 	if p.node != n || !p.ready || len(n.pods) != 3 {
 		t.Errorf("web is on %v, Ready %v, beside %d", p.node, p.ready, len(n.pods)-1)
 	}
@@ -209,7 +209,7 @@ func TestPreemption(t *testing.T) {
 		t.Errorf("%d pods still wait for victims", len(c.nominated))
 	}
 	var left, waiting int
-	for _, q := range append(c.members(pause), c.members(other)...) {
+	for _, q := range append(pause.pods, other.pods...) {
 		if q.node == n {
 			left++
 		} else {

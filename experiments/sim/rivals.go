@@ -61,7 +61,7 @@ func (r *run) pods(w *workload, sync time.Duration, reconcile func(time.Duration
 	c := r.c
 	c.every(c.now+c.phase(sync), sync, func() bool {
 		var pods []baseline.Pod
-		for _, p := range c.members(w) {
+		for _, p := range w.pods {
 			b := baseline.Pod{
 				Request: p.shape.Requests.MilliCPU, Pending: p.phase != running, Deleted: p.terminating, Ready: p.ready,
 				HasStarted: p.node != nil, Started: p.scheduled, ReadyChanged: p.readyAt,
@@ -103,7 +103,7 @@ func (r *run) keda(w *workload, k baseline.KEDA) {
 			rps = math.NaN()
 		}
 		observed := int32(0)
-		for _, p := range c.members(w) {
+		for _, p := range w.pods {
 			if !p.terminating {
 				observed++
 			}

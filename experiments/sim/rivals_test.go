@@ -117,19 +117,19 @@ func TestPlaceholdersMakeRoom(t *testing.T) {
 	c.scale(w, 4)
 	c.run(time.Minute)
 	// Two e2-mediums of 940m are two cores for the proportional autoscaler.
-	if n := len(c.members(c.placeholders)); n != 2 || c.placeholders.replicas != 2 {
+	if n := len(c.placeholders.pods); n != 2 || c.placeholders.replicas != 2 {
 		t.Fatalf("%d placeholders of %d, want 2", n, c.placeholders.replicas)
 	}
 	began := len(c.nodes)
 	c.scale(w, 6) // no room but that of the placeholders: three pods of 200m fit a node
 	c.run(c.now + time.Second)
-	for _, p := range c.members(w) {
+	for _, p := range w.pods {
 		if p.node == nil {
 			t.Error("a pod is pending though placeholders hold room")
 		}
 	}
 	c.run(c.now + 4*time.Minute)
-	for _, p := range c.members(c.placeholders) {
+	for _, p := range c.placeholders.pods {
 		if p.node == nil {
 			t.Error("a placeholder has found no room yet")
 		}

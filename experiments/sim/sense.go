@@ -230,7 +230,7 @@ func (s *sensors) fold() {
 func (w *watched) fold(c *Cluster, step int64, t time.Duration, limit int) {
 	var sum, ready float64
 	var pods, seen, expected, capped int
-	for _, p := range c.members(w.workload) {
+	for _, p := range w.pods {
 		if p.node == nil {
 			continue
 		}
@@ -296,7 +296,7 @@ func (w *watched) fold(c *Cluster, step int64, t time.Duration, limit int) {
 // read sums what metrics.k8s.io has of a workload.
 func (w *watched) read(c *Cluster) {
 	w.usage = nil
-	for _, p := range c.members(w.workload) {
+	for _, p := range w.pods {
 		cores, at, window, ok := c.usageOf(p)
 		if !ok || c.now-at > c.params.UsageStaleAfter {
 			continue
@@ -322,8 +322,8 @@ func (s *sensors) observe(w *watched) api.Workload {
 		LastScaled: Epoch.Add(w.lastScaled), LastScaledBy: api.FieldManager,
 	}
 	var speed float64
-	for _, p := range c.pods {
-		if p.workload == w.workload && p.ready && !p.terminating {
+	for _, p := range w.pods {
+		if p.ready && !p.terminating {
 			out.ReadyReplicas++
 			speed += p.node.pool.speed
 		}

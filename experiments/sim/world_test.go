@@ -23,7 +23,7 @@ func TestSpread(t *testing.T) {
 	deploy(t, c, "other", 300, 1, 0) // one node has less room
 	w := deploy(t, c, "web", 200, 12, 0)
 	zones, nodes := map[string]int{}, map[string]int{}
-	for _, p := range c.members(w) {
+	for _, p := range w.pods {
 		if p.node == nil {
 			t.Fatalf("%s has no node", p.name)
 		}
@@ -52,7 +52,7 @@ func TestLifeOfAPod(t *testing.T) {
 	p := c.params
 	begin := c.now
 	w := deploy(t, c, "web", free/4, 2, 0)
-	for _, pod := range c.members(w) {
+	for _, pod := range w.pods {
 		bound, started, ready := pod.scheduled-pod.created, pod.started-pod.scheduled, pod.readyAt-pod.started
 		if pod.created-begin < p.Controller.Min || pod.created-begin > p.Controller.Max || bound < p.Binding.Min || bound > p.Binding.Max+p.Controller.Max {
 			t.Errorf("created after %v, bound after %v", pod.created-begin, bound)
@@ -66,8 +66,8 @@ func TestLifeOfAPod(t *testing.T) {
 	var ended time.Duration
 	c.ended = func(*pod) { ended = c.now - down }
 	c.run(c.now + time.Minute)
-	if ended < p.Termination.Min || ended > p.Termination.Max+p.Controller.Max || len(c.members(w)) != 1 {
-		t.Errorf("ended after %v, %d left", ended, len(c.members(w)))
+	if ended < p.Termination.Min || ended > p.Termination.Max+p.Controller.Max || len(w.pods) != 1 {
+		t.Errorf("ended after %v, %d left", ended, len(w.pods))
 	}
 }
 
