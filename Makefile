@@ -15,6 +15,7 @@ GOTESTSUM_VERSION := v1.13.0
 GOLANGCI_VERSION := v2.15.0
 HELM_VERSION := v3.22.0
 K6_VERSION := v1.8.1
+METRICS_SERVER_VERSION := v0.9.0
 
 # lp_solve's headers are in a folder of their own. CPATH instead of CGO_CFLAGS:
 # it does not change the build cache's keys, so nothing recompiles over it.
@@ -217,6 +218,34 @@ k6-run: $(TOOLS)/k6 ## real k6 with heartbeat, small, against a server on loopba
 	go build -o $(OUT)/k6-target ./experiments/k6/target
 	@$(OUT)/k6-target --listen 127.0.0.1:18080 & target=$$!; trap "kill $$target" EXIT; sleep 1; \
 	$(TOOLS)/k6 run -e TARGET=http://127.0.0.1:18080 $(K6_RUN) | tee $(OUT)/results/k6.txt
+
+# Not part of make test: it changes the machine while it runs, and needs root.
+.PHONY: deps-node
+deps-node:
+	@missing=; \
+	for p in containerd runc; do command -v $$p >/dev/null || missing="$$missing $$p"; done; \
+	[ -x /usr/lib/cni/bridge ] || missing="$$missing containernetworking-plugins"; \
+	command -v ip >/dev/null || missing="$$missing iproute2"; \
+	if [ -n "$$missing" ]; then \
+		echo "installing$$missing"; \
+		$(SUDO) apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq --no-install-recommends $$missing || \
+		{ echo "could not install$$missing: install these packages by hand and run make again" >&2; exit 1; }; \
+	fi; \
+	[ -z "$$(echo $$missing | grep containerd)" ] || ! command -v systemctl >/dev/null || $(SUDO) systemctl disable --now containerd >/dev/null 2>&1 || true
+
+.PHONY: e2e-node
+E2E_NODE ?=
+e2e-node: build localkube deps-node $(TOOLS)/k6 $(TOOLS)/metrics-server ## real pods on this machine, the stock HPA and mash2 under real k6; root; writes docs/node.md (half an hour)
+	@mkdir -p $(OUT)/node
+	CGO_ENABLED=0 go build -o $(OUT)/node/pause ./experiments/node/pause
+	CGO_ENABLED=0 go build -o $(OUT)/node/target ./experiments/k6/target
+	go build -o $(OUT)/node/node ./experiments/node
+	$(SUDO) env PATH="$$PATH:/usr/sbin:/sbin" $(OUT)/node/node -page docs/node.md $(E2E_NODE)
+
+$(TOOLS)/metrics-server:
+	@echo "building metrics-server (cold: three to four minutes)"
+	GOBIN=$(TOOLS) go install sigs.k8s.io/metrics-server/cmd/metrics-server@$(METRICS_SERVER_VERSION)
 
 .PHONY: whatif-error
 whatif-error: build ## the simulation's known error that mash2 whatif tells, from recordings of a real control plane

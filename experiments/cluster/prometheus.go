@@ -35,7 +35,15 @@ type ScrapeJob struct {
 	// HonorLabels keeps the labels job and instance that the targets
 	// themselves send, as is usual for cAdvisor's series.
 	HonorLabels bool
+	// Labels are added to every series.
+	Labels map[string]string
+	// Client, if not nil, is the identity to scrape with, over TLS; whose
+	// certificate the targets have is not verified.
+	Client *ScrapeClient
 }
+
+// ScrapeClient is a client certificate, as PEM files.
+type ScrapeClient struct{ CertFile, KeyFile string }
 
 // PrometheusOptions says how to run Prometheus.
 type PrometheusOptions struct {
@@ -47,6 +55,8 @@ type PrometheusOptions struct {
 	// LookbackDelta is for how long a query takes the last sample for the
 	// current one. 0: Prometheus' default, 5 min.
 	LookbackDelta time.Duration
+	// Rules are paths of rule files.
+	Rules []string
 	// History is read once, before the start, as a past in OpenMetrics'
 	// text format: samples with timestamps, in order, "# EOF" at the end. It may
 	// be several such texts one after another, which is faster for a long past.
@@ -176,6 +186,10 @@ func (o PrometheusOptions) config() ([]byte, error) {
 		if path == "" {
 			path = "/metrics"
 		}
+		static := map[string]any{"targets": job.Targets}
+		if len(job.Labels) > 0 {
+			static["labels"] = job.Labels
+		}
 		jobs = append(jobs, map[string]any{
 			"job_name":        job.Name,
 			"metrics_path":    path,
@@ -183,10 +197,18 @@ func (o PrometheusOptions) config() ([]byte, error) {
 			"scrape_interval": model.Duration(every).String(),
 			// Prometheus refuses a timeout above the interval.
 			"scrape_timeout": model.Duration(min(every, 10*time.Second)).String(),
-			"static_configs": []map[string]any{{"targets": job.Targets}},
+			"static_configs": []map[string]any{static},
 		})
+		if job.Client != nil {
+			last := jobs[len(jobs)-1]
+			last["scheme"] = "https"
+			last["tls_config"] = map[string]any{
+				"cert_file": job.Client.CertFile, "key_file": job.Client.KeyFile, "insecure_skip_verify": true,
+			}
+		}
 	}
 	return yaml.Marshal(map[string]any{
+		"rule_files": o.Rules,
 		"global": map[string]any{
 			"scrape_interval": model.Duration(interval).String(),
 			"scrape_timeout":  model.Duration(min(interval, 10*time.Second)).String(),

@@ -1,0 +1,8 @@
+package main
+
+import _ "embed"
+
+// pageText is docs/node.md but for its figures.
+//
+//go:embed page.md.tmpl
+var pageText string

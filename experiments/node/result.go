@@ -1,0 +1,250 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/template"
+	"time"
+
+	promapi "github.com/prometheus/client_golang/api"
+	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/prometheus/common/model"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/experiments/report"
+	"github.com/mash2-io/mash2/experiments/scenarios"
+	"github.com/mash2-io/mash2/sensing"
+)
+
+// result is a run, as it is kept.
+type result struct {
+	Options  options  `json:"options"`
+	Versions versions `json:"versions"`
+	Pod      onePod   `json:"pod"`
+	Passes   []pass   `json:"passes"`
+	Samples  []sample `json:"samples"`
+	// Rescales of the HPA, and scalings that mash2 carried out, as they say themselves.
+	HPARescales  []string `json:"hpaRescales"`
+	Mash2Actions []string `json:"mash2Actions"`
+	// Recorded is how many workloads the recording rules of the chart know.
+	Recorded int       `json:"recorded"`
+	Made     time.Time `json:"made"`
+}
+
+type versions struct {
+	Kubelet     string  `json:"kubelet"`
+	Runtime     string  `json:"runtime"`
+	Runc        string  `json:"runc"`
+	Kernel      string  `json:"kernel"`
+	CPUs        int64   `json:"cpus"`
+	Allocatable float64 `json:"allocatableCores"`
+}
+
+// keep reads what the scalers say they did, and what the recording rules know.
+func (n *realNode) keep(ctx context.Context, cycles, prometheus string, r *result) error {
+	var err error
+	if r.Recorded, err = recorded(ctx, prometheus); err != nil {
+		return err
+	}
+	events, err := n.cluster.Kubectl(ctx, "-n", hpa, "get", "events", "--field-selector", "reason=SuccessfulRescale", "-o", "jsonpath={range .items[*]}{.message}{\"\\n\"}{end}")
+	if err != nil {
+		return err
+	}
+	if events = strings.TrimSpace(events); events != "" {
+		r.HPARescales = strings.Split(events, "\n")
+	}
+	data, err := os.ReadFile(cycles)
+	if err != nil {
+		return err
+	}
+	for line := range bytes.Lines(data) {
+		var c api.Cycle
+		if err := json.Unmarshal(line, &c); err != nil {
+			break // the last one is being written
+		}
+		for _, out := range c.Outcomes {
+			if out.Error == "" && out.Skipped == "" {
+				r.Mash2Actions = append(r.Mash2Actions, out.Action)
+			}
+		}
+	}
+	return nil
+}
+
+// recorded counts the workloads whose usage the chart's rules have recorded.
+func recorded(ctx context.Context, prometheus string) (int, error) {
+	c, err := promapi.NewClient(promapi.Config{Address: prometheus})
+	if err != nil {
+		return 0, err
+	}
+	v, _, err := promv1.NewAPI(c).Query(ctx, "count(group by (namespace, mash2_owner) ("+sensing.DefaultConfig().RecordedUsage+"))", time.Now())
+	if err != nil {
+		return 0, fmt.Errorf("asking for recorded usage: %w", err)
+	}
+	if v, ok := v.(model.Vector); ok && len(v) == 1 {
+		return int(v[0].Value), nil
+	}
+	return 0, nil
+}
+
+// figures of one scaler over one pass, from the samples.
+type figures struct {
+	pass
+	MeanReplicas, MeanCores, PeakCores, Utilization float64
+	MaxReplicas                                     int32
+	Throttled                                       float64 // share of periods
+}
+
+func (r result) figuresOf(p pass, request float64) figures {
+	f := figures{pass: p}
+	var replicas, cores, seconds float64
+	var throttled, periods int64
+	last := p.Begin
+	for _, s := range r.Samples {
+		if s.Seconds <= p.Begin || s.Seconds > p.End {
+			continue
+		}
+		one, d := s.Of[p.Scaler], s.Seconds-last
+		last = s.Seconds
+		replicas += float64(one.Replicas) * d
+		cores += one.Cores * d
+		seconds += d
+		f.MaxReplicas, f.PeakCores = max(f.MaxReplicas, one.Replicas), max(f.PeakCores, one.Cores)
+		throttled += one.Throttled
+		periods += one.Periods
+	}
+	if seconds > 0 {
+		f.MeanReplicas, f.MeanCores = replicas/seconds, cores/seconds
+		f.Utilization = cores / (replicas * request)
+	}
+	if periods > 0 {
+		f.Throttled = float64(throttled) / float64(periods)
+	}
+	return f
+}
+
+// table is the outcome, a row for each scaler and pass.
+func (r result) table(request float64) string {
+	var b strings.Builder
+	b.WriteString("| scaler | pass | requests | failed | p95 ms | p99 ms | SLO of the pass | replicas, mean | most | cores, mean | most | used of requests | throttled periods |\n")
+	b.WriteString("|---|--:|--:|--:|--:|--:|---|--:|--:|--:|--:|--:|--:|\n")
+	passes := slices.Clone(r.Passes)
+	slices.SortFunc(passes, func(a, b pass) int { return cmp.Or(cmp.Compare(a.Pass, b.Pass), cmp.Compare(a.Scaler, b.Scaler)) })
+	for _, p := range passes {
+		f := r.figuresOf(p, request)
+		met := "met"
+		if !p.SLOMet {
+			met = "not met"
+		}
+		fmt.Fprintf(&b, "| %s | %d | %.0f | %.2f %% | %.0f | %.0f | %s | %.1f | %d | %.2f | %.2f | %.0f %% | %.0f %% |\n",
+			p.Scaler, p.Pass, p.Summary.Requests, 100*p.Summary.FailedRatio, p.Summary.P95, p.Summary.P99, met,
+			f.MeanReplicas, f.MaxReplicas, f.MeanCores, f.PeakCores, 100*f.Utilization, 100*f.Throttled)
+	}
+	return b.String()
+}
+
+// timeline has a row for every so many seconds.
+func (r result) timeline(every float64) string {
+	var b strings.Builder
+	b.WriteString("| s | users each | hpa: replicas | Ready | cores | mash2: replicas | Ready | cores |\n|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	next := 0.0
+	for _, s := range r.Samples {
+		if s.Seconds < next {
+			continue
+		}
+		next += every
+		h, m := s.Of[hpa], s.Of[mash2]
+		fmt.Fprintf(&b, "| %.0f | %d | %d | %d | %.2f | %d | %d | %.2f |\n",
+			s.Seconds, max(h.Users, m.Users), h.Replicas, h.Ready, h.Cores, m.Replicas, m.Ready, m.Cores)
+	}
+	return b.String()
+}
+
+// chart draws replicas over time.
+func (r result) chart() report.Figure {
+	f := report.Figure{Title: "Replicas on a real node", XLabel: "s", YLabel: "replicas"}
+	for color, scaler := range scalers {
+		line := report.Series{Name: scaler, Color: color}
+		ready := report.Series{Name: scaler + ", Ready", Color: color, Dash: 1}
+		for _, s := range r.Samples {
+			line.X, line.Y = append(line.X, s.Seconds), append(line.Y, float64(s.Of[scaler].Replicas))
+			ready.X, ready.Y = append(ready.X, s.Seconds), append(ready.Y, float64(s.Of[scaler].Ready))
+		}
+		f.Series = append(f.Series, line, ready)
+	}
+	return f
+}
+
+// checkTable is how the machine compares with what it was.
+func checkTable(checks []check) string {
+	var b strings.Builder
+	b.WriteString("| what | there were | after the run |\n|---|--:|---|\n")
+	for _, c := range checks {
+		verdict := "as before"
+		if len(c.Difference) > 0 {
+			verdict = strings.Join(c.Difference, "; ")
+		}
+		fmt.Fprintf(&b, "| %s | %d | %s |\n", c.What, c.Compared, verdict)
+	}
+	return b.String()
+}
+
+// writePage prints the outcome and, where a page is asked for, writes that.
+func writePage(o options, checks []check) error {
+	data, err := os.ReadFile(filepath.Join(o.Out, resultFile))
+	if err != nil {
+		return err
+	}
+	var r result
+	if err := json.Unmarshal(data, &r); err != nil {
+		return err
+	}
+	request, err := requestCores(r.Options.Scale)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\n%s\n%s", r.table(request), r.timeline(30))
+	if o.Page == "" {
+		return nil
+	}
+	k6 := map[string]string{}
+	for _, scaler := range scalers {
+		text, err := os.ReadFile(filepath.Join(o.Out, fmt.Sprintf("k6-%s-%d.txt", scaler, r.Options.Passes)))
+		if err != nil {
+			return err
+		}
+		k6[scaler] = "    " + strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", "\n    ")
+	}
+	var picture bytes.Buffer
+	if err := r.chart().PNG(&picture); err != nil {
+		return err
+	}
+	const pictureName = "node-replicas.png"
+	var page bytes.Buffer
+	err = pageTemplate.Execute(&page, map[string]any{
+		"R": r, "Table": r.table(request), "Timeline": r.timeline(30), "Checks": checkTable(checks), "K6": k6,
+		"Request": 1000 * request, "Picture": pictureName, "Date": r.Made.Format(time.DateOnly),
+	})
+	return errors.Join(err,
+		os.WriteFile(o.Page, page.Bytes(), 0o644),
+		os.WriteFile(filepath.Join(filepath.Dir(o.Page), pictureName), picture.Bytes(), 0o644))
+}
+
+var pageTemplate = template.Must(template.New("page").Parse(pageText))
+
+// requestCores is what one replica requests.
+func requestCores(scale float64) (float64, error) {
+	s, err := scenarios.Load(scenario)
+	if err != nil {
+		return 0, err
+	}
+	return float64(deployment("", s, scale).Spec.Template.Spec.Containers[0].Resources.Requests.Cpu().MilliValue()) / 1000, nil
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/api/v1alpha1"
+	"github.com/mash2-io/mash2/experiments/scenarios"
+)
+
+// Names of what is in the cluster. A scaler's workload has a namespace of the
+// scaler's name.
+const (
+	hpa             = "hpa"
+	mash2           = "mash2"
+	workload        = "web"
+	systemNamespace = "mash2-system"
+	policyConfigMap = "mash2-policy"
+)
+
+var scalers = []string{hpa, mash2}
+
+// deploy creates the CRDs, the policy, both workloads, which are equal, and what
+// scales them.
+func (n *realNode) deploy(ctx context.Context, o options, s scenarios.Scenario) error {
+	for _, args := range [][]string{
+		{"apply", "-f", filepath.Join("charts", "mash2", "crds")},
+		{"wait", "--for=condition=Established", "crd/managedworkloads." + api.Group, "--timeout=60s"},
+	} {
+		if _, err := n.cluster.Kubectl(ctx, args...); err != nil {
+			return err
+		}
+	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return err
+	}
+	var err error
+	if n.typed, err = client.New(n.cluster.RESTConfig(), client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	policies := fmt.Sprintf("policies:\n  %s: {nodePools: [%s]}\n  %s: {nodePools: [%s]}\n", api.CostSaving, poolName, api.Performance, poolName)
+	objects := []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: systemNamespace}},
+		&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: policyConfigMap},
+			Data:       map[string]string{"policy": api.CostSaving, "policies.yaml": policies},
+		},
+	}
+	for _, scaler := range scalers {
+		objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: scaler}},
+			deployment(scaler, s, o.Scale),
+			&corev1.Service{
+				ObjectMeta: metav1.ObjectMeta{Namespace: scaler, Name: workload},
+				Spec: corev1.ServiceSpec{
+					Selector: map[string]string{"app": workload},
+					Ports:    []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}},
+				},
+			})
+	}
+	bounds := s.Workload.Replicas
+	objects = append(objects,
+		&autoscalingv2.HorizontalPodAutoscaler{
+			ObjectMeta: metav1.ObjectMeta{Namespace: hpa, Name: workload},
+			Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+				ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: workload},
+				MinReplicas:    ptr.To(bounds.Min), MaxReplicas: bounds.Max,
+				Metrics: []autoscalingv2.MetricSpec{{
+					Type: autoscalingv2.ResourceMetricSourceType,
+					Resource: &autoscalingv2.ResourceMetricSource{Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{
+						Type:               autoscalingv2.UtilizationMetricType,
+						AverageUtilization: ptr.To(int32(s.Workload.TargetUtilization*100 + 0.5)),
+					}},
+				}},
+			},
+		},
+		&v1alpha1.ManagedWorkload{
+			ObjectMeta: metav1.ObjectMeta{Namespace: mash2, Name: workload},
+			Spec: v1alpha1.ManagedWorkloadSpec{
+				TargetRef:   v1alpha1.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: workload},
+				MinReplicas: ptr.To(bounds.Min), MaxReplicas: bounds.Max,
+				Metric: v1alpha1.Metric{Type: v1alpha1.MetricCPU},
+			},
+		})
+	for _, object := range objects {
+		if err := n.typed.Create(ctx, object); err != nil {
+			return fmt.Errorf("creating %T %s: %w", object, object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// deployment is the scenario's workload with pods of the given share of its size.
+func deployment(namespace string, s scenarios.Scenario, scale float64) *appsv1.Deployment {
+	labels := map[string]string{"app": workload}
+	share := func(cpu, memory resource.Quantity) corev1.ResourceList {
+		return corev1.ResourceList{
+			corev1.ResourceCPU:    *resource.NewMilliQuantity(int64(float64(cpu.MilliValue())*scale+0.5), resource.DecimalSI),
+			corev1.ResourceMemory: *resource.NewQuantity(int64(float64(memory.Value())*scale+0.5), resource.BinarySI),
+		}
+	}
+	w := s.Workload
+	spec := podSpec(share(w.CPU.Request.Quantity, w.Memory.Request.Quantity), share(w.CPU.Limit.Quantity, w.Memory.Limit.Quantity))
+	spec.TerminationGracePeriodSeconds = ptr.To(int64(w.TerminationGrace.Seconds()))
+	spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: int64(w.PreStop.Seconds())}}}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: workload, Labels: labels},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To(w.Replicas.Min),
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
+		},
+	}
+}
