@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,27 +22,29 @@ import (
 
 const (
 	metricsNamespace = "kube-system"
-	metricsService   = "metrics-server"
-	metricsAPI       = "v1beta1.metrics.k8s.io"
 	fieldManager     = "mash2-experiments"
 )
 
-// RegisterMetricsAPI makes the API server forward metrics.k8s.io/v1beta1 to
-// the TLS server at hostPort on this machine, whose certificate is not
-// verified, and returns when the API server finds it available. Registering
-// again moves it to the new address.
+// RegisterMetricsAPI is [RegisterAPI] of metrics.k8s.io/v1beta1.
+func RegisterMetricsAPI(ctx context.Context, config *rest.Config, hostPort string) error {
+	return RegisterAPI(ctx, config, schema.GroupVersion{Group: "metrics.k8s.io", Version: "v1beta1"}, hostPort)
+}
+
+// RegisterAPI makes the API server forward an API to the TLS server at hostPort on
+// this machine, whose certificate is not verified, and returns when the API server
+// finds it available. Registering again moves it to the new address.
 //
 // The way there is a Service of type ExternalName, which the aggregator
 // follows as it is when it doesn't route to endpoints itself; the port of the
 // APIService must therefore be the server's own.
-func RegisterMetricsAPI(ctx context.Context, config *rest.Config, hostPort string) error {
-	if err := registerMetricsAPI(ctx, config, hostPort); err != nil {
-		return fmt.Errorf("registering %s: %w", metricsAPI, err)
+func RegisterAPI(ctx context.Context, config *rest.Config, api schema.GroupVersion, hostPort string) error {
+	if err := registerAPI(ctx, config, api, hostPort); err != nil {
+		return fmt.Errorf("registering %s: %w", api, err)
 	}
 	return nil
 }
 
-func registerMetricsAPI(ctx context.Context, config *rest.Config, hostPort string) error {
+func registerAPI(ctx context.Context, config *rest.Config, api schema.GroupVersion, hostPort string) error {
 	host, portText, err := net.SplitHostPort(hostPort)
 	if err != nil {
 		return err
@@ -60,9 +63,10 @@ func registerMetricsAPI(ctx context.Context, config *rest.Config, hostPort strin
 	if err != nil {
 		return err
 	}
+	serviceName, apiName := strings.ReplaceAll(api.Group, ".", "-"), api.Version+"."+api.Group
 	services := client.CoreV1().Services(metricsNamespace)
 	service := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: metricsService, Namespace: metricsNamespace},
+		ObjectMeta: metav1.ObjectMeta{Name: serviceName, Namespace: metricsNamespace},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: host},
 	}
 	_, err = services.Create(ctx, service, metav1.CreateOptions{FieldManager: fieldManager})
@@ -82,35 +86,35 @@ func registerMetricsAPI(ctx context.Context, config *rest.Config, hostPort strin
 	apiService := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": resource.GroupVersion().String(),
 		"kind":       "APIService",
-		"metadata":   map[string]any{"name": metricsAPI},
+		"metadata":   map[string]any{"name": apiName},
 		"spec": map[string]any{
-			"group":                 "metrics.k8s.io",
-			"version":               "v1beta1",
+			"group":                 api.Group,
+			"version":               api.Version,
 			"groupPriorityMinimum":  int64(100),
 			"versionPriority":       int64(100),
 			"insecureSkipTLSVerify": true,
 			"service": map[string]any{
 				"namespace": metricsNamespace,
-				"name":      metricsService,
+				"name":      serviceName,
 				"port":      port,
 			},
 		},
 	}}
-	_, err = dynamicClient.Resource(resource).Apply(ctx, metricsAPI, apiService,
+	_, err = dynamicClient.Resource(resource).Apply(ctx, apiName, apiService,
 		metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 	if err != nil {
 		return err
 	}
-	return waitServed(ctx, client)
+	return waitServed(ctx, client, api)
 }
 
-// waitServed waits until the API server answers discovery of the metrics API.
-func waitServed(ctx context.Context, client kubernetes.Interface) error {
+// waitServed waits until the API server answers discovery of the API.
+func waitServed(ctx context.Context, client kubernetes.Interface, api schema.GroupVersion) error {
 	const timeout = 30 * time.Second
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {
 		var status int
-		last = client.Discovery().RESTClient().Get().AbsPath("/apis/metrics.k8s.io/v1beta1").
+		last = client.Discovery().RESTClient().Get().AbsPath("/apis/" + api.String()).
 			Do(ctx).StatusCode(&status).Error()
 		return last == nil && status == http.StatusOK, nil
 	})
