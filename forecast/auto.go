@@ -40,11 +40,43 @@ func (m Auto) Update(s State, series api.Series, horizon int) (State, error) {
 		return s, nil
 	}
 	series = s.withoutFreak(series)
+	if s.Mixture != nil {
+		return s.playedOn(series, horizon), nil
+	}
 	s.kept = s.kept.renewed(s.ID, series, horizon, func() (predictor, []float64) {
 		_, p, y := s.predictor(series, horizon, false)
 		return p, y
 	})
 	return s, nil
+}
+
+// playedOn settles the rounds of the mixture that are over, and begins the one that
+// is due.
+func (s State) playedOn(series api.Series, horizon int) State {
+	fresh := s.play == nil
+	if fresh {
+		s.play = newPlay(*s.Mixture)
+	}
+	s = s.settled(series)
+	var m *mixture
+	made := func() *mixture {
+		if m == nil {
+			m = mixtureOf(s, series, horizon, !fresh)
+		}
+		return m
+	}
+	steady := horizon
+	if s.Seasonal != nil {
+		steady = (&seasonalPredictor{fit: *s.Seasonal}).steady()
+	}
+	s.kept = s.kept.renewedAligned(s.ID, series, horizon, steady, func() predictor { return made() })
+	if s.roundOf(series, horizon) {
+		s = s.begun(made(), series, horizon)
+	}
+	if m != nil && len(m.used) > 0 {
+		s.said = s.said.with(m.used, m.shift)
+	}
+	return s
 }
 
 func (m Auto) refit(s State, series api.Series, horizon int) State {
@@ -54,6 +86,9 @@ func (m Auto) refit(s State, series api.Series, horizon int) State {
 	y := series.Values
 	next.Model = NaiveName
 	next.Alpha = 1
+	if m.Portfolio {
+		next.Growth = portfolioGrowth
+	}
 
 	seasons := FindSeasons(y)
 	period, seasonal := choosePeriod(y, seasons, horizon)
@@ -131,14 +166,13 @@ func (s *State) tryYoung(y []float64, horizon int) {
 // with the parameters of before them.
 func tryAnalogs(y []float64, past int, origins []int, horizon int) (*AnalogFit, float64) {
 	h := history{}.filled(y)
-	then, now := learn(analogs{}, h.until(past), horizon), learn(analogs{}, h, horizon)
+	then := learn(analogs{}, h.until(past), horizon)
 	if then == nil { // too short to choose
 		then = []float64{analogWindow, 0}
 	}
-	if now == nil {
-		now = then
-	}
-	fit := &AnalogFit{Params: now}
+	// What was chosen before the origins serves: these are choices of two, not
+	// coefficients that more samples make sharper.
+	fit := &AnalogFit{Params: then}
 	p := &calibratedAnalogs{analogs{}.predictor(h, horizon, then).(*analogState), 1, 1}
 	var loss float64
 	fit.Up, fit.Down, loss = calibrate(p, y, origins, horizon)
@@ -187,7 +221,7 @@ func (s State) predictor(series api.Series, horizon int, once bool) (name string
 	y = series.Values
 	switch {
 	case s.Model == MixtureName && s.Mixture != nil:
-		return MixtureName, mixtureOf(s, series, horizon), y
+		return MixtureName, mixtureOf(s, series, horizon, once), y
 	case s.Model == SeasonalName && s.Seasonal != nil:
 		y = s.Seasonal.tail(y, horizon)
 		if once {

@@ -106,13 +106,28 @@ func middle(xs []float64) float64 {
 }
 
 func (boosted) predictor(h history, _ int, params []float64) predictor {
-	p := &boostedState{plainAnalogues{h.raw}, h, params, make([]float64, countWaves(h.periods, boostedOrders)), make([]float64, len(h.y))}
-	level := 0.0
-	for t, v := range h.y {
-		level += params[1] * (v - p.curve(t) - level)
+	p := &boostedState{plainAnalogues{h.raw}, h, params, make([]float64, countWaves(h.periods, boostedOrders)), make([]float64, len(h.y)-h.from)}
+	level := p.levelBefore(h.from)
+	for t, v := range h.y[h.from:] {
+		level = p.follow(level, h.from+t, v)
 		p.level[t] = level
 	}
 	return p
+}
+
+func (p *boostedState) follow(level float64, t int, v float64) float64 {
+	return level + p.params[1]*(v-p.curve(t)-level)
+}
+
+// levelBefore is the level of what was before sample t, from as much of it as
+// counts.
+func (p *boostedState) levelBefore(t int) float64 {
+	const counts = 128 // of which the first weighs 10⁻⁶
+	level := 0.0
+	for u := max(0, t-counts); u < t; u++ {
+		level = p.follow(level, u, p.h.y[u])
+	}
+	return level
 }
 
 type boostedState struct {
@@ -134,8 +149,14 @@ func (p *boostedState) curve(t int) float64 {
 }
 
 func (p *boostedState) point(o int, dst []float64) {
+	level := 0.0
+	if o >= p.h.from {
+		level = p.level[o-p.h.from]
+	} else {
+		level = p.levelBefore(o + 1)
+	}
 	for k := range dst {
-		dst[k] = p.curve(o+1+k) + p.level[o]
+		dst[k] = p.curve(o+1+k) + level
 	}
 	p.h.bounded(o, dst)
 }

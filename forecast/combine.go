@@ -1,6 +1,9 @@
 package forecast
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // boa is Bernstein online aggregation (Wintenberger 2017, algorithm 1 with the
 // adaptive rates of §3): experts are weighted by their regrets and the squares
@@ -24,6 +27,44 @@ func newBOA(prior []float64, forget float64) *boa {
 		weights: append([]float64(nil), prior...), forget: forget,
 	}
 	return b
+}
+
+// regrets writes by how much the mixture's absolute loss, linearised, was above
+// each expert's, a mean over the steps of a round: said are the experts' paths,
+// of which as much counts as there are actual values. It returns false where all
+// of these are gaps.
+func (b *boa) regrets(said [][]float64, actual []float64, unit float64, out []float64) bool {
+	clear(out)
+	n := 0
+	for k, v := range actual {
+		if math.IsNaN(v) {
+			continue
+		}
+		mixed := 0.0
+		for j, path := range said {
+			mixed += b.weights[j] * path[k]
+		}
+		slope := 1.0
+		if mixed < v {
+			slope = -1
+		}
+		for j, path := range said {
+			out[j] += slope * (mixed - path[k])
+		}
+		n++
+	}
+	for j := range out {
+		out[j] /= float64(max(1, n)) * unit
+	}
+	return n > 0
+}
+
+// clone is b, to be written to.
+func (b *boa) clone() *boa {
+	return &boa{
+		prior: b.prior, regret: slices.Clone(b.regret), square: slices.Clone(b.square), e: slices.Clone(b.e),
+		weights: slices.Clone(b.weights), forget: b.forget,
+	}
 }
 
 // learn takes the regrets of one round: by how much the mixture's loss,

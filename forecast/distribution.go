@@ -59,7 +59,7 @@ func distribute(p predictor, y []float64, o, horizon int, levels []float64) dist
 	s := spreads.Get().(*spread)
 	defer spreads.Put(s)
 	s.fill(p, y, o, mean)
-	return s.around(mean, levels)
+	return s.around(mean, levels, 0)
 }
 
 // spread is how far what comes may be off what is said: residual paths and, for
@@ -135,13 +135,15 @@ func (s *spread) sort(order []int, values, cumulative []float64) {
 }
 
 // around is the distribution around a point path, which becomes its mean. The
-// path may be shorter than those it was taken from.
+// path may be shorter than those it was taken from; with after, it begins as many
+// samples later than they do, and each of its steps is taken as the same sample of
+// theirs, at the same phase, and not as the same lead.
 //
 // The quantile at q is the least value whose cumulative weight reaches
 // q·(W + w̄): with equal weights the ⌈q(n+1)⌉-th smallest, the quantile of split
 // conformal prediction (Lei et al. 2018, §2.2); the largest when that is beyond
 // n. As a quantile of one distribution it is monotone in q and in the values.
-func (s *spread) around(mean, levels []float64) distribution {
+func (s *spread) around(mean, levels []float64, after int) distribution {
 	n, horizon := len(s.weights), len(mean)
 	d := distribution{mean: mean, quantiles: make([][]float64, len(levels)), peak: make([]float64, len(levels))}
 	rows := make([]float64, len(levels)*horizon)
@@ -165,7 +167,7 @@ func (s *spread) around(mean, levels []float64) distribution {
 	peaks, order := make([]float64, 2*n), slices.Clone(s.order)
 	for i, path := range order {
 		peak := 0.0
-		residuals := s.paths[path*s.horizon:][:len(mean)]
+		residuals := s.paths[path*s.horizon+after:][:len(mean)]
 		for h, m := range mean {
 			if v := m + residuals[h]; v > peak {
 				peak = v
@@ -179,9 +181,10 @@ func (s *spread) around(mean, levels []float64) distribution {
 	before := make([]float64, len(levels))
 	from := -1
 	for at, lead := range s.leads {
+		lead -= after
 		quantile(s.sorted[at*n:(at+1)*n], s.cumulative[at*n:(at+1)*n], func(k int, off float64) {
 			row := d.quantiles[k]
-			for j := from + 1; j < min(lead, horizon); j++ {
+			for j := max(0, from+1); j < min(lead, horizon); j++ {
 				// How far they are off the mean is interpolated, so that what
 				// the mean does in between stays. In this form rounding keeps
 				// the order of levels. No step is above the peak.
@@ -189,7 +192,7 @@ func (s *spread) around(mean, levels []float64) distribution {
 				off := min(before[k]*(1-w)+off*w, max(before[k], off))
 				row[j] = min(d.peak[k], max(0, mean[j]+off))
 			}
-			if lead < horizon {
+			if lead >= 0 && lead < horizon {
 				row[lead] = max(0, mean[lead]+off)
 			}
 			before[k] = off
@@ -207,6 +210,9 @@ func (s *spread) around(mean, levels []float64) distribution {
 type kept struct {
 	spread *spread
 	at     time.Time
+	// aligned: what is said later is matched to it by samples, not by leads. It
+	// then reaches further than the horizon.
+	aligned bool
 }
 
 // keptFor: a spread that is steady is kept for the horizon over this.
@@ -216,30 +222,70 @@ const keptFor = 4
 // predictor says there; empty where that isn't steady. Different ids are renewed
 // at different times.
 func (k kept) renewed(id uint64, series api.Series, horizon int, made func() (p predictor, y []float64)) kept {
-	end := series.End()
-	if k.of(series, horizon) {
-		now, stride := end.UnixNano()/int64(series.Step), int64(k.spread.stride)
-		if end.Equal(k.at) || (now+int64(id%uint64(stride)))%stride != 0 {
-			return k
-		}
+	if k.stands(id, series, horizon) {
+		return k
 	}
 	p, y := made()
 	stride := min(horizon/keptFor, p.steady())
 	if stride <= 1 {
 		return kept{}
 	}
-	k = kept{&spread{stride: stride}, end}
+	return taken(p, y, series.End(), horizon, stride, false)
+}
+
+// renewedAligned is as renewed, for a predictor that is steady or not.
+func (k kept) renewedAligned(id uint64, series api.Series, horizon, steady int, made func() predictor) kept {
+	if k.stands(id, series, horizon) {
+		return k
+	}
+	stride := max(1, horizon/roundsApart)
+	aligned := steady < stride
+	if aligned {
+		stride = max(1, horizon/keptFor)
+	}
+	return taken(made(), series.Values, series.End(), horizon, stride, aligned)
+}
+
+func taken(p predictor, y []float64, at time.Time, horizon, stride int, aligned bool) kept {
+	k := kept{&spread{stride: stride}, at, aligned}
+	if aligned {
+		horizon += stride - 1
+	}
 	k.spread.fill(p, y, len(y)-1, make([]float64, horizon))
 	return k
 }
 
-// of tells whether k is for a forecast at the end of series.
-func (k kept) of(series api.Series, horizon int) bool {
-	if k.spread == nil || horizon > k.spread.horizon {
+// stands tells whether k is for a forecast at the end of series and its renewal
+// not yet due.
+func (k kept) stands(id uint64, series api.Series, horizon int) bool {
+	if !k.of(series, horizon) {
 		return false
 	}
-	age := series.End().Sub(k.at)
-	return age >= 0 && age < time.Duration(k.spread.stride)*series.Step
+	now, stride := series.End().UnixNano()/int64(series.Step), int64(k.spread.stride)
+	return series.End().Equal(k.at) || (now+int64(id%uint64(stride)))%stride != 0
+}
+
+// around is the distribution around a point path from the end of series.
+func (k kept) around(mean, levels []float64, series api.Series) distribution {
+	after := 0
+	if k.aligned {
+		after = k.age(series)
+	}
+	return k.spread.around(mean, levels, after)
+}
+
+func (k kept) age(series api.Series) int { return int(series.End().Sub(k.at) / series.Step) }
+
+// of tells whether k is for a forecast at the end of series.
+func (k kept) of(series api.Series, horizon int) bool {
+	if k.spread == nil || series.End().Before(k.at) {
+		return false
+	}
+	age := k.age(series)
+	if k.aligned {
+		horizon += age
+	}
+	return age < k.spread.stride && horizon <= k.spread.horizon
 }
 
 // leadsApart: where quantiles change slowly, two that are computed are apart by

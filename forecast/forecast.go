@@ -53,6 +53,10 @@ type State struct {
 	Step     time.Duration `json:"step,omitempty"`
 	Horizon  int           `json:"horizon,omitempty"`
 
+	// Growth is by which part of its length the history must grow until the next
+	// refit; 0 is the usual one.
+	Growth int `json:"growth,omitempty"`
+
 	// Top and Second are the largest two values at the last refit.
 	Top    float64 `json:"top,omitempty"`
 	Second float64 `json:"second,omitempty"`
@@ -77,6 +81,8 @@ type State struct {
 	Long *LongFit `json:"long,omitempty"`
 	// Spreads of the model of Auto, of that of Long, and of the last value.
 	kept, keptLong, keptLast kept
+	play                     *play   // of the mixture's experts
+	said                     paths   // of the mixture
 	read                     reading // kept by Uncensored
 	// Skill of the chosen model against the last value; nil until there were
 	// enough origins to tell.
@@ -94,12 +100,18 @@ func NewState(name string) State {
 	return State{ID: h.Sum64()}
 }
 
-// Refits come after the history has grown by 1/refitGrowth of its length, give
-// or take a quarter by ID, but not more often than every refitMin samples: a
-// young history is cheap to refit and changes much, an old one neither.
+// Refits come after the history has grown by 1/growth of its length, give or take
+// a quarter by ID, but not more often than every refitMin samples: a young history
+// is cheap to refit and changes much, an old one neither. What a refit costs grows
+// with the history, so that its share of a cycle does not. One of the portfolio is
+// dear, and seldom: in between its weights follow what comes (rounds.go). Where
+// Watched found out that what was learnt is not true, it is learnt anew in a
+// quarter of that time.
 const (
-	refitGrowth = 16
-	refitMin    = 4
+	refitGrowth     = 8
+	portfolioGrowth = 1
+	soonerFold      = 4
+	refitMin        = 4
 )
 
 // Due tells whether Update would refit.
@@ -117,7 +129,14 @@ func (s State) Due(series api.Series, horizon int) bool {
 	if fresh < 0 { // the clock of the source went back
 		return true
 	}
-	wait := float64(max(refitMin, s.Samples/refitGrowth))
+	growth := refitGrowth
+	if s.Growth > 0 {
+		growth = s.Growth
+	}
+	if s.Skill != nil && *s.Skill > 0 && s.Record != nil && s.Record.Probation > 0 {
+		growth *= soonerFold
+	}
+	wait := float64(max(refitMin, s.Samples/growth))
 	// Splitmix's finaliser: a different share for every fit of every series.
 	x := s.ID + uint64(s.Fits)*0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -255,7 +274,7 @@ func predict(name string, p predictor, y []float64, s State, series api.Series, 
 	if len(levels) > 0 && s.kept.of(series, horizon) {
 		mean := make([]float64, horizon)
 		p.point(len(y)-1, mean)
-		d = s.kept.spread.around(mean, levels)
+		d = s.kept.around(mean, levels, series)
 	} else {
 		d = distribute(p, y, len(y)-1, horizon, levels)
 	}

@@ -73,8 +73,11 @@ func (harmonic) learn(h history, _ int) []float64 {
 	params := append([]float64{length, 0, 0}, c...)
 	p := harmonic{}.predictor(h, 0, params).(*harmonicState)
 	ar := newNormal(harmonicAR)
-	for t := harmonicAR; t < len(p.e); t++ {
-		ar.add([]float64{p.e[t-1] / unit, p.e[t-2] / unit}, p.e[t]/unit, 1)
+	e2, e1 := p.error(0), p.error(1)
+	for t := harmonicAR; t < len(h.y); t++ {
+		e := p.error(t)
+		ar.add([]float64{e1 / unit, e2 / unit}, e/unit, 1)
+		e1, e2 = e, e1
 	}
 	ridgeAR := 0.01*ar.a[0][0] + 1e-9
 	if phi := ridge(ar.a, ar.b, []float64{ridgeAR, ridgeAR}); phi != nil {
@@ -84,19 +87,18 @@ func (harmonic) learn(h history, _ int) []float64 {
 }
 
 func (harmonic) predictor(h history, _ int, params []float64) predictor {
-	p := &harmonicState{plainAnalogues: plainAnalogues{h.raw}, h: h, params: params, e: make([]float64, len(h.y)), x: make([]float64, countWaves(h.periods, harmonicOrders))}
-	for t, v := range h.y {
-		p.e[t] = v - p.curve(t)
-	}
-	return p
+	return &harmonicState{plainAnalogues: plainAnalogues{h.raw}, h: h, params: params, x: make([]float64, countWaves(h.periods, harmonicOrders))}
 }
 
 type harmonicState struct {
 	plainAnalogues
 	h      history
 	params []float64 // length of the history learnt from, AR, coefficients
-	e, x   []float64
+	x      []float64
 }
+
+// error is what the curve missed at sample t.
+func (p *harmonicState) error(t int) float64 { return p.h.y[t] - p.curve(t) }
 
 func (p *harmonicState) curve(t int) float64 {
 	length, c := p.params[0], p.params[3:]
@@ -110,9 +112,9 @@ func (p *harmonicState) curve(t int) float64 {
 }
 
 func (p *harmonicState) point(o int, dst []float64) {
-	e1, e2 := p.e[o], 0.0
+	e1, e2 := p.error(o), 0.0
 	if o > 0 {
-		e2 = p.e[o-1]
+		e2 = p.error(o - 1)
 	}
 	for k := range dst {
 		e1, e2 = p.params[1]*e1+p.params[2]*e2, e1

@@ -19,21 +19,33 @@ func (m logged) predictor(h history, horizon int, params []float64) predictor {
 	return expPredictor{m.recipe.predictor(inLogs(h), horizon, params), plainAnalogues{h.raw}}
 }
 
+// inLogs is h in logarithms: computed once for all models that want them.
 func inLogs(h history) history {
-	// Values that come to zero after parameters were learnt are taken as small.
-	log := func(xs []float64) []float64 {
-		out := make([]float64, len(xs))
-		for i, v := range xs {
-			out[i] = math.Log(max(v, 1e-9)) + logOffset
-			if math.IsNaN(v) {
-				out[i] = v
-			}
-		}
-		return out
+	l := h.logs
+	if cap(l.y) < len(h.y) {
+		n := max(len(h.y), len(h.raw))
+		block := make([]float64, 4*n)
+		l.raw, l.y = append(block[:0:n], l.raw...), append(block[n:n:2*n], l.y...)
+		l.lo, l.hi = append(block[2*n:2*n:3*n], l.lo...), append(block[3*n:3*n:4*n], l.hi...)
 	}
-	h.raw, h.y, h.lo, h.hi = log(h.raw), log(h.y), log(h.lo), log(h.hi)
+	for t := len(l.y); t < len(h.y); t++ {
+		y := logOf(h.y[t])
+		raw, lo, hi := y, y, y
+		if math.IsNaN(h.raw[t]) {
+			raw = math.NaN()
+		}
+		if t > 0 {
+			lo, hi = min(lo, l.lo[t-1]), max(hi, l.hi[t-1])
+		}
+		l.raw, l.y, l.lo, l.hi = append(l.raw, raw), append(l.y, y), append(l.lo, lo), append(l.hi, hi)
+	}
+	n := len(h.y)
+	h.raw, h.y, h.lo, h.hi = l.raw[:n:n], l.y[:n:n], l.lo[:n], l.hi[:n]
 	return h
 }
+
+// logOf takes values that come to zero after parameters were learnt as small.
+func logOf(v float64) float64 { return math.Log(max(v, 1e-9)) + logOffset }
 
 // logOffset keeps logarithms positive, as values are, for models that keep
 // their paths so.

@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -26,6 +27,9 @@ type MixtureFit struct {
 	// Experts whose weight counts, and Periods, the whole seasons they know.
 	Experts []Expert `json:"experts"`
 	Periods []int    `json:"periods,omitempty"`
+	// Unit of losses in the aggregation: the mean absolute error of the expert
+	// that was best.
+	Unit float64 `json:"unit,omitempty"`
 	// Start is the first sample that parameters were learnt from.
 	Start time.Time `json:"start"`
 	// Up and Down widen, or narrow, residuals above and below the forecast so
@@ -86,6 +90,8 @@ func learn(r recipe, h history, horizon int) []float64 {
 // predictorOf makes the expert's predictor over h.
 func (e Expert) predictorOf(h history, horizon int) predictor {
 	switch {
+	case e.Seasonal != nil && h.from > 0:
+		return newSeasonalPredictorOnce(h.raw, *e.Seasonal)
 	case e.Seasonal != nil:
 		return newSeasonalPredictor(h.raw, *e.Seasonal)
 	case e.Name == NaiveName:
@@ -110,30 +116,88 @@ type mixture struct {
 	raw      []float64
 	path     []float64
 	up, down float64
+	// shift is that of the history. Said are paths made before, used those made or
+	// asked for of this one.
+	shift      int
+	said, used paths
 }
 
-func (m *mixture) point(o int, dst []float64) {
-	if cap(m.path) < len(dst) {
-		m.path = make([]float64, len(dst))
-	}
-	path := m.path[:len(dst)]
-	sum := make([]float64, len(dst))
-	for i, p := range m.parts {
-		p.point(o, path)
-		for h, v := range path {
-			sum[h] += m.weights[i] * v
+// paths by the sample they were made at, counted from the first one that
+// parameters were learnt from. A path is never written to again.
+type paths map[int][]float64
+
+// with are p and more, but none from before sample first, and mostPaths at most.
+func (p paths) with(more paths, first int) paths {
+	out := maps.Clone(more)
+	older := slices.Sorted(maps.Keys(p))
+	for _, at := range slices.Backward(older) {
+		if at < first || len(out) >= mostPaths {
+			break
+		}
+		if _, ok := out[at]; !ok {
+			out[at] = p[at]
 		}
 	}
-	copy(dst, sum)
+	return out
 }
 
+// mostPaths are kept: of a horizon of 64 samples 128 KiB.
+const mostPaths = 256
+
+func (m *mixture) point(o int, dst []float64) {
+	at := o + m.shift
+	path, ok := m.used[at]
+	if !ok {
+		path, ok = m.said[at]
+	}
+	if !ok || len(path) < len(dst) {
+		path = make([]float64, len(dst))
+		m.parallel(o, func(i int, part []float64) {
+			for h, v := range part {
+				path[h] += m.weights[i] * v
+			}
+		}, len(dst))
+	}
+	m.used[at] = path
+	copy(dst, path)
+}
+
+// parallel hands the experts' paths from o to take, one after the other.
+func (m *mixture) parallel(o int, take func(i int, path []float64), horizon int) {
+	if cap(m.path) < horizon {
+		m.path = make([]float64, horizon)
+	}
+	for i, p := range m.parts {
+		p.point(o, m.path[:horizon])
+		take(i, m.path[:horizon])
+	}
+}
+
+// analogues of different origins lie on one grid: a path made for one of them
+// serves the others.
 func (m *mixture) analogues(o, horizon int) []analogue {
 	if m.phases != nil {
 		if a := m.phases.analogues(o, horizon); len(a) >= maxAnalogues/4 {
-			return a
+			spacing := m.phases.spacing()
+			for i, x := range a {
+				// The nearest one that is not after it.
+				a[i].origin -= (x.origin + m.shift) % spacing
+			}
+			return slices.DeleteFunc(a, func(x analogue) bool { return x.origin < 0 })
 		}
 	}
-	return spacedOrigins(m.raw, o, horizon)
+	last := o - horizon
+	if last < maxAnalogues/4 {
+		return spacedOrigins(m.raw, o, horizon)
+	}
+	stride := max(1, (len(m.raw)-horizon+maxAnalogues)/maxAnalogues)
+	out := make([]analogue, 0, maxAnalogues)
+	for i := last - (last+m.shift)%stride; i >= 0; i -= stride {
+		if !math.IsNaN(m.raw[i]) {
+			out = append(out, analogue{i, 1})
+		}
+	}
+	return out
 }
 
 func (m *mixture) steady() int {
@@ -147,13 +211,13 @@ func (m *mixture) spread() (up, down float64) { return m.up, m.down }
 
 // newMixture puts experts together over h.
 func newMixture(h history, fit MixtureFit, phases *SeasonalFit, horizon int) *mixture {
-	m := &mixture{raw: h.raw, up: fit.Up, down: fit.Down}
+	m := &mixture{raw: h.raw, up: fit.Up, down: fit.Down, shift: h.shift, used: paths{}}
 	for _, e := range fit.Experts {
 		m.parts = append(m.parts, e.predictorOf(h, horizon))
 		m.weights = append(m.weights, e.Weight)
 	}
-	if phases != nil {
-		m.phases = newSeasonalPredictor(h.raw, *phases)
+	if phases != nil { // whose paths are not asked for
+		m.phases = newSeasonalPredictorOnce(h.raw, *phases)
 	}
 	return m
 }
@@ -181,15 +245,18 @@ func fitMixture(h history, period float64, origins []int, horizon int) (fit, bef
 		}
 		experts, used, paths = append(experts, e), append(used, k), append(paths, path)
 	}
-	weights := aggregate(paths, h.raw, origins, horizon)
+	weights, unit := aggregate(paths, h.raw, origins, horizon)
+	fit.Unit, before.Unit = unit, unit
 	kept := 0.0
-	for _, w := range weights {
-		if w >= leastWeight {
-			kept += w
+	for i, w := range weights {
+		if w < leastWeight {
+			weights[i] = 0
 		}
+		kept += weights[i]
 	}
 	for i, w := range weights {
-		if w < leastWeight || kept == 0 {
+		// The two that need no season stay, to be there when it ends.
+		if w == 0 && used[i].name != NaiveName && used[i].name != LevelName || kept == 0 {
 			continue
 		}
 		experts[i].Weight = w / kept
@@ -225,17 +292,15 @@ func seasonalPeriods(h history, period float64) []float64 {
 // its losses are known before the next forecast that is weighed by them only
 // where origins do not overlap, so the weights say what was best of late, not
 // what a player would have earned.
-func aggregate(paths [][]float64, y []float64, origins []int, horizon int) []float64 {
+// It returns the unit of losses, too.
+func aggregate(paths [][]float64, y []float64, origins []int, horizon int) (weights []float64, unit float64) {
 	prior := make([]float64, len(paths))
 	for j := range prior {
 		prior[j] = 1 / float64(len(paths))
 	}
-	if len(paths) == 1 {
-		return prior
-	}
 	// Losses are measured in those of the best expert: rates then mean the
 	// same for every series.
-	unit := math.Inf(1)
+	unit = math.Inf(1)
 	for _, path := range paths {
 		sum, n := 0.0, 0
 		for i, o := range origins {
@@ -250,39 +315,19 @@ func aggregate(paths [][]float64, y []float64, origins []int, horizon int) []flo
 			unit = min(unit, sum/float64(n))
 		}
 	}
-	if math.IsInf(unit, 1) {
-		return prior
+	if math.IsInf(unit, 1) || len(paths) == 1 {
+		return prior, unit
 	}
 	unit = max(unit, 1e-9*scaleOfKnown(y))
 	b := newBOA(prior, 0)
 	mean, rounds := make([]float64, len(paths)), 0.0
-	regret := make([]float64, len(paths))
+	regret, said := make([]float64, len(paths)), make([][]float64, len(paths))
 	for i, o := range origins {
-		clear(regret)
-		n := 0
-		for k := range min(horizon, len(y)-1-o) {
-			actual := y[o+1+k]
-			if math.IsNaN(actual) {
-				continue
-			}
-			mixed := 0.0
-			for j, path := range paths {
-				mixed += b.weights[j] * path[i*horizon+k]
-			}
-			slope := 1.0
-			if mixed < actual {
-				slope = -1
-			}
-			for j, path := range paths {
-				regret[j] += slope * (mixed - path[i*horizon+k])
-			}
-			n++
+		for j, path := range paths {
+			said[j] = path[i*horizon:][:horizon]
 		}
-		if n == 0 {
+		if !b.regrets(said, y[o+1:min(len(y), o+1+horizon)], unit, regret) {
 			continue
-		}
-		for j := range regret {
-			regret[j] /= float64(n) * unit
 		}
 		b.learn(regret)
 		// From online to batch: what is used from here on is the mean of the
@@ -294,12 +339,12 @@ func aggregate(paths [][]float64, y []float64, origins []int, horizon int) []flo
 		}
 	}
 	if rounds == 0 {
-		return prior
+		return prior, unit
 	}
 	for j := range mean {
 		mean[j] /= rounds * (rounds + 1) / 2
 	}
-	return mean
+	return mean, unit
 }
 
 // scaleOfKnown is the mean size of what is not a gap, 1 if that is nothing.
@@ -317,88 +362,16 @@ func scaleOfKnown(y []float64) float64 {
 	return sum / float64(n)
 }
 
-// calibrate finds the factors by which residuals above and below must be
-// multiplied for the 0.9 and 0.1 quantiles from origins to have covered what
-// they said: split conformal prediction with the ratio to the model's own spread
-// as its score (Lei et al. 2018, §5). A handful of origins that overlap are few
-// observations, so factors are drawn to 1. M's own
-// factors are 1 meanwhile. The loss is that at the origins, with the factors.
-func (m *mixture) calibrate(origins []int, horizon int) (loss float64) {
-	m.up, m.down, loss = calibrate(m, m.raw, origins, horizon)
-	return loss
-}
-
-func calibrate(m predictor, y []float64, origins []int, horizon int) (up, down, loss float64) {
-	levels := []float64{0.1, 0.5, 0.9}
-	made := make([]distribution, len(origins))
-	var above, below []float64
-	for i, o := range origins {
-		made[i] = distribute(m, y, o, horizon, levels)
-		d := made[i]
-		for k := range min(horizon, len(y)-1-o) {
-			e := y[o+1+k] - d.mean[k]
-			if math.IsNaN(e) {
-				continue
-			}
-			above = append(above, ratio(e, d.quantiles[2][k]-d.mean[k]))
-			below = append(below, ratio(-e, d.mean[k]-d.quantiles[0][k]))
-		}
-	}
-	// Origins closer than a horizon tell of the same stretch.
-	span := float64(origins[len(origins)-1]-origins[0]) / float64(horizon)
-	independent := min(float64(len(origins)), span+1)
-	// Of few scores the conformal quantile is a higher one: at five or fewer
-	// the 0.95 one, which is as far as they reach.
-	level := 0.9 + 0.05*min(1, 5/independent)
-	factor := func(ratios []float64) float64 {
-		if len(ratios) == 0 {
-			return 1
-		}
-		slices.Sort(ratios)
-		f := ratios[min(len(ratios)-1, int(level*float64(len(ratios))))]
-		f = max(0.4, min(4, f))
-		return math.Pow(f, independent/(independent+2))
-	}
-	up, down = factor(above), factor(below)
-	n := 0.0
-	for i, o := range origins {
-		d := made[i]
-		for k, mean := range d.mean {
-			for _, q := range d.quantiles {
-				if e := q[k] - mean; e > 0 {
-					q[k] = mean + up*e
-				} else {
-					q[k] = max(0, mean+down*e)
-				}
-			}
-		}
-		made[i].quantiles = [][]float64{d.quantiles[1], d.quantiles[2]} // skillLevels
-		actual := y[o+1 : min(len(y), o+1+horizon)]
-		if l := made[i].loss(actual); !math.IsNaN(l) {
-			loss += l
-			n++
-		}
-	}
-	if n == 0 {
-		return up, down, math.Inf(1)
-	}
-	return up, down, loss / n
-}
-
-func ratio(e, spread float64) float64 {
-	switch {
-	case e <= 0:
-		return 0
-	case !(spread > e/4): // none, or next to none
-		return 4
-	}
-	return e / spread
-}
-
 // mixtureOf rebuilds the history and the mixture that a state holds for series.
-func mixtureOf(s State, series api.Series, horizon int) *mixture {
+// Once is for forecasts of its end, and of a few origins before.
+func mixtureOf(s State, series api.Series, horizon int, once bool) *mixture {
 	h := history{periods: s.Mixture.Periods}
 	h = h.filled(series.Values)
 	h.shift = int(series.Start.Sub(s.Mixture.Start) / series.Step)
-	return newMixture(h, *s.Mixture, s.Seasonal, horizon)
+	if once {
+		h.from = max(0, len(h.y)-1)
+	}
+	m := newMixture(h, *s.Mixture, s.Seasonal, horizon)
+	m.said = s.said
+	return m
 }

@@ -34,6 +34,11 @@ type history struct {
 	// shift is how many samples lie between the first one that parameters were
 	// learnt from and the first one here: phases count from the former.
 	shift int
+	// from is the sample that models which forget may begin with, where forecasts
+	// of the end are wanted only.
+	from int
+	// logs are shared by all parts of a history.
+	logs *history
 }
 
 // newHistory reads a series whose seasons were found.
@@ -55,8 +60,9 @@ func newHistory(raw []float64, seasons []Season) history {
 // filled is h over raw: gaps are filled with what was a season before, or just
 // before.
 func (h history) filled(raw []float64) history {
-	h.raw, h.y = raw, make([]float64, len(raw))
-	h.lo, h.hi = make([]float64, len(raw)), make([]float64, len(raw))
+	h.raw, h.logs = raw, new(history)
+	block := make([]float64, 3*len(raw))
+	h.y, h.lo, h.hi = block[:len(raw):len(raw)], block[len(raw):2*len(raw)], block[2*len(raw):]
 	back := h.season()
 	last := firstKnown(raw)
 	for t, v := range raw {

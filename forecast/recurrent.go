@@ -42,16 +42,33 @@ func (recurrent) predictor(h history, _ int, params []float64) predictor {
 		x: make([]float64, n.Inputs), state: make([]float64, n.Hidden),
 	}
 	// The state at every sample, and what it says of the next one.
-	p.states, p.next = make([]float32, len(h.y)*p.hidden), make([]float64, len(h.y))
-	state := make([]float64, p.hidden)
-	for t := range h.y {
-		p.features(t, nil)
-		p.next[t] = p.parts.Step(p.x, state, state, p.gates)
-		for i, v := range state {
+	samples := len(h.y) - h.from
+	p.states, p.next = make([]float32, samples*p.hidden), make([]float64, samples)
+	p.warm(h.from - 1)
+	for t := range samples {
+		p.next[t] = p.step(h.from + t)
+		for i, v := range p.state {
 			p.states[t*p.hidden+i] = float32(v)
 		}
 	}
 	return p
+}
+
+// warm sets the state to that at sample o: what was seen longer ago than twice
+// what the net was trained on at a time is not looked at.
+func (p *recurrentState) warm(o int) (next float64) {
+	const looksBack = 48
+	clear(p.state)
+	for t := max(0, o+1-looksBack); t <= o; t++ {
+		next = p.step(t)
+	}
+	return next
+}
+
+// step takes sample t in, and returns the change said of the next one.
+func (p *recurrentState) step(t int) float64 {
+	p.features(t, nil)
+	return p.parts.Step(p.x, p.state, p.state, p.gates)
 }
 
 type recurrentState struct {
@@ -90,10 +107,16 @@ func (p *recurrentState) features(t int, said []float64) {
 }
 
 func (p *recurrentState) point(o int, dst []float64) {
-	for i := range p.state {
-		p.state[i] = float64(p.states[o*p.hidden+i])
+	var change float64
+	if o < p.h.from {
+		change = p.warm(o)
+	} else {
+		at := o - p.h.from
+		change = p.next[at]
+		for i := range p.state {
+			p.state[i] = float64(p.states[at*p.hidden+i])
+		}
 	}
-	change := p.next[o]
 	for k := range dst {
 		if k > 0 {
 			p.features(o+k, dst[:k])

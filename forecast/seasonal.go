@@ -407,6 +407,11 @@ const (
 	phasePaths = 40
 )
 
+// spacing of analogous origins within a cycle.
+func (p *seasonalPredictor) spacing() int {
+	return max(1, int(math.Round(0.75*phaseWidth*p.fit.Period)))
+}
+
 // analogues are origins at the phase of o and its neighbours, one cycle back,
 // two, …: a ramp has other residuals than a plateau. The neighbours also say
 // what a ramp some samples early or late does.
@@ -416,7 +421,7 @@ func (p *seasonalPredictor) analogues(o, horizon int) []analogue {
 	if cycles < 1 {
 		return nil
 	}
-	spacing := max(1, math.Round(0.75*phaseWidth*period))
+	spacing := float64(p.spacing())
 	sigma := max(1, phaseWidth*period, spacing*phasePaths/float64(4*cycles))
 	reach := int(2 * sigma / spacing)
 	out := make([]analogue, 0, cycles*(2*reach+1))

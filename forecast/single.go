@@ -75,7 +75,7 @@ func (m Single) Forecast(s State, series api.Series, horizon int, levels []float
 	if !s.usable(series) || s.Mixture == nil {
 		return predict(m.Model, lastValue{y}, y, State{Skill: s.Skill}, series, horizon, levels), nil
 	}
-	return predict(m.Model, mixtureOf(s, series, horizon), y, s, series, horizon, levels), nil
+	return predict(m.Model, mixtureOf(s, series, horizon, false), y, s, series, horizon, levels), nil
 }
 
 func recipeOf(name string) recipe {
