@@ -75,7 +75,7 @@ func TestPolicySwitchKilled(t *testing.T) {
 	}
 	grown := w.replicas(testbed.Mash2) // for the policy, on the pool that it stayed on
 
-	kills, limit := 0, time.Now().Add(8*time.Minute)
+	kills, limit := 0, time.Now().Add(3*patience)
 	for moved := false; !moved; {
 		when := []string{"before", "after"}[kills%2]
 		o := w.launch([]string{fmt.Sprintf("%s=1:%s", envKill, when)})

@@ -66,7 +66,7 @@ func TestUpgradeAndBack(t *testing.T) {
 	ready, before := w.deployment(testbed.Mash2).Status.ReadyReplicas, spec()
 	w.mash2("policy", "set", api.Performance)
 
-	turns, limit := 0, time.Now().Add(8*time.Minute)
+	turns, limit := 0, time.Now().Add(3*patience)
 	for moved := false; !moved; {
 		program := old
 		if turns%2 == 1 {

@@ -154,7 +154,7 @@ func (w *world) operator(extra ...string) *testbed.Operator {
 	w.t.Helper()
 	from := time.Now()
 	o := w.launch(nil, extra...)
-	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
 	if err := w.WaitLeading(ctx, o, from); err != nil {
 		w.t.Fatal(err)
@@ -227,10 +227,14 @@ func (w *world) cyclesAfter(from time.Time, n int) []api.Cycle {
 	return after
 }
 
-// eventually polls until missing returns "", the generous limit of every wait.
+// patience is the limit of every wait, generous because a machine may have much
+// else to do: it only says when to give up.
+const patience = 5 * time.Minute
+
+// eventually polls until missing returns "".
 func (w *world) eventually(what string, missing func() string) {
 	w.t.Helper()
-	deadline := time.Now().Add(3 * time.Minute)
+	deadline := time.Now().Add(patience)
 	for {
 		left := missing()
 		if left == "" {
