@@ -46,8 +46,8 @@ func TestMarks(t *testing.T) {
 		"one violates":                 {clairvoyantMark, []result{near, late}, false, []string{"late (0.6 %, the clairvoyant 0.4 %)"}, false},
 		"a mean over seeds":            {clairvoyantMark, []result{seeds}, false, []string{"seeds (1.35)"}, false},
 		"no clairvoyant was run":       {clairvoyantMark, []result{trace1("x", of("mash2", 1, 1, 0, 1))}, false, nil, true},
-		"nobody dominates":             {dominationMark, []result{near, dear}, true, []string{"0 found on 2"}, false},
-		"a target is better in both":   {dominationMark, []result{near, late}, false, []string{"1 found on 2", "late: hpa:70 costs 5 % less and violates 0.20 % instead of 0.60 %"}, false},
+		"nobody dominates":             {dominationMark, []result{near, dear}, true, []string{"none on 2 of 2"}, false},
+		"a target is better in both":   {dominationMark, []result{near, late}, false, []string{"none on 1 of 2", "late: hpa:70, of which hpa:70 costs 5 % less and violates 0.20 % instead of 0.60 %"}, false},
 		"the scaler was not there":     {dominationMark, []result{trace1("x", of("hpa", 1, 1, 0, 1))}, true, nil, true},
 		"PERFORMANCE is what it says":  {policies(of("mash2", 1, 20, 0, 10)), []result{near}, true, []string{"1 of 1"}, false},
 		"PERFORMANCE is not faster":    {policies(of("mash2", 1, 20, 0, 20)), []result{near}, false, []string{"near (cost × 1.83, p95 × 1.00)"}, false},
@@ -163,7 +163,7 @@ func TestResultsPage(t *testing.T) {
 	}
 	for _, want := range []string{
 		"| cost ≤ 1.25 × clairvoyant at ≤ 0.5 % violating | development, mash2 | yes | 1 of 1; geometric mean 1.15;",
-		"| no HPA target with both lower cost and fewer violations | held out, mash2-any | yes | 0 found on 1 |",
+		"| no HPA target with both lower cost and fewer violations | held out, mash2-any | yes | none on 1 of 1 |",
 		"PERFORMANCE's cost × 2.00, its p95 × 0.50", "| mash2 | 2 | 1.15 | 0.55 | 0.00 | 0.00 | 1.00 |",
 		"`make experiments` has not been run for this page.", "'p(95)<200' p(95)=77.91ms", "version v1", "a factor of 12",
 	} {

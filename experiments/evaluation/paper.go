@@ -70,5 +70,31 @@ func paper(real []experiment) string {
 	}
 	own, other := heartbeatPods/heartbeatUsers, flashSalePods/flashSaleUsers
 	fmt.Fprintf(&b, paperWhy, 1000*own, 1000*other, own/other)
-	return b.String()
+	for _, e := range real {
+		b.WriteString(e.direction())
+	}
+	return b.String() + "\n"
+}
+
+// direction tells whether mash2 has more replicas and less CPU of them than the HPA,
+// as the paper's had.
+func (e experiment) direction() string {
+	by := map[string]score.Run{}
+	for _, o := range e.recording.Outcomes {
+		if r, err := o.Run(); err == nil && r.MeanReplicas != nil && r.MeanCPUUtilization != nil {
+			by[o.Scaler] = r
+		}
+	}
+	mine, ok := by["mash2"]
+	hpa, ok2 := by["hpa"]
+	if !ok || !ok2 {
+		return ""
+	}
+	same := "not the paper's"
+	if *mine.MeanReplicas > *hpa.MeanReplicas && *mine.MeanCPUUtilization < *hpa.MeanCPUUtilization {
+		same = "the paper's"
+	}
+	return fmt.Sprintf("In %s mash2 has %.1f replicas on average at %.0f %% CPU, the HPA %.1f at %.0f %%: the direction is %s; mash2's pods cost %+.0f %%, its nodes %+.0f %%.\n",
+		e.recording.Scenario, *mine.MeanReplicas, 100**mine.MeanCPUUtilization, *hpa.MeanReplicas, 100**hpa.MeanCPUUtilization, same,
+		100*(mine.PodCostUSD/hpa.PodCostUSD-1), 100*(mine.CostUSD/hpa.CostUSD-1))
 }

@@ -20,7 +20,8 @@ Each of the pages below has the rest, with the commands that make it:
 
 const marksText = `What the project asks of itself, judged by ` + "`experiments/evaluation`" + `. mash2-any may be on any
 pool, as the clairvoyant and Karpenter; mash2 has one pool under COST_SAVING, as the HPA,
-of shared cores at half speed. The scenarios and the traces for development are what
+of shared cores at half speed. The clairvoyant is mash2's own planning with forecasts that
+are right, not the least cost there can be: that is the bound in [evaluation.md](evaluation.md). The scenarios and the traces for development are what
 it is tuned on; nothing was ever chosen by a run on those held out. The sawtooth:
 ` + "`mash2 simulate --scenario sawtooth --warm-passes 2 --seeds 5`" + `, of which the teeth from
 the third on are measured. A pod that has its node still takes a second or two to start,
@@ -34,7 +35,7 @@ mean share of minutes ± half its interval.
 
 `
 
-const besideText = `Factors on the clairvoyant's cost, means over seeds with 95 % intervals. Node cost is
+const besideText = `Factors on the clairvoyant's cost, means over seeds with 95 % intervals where there are several. Node cost is
 pod cost times what nodes cost per pod: the first is replicas that a better forecast
 would not have asked for, the second nodes that are kept, or of the dearer pool. Where the
 clairvoyant itself violates, nodes, boots or the bounds of replicas do not let anybody do
@@ -66,8 +67,8 @@ of a pod's request for a user, 35 %% of one pod's for 700 users are %.1f, a fact
 Here a request costs 3 ms of a core of n2 in both (` + "`heartbeat.yaml`" + ` says why), so the HPA
 scales: its rule asks for more replicas whenever utilisation is beyond 80 %% by a tenth of it,
 and an HPA that stays at three above 80 %%, as the paper's, is at the maximum that it was
-given or is starved of metrics. The direction is the same in both: MAS-H² has more replicas
-and lower CPU than the HPA at 80 %%, and pays for it.
+given or is starved of metrics. What can be compared is the direction: that MAS-H² has more
+replicas at lower CPU than the HPA at 80 %%.
 
 `
 
