@@ -37,7 +37,7 @@ func paper(real []experiment) string {
 		made := "not made for this page"
 		pairs := made
 		for _, e := range real {
-			if e.recording.Scenario == name {
+			if e.name == name {
 				made = fmt.Sprintf("[%s.png](%s.png): replicas, CPU, nodes by pool, pending pods, pod cost, CPU waste, packing; all in `out/experiments/%s/report.html`", e.picture("paper"), e.picture("paper"), name)
 				pairs = fmt.Sprintf("[%s.png](%s.png)", e.picture("pairs"), e.picture("pairs"))
 			}
@@ -49,7 +49,7 @@ func paper(real []experiment) string {
 	for _, p := range published {
 		cells := []string{"–", "–", "–", "–"}
 		for _, e := range real {
-			if e.recording.Scenario != p.scenario {
+			if e.name != p.scenario {
 				continue
 			}
 			for _, o := range e.recording.Outcomes {

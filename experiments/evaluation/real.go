@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,23 +17,33 @@ import (
 
 // experiment is one scenario on the real control plane and in virtual time.
 type experiment struct {
+	name        string // of its folder: the scenario's, or more
 	recording   score.Recording
 	differences []score.Difference
 	seeds       int
 }
 
+const latency = "Response time, 95th percentile"
+
 // shown are the scenarios of the MAS-H² paper, in its order.
 var shown = []string{"heartbeat", "flash-sale"}
 
-// realPlane reads the recordings that there are and draws their pictures.
+// realPlane reads the recordings that there are, in the order of the paper's
+// scenarios, and draws their pictures.
 func (in inputs) realPlane(pictures string) ([]experiment, error) {
 	var out []experiment
-	for _, name := range shown {
-		folder := filepath.Join(in.real, name)
-		recorded, err := score.ReadRecording(filepath.Join(folder, score.RecordingFile))
-		if errors.Is(err, os.ErrNotExist) {
-			continue
+	files, err := filepath.Glob(filepath.Join(in.real, "*", score.RecordingFile))
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(files)
+	for _, file := range files {
+		folder := filepath.Dir(file)
+		name := filepath.Base(folder)
+		if _, err := os.Stat(filepath.Join(folder, "simulated", score.RecordingFile)); errors.Is(err, os.ErrNotExist) {
+			continue // not compared yet
 		}
+		recorded, err := score.ReadRecording(file)
 		if err != nil {
 			return nil, err
 		}
@@ -40,7 +51,7 @@ func (in inputs) realPlane(pictures string) ([]experiment, error) {
 		if err != nil {
 			return nil, err
 		}
-		e := experiment{recording: recorded}
+		e := experiment{name: name, recording: recorded}
 		var told struct {
 			Runs    []score.Run
 			Against []score.Difference
@@ -62,6 +73,9 @@ func (in inputs) realPlane(pictures string) ([]experiment, error) {
 		}
 		out = append(out, e)
 	}
+	slices.SortStableFunc(out, func(a, b experiment) int {
+		return cmp.Compare(slices.Index(shown, a.recording.Scenario), slices.Index(shown, b.recording.Scenario))
+	})
 	return out, nil
 }
 
@@ -91,12 +105,15 @@ func (e experiment) draw(simulated score.Recording, folder string) error {
 		}
 		return out
 	}
+	for i := range both {
+		both[i].LogY = both[i].Title == latency // cold it is a hundred times what it is warm
+	}
 	over, pairs, err := score.Figures(e.recording.Outcomes, e.recording.Switches)
 	if err != nil {
 		return err
 	}
 	for name, sheet := range map[string]report.Sheet{
-		"real": {Figures: of(both, "Replicas", "Response time, 95th percentile", "Cumulative node cost")},
+		"real": {Figures: of(both, "Replicas", latency, "Cumulative node cost")},
 		"paper": {Figures: of(over, "Replicas", "CPU utilisation", "Infrastructure by pool", "Scheduling pressure", "Cumulative pod cost",
 			"CPU waste", "Node packing efficiency")},
 		"pairs": {Figures: pairs, Columns: 4},

@@ -54,7 +54,7 @@ look) on etcd, kube-apiserver, controller-manager, scheduler and Prometheus, wit
 nodes and users simulated: mash2 under the paper's two policies, the stock HPA at 80 % on a
 pool of equal bounds that is autoscaled by Cluster Autoscaler's rules, and the same HPA on
 nodes of Karpenter 1.13.0 where it was run. Then ` + "`mash2 simulate --against`" + ` simulates the same
-passes. Karpenter's provider boots every node in 75 s, the median of the others, and lets
+passes; where only one line is seen in a picture, both coincide. Karpenter's provider boots every node in 75 s, the median of the others, and lets
 go of it at once, where GKE's take some 20 s, which are paid.
 
 `

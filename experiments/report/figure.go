@@ -55,6 +55,8 @@ type Figure struct {
 	Marks                 []Mark
 	// Scatter draws points instead of lines.
 	Scatter bool
+	// LogY has powers of ten on the vertical axis; points must be above 0.
+	LogY bool
 	// Small figures are for grids, such as pair plots; they have no legend.
 	Small bool
 	// Note says below the chart what to see in it.
@@ -188,6 +190,15 @@ func (f Figure) draw(dc draw.Canvas) error {
 	}
 	widen(&p.X)
 	widen(&p.Y)
+	if f.LogY {
+		low := f.lowest()
+		if !(low > 0) {
+			return fmt.Errorf("%v is the lowest on a logarithmic axis", low)
+		}
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+		p.Y.Min = math.Pow(10, math.Floor(math.Log10(low)))
+		p.Y.Max = math.Pow(10, math.Ceil(math.Log10(top)+1e-9))
+	}
 	if err := f.addMarks(p, size); err != nil {
 		return err
 	}
@@ -387,6 +398,9 @@ func (f Figure) addMarks(p *plot.Plot, size font.Length) error {
 		line.Color, line.Width = color.Gray{0x60}, vg.Points(0.8)
 		line.Dashes = []vg.Length{vg.Points(2), vg.Points(2)}
 		at := p.Y.Min + (p.Y.Max-p.Y.Min)*0.93
+		if f.LogY {
+			at = p.Y.Min * math.Pow(p.Y.Max/p.Y.Min, 0.93)
+		}
 		label, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: m.X, Y: at}}, Labels: []string{" " + m.Name}})
 		if err != nil {
 			return err

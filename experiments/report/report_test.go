@@ -347,3 +347,21 @@ func TestSheet(t *testing.T) {
 		t.Errorf("%d colours: the comparisons have ten scalers", Colors())
 	}
 }
+
+// A logarithmic axis has powers of ten, and none for what isn't above 0.
+func TestLogarithmicAxis(t *testing.T) {
+	f := Figure{LogY: true, Series: []Series{{Name: "p95", X: []float64{0, 1, 2}, Y: []float64{22, 4800, math.NaN()}}}, Marks: []Mark{{X: 1, Name: "switch"}}}
+	svg, err := f.SVG()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{">10<", ">100<", ">1000<", ">10000<"} {
+		if !strings.Contains(string(svg), want) {
+			t.Errorf("no %s on the axis", want)
+		}
+	}
+	f.Series[0].Y[0] = 0
+	if _, err := f.SVG(); err == nil {
+		t.Error("0 was drawn on a logarithmic axis")
+	}
+}
