@@ -269,14 +269,15 @@ experiments-sim: build ## every scaler in every scenario, the HPA swept over tar
 	done
 	go run ./experiments/comparison --out docs $(foreach s,$(SIMULATIONS),$(OUT)/sim/$(firstword $(subst :, ,$(s))).json)
 
-# Everybody on recorded load, a day each; those held out are never tuned on. Those
-# that the marks are about with two more seeds, and mash2 under PERFORMANCE.
+# Everybody on recorded load, a day each; those held out are never tuned on; and mash2
+# under PERFORMANCE. TRACE_SEEDS='2 3' adds seeds of those that the marks are about,
+# and intervals over them to the pages (an hour).
 TRACES ?= $(wildcard experiments/traces/*/*.yaml)
 TRACE_SWEEP ?= mash2,mash2:60,mash2:90,mash2-any,mash2-any:90,clairvoyant,clairvoyant:90,hpa:30,hpa:40,hpa:50,hpa:60,hpa:70,hpa,hpa:90,$(RIVALS),static,oracle
 TRACE_SEEDED ?= mash2,mash2-any,mash2-any:90,clairvoyant,hpa:30,hpa:40,hpa:50,hpa:60,hpa:70,hpa,hpa:90,karpenter,oracle
-TRACE_SEEDS ?= 2 3
+TRACE_SEEDS ?=
 .PHONY: experiments-traces
-experiments-traces: build ## every scaler on recorded load, held-out traces apart; writes docs/evaluation.md (half an hour)
+experiments-traces: build ## every scaler on recorded load, held-out traces apart; writes docs/evaluation.md (a quarter of an hour)
 	@rm -rf $(OUT)/traces
 	@for t in $(TRACES); do \
 		echo "$$t"; to=$(OUT)/traces/$$(basename $$(dirname $$t)); mkdir -p $$to; to=$$to/$$(basename $$t .yaml); \

@@ -184,8 +184,8 @@ machine type whose cores are cheapest, used to the full, limits and not requests
 what confines a pod: 1 is out of reach for whoever sizes by requests. Replicas at 80 % of
 theirs that fill nodes of the first pool cost 2.9 times the bound. What can be reached
 is nearer to ` + "`clairvoyant`" + `, the operator on any pool with forecasts that are right.
-Scalers are to be compared with each other. Means over three seeds of the scalers that
-[results.md](results.md) judges, one seed of the others; what differs by less than a few
-percent is the same.
+Scalers are to be compared with each other. One seed, if no more were asked for
+(` + "`TRACE_SEEDS`" + `), of which the means are shown; what differs by less than a few percent is
+the same. [results.md](results.md) has means over traces with their intervals.
 
 `

@@ -154,10 +154,14 @@ func (e experiment) runs() []score.Run {
 func (e experiment) section() string {
 	var b strings.Builder
 	o := e.recording.Outcomes[0]
-	fmt.Fprintf(&b, "### %s, %g× real time\n\n%d passes of %.0f min, %s in one cluster at once, seed %d; ", e.recording.Scenario, e.recording.Speed,
-		o.WarmupPasses+o.Passes, o.PassSeconds/60, strings.Join(e.recording.Scalers(), ", "), e.recording.Seed)
+	passes := "1 pass"
+	if n := o.WarmupPasses + o.Passes; n > 1 {
+		passes = fmt.Sprintf("%d passes", n)
+	}
+	fmt.Fprintf(&b, "### %s, %g× real time\n\n%s of %.0f min, %s in one cluster at once, seed %d; ", e.name, e.recording.Speed,
+		passes, o.PassSeconds/60, strings.Join(e.recording.Scalers(), ", "), e.recording.Seed)
 	fmt.Fprintf(&b, "the simulation of the same with %d seeds, in the picture with the same one.\n\n", e.seeds)
-	fmt.Fprintf(&b, "![%s, real and simulated](%s.png)\n\n", e.recording.Scenario, e.picture("real"))
+	fmt.Fprintf(&b, "![%s, real and simulated](%s.png)\n\n", e.name, e.picture("real"))
 	fmt.Fprintf(&b, "([SVG](%s.svg))\n\n", e.picture("real"))
 	columns := []string{"sloViolationMinutes", "p95Ms", "failedRatio", "maxReplicas", "meanReplicas", "meanCpuUtilization", "pendingPodSeconds", "nodeHours", "costUsd", "podCostUsd", "scaleActions"}
 	b.WriteString("| scaler | pass |")

@@ -61,7 +61,7 @@ func TestRealPlane(t *testing.T) {
 	}
 	text := all[0].section() + paper(all)
 	for _, want := range []string{
-		"1× real time", "mash2, hpa in one cluster at once", "with 2 seeds", "| mash2 | 1 |", "| mash2 | replicas, pods | 8.00 | 9.00 | +12 % |",
+		"heartbeat, 1× real time\n\n1 pass of 1 min", "mash2, hpa in one cluster at once", "with 2 seeds", "| mash2 | 1 |", "| mash2 | replicas, pods | 8.00 | 9.00 | +12 % |",
 		"| heartbeat | MAS-H² | 8 replicas, mean CPU below 40 % | 8 | 8.0 | 12 |", "| heartbeat | HPA (80 %) + CA | at most 3 replicas, CPU above 80 % | 3 | 3.0 | 33 |",
 		"In heartbeat mash2 has 8.0 replicas on average at 12 % CPU, the HPA 3.0 at 33 %: the direction is the paper's",
 		"| Figure 4, flash-sale over time | not made for this page |", "results-heartbeat-pairs.png",

@@ -35,7 +35,7 @@ mean share of minutes ± half its interval.
 
 `
 
-const besideText = `Factors on the clairvoyant's cost, means over seeds with 95 % intervals where there are several. Node cost is
+const besideText = `Factors on the clairvoyant's cost, with 95 % intervals over seeds where there are several. Node cost is
 pod cost times what nodes cost per pod: the first is replicas that a better forecast
 would not have asked for, the second nodes that are kept, or of the dearer pool. Where the
 clairvoyant itself violates, nodes, boots or the bounds of replicas do not let anybody do
