@@ -84,10 +84,11 @@ func TestRealRecordings(t *testing.T) {
 		scalers string
 		last    string // phase of the last pass
 	}{
-		"heartbeat-real-1.json":  {4, "mash2 hpa", score.Switch},
-		"heartbeat-real-2.json":  {4, "mash2 hpa", score.Switch},
-		"heartbeat-real-3.json":  {3, "mash2 hpa", score.Warm},
-		"flash-sale-real-1.json": {1, "mash2 hpa karpenter", score.Cold},
+		"heartbeat-real-1.json":           {4, "mash2 hpa", score.Switch},
+		"heartbeat-real-2.json":           {4, "mash2 hpa", score.Switch},
+		"heartbeat-real-3.json":           {3, "mash2 hpa", score.Warm},
+		"heartbeat-karpenter-real-1.json": {1, "mash2 hpa karpenter", score.Cold},
+		"flash-sale-real-1.json":          {1, "mash2 hpa karpenter", score.Cold},
 	} {
 		r, err := score.ReadRecording(filepath.Join("testdata", name))
 		if err != nil {
