@@ -118,6 +118,9 @@ func (e experiment) draw(simulated score.Recording, folder string) error {
 			"CPU waste", "Node packing efficiency")},
 		"pairs": {Figures: pairs, Columns: 4},
 	} {
+		if name != "real" && e.name != e.recording.Scenario {
+			continue // the paper's figures once for each of its scenarios
+		}
 		for ending, write := range map[string]func(io.Writer) error{"png": sheet.PNG, "svg": sheet.SVG} {
 			if ending == "svg" && name != "real" {
 				continue // clouds of points are large as SVG
@@ -135,7 +138,7 @@ func (e experiment) draw(simulated score.Recording, folder string) error {
 }
 
 func (e experiment) picture(name string) string {
-	return "results-" + e.recording.Scenario + "-" + name
+	return "results-" + e.name + "-" + name
 }
 
 // runs by pass of every scaler.

@@ -83,6 +83,19 @@ func TestRealPlane(t *testing.T) {
 	if err != nil || !bytes.Contains(svg, []byte("mash2, simulated")) || !bytes.Contains(svg, []byte("hpa, real")) {
 		t.Errorf("the picture has not both planes in it: %v", err)
 	}
+	// A second recording of the scenario has pictures of its own.
+	if err := os.CopyFS(filepath.Join(in.real, "heartbeat-again"), os.DirFS(folder)); err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(in.real, "heartbeat-again-simulated.json"), told)
+	if all, err = in.realPlane(out); err != nil || len(all) != 2 {
+		t.Fatalf("%d experiments, %v", len(all), err)
+	}
+	for _, e := range all {
+		if _, err := os.Stat(filepath.Join(out, "results-"+e.name+"-real.png")); err != nil || !strings.Contains(e.section(), "(results-"+e.name+"-real.png)") {
+			t.Errorf("%s: %v", e.name, err)
+		}
+	}
 	// Another seed is another load.
 	simulated.Outcomes[0].Seed = 2
 	if err := simulated.Write(filepath.Join(folder, "simulated", "results.json")); err != nil {
