@@ -165,7 +165,7 @@ func TestResultsPage(t *testing.T) {
 		"| cost ≤ 1.25 × clairvoyant at ≤ 0.5 % violating | development, mash2 | yes | 1 of 1; geometric mean 1.15;",
 		"| no HPA target with both lower cost and fewer violations | held out, mash2-any | yes | none on 1 of 1 |",
 		"PERFORMANCE's cost × 2.00, its p95 × 0.50", "| mash2 | 2 | 1.15 | 0.55 | 0.00 | 0.00 | 1.00 |",
-		"`make experiments` has not been run for this page.", "'p(95)<200' p(95)=77.91ms", "version v1", "a factor of 12",
+		"`make experiments` has not been run for this page.", "'p(95)<200' p(95)=77.91ms", "was run by v1", "a factor of 12",
 	} {
 		if !strings.Contains(string(data), want) {
 			t.Errorf("no %q in:\n%s", want, data)

@@ -4,7 +4,7 @@ const resultsHead = `# Results
 
 Made by ` + "`make results`" + ` from what ` + "`make experiments`" + ` (real control plane),
 ` + "`make experiments-traces`" + ` (recorded load) and ` + "`make experiments-sim`" + ` (scenarios) have
-measured; no figure on this page is written by hand. Recorded load was run with version %s.
+measured; no figure on this page is written by hand. Recorded load was run by %s.
 Each of the pages below has the rest, with the commands that make it:
 
 | page | what it shows |
@@ -74,7 +74,7 @@ replicas at lower CPU than the HPA at 80 %%.
 
 const k6Text = `The scenarios are k6 scripts too ([k6.md](k6.md)). ` + "`make k6-run`" + `: real k6 with Heartbeat, a
 tenth of its time and users, against a server on loopback that spends the CPU of each
-request.
+request. On a real node, with the stock HPA and mash2 on real CPU: ` + "`make e2e-node`" + `.
 
 `
 
