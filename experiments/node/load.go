@@ -68,6 +68,7 @@ func (n *realNode) load(ctx context.Context, o options, s scenarios.Scenario, pr
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	begin := time.Now()
+	r.Began = begin.UTC()
 	consoles := map[string]string{}
 	for _, scaler := range scalers {
 		port, err := freePort()
@@ -107,10 +108,7 @@ func (n *realNode) load(ctx context.Context, o options, s scenarios.Scenario, pr
 	for {
 		select {
 		case <-done:
-			if err := context.Cause(ctx); err != nil {
-				return err
-			}
-			return nil
+			return context.Cause(ctx)
 		case <-tick.C:
 			if err := ended(n.daemons); err != nil {
 				return err

@@ -236,7 +236,7 @@ func cgroupRoots(root string) ([]string, error) {
 	return out, nil
 }
 
-// versions of what runs on the node, as it says itself.
+// versions of what runs on the node, as it says itself, and what it has.
 func (n *realNode) versions(ctx context.Context) (versions, error) {
 	node, err := n.client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
 	if err != nil {
@@ -245,8 +245,23 @@ func (n *realNode) versions(ctx context.Context) (versions, error) {
 	info := node.Status.NodeInfo
 	runc, err := exec.CommandContext(ctx, "runc", "--version").Output()
 	first, _, _ := strings.Cut(string(runc), "\n")
+	load, loadErr := loadAverage()
 	return versions{
 		Kubelet: info.KubeletVersion, Runtime: info.ContainerRuntimeVersion, Runc: first, Kernel: info.KernelVersion,
 		CPUs: node.Status.Capacity.Cpu().Value(), Allocatable: float64(node.Status.Allocatable.Cpu().MilliValue()) / 1000,
-	}, err
+		Load: load,
+	}, errors.Join(err, loadErr)
+}
+
+// loadAverage of the last five minutes.
+func loadAverage() (string, error) {
+	data, err := os.ReadFile("/proc/loadavg")
+	fields := strings.Fields(string(data))
+	if err == nil && len(fields) < 2 {
+		err = fmt.Errorf("/proc/loadavg has no averages: %q", data)
+	}
+	if err != nil {
+		return "", err
+	}
+	return fields[1], nil
 }

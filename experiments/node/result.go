@@ -37,6 +37,7 @@ type result struct {
 	// Recorded is how many workloads the recording rules of the chart know.
 	Recorded int       `json:"recorded"`
 	Made     time.Time `json:"made"`
+	Began    time.Time `json:"began"` // the load
 }
 
 type versions struct {
@@ -45,6 +46,7 @@ type versions struct {
 	Runc        string  `json:"runc"`
 	Kernel      string  `json:"kernel"`
 	CPUs        int64   `json:"cpus"`
+	Load        string  `json:"loadAverage"` // of the last minutes before
 	Allocatable float64 `json:"allocatableCores"`
 }
 
@@ -72,7 +74,7 @@ func (n *realNode) keep(ctx context.Context, cycles, prometheus string, r *resul
 		}
 		for _, out := range c.Outcomes {
 			if out.Error == "" && out.Skipped == "" {
-				r.Mash2Actions = append(r.Mash2Actions, out.Action)
+				r.Mash2Actions = append(r.Mash2Actions, fmt.Sprintf("%4.0f s  %s", c.Time.Sub(r.Began).Seconds(), out.Action))
 			}
 		}
 	}
@@ -221,7 +223,7 @@ func writePage(o options, checks []check) error {
 		if err != nil {
 			return err
 		}
-		k6[scaler] = "    " + strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", "\n    ")
+		k6[scaler] = indented(string(text))
 	}
 	var picture bytes.Buffer
 	if err := r.chart().PNG(&picture); err != nil {
@@ -230,12 +232,24 @@ func writePage(o options, checks []check) error {
 	const pictureName = "node-replicas.png"
 	var page bytes.Buffer
 	err = pageTemplate.Execute(&page, map[string]any{
-		"R": r, "Table": r.table(request), "Timeline": r.timeline(30), "Checks": checkTable(checks), "K6": k6,
+		"R": r, "Table": r.table(request), "Timeline": r.timeline(60), "Checks": checkTable(checks), "K6": k6,
 		"Request": 1000 * request, "Picture": pictureName, "Date": r.Made.Format(time.DateOnly),
 	})
 	return errors.Join(err,
 		os.WriteFile(o.Page, page.Bytes(), 0o644),
 		os.WriteFile(filepath.Join(filepath.Dir(o.Page), pictureName), picture.Bytes(), 0o644))
+}
+
+// indented is k6's summary as a block of code. Around it are log lines, one for
+// each request that failed.
+func indented(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "time=") {
+			b.WriteString("    " + strings.TrimRight(line, " \n") + "\n")
+		}
+	}
+	return "    " + strings.TrimSpace(strings.ReplaceAll(b.String(), "    \n", "\n"))
 }
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))

@@ -43,3 +43,10 @@ func TestParseSummary(t *testing.T) {
 		t.Errorf("a summary without p(95): %v", err)
 	}
 }
+
+func TestIndented(t *testing.T) {
+	const text = "time=\"x\" level=warning\n\n  █ THRESHOLDS \n\n    HTTP\ntime=\"y\" level=error\n"
+	if got, want := indented(text), "    █ THRESHOLDS\n\n        HTTP"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
