@@ -2,6 +2,8 @@ package forecast
 
 import (
 	"math"
+	"slices"
+	"time"
 
 	"github.com/mash2-io/mash2/api"
 )
@@ -90,8 +92,8 @@ func (m Auto) refit(s State, series api.Series, horizon int) State {
 		next.Growth = portfolioGrowth
 	}
 
-	seasons := FindSeasons(y)
-	period, seasonal := choosePeriod(y, seasons, horizon)
+	seasons, before := s.remembered(FindSeasons(y), len(y), series.Step)
+	period, seasonal := choosePeriod(y, seasons, before, horizon)
 	if seasonal {
 		next.Seasons = listSeasons(seasons, period)
 		fit := fitSeasonal(y, period, horizon)
@@ -120,7 +122,11 @@ func (m Auto) refit(s State, series api.Series, horizon int) State {
 		if float64(past) >= 2*period+float64(horizon) {
 			fit = fitSeasonal(y[:past], period, horizon)
 		}
-		if l := pathLoss(newSeasonalPredictor(y, fit), y, origins, horizon); l < best*(1-margin) {
+		better := margin
+		if before > 0 {
+			better = -margin // it was believed before, and stays until it is clearly worse
+		}
+		if l := pathLoss(newSeasonalPredictor(y, fit), y, origins, horizon); l < best*(1-better) {
 			best, next.Model = l, SeasonalName
 		}
 	}
@@ -137,6 +143,34 @@ func (m Auto) refit(s State, series api.Series, horizon int) State {
 		next.Skill, next.Reference = &skill, reference
 	}
 	return next
+}
+
+// remembered is what was found, and the season that s forecast by if it was not
+// among that: one that is hard to see is found in one window and not in the next.
+// It stays a candidate for as long as a forecast by it is chosen. Before is the
+// period of it, or of what it was found as now; 0 without one.
+func (s State) remembered(found []Season, samples int, step time.Duration) (seasons []Season, before float64) {
+	if s.Seasonal == nil || s.Step != step || s.Model != SeasonalName && s.Model != MixtureName {
+		return found, 0
+	}
+	before = s.Seasonal.Period
+	for _, f := range found {
+		if math.Abs(f.Period-before) < distinct*before/2 {
+			return found, f.Period
+		}
+	}
+	if 2*before > float64(samples) {
+		return found, 0
+	}
+	lost := Season{Period: before}
+	for _, listed := range s.Seasons {
+		if listed.Period == before {
+			lost = listed
+		}
+	}
+	seasons = append(slices.Clone(found), lost)
+	slices.SortFunc(seasons, func(a, b Season) int { return compare(a.Period, b.Period) })
+	return seasons, before
 }
 
 // tryYoung lets the method of analogues forecast a history that is too short to

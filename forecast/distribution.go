@@ -313,6 +313,11 @@ func (s *spread) residualPaths(p predictor, y []float64, o int, mean []float64) 
 	horizon := len(mean)
 	p.point(o, mean)
 	analogues := p.analogues(o, horizon)
+	_, flat := p.(levelled)
+	now := math.Inf(1)
+	if flat {
+		now = meanOfKnown(y[max(0, o+1-horizon) : o+1])
+	}
 	s.weights = s.weights[:0]
 	s.paths = slices.Grow(s.paths[:0], (len(analogues)+1)*horizon)
 	for _, a := range analogues {
@@ -320,10 +325,36 @@ func (s *spread) residualPaths(p predictor, y []float64, o int, mean []float64) 
 		path := s.paths[n : n+horizon]
 		p.point(a.origin, path)
 		if completeResiduals(y[:o+1], a.origin, path) {
+			if then := meanOfKnown(y[max(0, a.origin+1-horizon) : a.origin+1]); flat && then > muchMore*now {
+				for h := range path {
+					path[h] *= muchMore * now / then
+				}
+			}
 			s.paths = s.paths[:n+horizon]
 			s.weights = append(s.weights, a.weight)
 		}
 	}
+}
+
+// levelled is a predictor that knows nothing but a level. What it was off by when
+// there was more than muchMore times of what there is now, means over a horizon, is
+// taken in proportion to that: else its quantiles stay as wide as they were for as
+// long as the history, after demand fell to next to nothing.
+type levelled interface{ levelled() }
+
+// muchMore is beyond what demand differs by within most days.
+const muchMore = 4
+
+// meanOfKnown leaves out gaps; NaN of nothing.
+func meanOfKnown(y []float64) float64 {
+	sum, n := 0.0, 0
+	for _, v := range y {
+		if !math.IsNaN(v) {
+			sum += v
+			n++
+		}
+	}
+	return sum / float64(n)
 }
 
 func floorAtZero(xs []float64) {

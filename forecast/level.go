@@ -111,6 +111,8 @@ func (p smoothed) point(o int, dst []float64) {
 
 func (p smoothed) steady() int { return math.MaxInt }
 
+func (p smoothed) levelled() {}
+
 func (p smoothed) analogues(o, horizon int) []analogue { return spacedOrigins(p.y, o, horizon) }
 
 // alphas that are tried, the last value (1) first so that it wins ties.

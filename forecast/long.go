@@ -68,7 +68,7 @@ func (l Long) Update(s State, series api.Series, horizon int) (State, error) {
 func fitLong(bins Bins, s State, series api.Series, horizon int) *LongFit {
 	y := series.Values
 	coarse := int(math.Ceil(float64(horizon)*float64(series.Step)/float64(bins.Width))) + 1
-	period, ok := choosePeriod(bins.Means, FindSeasons(bins.Means), coarse)
+	period, ok := choosePeriod(bins.Means, FindSeasons(bins.Means), 0, coarse)
 	// Twice within the history is seen in the history itself, and more sharply.
 	if !ok || period <= float64(coarse)+1 || period*float64(bins.Width) < float64(len(y))*float64(series.Step)/4 {
 		return nil

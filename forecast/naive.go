@@ -56,6 +56,8 @@ func (p lastValue) point(o int, dst []float64) {
 
 func (p lastValue) steady() int { return math.MaxInt }
 
+func (p lastValue) levelled() {}
+
 // maxAnalogues bounds the residual paths behind one forecast: enough for a 0.98
 // quantile, few enough to sort them at every step.
 const maxAnalogues = 50

@@ -435,7 +435,7 @@ func (p prefix) index(at int) int { return (at + p.stride - 1) / p.stride }
 // SeasonOf is the period, in whole samples, that a forecast of values would
 // repeat; 1 when there is none. It is the scale of MASE.
 func SeasonOf(values []float64, horizon int) int {
-	if p, ok := choosePeriod(values, FindSeasons(values), horizon); ok {
+	if p, ok := choosePeriod(values, FindSeasons(values), 0, horizon); ok {
 		return max(1, int(math.Round(p)))
 	}
 	return 1

@@ -112,7 +112,7 @@ func TestChoosePeriod(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(5) {
 				y := sampled(tc.f, step, tc.n, 0.03, 3, 0, seed).Values
-				got, ok := choosePeriod(y, FindSeasons(y), 20)
+				got, ok := choosePeriod(y, FindSeasons(y), 0, 20)
 				if want := float64(tc.want) / float64(step); !ok || math.Abs(got-want) > 0.3 {
 					t.Errorf("seed %d: period %.2f, want %.2f", seed, got, want)
 				}

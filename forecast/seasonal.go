@@ -35,7 +35,7 @@ func (m Seasonal) Update(s State, series api.Series, horizon int) (State, error)
 	next := s.fitted(series, horizon)
 	next.Model = m.Name()
 	seasons := FindSeasons(series.Values)
-	if period, ok := choosePeriod(series.Values, seasons, horizon); ok {
+	if period, ok := choosePeriod(series.Values, seasons, 0, horizon); ok {
 		fit := SeasonalFit{Period: period, Cycles: 1}
 		if !m.LastCycle {
 			fit = fitSeasonal(series.Values, period, horizon)

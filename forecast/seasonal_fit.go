@@ -28,8 +28,10 @@ func trainingOrigins(n int, first, period float64, horizon int) []int {
 
 // choosePeriod returns the period to forecast by: the one with the least error
 // at past origins, or a fraction of it that does as well. A super-period has to
-// earn its place; a multiple that only repeats the period does not.
-func choosePeriod(y []float64, seasons []Season, horizon int) (float64, bool) {
+// earn its place; a multiple that only repeats the period does not. Before is the
+// one of seasons that was chosen before, 0 without: another must be better by more
+// than luck.
+func choosePeriod(y []float64, seasons []Season, before float64, horizon int) (float64, bool) {
 	const (
 		tolerance   = 0.05 // of error, relative
 		maxMultiple = 6    // any two periods are multiples if this is large
@@ -46,6 +48,9 @@ func choosePeriod(y []float64, seasons []Season, horizon int) (float64, bool) {
 		fit := SeasonalFit{Period: s.Period, Cycles: 5, Level: LevelShifted, Recent: 1}
 		fit.Gain = fitGain(p.with(fit), origins, horizon)
 		errs[i] = pathError(p.with(fit), y, origins, horizon)
+		if s.Period == before {
+			errs[i] *= 1 - margin
+		}
 		if !math.IsNaN(errs[i]) && (best < 0 || errs[i] < errs[best]) {
 			best = i
 		}

@@ -41,7 +41,7 @@ func (m Single) Update(s State, series api.Series, horizon int) (State, error) {
 	if params == nil {
 		return next, nil
 	}
-	period, seasonal := choosePeriod(y, seasons, horizon)
+	period, seasonal := choosePeriod(y, seasons, 0, horizon)
 	if seasonal {
 		next.Seasons = listSeasons(seasons, period)
 		next.Seasonal = &SeasonalFit{Period: period, Cycles: 1}
