@@ -7,6 +7,10 @@ import (
 
 // begin puts the first columns into the master and chooses the first center.
 func (g *generator) begin(start *Packing) {
+	g.center, g.alpha = g.fluid(), 0.9
+	if len(g.s.Worth) == 0 && !g.s.local && len(g.packs) > 0 {
+		g.sketch(start)
+	}
 	for i := range start.Loads {
 		g.addPattern(&start.Loads[i].Pattern)
 	}
@@ -16,8 +20,7 @@ func (g *generator) begin(start *Packing) {
 		}
 	}
 	g.resume()
-	g.center, g.alpha = g.fluid(), 0.9
-	if len(g.s.Worth) == g.m.covers {
+	if len(g.s.Worth) == len(g.demand) {
 		g.alpha = 0.5
 		for i, v := range g.s.Worth {
 			if v > 0 {
@@ -33,7 +36,7 @@ func (g *generator) resume() {
 	if len(g.s.Loads) == 0 {
 		return
 	}
-	s := partial{rhs: slices.Clone(g.m.rhs)}
+	s := partial{rhs: slices.Clone(g.rhs)}
 	for _, l := range g.s.Loads {
 		pt := l.Pattern
 		g.trim(&pt)
@@ -127,7 +130,7 @@ func (g *generator) fluid() []float64 {
 			}
 		}
 	}
-	y := make([]float64, g.m.rows)
+	y := make([]float64, len(g.rhs))
 	for i, it := range g.p.Items {
 		for d, v := range it.Size {
 			y[i] += bestPrice[d] * float64(max(v, 0))
@@ -135,6 +138,12 @@ func (g *generator) fluid() []float64 {
 	}
 	return y
 }
+
+const (
+	widest   = 0.3 // box
+	wide     = 0.1 // box in which the master leaves few pods over
+	fewNodes = 10  // of each search with a given item
+)
 
 // converge generates columns until the master's value is within gap of the
 // bound, no column improves it, or the work is spent; true unless the work ended
@@ -145,9 +154,19 @@ func (g *generator) fluid() []float64 {
 // nothing, the master's share grows.
 func (g *generator) converge(gap float64) bool {
 	nodes := 2000
-	g.box, g.least = 0.3, 0.005
-	g.m.confine(g.center, g.box)
-	defer g.m.release()
+	g.box, g.least = widest, 0.005
+	if g.bound > 0 {
+		g.box = 0.015 // folded masters have told most
+	}
+	g.m.confine(g.rowsOf(g.center), g.box)
+	defer func() {
+		if g.fold == nil && !g.s.local { // with a box the master leaves few pods over
+			s := partial{rhs: slices.Clone(g.rhs)}
+			g.whole(&s)
+			g.finish(&s)
+		}
+		g.m.release()
+	}()
 	for {
 		if !g.m.solve(g.masterLimit()) || g.exhausted() {
 			return false
@@ -157,39 +176,49 @@ func (g *generator) converge(gap float64) bool {
 			delete(g.seen, mark)
 		}
 		z := g.m.objective()
-		if g.m.tol = max(costTol, 0.1*(z-g.bound)/z); z-g.bound <= gap*z {
+		// The more work it has taken, the less is to be had of the rest.
+		near := gap * (1 + 40*float64(g.spent())/float64(g.s.Work))
+		if g.m.tol = max(costTol, 0.1*(z-g.bound)/z); z-g.bound <= near*z {
 			if g.box == 0 || !g.m.confined() {
 				return true
 			}
+		}
+		if g.fold == nil && !g.s.local && g.least < wide && g.box > 0 && z-g.bound > 0.004*z && g.spent() > g.s.Work*3/10 {
+			// Not to converge in time: rather columns for everything than a better bound.
+			g.least = wide
+			g.box = max(g.box, g.least)
+			g.m.confine(g.rowsOf(g.center), g.box)
+			continue
 		}
 		if z-g.bound <= 0.05*g.box*z && g.least < 0.3 && g.m.confined() {
 			// The bound has come to the wall of its box: a larger one.
 			g.least *= 4
 			g.box = g.least
-			g.m.confine(g.center, g.box)
+			g.m.confine(g.rowsOf(g.center), g.box)
 			continue
 		}
 		added := 0
 		for alpha := g.alpha; ; alpha = max(0, alpha-0.4) {
 			var bound float64
 			y := g.between(alpha)
-			added, bound = g.price(y, 0, nodes, 200)
+			added, bound = g.price(y, fewNodes, nodes, 200)
 			g.raise(bound, y)
 			if added > 0 || alpha == 0 {
 				break
 			}
-			g.alpha = max(0.3, g.alpha-0.1)
+			g.alpha = max(0.8, g.alpha-0.1)
 		}
 		if added == 0 {
 			y := g.between(0)
-			more, bound := g.price(y, 100, nodes, g.m.covers)
+			more, bound := g.price(y, 100, nodes, len(g.demand))
 			g.raise(bound, y)
 			added = more
 		}
-		if cost := g.tableCost(); len(g.tables) > 0 && (added == 0 || g.spent()-g.tabled > 4*cost) && g.spent()+cost < g.s.Work {
-			for _, alpha := range []float64{0.5, 0} {
+		if cost := g.tableCost; len(g.tables) > 0 && g.fold == nil && (cost < g.s.Work/10 || g.box == 0) && addCost(g.spent(), cost) < g.s.Work &&
+			(added == 0 || g.spent()-g.tabled > 2*cost) {
+			for _, alpha := range []float64{0.6, 0} {
 				y := g.between(alpha)
-				more, bound := g.priceExactly(y, 2*g.m.covers)
+				more, bound := g.priceExactly(y, max(0, 0.2*(z-g.bound)/z), 2*len(g.demand))
 				g.raise(bound, y)
 				if added += more; added > 0 {
 					break
@@ -199,7 +228,7 @@ func (g *generator) converge(gap float64) bool {
 		if added == 0 && g.box > 0 {
 			// Taken away at once, a box that binds sends the duals far off.
 			if g.box *= 4; g.box < 1 && g.m.confined() {
-				g.m.confine(g.center, g.box)
+				g.m.confine(g.rowsOf(g.center), g.box)
 			} else {
 				g.box = 0
 				g.m.release()
@@ -207,6 +236,9 @@ func (g *generator) converge(gap float64) bool {
 			continue
 		}
 		if added == 0 {
+			if g.fold != nil {
+				return true
+			}
 			if nodes > 1e6 || g.s.local {
 				return true
 			}
@@ -218,7 +250,7 @@ func (g *generator) converge(gap float64) bool {
 // between mixes the duals of the best bound, by a share of alpha, with the
 // master's.
 func (g *generator) between(alpha float64) []float64 {
-	y := slices.Clone(g.m.y)
+	y := slices.Clone(g.duals())
 	for i := range y {
 		y[i] = alpha*g.center[i] + (1-alpha)*min(y[i], 1000)
 	}
@@ -231,8 +263,8 @@ func (g *generator) raise(bound float64, y []float64) {
 		g.bound, g.center = bound, y
 		if g.box > 0 {
 			z := g.m.objective()
-			g.box = min(0.3, max(g.least, 3*(z-bound)/z))
-			g.m.confine(y, g.box)
+			g.box = min(widest, max(g.least, 1.5*(z-bound)/z))
+			g.m.confine(g.rowsOf(y), g.box)
 		}
 	}
 }

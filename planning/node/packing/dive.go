@@ -7,20 +7,24 @@ import (
 )
 
 const (
-	diveRounds = 5  // of pricing per step of a dive
-	seedNodes  = 20 // of each search with a given item
-	stride     = 16
+	seedNodes = 20 // of each search with a given item
+	stride    = 16
+	// Below this share of the whole, parts are packed anew better than dives go on.
+	shallow = 0.02
+	// A round of pricing that brings less than this share of the bound is the last.
+	tail = 5e-6
 )
 
 // partial is a packing being built: what is fixed and what is left to do.
 type partial struct {
 	rhs   []float64 // what is left: pods per item, then limits
 	loads []Load
-	cost  float64 // scaled, of loads
+	open  []open  // bins with room
+	cost  float64 // scaled, of loads and open
 }
 
 func (s partial) clone() partial {
-	return partial{slices.Clone(s.rhs), slices.Clone(s.loads), s.cost}
+	return partial{slices.Clone(s.rhs), slices.Clone(s.loads), slices.Clone(s.open), s.cost}
 }
 
 // fix takes n bins with a pattern. Where less is left than the pattern holds,
@@ -36,7 +40,7 @@ func (g *generator) fix(s *partial, pt *Pattern, n int32) {
 		whole = min(whole, n)
 	}
 	zone := g.p.Bins[pt.Bin].Zone
-	put := func(shares []Share, n int32) {
+	put := func(shares []Share, n int32, full bool) {
 		if n <= 0 || len(shares) == 0 {
 			return
 		}
@@ -49,7 +53,11 @@ func (g *generator) fix(s *partial, pt *Pattern, n int32) {
 		if row >= 0 {
 			s.rhs[row] -= float64(n)
 		}
-		s.loads = append(s.loads, Load{Pattern{pt.Bin, shares}, n})
+		if full {
+			s.loads = append(s.loads, Load{Pattern{pt.Bin, shares}, n})
+		} else {
+			s.open = append(s.open, g.opened(Pattern{pt.Bin, shares}))
+		}
 		s.cost += float64(n) * g.p.Bins[pt.Bin].Cost / g.scale
 	}
 	if zone >= 0 && len(g.zones) > 0 { // rounding up may ask for more than the zone takes
@@ -59,7 +67,7 @@ func (g *generator) fix(s *partial, pt *Pattern, n int32) {
 			}
 		}
 	}
-	put(pt.Shares, whole)
+	put(pt.Shares, whole, true)
 	for range n - whole {
 		var rest []Share
 		for _, sh := range pt.Shares {
@@ -74,14 +82,23 @@ func (g *generator) fix(s *partial, pt *Pattern, n int32) {
 		if len(rest) == 0 {
 			break
 		}
-		put(rest, 1)
+		put(rest, 1, false)
 	}
+}
+
+// opened is a bin with a pattern.
+func (g *generator) opened(pt Pattern) open {
+	free := slices.Clone(g.p.Bins[pt.Bin].Capacity)
+	for _, sh := range pt.Shares {
+		take(free, g.p.Items[sh.Item].Size, int64(sh.Count))
+	}
+	return open{pt.Bin, free, slices.Clone(pt.Shares)}
 }
 
 // finish completes a partial packing by first fit and keeps it when it is the
 // best so far.
 func (g *generator) finish(s *partial) {
-	demand, vacant := make([]int32, g.m.covers), make([]int32, len(g.p.Bins))
+	demand, vacant := make([]int32, len(g.demand)), make([]int32, len(g.p.Bins))
 	for i := range demand {
 		demand[i] = int32(s.rhs[i])
 	}
@@ -95,7 +112,11 @@ func (g *generator) finish(s *partial) {
 	for key, row := range g.zones {
 		room[key] = int32(s.rhs[row])
 	}
-	nodes, left := g.first.pack(demand, vacant, room)
+	half := make([]open, len(s.open))
+	for n, o := range s.open {
+		half[n] = open{o.bin, slices.Clone(o.free), slices.Clone(o.shares)}
+	}
+	nodes, left := g.first.pack(half, demand, vacant, room)
 	k := &Packing{Unplaced: left}
 	for _, l := range s.loads {
 		k.Cost += float64(l.Bins) * g.p.Bins[l.Bin].Cost
@@ -108,11 +129,7 @@ func (g *generator) finish(s *partial) {
 	}
 	for _, l := range s.loads {
 		for range l.Bins {
-			free := slices.Clone(g.p.Bins[l.Bin].Capacity)
-			for _, sh := range l.Shares {
-				take(free, g.p.Items[sh.Item].Size, int64(sh.Count))
-			}
-			nodes = append(nodes, open{l.Bin, free, slices.Clone(l.Shares)})
+			nodes = append(nodes, g.opened(l.Pattern))
 		}
 	}
 	opened := make([]int32, len(g.p.Bins))
@@ -163,6 +180,9 @@ func (g *generator) dive(s partial, depth, discrepancies int) {
 		if g.enough() || g.exhausted() {
 			return
 		}
+		if !g.s.local && g.rest(&s) < shallow*g.bound {
+			return
+		}
 		list := g.fractional(discrepancies == 0)
 		if len(list) == 0 {
 			return
@@ -190,28 +210,63 @@ func (g *generator) dive(s partial, depth, discrepancies int) {
 
 // relaxed solves the relaxation of what is left and fixes its whole parts;
 // false when nothing better can come of it.
+//
+// Patterns for what is left are few at first. So that the duals stay sensible
+// meanwhile, a pod may be left over for somewhat more than it is worth in the whole
+// problem; the less there is left, the more.
 func (g *generator) relaxed(s *partial) bool {
 	for i := range g.demand {
 		g.demand[i] = int32(s.rhs[i])
 	}
+	copy(g.rhs, s.rhs)
 	g.m.setRHS(s.rhs)
-	if !g.m.dual(g.masterLimit()) && g.exhausted() {
-		return false
+	if !g.m.dual(g.masterLimit()) {
+		if g.exhausted() {
+			return false
+		}
+		g.m.reset()
 	}
 	// A pattern that holds more than is left would count for less than a bin and
 	// take a whole one: only those that fit (Sadykov et al.: proper columns).
 	g.m.bar()
+	share := 1 / math.Sqrt(max(g.rest(s), 1))
+	if g.rest(s) > 0.5*g.bound {
+		share = 1 // there are patterns for nearly all of it
+	}
+	g.m.ceil(g.center, share)
 	if !g.m.primal(g.masterLimit()) {
 		return false
 	}
-	for range diveRounds {
-		if z := g.m.objective(); g.exhausted() {
+	limit := g.spent() + (g.s.Work-g.spent())/20
+	for before := math.Inf(1); ; {
+		z := g.m.objective()
+		if g.exhausted() {
 			return false
-		} else if added, _ := g.price(g.m.y, seedNodes, 2000, 30); added == 0 {
-			if g.hopeless(s.cost + z) {
-				return false
-			}
+		}
+		if g.spent() > limit {
 			break
+		}
+		added := 0
+		if z < before-tail*g.bound {
+			added, _ = g.price(g.m.y, seedNodes, 2000, max(30, len(g.demand)/4))
+			before = z
+		}
+		if added == 0 {
+			if !g.m.lacking() {
+				if g.hopeless(s.cost + z) {
+					return false
+				}
+				break
+			}
+			if g.fixable() {
+				break
+			}
+			if share *= 2; share < 4 {
+				g.m.ceil(g.center, share)
+			} else {
+				g.m.release()
+			}
+			before = math.Inf(1)
 		}
 		if !g.m.solve(g.masterLimit()) {
 			return false
@@ -219,6 +274,24 @@ func (g *generator) relaxed(s *partial) bool {
 	}
 	g.whole(s)
 	return true
+}
+
+// rest is what is left to do, in scaled costs by the duals of the bound.
+func (g *generator) rest(s *partial) (sum float64) {
+	for i := range g.demand {
+		sum += s.rhs[i] * g.center[i]
+	}
+	return sum
+}
+
+// fixable reports whether there is a pattern to fix.
+func (g *generator) fixable() bool {
+	for i, j := range g.m.basis {
+		if c := g.m.cols[j]; c.pattern != nil && !c.barred && g.m.x[i] > 0.5 {
+			return true
+		}
+	}
+	return false
 }
 
 // whole fixes the whole parts of the basis.

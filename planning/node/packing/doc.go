@@ -7,6 +7,8 @@
 // and Gomory 1961) with a tight relaxation and far too many columns, so patterns
 // are generated while they help:
 //
+//   - folded masters, in which items of like size share a row, tell in little time
+//     about where the duals are;
 //   - master solves the relaxation over the patterns at hand (revised simplex);
 //   - knapsack finds the pattern worth most under the master's duals, or a bound
 //     on it (branch and bound);

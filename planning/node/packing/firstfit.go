@@ -23,7 +23,7 @@ func FirstFit(p *Problem) *Packing {
 		vacant[t] = b.Max
 	}
 	f := newFirstFit(p)
-	nodes, left := f.pack(demand, vacant, f.zoneRoom())
+	nodes, left := f.pack(nil, demand, vacant, f.zoneRoom())
 	k := &Packing{Unplaced: left, Complete: true, Work: f.steps}
 	k.group(p, nodes)
 	return k
@@ -59,11 +59,11 @@ func (f *firstFit) zoneRoom() map[[2]int]int32 {
 	return room
 }
 
-// pack packs demand into at most vacant bins of each kind (Unlimited for no
-// bound) and returns the bins and what is left over. It changes vacant and room.
-func (f *firstFit) pack(demand, vacant []int32, room map[[2]int]int32) ([]open, []int32) {
+// pack packs demand into bins that are there and at most vacant others of each kind
+// (Unlimited for no bound), and returns all bins and what is left over. It changes bins
+// and room.
+func (f *firstFit) pack(bins []open, demand, vacant []int32, room map[[2]int]int32) ([]open, []int32) {
 	p := f.p
-	var bins []open
 	opened := make([]int32, len(p.Bins))
 	left := slices.Clone(demand)
 
@@ -71,8 +71,15 @@ func (f *firstFit) pack(demand, vacant []int32, room map[[2]int]int32) ([]open, 
 		it := &p.Items[i]
 		put := func(n *open) {
 			fit := min(copies(it.Size, n.free), int64(left[i]))
+			if fit <= 0 {
+				return
+			}
+			at := slices.IndexFunc(n.shares, func(s Share) bool { return s.Item == i })
 			if it.PerBin > 0 {
 				fit = min(fit, int64(it.PerBin))
+				if at >= 0 {
+					fit = min(fit, int64(it.PerBin-n.shares[at].Count))
+				}
 			}
 			key := [2]int{i, p.Bins[n.bin].Zone}
 			zoned := it.PerZone > 0 && key[1] >= 0
@@ -86,7 +93,11 @@ func (f *firstFit) pack(demand, vacant []int32, room map[[2]int]int32) ([]open, 
 				room[key] -= int32(fit)
 			}
 			take(n.free, it.Size, fit)
-			n.shares = append(n.shares, Share{Item: i, Count: int32(fit)})
+			if at >= 0 {
+				n.shares[at].Count += int32(fit)
+			} else {
+				n.shares = append(n.shares, Share{Item: i, Count: int32(fit)})
+			}
 			left[i] -= int32(fit)
 		}
 		for n := 0; n < len(bins) && left[i] > 0; n++ {

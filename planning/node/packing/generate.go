@@ -34,14 +34,18 @@ type generator struct {
 	m      *master
 	packs  []*knapsack
 	tables []*table
-	tabled int64   // work that was spent when tables were filled last
-	demand []int32 // residual
-	zones  map[[2]int]int
-	limits []int // per bin: its row, −1 for none
-	seen   map[uint64]bool
-	scale  float64 // costs in the master are costs over scale
-	unit   float64 // of scaled costs
-	work   int64   // outside master and knapsacks
+	tabled int64 // work that was spent when tables were filled last
+	// tableCost is about what filling them takes.
+	tableCost int64
+	demand    []int32 // residual
+	zones     map[[2]int]int
+	limits    []int     // per bin: its row, −1 for none
+	rhs       []float64 // of all rows, unfolded: what is left of items, then limits
+	fold      *fold     // rows of the master that items share; nil when each has its own
+	seen      map[uint64]bool
+	scale     float64 // costs in the master are costs over scale
+	unit      float64 // of scaled costs
+	work      int64   // outside master and knapsacks
 
 	center []float64 // duals of the best bound
 	bound  float64   // proven, scaled
@@ -53,6 +57,10 @@ type generator struct {
 	best   *Packing
 	root   []int32 // the basis that columns were generated with last
 }
+
+// leftOver is what a pod without a place costs in a master: it is left over only when
+// no bin can be had for it, dearer than any chain of displacements in practice.
+const leftOver = 1000
 
 func newGenerator(p *Problem, s Settings) *generator {
 	g := &generator{p: p, s: s, zones: map[[2]int]int{}, seen: map[uint64]bool{}, scale: 1}
@@ -90,9 +98,8 @@ func newGenerator(p *Problem, s Settings) *generator {
 			}
 		}
 	}
-	// A pod is left over only when no bin can be had for it: dearer than any
-	// chain of displacements could be in practice.
-	g.m = newMaster(demand, limits, 1000)
+	g.rhs = slices.Concat(demand, limits)
+	g.m = newMaster(demand, limits, leftOver)
 	for t, b := range p.Bins {
 		k := &knapsack{bin: t, capacity: b.Capacity, cost: b.Cost / g.scale}
 		for i, it := range p.Items {
@@ -115,6 +122,9 @@ func newGenerator(p *Problem, s Settings) *generator {
 	}
 	if !s.local {
 		g.layTables()
+		for _, t := range g.tables {
+			g.tableCost = addCost(g.tableCost, t.cost()/4) // a guess
+		}
 	}
 	return g
 }
@@ -182,16 +192,20 @@ func (g *generator) addPattern(pt *Pattern) bool {
 	}
 	g.seen[h] = true
 	c := column{cost: g.p.Bins[pt.Bin].Cost / g.scale, pattern: pt, mark: h}
-	for _, s := range pt.Shares {
-		c.entries = append(c.entries, entry{int32(s.Item), float64(s.Count)})
+	if g.fold != nil {
+		c.entries = g.fold.entries(pt)
+	} else {
+		for _, s := range pt.Shares {
+			c.entries = append(c.entries, entry{int32(s.Item), float64(s.Count)})
+		}
 	}
 	if row := g.limits[pt.Bin]; row >= 0 {
-		c.entries = append(c.entries, entry{int32(row), 1})
+		c.entries = append(c.entries, entry{int32(row - len(g.demand) + g.m.covers), 1})
 	}
 	if zone := g.p.Bins[pt.Bin].Zone; zone >= 0 && len(g.zones) > 0 {
 		for _, s := range pt.Shares {
 			if row, ok := g.zones[[2]int{s.Item, zone}]; ok {
-				c.entries = append(c.entries, entry{int32(row), float64(s.Count)})
+				c.entries = append(c.entries, entry{int32(row - len(g.demand) + g.m.covers), float64(s.Count)})
 			}
 		}
 	}
@@ -204,7 +218,7 @@ func (g *generator) addPattern(pt *Pattern) bool {
 func (g *generator) cleaned(y []float64) []float64 {
 	out := slices.Clone(y)
 	for i := range out {
-		if i < g.m.covers {
+		if i < len(g.demand) {
 			out[i] = min(max(out[i], 0), 1000)
 		} else {
 			out[i] = min(out[i], 0)
@@ -224,7 +238,7 @@ func (g *generator) cleaned(y []float64) []float64 {
 
 // values of the items in bins of a knapsack, and the most copies of each.
 func (g *generator) values(k *knapsack, y []float64) ([]float64, []int32) {
-	values, most := slices.Clone(y[:g.m.covers]), make([]int32, g.m.covers)
+	values, most := slices.Clone(y[:len(g.demand)]), make([]int32, len(g.demand))
 	zone := g.p.Bins[k.bin].Zone
 	for _, i := range k.items {
 		if zone >= 0 {
@@ -249,11 +263,11 @@ type tops []float64
 // min(0, cost_t − f·top_t). The bound is concave and piecewise linear in f.
 func (g *generator) lower(y []float64, top tops) float64 {
 	gain := 0.0
-	for i := range g.m.covers {
-		gain += y[i] * g.m.rhs[i]
+	for i := range g.demand {
+		gain += y[i] * g.rhs[i]
 	}
 	for _, row := range g.zones {
-		gain += y[row] * g.m.rhs[row]
+		gain += y[row] * g.rhs[row]
 	}
 	most := math.Inf(1)
 	for n, k := range g.packs {
@@ -273,7 +287,7 @@ func (g *generator) lower(y []float64, top tops) float64 {
 		v := f * gain
 		for n, k := range g.packs {
 			if row := g.limits[k.bin]; row >= 0 {
-				v += g.m.rhs[row] * min(0, k.cost-f*top[n])
+				v += g.rhs[row] * min(0, k.cost-f*top[n])
 			}
 		}
 		return v
@@ -298,19 +312,22 @@ type found struct {
 // bound that the searches prove.
 func (g *generator) price(y []float64, seedNodes, rootNodes int, most int) (added int, bound float64) {
 	y = g.cleaned(y)
-	exact := g.cleaned(g.m.y)
+	exact := g.cleaned(g.duals())
 	var list []found
 	top := make(tops, len(g.packs))
 	for n, k := range g.packs {
 		values, caps := g.values(k, y)
-		k.load(values, caps)
 		fee := g.fee(k, y)
 		threshold := fee*(1+1e-7) + 1e-9
+		if k.load(values, caps, threshold); k.root <= threshold {
+			top[n] = k.root
+			continue
+		}
 		v, ub := k.search(-1, threshold, rootNodes)
 		if v > 0 {
 			list = append(list, found{k.pattern(), fee - v})
 		}
-		top[n] = min(ub, max(k.root, threshold))
+		top[n] = min(ub, k.root)
 		if seedNodes > 0 {
 			for seed := range k.order {
 				if v, _ := k.search(seed, threshold, seedNodes); v > 0 {
@@ -351,28 +368,60 @@ func (g *generator) keep(list []found, y []float64, most int) (added int) {
 }
 
 // priceExactly does what price does by tables, which bound better and take
-// longer: the best pattern with each item, for every bin.
-func (g *generator) priceExactly(y []float64, most int) (added int, bound float64) {
+// longer: the best pattern with each item, for every bin that may be worth more than
+// its fee by a share that matters. It does nothing if that took more work than is left.
+func (g *generator) priceExactly(y []float64, share float64, most int) (added int, bound float64) {
 	y = g.cleaned(y)
-	exact := g.cleaned(g.m.y)
+	exact := g.cleaned(g.duals())
 	top := make(tops, len(g.packs))
+	capsOf := make([][]int32, len(g.packs))
+	wide := make([]bool, len(g.packs)) // what is worth most is known too badly
 	var list []found
+	for n, k := range g.packs {
+		var values []float64
+		values, capsOf[n] = g.values(k, y)
+		k.load(values, capsOf[n], g.fee(k, y))
+		if top[n] = k.root; k.root <= max(k.fee, k.fee*(1+share)) {
+			continue
+		}
+		v, most := k.search(-1, k.fee*(1+1e-7)+1e-9, 2000)
+		if v > 0 {
+			list = append(list, found{pattern: k.pattern()})
+		}
+		top[n] = min(most, k.root)
+		wide[n] = top[n]-max(v, k.fee) > share*k.fee
+	}
+	g.tableCost = 0
 	for _, t := range g.tables {
-		lead := t.packs[0]
-		values, caps := g.values(lead, y)
+		var active []*knapsack
 		for _, k := range t.packs {
-			own, more := g.values(k, y)
-			for i, c := range more { // of the largest bin
+			if wide[slices.Index(g.packs, k)] {
+				active = append(active, k)
+			}
+		}
+		if t.span(active); len(active) > 0 {
+			g.tableCost = addCost(g.tableCost, t.cost())
+		}
+	}
+	if addCost(g.spent(), g.tableCost) >= g.s.Work {
+		return g.keep(list, exact, most), g.lower(y, top)
+	}
+	for _, t := range g.tables {
+		if len(t.active) == 0 {
+			continue
+		}
+		values, _ := g.values(t.packs[0], y)
+		caps := make([]int32, len(g.demand))
+		for _, k := range t.active {
+			for i, c := range capsOf[slices.Index(g.packs, k)] { // of the largest bin
 				caps[i] = max(caps[i], c)
 			}
-			k.load(own, more)
-			k.fee = g.fee(k, y)
 		}
 		t.fill(values, caps)
-		for _, k := range t.packs {
+		for _, k := range t.active {
 			n := slices.Index(g.packs, k)
 			fee := k.fee
-			top[n] = min(max(t.top(k), fee), k.root)
+			top[n] = min(max(t.top(k), fee), top[n])
 			type seed struct {
 				x     int
 				value float64
@@ -401,17 +450,12 @@ func (g *generator) fee(k *knapsack, y []float64) float64 {
 	return k.cost
 }
 
-// tableCost is what filling all tables takes.
-func (g *generator) tableCost() int64 {
-	var sum int64
-	for _, t := range g.tables {
-		if c := t.cost(); sum > math.MaxInt64-c {
-			return math.MaxInt64
-		} else {
-			sum += c
-		}
+// addCost adds work, which may be more than can be counted.
+func addCost(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
 	}
-	return sum
+	return a + b
 }
 
 func (g *generator) reducedCost(pt *Pattern, y []float64) float64 {

@@ -9,6 +9,8 @@ import (
 const (
 	leastBins = 6
 	mostBins  = 60
+	// Work of one try: what takes more is left be.
+	mostRepack = 3_000_000
 )
 
 // improve takes some bins out of the best packing, packs what they hold anew
@@ -23,13 +25,13 @@ func (g *generator) improve(limit int64) {
 	size, failures := 12, 0
 	for g.spent() < limit && !g.enough() && failures < 200 {
 		before := g.spent()
-		ok, more := g.repack(size, (limit-before)/4)
+		ok, more := g.repack(size, min((limit-before)/4, mostRepack))
 		failures++
 		if ok {
 			failures = 0
 		}
 		switch {
-		case more && g.spent()-before < limit/100:
+		case more && g.spent()-before < mostRepack/4:
 			size = min(size+1, mostBins) // it was easy: take more
 		case !more:
 			size = max(size-2, leastBins)

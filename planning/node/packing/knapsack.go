@@ -58,8 +58,10 @@ type knapsack struct {
 func (k *knapsack) dims() int { return len(k.capacity) }
 
 // load prepares the search for values per item of the problem and the largest
-// number of copies of each.
-func (k *knapsack) load(values []float64, most []int32) {
+// number of copies of each. Where the relaxation is worth no more than the fee there
+// is nothing to search, and nothing but root and lambda is set.
+func (k *knapsack) load(values []float64, most []int32, fee float64) {
+	k.fee = fee
 	d := k.dims()
 	s := d + 1
 	k.order = k.order[:0]
@@ -69,6 +71,9 @@ func (k *knapsack) load(values []float64, most []int32) {
 		}
 	}
 	k.relax(values, most)
+	if k.root <= k.fee {
+		return
+	}
 	ratio := make([]float64, len(k.items))
 	for _, n := range k.order {
 		w := 0.0

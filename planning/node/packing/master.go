@@ -18,6 +18,7 @@ const (
 	rhsShift  = 1e-4
 
 	refactorAfter = 100 // replacements after which the basis is factorised afresh
+	refreshUpTo   = 50  // replacements up to which its factors are exact enough to prove an optimum
 )
 
 // master is the linear program over the columns found so far,
@@ -211,6 +212,16 @@ func (m *master) refactor() {
 	m.resetY()
 }
 
+// refresh computes x and y anew, so that what updates have rounded is forgotten.
+func (m *master) refresh() {
+	if len(m.inv.etas) > refreshUpTo {
+		m.refactor()
+		return
+	}
+	m.resetX()
+	m.resetY()
+}
+
 // look computes all reduced costs and starts the weights afresh.
 func (m *master) look() {
 	m.d, m.w = resize(m.d, len(m.cols)), resize(m.w, len(m.cols))
@@ -239,7 +250,7 @@ func (m *master) primal(limit int64) bool {
 			if fresh {
 				return true
 			}
-			m.refactor() // look again with exact duals
+			m.refresh() // look again with exact duals
 			m.look()
 			fresh = true
 			continue
@@ -364,7 +375,35 @@ func (m *master) confine(center []float64, box float64) {
 		m.cols[i].cost = min(center[i]*(1+box)+0.1*box/float64(m.covers), m.leftOver)
 		m.cols[m.rows+i].cost = -center[i] * (1 - box)
 	}
-	m.refactor()
+	m.refresh()
+}
+
+// ceil keeps the duals of the items at most a share above some values.
+func (m *master) ceil(values []float64, share float64) {
+	for i := range m.covers {
+		m.cols[i].cost = min(values[i]*(1+share)+0.1*share/float64(m.covers), m.leftOver)
+		m.cols[m.rows+i].cost = 0
+	}
+	m.refresh()
+}
+
+// lacking reports whether pods are left over although that may be dearer.
+func (m *master) lacking() bool {
+	for i, j := range m.basis {
+		if int(j) < m.covers && m.x[i] > 1e-3 && m.cols[j].cost < m.leftOver {
+			return true
+		}
+	}
+	return false
+}
+
+// reset leaves every pod over.
+func (m *master) reset() {
+	own := make([]int32, m.rows)
+	for i := range own {
+		own[i] = int32(i)
+	}
+	m.restore(own)
 }
 
 // confined reports whether the box binds.
@@ -383,7 +422,7 @@ func (m *master) release() {
 		m.cols[i].cost = m.leftOver
 		m.cols[m.rows+i].cost = 0
 	}
-	m.refactor()
+	m.refresh()
 }
 
 // bar makes columns that hold more than is left too dear to use, and those that do

@@ -74,7 +74,7 @@ func TestPricingAgainstTryingAll(t *testing.T) {
 		for _, k := range g.packs {
 			want := dearest(p, k.bin, values)
 			v, most := g.values(k, values)
-			k.load(v, most)
+			k.load(v, most, -1)
 			if k.root < want-1e-9 {
 				t.Fatalf("relaxation %v, but %v is possible", k.root, want)
 			}
@@ -99,8 +99,7 @@ func TestPricingAgainstTryingAll(t *testing.T) {
 		for _, table := range g.tables {
 			for _, k := range table.packs {
 				v, most := g.values(k, values)
-				k.load(v, most)
-				k.fee = 0
+				k.load(v, most, -1)
 			}
 			v, most := g.values(table.packs[0], values)
 			for _, k := range table.packs[1:] {
@@ -249,7 +248,7 @@ func TestMasterIsOptimal(t *testing.T) {
 		if z := g.m.objective(); math.Abs(z-before) > 1e-6 || len(g.m.cols)+len(gone) != cols {
 			t.Fatalf("%v with %d columns, without %d of them %v with %d", before, cols, len(gone), z, len(g.m.cols))
 		}
-		rhs := append([]float64{}, g.m.rhs...)
+		rhs := append([]float64{}, g.rhs...)
 		whole := slices.Clone(rhs)
 		for i := range p.Items {
 			rhs[i] = float64(rapid.IntRange(0, int(rhs[i])).Draw(t, "left"))
@@ -291,39 +290,81 @@ func TestSolve(t *testing.T) {
 		for t2 := range p.Bins {
 			p.Bins[t2].Max = rapid.SampledFrom([]int32{Unlimited, Unlimited, 3}).Draw(t, "max")
 		}
-		first := FirstFit(p)
-		k := Solve(p, Settings{Work: 3e6, Gap: 1e-4})
-		if better(first, k) {
-			t.Fatalf("%d left, %v; first fit has %d, %v", k.left(), k.Cost, first.left(), first.Cost)
-		}
-		if k.left() == 0 && k.Bound > k.Cost+1e-9 {
-			t.Fatalf("cost %v below the bound %v", k.Cost, k.Bound)
-		}
-		count := append([]int32{}, k.Unplaced...)
-		bins := make([]int32, len(p.Bins))
-		cost := 0.0
-		for _, l := range k.Loads {
-			if !valid(p, l.Pattern) {
-				t.Fatalf("%+v does not fit", l)
-			}
-			bins[l.Bin] += l.Bins
-			cost += float64(l.Bins) * p.Bins[l.Bin].Cost
-			for _, s := range l.Shares {
-				count[s.Item] += s.Count * l.Bins
-			}
-		}
-		for i, it := range p.Items {
-			if count[i] != it.Count {
-				t.Fatalf("item %d: %d, want %d", i, count[i], it.Count)
-			}
-		}
-		for n, b := range p.Bins {
-			if b.Max != Unlimited && bins[n] > b.Max {
-				t.Fatalf("%d bins of kind %d, at most %d", bins[n], n, b.Max)
-			}
-		}
-		if math.Abs(cost-k.Cost) > 1e-9 {
-			t.Fatalf("cost %v, adds up to %v", k.Cost, cost)
-		}
+		checkSolve(t, p, 3e6)
 	})
+}
+
+// So they do where there are enough items for masters to be folded, with a limited
+// kind of bin, and with items of which a zone holds few.
+func TestSolveFolded(t *testing.T) {
+	for seed := range uint64(4) {
+		r := rand.New(rand.NewPCG(seed, 9))
+		p := &Problem{}
+		for n := range 3 {
+			size := int64(4 << n)
+			p.Bins = append(p.Bins, Bin{Capacity: []int64{100 * size, 130 * size}, Cost: float64(size) * (1 + 0.05*r.Float64()), Max: Unlimited, Zone: n % 2})
+		}
+		if seed%2 == 0 {
+			p.Bins[1].Max = 7
+		}
+		for n := range 3 * foldedRows {
+			it := Item{Count: 1 + r.Int32N(30), Size: []int64{1 + r.Int64N(150), 1 + r.Int64N(200)}, Bins: []bool{true, true, true}}
+			if seed%3 == 0 && n%10 == 0 {
+				it.PerZone = it.Count
+			}
+			p.Items = append(p.Items, it)
+		}
+		k := checkSolve(t, p, 1e8)
+		if gap := 1 - k.Bound/k.Cost; gap > 0.03 {
+			t.Errorf("seed %d: cost %v, bound %v", seed, k.Cost, k.Bound)
+		}
+		if again := Solve(p, Settings{Work: 1e8, Gap: 1e-4}); again.Cost != k.Cost || again.Bound != k.Bound || again.Work != k.Work {
+			t.Errorf("seed %d: %v, %v after %d; then %v, %v after %d", seed, k.Cost, k.Bound, k.Work, again.Cost, again.Bound, again.Work)
+		}
+	}
+}
+
+func checkSolve(t interface{ Fatalf(string, ...any) }, p *Problem, work int64) *Packing {
+	first := FirstFit(p)
+	k := Solve(p, Settings{Work: work, Gap: 1e-4})
+	if better(first, k) {
+		t.Fatalf("%d left, %v; first fit has %d, %v", k.left(), k.Cost, first.left(), first.Cost)
+	}
+	if k.left() == 0 && k.Bound > k.Cost+1e-9 {
+		t.Fatalf("cost %v below the bound %v", k.Cost, k.Bound)
+	}
+	count := append([]int32{}, k.Unplaced...)
+	bins := make([]int32, len(p.Bins))
+	zones := map[[2]int]int32{}
+	cost := 0.0
+	for _, l := range k.Loads {
+		if !valid(p, l.Pattern) {
+			t.Fatalf("%+v does not fit", l)
+		}
+		bins[l.Bin] += l.Bins
+		cost += float64(l.Bins) * p.Bins[l.Bin].Cost
+		for _, s := range l.Shares {
+			count[s.Item] += s.Count * l.Bins
+			zones[[2]int{s.Item, p.Bins[l.Bin].Zone}] += s.Count * l.Bins
+		}
+	}
+	for i, it := range p.Items {
+		if count[i] != it.Count {
+			t.Fatalf("item %d: %d, want %d", i, count[i], it.Count)
+		}
+	}
+	for at, n := range zones {
+		if most := p.Items[at[0]].PerZone; at[1] >= 0 && most > 0 && n > most {
+			t.Fatalf("%d of item %d in zone %d, at most %d", n, at[0], at[1], most)
+		}
+	}
+	for n, b := range p.Bins {
+		if b.Max != Unlimited && bins[n] > b.Max {
+			t.Fatalf("%d bins of kind %d, at most %d", bins[n], n, b.Max)
+		}
+	}
+	if math.Abs(cost-k.Cost) > 1e-9*math.Max(1, cost) {
+		t.Fatalf("cost %v, adds up to %v", k.Cost, cost)
+	}
+	return k
 }

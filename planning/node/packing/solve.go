@@ -26,7 +26,7 @@ func Solve(p *Problem, s Settings) *Packing {
 	}
 	g.alpha = 0
 	g.m.tol = costTol
-	whole := partial{rhs: slices.Clone(g.m.rhs)}
+	whole := partial{rhs: slices.Clone(g.rhs)}
 	if s.local {
 		for pass := 0; pass < 2 && !g.exhausted() && !g.enough(); pass++ {
 			g.m.restore(g.root)
@@ -61,7 +61,7 @@ func (g *generator) result(complete bool) *Packing {
 			k.Patterns = append(k.Patterns, *pt)
 		}
 	}
-	k.Worth = make([]float64, g.m.covers)
+	k.Worth = make([]float64, len(g.demand))
 	for i := range k.Worth {
 		k.Worth[i] = g.center[i] * g.scale
 	}

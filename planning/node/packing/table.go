@@ -1,6 +1,7 @@
 package packing
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -21,6 +22,8 @@ type table struct {
 	p     *Problem
 	packs []*knapsack // that share it: they take the same items
 	price []float64   // per dimension: its multiplier where it is relaxed
+
+	active []*knapsack // those that it is filled for
 
 	grid   []int   // dimensions on the grid
 	grain  []int64 // size of a cell in each
@@ -115,12 +118,22 @@ func newTable(p *Problem, packs []*knapsack) *table {
 		total *= int(n)
 	}
 	t.stride = make([]int, len(t.grid))
-	at := 1
-	for d := len(t.grid) - 1; d >= 0; d-- {
-		t.stride[d] = at
-		at *= t.cells[d]
-	}
+	t.span(packs)
 	return t
+}
+
+// span makes the table as large as these of its bins ask for.
+func (t *table) span(active []*knapsack) {
+	t.active = active
+	at := 1
+	for g := len(t.grid) - 1; g >= 0; g-- {
+		most := int64(0)
+		for _, k := range active {
+			most = max(most, k.capacity[t.grid[g]])
+		}
+		t.cells[g], t.stride[g] = int(most/t.grain[g])+1, at
+		at *= t.cells[g]
+	}
 }
 
 // size is the number of cells.
@@ -141,14 +154,16 @@ func (t *table) cost() int64 {
 }
 
 // fill computes the table for values per item and the most copies of each. The
-// bins are loaded with the same values. Patterns that are not worth more than
+// bins that it spans are loaded with the same values. Patterns that are not worth more than
 // their bin's fee may be missing from it.
 func (t *table) fill(values []float64, most []int32) {
 	lead := t.packs[0]
 	t.price = make([]float64, lead.dims())
-	for d, l := range lead.lambda {
-		if lead.capacity[d] > 0 && !slices.Contains(t.grid, d) {
-			t.price[d] = l / float64(lead.capacity[d])
+	// The bin that it matters most for.
+	worst := slices.MaxFunc(t.active, func(a, b *knapsack) int { return cmp.Compare(a.root-a.fee, b.root-b.fee) })
+	for d, l := range worst.lambda {
+		if worst.capacity[d] > 0 && !slices.Contains(t.grid, d) {
+			t.price[d] = l / float64(worst.capacity[d])
 		}
 	}
 	n := t.size()
@@ -206,7 +221,7 @@ func (t *table) fill(values []float64, most []int32) {
 // what a copy loses against the relaxation must be less than the relaxation
 // is worth above the bin's fee.
 func (t *table) matters(i int32, value float64) bool {
-	for _, k := range t.packs {
+	for _, k := range t.active {
 		loss := -value
 		for d, l := range k.lambda {
 			if k.capacity[d] > 0 {
