@@ -9,8 +9,10 @@ import (
 const (
 	seedNodes = 20 // of each search with a given item
 	stride    = 16
-	// Below this share of the whole, parts are packed anew better than dives go on.
-	shallow = 0.02
+	// Below this share of the whole, where that is many bins or it is the first dive,
+	// parts are packed anew better than dives go on.
+	shallow     = 0.02
+	shallowBins = 10
 	// A round of pricing that brings less than this share of the bound is the last.
 	tail = 5e-6
 )
@@ -180,7 +182,7 @@ func (g *generator) dive(s partial, depth, discrepancies int) {
 		if g.enough() || g.exhausted() {
 			return
 		}
-		if !g.s.local && g.rest(&s) < shallow*g.bound {
+		if rest := g.rest(&s); !g.s.local && rest < shallow*g.bound && (rest > shallowBins || discrepancies == 0 && depth > 0) {
 			return
 		}
 		list := g.fractional(discrepancies == 0)

@@ -9,8 +9,8 @@ import (
 const (
 	leastBins = 6
 	mostBins  = 60
-	// Work of one try: what takes more is left be.
-	mostRepack = 3_000_000
+	// Work that one try may always take: what takes more is left be.
+	leastRepack = 3_000_000
 )
 
 // improve takes some bins out of the best packing, packs what they hold anew
@@ -25,13 +25,14 @@ func (g *generator) improve(limit int64) {
 	size, failures := 12, 0
 	for g.spent() < limit && !g.enough() && failures < 200 {
 		before := g.spent()
-		ok, more := g.repack(size, min((limit-before)/4, mostRepack))
+		each := min((limit-before)/4, max(leastRepack, (limit-before)/100))
+		ok, more := g.repack(size, each)
 		failures++
 		if ok {
 			failures = 0
 		}
 		switch {
-		case more && g.spent()-before < mostRepack/4:
+		case more && g.spent()-before < each/4:
 			size = min(size+1, mostBins) // it was easy: take more
 		case !more:
 			size = max(size-2, leastBins)
