@@ -26,8 +26,9 @@ type failover struct {
 	HistorySeconds float64 `json:"historySeconds"`
 	// FirstCycle is the end of the first cycle that planned every workload.
 	FirstCycle float64 `json:"firstCycleSeconds"`
-	// Forecast is the end of the first cycle in which every workload that had a
-	// forecast before has one again.
+	// Forecast is the end of the first cycle in which nine tenths as many workloads
+	// have a forecast as had before: licences come and go with the noise. 0: none
+	// of so many cycles that it is not worth waiting any longer.
 	Forecast float64 `json:"forecastSeconds"`
 	// Backfilled is the end of the first cycle with the whole history.
 	Backfilled float64 `json:"backfilledSeconds"`
@@ -97,13 +98,13 @@ func (r runner) failover(ctx context.Context, w *world) (failover, error) {
 		if result.FirstCycle == 0 && c.Error == "" && len(c.Plan.Workloads) == w.size.Workloads {
 			result.FirstCycle = since
 		}
-		if result.Forecast == 0 && forecastsOf(c.Cycle) >= forecasts {
+		if result.Forecast == 0 && 10*forecastsOf(c.Cycle) >= 9*forecasts {
 			result.Forecast = since
 		}
 		if result.Backfilled == 0 && knowsAll(c.Cycle) {
 			result.Backfilled = since
 		}
-		return result.Backfilled > 0 && result.Forecast > 0 && result.FirstCycle > 0
+		return result.Backfilled > 0 && result.FirstCycle > 0 && (result.Forecast > 0 || len(out) >= 3*patient)
 	})
 	if err := errors.Join(err, end(next, ended, log.Name())); err != nil {
 		return result, err

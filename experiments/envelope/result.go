@@ -154,7 +154,7 @@ func (r result) print(w io.Writer) error {
 			counts(m.Actions), m.Failed, m.Held, m.Stale, m.HeldWorkloads, counts(m.Forecasts))
 	}
 	if f := r.Failover; f != nil {
-		fmt.Fprintf(t, "\nafter the leader was killed: every workload planned in %.1f s, forecasts of %d, as many as before, in %.1f s, the whole history in %.1f s\n",
+		fmt.Fprintf(t, "\nafter the leader was killed: every workload planned in %.1f s, forecasts as before (%d) in %.1f s, the whole history in %.1f s\n",
 			f.FirstCycle, f.Forecasts, f.Forecast, f.Backfilled)
 		fmt.Fprintf(t, "by then %d queries, evaluated in %.1f s; %.1f s of CPU for Prometheus, scrapes included\n", f.Queries, f.QuerySeconds, f.PrometheusCPU)
 		fmt.Fprintf(t, "by then %.1f s of CPU, at most %.0f MiB resident; %d cycles held, %d workloads held\n", f.CPU, f.RSSPeak, f.Held, f.Workloads)
