@@ -154,12 +154,12 @@ func (w *world) answered(ctx context.Context) (map[string]float64, error) {
 		name, value, _ := strings.Cut(lines.Text(), " ")
 		if as, ok := names[name]; ok {
 			if out[as], err = strconv.ParseFloat(value, 64); err != nil {
-				return nil, fmt.Errorf("Prometheus' %s: %w", name, err)
+				return nil, fmt.Errorf("what Prometheus tells, %s: %w", name, err)
 			}
 		}
 	}
 	if err := lines.Err(); err != nil || len(out) != len(names) {
-		return nil, errors.Join(fmt.Errorf("Prometheus tells %v of itself, want %d figures", out, len(names)), err)
+		return nil, errors.Join(fmt.Errorf("of itself Prometheus tells %v, want %d figures", out, len(names)), err)
 	}
 	return out, nil
 }
