@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -209,7 +210,7 @@ func TestPreemption(t *testing.T) {
 		t.Errorf("%d pods still wait for victims", len(c.nominated))
 	}
 	var left, waiting int
-	for _, q := range append(pause.pods, other.pods...) {
+	for _, q := range slices.Concat(pause.pods, other.pods) {
 		if q.node == n {
 			left++
 		} else {
