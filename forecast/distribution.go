@@ -3,7 +3,6 @@ package forecast
 import (
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
@@ -56,8 +55,7 @@ func distribute(p predictor, y []float64, o, horizon int, levels []float64) dist
 		floorAtZero(mean)
 		return distribution{mean: mean}
 	}
-	s := spreads.Get().(*spread)
-	defer spreads.Put(s)
+	var s spread
 	s.fill(p, y, o, mean)
 	return s.around(mean, levels, 0)
 }
@@ -74,9 +72,6 @@ type spread struct {
 	sorted, cumulative []float64
 	order              []int // of the last lead: nearly that of the peaks
 }
-
-// spreads keeps the memory of those that are used once.
-var spreads = sync.Pool{New: func() any { return new(spread) }}
 
 // fill takes p's residual paths at sample o, and writes its point path to mean.
 func (s *spread) fill(p predictor, y []float64, o int, mean []float64) {
