@@ -86,7 +86,8 @@ func (c compiled) classes(unplaceable []int32) classes {
 }
 
 // members turns a packing of classes into one of their members: types of one
-// class take turns, so that zones stay level, and items go in their order.
+// class take turns, so that zones stay level, and items go in their order. It does
+// not fill in for a packing that holds more than there is: Check finds that.
 func (c classes) members(k *packing.Packing) (nodes []open, unplaced []int32) {
 	opened := make([]int32, len(c.Types))
 	left := make([]int32, len(c.compiled.Items))
@@ -106,9 +107,12 @@ func (c classes) members(k *packing.Packing) (nodes []open, unplaced []int32) {
 			n := open{typ: typ}
 			for _, s := range l.Shares {
 				for want := s.Count; want > 0; {
-					i := c.items[s.Item][at[s.Item]]
+					i, last := c.items[s.Item][at[s.Item]], at[s.Item]+1 == len(c.items[s.Item])
 					got := min(want, left[i])
-					if left[i] -= got; left[i] == 0 && at[s.Item]+1 < len(c.items[s.Item]) {
+					if last {
+						got = want
+					}
+					if left[i] -= got; left[i] <= 0 && !last {
 						at[s.Item]++
 					}
 					if want -= got; got > 0 {
@@ -123,7 +127,8 @@ func (c classes) members(k *packing.Packing) (nodes []open, unplaced []int32) {
 }
 
 // known turns patterns by name into those of the classes: those that were used so
-// often, the rest, and what items are worth; nil when that is not known of any.
+// often, the rest, and what items are worth; nil when that is not known of any. Two
+// names may be of one class by now: its shares are in no order.
 func (c classes) known(from Patterns) (used []packing.Load, rest []packing.Pattern, worth []float64) {
 	if len(from.list) == 0 {
 		return nil, nil, nil
@@ -150,7 +155,6 @@ func (c classes) known(from Patterns) (used []packing.Load, rest []packing.Patte
 				pt.Shares = append(pt.Shares, packing.Share{Item: i, Count: count})
 			}
 		}
-		slices.SortFunc(pt.Shares, func(a, b packing.Share) int { return a.Item - b.Item })
 		if np.nodes > 0 {
 			used = append(used, packing.Load{Pattern: pt, Bins: np.nodes})
 		} else {

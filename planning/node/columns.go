@@ -48,7 +48,8 @@ type namedPattern struct {
 }
 
 // SolveFrom is Solve that starts from patterns of a similar problem, and
-// returns those of this one. Patterns that no longer fit lose pods.
+// returns those of this one. Patterns that no longer fit lose pods. A packing that
+// violates the problem is never returned: FFD's is, with Fallback saying why.
 func (Columns) SolveFrom(p Problem, b api.Budget, from Patterns) (Packing, Patterns, error) {
 	if err := p.Validate(); err != nil {
 		return Packing{}, from, err
@@ -76,6 +77,10 @@ func (Columns) SolveFrom(p Problem, b api.Budget, from Patterns) (Packing, Patte
 	var nodes []open
 	nodes, k.Unplaced = alike.members(found)
 	c.finish(&k, nodes)
+	if err := p.Check(k); err != nil {
+		ffd.Fallback = columnsName + ": packing refused: " + err.Error()
+		return ffd, Patterns{}, nil
+	}
 	if !c.free() && sum(k.Unplaced) == sum(unplaceable) {
 		k.bound(found.Bound)
 	}

@@ -1,10 +1,12 @@
 package node
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/mash2-io/mash2/api"
 )
@@ -84,6 +86,53 @@ func TestColumnsStartWarm(t *testing.T) {
 	if next.Cost > next.LowerBound+1.01*p.Types[0].Price {
 		t.Errorf("cost %v, bound %v", next.Cost, next.LowerBound)
 	}
+}
+
+// A chain of problems whose items become alike and differ again, and whose types
+// do: what is known of the last one names items by what they were then. Every
+// packing holds, and a chain comes out the same again.
+func TestColumnsStartWarmFromWhatIsNoLongerSo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		menu := []api.Resources{{MilliCPU: 150, Pods: 1}, {MilliCPU: 300, Memory: gib, Pods: 1}, {MilliCPU: 550, Memory: gib / 2, Pods: 1}}
+		var chain []Problem
+		for range rapid.IntRange(2, 5).Draw(t, "cycles") {
+			var p Problem
+			for n := range rapid.IntRange(1, 6).Draw(t, "items") {
+				p.Items = append(p.Items, Item{
+					Name: fmt.Sprint("item-", n), Requests: rapid.SampledFrom(menu).Draw(t, "requests"),
+					Count:      rapid.Int32Range(0, 4).Draw(t, "count"),
+					MaxPerNode: rapid.SampledFrom([]int32{0, 0, 0, 1}).Draw(t, "per node"),
+					MaxPerZone: rapid.SampledFrom([]int32{0, 0, 0, 2}).Draw(t, "per zone"),
+				})
+			}
+			for n := range 3 {
+				p.Types = append(p.Types, Type{
+					Name: fmt.Sprint("type-", n), Price: rapid.SampledFrom([]float64{1, 1, 1.7}).Draw(t, "price"),
+					Capacity: rapid.SampledFrom([]api.Resources{{MilliCPU: 1000, Memory: 4 * gib, Pods: 4}, {MilliCPU: 1900, Memory: 4 * gib, Pods: 8}}).Draw(t, "capacity"),
+					Max:      rapid.SampledFrom([]int32{Unlimited, Unlimited, 1}).Draw(t, "max"),
+					Zone:     rapid.SampledFrom([]string{"a", "b"}).Draw(t, "zone"),
+				})
+			}
+			chain = append(chain, p)
+		}
+		run := func() (all []Packing) {
+			var from Patterns
+			for n, p := range chain {
+				k, next, err := Columns{}.SolveFrom(p, api.Budget{Iterations: 200}, from)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := p.Check(k); err != nil || k.Fallback != "" {
+					t.Fatalf("cycle %d: %v, fallback %q\n%+v\n%+v", n, err, k.Fallback, p, k)
+				}
+				all, from = append(all, k), next
+			}
+			return all
+		}
+		if diff := cmp.Diff(run(), run()); diff != "" {
+			t.Fatalf("another time:\n%s", diff)
+		}
+	})
 }
 
 // Items that are alike and types that are alike are packed as one, and come out

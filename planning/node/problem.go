@@ -167,6 +167,9 @@ func (p Problem) Check(k Packing) error {
 		}
 	}
 	for i, it := range p.Items {
+		if k.Unplaced[i] < 0 {
+			return fmt.Errorf("%s: %d pods unplaced", it.Name, k.Unplaced[i])
+		}
 		if seen[i] != it.Count {
 			return fmt.Errorf("%s: %d pods accounted for, %d asked for", it.Name, seen[i], it.Count)
 		}

@@ -410,6 +410,7 @@ func TestCheck(t *testing.T) {
 		"too many copies": {Packing{Unplaced: []int32{2, 0}, Loads: []Load{{0, 1, []Share{{1, 2}}}}}, "at most 1 allowed"},
 		"too many nodes":  {Packing{Unplaced: []int32{0, 1}, Loads: []Load{{0, 2, []Share{{0, 1}}}, {0, 1, []Share{{1, 1}}}}}, "3 nodes, at most 2"},
 		"a pod lost":      {Packing{Unplaced: []int32{1, 2}}, "a: 1 pods accounted for, 2 asked for"},
+		"a pod invented":  {Packing{Unplaced: []int32{-1, 2}, Loads: []Load{{1, 1, []Share{{0, 3}}}}}, "a: -1 pods unplaced"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := p.Check(tc.packing)

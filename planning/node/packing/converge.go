@@ -1,6 +1,7 @@
 package packing
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -53,16 +54,24 @@ func (g *generator) resume() {
 	g.finish(&s)
 }
 
-// trim takes from a pattern what does not fit its bin in this problem.
+// trim takes from a pattern what does not fit its bin in this problem. Shares of what
+// were two items in a similar problem and are one here become one: each by itself could
+// be taken, and both be more than there is.
 func (g *generator) trim(pt *Pattern) {
 	if pt.Bin < 0 || pt.Bin >= len(g.p.Bins) || g.p.Bins[pt.Bin].Max == 0 {
 		pt.Shares = nil
 		return
 	}
 	free := slices.Clone(g.p.Bins[pt.Bin].Capacity)
+	shares := slices.Clone(pt.Shares)
+	slices.SortFunc(shares, func(a, b Share) int { return cmp.Compare(a.Item, b.Item) })
 	var kept []Share
-	for _, s := range pt.Shares {
+	for n, s := range shares {
 		if s.Item < 0 || s.Item >= len(g.p.Items) {
+			continue
+		}
+		if n+1 < len(shares) && shares[n+1].Item == s.Item {
+			shares[n+1].Count += s.Count
 			continue
 		}
 		size := g.p.Items[s.Item].Size

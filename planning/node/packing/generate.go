@@ -266,7 +266,7 @@ func (g *generator) lower(y []float64, top tops) float64 {
 	for i := range g.demand {
 		gain += y[i] * g.rhs[i]
 	}
-	for _, row := range g.zones {
+	for row := len(g.rhs) - len(g.zones); row < len(g.rhs); row++ { // in order: sums are the same another time
 		gain += y[row] * g.rhs[row]
 	}
 	most := math.Inf(1)
