@@ -161,14 +161,7 @@ func (s *spread) around(mean, levels []float64, after int) distribution {
 
 	peaks, order := make([]float64, 2*n), slices.Clone(s.order)
 	for i, path := range order {
-		peak := 0.0
-		residuals := s.paths[path*s.horizon+after:][:len(mean)]
-		for h, m := range mean {
-			if v := m + residuals[h]; v > peak {
-				peak = v
-			}
-		}
-		peaks[i] = peak
+		peaks[i] = highestSum(mean, s.paths[path*s.horizon+after:][:len(mean)])
 	}
 	s.sort(order, peaks[:n], peaks[n:])
 	quantile(peaks[:n], peaks[n:], func(k int, v float64) { d.peak[k] = v })
@@ -179,13 +172,13 @@ func (s *spread) around(mean, levels []float64, after int) distribution {
 		lead -= after
 		quantile(s.sorted[at*n:(at+1)*n], s.cumulative[at*n:(at+1)*n], func(k int, off float64) {
 			row := d.quantiles[k]
+			// How far they are off the mean is interpolated, so that what the mean does
+			// in between stays. In this form rounding keeps the order of levels. No step
+			// is above the peak.
+			was, most, each := before[k], max(before[k], off), 1/float64(lead-from)
 			for j := max(0, from+1); j < min(lead, horizon); j++ {
-				// How far they are off the mean is interpolated, so that what
-				// the mean does in between stays. In this form rounding keeps
-				// the order of levels. No step is above the peak.
-				w := float64(j-from) / float64(lead-from)
-				off := min(before[k]*(1-w)+off*w, max(before[k], off))
-				row[j] = min(d.peak[k], max(0, mean[j]+off))
+				w := float64(j-from) * each
+				row[j] = min(d.peak[k], max(0, mean[j]+min(was*(1-w)+off*w, most)))
 			}
 			if lead >= 0 && lead < horizon {
 				row[lead] = max(0, mean[lead]+off)
@@ -198,6 +191,31 @@ func (s *spread) around(mean, levels []float64, after int) distribution {
 	}
 	floorAtZero(mean)
 	return d
+}
+
+// highestSum is the largest a[i]+b[i] of vectors of one length, at least 0. Four at a
+// time: this is most of what a forecast takes.
+func highestSum(a, b []float64) float64 {
+	highest, i := 0.0, 0
+	for ; i+4 <= len(a); i += 4 {
+		x, y := a[i:i+4:i+4], b[i:i+4:i+4]
+		if v := x[0] + y[0]; v > highest {
+			highest = v
+		}
+		if v := x[1] + y[1]; v > highest {
+			highest = v
+		}
+		if v := x[2] + y[2]; v > highest {
+			highest = v
+		}
+		if v := x[3] + y[3]; v > highest {
+			highest = v
+		}
+	}
+	for ; i < len(a); i++ {
+		highest = max(highest, a[i]+b[i])
+	}
+	return highest
 }
 
 // kept is a spread that is used for some samples, and the end of the series that

@@ -174,10 +174,12 @@ func (p *longPredictor) point(o int, dst []float64) {
 	}
 	path := p.path[:steps]
 	p.season.point(i, path)
+	// The middle of the first bin that is not over is 0, a bin is 1, a sample apart.
+	zero := float64(p.series.Start.Sub(p.bins.Start))/float64(p.bins.Width) - 0.5 - float64(i+1)
+	apart := float64(p.series.Step) / float64(p.bins.Width)
 	// at is what the season says of a sample after bin i.
 	at := func(sample int) float64 {
-		t := p.series.Start.Add(durationOf(sample, p.series))
-		x := float64(t.Sub(p.bins.Start))/float64(p.bins.Width) - 0.5 - float64(i+1) // 0 is the middle of the first bin that is not over
+		x := zero + float64(sample)*apart
 		if x < 0 {
 			was := p.bins.Means[i]
 			if math.IsNaN(was) {
@@ -189,8 +191,8 @@ func (p *longPredictor) point(o int, dst []float64) {
 		return path[k] + (path[k+1]-path[k])*min(1, x-float64(k))
 	}
 	deviation, n := 0.0, 0
-	open := p.bins.Start.Add(time.Duration(i+1) * p.bins.Width)
-	for k := o; k >= 0 && !p.series.Start.Add(durationOf(k, p.series)).Before(open) && n < 40; k-- {
+	open := p.bins.Start.Add(time.Duration(i+1) * p.bins.Width).Sub(p.series.Start)
+	for k := o; k >= 0 && durationOf(k, p.series) >= open && n < 40; k-- {
 		if v := p.series.Values[k]; !math.IsNaN(v) {
 			deviation += v - at(k)
 			n++
@@ -199,11 +201,15 @@ func (p *longPredictor) point(o int, dst []float64) {
 	if n > 0 {
 		deviation /= float64(n)
 	}
+	fades := 0.0
+	if p.fit.Hold > 0 {
+		fades = math.Exp(-1 / p.fit.Hold)
+	} else {
+		deviation = 0
+	}
 	for h := range dst {
-		v := at(o + 1 + h)
-		if p.fit.Hold > 0 {
-			v += deviation * math.Exp(-float64(h)/p.fit.Hold)
-		}
+		v := at(o+1+h) + deviation
+		deviation *= fades
 		if math.IsNaN(v) {
 			v = 0
 		}

@@ -428,7 +428,19 @@ func (s *sensors) addNodes(out *api.Snapshot) {
 		}
 		out.Pods = append(out.Pods, pod)
 	}
-	slices.SortFunc(out.Pods, func(a, b api.Pod) int {
-		return cmp.Or(cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Name, b.Key.Name))
+	order := make([]*api.Pod, len(out.Pods)) // a pod is long to move
+	for i := range out.Pods {
+		order[i] = &out.Pods[i]
+	}
+	slices.SortFunc(order, func(a, b *api.Pod) int {
+		if c := cmp.Compare(a.Key.Namespace, b.Key.Namespace); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.Key.Name, b.Key.Name)
 	})
+	sorted := make([]api.Pod, len(order))
+	for i, p := range order {
+		sorted[i] = *p
+	}
+	out.Pods = sorted
 }
