@@ -16,6 +16,10 @@ type Series struct {
 	// Censored are the stretches, oldest first, in which samples are lower
 	// bounds: usage at a CPU limit says that demand was no less.
 	Censored []Span `json:"censored,omitempty"`
+	// Past is what is known of before Start at a coarser step, each sample the mean
+	// over the Step that begins at its time; it may reach a little beyond Start.
+	// Nil when nothing is, or not yet.
+	Past *Series `json:"-"`
 }
 
 // Span is a stretch of time, both ends included.

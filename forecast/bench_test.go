@@ -120,3 +120,23 @@ func BenchmarkPortfolio(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkLong is the cost of a refit of what the operator runs with four weeks
+// remembered, and of one that knows two days.
+func BenchmarkLong(b *testing.B) {
+	whole := month(time.Minute, 0.02)
+	n := len(whole.Values)
+	series := whole
+	series.Start, series.Values = whole.Start.Add(durationOf(n-2880, whole)), whole.Values[n-2880:]
+	for name, fold := range map[string]Fold{"two days": {}, "four weeks": Fold{}.Add(whole)} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				s := NewState("long")
+				s.Fold = &fold
+				if _, err := Guarded(Auto{}).Update(s, series, 20); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -15,7 +15,17 @@ import (
 type Fold struct {
 	Minutes Bins
 	Tens    Bins
+	// PastFrom is the start of the coarser past that was put before the rest, the
+	// zero time without one.
+	PastFrom time.Time
 }
+
+// FoldStep and FoldReach are the bins of the coarser part of a fold and how far
+// back they go: what a past read elsewhere should have.
+const (
+	FoldStep  = 10 * time.Minute
+	FoldReach = foldTens * FoldStep
+)
 
 // Lengths of the two parts.
 const (
@@ -37,12 +47,14 @@ type Bins struct {
 }
 
 // Add folds what series has that is newer than what was folded. A series that
-// begins before what is known is put before it.
+// begins before what is known is put before it, and so is its coarser past, once.
 func (f Fold) Add(series api.Series) Fold {
-	return Fold{
-		Minutes: f.Minutes.add(series, time.Minute, foldMinutes),
-		Tens:    f.Tens.add(series, 10*time.Minute, foldTens),
+	f.Minutes = f.Minutes.add(series, time.Minute, foldMinutes)
+	f.Tens = f.Tens.add(series, FoldStep, foldTens)
+	if past := series.Past; past != nil && !past.Start.Equal(f.PastFrom) {
+		f.Tens, f.PastFrom = f.Tens.add(*past, FoldStep, foldTens), past.Start
 	}
+	return f
 }
 
 func (b Bins) add(series api.Series, width time.Duration, most int) Bins {

@@ -113,6 +113,61 @@ func TestFoldTakesThePast(t *testing.T) {
 	}
 }
 
+// A coarser past that comes with a later series is put before what was folded, once,
+// makes one refit due, and in it the week is found that two days cannot tell.
+func TestAPastThatComesLaterIsFolded(t *testing.T) {
+	const horizon = 120
+	whole := month(time.Minute, 0.02)
+	monday := int(21 * 24 * time.Hour / whole.Step)
+	window := func(n int) api.Series {
+		s := whole
+		s.Start, s.Values = whole.Start.Add(durationOf(n-2880, whole)), whole.Values[n-2880:n:n]
+		return s
+	}
+	f := Guarded(Auto{})
+	update := func(s State, series api.Series) State {
+		t.Helper()
+		next, err := f.Update(s, series, horizon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return next
+	}
+	alone := update(NewState("week"), window(monday))
+	if alone.Long != nil {
+		t.Fatal("a week is known of two days")
+	}
+	want := Fold{}.Add(api.Series{Start: whole.Start, Step: whole.Step, Values: whole.Values[:monday+1]}).Tens
+	// As it is read: whole bins, into the first of those that are there already.
+	past := api.Series{Start: want.Start, Step: want.Width, Values: slices.Clone(want.Means[:monday/10-2880/10+2])}
+	next := window(monday + 1)
+	next.Past = &past
+	if !alone.Due(next, horizon) {
+		t.Fatal("no refit is due")
+	}
+	s := update(alone, next)
+	if diff := cmp.Diff(want, s.Fold.Tens, cmpopts.EquateNaNs(), cmpopts.EquateApprox(0, 1e-9)); diff != "" {
+		t.Fatalf("(-folded as it came +read later):\n%s", diff)
+	}
+	if s.Long == nil || math.Abs(s.Long.Seasonal.Period-1008) > 1 {
+		t.Errorf("what was learnt of it is %+v, want a week", s.Long)
+	}
+	if s.Fits != alone.Fits+1 {
+		t.Errorf("%d refits", s.Fits-alone.Fits)
+	}
+	later := window(monday + 2)
+	later.Past = &past
+	if s.Due(later, horizon) {
+		t.Error("a refit is due again")
+	}
+	if again := update(s, later); len(again.Fold.Tens.Means) != len(s.Fold.Tens.Means) || again.Fits != s.Fits {
+		t.Errorf("folded again: %d bins after %d", len(again.Fold.Tens.Means), len(s.Fold.Tens.Means))
+	}
+	if size := 8 * (cap(s.Fold.Minutes.Means) + cap(s.Fold.Tens.Means)); size > 60<<10 {
+		t.Errorf("a fold of %d KiB", size>>10)
+	}
+}
+
 // TestLongSeason: two days of history end with the weekend. They have never seen a
 // Monday; the fold has seen four.
 func TestLongSeason(t *testing.T) {

@@ -52,6 +52,9 @@ type State struct {
 	Samples  int           `json:"samples,omitempty"`
 	Step     time.Duration `json:"step,omitempty"`
 	Horizon  int           `json:"horizon,omitempty"`
+	// PastFrom is the start of the coarser past known at the last refit, the zero
+	// time without one.
+	PastFrom time.Time `json:"pastFrom,omitzero"`
 
 	// Growth is by which part of its length the history must grow until the next
 	// refit; 0 is the usual one.
@@ -125,6 +128,9 @@ func (s State) Due(series api.Series, horizon int) bool {
 	if 2*(len(series.Values)-s.Samples) > max(4*refitMin, s.Samples) {
 		return true
 	}
+	if series.Past != nil && !series.Past.Start.Equal(s.PastFrom) {
+		return true
+	}
 	fresh := int(series.End().Sub(s.FittedTo) / series.Step)
 	if fresh < 0 { // the clock of the source went back
 		return true
@@ -151,6 +157,9 @@ func (s State) fitted(series api.Series, horizon int) State {
 	next := State{
 		ID: s.ID, Fits: s.Fits + 1,
 		FittedTo: series.End(), Samples: len(series.Values), Step: series.Step, Horizon: horizon,
+	}
+	if series.Past != nil {
+		next.PastFrom = series.Past.Start
 	}
 	next.Top, next.Second = highest(series.Values)
 	return next

@@ -17,11 +17,18 @@ import (
 // large is halved. Recorded series are asked first; what they don't have is put
 // back, to be asked for in the raw ones.
 type backfill struct {
-	d       *demand
+	d *demand
+	// prom is asked, in steps of its grid.
+	prom *prometheus
+	// most steps that a query of so many series and targets may have.
+	most func(series, targets int) int64
+	// keep takes what was read of a target.
+	keep func(id targetID, t *targetFolding)
+
 	pending []slice
-	lost    int // slices given up
-	running chan struct{}
-	err     error // of the last failure, nil after a success
+	lost    int           // slices given up
+	running chan struct{} // closed when all was read or a query failed; nil before and after
+	err     error         // of the last failure, nil after a success
 	// rawBefore is the step before which nothing is recorded.
 	rawBefore int64
 	// coarseBefore is the step before which every stride-th sample is asked for.
@@ -38,10 +45,14 @@ type slice struct {
 	raw      bool // known not to be recorded
 }
 
-func newBackfill(d *demand) *backfill {
-	b := &backfill{d: d, rawBefore: math.MinInt64, coarseBefore: math.MinInt64, unknown: map[string]bool{}}
-	b.stride = max(int64(d.cfg.RateWindow/d.cfg.Step), 1)
-	if !d.prom.recorded() {
+func newBackfill(d *demand, prom *prometheus) *backfill {
+	b := &backfill{
+		d: d, prom: prom, rawBefore: math.MinInt64, coarseBefore: math.MinInt64, unknown: map[string]bool{},
+		most: d.cfg.sliceSteps,
+		keep: func(id targetID, t *targetFolding) { t.store(d.histories[id]) },
+	}
+	b.stride = max(int64(prom.cfg.RateWindow/prom.cfg.Step), 1)
+	if !prom.recorded() {
 		b.rawBefore = math.MaxInt64
 	}
 	return b
@@ -62,7 +73,9 @@ func (b *backfill) strideOf(s slice) int64 {
 
 // add asks for the steps [from, to] of some targets. The demand's lock is held.
 func (b *backfill) add(targets map[targetID]bool, from, to int64) {
-	b.coarseBefore = max(b.coarseBefore, to-int64(fineHistory/b.d.cfg.Step))
+	if b.stride > 1 {
+		b.coarseBefore = max(b.coarseBefore, to-int64(fineHistory/b.prom.cfg.Step))
+	}
 	if len(targets) > 0 && from <= to {
 		b.pending = append(b.pending, slice{targets: targets, from: from, to: to})
 	}
@@ -135,29 +148,55 @@ func (b *backfill) failed(s slice, err error) {
 	b.pending = append(b.pending, s)
 }
 
-// start runs the backfill in the background, if there is anything to do and it
-// isn't running, until all is read or a query fails. The returned channel is
-// closed when it has ended; nil when there is nothing to do.
-func (b *backfill) start(ctx context.Context, series int, sp *speeds) <-chan struct{} {
-	b.d.mu.Lock()
-	defer b.d.mu.Unlock()
-	if b.running != nil || len(b.pending) == 0 {
+// readOn lets the background read, if there is anything to read and it rests: what
+// lies before the newest samples until all is read or a query fails and then, with
+// nothing left of that, one query's part of the past. The returned channel is closed
+// when the first of this has ended; nil when there is nothing to wait for.
+func (d *demand) readOn(ctx context.Context, series int, sp *speeds) <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	b := d.backfill
+	if len(b.pending) > 0 && b.running == nil {
+		b.running = make(chan struct{})
+	}
+	if d.reading != nil || b.running == nil && !d.past.due() {
 		return b.running
 	}
-	done := make(chan struct{})
-	b.running = done
+	ended := make(chan struct{})
+	d.reading = ended
 	speeds := sp.clone()
 	go func() {
-		defer func() {
-			b.d.mu.Lock()
-			b.running = nil
-			b.d.mu.Unlock()
-			close(done)
-		}()
-		for b.step(ctx, series, speeds) {
+		defer close(ended)
+		d.readHistory(ctx, series, speeds)
+		d.past.step(ctx, series, speeds)
+		for d.askedMeanwhile() {
+			d.readHistory(ctx, series, speeds)
 		}
 	}()
-	return done
+	return b.running
+}
+
+// readHistory reads all there is, or until a query fails, and tells who waits.
+func (d *demand) readHistory(ctx context.Context, series int, sp *speeds) {
+	for d.backfill.step(ctx, series, sp) {
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.backfill.running != nil {
+		close(d.backfill.running)
+		d.backfill.running = nil
+	}
+}
+
+// askedMeanwhile tells whether somebody waits for a history again; the background
+// rests if not.
+func (d *demand) askedMeanwhile() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.backfill.running == nil {
+		d.reading = nil
+	}
+	return d.backfill.running != nil
 }
 
 // step reads one slice; false when there is none left or it failed.
@@ -165,7 +204,7 @@ func (b *backfill) step(ctx context.Context, series int, sp *speeds) bool {
 	d := b.d
 	d.mu.Lock()
 	b.prune()
-	s, ok := b.next(func(targets int) int64 { return d.cfg.sliceSteps(series, targets) })
+	s, ok := b.next(func(targets int) int64 { return b.most(series, targets) })
 	stride := b.strideOf(s)
 	d.mu.Unlock()
 	if !ok || ctx.Err() != nil {
@@ -175,11 +214,11 @@ func (b *backfill) step(ctx context.Context, series int, sp *speeds) bool {
 	for id := range s.targets {
 		namespaces[id.namespace] = true
 	}
-	query := d.prom.recordedQuery
+	query := b.prom.recordedQuery
 	if s.raw {
-		query = d.prom.historyQuery
+		query = b.prom.historyQuery
 	}
-	a, err := d.prom.queryEvery(ctx, query(slices.Sorted(maps.Keys(namespaces))), down(s.from, stride), up(s.to, stride), stride, d.cfg.BackfillTimeout)
+	a, err := b.prom.queryEvery(ctx, query(slices.Sorted(maps.Keys(namespaces))), down(s.from, stride), up(s.to, stride), stride, d.cfg.BackfillTimeout)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil {
@@ -208,7 +247,7 @@ func (b *backfill) putBack(s slice, stride int64, a answer) {
 		if seen[id] == nil {
 			seen[id] = make([]bool, n)
 		}
-		b.d.prom.samples(stream.Values, down(s.from, stride), up(s.to, stride), func(step int64, _ float64) {
+		b.prom.samples(stream.Values, down(s.from, stride), up(s.to, stride), func(step int64, _ float64) {
 			for i := max(step-stride+1, s.from); i <= min(step+stride-1, s.to); i++ {
 				seen[id][i-s.from] = true
 			}
@@ -248,7 +287,7 @@ func (b *backfill) fold(s slice, stride int64, a answer, sp *speeds) {
 		}
 		speed := sp.of(string(stream.Metric[labelNodes]))
 		t := sums.of(id)
-		b.d.prom.samples(stream.Values, from, to, func(step int64, v float64) {
+		b.prom.samples(stream.Values, from, to, func(step int64, v float64) {
 			if usable(v) {
 				t.sum[step-from] += v * 1000 * speed
 				t.pods[step-from]++
@@ -258,7 +297,7 @@ func (b *backfill) fold(s slice, stride int64, a answer, sp *speeds) {
 	for id, t := range sums.targets {
 		t.interpolate(stride)
 		clear(t.pods[s.to-from+1:]) // what is finer there stays
-		t.store(b.d.histories[id])
+		b.keep(id, t)
 	}
 	maps.Copy(b.unknown, sp.unknown)
 }

@@ -84,6 +84,9 @@ type Config struct {
 	EvaluationDelay time.Duration
 	// History is how far back demand is read and kept.
 	History time.Duration
+	// Past is how far back means over PastStep are read, once, in the background,
+	// after all of History; nothing where that is no less.
+	Past, PastStep time.Duration
 	// Overlap is the number of newest steps asked for again, for samples that
 	// arrived late.
 	Overlap int
@@ -166,6 +169,8 @@ func DefaultConfig() Config {
 		RateWindow:       time.Minute,
 		EvaluationDelay:  2 * time.Second,
 		History:          48 * time.Hour,
+		Past:             28 * 24 * time.Hour,
+		PastStep:         10 * time.Minute,
 		Overlap:          3,
 		NewestSteps:      20,
 		StaleAfter:       45 * time.Second,
@@ -223,7 +228,7 @@ func (c Config) Faster(speed float64) Config {
 			*d = time.Duration(float64(*d) / speed).Round(time.Millisecond)
 		}
 	}
-	div(&c.Step, &c.RateWindow, &c.EvaluationDelay, &c.History, &c.StaleAfter,
+	div(&c.Step, &c.RateWindow, &c.EvaluationDelay, &c.History, &c.Past, &c.StaleAfter,
 		&c.UsageInterval, &c.UsageStaleAfter, &c.ImplausibleFor, &c.KnownAhead,
 		&c.PodLead.P50, &c.PodLead.P90, &c.BootLead.P50, &c.BootLead.P90)
 	for _, r := range []*api.ScalingRules{&c.Behavior.ScaleUp, &c.Behavior.ScaleDown} {
@@ -259,14 +264,14 @@ func (c Config) Validate() error {
 	}
 	for name, d := range map[string]time.Duration{
 		"PoolsTimeout": c.PoolsTimeout, "SyncTimeout": c.SyncTimeout, "CacheWait": c.CacheWait, "CachePoll": c.CachePoll,
-		"Step": c.Step, "RateWindow": c.RateWindow, "StaleAfter": c.StaleAfter,
+		"Step": c.Step, "PastStep": c.PastStep, "RateWindow": c.RateWindow, "StaleAfter": c.StaleAfter,
 		"QueryTimeout": c.QueryTimeout, "BackfillTimeout": c.BackfillTimeout,
 		"UsageTimeout": c.UsageTimeout, "UsageStaleAfter": c.UsageStaleAfter,
 	} {
 		check(d > 0, "%s must be positive, is %v", name, d)
 	}
 	for name, d := range map[string]time.Duration{
-		"EvaluationDelay": c.EvaluationDelay, "BackfillWait": c.BackfillWait, "UsageInterval": c.UsageInterval,
+		"EvaluationDelay": c.EvaluationDelay, "Past": c.Past, "BackfillWait": c.BackfillWait, "UsageInterval": c.UsageInterval,
 		"ImplausibleFor": c.ImplausibleFor, "PodLead.P50": c.PodLead.P50, "BootLead.P50": c.BootLead.P50,
 	} {
 		check(d >= 0, "%s must not be negative, is %v", name, d)
@@ -288,6 +293,14 @@ func (c Config) Validate() error {
 
 // steps of the history window.
 func (c Config) steps() int { return int(c.History / c.Step) }
+
+// pastSteps are those of the past, 0 when none is read.
+func (c Config) pastSteps() int64 {
+	if c.Past <= c.History || c.PastStep < c.Step {
+		return 0
+	}
+	return int64(c.Past / c.PastStep)
+}
 
 // plausibility are the fields by which the two sources are judged.
 func (c *Config) plausibility() PlausibilityConfig {

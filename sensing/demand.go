@@ -24,6 +24,9 @@ type demand struct {
 	mu        sync.Mutex
 	histories map[targetID]*history
 	backfill  *backfill
+	past      *past
+	// reading is closed when the background has ended; nil while it rests.
+	reading chan struct{}
 
 	covered int64 // newest step that an answer covered
 	health  api.SourceHealth
@@ -55,7 +58,7 @@ func newDemand(cfg Config) (*demand, error) {
 		partial:   map[targetID]coverage{},
 		covered:   math.MinInt64,
 	}
-	d.backfill = newBackfill(d)
+	d.backfill, d.past = newBackfill(d, prom), newPast(d)
 	return d, nil
 }
 
@@ -144,6 +147,7 @@ func (d *demand) fold(now time.Time, n newest, v *view, sp *speeds) {
 		}
 		d.partial[id] = sums.of(id).store(h)
 	}
+	d.past.add(unread)
 	d.backfill.add(unread, oldest, n.from-1)
 	d.backfill.add(missed, max(d.covered+1, oldest), n.from-1)
 	d.covered = n.to

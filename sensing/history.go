@@ -40,6 +40,8 @@ type history struct {
 	// bounds are the steps, in order, whose samples are lower bounds of demand:
 	// first and last of each run.
 	bounds [][2]int64
+	// past is what is known of before the window, nil when nothing is.
+	past *api.Series
 	// What was handed out lies within [pubLo, pubHi).
 	pubLo, pubHi int64
 }
@@ -136,7 +138,7 @@ func (h *history) move(base int64) {
 // series hands out the window as an immutable series, without copying.
 func (h *history) series(g grid) api.Series {
 	if h.hi <= h.lo {
-		return api.Series{Step: g.step}
+		return api.Series{Step: g.step, Past: h.past}
 	}
 	lo := max(h.lo, h.hi-int64(h.window))
 	if h.pubHi <= h.pubLo {
@@ -149,7 +151,7 @@ func (h *history) series(g grid) api.Series {
 		Step:   g.step,
 		Values: h.buf[lo-h.base : h.hi-h.base : h.hi-h.base],
 
-		Censored: h.censored(g),
+		Censored: h.censored(g), Past: h.past,
 	}
 }
 

@@ -152,7 +152,7 @@ func (o *Observer) waitForHistory(ctx context.Context, v *view) {
 	if !o.demand.health.Reachable {
 		return
 	}
-	done := o.demand.backfill.start(o.background, v.seriesOfInterest(), o.speeds)
+	done := o.demand.readOn(o.background, v.seriesOfInterest(), o.speeds)
 	if done == nil || o.cfg.BackfillWait == 0 {
 		return
 	}
@@ -294,7 +294,8 @@ func (o *Observer) sourceFindings(fresh newest) []api.Finding {
 	if e := o.usage.health.Error; e != "" {
 		add(ReasonMetricsAPIUnreachable, "metrics.k8s.io", e)
 	}
-	return append(out, o.demand.backfill.findings(o.cfg.Step)...)
+	out = append(out, o.demand.backfill.findings(o.cfg.Step)...)
+	return append(out, o.demand.past.findings()...)
 }
 
 // speedFinding names nodes whose cores had to be taken for reference ones.

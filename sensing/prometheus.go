@@ -24,6 +24,15 @@ type prometheus struct {
 	api  promv1.API
 	cfg  Config
 	grid grid
+	// means: samples are means over RateWindow, of recorded series as well.
+	means bool
+}
+
+// coarse asks for means over longer steps.
+func (p *prometheus) coarse(step time.Duration) *prometheus {
+	out := *p
+	out.cfg.Step, out.cfg.RateWindow, out.grid, out.means = step, step, grid{step}, true
+	return &out
 }
 
 func newPrometheus(cfg Config) (*prometheus, error) {
@@ -147,9 +156,16 @@ func (p *prometheus) historyQuery(namespaces []string) string {
 func (p *prometheus) recorded() bool { return p.cfg.RecordedUsage != "" && p.cfg.Matchers == "" }
 
 // recordedQuery is the same by recorded series, which know the pods' owners
-// instead of guessing them. The maximum counts two recorders once.
+// instead of guessing them. The maximum counts two recorders once. A workload that
+// was on some nodes for a part of a window only is told there by so many samples
+// less: a mean is the sum over as many as it has on any.
 func (p *prometheus) recordedQuery(namespaces []string) string {
 	matchers := append([]string{labelOwner + `!=""`}, within(namespaces)...)
+	if p.means {
+		window := fmt.Sprintf("%s{%s}[%s]", p.cfg.RecordedUsage, strings.Join(matchers, ","), model.Duration(p.cfg.RateWindow))
+		return fmt.Sprintf("max by (namespace, %s, %s) (sum_over_time(%s)) / on (namespace, %s) group_left () max by (namespace, %s) (count_over_time(%s))",
+			labelOwner, labelNodes, window, labelOwner, labelOwner, window)
+	}
 	return fmt.Sprintf("max by (namespace, %s, %s) (%s{%s})",
 		labelOwner, labelNodes, p.cfg.RecordedUsage, strings.Join(matchers, ","))
 }

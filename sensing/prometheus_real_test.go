@@ -111,3 +111,66 @@ func TestQueriesAgainstPrometheus(t *testing.T) {
 		t.Errorf("%d samples with %d gaps", n, gaps)
 	}
 }
+
+// A real Prometheus with a day and a half of history, recorded for its newer half:
+// the past is what the pods used in the mean of each ten minutes, those that lived
+// for a part of them and nodes that were left meanwhile in proportion.
+func TestPastAgainstPrometheus(t *testing.T) {
+	end := time.Now().Add(-3 * time.Hour).Truncate(10 * time.Minute)
+	start := end.Add(-36 * time.Hour)
+	since := end.Add(-18 * time.Hour) // recorded
+	const every = 30 * time.Second
+	var text strings.Builder
+	text.WriteString("# TYPE container_cpu_usage_seconds counter\n")
+	pod := func(name string, from, to time.Time, cores float64) {
+		counter(&text, fmt.Sprintf(`namespace="shop",pod=%q,node="node-1",container="main"`, name), from, to, every, cores)
+	}
+	pod("web-5d4f8c7b9-bbbbx", start, end, 0.4)
+	// Four minutes of ten: in the mean 0.6 × 0.4.
+	shortLived := start.Add(5*time.Hour + 3*time.Minute)
+	pod("web-77b6bdc9f-zzzzx", shortLived, shortLived.Add(4*time.Minute), 0.6)
+	text.WriteString("# TYPE mash2:recorded_usage:cores gauge\n")
+	recorded := func(node string, from, to time.Time, cores float64) {
+		for at := from; !at.After(to); at = at.Add(every) {
+			fmt.Fprintf(&text, "mash2:recorded_usage:cores{namespace=\"shop\",mash2_owner=\"Deployment/web\",mash2_nodes=%q} %v %d\n", node, cores, at.Unix())
+		}
+	}
+	recorded("node-1", since, end, 0.4)
+	moved := end.Add(-10 * time.Hour) // twice as much for five minutes of ten
+	recorded("node-2", moved.Add(-5*time.Minute+every), moved, 0.4)
+	text.WriteString("# EOF\n")
+	prom, err := cluster.StartPrometheus(t.Context(), cluster.PrometheusOptions{History: strings.NewReader(text.String())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = prom.Stop() })
+
+	w := newWorld(t, func(c *Config) {
+		c.PrometheusURL, c.RecordedUsage = prom.URL, "mash2:recorded_usage:cores"
+		c.Step, c.RateWindow, c.Past = every, 2*time.Minute, 48*time.Hour
+		c.MaxPoints = 100 // several slices
+		c.QueryTimeout = 30 * time.Second
+	})
+	w.clock.SetTime(end)
+	w.shop("web", 0)
+	w.put(podOn("web", 0, "node-1", start), node("node-2", "e2"))
+	w.usage = nil
+	got, cycles := w.untilPast("web", 20)
+	past := got.Demand.Past
+	if !past.Start.Equal(start) || cycles > 8 {
+		t.Errorf("the past begins %v after the start, known in cycle %d", past.Start.Sub(start), cycles)
+	}
+	for i, v := range past.Values {
+		at, want := past.Start.Add(time.Duration(i)*past.Step), 0.5*400
+		switch {
+		case at.Equal(shortLived.Truncate(past.Step)):
+			want += 0.5 * 600 * 0.4
+		case at.Equal(moved.Add(-past.Step)):
+			want += 0.5 * 400 * 0.5
+		}
+		// rate() extrapolates to half an interval beyond a series' ends.
+		if !(math.Abs(v-want) <= 0.06*want) {
+			t.Errorf("the mean of the ten minutes %v after the start is %v, want %v", at.Sub(start), v, want)
+		}
+	}
+}

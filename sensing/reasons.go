@@ -14,6 +14,7 @@ const (
 	ReasonImplausible           = "Implausible"
 	ReasonBackfilling           = "Backfilling"
 	ReasonBackfillIncomplete    = "BackfillIncomplete"
+	ReasonReadingPast           = "ReadingPast"
 	ReasonUnknownNodeSpeed      = "UnknownNodeSpeed"
 	ReasonQuota                 = "QuotaLimits"
 	ReasonOtherCluster          = "PoolsOfAnotherCluster"

@@ -99,7 +99,7 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 	cfg.Pools = w
 	cfg.EvaluationDelay = 0
 	cfg.UsageInterval = 0
-	cfg.History = 2 * time.Hour
+	cfg.History, cfg.Past = 2*time.Hour, 0
 	cfg.RecordedUsage = ""
 	if change != nil {
 		change(&cfg)

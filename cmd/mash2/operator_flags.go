@@ -27,7 +27,8 @@ type operatorFlags struct {
 
 	// Demand.
 	prometheus                prometheusFlags
-	step, rateWindow, history time.Duration
+	step, rateWindow          time.Duration
+	history, past             time.Duration
 	staleAfter, usageInterval time.Duration
 	horizon                   time.Duration
 	forecaster                string
@@ -60,6 +61,7 @@ func (o *operatorFlags) durations() []durationFlag {
 		{&o.step, "step", sense.Step, "sample step of demand; no finer than the scrape interval"},
 		{&o.rateWindow, "rate-window", sense.RateWindow, "window of the CPU usage rate; four scrape intervals are a good choice"},
 		{&o.history, "history", sense.History, "how much history of demand to keep and forecast from"},
+		{&o.past, "past", sense.Past, "how far back means of ten minutes are read, once, in the background, for seasons of a week; none if no more than --history"},
 		{&o.staleAfter, "stale-after", sense.StaleAfter, "age of the newest sample from which demand is stale: then nothing scales down"},
 		{&o.usageInterval, "resource-metrics-interval", sense.UsageInterval, "time between two readings of metrics.k8s.io"},
 		{&o.horizon, "horizon", plan.Horizon, "how far ahead demand is forecast; covers the node lead"},
@@ -130,7 +132,7 @@ func (o *operatorFlags) complete(cmd *cobra.Command) error {
 		if !cmd.Flags().Changed(d.name) {
 			*d.value = time.Duration(float64(d.def) / o.speed).Round(time.Millisecond)
 		}
-		if *d.value <= 0 {
+		if *d.value < 0 || *d.value == 0 && d.value != &o.past {
 			return usagef("--%s must be above 0, is %v", d.name, *d.value)
 		}
 	}
@@ -181,7 +183,8 @@ func (o *operatorFlags) complete(cmd *cobra.Command) error {
 func (o *operatorFlags) sensing() sensing.Config {
 	c := sensing.DefaultConfig().Faster(o.speed)
 	c.PrometheusURL, c.Matchers, c.RecordedUsage = o.prometheus.url, o.prometheus.matchers, o.prometheus.recorded
-	c.Step, c.RateWindow, c.History, c.StaleAfter = o.step, o.rateWindow, o.history, o.staleAfter
+	c.Step, c.RateWindow, c.StaleAfter = o.step, o.rateWindow, o.staleAfter
+	c.History, c.Past = o.history, o.past
 	c.UsageInterval = o.usageInterval
 	c.PoolLabel = o.provider.label()
 	c.AutoscalerStatus.Namespace, c.AutoscalerStatus.Name, _ = strings.Cut(o.autoscalerStatus, "/")
