@@ -39,11 +39,14 @@ func (s *search) stay() bool {
 		return false
 	}
 	best := s.best
-	best.note = "highest utility, but by less than the tolerance for changing replicas"
+	best.note = stayedNote
 	s.best = sol
 	s.lose(best)
 	return true
 }
+
+// stayedNote is what a plan says of the best one that it stayed in spite of.
+const stayedNote = "highest utility, but by less than the tolerance for changing replicas"
 
 // shown is how many neighbours are packed only to be shown: a cycle's time goes
 // into packings.

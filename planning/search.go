@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/mash2-io/mash2/api"
 )
@@ -117,6 +118,12 @@ func (p problem) solve(budget, keep int) (result, error) {
 	s.neighbours()
 	r.best, r.packings = s.best, s.packings
 	r.losers = s.ranked()
+	for i := range r.losers {
+		// Not only the best of all was left for staying.
+		if l := &r.losers[i]; r.stayed && ranks(*l, r.best) < 0 && l.note != stayedNote {
+			l.note = strings.TrimPrefix(l.note+"; better by less than the tolerance for changing replicas", "; ")
+		}
+	}
 	return r, nil
 }
 

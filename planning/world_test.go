@@ -151,11 +151,11 @@ func (w *world) settle() {
 		target = []string{w.lastPlan.Nodes.Pool}
 	}
 	pool := &w.pools[max(0, slices.IndexFunc(w.pools, func(p api.Pool) bool { return len(target) > 0 && p.Name == target[0] }))]
-	free := map[string]int64{}
+	free := map[string]api.Resources{}
 	var here []string
 	for _, n := range w.nodes {
 		if n.Pool == pool.Name {
-			free[n.Name] = n.Allocatable.MilliCPU - pool.Overhead.MilliCPU
+			free[n.Name] = n.Allocatable.Minus(pool.Overhead)
 			here = append(here, n.Name)
 		}
 	}
@@ -176,8 +176,8 @@ func (w *world) settle() {
 		for i := range l.Replicas {
 			on := ""
 			for _, name := range here {
-				if free[name] >= shape.Requests.MilliCPU {
-					free[name] -= shape.Requests.MilliCPU
+				if shape.Requests.Fits(free[name]) {
+					free[name] = free[name].Minus(shape.Requests)
 					on = name
 					break
 				}
