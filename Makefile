@@ -10,6 +10,8 @@ TAGS ?= lpsolve
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 OUT ?= out
 TOOLS := $(CURDIR)/.cache/bin
+# Karpenter's own program, that others are compared with; KARPENTER= leaves it out.
+KARPENTER ?= $(TOOLS)/karpenter
 
 GOTESTSUM_VERSION := v1.13.0
 GOLANGCI_VERSION := v2.15.0
@@ -179,8 +181,8 @@ bench-failover: build localkube ## a leader is killed at WORKLOADS with a week o
 # Sizes as shapes/pods/types; the folder with the published instances.
 PACK_SIZES ?= 5/12/1,5/12/5,10/100/1,30/1000/1,30/1000/5,30/1000/20,100/10000/1,100/10000/5,100/10000/20,500/100000/1,500/100000/5,500/100000/20
 VECTORPACK ?= $(or $(MASH2_DATA),../shared/data)/vectorpack
-bench-pack: deps ## the packing solvers and their peers: CPU time and gap to the proven bound; published instances (ten minutes)
-	go run -tags '$(TAGS)' ./experiments/packing --sizes '$(PACK_SIZES)' --vectorpack '$(VECTORPACK)'
+bench-pack: deps $(if $(KARPENTER),karpenter) ## the packing solvers and their peers: CPU time and gap to the proven bound; published instances (a quarter of an hour)
+	go run -tags '$(TAGS)' ./experiments/packing --sizes '$(PACK_SIZES)' --karpenter '$(KARPENTER)' --vectorpack '$(VECTORPACK)'
 	go run -tags '$(TAGS)' ./experiments/packing --sizes '' --vectorpack '$(VECTORPACK)' --above 100 --items 1000 --every 15 --each 10
 
 .PHONY: validate-hpa
@@ -296,10 +298,9 @@ karpenter: ## Karpenter with its provider of simulated nodes, into .cache/bin (f
 	@mkdir -p $(TOOLS)
 	cd experiments/karpenter && GOWORK=off go build -ldflags '-s -w' -o $(TOOLS)/karpenter .
 
-# Scenario and number of passes after the first; KARPENTER= leaves it out.
+# Scenario and number of passes after the first.
 SPEED ?= 1
 EXPERIMENTS ?= heartbeat:2 flash-sale:0
-KARPENTER ?= $(TOOLS)/karpenter
 .PHONY: experiments
 experiments: build localkube $(if $(KARPENTER),karpenter) ## the paper's scenarios on the real control plane at SPEED × real time, simulated beside it; writes docs/results.md (an hour)
 	@for e in $(EXPERIMENTS); do \

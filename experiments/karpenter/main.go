@@ -4,7 +4,9 @@
 //
 // It is set by Karpenter's flags and environment variables:
 // INSTANCE_TYPES_FILE_PATH names the machine types that it may launch. "karpenter
-// crds" prints the CustomResourceDefinitions that it needs.
+// crds" prints the CustomResourceDefinitions that it needs. "karpenter pack" reads a
+// packing problem as "mash2 pack" does and prints, as JSON, what its provisioning
+// scheduler makes of it.
 package main
 
 import (
@@ -25,6 +27,13 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == "crds" {
 		if err := printCRDs(); err != nil {
 			fmt.Fprintln(os.Stderr, "karpenter: printing its CRDs:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	if len(os.Args) > 1 && os.Args[1] == "pack" {
+		if err := pack(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "karpenter: packing:", err)
 			os.Exit(1)
 		}
 		return

@@ -1,7 +1,8 @@
 // Command packing measures the packing solvers: our own problems at several
 // sizes, and the published instances of vector bin packing. It prints Markdown.
 //
-// Times are CPU seconds of this process, so that a busy machine does not count.
+// Times are CPU seconds of this process, or of the peer's while it packs, so that a
+// busy machine does not count.
 package main
 
 import (
@@ -20,6 +21,7 @@ func main() {
 	sizes := flag.String("sizes", "5/12/1,5/12/5,10/100/1,30/1000/1,30/1000/5,30/1000/20,100/10000/1,100/10000/5,100/10000/20,500/100000/1,500/100000/5,500/100000/20", "shapes/pods/types, comma-separated; empty for none")
 	seeds := flag.Int("seeds", 1, "problems per size")
 	peers := flag.Int("peers", 10000, "pods up to which Karpenter and Cluster Autoscaler are asked as well")
+	program := flag.String("karpenter", "", "the program of experiments/karpenter, asked as well; empty for none")
 	seconds := flag.Float64("seconds", 10, "budget of auto, in work that takes about so long")
 	vectors := flag.String("vectorpack", "", "folder with the archives of vector bin packing; empty for none")
 	each := flag.Float64("each", 1, "budget per instance of vector bin packing, in work that takes about so many seconds")
@@ -27,7 +29,7 @@ func main() {
 	above := flag.Int("above", 0, "number of items that they must have more than")
 	every := flag.Int("every", 1, "only one in so many instances")
 	flag.Parse()
-	if err := run(*sizes, *seeds, *seconds, *peers); err != nil {
+	if err := (bench{*seconds, *peers, *program}).run(*sizes, *seeds); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -62,68 +64,116 @@ func measure(p node.Problem, solve func() (node.Packing, error)) (measured, erro
 	return measured{k, seconds}, nil
 }
 
-func run(sizes string, seeds int, seconds float64, peers int) error {
+// bench is what is measured of each problem, and what with.
+type bench struct {
+	seconds   float64 // budget of auto
+	peers     int     // pods up to which others are asked as well
+	karpenter string  // the program of experiments/karpenter; empty for none
+}
+
+// run prints a table of auto's packings and one of what others pay.
+func (b bench) run(sizes string, seeds int) error {
 	if sizes == "" {
 		return nil
 	}
-	ffd, auto := node.FFD{}, node.Columns{}
-	fmt.Println("| shapes/pods/types | seed | lower bound | auto | gap, % | nodes | CPU s | 1 s of work: gap, % | CPU s | warm: gap, % | CPU s | FFD over auto, % | CPU s | Karpenter over auto, % | CPU s | Cluster Autoscaler over auto, % | CPU s | ILP over auto, % | CPU s |")
-	fmt.Println("|" + strings.Repeat("---|", 19))
+	fmt.Println("| shapes/pods/types | seed | lower bound | auto | gap, % | nodes | CPU s | 1 s of work: gap, % | CPU s | warm: gap, % | CPU s |")
+	fmt.Println("|" + strings.Repeat("---|", 11))
+	others := []string{
+		"| shapes/pods/types | seed | FFD over auto, % | CPU s | Karpenter's program: nodes | pods left over | over auto, % | auto is cheaper by, % | with 1 s of work, % | CPU s | of auto's | of auto's with 1 s of work | its rules over auto, % | CPU s | Cluster Autoscaler over auto, % | CPU s | ILP over auto, % | CPU s |",
+		"|" + strings.Repeat("---|", 18),
+	}
+	defer func() { fmt.Printf("\n%s\n", strings.Join(others, "\n")) }() // also of what was measured before an error
 	for size := range strings.SplitSeq(sizes, ",") {
 		var shapes, pods, types int
 		if _, err := fmt.Sscanf(size, "%d/%d/%d", &shapes, &pods, &types); err != nil || types > len(machines) {
 			return fmt.Errorf("%q is no shapes/pods/types", size)
 		}
 		for seed := range seeds {
+			row := fmt.Sprintf("| %s | %d |", size, seed+1)
 			p := generate(shapes, pods, types, uint64(seed+1))
-			next := moved(p, uint64(seed+1))
-			var patterns node.Patterns
-			first, err := measure(p, func() (node.Packing, error) { return ffd.Solve(p, api.Budget{}) })
+			full, short, err := b.ours(row, p, moved(p, uint64(seed+1)))
 			if err != nil {
 				return err
 			}
-			full, err := measure(p, func() (node.Packing, error) {
-				k, kept, err := auto.SolveFrom(p, iterations(seconds), node.Patterns{})
-				patterns = kept
-				return k, err
-			})
+			cells, err := b.others(p, pods, full, short)
 			if err != nil {
-				return err
+				return fmt.Errorf("%s: %w", size, err)
 			}
-			short, err := measure(p, func() (node.Packing, error) { return auto.Solve(p, iterations(1)) })
-			if err != nil {
-				return err
-			}
-			warm, err := measure(next, func() (node.Packing, error) {
-				k, _, err := auto.SolveFrom(next, iterations(1), patterns)
-				return k, err
-			})
-			if err != nil {
-				return err
-			}
-			nodes := int32(0)
-			for _, l := range full.Loads {
-				nodes += l.Nodes
-			}
-			bound := max(full.LowerBound, short.LowerBound)
-			fmt.Printf("| %s | %d | %.2f | %.2f | %.3f | %d | %.2f | %.3f | %.2f | %.3f | %.2f | %.1f | %.2f |",
-				size, seed+1, bound, full.Cost, 100*gap(full.Cost, bound), nodes, full.seconds,
-				100*gap(short.Cost, bound), short.seconds, 100*gap(warm.Cost, warm.LowerBound), warm.seconds,
-				100*(first.Cost/full.Cost-1), first.seconds)
-			if pods <= peers {
-				for _, other := range []peer{byKarpenter(p), byAutoscaler(p)} {
-					if other.unplaced > 0 {
-						return fmt.Errorf("%s: a peer leaves %d pods over", size, other.unplaced)
-					}
-					fmt.Printf(" %.1f | %.2f |", 100*(other.cost/full.Cost-1), other.seconds)
-				}
-			} else {
-				fmt.Print(" – | – | – | – |")
-			}
-			fmt.Println(byILP(p, full.Cost))
+			others = append(others, row+cells)
 		}
 	}
 	return nil
+}
+
+// ours packs p with the whole budget and with a second of work, and next from the
+// patterns of the former.
+func (b bench) ours(row string, p, next node.Problem) (full, short measured, err error) {
+	auto := node.Columns{}
+	var patterns node.Patterns
+	full, err = measure(p, func() (node.Packing, error) {
+		k, kept, err := auto.SolveFrom(p, iterations(b.seconds), node.Patterns{})
+		patterns = kept
+		return k, err
+	})
+	if err != nil {
+		return full, short, err
+	}
+	short, err = measure(p, func() (node.Packing, error) { return auto.Solve(p, iterations(1)) })
+	if err != nil {
+		return full, short, err
+	}
+	warm, err := measure(next, func() (node.Packing, error) {
+		k, _, err := auto.SolveFrom(next, iterations(1), patterns)
+		return k, err
+	})
+	if err != nil {
+		return full, short, err
+	}
+	nodes := int32(0)
+	for _, l := range full.Loads {
+		nodes += l.Nodes
+	}
+	bound := max(full.LowerBound, short.LowerBound)
+	fmt.Printf("%s %.2f | %.2f | %.3f | %d | %.2f | %.3f | %.2f | %.3f | %.2f |\n", row, bound, full.Cost,
+		100*gap(full.Cost, bound), nodes, full.seconds, 100*gap(short.Cost, bound), short.seconds, 100*gap(warm.Cost, warm.LowerBound), warm.seconds)
+	return full, short, nil
+}
+
+// others are the cells of a row about everybody else.
+func (b bench) others(p node.Problem, pods int, full, short measured) (string, error) {
+	first, err := measure(p, func() (node.Packing, error) { return node.FFD{}.Solve(p, api.Budget{}) })
+	if err != nil {
+		return "", err
+	}
+	over := func(cost float64) float64 { return 100 * (cost/full.Cost - 1) }
+	cells := fmt.Sprintf(" %.1f | %.2f |", over(first.Cost), first.seconds)
+	if pods > b.peers {
+		return cells + strings.Repeat(" – |", 12) + byILP(p, full.Cost), nil
+	}
+	if b.karpenter == "" {
+		cells += strings.Repeat(" – |", 8)
+	} else {
+		k, err := byProgram(b.karpenter, p)
+		if err != nil {
+			return "", err
+		}
+		nodes, left := int32(0), int32(0)
+		for _, l := range k.Loads {
+			nodes += l.Nodes
+		}
+		for _, u := range k.Unplaced {
+			left += u
+		}
+		cells += fmt.Sprintf(" %d | %d | %.1f | %.1f | %.1f | %.2f | %.1f | %.1f |", nodes, left, over(k.Cost), 100*gap(k.Cost, full.Cost),
+			100*gap(k.Cost, short.Cost), k.seconds, k.seconds/full.seconds, k.seconds/short.seconds)
+	}
+	for _, other := range []peer{byKarpenter(p), byAutoscaler(p)} {
+		if other.unplaced > 0 {
+			return "", fmt.Errorf("a peer leaves %d pods over", other.unplaced)
+		}
+		cells += fmt.Sprintf(" %.1f | %.2f |", over(other.cost), other.seconds)
+	}
+	return cells + byILP(p, full.Cost), nil
 }
 
 // byILP is the paper's problem in what remains of a row, if this build has a solver

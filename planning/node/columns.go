@@ -79,7 +79,7 @@ func (Columns) SolveFrom(p Problem, b api.Budget, from Patterns) (Packing, Patte
 	c.finish(&k, nodes)
 	if err := p.Check(k); err != nil {
 		ffd.Fallback = columnsName + ": packing refused: " + err.Error()
-		return ffd, Patterns{}, nil
+		return ffd, Patterns{}, nil //nolint:nilerr // Fallback says it
 	}
 	if !c.free() && sum(k.Unplaced) == sum(unplaceable) {
 		k.bound(found.Bound)

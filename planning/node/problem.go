@@ -227,6 +227,17 @@ func (c compiled) lowerBound(unplaced []int32) float64 {
 	single, whole := -1, true // the only type in question, if there is only one
 	var nodes float64         // of the single type
 	bound := make([]float64, len(c.capacity[0]))
+	roomy := make([][]int64, len(c.Types)) // capacity and what items make room for in a node at most
+	for t := range c.Types {
+		roomy[t] = slices.Clone(c.capacity[t])
+		for i, it := range c.Items {
+			for d, want := range c.requests[i] {
+				if want < 0 {
+					roomy[t][d] -= want * int64(it.Count)
+				}
+			}
+		}
+	}
 	for i, it := range c.Items {
 		count := it.Count
 		if unplaced != nil {
@@ -241,25 +252,32 @@ func (c compiled) lowerBound(unplaced []int32) float64 {
 			}
 			whole = whole && (!ok || t == single)
 		}
-		perNode := copies(c.requests[i], c.capacity[slices.Index(c.allowed[i], true)])
+		perNode := copies(c.requests[i], roomy[slices.Index(c.allowed[i], true)])
 		if it.MaxPerNode > 0 {
 			perNode = min(perNode, int64(it.MaxPerNode))
 		}
 		nodes = max(nodes, math.Ceil(float64(count)/float64(perNode)))
 		for d, want := range c.requests[i] {
-			if want <= 0 {
+			if want == 0 {
 				continue
 			}
-			unit := math.Inf(1) // lowest price of one unit
+			unit := math.Inf(1) // lowest price of one unit; highest of what is made room for
+			if want < 0 {
+				unit = 0
+			}
 			for t, ok := range c.allowed[i] {
-				if ok {
+				switch {
+				case !ok:
+				case want > 0:
 					unit = min(unit, c.Types[t].Price/float64(c.capacity[t][d]))
+				default:
+					unit = max(unit, c.Types[t].Price/float64(max(c.capacity[t][d], 1)))
 				}
 			}
 			bound[d] += unit * float64(want) * float64(count)
 		}
 	}
-	best := slices.Max(bound)
+	best := max(slices.Max(bound), 0)
 	if single >= 0 && whole && c.Types[single].Price > 0 {
 		price := c.Types[single].Price
 		nodes = max(nodes, math.Ceil(best/price-1e-9)) // forgive the rounding of the sums

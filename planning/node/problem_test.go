@@ -453,3 +453,19 @@ func large(shapes, pods int) Problem {
 	}
 	return p
 }
+
+// An item that makes room counts against the bounds: two nodes' worth of pods fit one.
+func TestLowerBoundKnowsOfRoom(t *testing.T) {
+	vector := func(v int64) api.Resources { return api.Resources{Extended: map[string]int64{"x": v}} }
+	p := Problem{
+		Items: []Item{{Name: "a", Count: 2, Requests: vector(4)}, {Name: "room", Count: 1, Requests: vector(-3)}},
+		Types: []Type{{Name: "n", Capacity: vector(5), Price: 1, Max: Unlimited}},
+	}
+	if got := p.LowerBound(); got != 1 {
+		t.Errorf("at least %v, but one node holds all", got)
+	}
+	k, err := Columns{}.Solve(p, api.Budget{})
+	if err != nil || k.Cost != 1 || k.LowerBound != 1 {
+		t.Errorf("cost %v, at least %v, error %v; want one node", k.Cost, k.LowerBound, err)
+	}
+}

@@ -72,12 +72,22 @@ func (g *generator) fix(s *partial, pt *Pattern, n int32) {
 	put(pt.Shares, whole, true)
 	for range n - whole {
 		var rest []Share
+		var free []int64
+		if g.p.room != nil { // what makes room may be gone
+			free = slices.Clone(g.p.Bins[pt.Bin].Capacity)
+		}
 		for _, sh := range pt.Shares {
 			c := min(sh.Count, int32(s.rhs[sh.Item]))
+			if free != nil {
+				c = int32(min(int64(c), copies(g.p.Items[sh.Item].Size, free)))
+			}
 			if zr, ok := g.zones[[2]int{sh.Item, zone}]; ok && zone >= 0 {
 				c = min(c, int32(s.rhs[zr]))
 			}
 			if c > 0 {
+				if free != nil {
+					take(free, g.p.Items[sh.Item].Size, int64(c))
+				}
 				rest = append(rest, Share{sh.Item, c})
 			}
 		}

@@ -170,6 +170,8 @@ func (f *firstFit) downsize(bins []open, opened, vacant []int32) {
 			opened[from]--
 			opened[best]++
 			bins[n].bin = best
+			take(bins[n].free, p.Bins[from].Capacity, 1)
+			take(bins[n].free, p.Bins[best].Capacity, -1)
 		}
 	}
 	f.steps += int64(len(bins) * len(p.Bins))

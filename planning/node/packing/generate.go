@@ -63,6 +63,7 @@ type generator struct {
 const leftOver = 1000
 
 func newGenerator(p *Problem, s Settings) *generator {
+	p = p.withRoom()
 	g := &generator{p: p, s: s, zones: map[[2]int]int{}, seen: map[uint64]bool{}, scale: 1}
 	for _, b := range p.Bins {
 		g.scale = max(g.scale, b.Cost)
@@ -120,7 +121,7 @@ func newGenerator(p *Problem, s Settings) *generator {
 			g.packs = append(g.packs, k)
 		}
 	}
-	if !s.local {
+	if !s.local && p.room == nil { // tables know of no items that make room
 		g.layTables()
 		for _, t := range g.tables {
 			g.tableCost = addCost(g.tableCost, t.cost()/4) // a guess

@@ -17,6 +17,9 @@ import (
 // relaxation. What the rest of the items can add is bounded by the best value
 // per weight among them, under that surrogate and under every single dimension.
 //
+// Items that make room in some dimension come first; a bin may be overfull until they
+// have been tried.
+//
 // A search that runs out of nodes still returns a proven bound: the largest
 // bound of what it left out.
 type knapsack struct {
@@ -36,8 +39,9 @@ type knapsack struct {
 	weights []float64 // flat, surrogates each
 	best    []float64 // flat: largest value per weight from here on
 	total   []float64 // value of everything from here on
-	least   []int64   // flat: smallest size from here on, 0 if any asks for less
 	bounded bool      // some item has fewer copies than fit
+	signed  int       // the first so many items make room for others
+	room    []int64   // flat: what such items from here on make at most
 	root    float64   // bound by the relaxation
 	lambda  []float64
 
@@ -66,7 +70,7 @@ func (k *knapsack) load(values []float64, most []int32, fee float64) {
 	s := d + 1
 	k.order = k.order[:0]
 	for n, i := range k.items {
-		if values[i] > 1e-12 && most[i] > 0 {
+		if most[i] > 0 && (values[i] > 1e-12 || slices.Min(k.size[n]) < 0) { // room is worth something, too
 			k.order = append(k.order, int32(n))
 		}
 	}
@@ -74,24 +78,24 @@ func (k *knapsack) load(values []float64, most []int32, fee float64) {
 	if k.root <= k.fee {
 		return
 	}
-	ratio := make([]float64, len(k.items))
+	ratio, makes := make([]float64, len(k.items)), make([]int, len(k.items))
+	k.signed = 0
 	for _, n := range k.order {
 		w := 0.0
 		for x, l := range k.lambda {
 			w += l * k.norm[n][x]
 			if k.size[n][x] < 0 {
-				ratio[n] = math.Inf(1) // first: it makes room
+				makes[n] = 1
 			}
 		}
-		if w <= 0 {
-			ratio[n] = math.Inf(1)
-		}
-		if ratio[n] == 0 {
+		k.signed += makes[n]
+		ratio[n] = math.Inf(1)
+		if w > 0 {
 			ratio[n] = values[k.items[n]] / w
 		}
 	}
 	slices.SortFunc(k.order, func(a, b int32) int {
-		return cmp.Or(-cmp.Compare(ratio[a], ratio[b]), -cmp.Compare(values[k.items[a]], values[k.items[b]]), cmp.Compare(a, b))
+		return cmp.Or(-cmp.Compare(makes[a], makes[b]), -cmp.Compare(ratio[a], ratio[b]), -cmp.Compare(values[k.items[a]], values[k.items[b]]), cmp.Compare(a, b))
 	})
 	n := len(k.order)
 	k.value = resize(k.value, n)
@@ -100,7 +104,6 @@ func (k *knapsack) load(values []float64, most []int32, fee float64) {
 	k.weights = resize(k.weights, n*s)
 	k.best = resize(k.best, (n+1)*s)
 	k.total = resize(k.total, n+1)
-	k.least = resize(k.least, (n+1)*d)
 	k.take = resize(k.take, n)
 	k.free = resize(k.free, d)
 	k.left = resize(k.left, s)
@@ -108,15 +111,20 @@ func (k *knapsack) load(values []float64, most []int32, fee float64) {
 		k.best[n*s+x] = 0
 	}
 	k.total[n] = 0
-	for x := range d {
-		k.least[n*d+x] = math.MaxInt64
+	k.room = resize(k.room, (k.signed+1)*d)
+	clear(k.room)
+	for p := k.signed - 1; p >= 0; p-- {
+		at := k.order[p]
+		for x, v := range k.size[at] {
+			k.room[p*d+x] = k.room[(p+1)*d+x] + max(-v, 0)*int64(most[k.items[at]])
+		}
 	}
 	k.bounded = false
 	for p := n - 1; p >= 0; p-- {
 		at := k.order[p]
 		v := values[k.items[at]]
 		k.value[p], k.most[p] = v, most[k.items[at]]
-		k.total[p] = k.total[p+1] + v*float64(k.most[p])
+		k.total[p] = k.total[p+1] + max(v, 0)*float64(k.most[p])
 		w := 0.0
 		for x := range d {
 			k.sizes[p*d+x] = k.size[at][x]
@@ -124,7 +132,6 @@ func (k *knapsack) load(values []float64, most []int32, fee float64) {
 			w += k.lambda[x] * nx
 			k.weights[p*s+1+x] = nx
 			k.best[p*s+1+x] = max(k.best[(p+1)*s+1+x], per(v, nx))
-			k.least[p*d+x] = min(k.least[(p+1)*d+x], max(k.size[at][x], 0))
 		}
 		k.weights[p*s] = w
 		k.best[p*s] = max(k.best[(p+1)*s], per(v, w))
@@ -218,13 +225,17 @@ func (k *knapsack) greedy(p int, v float64) float64 {
 }
 
 func (k *knapsack) descend(p int, v float64) {
-	if v > k.cut && v > k.leafVal {
+	over := k.signed > 0 && slices.Min(k.free) < 0
+	if !over && v > k.cut && v > k.leafVal {
 		k.leafVal, k.cut = v, v
 		k.leaf = append(k.leaf[:0], k.take...)
 	}
 	d, s := k.dims(), k.dims()+1
 	n := len(k.value)
 	for ; p < n; p++ {
+		if over && p >= k.signed { // nothing more makes room
+			return
+		}
 		k.nodes++
 		b := k.bound(p, v)
 		if b <= k.cut {
@@ -238,6 +249,9 @@ func (k *knapsack) descend(p int, v float64) {
 		c := k.most[p]
 		size := k.sizes[p*d : p*d+d]
 		for x, f := range k.free {
+			if p < k.signed {
+				f += k.room[(p+1)*d+x]
+			}
 			if one := size[x]; one > 0 {
 				if f < one {
 					c = 0
@@ -251,7 +265,7 @@ func (k *knapsack) descend(p int, v float64) {
 		if c <= 0 {
 			continue
 		}
-		if k.bounded && k.greedy(p, v) <= k.cut {
+		if k.bounded && p >= k.signed && k.greedy(p, v) <= k.cut { // the rest is in order of value per weight
 			return
 		}
 		weights := k.weights[p*s : p*s+s]

@@ -1,6 +1,7 @@
 package packing
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -9,11 +10,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// problems draws small ones: every item fits some bin.
+// problems draws small ones: every item fits some bin. In some, items make room.
 func problems(items, most int) *rapid.Generator[*Problem] {
 	return rapid.Custom(func(t *rapid.T) *Problem {
 		p := &Problem{}
 		dims := rapid.IntRange(1, 3).Draw(t, "dimensions")
+		least := rapid.SampledFrom([]int64{0, 0, -2}).Draw(t, "least size")
 		for range rapid.IntRange(1, 3).Draw(t, "bins") {
 			b := Bin{Cost: float64(rapid.IntRange(1, 9).Draw(t, "cost")), Max: Unlimited, Zone: -1}
 			for range dims {
@@ -24,7 +26,7 @@ func problems(items, most int) *rapid.Generator[*Problem] {
 		for range rapid.IntRange(1, items).Draw(t, "items") {
 			it := Item{Count: int32(rapid.IntRange(1, most).Draw(t, "count")), PerBin: int32(rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "per bin"))}
 			for range dims {
-				it.Size = append(it.Size, rapid.Int64Range(0, 8).Draw(t, "size"))
+				it.Size = append(it.Size, rapid.Int64Range(least, 8).Draw(t, "size"))
 			}
 			some := false
 			for _, b := range p.Bins {
@@ -46,12 +48,13 @@ func dearest(p *Problem, bin int, values []float64) float64 {
 	free := append([]int64{}, p.Bins[bin].Capacity...)
 	var try func(i int, v float64)
 	try = func(i int, v float64) {
-		best = max(best, v)
+		if slices.Min(free) >= 0 {
+			best = max(best, v)
+		}
 		if i == len(p.Items) {
 			return
 		}
-		most := min(int64(p.fits(i, bin)), copies(p.Items[i].Size, free))
-		for n := range most + 1 {
+		for n := range mostOf(p, i, bin) + 1 {
 			take(free, p.Items[i].Size, n)
 			try(i+1, v+float64(n)*values[i])
 			take(free, p.Items[i].Size, -n)
@@ -124,10 +127,22 @@ func TestPricingAgainstTryingAll(t *testing.T) {
 	})
 }
 
+// mostOf an item that a bin may hold, room apart.
+func mostOf(p *Problem, i, bin int) int64 {
+	it := &p.Items[i]
+	switch {
+	case !it.Bins[bin]:
+		return 0
+	case it.PerBin > 0:
+		return int64(min(it.Count, it.PerBin))
+	}
+	return int64(it.Count)
+}
+
 func valid(p *Problem, pt Pattern) bool {
 	used := make([]int64, len(p.Bins[pt.Bin].Capacity))
 	for _, s := range pt.Shares {
-		if s.Count <= 0 || s.Count > p.fits(s.Item, pt.Bin) {
+		if s.Count <= 0 || int64(s.Count) > mostOf(p, s.Item, pt.Bin) {
 			return false
 		}
 		take(used, p.Items[s.Item].Size, -int64(s.Count))
@@ -292,6 +307,79 @@ func TestSolve(t *testing.T) {
 		}
 		checkSolve(t, p, 3e6)
 	})
+}
+
+// No packing costs less than the bound, and what is said to be the best is: against
+// trying all.
+func TestBoundAgainstTryingAll(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := problems(4, 3).Draw(t, "problem")
+		k := checkSolve(t, p, 3e6)
+		want := cheapest(p)
+		if k.left() > 0 || k.Cost < want-1e-9 || k.Bound > want+1e-9 {
+			t.Fatalf("cost %v, bound %v, %d left over; the best is %v", k.Cost, k.Bound, k.left(), want)
+		}
+	})
+}
+
+// cheapest is what all items cost at least, by trying all: bins without limits.
+func cheapest(p *Problem) float64 {
+	known := map[string]float64{}
+	var rest func(left []int32) float64
+	rest = func(left []int32) float64 {
+		first := slices.IndexFunc(left, func(n int32) bool { return n > 0 })
+		if first < 0 {
+			return 0
+		}
+		key := fmt.Sprint(left)
+		if v, ok := known[key]; ok {
+			return v
+		}
+		best := math.Inf(1)
+		for bin, b := range p.Bins {
+			free, after := slices.Clone(b.Capacity), slices.Clone(left)
+			var try func(i int)
+			try = func(i int) {
+				if i == len(left) {
+					if slices.Min(free) >= 0 && after[first] < left[first] { // its bin comes first
+						best = min(best, b.Cost+rest(after))
+					}
+					return
+				}
+				for n := range min(mostOf(p, i, bin), int64(left[i])) + 1 {
+					take(free, p.Items[i].Size, n)
+					after[i] -= int32(n)
+					try(i + 1)
+					after[i] += int32(n)
+					take(free, p.Items[i].Size, -n)
+				}
+			}
+			try(0)
+		}
+		known[key] = best
+		return best
+	}
+	left := make([]int32, len(p.Items))
+	for i, it := range p.Items {
+		left[i] = it.Count
+	}
+	return rest(left)
+}
+
+// A bin that has become a cheaper kind twice still holds what is in it.
+func TestDownsizingTwice(t *testing.T) {
+	p := &Problem{
+		Bins:  []Bin{{Capacity: []int64{10}, Cost: 9, Max: Unlimited}, {Capacity: []int64{4}, Cost: 5, Max: Unlimited}, {Capacity: []int64{1}, Cost: 1, Max: Unlimited}},
+		Items: []Item{{Size: []int64{3}, Count: 1, Bins: []bool{true, true, false}}},
+	}
+	f := newFirstFit(p)
+	bins := []open{{0, []int64{7}, []Share{{0, 1}}}}
+	for range 2 {
+		f.downsize(bins, make([]int32, 3), []int32{Unlimited, Unlimited, Unlimited})
+		if bins[0].bin != 1 || bins[0].free[0] != 1 {
+			t.Fatalf("the bin has become kind %d with %v free, want kind 1 with 1", bins[0].bin, bins[0].free)
+		}
+	}
 }
 
 // So they do where there are enough items for masters to be folded, with a limited

@@ -1,6 +1,9 @@
 package packing
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Unlimited is the Max of a Bin without a bound.
 const Unlimited int32 = -1
@@ -10,12 +13,16 @@ const Unlimited int32 = -1
 type Problem struct {
 	Items []Item
 	Bins  []Bin
+
+	// room is, per dimension, what items of negative size make in one bin at most; nil
+	// when there are none.
+	room []int64
 }
 
 // Item is a number of equal things to pack.
 type Item struct {
-	Name  string // breaks ties, so that the order of items does not matter
-	Size  []int64
+	Name  string  // breaks ties, so that the order of items does not matter
+	Size  []int64 // where it is negative the item makes room for others
 	Count int32
 	// PerBin and PerZone bound the copies in one bin and in all bins of one
 	// zone; 0 is unbounded.
@@ -85,13 +92,36 @@ func better(a, b *Packing) bool {
 	return a.Cost < b.Cost-1e-12*math.Abs(b.Cost)
 }
 
-// fits is how many copies of an item bin t holds, at most its count.
+// withRoom is p with the room that its items make.
+func (p *Problem) withRoom() *Problem {
+	out := &Problem{Items: p.Items, Bins: p.Bins}
+	for _, it := range p.Items {
+		for d, v := range it.Size {
+			if v >= 0 {
+				continue
+			}
+			if out.room == nil {
+				out.room = make([]int64, len(it.Size))
+			}
+			out.room[d] -= v * int64(it.Count)
+		}
+	}
+	return out
+}
+
+// fits is how many copies of an item bin t holds, at most its count; with others that
+// make room for it, if there are such.
 func (p *Problem) fits(i, t int) int32 {
 	it := &p.Items[i]
 	if !it.Bins[t] {
 		return 0
 	}
-	n := min(copies(it.Size, p.Bins[t].Capacity), int64(it.Count))
+	capacity := p.Bins[t].Capacity
+	if p.room != nil {
+		capacity = slices.Clone(capacity)
+		take(capacity, p.room, -1)
+	}
+	n := min(copies(it.Size, capacity), int64(it.Count))
 	if it.PerBin > 0 {
 		n = min(n, int64(it.PerBin))
 	}
