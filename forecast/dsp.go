@@ -105,7 +105,7 @@ func clipOutliers(y []float64) {
 // dspPeriod is a day or a week in samples, if the autocorrelation stands on a
 // hill there and three cycles were seen (two of a week); 0 if neither.
 func dspPeriod(y []float64, step time.Duration) int {
-	c := newCorrelator(y)
+	c := newCorrelator(slices.Clone(y))
 	for _, p := range []struct {
 		period time.Duration
 		cycles int

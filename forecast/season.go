@@ -48,7 +48,7 @@ func FindSeasons(values []float64) []Season {
 	scale := 1.0
 	for level := 0; len(b.level(level)) >= 2*minLag; level++ {
 		for _, width := range []int{1, 2} {
-			for _, s := range seasonsAt(b.steps(level, width), width, len(b.level(level))/2) {
+			for _, s := range seasonsAt(b.correlator(level, width), width, len(b.level(level))/2) {
 				found = append(found, Season{s.Period * scale, s.Strength})
 			}
 		}
@@ -78,10 +78,25 @@ func snapped(found []Season) []Season {
 }
 
 // pyramid is a series in ever larger bins, each twice the one before, with
-// their prefix sums; made as they are asked for.
+// their prefix sums and correlators; made as they are asked for.
 type pyramid struct {
-	values [][]float64
-	sums   []prefix
+	values      [][]float64
+	sums        []prefix
+	correlators map[[2]int]correlator
+}
+
+// correlator of the steps of a level through a box of width.
+func (b *pyramid) correlator(level, width int) correlator {
+	key := [2]int{level, width}
+	c, ok := b.correlators[key]
+	if !ok {
+		if b.correlators == nil {
+			b.correlators = map[[2]int]correlator{}
+		}
+		c = newCorrelator(b.steps(level, width))
+		b.correlators[key] = c
+	}
+	return c
 }
 
 func (b *pyramid) level(l int) []float64 {
@@ -109,16 +124,15 @@ func halve(bins []float64) []float64 {
 }
 
 // seasonsAt finds the significant local maxima, up to lag longest, of the
-// autocorrelation of changes x through a box of width.
-func seasonsAt(x []float64, width, longest int) []Season {
-	c := newCorrelator(x)
+// autocorrelation of changes through a box of width.
+func seasonsAt(c correlator, width, longest int) []Season {
 	if c.effective == 0 {
 		return nil
 	}
 	top := min(maxLag, longest)
 	r := make([]float64, top+2)
 	pairs := make([]float64, top+2)
-	for lag := 1; lag < len(r) && lag < len(x); lag++ {
+	for lag := 1; lag < len(r) && lag < len(c.x); lag++ {
 		r[lag], pairs[lag] = c.at(lag)
 	}
 	// Bartlett: the variance of r at a long lag is Σ ρ² over the changes' own
@@ -158,34 +172,36 @@ func fisher(r float64) float64 { return math.Atanh(min(r, 0.999)) }
 // outliers and taking the mean out.
 type correlator struct {
 	x       []float64 // 0 at gaps
-	valid   []float64 // 1, or 0 at gaps
-	squares []float64 // prefix sums of x², without gaps
-	gaps    bool
+	valid   []float64 // 1, or 0 at gaps; nil without gaps
+	squares []float64 // prefix sums of x²
 	// effective is the share of observations that count as independent ones of
 	// a normal variable: 3(Σx²)²/(nΣx⁴), at most 1; 0 for a constant.
 	effective float64
 }
 
+// newCorrelator takes raw over.
 func newCorrelator(raw []float64) correlator {
-	c := correlator{
-		x: make([]float64, len(raw)), valid: make([]float64, len(raw)),
-		squares: make([]float64, len(raw)+1),
-	}
+	c := correlator{x: raw, squares: make([]float64, len(raw)+1)}
 	sum, n := 0.0, 0.0
 	for i, v := range raw {
 		if math.IsNaN(v) {
-			c.gaps = true
+			if c.valid == nil {
+				c.valid = slices.Repeat([]float64{1}, len(raw))
+			}
+			c.x[i], c.valid[i] = 0, 0
 			continue
 		}
-		c.x[i], c.valid[i] = v, 1
 		sum += v
 		n++
 	}
 	if n == 0 {
 		return c
 	}
+	mean := sum / n
 	for i := range c.x {
-		c.x[i] -= sum / n * c.valid[i]
+		if c.valid == nil || c.valid[i] > 0 {
+			c.x[i] -= mean
+		}
 	}
 	// One freak value must not hide a season: clip at 4 standard deviations,
 	// twice, the first time those of the freak itself.
@@ -220,7 +236,7 @@ func (c correlator) at(lag int) (r, pairs float64) {
 	}
 	a, b := c.x[:n], c.x[lag:]
 	var ab, aa, bb float64
-	if !c.gaps {
+	if c.valid == nil {
 		ab = dot(a, b)
 		aa, bb, pairs = c.squares[n], c.squares[len(c.x)]-c.squares[lag], float64(n)
 	} else {
@@ -325,7 +341,7 @@ func (b *pyramid) refine(period float64) float64 {
 	}
 	p := period / float64(int(1)<<level)
 	width := max(1, int(math.Round(p/8)))
-	best := newCorrelator(b.steps(level, width))
+	best := b.correlator(level, width)
 	p, base := best.peakNear(p, max(1, int(p*distinct)), width)
 	if base == 0 {
 		return period
@@ -337,7 +353,7 @@ func (b *pyramid) refine(period float64) float64 {
 			l--
 			at, reach = 2*at, 2*reach
 		}
-		c := newCorrelator(b.steps(l, w))
+		c := b.correlator(l, w)
 		if sharper, r := c.peakNear(at, reach, w); r >= keep*base {
 			best, width, level, p = c, w, l, sharper
 			at, reach = sharper, w
