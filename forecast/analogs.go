@@ -68,18 +68,22 @@ func (p *analogState) nearest(o, count, lead int) []neighbour {
 	for _, v := range now {
 		mean += v / float64(w)
 	}
-	var out []neighbour
+	sum := 0.0 // of then
+	for _, v := range y[o-w : o] {
+		sum += v
+	}
+	out := make([]neighbour, 0, count+1)
 	for at := o - 1; at >= max(w-1, o-analogSpan); at-- {
 		then := y[at+1-w : at+1]
+		if at < o-1 {
+			sum += then[0] - y[at+1]
+		}
 		if at+max(1, lead/4) > o {
 			continue // what came after it is not known yet
 		}
 		shift := 0.0
 		if p.levelled {
-			for _, v := range then {
-				shift -= v / float64(w)
-			}
-			shift += mean
+			shift = mean - sum/float64(w)
 		}
 		limit := math.Inf(1)
 		if len(out) == count {

@@ -68,9 +68,8 @@ type spread struct {
 	paths   []float64 // path after path
 	weights []float64
 	leads   []int
-	// By lead, then by size: the residuals and the weights up to each.
-	sorted, cumulative []float64
-	order              []int // of the last lead: nearly that of the peaks
+	// By lead: the paths, in the order of their residuals there.
+	orders []uint16
 }
 
 // fill takes p's residual paths at sample o, and writes its point path to mean.
@@ -91,29 +90,28 @@ func (s *spread) fill(p predictor, y []float64, o int, mean []float64) {
 			}
 		}
 	}
-	s.leads, s.order = s.leads[:0], s.order[:0]
+	s.leads = s.leads[:0]
 	steady := p.steady()
 	for h := 0; h < s.horizon; h = nextLead(h, s.horizon, steady) {
 		s.leads = append(s.leads, h)
 	}
 	n := len(s.weights)
-	for i := range n {
-		s.order = append(s.order, i)
+	s.orders = slices.Grow(s.orders[:0], n*len(s.leads))[:n*len(s.leads)]
+	values, order := make([]float64, n), make([]uint16, n)
+	for i := range order {
+		order[i] = uint16(i)
 	}
-	s.sorted = slices.Grow(s.sorted[:0], n*len(s.leads))[:n*len(s.leads)]
-	s.cumulative = slices.Grow(s.cumulative[:0], len(s.sorted))[:len(s.sorted)]
 	for i, h := range s.leads {
-		values := s.sorted[i*n : (i+1)*n]
-		for j, path := range s.order {
-			values[j] = s.paths[path*s.horizon+h]
+		for j, path := range order {
+			values[j] = s.paths[int(path)*s.horizon+h]
 		}
-		s.sort(s.order, values, s.cumulative[i*n:(i+1)*n])
+		inOrder(order, values)
+		copy(s.orders[i*n:], order)
 	}
 }
 
-// sort orders values, one of each path of order, with these paths, and adds up
-// their weights.
-func (s *spread) sort(order []int, values, cumulative []float64) {
+// inOrder sorts values, one of each path of order, with these paths.
+func inOrder(order []uint16, values []float64) {
 	// Insertion sort: from one step to the next the order changes little.
 	for i, v := range values {
 		k, j := order[i], i
@@ -121,11 +119,6 @@ func (s *spread) sort(order []int, values, cumulative []float64) {
 			values[j], order[j] = values[j-1], order[j-1]
 		}
 		values[j], order[j] = v, k
-	}
-	sum := 0.0
-	for i, k := range order {
-		sum += s.weights[k]
-		cumulative[i] = sum
 	}
 }
 
@@ -142,36 +135,41 @@ func (s *spread) around(mean, levels []float64, after int) distribution {
 	n, horizon := len(s.weights), len(mean)
 	d := distribution{mean: mean, quantiles: make([][]float64, len(levels)), peak: make([]float64, len(levels))}
 	rows := make([]float64, len(levels)*horizon)
-	targets := make([]float64, len(levels))
+	targets, total := make([]float64, len(levels)), 0.0
+	for _, path := range s.orders[:n] {
+		total += s.weights[path]
+	}
 	for k, level := range levels {
 		d.quantiles[k] = rows[k*horizon : (k+1)*horizon]
-		total := s.cumulative[n-1]
 		// The tolerance makes sums of weights that are equal on paper equal.
 		targets[k] = level * (total + total/float64(n)) * (1 - 1e-9)
 	}
-	quantile := func(sorted, cumulative []float64, out func(k int, v float64)) {
-		i := 0
+	// At is where in an order each level is.
+	quantile := func(order []uint16, out func(k, at int)) {
+		i, sum := 0, s.weights[order[0]]
 		for k, target := range targets {
-			for i < n-1 && cumulative[i] < target {
+			for i < n-1 && sum < target {
 				i++
+				sum += s.weights[order[i]]
 			}
-			out(k, sorted[i])
+			out(k, i)
 		}
 	}
 
-	peaks, order := make([]float64, 2*n), slices.Clone(s.order)
+	// The order of the last lead is nearly that of the peaks.
+	peaks, order := make([]float64, n), slices.Clone(s.orders[len(s.orders)-n:])
 	for i, path := range order {
-		peaks[i] = highestSum(mean, s.paths[path*s.horizon+after:][:len(mean)])
+		peaks[i] = highestSum(mean, s.paths[int(path)*s.horizon+after:][:len(mean)])
 	}
-	s.sort(order, peaks[:n], peaks[n:])
-	quantile(peaks[:n], peaks[n:], func(k int, v float64) { d.peak[k] = v })
+	inOrder(order, peaks)
+	quantile(order, func(k, at int) { d.peak[k] = peaks[at] })
 
 	before := make([]float64, len(levels))
 	from := -1
-	for at, lead := range s.leads {
-		lead -= after
-		quantile(s.sorted[at*n:(at+1)*n], s.cumulative[at*n:(at+1)*n], func(k int, off float64) {
-			row := d.quantiles[k]
+	for at, of := range s.leads {
+		lead, order := of-after, s.orders[at*n:(at+1)*n]
+		quantile(order, func(k, i int) {
+			row, off := d.quantiles[k], s.paths[int(order[i])*s.horizon+of]
 			// How far they are off the mean is interpolated, so that what the mean does
 			// in between stays. In this form rounding keeps the order of levels. No step
 			// is above the peak.

@@ -2,6 +2,7 @@ package forecast
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
@@ -9,7 +10,7 @@ import (
 
 // Fold is the long memory of a series: two days of minutes and 28 days of ten
 // minutes, in which the seasons of a day and of a week are found that a history of
-// samples is too short for. It is a value of at most 60 KiB: Add returns another
+// samples is too short for. It is a value of at most 30 KiB: Add returns another
 // one and writes to nothing that the old one refers to. Folding a history at once
 // or as it comes is the same.
 type Fold struct {
@@ -33,12 +34,12 @@ const (
 	foldTens    = 28 * 24 * 6
 )
 
-// Bins are means over equal stretches of time, oldest first, NaN where nothing
-// was seen.
+// Bins are means over equal stretches of time at single precision, oldest first,
+// NaN where nothing was seen.
 type Bins struct {
 	Width time.Duration
 	Start time.Time // of the first bin, a multiple of Width since the epoch
-	Means []float64
+	Means []float32
 	// Sum and Count are of the bin that is open, the one after the last of Means;
 	// To is the newest sample in it.
 	Sum   float64
@@ -85,9 +86,9 @@ func (b Bins) add(series api.Series, width time.Duration, most int) Bins {
 				mean = b.Sum / float64(b.Count)
 			}
 			if !fresh {
-				b.Means, fresh = append(make([]float64, 0, len(b.Means)+16), b.Means...), true
+				b.Means, fresh = append(make([]float32, 0, len(b.Means)+16), b.Means...), true
 			}
-			b.Means = append(b.Means, mean)
+			b.Means = append(b.Means, single(mean))
 			b.Sum, b.Count = 0, 0
 		}
 		if v := series.Values[i]; !math.IsNaN(v) {
@@ -100,23 +101,35 @@ func (b Bins) add(series api.Series, width time.Duration, most int) Bins {
 		b.Means = b.Means[over:]
 		b.Start = b.Start.Add(time.Duration(over) * width)
 	}
+	if cap(b.Means) > len(b.Means)+len(b.Means)/8+16 { // after much at once
+		b.Means = slices.Clone(b.Means)
+	}
 	return b
 }
 
 // before is b with the older bins of past put before its own, and into its gaps.
 func (b Bins) before(past Bins, most int) Bins {
 	ahead := int(b.Start.Sub(past.Start) / b.Width)
-	means := make([]float64, ahead+len(b.Means))
+	means := make([]float32, ahead+len(b.Means))
 	for i := range means {
-		means[i] = math.NaN()
+		means[i] = float32(math.NaN())
 		if i < len(past.Means) {
 			means[i] = past.Means[i]
 		}
-		if i >= ahead && !math.IsNaN(b.Means[i-ahead]) {
+		if i >= ahead && !math.IsNaN(float64(b.Means[i-ahead])) {
 			means[i] = b.Means[i-ahead]
 		}
 	}
 	over := max(0, len(means)-most)
 	b.Means, b.Start = means[over:], past.Start.Add(time.Duration(over)*b.Width)
 	return b
+}
+
+// values are the means at double precision.
+func (b Bins) values() []float64 {
+	out := make([]float64, len(b.Means))
+	for i, v := range b.Means {
+		out[i] = float64(v)
+	}
+	return out
 }

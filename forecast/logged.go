@@ -28,18 +28,26 @@ func inLogs(h history) history {
 		l.raw, l.y = append(block[:0:n], l.raw...), append(block[n:n:2*n], l.y...)
 		l.lo, l.hi = append(block[2*n:2*n:3*n], l.lo...), append(block[3*n:3*n:4*n], l.hi...)
 	}
-	for t := len(l.y); t < len(h.y); t++ {
-		y := logOf(h.y[t])
-		raw, lo, hi := y, y, y
-		if math.IsNaN(h.raw[t]) {
-			raw = math.NaN()
-		}
-		if t > 0 {
-			lo, hi = min(lo, l.lo[t-1]), max(hi, l.hi[t-1])
-		}
-		l.raw, l.y, l.lo, l.hi = append(l.raw, raw), append(l.y, y), append(l.lo, lo), append(l.hi, hi)
-	}
 	n := len(h.y)
+	if known := len(l.y); known < n {
+		raw, y, lo, hi := l.raw[:n], l.y[:n], l.lo[:n], l.hi[:n]
+		for t := known; t < n; t++ {
+			v := logOf(h.y[t])
+			raw[t], y[t], lo[t], hi[t] = v, v, v, v
+			if math.IsNaN(h.raw[t]) {
+				raw[t] = math.NaN()
+			}
+			if t > 0 {
+				if lo[t-1] < v {
+					lo[t] = lo[t-1]
+				}
+				if hi[t-1] > v {
+					hi[t] = hi[t-1]
+				}
+			}
+		}
+		l.raw, l.y, l.lo, l.hi = raw, y, lo, hi
+	}
 	h.raw, h.y, h.lo, h.hi = l.raw[:n:n], l.y[:n:n], l.lo[:n], l.hi[:n]
 	return h
 }

@@ -68,7 +68,8 @@ func (l Long) Update(s State, series api.Series, horizon int) (State, error) {
 func fitLong(bins Bins, s State, series api.Series, horizon int) *LongFit {
 	y := series.Values
 	coarse := int(math.Ceil(float64(horizon)*float64(series.Step)/float64(bins.Width))) + 1
-	period, ok := choosePeriod(bins.Means, FindSeasons(bins.Means), 0, coarse)
+	means := bins.values()
+	period, ok := choosePeriod(means, FindSeasons(means), 0, coarse)
 	// Twice within the history is seen in the history itself, and more sharply.
 	if !ok || period <= float64(coarse)+1 || period*float64(bins.Width) < float64(len(y))*float64(series.Step)/4 {
 		return nil
@@ -86,12 +87,11 @@ func fitLong(bins Bins, s State, series api.Series, horizon int) *LongFit {
 		return nil
 	}
 	// Parameters are of before the first origin where the fold reaches that far.
-	known := bins
 	first := series.Start.Add(durationOf(origins[0], series))
-	known.Means = bins.Means[:max(0, min(len(bins.Means), bins.over(first)))]
+	known := means[:max(0, min(len(means), bins.over(first)))]
 	then := SeasonalFit{Period: period, Cycles: 1}
-	if float64(len(known.Means)) > 2*period+float64(coarse) {
-		then = fitSeasonal(known.Means, period, coarse)
+	if float64(len(known)) > 2*period+float64(coarse) {
+		then = fitSeasonal(known, period, coarse)
 	}
 	best := &LongFit{}
 	least := math.Inf(1)
@@ -114,7 +114,7 @@ func fitLong(bins Bins, s State, series api.Series, horizon int) *LongFit {
 	if !(1-best.Skill < (1-other)*(1-margin)) {
 		return nil
 	}
-	best.Seasonal = fitSeasonal(bins.Means, period, coarse)
+	best.Seasonal = fitSeasonal(means, period, coarse)
 	best.Fits, best.Bins = s.Fits, len(bins.Means)
 	return best
 }
@@ -140,6 +140,7 @@ func (l Long) Forecast(s State, series api.Series, horizon int, levels []float64
 type longPredictor struct {
 	plainAnalogues
 	bins   Bins
+	means  []float64 // of bins
 	season *seasonalPredictor
 	fit    LongFit
 	series api.Series
@@ -147,9 +148,10 @@ type longPredictor struct {
 }
 
 func newLongPredictor(bins Bins, fit LongFit, series api.Series) *longPredictor {
+	means := bins.values()
 	return &longPredictor{
-		plainAnalogues: plainAnalogues{series.Values}, bins: bins, fit: fit, series: series,
-		season: newSeasonalPredictor(bins.Means, fit.Seasonal),
+		plainAnalogues: plainAnalogues{series.Values}, bins: bins, means: means, fit: fit, series: series,
+		season: newSeasonalPredictor(means, fit.Seasonal),
 	}
 }
 
@@ -162,7 +164,7 @@ func (p *longPredictor) spread() (up, down float64) { return p.fit.Up, p.fit.Dow
 func (p *longPredictor) point(o int, dst []float64) {
 	now := p.series.Start.Add(durationOf(o, p.series))
 	// Bin i is the last that is over.
-	i := min(p.bins.over(now), len(p.bins.Means)) - 1
+	i := min(p.bins.over(now), len(p.means)) - 1
 	if i < 0 || float64(i) < p.fit.Seasonal.Period {
 		lastValue{p.series.Values}.point(o, dst)
 		return
@@ -181,7 +183,7 @@ func (p *longPredictor) point(o int, dst []float64) {
 	at := func(sample int) float64 {
 		x := zero + float64(sample)*apart
 		if x < 0 {
-			was := p.bins.Means[i]
+			was := p.means[i]
 			if math.IsNaN(was) {
 				return path[0]
 			}

@@ -39,7 +39,7 @@ type MixtureFit struct {
 }
 
 // An expert of less weight is left out: it costs more than it helps.
-const leastWeight = 0.02
+const leastWeight = 0.05
 
 // kind is an expert as the mixture handles it: fitted to a part of a history,
 // used on all of it.
@@ -120,29 +120,42 @@ type mixture struct {
 	// asked for of this one.
 	shift      int
 	said, used paths
+	unit       float64 // of these
 }
 
 // paths by the sample they were made at, counted from the first one that
-// parameters were learnt from. A path is never written to again.
-type paths map[int][]float64
+// parameters were learnt from, in units of usual errors, at single precision. A
+// path is never written to again.
+type paths map[int][]float32
 
-// with are p and more, but none from before sample first, and mostPaths at most.
+// with are p and more, but none from before sample first, and mostSteps at most
+// unless more are more.
 func (p paths) with(more paths, first int) paths {
-	out := maps.Clone(more)
+	out, steps := maps.Clone(more), more.steps()
 	older := slices.Sorted(maps.Keys(p))
 	for _, at := range slices.Backward(older) {
-		if at < first || len(out) >= mostPaths {
+		if _, ok := out[at]; ok {
+			continue
+		}
+		if steps += len(p[at]); at < first || steps > mostSteps {
 			break
 		}
-		if _, ok := out[at]; !ok {
-			out[at] = p[at]
-		}
+		out[at] = p[at]
 	}
 	return out
 }
 
-// mostPaths are kept: of a horizon of 64 samples 128 KiB.
-const mostPaths = 256
+func (p paths) steps() (n int) {
+	for _, path := range p {
+		n += len(path)
+	}
+	return n
+}
+
+// mostSteps of paths are kept: 64 KiB. Where they are matched by samples five phases
+// of eight seasons are wanted at each quarter of a horizon, and they are longer by
+// that: two hundred of 80 for a season as long as a horizon of 64.
+const mostSteps = 16 << 10
 
 func (m *mixture) point(o int, dst []float64) {
 	at := o + m.shift
@@ -151,15 +164,26 @@ func (m *mixture) point(o int, dst []float64) {
 		path, ok = m.said[at]
 	}
 	if !ok || len(path) < len(dst) {
-		path = make([]float64, len(dst))
+		clear(dst)
 		m.parallel(o, func(i int, part []float64) {
 			for h, v := range part {
-				path[h] += m.weights[i] * v
+				dst[h] += m.weights[i] * v
 			}
 		}, len(dst))
+		path = make([]float32, len(dst))
+		for h, v := range dst {
+			path[h] = single(v / m.unit)
+		}
 	}
 	m.used[at] = path
-	copy(dst, path)
+	for h := range dst { // the same the first time and later
+		dst[h] = float64(path[h]) * m.unit
+	}
+}
+
+// single is v at single precision, no further than that reaches.
+func single(v float64) float32 {
+	return float32(max(-math.MaxFloat32, min(math.MaxFloat32, v)))
 }
 
 // parallel hands the experts' paths from o to take, one after the other.
@@ -211,7 +235,10 @@ func (m *mixture) spread() (up, down float64) { return m.up, m.down }
 
 // newMixture puts experts together over h.
 func newMixture(h history, fit MixtureFit, phases *SeasonalFit, horizon int) *mixture {
-	m := &mixture{raw: h.raw, up: fit.Up, down: fit.Down, shift: h.shift, used: paths{}}
+	m := &mixture{raw: h.raw, up: fit.Up, down: fit.Down, shift: h.shift, used: paths{}, unit: 1}
+	if fit.Unit > 0 && !math.IsInf(fit.Unit, 1) {
+		m.unit = fit.Unit
+	}
 	for _, e := range fit.Experts {
 		m.parts = append(m.parts, e.predictorOf(h, horizon))
 		m.weights = append(m.weights, e.Weight)

@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"math"
 	"sync"
 
 	"github.com/mash2-io/mash2/forecast/gru"
@@ -16,12 +17,12 @@ type recurrent struct{}
 func (recurrent) name() string { return "gru" }
 
 // network is read once; without one there is nothing to learn.
-var network = sync.OnceValue(func() *gru.Net {
+var network = sync.OnceValue(func() *gru.Runner {
 	n, err := gru.Shipped()
 	if err != nil || n.Inputs != gru.Inputs {
 		return nil
 	}
-	return &n
+	return gru.NewRunner(&n)
 })
 
 func (recurrent) learn(h history, _ int) []float64 {
@@ -38,8 +39,8 @@ func (recurrent) predictor(h history, _ int, params []float64) predictor {
 	}
 	p := &recurrentState{
 		plainAnalogues: plainAnalogues{h.raw}, h: h, unit: params[0], season: int(params[1]),
-		parts: gru.Split(n.Weights, n.Inputs, n.Hidden), gates: gru.NewGates(n.Hidden), hidden: n.Hidden,
-		x: make([]float64, n.Inputs), state: make([]float64, n.Hidden),
+		net: n.Clone(), hidden: n.Hidden(), x: make([]float64, gru.Inputs), state: make([]float64, n.Hidden()),
+		block: math.MinInt,
 	}
 	// The state at every sample, and what it says of the next one.
 	samples := len(h.y) - h.from
@@ -54,21 +55,36 @@ func (recurrent) predictor(h history, _ int, params []float64) predictor {
 	return p
 }
 
-// warm sets the state to that at sample o: what was seen longer ago than twice
-// what the net was trained on at a time is not looked at.
+// What was seen longer ago than looksBack samples, more than the net was warmed with
+// when it was trained, is not looked at; samples of one block begin at the same one.
+const looksBack, blockOf = 32, 16
+
+// warm sets the state to that at sample o, whose block is run through once.
 func (p *recurrentState) warm(o int) (next float64) {
-	const looksBack = 48
-	clear(p.state)
-	for t := max(0, o+1-looksBack); t <= o; t++ {
-		next = p.step(t)
+	if o < 0 {
+		clear(p.state)
+		return 0
 	}
-	return next
+	first := o - (o+p.h.shift)%blockOf
+	if p.block != first {
+		p.block, p.warmed = first, p.warmed[:0]
+		clear(p.state)
+		for t := max(0, first-looksBack+1); t < min(first+blockOf, len(p.h.y)); t++ {
+			next := p.step(t)
+			if t >= first {
+				p.warmed = append(append(p.warmed, next), p.state...)
+			}
+		}
+	}
+	at := p.warmed[(o-first)*(1+p.hidden):][:1+p.hidden]
+	copy(p.state, at[1:])
+	return at[0]
 }
 
 // step takes sample t in, and returns the change said of the next one.
 func (p *recurrentState) step(t int) float64 {
 	p.features(t, nil)
-	return p.parts.Step(p.x, p.state, p.state, p.gates)
+	return p.net.Step(p.x, p.state)
 }
 
 type recurrentState struct {
@@ -76,12 +92,15 @@ type recurrentState struct {
 	h        history
 	unit     float64
 	season   int
-	parts    gru.Parts
-	gates    gru.Gates
+	net      *gru.Runner
 	hidden   int
 	x, state []float64
 	states   []float32
 	next     []float64
+	// warmed has what is said of the next sample and the state at each sample of the
+	// block that begins at sample block.
+	warmed []float64
+	block  int
 }
 
 // value of sample t in units: what was seen, or what was said of it.
@@ -120,7 +139,7 @@ func (p *recurrentState) point(o int, dst []float64) {
 	for k := range dst {
 		if k > 0 {
 			p.features(o+k, dst[:k])
-			change = p.parts.Step(p.x, p.state, p.state, p.gates)
+			change = p.net.Step(p.x, p.state)
 		}
 		dst[k] = p.value(o+k, o, dst) + change
 		if !(dst[k] > 0) { // nor NaN

@@ -153,8 +153,8 @@ func TestRoundsWriteToNothing(t *testing.T) {
 			if diff := cmp.Diff(before, say(), cmpopts.EquateNaNs()); diff != "" {
 				t.Errorf("the old state says something else after newer ones were made (-before +now):\n%s", diff)
 			}
-			if len(later.said) > mostPaths || len(later.play.rounds) > roundsApart+1 {
-				t.Errorf("%d paths and %d rounds are kept", len(later.said), len(later.play.rounds))
+			if later.said.steps() > mostSteps || len(later.play.rounds) > roundsApart+1 {
+				t.Errorf("%d steps of paths and %d rounds are kept", later.said.steps(), len(later.play.rounds))
 			}
 		})
 	}
