@@ -173,9 +173,13 @@ type PodShape struct {
 	// one of the terms, each term's requirements all. Nil matches every node.
 	Affinity    []NodeTerm
 	Tolerations []Toleration
-	// HostPorts, topology spread and pod anti-affinity as far as they limit
-	// copies: the maximum of copies of this shape on one node, 0 unlimited.
+	// HostPorts and pod anti-affinity as far as they limit copies: the maximum of
+	// copies of this shape on one node, 0 unlimited.
 	MaxPerNode int32
+	// MaxPerZone is the same of one zone. ZoneSkew is by how many the copies in two
+	// zones may differ, by topology spread that must be kept; 0 unlimited.
+	MaxPerZone int32
+	ZoneSkew   int32
 }
 
 // NodeTerm is one nodeSelectorTerm.

@@ -69,6 +69,8 @@ func shapeOf(pod *corev1.Pod) api.PodShape {
 		Affinity:     requiredTerms(pod),
 		Tolerations:  placingTolerations(pod.Spec.Tolerations),
 		MaxPerNode:   maxPerNode(pod),
+		MaxPerZone:   maxPerZone(pod),
+		ZoneSkew:     zoneSkew(pod),
 	}
 	s.Requests.Pods = 1
 	s.ID = shapeID(s)
@@ -195,6 +197,39 @@ func maxPerNode(pod *corev1.Pod) int32 {
 		}
 	}
 	return 0
+}
+
+// zoneKeys are the labels of a node with its zone: now and before Kubernetes 1.17.
+var zoneKeys = []string{corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone}
+
+// maxPerZone is 1 when two copies exclude each other in a zone, by required
+// anti-affinity to their own labels, and 0 otherwise.
+func maxPerZone(pod *corev1.Pod) int32 {
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
+		return 0
+	}
+	for _, term := range pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+		if slices.Contains(zoneKeys, term.TopologyKey) && selectsItself(term, pod) {
+			return 1
+		}
+	}
+	return 0
+}
+
+// zoneSkew is the least maxSkew of the pod's topology spread over zones that the
+// scheduler insists on and that counts its own copies; 0 without one.
+func zoneSkew(pod *corev1.Pod) (skew int32) {
+	for _, c := range pod.Spec.TopologySpreadConstraints {
+		selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
+		if c.WhenUnsatisfiable != corev1.DoNotSchedule || !slices.Contains(zoneKeys, c.TopologyKey) || c.MaxSkew <= 0 ||
+			err != nil || !selector.Matches(labels.Set(pod.Labels)) {
+			continue
+		}
+		if skew == 0 || c.MaxSkew < skew {
+			skew = c.MaxSkew
+		}
+	}
+	return skew
 }
 
 func hasHostPort(c corev1.Container) bool {

@@ -144,14 +144,33 @@ func TestShape(t *testing.T) {
 			},
 			want: api.PodShape{Requests: api.Resources{Pods: 1}, MaxPerNode: 1},
 		},
-		"anti-affinity to others, in other namespaces or over zones is not": {
+		"anti-affinity to its own kind over zones is for one in each": {
+			pod: corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Labels: map[string]string{"app": "web"}},
+				Spec:       corev1.PodSpec{Affinity: antiAffinity(corev1.LabelTopologyZone, corev1.PodAffinityTerm{LabelSelector: web})},
+			},
+			want: api.PodShape{Requests: api.Resources{Pods: 1}, MaxPerZone: 1},
+		},
+		"the strictest spread over zones that must be kept counts": {
+			pod: corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Labels: map[string]string{"app": "web"}},
+				Spec: corev1.PodSpec{TopologySpreadConstraints: []corev1.TopologySpreadConstraint{
+					{TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, MaxSkew: 3, LabelSelector: web},
+					{TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, MaxSkew: 2, LabelSelector: web},
+					{TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.ScheduleAnyway, MaxSkew: 1, LabelSelector: web},
+					{TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule, MaxSkew: 1, LabelSelector: web},
+					{TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, MaxSkew: 1, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}},
+				}},
+			},
+			want: api.PodShape{Requests: api.Resources{Pods: 1}, ZoneSkew: 2},
+		},
+		"anti-affinity to others or in other namespaces is not": {
 			pod: corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Labels: map[string]string{"app": "web"}},
 				Spec: corev1.PodSpec{Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 					RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
 						{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}},
 						{TopologyKey: corev1.LabelHostname, LabelSelector: web, Namespaces: []string{"other"}},
-						{TopologyKey: corev1.LabelTopologyZone, LabelSelector: web},
 						{TopologyKey: corev1.LabelHostname, LabelSelector: nil},
 					},
 				}}},

@@ -38,7 +38,14 @@ func (w workload) wanted(planned int32) int32 {
 func (v *view) all(of level) map[int]int32 {
 	counts := maps.Clone(v.others)
 	for _, w := range v.loads {
-		counts[w.item] += of(w)
+		if len(w.spread) == 0 {
+			counts[w.item] += of(w)
+			continue
+		}
+		add, _ := v.levelled(w, make([]int32, len(w.spread)), of(w))
+		for z, i := range w.spread {
+			counts[i] += add[z]
+		}
 	}
 	for _, r := range v.nodes {
 		for _, t := range r.pods {
@@ -68,8 +75,12 @@ func (v *view) problemWithin(counts map[int]int32, most func(pool, zone int) int
 	var p Problem
 	for _, i := range slices.Sorted(maps.Keys(counts)) {
 		it := v.items[i]
+		name := it.name
+		if it.zone != "" {
+			name += " in " + it.zone
+		}
 		p.Items = append(p.Items, Item{
-			Name: it.name, Requests: it.shape.Requests, Count: counts[i],
+			Name: name, Requests: it.shape.Requests, Count: counts[i],
 			MaxPerNode: it.shape.MaxPerNode, Types: append([]int{}, it.types...),
 		})
 	}
@@ -146,6 +157,14 @@ func (l *layout) settle(of level) map[int]int32 {
 		switch {
 		case want <= staying[i]:
 			excess[i] = staying[i] - want
+		case len(w.spread) > 0:
+			add, over := v.levelled(w, w.byZone(i, l.nodes), want-staying[i])
+			for z, it := range w.spread {
+				missing[it] += add[z]
+			}
+			if over > 0 {
+				l.leave(w.item, over, v.whyNotSpread(w))
+			}
 		case len(v.items[w.item].types) > 0:
 			missing[w.item] += want - staying[i]
 		case !v.welcomeOutside(w.item):
@@ -198,7 +217,7 @@ func (l *layout) fill(missing map[int]int32) map[int]int32 {
 func (l *layout) room(item int, r *resident) int64 {
 	it := &l.view.items[item]
 	n := copies(it.requests, r.free)
-	if n == 0 || !l.belongs(item, r.pool) {
+	if n == 0 || it.zone != "" && it.zone != r.node.Zone || !l.belongs(item, r.pool) {
 		return 0
 	}
 	if most := it.shape.MaxPerNode; most > 0 {

@@ -310,6 +310,38 @@ func TestPlanNodes(t *testing.T) {
 			},
 			want: brief{Slow: 1},
 		},
+		"one copy per zone": {
+			world: func(w *world) {
+				apart := shapeOf(10)
+				apart.ID, apart.MaxPerZone = "apart", 1
+				w.workload("etcd", apart, 0, 5)
+			},
+			want: brief{Slow: 1, Unplaced: []string{"2 web/etcd: at most 1 of it may run in each of 3 zones"}},
+		},
+		"copies that are spread over zones get no room from one of them": {
+			world: func(w *world) {
+				w.level("slow", 1)
+				shop := w.workload("shop", shapeOf(1000), 2, 2)
+				w.pod(shop, shapeOf(1000), "slow-b-1")
+				w.pod(shop, shapeOf(1000), "slow-c-1")
+				even := shapeOf(250)
+				even.ID, even.ZoneSkew = "even", 1
+				w.workload("front", even, 0, 3)
+			},
+			want: brief{Slow: 2},
+		},
+		"and where each zone has room no more nodes": {
+			world: func(w *world) {
+				w.level("slow", 1)
+				even := shapeOf(250)
+				even.ID, even.ZoneSkew = "even", 1
+				front := w.workload("front", even, 4, 12)
+				for range 4 {
+					w.pod(front, even, "slow-a-1")
+				}
+			},
+			want: brief{Slow: 1},
+		},
 		"what runs in another managed pool moves to the policy's": {
 			world: func(w *world) {
 				w.level("fast", 1)

@@ -44,7 +44,10 @@ func worlds() *rapid.Generator[*world] {
 		pinned.ID, pinned.NodeSelector = "pinned", map[string]string{api.LabelZone: "b"}
 		single := shapeOf(50)
 		single.ID, single.MaxPerNode = "single", 1
-		shapes = append(shapes, pinned, single)
+		apart, even := shapeOf(120), shapeOf(200)
+		apart.ID, apart.MaxPerZone = "apart", 1
+		even.ID, even.ZoneSkew = "even", 1
+		shapes = append(shapes, pinned, single, apart, even)
 
 		var owners []api.Key
 		for n := range rapid.IntRange(0, 4).Draw(t, "workloads") {
@@ -211,7 +214,8 @@ func TestPlannedNodesOfferEnough(t *testing.T) {
 		var used, offered api.Resources
 		for _, p := range plan.Pools {
 			at := w.pool(p.Pool)
-			offered = offered.Plus(at.Allocatable.Minus(at.Overhead).Times(int64(p.Nodes)))
+			// Nodes that are there have no DaemonSets but those they show.
+			offered = offered.Plus(at.Allocatable.Times(int64(p.Nodes))).Minus(at.Overhead.Times(int64(max(0, p.Nodes-p.Current))))
 		}
 		for i, wl := range w.Workloads {
 			used = used.Plus(wl.Shape.Requests.Times(int64(w.plans[i].NodeReplicas)))

@@ -47,12 +47,14 @@ type nodeType struct {
 type itemKey struct {
 	shape    string
 	pointer  *api.PodShape // for shapes without an ID
-	workload api.Key       // for shapes with MaxPerNode, which is per workload
+	workload api.Key       // for shapes with bounds on copies, which are per workload
+	zone     string        // of copies that are spread over zones
 }
 
 // podItem is a shape with where its pods belong.
 type podItem struct {
 	name     string
+	zone     string // that its pods run in, where they are spread over zones
 	shape    *api.PodShape
 	requests []int64
 	types    []int // empty: no managed pool takes it
@@ -65,6 +67,8 @@ type workload struct {
 	plan      api.WorkloadPlan
 	replicas  int32 // as they are
 	item      int   // −1: left out
+	spread    []int // items by zone, where copies are spread over zones
+	zones     []string
 	elsewhere int32 // pods on nodes that are not ours to plan
 	live      int32 // pods not terminating
 	rolling   bool
@@ -189,8 +193,8 @@ func (v *view) poolIndex(name string) int {
 }
 
 func (v *view) addTypes() {
-	split := slices.ContainsFunc(v.snapshot.Pods, func(p api.Pod) bool { return p.Shape != nil && zonal(p.Shape) }) ||
-		slices.ContainsFunc(v.snapshot.Workloads, func(w api.Workload) bool { return w.Shape != nil && zonal(w.Shape) })
+	split := slices.ContainsFunc(v.snapshot.Pods, func(p api.Pod) bool { return p.Shape != nil && (zonal(p.Shape) || spreads(p.Shape)) }) ||
+		slices.ContainsFunc(v.snapshot.Workloads, func(w api.Workload) bool { return w.Shape != nil && (zonal(w.Shape) || spreads(w.Shape)) })
 	for i, p := range v.pools {
 		t := nodeType{
 			pool: i, zone: -1,
@@ -300,28 +304,29 @@ func (v *view) addWorkloads(plans []api.WorkloadPlan) {
 			continue // nothing is known of its pods; those it has count as they are
 		}
 		load := workload{plan: plan, replicas: w.Replicas, rolling: w.RollingOut}
-		load.item = v.item(w.Shape, plan.Key, plan.Key.String())
+		load.item = v.item(w.Shape, plan.Key, plan.Key.String(), "")
+		load.spread, load.zones = v.spreadItems(w.Shape, plan.Key, load.item)
 		v.loads = append(v.loads, load)
 	}
 }
 
-// item is the index of a shape's item.
-func (v *view) item(shape *api.PodShape, owner api.Key, name string) int {
-	key := itemKey{shape: shape.ID}
+// item is the index of a shape's item, in a zone if that isn't empty.
+func (v *view) item(shape *api.PodShape, owner api.Key, name, zone string) int {
+	key := itemKey{shape: shape.ID, zone: zone}
 	if shape.ID == "" {
 		key.pointer = shape
 	}
-	if shape.MaxPerNode > 0 {
+	if shape.MaxPerNode > 0 || spreads(shape) {
 		key.workload = owner
 	}
 	if i, ok := v.byKey[key]; ok {
 		return i
 	}
-	it := podItem{name: name, shape: shape, requests: v.dims.vector(shape.Requests)}
+	it := podItem{name: name, zone: zone, shape: shape, requests: v.dims.vector(shape.Requests)}
 	accepted, large := false, false
 	for _, target := range []bool{true, false} {
 		for t, typ := range v.types {
-			if v.pools[typ.pool].target != target || !typ.site.accepts(shape) {
+			if v.pools[typ.pool].target != target || zone != "" && typ.site.zone != zone || !typ.site.accepts(shape) {
 				continue
 			}
 			accepted = true
@@ -404,7 +409,11 @@ func (v *view) addPods() {
 // seat places a pod that is not on a node outside our planning: r is its node,
 // nil while it has none; load its workload's index, −1 for none.
 func (v *view) seat(p *api.Pod, r *resident, load int) {
-	it := v.item(p.Shape, p.Workload, p.Key.String())
+	zone := ""
+	if load >= 0 && r != nil && slices.Contains(v.loads[load].zones, r.node.Zone) && spreads(p.Shape) {
+		zone = r.node.Zone
+	}
+	it := v.item(p.Shape, p.Workload, p.Key.String(), zone)
 	stuck := p.DoNotDisrupt != "" || p.ControllerKind == ""
 	if r != nil && (r.usable || stuck) {
 		leaves := v.items[it].target && !v.pools[r.pool].target
