@@ -304,14 +304,15 @@ func (v *view) addWorkloads(plans []api.WorkloadPlan) {
 			continue // nothing is known of its pods; those it has count as they are
 		}
 		load := workload{plan: plan, replicas: w.Replicas, rolling: w.RollingOut}
-		load.item = v.item(w.Shape, plan.Key, plan.Key.String(), "")
+		load.item = v.item(w.Shape, plan.Key, plan.Key, "")
 		load.spread, load.zones = v.spreadItems(w.Shape, plan.Key, load.item)
 		v.loads = append(v.loads, load)
 	}
 }
 
-// item is the index of a shape's item, in a zone if that isn't empty.
-func (v *view) item(shape *api.PodShape, owner api.Key, name, zone string) int {
+// item is the index of a shape's item, in a zone if that isn't empty; a new one gets
+// the name.
+func (v *view) item(shape *api.PodShape, owner, name api.Key, zone string) int {
 	key := itemKey{shape: shape.ID, zone: zone}
 	if shape.ID == "" {
 		key.pointer = shape
@@ -322,7 +323,7 @@ func (v *view) item(shape *api.PodShape, owner api.Key, name, zone string) int {
 	if i, ok := v.byKey[key]; ok {
 		return i
 	}
-	it := podItem{name: name, zone: zone, shape: shape, requests: v.dims.vector(shape.Requests)}
+	it := podItem{name: name.String(), zone: zone, shape: shape, requests: v.dims.vector(shape.Requests)}
 	accepted, large := false, false
 	for _, target := range []bool{true, false} {
 		for t, typ := range v.types {
@@ -413,7 +414,7 @@ func (v *view) seat(p *api.Pod, r *resident, load int) {
 	if load >= 0 && r != nil && slices.Contains(v.loads[load].zones, r.node.Zone) && spreads(p.Shape) {
 		zone = r.node.Zone
 	}
-	it := v.item(p.Shape, p.Workload, p.Key.String(), zone)
+	it := v.item(p.Shape, p.Workload, p.Key, zone)
 	stuck := p.DoNotDisrupt != "" || p.ControllerKind == ""
 	if r != nil && (r.usable || stuck) {
 		leaves := v.items[it].target && !v.pools[r.pool].target

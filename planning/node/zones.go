@@ -29,7 +29,7 @@ func (v *view) spreadItems(shape *api.PodShape, owner api.Key, item int) (items 
 	slices.Sort(zones)
 	zones = slices.Compact(zones)
 	for _, zone := range zones {
-		items = append(items, v.item(shape, owner, v.items[item].name, zone))
+		items = append(items, v.item(shape, owner, owner, zone))
 	}
 	return items, zones
 }
