@@ -11,10 +11,10 @@ const (
 	stride    = 16
 	// Below this share of the whole, where that is many bins or it is the first dive,
 	// parts are packed anew better than dives go on.
-	shallow     = 0.02
+	shallow     = 0.005
 	shallowBins = 10
 	// A round of pricing that brings less than this share of the bound is the last.
-	tail = 5e-6
+	tail = 1e-6
 )
 
 // partial is a packing being built: what is fixed and what is left to do.
