@@ -39,7 +39,7 @@ type MixtureFit struct {
 }
 
 // An expert of less weight is left out: it costs more than it helps.
-const leastWeight = 0.05
+const leastWeight = 0.03
 
 // kind is an expert as the mixture handles it: fitted to a part of a history,
 // used on all of it.
