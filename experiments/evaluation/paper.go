@@ -30,7 +30,6 @@ const (
 // figures.
 func paper(real []experiment) string {
 	var b strings.Builder
-	b.WriteString("## The paper's figures\n\n")
 	b.WriteString("| MAS-H² paper | here |\n|---|---|\n")
 	b.WriteString("| Figure 1, the hierarchy; figure 2, the prototype | [README](../README.md), What it does each cycle |\n")
 	for i, name := range shown {

@@ -26,8 +26,13 @@ type inputs struct {
 	version     string
 }
 
-// results writes the page of results, and its pictures beside it.
+// results writes the page of results, and its pictures beside it. What takes an hour
+// of real time is kept from the page that is there where it was not measured again.
 func results(in inputs, out string) error {
+	before, err := os.ReadFile(filepath.Clean(out))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, resultsHead, in.version)
 	groups, performance, err := in.groups()
@@ -50,20 +55,48 @@ func results(in inputs, out string) error {
 	if err != nil {
 		return err
 	}
-	b.WriteString("## On the real control plane\n\n" + realText)
+	plane := realText
 	for _, r := range real {
-		b.WriteString(r.section())
+		plane += r.section()
 	}
+	figures := paper(real)
 	if len(real) == 0 {
-		b.WriteString("`make experiments` has not been run for this page.\n\n")
+		plane += "`make experiments` has not been run for this page.\n\n"
+		plane, figures = earlier(before, realHeading, plane), earlier(before, paperHeading, figures)
 	}
-	b.WriteString(paper(real))
+	b.WriteString(realHeading + plane + paperHeading + figures)
 	load, err := k6Summary(in.k6)
 	if err != nil {
 		return err
 	}
-	b.WriteString("## k6\n\n" + k6Text + load + resultsTail)
+	if load == "" {
+		load = earlier(before, k6Heading, k6Text+"`make k6-run` has not been run for this page.\n\n")
+	} else {
+		load = k6Text + load
+	}
+	b.WriteString(k6Heading + load + resultsTail)
 	return os.WriteFile(out, []byte(b.String()), 0o644)
+}
+
+// The sections that are of real time.
+const (
+	realHeading  = "## On the real control plane\n\n"
+	paperHeading = "## The paper's figures\n\n"
+	k6Heading    = "## k6\n\n"
+)
+
+// earlier is what a page has under a heading, said to be so; without that, otherwise.
+func earlier(page []byte, heading, otherwise string) string {
+	_, section, ok := strings.Cut(string(page), heading)
+	if !ok || strings.Contains(string(page), "`make experiments` has not been run") {
+		return otherwise
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	section = strings.TrimRight(section, "\n") + "\n\n"
+	if strings.HasPrefix(section, keptText) {
+		return section
+	}
+	return keptText + section
 }
 
 const scenariosTitle = "scenarios"
@@ -263,14 +296,15 @@ func besideTable(groups []group) string {
 	return b.String() + "\n"
 }
 
-// k6Summary is what k6 printed of its thresholds and requests.
+// k6Summary is what k6 printed of its thresholds and requests; empty where it was not
+// run.
 func k6Summary(file string) (string, error) {
 	if file == "" {
 		return "", nil
 	}
 	data, err := os.ReadFile(filepath.Clean(file))
 	if errors.Is(err, os.ErrNotExist) {
-		return "`make k6-run` has not been run for this page.\n\n", nil
+		return "", nil
 	}
 	if err != nil {
 		return "", err

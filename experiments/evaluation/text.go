@@ -29,6 +29,8 @@ for everybody: what is judged is how long pods are without a node.
 
 `
 
+const keptText = "Measured by an earlier version than the rest of this page, and kept.\n\n"
+
 const everybodyText = `Geometric means over %d traces, with their 95 %% interval by Student's t in brackets: the
 interval is over traces, so that it says what to expect of another one. Violating is the
 mean share of minutes ± half its interval.
