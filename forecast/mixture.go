@@ -236,7 +236,7 @@ func (m *mixture) spread() (up, down float64) { return m.up, m.down }
 // newMixture puts experts together over h.
 func newMixture(h history, fit MixtureFit, phases *SeasonalFit, horizon int) *mixture {
 	m := &mixture{raw: h.raw, up: fit.Up, down: fit.Down, shift: h.shift, used: paths{}, unit: 1}
-	if fit.Unit > 0 && !math.IsInf(fit.Unit, 1) {
+	if fit.Unit > 0 {
 		m.unit = fit.Unit
 	}
 	for _, e := range fit.Experts {
@@ -319,7 +319,8 @@ func seasonalPeriods(h history, period float64) []float64 {
 // its losses are known before the next forecast that is weighed by them only
 // where origins do not overlap, so the weights say what was best of late, not
 // what a player would have earned.
-// It returns the unit of losses, too.
+// It returns the unit of losses, too; 0 where nothing was seen that paths could be
+// compared with.
 func aggregate(paths [][]float64, y []float64, origins []int, horizon int) (weights []float64, unit float64) {
 	prior := make([]float64, len(paths))
 	for j := range prior {
@@ -342,7 +343,10 @@ func aggregate(paths [][]float64, y []float64, origins []int, horizon int) (weig
 			unit = min(unit, sum/float64(n))
 		}
 	}
-	if math.IsInf(unit, 1) || len(paths) == 1 {
+	if math.IsInf(unit, 1) {
+		return prior, 0
+	}
+	if len(paths) == 1 {
 		return prior, unit
 	}
 	unit = max(unit, 1e-9*scaleOfKnown(y))

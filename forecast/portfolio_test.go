@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -166,5 +167,17 @@ func TestDecomposition(t *testing.T) {
 	}
 	if got := nested(y, []int{24}); !slices.Equal(got, []int{24, 168}) {
 		t.Errorf("periods %v, want day and week", got)
+	}
+}
+
+// With nothing seen to compare experts with, all count the same, and what is kept of
+// it can be written down.
+func TestAggregateOfNothing(t *testing.T) {
+	weights, unit := aggregate([][]float64{{1}, {2}}, []float64{1, math.NaN()}, []int{0}, 1)
+	if !slices.Equal(weights, []float64{0.5, 0.5}) || unit != 0 {
+		t.Errorf("weights %v, unit %v", weights, unit)
+	}
+	if _, err := json.Marshal(MixtureFit{Unit: unit}); err != nil {
+		t.Error(err)
 	}
 }
