@@ -29,6 +29,7 @@ import (
 	"github.com/mash2-io/mash2/api/v1alpha1"
 	"github.com/mash2-io/mash2/execution"
 	"github.com/mash2-io/mash2/execution/gke"
+	"github.com/mash2-io/mash2/execution/kind"
 	"github.com/mash2-io/mash2/execution/kube"
 	"github.com/mash2-io/mash2/experiments/cluster"
 	"github.com/mash2-io/mash2/experiments/gkesim"
@@ -38,17 +39,24 @@ import (
 // speed of the simulated provider and of the pods.
 const switchSpeed = 20
 
-// switchBed is a real control plane with a simulated provider.
+// switchBed is a real control plane with the pools cheap and fast.
 type switchBed struct {
 	*testing.T
-	cluster *cluster.Cluster
-	client  kubernetes.Interface
-	sim     *gkesim.Server
-	prom    string
+	cluster  *cluster.Cluster
+	client   kubernetes.Interface
+	provider func(context.Context) (machines, error)
+	label    string // of a node, with its pool
+	prom     string
 
 	mu    sync.Mutex
 	ready map[string]bool // pods of web that serve, by name
 	least int             // of them at any moment since reset
+}
+
+// machines is a provider of nodes.
+type machines interface {
+	sensing.PoolReader
+	Apply(context.Context, api.Action) error
 }
 
 // TestSwitchOnARealControlPlane moves a Deployment from pool to pool and back,
@@ -59,18 +67,42 @@ func TestSwitchOnARealControlPlane(t *testing.T) {
 		t.Skip("starts a control plane")
 	}
 	b := newSwitchBed(t)
+	b.onGKE()
 	b.workload("web", 4)
 	b.until("four Ready pods", func() bool { return b.serving() == 4 })
-
-	for _, run := range []struct {
-		sentence, target string
-		actionsPerLife   int // 0: as many as there are
-	}{
+	b.switches([]switchRun{
 		{"to the fast pool, undisturbed", "fast", 0},
 		{"back to the cheap pool, killed after every action", "cheap", 1},
-	} {
-		t.Run(run.sentence, func(t *testing.T) {
-			b := &switchBed{T: t, cluster: b.cluster, client: b.client, sim: b.sim, prom: b.prom}
+	})
+}
+
+// TestSwitchOfFixedMachines does the same where nobody can boot a machine: the
+// provider kind parks the nodes of one pool and takes back those of the other.
+func TestSwitchOfFixedMachines(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a control plane")
+	}
+	b := newSwitchBed(t)
+	b.onKind()
+	b.workload("web", 4)
+	b.until("four Ready pods", func() bool { return b.serving() == 4 })
+	b.switches([]switchRun{
+		{"all on the cheap pool", "cheap", 0},
+		{"to the fast pool, undisturbed", "fast", 0},
+		{"back to the cheap pool, killed after every action", "cheap", 1},
+	})
+}
+
+type switchRun struct {
+	sentence, target string
+	actionsPerLife   int // 0: as many as there are
+}
+
+// switches moves all pods, and never has fewer Ready than the four there are.
+func (b *switchBed) switches(runs []switchRun) {
+	for _, run := range runs {
+		b.Run(run.sentence, func(t *testing.T) {
+			b := &switchBed{T: t, cluster: b.cluster, client: b.client, provider: b.provider, label: b.label, prom: b.prom}
 			b.follow()
 			actions := b.operate(run.target, run.actionsPerLife)
 			b.mu.Lock()
@@ -87,32 +119,77 @@ func newSwitchBed(t *testing.T) *switchBed {
 	t.Helper()
 	c := cluster.ForTest(t, func(o *cluster.Options) { o.Speed = switchSpeed })
 	client := kubernetes.NewForConfigOrDie(c.RESTConfig())
+	// Demand plays no part here: a Prometheus that has seen nothing.
+	prom := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprint(w, `{"status":"success","data":{"resultType":"matrix","result":[]}}`)
+	}))
+	t.Cleanup(prom.Close)
+	b := &switchBed{T: t, cluster: c, client: client, prom: prom.URL}
+	b.create(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}, "", b.crd())
+	return b
+}
+
+// onGKE has a simulated GKE, which boots machines.
+func (b *switchBed) onGKE() {
+	b.Helper()
 	sim, err := gkesim.New(gkesim.Config{
 		Project: "shop", Location: "us-central1", Cluster: "test", Seed: 3, Speed: switchSpeed,
 		Pools: []gkesim.Pool{
 			{Name: "cheap", MachineType: "e2-medium", Zones: []string{"us-central1-a"}, Size: 2},
 			{Name: "fast", MachineType: "n2-standard-2", Zones: []string{"us-central1-a"}},
 		},
-	}, client)
+	}, b.client)
 	if err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
-	if err := sim.Start(t.Context()); err != nil {
-		t.Fatal(err)
+	if err := sim.Start(b.Context()); err != nil {
+		b.Fatal(err)
 	}
-	// Demand plays no part here: a Prometheus that has seen nothing.
-	prom := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = fmt.Fprint(w, `{"status":"success","data":{"resultType":"matrix","result":[]}}`)
-	}))
-	t.Cleanup(func() {
-		prom.Close()
+	b.Cleanup(func() {
 		if err := sim.Close(); err != nil {
-			t.Error(err)
+			b.Error(err)
 		}
 	})
-	b := &switchBed{T: t, cluster: c, client: client, sim: sim, prom: prom.URL}
-	b.create(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}, "", b.crd())
-	return b
+	b.label = api.LabelNodePool
+	b.provider = func(ctx context.Context) (machines, error) {
+		p, err := gke.New(ctx, gke.Config{
+			Project: "shop", Location: "us-central1", Cluster: "test",
+			Endpoint: sim.Endpoint(), ComputeEndpoint: sim.ComputeEndpoint(),
+		})
+		if err == nil {
+			context.AfterFunc(ctx, func() { _ = p.Close() })
+		}
+		return p, err
+	}
+}
+
+// onKind has two nodes of each pool, all of them there from the beginning.
+func (b *switchBed) onKind() {
+	b.Helper()
+	size := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("940m"), corev1.ResourceMemory: resource.MustParse("4Gi"), corev1.ResourcePods: resource.MustParse("110"),
+	}
+	for _, pool := range []string{"cheap", "fast"} {
+		for i := range 2 {
+			name := fmt.Sprintf("kind-%s-%d", pool, i)
+			_, err := b.client.CoreV1().Nodes().Create(b.Context(), &corev1.Node{
+				ObjectMeta: metav1.ObjectMeta{
+					Name:        name,
+					Annotations: map[string]string{cluster.FakeNodeAnnotation: cluster.FakeNodeValue},
+					Labels: map[string]string{
+						kind.LabelPool: pool, corev1.LabelHostname: name, corev1.LabelTopologyZone: "a", corev1.LabelInstanceTypeStable: "container",
+					},
+				},
+				Spec:   corev1.NodeSpec{ProviderID: "kind://docker/kind/" + name},
+				Status: corev1.NodeStatus{Capacity: size, Allocatable: size},
+			}, metav1.CreateOptions{})
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.label = kind.LabelPool
+	b.provider = func(context.Context) (machines, error) { return kind.New(b.client), nil }
 }
 
 func (b *switchBed) crd() map[string]any {
@@ -264,16 +341,13 @@ func (b *switchBed) live(ctx context.Context, target string, actionsPerLife int)
 	b.Helper()
 	ctx, die := context.WithCancel(ctx)
 	defer die()
-	provider, err := gke.New(ctx, gke.Config{
-		Project: "shop", Location: "us-central1", Cluster: "test",
-		Endpoint: b.sim.Endpoint(), ComputeEndpoint: b.sim.ComputeEndpoint(),
-	})
+	provider, err := b.provider(ctx)
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer func() { _ = provider.Close() }()
 	cfg := sensing.DefaultConfig()
 	cfg.REST, cfg.Pools, cfg.PrometheusURL = b.cluster.RESTConfig(), provider, b.prom
+	cfg.PoolLabel = b.label
 	observer, err := sensing.New(cfg)
 	if err != nil {
 		b.Fatal(err)
