@@ -17,6 +17,12 @@
 // much, counting those there from the smallest on and every further one with
 // what new pods get.
 //
+// Once usage is beyond the tolerance, an HPA's rule asks for as many replicas as
+// are at u again, and where demand has passed by the time that their nodes are
+// there, that is of no use to anybody: they were pending at the peak. Of demand
+// that is expected to have fallen by then there are as many, within the tolerance,
+// as the quantile won't ask more than: min(d̄(t)·(1+τ), d_q(t)) instead of d̄(t).
+//
 // A signal (a queue's length, say) has a target T per replica instead, which is
 // what a replica does at the utilisation u: r·s·u becomes T and r·s becomes T/u.
 // Of several inputs the largest R counts at every time, as in an HPA.

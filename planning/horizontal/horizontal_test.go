@@ -121,6 +121,29 @@ func TestPlanWorkload(t *testing.T) {
 			},
 			wantReplicas: 4, wantNodes: 4, wantFloor: 2, wantBinding: "forecast",
 		},
+		"of what will have passed when nodes are there, as many as the quantile asks no more of": {
+			demand: 200, change: func(in *planning.Input) {
+				in.Forecast = forecast(1100, 1100, 1100, 1100, 1100, 1100, 990, 990, 990, 990)
+				in.Forecast.Quantiles[1] = []float64{1200, 1200, 1200, 1340, 1340, 1200, 1100, 1100, 1100, 1100}
+			},
+			// 1100/(175·1.1) = 5.7, of which the floor would ask for 7 where 1200 is read;
+			// 1200/(175·1.1) = 6.2, 1340/(175·1.1) = 6.96.
+			wantReplicas: 7, wantNodes: 7, wantFloor: 2, wantBinding: "forecast",
+		},
+		"but no more than what is expected needs at the target": {
+			demand: 200, change: func(in *planning.Input) {
+				in.Forecast = forecast(1050, 1050, 1050, 1050, 1050, 1050, 900, 900, 900, 900)
+				in.Forecast.Quantiles[1] = []float64{1400, 1400, 1400, 1400, 1400, 1400, 1400, 1400, 1400, 1400}
+			},
+			wantReplicas: 6, wantNodes: 6, wantFloor: 2, wantBinding: "forecast", // 1050/175, where 1400/(175·1.1) = 7.3
+		},
+		"for what lasts the floor has the time to ask": {
+			demand: 200, change: func(in *planning.Input) {
+				in.Forecast = forecast(1100, 1100, 1100, 1100, 1100, 1100, 1010, 1010, 1010, 1010)
+				in.Forecast.Quantiles[1] = []float64{1200, 1200, 1200, 1340, 1340, 1200, 1100, 1100, 1100, 1100}
+			},
+			wantReplicas: 6, wantNodes: 6, wantFloor: 2, wantBinding: "forecast", // 1100 is no tenth more than 1010
+		},
 		"target utilisation 1 is the paper's eq. 3": {
 			demand: 200, change: func(in *planning.Input) {
 				in.Policy.TargetUtilization = 1

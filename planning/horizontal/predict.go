@@ -20,14 +20,18 @@ func (p Planner) predict(o *part, in planning.Input, c supply, f *api.Forecast, 
 		return
 	}
 	tolerance := p.tolerance(in.Workload)
-	// want is what a step needs, at the target and in whole replicas.
-	want := func(mean, quantile, speed float64, near bool) (need float64, replicas int32) {
+	// want is what a step needs, at the target and in whole replicas. While demand
+	// is passing that is what the floor won't ask more than.
+	want := func(mean, quantile, speed float64, near, passing bool) (need float64, replicas int32) {
 		fleet := c.later
 		if near {
 			fleet = c.near
 		}
-		expected, high := c.atTarget(fleet, mean, speed), c.full(fleet, quantile, speed)
-		return math.Max(expected, high), max(ceil(expected/(1+tolerance)), ceil(high))
+		need, high := c.atTarget(fleet, mean, speed), c.full(fleet, quantile, speed)
+		if passing {
+			need = math.Max(need, math.Min(need*(1+tolerance), c.atTarget(fleet, quantile, speed)))
+		}
+		return math.Max(need, high), max(ceil(need/(1+tolerance)), ceil(high))
 	}
 	// Replicas needed now run where the pods are now: until they have moved to
 	// a faster pool, the slower one's speed counts.
@@ -55,10 +59,11 @@ func (p Planner) predict(o *part, in planning.Input, c supply, f *api.Forecast, 
 			break
 		}
 		d, mean := math.Max(d, 0), math.Max(f.Mean[i], 0)
+		passing := passes(f, i, in.Windows.Node, tolerance)
 		step := api.PathStep{At: at}
-		step.Need, step.Replicas = want(mean, d, in.Speed, false)
+		step.Need, step.Replicas = want(mean, d, in.Speed, false, passing)
 		if ahead <= in.Windows.Pod || len(path) == 0 {
-			step.Need, step.Replicas = want(mean, d, slower, true)
+			step.Need, step.Replicas = want(mean, d, slower, true, passing)
 			if step.Replicas > replicas || needAt.IsZero() {
 				replicas, needAt, needMean, needHigh = step.Replicas, at, mean, d
 			}
@@ -79,7 +84,7 @@ func (p Planner) predict(o *part, in planning.Input, c supply, f *api.Forecast, 
 	if peak := f.Peak(in.Policy.Quantile); !math.IsNaN(peak) && peak > o.peak {
 		o.peak = peak
 		if end := f.Start.Add(time.Duration(len(quantile)) * f.Step); !in.Time.Add(in.Windows.Node).Before(end) {
-			_, most := want(0, peak, in.Speed, false)
+			_, most := want(0, peak, in.Speed, false, false)
 			nodes = max(nodes, most)
 		}
 	}
@@ -97,6 +102,13 @@ func (p Planner) predict(o *part, in planning.Input, c supply, f *api.Forecast, 
 	}
 	o.need = math.Max(o.need, need)
 	o.nodes = max(nodes, o.replicas)
+}
+
+// passes tells whether the demand of a step is expected to be down, by more than the
+// tolerance, when nodes would be there that are asked for no sooner than it is.
+func passes(f *api.Forecast, i int, lead time.Duration, tolerance float64) bool {
+	then := i + int((lead+f.Step-1)/f.Step)
+	return then < len(f.Mean) && f.Mean[then]*(1+tolerance) < f.Mean[i]
 }
 
 // merge makes the plan of what the inputs ask for: at every time the most of
