@@ -8,31 +8,25 @@ import (
 	"github.com/mash2-io/mash2/api"
 )
 
-// Fold is the long memory of a series: two days of minutes and 28 days of ten
-// minutes, in which the seasons of a day and of a week are found that a history of
-// samples is too short for. It is a value of at most 30 KiB: Add returns another
+// Fold is the long memory of a series: 28 days of ten minutes, in which the seasons
+// of a day and of a week are found that a history of samples, which is of two days
+// and finer than a minute, is too short for. It is a value of at most 18 KiB: Add returns another
 // one and writes to nothing that the old one refers to. Folding a history at once
 // or as it comes is the same.
 type Fold struct {
-	Minutes Bins
-	Tens    Bins
+	Tens Bins
 	// PastFrom is the start of the coarser past that was put before the rest, the
 	// zero time without one.
 	PastFrom time.Time
 }
 
-// FoldStep and FoldReach are the bins of the coarser part of a fold and how far
-// back they go: what a past read elsewhere should have.
+// FoldStep and FoldReach are the bins of a fold and how far back they go: what a past read elsewhere should have.
 const (
 	FoldStep  = 10 * time.Minute
 	FoldReach = foldTens * FoldStep
 )
 
-// Lengths of the two parts.
-const (
-	foldMinutes = 2 * 24 * 60
-	foldTens    = 28 * 24 * 6
-)
+const foldTens = 28 * 24 * 6 // bins
 
 // Bins are means over equal stretches of time at single precision, oldest first,
 // NaN where nothing was seen.
@@ -50,7 +44,6 @@ type Bins struct {
 // Add folds what series has that is newer than what was folded. A series that
 // begins before what is known is put before it, and so is its coarser past, once.
 func (f Fold) Add(series api.Series) Fold {
-	f.Minutes = f.Minutes.add(series, time.Minute, foldMinutes)
 	f.Tens = f.Tens.add(series, FoldStep, foldTens)
 	if past := series.Past; past != nil && !past.Start.Equal(f.PastFrom) {
 		f.Tens, f.PastFrom = f.Tens.add(*past, FoldStep, foldTens), past.Start

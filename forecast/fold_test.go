@@ -38,10 +38,10 @@ func TestFoldIsIncremental(t *testing.T) {
 			from := max(0, i-100)
 			part.Start, part.Values = series.Start.Add(durationOf(from, series)), series.Values[from:min(n, i)]
 			before = f
-			kept = before.Minutes
+			kept = before.Tens
 			kept.Means = slices.Clone(kept.Means)
 			f = f.Add(part)
-			if diff := cmp.Diff(kept, before.Minutes, cmpopts.EquateNaNs(), cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(kept, before.Tens, cmpopts.EquateNaNs(), cmpopts.EquateEmpty()); diff != "" {
 				t.Fatalf("a fold was written to:\n%s", diff)
 			}
 		}
@@ -89,10 +89,10 @@ func month(step time.Duration, gaps float64) api.Series {
 func TestFoldFindsDayAndWeek(t *testing.T) {
 	series := month(time.Minute, 0.1)
 	f := Fold{}.Add(series)
-	if len(f.Minutes.Means) != foldMinutes || len(f.Tens.Means) < foldTens-1 {
-		t.Fatalf("%d minutes, %d times ten", len(f.Minutes.Means), len(f.Tens.Means))
+	if len(f.Tens.Means) < foldTens-1 {
+		t.Fatalf("%d times ten minutes", len(f.Tens.Means))
 	}
-	if size := 4 * (cap(f.Minutes.Means) + cap(f.Tens.Means)); size > 30<<10 {
+	if size := 4 * cap(f.Tens.Means); size > 18<<10 {
 		t.Errorf("%d KiB", size>>10)
 	}
 	tens := f.Tens.values()
@@ -163,7 +163,7 @@ func TestAPastThatComesLaterIsFolded(t *testing.T) {
 	if again := update(s, later); len(again.Fold.Tens.Means) != len(s.Fold.Tens.Means) || again.Fits != s.Fits {
 		t.Errorf("folded again: %d bins after %d", len(again.Fold.Tens.Means), len(s.Fold.Tens.Means))
 	}
-	if size := 4 * (cap(s.Fold.Minutes.Means) + cap(s.Fold.Tens.Means)); size > 30<<10 {
+	if size := 4 * cap(s.Fold.Tens.Means); size > 18<<10 {
 		t.Errorf("a fold of %d KiB", size>>10)
 	}
 }
@@ -245,5 +245,25 @@ func TestLongDoesNotLookAhead(t *testing.T) {
 	}
 	if diff := cmp.Diff(said(false), said(true)); diff != "" {
 		t.Errorf("what comes after changes what was said:\n%s", diff)
+	}
+}
+
+// A refit that reads four weeks beside the samples counts them: known ones, or a
+// past that is handed in, once.
+func TestFoldedCountsBins(t *testing.T) {
+	series := api.Series{Start: time.Unix(0, 0).UTC().Add(28 * 24 * time.Hour), Step: time.Minute, Values: generate(600, func() float64 { return 1 })}
+	if n := NewState("a").Folded(series); n != 0 {
+		t.Errorf("%d bins of nothing", n)
+	}
+	series.Past = &api.Series{Start: series.Start.Add(-1000 * FoldStep), Step: FoldStep, Values: generate(1000, func() float64 { return 1 })}
+	if n := NewState("a").Folded(series); n != 1000 {
+		t.Errorf("%d bins of a past of 1000", n)
+	}
+	s, err := Guarded(Auto{}).Update(NewState("a"), series, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, want := s.Folded(series), len(s.Fold.Tens.Means); n != want || n < 1000 || n > 1060 {
+		t.Errorf("%d bins of a fold of %d, which should be of 1000 and a few", n, want)
 	}
 }

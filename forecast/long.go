@@ -119,6 +119,19 @@ func fitLong(bins Bins, s State, series api.Series, horizon int) *LongFit {
 	return best
 }
 
+// Folded is how many bins a refit reads beside series: those of the long memory,
+// and those of a past that is not yet part of it.
+func (s State) Folded(series api.Series) int {
+	n := 0
+	if s.Fold != nil {
+		n = len(s.Fold.Tens.Means)
+	}
+	if past := series.Past; past != nil && (s.Fold == nil || !past.Start.Equal(s.Fold.PastFrom)) {
+		n += len(past.Values)
+	}
+	return min(n, foldTens)
+}
+
 // over is how many bins are over at a time.
 func (b Bins) over(at time.Time) int { return int(at.Sub(b.Start) / b.Width) }
 

@@ -54,8 +54,9 @@ type Config struct {
 	MinSkillUp float64
 	// FitWork is the work budget of a cycle's refits of forecasts, in samples of
 	// history, of which a refit counts no more than fitWhole: longer ones are
-	// read in part. What is left due is refitted in the cycles after; until its
-	// first fit a workload is planned by the reactive floor.
+	// read in part. Bins of the long memory count as much, all of them. What is left
+	// due is refitted in the cycles after; until its first fit a workload is planned
+	// by the reactive floor.
 	FitWork int
 	// Tolerance is the relative deviation of need from replicas that changes
 	// nothing, where a workload states none.

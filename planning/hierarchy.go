@@ -223,7 +223,7 @@ func (c *cycle) outlook(states map[api.Key]forecast.State, key, workload api.Key
 	var err error
 	if due := state.Due(series, steps); !due || c.fits > 0 {
 		if due {
-			c.fits -= min(fitWhole, len(series.Values))
+			c.fits -= min(fitWhole, len(series.Values)) + state.Folded(series)
 		}
 		state, err = c.Forecaster.Update(state, series, steps)
 	}
