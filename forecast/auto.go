@@ -35,7 +35,7 @@ func (m Auto) Update(s State, series api.Series, horizon int) (State, error) {
 		return s, err
 	}
 	if s.Due(series, horizon) {
-		s = m.refit(s, series, horizon)
+		s = s.keptFactors(m.refit(s, series, horizon))
 	}
 	if s.Long != nil { // which is what forecasts
 		s.kept = kept{}
@@ -49,7 +49,10 @@ func (m Auto) Update(s State, series api.Series, horizon int) (State, error) {
 		_, p, y := s.predictor(series, horizon, false)
 		return p, y
 	})
-	return s, nil
+	return s.heeded(series, horizon, func() (predictor, []float64) {
+		_, p, y := s.predictor(series, horizon, s.kept.of(series, horizon))
+		return p, y
+	}), nil
 }
 
 // playedOn settles the rounds of the mixture that are over, and begins the one that
@@ -217,13 +220,13 @@ func tryAnalogs(y []float64, past int, origins []int, horizon int) (*AnalogFit, 
 // origins than the best single model, and returns the least loss.
 func tryMixture(next *State, series api.Series, seasons []Season, period float64, origins []int, horizon int, best float64) float64 {
 	h := newHistory(series.Values, seasons)
-	fit, before := fitMixture(h, period, origins, horizon)
+	fit, before, said := fitMixture(h, period, origins, horizon)
 	if len(fit.Experts) == 0 {
 		return best
 	}
 	phases := next.Seasonal
 	then := newMixture(h, before, phases, horizon)
-	loss := then.calibrate(origins, horizon)
+	loss := then.calibrate(said, origins, horizon)
 	if !(loss <= best) {
 		return best
 	}
@@ -259,16 +262,16 @@ func (s State) predictor(series api.Series, horizon int, once bool) (name string
 	case s.Model == SeasonalName && s.Seasonal != nil:
 		y = s.Seasonal.tail(y, horizon)
 		if once {
-			return SeasonalName, newSeasonalPredictorOnce(y, *s.Seasonal), y
+			return SeasonalName, s.scaled(newSeasonalPredictorOnce(y, *s.Seasonal)), y
 		}
-		return SeasonalName, newSeasonalPredictor(y, *s.Seasonal), y
+		return SeasonalName, s.scaled(newSeasonalPredictor(y, *s.Seasonal)), y
 	case s.Model == AnalogName && s.Analog != nil:
 		y = s.Analog.tail(y)
 		return AnalogName, s.Analog.predictorOf(y), y
 	case s.Model == LevelName && s.Alpha > 0:
-		return LevelName, newSmoothedOnce(y, s.Alpha), y
+		return LevelName, s.scaled(newSmoothedOnce(y, s.Alpha)), y
 	}
-	return NaiveName, lastValue{y}, y
+	return NaiveName, s.scaled(lastValue{y}), y
 }
 
 // The backtest that measures skill.

@@ -10,16 +10,22 @@ import (
 // they said: split conformal prediction with the ratio to the model's own spread
 // as its score (Lei et al. 2018, §5). A handful of origins that overlap are few
 // observations, so factors are drawn to 1. M's own
-// factors are 1 meanwhile. The loss is that at the origins, with the factors.
-func (m *mixture) calibrate(origins []int, horizon int) (loss float64) {
-	m.up, m.down, loss = calibrate(m, m.raw, origins, horizon)
+// factors are 1 meanwhile. The loss is that at the origins, with the factors. With
+// said, paths origin after origin, factors are then taken from the errors of these,
+// not of m's own: m is still compared with others by what all of them are compared by.
+func (m *mixture) calibrate(said []float64, origins []int, horizon int) (loss float64) {
+	m.up, m.down, loss = calibrateBy(m, said, m.raw, origins, horizon)
 	return loss
 }
 
 func calibrate(m predictor, y []float64, origins []int, horizon int) (up, down, loss float64) {
+	return calibrateBy(m, nil, y, origins, horizon)
+}
+
+func calibrateBy(m predictor, said, y []float64, origins []int, horizon int) (up, down, loss float64) {
 	levels := []float64{0.1, 0.5, 0.9}
 	made := make([]distribution, len(origins))
-	var above, below []float64
+	var above, below, aboveSaid, belowSaid []float64
 	for i, o := range origins {
 		made[i] = distribute(m, y, o, horizon, levels)
 		d := made[i]
@@ -28,8 +34,12 @@ func calibrate(m predictor, y []float64, origins []int, horizon int) (up, down, 
 			if math.IsNaN(e) {
 				continue
 			}
-			above = append(above, ratio(e, d.quantiles[2][k]-d.mean[k]))
-			below = append(below, ratio(-e, d.mean[k]-d.quantiles[0][k]))
+			over, under := d.quantiles[2][k]-d.mean[k], d.mean[k]-d.quantiles[0][k]
+			above, below = append(above, ratio(e, over)), append(below, ratio(-e, under))
+			if said != nil {
+				e = y[o+1+k] - said[i*horizon+k]
+				aboveSaid, belowSaid = append(aboveSaid, ratio(e, over)), append(belowSaid, ratio(-e, under))
+			}
 		}
 	}
 	// Origins closer than a horizon tell of the same stretch.
@@ -66,6 +76,9 @@ func calibrate(m predictor, y []float64, origins []int, horizon int) (up, down, 
 			loss += l
 			n++
 		}
+	}
+	if said != nil {
+		up, down = factor(aboveSaid), factor(belowSaid)
 	}
 	if n == 0 {
 		return up, down, math.Inf(1)

@@ -72,6 +72,10 @@ type State struct {
 	Seasonal *SeasonalFit `json:"seasonal,omitempty"`
 	// Alpha is the smoothing factor of the level model, in (0, 1].
 	Alpha float64 `json:"alpha,omitempty"`
+	// Up and Down are as in MixtureFit, of the last value, the level or the season
+	// alone; 0 is 1.
+	Up   float64 `json:"up,omitempty"`
+	Down float64 `json:"down,omitempty"`
 	// Analog holds the parameters of the method of analogues, nil without.
 	Analog *AnalogFit `json:"analog,omitempty"`
 	// Mixture holds the experts of a mixture; nil where one model forecasts.
@@ -87,6 +91,7 @@ type State struct {
 	play                     *play   // of the mixture's experts
 	said                     paths   // of the mixture
 	read                     reading // kept by Uncensored
+	words                    []word  // of one model alone, not due yet, oldest first
 	// Skill of the chosen model against the last value; nil until there were
 	// enough origins to tell.
 	Skill *float64 `json:"skill,omitempty"`

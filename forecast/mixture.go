@@ -252,8 +252,9 @@ func newMixture(h history, fit MixtureFit, phases *SeasonalFit, horizon int) *mi
 // fitMixture learns experts and their weights: parameters from what was known
 // before the first of origins, weights by what came after each of them, in
 // order of time. Then all that counts is learnt anew from the whole history.
-// It returns the mixture as it was known at the first origin, too: for skill.
-func fitMixture(h history, period float64, origins []int, horizon int) (fit, before MixtureFit) {
+// It returns the mixture as it was known at the first origin, too: for skill. Said
+// are its paths from origins by weights that know nothing of what came after them.
+func fitMixture(h history, period float64, origins []int, horizon int) (fit, before MixtureFit, said []float64) {
 	known := h.until(origins[0] + 1)
 	all := kinds(h, seasonalPeriods(h, period), horizon)
 	var experts []Expert
@@ -274,13 +275,8 @@ func fitMixture(h history, period float64, origins []int, horizon int) (fit, bef
 	}
 	weights, unit := aggregate(paths, h.raw, origins, horizon)
 	fit.Unit, before.Unit = unit, unit
-	kept := 0.0
-	for i, w := range weights {
-		if w < leastWeight {
-			weights[i] = 0
-		}
-		kept += weights[i]
-	}
+	said = heldOut(paths, h.raw, origins, horizon)
+	kept := counted(weights)
 	for i, w := range weights {
 		// The two that need no season stay, to be there when it ends.
 		if w == 0 && used[i].name != NaiveName && used[i].name != LevelName || kept == 0 {
@@ -297,7 +293,58 @@ func fitMixture(h history, period float64, origins []int, horizon int) (fit, bef
 	}
 	fit.Up, fit.Down, before.Up, before.Down = 1, 1, 1, 1
 	fit.Periods, before.Periods = h.periods, h.periods
-	return fit, before
+	return fit, before, said
+}
+
+// counted sets weights that are too small to nothing, and returns the sum of the
+// others.
+func counted(weights []float64) (sum float64) {
+	for i, w := range weights {
+		if w < leastWeight {
+			weights[i] = 0
+		}
+		sum += weights[i]
+	}
+	return sum
+}
+
+// heldOut are the mixture's paths from origins, each by weights of the other
+// origins that do not overlap it: cross-conformal prediction (Vovk 2015; Barber et
+// al. 2021, CV+). By weights that saw what came the mixture would be nearer to it
+// than it will be to what comes. Nil of fewer than two experts, or where no origin
+// has others that far from it.
+func heldOut(paths [][]float64, y []float64, origins []int, horizon int) []float64 {
+	if len(paths) < 2 || origins[len(origins)-1]-origins[0] < 2*horizon {
+		return nil
+	}
+	out := make([]float64, len(origins)*horizon)
+	others, left := make([]int, 0, len(origins)), make([][]float64, len(paths))
+	for i, o := range origins {
+		others = others[:0]
+		for j := range left {
+			left[j] = left[j][:0]
+		}
+		for i, other := range origins {
+			if other < o+horizon && o < other+horizon {
+				continue
+			}
+			others = append(others, other)
+			for j, path := range paths {
+				left[j] = append(left[j], path[i*horizon:(i+1)*horizon]...)
+			}
+		}
+		weights, _ := aggregate(left, y, others, horizon)
+		sum := counted(weights)
+		if sum == 0 {
+			return nil
+		}
+		for j, w := range weights {
+			for k, v := range paths[j][i*horizon : (i+1)*horizon] {
+				out[i*horizon+k] += w / sum * v
+			}
+		}
+	}
+	return out
 }
 
 // seasonalPeriods are those that the seasonal model is tried with.
