@@ -324,6 +324,6 @@ train-gru: ## the small network of mash2 forecast, on the development part of th
 	go run ./experiments/gru
 
 .PHONY: bench-forecast
-bench-forecast: ## every forecast model on M4 hourly and on traces, and what each costs (4 minutes of two cores)
+bench-forecast: ## every forecast model on M4 hourly and on traces, and what each costs (5 minutes of two cores)
 	@mkdir -p $(OUT)
 	go run ./experiments/forecasting --figures $(OUT)/bench-forecast | tee $(OUT)/bench-forecast.md

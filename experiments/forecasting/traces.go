@@ -54,31 +54,41 @@ type cell struct {
 	under, over           float64 // of the window's peak, by its 0.95 quantile
 }
 
-func (o options) traces(w io.Writer) error {
-	type job struct {
-		trace  trace
-		path   string
-		series api.Series
-	}
-	var jobs []job
+// traceJob is one series of a folder.
+type traceJob struct {
+	trace  trace
+	path   string
+	series api.Series
+}
+
+func (o options) traceJobs() ([]traceJob, error) {
+	var jobs []traceJob
 	for _, t := range allTraces {
 		paths, err := filepath.Glob(filepath.Join(o.data, t.folder, filepath.FromSlash(t.pattern)))
 		if err != nil || len(paths) == 0 {
-			return fmt.Errorf("no data in %s: %w", t.folder, errors.Join(err, os.ErrNotExist))
+			return nil, fmt.Errorf("no data in %s: %w", t.folder, errors.Join(err, os.ErrNotExist))
 		}
 		slices.Sort(paths)
 		for _, path := range paths {
 			s, err := readTrace(path, t.o)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			jobs = append(jobs, job{t, path, s})
+			jobs = append(jobs, traceJob{t, path, s})
 		}
+	}
+	return jobs, nil
+}
+
+func (o options) traces(w io.Writer) error {
+	jobs, err := o.traceJobs()
+	if err != nil {
+		return err
 	}
 	var mu sync.Mutex
 	var cells []cell
 	begun := time.Now()
-	err := parallel(jobs, runtime.GOMAXPROCS(0), func(j job) error {
+	err = parallel(jobs, runtime.GOMAXPROCS(0), func(j traceJob) error {
 		for _, ahead := range horizons {
 			if ahead < j.series.Step {
 				continue
@@ -114,27 +124,40 @@ func readTrace(path string, o seriesfile.Options) (api.Series, error) {
 	return got.Series, errors.Join(err, file.Close())
 }
 
-// roll forecasts from origins spread over the last third of a series.
+// upTo is what is known of s at sample end.
+func upTo(s api.Series, end int) api.Series {
+	from := max(0, end+1-int(longest/s.Step))
+	s.Start, s.Values = s.Start.Add(time.Duration(from)*s.Step), s.Values[from:end+1:end+1]
+	return s
+}
+
+// roll forecasts from origins spread over the last third of a series, learning all
+// anew at each.
 func (o options) roll(s api.Series, name string, ahead time.Duration) (cell, error) {
 	f, err := forecast.ByName(name)
 	if err != nil {
 		return cell{}, err
 	}
+	return o.rollBy(s, ahead, o.origins, func(past api.Series, horizon int) (api.Forecast, error) {
+		return forecast.Predict(f, past, horizon, traceLevels)
+	})
+}
+
+// rollBy scores what is said at origins spread over the last third of a series.
+func (o options) rollBy(s api.Series, ahead time.Duration, origins int, said func(past api.Series, horizon int) (api.Forecast, error)) (cell, error) {
 	h := int((ahead + s.Step - 1) / s.Step)
 	n := len(s.Values)
 	first, last := n*2/3, n-1-h
 	if last <= first {
 		return cell{}, fmt.Errorf("%d samples are too few", n)
 	}
-	windows := make([]forecast.Window, 0, o.origins)
+	windows := make([]forecast.Window, 0, origins)
 	period := int(24 * time.Hour / s.Step)
 	var mase []float64
-	for i := range o.origins {
-		end := first + (last-first)*(i+1)/o.origins
-		past := s
-		from := max(0, end+1-int(longest/s.Step))
-		past.Start, past.Values = s.Start.Add(time.Duration(from)*s.Step), s.Values[from:end+1:end+1]
-		fc, err := forecast.Predict(f, past, h, traceLevels)
+	for i := range origins {
+		end := first + (last-first)*(i+1)/origins
+		past := upTo(s, end)
+		fc, err := said(past, h)
 		if err != nil {
 			return cell{}, err
 		}
