@@ -173,6 +173,7 @@ func (g *generator) converge(gap float64) bool {
 			s := partial{rhs: slices.Clone(g.rhs)}
 			g.whole(&s)
 			g.finish(&s)
+			g.rounded = &s
 		}
 		g.m.release()
 	}()
@@ -181,9 +182,7 @@ func (g *generator) converge(gap float64) bool {
 			return false
 		}
 		g.round++
-		for _, mark := range g.m.prune(3*g.m.rows+100, 3*g.m.rows) {
-			delete(g.seen, mark)
-		}
+		g.prune(3*g.m.rows + 100)
 		z := g.m.objective()
 		// The more work it has taken, the less is to be had of the rest.
 		near := gap * (1 + 40*float64(g.spent())/float64(g.s.Work))
@@ -192,7 +191,7 @@ func (g *generator) converge(gap float64) bool {
 				return true
 			}
 		}
-		if g.fold == nil && !g.s.local && g.least < wide && g.box > 0 && z-g.bound > 0.004*z && g.spent() > g.s.Work*3/10 {
+		if g.fold == nil && !g.s.local && g.least < wide && g.box > 0 && (z-g.bound > 0.005*z && g.spent() > g.s.Work*3/10 || z-g.bound > 0.0005*z && g.spent() > g.s.Work/2) {
 			// Not to converge in time: rather columns for everything than a better bound.
 			g.least = wide
 			g.box = max(g.box, g.least)
@@ -224,10 +223,10 @@ func (g *generator) converge(gap float64) bool {
 			added = more
 		}
 		if cost := g.tableCost; len(g.tables) > 0 && g.fold == nil && (cost < g.s.Work/10 || g.box == 0) && addCost(g.spent(), cost) < g.s.Work &&
-			(added == 0 || g.spent()-g.tabled > 2*cost) {
+			(added == 0 || g.spent()-g.tabled > 8*cost) {
 			for _, alpha := range []float64{0.6, 0} {
 				y := g.between(alpha)
-				more, bound := g.priceExactly(y, max(0, 0.2*(z-g.bound)/z), 2*len(g.demand))
+				more, bound := g.priceByTable(y, max(0, 0.1*(z-g.bound)/z), g.bound+0.1*(z-g.bound), 2*len(g.demand))
 				g.raise(bound, y)
 				if added += more; added > 0 {
 					break
@@ -253,6 +252,13 @@ func (g *generator) converge(gap float64) bool {
 			}
 			nodes *= 8
 		}
+	}
+}
+
+// prune drops the columns farthest from use when there are more than most.
+func (g *generator) prune(most int) {
+	for _, mark := range g.m.prune(most, 3*g.m.rows) {
+		delete(g.seen, mark)
 	}
 }
 

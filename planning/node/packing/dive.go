@@ -185,12 +185,24 @@ func (g *generator) dive(s partial, depth, discrepancies int) {
 			if g.exhausted() { // what there is, rounded, may be better than nothing
 				g.whole(&s)
 				g.finish(&s)
+				if g.reserve > 0 {
+					g.reserve = 0
+					g.sequence(&s)
+				}
 			}
 			return
 		}
 		g.finish(&s)
+		if g.exhausted() && g.reserve > 0 {
+			g.reserve = 0
+			g.sequence(&s)
+			return
+		}
 		if g.enough() || g.exhausted() {
 			return
+		}
+		if !g.s.local && g.rest(&s) < nearlyDone*g.bound {
+			g.sequence(&s)
 		}
 		if rest := g.rest(&s); !g.s.local && rest < shallow*g.bound && (rest > shallowBins || discrepancies == 0 && depth > 0) {
 			return
@@ -200,12 +212,13 @@ func (g *generator) dive(s partial, depth, discrepancies int) {
 			return
 		}
 		if discrepancies > 0 && depth > 0 {
-			basis := slices.Clone(g.m.basis)
+			basis := g.m.save()
+			defer g.m.forget()
 			for n := range min(discrepancies+1, len(list)) {
 				next := s.clone()
-				g.fix(&next, g.m.cols[list[n]].pattern, 1)
+				g.fix(&next, list[n], 1)
 				if n > 0 {
-					g.m.restore(basis)
+					g.m.restore(*basis)
 				}
 				g.dive(next, depth-1, discrepancies-n)
 				if g.enough() || g.exhausted() {
@@ -214,8 +227,8 @@ func (g *generator) dive(s partial, depth, discrepancies int) {
 			}
 			return
 		}
-		for _, j := range list {
-			g.fix(&s, g.m.cols[j].pattern, 1)
+		for _, pt := range list {
+			g.fix(&s, pt, 1)
 		}
 	}
 }
@@ -252,6 +265,7 @@ func (g *generator) relaxed(s *partial) bool {
 	limit := g.spent() + (g.s.Work-g.spent())/20
 	for before := math.Inf(1); ; {
 		z := g.m.objective()
+		g.prune(6 * g.m.rows)
 		if g.exhausted() {
 			return false
 		}
@@ -328,7 +342,7 @@ func (g *generator) whole(s *partial) {
 // fractional lists the columns to round up next, the best first: those with the
 // largest fractional part. If many it is all of them that are to be rounded at
 // once: a part of those nearly whole that do not get into each other's way.
-func (g *generator) fractional(many bool) []int {
+func (g *generator) fractional(many bool) []*Pattern {
 	type part struct {
 		col  int
 		frac float64
@@ -351,9 +365,9 @@ func (g *generator) fractional(many bool) []int {
 		}
 		list = list[:n]
 	}
-	out := make([]int, len(list))
+	out := make([]*Pattern, len(list))
 	for n, p := range list {
-		out[n] = p.col
+		out[n] = g.m.cols[p.col].pattern
 	}
 	return out
 }

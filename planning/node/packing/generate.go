@@ -29,14 +29,13 @@ type Settings struct {
 
 // generator is one run of column generation.
 type generator struct {
-	p      *Problem
-	s      Settings
-	m      *master
-	packs  []*knapsack
-	tables []*table
-	tabled int64 // work that was spent when tables were filled last
-	// tableCost is about what filling them takes.
-	tableCost int64
+	p         *Problem
+	s         Settings
+	m         *master
+	packs     []*knapsack
+	tables    []*table
+	tabled    int64   // work that was spent when tables were filled last
+	tableCost int64   // work that looking for patterns by tables takes
 	demand    []int32 // residual
 	zones     map[[2]int]int
 	limits    []int     // per bin: its row, −1 for none
@@ -46,16 +45,18 @@ type generator struct {
 	scale     float64 // costs in the master are costs over scale
 	unit      float64 // of scaled costs
 	work      int64   // outside master and knapsacks
+	reserve   int64   // of the budget, for what rounds when the rest is spent
 
-	center []float64 // duals of the best bound
-	bound  float64   // proven, scaled
-	round  int
-	first  *firstFit
-	alpha  float64
-	box    float64 // half its width, as a share of the center; 0 is none
-	least  float64 // that it is narrowed to
-	best   *Packing
-	root   []int32 // the basis that columns were generated with last
+	center  []float64 // duals of the best bound
+	bound   float64   // proven, scaled
+	round   int
+	first   *firstFit
+	alpha   float64
+	box     float64 // half its width, as a share of the center; 0 is none
+	least   float64 // that it is narrowed to
+	best    *Packing
+	rounded *partial // whole parts of the relaxation
+	root    *[]int32 // the basis that columns were generated with last
 }
 
 // leftOver is what a pod without a place costs in a master: it is left over only when
@@ -124,7 +125,7 @@ func newGenerator(p *Problem, s Settings) *generator {
 	if !s.local && p.room == nil { // tables know of no items that make room
 		g.layTables()
 		for _, t := range g.tables {
-			g.tableCost = addCost(g.tableCost, t.cost()/4) // a guess
+			g.tableCost = addCost(g.tableCost, t.cost(promisingItems)) // a guess
 		}
 	}
 	return g
@@ -174,10 +175,10 @@ func (g *generator) spent() int64 {
 	return w
 }
 
-func (g *generator) exhausted() bool { return g.spent() >= g.s.Work }
+func (g *generator) exhausted() bool { return g.spent() >= g.s.Work-g.reserve }
 
 // masterLimit is the master's own share of what is left.
-func (g *generator) masterLimit() int64 { return g.m.inv.work + g.s.Work - g.spent() }
+func (g *generator) masterLimit() int64 { return g.m.inv.work + g.s.Work - g.reserve - g.spent() }
 
 // addPattern makes a column of a pattern that is new.
 func (g *generator) addPattern(pt *Pattern) bool {
@@ -300,147 +301,6 @@ func (g *generator) lower(y []float64, top tops) float64 {
 		}
 	}
 	return best * (1 - 1e-10)
-}
-
-// found is a pattern with its reduced cost under the duals it was looked for.
-type found struct {
-	pattern *Pattern
-	reduced float64
-}
-
-// price looks for patterns that improve the master under duals y: for each bin
-// and each item the best with a copy of that item, in few nodes. It returns the
-// bound that the searches prove.
-func (g *generator) price(y []float64, seedNodes, rootNodes int, most int) (added int, bound float64) {
-	y = g.cleaned(y)
-	exact := g.cleaned(g.duals())
-	var list []found
-	top := make(tops, len(g.packs))
-	for n, k := range g.packs {
-		values, caps := g.values(k, y)
-		fee := g.fee(k, y)
-		threshold := fee*(1+1e-7) + 1e-9
-		if k.load(values, caps, threshold); k.root <= threshold {
-			top[n] = k.root
-			continue
-		}
-		v, ub := k.search(-1, threshold, rootNodes)
-		if v > 0 {
-			list = append(list, found{k.pattern(), fee - v})
-		}
-		top[n] = min(ub, k.root)
-		if seedNodes > 0 {
-			for seed := range k.order {
-				if v, _ := k.search(seed, threshold, seedNodes); v > 0 {
-					list = append(list, found{k.pattern(), fee - v})
-				}
-			}
-		}
-		g.work += int64(len(values) * 4)
-	}
-	bound = g.lower(y, top)
-	return g.keep(list, exact, most), bound
-}
-
-// keep adds the patterns that improve the master most: what counts is the
-// reduced cost under the master's own duals.
-func (g *generator) keep(list []found, y []float64, most int) (added int) {
-	for n := range list {
-		list[n].reduced = g.reducedCost(list[n].pattern, y)
-	}
-	slices.SortStableFunc(list, func(a, b found) int { return cmp.Compare(a.reduced, b.reduced) })
-	seen := map[int]int{} // columns must differ: each brings an item that few have
-	for _, f := range list {
-		if added >= most || f.reduced > -1e-9 {
-			break
-		}
-		rare := false
-		for _, sh := range f.pattern.Shares {
-			rare = rare || seen[sh.Item] < 2
-		}
-		if rare && g.addPattern(f.pattern) {
-			added++
-			for _, sh := range f.pattern.Shares {
-				seen[sh.Item]++
-			}
-		}
-	}
-	return added
-}
-
-// priceExactly does what price does by tables, which bound better and take
-// longer: the best pattern with each item, for every bin that may be worth more than
-// its fee by a share that matters. It does nothing if that took more work than is left.
-func (g *generator) priceExactly(y []float64, share float64, most int) (added int, bound float64) {
-	y = g.cleaned(y)
-	exact := g.cleaned(g.duals())
-	top := make(tops, len(g.packs))
-	capsOf := make([][]int32, len(g.packs))
-	wide := make([]bool, len(g.packs)) // what is worth most is known too badly
-	var list []found
-	for n, k := range g.packs {
-		var values []float64
-		values, capsOf[n] = g.values(k, y)
-		k.load(values, capsOf[n], g.fee(k, y))
-		if top[n] = k.root; k.root <= max(k.fee, k.fee*(1+share)) {
-			continue
-		}
-		v, most := k.search(-1, k.fee*(1+1e-7)+1e-9, 2000)
-		if v > 0 {
-			list = append(list, found{pattern: k.pattern()})
-		}
-		top[n] = min(most, k.root)
-		wide[n] = top[n]-max(v, k.fee) > share*k.fee
-	}
-	g.tableCost = 0
-	for _, t := range g.tables {
-		var active []*knapsack
-		for _, k := range t.packs {
-			if wide[slices.Index(g.packs, k)] {
-				active = append(active, k)
-			}
-		}
-		if t.span(active); len(active) > 0 {
-			g.tableCost = addCost(g.tableCost, t.cost())
-		}
-	}
-	if addCost(g.spent(), g.tableCost) >= g.s.Work {
-		return g.keep(list, exact, most), g.lower(y, top)
-	}
-	for _, t := range g.tables {
-		if len(t.active) == 0 {
-			continue
-		}
-		values, _ := g.values(t.packs[0], y)
-		caps := make([]int32, len(g.demand))
-		for _, k := range t.active {
-			for i, c := range capsOf[slices.Index(g.packs, k)] { // of the largest bin
-				caps[i] = max(caps[i], c)
-			}
-		}
-		t.fill(values, caps)
-		for _, k := range t.active {
-			n := slices.Index(g.packs, k)
-			fee := k.fee
-			top[n] = min(max(t.top(k), fee), top[n])
-			type seed struct {
-				x     int
-				value float64
-			}
-			seeds := []seed{{-1, t.top(k)}}
-			t.seeds(k, func(x int, value float64) {
-				if value > fee*(1+1e-7)+1e-9 {
-					seeds = append(seeds, seed{x, value})
-				}
-			})
-			slices.SortStableFunc(seeds, func(a, b seed) int { return -cmp.Compare(a.value, b.value) })
-			for _, s := range seeds[:min(len(seeds), most)] {
-				list = append(list, found{pattern: t.pattern(k, s.x)})
-			}
-		}
-	}
-	g.tabled = g.spent()
-	return g.keep(list, exact, most), g.lower(y, top)
 }
 
 // fee of a bin: its cost, and what one of a limited number is worth.

@@ -55,7 +55,8 @@ type master struct {
 	dir, row []float64 // direction of a column; row of the inverse
 	scratch  []float64
 	pivots   int
-	leftOver float64 // cost of a pod left over
+	leftOver float64    // cost of a pod left over
+	saved    []*[]int32 // bases to come back to
 	seed     uint64
 	tol      float64 // reduced costs above −tol are none
 }
@@ -431,6 +432,11 @@ func (m *master) prune(most, keep int) (gone []uint64) {
 	for _, j := range m.basis {
 		basic[j] = true
 	}
+	for _, b := range m.saved {
+		for _, j := range *b {
+			basic[j] = true
+		}
+	}
 	for j, c := range cols {
 		if j >= own && !basic[j] && m.d[j] > limit {
 			gone = append(gone, c.mark)
@@ -448,9 +454,24 @@ func (m *master) prune(most, keep int) (gone []uint64) {
 		m.basis[i] = place[j]
 		m.at[place[j]] = int32(i)
 	}
+	for _, b := range m.saved {
+		for i, j := range *b {
+			(*b)[i] = place[j]
+		}
+	}
 	m.inv.work += int64(len(m.index) + 20*len(cols))
 	return gone
 }
+
+// save keeps the basis to come back to, until forget is called.
+func (m *master) save() *[]int32 {
+	b := slices.Clone(m.basis)
+	m.saved = append(m.saved, &b)
+	return &b
+}
+
+// forget ends what the last save began.
+func (m *master) forget() { m.saved = m.saved[:len(m.saved)-1] }
 
 // setRHS changes the right-hand side and keeps the basis.
 func (m *master) setRHS(rhs []float64) {

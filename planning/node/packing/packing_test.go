@@ -111,14 +111,17 @@ func TestPricingAgainstTryingAll(t *testing.T) {
 					most[i] = max(most[i], n)
 				}
 			}
-			table.fill(v, most)
+			for i := range table.capped {
+				table.capped[i] = rapid.Bool().Draw(t, "capped")
+			}
+			table.fill(v, most, func(int32) bool { return true })
 			for _, k := range table.packs {
 				want := dearest(p, k.bin, values)
 				if got := table.top(k); got < want-1e-9 {
 					t.Fatalf("table says at most %v, but %v is possible", got, want)
 				}
-				table.seeds(k, func(seed int, _ float64) {
-					if pt := table.pattern(k, seed); len(pt.Shares) > 0 && !valid(p, *pt) {
+				table.seeds(k, func(seed tableItem, _ float64) {
+					if pt := table.pattern(k, &seed); len(pt.Shares) > 0 && !valid(p, *pt) {
 						t.Fatalf("pattern %+v does not fit", pt)
 					}
 				})

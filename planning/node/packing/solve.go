@@ -18,27 +18,36 @@ func Solve(p *Problem, s Settings) *Packing {
 	if len(g.packs) == 0 {
 		return g.result(true)
 	}
+	whole := partial{rhs: slices.Clone(g.rhs)}
+	if !s.local && len(s.Loads) == 0 {
+		g.s.Work = g.spent() + s.Work/10
+		g.sequence(&whole) // patterns that together hold everything, and a packing if little work is left
+		g.s.Work = s.Work * 7 / 10
+	}
 	converged := g.converge(g.target())
-	g.root = slices.Clone(g.m.basis)
+	g.root = g.m.save()
 	g.s.Work = s.Work
+	if g.rounded != nil {
+		g.sequence(g.rounded)
+	}
 	if g.enough() {
 		return g.result(true)
 	}
 	g.alpha = 0
 	g.m.tol = costTol
-	whole := partial{rhs: slices.Clone(g.rhs)}
 	if s.local {
 		for pass := 0; pass < 2 && !g.exhausted() && !g.enough(); pass++ {
-			g.m.restore(g.root)
+			g.m.restore(*g.root)
 			g.dive(whole.clone(), 2, pass)
 		}
 		return g.result(!g.exhausted())
 	}
+	g.reserve = s.Work / 20
 	for pass := 0; !g.exhausted() && !g.enough() && pass <= 6; pass++ {
 		if pass > 0 {
 			g.improve(g.spent() + (g.s.Work-g.spent())/2)
 		}
-		g.m.restore(g.root)
+		g.m.restore(*g.root)
 		g.dive(whole.clone(), 3+pass, pass)
 	}
 	return g.result(converged && !g.exhausted())
@@ -56,9 +65,11 @@ func (g *generator) result(complete bool) *Packing {
 	if k.left() == 0 {
 		k.Bound = min(k.Bound, k.Cost)
 	}
-	for _, j := range g.root {
-		if pt := g.m.cols[j].pattern; pt != nil {
-			k.Patterns = append(k.Patterns, *pt)
+	if g.root != nil {
+		for _, j := range *g.root {
+			if pt := g.m.cols[j].pattern; pt != nil {
+				k.Patterns = append(k.Patterns, *pt)
+			}
 		}
 	}
 	k.Worth = make([]float64, len(g.demand))

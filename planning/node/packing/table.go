@@ -24,17 +24,19 @@ type table struct {
 	price []float64   // per dimension: its multiplier where it is relaxed
 
 	active []*knapsack // those that it is filled for
+	capped []bool      // per item: it came out more often than there are
 
 	grid   []int   // dimensions on the grid
 	grain  []int64 // size of a cell in each
 	cells  []int   // per grid dimension, capacity zero included
 	stride []int
 
-	items []tableItem // in the order in which they came into the table
-	free  float64     // worth of copies that take no cell
-	best  []float64
-	first []float64 // before the items with as many copies as fit
-	parts []part
+	items   []tableItem // in the order in which they came into the table
+	outside []tableItem // that may be put beside what the table holds
+	free    float64     // worth of copies that take no cell
+	best    []float64
+	first   []float64 // before the items with as many copies as fit
+	parts   []part
 
 	work int64
 }
@@ -56,7 +58,7 @@ type part struct {
 
 // newTable lays out the grid for bins with the same items.
 func newTable(p *Problem, packs []*knapsack) *table {
-	t := &table{p: p, packs: packs}
+	t := &table{p: p, packs: packs, capped: make([]bool, len(p.Items))}
 	if len(packs) == 0 || len(packs[0].items) == 0 {
 		return t
 	}
@@ -145,18 +147,18 @@ func (t *table) size() int {
 	return n
 }
 
-// cost is about how many steps filling the table takes.
-func (t *table) cost() int64 {
+// cost is about how many steps filling the table with so many items takes.
+func (t *table) cost(items int) int64 {
 	if len(t.packs) == 0 || len(t.grid) == 0 {
 		return math.MaxInt64
 	}
-	return int64(t.size()) * int64(len(t.packs[0].items))
+	return int64(t.size()) * int64(min(items, len(t.packs[0].items))) / 2
 }
 
-// fill computes the table for values per item and the most copies of each. The
-// bins that it spans are loaded with the same values. Patterns that are not worth more than
-// their bin's fee may be missing from it.
-func (t *table) fill(values []float64, most []int32) {
+// fill computes the table for values per item and the most copies of each, over the
+// items that are in; of those that are not capped it takes any number that fits. The bins
+// that it spans are loaded with the same values.
+func (t *table) fill(values []float64, most []int32, in func(item int32) bool) {
 	lead := t.packs[0]
 	t.price = make([]float64, lead.dims())
 	// The bin that it matters most for.
@@ -169,7 +171,7 @@ func (t *table) fill(values []float64, most []int32) {
 	n := t.size()
 	t.best = resize(t.best, n)
 	clear(t.best)
-	t.items, t.parts, t.free = t.items[:0], t.parts[:0], 0
+	t.items, t.outside, t.parts, t.free = t.items[:0], t.outside[:0], t.parts[:0], 0
 	var unbounded []int
 	bits := 0
 	for _, i := range lead.items {
@@ -177,7 +179,7 @@ func (t *table) fill(values []float64, most []int32) {
 		for d, price := range t.price {
 			v -= price * float64(max(t.p.Items[i].Size[d], 0))
 		}
-		if v <= 1e-12 || most[i] <= 0 || !t.matters(i, values[i]) {
+		if v <= 1e-12 || most[i] <= 0 {
 			continue
 		}
 		it := tableItem{item: i, value: v, most: most[i], cells: make([]int, len(t.grid))}
@@ -192,12 +194,16 @@ func (t *table) fill(values []float64, most []int32) {
 		if fits == 0 {
 			continue
 		}
+		if !in(i) {
+			t.outside = append(t.outside, it)
+			continue
+		}
 		if it.offset == 0 {
 			t.free += v * float64(it.most)
 			continue
 		}
 		t.items = append(t.items, it)
-		if int64(it.most) >= fits || bits+n*bitLength(it.most) > maxBits {
+		if int64(it.most) >= fits || !t.capped[i] || bits+n*bitLength(it.most) > maxBits {
 			unbounded = append(unbounded, len(t.items)-1)
 			continue
 		}
@@ -217,22 +223,34 @@ func (t *table) fill(values []float64, most []int32) {
 	t.work += int64(n) * int64(len(t.parts)*2+len(unbounded)+1) / 2
 }
 
-// matters reports whether an item can be in a pattern worth more than its bin:
-// what a copy loses against the relaxation must be less than the relaxation
-// is worth above the bin's fee.
-func (t *table) matters(i int32, value float64) bool {
-	for _, k := range t.active {
-		loss := -value
-		for d, l := range k.lambda {
-			if k.capacity[d] > 0 {
-				loss += l * float64(t.p.Items[i].Size[d]) / float64(k.capacity[d])
-			}
-		}
-		if loss <= k.root-k.fee+1e-9 {
-			return true
+// loss of a copy of an item against the relaxation of a bin: a pattern with it is worth
+// at most so much less than that.
+func (t *table) loss(k *knapsack, i int32, value float64) float64 {
+	loss := -value
+	for d, l := range k.lambda {
+		if k.capacity[d] > 0 {
+			loss += l * float64(t.p.Items[i].Size[d]) / float64(k.capacity[d])
 		}
 	}
-	return false
+	return loss
+}
+
+// promising marks the items, so many per bin, that lose least against its relaxation:
+// what the best patterns are mostly made of.
+func (t *table) promising(values []float64, each int) []bool {
+	in := make([]bool, len(t.p.Items))
+	loss := make([]float64, len(t.p.Items))
+	order := slices.Clone(t.packs[0].items)
+	for _, k := range t.active {
+		for _, i := range order {
+			loss[i] = t.loss(k, i, values[i])
+		}
+		slices.SortFunc(order, func(a, b int32) int { return cmp.Or(cmp.Compare(loss[a], loss[b]), cmp.Compare(a, b)) })
+		for _, i := range order[:min(each, len(order))] {
+			in[i] = true
+		}
+	}
+	return in
 }
 
 func bitLength(n int32) int {
@@ -325,27 +343,49 @@ func (t *table) top(k *knapsack) float64 {
 
 // seeds calls each with the items that the bin may hold beside the best of the
 // rest, and what that is worth according to the table.
-func (t *table) seeds(k *knapsack, each func(x int, value float64)) {
+func (t *table) seeds(k *knapsack, each func(seed tableItem, value float64)) {
 	at, extra := t.cell(k), t.top(k)-t.best[t.cell(k)]
-	for x, it := range t.items {
-		fits := true
-		for g, d := range t.grid {
-			fits = fits && int64(it.cells[g]) <= max(k.capacity[d], 0)/t.grain[g]
-		}
-		if fits {
-			each(x, it.value+t.best[at-it.offset]+extra)
+	for _, list := range [][]tableItem{t.items, t.outside} {
+		for _, it := range list {
+			fits := true
+			for g, d := range t.grid {
+				fits = fits && int64(it.cells[g]) <= max(k.capacity[d], 0)/t.grain[g]
+			}
+			if fits {
+				each(it, it.value+t.best[at-it.offset]+extra)
+			}
 		}
 	}
 }
 
-// pattern of a bin with a copy of items[seed], or of the best for −1. Copies
-// that the grid or a relaxed dimension wrongly allowed are left out.
-func (t *table) pattern(k *knapsack, seed int) *Pattern {
+// patterns of a bin that are worth more than its fee, the best first: at most so many, each
+// the best with one of the items.
+func (t *table) patterns(k *knapsack, most int) (list []*Pattern) {
+	type start struct {
+		seed  *tableItem
+		value float64
+	}
+	starts := []start{{nil, t.top(k)}}
+	t.seeds(k, func(seed tableItem, value float64) {
+		if value > k.fee*(1+1e-7)+1e-9 {
+			starts = append(starts, start{&seed, value})
+		}
+	})
+	slices.SortStableFunc(starts, func(a, b start) int { return -cmp.Compare(a.value, b.value) })
+	for _, s := range starts[:min(len(starts), most)] {
+		list = append(list, t.pattern(k, s.seed))
+	}
+	return list
+}
+
+// copies of the items in the best of a bin with a copy of a seed, or in the best of all
+// for none.
+func (t *table) copies(k *knapsack, seed *tableItem) map[int32]int32 {
 	count := map[int32]int32{}
 	at := t.cell(k)
-	if seed >= 0 {
-		count[t.items[seed].item]++
-		at -= t.items[seed].offset
+	if seed != nil {
+		count[seed.item]++
+		at -= seed.offset
 	}
 	coords := make([]int, len(t.grid))
 	locate := func() {
@@ -385,6 +425,26 @@ func (t *table) pattern(k *knapsack, seed int) *Pattern {
 			}
 		}
 	}
+	return count
+}
+
+// recap caps the items of which the best patterns hold more than there are; false when
+// there are none.
+func (t *table) recap(most []int32) (over bool) {
+	for _, k := range t.active {
+		for i, n := range t.copies(k, nil) {
+			if n > most[i] && !t.capped[i] {
+				t.capped[i], over = true, true
+			}
+		}
+	}
+	return over
+}
+
+// pattern of a bin with a copy of a seed, or the best for none. Copies that the grid, a
+// relaxed dimension or an item that is not capped wrongly allowed are left out.
+func (t *table) pattern(k *knapsack, seed *tableItem) *Pattern {
+	count := t.copies(k, seed)
 	pt := &Pattern{Bin: k.bin}
 	free := slices.Clone(k.capacity)
 	for _, i := range k.items {
