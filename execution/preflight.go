@@ -38,6 +38,7 @@ const (
 	RefusedBudget    = "DisruptionBudget" // a budget that can never allow it
 	RefusedProtected = "PodsProtected"    // annotations, local storage, bare pods
 	RefusedZone      = "VolumeZone"       // volumes in zones that the pool hasn't
+	RefusedCopies    = "ZoneFull"         // no more copies in a zone while the old ones run
 	RefusedQuota     = "PoolQuota"
 	RefusedStockout  = "PoolStockout"
 	RefusedPoolError = "PoolError"
@@ -225,6 +226,40 @@ func (v *view) obstruct(o *obstacles, m moving) {
 	o.names(RefusedBudget, budget)
 	o.names(RefusedProtected, protected)
 	o.names(RefusedZone, zonal)
+	if !m.started {
+		v.planned(func(w *api.Workload, wp *api.WorkloadPlan) { v.crowd(o, target, w, wp) })
+	}
+}
+
+// crowd finds a workload that can't run its old and new pods side by side: a zone takes
+// few of them, and the old ones count. One that can't surge makes room pod by pod.
+func (v *view) crowd(o *obstacles, target api.Pool, w *api.Workload, wp *api.WorkloadPlan) {
+	if w.Shape == nil || w.Shape.MaxPerZone <= 0 {
+		return
+	}
+	leaving, stay, surges := 0, int32(0), true
+	in := map[string]int32{}
+	for _, p := range v.podsOf[w.Key] {
+		n := v.nodes[p.Node]
+		if n == nil || p.Terminating {
+			continue
+		}
+		in[n.Zone]++
+		if !v.old[n.Name] {
+			stay++
+			continue
+		}
+		leaving++
+		surges = surges && p.ControllerKind == replicaSet
+	}
+	room := int32(0)
+	for _, zone := range target.Zones {
+		room += max(w.Shape.MaxPerZone-in[zone], 0)
+	}
+	if lack := wp.Replicas - stay - room; leaving > 0 && surges && lack > 0 {
+		o.add(RefusedCopies, "at most %d of %s may run in a zone: %d of its new pods can't start in zones %s while the old ones run",
+			w.Shape.MaxPerZone, w.Key, lack, strings.Join(target.Zones, ", "))
+	}
 }
 
 // lackOfNodes finds why the target will not hold all that must move. A move that
