@@ -201,7 +201,7 @@ func (g *generator) dive(s partial, depth, discrepancies int) {
 		if g.enough() || g.exhausted() {
 			return
 		}
-		if !g.s.local && g.rest(&s) < nearlyDone*g.bound {
+		if g.s.local || g.rest(&s) < nearlyDone*g.bound {
 			g.sequence(&s)
 		}
 		if rest := g.rest(&s); !g.s.local && rest < shallow*g.bound && (rest > shallowBins || discrepancies == 0 && depth > 0) {
