@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -232,9 +233,10 @@ func (v *view) obstruct(o *obstacles, m moving) {
 }
 
 // crowd finds a workload that can't run its old and new pods side by side: a zone takes
-// few of them, and the old ones count. One that can't surge makes room pod by pod.
+// few of them, or few more than another zone has, and the old ones count. One that can't
+// surge makes room pod by pod.
 func (v *view) crowd(o *obstacles, target api.Pool, w *api.Workload, wp *api.WorkloadPlan) {
-	if w.Shape == nil || w.Shape.MaxPerZone <= 0 {
+	if w.Shape == nil || w.Shape.MaxPerZone <= 0 && w.Shape.ZoneSkew <= 0 {
 		return
 	}
 	leaving, stay, surges := 0, int32(0), true
@@ -252,14 +254,40 @@ func (v *view) crowd(o *obstacles, target api.Pool, w *api.Workload, wp *api.Wor
 		leaving++
 		surges = surges && p.ControllerKind == replicaSet
 	}
-	room := int32(0)
+	most, why := func(string) int32 { return math.MaxInt32 }, ""
+	if w.Shape.MaxPerZone > 0 {
+		most = func(string) int32 { return w.Shape.MaxPerZone }
+		why = fmt.Sprintf("at most %d of %s may run in a zone", w.Shape.MaxPerZone, w.Key)
+	}
+	if least, zone := v.leastElsewhere(w.Shape, target, in); w.Shape.ZoneSkew > 0 && zone != "" {
+		bound := most
+		most = func(z string) int32 { return min(bound(z), least+w.Shape.ZoneSkew) }
+		why = fmt.Sprintf("%s may have at most %d pods more in a zone than in another, and zone %s has %d", w.Key, w.Shape.ZoneSkew, zone, least)
+	}
+	room := int64(0)
 	for _, zone := range target.Zones {
-		room += max(w.Shape.MaxPerZone-in[zone], 0)
+		room += int64(max(most(zone)-in[zone], 0))
 	}
-	if lack := wp.Replicas - stay - room; leaving > 0 && surges && lack > 0 {
-		o.add(RefusedCopies, "at most %d of %s may run in a zone: %d of its new pods can't start in zones %s while the old ones run",
-			w.Shape.MaxPerZone, w.Key, lack, strings.Join(target.Zones, ", "))
+	if lack := int64(wp.Replicas-stay) - room; leaving > 0 && surges && lack > 0 {
+		o.add(RefusedCopies, "%s: %d of its new pods can't start in zones %s while the old ones run",
+			why, lack, strings.Join(target.Zones, ", "))
 	}
+}
+
+// leastElsewhere is the zone without nodes of the target that has fewest pods of a shape,
+// of the zones that its topology spread counts: those of nodes that it selects, tainted or
+// not. Zone is empty when there is none: where new pods go to every zone none lags behind.
+func (v *view) leastElsewhere(shape *api.PodShape, target api.Pool, in map[string]int32) (least int32, zone string) {
+	for i := range v.snapshot.Nodes {
+		n := &v.snapshot.Nodes[i]
+		if n.Zone == "" || slices.Contains(target.Zones, n.Zone) || v.dying[n.Name] || !admits(shape, n.Name, n.Labels, nil) {
+			continue
+		}
+		if zone == "" || in[n.Zone] < least || in[n.Zone] == least && n.Zone < zone {
+			least, zone = in[n.Zone], n.Zone
+		}
+	}
+	return least, zone
 }
 
 // lackOfNodes finds why the target will not hold all that must move. A move that

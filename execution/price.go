@@ -3,6 +3,7 @@ package execution
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
@@ -63,7 +64,11 @@ func (q *sequencer) explainCosts() {
 				since = n.CordonedAt
 			}
 		}
-		if since.IsZero() || !q.workloadsOnOld() || !slices.ContainsFunc(mp.nodes, func(n *api.Node) bool { return q.old[n.Name] }) {
+		if since.IsZero() || !slices.ContainsFunc(mp.nodes, func(n *api.Node) bool { return q.old[n.Name] }) {
+			continue
+		}
+		if !q.workloadsOnOld() {
+			q.explainKept(mp, since)
 			continue
 		}
 		hourly := float64(len(mp.nodes)) * mp.Price
@@ -72,4 +77,41 @@ func (q *sequencer) explainCosts() {
 			len(mp.nodes), hourly, q.target, since.Add(q.disruption.MoveTimeout).UTC().Format(time.RFC3339),
 			hourly*q.disruption.MoveTimeout.Hours())
 	}
+}
+
+// explainKept names what keeps nodes of a pool that workloads have left, and what they
+// cost: pods of nobody's workload that wait for a budget, and such as don't end. It is a
+// warning when they have had as long as workloads have to move.
+func (q *sequencer) explainKept(mp managedPool, since time.Time) {
+	const most = 3
+	var names []string
+	kept := 0
+	for _, n := range mp.nodes {
+		if q.dying[n.Name] || q.empty(n.Name) {
+			continue
+		}
+		kept++
+		for _, p := range q.podsOn[n.Name] {
+			switch {
+			case p.DaemonSet || p.Mirror:
+			case p.Terminating:
+				names = append(names, fmt.Sprintf("%s (terminating)", p.Key))
+			default:
+				names = append(names, p.Key.String())
+			}
+		}
+	}
+	if kept == 0 {
+		return
+	}
+	text := strings.Join(names[:min(len(names), most)], ", ")
+	if len(names) > most {
+		text += fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	say := q.note
+	if q.snapshot.Time.Sub(since) > q.disruption.MoveTimeout {
+		say = q.warn
+	}
+	say(api.NodeScalingAgent, "OldNodesKept", "pool "+mp.Name, "%d of its nodes cost %.3f USD/h since workloads have left, kept by %s",
+		kept, float64(kept)*mp.Price, text)
 }

@@ -30,7 +30,7 @@ var update = flag.Bool("update", false, "re-record the transcripts in testdata")
 //	pool NAME zones=a,b sizes=1,1 [max=N] [min=N] [hold=…] [error=Kind] [autoscaled] [deleting=NODE,…] [price=0.1] [resized-ago=20m] [resize-only]
 //	node NAME pool=P [zone=a] [not-ready] [cordoned=migration|shrink|foreign] [ago=40m] [gave-up=POOL] [gave-up-ago=10m]
 //	budget NAME [max-unavailable=0] [min-available=2|50%] [allowed=N] [healthy=N] [desired=N]
-//	workload NAME replicas=N [max=N] [per-zone=N] [mode=…] [hold=…] [rolling-out]
+//	workload NAME replicas=N [max=N] [per-zone=N] [skew=N] [mode=…] [hold=…] [rolling-out]
 //	pods NAME N [workload=W] [kind=ReplicaSet] [node=N] [not-ready] [pending] [stuck] [cost=N] [user-cost=N] [terminating] [keep=…] [daemon] [budgets=a,b] [zones=a] [ago=40m]
 //	plan pool=P [refused=POOL gave-up=yes reason=…] | plan NAME size=N [surplus=…] | plan NAME replicas=N [floor=N] [held] [shadow]
 //
@@ -206,9 +206,9 @@ func stage(t *testing.T, scene string) (api.Snapshot, api.Plan, api.Policy) {
 			s.Budgets = append(s.Budgets, budgetOf(l))
 		case "workload":
 			shape := shape
-			if l.has("per-zone") {
+			if l.has("per-zone") || l.has("skew") {
 				limited := *shape
-				limited.MaxPerZone = l.num("per-zone", 0)
+				limited.MaxPerZone, limited.ZoneSkew = l.num("per-zone", 0), l.num("skew", 0)
 				shape = &limited
 			}
 			s.Workloads = append(s.Workloads, api.Workload{
