@@ -38,7 +38,8 @@ func (l liar) Forecast(s State, series api.Series, horizon int, levels []float64
 
 // TestLiarsAreFoundOut: within one horizon of turning wrong, mostly sooner, a
 // forecaster has no skill any more, whatever it claims; one that is right keeps
-// it, and one that comes to its senses gets it back.
+// it, and one that comes to its senses gets it back. All are guarded as the
+// operator's is.
 func TestLiarsAreFoundOut(t *testing.T) {
 	const (
 		horizon = 40
@@ -59,7 +60,7 @@ func TestLiarsAreFoundOut(t *testing.T) {
 		"not a number":             {func(float64, int) float64 { return math.NaN() }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := Watched{liar{from: at(turn), say: tc.say}}
+			f := Guarded(liar{from: at(turn), say: tc.say})
 			s := NewState(name)
 			lost, worst := -1, math.Inf(1)
 			for n := 350; n < turn+200; n++ {
@@ -98,7 +99,7 @@ func TestLiarsAreFoundOut(t *testing.T) {
 				}
 				return
 			}
-			f = Watched{Auto{}} // it comes to its senses
+			f = Guarded(Auto{}) // it comes to its senses
 			back := -1
 			for n := turn + 200; n < 890; n++ {
 				past := long
