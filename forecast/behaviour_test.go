@@ -217,30 +217,32 @@ func TestNoSeasonNoSeasonalModel(t *testing.T) {
 func TestBacktestDoesNotSeeTheFuture(t *testing.T) {
 	const horizon, windows = 15, 4
 	series := sampled(heartbeat, 15*time.Second, 400, 0.05, 5, 0.02, 4)
-	want, err := Backtest(Auto{}, series, horizon, windows, []float64{0.5, 0.9})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := want[windows-1].Origin; got != 400-horizon-1 {
-		t.Errorf("last origin %d", got)
-	}
 	changed := series
 	changed.Values = slices.Clone(series.Values)
 	for i := 400 - 2*horizon; i < 400; i++ {
 		changed.Values[i] = 12345
 	}
-	got, err := Backtest(Auto{}, changed, horizon, windows, []float64{0.5, 0.9})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 3 { // those whose origin is before the change
-		if diff := cmp.Diff(want[i].Forecast, got[i].Forecast, cmpopts.EquateNaNs()); diff != "" {
-			t.Errorf("window %d (-want +got):\n%s", i, diff)
+	quickAndAuto(t, func(t *testing.T, f Forecaster) {
+		want, err := Backtest(f, series, horizon, windows, []float64{0.5, 0.9})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if cmp.Equal(want[3].Forecast, got[3].Forecast, cmpopts.EquateNaNs()) {
-		t.Error("the last window did not see its past change")
-	}
+		if got := want[windows-1].Origin; got != 400-horizon-1 {
+			t.Errorf("last origin %d", got)
+		}
+		got, err := Backtest(f, changed, horizon, windows, []float64{0.5, 0.9})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3 { // those whose origin is before the change
+			if diff := cmp.Diff(want[i].Forecast, got[i].Forecast, cmpopts.EquateNaNs()); diff != "" {
+				t.Errorf("window %d (-want +got):\n%s", i, diff)
+			}
+		}
+		if cmp.Equal(want[3].Forecast, got[3].Forecast, cmpopts.EquateNaNs()) {
+			t.Error("the last window did not see its past change")
+		}
+	})
 }
 
 // told is a predictor of given residual paths around a level.
