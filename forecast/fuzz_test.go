@@ -11,7 +11,9 @@ import (
 )
 
 // FuzzForecasters: any values, of any number, give a sound distribution or one
-// of the documented errors, from every forecaster and watched or not.
+// of the documented errors, from every forecaster, watched or not, and guarded as
+// the operator's is through a few updates of a window that grows and slides, with
+// some of its samples cut off.
 func FuzzForecasters(f *testing.F) {
 	bytes := func(values ...float64) []byte {
 		var out []byte
@@ -54,13 +56,13 @@ func FuzzForecasters(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, forecaster := range []Forecaster{forecaster, Watched{forecaster}} {
-			got, err := Predict(forecaster, series, horizon, levels)
+		sound := func(got api.Forecast, err error) {
+			t.Helper()
 			if err != nil {
 				if !errors.Is(err, ErrNoHistory) && !errors.Is(err, ErrBadSample) && !errors.Is(err, ErrBadRequest) {
 					t.Fatalf("%s: %v", names[model], err)
 				}
-				continue
+				return
 			}
 			for h := range horizon {
 				if m := got.Mean[h]; !(m >= 0) || math.IsInf(m, 0) {
@@ -74,5 +76,30 @@ func FuzzForecasters(f *testing.F) {
 				}
 			}
 		}
+		for _, forecaster := range []Forecaster{forecaster, Watched{forecaster}} {
+			sound(Predict(forecaster, series, horizon, levels))
+		}
+		guarded := Guarded(forecaster)
+		s := NewState(names[model])
+		const updates = 4
+		for k := 1; k <= updates; k++ {
+			from, to := (k-1)*len(series.Values)/32, k*len(series.Values)/updates
+			window := series
+			window.Start, window.Values = at(series, from), series.Values[from:to]
+			// A tenth of what there is, in two stretches.
+			for _, first := range []int{from + (to-from)/3, to - (to-from)/20} {
+				window.Censored = append(window.Censored, api.Span{From: at(series, first), To: at(series, first+(to-from)/20)})
+			}
+			next, err := guarded.Update(s, window, horizon)
+			if err != nil {
+				sound(api.Forecast{}, err)
+				continue
+			}
+			s = next
+			sound(guarded.Forecast(s, window, horizon, levels))
+		}
 	})
 }
+
+// at is the time of a sample.
+func at(s api.Series, i int) time.Time { return s.Start.Add(time.Duration(i) * s.Step) }
