@@ -3,7 +3,11 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -93,39 +97,104 @@ func TestBacktestOfAFile(t *testing.T) {
 	if !(mase["auto"] < mase["naive"]/2) {
 		t.Errorf("MASE %v: a daily sine is not foreseen", mase)
 	}
-	for _, file := range []string{"report.html", "calibration.png"} {
-		if info, err := os.Stat(filepath.Join(dir, file)); err != nil || info.Size() == 0 {
-			t.Errorf("%s: %v", file, err)
+	// One can look at what was drawn, and read the scores of each model beside it.
+	fans, err := filepath.Glob(filepath.Join(dir, "daily*by-auto.png"))
+	if err != nil || len(fans) != 1 {
+		t.Fatalf("fans %v, %v", fans, err)
+	}
+	for _, path := range append(fans, filepath.Join(dir, "calibration.png")) {
+		file, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		drawn, err := png.Decode(file)
+		if err := errors.Join(err, file.Close()); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		if colors := colorsOf(drawn); drawn.Bounds().Dx() < 200 || colors < 4 {
+			t.Errorf("%s is of %v and %d colours", path, drawn.Bounds(), colors)
+		}
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "report.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range got.Series {
+		row := fmt.Sprintf(`<td>%s</td><td>%.2f</td><td>%.3f</td>`, s["model"], s["smape"], s["mase"])
+		if !strings.Contains(string(page), row) {
+			t.Errorf("no row %s in the page", row)
 		}
 	}
 }
 
-// Prometheus answers as its HTTP API documents: a matrix of one series, with a
-// sample missing and a NaN.
-func TestForecastOfAQuery(t *testing.T) {
-	var asked string
+// colorsOf counts the colours of a picture.
+func colorsOf(m image.Image) int {
+	seen := map[color.Color]bool{}
+	for y := m.Bounds().Min.Y; y < m.Bounds().Max.Y; y++ {
+		for x := m.Bounds().Min.X; x < m.Bounds().Max.X; x++ {
+			seen[m.At(x, y)] = true
+		}
+	}
+	return len(seen)
+}
+
+// prometheusOf is a Prometheus that answers as its HTTP API documents: a matrix of one
+// series of a sample a minute, with sample 20 missing and sample 30 not a number.
+// It notes what it was asked.
+func prometheusOf(t *testing.T, asked *string, samples int, value func(i int) float64) string {
+	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := r.ParseForm(); err != nil {
 			t.Error(err)
 		}
-		asked = r.Form.Get("query")
+		*asked = r.Form.Get("query")
 		var values []string
-		for i := range 100 {
+		for i := range samples {
 			switch i {
 			case 20:
 			case 30:
 				values = append(values, fmt.Sprintf(`[%d,"NaN"]`, 1704067200+60*i))
 			default:
-				values = append(values, fmt.Sprintf(`[%d,"7"]`, 1704067200+60*i))
+				values = append(values, fmt.Sprintf(`[%d,"%g"]`, 1704067200+60*i, value(i)))
 			}
 		}
 		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[%s]}]}}`, strings.Join(values, ","))
 	}))
-	defer server.Close()
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestForecastOfAQuery(t *testing.T) {
+	var asked string
+	url := prometheusOf(t, &asked, 100, func(int) float64 { return 7 })
 	var got forecastResult
-	call(t, &got, "forecast", "--prometheus", server.URL, "--query", "sum(x)", "--since", "2h", "--horizon", "3m", "-o", "json")
+	call(t, &got, "forecast", "--prometheus", url, "--query", "sum(x)", "--since", "2h", "--horizon", "3m", "-o", "json")
 	if asked != "sum(x)" || len(got.Mean) != 3 || math.Abs(got.Mean[0]-7) > 1e-9 || got.Timestamps[0] != "2024-01-01T01:40:00Z" {
 		t.Errorf("asked %q, got %+v", asked, got)
+	}
+}
+
+// A query is scored as a file is: a line that rises by 2 a minute is k·2 off k
+// steps after its last value.
+func TestBacktestOfAQuery(t *testing.T) {
+	var asked string
+	url := prometheusOf(t, &asked, 100, func(i int) float64 { return float64(100 + 2*i) })
+	var got struct{ Series []backtestScore }
+	call(t, &got, "backtest", "--prometheus", url, "--query", "sum(y)", "--since", "2h", "--horizon", "3m", "--windows", "2",
+		"--models", "naive", "--quantiles", "0.5,0.9", "-o", "json")
+	if asked != "sum(y)" || len(got.Series) != 1 {
+		t.Fatalf("asked %q, got %+v", asked, got)
+	}
+	s := got.Series[0]
+	sum := 0.0
+	for _, origin := range []int{93, 96} { // the last two stretches of three
+		for h := 1; h <= 3; h++ {
+			last, is := float64(100+2*origin), float64(100+2*(origin+h))
+			sum += 200 * (is - last) / (is + last) / 6
+		}
+	}
+	if s.Model != "naive" || s.SMAPE == nil || math.Abs(*s.SMAPE-sum) > 1e-9 {
+		t.Errorf("sMAPE of %s is %v, want %v", s.Model, *s.SMAPE, sum)
 	}
 }
 
