@@ -324,7 +324,7 @@ func TestOutdoneBySeason(t *testing.T) {
 // The seasonal models say how good they are, so that they can be licensed alone.
 func TestSeasonalSkill(t *testing.T) {
 	series := sampled(square(600), 15*time.Second, 400, 0.03, 2, 0, 1)
-	for _, f := range []Forecaster{Seasonal{}, Seasonal{LastCycle: true}} {
+	for _, f := range []Forecaster{Seasonal{}, SeasonalNaive{}} {
 		got, err := Predict(f, series, 20, []float64{0.5, 0.9})
 		if err != nil {
 			t.Fatal(err)

@@ -210,7 +210,7 @@ func ByName(name string) (Forecaster, error) {
 	case SeasonalName:
 		return Seasonal{}, nil
 	case SeasonalNaiveName:
-		return Seasonal{LastCycle: true}, nil
+		return SeasonalNaive{}, nil
 	case LevelName:
 		return Level{}, nil
 	case NaiveName:

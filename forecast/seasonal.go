@@ -11,14 +11,14 @@ import (
 // deviation that past deviations teach to expect. Without a season it forecasts
 // by the last value.
 type Seasonal struct {
-	// LastCycle repeats the last cycle as it was, and learns nothing else: the
-	// seasonal naive reference.
-	LastCycle bool
+	// lastCycle repeats the last cycle as it was, and learns nothing else: see
+	// SeasonalNaive.
+	lastCycle bool
 }
 
 // Name implements Forecaster.
 func (m Seasonal) Name() string {
-	if m.LastCycle {
+	if m.lastCycle {
 		return SeasonalNaiveName
 	}
 	return SeasonalName
@@ -37,7 +37,7 @@ func (m Seasonal) Update(s State, series api.Series, horizon int) (State, error)
 	seasons := FindSeasons(series.Values)
 	if period, ok := choosePeriod(series.Values, seasons, 0, horizon); ok {
 		fit := SeasonalFit{Period: period, Cycles: 1}
-		if !m.LastCycle {
+		if !m.lastCycle {
 			fit = fitSeasonal(series.Values, period, horizon)
 		}
 		next.Seasonal = &fit
@@ -54,7 +54,7 @@ func (m Seasonal) skill(y []float64, fit SeasonalFit, horizon int) *float64 {
 	if len(origins) < minSkillOrigins {
 		return nil
 	}
-	if past := origins[0] + 1; !m.LastCycle && float64(past) >= 2*fit.Period+float64(horizon) {
+	if past := origins[0] + 1; !m.lastCycle && float64(past) >= 2*fit.Period+float64(horizon) {
 		fit = fitSeasonal(y[:past], fit.Period, horizon)
 	}
 	reference := pathLoss(lastValue{y}, y, origins, horizon)
