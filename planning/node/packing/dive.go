@@ -265,7 +265,7 @@ func (g *generator) relaxed(s *partial) bool {
 	limit := g.spent() + (g.s.Work-g.spent())/20
 	for before := math.Inf(1); ; {
 		z := g.m.objective()
-		g.prune(6 * g.m.rows)
+		g.prune(max(6*g.m.rows, 2000))
 		if g.exhausted() {
 			return false
 		}

@@ -125,6 +125,7 @@ func newGenerator(p *Problem, s Settings) *generator {
 	if !s.local && p.room == nil { // tables know of no items that make room
 		g.layTables()
 		for _, t := range g.tables {
+			t.capAll(s.Work / 50)
 			g.tableCost = addCost(g.tableCost, t.cost(promisingItems)) // a guess
 		}
 	}

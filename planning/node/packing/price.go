@@ -104,6 +104,10 @@ func (g *generator) priceByTable(y []float64, share, worthwhile float64, most in
 		wide: make([]bool, len(g.packs)), caps: make([][]int32, len(g.packs)),
 	}
 	t.relax(share)
+	if cost := t.span(); cost > (g.s.Work-g.spent())/3 {
+		g.tabled, g.tableCost = g.spent(), cost
+		return g.keep(t.list, exact, most), g.lower(t.y, t.top)
+	}
 	before := g.spent()
 	t.look()
 	added = g.keep(t.list, exact, most)
@@ -140,8 +144,9 @@ func (t *tabling) relax(share float64) {
 	}
 }
 
-// look fills tables over the promising items.
-func (t *tabling) look() {
+// span makes the tables as large as the bins in question ask for, and returns about what
+// looking takes.
+func (t *tabling) span() (cost int64) {
 	for _, tab := range t.tables {
 		var active []*knapsack
 		for n, k := range t.packs {
@@ -149,7 +154,18 @@ func (t *tabling) look() {
 				active = append(active, k)
 			}
 		}
-		if tab.span(active); len(active) == 0 {
+		if tab.span(active); len(active) > 0 {
+			cost = addCost(cost, tab.cost(promisingItems))
+		}
+	}
+	return cost
+}
+
+// look fills tables over the promising items.
+func (t *tabling) look() {
+	for _, tab := range t.tables {
+		active := tab.active
+		if len(active) == 0 {
 			continue
 		}
 		values, caps := t.of(tab)

@@ -12,6 +12,9 @@ const (
 	maxBits  = 1 << 30
 )
 
+// fewCopies of an item there are so few that the best pattern would hold more.
+const fewCopies = 4
+
 // table solves the knapsacks of several bins at once by dynamic programming
 // over a grid of capacities: best[c] is the most that fits into capacity c. The
 // grid has the dimensions that bind, as fine as the sizes ask for or as cells
@@ -59,6 +62,9 @@ type part struct {
 // newTable lays out the grid for bins with the same items.
 func newTable(p *Problem, packs []*knapsack) *table {
 	t := &table{p: p, packs: packs, capped: make([]bool, len(p.Items))}
+	for i, it := range p.Items {
+		t.capped[i] = it.Count <= fewCopies
+	}
 	if len(packs) == 0 || len(packs[0].items) == 0 {
 		return t
 	}
@@ -124,6 +130,20 @@ func newTable(p *Problem, packs []*knapsack) *table {
 	return t
 }
 
+// capAll caps every item if filling the table with all of them takes no more than that.
+func (t *table) capAll(work int64) {
+	parts := 0
+	for _, it := range t.p.Items {
+		parts += 2 * bitLength(it.Count)
+	}
+	if int64(t.size())*int64(parts)/2 > work {
+		return
+	}
+	for i := range t.capped {
+		t.capped[i] = true
+	}
+}
+
 // span makes the table as large as these of its bins ask for.
 func (t *table) span(active []*knapsack) {
 	t.active = active
@@ -152,7 +172,7 @@ func (t *table) cost(items int) int64 {
 	if len(t.packs) == 0 || len(t.grid) == 0 {
 		return math.MaxInt64
 	}
-	return int64(t.size()) * int64(min(items, len(t.packs[0].items))) / 2
+	return int64(t.size()) * int64(min(items, len(t.packs[0].items)))
 }
 
 // fill computes the table for values per item and the most copies of each, over the
