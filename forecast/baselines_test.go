@@ -133,6 +133,7 @@ func TestDSPEstimators(t *testing.T) {
 		"it is strong enough":          {dspEstimator{margin: 0.15, items: 3, amplitude: 0.05, frequencyThreshold: 1.0 / 3600}, 1},
 		"it is among the items kept":   {dspEstimator{margin: 0.15, items: 50, amplitude: 1, frequencyThreshold: 1.0 / 3600}, 1},
 		"it is not fast":               {dspEstimator{margin: 0.01, items: 3, amplitude: 1, frequencyThreshold: 1.0 / 1200}, 1},
+		"the mean is not an item":      {dspEstimator{margin: 0.01, items: 5, amplitude: 1, frequencyThreshold: 1.0 / 3600}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := make([]float64, m)
@@ -143,6 +144,33 @@ func TestDSPEstimators(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestDSPKeepsWhatIsSlow: upstream only fast components are ever dropped, however
+// many are larger; and only what is not above zero becomes 0.01.
+func TestDSPKeepsWhatIsSlow(t *testing.T) {
+	const m, slow = 1024, 150
+	y := make([]float64, m)
+	for i := range y {
+		y[i] = 6e-3
+		for k := 1; k <= slow; k++ {
+			y[i] += 1e-5 * math.Cos(2*math.Pi*float64(k*k+k*i)/m)
+		}
+	}
+	e := dspEstimator{margin: 0.15, items: 3, amplitude: 1, frequencyThreshold: (slow + 0.5) / (m * 60)}
+	want := make([]float64, m)
+	for i, v := range y {
+		want[i] = 1.15 * v
+	}
+	if diff := cmp.Diff(want, e.next(y, m, time.Minute), near); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for i := range y {
+		y[i] = 0
+	}
+	if got := e.next(y, m, time.Minute)[7]; math.Abs(got-0.0115) > 1e-12 {
+		t.Errorf("of nothing %v, want 0.0115", got)
 	}
 }
 

@@ -124,6 +124,9 @@ func dspPeriod(y []float64, step time.Duration) int {
 	return 0
 }
 
+// dspItems is the largest number of fast components that are kept.
+const dspItems = 100
+
 // next estimates the period after y.
 func (e dspEstimator) next(y []float64, m int, step time.Duration) []float64 {
 	out := make([]float64, m)
@@ -138,21 +141,25 @@ func (e dspEstimator) next(y []float64, m int, step time.Duration) []float64 {
 	n := len(recent)
 	transform := fourier.NewFFT(n)
 	c := transform.Coefficients(nil, recent)
-	order := make([]int, len(c))
+	order := make([]int, len(c)-1) // without the mean
 	for i := range order {
-		order[i] = i
+		order[i] = i + 1
 	}
 	size := func(i int) float64 { return math.Hypot(real(c[i]), imag(c[i])) / float64(n) }
 	slices.SortStableFunc(order, func(a, b int) int { return compare(size(b), size(a)) })
 	for rank, i := range order {
 		frequency := float64(i) / (float64(n) * step.Seconds())
-		if rank >= 100 || rank >= e.items && size(i) < e.amplitude && frequency > e.frequencyThreshold {
+		if frequency > e.frequencyThreshold && rank >= e.items && (rank >= dspItems || size(i) < e.amplitude) {
 			c[i] = 0
 		}
 	}
 	back := transform.Sequence(nil, c)
 	for k := range out {
-		out[k] = max(0.01, back[k]/float64(n)*(1+e.margin))
+		v := back[k] / float64(n)
+		if v <= 0 {
+			v = 0.01
+		}
+		out[k] = v * (1 + e.margin)
 	}
 	return out
 }
