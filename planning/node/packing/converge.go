@@ -20,7 +20,6 @@ func (g *generator) begin(start *Packing) {
 			g.addPattern(&pt)
 		}
 	}
-	g.resume()
 	if len(g.s.Worth) == len(g.demand) {
 		g.alpha = 0.5
 		for i, v := range g.s.Worth {
@@ -29,10 +28,11 @@ func (g *generator) begin(start *Packing) {
 			}
 		}
 	}
+	g.resume()
 }
 
 // resume takes what is left of the packing of a similar problem: bins that are
-// needed as full as they were, and first fit for what they don't hold.
+// needed as full as they were, and others for what they don't hold.
 func (g *generator) resume() {
 	if len(g.s.Loads) == 0 {
 		return
@@ -52,6 +52,7 @@ func (g *generator) resume() {
 		g.fix(&s, &pt, n)
 	}
 	g.finish(&s)
+	g.sequence(&s)
 }
 
 // trim takes from a pattern what does not fit its bin in this problem. Shares of what
@@ -152,6 +153,8 @@ const (
 	widest   = 0.3 // box
 	wide     = 0.1 // box in which the master leaves few pods over
 	fewNodes = 10  // of each search with a given item
+	// Work that a node of a search takes at most, about.
+	workPerNode = 20
 )
 
 // converge generates columns until the master's value is within gap of the
@@ -247,10 +250,10 @@ func (g *generator) converge(gap float64) bool {
 			if g.fold != nil {
 				return true
 			}
-			if nodes > 1e6 || g.s.local {
+			nodes *= 8
+			if nodes > 1e7 || g.s.local || int64(nodes*workPerNode*len(g.packs)) > g.s.Work-g.spent() {
 				return true
 			}
-			nodes *= 8
 		}
 	}
 }

@@ -19,7 +19,7 @@ func Solve(p *Problem, s Settings) *Packing {
 		return g.result(true)
 	}
 	whole := partial{rhs: slices.Clone(g.rhs)}
-	if !s.local && len(s.Loads) == 0 {
+	if !s.local {
 		g.s.Work = g.spent() + s.Work/10
 		g.sequence(&whole) // patterns that together hold everything, and a packing if little work is left
 		g.s.Work = s.Work * 7 / 10
