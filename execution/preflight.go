@@ -236,7 +236,7 @@ func (v *view) obstruct(o *obstacles, m moving) {
 // few of them, or few more than another zone has, and the old ones count. One that can't
 // surge makes room pod by pod.
 func (v *view) crowd(o *obstacles, target api.Pool, w *api.Workload, wp *api.WorkloadPlan) {
-	if w.Shape == nil || w.Shape.MaxPerZone <= 0 && w.Shape.ZoneSkew <= 0 {
+	if w.Shape == nil || w.Shape.MaxPerZone <= 0 && w.Shape.ZoneSkew <= 0 || !admits(w.Shape, "", target.Labels, target.Taints) {
 		return
 	}
 	leaving, stay, surges := 0, int32(0), true

@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "re-record the transcripts in testdata")
 // Run with -update to record the answers again, and read the difference.
 //
 //	policy pools=cheap,fast [only-replicas] [closed=…]   the pools that policies name
-//	pool NAME zones=a,b sizes=1,1 [max=N] [min=N] [hold=…] [error=Kind] [autoscaled] [deleting=NODE,…] [price=0.1] [resized-ago=20m] [resize-only]
+//	pool NAME zones=a,b sizes=1,1 [max=N] [min=N] [hold=…] [error=Kind] [autoscaled] [deleting=NODE,…] [price=0.1] [resized-ago=20m] [resize-only] [tainted]
 //	node NAME pool=P [zone=a] [not-ready] [cordoned=migration|shrink|foreign] [ago=40m] [gave-up=POOL] [gave-up-ago=10m]
 //	budget NAME [max-unavailable=0] [min-available=2|50%] [allowed=N] [healthy=N] [desired=N]
 //	workload NAME replicas=N [max=N] [per-zone=N] [skew=N] [mode=…] [hold=…] [rolling-out]
@@ -294,6 +294,9 @@ func poolOf(l line) api.Pool {
 	}
 	if kind := l.args["error"]; kind != "" {
 		p.Error = &api.PoolError{Kind: api.PoolErrorKind(kind), Message: "the provider says why", At: l.ago("error-ago")}
+	}
+	if l.has("tainted") {
+		p.Taints = []api.Taint{{Key: "dedicated", Value: "others", Effect: "NoSchedule"}}
 	}
 	p.ResizedAt, p.ResizeOnly = l.ago("resized-ago"), l.has("resize-only")
 	if price, ok := l.args["price"]; ok {

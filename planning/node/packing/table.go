@@ -27,7 +27,7 @@ type table struct {
 	price []float64   // per dimension: its multiplier where it is relaxed
 
 	active []*knapsack // those that it is filled for
-	capped []bool      // per item: it came out more often than there are
+	capped []bool      // per item: no more copies of it are taken than there are
 
 	grid   []int   // dimensions on the grid
 	grain  []int64 // size of a cell in each
