@@ -101,6 +101,8 @@ test: deps localkube helm $(TOOLS)/gotestsum ## every test, the ones on the real
 		-tags '$(TAGS)' -timeout 40m -p 1 ./...
 	cd experiments/localkube && $(TOOLS)/gotestsum --format pkgname-and-test-fails \
 		--jsonfile $(CURDIR)/$(OUT)/test-localkube.json -- -timeout 20m ./...
+	CGO_ENABLED=0 $(TOOLS)/gotestsum --format pkgname-and-test-fails --jsonfile $(OUT)/test-without-c.json -- \
+		-run WithoutLPSolve ./planning/node
 
 # The version that an upgrade is tested from: the one before moves were noted on
 # nodes and conditions of moves and policies came.
