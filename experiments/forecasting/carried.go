@@ -25,7 +25,7 @@ func (o options) carried(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	names := slices.DeleteFunc(slices.Clone(o.models), func(m string) bool { return m != forecast.AutoName && m != forecast.QuickName })
+	names := slices.DeleteFunc(slices.Clone(o.models), choosesNot)
 	if len(names) == 0 {
 		return nil
 	}
@@ -105,3 +105,6 @@ func (o options) carry(s api.Series, name string, ahead time.Duration) (cell, er
 		return f.Forecast(state, past, horizon, traceLevels)
 	})
 }
+
+// choosesNot tells those of one model from those that choose for themselves.
+func choosesNot(name string) bool { return name != forecast.AutoName && name != forecast.QuickName }
