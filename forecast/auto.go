@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/mash2-io/mash2/api"
 )
 
@@ -108,15 +110,16 @@ func (m Auto) refit(s State, series api.Series, horizon int) State {
 		next.tryYoung(y, horizon)
 		return next
 	}
-	past := origins[0] + 1 // what was known at the first origin
-	reference := pathLoss(lastValue{y}, y, origins, horizon)
+	past := origins[0] + 1                                // what was known at the first origin
+	told := pathLosses(lastValue{y}, y, origins, horizon) // of the best so far
+	reference := told.mean()
 	next.Model = NaiveName
 	best := reference
 
 	alpha := fitAlpha(y, past-1, horizon)
 	if alpha < 1 {
-		if l := pathLoss(newSmoothed(y, alpha), y, origins, horizon); l < best*(1-margin) {
-			best, next.Model = l, LevelName
+		if t := pathLosses(newSmoothed(y, alpha), y, origins, horizon); t.mean() < best*(1-margin) {
+			told, best, next.Model = t, t.mean(), LevelName
 			next.Alpha = fitAlpha(y, len(y)-1, horizon)
 		}
 	}
@@ -129,17 +132,17 @@ func (m Auto) refit(s State, series api.Series, horizon int) State {
 		if before > 0 {
 			better = -margin // it was believed before, and stays until it is clearly worse
 		}
-		if l := pathLoss(newSeasonalPredictor(y, fit), y, origins, horizon); l < best*(1-better) {
-			best, next.Model = l, SeasonalName
+		if t := pathLosses(newSeasonalPredictor(y, fit), y, origins, horizon); t.mean() < best*(1-better) {
+			told, best, next.Model = t, t.mean(), SeasonalName
 		}
 	}
 	if len(y) <= analogSpan {
-		if fit, l := tryAnalogs(y, past, origins, horizon); l < best*(1-analogMargin) {
-			best, next.Model, next.Analog = l, AnalogName, fit
+		if fit, t := tryAnalogs(y, past, origins, horizon); t.mean() < best*(1-analogMargin) {
+			told, best, next.Model, next.Analog = t, t.mean(), AnalogName, fit
 		}
 	}
 	if m.Portfolio {
-		best = tryMixture(&next, series, seasons, period, origins, horizon, best)
+		best = tryMixture(&next, s.Mixture, series, seasons, period, origins, horizon, told)
 	}
 	if reference > 0 && !math.IsInf(reference, 1) {
 		skill := 1 - best/reference
@@ -193,15 +196,15 @@ func (s *State) tryYoung(y []float64, horizon int) {
 		return
 	}
 	reference := pathLoss(lastValue{y}, y, origins, horizon)
-	fit, loss := tryAnalogs(y, origins[0]+1, origins, horizon)
-	if skill := 1 - loss/reference; skill >= byFar {
+	fit, told := tryAnalogs(y, origins[0]+1, origins, horizon)
+	if skill := 1 - told.mean()/reference; skill >= byFar {
 		s.Model, s.Analog, s.Skill, s.Reference = AnalogName, fit, &skill, reference
 	}
 }
 
-// tryAnalogs fits the method of analogues and returns its loss at the origins
+// tryAnalogs fits the method of analogues and returns its losses at the origins
 // with the parameters of before them.
-func tryAnalogs(y []float64, past int, origins []int, horizon int) (*AnalogFit, float64) {
+func tryAnalogs(y []float64, past int, origins []int, horizon int) (*AnalogFit, losses) {
 	h := history{}.filled(y)
 	then := learn(analogs{}, h.until(past), horizon)
 	if then == nil { // too short to choose
@@ -211,28 +214,31 @@ func tryAnalogs(y []float64, past int, origins []int, horizon int) (*AnalogFit, 
 	// coefficients that more samples make sharper.
 	fit := &AnalogFit{Params: then}
 	p := &calibratedAnalogs{analogs{}.predictor(h, horizon, then).(*analogState), 1, 1}
-	var loss float64
-	fit.Up, fit.Down, loss = calibrate(p, y, origins, horizon)
-	return fit, loss
+	var told losses
+	fit.Up, fit.Down, told = calibrate(p, y, origins, horizon)
+	return fit, told
 }
 
-// tryMixture makes the mixture the model of next if it had no more loss at the
-// origins than the best single model, and returns the least loss.
-func tryMixture(next *State, series api.Series, seasons []Season, period float64, origins []int, horizon int, best float64) float64 {
+// tryMixture makes the mixture the model of next unless the best single model had
+// less loss at the origins by more than the standard error of the difference: of
+// few origins the better one is a matter of luck, and a mixture is then the safer
+// choice (the one-standard-error rule of Breiman et al. 1984, of losses in pairs).
+// It returns the mean loss of what is chosen.
+func tryMixture(next *State, last *MixtureFit, series api.Series, seasons []Season, period float64, origins []int, horizon int, single losses) float64 {
 	h := newHistory(series.Values, seasons)
-	fit, before, said := fitMixture(h, period, origins, horizon)
+	fit, before, said := fitMixture(h, last, period, origins, horizon)
 	if len(fit.Experts) == 0 {
-		return best
+		return single.mean()
 	}
 	phases := next.Seasonal
 	then := newMixture(h, before, phases, horizon)
-	loss := then.calibrate(said, origins, horizon)
-	if !(loss <= best) {
-		return best
+	mixed := then.calibrate(said, origins, horizon)
+	if mixed.clearlyWorse(single) {
+		return single.mean()
 	}
 	fit.Up, fit.Down, fit.Start = then.up, then.down, series.Start
 	next.Model, next.Mixture = MixtureName, &fit
-	return loss
+	return mixed.mean()
 }
 
 // Forecast implements Forecaster.
@@ -321,14 +327,15 @@ func skillOrigins(n int, period float64, horizon int) []int {
 	return out
 }
 
-// pathLoss is the mean pinball loss over skillLevels of p's forecasts from
-// origins.
-func pathLoss(p predictor, y []float64, origins []int, horizon int) float64 {
+// losses of forecasts from one origin after the other, NaN where nothing came.
+type losses []float64
+
+// mean of what came, infinite without any.
+func (l losses) mean() float64 {
 	sum, n := 0.0, 0
-	for _, o := range origins {
-		d := distribute(p, y, o, horizon, skillLevels)
-		if l := d.loss(y[o+1 : min(len(y), o+1+horizon)]); !math.IsNaN(l) {
-			sum += l
+	for _, v := range l {
+		if !math.IsNaN(v) {
+			sum += v
 			n++
 		}
 	}
@@ -336,6 +343,37 @@ func pathLoss(p predictor, y []float64, origins []int, horizon int) float64 {
 		return math.Inf(1)
 	}
 	return sum / float64(n)
+}
+
+// clearlyWorse tells whether l is above other by more than the standard error of
+// their mean difference, or is not known.
+func (l losses) clearlyWorse(other losses) bool {
+	var more []float64
+	for i, v := range l {
+		if d := v - other[i]; !math.IsNaN(d) {
+			more = append(more, d)
+		}
+	}
+	if len(more) < 2 {
+		return !(l.mean() <= other.mean())
+	}
+	mean, deviation := stat.MeanStdDev(more, nil)
+	return !(mean <= stat.StdErr(deviation, float64(len(more))))
+}
+
+// pathLosses are the mean pinball losses over skillLevels of p's forecasts from
+// origins.
+func pathLosses(p predictor, y []float64, origins []int, horizon int) losses {
+	out := make(losses, len(origins))
+	for i, o := range origins {
+		out[i] = distribute(p, y, o, horizon, skillLevels).loss(y[o+1 : min(len(y), o+1+horizon)])
+	}
+	return out
+}
+
+// pathLoss is their mean.
+func pathLoss(p predictor, y []float64, origins []int, horizon int) float64 {
+	return pathLosses(p, y, origins, horizon).mean()
 }
 
 // loss is the mean pinball loss of quantiles at skillLevels, NaN without any

@@ -10,19 +10,19 @@ import (
 // they said: split conformal prediction with the ratio to the model's own spread
 // as its score (Lei et al. 2018, §5). A handful of origins that overlap are few
 // observations, so factors are drawn to 1. M's own
-// factors are 1 meanwhile. The loss is that at the origins, with the factors. With
+// factors are 1 meanwhile. The losses are those at the origins, with the factors. With
 // said, paths origin after origin, factors are then taken from the errors of these,
 // not of m's own: m is still compared with others by what all of them are compared by.
-func (m *mixture) calibrate(said []float64, origins []int, horizon int) (loss float64) {
-	m.up, m.down, loss = calibrateBy(m, said, m.raw, origins, horizon)
-	return loss
+func (m *mixture) calibrate(said []float64, origins []int, horizon int) (told losses) {
+	m.up, m.down, told = calibrateBy(m, said, m.raw, origins, horizon)
+	return told
 }
 
-func calibrate(m predictor, y []float64, origins []int, horizon int) (up, down, loss float64) {
+func calibrate(m predictor, y []float64, origins []int, horizon int) (up, down float64, told losses) {
 	return calibrateBy(m, nil, y, origins, horizon)
 }
 
-func calibrateBy(m predictor, said, y []float64, origins []int, horizon int) (up, down, loss float64) {
+func calibrateBy(m predictor, said, y []float64, origins []int, horizon int) (up, down float64, told losses) {
 	levels := []float64{0.1, 0.5, 0.9}
 	made := make([]distribution, len(origins))
 	var above, below, aboveSaid, belowSaid []float64
@@ -58,7 +58,7 @@ func calibrateBy(m predictor, said, y []float64, origins []int, horizon int) (up
 		return math.Pow(f, independent/(independent+2))
 	}
 	up, down = factor(above), factor(below)
-	n := 0.0
+	told = make(losses, len(origins))
 	for i, o := range origins {
 		d := made[i]
 		for k, mean := range d.mean {
@@ -72,18 +72,12 @@ func calibrateBy(m predictor, said, y []float64, origins []int, horizon int) (up
 		}
 		made[i].quantiles = [][]float64{d.quantiles[1], d.quantiles[2]} // skillLevels
 		actual := y[o+1 : min(len(y), o+1+horizon)]
-		if l := made[i].loss(actual); !math.IsNaN(l) {
-			loss += l
-			n++
-		}
+		told[i] = made[i].loss(actual)
 	}
 	if said != nil {
 		up, down = factor(aboveSaid), factor(belowSaid)
 	}
-	if n == 0 {
-		return up, down, math.Inf(1)
-	}
-	return up, down, loss / n
+	return up, down, told
 }
 
 func ratio(e, spread float64) float64 {

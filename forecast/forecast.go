@@ -112,12 +112,14 @@ func NewState(name string) State {
 // a quarter by ID, but not more often than every refitMin samples: a young history
 // is cheap to refit and changes much, an old one neither. What a refit costs grows
 // with the history, so that its share of a cycle does not. One of the portfolio is
-// dear, and seldom: in between its weights follow what comes (rounds.go). Where
-// Watched found out that what was learnt is not true, it is learnt anew in a
-// quarter of that time.
+// dear, and seldom: in between its weights follow what comes (rounds.go), but the
+// shape of a season does not, so it waits for a week at most, however far apart
+// samples are. Where Watched found out that what was learnt is not true, it is learnt
+// anew in a quarter of that time.
 const (
 	refitGrowth     = 8
 	portfolioGrowth = 1
+	portfolioWait   = 7 * 24 * time.Hour
 	soonerFold      = 4
 	refitMin        = 4
 )
@@ -140,14 +142,14 @@ func (s State) Due(series api.Series, horizon int) bool {
 	if fresh < 0 { // the clock of the source went back
 		return true
 	}
-	growth := refitGrowth
+	growth, longest := refitGrowth, math.MaxInt
 	if s.Growth > 0 {
-		growth = s.Growth
+		growth, longest = s.Growth, int(portfolioWait/s.Step)
 	}
 	if s.Skill != nil && *s.Skill > 0 && s.Record != nil && s.Record.Probation > 0 {
 		growth *= soonerFold
 	}
-	wait := float64(max(refitMin, s.Samples/growth))
+	wait := float64(max(refitMin, min(s.Samples/growth, longest)))
 	// Splitmix's finaliser: a different share for every fit of every series.
 	x := s.ID + uint64(s.Fits)*0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

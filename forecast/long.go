@@ -104,9 +104,9 @@ func fitLong(bins Bins, s State, series api.Series, horizon int) *LongFit {
 	if math.IsInf(least, 1) {
 		return nil
 	}
-	var loss float64
-	best.Up, best.Down, loss = calibrate(newLongPredictor(bins, *best, series), y, origins, horizon)
-	best.Skill = 1 - loss/reference
+	var told losses
+	best.Up, best.Down, told = calibrate(newLongPredictor(bins, *best, series), y, origins, horizon)
+	best.Skill = 1 - told.mean()/reference
 	other := 0.0
 	if s.Skill != nil {
 		other = *s.Skill

@@ -254,7 +254,8 @@ func newMixture(h history, fit MixtureFit, phases *SeasonalFit, horizon int) *mi
 // order of time. Then all that counts is learnt anew from the whole history.
 // It returns the mixture as it was known at the first origin, too: for skill. Said
 // are its paths from origins by weights that know nothing of what came after them.
-func fitMixture(h history, period float64, origins []int, horizon int) (fit, before MixtureFit, said []float64) {
+// Last is the fit before, if there was one.
+func fitMixture(h history, last *MixtureFit, period float64, origins []int, horizon int) (fit, before MixtureFit, said []float64) {
 	known := h.until(origins[0] + 1)
 	all := kinds(h, seasonalPeriods(h, period), horizon)
 	var experts []Expert
@@ -273,7 +274,7 @@ func fitMixture(h history, period float64, origins []int, horizon int) (fit, bef
 		}
 		experts, used, paths = append(experts, e), append(used, k), append(paths, path)
 	}
-	weights, unit := aggregate(paths, h.raw, origins, horizon)
+	weights, unit := aggregate(last.prior(experts), paths, h.raw, origins, horizon)
 	fit.Unit, before.Unit = unit, unit
 	said = heldOut(paths, h.raw, origins, horizon)
 	kept := counted(weights)
@@ -294,6 +295,41 @@ func fitMixture(h history, period float64, origins []int, horizon int) (fit, bef
 	fit.Up, fit.Down, before.Up, before.Down = 1, 1, 1, 1
 	fit.Periods, before.Periods = h.periods, h.periods
 	return fit, before, said
+}
+
+// remembered is the share of a refit's prior that is the weights of before.
+const remembered = 0.5
+
+// prior are the weights of experts before the origins of a refit are looked at:
+// half of it even, half as f, the last fit, had come to. Nil is no fit before.
+func (f *MixtureFit) prior(experts []Expert) []float64 {
+	out, sum := make([]float64, len(experts)), 0.0
+	for i, e := range experts {
+		if f == nil {
+			break
+		}
+		out[i] = f.weightOf(e)
+		sum += out[i]
+	}
+	even := 1 / float64(len(out))
+	for i := range out {
+		if sum == 0 {
+			out[i] = even
+			continue
+		}
+		out[i] = remembered*out[i]/sum + (1-remembered)*even
+	}
+	return out
+}
+
+// weightOf is that of the same expert as e; 0 without one.
+func (f *MixtureFit) weightOf(e Expert) float64 {
+	for _, was := range f.Experts {
+		if was.Name == e.Name && (e.Seasonal == nil || was.Seasonal != nil && math.Abs(was.Seasonal.Period-e.Seasonal.Period) < 0.01*e.Seasonal.Period) {
+			return was.Weight
+		}
+	}
+	return 0
 }
 
 // counted sets weights that are too small to nothing, and returns the sum of the
@@ -319,6 +355,8 @@ func heldOut(paths [][]float64, y []float64, origins []int, horizon int) []float
 	}
 	out := make([]float64, len(origins)*horizon)
 	others, left := make([]int, 0, len(origins)), make([][]float64, len(paths))
+	// The weights of before have seen what came after these origins.
+	even := slices.Repeat([]float64{1 / float64(len(paths))}, len(paths))
 	for i, o := range origins {
 		others = others[:0]
 		for j := range left {
@@ -333,7 +371,7 @@ func heldOut(paths [][]float64, y []float64, origins []int, horizon int) []float
 				left[j] = append(left[j], path[i*horizon:(i+1)*horizon]...)
 			}
 		}
-		weights, _ := aggregate(left, y, others, horizon)
+		weights, _ := aggregate(even, left, y, others, horizon)
 		sum := counted(weights)
 		if sum == 0 {
 			return nil
@@ -362,17 +400,13 @@ func seasonalPeriods(h history, period float64) []float64 {
 	return out
 }
 
-// aggregate weighs experts by their paths from origins. A round is an origin:
+// aggregate weighs experts by their paths from origins, beginning with prior. A round is an origin:
 // its losses are known before the next forecast that is weighed by them only
 // where origins do not overlap, so the weights say what was best of late, not
 // what a player would have earned.
 // It returns the unit of losses, too; 0 where nothing was seen that paths could be
 // compared with.
-func aggregate(paths [][]float64, y []float64, origins []int, horizon int) (weights []float64, unit float64) {
-	prior := make([]float64, len(paths))
-	for j := range prior {
-		prior[j] = 1 / float64(len(paths))
-	}
+func aggregate(prior []float64, paths [][]float64, y []float64, origins []int, horizon int) (weights []float64, unit float64) {
 	// Losses are measured in those of the best expert: rates then mean the
 	// same for every series.
 	unit = math.Inf(1)

@@ -6,9 +6,13 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	"github.com/mash2-io/mash2/api"
 )
 
 // What recipes say at a sample depends on nothing after it, parameters aside,
@@ -173,11 +177,87 @@ func TestDecomposition(t *testing.T) {
 // With nothing seen to compare experts with, all count the same, and what is kept of
 // it can be written down.
 func TestAggregateOfNothing(t *testing.T) {
-	weights, unit := aggregate([][]float64{{1}, {2}}, []float64{1, math.NaN()}, []int{0}, 1)
+	weights, unit := aggregate([]float64{0.5, 0.5}, [][]float64{{1}, {2}}, []float64{1, math.NaN()}, []int{0}, 1)
 	if !slices.Equal(weights, []float64{0.5, 0.5}) || unit != 0 {
 		t.Errorf("weights %v, unit %v", weights, unit)
 	}
 	if _, err := json.Marshal(MixtureFit{Unit: unit}); err != nil {
 		t.Error(err)
+	}
+}
+
+// A single model is taken for the mixture only where it was better by more than its
+// luck at a few origins, and where the mixture's losses are not known.
+func TestMixtureUnlessClearlyWorse(t *testing.T) {
+	nan := math.NaN()
+	for _, c := range []struct {
+		name          string
+		mixed, single losses
+		want          bool
+	}{
+		{"always a little worse", losses{1.1, 2.1, 3.1}, losses{1, 2, 3}, true},
+		{"mostly better, once far worse", losses{0.9, 1.9, 5}, losses{1, 2, 3}, false},
+		{"better", losses{0.5, 1, 1}, losses{1, 2, 3}, false},
+		{"the same", losses{1, 2, 3}, losses{1, 2, 3}, false},
+		{"gaps count for nothing", losses{1.1, nan, 3.1}, losses{1, 0, 3}, true},
+		{"one origin, worse", losses{2}, losses{1}, true},
+		{"one origin, better", losses{1}, losses{2}, false},
+		{"nothing came", losses{nan, nan}, losses{nan, nan}, false},
+		{"not a number", losses{math.Inf(1), math.Inf(1)}, losses{1, 2}, true},
+	} {
+		if got := c.mixed.clearlyWorse(c.single); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+// A refit begins half from the weights that the last one came to, by name and
+// season, and gives every expert a chance.
+func TestPriorRemembers(t *testing.T) {
+	of := func(name string, period float64) Expert {
+		e := Expert{Name: name}
+		if period > 0 {
+			e.Seasonal = &SeasonalFit{Period: period}
+		}
+		return e
+	}
+	last := &MixtureFit{Experts: []Expert{
+		{Name: "ets", Weight: 0.5}, {Name: "gone", Weight: 0.25}, {Name: SeasonalName, Weight: 0.25, Seasonal: &SeasonalFit{Period: 144}},
+	}}
+	experts := []Expert{of("ets", 0), of("theta", 0), of(SeasonalName, 144.5), of(SeasonalName, 1008)}
+	for _, c := range []struct {
+		name string
+		last *MixtureFit
+		want []float64
+	}{
+		{"no fit before", nil, []float64{0.25, 0.25, 0.25, 0.25}},
+		{"none of them known", &MixtureFit{}, []float64{0.25, 0.25, 0.25, 0.25}},
+		{"two known", last, []float64{0.125 + 0.5*2/3, 0.125, 0.125 + 0.5/3, 0.125}},
+	} {
+		if diff := cmp.Diff(c.want, c.last.prior(experts), cmpopts.EquateApprox(0, 1e-12)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+}
+
+// Between refits the shape of a season stands still: however far apart samples are,
+// the portfolio's come within a week and a quarter of it.
+func TestPortfolioRefitsWithinAWeek(t *testing.T) {
+	for _, c := range []struct {
+		step time.Duration
+		want time.Duration // the longest wait
+	}{{time.Hour, 7 * 24 * time.Hour}, {10 * time.Minute, 7 * 24 * time.Hour}, {time.Minute, 672 * time.Minute}} {
+		series := api.Series{Start: time.Unix(0, 0).UTC(), Step: c.step, Values: make([]float64, 672)}
+		end := series.End()
+		s := State{Fits: 1, Step: c.step, Horizon: 4, Samples: 672, Growth: portfolioGrowth}
+		for after := c.step; ; after += c.step {
+			s.FittedTo = end.Add(-after)
+			if s.Due(series, 4) {
+				if after < c.want*3/4-c.step || after > c.want*5/4+c.step {
+					t.Errorf("samples %v apart: a refit after %v, want %v give or take a quarter", c.step, after, c.want)
+				}
+				break
+			}
+		}
 	}
 }

@@ -54,7 +54,7 @@ func (m Single) Update(s State, series api.Series, horizon int) (State, error) {
 			past := fit
 			past.Experts = []Expert{{Name: m.Model, Weight: 1, Params: then}}
 			p := newMixture(h, past, next.Seasonal, horizon)
-			loss := p.calibrate(nil, origins, horizon)
+			loss := p.calibrate(nil, origins, horizon).mean()
 			fit.Up, fit.Down = p.up, p.down
 			if skill := 1 - loss/pathLoss(lastValue{y}, y, origins, horizon); !math.IsNaN(skill) && !math.IsInf(skill, 0) {
 				next.Skill = &skill
