@@ -80,7 +80,13 @@ func (o options) traceJobs() ([]traceJob, error) {
 	return jobs, nil
 }
 
+// traces scores every model where all is learnt anew at each origin.
 func (o options) traces(w io.Writer) error {
+	return o.scoreTraces(w, "learnt anew at each origin", o.origins, o.roll)
+}
+
+// scoreTraces scores every model on every series at every horizon, and prints.
+func (o options) scoreTraces(w io.Writer, how string, origins int, score func(s api.Series, name string, ahead time.Duration) (cell, error)) error {
 	jobs, err := o.traceJobs()
 	if err != nil {
 		return err
@@ -94,7 +100,7 @@ func (o options) traces(w io.Writer) error {
 				continue
 			}
 			for _, name := range o.models {
-				c, err := o.roll(j.series, name, ahead)
+				c, err := score(j.series, name, ahead)
 				if err != nil {
 					return fmt.Errorf("%s by %s: %w", j.path, name, err)
 				}
@@ -104,13 +110,13 @@ func (o options) traces(w io.Writer) error {
 				mu.Unlock()
 			}
 		}
-		fmt.Fprintf(os.Stderr, "%s %v\n", filepath.Base(j.path), time.Since(begun).Round(time.Second))
+		fmt.Fprintf(os.Stderr, "%s, %s %v\n", filepath.Base(j.path), how, time.Since(begun).Round(time.Second))
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	o.traceTables(w, cells)
+	o.traceTables(w, how, origins, cells)
 	return nil
 }
 
@@ -187,23 +193,70 @@ func (o options) rollBy(s api.Series, ahead time.Duration, origins int, said fun
 	return c, nil
 }
 
+// folders that cells are of, in order.
+func folders(cells []cell) []string {
+	var out []string
+	for _, c := range cells {
+		if !slices.Contains(out, c.folder) {
+			out = append(out, c.folder)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// meanOf a model's cells.
+func meanOf(cells []cell, model string, keep func(cell) bool, value func(cell) float64) float64 {
+	var xs []float64
+	for _, c := range cells {
+		if c.model == model && keep(c) {
+			xs = append(xs, value(c))
+		}
+	}
+	return mean(xs)
+}
+
+// beside prints what chooses for itself beside the best model alone and what the
+// field has, by folder.
+func (o options) beside(w io.Writer, how string, cells []cell) {
+	singles := slices.DeleteFunc(slices.Clone(o.models), func(m string) bool { return !choosesNot(m) })
+	pinball, wql := func(c cell) float64 { return c.pinball[1] }, func(c cell) float64 { return c.wql }
+	for _, own := range o.models {
+		if choosesNot(own) || len(singles) == 0 {
+			continue
+		}
+		var rows [][]string
+		var less []float64
+		for _, f := range folders(cells) {
+			of := func(model string, value func(cell) float64) float64 {
+				return meanOf(cells, model, func(c cell) bool { return c.folder == f }, value)
+			}
+			row := []string{f}
+			for _, value := range []func(cell) float64{pinball, wql} {
+				best := ranked(singles, func(m string) float64 { return of(m, value) })[0]
+				row = append(row, fmt.Sprintf("%.4f", of(own, value)), fmt.Sprintf("%.4f (%s)", of(best, value), best),
+					fmt.Sprintf("%+.0f %%", 100*(of(own, value)/of(best, value)-1)))
+			}
+			row = append(row, fmt.Sprintf("%.3f", of(own, func(c cell) float64 { return c.cover90 })))
+			dsp, autopilot := math.NaN(), math.NaN()
+			if slices.Contains(singles, forecast.DSPName) && slices.Contains(singles, forecast.AutopilotName) {
+				dsp, autopilot = of(forecast.DSPName, pinball), of(forecast.AutopilotName, pinball)
+			}
+			less = append(less, 100*(1-of(own, pinball)/math.Min(dsp, autopilot)))
+			rows = append(rows, append(row, fmt.Sprintf("%.4f", dsp), fmt.Sprintf("%.4f", autopilot), fmt.Sprintf("%.0f %%", less[len(less)-1])))
+		}
+		table(w, fmt.Sprintf("Traces, %s: %s", how, own), []string{
+			"folder", "pinball 0.9", "best single", "", "WQL", "best single", "", "cover 0.9", "dsp, pinball 0.9", "autopilot", "below the better of both",
+		}, rows, fmt.Sprintf("Below the better of DSP and Autopilot in the mean over folders: %.0f %%.", mean(less)))
+	}
+}
+
 // traceTables prints means by folder and model, and by model over all folders.
-func (o options) traceTables(w io.Writer, cells []cell) {
+func (o options) traceTables(w io.Writer, how string, origins int, cells []cell) {
+	o.beside(w, how, cells)
 	header := []string{"model", "pinball 0.5", "0.9", "0.95", "WQL", "MASE", "cover 0.9", "0.95", "peak under", "peak over"}
 	rows := func(keep func(cell) bool) [][]string {
-		by := map[string][]cell{}
-		for _, c := range cells {
-			if keep(c) {
-				by[c.model] = append(by[c.model], c)
-			}
-		}
-		of := func(model string, value func(cell) float64) float64 {
-			var xs []float64
-			for _, c := range by[model] {
-				xs = append(xs, value(c))
-			}
-			return mean(xs)
-		}
+		of := func(model string, value func(cell) float64) float64 { return meanOf(cells, model, keep, value) }
 		var out [][]string
 		for _, m := range ranked(o.models, func(m string) float64 { return of(m, func(c cell) float64 { return c.wql }) }) {
 			row := []string{m}
@@ -224,19 +277,12 @@ func (o options) traceTables(w io.Writer, cells []cell) {
 		}
 		return out
 	}
-	var folders []string
-	for _, c := range cells {
-		if !slices.Contains(folders, c.folder) {
-			folders = append(folders, c.folder)
-		}
-	}
-	slices.Sort(folders)
-	for _, f := range folders {
-		table(w, f, header, rows(func(c cell) bool { return c.folder == f }))
+	for _, f := range folders(cells) {
+		table(w, f+", "+how, header, rows(func(c cell) bool { return c.folder == f }))
 	}
 	for _, h := range horizons {
-		table(w, fmt.Sprintf("All folders, %v ahead", h), header, rows(func(c cell) bool { return c.horizon == h }))
+		table(w, fmt.Sprintf("All folders, %v ahead, %s", h, how), header, rows(func(c cell) bool { return c.horizon == h }))
 	}
-	table(w, "All folders and horizons", header, rows(func(cell) bool { return true }),
-		fmt.Sprintf("Means over series and horizons (15 min, 1 h, 24 h), %d origins each, spread over the last third of a series, from at most 28 days before each. Pinball is relative to the mean of the series; peak under is the share of windows whose peak was above its 0.95 quantile, peak over the mean excess relative to the peak.", o.origins))
+	table(w, "All folders and horizons, "+how, header, rows(func(cell) bool { return true }),
+		fmt.Sprintf("Means over series and horizons (15 min, 1 h, 24 h), %d origins each, spread over the last third of a series, from at most 28 days before each. Pinball is relative to the mean of the series; peak under is the share of windows whose peak was above its 0.95 quantile, peak over the mean excess relative to the peak.", origins))
 }
