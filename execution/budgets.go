@@ -71,11 +71,11 @@ func (v *view) forbids(p *api.Pod) string {
 		return "more than one PodDisruptionBudget covers it, and evictions take at most one: " + strings.Join(names, ", ")
 	}
 	for _, budget := range all {
-		never := fmt.Sprintf("PodDisruptionBudget %s never allows it", budget)
+		never := func() string { return fmt.Sprintf("PodDisruptionBudget %s never allows it", budget) }
 		least := budget.MinAvailable
 		if budget.MaxUnavailable != nil {
 			if budget.MaxUnavailable.Value <= 0 {
-				return never
+				return never()
 			}
 			continue
 		}
@@ -85,33 +85,36 @@ func (v *view) forbids(p *api.Pod) string {
 		pods := max(wanted, v.budgets.covered[budget.Key])
 		switch {
 		case least.Percent && least.Value >= 100:
-			return never
+			return never()
 		case surges && !least.Percent && least.Value > wanted:
-			return fmt.Sprintf("%s: %d replicas are wanted", never, wanted)
+			return fmt.Sprintf("%s: %d replicas are wanted", never(), wanted)
 		case surges:
 		case least.Percent && (least.Value*pods+99)/100 >= pods, !least.Percent && least.Value >= pods:
-			return fmt.Sprintf("%s: there are %d pods", never, pods)
+			return fmt.Sprintf("%s: there are %d pods", never(), pods)
 		}
 	}
 	return ""
 }
 
 // allow takes an eviction from the pod's budget, or names the budget that
-// doesn't allow it now. A pod that isn't Ready may go while as many others as
-// desired are, and one that isn't running always.
+// doesn't allow it now. As the Eviction API has it, a pod that isn't Ready may go
+// while as many others as desired are, if any have to be, and one that isn't
+// running always.
 func (b budgets) allow(p *api.Pod) (budget *api.DisruptionBudget, ok bool) {
 	all := b.of(p)
 	if p.Phase == "Pending" {
 		return nil, true
 	}
+	free := func(budget *api.DisruptionBudget) bool {
+		return !p.Ready && !budget.Stale && budget.Desired > 0 && budget.Healthy >= budget.Desired
+	}
 	for _, budget := range all {
-		enough := !p.Ready && !budget.Stale && budget.Healthy >= budget.Desired
-		if b.left[budget.Key] <= 0 && !enough {
+		if b.left[budget.Key] <= 0 && !free(budget) {
 			return budget, false
 		}
 	}
 	for _, budget := range all {
-		if p.Ready {
+		if !free(budget) {
 			b.left[budget.Key]--
 		}
 	}

@@ -17,7 +17,7 @@ const (
 	ready1                     // on the new one
 	passing                    // something has taken too long, or was long ago
 	fault                      // the operator dies, an eviction is refused, a stockout
-	turning                    // the policy changes its mind
+	turning                    // the policy or the planner changes its mind
 )
 
 // move is a state that may come next.
@@ -28,25 +28,29 @@ type move struct {
 	wrong string // what must not happen and did
 }
 
-// moves are all that may happen next.
-func (r rules) moves(c cluster) []move {
-	var out []move
+// moves are all that may happen next; ops is what the operator would do, if it
+// has done what it was about to. They are put into words if somebody is to be told.
+func (r rules) moves(c cluster, ops []op, told bool) []move {
+	out := make([]move, 0, 16)
 	add := func(class class, to cluster, format string, args ...any) {
-		out = append(out, move{to: to, class: class, what: fmt.Sprintf(format, args...)})
-	}
-	waits := false
-	if len(c.ops) == 0 {
-		ops := r.decide(c)
-		waits = len(ops) == 0
-		if !waits {
-			to := c
-			to.ops = ops
-			add(doing, to, "the operator sees this, and is to: %v", ops)
+		m := move{to: to, class: class}
+		if told {
+			m.what = fmt.Sprintf(format, args...)
 		}
-	} else {
+		out = append(out, m)
+	}
+	waits := len(c.ops) == 0 && len(ops) == 0
+	switch {
+	case waits:
+	case len(c.ops) == 0:
+		to := c
+		to.ops = ops
+		add(doing, to, "the operator sees this, and is to: %v", ops)
+	default:
 		to, wrong := r.carryOut(c, c.ops[0])
 		to.ops = c.ops[1:]
-		out = append(out, move{to: to, class: doing, what: "the operator: " + c.ops[0].String(), wrong: wrong})
+		add(doing, to, "the operator: %v", c.ops[0])
+		out[len(out)-1].wrong = wrong
 		to = c
 		to.ops = nil
 		add(fault, to, "the operator dies before: %s", c.ops[0])
@@ -58,14 +62,11 @@ func (r rules) moves(c cluster) []move {
 		c.stale++
 	}
 	before := len(out)
-	r.podMoves(c, add)
-	if to, n := r.deleteWeb(c); n > 0 {
-		wrong := ""
-		if !r.turns && !r.dead && !c.gaveUp[0] && !c.gaveUp[1] {
-			wrong = wrongVictim(c, to)
-		}
-		out = append(out, move{to: to, class: progress, what: fmt.Sprintf("the ReplicaSet deletes %d pods", n), wrong: wrong})
-	}
+	r.podMoves(c, waits, add)
+	r.deletions(c, func(to cluster, node int, wrong string) {
+		add(progress, to, "the ReplicaSet deletes a pod on %s", name(node))
+		out[len(out)-1].wrong = wrong
+	})
 	for i, b := range c.nodes {
 		if b.phase == dying {
 			to, wrong := c, ""
@@ -73,7 +74,8 @@ func (r rules) moves(c cluster) []move {
 				wrong = "a node that was being deleted took Ready pods with it"
 			}
 			to.nodes[i] = box{}
-			out = append(out, move{to: to, class: progress, what: nodeName(i) + " is gone", wrong: wrong})
+			add(progress, to, "%s is gone", name(i))
+			out[len(out)-1].wrong = wrong
 		}
 	}
 	soon := waits && !slices.ContainsFunc(out[before:], func(m move) bool { return m.class == progress })
@@ -85,6 +87,11 @@ func (r rules) moves(c cluster) []move {
 	}
 	return out
 }
+
+// name is a node, named when it is told of.
+type name int
+
+func (n name) String() string { return nodeName(int(n)) }
 
 // poolMoves: nodes come.
 func (r rules) poolMoves(c cluster, add func(class, cluster, string, ...any)) {
@@ -98,12 +105,18 @@ func (r rules) poolMoves(c cluster, add func(class, cluster, string, ...any)) {
 				free = i
 			}
 		}
+		if free < 0 {
+			continue
+		}
 		if have < int(c.size[p]) {
-			if free >= 0 {
-				to := c
-				to.nodes[free] = box{phase: present}
-				add(boots, to, "a node of %s boots", poolNames[p])
-			}
+			to := c
+			to.nodes[free] = box{phase: present}
+			add(boots, to, "a node of %s boots", poolNames[p])
+		}
+		if c.stray[p] {
+			to := c
+			to.nodes[free], to.stray[p] = box{phase: dying}, false
+			add(boots, to, "a node of %s boots that is not wanted any more, and is being deleted", poolNames[p])
 		}
 	}
 }
@@ -112,20 +125,30 @@ func (r rules) poolMoves(c cluster, add func(class, cluster, string, ...any)) {
 func (r rules) outlook(c cluster, long bool, add func(class, cluster, string, ...any)) {
 	if r.turns {
 		to := c
-		to.target = 1 - c.target
-		add(turning, to, "the policy wants %s", poolNames[to.target])
+		if r.surplus {
+			to.pick = (c.pick + 1) % (everyNode + 1)
+			add(turning, to, "the planner thinks again of which node is surplus")
+		} else {
+			to.target = 1 - c.target
+			add(turning, to, "the policy wants %s", poolNames[to.target])
+		}
 	}
 	for p := range 2 {
 		if !long {
 			break
 		}
-		have, cordons := 0, 0
-		for _, b := range c.nodes[p*maxNodes : (p+1)*maxNodes] {
+		have := 0
+		for i, b := range c.nodes[p*maxNodes : (p+1)*maxNodes] {
 			if b.phase == present {
 				have++
 			}
-			cordons += int(b.cordoned & 1)
+			if b.kept {
+				to := c
+				to.nodes[p*maxNodes+i].kept = false
+				add(passing, to, "giving up emptying %s was long ago", name(p*maxNodes+i))
+			}
 		}
+		_, cordons := c.inPool(p)
 		if have < int(c.size[p]) {
 			if !c.stockout[p] {
 				to := c
@@ -154,14 +177,22 @@ func (r rules) outlook(c cluster, long bool, add func(class, cluster, string, ..
 			add(passing, to, "giving up the move from %s was long ago", poolNames[p])
 		}
 	}
+	if c.denied && long {
+		c.denied = false
+		add(passing, c, "that the provider picked itself was long ago")
+	}
 }
 
-// podMoves: controllers make and delete pods, the scheduler places them, they
-// get Ready.
-func (r rules) podMoves(c cluster, add func(class, cluster, string, ...any)) {
-	webs, dbs := uint8(0), uint8(0)
+// podMoves: controllers make pods, the scheduler places them, they get Ready, and
+// budgets count them. A node that is being deleted takes pods only when the
+// operator has seen it: what it can't prevent is not its fault.
+func (r rules) podMoves(c cluster, waits bool, add func(class, cluster, string, ...any)) {
+	webs, have, healthy := uint8(0), [2]int{}, [2]int{}
 	for i, b := range c.nodes {
-		dbs += b.db[0] + b.db[1]
+		for which, n := range b.fixed {
+			have[which] += int(n[0] + n[1])
+			healthy[which] += int(n[1])
+		}
 		for _, n := range b.web {
 			webs += n
 		}
@@ -174,20 +205,30 @@ func (r rules) podMoves(c cluster, add func(class, cluster, string, ...any)) {
 				to := c
 				to.nodes[i].web[kind]--
 				to.nodes[i].web[kind|isReady]++
-				add(readiness, to, "a web pod gets Ready on %s", nodeName(i))
+				add(readiness, to, "a web pod gets Ready on %s", name(i))
 			}
 		}
-		if b.db[0] > 0 {
-			to := c
-			to.nodes[i].db[0]--
-			to.nodes[i].db[1]++
-			add(readiness, to, "a db pod gets Ready on %s", nodeName(i))
+		for which, n := range b.fixed {
+			if n[0] > 0 {
+				to := c
+				to.nodes[i].fixed[which][0]--
+				to.nodes[i].fixed[which][1]++
+				r.follow(&to, which)
+				add(readiness, to, "a %s pod gets Ready on %s", fixedNames[which], name(i))
+			}
+		}
+	}
+	for which, n := range healthy {
+		to := c
+		if r.count(&to, which, n); to.counted != c.counted || to.allowed != c.allowed {
+			add(progress, to, "the budget of %s counts %d healthy pods", fixedNames[which], n)
 		}
 	}
 	for p := range 2 {
 		best := -1
 		for i := p * maxNodes; i < (p+1)*maxNodes; i++ {
-			if c.nodes[i].open() && (best < 0 || c.nodes[i].pods() < c.nodes[best].pods()) {
+			b := c.nodes[i]
+			if b.open() && (b.phase == present || waits) && (best < 0 || b.pods() < c.nodes[best].pods()) {
 				best = i
 			}
 		}
@@ -197,51 +238,63 @@ func (r rules) podMoves(c cluster, add func(class, cluster, string, ...any)) {
 		if webs < c.web {
 			to := c
 			to.nodes[best].web[0]++
-			add(progress, to, "a web pod is bound to %s", nodeName(best))
+			add(progress, to, "a web pod is bound to %s", name(best))
 		}
-		if dbs < r.wanted() {
-			to := c
-			to.nodes[best].db[0]++
-			add(progress, to, "a db pod is bound to %s", nodeName(best))
+		for which, n := range have {
+			if n < r.total(which) {
+				to := c
+				to.nodes[best].fixed[which][0]++
+				add(progress, to, "a %s pod is bound to %s", fixedNames[which], name(best))
+			}
 		}
 	}
 }
 
-// deleteWeb takes the pods beyond spec.replicas in a ReplicaSet's order: not
-// Ready, of lower cost, and Ready for a shorter time: those are on the pool that
-// the policy wants.
-func (r rules) deleteWeb(c cluster) (to cluster, deleted uint8) {
+// deletions: a ReplicaSet deletes the pods beyond spec.replicas, those that are
+// not Ready first, then those of lower cost, then those that are Ready for a
+// shorter time: these are on the pool that the policy wants, on any node of it.
+func (r rules) deletions(c cluster, deleted func(to cluster, node int, wrong string)) {
 	webs := uint8(0)
 	for _, b := range c.nodes {
 		for _, n := range b.web {
 			webs += n
 		}
 	}
-	n := max(webs, c.web) - c.web
-	deleted = n
+	if webs <= c.web {
+		return
+	}
 	for _, kind := range []int{marked, 0, marked | isReady, isReady} {
 		for _, pool := range []int{int(c.target), 1 - int(c.target)} {
+			found := false
 			for i := pool * maxNodes; i < (pool+1)*maxNodes; i++ {
-				take := min(n, c.nodes[i].web[kind])
-				c.nodes[i].web[kind] -= take
-				n -= take
+				if c.nodes[i].web[kind] == 0 || slices.Contains(c.nodes[pool*maxNodes:i], c.nodes[i]) {
+					continue
+				}
+				found = true
+				to, wrong := c, ""
+				to.nodes[i].web[kind]--
+				if kind == isReady && !r.turns && !r.dead && !r.spare {
+					wrong = wrongVictim(c, i)
+				}
+				deleted(to, i, wrong)
+			}
+			if found {
+				return
 			}
 		}
 	}
-	return c, deleted
 }
 
 // wrongVictim: a ReplicaSet must not take a Ready pod without a mark for one that is
-// to go.
-func wrongVictim(from, to cluster) string {
-	for i, b := range from.nodes {
-		if b.cordoned != 0 || b.web[isReady] == to.nodes[i].web[isReady] {
-			continue
-		}
-		for _, left := range to.nodes {
-			if left.cordoned != 0 && left.web != [kinds]uint8{} {
-				return "it takes a Ready pod from " + nodeName(i) + ", and leaves one on a cordoned node"
-			}
+// to go; but what a move that was given up has surged may go before it is known
+// what is to go next.
+func wrongVictim(c cluster, victim int) string {
+	if c.nodes[victim].ours() || c.gaveUp[0] || c.gaveUp[1] || slices.ContainsFunc(c.nodes[:], func(b box) bool { return b.kept }) {
+		return ""
+	}
+	for _, b := range c.nodes {
+		if b.ours() && b.web != [kinds]uint8{} {
+			return "it takes a Ready pod from " + nodeName(victim) + ", and leaves one on a cordoned node"
 		}
 	}
 	return ""
@@ -261,18 +314,22 @@ func (r rules) carryOut(c cluster, o op) (to cluster, wrong string) {
 				have = append(have, i)
 			}
 		}
+		c.stray[pool] = c.stray[pool] || r.lingers && len(have) < int(c.size[pool]) && o.arg < c.size[pool]
 		// The provider picks its own victims: the worst ones.
 		slices.SortStableFunc(have, func(x, y int) int { return c.nodes[x].pods() - c.nodes[y].pods() })
 		for _, i := range have[min(len(have), int(o.arg)):] {
 			wrong = cmp.Or(wrong, r.doom(&c, i))
 			if r.lingers {
-				c.nodes[i].cordoned = 1 // as GKE does
+				c.nodes[i].cordoned = forMigration // as GKE does
 			}
 		}
 		c.size[pool] = o.arg
 		c.late[pool], c.stockout[pool] = false, false
 	case opRemove:
-		if b.phase == present {
+		switch {
+		case r.denies:
+			c.denied = true
+		case b.phase == present:
 			c.size[pool]--
 			wrong = r.doom(&c, int(o.node))
 		}
@@ -295,21 +352,52 @@ func (r rules) carryOut(c cluster, o op) (to cluster, wrong string) {
 			}
 		}
 	case opEvict:
-		healthy := 0
-		for _, n := range c.nodes {
-			healthy += int(n.db[1])
-		}
-		desired := r.pods - int(r.tolerated())
-		switch {
-		case b.db[0] > 0 && healthy >= desired:
-			b.db[0]--
-		case b.db[0] == 0 && b.db[1] > 0 && healthy > desired:
-			b.db[1]--
-		}
+		wrong = r.evict(&c, b, int(o.arg))
 	case opGiveUp:
-		c.gaveUp[pool] = true
+		if int(o.arg) == pool {
+			b.kept = b.phase != absent
+		} else {
+			c.gaveUp[pool] = true
+		}
 	}
 	return c, wrong
+}
+
+// evict is what the Eviction API does. A pod that is not Ready goes while its
+// budget counts as many healthy ones as it wants, and wants any; all others are
+// allowed ones. What was asked for on what is still so is not refused.
+func (r rules) evict(c *cluster, b *box, which int) (wrong string) {
+	pods := &b.fixed[which]
+	ready := 0
+	if pods[0] == 0 {
+		ready = 1
+	}
+	budgeted := r.total(which) > 1
+	free := ready == 0 && r.desired(which) > 0 && int(c.counted[which]) >= r.desired(which)
+	switch {
+	case pods[ready] == 0:
+		return ""
+	case budgeted && !free && c.allowed[which] == 0 && c.stale > 0:
+		return ""
+	case budgeted && !free && c.allowed[which] == 0:
+		return "its budget refuses that, and nothing has happened since the operator looked"
+	case budgeted && !free:
+		c.allowed[which]--
+	}
+	pods[ready]--
+	r.follow(c, which)
+	return ""
+}
+
+// follow has a budget count at once, unless it lags.
+func (r rules) follow(c *cluster, which int) {
+	healthy := 0
+	for _, b := range c.nodes {
+		healthy += int(b.fixed[which][1])
+	}
+	if !r.lags {
+		r.count(c, which, healthy)
+	}
 }
 
 // doom begins the deletion of a node: its pods are gone.
@@ -323,48 +411,4 @@ func (r rules) doom(c *cluster, i int) (wrong string) {
 	}
 	c.nodes[i] = box{phase: dying, cordoned: c.nodes[i].cordoned}
 	return wrong
-}
-
-// violated is the promise that a state breaks; empty if it keeps all.
-func (r rules) violated(c cluster) string {
-	webs, dbs, open, cordons, all := uint8(0), 0, 0, uint8(0), 0
-	shut := false
-	for _, b := range c.nodes {
-		webs += b.web[isReady] + b.web[isReady|marked]
-		dbs += int(b.db[1])
-		cordons += b.cordoned
-		all += b.pods()
-		if b.phase == present && b.cordoned == 0 {
-			open += perNode - b.pods()
-		}
-		shut = shut || b.cordoned != 0 && b.pods() > 0
-	}
-	switch {
-	case webs < r.wanted():
-		return fmt.Sprintf("%d web pods are Ready, %d must be", webs, r.wanted())
-	case dbs < r.pods-1:
-		return fmt.Sprintf("%d db pods are Ready, %d must be while one moves", dbs, r.pods-1)
-	case c.web > 2*r.wanted():
-		return fmt.Sprintf("%d web pods are asked for, more than twice the %d wanted", c.web, r.wanted())
-	case shut && open == 0 && all <= 2*r.pods:
-		return "a pod on a cordoned node that crashes finds no other node"
-	case r.forbidden && cordons > 0:
-		return "nodes are cordoned although the budget allows nothing"
-	}
-	return ""
-}
-
-// atRest: all on one pool, nothing left behind.
-func (r rules) atRest(c cluster) bool {
-	var on [2]int
-	ready := 0
-	for i, b := range c.nodes {
-		if b.cordoned != 0 || b.phase == dying || b.web[marked] > 0 || b.web[marked|isReady] > 0 {
-			return false
-		}
-		on[poolOf(i)] += b.pods()
-		ready += int(b.web[isReady] + b.db[1])
-	}
-	all := 2 * r.pods
-	return c.web == r.wanted() && len(c.ops) == 0 && ready == all && max(on[0], on[1]) == all && len(r.decide(c)) == 0
 }

@@ -10,13 +10,14 @@ import (
 )
 
 // The cluster that is explored: an old and a new pool, a Deployment "web" and a
-// StatefulSet "db" of the same number of pods that makes them in parallel, and a
-// budget on one of them. Each node holds two pods; the scheduler takes the
-// emptiest of a pool. Whatever may happen next is a move; nothing has a
-// probability, and time is only whether something took too long.
+// StatefulSet "db" of the same number of pods that makes them in parallel, pods
+// "dns" of nobody's workload under a ReplicaSet, and budgets on the latter two.
+// Each node holds two pods; the scheduler takes the emptiest of a pool. Whatever
+// may happen next is a move; nothing has a probability, and time is only whether
+// something took too long.
 
 const (
-	maxNodes = 3 // of a pool
+	maxNodes = 4 // of a pool
 	perNode  = 2 // pods
 )
 
@@ -31,14 +32,28 @@ const (
 const (
 	absent = iota
 	present
-	dying // being deleted: nothing is on it any more
+	dying // being deleted
+)
+
+// Whose cordon a node bears; the reasons are cordonReasons.
+const (
+	forMigration = iota + 1
+	forShrink
+	foreign
+)
+
+// Pods that can't surge, the index of box.fixed.
+const (
+	db = iota
+	dns
 )
 
 // box is a node with what is on it.
 type box struct {
-	phase, cordoned uint8 // not, for a migration, for a shrink
+	phase, cordoned uint8
+	kept            bool // emptying it was given up, not long ago
 	web             [kinds]uint8
-	db              [2]uint8 // pods of db: starting, Ready
+	fixed           [2][2]uint8 // pods of db and dns: starting, Ready
 }
 
 func (b box) pods() int {
@@ -46,15 +61,21 @@ func (b box) pods() int {
 	for _, w := range b.web {
 		n += int(w)
 	}
-	return n + int(b.db[0]+b.db[1])
+	for _, f := range b.fixed {
+		n += int(f[0] + f[1])
+	}
+	return n
 }
 
 // serving are its Ready pods.
 func (b box) serving() int {
-	return int(b.web[isReady] + b.web[isReady|marked] + b.db[1])
+	return int(b.web[isReady] + b.web[isReady|marked] + b.fixed[db][1] + b.fixed[dns][1])
 }
 
 func (b box) open() bool { return b.phase != absent && b.cordoned == 0 && b.pods() < perNode }
+
+// ours tells whether mash2 cordoned the node.
+func (b box) ours() bool { return b.cordoned == forMigration || b.cordoned == forShrink }
 
 // opKind is a kind of action that is still to be carried out.
 type opKind uint8
@@ -74,7 +95,7 @@ const (
 // op is an action of the operator: on a node, or on a pool or the workload.
 type op struct {
 	kind opKind
-	node uint8 // nodes 0…2 are of the old pool, 3…5 of the new one
+	node uint8 // the first maxNodes are of the old pool, the others of the new one
 	arg  uint8
 }
 
@@ -84,9 +105,18 @@ type cluster struct {
 	size   [2]uint8
 	web    uint8 // spec.replicas; those without a node are pending
 	target uint8 // the pool that the policy wants
+	pick   uint8 // which node the planner calls surplus: 0 the emptiest; none when it wants them all
+	// counted and allowed are the status of the budgets of db and dns: how many pods
+	// are healthy, and how many more evictions are allowed.
+	counted, allowed [2]uint8
 	// What took too long, by pool: a cordon, a resize; and what is not long ago:
 	// a move away that was given up, a stockout.
 	late, overdue, gaveUp, stockout [2]bool
+	// stray is a node of a pool that was asked for, is wanted no more and may come
+	// all the same.
+	stray [2]bool
+	// denied: not long ago the provider didn't let mash2 say which node goes.
+	denied bool
 	// ops are left of the operator's last sequence, seen `stale` events ago.
 	ops   []op
 	stale uint8
@@ -94,45 +124,98 @@ type cluster struct {
 
 // rules of an exploration.
 type rules struct {
-	pods, nodes int  // of each workload, of each pool
-	stale       int  // events that may happen within a sequence
-	turns       bool // the policy may turn round at any time
-	surplus     bool // no switch: the old pool has one node too many
-	lingers     bool // nodes being deleted are there for a while
-	dead        bool // the operator may be dead for so long that anything is overdue
-	forbidden   bool // the budget allows no disruption at all
-	guards      guards
+	pods, nodes int // of each workload, of each pool
+	dns         int // pods of nobody's workload
+	stale       int // events that may happen within a sequence
+	// Budgets allow one pod of db and of dns to be away; with loose two, and with
+	// forbidden none.
+	loose, forbidden bool
+	lags             bool // budgets count pods some time after they get Ready
+	turns            bool // the policy may turn round at any time; so may the planner in a pool
+	surplus          bool // no switch: the old pool has one node too many
+	spare            bool // the new pool has one node too many, from the beginning
+	anywhere         bool // pods begin in every arrangement
+	kubectl          bool // somebody has cordoned a node of the old pool
+	denies           bool // the provider picks the nodes that go itself
+	lingers          bool // nodes being deleted are there for a while
+	dead             bool // the operator may be dead for so long that anything is overdue
+	guards           guards
 }
 
 func (r rules) wanted() uint8 { return uint8(r.pods) }
 
-// begin is a cluster at rest on the old pool, and the policy wants the new one.
-func (r rules) begin() cluster {
+// total is how many pods of db or dns there are to be.
+func (r rules) total(fixed int) int {
+	if fixed == dns {
+		return r.dns
+	}
+	return r.pods
+}
+
+// begins are clusters at rest on the old pool: the policy wants the new one, or
+// a node less.
+func (r rules) begins() []cluster {
 	c := cluster{web: r.wanted(), target: 1}
+	for which := range c.counted {
+		r.count(&c, which, r.total(which))
+	}
 	c.size[0] = uint8(r.nodes)
-	at := 0
-	place := func(put func(*box)) {
-		for c.nodes[at].pods() == perNode {
-			at++
-		}
-		put(&c.nodes[at])
-	}
-	for range r.pods {
-		place(func(b *box) { b.web[isReady]++ })
-	}
-	for range r.pods {
-		place(func(b *box) { b.db[1]++ })
-	}
 	if r.surplus {
 		c.target = 0
 		c.size[0]++
-		c.nodes[r.nodes].web[isReady]++
-		c.nodes[0].web[isReady]--
 	}
 	for i := range int(c.size[0]) {
 		c.nodes[i].phase = present
 	}
-	return c
+	if r.spare {
+		c.size[1] = uint8(r.nodes) + 1
+		for i := range c.size[1] {
+			c.nodes[maxNodes+i].phase = present
+		}
+	}
+	var todo []func(*box)
+	var kind []int
+	for k, put := range []func(*box){
+		func(b *box) { b.web[isReady]++ }, func(b *box) { b.fixed[db][1]++ }, func(b *box) { b.fixed[dns][1]++ },
+	} {
+		for range []int{r.pods, r.pods, r.dns}[k] {
+			todo, kind = append(todo, put), append(kind, k)
+		}
+	}
+	var out []cluster
+	var place func(c cluster, at, from int)
+	place = func(c cluster, at, from int) {
+		if at == len(todo) {
+			out = append(out, c)
+			return
+		}
+		if at > 0 && kind[at] != kind[at-1] {
+			from = 0
+		}
+		for i := from; i < int(c.size[0]); i++ {
+			if c.nodes[i].pods() < perNode {
+				to := c
+				todo[at](&to.nodes[i])
+				place(to, at+1, i)
+				if !r.anywhere {
+					return
+				}
+			}
+		}
+	}
+	place(c, 0, 0)
+	if !r.kubectl {
+		return out
+	}
+	var cordoned []cluster
+	for _, c := range out {
+		for i := range int(c.size[0]) {
+			to := c
+			to.nodes[i].cordoned = foreign
+			cordoned = append(cordoned, to)
+		}
+	}
+	return cordoned
 }
 
 func poolOf(node int) int { return node / maxNodes }
@@ -153,12 +236,14 @@ func age(long bool) time.Time {
 
 var (
 	webKey        = api.Key{Namespace: "shop", Name: "web"}
-	dbKey         = api.Key{Namespace: "shop", Name: "db"}
-	cordonReasons = [3]string{"", api.CordonMigration, api.CordonShrink}
+	fixedNames    = [2]string{db: "db", dns: "dns"}
+	fixedKeys     = [2]api.Key{db: {Namespace: "shop", Name: "db"}} // dns is nobody's workload
+	fixedKinds    = [2]string{db: statefulSet, dns: replicaSet}
+	fixedBudgets  = [2][]string{db: {"db"}, dns: {"dns"}}
+	cordonReasons = [4]string{forMigration: api.CordonMigration, forShrink: api.CordonShrink}
 	podShape      = &api.PodShape{ID: "s", Requests: api.Resources{MilliCPU: 1000, Pods: 1}}
 	allocation    = api.Resources{MilliCPU: perNode * 1000, Pods: 10}
 	poolZones     = []string{"a"}
-	dbBudget      = []string{"db"}
 )
 
 // snapshot is what the operator sees of a cluster.
@@ -167,7 +252,7 @@ func (r rules) snapshot(c cluster) api.Snapshot {
 	for p, name := range poolNames {
 		pool := api.Pool{
 			Name: name, Zones: poolZones, Sizes: []int32{int32(c.size[p])}, MaxPerZone: int32(max(r.nodes, int(c.size[p]))), Allocatable: allocation,
-			ResizedAt: age(c.late[p]),
+			ResizedAt: age(c.late[p]), ResizeOnly: c.denied,
 		}
 		if c.stockout[p] {
 			pool.Error = &api.PoolError{Kind: api.PoolStockout, At: age(false)}
@@ -185,7 +270,15 @@ func (r rules) snapshot(c cluster) api.Snapshot {
 		})
 		return &s.Pods[len(s.Pods)-1]
 	}
-	healthy, ordinal := int32(0), 0
+	fixedPod := func(which, ordinal int, node string, ready bool) *api.Pod {
+		p := pod(fmt.Sprintf("%s-%d", fixedNames[which], ordinal), node, ready)
+		p.Workload, p.ControllerKind, p.ControllerName = fixedKeys[which], fixedKinds[which], fixedNames[which]
+		if r.total(which) > 1 { // of one pod that is not Ready the API evicts none, whatever its budget allows
+			p.Budgets = fixedBudgets[which]
+		}
+		return p
+	}
+	var placedFixed [2]int
 	placed := uint8(0)
 	for i, b := range c.nodes {
 		if b.phase == absent {
@@ -199,7 +292,10 @@ func (r rules) snapshot(c cluster) api.Snapshot {
 		if n.Cordoned {
 			n.CordonedFor, n.CordonedAt = cordonReasons[b.cordoned], age(c.overdue[p])
 		}
-		if c.gaveUp[p] {
+		switch {
+		case b.kept:
+			n.GaveUp, n.GaveUpAt = poolNames[p], age(false)
+		case c.gaveUp[p]:
 			n.GaveUp, n.GaveUpAt = poolNames[1-p], age(false)
 		}
 		s.Nodes = append(s.Nodes, n)
@@ -215,12 +311,12 @@ func (r rules) snapshot(c cluster) api.Snapshot {
 				serial++
 			}
 		}
-		for ready, count := range b.db {
-			for range count {
-				d := pod(fmt.Sprintf("db-%d", ordinal), n.Name, ready == 1)
-				d.Workload, d.ControllerKind, d.ControllerName, d.Budgets = dbKey, statefulSet, "db", dbBudget
-				healthy += int32(ready)
-				ordinal++
+		for which, counts := range b.fixed {
+			for ready, count := range counts {
+				for range count {
+					fixedPod(which, placedFixed[which], n.Name, ready == 1)
+					placedFixed[which]++
+				}
 			}
 		}
 	}
@@ -228,44 +324,67 @@ func (r rules) snapshot(c cluster) api.Snapshot {
 		w := pod(fmt.Sprintf("web-pending-%d", i), "", false)
 		w.Phase, w.Workload, w.ControllerKind, w.ControllerName = "Pending", webKey, replicaSet, "web"
 	}
-	budget := api.DisruptionBudget{
-		Key: api.Key{Namespace: "shop", Name: "db"}, MaxUnavailable: &api.Amount{Value: r.tolerated()},
-		Healthy: healthy, Desired: int32(r.pods) - r.tolerated(),
+	for ; placedFixed[dns] < r.dns; placedFixed[dns]++ {
+		fixedPod(dns, placedFixed[dns], "", false).Phase = "Pending"
 	}
-	budget.Allowed = max(0, budget.Healthy-budget.Desired)
-	s.Budgets = []api.DisruptionBudget{budget}
+	for which, name := range fixedNames {
+		budget := api.DisruptionBudget{
+			Key: api.Key{Namespace: "shop", Name: name}, MaxUnavailable: &api.Amount{Value: r.tolerated()},
+			Healthy: int32(c.counted[which]), Desired: int32(r.desired(which)), Allowed: int32(c.allowed[which]),
+		}
+		s.Budgets = append(s.Budgets, budget)
+	}
 	for _, w := range []struct {
 		key      api.Key
+		kind     string
 		replicas uint8
-	}{{dbKey, r.wanted()}, {webKey, c.web}} {
+	}{{fixedKeys[db], statefulSet, r.wanted()}, {webKey, "Deployment", c.web}} {
 		s.Workloads = append(s.Workloads, api.Workload{
-			Key: w.key, Mode: api.ModeFull, Replicas: int32(w.replicas), MinReplicas: 1, MaxReplicas: 10, Shape: podShape,
+			Key: w.key, Target: api.TargetRef{Kind: w.kind}, Mode: api.ModeFull, Replicas: int32(w.replicas), MinReplicas: 1, MaxReplicas: 10, Shape: podShape,
 		})
 	}
 	return s
 }
 
-// tolerated is what the budget allows: more than one, so that it isn't the
-// budget that keeps evictions apart.
+// tolerated is how many pods budgets allow to be away.
 func (r rules) tolerated() int32 {
-	if r.forbidden {
+	switch {
+	case r.forbidden:
 		return 0
+	case r.loose:
+		return 2
 	}
-	return 2
+	return 1
 }
+
+// desired is how many healthy pods a budget wants.
+func (r rules) desired(which int) int { return max(0, r.total(which)-int(r.tolerated())) }
+
+// count is what the disruption controller does when a budget's pods have changed.
+func (r rules) count(c *cluster, which, healthy int) {
+	c.counted[which] = uint8(healthy)
+	c.allowed[which] = uint8(max(0, healthy-r.desired(which)))
+}
+
+// everyNode is a pick of the planner that calls no node surplus.
+const everyNode = 3
 
 // planned is the plan of a planner that knows what is wanted, for one pool.
 func (r rules) planned(c cluster, pool int) api.Plan {
 	plan := api.Plan{Nodes: api.NodePlan{Pool: poolNames[pool]}}
-	for _, key := range []api.Key{dbKey, webKey} {
+	for _, key := range []api.Key{fixedKeys[db], webKey} {
 		plan.Workloads = append(plan.Workloads, api.WorkloadPlan{Key: key, Replicas: int32(r.pods), Reason: "demand"})
 	}
 	for p, name := range poolNames {
 		pp := api.PoolPlan{Pool: name}
 		if p == pool {
-			pp.SizePerZone, pp.Nodes = int32(r.nodes), int32(r.nodes)
-			if least := c.emptiest(p); int(c.size[p]) > r.nodes && least >= 0 {
-				pp.Surplus = []string{nodeName(least)}
+			pp.SizePerZone = int32(r.nodes)
+			if c.pick == everyNode {
+				pp.SizePerZone++
+			}
+			pp.Nodes = pp.SizePerZone
+			if surplus := c.surplus(p); int32(c.size[p]) > pp.SizePerZone && surplus >= 0 {
+				pp.Surplus = []string{nodeName(surplus)}
 			}
 		}
 		plan.Nodes.Pools = append(plan.Nodes.Pools, pp)
@@ -273,164 +392,21 @@ func (r rules) planned(c cluster, pool int) api.Plan {
 	return plan
 }
 
-// emptiest node of a pool, cordoned ones first; -1 if it has none.
-func (c cluster) emptiest(pool int) int {
-	best := -1
+// surplus is the node of a pool that the planner picks, cordoned ones first, the
+// emptier ones before the others; -1 if there is none.
+func (c cluster) surplus(pool int) int {
+	var have []int
 	for i := pool * maxNodes; i < (pool+1)*maxNodes; i++ {
-		b := c.nodes[i]
-		if b.phase == present && (best < 0 || b.cordoned > c.nodes[best].cordoned ||
-			b.cordoned == c.nodes[best].cordoned && b.pods() < c.nodes[best].pods()) {
-			best = i
+		if c.nodes[i].phase == present && c.nodes[i].cordoned != foreign {
+			have = append(have, i)
 		}
 	}
-	return best
-}
-
-// decide is a cycle of the loop up to its actions: planned again for the other
-// pool when the move is refused.
-func (r rules) decide(c cluster) []op {
-	s := r.snapshot(c)
-	policy := api.Policy{NodePools: poolNames[c.target : c.target+1], ManagedPools: poolNames[:]}
-	plan := r.planned(c, int(c.target))
-	if refusal := preflight(s, plan, policy, r.guards); refusal != nil && refusal.Stay != refusal.Pool {
-		plan = r.planned(c, slices.Index(poolNames[:], refusal.Stay))
-		plan.Nodes.Refusal = refusal
+	if len(have) == 0 {
+		return -1
 	}
-	actions, _ := sequence(s, plan, policy, r.guards)
-	out := make([]op, 0, len(actions))
-	for _, a := range actions {
-		out = append(out, opOf(a))
-	}
-	return out
-}
-
-// opOf is an action in the words of the model.
-func opOf(a api.Action) op {
-	node := func(name string) uint8 {
-		var p, n uint8
-		if _, err := fmt.Sscanf(name, "pool-%d-%d", &p, &n); err != nil {
-			panic(err)
-		}
-		return p*maxNodes + n
-	}
-	// A web pod is known by its node and its place there.
-	ofPod := func(key api.Key) uint8 {
-		var n, serial uint8
-		if _, err := fmt.Sscanf(key.Name, "web-%d-%d", &n, &serial); err != nil {
-			panic(err)
-		}
-		return n
-	}
-	switch a := a.(type) {
-	case api.ScaleWorkload:
-		return op{kind: opScale, arg: uint8(a.To)}
-	case api.ResizePool:
-		return op{kind: opResize, node: uint8(slices.Index(poolNames[:], a.Pool)) * maxNodes, arg: uint8(a.To)}
-	case api.RemoveNode:
-		return op{kind: opRemove, node: node(a.Node)}
-	case api.CordonNode:
-		return op{kind: opCordon, node: node(a.Node), arg: uint8(slices.Index(cordonReasons[:], a.For))}
-	case api.UncordonNode:
-		return op{kind: opUncordon, node: node(a.Node)}
-	case api.GiveUpMove:
-		return op{kind: opGiveUp, node: node(a.Node)}
-	case api.SetDeletionCost:
-		if a.Clear {
-			return op{kind: opClear, node: ofPod(a.Pod)}
-		}
-		return op{kind: opMark, node: ofPod(a.Pod)}
-	case api.EvictPod:
-		return op{kind: opEvict, node: node(a.Node)}
-	}
-	panic(a)
-}
-
-func (o op) String() string {
-	names := [...]string{"scale web to", "resize", "remove", "cordon", "uncordon", "mark a pod on", "clear a pod on", "evict db from", "give up moving from"}
-	switch o.kind {
-	case opScale:
-		return fmt.Sprintf("%s %d", names[o.kind], o.arg)
-	case opResize:
-		return fmt.Sprintf("%s %s to %d", names[o.kind], poolNames[poolOf(int(o.node))], o.arg)
-	}
-	return names[o.kind] + " " + nodeName(int(o.node))
-}
-
-// key is the same for states that differ in the names of equal nodes only.
-func (c cluster) key() (cluster, string) {
-	c.normalise()
-	// Nodes of a pool in order of what is on them, then of who is acted on first.
-	first := [2 * maxNodes]uint8{}
-	for i := len(c.ops) - 1; i >= 0; i-- {
-		first[c.ops[i].node] = uint8(i + 1)
-	}
-	var at, to [2 * maxNodes]uint8
-	for i := range at {
-		at[i] = uint8(i)
-	}
-	content := func(i uint8) uint64 {
-		b := c.nodes[i]
-		out := uint64(b.phase)<<2 | uint64(b.cordoned)
-		for _, w := range b.web {
-			out = out<<4 | uint64(w)
-		}
-		return (out<<4|uint64(b.db[0]))<<4 | uint64(b.db[1])
-	}
-	for p := range 2 {
-		slices.SortStableFunc(at[p*maxNodes:(p+1)*maxNodes], func(x, y uint8) int {
-			return cmp.Or(cmp.Compare(content(y), content(x)), cmp.Compare(first[x], first[y]))
-		})
-	}
-	out := c
-	for i, from := range at {
-		out.nodes[i] = c.nodes[from]
-		to[from] = uint8(i)
-	}
-	key := make([]byte, 0, 80)
-	for i := range out.nodes {
-		b := &out.nodes[i]
-		key = append(key, b.phase<<2|b.cordoned, b.web[0]|b.web[1]<<2|b.web[2]<<4|b.web[3]<<6, b.db[0]|b.db[1]<<4)
-	}
-	flags := out.target
-	for p := range 2 {
-		for _, f := range []bool{out.late[p], out.overdue[p], out.gaveUp[p], out.stockout[p]} {
-			flags <<= 1
-			if f {
-				flags |= 1
-			}
-		}
-	}
-	key = append(key, out.size[0]|out.size[1]<<2, out.web|out.target<<4|out.stale<<5, flags)
-	if len(c.ops) > 0 {
-		out.ops = make([]op, len(c.ops))
-		for i, o := range c.ops {
-			if o.kind != opResize && o.kind != opScale {
-				o.node = to[o.node]
-			}
-			out.ops[i] = o
-			key = append(key, uint8(o.kind)<<4|o.node, o.arg)
-		}
-	}
-	return out, string(key)
-}
-
-// normalise forgets what can't be seen any more.
-func (c *cluster) normalise() {
-	for p := range 2 {
-		nodes, cordons := 0, 0
-		for _, b := range c.nodes[p*maxNodes : (p+1)*maxNodes] {
-			if b.phase != absent {
-				nodes++
-				cordons += int(b.cordoned & 1)
-			}
-		}
-		c.overdue[p] = c.overdue[p] && cordons > 0
-		c.gaveUp[p] = c.gaveUp[p] && nodes > 0
-		if int(c.size[p]) <= nodes {
-			c.late[p], c.stockout[p] = false, false
-		}
-	}
-	if len(c.ops) == 0 {
-		c.ops, c.stale = nil, 0
-	}
+	slices.SortStableFunc(have, func(x, y int) int {
+		return cmp.Or(
+			-cmp.Compare(c.nodes[x].cordoned, c.nodes[y].cordoned), cmp.Compare(c.nodes[x].pods(), c.nodes[y].pods()))
+	})
+	return have[min(int(c.pick), len(have)-1)]
 }

@@ -40,8 +40,29 @@ const (
 	guardOverdue
 	// guardGaveUp: a move that was given up is not tried again at once.
 	guardGaveUp
+	// guardAllowed: no eviction is asked for that a budget doesn't allow now.
+	guardAllowed
+	// guardSettled: of the pods of nobody's workload one goes only while the others
+	// of its controller are Ready.
+	guardSettled
+	// guardPicked: a pool of which the provider picks the nodes is resized down only
+	// when all that it may pick are empty.
+	guardPicked
+	// guardShrinkRoom: a surplus node is cordoned only when the others can hold what
+	// is on it, and as long as they can.
+	guardShrinkRoom
+	// guardUncordoned: nothing is cordoned before all that is to be uncordoned is.
+	guardUncordoned
+	// guardStray: a node that is being deleted is cordoned, and nothing surges before.
+	guardStray
+	// guardTwice: a surge asks for twice the wanted pods at most.
+	guardTwice
+	// guardEmptying: emptying a surplus node is given up when it takes too long.
+	guardEmptying
+	// guardKept: a surplus node of which that was given up is not tried again at once.
+	guardKept
 
-	everyGuard = guardGaveUp<<1 - 1
+	everyGuard = guardKept<<1 - 1
 )
 
 // holds reports whether a guard is in force.

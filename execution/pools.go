@@ -2,6 +2,7 @@ package execution
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -77,7 +78,7 @@ func (q *sequencer) cordon() {
 	q.cordonOld()
 	q.cordonDying()
 	q.giveUpEmptying()
-	if len(q.cordoning) == 0 && q.migrating && !q.moving() {
+	if len(q.cordoning) == 0 && q.migrating && !q.moving() && !q.uncordonsFirst() {
 		q.cordonSurplus()
 	}
 	q.explainCosts()
@@ -105,25 +106,55 @@ func (q *sequencer) uncreated(w *api.Workload) int32 {
 	return max(n, 0)
 }
 
-// giveUpEmptying notes on surplus nodes that their pods have not left in time:
-// when that is seen they stay, uncordoned, and what was surged for them goes.
+// giveUpEmptying notes on surplus nodes that their pods have not left in time, or
+// find no room any more, as somebody else has taken it since: when that is seen
+// they stay, uncordoned, and what was surged for them goes.
 func (q *sequencer) giveUpEmptying() {
+	leaving := maps.Clone(q.leaving)
 	for i := range q.snapshot.Nodes {
 		n := &q.snapshot.Nodes[i]
-		took := q.snapshot.Time.Sub(n.CordonedAt)
-		if !q.shrink[n.Name] || n.CordonedFor != api.CordonShrink || n.CordonedAt.IsZero() || took <= q.disruption.MoveTimeout || q.empty(n.Name) {
+		if !q.shrink[n.Name] || n.CordonedFor != api.CordonShrink || q.empty(n.Name) {
 			continue
 		}
-		q.notes = append(q.notes, api.GiveUpMove{
-			Node: n.Name, Pool: n.Pool, At: q.snapshot.Time, Reason: fmt.Sprintf("its pods have not left it within %v", q.disruption.MoveTimeout),
-		})
+		late := !n.CordonedAt.IsZero() && q.snapshot.Time.Sub(n.CordonedAt) > q.disruption.MoveTimeout
+		switch missing := q.crampedBy(leaving, n); {
+		case late && q.guards.holds(guardEmptying):
+			q.giveUpNode(n, fmt.Sprintf("its pods have not left it within %v", q.disruption.MoveTimeout))
+		case missing != "" && q.guards.holds(guardShrinkRoom):
+			q.giveUpNode(n, "without it the Ready nodes can't hold "+missing+" any more")
+		default:
+			continue
+		}
+		delete(leaving, n.Name)
 	}
+}
+
+func (q *sequencer) giveUpNode(n *api.Node, reason string) {
+	q.notes = append(q.notes, api.GiveUpMove{Node: n.Name, Pool: n.Pool, At: q.snapshot.Time, Reason: reason})
+}
+
+// crampedBy names what the nodes other than the leaving ones can't hold, if they
+// could hold more of it with a node that is one of these.
+func (q *sequencer) crampedBy(leaving map[string]bool, n *api.Node) string {
+	missing := q.missing(leaving, false)
+	if missing == "" {
+		return ""
+	}
+	without := maps.Clone(leaving)
+	delete(without, n.Name)
+	if q.missing(without, false) == missing {
+		return ""
+	}
+	return missing
 }
 
 // cordonDying cordons nodes that are being deleted without one, such as those
 // that came after their pool was given up: until they are gone the scheduler
 // would take them for room. Nothing surges before.
 func (q *sequencer) cordonDying() {
+	if !q.guards.holds(guardStray) {
+		return
+	}
 	for _, mp := range q.pools {
 		for _, n := range mp.nodes {
 			if !q.dying[n.Name] || n.Cordoned {
@@ -154,8 +185,7 @@ func (q *sequencer) cordonOld() {
 	if len(pending) == 0 {
 		return
 	}
-	if len(q.uncordons) > 0 {
-		// They may fail: until they are seen the way back is not open.
+	if q.uncordonsFirst() {
 		q.note(api.NodeScalingAgent, "MigrationWaitsForNodes", "pool "+q.target, "%d nodes are uncordoned first", len(q.uncordons))
 		return
 	}
@@ -172,6 +202,12 @@ func (q *sequencer) cordonOld() {
 			Reason: fmt.Sprintf("workloads move from pool %s to %s", n.Pool, q.target),
 		})
 	}
+}
+
+// uncordonsFirst reports whether nodes are being uncordoned. That may fail: until
+// it is seen, pods on them have no way back to where they are.
+func (q *sequencer) uncordonsFirst() bool {
+	return len(q.uncordons) > 0 && q.guards.holds(guardUncordoned)
 }
 
 // explainPool tells what keeps the target pool from its planned size.
@@ -202,7 +238,7 @@ func (q *sequencer) cordonSurplus() {
 				continue
 			}
 			gone[n.Name] = true
-			if missing := q.missing(gone, false); missing != "" {
+			if missing := q.missing(gone, false); missing != "" && q.guards.holds(guardShrinkRoom) {
 				delete(gone, n.Name)
 				q.note(api.NodeScalingAgent, "ShrinkWaitsForRoom", "node "+n.Name,
 					"without it the Ready nodes can't hold %s", missing)
@@ -302,7 +338,7 @@ func (q *sequencer) resizeDown(mp managedPool, to int32) {
 		if zone < 0 || zone >= len(mp.Sizes) || mp.Sizes[zone] == to || q.dying[n.Name] {
 			continue
 		}
-		if !q.leaving[n.Name] || n.CordonedFor == "" || !q.empty(n.Name) {
+		if q.guards.holds(guardPicked) && (!q.leaving[n.Name] || n.CordonedFor == "" || !q.empty(n.Name)) {
 			q.warn(api.NodeScalingAgent, reason, "pool "+mp.Name,
 				"the provider may not be told which node goes, and could pick %s, which is not empty: empty nodes are kept", n.Name)
 			return

@@ -184,7 +184,8 @@ func (v *view) movingNow() moving {
 func (v *view) arriving() int {
 	n := int32(0)
 	v.planned(func(w *api.Workload, wp *api.WorkloadPlan) {
-		ready, surges := int32(0), true
+		// A StatefulSet whose only pod is between two nodes has none to tell it by.
+		ready, surges := int32(0), w.Target.Kind != statefulSet
 		for _, p := range v.podsOf[w.Key] {
 			surges = surges && p.ControllerKind == replicaSet
 			if p.Ready && !p.Terminating {

@@ -279,11 +279,14 @@ func (v *view) chooseShrink(mp managedPool, zone string, size int32) {
 			continue
 		}
 		seen++
-		if n.Cordoned && n.CordonedFor == "" || v.gaveUpEmptying(n) {
-			continue // somebody else's affair, or given up
+		if n.Cordoned && n.CordonedFor == "" {
+			continue // somebody else's affair
 		}
 		if surplus[n.Name] {
 			named++
+		}
+		if v.gaveUpEmptying(n) {
+			continue // another one that is being emptied may go in its place
 		}
 		if surplus[n.Name] || n.CordonedFor == api.CordonShrink && len(v.blockers(n.Name)) == 0 {
 			candidates = append(candidates, n)
@@ -303,7 +306,7 @@ func (v *view) chooseShrink(mp managedPool, zone string, size int32) {
 // gaveUpEmptying reports whether emptying a surplus node took too long, which is
 // noted on it with its own pool's name, not long ago.
 func (v *view) gaveUpEmptying(n *api.Node) bool {
-	return n.GaveUp == n.Pool && n.GaveUp != "" && v.snapshot.Time.Sub(n.GaveUpAt) < v.disruption.RetryAfter
+	return v.guards.holds(guardKept) && n.GaveUp == n.Pool && n.GaveUp != "" && v.snapshot.Time.Sub(n.GaveUpAt) < v.disruption.RetryAfter
 }
 
 func boolRank(b bool) int {

@@ -281,7 +281,7 @@ func (q *sequencer) surge(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 		fits = q.room.place(w.Shape, missing, nil)
 	}
 	to := max(old+min(wp.Replicas, stay+fits), min(wp.Floor, wp.Replicas))
-	if most := max(2*wp.Replicas, w.Replicas); to > most && old > wp.Replicas {
+	if most := max(2*wp.Replicas, w.Replicas); to > most && old > wp.Replicas && q.guards.holds(guardTwice) {
 		// A surge on top of another one, by a policy that turned round: those
 		// beyond what is wanted go first.
 		to = most
@@ -390,7 +390,7 @@ func (q *sequencer) evictOthers() {
 				continue
 			}
 			// One that is not Ready itself serves nobody: it may go.
-			if unsettled[ownerOf(p)] && p.Ready {
+			if unsettled[ownerOf(p)] && p.Ready && q.guards.holds(guardSettled) {
 				continue
 			}
 			if q.evict(p) {
@@ -420,6 +420,9 @@ func (q *sequencer) evict(p *api.Pod) bool {
 // allowed takes an eviction from the pod's budget, or says that it must wait.
 func (q *sequencer) allowed(p *api.Pod) bool {
 	budget, ok := q.budgets.allow(p)
+	if !q.guards.holds(guardAllowed) {
+		return true
+	}
 	if !ok {
 		q.note(api.HorizontalScalingAgent, "EvictionWaitsForBudget", "pod "+p.Key.String(),
 			"PodDisruptionBudget %s allows no more now: %d pods are healthy, %d must be", budget, budget.Healthy, budget.Desired)

@@ -1,0 +1,75 @@
+package execution
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+)
+
+// TestEveryGuardIsNeeded takes the guards away one by one: each time there is a
+// way to break a promise. The ways are kept in testdata to be read; run with
+// -update to record them again.
+func TestEveryGuardIsNeeded(t *testing.T) {
+	const file = "testdata/counterexamples.md"
+	var out strings.Builder
+	out.WriteString("What goes wrong without each guard of a move, as the exploration finds it: the shortest way there, with two pods of each workload on two nodes of each pool.\n")
+	for _, c := range []struct {
+		name  string
+		guard guards
+		rules
+	}{
+		{"a pod whose budget can never allow it is not moved, and nothing is cordoned for it", guardBudgets, rules{forbidden: true}},
+		{"no eviction is asked for that a budget doesn't allow now", guardAllowed, rules{lags: true}},
+		{"nothing is cordoned before the Ready nodes of the target hold all that must move", guardRoom, rules{}},
+		{"nothing is cordoned before all that is to be uncordoned is", guardUncordoned, rules{}},
+		{"nothing surges while its new pods could land on a node being left", guardShut, rules{}},
+		{"a surge asks for twice the wanted pods at most", guardTwice, rules{turns: true}},
+		{"old pods stay until as many as wanted are Ready elsewhere", guardReady, rules{}},
+		{"a surge ends only when all pods that are to go are seen to bear their cost", guardMarked, rules{}},
+		{"a node is removed only when nothing is on it", guardEmpty, rules{surplus: true, anywhere: true}},
+		{"a pool is resized down only when all of its nodes are empty", guardAllEmpty, rules{}},
+		{"a pool of which the provider picks the nodes is resized down only when all that it may pick are empty", guardPicked, rules{surplus: true, anywhere: true, denies: true}},
+		{"what can't surge loses a pod only while all others are Ready", guardOneByOne, rules{loose: true}},
+		{"of nobody's pods one goes only while the others of its controller are Ready", guardSettled, rules{pods: 1, dns: 2, loose: true}},
+		{"the nodes of the old pool are kept until every workload has left it", guardTogether, rules{}},
+		{"cordons that nothing calls for any more are taken back", guardRelease, rules{}},
+		{"deletion costs of pods that stay are taken back", guardCosts, rules{}},
+		{"a node that is being deleted is no room and not uncordoned", guardDying, rules{lingers: true, turns: true}},
+		{"a node that is being deleted is cordoned, and nothing surges before", guardStray, rules{lingers: true}},
+		{"a surplus node is cordoned only when the others can hold what is on it", guardShrinkRoom, rules{surplus: true, anywhere: true, kubectl: true}},
+		{"a move that takes too long is given up", guardOverdue, rules{}},
+		{"a move that was given up is not tried again at once", guardGaveUp, rules{}},
+		{"emptying a surplus node is given up when it takes too long", guardEmptying, rules{surplus: true, anywhere: true}},
+		{"emptying a surplus node that was given up is not tried again at once", guardKept, rules{surplus: true, anywhere: true}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.pods, c.nodes, c.guards = cmp.Or(c.pods, 2), 2, everyGuard&^c.guard
+			found, wrong := check(c.rules)
+			if wrong == "" {
+				t.Fatalf("in %d states nothing goes wrong without it", len(found.states))
+			}
+			fmt.Fprintf(&out, "\n## Without: %s\n\nFound after %d states.\n\n```\n%s\n```\n", c.name, len(found.states), strings.TrimSpace(wrong))
+		})
+	}
+	if t.Failed() {
+		return
+	}
+	if flag.Lookup("update").Value.String() == "true" {
+		if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	recorded, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff(string(recorded), out.String()); diff != "" {
+		t.Errorf("counterexamples (-recorded +found):\n%s", diff)
+	}
+}
