@@ -324,7 +324,7 @@ type Pool struct {
 	Hold string
 	// Error is the last failure of a resize: quota, stockout; empty if none.
 	Error *PoolError
-	// ResizedAt is when the newest resize began; zero if not told.
+	// ResizedAt is when the newest resize began, at the earliest; zero if not told.
 	ResizedAt time.Time
 	// Allocatable of one fresh node, and Overhead: what DaemonSets and static
 	// pods take of it.

@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -78,6 +79,14 @@ type Provider struct {
 	mu      sync.Mutex
 	version string            // of the API, once it is known
 	known   map[string]string // pool by provider id, as last read
+	asked   map[string]asked  // by pool
+}
+
+// asked is what this process has asked of a pool. The API server keeps no time of
+// it: writes to the scale subresource have none among the managed fields.
+type asked struct {
+	replicas int32
+	at       time.Time
 }
 
 // New returns a Provider; it makes no call yet.
@@ -93,7 +102,7 @@ func New(cfg Config) (*Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the client of the management cluster: %w", err)
 	}
-	return &Provider{cfg: cfg, dynamic: dyn, discovery: disco}, nil
+	return &Provider{cfg: cfg, dynamic: dyn, discovery: disco, asked: map[string]asked{}}, nil
 }
 
 // resource is a collection in the management cluster, of the version that it
@@ -144,8 +153,13 @@ func (p *Provider) Pools(ctx context.Context) ([]api.Pool, error) {
 		out = append(out, pool)
 	}
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.known = known
-	p.mu.Unlock()
+	for i := range out {
+		if a, ok := p.asked[out[i].Name]; ok && a.replicas == out[i].Sizes[0] {
+			out[i].ResizedAt = a.at
+		}
+	}
 	return out, nil
 }
 
@@ -213,6 +227,11 @@ func (p *Provider) scale(ctx context.Context, name string, replicas int32, versi
 		return err
 	}
 	_, err = in.Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: api.FieldManager}, "scale")
+	if err == nil && replicasOf(d) != replicas {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.asked[name] = asked{replicas, time.Now()}
+	}
 	return provider.FromKubernetes(err)
 }
 

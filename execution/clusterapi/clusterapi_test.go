@@ -249,6 +249,75 @@ func TestProvider(t *testing.T) {
 			t.Errorf("error = %v, want %v", err, provider.ErrBusy)
 		}
 	})
+	t.Run("an operator that has just begun knows how long nodes have been coming", func(t *testing.T) {
+		m, p, _ := world(t)
+		m.add("fast", 2, nil)
+		at := func(p *clusterapi.Provider) time.Time {
+			t.Helper()
+			pools, err := p.Pools(t.Context())
+			if err != nil || len(pools) != 1 {
+				t.Fatalf("%v, %v", pools, err)
+			}
+			return pools[0].ResizedAt
+		}
+		if got := at(p); !got.IsZero() {
+			t.Errorf("all have nodes: growing since %v", got)
+		}
+		for _, version := range []string{"conditions", "v1beta2"} {
+			conditions := `[{"type":"ScalingUp","status":"True","lastTransitionTime":"2026-03-02T10:00:00Z"}]`
+			if version == "v1beta2" {
+				conditions = `{"conditions":` + conditions + `}`
+			}
+			for _, status := range []string{"True", "False"} {
+				want := time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)
+				if status == "False" {
+					want = time.Time{}
+				}
+				body := `{"status":{"` + version + `":` + strings.ReplaceAll(conditions, "True", status) + `}}`
+				if _, err := m.deployments().Patch(t.Context(), "fast", types.MergePatchType, []byte(body), metav1.PatchOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				if got := at(p); !got.Equal(want) {
+					t.Errorf("ScalingUp is %s in %s: growing since %v, want %v", status, version, got, want)
+				}
+			}
+		}
+		var made []time.Time
+		for _, name := range []string{"late-1", "late-2"} {
+			time.Sleep(1100 * time.Millisecond) // times are told in seconds
+			machine, err := m.machines().Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine",
+				"metadata": map[string]any{"name": name, "labels": map[string]any{clusterOf: "shop", deploymentOf: "fast"}},
+			}}, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			made = append(made, machine.GetCreationTimestamp().Time)
+		}
+		if got := at(p); !got.Equal(made[1]) {
+			t.Errorf("without nodes since %v: growing since %v", made, got)
+		}
+		// Who has asked knows since when, however often Machines are replaced.
+		if err := p.Apply(t.Context(), api.ResizePool{Pool: "fast", From: 2, To: 4}); err != nil {
+			t.Fatal(err)
+		}
+		asked := at(p)
+		if asked.Equal(made[1]) || time.Since(asked).Abs() > time.Minute {
+			t.Errorf("asked for at %v", asked)
+		}
+		if err := p.Apply(t.Context(), api.ResizePool{Pool: "fast", From: 2, To: 4}); err != nil {
+			t.Fatal(err)
+		}
+		if got := at(p); !got.Equal(asked) {
+			t.Errorf("asked for at %v, and after the same once more at %v", asked, got)
+		}
+		if out, err := c.Kubectl(t.Context(), "-n", m.namespace, "scale", "machinedeployment/fast", "--replicas=5"); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if got := at(p); !got.Equal(made[1]) {
+			t.Errorf("somebody else has asked for more: growing since %v, want %v", got, made[1])
+		}
+	})
 	t.Run("what a MachineDeployment says of itself", func(t *testing.T) {
 		m, p, _ := world(t)
 		set := func(fields ...string) func(*unstructured.Unstructured) {

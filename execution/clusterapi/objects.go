@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,6 +43,7 @@ const defaultPods = 110
 type machine struct {
 	name, uid, pool  string
 	node, providerID string
+	created          time.Time
 	deleting, marked bool
 	failure          string // why there is no infrastructure for it
 	failedAt         metav1.Time
@@ -50,7 +52,7 @@ type machine struct {
 func machineOf(u *unstructured.Unstructured) machine {
 	m := machine{
 		name: u.GetName(), uid: string(u.GetUID()), pool: u.GetLabels()[labelDeployment],
-		deleting: u.GetDeletionTimestamp() != nil,
+		created: u.GetCreationTimestamp().Time, deleting: u.GetDeletionTimestamp() != nil,
 	}
 	_, m.marked = u.GetAnnotations()[annotationDelete]
 	m.providerID, _, _ = unstructured.NestedString(u.Object, "spec", "providerID")
@@ -124,6 +126,7 @@ func poolOf(d *unstructured.Unstructured, machines []machine) (api.Pool, error) 
 		pool.Autoscaled, pool.AutoscaledBy = true, "Cluster Autoscaler ("+annotationMinSize+")"
 	}
 	pool.Hold = holdOf(d)
+	pool.ResizedAt = growingSince(d, machines)
 	for _, m := range machines {
 		if m.deleting {
 			pool.Deleting = append(pool.Deleting, cmp.Or(m.node, m.name))
@@ -134,6 +137,43 @@ func poolOf(d *unstructured.Unstructured, machines []machine) (api.Pool, error) 
 	}
 	slices.Sort(pool.Deleting)
 	return pool, read.err
+}
+
+// growingSince is about when the Machines were asked for that have no node yet; zero
+// if all have one. While Machines are still to be made, ScalingUp tells; it is over
+// with the last one made, and MachinesReady is False from the first one that isn't
+// Ready on, so that the newest Machine without a node tells after that. One that a
+// health check has replaced is younger than what was asked for: this is never too
+// early.
+func growingSince(d *unstructured.Unstructured, machines []machine) time.Time {
+	var newest time.Time
+	for _, path := range [][]string{{"status", "conditions"}, {"status", "v1beta2", "conditions"}} {
+		if at, ok := conditionSince(d, "ScalingUp", "True", path...); ok && at.After(newest) {
+			newest = at
+		}
+	}
+	for _, m := range machines {
+		if m.node == "" && !m.deleting && m.created.After(newest) {
+			newest = m.created
+		}
+	}
+	return newest
+}
+
+// conditionSince is when a condition got the status that it has; not ok if it has
+// another.
+func conditionSince(u *unstructured.Unstructured, kind, status string, path ...string) (at time.Time, ok bool) {
+	conditions, _, _ := unstructured.NestedSlice(u.Object, path...)
+	for _, c := range conditions {
+		fields, isMap := c.(map[string]any)
+		if !isMap || fields["type"] != kind || fields["status"] != status {
+			continue
+		}
+		text, _ := fields["lastTransitionTime"].(string)
+		at, err := time.Parse(time.RFC3339, text)
+		return at, err == nil
+	}
+	return time.Time{}, false
 }
 
 // holdOf says why a MachineDeployment may not be resized now.

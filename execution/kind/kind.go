@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -54,10 +55,15 @@ type Provider struct {
 
 	mu    sync.Mutex
 	known map[string]string // pool by provider id, as last read
+	// asked is when this process last took nodes of a pool back, or first saw some
+	// that are not Ready: nothing of ours is left on nodes to tell that by.
+	asked map[string]time.Time
 }
 
 // New returns a Provider; it makes no call yet.
-func New(client kubernetes.Interface) *Provider { return &Provider{client: client} }
+func New(client kubernetes.Interface) *Provider {
+	return &Provider{client: client, asked: map[string]time.Time{}}
+}
 
 // Pools returns the pools that labels name. A pool's size is the number of its
 // nodes that are not parked, at most what the smallest zone has.
@@ -82,9 +88,31 @@ func (p *Provider) Pools(ctx context.Context) ([]api.Pool, error) {
 		if err != nil {
 			return nil, err
 		}
+		pool.ResizedAt = p.resizedAt(name, byPool[name])
 		out = append(out, pool)
 	}
 	return out, nil
+}
+
+// resizedAt is when nodes of a pool were asked for, zero when all are there; from
+// now on when some are seen to be missing that this process has not asked for.
+func (p *Provider) resizedAt(pool string, nodes []corev1.Node) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch _, known := p.asked[pool]; {
+	case !slices.ContainsFunc(nodes, coming):
+		delete(p.asked, pool)
+	case !known:
+		p.asked[pool] = time.Now()
+	}
+	return p.asked[pool]
+}
+
+// coming tells whether a node is to take part and doesn't yet.
+func coming(n corev1.Node) bool {
+	return !Parked(&n) && !slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 // nodes of a pool, or of all, in order of name.
@@ -218,6 +246,11 @@ func (p *Provider) resizeZone(ctx context.Context, zone string, nodes []*corev1.
 		}
 	}
 	missing := int(to) - len(on)
+	if missing > 0 && len(parked) > 0 {
+		p.mu.Lock()
+		p.asked[nodes[0].Labels[LabelPool]] = time.Now()
+		p.mu.Unlock()
+	}
 	for ; missing > 0 && len(parked) > 0; missing-- {
 		if err := p.park(ctx, parked[0], false); err != nil {
 			return nil, err

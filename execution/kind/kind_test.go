@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -173,6 +174,45 @@ func TestProvider(t *testing.T) {
 		}
 		if !m.get("mine").Spec.Unschedulable {
 			t.Error("somebody else's cordon was taken back")
+		}
+	})
+	t.Run("an operator that has just begun gives nodes their time anew", func(t *testing.T) {
+		m := world(t)
+		m.add("one", "fast", "a", false, nil)
+		ready := func(status string) {
+			t.Helper()
+			if out, err := c.Kubectl(t.Context(), "patch", "node", "one", "--subresource=status",
+				`-p={"status":{"conditions":[{"type":"Ready","status":"`+status+`"}]}}`); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+		}
+		at := func(p *kind.Provider) time.Time {
+			t.Helper()
+			pools, err := p.Pools(t.Context())
+			if err != nil || len(pools) != 1 {
+				t.Fatalf("%v, %v", pools, err)
+			}
+			return pools[0].ResizedAt
+		}
+		ready("True")
+		p := kind.New(plain)
+		if got := at(p); !got.IsZero() {
+			t.Errorf("all are Ready: resized at %v", got)
+		}
+		ready("False")
+		since := at(p)
+		if time.Since(since).Abs() > time.Minute {
+			t.Errorf("one is not Ready: resized at %v", since)
+		}
+		if got := at(p); !got.Equal(since) {
+			t.Errorf("resized at %v, and read again at %v", since, got)
+		}
+		if got := at(kind.New(plain)); !got.After(since) {
+			t.Errorf("resized at %v, and by the next operator at %v", since, got)
+		}
+		ready("True")
+		if got := at(p); !got.IsZero() {
+			t.Errorf("all are Ready again: resized at %v", got)
 		}
 	})
 	t.Run("labels say price and speed, and are refused by name", func(t *testing.T) {

@@ -36,6 +36,7 @@ func Run(t *testing.T, start func(t *testing.T) *World) {
 	for name, test := range map[string]func(*suite){
 		"pools are well formed and in order":              (*suite).pools,
 		"a resize is per zone, and asking twice is once":  (*suite).resize,
+		"when a resize began is told":                     (*suite).resizedAt,
 		"exactly the named node is removed":               (*suite).remove,
 		"strangers are refused":                           (*suite).strangers,
 		"other actions are refused":                       (*suite).otherActions,
@@ -147,6 +148,26 @@ func (s *suite) resize() {
 	// All the way down, as after a move to another pool.
 	s.apply(api.ResizePool{Pool: s.Pool, From: to, To: 0})
 	s.until(s.Pool, "empty", func(p api.Pool) bool { return p.Nodes() == 0 && len(s.Nodes(s.Pool)) == 0 })
+}
+
+// resizedAt: how long nodes have been coming can be told, so that they can be given
+// up.
+func (s *suite) resizedAt() {
+	size := slices.Max(s.pool(s.Pool).Sizes)
+	var before time.Time
+	for range 2 {
+		time.Sleep(1100 * time.Millisecond) // times are told in seconds
+		size++
+		s.apply(api.ResizePool{Pool: s.Pool, From: size - 1, To: size})
+		p := s.until(s.Pool, "as large as asked for, and idle", func(p api.Pool) bool { return idle(p) && slices.Max(p.Sizes) == size })
+		if at := p.ResizedAt; !at.After(before) || time.Since(at).Abs() > time.Minute {
+			s.Errorf("resized at %v and before at %v, now it is %v", at, before, time.Now())
+		}
+		before = p.ResizedAt
+	}
+	if at := s.pool(s.Pool).ResizedAt; !at.Equal(before) {
+		s.Errorf("read again, it was resized at %v, not %v", at, before)
+	}
 }
 
 func (s *suite) remove() {
