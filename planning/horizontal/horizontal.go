@@ -1,6 +1,7 @@
 // Package horizontal plans the replicas of one workload from forecasts of its
 // demand (MAS-H², eq. 3), never below what the HorizontalPodAutoscaler of
-// Kubernetes would ask for now.
+// Kubernetes would ask for now, or leave within its tolerance where a licensed
+// forecast says that this passes before a node would come.
 //
 // Demand is CPU usage in reference millicores. A replica that requests r
 // millicores on a pool of speed s supplies r·s of them at 100 % of its request.
@@ -31,6 +32,7 @@ package horizontal
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/planning"
@@ -137,6 +139,9 @@ func (p Planner) cpu(plan *api.WorkloadPlan, in planning.Input, c supply) part {
 		plan.Demand = w.Usage.MilliCPU
 	}
 	out.peak = plan.Demand
+	if fresh && in.Licensed {
+		out.floor = p.passing(out.floor, in, c, in.Forecast)
+	}
 	out.react(in)
 	if fresh {
 		if in.Forecast != nil {
@@ -203,6 +208,36 @@ func (p Planner) cpuFloor(in planning.Input, c supply) floor {
 		consider(u.MilliCPU, "metrics.k8s.io")
 	}
 	return best
+}
+
+// passing is the floor of demand that a licensed forecast expects to have fallen by
+// the time that nodes would be there which are asked for now: replicas that wait for
+// them were pending at its peak and are of no use afterwards. So it is raised by no
+// more than brings usage back within the tolerance, where an HPA would leave it as
+// well, instead of to the target. Demand that is beyond the policy's quantile by more
+// than the tolerance is not what the forecast speaks of.
+func (p Planner) passing(f floor, in planning.Input, c supply, expected *api.Forecast) floor {
+	tolerance := p.tolerance(in.Workload)
+	least := max(ceil(f.need/(1+tolerance)), in.Workload.Replicas)
+	if f.replicas <= least || expected == nil || expected.Step <= 0 || !usable(expected.Mean) {
+		return f
+	}
+	now := max(0, int(in.Time.Sub(expected.Start)/expected.Step))
+	if now >= len(expected.Mean) || !passes(expected, now, in.Windows.Node, tolerance) {
+		return f
+	}
+	high := 0.0
+	for i, v := range expected.Quantile(in.Policy.Quantile) {
+		if i >= now && !expected.Start.Add(time.Duration(i)*expected.Step).After(in.Time.Add(in.Windows.Pod)) {
+			high = math.Max(high, v)
+		}
+	}
+	if f.need > c.atTarget(c.near, high, speedNow(in))*(1+tolerance) {
+		return f
+	}
+	f.reason += fmt.Sprintf("; %d are within the tolerance, and demand is expected to have passed before a node for more would be there", least)
+	f.replicas = least
+	return f
 }
 
 // tolerance is the relative deviation from the target that is accepted.

@@ -35,6 +35,9 @@ func (p Planner) signal(plan *api.WorkloadPlan, in planning.Input, i int) (part,
 		return out, true
 	}
 	out.floor = p.signalFloor(w, s)
+	if licensedOf(in, i) {
+		out.floor = p.passing(out.floor, in, c, forecastOf(in, i))
+	}
 	out.peak = s.Total(w.ReadyReplicas)
 	out.react(in)
 	if f := forecastOf(in, i); f != nil {
@@ -92,6 +95,11 @@ func forecastOf(in planning.Input, i int) *api.Forecast {
 	return nil
 }
 
+// licensedOf tells whether what is known or forecast of a signal may lower replicas.
+func licensedOf(in planning.Input, i int) bool {
+	return in.Workload.Signals[i].Known != nil || i < len(in.Outlooks) && in.Outlooks[i].Licensed
+}
+
 // activeStep tells from when on a signal is forecast to be active, or not.
 type activeStep struct {
 	at     time.Time
@@ -135,8 +143,7 @@ func activity(in planning.Input) api.Activity {
 		if s.Active(s.Value) {
 			return api.Active
 		}
-		licensed := s.Known != nil || i < len(in.Outlooks) && in.Outlooks[i].Licensed
-		if f := forecastOf(in, i); f != nil && licensed {
+		if f := forecastOf(in, i); f != nil && licensedOf(in, i) {
 			for _, step := range activeSteps(in, s, f) {
 				if step.active && !step.at.After(in.Time.Add(soon)) {
 					return api.Active
