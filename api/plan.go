@@ -23,6 +23,9 @@ type WorkloadPlan struct {
 	// NodeReplicas is the largest value of the path up to the node lead: what
 	// nodes must be there for.
 	NodeReplicas int32 `json:"nodeReplicas"`
+	// Rise is how many of these replicas only the newest rise of demand asks for,
+	// were it to go on.
+	Rise int32 `json:"rise,omitempty"`
 	// Current replicas when the plan was made.
 	Current int32 `json:"current"`
 	// Path over the horizon, times increasing.
@@ -39,7 +42,7 @@ type WorkloadPlan struct {
 	// Request of one replica in millicores, the denominator of eq. 3: the mean
 	// of those there are.
 	Request int64 `json:"request"`
-	// Binding names the constraint that decided Replicas: forecast, utility,
+	// Binding names the constraint that decided Replicas: forecast, rise, utility,
 	// floor, minReplicas, maxReplicas, policyMinReplicas, stabilization,
 	// scaleUpRate, scaleDownRate, tolerance, hold, stale, budget, signal,
 	// inactive.

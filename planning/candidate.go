@@ -16,6 +16,7 @@ type candidate struct {
 	subjects []Subject
 	ranges   []Range
 	raw      []int32 // recommendations before stabilisation
+	steady   []int32 // the same if demand rises no further
 	nodeMin  []int32
 	index    []int // of each item among the managed workloads
 	problem  problem
@@ -175,7 +176,7 @@ func (c *cycle) consider(k *candidate, mw *managed) {
 	}
 	windows := c.Config.windows(c.s.PodLead, bootLead)
 	plan := c.planWorkload(Input{
-		Time: c.s.Time, Workload: w, Policy: c.p, Pods: mw.pods,
+		Time: c.s.Time, Workload: w, Policy: c.p, Pods: mw.pods, Readings: memory.Readings,
 		Metrics: c.s.Metrics, ResourceMetrics: c.s.ResourceMetrics,
 		Forecast: mw.forecast, Licensed: mw.licensed, ForecastNote: mw.note, Outlooks: mw.outlooks,
 		Speed: speed, Windows: windows,
@@ -341,6 +342,7 @@ func (c *cycle) items(k *candidate) {
 		}
 	}
 	k.raw = make([]int32, len(c.managed))
+	k.steady = make([]int32, len(c.managed))
 	k.nodeMin = make([]int32, len(c.managed))
 	for i := range c.managed {
 		mw, r := &c.managed[i], &k.ranges[i]
@@ -360,7 +362,7 @@ func (c *cycle) items(k *candidate) {
 		it.shares, it.share = shares(mw, k.pool)
 		k.nodeMin[i] = c.guard.NodeReplicas(k.subjects[i], r.Lo)
 		it.nodeMin = k.nodeMin[i]
-		k.raw[i] = c.settle(k.problem.terms, &it, k.subjects[i], r)
+		k.raw[i], k.steady[i] = c.settle(k.problem.terms, &it, k.subjects[i], r)
 		it.lo, it.hi = r.Lo, r.Hi
 		it.loBinding, it.hiBinding = r.LoBinding, r.HiBinding
 		if mw.workload.Mode != api.ModeFull {
@@ -382,24 +384,25 @@ const settledSpeed = 0.05
 // tolerance can't make replicas go to and fro. Replicas beyond the band that
 // utility could still have paid for, with room on nodes that are there anyway,
 // are left only for a plan that pays for it (see search.stay).
-func (c *cycle) settle(t terms, it *item, sub Subject, r *Range) int32 {
+func (c *cycle) settle(t terms, it *item, sub Subject, r *Range) (raw, steady int32) {
 	current := sub.Memory.Replicas
 	if r.Hold != "" {
-		return current
+		return current, current
 	}
 	w := sub.Workload
 	least := r.Least
 	recommend := func(lo int32, nodeFactor, demand float64) int32 {
 		return t.best(*it, min(max(lo, least), w.MaxReplicas), w.MaxReplicas, nodeFactor, demand)
 	}
-	raw := recommend(max(sub.Plan.Replicas, sub.Plan.Floor), 1, 1)
+	raw = recommend(max(sub.Plan.Replicas, sub.Plan.Floor), 1, 1)
+	steady = recommend(max(sub.Plan.Replicas-sub.Plan.Rise, sub.Plan.Floor), 1, 1)
 	if w.SpeedNow > 0 && w.SpeedNow < sub.Speed*(1-settledSpeed) {
 		// On its way to faster machines it needs more for a while than it will
 		// there; nothing is bought on top of that.
 		r.Hi = max(r.Lo, min(r.Hi, raw))
 	}
 	if current < max(least, r.Floor) || current > r.Hi || sub.Plan.Need <= 0 && sub.Plan.Replicas > 0 {
-		return raw
+		return raw, steady
 	}
 	tolerance := 1 + c.guard.Tolerance(w)
 	low := recommend(max(ceil(sub.Plan.Need/tolerance), r.Floor), 1, 1/tolerance)
@@ -415,5 +418,5 @@ func (c *cycle) settle(t terms, it *item, sub Subject, r *Range) int32 {
 		// Utility is about proportional to demand, and so is its reference.
 		it.stay, it.inertia = current, tolerance*tolerance
 	}
-	return raw
+	return raw, steady
 }

@@ -224,13 +224,16 @@ func (c *cycle) remember(k *candidate, i int, w api.WorkloadPlan) {
 	if now := c.managed[i].workload.SpeedNow; now > 0 && now < speed {
 		speed = now
 	}
-	recommended := k.raw[i]
+	steady := k.steady[i]
 	if w.Held {
 		// Nobody knows what was needed meanwhile: the first reading afterwards is
 		// no reason to give up at once what there is.
-		recommended = next.Replicas
+		steady = next.Replicas
 	}
-	next = next.recommend(c.s.Time, float64(recommended)*speed)
+	next = next.recommend(c.s.Time, float64(steady)*speed)
+	if raw := k.raw[i]; raw > k.steady[i] {
+		next.Rising = recommended(next.Rising, c.s.Time, float64(raw)*speed)
+	}
 	next.Planned, next.NodeReplicas = w.Replicas, w.NodeReplicas
 	b := c.managed[i].workload.Behavior
 	longest := max(c.Config.Stabilization, c.Config.LicensedStabilization, c.Config.NodeStabilization, b.ScaleUp.StabilizationWindow, b.ScaleDown.StabilizationWindow)

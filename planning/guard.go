@@ -23,7 +23,8 @@ import (
 // defaults: scale-up is neither stabilised nor limited; scale-down is not
 // limited and is stabilised by looking back over Config.Stabilization, or,
 // when a licensed forecast covers the time, by looking ahead over
-// Windows.Trough instead. A window that the author states is always enforced
+// Windows.Trough instead. What only a rise of demand asked for is kept for
+// Config.LicensedStabilization. A window that the author states is always enforced
 // looking back. Where the author limits scale-up, the reactive floor is limited
 // alike, being what the HPA with that behaviour would do.
 type Guard struct {
@@ -176,6 +177,12 @@ func (g Guard) keep(s Subject, current int32) (n int32, binding, note string) {
 			}
 		}
 	}
+	if rose := min(window, g.Config.LicensedStabilization); rose > 0 {
+		if _, largest, ok := span(s.Memory.Rising, s.Time.Add(-rose)); ok && min(current, ceil(largest/s.Speed)) > n {
+			n, binding = min(current, ceil(largest/s.Speed)), "stabilization"
+			note = fmt.Sprintf("kept at %d: what a rise asked for within the last %v", n, rose)
+		}
+	}
 	if s.Licensed {
 		if peak, _ := highest(s.Plan, s.Time, s.Windows.Trough); min(current, peak) > n {
 			n, binding = min(current, peak), "stabilization"
@@ -272,6 +279,11 @@ func (g Guard) NodeReplicas(s Subject, replicas int32) int32 {
 		if _, most, ok := s.Memory.span(s.Time.Add(-g.Config.NodeStabilization)); ok {
 			again = max(again, ceil(most/s.Speed))
 		}
+	}
+	// What a rise has asked for takes as long to come again, should it be needed
+	// after all, as it would be kept for nothing.
+	if _, most, ok := span(s.Memory.Rising, s.Time.Add(-s.Windows.Node)); ok {
+		again = max(again, ceil(most/s.Speed))
 	}
 	return max(replicas, min(n, limit), min(before, limit, again))
 }

@@ -121,7 +121,7 @@ func newCycle(h Hierarchy, s api.Snapshot, p api.Policy, m Memory) *cycle {
 			// they are not what the workload asked for.
 			mw.workload.Replicas = min(w.Replicas, planned)
 		}
-		mw.memory = remembered.observe(s.Time, mw.workload.Replicas, known)
+		mw.memory = remembered.observe(s.Time, mw.workload.Replicas, known).read(w.Usage)
 		if !known {
 			// As the HPA does at its start: what runs counts as recommended.
 			mw.memory = mw.memory.recommend(s.Time, float64(mw.workload.Replicas)*positive(w.SpeedNow))

@@ -3,6 +3,7 @@ package planning
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -79,6 +80,11 @@ type WorkloadMemory struct {
 	NodeReplicas int32 `json:"nodeReplicas"`
 	// Recommendations before stabilisation, oldest first.
 	Recommendations []Recommendation `json:"recommendations,omitempty"`
+	// Rising are those with what a rise of demand asked for besides, were it to go
+	// on, of cycles in which one did. They hold nothing for as long as the others.
+	Rising []Recommendation `json:"rising,omitempty"`
+	// Readings are the newest two of metrics.k8s.io, oldest first.
+	Readings []api.Usage `json:"readings,omitempty"`
 	// Scalings seen, oldest first.
 	Scalings []Scaling `json:"scalings,omitempty"`
 	// Request of a replica that NodeReplicas and Recommendations count,
@@ -148,6 +154,17 @@ func (w WorkloadMemory) observe(now time.Time, replicas int32, known bool) Workl
 	return w
 }
 
+// read returns w with a reading of metrics.k8s.io, if it is a new one that can be
+// used.
+func (w WorkloadMemory) read(u *api.Usage) WorkloadMemory {
+	n := len(w.Readings)
+	if u == nil || math.IsNaN(u.MilliCPU) || math.IsInf(u.MilliCPU, 0) || n > 0 && !u.At.After(w.Readings[n-1].At) {
+		return w
+	}
+	w.Readings = append(slices.Clone(w.Readings[max(0, n-1):]), *u)
+	return w
+}
+
 // counted returns w for replicas as a plan counts them: as many of another
 // request as were worth the same, so that what was needed of small ones is no
 // reason to keep large ones. Signals count replicas whatever they request.
@@ -161,6 +178,10 @@ func (w WorkloadMemory) counted(plan api.WorkloadPlan) WorkloadMemory {
 		w.Recommendations = slices.Clone(w.Recommendations)
 		for i := range w.Recommendations {
 			w.Recommendations[i].Capacity *= ratio
+		}
+		w.Rising = slices.Clone(w.Rising)
+		for i := range w.Rising {
+			w.Rising[i].Capacity *= ratio
 		}
 	}
 	w.Request = plan.Request
@@ -180,14 +201,18 @@ func (w WorkloadMemory) idle(now time.Time, a api.Activity) WorkloadMemory {
 
 // recommend returns w with one more recommendation.
 func (w WorkloadMemory) recommend(now time.Time, capacity float64) WorkloadMemory {
-	rs := slices.Clone(w.Recommendations)
-	if n := len(rs); n > 0 && rs[n-1].Capacity == capacity {
-		rs[n-1].To = now
-	} else {
-		rs = append(rs, Recommendation{From: now, To: now, Capacity: capacity})
-	}
-	w.Recommendations = rs
+	w.Recommendations = recommended(w.Recommendations, now, capacity)
 	return w
+}
+
+// recommended is a list with one more recommendation.
+func recommended(list []Recommendation, now time.Time, capacity float64) []Recommendation {
+	list = slices.Clone(list)
+	if n := len(list); n > 0 && list[n-1].Capacity == capacity {
+		list[n-1].To = now
+		return list
+	}
+	return append(list, Recommendation{From: now, To: now, Capacity: capacity})
 }
 
 // forget returns w without what lies before a time.
@@ -198,6 +223,11 @@ func (w WorkloadMemory) forget(before time.Time) WorkloadMemory {
 	}
 	w.Recommendations = w.Recommendations[keep:len(w.Recommendations):len(w.Recommendations)]
 	keep = 0
+	for keep < len(w.Rising) && w.Rising[keep].To.Before(before) {
+		keep++
+	}
+	w.Rising = w.Rising[keep:len(w.Rising):len(w.Rising)]
+	keep = 0
 	for keep < len(w.Scalings) && w.Scalings[keep].At.Before(before) {
 		keep++
 	}
@@ -207,7 +237,12 @@ func (w WorkloadMemory) forget(before time.Time) WorkloadMemory {
 
 // span returns the least and the largest recommendation since a time.
 func (w WorkloadMemory) span(since time.Time) (least, largest float64, ok bool) {
-	for _, r := range w.Recommendations {
+	return span(w.Recommendations, since)
+}
+
+// span returns the same of any recommendations.
+func span(list []Recommendation, since time.Time) (least, largest float64, ok bool) {
+	for _, r := range list {
 		if r.To.Before(since) {
 			continue
 		}

@@ -15,6 +15,8 @@ type Input struct {
 	Policy   api.Policy
 	// Pods are the workload's own pods, terminating ones included.
 	Pods []api.Pod
+	// Readings are the newest of metrics.k8s.io, two at most, oldest first.
+	Readings []api.Usage
 	// Metrics and ResourceMetrics tell how the two sources of demand are.
 	Metrics, ResourceMetrics api.SourceHealth
 	// Forecast of the workload's demand, nil when there is none; Licensed is

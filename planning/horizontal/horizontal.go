@@ -24,6 +24,10 @@
 // that is expected to have fallen by then there are as many, within the tolerance,
 // as the quantile won't ask more than: min(d̄(t)·(1+τ), d_q(t)) instead of d̄(t).
 //
+// Of usage that no forecast in use knows a rise that stands out from the scatter of
+// before is taken to go on for as long as it has lasted (see rise): pods and nodes are
+// asked for then, not when usage is there. It is no part of the floor.
+//
 // A signal (a queue's length, say) has a target T per replica instead, which is
 // what a replica does at the utilisation u: r·s·u becomes T and r·s becomes T/u.
 // Of several inputs the largest R counts at every time, as in an HPA.
@@ -68,6 +72,8 @@ type part struct {
 	// replicas than there are, and says why.
 	doubt           string
 	binding, reason string
+	// rising is true of what is asked for only if a rise goes on.
+	rising bool
 	// active steps of a signal's forecast, and when they begin; nil without one.
 	active []activeStep
 }
@@ -104,6 +110,9 @@ func (p Planner) PlanWorkload(in planning.Input) (api.WorkloadPlan, error) {
 		plan.Request = c.near.mean(w.Replicas)
 		cpu := p.cpu(&plan, in, c)
 		parts = append(parts, cpu)
+		if rise, ok := p.rise(in, c, cpu); ok {
+			parts = append(parts, rise)
+		}
 	} else if w.Shape != nil {
 		plan.Request = max(w.Shape.Requests.MilliCPU, 0)
 	}

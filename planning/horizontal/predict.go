@@ -115,7 +115,7 @@ func passes(f *api.Forecast, i int, lead time.Duration, tolerance float64) bool 
 // them. One that isn't known keeps the replicas that there are.
 func (p Planner) merge(plan *api.WorkloadPlan, in planning.Input, parts []part) {
 	w := in.Workload
-	best, nodes := -1, int32(0)
+	best, nodes, steady := -1, int32(0), int32(0)
 	var kept []string
 	for i, part := range parts {
 		if part.doubt != "" {
@@ -127,9 +127,13 @@ func (p Planner) merge(plan *api.WorkloadPlan, in planning.Input, parts []part) 
 		if best < 0 || part.replicas > parts[best].replicas {
 			best = i
 		}
+		if !part.rising {
+			steady = max(steady, part.replicas)
+		}
 		plan.Need = math.Max(plan.Need, part.need)
 		nodes = max(nodes, part.nodes)
 	}
+	plan.Rise = parts[best].replicas - steady
 	plan.Replicas, plan.NodeReplicas = parts[best].replicas, nodes
 	plan.Binding, plan.Reason = parts[best].binding, parts[best].reason
 	plan.Path = merged(parts)
@@ -137,7 +141,7 @@ func (p Planner) merge(plan *api.WorkloadPlan, in planning.Input, parts []part) 
 		quiet(plan, in, parts)
 	}
 	if len(kept) > 0 && w.Replicas > plan.Replicas {
-		plan.Replicas, plan.Binding = w.Replicas, "stale"
+		plan.Replicas, plan.Binding, plan.Rise = w.Replicas, "stale", 0
 		plan.Reason = fmt.Sprintf("kept at %d: %s; %s", w.Replicas, strings.Join(kept, "; "), plan.Reason)
 		plan.Path[0].Replicas = plan.Replicas
 	}

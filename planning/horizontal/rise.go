@@ -1,0 +1,109 @@
+package horizontal
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/planning"
+)
+
+// A rise is seen in three readings: the newest is above the one before the last by
+// more than so many standard deviations of what two steps changed before. With
+// changes that are normal one cycle in a hundred takes noise for a rise.
+const (
+	riseSteps = 2
+	riseLevel = 2.326 // the normal distribution's quantile of 0.99
+)
+
+// riseKnown is of how many changes the scatter is taken at least.
+const riseKnown = 8
+
+// rise is what a rise of demand that no forecast knows asks for if it goes on; false
+// without one. All scales of time are alike to it: that a rise which has lasted for a
+// time τ lasts for another t has the chance τ/(τ+t) then (Gott 1993, "Implications of
+// the Copernican principle"), so that it is expected, by the median, to last for τ
+// more and with the policy's quantile q for no more than τ·q/(1−q). What it asks for
+// is planned like a forecast of this: it is no part of the floor, waits for room as
+// all growth beyond it does, and is the first to be given up.
+func (p Planner) rise(in planning.Input, c supply, cpu part) (part, bool) {
+	if in.Forecast != nil {
+		return part{}, false
+	}
+	f := goesOn(in)
+	if f == nil {
+		return part{}, false
+	}
+	out := part{floor: cpu.floor, peak: -1, rising: true}
+	out.react(in)
+	p.predict(&out, in, c, f, func(replicas int32, mean, high float64, at string, _ float64) string {
+		return fmt.Sprintf("usage rises by more than noise: if that goes on it is %s at %s, %s at q=%.2f, and needs %d × %s",
+			cores(mean), at, cores(high), in.Policy.Quantile, replicas, c.near)
+	})
+	if out.binding == "forecast" {
+		out.binding = "rise"
+	}
+	return out, true
+}
+
+// goesOn is fresh demand if its rise goes on; nil without a rise.
+func goesOn(in planning.Input) *api.Forecast {
+	now, fresh := freshDemand(in)
+	d, q := in.Workload.Demand, in.Policy.Quantile
+	if !fresh || d.Step <= 0 || !(q < 1) {
+		return nil
+	}
+	slope, lasted := rising(d.Values, int(in.Windows.Horizon/d.Step))
+	// Demand is an average over some time: it still rises when what is averaged does
+	// no more. The readings of metrics.k8s.io tell sooner.
+	if r, u := in.Readings, in.Workload.Usage; u != nil && len(r) == 2 && r[1].At.Equal(u.At) {
+		between := float64(r[1].At.Sub(r[0].At)) / float64(d.Step)
+		slope = math.Min(slope, (r[1].MilliCPU-r[0].MilliCPU)/between)
+	}
+	if !(slope > 0) {
+		return nil
+	}
+	f := &api.Forecast{
+		Model: "rise", Start: d.End().Add(d.Step), Step: d.Step, Levels: []float64{q}, Quantiles: [][]float64{nil},
+	}
+	for k := d.Step; k <= in.Windows.Horizon+d.Step; k += d.Step {
+		steps := float64(k / d.Step)
+		f.Mean = append(f.Mean, now+slope*math.Min(steps, lasted))
+		f.Quantiles[0] = append(f.Quantiles[0], now+slope*math.Min(steps, lasted*math.Max(1, q/(1-q))))
+	}
+	return f
+}
+
+// rising is by how much samples rise in a step, as far as that stands out by from
+// the scatter of so many changes before, and for how many steps they have.
+func rising(v []float64, window int) (slope, lasted float64) {
+	last := len(v) - 1
+	if last < riseSteps {
+		return 0, 0
+	}
+	var before []float64
+	for i := last - riseSteps; i >= riseSteps && len(before) < window; i-- {
+		if change := math.Abs(v[i] - v[i-riseSteps]); finite(change) {
+			before = append(before, change)
+		}
+	}
+	if len(before) < riseKnown {
+		return 0, 0
+	}
+	// Of rises and falls that were no noise the median knows nothing.
+	slices.Sort(before)
+	scatter := before[len(before)/2] / medianOfNormal
+	for i := last; i > 0 && v[i] > v[i-1]; i-- {
+		lasted++
+	}
+	slope = (v[last] - v[last-riseSteps] - riseLevel*scatter) / riseSteps
+	if !(slope > 0) || lasted < riseSteps {
+		return 0, 0
+	}
+	return slope, lasted
+}
+
+// medianOfNormal is the median of the absolute value of what is normal, in standard
+// deviations.
+const medianOfNormal = 0.6745

@@ -1,0 +1,87 @@
+package horizontal
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// noise is a series without a trend: normal readings, or averages of some of them,
+// as a rate over a window is.
+func noise(rng *rand.Rand, n, window int) []float64 {
+	raw := make([]float64, n+window)
+	for i := range raw {
+		raw[i] = 1000 + 100*rng.NormFloat64()
+	}
+	out := make([]float64, n)
+	for i := range out {
+		for _, v := range raw[i : i+window] {
+			out[i] += v / float64(window)
+		}
+	}
+	return out
+}
+
+func TestNoiseIsTakenForARiseInAHundredthOfCycles(t *testing.T) {
+	for name, window := range map[string]int{"readings": 1, "averages of two": 2, "averages of four": 4, "averages of eight": 8} {
+		t.Run(name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(1, 2))
+			v := noise(rng, 20_000, window)
+			alarms := 0
+			for end := 100; end <= len(v); end++ {
+				if slope, _ := rising(v[:end], 60); slope > 0 {
+					alarms++
+				}
+			}
+			if share := float64(alarms) / float64(len(v)-99); share > 0.015 || share == 0 {
+				t.Errorf("in %.4f of cycles, want about 0.01", share)
+			}
+		})
+	}
+}
+
+func TestRising(t *testing.T) {
+	ramp := func(flat int, values ...float64) []float64 {
+		var out []float64
+		for i := range flat {
+			out = append(out, 100+float64(i%2)) // even ones are the lower; the same two steps apart
+		}
+		return append(out, values...)
+	}
+	for name, c := range map[string]struct {
+		v             []float64
+		slope, lasted float64
+	}{
+		"two steps":                  {ramp(21, 120, 140), 19.5, 2},
+		"five steps":                 {ramp(21, 110, 120, 140, 160, 180), 20, 5},
+		"one step is no rise yet":    {ramp(20, 101, 140), 0, 0},
+		"it has ended":               {ramp(20, 120, 140, 140, 140), 0, 0},
+		"a fall":                     {ramp(20, 90, 80), 0, 0},
+		"too little is known before": {ramp(8, 120, 140), 0, 0},
+		"just enough is known":       {ramp(11, 120, 140), 20, 2},
+		"a gap in it":                {ramp(20, math.NaN(), 140), 0, 0},
+		"nothing":                    {nil, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			slope, lasted := rising(c.v, 60)
+			if math.Abs(slope-c.slope) > 0.51 || lasted != c.lasted {
+				t.Errorf("%v for %v steps, want %v for %v", slope, lasted, c.slope, c.lasted)
+			}
+		})
+	}
+}
+
+// What rises and falls lately is no rise, though it would be on quiet demand.
+func TestARiseMustStandOut(t *testing.T) {
+	var v []float64
+	for i := range 60 {
+		v = append(v, 100+20*math.Sin(float64(i)))
+	}
+	last := v[len(v)-1]
+	if slope, _ := rising(append(v, last+10, last+20), 60); slope > 0 {
+		t.Errorf("a rise of %v a step among swings of 20", slope)
+	}
+	if slope, _ := rising(append(v, last+100, last+200), 60); !(slope > 0 && slope < 100) {
+		t.Errorf("a rise of %v a step, want what is beyond the scatter of 100", slope)
+	}
+}
