@@ -59,15 +59,21 @@ func (o options) cost(w io.Writer) error {
 }
 
 // amortised is what an update costs the operator in the long run, refits, long memory
-// and the licence's account included: a window that
-// slides by a sample a cycle, over as many cycles as several refits take.
+// and the licence's account included: a window that slides by a sample a cycle, over as
+// many cycles as several refits take, or some thousands.
 func (o options) amortised(w io.Writer) error {
 	var rows [][]string
 	for _, of := range []struct {
 		load    func(n int) api.Series
 		name    string
 		n, most int
-	}{{daily, "a day, by the minute", 1500, 6000}, {heartbeat, "ten minutes, by 15 s", 1500, 6000}, {daily, "a day, by the minute", 10080, 4000}} {
+		horizon int
+	}{
+		{daily, "a day, by the minute", 1500, 6000, 40}, {heartbeat, "ten minutes, by 15 s", 1500, 6000, 40},
+		{daily, "a day, by the minute, two of them", 2880, 6000, 40}, {daily, "a day, by the minute", 10080, 4000, 40},
+		// What the operator keeps and asks for by default.
+		{heartbeat, "ten minutes, by 15 s, two days of them", 11520, 4000, 64},
+	} {
 		long := of.load(of.n + of.most)
 		for _, name := range slices.DeleteFunc(slices.Clone(o.models), choosesNot) {
 			bare, err := forecast.ByName(name)
@@ -80,14 +86,14 @@ func (o options) amortised(w io.Writer) error {
 				s.Start, s.Values = s.Start.Add(time.Duration(i)*s.Step), s.Values[i:i+of.n]
 				return s
 			}
-			s, err := f.Update(forecast.NewState(name), window(0), 40)
+			s, err := f.Update(forecast.NewState(name), window(0), of.horizon)
 			if err != nil {
 				return err
 			}
 			fits, begun, inFits := s.Fits, cpu(), time.Duration(0)
 			for i := range of.most {
-				due, at := s.Due(window(i+1), 40), cpu()
-				if s, err = f.Update(s, window(i+1), 40); err != nil {
+				due, at := s.Due(window(i+1), of.horizon), cpu()
+				if s, err = f.Update(s, window(i+1), of.horizon); err != nil {
 					return err
 				}
 				if due {
