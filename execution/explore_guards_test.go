@@ -51,9 +51,9 @@ func TestEveryGuardIsNeeded(t *testing.T) {
 			c.pods, c.nodes, c.guards = cmp.Or(c.pods, 2), 2, everyGuard&^c.guard
 			found, wrong := check(c.rules)
 			if wrong == "" {
-				t.Fatalf("in %d states nothing goes wrong without it", len(found.states))
+				t.Fatalf("in %d states nothing goes wrong without it", found.states.len())
 			}
-			fmt.Fprintf(&out, "\n## Without: %s\n\nFound after %d states.\n\n```\n%s\n```\n", c.name, len(found.states), strings.TrimSpace(wrong))
+			fmt.Fprintf(&out, "\n## Without: %s\n\nFound after %d states.\n\n```\n%s\n```\n", c.name, found.states.len(), strings.TrimSpace(wrong))
 		})
 	}
 	if t.Failed() {

@@ -357,7 +357,7 @@ func (r rules) carryOut(c cluster, o op) (to cluster, wrong string) {
 		if int(o.arg) == pool {
 			b.kept = b.phase != absent
 		} else {
-			c.gaveUp[pool] = true
+			c.gaveUp[pool], b.kept = true, false // the one note in the place of the other
 		}
 	}
 	return c, wrong

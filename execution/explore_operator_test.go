@@ -1,7 +1,6 @@
 package execution
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -99,93 +98,4 @@ func (o op) String() string {
 		}
 	}
 	return names[o.kind] + " " + nodeName(int(o.node))
-}
-
-func flag8(flags ...bool) uint8 {
-	out := uint8(0)
-	for _, f := range flags {
-		out <<= 1
-		if f {
-			out |= 1
-		}
-	}
-	return out
-}
-
-// key is the same for states that differ in the names of equal nodes only.
-func (c cluster) key() (cluster, string) {
-	c.normalise()
-	// Nodes of a pool in order of what is on them, then of who is acted on first.
-	first := [2 * maxNodes]uint8{}
-	for i := len(c.ops) - 1; i >= 0; i-- {
-		if c.ops[i].onNode() {
-			first[c.ops[i].node] = uint8(i + 1)
-		}
-	}
-	var at, to [2 * maxNodes]uint8
-	var content [2 * maxNodes]uint32
-	for i, b := range c.nodes {
-		at[i] = uint8(i)
-		web := uint32(b.web[0] | b.web[1]<<2 | b.web[2]<<4 | b.web[3]<<6)
-		fixed := uint32(b.fixed[0][0] | b.fixed[0][1]<<2 | b.fixed[1][0]<<4 | b.fixed[1][1]<<6)
-		content[i] = uint32(flag8(b.kept)<<4|b.phase<<2|b.cordoned)<<16 | web<<8 | fixed
-	}
-	for p := range 2 {
-		slices.SortStableFunc(at[p*maxNodes:(p+1)*maxNodes], func(x, y uint8) int {
-			return cmp.Or(cmp.Compare(content[y], content[x]), cmp.Compare(first[x], first[y]))
-		})
-	}
-	out := c
-	key := make([]byte, 0, 80)
-	for i, from := range at {
-		out.nodes[i] = c.nodes[from]
-		to[from] = uint8(i)
-		if n := content[from]; n != 0 {
-			key = append(key, uint8(i), uint8(n>>16), uint8(n>>8), uint8(n))
-		}
-	}
-	key = append(key,
-		0xff, out.size[0]|out.size[1]<<4, out.web|out.target<<4|out.stale<<5,
-		flag8(out.late[0], out.late[1], out.overdue[0], out.overdue[1], out.gaveUp[0], out.gaveUp[1], out.stockout[0], out.stockout[1]),
-		flag8(out.stray[0], out.stray[1], out.denied)<<2|out.pick,
-		out.counted[0]|out.counted[1]<<2|out.allowed[0]<<4|out.allowed[1]<<6)
-	if len(c.ops) > 0 {
-		out.ops = make([]op, len(c.ops))
-		for i, o := range c.ops {
-			if o.onNode() {
-				o.node = to[o.node]
-			}
-			out.ops[i] = o
-			key = append(key, uint8(o.kind)<<4|o.node, o.arg)
-		}
-	}
-	return out, string(key)
-}
-
-// normalise forgets what can't be seen any more.
-func (c *cluster) normalise() {
-	for p := range 2 {
-		nodes, cordons := c.inPool(p)
-		c.overdue[p] = c.overdue[p] && cordons > 0
-		c.gaveUp[p] = c.gaveUp[p] && nodes > 0
-		if int(c.size[p]) <= nodes {
-			c.late[p], c.stockout[p] = false, false
-		}
-	}
-	if len(c.ops) == 0 {
-		c.ops, c.stale = nil, 0
-	}
-}
-
-// inPool counts the nodes of a pool, and those that mash2 has cordoned.
-func (c cluster) inPool(pool int) (nodes, cordons int) {
-	for _, b := range c.nodes[pool*maxNodes : (pool+1)*maxNodes] {
-		if b.phase != absent {
-			nodes++
-			if b.ours() {
-				cordons++
-			}
-		}
-	}
-	return nodes, cordons
 }

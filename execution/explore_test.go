@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"bytes"
 	"cmp"
 	"flag"
 	"fmt"
@@ -17,13 +18,12 @@ var exploreAll = flag.Bool("explore-all", false, "explore with three pods of eac
 // moves between them.
 type graph struct {
 	rules
-	states  []cluster
-	numbers map[string]uint32
-	parent  []uint32
-	first   []int64 // of each state's moves in to and class
-	to      []uint32
-	class   []class
-	rest    []rest
+	states *states
+	parent []uint32
+	first  []int64 // of each state's moves in to and class
+	to     []uint32
+	class  []class
+	rest   []rest
 	// happened counts the states in which the operator said or did something.
 	happened map[string]int
 }
@@ -31,22 +31,21 @@ type graph struct {
 // explore goes through all states breadth first until a promise is broken, and
 // returns how.
 func explore(r rules) (*graph, string) {
-	g := &graph{rules: r, numbers: map[string]uint32{}, happened: map[string]int{}}
+	g := &graph{rules: r, states: newStates(), happened: map[string]int{}}
+	var key []byte
 	number := func(c cluster, parent uint32) uint32 {
-		c, key := c.key()
-		n, known := g.numbers[key]
+		key = c.appendKey(key[:0])
+		n, known := g.states.number(key)
 		if !known {
-			n = uint32(len(g.states))
-			g.numbers[key] = n
-			g.states, g.parent = append(g.states, c), append(g.parent, min(parent, n))
+			g.parent = append(g.parent, min(parent, n))
 		}
 		return n
 	}
 	for _, c := range r.begins() {
 		number(c, math.MaxUint32) // its own parent
 	}
-	for at := uint32(0); int(at) < len(g.states); at++ {
-		c := g.states[at]
+	for at := uint32(0); int(at) < g.states.len(); at++ {
+		c := g.states.cluster(at)
 		var ops []op
 		if len(c.ops) == 0 {
 			var happened []string
@@ -75,9 +74,10 @@ func explore(r rules) (*graph, string) {
 // never lead to such rest; empty if there is none.
 func (g *graph) stuck(classes class, enough rest) string {
 	// Backwards from rest: the states before each one, as lists in two arrays.
-	counts := make([]int64, len(g.states)+1)
+	total := g.states.len()
+	counts := make([]int64, total+1)
 	each := func(do func(from, to uint32)) {
-		for from := range g.states {
+		for from := range total {
 			for i := g.first[from]; i < g.first[from+1]; i++ {
 				if g.class[i]&classes != 0 {
 					do(uint32(from), g.to[i])
@@ -89,12 +89,12 @@ func (g *graph) stuck(classes class, enough rest) string {
 	for i := 1; i < len(counts); i++ {
 		counts[i] += counts[i-1]
 	}
-	before, filled := make([]uint32, counts[len(g.states)]), make([]int64, len(g.states))
+	before, filled := make([]uint32, counts[total]), make([]int64, total)
 	each(func(from, to uint32) {
 		before[counts[to]+filled[to]] = from
 		filled[to]++
 	})
-	reaches := make([]bool, len(g.states))
+	reaches := make([]bool, total)
 	var todo []uint32
 	for n, rest := range g.rest {
 		if rest >= enough {
@@ -146,7 +146,7 @@ func (g *graph) trap(n uint32, classes class) string {
 	slices.Sort(states)
 	out := g.story(states[0]) + fmt.Sprintf("from here %d states follow, none of them at rest:\n", len(states))
 	for _, n := range states[:min(len(states), 4)] {
-		out += g.states[n].String()
+		out += g.states.cluster(n).String()
 	}
 	return out
 }
@@ -157,13 +157,13 @@ func (g *graph) story(n uint32) string {
 	var lines []string
 	for g.parent[n] != n {
 		from := g.parent[n]
+		c := g.states.cluster(from)
 		var ops []op
-		if len(g.states[from].ops) == 0 {
-			ops, _ = g.decide(g.states[from])
+		if len(c.ops) == 0 {
+			ops, _ = g.decide(c)
 		}
-		_, want := g.states[n].key()
-		for _, m := range g.moves(g.states[from], ops, true) {
-			if _, key := m.to.key(); key == want {
+		for _, m := range g.moves(c, ops, true) {
+			if bytes.Equal(m.to.appendKey(nil), g.states.key(n)) {
 				lines = append(lines, m.what)
 				break
 			}
@@ -172,7 +172,7 @@ func (g *graph) story(n uint32) string {
 	}
 	var out strings.Builder
 	if len(g.begins()) > 1 {
-		out.WriteString(g.states[n].String())
+		out.WriteString(g.states.cluster(n).String())
 	}
 	for _, line := range slices.Backward(lines) {
 		fmt.Fprintln(&out, line)
@@ -310,7 +310,7 @@ func TestExplore(t *testing.T) {
 			began := time.Now()
 			g, wrong := check(e.rules)
 			t.Logf("%d states, %d moves, %.1f s; evictions wait for their budget in %d states, emptying is given up in %d",
-				len(g.states), len(g.to), time.Since(began).Seconds(), g.happened[budgetWithheld], g.happened[emptyingGivenUp])
+				g.states.len(), len(g.to), time.Since(began).Seconds(), g.happened[budgetWithheld], g.happened[emptyingGivenUp])
 			if wrong != "" {
 				t.Error(wrong)
 			}
