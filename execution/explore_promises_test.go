@@ -78,7 +78,7 @@ func (r rules) restOf(c cluster, ops []op) rest {
 		ready[2] += int(b.fixed[dns][1])
 	}
 	lacks := 0
-	if r.surplus {
+	if r.surplus || r.spare {
 		lacks = 1
 	}
 	switch {

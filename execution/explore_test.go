@@ -256,7 +256,7 @@ func check(r rules) (*graph, string) {
 	}
 	for i, l := range all {
 		enough := resting
-		if (r.surplus || r.dns > 0) && i > 0 {
+		if (r.surplus || r.spare || r.dns > 0) && i > 0 {
 			enough = settled
 		}
 		if wrong := g.stuck(l.classes, enough); wrong != "" {
@@ -280,6 +280,7 @@ var explorations = []struct {
 	{"and a policy that turns round at any time", rules{pods: 2, nodes: 2, turns: true}, true},
 	{"and an operator that may be dead for long", rules{pods: 2, nodes: 2, stale: 1, dead: true}, true},
 	{"and a new pool with a node too many", rules{pods: 2, nodes: 2, lags: true, spare: true}, true},
+	{"and pods of nobody's workload, and a budget that allows two", rules{pods: 1, dns: 2, nodes: 2, stale: 1, loose: true}, false},
 	{"two pods of each workload and two of nobody's, three nodes", rules{pods: 2, dns: 2, nodes: 3, stale: 1}, true},
 	{"three pods and three nodes", rules{pods: 3, nodes: 3, stale: 1}, true},
 	{"three pods and three nodes, and a budget that allows nothing", rules{pods: 3, nodes: 3, stale: 1, forbidden: true}, true},
@@ -290,7 +291,9 @@ var explorations = []struct {
 	{"a node too many, pods of nobody's workload, and a planner that thinks again", rules{pods: 1, dns: 2, nodes: 2, stale: 1, lags: true, surplus: true, anywhere: true, turns: true}, true},
 	{"a node too many, and a budget that allows nothing", rules{pods: 3, nodes: 3, stale: 1, surplus: true, anywhere: true, forbidden: true, turns: true}, false},
 	{"a node too many, and one that somebody has cordoned", rules{pods: 3, nodes: 3, stale: 1, lags: true, surplus: true, anywhere: true, kubectl: true}, false},
+	{"two pods, a node too many, and one that somebody has cordoned", rules{pods: 2, nodes: 2, stale: 1, lags: true, surplus: true, anywhere: true, kubectl: true}, false},
 	{"a node too many, and a provider that picks which goes", rules{pods: 3, nodes: 3, stale: 1, lags: true, surplus: true, anywhere: true, denies: true}, false},
+	{"two pods, a node too many, and a provider that picks which goes", rules{pods: 2, nodes: 2, stale: 1, lags: true, surplus: true, anywhere: true, denies: true}, false},
 	{"a node too many, and an operator that may be dead for long", rules{pods: 2, nodes: 2, stale: 1, lags: true, surplus: true, anywhere: true, dead: true, turns: true}, true},
 	{"a node too many of three, and a planner that thinks again", rules{pods: 3, nodes: 3, surplus: true, anywhere: true, turns: true}, true},
 }
