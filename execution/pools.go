@@ -113,7 +113,8 @@ func (q *sequencer) giveUpEmptying() {
 	leaving := maps.Clone(q.leaving)
 	for i := range q.snapshot.Nodes {
 		n := &q.snapshot.Nodes[i]
-		if !q.shrink[n.Name] || n.CordonedFor != api.CordonShrink || q.empty(n.Name) {
+		// The cordon may be that of a move which turned round, not taken back yet.
+		if !q.shrink[n.Name] || n.CordonedFor == "" || q.empty(n.Name) {
 			continue
 		}
 		late := !n.CordonedAt.IsZero() && q.snapshot.Time.Sub(n.CordonedAt) > q.disruption.MoveTimeout
