@@ -315,7 +315,8 @@ func (q *sequencer) surge(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 // renew evicts pods elsewhere that have had longer than a whole move to get
 // Ready and have not: an attempt before this one left them, and waiting for them
 // would end this one in the same way. Their controller makes others, which land
-// in the room that they leave or in that of the move.
+// in the room that they leave or in that of the move. Of what can't surge one is
+// enough to keep all others where they are.
 func (q *sequencer) renew(ps pods) {
 	for _, p := range ps.stay {
 		if p.Ready || p.Node == "" || p.Created.IsZero() || q.snapshot.Time.Sub(p.Created) <= q.disruption.MoveTimeout ||
@@ -359,6 +360,7 @@ func (q *sequencer) evictOne(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 	complete := all == w.Replicas && w.Replicas == wp.Replicas &&
 		!slices.ContainsFunc(q.podsOf[w.Key], func(p *api.Pod) bool { return p.Terminating })
 	if q.guards.holds(guardOneByOne) && (!complete || pod.Ready && ps.readyAll < all) {
+		q.renew(ps)
 		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", object(w),
 			"%d of %d pods are Ready: the next one is evicted when all are", ps.readyAll, wp.Replicas)
 		return
