@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/mash2-io/mash2/api"
@@ -48,7 +49,15 @@ func (h hands) Apply(_ context.Context, action api.Action) error {
 		}
 	case api.EvictPod:
 		if p := c.pods[a.UID]; p != nil {
-			c.delete(p)
+			serving := p.ready && !p.terminating
+			err := c.evict(p)
+			switch {
+			case errors.Is(err, errBudget):
+				c.overBudget++
+			case err == nil && serving:
+				c.evicted++
+			}
+			return err
 		}
 	case api.SetDeletionCost:
 		if p := c.pods[a.UID]; p != nil {

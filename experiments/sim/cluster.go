@@ -50,6 +50,7 @@ type Cluster struct {
 	workloads []*workload
 	// placeholders is a Deployment of pods that only hold room, nil for none.
 	placeholders *workload
+	budgets      []*budget
 	pods         map[string]*pod // by UID
 	nodes        map[string]*node
 	pools        []*pool
@@ -71,6 +72,9 @@ type Cluster struct {
 	// that watches pods.
 	becameReady, ended, unschedulable func(*pod)
 	ledger                            []*Lifetime
+	// The operator's evictions of Ready pods, those that a budget refused it, and
+	// somebody else's right before one of them.
+	evicted, overBudget, overtaken int
 }
 
 // Lifetime of an instance, as it is paid for.
@@ -79,9 +83,10 @@ type Lifetime struct {
 	Requested, Deleted      time.Duration // Deleted is negative while it exists
 }
 
-// workload is a Deployment.
+// workload is a Deployment, or a StatefulSet.
 type workload struct {
 	key         api.Key
+	stateful    bool
 	stream      string
 	shape       *api.PodShape
 	request     float64 // cores
@@ -183,9 +188,10 @@ func (c *Cluster) scale(w *workload, n int32) {
 	w.replicas, w.lastScaled = n, c.now
 	c.record.Replicas(c.now, w.key.String(), n)
 	c.reconcile(w)
+	c.syncBudgets(w)
 }
 
-// reconcile makes the ReplicaSet controller look at a workload soon.
+// reconcile makes the ReplicaSet or StatefulSet controller look at a workload soon.
 func (c *Cluster) reconcile(w *workload) {
 	if w.reconciling {
 		return
@@ -193,6 +199,10 @@ func (c *Cluster) reconcile(w *workload) {
 	w.reconciling = true
 	c.after(c.params.Controller.sample(c.rng), func() {
 		w.reconciling = false
+		if w.stateful {
+			c.reconcileSet(w)
+			return
+		}
 		var members []*pod
 		for _, p := range w.pods {
 			if !p.terminating {
@@ -200,7 +210,7 @@ func (c *Cluster) reconcile(w *workload) {
 			}
 		}
 		for n := len(members); n < int(w.replicas); n++ {
-			c.create(w)
+			c.create(w, "")
 		}
 		if surplus := len(members) - int(w.replicas); surplus > 0 {
 			c.rank(members)
@@ -250,11 +260,12 @@ func (c *Cluster) rank(pods []*pod) {
 	})
 }
 
-func (c *Cluster) create(w *workload) {
+// create makes a pod; one without a suffix of its own gets one that no other has.
+func (c *Cluster) create(w *workload, suffix string) {
 	c.serial++
 	id := fmt.Sprintf("%08d", c.serial)
 	p := &pod{
-		uid: id, name: w.key.Name + "-" + id, workload: w, created: c.now, readyAt: -1,
+		uid: id, name: w.key.Name + "-" + cmp.Or(suffix, id), workload: w, created: c.now, readyAt: -1,
 		shape: w.shape, request: w.request, limit: w.limit,
 	}
 	c.pods[p.uid] = p
@@ -276,6 +287,7 @@ func (c *Cluster) observe(p *pod) {
 		r.Node = p.node.name
 	}
 	c.record.Pod(c.now, r)
+	c.syncBudgets(p.workload)
 }
 
 // bind puts a pod on a node and starts it.
@@ -310,6 +322,9 @@ func (c *Cluster) bind(p *pod, n *node) {
 			c.becameReady(p)
 			c.traffic.Join(p.uid, c.now+p.workload.propagation(c.rng))
 			c.observe(p)
+			if p.workload.stateful {
+				c.reconcile(p.workload)
+			}
 		})
 	})
 }
@@ -352,6 +367,7 @@ func (c *Cluster) remove(p *pod) {
 	}
 	c.record.PodGone(c.now, p.uid)
 	c.reconcile(p.workload)
+	c.syncBudgets(p.workload)
 	c.schedule()
 }
 

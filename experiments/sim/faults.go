@@ -12,9 +12,10 @@ import (
 
 // Faults are drawn from the run's seed and strike until scenario time Until; 0
 // is none at all. The operator dies between actions and comes back knowing
-// nothing, actions fail, zones run out of machines, instances don't join, and
-// pods on the nodes of a pool don't get Ready. What runs is left alone: whatever
-// becomes of it is the operator's doing.
+// nothing, actions fail, somebody else evicts a pod just before it does, zones run
+// out of machines, instances don't join, and pods on the nodes of a pool don't get
+// Ready. What runs is left alone but for that: whatever becomes of it is the
+// operator's doing.
 type Faults struct {
 	Until time.Duration
 }
@@ -91,9 +92,31 @@ func (f *frail) Apply(ctx context.Context, a api.Action) error {
 			return err
 		case 2, 3:
 			return errFailed
+		case 4, 5:
+			f.overtake(a)
 		}
 	}
 	return hands{f.c}.Apply(ctx, a)
+}
+
+// overtake lets somebody else evict a pod under the budget of the one that the
+// operator is about to evict. Of StatefulSets only: what becomes of others is to be
+// the operator's doing.
+func (f *frail) overtake(a api.Action) {
+	e, ok := a.(api.EvictPod)
+	if !ok || f.c.pods[e.UID] == nil || !f.c.pods[e.UID].workload.stateful {
+		return
+	}
+	for _, b := range f.c.budgetsFor(f.c.pods[e.UID].workload) {
+		for _, w := range b.workloads {
+			for _, p := range w.pods {
+				if p.uid != e.UID && p.ready && !p.terminating && f.c.evict(p) == nil {
+					f.c.overtaken++
+					return
+				}
+			}
+		}
+	}
 }
 
 // die for up to ten minutes, mostly for less.

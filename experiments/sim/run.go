@@ -62,6 +62,7 @@ type Options struct {
 	// Report gets every cycle of mash2; nil for none.
 	Report func(api.Cycle)
 
+	prepare func(*Cluster) // before there are nodes and pods
 	inspect func(*Cluster) // at the end
 }
 
@@ -102,6 +103,9 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		loads = append(loads, load.Workload{Namespace: w.key.Namespace, Name: w.key.Name})
 	}
 	c.record = record.New(names...)
+	if o.prepare != nil {
+		o.prepare(c)
+	}
 	if d := o.Scenario.BootMedian.Duration; d > 0 {
 		c.params.BootMedian = d
 		c.params.BootLead = priorLead(d)

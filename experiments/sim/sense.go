@@ -196,6 +196,9 @@ func (s *sensors) Observe(context.Context) (api.Snapshot, error) {
 		}
 	}
 	s.addNodes(&snapshot)
+	for _, b := range c.budgets {
+		snapshot.Budgets = append(snapshot.Budgets, b.seen())
+	}
 	slices.SortFunc(snapshot.Workloads, func(a, b api.Workload) int { return cmp.Compare(a.Key.String(), b.Key.String()) })
 	slices.SortFunc(snapshot.Pools, func(a, b api.Pool) int { return cmp.Compare(a.Name, b.Name) })
 	return snapshot, nil
@@ -328,6 +331,9 @@ func (s *sensors) observe(w *watched) api.Workload {
 			speed += p.node.pool.speed
 		}
 	}
+	if w.stateful {
+		out.Target.Kind = statefulSet
+	}
 	if out.ReadyReplicas > 0 {
 		out.SpeedNow = speed / float64(out.ReadyReplicas)
 	}
@@ -415,7 +421,10 @@ func (s *sensors) addNodes(out *api.Snapshot) {
 			Key: api.Key{Namespace: p.workload.key.Namespace, Name: p.name}, UID: p.uid, Shape: p.shape, Phase: "Pending",
 			Ready: p.ready && !p.terminating, Created: Epoch.Add(p.created), Workload: p.workload.key,
 			ControllerKind: "ReplicaSet", ControllerName: p.workload.key.Name, Terminating: p.terminating, Unschedulable: p.unschedul,
-			DeletionCost: p.deletionCost, DeletionCostOurs: p.costOurs,
+			DeletionCost: p.deletionCost, DeletionCostOurs: p.costOurs, Budgets: s.c.budgetsOf(p.workload),
+		}
+		if p.workload.stateful {
+			pod.ControllerKind = statefulSet
 		}
 		if p.node != nil {
 			pod.Node = p.node.name
