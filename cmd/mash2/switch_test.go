@@ -1,18 +1,19 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
+	"maps"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -56,10 +57,13 @@ func TestPolicySwitch(t *testing.T) {
 }
 
 // TestPolicySwitchKilled: the same switch by an operator that is killed before
-// and after each of its actions, under a disruption budget. As long as that one
-// allows nothing, nothing is done at all, and who looks learns its name.
+// each of its actions, and after each, with a StatefulSet whose pods are evicted
+// one by one. Both workloads have a disruption budget. As long as that of the
+// Deployment allows nothing, nothing is done at all, and who looks learns its
+// name; that of the StatefulSet refuses a second eviction while a pod is away.
 func TestPolicySwitchKilled(t *testing.T) {
 	options := steady(t)
+	options.StatefulReplicas = 3
 	w := newWorld(t, options)
 	o := w.operator()
 	w.Load.Begin()
@@ -74,11 +78,12 @@ func TestPolicySwitchKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	grown := w.replicas(testbed.Mash2) // for the policy, on the pool that it stayed on
+	due := w.due(api.CostSaving, api.Performance)
+	asked := w.askForMore(int(options.StatefulReplicas))
 
 	kills, limit := 0, time.Now().Add(3*patience)
 	for moved := false; !moved; {
-		when := []string{"before", "after"}[kills%2]
-		o := w.launch([]string{fmt.Sprintf("%s=1:%s", envKill, when)})
+		o := w.launch(w.killEach())
 		for alive := true; alive && !moved; {
 			select {
 			case <-o.Done():
@@ -97,12 +102,25 @@ func TestPolicySwitchKilled(t *testing.T) {
 		o.Kill()
 	}
 	hits := w.kills()
-	for action, h := range hits {
-		t.Logf("killed %d× before and %d× after: %s", h[0], h[1], action)
+	for _, d := range slices.Sorted(maps.Keys(hits)) {
+		t.Logf("killed %d× before and %d× after: %s", hits[d][0], hits[d][1], d)
 	}
 	t.Logf("killed %d times", kills)
-	if kills < 10 {
-		t.Errorf("killed only %d times: a switch has more actions than that", kills)
+	both := func(d string) bool { return hits[d][0] > 0 && hits[d][1] > 0 }
+	for _, any := range due {
+		if !slices.ContainsFunc(any, both) {
+			t.Errorf("never killed both before and after: %s", strings.Join(any, ", or "))
+		}
+	}
+	for d := range hits {
+		if !both(d) && !w.aside(d) {
+			t.Errorf("killed %d× before and %d× after: %s", hits[d][0], hits[d][1], d)
+		}
+	}
+	refusals, grants := asked()
+	t.Logf("of evictions beside one that moved, asked for in a dry run, %d were refused by the budget and %d not", refusals, grants)
+	if refusals == 0 {
+		t.Error("the StatefulSet's budget has refused nothing")
 	}
 
 	o = w.operator()
@@ -118,7 +136,7 @@ func TestPolicySwitchKilled(t *testing.T) {
 	// A surge is old and new pods side by side. An operator that starts in the
 	// midst of one must not take it for what is wanted and surge on top of it:
 	// the load is steady, so what is wanted is near the least number throughout.
-	wanted, most := w.replicas(testbed.Mash2), w.result().Measured.MaxReplicas
+	wanted, most := w.replicas(testbed.Mash2), w.result(testbed.WorkloadName).Measured.MaxReplicas
 	t.Logf("%d replicas before, at most %d, %d in the end", ready, most, wanted)
 	if least := options.Scenario.Workload.Replicas.Min; wanted > least+least/2 {
 		t.Errorf("%d replicas in the end, %d are enough for this load", wanted, least)
@@ -127,7 +145,101 @@ func TestPolicySwitchKilled(t *testing.T) {
 		t.Errorf("%d replicas at most; old and new together are %d + %d", most, grown, max(grown, wanted))
 	}
 	w.served(min(ready, w.replicas(testbed.Mash2)))
+	w.servedBy(testbed.StatefulName, options.StatefulReplicas-1)
 	w.stop(o)
+}
+
+// due are the deeds without which nothing gets from one policy's pool to the
+// other's, each with what may be done instead.
+func (w *world) due(from, to string) [][]string {
+	w.t.Helper()
+	from, to = w.PoolOf(from), w.PoolOf(to)
+	web := testbed.Mash2 + "/" + testbed.WorkloadName
+	given := "resize pool " + from + " down"
+	out := [][]string{{"resize pool " + to + " up"}, {"scale " + web + " up"}, {"scale " + web + " down"}}
+	var nodes corev1.NodeList
+	var pods corev1.PodList
+	if err := errors.Join(w.Client.List(w.t.Context(), &nodes, client.MatchingLabels{api.LabelNodePool: from}),
+		w.Client.List(w.t.Context(), &pods, client.InNamespace(testbed.Mash2))); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, n := range nodes.Items {
+		out = append(out, []string{"cordon " + n.Name + " for " + api.CordonMigration},
+			[]string{given, "remove node " + n.Name + " of pool " + from})
+	}
+	surging, evicted := 0, 0
+	for _, p := range pods.Items {
+		name := p.Namespace + "/" + p.Name
+		switch {
+		case p.DeletionTimestamp != nil:
+		case p.Labels["app"] == testbed.StatefulName:
+			out = append(out, []string{"evict " + name + " from " + p.Spec.NodeName})
+			evicted++
+		default:
+			out = append(out, []string{"deletion cost of " + name})
+			surging++
+		}
+	}
+	if len(nodes.Items) == 0 || surging == 0 || evicted == 0 {
+		w.t.Fatalf("%d nodes of pool %s, %d pods that surge and %d that are evicted: nothing to move", len(nodes.Items), from, surging, evicted)
+	}
+	return out
+}
+
+// aside tells whether a deed is none of the switch, and may be left when the switch
+// is over: the new pool is trimmed to what pods need, and an empty node that was to
+// be removed goes with its whole pool instead.
+func (w *world) aside(d string) bool {
+	return strings.Contains(d, w.PoolOf(api.Performance)) || strings.HasPrefix(d, "remove node ") || strings.HasPrefix(d, "clear ")
+}
+
+// askForMore asks for the eviction of a second pod of the StatefulSet, in a dry run,
+// whenever not all of its pods are Ready, until the function that it returns is called; that one tells
+// how often the budget refused, and how often not.
+func (w *world) askForMore(all int) func() (refusals, grants int) {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	done := make(chan [2]int, 1)
+	go func() {
+		var out [2]int
+		for {
+			select {
+			case <-ctx.Done():
+				done <- out
+				return
+			case <-time.After(50 * time.Millisecond):
+			}
+			var pods corev1.PodList
+			if err := w.Client.List(ctx, &pods, client.InNamespace(testbed.Mash2), client.MatchingLabels{"app": testbed.StatefulName}); err != nil {
+				continue
+			}
+			var ready []corev1.Pod
+			for _, p := range pods.Items {
+				if p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+					return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+				}) {
+					ready = append(ready, p)
+				}
+			}
+			if len(ready) == 0 || len(ready) == all {
+				continue
+			}
+			err := w.Client.SubResource("eviction").Create(ctx, &ready[0], &policyv1.Eviction{
+				ObjectMeta:    metav1.ObjectMeta{Namespace: ready[0].Namespace, Name: ready[0].Name},
+				DeleteOptions: &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}},
+			})
+			switch {
+			case apierrors.IsTooManyRequests(err):
+				out[0]++
+			case err == nil:
+				out[1]++
+			}
+		}
+	}()
+	return func() (int, int) {
+		cancel()
+		out := <-done
+		return out[0], out[1]
+	}
 }
 
 // budget is a live PodDisruptionBudget on mash2's workload.
@@ -194,38 +306,4 @@ func (w *world) refused(budget *policyv1.PodDisruptionBudget) {
 			w.t.Errorf("an instance of pool %s was bought", l.Pool)
 		}
 	}
-}
-
-// kills counts the SIGKILLs before and after each action.
-func (w *world) kills() map[string][2]int {
-	w.t.Helper()
-	log, err := os.ReadFile(w.OperatorLog())
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	hits := map[string][2]int{}
-	for line := range strings.Lines(string(log)) {
-		if rest, ok := strings.CutPrefix(line, killed); ok {
-			when, action, _ := strings.Cut(rest, ": ")
-			action, _, _ = strings.Cut(action, ": ") // without its reason
-			h := hits[action]
-			if when == "before" {
-				h[0]++
-			} else {
-				h[1]++
-			}
-			hits[action] = h
-		}
-	}
-	return hits
-}
-
-// sigkilled tells whether a process ended by SIGKILL.
-func sigkilled(err error) bool {
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
-		return false
-	}
-	status, ok := exit.Sys().(syscall.WaitStatus)
-	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -17,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/mash2-io/mash2"
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/experiments/load"
 	"github.com/mash2-io/mash2/experiments/scenarios"
@@ -28,8 +25,12 @@ import (
 const (
 	envProgram = "MASH2_TEST_AS_PROGRAM"
 	// envKill is "N:before" or "N:after": the operator kills itself by SIGKILL
-	// right before or right after its N-th action.
+	// right before or right after its N-th action. "each" is before the first
+	// action that none was killed before, or after the first that none was killed
+	// after, by what envKilled says.
 	envKill = "MASH2_TEST_KILL"
+	// envKilled has a line for each "before DEED" and "after DEED" there was.
+	envKilled = "MASH2_TEST_KILLED"
 )
 
 // TestMain is mash2 itself where the environment says so: the operators under
@@ -50,51 +51,6 @@ func TestMain(m *testing.M) {
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
-}
-
-func suicidal(plan string) (func(mash2.Actuator) mash2.Actuator, error) {
-	count, when, _ := strings.Cut(plan, ":")
-	n, err := strconv.Atoi(count)
-	if err != nil || n < 1 || when != "before" && when != "after" {
-		return nil, fmt.Errorf("%s=%q is not N:before or N:after", envKill, plan)
-	}
-	return func(next mash2.Actuator) mash2.Actuator {
-		return &suicide{next: next, left: n, before: when == "before"}
-	}, nil
-}
-
-// suicide is an Actuator that ends the process at its n-th action.
-type suicide struct {
-	next   mash2.Actuator
-	mu     sync.Mutex // actions are carried out several at once
-	left   int
-	before bool
-}
-
-// Apply implements mash2.Actuator.
-func (s *suicide) Apply(ctx context.Context, a api.Action) error {
-	s.mu.Lock()
-	s.left--
-	last := s.left == 0
-	s.mu.Unlock()
-	if last && s.before {
-		die("before", a)
-	}
-	err := s.next.Apply(ctx, a)
-	if last {
-		die("after", a)
-	}
-	return err
-}
-
-// killed begins the line that an operator leaves in its log when it kills
-// itself.
-const killed = "SIGKILL "
-
-func die(when string, a api.Action) {
-	fmt.Fprintf(os.Stderr, "%s%s: %s\n", killed, when, a)
-	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-	select {} // until the signal has come
 }
 
 // world is an experiment with the operators that tests start on it.
@@ -282,24 +238,30 @@ func (w *world) replicas(scaler string) int32 {
 	return *w.deployment(scaler).Spec.Replicas
 }
 
-// result is how mash2's workload fared since the load began.
-func (w *world) result() load.WorkloadResult {
+// result is how a workload of mash2's fared since the load began.
+func (w *world) result(name string) load.WorkloadResult {
 	w.t.Helper()
 	for _, r := range w.Load.Results().Workloads {
-		if r.Namespace == testbed.Mash2 {
+		if r.Namespace == testbed.Mash2 && r.Name == name {
 			return r
 		}
 	}
-	w.t.Fatal("there are no results of mash2's workload")
+	w.t.Fatalf("there are no results of mash2's workload %s", name)
 	return load.WorkloadResult{}
 }
 
-// served fails the test unless no request has failed and never fewer than
-// least pods were Ready since the load began.
+// served fails the test unless no request to the Deployment has failed and never
+// fewer than least of its pods were Ready since the load began.
 func (w *world) served(least int32) {
 	w.t.Helper()
-	r := w.result().Measured
-	w.t.Logf("%.0f s of scenario time: %d requests, %d failed, least Ready pods %d", r.SimulatedSeconds, r.Requests, r.Failed, r.MinReadyPods)
+	w.servedBy(testbed.WorkloadName, least)
+}
+
+// servedBy is served for a workload by name.
+func (w *world) servedBy(name string, least int32) {
+	w.t.Helper()
+	r := w.result(name).Measured
+	w.t.Logf("%s, %.0f s of scenario time: %d requests, %d failed, least Ready pods %d", name, r.SimulatedSeconds, r.Requests, r.Failed, r.MinReadyPods)
 	if r.Requests == 0 {
 		w.t.Error("there were no requests")
 	}

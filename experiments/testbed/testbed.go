@@ -73,6 +73,9 @@ type Options struct {
 	Karpenter string
 	// WarmupPasses of the scenario come before the measured Passes.
 	WarmupPasses, Passes int
+	// StatefulReplicas of a StatefulSet beside mash2's Deployment, under the same load
+	// and a PodDisruptionBudget; 0 for none.
+	StatefulReplicas int32
 	// Mode of the ManagedWorkload; Full if empty.
 	Mode v1alpha1.Mode
 	// Dir is kept after Stop; a temporary one if empty.
@@ -171,6 +174,9 @@ func Start(ctx context.Context, o Options) (_ *Testbed, err error) {
 	}
 
 	workloads := []load.Workload{{Namespace: Mash2, Name: WorkloadName, Selector: "app=" + WorkloadName}}
+	if o.StatefulReplicas > 0 {
+		workloads = append(workloads, load.Workload{Namespace: Mash2, Name: StatefulName, Selector: "app=" + StatefulName})
+	}
 	if o.Baseline {
 		workloads = append(workloads, load.Workload{Namespace: Baseline, Name: WorkloadName, Selector: "app=" + WorkloadName})
 	}
@@ -206,7 +212,11 @@ func Start(ctx context.Context, o Options) (_ *Testbed, err error) {
 	t.stop = append(t.stop, t.Prometheus.Stop)
 	say("waiting for the first replicas")
 	for _, w := range workloads {
-		if _, err := t.Cluster.Kubectl(ctx, "-n", w.Namespace, "rollout", "status", "deployment/"+w.Name, "--timeout=300s"); err != nil {
+		kind := "deployment/"
+		if w.Name == StatefulName {
+			kind = "statefulset/"
+		}
+		if _, err := t.Cluster.Kubectl(ctx, "-n", w.Namespace, "rollout", "status", kind+w.Name, "--timeout=300s"); err != nil {
 			return nil, err
 		}
 	}
@@ -352,6 +362,9 @@ func (t *Testbed) objects() ([]client.Object, error) {
 			},
 		},
 	}
+	if t.options.StatefulReplicas > 0 {
+		objects = append(objects, t.stateful()...)
+	}
 	if t.options.Baseline {
 		objects = append(objects, t.stock(Baseline, BaselinePool, baselineTaint)...)
 	}
@@ -387,7 +400,7 @@ func (t *Testbed) stock(scaler, pool, taint string) []client.Object {
 }
 
 // deployment is the scenario's workload; every scaler gets the same.
-func (t *Testbed) deployment(namespace string, selector map[string]string, tolerations []corev1.Toleration) client.Object {
+func (t *Testbed) deployment(namespace string, selector map[string]string, tolerations []corev1.Toleration) *appsv1.Deployment {
 	w := t.options.Scenario.Workload
 	labels := map[string]string{"app": WorkloadName}
 	requests := corev1.ResourceList{corev1.ResourceCPU: w.CPU.Request.Quantity, corev1.ResourceMemory: w.Memory.Request.Quantity}
