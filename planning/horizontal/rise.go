@@ -31,7 +31,7 @@ func (p Planner) rise(in planning.Input, c supply, cpu part) (part, bool) {
 	if in.Forecast != nil {
 		return part{}, false
 	}
-	f := goesOn(in)
+	f := goesOn(in, p.tolerance(in.Workload))
 	if f == nil {
 		return part{}, false
 	}
@@ -47,14 +47,15 @@ func (p Planner) rise(in planning.Input, c supply, cpu part) (part, bool) {
 	return out, true
 }
 
-// goesOn is fresh demand if its rise goes on; nil without a rise.
-func goesOn(in planning.Input) *api.Forecast {
+// goesOn is fresh demand if its rise goes on; nil without a rise by more than the
+// tolerance.
+func goesOn(in planning.Input, tolerance float64) *api.Forecast {
 	now, fresh := freshDemand(in)
 	d, q := in.Workload.Demand, in.Policy.Quantile
 	if !fresh || d.Step <= 0 || !(q < 1) {
 		return nil
 	}
-	slope, lasted := rising(d.Values, int(in.Windows.Horizon/d.Step))
+	slope, lasted := rising(d.Values, int(in.Windows.Horizon/d.Step), tolerance)
 	// Demand is an average over some time: it still rises when what is averaged does
 	// no more. The readings of metrics.k8s.io tell sooner.
 	if r, u := in.Readings, in.Workload.Usage; u != nil && len(r) == 2 && r[1].At.Equal(u.At) {
@@ -75,9 +76,11 @@ func goesOn(in planning.Input) *api.Forecast {
 	return f
 }
 
-// rising is by how much samples rise in a step, as far as that stands out by from
-// the scatter of so many changes before, and for how many steps they have.
-func rising(v []float64, window int) (slope, lasted float64) {
+// rising is by how much samples rise in a step, as far as that stands out from the
+// scatter of so many changes before, and for how many steps they have. What has risen
+// by no more than the tolerance is nothing that an HPA would act on: noise within it
+// buys no node.
+func rising(v []float64, window int, tolerance float64) (slope, lasted float64) {
 	last := len(v) - 1
 	if last < riseSteps {
 		return 0, 0
@@ -98,7 +101,7 @@ func rising(v []float64, window int) (slope, lasted float64) {
 		lasted++
 	}
 	slope = (v[last] - v[last-riseSteps] - riseLevel*scatter) / riseSteps
-	if !(slope > 0) || lasted < riseSteps {
+	if !(slope > 0) || lasted < riseSteps || !(v[last] > v[last-int(lasted)]*(1+tolerance)) {
 		return 0, 0
 	}
 	return slope, lasted

@@ -29,7 +29,7 @@ func TestNoiseIsTakenForARiseInAHundredthOfCycles(t *testing.T) {
 			v := noise(rng, 20_000, window)
 			alarms := 0
 			for end := 100; end <= len(v); end++ {
-				if slope, _ := rising(v[:end], 60); slope > 0 {
+				if slope, _ := rising(v[:end], 60, 0); slope > 0 {
 					alarms++
 				}
 			}
@@ -59,11 +59,13 @@ func TestRising(t *testing.T) {
 		"a fall":                     {ramp(20, 90, 80), 0, 0},
 		"too little is known before": {ramp(8, 120, 140), 0, 0},
 		"just enough is known":       {ramp(11, 120, 140), 20, 2},
+		"within the tolerance":       {ramp(21, 103, 109), 0, 0},
+		"slowly beyond it":           {ramp(21, 103, 106, 109, 112), 3, 4},
 		"a gap in it":                {ramp(20, math.NaN(), 140), 0, 0},
 		"nothing":                    {nil, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			slope, lasted := rising(c.v, 60)
+			slope, lasted := rising(c.v, 60, 0.1)
 			if math.Abs(slope-c.slope) > 0.51 || lasted != c.lasted {
 				t.Errorf("%v for %v steps, want %v for %v", slope, lasted, c.slope, c.lasted)
 			}
@@ -78,10 +80,10 @@ func TestARiseMustStandOut(t *testing.T) {
 		v = append(v, 100+20*math.Sin(float64(i)))
 	}
 	last := v[len(v)-1]
-	if slope, _ := rising(append(v, last+10, last+20), 60); slope > 0 {
+	if slope, _ := rising(append(v, last+10, last+20), 60, 0.1); slope > 0 {
 		t.Errorf("a rise of %v a step among swings of 20", slope)
 	}
-	if slope, _ := rising(append(v, last+100, last+200), 60); !(slope > 0 && slope < 100) {
+	if slope, _ := rising(append(v, last+100, last+200), 60, 0.1); !(slope > 0 && slope < 100) {
 		t.Errorf("a rise of %v a step, want what is beyond the scatter of 100", slope)
 	}
 }
