@@ -254,10 +254,13 @@ func (l *Loop) apply(ctx context.Context, a api.Action, paused bool) api.Outcome
 	started := time.Now()
 	err := l.Actuator.Apply(ctx, a)
 	o.Duration = time.Since(started)
-	if err != nil {
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("gave up after %v: %w", l.Config.ActionTimeout, err)
-		}
+	var left *api.NotTriedError
+	switch {
+	case errors.As(err, &left):
+		o.Skipped = left.Why
+	case errors.Is(err, context.DeadlineExceeded):
+		o.Error = fmt.Errorf("gave up after %v: %w", l.Config.ActionTimeout, err).Error()
+	case err != nil:
 		o.Error = err.Error()
 	}
 	return o

@@ -3,6 +3,7 @@ package mash2
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -84,6 +85,13 @@ func TestRunOnce(t *testing.T) {
 		"one failure does not hold the rest": {
 			change:      func(w *world) { w.applyErr["workload shop/a"] = boom },
 			wantApplied: []string{"workload shop/a", "workload shop/b"}, wantFailed: 1,
+		},
+		"what the actuator leaves for later is no failure": {
+			change: func(w *world) {
+				w.applyErr["workload shop/a"] = fmt.Errorf("evicting: %w", &api.NotTriedError{Why: "too soon"})
+				w.applyErr["workload shop/b"] = &api.NotTriedError{Why: "too soon"}
+			},
+			wantApplied: []string{"workload shop/a", "workload shop/b"}, wantSkipped: "too soon",
 		},
 		"paused plans and writes nothing": {
 			change: func(w *world) { w.paused = true }, wantSkipped: "paused",

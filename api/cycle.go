@@ -9,11 +9,20 @@ type Outcome struct {
 	Object string `json:"object"` // as in Finding.Object
 	Action string `json:"action"`
 	// Error is empty when it was carried out; Skipped says why it was not
-	// tried (paused, an earlier one failed).
+	// tried (paused, or asked for again too soon).
 	Error    string        `json:"error,omitempty"`
 	Skipped  string        `json:"skipped,omitempty"`
 	Duration time.Duration `json:"duration"`
 }
+
+// NotTriedError is what an actuator returns for an action that it leaves for later:
+// no failure, the outcome is Skipped.
+type NotTriedError struct {
+	Why string
+}
+
+// Error says why.
+func (e *NotTriedError) Error() string { return "not tried: " + e.Why }
 
 // StepTime is how long a numbered step of the cycle took.
 type StepTime struct {

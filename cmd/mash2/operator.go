@@ -125,7 +125,11 @@ func (o *operatorFlags) run(ctx context.Context, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	pods, err := kube.New(cfg, kube.Options{Written: observer.NoteWrite})
+	pods, err := kube.New(cfg, kube.Options{
+		Written: observer.NoteWrite,
+		// Refused once, it is asked for again in the next cycle.
+		EvictionBackoff: o.period / 2,
+	})
 	if err != nil {
 		return err
 	}

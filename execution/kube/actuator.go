@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -22,6 +23,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/utils/clock"
 
 	"github.com/mash2-io/mash2/api"
 )
@@ -32,7 +35,16 @@ type Options struct {
 	// its name and the resource version that the write made, so that caches can
 	// be waited for. It must not block.
 	Written func(kind string, key api.Key, resourceVersion string)
+	// EvictionBackoff is how long an eviction that was refused is not asked for
+	// again, the first time; then twice as long each time, up to
+	// longestEvictionBackoff times that. 0 is no such wait.
+	EvictionBackoff time.Duration
+	// Clock of it; nil is the real one.
+	Clock clock.Clock
 }
+
+// longestEvictionBackoff is the longest wait in first ones.
+const longestEvictionBackoff = 32
 
 // Actuator writes to a cluster. It may be used concurrently.
 type Actuator struct {
@@ -40,6 +52,9 @@ type Actuator struct {
 	dynamic dynamic.Interface
 	mapper  meta.ResettableRESTMapper
 	options Options
+	// refused are evictions that were, by the pod's UID; an operator that has just
+	// started knows of none and asks at once.
+	refused *flowcontrol.Backoff
 }
 
 // New returns an Actuator for the cluster that cfg reaches. It makes no call
@@ -57,11 +72,16 @@ func New(cfg *rest.Config, o Options) (*Actuator, error) {
 		o.Written = func(string, api.Key, string) {}
 	}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client.Discovery()))
-	return &Actuator{client: client, dynamic: dyn, mapper: mapper, options: o}, nil
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	refused := flowcontrol.NewFakeBackOff(o.EvictionBackoff, longestEvictionBackoff*o.EvictionBackoff, o.Clock)
+	return &Actuator{client: client, dynamic: dyn, mapper: mapper, options: o, refused: refused}, nil
 }
 
 // Apply carries one action out. Errors to be told apart: *ConflictError,
-// ErrDisruptionBudget, ErrForeignCordon; all others wrap the API server's.
+// ErrDisruptionBudget, ErrForeignCordon, *api.NotTriedError; all others wrap the API
+// server's.
 // Resizing pools and removing nodes are the provider's affair and refused.
 func (a *Actuator) Apply(ctx context.Context, action api.Action) error {
 	switch action := action.(type) {

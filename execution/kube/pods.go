@@ -14,9 +14,24 @@ import (
 	"github.com/mash2-io/mash2/api"
 )
 
-// evict asks the Eviction API for exactly this pod; another one that has taken
-// its name is not meant.
+// evict asks the Eviction API for exactly this pod, another one that has taken its
+// name is not meant; but not soon after it was refused.
 func (a *Actuator) evict(ctx context.Context, action api.EvictPod) error {
+	now := a.options.Clock.Now()
+	if a.refused.IsInBackOffSinceUpdate(action.UID, now) {
+		return &api.NotTriedError{Why: fmt.Sprintf("it was refused: asked for again after %v", a.refused.Get(action.UID))}
+	}
+	err := a.tryEviction(ctx, action)
+	if err != nil {
+		a.refused.Next(action.UID, now)
+	} else {
+		a.refused.DeleteEntry(action.UID)
+	}
+	a.refused.GC()
+	return err
+}
+
+func (a *Actuator) tryEviction(ctx context.Context, action api.EvictPod) error {
 	pods := a.client.CoreV1().Pods(action.Pod.Namespace)
 	err := pods.EvictV1(ctx, &policyv1.Eviction{
 		ObjectMeta: metav1.ObjectMeta{Namespace: action.Pod.Namespace, Name: action.Pod.Name},
