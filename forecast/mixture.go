@@ -400,10 +400,10 @@ func seasonalPeriods(h history, period float64) []float64 {
 	return out
 }
 
-// aggregate weighs experts by their paths from origins, beginning with prior. A round is an origin:
-// its losses are known before the next forecast that is weighed by them only
-// where origins do not overlap, so the weights say what was best of late, not
-// what a player would have earned.
+// aggregate weighs experts by their paths from origins, beginning with prior. A
+// round is an origin: its losses are known before the next forecast that is weighed
+// by them only where origins do not overlap, so the weights say what was best of
+// late, not what a player would have earned.
 // It returns the unit of losses, too; 0 where nothing was seen that paths could be
 // compared with.
 func aggregate(prior []float64, paths [][]float64, y []float64, origins []int, horizon int) (weights []float64, unit float64) {

@@ -75,6 +75,7 @@ func New(cfg *rest.Config, o Options) (*Actuator, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+	// The fake one is the real one with a clock of ours.
 	refused := flowcontrol.NewFakeBackOff(o.EvictionBackoff, longestEvictionBackoff*o.EvictionBackoff, o.Clock)
 	return &Actuator{client: client, dynamic: dyn, mapper: mapper, options: o, refused: refused}, nil
 }

@@ -70,14 +70,7 @@ func TestPlannerWithoutLPSolve(t *testing.T) {
 	w.workload("nine", shapeOf(300), 0, 4)
 	needed := map[string]int32{}
 	for _, solver := range []string{"", "ffd"} {
-		p, err := New(Config{Solver: solver})
-		if err != nil {
-			t.Fatal(err)
-		}
-		plan, err := p.PlanNodes(w.Snapshot, w.plans, w.policy, api.Budget{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		plan := w.planBy(t, solver)
 		i := slices.IndexFunc(plan.Pools, func(p api.PoolPlan) bool { return p.Pool == "slow" })
 		needed[plan.Solver] = plan.Pools[i].Needed
 	}
