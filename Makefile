@@ -326,6 +326,6 @@ train-gru: ## the small network of mash2 forecast, on the development part of th
 	go run ./experiments/gru
 
 .PHONY: bench-forecast
-bench-forecast: build ## every forecast model on M4 hourly and on traces, what each costs, and what it buys in scenarios (ten minutes of two cores)
+bench-forecast: build ## every forecast model on M4 hourly and on traces, what each costs, and what it buys in scenarios (five minutes of two cores)
 	@mkdir -p $(OUT)
 	go run ./experiments/forecasting --mash2 bin/mash2 --figures $(OUT)/bench-forecast | tee $(OUT)/bench-forecast.md
