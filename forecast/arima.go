@@ -89,31 +89,26 @@ type arimaPredictor struct {
 	plainAnalogues
 	h      history
 	params []float64
-	d      []float64 // scratch: the newest differences and those to come
+	d      []float64 // scratch: differences to come
 }
 
 func (p *arimaPredictor) point(o int, dst []float64) {
-	y, s := p.h.y, int(p.params[0])
-	longest := 0
-	for i := 1; i < len(p.params); i += 2 {
-		longest = max(longest, int(p.params[i]))
-	}
+	s := int(p.params[0])
 	p.d = p.d[:0]
-	for t := o + 1 - longest; t <= o; t++ {
-		v := 0.0
-		if t-s >= 0 {
-			v = y[t] - y[t-s]
-		}
-		p.d = append(p.d, v)
-	}
 	for k := range dst {
 		v := 0.0
 		for i := 1; i < len(p.params); i += 2 {
-			v += p.params[i+1] * p.d[len(p.d)-int(p.params[i])]
+			lag := int(p.params[i])
+			switch t := o + 1 + k - lag; {
+			case lag <= k:
+				v += p.params[i+1] * p.d[k-lag]
+			case t >= s:
+				v += p.params[i+1] * (p.h.at(t) - p.h.at(t-s))
+			}
 		}
 		p.d = append(p.d, v)
 		if k < s {
-			dst[k] = v + y[max(0, o+1+k-s)]
+			dst[k] = v + p.h.at(max(0, o+1+k-s))
 		} else {
 			dst[k] = v + dst[k-s]
 		}

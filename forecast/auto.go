@@ -83,6 +83,9 @@ func (s State) playedOn(series api.Series, horizon int) State {
 	if m != nil && len(m.used) > 0 {
 		s.said = s.said.with(m.used, m.shift)
 	}
+	if m != nil {
+		s = s.movedOn(m, series, horizon)
+	}
 	return s
 }
 

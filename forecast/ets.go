@@ -94,40 +94,43 @@ func strictlyPositive(y []float64) bool {
 }
 
 func (ets) predictor(h history, _ int, params []float64) predictor {
+	if h.mark != nil {
+		return resumeETS(h, params)
+	}
 	return newETSState(h, params)
 }
 
-// etsState is the filtered state at every sample.
+// etsState is the filtered state at every sample from first on.
 type etsState struct {
 	plainAnalogues
 	h                                 history
 	p                                 []float64
+	first                             int
 	level, trend, season1, season2, e []float64 // seasons at the sample they were last updated
 	warm                              int       // what is before it began with is not known earlier
 	sse                               float64
 	count                             int
 }
 
-func newETSState(h history, p []float64) *etsState {
-	n := len(h.y)
+func emptyETSState(h history, p []float64, first int) *etsState {
+	n := len(h.y) - first
 	block := make([]float64, 5*n)
-	s := &etsState{
-		plainAnalogues: plainAnalogues{h.raw}, h: h, p: p,
+	return &etsState{
+		plainAnalogues: plainAnalogues{h.raw}, h: h, p: p, first: first,
 		level: block[:n], trend: block[n : 2*n], season1: block[2*n : 3*n], season2: block[3*n : 4*n], e: block[4*n:],
 	}
+}
+
+func newETSState(h history, p []float64) *etsState {
+	s := emptyETSState(h, p, 0)
+	n := len(h.y)
 	m1, m2 := int(p[etsSeason1]), int(p[etsSeason2])
 	warm := max(m1, m2, 1)
 	if 2*warm > n {
 		warm = max(1, min(m1, n/2))
 		m2 = 0
 	}
-	y := h.y
-	if p[etsLog] == 1 {
-		y = make([]float64, n)
-		for t, v := range h.y {
-			y[t] = math.Log(max(v, 1e-9))
-		}
-	}
+	y := s.values()
 	s.warm = warm
 	mean := 0.0
 	for _, v := range y[:warm] {
@@ -148,8 +151,28 @@ func newETSState(h history, p []float64) *etsState {
 			s.season2[t] = (y[t] - mean - s.season1[t]) / 2
 		}
 	}
-	level, trend, last := mean, 0.0, 0.0
-	for t := warm; t < n; t++ {
+	s.follow(y, m1, m2)
+	return s
+}
+
+// values are those it follows, as they are or as logarithms.
+func (s *etsState) values() []float64 {
+	y := s.h.y[s.first:]
+	if s.p[etsLog] != 1 {
+		return y
+	}
+	logs := make([]float64, len(y))
+	for i, v := range y {
+		logs[i] = math.Log(max(v, 1e-9))
+	}
+	return logs
+}
+
+// follow runs through what comes after the first warm values.
+func (s *etsState) follow(y []float64, m1, m2 int) {
+	p, n := s.p, len(y)
+	level, trend, last := s.level[s.warm-1], s.trend[s.warm-1], s.e[s.warm-1]
+	for t := s.warm; t < n; t++ {
 		a, b := 0.0, 0.0
 		if m1 > 0 {
 			a = s.season1[t-m1]
@@ -159,10 +182,10 @@ func newETSState(h history, p []float64) *etsState {
 		}
 		expected := level + p[etsDamping]*trend + a + b
 		e := y[t] - expected
-		if t >= 2*warm || t >= n/2 {
+		if t >= 2*s.warm || t >= n/2 {
 			u := e - p[etsAR]*last
 			if p[etsLog] == 1 {
-				u = h.y[t] - math.Exp(expected+p[etsAR]*last)
+				u = s.h.y[s.first+t] - math.Exp(expected+p[etsAR]*last)
 			}
 			s.sse += u * u
 			s.count++
@@ -174,6 +197,33 @@ func newETSState(h history, p []float64) *etsState {
 		s.level[t], s.trend[t], s.e[t] = level, trend, e
 		s.season1[t], s.season2[t] = a+p[etsGamma1]*e, b+p[etsGamma2]*e
 	}
+}
+
+// mostMarked is the longest cycle that a mark holds: of a longer one it would be most
+// of a state.
+const mostMarked = 2048
+
+// marked is level, trend, error and the newest cycles of the seasons at sample o; nil
+// where these are too long, or not known yet.
+func (s *etsState) marked(o int) []float64 {
+	m1, m2 := int(s.p[etsSeason1]), int(s.p[etsSeason2])
+	i := o - s.first
+	if m1+m2 > mostMarked || i < s.warm || i+1 < max(m1, m2) {
+		return nil
+	}
+	mark := append(make([]float64, 0, 3+m1+m2), s.level[i], s.trend[i], s.e[i])
+	mark = append(mark, s.season1[i+1-m1:i+1]...)
+	return append(mark, s.season2[i+1-m2:i+1]...)
+}
+
+func resumeETS(h history, p []float64) *etsState {
+	m1, m2 := int(p[etsSeason1]), int(p[etsSeason2])
+	s := emptyETSState(h, p, h.since-max(m1, m2, 1))
+	s.warm = h.since - s.first
+	s.level[s.warm-1], s.trend[s.warm-1], s.e[s.warm-1] = h.mark[0], h.mark[1], h.mark[2]
+	copy(s.season1[s.warm-m1:], h.mark[3:3+m1])
+	copy(s.season2[s.warm-m2:], h.mark[3+m1:])
+	s.follow(s.values(), m1, m2)
 	return s
 }
 
@@ -185,24 +235,25 @@ func (s *etsState) error() float64 {
 }
 
 func (s *etsState) point(o int, dst []float64) {
-	if o < s.warm-1 {
+	i := o - s.first
+	if i < s.warm-1 {
 		for k := range dst {
 			dst[k] = s.h.y[o]
 		}
 		return
 	}
 	m1, m2 := int(s.p[etsSeason1]), int(s.p[etsSeason2])
-	v, d, ar := s.level[o], s.trend[o], s.e[o]
+	v, d, ar := s.level[i], s.trend[i], s.e[i]
 	for k := range dst {
 		d *= s.p[etsDamping]
 		v += d
 		ar *= s.p[etsAR]
 		x := v + ar
 		if m1 > 0 {
-			x += seasonAt(s.season1, o, k, m1)
+			x += seasonAt(s.season1, i, k, m1)
 		}
 		if m2 > 0 {
-			x += seasonAt(s.season2, o, k, m2)
+			x += seasonAt(s.season2, i, k, m2)
 		}
 		if s.p[etsLog] == 1 {
 			x = math.Exp(min(x, 300))

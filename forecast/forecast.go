@@ -90,6 +90,7 @@ type State struct {
 	kept, keptLong, keptLast kept
 	play                     *play   // of the mixture's experts
 	said                     paths   // of the mixture
+	marks                    *marks  // of its experts
 	read                     reading // kept by Uncensored
 	words                    []word  // of one model alone, not due yet, oldest first
 	// Skill of the chosen model against the last value; nil until there were

@@ -98,7 +98,7 @@ type harmonicState struct {
 }
 
 // error is what the curve missed at sample t.
-func (p *harmonicState) error(t int) float64 { return p.h.y[t] - p.curve(t) }
+func (p *harmonicState) error(t int) float64 { return p.h.at(t) - p.curve(t) }
 
 func (p *harmonicState) curve(t int) float64 {
 	length, c := p.params[0], p.params[3:]

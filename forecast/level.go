@@ -62,14 +62,20 @@ func newSmoothed(y []float64, alpha float64) smoothed {
 
 // newSmoothedOnce is for one forecast.
 func newSmoothedOnce(y []float64, alpha float64) smoothed {
+	p := newSmoothedAt(y, alpha)
+	if (maxAnalogues+1)*p.memory > len(y) {
+		return newSmoothed(y, alpha)
+	}
+	return p
+}
+
+// newSmoothedAt is for a few origins.
+func newSmoothedAt(y []float64, alpha float64) smoothed {
 	// What is left of a sample's weight after that long.
 	const forgotten = 1e-4
 	memory := 1
 	if alpha < 1 {
 		memory = int(math.Ceil(math.Log(forgotten) / math.Log1p(-alpha)))
-	}
-	if (maxAnalogues+1)*memory > len(y) {
-		return newSmoothed(y, alpha)
 	}
 	return smoothed{y: y, alpha: alpha, memory: memory}
 }

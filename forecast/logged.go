@@ -21,34 +21,30 @@ func (m logged) predictor(h history, horizon int, params []float64) predictor {
 
 // inLogs is h in logarithms: computed once for all models that want them.
 func inLogs(h history) history {
+	h.ends.logs = true
+	if h.whole != nil {
+		h.resumed.logs = true
+		return h
+	}
 	l := h.logs
 	if cap(l.y) < len(h.y) {
 		n := max(len(h.y), len(h.raw))
-		block := make([]float64, 4*n)
+		block := make([]float64, 2*n)
 		l.raw, l.y = append(block[:0:n], l.raw...), append(block[n:n:2*n], l.y...)
-		l.lo, l.hi = append(block[2*n:2*n:3*n], l.lo...), append(block[3*n:3*n:4*n], l.hi...)
 	}
 	n := len(h.y)
 	if known := len(l.y); known < n {
-		raw, y, lo, hi := l.raw[:n], l.y[:n], l.lo[:n], l.hi[:n]
+		raw, y := l.raw[:n], l.y[:n]
 		for t := known; t < n; t++ {
 			v := logOf(h.y[t])
-			raw[t], y[t], lo[t], hi[t] = v, v, v, v
+			raw[t], y[t] = v, v
 			if math.IsNaN(h.raw[t]) {
 				raw[t] = math.NaN()
 			}
-			if t > 0 {
-				if lo[t-1] < v {
-					lo[t] = lo[t-1]
-				}
-				if hi[t-1] > v {
-					hi[t] = hi[t-1]
-				}
-			}
 		}
-		l.raw, l.y, l.lo, l.hi = raw, y, lo, hi
+		l.raw, l.y = raw, y
 	}
-	h.raw, h.y, h.lo, h.hi = l.raw[:n:n], l.y[:n:n], l.lo[:n], l.hi[:n]
+	h.raw, h.y = l.raw[:n:n], l.y[:n:n]
 	return h
 }
 
@@ -69,6 +65,13 @@ func (p expPredictor) point(o int, dst []float64) {
 	for i, v := range dst {
 		dst[i] = math.Exp(min(v-logOffset, 138)) // at most maxSample
 	}
+}
+
+func (p expPredictor) marked(o int) []float64 {
+	if m, ok := p.predictor.(marked); ok {
+		return m.marked(o)
+	}
+	return nil
 }
 
 func (p expPredictor) analogues(o, horizon int) []analogue {

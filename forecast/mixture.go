@@ -89,28 +89,32 @@ func learn(r recipe, h history, horizon int) []float64 {
 
 // predictorOf makes the expert's predictor over h.
 func (e Expert) predictorOf(h history, horizon int) predictor {
+	r := recipeOf(e.Name)
+	if h.whole != nil && (r == nil || recurs(r) && h.mark == nil) {
+		return later{e.predictorOf(*h.whole, horizon), h.cut}
+	}
 	switch {
+	case r != nil:
+		return r.predictor(h, horizon, e.Params)
 	case e.Seasonal != nil && h.from > 0:
 		return newSeasonalPredictorOnce(h.raw, *e.Seasonal)
 	case e.Seasonal != nil:
 		return newSeasonalPredictor(h.raw, *e.Seasonal)
-	case e.Name == NaiveName:
-		return lastValue{h.raw}
+	case e.Name == LevelName && h.ends.first > 0:
+		return newSmoothedAt(h.raw, e.Params[0])
 	case e.Name == LevelName:
 		return newSmoothed(h.raw, e.Params[0])
 	}
-	for _, r := range recipes() {
-		if r.name() == e.Name {
-			return r.predictor(h, horizon, e.Params)
-		}
-	}
-	return lastValue{h.raw} // of an unknown, older build
+	return lastValue{h.raw} // that, or unknown: of an older build
 }
 
 // mixture is the weighted mean of experts' paths.
 type mixture struct {
-	parts   []predictor
-	weights []float64
+	// recent are the experts over the end of the history, nil where they are not;
+	// whole are those over all of it, made by overAll when a path asks for them.
+	recent, whole *panel
+	overAll       func() *panel
+	weights       []float64
 	// phases tells analogous origins; nil for evenly spaced ones.
 	phases   *seasonalPredictor
 	raw      []float64
@@ -191,10 +195,22 @@ func (m *mixture) parallel(o int, take func(i int, path []float64), horizon int)
 	if cap(m.path) < horizon {
 		m.path = make([]float64, horizon)
 	}
-	for i, p := range m.parts {
-		p.point(o, m.path[:horizon])
+	panel := m.panelOf(o)
+	for i, p := range panel.parts {
+		p.point(o-panel.h.cut, m.path[:horizon])
 		take(i, m.path[:horizon])
 	}
+}
+
+// panelOf are the experts that know of sample o.
+func (m *mixture) panelOf(o int) *panel {
+	if m.recent != nil && m.recent.knows(o) {
+		return m.recent
+	}
+	if m.whole == nil {
+		m.whole = m.overAll()
+	}
+	return m.whole
 }
 
 // analogues of different origins lie on one grid: a path made for one of them
@@ -240,8 +256,13 @@ func newMixture(h history, fit MixtureFit, phases *SeasonalFit, horizon int) *mi
 		m.unit = fit.Unit
 	}
 	for _, e := range fit.Experts {
-		m.parts = append(m.parts, e.predictorOf(h, horizon))
 		m.weights = append(m.weights, e.Weight)
+	}
+	m.overAll = func() *panel {
+		if h.ends.first > 0 {
+			h.ends = extremesOf(h.y, 0)
+		}
+		return newPanel(h, fit.Experts, nil, horizon)
 	}
 	if phases != nil { // whose paths are not asked for
 		m.phases = newSeasonalPredictorOnce(h.raw, *phases)
@@ -477,13 +498,23 @@ func scaleOfKnown(y []float64) float64 {
 // mixtureOf rebuilds the history and the mixture that a state holds for series.
 // Once is for forecasts of its end, and of a few origins before.
 func mixtureOf(s State, series api.Series, horizon int, once bool) *mixture {
-	h := history{periods: s.Mixture.Periods}
-	h = h.filled(series.Values)
+	h := history{periods: s.Mixture.Periods}.withoutGaps(series.Values)
 	h.shift = int(series.Start.Sub(s.Mixture.Start) / series.Step)
+	since := 0
 	if once {
 		h.from = max(0, len(h.y)-1)
+		if s.marks != nil {
+			since = s.marks.at - h.shift + 1
+		}
 	}
+	if since <= h.long() || since >= len(h.y) {
+		since = 0
+	}
+	h.ends = extremesOf(h.y, since)
 	m := newMixture(h, *s.Mixture, s.Seasonal, horizon)
+	if since > 0 {
+		m.recent = newPanel(h.resumedAt(since), s.Mixture.Experts, s.marks, horizon)
+	}
 	m.said = s.said
 	return m
 }

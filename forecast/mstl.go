@@ -39,19 +39,24 @@ func (mstl) learn(h history, horizon int) []float64 {
 func (mstl) predictor(h history, _ int, params []float64) predictor {
 	p := &mstlState{
 		plainAnalogues: plainAnalogues{h.raw}, h: h, rho: params[1], x: decodeIndices(params[3:]),
-		level: make([]float64, len(h.y)), e: make([]float64, len(h.y)),
+		level: make([]float64, len(h.y)-h.since), e: make([]float64, len(h.y)-h.since),
 	}
 	level := 0.0
-	for t, v := range h.y {
-		v = p.x.remove(t+h.shift, v)
-		if t == 0 {
+	if h.mark != nil {
+		level = h.mark[0]
+	}
+	for i := range p.level {
+		v := p.x.remove(h.since+i+h.shift, h.at(h.since+i))
+		if i == 0 && h.mark == nil {
 			level = v
 		}
 		level += params[0] * (v - level)
-		p.level[t], p.e[t] = level, v-level
+		p.level[i], p.e[i] = level, v-level
 	}
 	return p
 }
+
+func (p *mstlState) marked(o int) []float64 { return []float64{p.level[o-p.h.since]} }
 
 type mstlState struct {
 	plainAnalogues
@@ -62,10 +67,10 @@ type mstlState struct {
 }
 
 func (p *mstlState) point(o int, dst []float64) {
-	e := p.e[o]
+	level, e := p.level[o-p.h.since], p.e[o-p.h.since]
 	for k := range dst {
 		e *= p.rho
-		dst[k] = p.x.restore(o+1+k+p.h.shift, p.level[o]+e)
+		dst[k] = p.x.restore(o+1+k+p.h.shift, level+e)
 	}
 	p.h.bounded(o, dst)
 }

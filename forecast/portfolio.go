@@ -2,6 +2,7 @@ package forecast
 
 import (
 	"math"
+	"slices"
 )
 
 // recipe is a model of the portfolio: how to learn its parameters from a
@@ -26,9 +27,9 @@ func recipes() []recipe {
 
 // history is a series as the models of the portfolio read it.
 type history struct {
-	raw    []float64 // NaN at gaps
-	y      []float64 // gaps filled from the past
-	lo, hi []float64 // least and largest of y so far
+	raw  []float64 // NaN at gaps
+	y    []float64 // gaps filled from the past
+	ends extremes  // of y
 	// periods are whole seasons, shortest first, each with two full cycles.
 	periods []int
 	// shift is how many samples lie between the first one that parameters were
@@ -39,6 +40,8 @@ type history struct {
 	from int
 	// logs are shared by all parts of a history.
 	logs *history
+	// resumed is set where only the end of a history is there.
+	resumed
 }
 
 // newHistory reads a series whose seasons were found.
@@ -60,25 +63,76 @@ func newHistory(raw []float64, seasons []Season) history {
 // filled is h over raw: gaps are filled with what was a season before, or just
 // before.
 func (h history) filled(raw []float64) history {
-	h.raw, h.logs = raw, new(history)
-	block := make([]float64, 3*len(raw))
-	h.y, h.lo, h.hi = block[:len(raw):len(raw)], block[len(raw):2*len(raw)], block[2*len(raw):]
+	h = h.withoutGaps(raw)
+	h.ends = extremesOf(h.y, 0)
+	return h
+}
+
+// withoutGaps is filled without extremes.
+func (h history) withoutGaps(raw []float64) history {
+	h.raw, h.logs, h.y = raw, new(history), raw
+	gap := slices.IndexFunc(raw, math.IsNaN)
+	if gap < 0 {
+		return h
+	}
+	h.y = slices.Clone(raw)
 	back := h.season()
 	last := firstKnown(raw)
-	for t, v := range raw {
-		if math.IsNaN(v) {
+	if gap > 0 {
+		last = raw[gap-1]
+	}
+	for t, v := range h.y[gap:] {
+		if t += gap; math.IsNaN(v) {
 			v = last
 			if t >= back && back > 1 {
 				v = h.y[t-back]
 			}
 		}
 		h.y[t], last = v, v
-		h.lo[t], h.hi[t] = v, v
-		if t > 0 {
-			h.lo[t], h.hi[t] = min(v, h.lo[t-1]), max(v, h.hi[t-1])
-		}
 	}
 	return h
+}
+
+// extremes are the least and the largest of values so far, from sample first on.
+type extremes struct {
+	first  int
+	lo, hi []float64
+	logs   bool // of the values' logarithms, whose order is theirs
+}
+
+func extremesOf(y []float64, first int) extremes {
+	block := make([]float64, 2*(len(y)-first))
+	e := extremes{first: first, lo: block[: len(y)-first : len(y)-first], hi: block[len(y)-first:]}
+	if len(y) == 0 {
+		return e
+	}
+	lo, hi := y[0], y[0]
+	for _, v := range y[:first] {
+		if v < lo {
+			lo = v
+		}
+		if v > hi {
+			hi = v
+		}
+	}
+	for t, v := range y[first:] {
+		if v < lo {
+			lo = v
+		}
+		if v > hi {
+			hi = v
+		}
+		e.lo[t], e.hi[t] = lo, hi
+	}
+	return e
+}
+
+func (e extremes) at(o int) (lo, hi float64) {
+	lo, hi = e.lo[o-e.first], e.hi[o-e.first]
+	if e.logs {
+		lo, hi = logOf(lo), logOf(hi)
+	}
+	return lo, hi
 }
 
 // nested keeps the strongest plain reading of periods: a short one and, of the
@@ -152,7 +206,7 @@ func firstKnown(raw []float64) float64 {
 
 // until is the history as it was known after n samples.
 func (h history) until(n int) history {
-	h.raw, h.y, h.lo, h.hi = h.raw[:n:n], h.y[:n:n], h.lo[:n], h.hi[:n]
+	h.raw, h.y = h.raw[:n:n], h.y[:n:n]
 	var periods []int
 	for _, m := range h.periods {
 		if 2*m <= n {
@@ -202,12 +256,12 @@ func (plainAnalogues) steady() int { return 1 }
 // bounded keeps a path made at o within what the history makes believable: a
 // model that runs away must not take others along.
 func (h history) bounded(o int, path []float64) {
-	lo, hi := h.lo[o], h.hi[o]
+	lo, hi := h.ends.at(o)
 	reach := hi - lo
 	lo, hi = max(0, lo-reach), hi+reach
 	for i, v := range path {
 		if math.IsNaN(v) {
-			v = h.y[o]
+			v = h.at(o)
 		}
 		path[i] = min(hi, max(lo, v))
 	}

@@ -120,7 +120,7 @@ func adapted(factor float64, quantile, actual []float64, missed func(v, q float6
 func (s State) begun(m *mixture, series api.Series, horizon int) State {
 	next := play{rounds: slices.Clone(s.play.rounds), experts: s.play.experts}
 	o := len(series.Values) - 1
-	r := round{at: o + m.shift, said: make([][]float64, len(m.parts))}
+	r := round{at: o + m.shift, said: make([][]float64, len(m.weights))}
 	m.parallel(o, func(i int, path []float64) { r.said[i] = slices.Clone(path) }, horizon)
 	if s.kept.of(series, horizon) {
 		mean := make([]float64, horizon)

@@ -44,16 +44,20 @@ func laterOrigins(n, horizon int) []int {
 }
 
 func (theta) predictor(h history, _ int, params []float64) predictor {
-	n := len(h.y)
+	n := len(h.y) - h.since
+	block := make([]float64, 3*n)
 	p := &thetaState{
 		plainAnalogues: plainAnalogues{h.raw}, h: h, alpha: params[0], theta: params[1], x: decodeIndices(params[2:]),
-		level: make([]float64, n), slope: make([]float64, n),
+		level: block[:n], slope: block[n : 2*n], mean: block[2*n:],
 	}
 	var level, mean, slope float64
-	for i, v := range h.y {
-		v = p.x.remove(i+h.shift, v)
-		t := float64(i + 1)
-		if i == 0 {
+	if m := h.mark; m != nil {
+		p.before, level, slope, mean = m[0], m[1], m[2], m[3]
+	}
+	for i, v := range h.y[h.since:] {
+		v = p.x.remove(h.since+i+h.shift, v)
+		t := p.before + float64(i+1)
+		if t == 1 {
 			level, mean = v, v
 		} else {
 			level += p.alpha * (v - level)
@@ -61,26 +65,33 @@ func (theta) predictor(h history, _ int, params []float64) predictor {
 			slope = ((t-2)*slope + 6*(v-mean)/t) / (t + 1)
 			mean += (v - mean) / t
 		}
-		p.level[i], p.slope[i] = level, slope
+		p.level[i], p.slope[i], p.mean[i] = level, slope, mean
 	}
 	return p
 }
 
+func (p *thetaState) marked(o int) []float64 {
+	i := o - p.h.since
+	return []float64{p.before + float64(i+1), p.level[i], p.slope[i], p.mean[i]}
+}
+
 type thetaState struct {
 	plainAnalogues
-	h            history
-	alpha, theta float64
-	x            indices
-	level, slope []float64
+	h                  history
+	alpha, theta       float64
+	x                  indices
+	before             float64 // how many samples were seen before these
+	level, slope, mean []float64
 }
 
 func (p *thetaState) point(o int, dst []float64) {
-	drift := (1 - 1/p.theta) * p.slope[o]
-	if o < 10 {
+	i := o - p.h.since
+	level, drift := p.level[i], (1-1/p.theta)*p.slope[i]
+	if p.before+float64(i) < 10 {
 		drift = 0
 	}
 	for k := range dst {
-		dst[k] = p.x.restore(o+1+k+p.h.shift, p.level[o]+drift*(float64(k)+1/p.alpha))
+		dst[k] = p.x.restore(o+1+k+p.h.shift, level+drift*(float64(k)+1/p.alpha))
 	}
 	p.h.bounded(o, dst)
 }
