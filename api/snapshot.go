@@ -250,6 +250,9 @@ type DisruptionBudget struct {
 	// another spec or missing; evictions are refused meanwhile.
 	Healthy, Desired, Allowed int32
 	Stale                     bool
+	// UnhealthyAlways is unhealthyPodEvictionPolicy AlwaysAllow: pods that run and
+	// are not Ready may go whatever the status says.
+	UnhealthyAlways bool
 }
 
 // Amount of pods, or percent of them.

@@ -98,15 +98,15 @@ func (v *view) forbids(p *api.Pod) string {
 
 // allow takes an eviction from the pod's budget, or names the budget that
 // doesn't allow it now. As the Eviction API has it, a pod that isn't Ready may go
-// while as many others as desired are, if any have to be, and one that isn't
-// running always.
+// while as many others as desired are, if any have to be, or always if the budget
+// says so, and one that isn't running always.
 func (b budgets) allow(p *api.Pod) (budget *api.DisruptionBudget, ok bool) {
 	all := b.of(p)
 	if p.Phase == "Pending" {
 		return nil, true
 	}
 	free := func(budget *api.DisruptionBudget) bool {
-		return !p.Ready && !budget.Stale && budget.Desired > 0 && budget.Healthy >= budget.Desired
+		return !p.Ready && (budget.UnhealthyAlways || !budget.Stale && budget.Desired > 0 && budget.Healthy >= budget.Desired)
 	}
 	for _, budget := range all {
 		if b.left[budget.Key] <= 0 && !free(budget) {

@@ -249,6 +249,7 @@ func budgetOf(l line) api.DisruptionBudget {
 	return api.DisruptionBudget{
 		Key: key(l.words[1]), MinAvailable: amount("min-available"), MaxUnavailable: amount("max-unavailable"),
 		Healthy: l.num("healthy", 0), Desired: l.num("desired", 0), Allowed: l.num("allowed", 0),
+		UnhealthyAlways: l.has("unhealthy-always"),
 	}
 }
 

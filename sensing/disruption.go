@@ -50,7 +50,8 @@ func budgetRecordOf(b *policyv1.PodDisruptionBudget) *budgetRecord {
 		Key:          r.key,
 		MinAvailable: amountOf(b.Spec.MinAvailable), MaxUnavailable: amountOf(b.Spec.MaxUnavailable),
 		Healthy: b.Status.CurrentHealthy, Desired: b.Status.DesiredHealthy, Allowed: b.Status.DisruptionsAllowed,
-		Stale: b.Status.ObservedGeneration < b.Generation,
+		Stale:           b.Status.ObservedGeneration < b.Generation,
+		UnhealthyAlways: b.Spec.UnhealthyPodEvictionPolicy != nil && *b.Spec.UnhealthyPodEvictionPolicy == policyv1.AlwaysAllow,
 	}
 	return r
 }

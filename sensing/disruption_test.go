@@ -8,6 +8,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"github.com/mash2-io/mash2/api"
 )
@@ -27,6 +28,9 @@ func TestTies(t *testing.T) {
 	app := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	unseen := budget("shop", "all", &metav1.LabelSelector{}, intstr.FromString("25%"))
 	unseen.Status.ObservedGeneration = 1
+	unseen.Spec.UnhealthyPodEvictionPolicy = ptr.To(policyv1.AlwaysAllow)
+	healthy := budget("shop", "web", app, intstr.FromInt32(0))
+	healthy.Spec.UnhealthyPodEvictionPolicy = ptr.To(policyv1.IfHealthyBudget)
 	pod := func(name, app string, claims ...string) *corev1.Pod {
 		p := &corev1.Pod{ObjectMeta: meta(name), Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 		p.Labels = map[string]string{"app": app, "tier": "1"}
@@ -47,7 +51,7 @@ func TestTies(t *testing.T) {
 		return &corev1.PersistentVolumeClaim{ObjectMeta: meta(name), Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv-" + name}}
 	}
 	w.put(
-		budget("shop", "web", app, intstr.FromInt32(0)), unseen,
+		healthy, unseen,
 		budget("elsewhere", "web", app, intstr.FromInt32(0)), budget("shop", "none", nil, intstr.FromInt32(0)),
 		claim("zonal"), claim("regional"), claim("local"), claim("nfs"),
 		volume("pv-zonal", "topology.gke.io/zone", "b"), volume("pv-regional", corev1.LabelTopologyZone, "c", "a"),
@@ -58,7 +62,7 @@ func TestTies(t *testing.T) {
 	s := w.observe()
 	want := []api.DisruptionBudget{
 		{Key: api.Key{Namespace: "elsewhere", Name: "web"}, MaxUnavailable: &api.Amount{}, Healthy: 3, Desired: 2, Allowed: 1},
-		{Key: api.Key{Namespace: "shop", Name: "all"}, MaxUnavailable: &api.Amount{Value: 25, Percent: true}, Healthy: 3, Desired: 2, Allowed: 1, Stale: true},
+		{Key: api.Key{Namespace: "shop", Name: "all"}, MaxUnavailable: &api.Amount{Value: 25, Percent: true}, Healthy: 3, Desired: 2, Allowed: 1, Stale: true, UnhealthyAlways: true},
 		{Key: api.Key{Namespace: "shop", Name: "none"}, MaxUnavailable: &api.Amount{}, Healthy: 3, Desired: 2, Allowed: 1},
 		{Key: api.Key{Namespace: "shop", Name: "web"}, MaxUnavailable: &api.Amount{}, Healthy: 3, Desired: 2, Allowed: 1},
 	}

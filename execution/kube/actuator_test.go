@@ -58,6 +58,7 @@ func TestActuator(t *testing.T) {
 		"a deletion cost is set, marked, and cleared":                    testDeletionCost,
 		"another pod of the same name is left alone":                     testOtherUID,
 		"an eviction honours the disruption budget":                      testEvict,
+		"what isn't Ready goes if the budget says always":                testEvictUnhealthy,
 		"a refused eviction is asked for ever more seldom": func(b *bed, namespace string) {
 			testEvictionBackoff(b, namespace, c.RESTConfig())
 		},
@@ -437,6 +438,30 @@ func testEvictionBackoff(b *bed, ns string, cfg *rest.Config) {
 			return err == nil, err
 		})
 	}
+}
+
+// A budget that lets what is not Ready always go is asked for just that.
+func testEvictUnhealthy(b *bed, ns string) {
+	pod := b.guardedPod(ns)
+	status := []byte(`{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`)
+	if _, err := b.client.CoreV1().Pods(ns).Patch(b.Context(), "a", types.MergePatchType, status, metav1.PatchOptions{}, "status"); err != nil {
+		b.Fatal(err)
+	}
+	evict := api.EvictPod{Pod: api.Key{Namespace: ns, Name: "a"}, UID: string(pod.UID)}
+	if err := b.actuator.Apply(b.Context(), evict); !errors.Is(err, kube.ErrDisruptionBudget) {
+		b.Fatalf("the only pod, not Ready, is evicted under a budget that wants one healthy: %v", err)
+	}
+	policy := []byte(`{"spec":{"unhealthyPodEvictionPolicy":"AlwaysAllow"}}`)
+	if _, err := b.client.PolicyV1().PodDisruptionBudgets(ns).Patch(b.Context(), "web", types.MergePatchType, policy, metav1.PatchOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	b.eventually("the eviction", func(ctx context.Context) (bool, error) {
+		err := b.actuator.Apply(ctx, evict)
+		if errors.Is(err, kube.ErrDisruptionBudget) { // written, and not yet seen
+			return false, nil
+		}
+		return err == nil, err
+	})
 }
 
 // guardedPod is Ready pod a of a namespace, which a budget does not let go.
