@@ -15,6 +15,10 @@ import (
 // ones fading. The skill of a forecast is then no more than what was seen. Nor
 // may any forecast be beyond a multiple of what was ever seen, so that a wild one
 // is bounded while it is being found out.
+//
+// Who claims no skill can't be found out: nobody foresees a season before it came
+// back. What was said meanwhile counts as the last value's, which a claim to skill
+// must outweigh.
 type Watched struct {
 	Forecaster
 }
@@ -53,6 +57,9 @@ type Promise struct {
 	At        time.Time `json:"at"`
 	Own, Last [2]float64
 	Cycle     *float64 `json:"cycle,omitempty"`
+	// Silent is true of what was said without a claim to any skill, but by a
+	// forecaster on probation: that one is to show what it is worth.
+	Silent bool `json:"silent,omitempty"`
 }
 
 const (
@@ -118,8 +125,9 @@ func (w Watched) promise(r Record, s State, series api.Series, horizon int) (Rec
 		period = s.Seasons[len(s.Seasons)-1].Period
 	}
 	promises := append([]Promise(nil), r.Promises...)
+	silent := r.Probation == 0 && !(own.Skill > 0)
 	for h := 0; h < horizon; h = max(h+1, h*3/2) {
-		p := Promise{At: own.Start.Add(time.Duration(h) * own.Step)}
+		p := Promise{At: own.Start.Add(time.Duration(h) * own.Step), Silent: silent}
 		for i := range skillLevels {
 			p.Own[i], p.Last[i] = own.Quantiles[i][h], last.Quantiles[i][h]
 		}
@@ -162,6 +170,9 @@ func (r Record) settled(series api.Series, reference float64) Record {
 		if most := 2 * max(actual, p.Last[1]); !(own <= most) { // nor NaN
 			own = most
 		}
+		if p.Silent {
+			own = last // or a wider spread of the same would count against it
+		}
 		r.Loss = (1-fading)*r.Loss + own
 		r.Reference = (1-fading)*r.Reference + last
 		r.Scored = (1-fading)*r.Scored + 1
@@ -171,6 +182,7 @@ func (r Record) settled(series api.Series, reference float64) Record {
 			r.Above++
 		}
 		switch seen := r.seen(1, reference); {
+		case p.Silent: // there is nothing to find out
 		case seen <= 0:
 			r.Probation = probation
 		case seen > trusted && r.Probation > 0:

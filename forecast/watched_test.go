@@ -125,6 +125,120 @@ func TestLiarsAreFoundOut(t *testing.T) {
 	}
 }
 
+// claimant forecasts by Auto, but says what its skill is, and every value so many
+// times as large.
+type claimant struct {
+	Auto
+	say func(at time.Time) (skill, times float64)
+}
+
+func (c claimant) Forecast(s State, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
+	f, err := c.Auto.Forecast(s, series, horizon, levels)
+	var times float64
+	f.Skill, times = c.say(series.End())
+	for h := range f.Mean {
+		f.Mean[h] *= times
+		for _, q := range f.Quantiles {
+			q[h] *= times
+		}
+	}
+	return f, err
+}
+
+// TestTheThirdToothIsForeseen: nobody foresees the first two teeth, and who claims
+// nothing about them is not found out by them. The season is used as soon as it is
+// seen.
+func TestTheThirdToothIsForeseen(t *testing.T) {
+	const horizon, idle, tooth = 61, 8, 40
+	teeth := func(seconds float64) float64 {
+		sample := seconds/15 - idle
+		if sample < 0 {
+			return 0
+		}
+		switch at := math.Mod(sample, tooth); {
+		case at < 16:
+			return 100 + 1500*at/16
+		case at < 20:
+			return 100 + 1500*(20-at)/4
+		}
+		return 100
+	}
+	for seed := range uint64(8) {
+		long := sampled(teeth, 15*time.Second, idle+3*tooth, 0.03, 3, 0, 0)
+		for i, noise := 0, sampled(func(float64) float64 { return 1 }, 15*time.Second, len(long.Values), 0.03, 0, 0, seed); i < len(long.Values); i++ {
+			long.Values[i] *= noise.Values[i]
+		}
+		f := Guarded(Auto{})
+		s := NewState("teeth")
+		claimed := false
+		for n := idle; n < len(long.Values) && !claimed; n++ {
+			past := long
+			past.Values = long.Values[:n]
+			var err error
+			if s, err = f.Update(s, past, horizon); err != nil {
+				t.Fatal(err)
+			}
+			got, err := f.Forecast(s, past, horizon, []float64{0.5, 0.9})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if claimed = s.Skill != nil && *s.Skill > 0.8; claimed && !(got.Skill > 0.1) {
+				t.Errorf("seed %d: a skill of %.2f is claimed at sample %d, and %.2f believed", seed, *s.Skill, n, got.Skill)
+			}
+		}
+		if !claimed {
+			t.Errorf("seed %d: the season was not seen in three teeth", seed)
+		}
+	}
+}
+
+// TestSilenceBuysNothing: a forecaster that was found out stays on probation although it
+// claims nothing of its wrong words for a while, and one that begins to lie is found out as soon as ever.
+func TestSilenceBuysNothing(t *testing.T) {
+	const horizon, begin, quiet, claims = 40, 350, 430, 520
+	long := sampled(heartbeat, 15*time.Second, claims+2*horizon, 0.03, 3, 0, 1)
+	at := func(n int) time.Time { return long.Start.Add(time.Duration(n-1) * long.Step) }
+	for name, first := range map[string]float64{"found out": 0.9, "silent": math.NaN()} {
+		within := horizon
+		if first > 0 {
+			within = 0
+		}
+		f := Guarded(claimant{say: func(end time.Time) (skill, times float64) {
+			switch {
+			case end.Before(at(quiet)):
+				return first, 3
+			case end.Before(at(claims)):
+				return math.NaN(), 3
+			}
+			return 0.9, 3
+		}})
+		s := NewState(name)
+		lost := -1
+		for n := begin; n < len(long.Values); n++ {
+			past := long
+			past.Values = long.Values[:n]
+			var err error
+			if s, err = f.Update(s, past, horizon); err != nil {
+				t.Fatal(err)
+			}
+			got, err := f.Forecast(s, past, horizon, []float64{0.5})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n == quiet && (s.Record.Probation > 0) != (first > 0) {
+				t.Errorf("%s: on probation for %d more after the first part", name, s.Record.Probation)
+			}
+			if n >= claims && lost < 0 && got.Skill <= 0 {
+				lost = n - claims
+			}
+		}
+		t.Logf("%s: no skill after %d samples", name, lost)
+		if lost < 0 || lost > within {
+			t.Errorf("%s: no skill after %d samples", name, lost)
+		}
+	}
+}
+
 // The state is a value: an update of a watched forecaster leaves the one before
 // as it was.
 func TestWatchedStateIsAValue(t *testing.T) {
