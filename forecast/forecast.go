@@ -129,7 +129,7 @@ const (
 func (s State) Due(series api.Series, horizon int) bool {
 	// A horizon that varies a little (late samples) is no reason to refit:
 	// parameters of the last lead serve for some more.
-	if s.Fits == 0 || s.Step != series.Step || horizon > s.Horizon+max(1, s.Horizon/4) {
+	if !s.usable(series) || horizon > s.Horizon+max(1, s.Horizon/4) {
 		return true
 	}
 	// A past that was read since, as after a start, is more than what was fitted.
@@ -173,9 +173,10 @@ func (s State) fitted(series api.Series, horizon int) State {
 	return next
 }
 
-// usable tells whether what s holds may be applied to series.
+// usable tells whether what s holds may be applied to series. Phases of a mixture
+// count from the first sample that it was learnt from: it has none for those before.
 func (s State) usable(series api.Series) bool {
-	return s.Fits > 0 && s.Step == series.Step
+	return s.Fits > 0 && s.Step == series.Step && (s.Mixture == nil || !series.Start.Before(s.Mixture.Start))
 }
 
 // Names of the forecasters.

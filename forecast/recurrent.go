@@ -65,7 +65,7 @@ func (p *recurrentState) warm(o int) (next float64) {
 		clear(p.state)
 		return 0
 	}
-	first := o - (o+p.h.shift)%blockOf
+	first := max(0, o-(o+p.h.shift)%blockOf) // the first may have been lost in part
 	if p.block != first {
 		p.block, p.warmed = first, p.warmed[:0]
 		clear(p.state)

@@ -54,6 +54,9 @@ func TestRecurrentMadeOnce(t *testing.T) {
 					t.Errorf("from %d (-window +slid):\n%s", o, diff)
 				}
 			}
+			if v := said(slid, 3)[0]; !(v > 0) { // a window that begins within a block of samples
+				t.Errorf("from the window's fourth sample it is %v", v)
+			}
 			t.Logf("off the whole by %.2g of the mean", sum/count)
 			if !(sum/count < 0.01) {
 				t.Errorf("off by %v in the mean", sum/count)

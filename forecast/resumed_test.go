@@ -139,3 +139,64 @@ func TestExtremesInLogs(t *testing.T) {
 		e.logs = false
 	}
 }
+
+// Windows of any kind, after one another: slid, grown, cut, gone back to. What was
+// carried on from one to the next never makes a forecast unsound, and on the whole
+// none that is further from what comes than that of a state without it.
+func TestResumedOverAnyWindows(t *testing.T) {
+	const horizon = 12
+	used, with, without := 0, 0.0, 0.0
+	rapid.Check(t, func(t *rapid.T) {
+		period := rapid.IntRange(8, 60).Draw(t, "period")
+		load := sine(float64(period)*60, 100, 60)
+		long := sampled(load, time.Minute, 1200, 0, 5, rapid.SampledFrom([]float64{0, 0.1}).Draw(t, "gaps"), rapid.Uint64().Draw(t, "seed"))
+		f := Auto{Portfolio: true}
+		s := NewState("w")
+		from, to := 0, 400
+		said := func(s State) []float64 {
+			fc, err := f.Forecast(s, windowOf(long, from, to-from), horizon, benchLevels)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for k, v := range fc.Mean {
+				if !(v >= 0 && v < 1000) {
+					t.Fatalf("step %d is %v", k, v)
+				}
+			}
+			return fc.Mean
+		}
+		for range rapid.IntRange(4, 12).Draw(t, "windows") {
+			var err error
+			if s, err = f.Update(s, windowOf(long, from, to-from), horizon); err != nil {
+				t.Fatal(err)
+			}
+			if s.marks != nil {
+				used++
+			}
+			bare := s
+			bare.marks = nil
+			a, b := said(s), said(bare)
+			for k := range a {
+				truth := load(float64(to+k) * 60)
+				with += math.Abs(a[k] - truth)
+				without += math.Abs(b[k] - truth)
+			}
+			switch rapid.IntRange(0, 9).Draw(t, "next") {
+			case 0:
+				from, to = max(0, from-200), max(300, to-200)
+			case 1: // more of the past is known
+				from, to = max(0, from-rapid.IntRange(1, 60).Draw(t, "before")), min(to+1, len(long.Values))
+			case 2:
+				from = min(from+100, to-250)
+			default:
+				step := rapid.IntRange(1, 90).Draw(t, "samples")
+				to = min(to+step, len(long.Values))
+				from = min(from+rapid.IntRange(0, step).Draw(t, "lost"), to-250)
+			}
+		}
+	})
+	t.Logf("with marks errors are %.4f of those without", with/without)
+	if used == 0 || !(with < 1.02*without) {
+		t.Errorf("%d states had marks; errors with them add up to %v, without to %v", used, with, without)
+	}
+}
