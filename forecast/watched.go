@@ -57,8 +57,8 @@ type Promise struct {
 	At        time.Time `json:"at"`
 	Own, Last [2]float64
 	Cycle     *float64 `json:"cycle,omitempty"`
-	// Silent is true of what was said without a claim to any skill, but by a
-	// forecaster on probation: that one is to show what it is worth.
+	// Silent is true of what was said without a claim to any skill by a forecaster
+	// that is not on probation: one that is has to show what it is worth.
 	Silent bool `json:"silent,omitempty"`
 }
 

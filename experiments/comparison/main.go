@@ -117,7 +117,9 @@ func document(all []simulation) string {
 		b.WriteString(equalRow(s))
 	}
 	b.WriteString("\n## At any target\n\n" + anyTarget)
-	b.WriteString(targets(all))
+	b.WriteString(rivals(all, atEqualService))
+	b.WriteString("## At equal cost\n\n" + sameCost)
+	b.WriteString(rivals(all, atEqualCost))
 	for _, s := range all {
 		section(&b, s)
 	}
@@ -154,22 +156,13 @@ func equalRow(s simulation) string {
 	return "| " + strings.Join(append(row, bound), " | ") + " |\n"
 }
 
-// targets compares the two sweeps: at each target of the HPA the cheapest mash2
-// that serves as well.
-func targets(all []simulation) string {
+// rivals compares mash2's sweep with each rival: one row of cells for a scenario, from
+// the rival's summary and those of mash2 at its targets.
+func rivals(all []simulation, cell func(s simulation, rival score.Summary, mine []score.Summary) string) string {
 	var names []string
-	of := func(s simulation, kind string) []score.Summary {
-		var out []score.Summary
-		for _, sum := range s.Summary {
-			if score.Kind(sum.Scaler) == kind {
-				out = append(out, sum)
-			}
-		}
-		return out
-	}
 	for _, s := range all {
-		for _, sum := range of(s, "hpa") {
-			if !slices.Contains(names, sum.Scaler) {
+		for _, sum := range s.Summary {
+			if _, ok := score.Rival(sum.Scaler); ok && !slices.Contains(names, sum.Scaler) {
 				names = append(names, sum.Scaler)
 			}
 		}
@@ -180,20 +173,44 @@ func targets(all []simulation) string {
 		row := []string{s.Scenario}
 		for _, name := range names {
 			text := ""
-			for _, sum := range of(s, "hpa") {
+			for _, sum := range s.Summary {
 				if sum.Scaler != name {
 					continue
 				}
-				text = "none is as good"
-				if best, ok := score.AtEqualSLO(sum, of(s, "mash2")); ok {
-					text = score.Relative(s.Runs, best.Scaler, name, score.MetricNamed("costUsd")).Text(score.Percent) + " (" + best.Scaler + ")"
+				kind, _ := score.Rival(name)
+				var mine []score.Summary
+				for _, m := range s.Summary {
+					if score.Kind(m.Scaler) == kind {
+						mine = append(mine, m)
+					}
 				}
+				text = cell(s, sum, mine)
 			}
 			row = append(row, text)
 		}
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
 	}
 	return b.String() + "\n"
+}
+
+// atEqualService is what the cheapest mash2 that serves as well costs more.
+func atEqualService(s simulation, rival score.Summary, mine []score.Summary) string {
+	best, ok := score.AtEqualSLO(rival, mine)
+	if !ok {
+		return "none is as good"
+	}
+	return score.Relative(s.Runs, best.Scaler, rival.Scaler, score.MetricNamed("costUsd")).Text(score.Percent) + " (" + best.Scaler + ")"
+}
+
+// atEqualCost is in how many minutes the best mash2 that costs no more violates the
+// SLO, after the rival's.
+func atEqualCost(_ simulation, rival score.Summary, mine []score.Summary) string {
+	const minutes = "sloViolationMinutes"
+	best, ok := score.AtEqualCost(rival, mine)
+	if !ok {
+		return fmt.Sprintf("%.1f → all cost more", rival.Mean(minutes))
+	}
+	return fmt.Sprintf("%.1f → %.1f (%s)", rival.Mean(minutes), best.Mean(minutes), best.Scaler)
 }
 
 func section(b *strings.Builder, s simulation) {
@@ -244,10 +261,16 @@ boot request to deletion.
 
 `
 
-const anyTarget = `Both swept over targets: for each of the HPA's, the node cost of the cheapest mash2,
-relative to it, that violates the SLO in no more minutes on average. A negative
-figure is money saved at no worse service; "none is as good" is a target at which
-the HPA serves better than mash2 does at any of its own.
+const anyTarget = `Both swept over targets: for each rival, and each of the HPA's targets, the node cost of
+the cheapest mash2, relative to it, that violates the SLO in no more minutes on average. A
+negative figure is money saved at no worse service; "none is as good" is a rival that
+serves better than mash2 does at any of its targets. Karpenter, which has all pools, is
+compared with mash2-any.
+
+`
+
+const sameCost = `The other way round: the minutes in which each rival violates the SLO, and those of the
+best mash2 whose nodes cost no more on average, the cheapest of equally good ones.
 
 `
 

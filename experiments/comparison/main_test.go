@@ -43,6 +43,7 @@ func TestDocument(t *testing.T) {
 	for _, want := range []string{
 		"| heartbeat | 2.0 ± 0.0 | 3.0000 ± 0.0000 | hpa:60 | 2.0 ± 0.0 | 5.0000 ± 12.7062 | -38 % ± 159 % | -38 % ± 159 % | 1.0000 |",
 		"| scenario | hpa | hpa:60 | hpa:40 |", "| heartbeat | +50 % (mash2) | -38 % ± 159 % (mash2) | none is as good |",
+		"| heartbeat | 5.0 → all cost more | 2.0 → 2.0 (mash2) | 1.0 → 2.0 (mash2) |",
 		"## heartbeat", "Three beats of 400 users", "2 seeds from 1 on", "| oracle | – |",
 	} {
 		if !strings.Contains(string(text), want) {

@@ -46,7 +46,7 @@ func results(in inputs, out string) error {
 	b.WriteString("## The marks\n\n" + marksText + markTable(marks))
 	for _, g := range groups {
 		if g.title != scenariosTitle {
-			b.WriteString(everybody(g))
+			b.WriteString(everybody(g) + rivals(g))
 		}
 	}
 	b.WriteString(besideTable(groups))

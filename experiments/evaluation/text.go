@@ -37,6 +37,15 @@ mean share of minutes ± half its interval.
 
 `
 
+const rivalsText = `For each rival: on how many traces one of mash2's targets (` + "`TRACE_SWEEP`" + `) violates the SLO in no
+more minutes than it, and what the cheapest of these costs relative to it, a geometric
+mean over those traces with its 95 % interval; and on how many one costs no more, and in
+how many minutes the best of these violates, means over those traces. Karpenter, which has
+all pools, is compared with mash2-any, the others with mash2 on their one pool. Seeds are
+those that both were run with.
+
+`
+
 const besideText = `Factors on the clairvoyant's cost, with 95 % intervals over seeds where there are several. Node cost is
 pod cost times what nodes cost per pod: the first is replicas that a better forecast
 would not have asked for, the second nodes that are kept, or of the dearer pool. Where the

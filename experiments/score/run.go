@@ -218,6 +218,35 @@ func AtEqualSLO(of Summary, others []Summary) (Summary, bool) {
 	return slices.MinFunc(fit, func(a, b Summary) int { return cmp.Compare(a.Mean("costUsd"), b.Mean("costUsd")) }), true
 }
 
+// AtEqualCost is, for one scaler, the one of others that costs no more on average and
+// violates the SLO in the fewest minutes, the cheapest of these; false when all cost more.
+func AtEqualCost(of Summary, others []Summary) (Summary, bool) {
+	var fit []Summary
+	for _, o := range others {
+		if !o.Bound && o.Mean("costUsd") <= of.Mean("costUsd")*(1+1e-9) {
+			fit = append(fit, o)
+		}
+	}
+	if len(fit) == 0 {
+		return Summary{}, false
+	}
+	return slices.MinFunc(fit, func(a, b Summary) int {
+		return cmp.Or(cmp.Compare(a.Mean("sloViolationMinutes"), b.Mean("sloViolationMinutes")), cmp.Compare(a.Mean("costUsd"), b.Mean("costUsd")))
+	}), true
+}
+
+// Rival tells whether a scaler is one that mash2 is compared with, and the kind of
+// mash2 that has the pools that it has.
+func Rival(scaler string) (kind string, ok bool) {
+	switch Kind(scaler) {
+	case "mash2", "mash2-any", "clairvoyant", "oracle":
+		return "", false
+	case "karpenter":
+		return "mash2-any", true
+	}
+	return "mash2", true
+}
+
 // Relative is how much more one scaler has of a metric than another, as a share
 // of the other's: the mean over the seeds that both have, which gave them the
 // same load, with its interval.

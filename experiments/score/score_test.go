@@ -235,6 +235,38 @@ func TestAtEqualSLO(t *testing.T) {
 	}
 }
 
+func TestAtEqualCost(t *testing.T) {
+	mine := []Summary{summary("mash2:90", 5, 1), summary("mash2", 2, 2), summary("mash2:60", 2, 3), summary("mash2:40", 1, 4)}
+	for name, test := range map[string]struct {
+		usd  float64
+		want string
+	}{
+		"the best that is affordable":    {2.5, "mash2"},
+		"of two as good, the cheaper":    {3, "mash2"},
+		"all of them":                    {9, "mash2:40"},
+		"as dear as the rival is enough": {1, "mash2:90"},
+		"all cost more":                  {0.9, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, ok := AtEqualCost(summary("hpa", 9, test.usd), mine)
+			if ok != (test.want != "") || got.Scaler != test.want {
+				t.Errorf("got %q", got.Scaler)
+			}
+		})
+	}
+}
+
+func TestRival(t *testing.T) {
+	for scaler, want := range map[string]string{
+		"hpa:60": "mash2", "hpa": "mash2", "static": "mash2", "phpa": "mash2", "karpenter": "mash2-any",
+		"mash2": "", "mash2-any:90": "", "clairvoyant:90": "", "oracle": "",
+	} {
+		if got, ok := Rival(scaler); got != want || ok != (want != "") {
+			t.Errorf("%s is compared with %q", scaler, got)
+		}
+	}
+}
+
 func TestSummarizeGroupsByScaler(t *testing.T) {
 	got := Summarize([]Run{
 		{Scaler: "b", CostUSD: 1, P95Ms: ptr(10.0)}, {Scaler: "a", CostUSD: 5}, {Scaler: "b", CostUSD: 3},
