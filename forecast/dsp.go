@@ -52,7 +52,7 @@ func (DSP) Forecast(s State, series api.Series, horizon int, levels []float64) (
 	if err := check(s, series, horizon, levels); err != nil {
 		return api.Forecast{}, err
 	}
-	y := history{}.filled(series.Values).y
+	y := slices.Clone(history{}.filled(series.Values).y)
 	clipOutliers(y)
 	path := make([]float64, horizon)
 	if m := dspPeriod(y, series.Step); m > 0 {

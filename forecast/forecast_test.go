@@ -348,3 +348,36 @@ func TestStateOfAnotherStepIsNotUsed(t *testing.T) {
 		t.Errorf("model %s, due %v; want the last value and a refit", got.Model, s.Due(series, 20))
 	}
 }
+
+// Samples belong to whoever hands them in: no forecaster writes to them.
+func TestNobodyWritesToTheSeries(t *testing.T) {
+	for name, gap := range map[string]bool{"without gaps": false, "with one": true} {
+		t.Run(name, func(t *testing.T) {
+			series := sampled(sine(86400, 100, 60), 10*time.Minute, 2100, 0, 5, 0, 8)
+			// Outliers, a freak, an outage, and what a limit has cut off.
+			series.Values[300], series.Values[301], series.Values[400] = 900, 0, 1e5
+			for i := 500; i < 530; i++ {
+				series.Values[i] = 0
+			}
+			if gap {
+				series.Values[77] = math.NaN()
+			}
+			series.Censored = []api.Span{{From: at(series, 600), To: at(series, 620)}}
+			before := slices.Clone(series.Values)
+			for _, model := range Names() {
+				f, err := ByName(model)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, f := range []Forecaster{f, Guarded(f)} {
+					if _, err := Predict(f, series, 24, benchLevels); err != nil {
+						t.Errorf("%s: %v", model, err)
+					}
+					if diff := cmp.Diff(before, series.Values, cmpopts.EquateNaNs()); diff != "" {
+						t.Fatalf("%s has written to the series (-before +now):\n%s", model, diff)
+					}
+				}
+			}
+		})
+	}
+}
