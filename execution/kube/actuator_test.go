@@ -447,6 +447,11 @@ func testEvictUnhealthy(b *bed, ns string) {
 	if _, err := b.client.CoreV1().Pods(ns).Patch(b.Context(), "a", types.MergePatchType, status, metav1.PatchOptions{}, "status"); err != nil {
 		b.Fatal(err)
 	}
+	// What isn't Ready may go while the status still counts it as healthy.
+	b.eventually("the budget to count it no more", func(ctx context.Context) (bool, error) {
+		pdb, err := b.client.PolicyV1().PodDisruptionBudgets(ns).Get(ctx, "web", metav1.GetOptions{})
+		return err == nil && pdb.Status.CurrentHealthy == 0, err
+	})
 	evict := api.EvictPod{Pod: api.Key{Namespace: ns, Name: "a"}, UID: string(pod.UID)}
 	if err := b.actuator.Apply(b.Context(), evict); !errors.Is(err, kube.ErrDisruptionBudget) {
 		b.Fatalf("the only pod, not Ready, is evicted under a budget that wants one healthy: %v", err)
