@@ -136,12 +136,16 @@ func (s *suite) resize() {
 	if diff := cmp.Diff(sizes, p.Sizes); diff != "" {
 		s.Errorf("sizes after asking twice (-want +got):\n%s", diff)
 	}
-	s.until(s.Pool, "complete", func(api.Pool) bool { return len(s.Nodes(s.Pool)) == int(to)*len(sizes) })
-	for _, n := range s.Nodes(s.Pool) {
-		if !s.Provider.Owns(s.Pool, n.ProviderID) {
-			s.Errorf("%s is not known to be of the pool", n.ProviderID)
+	// A node that has come since pools were read is known when they are read again.
+	s.until(s.Pool, "complete, each node known to be of it", func(api.Pool) bool {
+		nodes := s.Nodes(s.Pool)
+		for _, n := range nodes {
+			if !s.Provider.Owns(s.Pool, n.ProviderID) {
+				return false
+			}
 		}
-	}
+		return len(nodes) == int(to)*len(sizes)
+	})
 	if diff := cmp.Diff(other.Sizes, s.pool(s.Other).Sizes); diff != "" {
 		s.Errorf("the other pool has changed:\n%s", diff)
 	}
