@@ -5,8 +5,6 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"github.com/mash2-io/mash2/api"
 )
 
 // MixtureName is the model of a forecast that several experts made together.
@@ -200,17 +198,6 @@ func (m *mixture) parallel(o int, take func(i int, path []float64), horizon int)
 		p.point(o-panel.h.cut, m.path[:horizon])
 		take(i, m.path[:horizon])
 	}
-}
-
-// panelOf are the experts that know of sample o.
-func (m *mixture) panelOf(o int) *panel {
-	if m.recent != nil && m.recent.knows(o) {
-		return m.recent
-	}
-	if m.whole == nil {
-		m.whole = m.overAll()
-	}
-	return m.whole
 }
 
 // analogues of different origins lie on one grid: a path made for one of them
@@ -493,28 +480,4 @@ func scaleOfKnown(y []float64) float64 {
 		return 1
 	}
 	return sum / float64(n)
-}
-
-// mixtureOf rebuilds the history and the mixture that a state holds for series.
-// Once is for forecasts of its end, and of a few origins before.
-func mixtureOf(s State, series api.Series, horizon int, once bool) *mixture {
-	h := history{periods: s.Mixture.Periods}.withoutGaps(series.Values)
-	h.shift = int(series.Start.Sub(s.Mixture.Start) / series.Step)
-	since := 0
-	if once {
-		h.from = max(0, len(h.y)-1)
-		if s.marks != nil {
-			since = s.marks.at - h.shift + 1
-		}
-	}
-	if since <= h.long() || since >= len(h.y) {
-		since = 0
-	}
-	h.ends = extremesOf(h.y, since)
-	m := newMixture(h, *s.Mixture, s.Seasonal, horizon)
-	if since > 0 {
-		m.recent = newPanel(h.resumedAt(since), s.Mixture.Experts, s.marks, horizon)
-	}
-	m.said = s.said
-	return m
 }

@@ -98,6 +98,17 @@ func newPanel(h history, experts []Expert, m *marks, horizon int) *panel {
 	return p
 }
 
+// panelOf are the experts that know of sample o.
+func (m *mixture) panelOf(o int) *panel {
+	if m.recent != nil && m.recent.knows(o) {
+		return m.recent
+	}
+	if m.whole == nil {
+		m.whole = m.overAll()
+	}
+	return m.whole
+}
+
 // knows tells whether paths from sample o can be asked for.
 func (p *panel) knows(o int) bool { return o >= p.h.cut+p.h.since }
 
@@ -137,4 +148,28 @@ func (s State) movedOn(m *mixture, series api.Series, horizon int) State {
 	}
 	s.marks = m.panelOf(last - behind).marks(last - behind)
 	return s
+}
+
+// mixtureOf rebuilds the history and the mixture that a state holds for series.
+// Once is for forecasts of its end, and of a few origins before.
+func mixtureOf(s State, series api.Series, horizon int, once bool) *mixture {
+	h := history{periods: s.Mixture.Periods}.withoutGaps(series.Values)
+	h.shift = int(series.Start.Sub(s.Mixture.Start) / series.Step)
+	since := 0
+	if once {
+		h.from = max(0, len(h.y)-1)
+		if s.marks != nil {
+			since = s.marks.at - h.shift + 1
+		}
+	}
+	if since <= h.long() || since >= len(h.y) {
+		since = 0
+	}
+	h.ends = extremesOf(h.y, since)
+	m := newMixture(h, *s.Mixture, s.Seasonal, horizon)
+	if since > 0 {
+		m.recent = newPanel(h.resumedAt(since), s.Mixture.Experts, s.marks, horizon)
+	}
+	m.said = s.said
+	return m
 }

@@ -64,16 +64,8 @@ func TestLiarsAreFoundOut(t *testing.T) {
 			s := NewState(name)
 			lost, worst := -1, math.Inf(1)
 			for n := 350; n < turn+200; n++ {
-				past := long
-				past.Values = long.Values[:n]
-				var err error
-				if s, err = f.Update(s, past, horizon); err != nil {
-					t.Fatal(err)
-				}
-				got, err := f.Forecast(s, past, horizon, []float64{0.5, 0.95})
-				if err != nil {
-					t.Fatal(err)
-				}
+				next, got := said(t, f, s, windowOf(long, 0, n), horizon, []float64{0.5, 0.95})
+				s = next
 				if n < turn && n > 360 && !(got.Skill > 0.5) {
 					t.Fatalf("sample %d: skill %.2f while it was right", n, got.Skill)
 				}
@@ -102,16 +94,8 @@ func TestLiarsAreFoundOut(t *testing.T) {
 			f = Guarded(Auto{}) // it comes to its senses
 			back := -1
 			for n := turn + 200; n < 890; n++ {
-				past := long
-				past.Values = long.Values[:n]
-				var err error
-				if s, err = f.Update(s, past, horizon); err != nil {
-					t.Fatal(err)
-				}
-				got, err := f.Forecast(s, past, horizon, []float64{0.5})
-				if err != nil {
-					t.Fatal(err)
-				}
+				next, got := said(t, f, s, windowOf(long, 0, n), horizon, []float64{0.5})
+				s = next
 				if got.Skill > 0.2 {
 					back = n - turn - 200
 					break
@@ -172,16 +156,8 @@ func TestTheThirdToothIsForeseen(t *testing.T) {
 		s := NewState("teeth")
 		claimed := false
 		for n := idle; n < len(long.Values) && !claimed; n++ {
-			past := long
-			past.Values = long.Values[:n]
-			var err error
-			if s, err = f.Update(s, past, horizon); err != nil {
-				t.Fatal(err)
-			}
-			got, err := f.Forecast(s, past, horizon, []float64{0.5, 0.9})
-			if err != nil {
-				t.Fatal(err)
-			}
+			next, got := said(t, f, s, windowOf(long, 0, n), horizon, []float64{0.5, 0.9})
+			s = next
 			if claimed = s.Skill != nil && *s.Skill > 0.8; claimed && !(got.Skill > 0.1) {
 				t.Errorf("seed %d: a skill of %.2f is claimed at sample %d, and %.2f believed", seed, *s.Skill, n, got.Skill)
 			}
@@ -193,7 +169,8 @@ func TestTheThirdToothIsForeseen(t *testing.T) {
 }
 
 // TestSilenceBuysNothing: a forecaster that was found out stays on probation although it
-// claims nothing of its wrong words for a while, and one that begins to lie is found out as soon as ever.
+// claims nothing of its wrong words for a while, and one that begins to lie is found
+// out as soon as ever.
 func TestSilenceBuysNothing(t *testing.T) {
 	const horizon, begin, quiet, claims = 40, 350, 430, 520
 	long := sampled(heartbeat, 15*time.Second, claims+2*horizon, 0.03, 3, 0, 1)
@@ -215,16 +192,8 @@ func TestSilenceBuysNothing(t *testing.T) {
 		s := NewState(name)
 		lost := -1
 		for n := begin; n < len(long.Values); n++ {
-			past := long
-			past.Values = long.Values[:n]
-			var err error
-			if s, err = f.Update(s, past, horizon); err != nil {
-				t.Fatal(err)
-			}
-			got, err := f.Forecast(s, past, horizon, []float64{0.5})
-			if err != nil {
-				t.Fatal(err)
-			}
+			next, got := said(t, f, s, windowOf(long, 0, n), horizon, []float64{0.5})
+			s = next
 			if n == quiet && (s.Record.Probation > 0) != (first > 0) {
 				t.Errorf("%s: on probation for %d more after the first part", name, s.Record.Probation)
 			}
@@ -308,4 +277,18 @@ func distrusted(t *testing.T, long api.Series, start, horizon int) int {
 		}
 	}
 	return -1
+}
+
+// said is a state after a window, and what is said then.
+func said(t *testing.T, f Forecaster, s State, window api.Series, horizon int, levels []float64) (State, api.Forecast) {
+	t.Helper()
+	s, err := f.Update(s, window, horizon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fc, err := f.Forecast(s, window, horizon, levels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, fc
 }
