@@ -406,7 +406,10 @@ func (c *cycle) settle(t terms, it *item, sub Subject, r *Range) (raw, steady in
 	}
 	tolerance := 1 + c.guard.Tolerance(w)
 	low := recommend(max(ceil(sub.Plan.Need/tolerance), r.Floor), 1, 1/tolerance)
-	high := recommend(max(ceil(sub.Plan.Need*tolerance), r.Floor), 1, tolerance)
+	// Like an HPA, which compares what is needed before rounding with what there is:
+	// to round up a need that has grown by the tolerance would make the band twice as
+	// wide for few replicas.
+	high := recommend(max(ceil(sub.Plan.Need*tolerance-1), ceil(sub.Plan.Need), r.Floor), 1, tolerance)
 	roomy := recommend(max(ceil(sub.Plan.Need*tolerance), r.Floor), 0, tolerance)
 	switch {
 	case low <= current && current <= high && raw != current:

@@ -70,6 +70,40 @@ func TestNoiseWithinTheToleranceChangesNothing(t *testing.T) {
 	}
 }
 
+// An HPA gives up the ninth replica when eight are enough: 8/9 is less than 1 less
+// the tolerance. As long as it takes for that rather than until 8·1.1 round to
+// eight.
+func TestReplicasAreGivenUpWhereAnHPAGivesThemUp(t *testing.T) {
+	const replica = 87.5 // mCPU, at the target
+	for name, c := range map[string]struct {
+		before, after float64 // replicas that demand is worth
+		want          int32
+	}{
+		"nine, eight are enough":                    {8.9, 8, 8},
+		"nine, a little more than eight are needed": {8.9, 8.3, 9},
+		"twenty, within the tolerance":              {19.9, 18.5, 20},
+		"twenty, beyond it":                         {19.9, 17.9, 18},
+		"eight, within the tolerance":               {7.9, 8.7, 8},
+		"eight, beyond it":                          {7.9, 8.9, 9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, costSaving(), nil)
+			demand := c.before * replica
+			w.add("shop", int32(c.before+1), 40, 20*time.Minute, func(time.Time) float64 { return demand })
+			for range settled {
+				w.cycle()
+			}
+			demand = c.after * replica
+			for range 2 * settled {
+				w.cycle()
+			}
+			if got := w.lastPlan.Workloads[0].Replicas; got != c.want {
+				t.Errorf("%d replicas, want %d: %s", got, c.want, w.lastPlan.Workloads[0].Reason)
+			}
+		})
+	}
+}
+
 func TestAtMostOneChangeOfDirectionAfterASwitch(t *testing.T) {
 	for name, c := range map[string]struct{ from, to api.Policy }{
 		"to fast machines":  {costSaving(), performance()},
