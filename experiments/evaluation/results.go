@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/mash2-io/mash2/experiments/score"
@@ -232,12 +233,8 @@ func convergenceMark(file string) (mark, error) {
 // everybody is the table of all scalers over the traces of a group.
 func everybody(g group) string {
 	var b strings.Builder
-	seeds := map[uint64]bool{}
 	var scalers []string
 	for _, r := range g.results {
-		for _, run := range r.Runs {
-			seeds[run.Seed] = true
-		}
 		for _, s := range r.scalers() {
 			if !slices.Contains(scalers, s) {
 				scalers = append(scalers, s)
@@ -249,13 +246,17 @@ func everybody(g group) string {
 	b.WriteString("| scaler | seeds | node cost / clairvoyant's | node cost / HPA's (80 %) | violating, % | worst trace, % | p95 / HPA's |\n|---|---|---|---|---|---|---|\n")
 	for _, s := range scalers {
 		var cost, hpa, violating, speed []float64
-		own := map[uint64]bool{}
+		var seeds []int
 		worst := 0.0
 		for _, r := range g.results {
+			own := map[uint64]bool{}
 			for _, run := range r.Runs {
 				if run.Scaler == s {
 					own[run.Seed] = true
 				}
+			}
+			if len(own) > 0 {
+				seeds = append(seeds, len(own))
 			}
 			for _, f := range []struct {
 				to     *[]float64
@@ -270,10 +271,19 @@ func everybody(g group) string {
 			}
 		}
 		v := score.IntervalOf(violating)
-		fmt.Fprintf(&b, "| %s | %d | %s | %s | %s | %.2f | %s |\n", s, len(own), factor(geometric(cost)), factor(geometric(hpa)),
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %.2f | %s |\n", s, fromTo(seeds), factor(geometric(cost)), factor(geometric(hpa)),
 			v.Text(score.Metric{Format: "%.2f", Scale: 1}), worst, factor(geometric(speed)))
 	}
 	return b.String() + "\n"
+}
+
+// fromTo is the range of some numbers, or the one that all are.
+func fromTo(n []int) string {
+	least, most := slices.Min(n), slices.Max(n)
+	if least == most {
+		return strconv.Itoa(least)
+	}
+	return fmt.Sprintf("%d to %d", least, most)
 }
 
 // besideTable is each trace's cost beside the clairvoyant's, taken apart.
