@@ -62,10 +62,10 @@ func (p *restarted) Plan(s api.Snapshot, policy api.Policy, m planning.Memory) (
 	return p.Planner.Plan(s, policy, m)
 }
 
-// outcome runs a scenario by the operator's own loop with a forecaster, nil for
+// outcome runs a scenario with a seed by the operator's own loop with a forecaster, nil for
 // none, and restarts of the operator at some times. It tells at what times there
 // were cycles, and in which of them a forecast was in use.
-func outcome(t *testing.T, scenario string, passes int, f forecast.Forecaster, restarts ...time.Time) (run score.Run, times []time.Time, inUse []bool) {
+func outcome(t *testing.T, scenario string, seed uint64, passes int, f forecast.Forecaster, restarts ...time.Time) (run score.Run, times []time.Time, inUse []bool) {
 	t.Helper()
 	s, err := scenarios.Load(scenario)
 	if err != nil {
@@ -79,7 +79,7 @@ func outcome(t *testing.T, scenario string, passes int, f forecast.Forecaster, r
 	cfg := planning.DefaultConfig()
 	cfg.MetricDelay = params.Step/2 + params.RateWindow/2
 	result, err := sim.Run(t.Context(), sim.Options{
-		Scenario: s, Scaler: "mash2", Seed: 1, Fidelity: sim.Fluid, Passes: passes,
+		Scenario: s, Scaler: "mash2", Seed: seed, Fidelity: sim.Fluid, Passes: passes,
 		Planner: &restarted{t: t, at: restarts, Planner: planning.Hierarchy{
 			Config: cfg, Nodes: packer, Forecaster: f,
 			Planners: map[string]planning.WorkloadPlanner{planning.DefaultPlanner: horizontal.Planner{}},
@@ -98,7 +98,7 @@ func outcome(t *testing.T, scenario string, passes int, f forecast.Forecaster, r
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := score.Outcome{Scaler: "mash2", Seed: 1, PassSeconds: s.PassDuration().Seconds(), Passes: passes, Workloads: result.Workloads, Pools: result.Pools}
+	out := score.Outcome{Scaler: "mash2", Seed: seed, PassSeconds: s.PassDuration().Seconds(), Passes: passes, Workloads: result.Workloads, Pools: result.Pools}
 	for i := range out.Workloads {
 		out.Workloads[i].Steps = score.ShiftSteps(out.Workloads[i].Steps, result.Start)
 	}
@@ -154,13 +154,13 @@ var lies = map[string]func([]float64){
 func TestWildForecastersInTheLoop(t *testing.T) {
 	const passes = 3
 	for _, scenario := range []string{"heartbeat", "noise"} {
-		reactive, _, inUse := outcome(t, scenario, passes, nil)
+		reactive, _, inUse := outcome(t, scenario, 1, passes, nil)
 		if count(inUse) != 0 {
 			t.Fatalf("a forecast was in use without a forecaster")
 		}
 		for name, say := range lies {
 			t.Run(scenario+" "+name, func(t *testing.T) {
-				got, _, inUse := outcome(t, scenario, passes, forecast.Watched{Forecaster: wild{say: say}})
+				got, _, inUse := outcome(t, scenario, 1, passes, forecast.Watched{Forecaster: wild{say: say}})
 				used, cycles := count(inUse), len(inUse)
 				t.Logf("violated %d min, without %d; cost $%.4f, without $%.4f; in use in %d of %d cycles",
 					got.SLOViolationMinutes, reactive.SLOViolationMinutes, got.CostUSD, reactive.CostUSD, used, cycles)
@@ -179,69 +179,84 @@ func TestWildForecastersInTheLoop(t *testing.T) {
 }
 
 // TestForecastersThatTurnInTheLoop: forecasters that were right, and in use, and
-// turn wrong in the middle of a run, are out of use within three minutes,
-// and what they did meanwhile is bounded: no more violating minutes than planning
-// without a forecast has, at most a quarter more cost. So it is where the operator
-// restarts, and forgets that it found them out: they are found out again as
-// quickly, with the same bounds over the whole run. A restart as it turns leaves
-// nothing to hold against it, and takes a minute more; each restart beyond one may
-// cost a minute and a twentieth.
+// turn wrong in the middle of a run, are out of use within three minutes, and so they
+// are where the operator restarts and forgets that it found them out. A restart as it
+// turns leaves nothing to hold against it, and takes a minute more. What they did
+// meanwhile is bounded, in means over seeds, of which one says little: beside planning
+// without a forecast a minute in violation and a tenth of the cost, and as much, or a
+// twentieth, for each restart after which they are to be found out again.
 func TestForecastersThatTurnInTheLoop(t *testing.T) {
 	const (
 		scenario, passes = "heartbeat", 6
 		within           = 12 // cycles of 15 s, three minutes
+		seeds            = 5
 	)
-	reactive, times, _ := outcome(t, scenario, passes, nil)
-	at := len(times) * 2 / 3
+	var reactive [seeds]score.Run
+	var times [seeds][]time.Time
+	for i := range seeds {
+		reactive[i], times[i], _ = outcome(t, scenario, uint64(i+1), passes, nil)
+	}
 	for when, tc := range map[string]struct {
 		after  []int // cycles after it turned, of the restarts
 		within int
+		again  int // restarts after which it is to be found out again
 	}{
-		"no restart":                      {nil, within},
-		"a restart as it turns":           {[]int{0}, within + 4},
-		"a restart while it is found out": {[]int{2}, within},
-		"a restart after it was":          {[]int{30}, within},
-		"three restarts":                  {[]int{3, 20, 50}, within},
+		"no restart":                      {nil, within, 0},
+		"a restart as it turns":           {[]int{0}, within + 4, 0},
+		"a restart while it is found out": {[]int{2}, within, 0},
+		"a restart after it was":          {[]int{30}, within, 1},
+		"three restarts":                  {[]int{3, 20, 50}, within, 2},
 	} {
-		restarts := timesAt(times[at:], tc.after)
-		further := max(0, len(restarts)-1)
 		for name, say := range lies {
 			t.Run(when+" "+name, func(t *testing.T) {
-				got, cycles, inUse := outcome(t, scenario, passes, forecast.Watched{Forecaster: wild{from: times[at], say: say}}, restarts...)
-				if !cycles[at].Equal(times[at]) {
-					t.Fatalf("cycle %d is at %v, without a forecast at %v", at, cycles[at], times[at])
+				violating, cost := 0.0, 0.0
+				for i, r := range reactive {
+					got := turned(t, scenario, uint64(i+1), passes, times[i], say, tc.after, tc.within)
+					violating += float64(got.SLOViolationMinutes-r.SLOViolationMinutes) / seeds
+					cost += got.CostUSD / r.CostUSD / seeds
 				}
-				if n := count(inUse[at-52 : at]); n < 40 {
-					t.Fatalf("in use in %d of the 52 cycles before it turned: nothing to demote", n)
+				t.Logf("%+.1f violating minutes, %.3f × the cost of planning without a forecast", violating, cost)
+				if violating > float64(1+tc.again) {
+					t.Errorf("violated in %.1f minutes more than without a forecast", violating)
 				}
-				begins := append([]int{0}, tc.after...)
-				for i, begin := range begins {
-					end := min(len(inUse)-at, begin+60) // a quarter of an hour
-					if i+1 < len(begins) {
-						end = min(end, begins[i+1])
-					}
-					used := 0
-					for c := begin; c < end; c++ {
-						if inUse[at+c] {
-							used = c - begin + 1
-						}
-					}
-					t.Logf("in use until %d cycles after cycle %d", used, begin)
-					if used > tc.within {
-						t.Errorf("in use until %d cycles after cycle %d from the turn on, want %d", used, begin, tc.within)
-					}
-				}
-				t.Logf("violated %d min, without %d; cost $%.4f, without $%.4f; in use in %d of %d cycles",
-					got.SLOViolationMinutes, reactive.SLOViolationMinutes, got.CostUSD, reactive.CostUSD, count(inUse[at:]), len(inUse)-at)
-				if got.SLOViolationMinutes > reactive.SLOViolationMinutes+further {
-					t.Errorf("violated in %d minutes, without a forecast in %d", got.SLOViolationMinutes, reactive.SLOViolationMinutes)
-				}
-				if got.CostUSD > (1.25+0.05*float64(further))*reactive.CostUSD {
-					t.Errorf("costs $%.4f, without a forecast $%.4f", got.CostUSD, reactive.CostUSD)
+				if cost > 1.1+0.05*float64(tc.again) {
+					t.Errorf("costs %.3f times as much as without a forecast", cost)
 				}
 			})
 		}
 	}
+}
+
+// turned is the outcome where a forecaster turns wrong after two thirds of the cycles,
+// with restarts some cycles after that. It fails a test where it was not in use before,
+// or is in use later than so many cycles after it turned, or after a restart.
+func turned(t *testing.T, scenario string, seed uint64, passes int, times []time.Time, say func([]float64), after []int, within int) score.Run {
+	t.Helper()
+	at := len(times) * 2 / 3
+	got, cycles, inUse := outcome(t, scenario, seed, passes, forecast.Watched{Forecaster: wild{from: times[at], say: say}}, timesAt(times[at:], after)...)
+	if !cycles[at].Equal(times[at]) {
+		t.Fatalf("seed %d: cycle %d is at %v, without a forecast at %v", seed, at, cycles[at], times[at])
+	}
+	if n := count(inUse[at-52 : at]); n < 40 {
+		t.Fatalf("seed %d: in use in %d of the 52 cycles before it turned: nothing to demote", seed, n)
+	}
+	begins := append([]int{0}, after...)
+	for i, begin := range begins {
+		end := min(len(inUse)-at, begin+60) // a quarter of an hour
+		if i+1 < len(begins) {
+			end = min(end, begins[i+1])
+		}
+		used := 0
+		for c := begin; c < end; c++ {
+			if inUse[at+c] {
+				used = c - begin + 1
+			}
+		}
+		if used > within {
+			t.Errorf("seed %d: in use until %d cycles after cycle %d from the turn on, want %d", seed, used, begin, within)
+		}
+	}
+	return got
 }
 
 // TestRestartKeepsALicence: a forecaster that is right is in use again in the cycle
@@ -249,9 +264,9 @@ func TestForecastersThatTurnInTheLoop(t *testing.T) {
 func TestRestartKeepsALicence(t *testing.T) {
 	const scenario, passes = "heartbeat", 5
 	f := forecast.Watched{Forecaster: forecast.Auto{}}
-	undisturbed, times, before := outcome(t, scenario, passes, f)
+	undisturbed, times, before := outcome(t, scenario, 1, passes, f)
 	at := len(times) * 3 / 5
-	got, _, inUse := outcome(t, scenario, passes, f, times[at])
+	got, _, inUse := outcome(t, scenario, 1, passes, f, times[at])
 	t.Logf("in use in %d cycles after a restart, without in %d of %d; violated %d and %d min, cost $%.4f and $%.4f", count(inUse[at:]), count(before[at:]), len(inUse)-at,
 		got.SLOViolationMinutes, undisturbed.SLOViolationMinutes, got.CostUSD, undisturbed.CostUSD)
 	if !before[at] || !inUse[at] && !inUse[at+1] {
