@@ -252,6 +252,7 @@ func turned(t *testing.T, scenario string, seed uint64, passes int, times []time
 				used = c - begin + 1
 			}
 		}
+		t.Logf("seed %d: in use until %d cycles after cycle %d", seed, used, begin)
 		if used > within {
 			t.Errorf("seed %d: in use until %d cycles after cycle %d from the turn on, want %d", seed, used, begin, within)
 		}
