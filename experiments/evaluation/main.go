@@ -185,7 +185,8 @@ what confines a pod: 1 is out of reach for whoever sizes by requests. Replicas a
 theirs that fill nodes of the first pool cost 2.9 times the bound. What can be reached
 is nearer to ` + "`clairvoyant`" + `, the operator on any pool with forecasts that are right.
 Scalers are to be compared with each other. One seed, if no more were asked for
-(` + "`TRACE_SEEDS`" + `), of which the means are shown; what differs by less than a few percent is
-the same. [results.md](results.md) has means over traces with their intervals.
+(` + "`TRACE_SEEDS`" + `, and ` + "`SHORT_TRACE_SEEDS`" + ` of half an hour's load, in which so little is decided
+that costs differ much between seeds), of which the means are shown; what differs by less
+than a few percent is the same. [results.md](results.md) has means over traces with their intervals.
 
 `
