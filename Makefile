@@ -312,6 +312,7 @@ experiments: build localkube $(if $(KARPENTER),karpenter) ## the paper's scenari
 		bin/mash2 demo --scenario $$s --speed $(SPEED) --warm-passes $${e#*:} --switch=false --karpenter "$(KARPENTER)" --report $$to -o json > $$to.json || exit 1; \
 		bin/mash2 simulate --scenario $$s --scaler mash2,hpa,karpenter --seeds 8 --against $$to/results.json --report $$to/simulated -o json > $$to-simulated.json || exit 1; \
 	done
+	bin/mash2 version > $(OUT)/experiments/version
 	$(MAKE) results
 
 .PHONY: results

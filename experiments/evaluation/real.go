@@ -28,6 +28,15 @@ const latency = "Response time, 95th percentile"
 // shown are the scenarios of the MAS-H² paper, in its order.
 var shown = []string{"heartbeat", "flash-sale"}
 
+// realVersion is the program that was recorded, empty if that was not told.
+func (in inputs) realVersion() string {
+	version, err := os.ReadFile(filepath.Join(filepath.Clean(in.real), "version"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(version))
+}
+
 // realPlane reads the recordings that there are, in the order of the paper's
 // scenarios, and draws their pictures.
 func (in inputs) realPlane(pictures string) ([]experiment, error) {

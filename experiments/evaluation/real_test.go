@@ -83,6 +83,13 @@ func TestRealPlane(t *testing.T) {
 	if err != nil || !bytes.Contains(svg, []byte("mash2, simulated")) || !bytes.Contains(svg, []byte("hpa, real")) {
 		t.Errorf("the picture has not both planes in it: %v", err)
 	}
+	if v := in.realVersion(); v != "" {
+		t.Errorf("recorded by %q", v)
+	}
+	put(t, filepath.Join(in.real, "version"), []byte("mash2 v1\n"))
+	if v := in.realVersion(); v != "mash2 v1" {
+		t.Errorf("recorded by %q", v)
+	}
 	// A second recording of the scenario has pictures of its own.
 	if err := os.CopyFS(filepath.Join(in.real, "heartbeat-again"), os.DirFS(folder)); err != nil {
 		t.Fatal(err)
