@@ -380,8 +380,9 @@ const settledSpeed = 0.05
 // settle returns what utility recommends before stabilisation, and sees to it
 // that demand moving within the tolerance moves nothing. Present replicas that a
 // demand within the tolerance would have led to are all that stays feasible; as
-// both ends of that band are recommendations themselves, noise smaller than the
-// tolerance can't make replicas go to and fro. Replicas beyond the band that
+// replicas go down only for less than the tolerance below what would be enough of
+// them, and up again only for more than it above what they went down for, noise
+// smaller than the tolerance can't make them go to and fro. Replicas beyond the band that
 // utility could still have paid for, with room on nodes that are there anyway,
 // are left only for a plan that pays for it (see search.stay).
 func (c *cycle) settle(t terms, it *item, sub Subject, r *Range) (raw, steady int32) {

@@ -70,9 +70,8 @@ func TestNoiseWithinTheToleranceChangesNothing(t *testing.T) {
 	}
 }
 
-// An HPA gives up the ninth replica when eight are enough: 8/9 is less than 1 less
-// the tolerance. As long as it takes for that rather than until 8·1.1 round to
-// eight.
+// An HPA of nine replicas goes to eight when these are enough, as 8/9 is below 0.9. To
+// stay until 1.1 times the need rounds up to eight would be to wait for 7.3.
 func TestReplicasAreGivenUpWhereAnHPAGivesThemUp(t *testing.T) {
 	const replica = 87.5 // mCPU, at the target
 	for name, c := range map[string]struct {
@@ -81,6 +80,8 @@ func TestReplicasAreGivenUpWhereAnHPAGivesThemUp(t *testing.T) {
 	}{
 		"nine, eight are enough":                    {8.9, 8, 8},
 		"nine, a little more than eight are needed": {8.9, 8.3, 9},
+		"eleven, just within the tolerance":         {10.9, 9.95, 11},
+		"eleven, just beyond it":                    {10.9, 9.85, 10},
 		"twenty, within the tolerance":              {19.9, 18.5, 20},
 		"twenty, beyond it":                         {19.9, 17.9, 18},
 		"eight, within the tolerance":               {7.9, 8.7, 8},
