@@ -56,13 +56,14 @@ func ranks(a, b solution) int {
 	if c := cmp.Compare(boolean(!a.feasible()), boolean(!b.feasible())); c != 0 {
 		return c
 	}
-	if d := a.utility.Total - b.utility.Total; d > better || d < -better {
-		return cmp.Compare(b.utility.Total, a.utility.Total)
-	}
-	if d := a.utility.Cost - b.utility.Cost; d > better || d < -better {
-		return cmp.Compare(a.utility.Cost, b.utility.Cost)
-	}
-	return slices.Compare(a.replicas, b.replicas)
+	// In steps, not by difference: what differs by less than a step from the next would
+	// make an order that runs in a circle, and the climb with it.
+	steps := func(u float64) float64 { return math.Round(u / better) }
+	return cmp.Or(
+		cmp.Compare(steps(b.utility.Total), steps(a.utility.Total)),
+		cmp.Compare(steps(a.utility.Cost), steps(b.utility.Cost)),
+		slices.Compare(a.replicas, b.replicas),
+	)
 }
 
 func boolean(b bool) int32 {

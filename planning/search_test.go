@@ -129,6 +129,22 @@ func TestSmallProblemsAreSolvedLikeByBruteForce(t *testing.T) {
 	})
 }
 
+// An order that runs in a circle would let the climb run in one: utilities a little
+// apart are equal one by one, and the first and the last are not.
+func TestRanksAreAnOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var s [3]solution
+		for i := range s {
+			s[i].replicas = []int32{rapid.Int32Range(0, 3).Draw(t, "replicas")}
+			s[i].utility.Total = better / 4 * float64(rapid.IntRange(0, 12).Draw(t, "utility"))
+			s[i].utility.Cost = better / 4 * float64(rapid.IntRange(0, 12).Draw(t, "cost"))
+		}
+		if a, b, c := s[0], s[1], s[2]; ranks(a, b) <= 0 && ranks(b, c) <= 0 && ranks(a, c) > 0 {
+			t.Fatalf("%+v is not after %+v, nor that after %+v, but the first is after the last", a, b, c)
+		}
+	})
+}
+
 // The local search alone, as large problems get it: no neighbour may be
 // better, and the gap to the true optimum is what its neighbourhood leaves.
 func TestNoNeighbourOfALocalOptimumIsBetter(t *testing.T) {
