@@ -227,9 +227,10 @@ func ByName(name string) (Forecaster, error) {
 }
 
 // Guarded is f as a planner may use it: with a long memory, with usage at a limit
-// read as a lower bound, and watched, so that it acts only while it earns that.
+// read as a lower bound, with no word beyond what there is precedent for, and watched,
+// so that it acts only while it earns that.
 func Guarded(f Forecaster) Forecaster {
-	return Watched{Uncensored{Long{f}}}
+	return Watched{Uncensored{Precedented{Long{f}}}}
 }
 
 // Predict fits f to series and forecasts it, for callers that keep no State.
