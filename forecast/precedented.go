@@ -7,7 +7,7 @@ import (
 )
 
 // Precedented lets no quantile be beyond what was ever seen for longer ahead than the
-// history bears out. A young history needs this: a season seen twice has residuals of
+// history bears out (see Precedent.Steps). A young history needs this: a season seen twice has residuals of
 // where it was thought to be, which added to a peak come to demand that there never
 // was. What the mean is said to reach is not doubted.
 type Precedented struct {
@@ -20,9 +20,9 @@ func (p Precedented) Forecast(s State, series api.Series, horizon int, levels []
 	if err != nil {
 		return f, err
 	}
-	seen := precedentOf(series)
+	seen := PrecedentOf(series)
 	for k, q := range f.Levels {
-		steps, limit := seen.steps(q), seen.top
+		steps, limit := seen.Steps(q), seen.Top
 		for j, mean := range f.Mean[:min(steps, len(f.Mean))] {
 			limit = max(limit, mean)
 			f.Quantiles[k][j] = min(f.Quantiles[k][j], limit)
@@ -34,42 +34,48 @@ func (p Precedented) Forecast(s State, series api.Series, horizon int, levels []
 	return f, nil
 }
 
-// precedent is how much a history has seen: its largest value, of a coarser past too,
-// how many samples that are no gaps, and how many, gaps included, that are newer than
-// the largest.
-type precedent struct {
-	top            float64
-	samples, since int
+// Precedent is how much a history has seen.
+type Precedent struct {
+	// Top is its largest value, in the unit of the series, of a coarser past too. What
+	// was cut off at a limit may have been some times as much. It is −∞ of nothing.
+	Top float64
+	// Samples are those that are no gaps; Since is how many, gaps included, are newer
+	// than Top.
+	Samples, Since int
 }
 
-func precedentOf(series api.Series) precedent {
-	p := precedent{top: math.Inf(-1)}
-	for _, v := range series.Values {
-		p.since++
+// PrecedentOf tells what series has seen.
+func PrecedentOf(series api.Series) Precedent {
+	p := Precedent{Top: math.Inf(-1)}
+	for i, v := range series.Values {
+		p.Since++
 		if math.IsNaN(v) {
 			continue
 		}
-		p.samples++
-		if v >= p.top {
-			p.top, p.since = v, 0
+		p.Samples++
+		if len(series.Censored) > 0 && series.Bound(series.Start.Add(durationOf(i, series))) {
+			v *= beyond
+		}
+		if v >= p.Top {
+			p.Top, p.Since = v, 0
 		}
 	}
 	if series.Past != nil {
 		for _, v := range series.Past.Values {
-			if v > p.top { // not for a gap
-				p.top, p.since = v, len(series.Values)
+			if v > p.Top { // not for a gap
+				p.Top, p.Since = v, len(series.Values)
 			}
 		}
 	}
 	return p
 }
 
-// steps is for how many steps ahead quantile q is no more than top. Of n samples and j
-// that come, in any order alike, the largest is among the j with the chance j/(n+j):
-// records get rare (Rényi 1962; Arnold, Balakrishnan and Nagaraja 1998, Records, §2).
-// So these are j ≤ n·(1−q)/q. Where a record was set within the last j samples demand
-// may be growing, and the order is not any.
-func (p precedent) steps(q float64) int {
+// Steps is for how many steps ahead quantile q, in (0, 1), is no more than Top. Of n
+// samples and j that come, in any order alike, the largest is among the j with the
+// chance j/(n+j): records get rare (Rényi 1962; Arnold, Balakrishnan and Nagaraja 1998,
+// Records, §2). So these are j ≤ n·(1−q)/q. Where a record was set within the last j
+// samples demand may be growing, and the order is not any.
+func (p Precedent) Steps(q float64) int {
 	const whole = 1e-9 // keeps a whole quotient whole
-	return min(p.since, int(float64(p.samples)*(1-q)/q+whole))
+	return min(p.Since, int(float64(p.Samples)*(1-q)/q+whole))
 }

@@ -40,6 +40,7 @@ func TestPrecedented(t *testing.T) {
 		name   string
 		values []float64
 		past   []float64
+		bound  bool // the first sample is a lower bound
 		mean   []float64
 		q      float64
 		want   []float64 // of the quantile
@@ -61,6 +62,8 @@ func TestPrecedented(t *testing.T) {
 			mean: flat(3, 1), q: 0.9, want: []float64{5, 5, 9}, peak: 9},
 		{name: "the past has precedents too", values: flat(27, 1), past: []float64{nan, 7, 2},
 			mean: flat(3, 1), q: 0.9, want: flat(3, 7), peak: 7},
+		{name: "what was cut off may have been more", values: append([]float64{3}, flat(26, 1)...), bound: true,
+			mean: flat(3, 1), q: 0.9, want: flat(3, 6), peak: 6},
 		{name: "what is below is left", values: append([]float64{50}, flat(26, 1)...),
 			mean: flat(3, 1), q: 0.9, want: flat(3, 9), peak: 9},
 	} {
@@ -68,6 +71,9 @@ func TestPrecedented(t *testing.T) {
 			series := api.Series{Start: time.Unix(0, 0), Step: time.Minute, Values: tc.values}
 			if tc.past != nil {
 				series.Past = &api.Series{Start: series.Start.Add(-3 * time.Hour), Step: time.Hour, Values: tc.past}
+			}
+			if tc.bound {
+				series.Censored = []api.Span{{From: series.Start, To: series.Start}}
 			}
 			got, err := Precedented{wide{tc.mean}}.Forecast(State{}, series, len(tc.mean), []float64{tc.q})
 			if err != nil {
@@ -120,13 +126,13 @@ func TestPrecedentsHold(t *testing.T) {
 			above, counted := map[int]float64{}, map[int]float64{}
 			for range histories {
 				y := draw(random)
-				p := precedentOf(api.Series{Step: time.Minute, Values: y[:n]})
+				p := PrecedentOf(api.Series{Step: time.Minute, Values: y[:n]})
 				highest := math.Inf(-1)
 				for j := 1; j <= int(n*(1-q)/q); j++ {
 					highest = max(highest, y[n+j-1])
 					// Every history is counted, also those that bound nothing.
 					counted[j]++
-					if j <= p.steps(q) && highest > p.top {
+					if j <= p.Steps(q) && highest > p.Top {
 						above[j]++
 					}
 				}
@@ -160,7 +166,7 @@ func TestYoungSeasonAsksForNoMoreThanWasEverSeen(t *testing.T) {
 			t.Fatal(err)
 		}
 		top := slices.Max(series.Values)
-		for j := range min(n/9, precedentOf(series).since) {
+		for j := range min(n/9, PrecedentOf(series).Since) {
 			if v, most := f.Quantiles[1][j], max(top, slices.Max(f.Mean)); v > most+1e-9 {
 				t.Errorf("after %d samples: %.0f at q=0.9, %d steps ahead; there never was more than %.0f", n, v, j+1, top)
 			}

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast"
 	"github.com/mash2-io/mash2/planning"
 )
 
@@ -47,8 +49,9 @@ func (p Planner) rise(in planning.Input, c supply, cpu part) (part, bool) {
 	return out, true
 }
 
-// goesOn is fresh demand if its rise goes on; nil without a rise by more than the
-// tolerance.
+// goesOn is fresh demand if its rise goes on, but to no more than there was before for
+// as far ahead as that is all the quantile asks for (forecast.Precedent); nil without a
+// rise by more than the tolerance.
 func goesOn(in planning.Input, tolerance float64) *api.Forecast {
 	now, fresh := freshDemand(in)
 	d, q := in.Workload.Demand, in.Policy.Quantile
@@ -68,10 +71,15 @@ func goesOn(in planning.Input, tolerance float64) *api.Forecast {
 	f := &api.Forecast{
 		Model: "rise", Start: d.End().Add(d.Step), Step: d.Step, Levels: []float64{q}, Quantiles: [][]float64{nil},
 	}
-	for k := d.Step; k <= in.Windows.Horizon+d.Step; k += d.Step {
-		steps := float64(k / d.Step)
-		f.Mean = append(f.Mean, now+slope*math.Min(steps, lasted))
-		f.Quantiles[0] = append(f.Quantiles[0], now+slope*math.Min(steps, lasted*math.Max(1, q/(1-q))))
+	seen := forecast.PrecedentOf(d)
+	for k := 1; time.Duration(k-1)*d.Step <= in.Windows.Horizon; k++ {
+		most := math.Inf(1)
+		if k <= seen.Steps(q) {
+			most = math.Max(now, seen.Top)
+		}
+		rise := func(lasts float64) float64 { return math.Min(most, now+slope*math.Min(float64(k), lasts)) }
+		f.Mean = append(f.Mean, rise(lasted))
+		f.Quantiles[0] = append(f.Quantiles[0], rise(lasted*math.Max(1, q/(1-q))))
 	}
 	return f
 }
