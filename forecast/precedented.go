@@ -36,13 +36,20 @@ func (p Precedented) Forecast(s State, series api.Series, horizon int, levels []
 
 // Precedent is how much a history has seen.
 type Precedent struct {
-	// Top is its largest value, in the unit of the series, of a coarser past too. What
-	// was cut off at a limit may have been some times as much. It is −∞ of nothing.
+	// Top is alike times its largest value, in the unit of the series, of a coarser
+	// past too. What was cut off at a limit may have been some times as much. It is −∞
+	// of nothing.
 	Top float64
 	// Samples are those that are no gaps; Since is how many, gaps included, are newer
-	// than Top.
+	// than the largest.
 	Samples, Since int
 }
+
+// alike is how many times the largest value is still nothing new: one tolerance of an
+// HPA's. The same peak is higher in readings over a shorter window: with 1 instead one
+// more replica than was foreseen was asked for by those of metrics.k8s.io, and had no
+// node, in 8 of 100 seeds of the sawtooth, with 1.05 in 1, with this in none.
+const alike = 1.1
 
 // PrecedentOf tells what series has seen.
 func PrecedentOf(series api.Series) Precedent {
@@ -67,6 +74,7 @@ func PrecedentOf(series api.Series) Precedent {
 			}
 		}
 	}
+	p.Top *= alike
 	return p
 }
 

@@ -49,9 +49,8 @@ func (p Planner) rise(in planning.Input, c supply, cpu part) (part, bool) {
 	return out, true
 }
 
-// goesOn is fresh demand if its rise goes on, but to no more than there was before for
-// as far ahead as that is all the quantile asks for (forecast.Precedent); nil without a
-// rise by more than the tolerance.
+// goesOn is fresh demand if its rise goes on, but not beyond what there is precedent for
+// (forecast.Precedent); nil without a rise by more than the tolerance.
 func goesOn(in planning.Input, tolerance float64) *api.Forecast {
 	now, fresh := freshDemand(in)
 	d, q := in.Workload.Demand, in.Policy.Quantile

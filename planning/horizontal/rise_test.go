@@ -62,9 +62,9 @@ func TestARiseGoesOn(t *testing.T) {
 		"to no more than there ever was": {slope: 200, steps: 2, change: func(in *planning.Input) {
 			// 63 samples speak for the next 7.
 			d := &in.Workload.Demand
-			d.Values = append([]float64{900}, append(slices.Repeat([]float64{300}, 30), d.Values...)...)
+			d.Values = append([]float64{800}, append(slices.Repeat([]float64{300}, 30), d.Values...)...)
 			d.Start = now.Add(-time.Duration(len(d.Values)-1) * d.Step)
-		}, replicas: 5, nodes: 5, rise: 1}, // 900/175/1.1 = 4.7
+		}, replicas: 5, nodes: 5, rise: 1}, // 880/175/1.1 = 4.6
 		"nothing rises":          {slope: 0, steps: 2, replicas: 4, nodes: 4},
 		"a single step":          {slope: 200, steps: 1, replicas: 4, nodes: 4},
 		"it has ended by usage":  {slope: 200, steps: 4, change: func(in *planning.Input) { readings(in, 700, 700) }, replicas: 4, nodes: 4},
