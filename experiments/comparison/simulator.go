@@ -157,7 +157,8 @@ real time, with simulated nodes and users
 ([testdata](../experiments/comparison/testdata)). cold is the first pass, warm the
 two after it, switch the last, in which the policy changes under load. The recordings
 are of the operator as it was on 21 November 2026, the simulation of the one that is
-here, so that errors of mash2 have in them what changed since; those of hpa don't.
+here, so that errors of mash2 have in them what changed since; those of hpa don't. One
+program, real and simulated, is in [results](results.md#on-the-real-control-plane).
 Of two recordings an interval says little: what they differ by is in it.
 
 `
