@@ -128,11 +128,12 @@ func TestPrecedentsHold(t *testing.T) {
 				y := draw(random)
 				p := PrecedentOf(api.Series{Step: time.Minute, Values: y[:n]})
 				highest := math.Inf(-1)
-				for j := 1; j <= int(n*(1-q)/q); j++ {
+				for j := 1; j <= n; j++ {
 					highest = max(highest, y[n+j-1])
-					// Every history is counted, also those that bound nothing.
+					// Every history is counted, also those that bound nothing; and what is
+					// above the largest value, without the tolerance that is around it.
 					counted[j]++
-					if j <= p.Steps(q) && highest > p.Top {
+					if j <= p.Steps(q) && highest > p.Top/alike {
 						above[j]++
 					}
 				}
