@@ -38,7 +38,9 @@ type Config struct {
 	// NodeStabilization is how long nodes must have been of no use before they
 	// are given up where no licensed forecast looks ahead, and how long those
 	// found at the start stay: what they were there for isn't known. It is
-	// Cluster Autoscaler's --scale-down-unneeded-time, 10 minutes.
+	// Cluster Autoscaler's --scale-down-unneeded-time, 10 minutes. While demand
+	// keeps falling, and falls weren't made up for at once before, it is no longer
+	// than Windows.NodeTrough (see falling).
 	NodeStabilization time.Duration
 	// PoolErrorMemory is how long a quota or stockout error keeps a pool from
 	// being considered beyond its present size while there are other pools.

@@ -249,9 +249,9 @@ func rateLimit(rules api.ScalingRules, m WorkloadMemory, now time.Time, current 
 
 // NodeReplicas returns the replicas that nodes must be there for: what the
 // coming node lead needs, and of what nodes were last planned for as much as
-// is needed again before giving it up would pay, or was needed within
-// Config.NodeStabilization where no licensed forecast looks ahead. What was last planned for also
-// stays while it is within the tolerance of what is needed.
+// is needed again before giving it up would pay, or was needed of late where no
+// licensed forecast looks ahead. What was last planned for also stays while it is
+// within the tolerance of what is needed.
 func (g Guard) NodeReplicas(s Subject, replicas int32) int32 {
 	if s.Plan.Held {
 		return max(replicas, s.Memory.Replicas)
@@ -276,9 +276,7 @@ func (g Guard) NodeReplicas(s Subject, replicas int32) int32 {
 	}
 	again, _ := highest(s.Plan, s.Time, s.Windows.NodeTrough)
 	if !s.Licensed {
-		if _, most, ok := s.Memory.span(s.Time.Add(-g.Config.NodeStabilization)); ok {
-			again = max(again, ceil(most/s.Speed))
-		}
+		again = max(again, g.needed(s))
 	}
 	// What a rise has asked for takes as long to come again, should it be needed
 	// after all, as it would be kept for nothing.
@@ -286,6 +284,22 @@ func (g Guard) NodeReplicas(s Subject, replicas int32) int32 {
 		again = max(again, ceil(most/s.Speed))
 	}
 	return max(replicas, min(n, limit), min(before, limit, again))
+}
+
+// needed is the most replicas of late, which are kept nodes for: of
+// Config.NodeStabilization, or of Windows.NodeTrough while demand keeps falling.
+func (g Guard) needed(s Subject) int32 {
+	within := func(window time.Duration) int32 {
+		_, most, _ := s.Memory.span(s.Time.Add(-window))
+		return ceil(most / s.Speed)
+	}
+	most := within(g.Config.NodeStabilization)
+	if trough := s.Windows.NodeTrough; trough < g.Config.NodeStabilization && len(s.Workload.Signals) == 0 {
+		if least := within(trough); least < most && falling(s.Workload.Demand, trough, s.Policy.Quantile) {
+			return least
+		}
+	}
+	return most
 }
 
 // highest is the largest value of a plan's path within a window from now, and

@@ -2,6 +2,7 @@ package planning_test
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -330,6 +331,87 @@ func TestNodesStayForAWhileWhereNoForecastLooksAhead(t *testing.T) {
 			s := subject(2, 2)
 			s.Memory.NodeReplicas, s.Memory.Recommendations = c.before, c.past
 			s.Speed, s.Licensed = c.speed, c.licensed
+			if got := (planning.Guard{Config: config()}).NodeReplicas(s, 2); got != c.want {
+				t.Errorf("NodeReplicas = %d, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+// While demand keeps falling nodes go as soon as giving them up pays, if they may by the
+// workload's own history: Windows.NodeTrough is four minutes here, of which a part of
+// six is three samples.
+func TestNodesGoSoonerWhileDemandKeepsFalling(t *testing.T) {
+	const each, parts = 3, 7
+	// ramp is demand of so many parts, each of which changes it by so much.
+	ramp := func(from, change float64, n int) []float64 {
+		var v []float64
+		for i := range n * each {
+			v = append(v, from+change*float64(i/each))
+		}
+		return v
+	}
+	fall := ramp(1000, -50, parts)
+	changed := func(change func(v []float64)) []float64 {
+		v := slices.Clone(fall)
+		change(v)
+		return v
+	}
+	// after are falls of before, then the one of now: so many that demand stayed away
+	// after, and so many that were made up for by one sample within the window.
+	after := func(stayed, back int) []float64 {
+		var v []float64
+		for i := range stayed + back {
+			tail := ramp(700, 0, parts)
+			if i >= stayed {
+				tail[8] = 1000
+			}
+			v = slices.Concat(v, fall, tail)
+		}
+		return slices.Concat(v, fall)
+	}
+	lost := func(v []float64, tails int) []float64 {
+		for i := range tails {
+			v[(2*i+1)*len(fall)+2] = math.NaN()
+		}
+		return v
+	}
+	for name, c := range map[string]struct {
+		demand   []float64
+		needed   time.Duration // ago
+		quantile float64
+		signals  int
+		want     int32
+	}{
+		"it keeps falling": {demand: fall, want: 2},
+		"needed within the time in which it must pay": {demand: fall, needed: 3 * time.Minute, want: 8},
+		"it stays as it is":                           {demand: ramp(1000, 0, parts), want: 8},
+		"it rises":                                    {demand: ramp(1000, 50, parts), want: 8},
+		"it falls no more":                            {demand: changed(func(v []float64) { copy(v[len(v)-each:], v[len(v)-2*each:]) }), want: 8},
+		"it fell later":                               {demand: changed(func(v []float64) { copy(v, v[each:2*each]) }), want: 8},
+		"a sample is missing":                         {demand: changed(func(v []float64) { v[7] = math.NaN() }), want: 8},
+		"not enough is known":                         {demand: fall[1:], want: 8},
+		"nothing is known":                            {want: 8},
+		"a queue asks for replicas as well":           {demand: fall, signals: 1, want: 8},
+		"no fall of before came back":                 {demand: after(9, 0), want: 2},
+		"one of ten came back":                        {demand: after(9, 1), want: 2},
+		"one of nine did":                             {demand: after(8, 1), want: 8},
+		"one of ten did, where one of 33 may":         {demand: after(9, 1), quantile: 0.97, want: 8},
+		"one did, what came after the others is lost": {demand: lost(after(9, 1), 9), want: 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.needed == 0 {
+				c.needed = 5 * time.Minute
+			}
+			if c.quantile == 0 {
+				c.quantile = 0.9
+			}
+			s := subject(2, 2)
+			s.Policy.Quantile = c.quantile
+			s.Workload.Demand = api.Series{Start: ago(time.Duration(len(c.demand)-1) * 15 * time.Second), Step: 15 * time.Second, Values: c.demand}
+			s.Workload.Signals = make([]api.Signal, c.signals)
+			at := ago(c.needed)
+			s.Memory.NodeReplicas, s.Memory.Recommendations = 8, []planning.Recommendation{{From: at, To: at, Capacity: 8}}
 			if got := (planning.Guard{Config: config()}).NodeReplicas(s, 2); got != c.want {
 				t.Errorf("NodeReplicas = %d, want %d", got, c.want)
 			}

@@ -1,0 +1,55 @@
+package planning
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// fallParts is in how many parts of a window demand must have fallen. In any order
+// alike, seven means (of these and of the part before) come in this one with the chance
+// 1/7! = 1/5040.
+const fallParts = 6
+
+// falling tells whether demand has kept falling for a window: the mean of each of its
+// parts is below that of the part before. Unless it climbs faster than it fell, it isn't
+// back before as much time has gone by. Nor did it use to be: of the times that it had
+// fallen like this, in all of the history, it came back within the window after in a
+// share of no more than 1 − q.
+func falling(d api.Series, window time.Duration, q float64) bool {
+	if d.Step <= 0 {
+		return false
+	}
+	v := d.Values
+	each, ahead := int(max(1, (window+fallParts*d.Step-1)/(fallParts*d.Step))), int(max(1, window/d.Step))
+	n := len(v) - each + 1 // parts, one from each sample on
+	if n <= fallParts*each {
+		return false
+	}
+	sums, fell := make([]float64, n), make([]int, n)
+	for i := range n {
+		for _, x := range v[i : i+each] {
+			sums[i] += x
+		}
+		if i >= each && sums[i] < sums[i-each] { // not with a gap
+			fell[i] = fell[i-each] + 1
+		}
+	}
+	if fell[n-1] < fallParts {
+		return false
+	}
+	falls, back := 0, 0
+	for i := range n - ahead {
+		after := v[i+each:][:ahead]
+		if fell[i] < fallParts || slices.ContainsFunc(after, math.IsNaN) {
+			continue
+		}
+		falls++
+		if from := sums[i-fallParts*each] / float64(each); slices.Max(after) >= from {
+			back++
+		}
+	}
+	return float64(back) <= (1-q)*float64(falls)+epsilon
+}
