@@ -28,17 +28,23 @@ func falling(d api.Series, window time.Duration, q float64) bool {
 	if n <= fallParts*each {
 		return false
 	}
-	sums, fell := make([]float64, n), make([]int, n)
-	for i := range n {
+	sum := func(i int) float64 {
+		s := 0.0
 		for _, x := range v[i : i+each] {
-			sums[i] += x
+			s += x
 		}
-		if i >= each && sums[i] < sums[i-each] { // not with a gap
-			fell[i] = fell[i-each] + 1
+		return s
+	}
+	for i := n - 1; i > n-1-fallParts*each; i -= each {
+		if !(sum(i) < sum(i-each)) { // nor with a gap
+			return false
 		}
 	}
-	if fell[n-1] < fallParts {
-		return false
+	sums, fell := make([]float64, n), make([]int, n)
+	for i := range n {
+		if sums[i] = sum(i); i >= each && sums[i] < sums[i-each] {
+			fell[i] = fell[i-each] + 1
+		}
 	}
 	falls, back := 0, 0
 	for i := range n - ahead {
