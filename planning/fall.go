@@ -16,8 +16,8 @@ const fallParts = 6
 // falling tells whether demand has kept falling for a window: the mean of each of its
 // parts is below that of the part before. Unless it climbs faster than it fell, it isn't
 // back before as much time has gone by. Nor did it use to be: of the times that it had
-// fallen like this, in all of the history, it came back within the window after in a
-// share of no more than 1 − q.
+// fallen like this, in all of the history, it came back by half, or more, within the
+// window after in a share of no more than 1 − q.
 func falling(d api.Series, window time.Duration, q float64) bool {
 	if d.Step <= 0 {
 		return false
@@ -53,7 +53,7 @@ func falling(d api.Series, window time.Duration, q float64) bool {
 			continue
 		}
 		falls++
-		if from := sums[i-fallParts*each] / float64(each); slices.Max(after) >= from {
+		if half := sums[i-fallParts/2*each] / float64(each); slices.Max(after) >= half {
 			back++
 		}
 	}

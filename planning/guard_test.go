@@ -358,13 +358,14 @@ func TestNodesGoSoonerWhileDemandKeepsFalling(t *testing.T) {
 		return v
 	}
 	// after are falls of before, then the one of now: so many that demand stayed away
-	// after, and so many that were made up for by one sample within the window.
-	after := func(stayed, back int) []float64 {
+	// after, and so many after which one sample within the window was so large. Half of
+	// a fall is 850.
+	after := func(stayed, back int, by float64) []float64 {
 		var v []float64
 		for i := range stayed + back {
 			tail := ramp(700, 0, parts)
 			if i >= stayed {
-				tail[8] = 1000
+				tail[8] = by
 			}
 			v = slices.Concat(v, fall, tail)
 		}
@@ -393,11 +394,12 @@ func TestNodesGoSoonerWhileDemandKeepsFalling(t *testing.T) {
 		"not enough is known":                         {demand: fall[1:], want: 8},
 		"nothing is known":                            {want: 8},
 		"a queue asks for replicas as well":           {demand: fall, signals: 1, want: 8},
-		"no fall of before came back":                 {demand: after(9, 0), want: 2},
-		"one of ten came back":                        {demand: after(9, 1), want: 2},
-		"one of nine did":                             {demand: after(8, 1), want: 8},
-		"one of ten did, where one of 33 may":         {demand: after(9, 1), quantile: 0.97, want: 8},
-		"one did, what came after the others is lost": {demand: lost(after(9, 1), 9), want: 8},
+		"no fall of before came back":                 {demand: after(9, 0, 850), want: 2},
+		"all came back by less than half":             {demand: after(0, 10, 849), want: 2},
+		"one of ten came back":                        {demand: after(9, 1, 850), want: 2},
+		"one of nine did":                             {demand: after(8, 1, 850), want: 8},
+		"one of ten did, where one of 33 may":         {demand: after(9, 1, 850), quantile: 0.97, want: 8},
+		"one did, what came after the others is lost": {demand: lost(after(9, 1, 850), 9), want: 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.needed == 0 {
