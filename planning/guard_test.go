@@ -395,7 +395,7 @@ func TestNodesGoSoonerWhileDemandKeepsFalling(t *testing.T) {
 		"nothing is known":                            {want: 8},
 		"a queue asks for replicas as well":           {demand: fall, signals: 1, want: 8},
 		"no fall of before came back":                 {demand: after(9, 0, 850), want: 2},
-		"all came back by less than half":             {demand: after(0, 10, 849), want: 2},
+		"all came back by less than half":             {demand: after(0, 10, 815), want: 2},
 		"one of ten came back":                        {demand: after(9, 1, 850), want: 2},
 		"one of nine did":                             {demand: after(8, 1, 850), want: 8},
 		"one of ten did, where one of 33 may":         {demand: after(9, 1, 850), quantile: 0.97, want: 8},
