@@ -359,7 +359,7 @@ func TestNodesGoSoonerWhileDemandKeepsFalling(t *testing.T) {
 	}
 	// after are falls of before, then the one of now: so many that demand stayed away
 	// after, and so many after which one sample within the window was so large. Half of
-	// a fall is 850.
+	// a fall is 850, of one that begins within a part 817 or more.
 	after := func(stayed, back int, by float64) []float64 {
 		var v []float64
 		for i := range stayed + back {

@@ -197,8 +197,9 @@ func dominationMark(g group, scaler string) (mark, bool) {
 			return cmp.Or(cmp.Compare(fa.violating, fb.violating), cmp.Compare(fa.cost, fb.cost))
 		})
 		other, _ := r.of(best)
-		found = append(found, fmt.Sprintf("%s: %s, of which %s costs %.0f %% less and violates %.2f %% instead of %.2f %%", r.Scenario, strings.Join(better, ", "),
-			best, 100*(1-other.cost/mine.cost), 100*other.violating, 100*mine.violating))
+		share := score.Metric{Format: "%.2f", Scale: 100}
+		found = append(found, fmt.Sprintf("%s: %s, of which %s costs %.0f %% less and violates %s %% instead of %s %%", r.Scenario, strings.Join(better, ", "),
+			best, 100*(1-other.cost/mine.cost), r.violating(best).Text(share), r.violating(scaler).Text(share)))
 	}
 	return mark{
 		what: "no HPA target with both lower cost and fewer violations", of: g.title + ", " + scaler, met: len(found) == 0,

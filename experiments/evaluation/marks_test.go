@@ -32,6 +32,7 @@ func TestMarks(t *testing.T) {
 	edge := trace1("edge", of("mash2", 1, 12.5, 0.005, 20), of("clairvoyant", 1, 10, 0, 20), of("hpa", 1, 20, 0, 20))
 	dear := trace1("dear", of("mash2", 1, 13, 0, 20), of("clairvoyant", 1, 10, 0, 20), of("hpa:90", 1, 12, 0.01, 20))
 	late := trace1("late", of("mash2", 1, 10, 0.006, 20), of("clairvoyant", 1, 10, 0.004, 20), of("hpa:70", 1, 9.5, 0.002, 20))
+	often := trace1("often", of("mash2", 1, 10, 0.004, 20), of("mash2", 2, 10, 0.002, 20), of("hpa:90", 1, 9.8, 0.001, 20), of("hpa:90", 2, 9.8, 0.003, 20))
 	// Means over seeds: 12 and 12 on 10 and 8 are 1.2 and 1.5.
 	seeds := trace1("seeds", of("mash2", 1, 12, 0, 20), of("mash2", 2, 12, 0, 20), of("clairvoyant", 1, 10, 0, 20), of("clairvoyant", 2, 8, 0, 20))
 	for name, c := range map[string]struct {
@@ -48,6 +49,7 @@ func TestMarks(t *testing.T) {
 		"no clairvoyant was run":       {clairvoyantMark, []result{trace1("x", of("mash2", 1, 1, 0, 1))}, false, nil, true},
 		"nobody dominates":             {dominationMark, []result{near, dear}, true, []string{"none on 2 of 2"}, false},
 		"a target is better in both":   {dominationMark, []result{near, late}, false, []string{"none on 1 of 2", "late: hpa:70, of which hpa:70 costs 5 % less and violates 0.20 % instead of 0.60 %"}, false},
+		"so they are in the mean":      {dominationMark, []result{often}, false, []string{"hpa:90 costs 2 % less and violates 0.20 ± 1.27 % instead of 0.30 ± 1.27 %"}, false},
 		"the scaler was not there":     {dominationMark, []result{trace1("x", of("hpa", 1, 1, 0, 1))}, true, nil, true},
 		"PERFORMANCE is what it says":  {policies(of("mash2", 1, 20, 0, 10)), []result{near}, true, []string{"1 of 1"}, false},
 		"PERFORMANCE is not faster":    {policies(of("mash2", 1, 20, 0, 20)), []result{near}, false, []string{"near (cost × 1.83, p95 × 1.00)"}, false},
