@@ -8,16 +8,17 @@ import (
 	"github.com/mash2-io/mash2/api"
 )
 
-// fallParts is in how many parts of a window demand must have fallen. In any order
-// alike, seven means (of these and of the part before) come in this one with the chance
-// 1/7! = 1/5040.
+// fallParts is in how many parts of a window demand must have fallen. Seven means (of
+// these and of the part before) that don't depend on each other come in this order with
+// the chance 1/7! = 1/5040; those of a random walk fall six times with about 1/64.
 const fallParts = 6
 
 // falling tells whether demand has kept falling for a window: the mean of each of its
 // parts is below that of the part before. Unless it climbs faster than it fell, it isn't
 // back before as much time has gone by. Nor did it use to be: of the times that it had
 // fallen like this, in all of the history, it came back by half, or more, within the
-// window after in a share of no more than 1 − q.
+// window after in a share of no more than 1 − q. One that never fell so before is not
+// expected to.
 func falling(d api.Series, window time.Duration, q float64) bool {
 	if d.Step <= 0 {
 		return false

@@ -3,7 +3,7 @@ package main
 const resultsHead = `# Results
 
 Made by ` + "`make results`" + ` from what ` + "`make experiments`" + ` (real control plane),
-` + "`make experiments-traces`" + ` (recorded load) and ` + "`make experiments-sim`" + ` (scenarios) have
+` + "`make experiments-traces TRACE_SEEDS='2 3 4 5'`" + ` (recorded load) and ` + "`make experiments-sim`" + ` (scenarios) have
 measured; no figure on this page is written by hand. Recorded load was run by %s.
 Each of the pages below has the rest, with the commands that make it:
 
@@ -26,9 +26,9 @@ it is tuned on. Two of those held out have shown faults: on autothrottle-noisy a
 stayed where an HPA goes to eight, on autothrottle-diurnal a second node stayed for ten
 minutes although demand kept falling. Both were mended by rules that know nothing of these
 traces (the HPA's own; [falls](policy.md#falls-that-no-forecast-knows)), tried with other
-variants there too, and judged on development: what they cost now is what was looked at,
-and the other seven are what nothing was looked at for. Nothing was set by what does best
-on those held out. Means are judged, over seeds, whatever their interval (± half of it) is. The
+variants there too, and judged on development. These two are held out no more; nothing was
+looked at for the other seven, and nothing set by what does best there. Means over seeds
+are judged, however wide their intervals are (± is half of one). The
 sawtooth:
 ` + "`mash2 simulate --scenario sawtooth --warm-passes 2 --seeds 5`" + `, of which the teeth from
 the third on are measured. A pod that has its node still takes a second or two to start,
