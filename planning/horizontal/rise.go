@@ -22,6 +22,13 @@ const (
 // riseKnown is of how many changes the scatter is taken at least.
 const riseKnown = 8
 
+// readingScatter is what two readings of metrics.k8s.io, each over a step, differ by
+// relative to what samples differ by over riseSteps of them. A sample is a rate over a
+// minute, of four steps: with readings that are independent and of the variance σ²,
+// the difference of two has 2σ², that of two such averages with two of four in common
+// 4σ²/4².
+const readingScatter = 2 * math.Sqrt2
+
 // rise is what a rise of demand that no forecast knows asks for if it goes on; false
 // without one. All scales of time are alike to it: that a rise which has lasted for a
 // time τ lasts for another t has the chance τ/(τ+t) then (Gott 1993, "Implications of
@@ -57,12 +64,9 @@ func goesOn(in planning.Input, tolerance float64) *api.Forecast {
 	if !fresh || d.Step <= 0 || !(q < 1) {
 		return nil
 	}
-	slope, lasted := rising(d.Values, int(in.Windows.Horizon/d.Step), tolerance)
-	// Demand is an average over some time: it still rises when what is averaged does
-	// no more. The readings of metrics.k8s.io tell sooner.
-	if r, u := in.Readings, in.Workload.Usage; u != nil && len(r) == 2 && r[1].At.Equal(u.At) {
-		between := float64(r[1].At.Sub(r[0].At)) / float64(d.Step)
-		slope = math.Min(slope, (r[1].MilliCPU-r[0].MilliCPU)/between)
+	slope, lasted, scatter := rising(d.Values, int(in.Windows.Horizon/d.Step), tolerance)
+	if r, u := in.Readings, in.Workload.Usage; slope > 0 && u != nil && len(r) == 2 && r[1].At.Equal(u.At) {
+		slope = steepness(slope, scatter, r[1].MilliCPU-r[0].MilliCPU, float64(r[1].At.Sub(r[0].At))/float64(d.Step))
 	}
 	if !(slope > 0) {
 		return nil
@@ -83,15 +87,39 @@ func goesOn(in planning.Input, tolerance float64) *api.Forecast {
 	return f
 }
 
+// steepness is the slope of demand, by step, as the last two readings of metrics.k8s.io
+// know it, which differ by so much and are so many steps apart. Demand is an average
+// over some time: it rises less than what is averaged where that rises ever faster, and
+// still does when that rises no more. So it is no steeper than the readings, and no
+// flatter than what is beyond their own scatter of what they rose by.
+func steepness(slope, scatter, rise, between float64) float64 {
+	return math.Min(math.Max(slope, (rise-riseLevel*readingScatter*scatter)/between), rise/between)
+}
+
 // rising is by how much samples rise in a step, as far as that stands out from the
 // scatter of so many changes before, and for how many steps they have. What has risen
 // by no more than the tolerance is nothing that an HPA would act on: noise within it
 // buys no node.
-func rising(v []float64, window int, tolerance float64) (slope, lasted float64) {
+func rising(v []float64, window int, tolerance float64) (slope, lasted, scatter float64) {
 	last := len(v) - 1
-	if last < riseSteps {
-		return 0, 0
+	scatter, known := scattered(v, window)
+	if !known {
+		return 0, 0, 0
 	}
+	for i := last; i > 0 && v[i] > v[i-1]; i-- {
+		lasted++
+	}
+	slope = (v[last] - v[last-riseSteps] - riseLevel*scatter) / riseSteps
+	if !(slope > 0) || lasted < riseSteps || !(v[last] > v[last-int(lasted)]*(1+tolerance)) {
+		return 0, 0, scatter
+	}
+	return slope, lasted, scatter
+}
+
+// scattered is the standard deviation of what samples changed by over riseSteps of them,
+// of so many such changes before the newest.
+func scattered(v []float64, window int) (scatter float64, known bool) {
+	last := len(v) - 1
 	var before []float64
 	for i := last - riseSteps; i >= riseSteps && len(before) < window; i-- {
 		if change := math.Abs(v[i] - v[i-riseSteps]); finite(change) {
@@ -99,19 +127,11 @@ func rising(v []float64, window int, tolerance float64) (slope, lasted float64) 
 		}
 	}
 	if len(before) < riseKnown {
-		return 0, 0
+		return 0, false
 	}
 	// Of rises and falls that were no noise the median knows nothing.
 	slices.Sort(before)
-	scatter := before[len(before)/2] / medianOfNormal
-	for i := last; i > 0 && v[i] > v[i-1]; i-- {
-		lasted++
-	}
-	slope = (v[last] - v[last-riseSteps] - riseLevel*scatter) / riseSteps
-	if !(slope > 0) || lasted < riseSteps || !(v[last] > v[last-int(lasted)]*(1+tolerance)) {
-		return 0, 0
-	}
-	return slope, lasted
+	return before[len(before)/2] / medianOfNormal, true
 }
 
 // medianOfNormal is the median of the absolute value of what is normal, in standard

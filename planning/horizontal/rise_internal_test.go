@@ -13,7 +13,12 @@ func noise(rng *rand.Rand, n, window int) []float64 {
 	for i := range raw {
 		raw[i] = 1000 + 100*rng.NormFloat64()
 	}
-	out := make([]float64, n)
+	return averages(raw, window)
+}
+
+// averages of so many values on end.
+func averages(raw []float64, window int) []float64 {
+	out := make([]float64, len(raw)-window)
 	for i := range out {
 		for _, v := range raw[i : i+window] {
 			out[i] += v / float64(window)
@@ -29,12 +34,50 @@ func TestNoiseIsTakenForARiseInAHundredthOfCycles(t *testing.T) {
 			v := noise(rng, 20_000, window)
 			alarms := 0
 			for end := 100; end <= len(v); end++ {
-				if slope, _ := rising(v[:end], 60, 0); slope > 0 {
+				if slope, _, _ := rising(v[:end], 60, 0); slope > 0 {
 					alarms++
 				}
 			}
 			if share := float64(alarms) / float64(len(v)-99); share > 0.015 || share == 0 {
 				t.Errorf("in %.4f of cycles, want about 0.01", share)
+			}
+		})
+	}
+}
+
+// Readings that don't rise are taken to rise faster than demand in a cycle of a hundred.
+func TestReadingsAreSteeperThanNoiseInAHundredthOfCycles(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	raw := noise(rng, 20_000, 1)
+	demand := averages(raw, 4) // of raw[i], and the three after it
+	alarms, cycles := 0, 0
+	for end := 100; end <= len(demand); end++ {
+		scatter, _ := scattered(demand[:end], 60)
+		cycles++
+		if steepness(0, scatter, raw[end+2]-raw[end+1], 1) > 0 {
+			alarms++
+		}
+	}
+	if share := float64(alarms) / float64(cycles); share > 0.015 || share < 0.007 {
+		t.Errorf("in %.4f of cycles, want about 0.01", share)
+	}
+}
+
+func TestSteepness(t *testing.T) {
+	for name, c := range map[string]struct{ slope, scatter, rise, between, want float64 }{
+		"readings rise alike":               {10, 0, 10, 1, 10},
+		"they rise no more":                 {10, 1, 0, 1, 0},
+		"they fall":                         {10, 1, -5, 1, -5},
+		"they rise less":                    {10, 1, 5, 1, 5},
+		"they rise more, within scatter":    {10, 1, 16, 1, 10},
+		"they rise more than by scatter":    {10, 1, 40, 1, 40 - 6.579},
+		"without scatter":                   {10, 0, 40, 1, 40},
+		"four steps apart":                  {10, 1, 80, 4, (80 - 6.579) / 4},
+		"four steps apart, but rising less": {10, 1, 20, 4, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := steepness(c.slope, c.scatter, c.rise, c.between); math.Abs(got-c.want) > 1e-3 {
+				t.Errorf("%v, want %v", got, c.want)
 			}
 		})
 	}
@@ -65,7 +108,7 @@ func TestRising(t *testing.T) {
 		"nothing":                    {nil, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			slope, lasted := rising(c.v, 60, 0.1)
+			slope, lasted, _ := rising(c.v, 60, 0.1)
 			if math.Abs(slope-c.slope) > 0.51 || lasted != c.lasted {
 				t.Errorf("%v for %v steps, want %v for %v", slope, lasted, c.slope, c.lasted)
 			}
@@ -80,10 +123,10 @@ func TestARiseMustStandOut(t *testing.T) {
 		v = append(v, 100+20*math.Sin(float64(i)))
 	}
 	last := v[len(v)-1]
-	if slope, _ := rising(append(v, last+10, last+20), 60, 0.1); slope > 0 {
+	if slope, _, _ := rising(append(v, last+10, last+20), 60, 0.1); slope > 0 {
 		t.Errorf("a rise of %v a step among swings of 20", slope)
 	}
-	if slope, _ := rising(append(v, last+100, last+200), 60, 0.1); !(slope > 0 && slope < 100) {
+	if slope, _, _ := rising(append(v, last+100, last+200), 60, 0.1); !(slope > 0 && slope < 100) {
 		t.Errorf("a rise of %v a step, want what is beyond the scatter of 100", slope)
 	}
 }

@@ -65,11 +65,21 @@ func TestARiseGoesOn(t *testing.T) {
 			d.Values = append([]float64{800}, append(slices.Repeat([]float64{300}, 30), d.Values...)...)
 			d.Start = now.Add(-time.Duration(len(d.Values)-1) * d.Step)
 		}, replicas: 5, nodes: 5, rise: 1}, // 880/175/1.1 = 4.6
-		"nothing rises":          {slope: 0, steps: 2, replicas: 4, nodes: 4},
-		"a single step":          {slope: 200, steps: 1, replicas: 4, nodes: 4},
-		"it has ended by usage":  {slope: 200, steps: 4, change: func(in *planning.Input) { readings(in, 700, 700) }, replicas: 4, nodes: 4},
-		"it goes on by usage":    {slope: 200, steps: 2, change: func(in *planning.Input) { readings(in, 500, 700) }, replicas: 6, nodes: 8, rise: 2},
-		"it is slower by usage":  {slope: 200, steps: 2, change: func(in *planning.Input) { readings(in, 650, 700) }, replicas: 5, nodes: 5, rise: 1},
+		"nothing rises":         {slope: 0, steps: 2, replicas: 4, nodes: 4},
+		"a single step":         {slope: 200, steps: 1, replicas: 4, nodes: 4},
+		"it has ended by usage": {slope: 200, steps: 4, change: func(in *planning.Input) { readings(in, 700, 700) }, replicas: 4, nodes: 4},
+		"it goes on by usage":   {slope: 200, steps: 2, change: func(in *planning.Input) { readings(in, 500, 700) }, replicas: 6, nodes: 8, rise: 2},
+		"it is slower by usage": {slope: 200, steps: 2, change: func(in *planning.Input) { readings(in, 650, 700) }, replicas: 5, nodes: 5, rise: 1},
+		"it is faster by usage": {slope: 50, steps: 2, change: func(in *planning.Input) { readings(in, 500, 700) }, replicas: 6, nodes: 8, rise: 2},
+		"faster within scatter": {slope: 50, steps: 2, change: func(in *planning.Input) {
+			// Changes of 5 over two steps: a scatter of 7.4, and 21 of readings. What
+			// they rose by is 80, and 31 beyond 2.33 times that; demand rose by 41.
+			d := in.Workload.Demand.Values
+			for i := range 30 {
+				d[i] = 600 - 5*float64(i/2%2)
+			}
+			readings(in, 620, 700)
+		}, replicas: 5, nodes: 5, rise: 1},
 		"a reading that is lost": {slope: 200, steps: 4, change: func(in *planning.Input) { readings(in, 700, 700); in.Workload.Usage = nil }, replicas: 6, nodes: 8, rise: 2},
 		"a forecast knows better": {
 			slope: 200, steps: 4, change: func(in *planning.Input) { in.Forecast = forecast(700, 700, 700, 700, 700, 700, 700) }, replicas: 4, nodes: 4,
