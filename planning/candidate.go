@@ -18,7 +18,8 @@ type candidate struct {
 	raw      []int32 // recommendations before stabilisation
 	steady   []int32 // the same if demand rises no further
 	nodeMin  []int32
-	index    []int // of each item among the managed workloads
+	nodeNote []string // why nodes are kept
+	index    []int    // of each item among the managed workloads
 	problem  problem
 	result   result
 	// limited is not empty when growth ahead of demand was given up, and why.
@@ -344,6 +345,7 @@ func (c *cycle) items(k *candidate) {
 	k.raw = make([]int32, len(c.managed))
 	k.steady = make([]int32, len(c.managed))
 	k.nodeMin = make([]int32, len(c.managed))
+	k.nodeNote = make([]string, len(c.managed))
 	for i := range c.managed {
 		mw, r := &c.managed[i], &k.ranges[i]
 		it := item{key: mw.workload.Key, weight: 1}
@@ -360,7 +362,7 @@ func (c *cycle) items(k *candidate) {
 			it.load = loads[i] / sup
 		}
 		it.shares, it.share = shares(mw, k.pool)
-		k.nodeMin[i] = c.guard.NodeReplicas(k.subjects[i], r.Lo)
+		k.nodeMin[i], k.nodeNote[i] = c.guard.NodeReplicas(k.subjects[i], r.Lo)
 		it.nodeMin = k.nodeMin[i]
 		k.raw[i], k.steady[i] = c.settle(k.problem.terms, &it, k.subjects[i], r)
 		it.lo, it.hi = r.Lo, r.Hi

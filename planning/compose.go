@@ -210,8 +210,10 @@ func (c *cycle) describe(k *candidate, i int, replicas int32) api.WorkloadPlan {
 		w.Binding = "budget"
 		w.Reason += fmt.Sprintf("; limited to %d: %s", replicas, k.limited)
 	}
-	if mw.note != "" {
-		w.Reason += "; " + mw.note
+	for _, more := range []string{k.nodeNote[i], mw.note} {
+		if more != "" {
+			w.Reason += "; " + more
+		}
 	}
 	return w
 }

@@ -251,22 +251,23 @@ func rateLimit(rules api.ScalingRules, m WorkloadMemory, now time.Time, current 
 // coming node lead needs, and of what nodes were last planned for as much as
 // is needed again before giving it up would pay, or was needed of late where no
 // licensed forecast looks ahead. What was last planned for also stays while it is
-// within the tolerance of what is needed.
-func (g Guard) NodeReplicas(s Subject, replicas int32) int32 {
+// within the tolerance of what is needed. The note says, where what was needed of late
+// decides, for how long that keeps nodes.
+func (g Guard) NodeReplicas(s Subject, replicas int32) (nodes int32, note string) {
 	if s.Plan.Held {
-		return max(replicas, s.Memory.Replicas)
+		return max(replicas, s.Memory.Replicas), ""
 	}
 	limit := max(replicas, s.Workload.MaxReplicas)
 	before := s.Memory.NodeReplicas
 	if s.Stale {
-		return max(replicas, min(max(before, s.Plan.NodeReplicas), limit))
+		return max(replicas, min(max(before, s.Plan.NodeReplicas), limit)), ""
 	}
 	if _, empty := g.empty(s); empty {
 		// No pods now; nodes for those that are foreseen.
 		later := s.Plan
 		later.Path = later.Path[min(1, len(later.Path)):]
 		n, _ := highest(later, s.Time, s.Windows.Node)
-		return max(replicas, min(n, limit))
+		return max(replicas, min(n, limit)), ""
 	}
 	n, need := highest(s.Plan, s.Time, s.Windows.Node)
 	n = min(max(n, s.Plan.NodeReplicas), limit)
@@ -276,30 +277,41 @@ func (g Guard) NodeReplicas(s Subject, replicas int32) int32 {
 	}
 	again, _ := highest(s.Plan, s.Time, s.Windows.NodeTrough)
 	if !s.Licensed {
-		again = max(again, g.needed(s))
+		late, window, falls := g.needed(s)
+		switch kept := min(before, limit, late); {
+		case kept > max(replicas, min(n, limit), again):
+			note = fmt.Sprintf("nodes kept for %d: the highest need of the last %s", kept, window)
+			if falls {
+				note += ", as usage keeps falling"
+			}
+		case falls:
+			note = fmt.Sprintf("nodes not kept for longer than %s, as usage keeps falling", window)
+		}
+		again = max(again, late)
 	}
 	// What a rise has asked for takes as long to come again, should it be needed
 	// after all, as it would be kept for nothing.
 	if _, most, ok := span(s.Memory.Rising, s.Time.Add(-s.Windows.Node)); ok {
 		again = max(again, ceil(most/s.Speed))
 	}
-	return max(replicas, min(n, limit), min(before, limit, again))
+	return max(replicas, min(n, limit), min(before, limit, again)), note
 }
 
 // needed is the most replicas of late, which are kept nodes for: of
-// Config.NodeStabilization, or of Windows.NodeTrough while demand keeps falling.
-func (g Guard) needed(s Subject) int32 {
+// Config.NodeStabilization, or of Windows.NodeTrough where demand keeps falling and
+// that is fewer.
+func (g Guard) needed(s Subject) (most int32, window time.Duration, falls bool) {
 	within := func(window time.Duration) int32 {
 		_, most, _ := s.Memory.span(s.Time.Add(-window))
 		return ceil(most / s.Speed)
 	}
-	most := within(g.Config.NodeStabilization)
+	most = within(g.Config.NodeStabilization)
 	if trough := s.Windows.NodeTrough; trough < g.Config.NodeStabilization && len(s.Workload.Signals) == 0 {
 		if least := within(trough); least < most && falling(s.Workload.Demand, trough, s.Policy.Quantile) {
-			return least
+			return least, trough, true
 		}
 	}
-	return most
+	return most, g.Config.NodeStabilization, false
 }
 
 // highest is the largest value of a plan's path within a window from now, and

@@ -300,7 +300,7 @@ func TestNodeReplicas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := subject(2, 2)
 			s.Memory.NodeReplicas, s.Plan.Path, s.Plan.NodeReplicas, s.Stale = c.before, c.path, 0, c.stale
-			if got := (planning.Guard{Config: config()}).NodeReplicas(s, 2); got != c.want {
+			if got, _ := (planning.Guard{Config: config()}).NodeReplicas(s, 2); got != c.want {
 				t.Errorf("NodeReplicas = %d, want %d", got, c.want)
 			}
 		})
@@ -331,7 +331,7 @@ func TestNodesStayForAWhileWhereNoForecastLooksAhead(t *testing.T) {
 			s := subject(2, 2)
 			s.Memory.NodeReplicas, s.Memory.Recommendations = c.before, c.past
 			s.Speed, s.Licensed = c.speed, c.licensed
-			if got := (planning.Guard{Config: config()}).NodeReplicas(s, 2); got != c.want {
+			if got, _ := (planning.Guard{Config: config()}).NodeReplicas(s, 2); got != c.want {
 				t.Errorf("NodeReplicas = %d, want %d", got, c.want)
 			}
 		})
@@ -380,12 +380,14 @@ func TestNodesGoSoonerWhileDemandKeepsFalling(t *testing.T) {
 	for name, c := range map[string]struct {
 		demand   []float64
 		needed   time.Duration // ago
+		lately   float64       // needed three minutes ago
 		quantile float64
 		signals  int
 		want     int32
 	}{
 		"it keeps falling": {demand: fall, want: 2},
 		"needed within the time in which it must pay": {demand: fall, needed: 3 * time.Minute, want: 8},
+		"less needed within it":                       {demand: fall, lately: 5, want: 5},
 		"it stays as it is":                           {demand: ramp(1000, 0, parts), want: 8},
 		"it rises":                                    {demand: ramp(1000, 50, parts), want: 8},
 		"it falls no more":                            {demand: changed(func(v []float64) { copy(v[len(v)-each:], v[len(v)-2*each:]) }), want: 8},
@@ -413,9 +415,19 @@ func TestNodesGoSoonerWhileDemandKeepsFalling(t *testing.T) {
 			s.Workload.Demand = api.Series{Start: ago(time.Duration(len(c.demand)-1) * 15 * time.Second), Step: 15 * time.Second, Values: c.demand}
 			s.Workload.Signals = make([]api.Signal, c.signals)
 			at := ago(c.needed)
-			s.Memory.NodeReplicas, s.Memory.Recommendations = 8, []planning.Recommendation{{From: at, To: at, Capacity: 8}}
-			if got := (planning.Guard{Config: config()}).NodeReplicas(s, 2); got != c.want {
-				t.Errorf("NodeReplicas = %d, want %d", got, c.want)
+			s.Memory.NodeReplicas, s.Memory.Recommendations = 8, []planning.Recommendation{
+				{From: at, To: at, Capacity: 8}, {From: ago(3 * time.Minute), To: ago(3 * time.Minute), Capacity: c.lately},
+			}
+			got, note := planning.Guard{Config: config()}.NodeReplicas(s, 2)
+			said := "nodes kept for 8: the highest need of the last 10m0s"
+			switch c.want {
+			case 5:
+				said = "nodes kept for 5: the highest need of the last 4m0s, as usage keeps falling"
+			case 2:
+				said = "nodes not kept for longer than 4m0s, as usage keeps falling"
+			}
+			if got != c.want || note != said {
+				t.Errorf("NodeReplicas = %d (%s), want %d (%s)", got, note, c.want, said)
 			}
 		})
 	}
