@@ -274,7 +274,7 @@ experiments-sim: build ## every scaler in every scenario, the HPA swept over tar
 	go run ./experiments/comparison --out docs $(foreach s,$(SIMULATIONS),$(OUT)/sim/$(firstword $(subst :, ,$(s))).json)
 
 # Everybody on recorded load, a day each; those held out are never tuned on; and mash2
-# under PERFORMANCE. TRACE_SEEDS='2 3 4 5' adds seeds of those that the marks are about,
+# under PERFORMANCE. TRACE_SEEDS='2 3 4 5 6 7 8 9 10' adds seeds of those that the marks are about,
 # and intervals over them to the pages (three quarters of an hour). In half an hour of load few things
 # are decided, so that its cost differs much between seeds; it gets twelve.
 TRACES ?= $(wildcard experiments/traces/*/*.yaml)

@@ -145,7 +145,7 @@ func list(b *strings.Builder, title string, all []trace) {
 
 const introduction = `# Recorded load
 
-Made by ` + "`make experiments-traces TRACE_SEEDS='2 3 4 5'`" + `, which runs ` + "`mash2 simulate`" + ` in the fluid fidelity on
+Made by ` + "`make experiments-traces TRACE_SEEDS='2 3 4 5 6 7 8 9 10'`" + `, which runs ` + "`mash2 simulate`" + ` in the fluid fidelity on
 a day of each trace. The scalers are those of [simulation.md](simulation.md).
 
 ## The traces
