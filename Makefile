@@ -308,11 +308,10 @@ EXPERIMENTS ?= heartbeat:2 flash-sale:0
 .PHONY: experiments
 experiments: build localkube $(if $(KARPENTER),karpenter) ## the paper's scenarios on the real control plane at SPEED × real time, simulated beside it; writes docs/results.md (an hour)
 	@for e in $(EXPERIMENTS); do \
-		s=$${e%:*}; to=$(OUT)/experiments/$$s; rm -rf $$to; mkdir -p $$to; \
+		s=$${e%:*}; to=$(OUT)/experiments/$$s; rm -rf $$to; mkdir -p $$to; bin/mash2 version > $$to/version; \
 		bin/mash2 demo --scenario $$s --speed $(SPEED) --warm-passes $${e#*:} --switch=false --karpenter "$(KARPENTER)" --report $$to -o json > $$to.json || exit 1; \
 		bin/mash2 simulate --scenario $$s --scaler mash2,hpa,karpenter --seeds 8 --against $$to/results.json --report $$to/simulated -o json > $$to-simulated.json || exit 1; \
 	done
-	bin/mash2 version > $(OUT)/experiments/version
 	$(MAKE) results
 
 .PHONY: results

@@ -18,6 +18,7 @@ import (
 // experiment is one scenario on the real control plane and in virtual time.
 type experiment struct {
 	name        string // of its folder: the scenario's, or more
+	by          string // the program that was recorded, empty if that was not told
 	recording   score.Recording
 	differences []score.Difference
 	seeds       int
@@ -28,13 +29,23 @@ const latency = "Response time, 95th percentile"
 // shown are the scenarios of the MAS-H² paper, in its order.
 var shown = []string{"heartbeat", "flash-sale"}
 
-// realVersion is the program that was recorded, empty if that was not told.
-func (in inputs) realVersion() string {
-	version, err := os.ReadFile(filepath.Join(filepath.Clean(in.real), "version"))
-	if err != nil {
-		return ""
+// recordedBy says which program each of them was recorded of.
+func recordedBy(all []experiment) string {
+	var told []string
+	same := true
+	for _, e := range all {
+		if e.by != "" {
+			told = append(told, e.name+" by "+e.by)
+		}
+		same = same && e.by == all[0].by
 	}
-	return strings.TrimSpace(string(version))
+	switch {
+	case len(told) == 0:
+		return ""
+	case same:
+		told = []string{"by " + all[0].by}
+	}
+	return "Measured and simulated " + strings.Join(told, "; ") + ".\n\n"
 }
 
 // realPlane reads the recordings that there are, in the order of the paper's
@@ -61,6 +72,11 @@ func (in inputs) realPlane(pictures string) ([]experiment, error) {
 			return nil, err
 		}
 		e := experiment{name: name, recording: recorded}
+		version, err := os.ReadFile(filepath.Join(filepath.Clean(folder), "version"))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+		e.by = strings.TrimSpace(string(version))
 		var told struct {
 			Runs    []score.Run
 			Against []score.Difference

@@ -83,13 +83,10 @@ func TestRealPlane(t *testing.T) {
 	if err != nil || !bytes.Contains(svg, []byte("mash2, simulated")) || !bytes.Contains(svg, []byte("hpa, real")) {
 		t.Errorf("the picture has not both planes in it: %v", err)
 	}
-	if v := in.realVersion(); v != "" {
-		t.Errorf("recorded by %q", v)
+	if by := recordedBy(all); by != "" {
+		t.Errorf("recorded by %q", by)
 	}
-	put(t, filepath.Join(in.real, "version"), []byte("mash2 v1\n"))
-	if v := in.realVersion(); v != "mash2 v1" {
-		t.Errorf("recorded by %q", v)
-	}
+	put(t, filepath.Join(folder, "version"), []byte("mash2 v1\n"))
 	// A second recording of the scenario has pictures of its own.
 	if err := os.CopyFS(filepath.Join(in.real, "heartbeat-again"), os.DirFS(folder)); err != nil {
 		t.Fatal(err)
@@ -97,6 +94,13 @@ func TestRealPlane(t *testing.T) {
 	put(t, filepath.Join(in.real, "heartbeat-again-simulated.json"), told)
 	if all, err = in.realPlane(out); err != nil || len(all) != 2 {
 		t.Fatalf("%d experiments, %v", len(all), err)
+	}
+	if by := recordedBy(all); by != "Measured and simulated by mash2 v1.\n\n" {
+		t.Errorf("recorded %q", by)
+	}
+	all[1].by = "mash2 v2"
+	if by := recordedBy(all); by != "Measured and simulated heartbeat-again by mash2 v1; heartbeat by mash2 v2.\n\n" {
+		t.Errorf("recorded %q", by)
 	}
 	for _, e := range all {
 		if _, err := os.Stat(filepath.Join(out, "results-"+e.name+"-real.png")); err != nil || !strings.Contains(e.section(), "(results-"+e.name+"-real.png)") {

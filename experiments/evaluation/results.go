@@ -64,9 +64,9 @@ func results(in inputs, out string) error {
 	if len(real) == 0 {
 		plane += "`make experiments` has not been run for this page.\n\n"
 		plane, figures = earlier(before, realHeading, plane), earlier(before, paperHeading, figures)
-	} else if by := in.realVersion(); by != "" && by != in.version {
-		other := fmt.Sprintf("Measured and simulated by %s, and not again since.\n\n", by)
-		plane, figures = other+plane, other+figures
+	} else {
+		by := recordedBy(real)
+		plane, figures = by+plane, by+figures
 	}
 	b.WriteString(realHeading + plane + paperHeading + figures)
 	load, err := k6Summary(in.k6)
