@@ -66,7 +66,7 @@ func goesOn(in planning.Input, tolerance float64) *api.Forecast {
 	}
 	slope, lasted, scatter := rising(d.Values, int(in.Windows.Horizon/d.Step), tolerance)
 	if r, u := in.Readings, in.Workload.Usage; slope > 0 && u != nil && len(r) == 2 && r[1].At.Equal(u.At) {
-		slope = steepness(slope, scatter, r[1].MilliCPU-r[0].MilliCPU, float64(r[1].At.Sub(r[0].At))/float64(d.Step))
+		slope = steepness(slope, now, scatter, r[0], r[1], float64(d.Step))
 	}
 	if !(slope > 0) {
 		return nil
@@ -88,12 +88,18 @@ func goesOn(in planning.Input, tolerance float64) *api.Forecast {
 }
 
 // steepness is the slope of demand, by step, as the last two readings of metrics.k8s.io
-// know it, which differ by so much and are so many steps apart. Demand is an average
-// over some time: it rises less than what is averaged where that rises ever faster, and
-// still does when that rises no more. So it is no steeper than the readings, and no
-// flatter than what is beyond their own scatter of what they rose by.
-func steepness(slope, scatter, rise, between float64) float64 {
-	return math.Min(math.Max(slope, (rise-riseLevel*readingScatter*scatter)/between), rise/between)
+// know it. Demand is an average over some time: it rises less than what is averaged where
+// that rises ever faster, and still does when that rises no more. So it is no steeper than
+// the readings, and no flatter than what is beyond their own scatter of what they rose by.
+func steepness(slope, now, scatter float64, first, second api.Usage, step float64) float64 {
+	rise, between := second.MilliCPU-first.MilliCPU, float64(second.At.Sub(first.At))/step
+	least := rise
+	if first.Pods < second.Pods {
+		// While demand rises usage is above it: what the first reading lacks of it is
+		// what new pods did that had none yet.
+		least = second.MilliCPU - math.Max(first.MilliCPU, now)
+	}
+	return math.Min(math.Max(slope, (least-riseLevel*readingScatter*scatter)/between), rise/between)
 }
 
 // rising is by how much samples rise in a step, as far as that stands out from the

@@ -4,6 +4,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
 )
 
 // noise is a series without a trend: normal readings, or averages of some of them,
@@ -54,7 +57,7 @@ func TestReadingsAreSteeperThanNoiseInAHundredthOfCycles(t *testing.T) {
 	for end := 100; end <= len(demand); end++ {
 		scatter, _ := scattered(demand[:end], 60)
 		cycles++
-		if steepness(0, scatter, raw[end+2]-raw[end+1], 1) > 0 {
+		if steepness(0, 0, scatter, usage(0, raw[end+1], 4), usage(1, raw[end+2], 4), 1) > 0 {
 			alarms++
 		}
 	}
@@ -63,20 +66,32 @@ func TestReadingsAreSteeperThanNoiseInAHundredthOfCycles(t *testing.T) {
 	}
 }
 
+// usage is a reading of so many pods at a step.
+func usage(step int, milli float64, pods int32) api.Usage {
+	return api.Usage{At: time.Time{}.Add(time.Duration(step)), MilliCPU: milli, Pods: pods}
+}
+
 func TestSteepness(t *testing.T) {
-	for name, c := range map[string]struct{ slope, scatter, rise, between, want float64 }{
-		"readings rise alike":               {10, 0, 10, 1, 10},
-		"they rise no more":                 {10, 1, 0, 1, 0},
-		"they fall":                         {10, 1, -5, 1, -5},
-		"they rise less":                    {10, 1, 5, 1, 5},
-		"they rise more, within scatter":    {10, 1, 16, 1, 10},
-		"they rise more than by scatter":    {10, 1, 40, 1, 40 - 6.579},
-		"without scatter":                   {10, 0, 40, 1, 40},
-		"four steps apart":                  {10, 1, 80, 4, (80 - 6.579) / 4},
-		"four steps apart, but rising less": {10, 1, 20, 4, 5},
+	for name, c := range map[string]struct {
+		scatter       float64
+		first, second api.Usage
+		want          float64
+	}{
+		"readings rise alike":                 {0, usage(0, 110, 4), usage(1, 120, 4), 10},
+		"they rise no more":                   {1, usage(0, 110, 4), usage(1, 110, 4), 0},
+		"they fall":                           {1, usage(0, 110, 4), usage(1, 105, 4), -5},
+		"they rise less":                      {1, usage(0, 110, 4), usage(1, 115, 4), 5},
+		"they rise more, within scatter":      {1, usage(0, 110, 4), usage(1, 126, 4), 10},
+		"they rise more than by scatter":      {1, usage(0, 110, 4), usage(1, 150, 4), 40 - 6.579},
+		"without scatter":                     {0, usage(0, 110, 4), usage(1, 150, 4), 40},
+		"four steps apart":                    {1, usage(0, 110, 4), usage(4, 190, 4), (80 - 6.579) / 4},
+		"four steps apart, but rising less":   {1, usage(0, 110, 4), usage(4, 130, 4), 5},
+		"new pods had no reading":             {0, usage(0, 55, 4), usage(1, 120, 8), 20}, // of 100 that demand is
+		"new pods had none, and rising alike": {0, usage(0, 55, 4), usage(1, 105, 8), 10},
+		"there are new pods":                  {0, usage(0, 110, 4), usage(1, 150, 5), 40},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := steepness(c.slope, c.scatter, c.rise, c.between); math.Abs(got-c.want) > 1e-3 {
+			if got := steepness(10, 100, c.scatter, c.first, c.second, 1); math.Abs(got-c.want) > 1e-3 {
 				t.Errorf("%v, want %v", got, c.want)
 			}
 		})
