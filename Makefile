@@ -275,7 +275,7 @@ experiments-sim: build ## every scaler in every scenario, the HPA swept over tar
 
 # Everybody on recorded load, a day each; those held out are never tuned on; and mash2
 # under PERFORMANCE. TRACE_SEEDS='2 3 4 5 6 7 8 9 10' adds seeds of those that the marks are about,
-# and intervals over them to the pages (three quarters of an hour). In half an hour of load few things
+# and intervals over them to the pages (an hour). In half an hour of load few things
 # are decided, so that its cost differs much between seeds; it gets twelve.
 TRACES ?= $(wildcard experiments/traces/*/*.yaml)
 TRACE_SWEEP ?= mash2,mash2:60,mash2:90,mash2-any,mash2-any:90,clairvoyant,clairvoyant:90,hpa:30,hpa:40,hpa:50,hpa:60,hpa:70,hpa,hpa:90,$(RIVALS),static,oracle
