@@ -210,10 +210,11 @@ func (c *cycle) describe(k *candidate, i int, replicas int32) api.WorkloadPlan {
 		w.Binding = "budget"
 		w.Reason += fmt.Sprintf("; limited to %d: %s", replicas, k.limited)
 	}
-	for _, more := range []string{k.nodeNote[i], mw.note} {
-		if more != "" {
-			w.Reason += "; " + more
-		}
+	if k.pool != nil && k.nodeNote[i] != "" {
+		w.Reason += "; " + k.nodeNote[i]
+	}
+	if mw.note != "" {
+		w.Reason += "; " + mw.note
 	}
 	return w
 }

@@ -278,6 +278,7 @@ func (g Guard) NodeReplicas(s Subject, replicas int32) (nodes int32, note string
 	again, _ := highest(s.Plan, s.Time, s.Windows.NodeTrough)
 	if !s.Licensed {
 		late, window, falls := g.needed(s)
+		window = window.Round(time.Second)
 		switch kept := min(before, limit, late); {
 		case kept > max(replicas, min(n, limit), again):
 			note = fmt.Sprintf("nodes kept for %d: the highest need of the last %s", kept, window)

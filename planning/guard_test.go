@@ -412,6 +412,7 @@ func TestNodesGoSoonerWhileDemandKeepsFalling(t *testing.T) {
 			}
 			s := subject(2, 2)
 			s.Policy.Quantile = c.quantile
+			s.Windows.NodeTrough += 300 * time.Millisecond // the notes are of whole seconds
 			s.Workload.Demand = api.Series{Start: ago(time.Duration(len(c.demand)-1) * 15 * time.Second), Step: 15 * time.Second, Values: c.demand}
 			s.Workload.Signals = make([]api.Signal, c.signals)
 			at := ago(c.needed)

@@ -119,6 +119,40 @@ func TestShadowTakesNoNodes(t *testing.T) {
 	}
 }
 
+// A workload's reason says what nodes are kept for, where the plan has nodes.
+func TestWhatNodesAreKeptForIsSaid(t *testing.T) {
+	for name, c := range map[string]struct {
+		pools []string
+		want  bool
+	}{
+		"on a pool": {[]string{cheap}, true},
+		"no pools":  {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := costSaving()
+			p.NodePools = c.pools
+			w := newWorld(t, p, nil)
+			drop := w.now.Add(2 * time.Minute)
+			w.add("shop", 12, 12, 20*time.Minute, func(at time.Time) float64 {
+				if at.Before(drop) {
+					return 2000
+				}
+				return 200
+			})
+			said := false
+			for range 40 {
+				said = said || strings.Contains(w.cycle().Workloads[0].Reason, "nodes kept for ")
+			}
+			if said != c.want {
+				t.Errorf("a reason says that nodes are kept: %t, want %t", said, c.want)
+			}
+			if got := w.lastPlan.Workloads[0].Replicas; got >= 12 {
+				t.Errorf("%d replicas are left: nothing fell", got)
+			}
+		})
+	}
+}
+
 // During a migration a workload has the old pods and the new ones. These are
 // not what it asked for.
 func TestASurgeIsNotTakenForReplicas(t *testing.T) {
