@@ -44,11 +44,14 @@ func TestAdoption(t *testing.T) {
 	if err := os.WriteFile(policyFile, []byte(scaleAudit), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	// Every lull outlasts the window in which the HPA, and mash2 without a forecast,
+	// keep what they have (5 minutes): whoever is in charge scales in each of them,
+	// whatever the one before had left.
 	var swings []scenarios.Stage
-	for range 60 {
+	for range 40 {
 		swings = append(swings,
 			scenarios.Stage{Duration: time.Minute, Target: 250}, scenarios.Stage{Duration: 2 * time.Minute, Target: 250},
-			scenarios.Stage{Duration: time.Minute, Target: 30}, scenarios.Stage{Duration: 3 * time.Minute, Target: 30})
+			scenarios.Stage{Duration: time.Minute, Target: 30}, scenarios.Stage{Duration: 8 * time.Minute, Target: 30})
 	}
 	w := newWorld(t, testbed.Options{
 		Scenario: scenario(t, 10, swings...), Speed: 10,
