@@ -100,7 +100,7 @@ func (f Figure) size() (vg.Length, vg.Length) {
 func (f Figure) SVG() (template.HTML, error) {
 	width, height := f.size()
 	canvas := vgsvg.New(width, height)
-	if err := f.draw(draw.New(canvas)); err != nil {
+	if err := f.draw(draw.New(canvas), nil); err != nil {
 		return "", fmt.Errorf("figure %q: %w", f.Title, err)
 	}
 	var out bytes.Buffer
@@ -120,7 +120,7 @@ func (f Figure) SVG() (template.HTML, error) {
 func (f Figure) PNG(w io.Writer) error {
 	width, height := f.size()
 	canvas := vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(pngDPI), vgimg.UseBackgroundColor(color.White))
-	if err := f.draw(draw.New(canvas)); err != nil {
+	if err := f.draw(draw.New(canvas), nil); err != nil {
 		return fmt.Errorf("figure %q: %w", f.Title, err)
 	}
 	if _, err := (vgimg.PngCanvas{Canvas: canvas}).WriteTo(w); err != nil {
@@ -129,8 +129,9 @@ func (f Figure) PNG(w io.Writer) error {
 	return nil
 }
 
-// draw draws the figure, its legend beside it.
-func (f Figure) draw(dc draw.Canvas) error {
+// draw draws the figure, its legend beside it; that of a small figure where the side
+// is, if it is anywhere.
+func (f Figure) draw(dc draw.Canvas, side *draw.Canvas) error {
 	const margin = 7 // points
 	dc = draw.Crop(dc, margin, -margin, margin, -margin)
 	p := plot.New()
@@ -200,16 +201,19 @@ func (f Figure) draw(dc draw.Canvas) error {
 	if err := f.addMarks(p, size); err != nil {
 		return err
 	}
-	if f.Small {
-		p.Draw(dc)
-		return nil
+	beside := dc
+	if !f.Small {
+		beside = draw.Crop(dc, 0, -legendWidth, 0, 0)
+		space := draw.Crop(dc, dc.Size().X-legendWidth, 0, 0, 0)
+		side = &space
 	}
-	p.Draw(draw.Crop(dc, 0, -legendWidth, 0, 0))
-	legend.Top, legend.Left = true, true
-	legend.Padding = vg.Points(2)
-	legend.ThumbnailWidth = vg.Points(18)
-	side := draw.Crop(dc, dc.Size().X-legendWidth+vg.Points(6), 0, 0, -vg.Points(20))
-	legend.Draw(side)
+	p.Draw(beside)
+	if side != nil {
+		legend.Top, legend.Left = true, true
+		legend.Padding = vg.Points(2)
+		legend.ThumbnailWidth = vg.Points(18)
+		legend.Draw(draw.Crop(*side, vg.Points(6), 0, 0, -vg.Points(20)))
+	}
 	return nil
 }
 
@@ -236,7 +240,9 @@ func (f Figure) add(p *plot.Plot, legend *plot.Legend, s Series, levels []int, s
 		c.A = 0x70
 		cloud.GlyphStyle = draw.GlyphStyle{Color: c, Radius: vg.Points(1.6), Shape: draw.CircleGlyph{}}
 		p.Add(cloud)
-		legend.Add(s.Name, cloud)
+		dot := *cloud
+		dot.Color, dot.Radius = palette[s.Color%len(palette)], vg.Points(3)
+		legend.Add(s.Name, &dot)
 		return high, nil
 	}
 	thinned := points

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -329,9 +330,21 @@ func TestSheet(t *testing.T) {
 	if w, h := one(Sheet{Figures: []Figure{figure(), figure(), figure()}}); w != w1 || h/3 != h1/1 && h < 3*h1-3 {
 		t.Errorf("three rows are %d × %d, one is %d × %d", w, h, w1, h1)
 	}
-	w1, h1 = one(Sheet{Figures: []Figure{small}, Columns: 1})
-	if w, h := one(Sheet{Figures: []Figure{small, small, small}, Columns: 2}); w < 2*w1-2 || h < 2*h1-2 || w > 2*w1+2 {
-		t.Errorf("two columns and rows are %d × %d, one is %d × %d", w, h, w1, h1)
+	// A small figure has its legend in the next cell, whether the row has one left or not.
+	w1, h1 = one(Sheet{Figures: []Figure{small}, Columns: 2})
+	w1 /= 2
+	for n, rows := range map[int]int{1: 1, 2: 2, 3: 2, 4: 3} {
+		w, h := one(Sheet{Figures: slices.Repeat([]Figure{small}, n), Columns: 2})
+		if w < 2*w1-2 || w > 2*w1+2 || h < rows*h1-rows || h > rows*h1+rows {
+			t.Errorf("%d figures and a legend in two columns are %d × %d, a cell is %d × %d", n, w, h, w1, h1)
+		}
+	}
+	var small3 bytes.Buffer
+	if err := (Sheet{Figures: []Figure{small, small, small}, Columns: 2}).SVG(&small3); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(small3.String(), ">simulated<"); n != 1 {
+		t.Errorf("%d legends of three small figures", n)
 	}
 	var svg bytes.Buffer
 	if err := (Sheet{Figures: []Figure{figure(), figure()}}).SVG(&svg); err != nil {

@@ -12,57 +12,63 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Sheet is several figures in one picture, row by row.
+// Sheet is several figures in one picture, row by row. Small ones, which have no
+// legends of their own, are followed by that of the last.
 type Sheet struct {
 	Figures []Figure
 	// Columns of the sheet; default 1.
 	Columns int
 }
 
-// size of the whole and of a row.
-func (s Sheet) layout() (columns int, width vg.Length, rows []vg.Length) {
-	columns = max(1, s.Columns)
-	for row := range slices.Chunk(s.Figures, columns) {
-		var wide, tall vg.Length
-		for _, f := range row {
-			w, h := f.size()
-			wide, tall = wide+w, max(tall, h)
-		}
-		width, rows = max(width, wide), append(rows, tall)
+// cells are the rectangles of the figures on a canvas whose lower left corner is the
+// origin, then that of the legend of small ones, and the size of the whole.
+func (s Sheet) cells() (cells []vg.Rectangle, width, height vg.Length) {
+	var sizes []vg.Point
+	for _, f := range s.Figures {
+		w, h := f.size()
+		sizes = append(sizes, vg.Point{X: w, Y: h})
 	}
-	return columns, width, rows
+	if n := len(s.Figures); n > 0 && s.Figures[n-1].Small {
+		sizes = append(sizes, vg.Point{X: smallWidth, Y: smallHeight})
+	}
+	for row := range slices.Chunk(sizes, max(1, s.Columns)) {
+		var left, tall vg.Length
+		for _, size := range row {
+			cells = append(cells, vg.Rectangle{Min: vg.Point{X: left, Y: -height - size.Y}, Max: vg.Point{X: left + size.X, Y: -height}})
+			left, tall = left+size.X, max(tall, size.Y)
+		}
+		width, height = max(width, left), height+tall
+	}
+	for i := range cells {
+		cells[i] = cells[i].Add(vg.Point{Y: height})
+		if s.Columns <= 1 {
+			cells[i].Max.X = width
+		}
+	}
+	return cells, width, height
 }
 
-// draw draws all figures on a canvas of the layout's size.
+// draw draws all figures on a canvas of the size of the whole.
 func (s Sheet) draw(dc draw.Canvas) error {
-	columns, width, rows := s.layout()
-	top := dc.Max.Y
-	for i, tall := range rows {
-		left := dc.Min.X
-		for _, f := range s.Figures[i*columns : min((i+1)*columns, len(s.Figures))] {
-			w, h := f.size()
-			if columns == 1 {
-				w = width
-			}
-			cell := draw.Canvas{Canvas: dc.Canvas, Rectangle: vg.Rectangle{
-				Min: vg.Point{X: left, Y: top - h}, Max: vg.Point{X: left + w, Y: top},
-			}}
-			if err := f.draw(cell); err != nil {
-				return fmt.Errorf("figure %q: %w", f.Title, err)
-			}
-			left += w
+	cells, _, _ := s.cells()
+	canvas := func(i int) draw.Canvas {
+		return draw.Canvas{Canvas: dc.Canvas, Rectangle: cells[i].Add(dc.Min)}
+	}
+	for i, f := range s.Figures {
+		var legend *draw.Canvas
+		if last := len(s.Figures) - 1; i == last && f.Small {
+			c := canvas(i + 1)
+			legend = &c
 		}
-		top -= tall
+		if err := f.draw(canvas(i), legend); err != nil {
+			return fmt.Errorf("figure %q: %w", f.Title, err)
+		}
 	}
 	return nil
 }
 
 func (s Sheet) extent() (vg.Length, vg.Length, error) {
-	_, width, rows := s.layout()
-	var height vg.Length
-	for _, tall := range rows {
-		height += tall
-	}
+	_, width, height := s.cells()
 	if width <= 0 || height <= 0 {
 		return 0, 0, fmt.Errorf("a sheet without figures")
 	}
