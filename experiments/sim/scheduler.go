@@ -58,19 +58,9 @@ func (c *Cluster) place(p *pod) *node {
 	if n := c.nominated[p]; n != nil && c.fits(p, n) {
 		return n
 	}
-	w := p.workload
 	var best *node
 	bestScore := -1.0
-	copies := map[*node]int{}
-	zones := map[string]int{}
-	most := 0
-	for _, q := range c.pods {
-		if q.workload == w && q.node != nil && !q.terminating {
-			copies[q.node]++
-			zones[q.node.zone]++
-			most = max(most, copies[q.node]+zones[q.node.zone])
-		}
-	}
+	copies, zones, most := c.copies(p.workload)
 	for _, n := range c.sortedNodes() {
 		if !c.fits(p, n) {
 			continue
@@ -87,6 +77,22 @@ func (c *Cluster) place(p *pod) *node {
 		}
 	}
 	return best
+}
+
+// copies counts a workload's pods by node and by zone, and the most that there are
+// on any node together with its zone.
+func (c *Cluster) copies(w *workload) (nodes map[*node]int, zones map[string]int, most int) {
+	nodes, zones = map[*node]int{}, map[string]int{}
+	for _, p := range c.pods {
+		if p.workload == w && p.node != nil && !p.terminating {
+			nodes[p.node]++
+			zones[p.node.zone]++
+		}
+	}
+	for n, count := range nodes { // once all are counted: c.pods has no order
+		most = max(most, count+zones[n.zone])
+	}
+	return nodes, zones, most
 }
 
 // fits is the scheduler's filter. What a node was made free for is kept for pods

@@ -45,6 +45,24 @@ func TestSpread(t *testing.T) {
 	}
 }
 
+// What spreading is measured against doesn't depend on the order in which pods are
+// counted.
+func TestCopiesHaveNoOrder(t *testing.T) {
+	c := testCluster(1)
+	if err := c.addPool(scenarios.Pool{
+		Name: "p", MachineType: "n2-standard-2", Zones: []string{"a"}, Nodes: 2, NodesPerZone: scenarios.Bounds{Max: 2},
+	}, false); err != nil {
+		t.Fatal(err)
+	}
+	w := deploy(t, c, "web", 100, 5, 0)
+	for range 100 {
+		// Three on one node and two on the other, five in the zone.
+		if nodes, zones, most := c.copies(w); len(nodes) != 2 || zones["a"] != 5 || most != 3+5 {
+			t.Fatalf("%d nodes, %d pods in the zone, at most %d; want 2, 5 and 8", len(nodes), zones["a"], most)
+		}
+	}
+}
+
 // A pod starts, becomes Ready and ends after delays within their ranges, and only
 // a Ready one is asked.
 func TestLifeOfAPod(t *testing.T) {
