@@ -387,6 +387,10 @@ const (
 // mash2 doesn't.
 const ReasonConflict = "Conflict"
 
+// ReasonDuplicateTarget of a hold: an older ManagedWorkload has the same target. One
+// that is held so has no pods of its own.
+const ReasonDuplicateTarget = "DuplicateTarget"
+
 // ReasonPodsRefused of a finding: pods of a workload's target are not let in, by a
 // LimitRange, a ResourceQuota, a pod security standard or a webhook.
 const ReasonPodsRefused = "PodsRefused"

@@ -30,7 +30,7 @@ var update = flag.Bool("update", false, "re-record the transcripts in testdata")
 //	pool NAME zones=a,b sizes=1,1 [max=N] [min=N] [hold=…] [error=Kind] [autoscaled] [deleting=NODE,…] [price=0.1] [resized-ago=20m] [resize-only] [tainted]
 //	node NAME pool=P [zone=a] [not-ready] [cordoned=migration|shrink|foreign] [ago=40m] [gave-up=POOL] [gave-up-ago=10m]
 //	budget NAME [max-unavailable=0] [min-available=2|50%] [allowed=N] [healthy=N] [desired=N]
-//	workload NAME replicas=N [kind=StatefulSet] [max=N] [per-zone=N] [skew=N] [mode=…] [hold=…] [rolling-out]
+//	workload NAME replicas=N [kind=StatefulSet] [max=N] [per-zone=N] [skew=N] [mode=…] [hold=…] [duplicate] [rolling-out]
 //	pods NAME N [workload=W] [kind=ReplicaSet] [node=N] [not-ready] [pending] [stuck] [cost=N] [user-cost=N] [terminating] [keep=…] [daemon] [budgets=a,b] [zones=a] [ago=40m]
 //	plan pool=P [refused=POOL gave-up=yes reason=…] | plan NAME size=N [surplus=…] | plan NAME replicas=N [floor=N] [held] [shadow]
 //
@@ -213,7 +213,7 @@ func stage(t *testing.T, scene string) (api.Snapshot, api.Plan, api.Policy) {
 			}
 			s.Workloads = append(s.Workloads, api.Workload{
 				Key: key(l.words[1]), Target: api.TargetRef{APIVersion: "apps/v1", Kind: orElse(l.args["kind"], "Deployment"), Name: l.words[1]},
-				Mode: api.Mode(orElse(l.args["mode"], "Full")), Hold: l.args["hold"], RollingOut: l.has("rolling-out"),
+				Mode: api.Mode(orElse(l.args["mode"], "Full")), Hold: l.args["hold"], HoldReason: map[bool]string{true: api.ReasonDuplicateTarget}[l.has("duplicate")], RollingOut: l.has("rolling-out"),
 				Replicas: l.num("replicas", 0), MinReplicas: 1, MaxReplicas: l.num("max", 10), Shape: shape,
 			})
 		case "pods":

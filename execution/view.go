@@ -151,9 +151,12 @@ func (v *view) classifyWorkloads() {
 }
 
 // classifyPools finds the pools that may be touched. Nodes are left alone
-// altogether when no workload is in Full: Shadow never writes.
+// altogether when no workload is in Full: Shadow never writes. One that is refused,
+// as another one has its target, doesn't count.
 func (v *view) classifyPools(policy api.Policy) []api.Finding {
-	full := func(w api.Workload) bool { return w.Mode == api.ModeFull }
+	full := func(w api.Workload) bool {
+		return w.Mode == api.ModeFull && w.HoldReason != api.ReasonDuplicateTarget
+	}
 	if len(policy.NodePools) == 0 || !slices.ContainsFunc(v.snapshot.Workloads, full) {
 		return nil
 	}

@@ -19,9 +19,13 @@ type candidate struct {
 	steady   []int32 // the same if demand rises no further
 	nodeMin  []int32
 	nodeNote []string // why nodes are kept
-	index    []int    // of each item among the managed workloads
-	problem  problem
-	result   result
+	// steered are the workloads whose replicas are chosen. The others ask for no
+	// node beyond the pods that they have.
+	steered []bool
+	costs   []poolCost
+	index   []int // of each item among the managed workloads
+	problem problem
+	result  result
 	// limited is not empty when growth ahead of demand was given up, and why.
 	limited string
 	note    string
@@ -191,7 +195,9 @@ func (c *cycle) consider(k *candidate, mw *managed) {
 	k.speed = append(k.speed, speed)
 	k.plans = append(k.plans, plan)
 	k.subjects = append(k.subjects, subject)
-	k.ranges = append(k.ranges, c.guard.Range(subject))
+	r := c.guard.Range(subject)
+	k.ranges = append(k.ranges, r)
+	k.steered = append(k.steered, w.Mode == api.ModeFull && r.Hold == "")
 }
 
 // stale tells whether some demand input of a workload isn't known well enough to
@@ -285,6 +291,54 @@ func shares(mw *managed, pool *api.Pool) (s [3]float64, dominant float64) {
 	return of(pool.Allocatable), slices.Max(charged[:])
 }
 
+// poolCost is what half-used replicas of the workloads would cost on a pool, USD/h.
+type poolCost struct {
+	pool *api.Pool // nil where nodes are not planned
+	cost float64
+}
+
+// reference is what costs are relative to: those of the dearest pool, of the
+// workloads that count and, unless it is negative, of one that is only shown.
+func (c *cycle) reference(k *candidate, shown int) float64 {
+	var reference float64
+	for _, p := range k.costs {
+		cost := p.cost
+		if shown >= 0 {
+			cost += c.halfUsed(k, shown, p.pool)
+		}
+		if p.pool != nil {
+			cost = math.Max(cost, float64(max(1, len(p.pool.Zones)))*p.pool.Price)
+		}
+		reference = math.Max(reference, cost)
+	}
+	if !(reference > 0) {
+		return 1 // everything is free
+	}
+	return reference
+}
+
+// halfUsed is what a workload would cost on a pool with replicas that are used by
+// half, USD/h. What a minimum says of a workload that isn't acted on counts as far
+// as it has pods.
+func (c *cycle) halfUsed(k *candidate, i int, pool *api.Pool) float64 {
+	mw := &c.managed[i]
+	_, share := shares(mw, pool)
+	speed, price := k.speed[i], 1.0
+	if pool != nil {
+		speed, price = positive(pool.CPUSpeed), pool.Price
+	}
+	least := mw.workload.MinReplicas
+	if k.ranges[i].Hold != "" {
+		least = min(least, mw.live())
+	}
+	half := float64(least)
+	if sup := supply(k.plans[i], speed); sup > 0 {
+		_, peak := expected(k.subjects[i])
+		half = math.Max(half, 2*peak/sup)
+	}
+	return math.Max(half, 1) * share * price
+}
+
 // terms of the utility on a candidate's pool.
 func (c *cycle) terms(k *candidate) terms {
 	t := terms{weights: c.p.Weights, speedRatio: 1, price: 1}
@@ -292,24 +346,14 @@ func (c *cycle) terms(k *candidate) terms {
 	consider := func(pool *api.Pool) {
 		var cost float64
 		for i := range c.managed {
-			mw := &c.managed[i]
-			_, share := shares(mw, pool)
-			speed, price := k.speed[i], 1.0
-			if pool != nil {
-				speed, price = positive(pool.CPUSpeed), pool.Price
+			if k.steered[i] || c.managed[i].waits() {
+				cost += c.halfUsed(k, i, pool)
 			}
-			half := float64(mw.workload.MinReplicas)
-			if sup := supply(k.plans[i], speed); sup > 0 {
-				_, peak := expected(k.subjects[i])
-				half = math.Max(half, 2*peak/sup)
-			}
-			cost += math.Max(half, 1) * share * price
 		}
 		if pool != nil {
 			fastest = math.Max(fastest, positive(pool.CPUSpeed))
-			cost = math.Max(cost, float64(max(1, len(pool.Zones)))*pool.Price)
 		}
-		t.reference = math.Max(t.reference, cost)
+		k.costs = append(k.costs, poolCost{pool, cost})
 	}
 	if k.pool == nil {
 		consider(nil)
@@ -324,9 +368,7 @@ func (c *cycle) terms(k *candidate) terms {
 		t.zones = int32(max(1, len(k.pool.Zones)))
 		t.speedRatio = positive(k.pool.CPUSpeed) / fastest
 	}
-	if !(t.reference > 0) {
-		t.reference = 1 // everything is free
-	}
+	t.reference = c.reference(k, -1)
 	return t
 }
 
@@ -337,7 +379,7 @@ func (c *cycle) items(k *candidate) {
 	joint := 0
 	for i := range c.managed {
 		loads[i], _ = expected(k.subjects[i])
-		if c.managed[i].workload.Mode == api.ModeFull {
+		if k.steered[i] {
 			total += loads[i]
 			joint++
 		}
@@ -350,13 +392,17 @@ func (c *cycle) items(k *candidate) {
 		mw, r := &c.managed[i], &k.ranges[i]
 		it := item{key: mw.workload.Key, weight: 1}
 		// Workloads that are only shown are planned as if alone with the rest.
-		if sum := total; mw.workload.Mode == api.ModeFull {
+		of := k.problem.terms
+		if sum := total; k.steered[i] {
 			it.weight = 1 / float64(joint)
 			if sum > 0 {
 				it.weight = loads[i] / sum
 			}
-		} else if sum+loads[i] > 0 {
-			it.weight = loads[i] / (sum + loads[i])
+		} else {
+			of.reference = c.reference(k, i)
+			if sum+loads[i] > 0 {
+				it.weight = loads[i] / (sum + loads[i])
+			}
 		}
 		if sup := supply(k.plans[i], k.speed[i]); sup > 0 {
 			it.load = loads[i] / sup
@@ -364,10 +410,10 @@ func (c *cycle) items(k *candidate) {
 		it.shares, it.share = shares(mw, k.pool)
 		k.nodeMin[i], k.nodeNote[i] = c.guard.NodeReplicas(k.subjects[i], r.Lo)
 		it.nodeMin = k.nodeMin[i]
-		k.raw[i], k.steady[i] = c.settle(k.problem.terms, &it, k.subjects[i], r)
+		k.raw[i], k.steady[i] = c.settle(of, &it, k.subjects[i], r)
 		it.lo, it.hi = r.Lo, r.Hi
 		it.loBinding, it.hiBinding = r.LoBinding, r.HiBinding
-		if mw.workload.Mode != api.ModeFull {
+		if !k.steered[i] {
 			continue
 		}
 		k.problem.items = append(k.problem.items, it)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/mash2-io/mash2/api"
 )
 
 // choose returns the index of the candidate to take, −1 if there is none.
@@ -86,6 +88,9 @@ func (c *cycle) home() string {
 	}
 	count := map[string]int{}
 	for _, mw := range c.managed {
+		if mw.workload.Mode != api.ModeFull {
+			continue
+		}
 		for _, pod := range mw.pods {
 			if name := pool[pod.Node]; name != "" && !pod.Terminating {
 				count[name]++

@@ -46,22 +46,20 @@ func (c *cycle) pack(k *candidate, nodeReplicas []int32) (packing, error) {
 	return limited, nil
 }
 
-// packWithin is one call of the NodePlanner.
+// packWithin is one call of the NodePlanner, which is told of the workloads whose
+// replicas are chosen only: the pods of all others count as they are.
 func (c *cycle) packWithin(k *candidate, replicas, nodeReplicas []int32, maxNodes int32, budget api.Budget) (packing, error) {
-	plans := slices.Clone(k.plans)
-	for i := range plans {
-		mw := &c.managed[i]
-		plans[i].Current = mw.workload.Replicas
-		plans[i].Replicas, plans[i].NodeReplicas = mw.workload.Replicas, mw.workload.Replicas
-		plans[i].Shadow = mw.workload.Mode != api.ModeFull
-	}
+	plans := make([]api.WorkloadPlan, len(k.index))
+	s := c.s
+	s.Workloads = make([]api.Workload, len(k.index))
 	for i, at := range k.index {
-		plans[at].Replicas, plans[at].NodeReplicas = replicas[i], nodeReplicas[i]
+		plans[i], s.Workloads[i] = k.plans[at], c.managed[at].workload
+		plans[i].Current = s.Workloads[i].Replicas
+		plans[i].Replicas, plans[i].NodeReplicas = replicas[i], nodeReplicas[i]
 	}
 	p := c.p
 	p.NodePools = []string{k.pool.Name}
 	p.MaxNodesPerPool = max(maxNodes, 0)
-	s := c.s
 	s.Pools = slices.Clone(s.Pools)
 	for i := range s.Pools {
 		if s.Pools[i].Name != k.pool.Name {
@@ -184,6 +182,9 @@ func (c *cycle) describe(k *candidate, i int, replicas int32) api.WorkloadPlan {
 	w.NodeReplicas = max(replicas, k.nodeMin[i])
 	if r.Hold != "" {
 		w.Held, w.Binding, w.Reason = true, "hold", r.Hold
+		if !w.Shadow {
+			w.NodeReplicas = mw.live()
+		}
 		return w
 	}
 	note := ""
@@ -319,8 +320,8 @@ func (c *cycle) nodes(k *candidate, plans []api.WorkloadPlan) api.NodePlan {
 	return out
 }
 
-// occupied is the largest number of nodes in a zone of a pool that managed
-// workloads have pods on.
+// occupied is the largest number of nodes in a zone of a pool that have pods of
+// anybody on them, other than those of DaemonSets and static ones.
 func (c *cycle) occupied(pool api.Pool) int32 {
 	zone := make(map[string]string)
 	for _, n := range c.s.Nodes {
@@ -330,13 +331,12 @@ func (c *cycle) occupied(pool api.Pool) int32 {
 	}
 	seen, count := map[string]bool{}, map[string]int32{}
 	var most int32
-	for i := range c.managed {
-		for _, pod := range c.managed[i].pods {
-			if z, ok := zone[pod.Node]; ok && !pod.Terminating && !seen[pod.Node] {
-				seen[pod.Node] = true
-				count[z]++
-				most = max(most, count[z])
-			}
+	for i := range c.s.Pods {
+		pod := &c.s.Pods[i]
+		if z, ok := zone[pod.Node]; ok && !pod.Terminating && !pod.DaemonSet && !pod.Mirror && !seen[pod.Node] {
+			seen[pod.Node] = true
+			count[z]++
+			most = max(most, count[z])
 		}
 	}
 	return most
@@ -346,8 +346,10 @@ func (c *cycle) occupied(pool api.Pool) int32 {
 // there at the start for a while: nobody knows yet what for.
 func (c *cycle) keepFound(k *candidate, pp *api.PoolPlan, pool api.Pool) {
 	looksAhead := true
-	for _, i := range k.index {
-		looksAhead = looksAhead && c.managed[i].looksAhead()
+	for i := range c.managed {
+		if mw := &c.managed[i]; k.steered[i] || mw.waits() {
+			looksAhead = looksAhead && mw.looksAhead()
+		}
 	}
 	if looksAhead {
 		return

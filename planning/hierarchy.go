@@ -261,6 +261,24 @@ func (mw *managed) looksAhead() bool {
 		(mw.licensed || len(mw.outlooks) > 0)
 }
 
+// waits reports whether a workload is held that is otherwise acted on: it has a
+// target and pods of its own.
+func (mw *managed) waits() bool {
+	w := mw.workload
+	return w.Mode == api.ModeFull && w.HoldReason != api.ReasonDuplicateTarget && len(mw.pods) > 0
+}
+
+// live is how many pods it has that stay.
+func (mw *managed) live() int32 {
+	var n int32
+	for i := range mw.pods {
+		if !mw.pods[i].Terminating {
+			n++
+		}
+	}
+	return n
+}
+
 // known is a number, nil for NaN.
 func known(v float64) *float64 {
 	if math.IsNaN(v) {

@@ -31,7 +31,7 @@ const (
 	// HoldTargetMissing: the target doesn't exist.
 	HoldTargetMissing = "TargetMissing"
 	// HoldDuplicateTarget: an older ManagedWorkload has the same target.
-	HoldDuplicateTarget = "DuplicateTarget"
+	HoldDuplicateTarget = api.ReasonDuplicateTarget
 	// HoldConflict: somebody else scales the target, or sets the CPU requests
 	// that its replicas are computed from.
 	HoldConflict = api.ReasonConflict
