@@ -1,0 +1,193 @@
+package adoption
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mash2-io/mash2/api/v1alpha1"
+)
+
+// Release gives a workload's target back: to the autoscaler that a take-over
+// took away, or to nobody. The order keeps it at one writer: the operator has
+// seen the mode Shadow, and so writes no more, before the other one returns.
+// Without an operator that answers it fails with ErrNotSeen, unless gone says
+// that there is none.
+//
+// In the midst of a move between pools it takes back what that has added:
+// replicas beside the old ones and deletion costs, and with the last workload in
+// Full, or without an operator, cordons and parked nodes. As long as there are
+// others in Full their operator goes on with nodes. Interrupted anywhere, it can be run again.
+func (a Adoption) Release(ctx context.Context, key types.NamespacedName, gone bool) error {
+	w := &v1alpha1.ManagedWorkload{}
+	if err := a.Client.Get(ctx, key, w); err != nil {
+		return fmt.Errorf("reading ManagedWorkload %s: %w", key, err)
+	}
+	// 1. Shadow, and seen: mash2 writes no more.
+	wanted, seen, err := a.silence(ctx, w, gone)
+	if err != nil {
+		return err
+	}
+	// 2. What is mash2's goes: from the target, from nodes, from pods.
+	nodes, err := a.takeBack(ctx, w, wanted, seen)
+	if err != nil {
+		return err
+	}
+	// 3. The other writer returns, instead of the safety net.
+	if err := a.handOver(ctx, w); err != nil {
+		return err
+	}
+	return nodes
+}
+
+// silence sets a workload to Shadow and waits until the operator has seen it. It
+// returns the replicas that the operator wanted last, nil if it never said, and
+// whether it has seen the change. An operator that does not answer is an error
+// unless gone says that there is none.
+func (a Adoption) silence(ctx context.Context, w *v1alpha1.ManagedWorkload, gone bool) (wanted *int32, seen bool, err error) {
+	if err := a.shadow(ctx, w); err != nil {
+		return nil, false, err
+	}
+	key := client.ObjectKeyFromObject(w)
+	wanted = w.Status.PlannedReplicas
+	err = a.wait(ctx, func() error {
+		now := &v1alpha1.ManagedWorkload{}
+		if err := a.Client.Get(ctx, key, now); err != nil {
+			return err
+		}
+		if now.Status.ObservedGeneration < w.Generation {
+			return ErrNotSeen
+		}
+		wanted = now.Status.PlannedReplicas
+		return nil
+	})
+	if err != nil && (!gone || !errors.Is(err, ErrNotSeen)) {
+		return nil, false, fmt.Errorf("ManagedWorkload %s is in Shadow: %w", key, err)
+	}
+	return wanted, err == nil, nil
+}
+
+// takeBack removes what mash2 left on the target, its pods and the nodes. Whoever
+// may not touch nodes may release all the same: that refusal is nodes, to be told
+// at the end.
+func (a Adoption) takeBack(ctx context.Context, w *v1alpha1.ManagedWorkload, wanted *int32, seen bool) (nodes, err error) {
+	// Without an operator the plan that is known is of another time, and more
+	// replicas than it wanted may be needed, unless a move has been left half done.
+	surged := seen
+	if !seen {
+		if surged, err = a.moving(ctx, w.Namespace, w.Spec.TargetRef); err != nil {
+			return nil, err
+		}
+	}
+	if !surged {
+		wanted = nil
+	}
+	if err := a.clean(ctx, w.Namespace, w.Spec.TargetRef, ptr.Deref(wanted, 0)); err != nil {
+		return nil, err
+	}
+	others, err := a.othersInFull(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !others || !seen {
+		nodes = a.GiveBackNodes(ctx)
+	}
+	return nodes, a.clearCosts(ctx, w.Namespace, w.Spec.TargetRef)
+}
+
+// handOver removes the safety net and brings back the autoscaler that the
+// take-over removed or paused.
+func (a Adoption) handOver(ctx context.Context, w *v1alpha1.ManagedWorkload) error {
+	if err := a.removeNet(ctx, w.Namespace, w.Spec.TargetRef); err != nil {
+		return err
+	}
+	if err := a.restoreHPA(ctx, w); err != nil {
+		return err
+	}
+	_, keda, _, err := a.scalersOf(ctx, w.Namespace, w.Spec.TargetRef)
+	if err != nil {
+		return err
+	}
+	for i := range keda {
+		if _, paused := keda[i].GetAnnotations()[annotationKEDAPaused]; paused && w.Annotations[AnnotationFrom] == KindScaledObject+"/"+keda[i].GetName() {
+			if err := a.pauseKEDA(ctx, &keda[i], ""); err != nil {
+				return fmt.Errorf("resuming ScaledObject %s/%s: %w", w.Namespace, keda[i].GetName(), err)
+			}
+		}
+	}
+	before := w.DeepCopy()
+	delete(w.Annotations, AnnotationSaved)
+	if err := a.Client.Patch(ctx, w, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
+		return fmt.Errorf("ManagedWorkload %s/%s: %w", w.Namespace, w.Name, err)
+	}
+	return nil
+}
+
+// restoreHPA creates the HorizontalPodAutoscaler that the take-over saved; without
+// one it does nothing.
+func (a Adoption) restoreHPA(ctx context.Context, w *v1alpha1.ManagedWorkload) error {
+	saved := w.Annotations[AnnotationSaved]
+	if saved == "" {
+		return nil
+	}
+	key := client.ObjectKeyFromObject(w)
+	h := &autoscalingv2.HorizontalPodAutoscaler{}
+	if err := json.Unmarshal([]byte(saved), h); err != nil {
+		return fmt.Errorf("ManagedWorkload %s: metadata.annotations[%s]: %w", key, AnnotationSaved, err)
+	}
+	// The annotation is its author's word, and this runs with the rights of
+	// somebody who may have more.
+	if ref := h.Spec.ScaleTargetRef; ref.Kind != w.Spec.TargetRef.Kind || ref.Name != w.Spec.TargetRef.Name || h.Namespace != w.Namespace {
+		return fmt.Errorf("ManagedWorkload %s: metadata.annotations[%s]: is of %s %s in namespace %q, not of its target", key, AnnotationSaved, ref.Kind, ref.Name, h.Namespace)
+	}
+	if err := a.Client.Create(ctx, h, client.FieldOwner(FieldManager)); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating HorizontalPodAutoscaler %s/%s again: %w", w.Namespace, h.Name, err)
+	}
+	return nil
+}
+
+// ReleaseAll releases every ManagedWorkload, and then nodes, which may bear marks
+// of a move whose workloads are gone. It goes on after a failure, and returns
+// what it has released. Operators are waited for once, not for each workload.
+func (a Adoption) ReleaseAll(ctx context.Context, gone bool) (released []types.NamespacedName, err error) {
+	var list v1alpha1.ManagedWorkloadList
+	if err := a.Client.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("listing ManagedWorkloads: %w", err)
+	}
+	var errs []error
+	for i := range list.Items {
+		errs = append(errs, a.shadow(ctx, &list.Items[i]))
+	}
+	end := time.Now().Add(a.Patience)
+	for i := range list.Items {
+		a.Patience = max(time.Until(end), a.Poll)
+		key := client.ObjectKeyFromObject(&list.Items[i])
+		if err := a.Release(ctx, key, gone); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		released = append(released, key)
+	}
+	return released, errors.Join(append(errs, a.GiveBackNodes(ctx))...)
+}
+
+// shadow sets the mode of a workload that is in Full.
+func (a Adoption) shadow(ctx context.Context, w *v1alpha1.ManagedWorkload) error {
+	if w.Spec.Mode != v1alpha1.ModeFull && w.Spec.Mode != "" {
+		return nil
+	}
+	before := w.DeepCopy()
+	w.Spec.Mode = v1alpha1.ModeShadow
+	if err := a.Client.Patch(ctx, w, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
+		return fmt.Errorf("setting ManagedWorkload %s/%s to Shadow: %w", w.Namespace, w.Name, err)
+	}
+	return nil
+}
