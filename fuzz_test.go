@@ -1,4 +1,4 @@
-package mash2
+package mash2_test
 
 import (
 	"encoding/json"
@@ -11,10 +11,8 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/execution"
-	"github.com/mash2-io/mash2/forecast"
+	"github.com/mash2-io/mash2/operator/core"
 	"github.com/mash2-io/mash2/planning"
-	"github.com/mash2-io/mash2/planning/horizontal"
-	"github.com/mash2-io/mash2/planning/node"
 	"github.com/mash2-io/mash2/strategic"
 )
 
@@ -116,21 +114,16 @@ func (n numbers) snapshot() (api.Snapshot, api.PolicySpec) {
 // decide walks the pure part of the corridor.
 func decide(t *testing.T, n numbers, rounds int) (plan api.Plan, actions []api.Action) {
 	t.Helper()
-	packer, err := node.New(node.Config{})
+	cfg := core.DefaultConfig()
+	cfg.Planning.Packings = 8
+	h, err := cfg.Hierarchy()
 	if err != nil {
 		t.Fatal(err)
-	}
-	cfg := planning.DefaultConfig()
-	cfg.Packings = 8
-	h := planning.Hierarchy{
-		Config:   cfg,
-		Planners: map[string]planning.WorkloadPlanner{planning.DefaultPlanner: horizontal.Planner{}},
-		Nodes:    packer, Forecaster: forecast.Auto{},
 	}
 	var m planning.Memory
 	for i := range rounds {
 		s, spec := n.snapshot()
-		s.Time = s.Time.Add(time.Duration(i) * cfg.CyclePeriod)
+		s.Time = s.Time.Add(time.Duration(i) * cfg.Planning.CyclePeriod)
 		policy := strategic.Decide(spec, s)
 		plan, m = h.Plan(s, policy, m)
 		actions, _ = execution.Sequence(s, plan, policy)

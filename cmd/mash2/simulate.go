@@ -132,6 +132,9 @@ func (o *simulateFlags) load() (scenarios.Scenario, error) {
 			return scenarios.Scenario{}, fmt.Errorf("--scaler names %s twice", name)
 		}
 	}
+	if _, err := guarded(o.forecaster); err != nil {
+		return scenarios.Scenario{}, err
+	}
 	return scenarios.LoadWith(o.scenario, scenarios.Changes{Trace: o.trace, Warmup: o.warm})
 }
 

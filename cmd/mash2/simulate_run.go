@@ -11,10 +11,7 @@ import (
 	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/experiments/score"
 	"github.com/mash2-io/mash2/experiments/sim"
-	"github.com/mash2-io/mash2/forecast"
-	"github.com/mash2-io/mash2/planning"
-	"github.com/mash2-io/mash2/planning/horizontal"
-	"github.com/mash2-io/mash2/planning/node"
+	"github.com/mash2-io/mash2/operator/core"
 )
 
 // simulated is the world that every scaler meets.
@@ -50,10 +47,8 @@ func (w *simulated) run(ctx context.Context, scaler string, fidelity sim.Fidelit
 		out.BoundUSD, out.WallSeconds = &bound, time.Since(begun).Seconds()
 		return out, nil
 	}
-	planner, err := simulatedPlanner(cmp.Or(w.flags.forecaster, forecast.QuickName))
-	if err != nil {
-		return out, err
-	}
+	operator := core.DefaultConfig()
+	operator.Forecaster = cmp.Or(w.flags.forecaster, operator.Forecaster)
 	var plans []score.Planned
 	type line struct {
 		at   time.Time
@@ -73,7 +68,7 @@ func (w *simulated) run(ctx context.Context, scaler string, fidelity sim.Fidelit
 	}
 	result, err := sim.Run(ctx, sim.Options{
 		Scenario: s, Scaler: scaler, Seed: seed, Fidelity: fidelity,
-		WarmupPasses: s.Warmup.Passes, Passes: w.passes, Switches: w.switches, Policies: w.policies, Planner: planner, Report: watch,
+		WarmupPasses: s.Warmup.Passes, Passes: w.passes, Switches: w.switches, Policies: w.policies, Operator: &operator, Report: watch,
 	})
 	if err != nil {
 		return out, err
@@ -115,30 +110,6 @@ func actionLine(o api.Outcome) string {
 		text += "  skipped: " + o.Skipped
 	}
 	return text
-}
-
-// simulatedPlanner is the operator's with its default flags and a forecaster.
-func simulatedPlanner(name string) (planning.Hierarchy, error) {
-	forecaster, err := guarded(name)
-	if err != nil {
-		return planning.Hierarchy{}, err
-	}
-	var operator operatorFlags
-	operator.speed = 1
-	for _, d := range operator.durations() {
-		*d.value = d.def
-	}
-	operator.packings = planning.DefaultConfig().Packings
-	packer, err := node.New(node.Config{})
-	if err != nil {
-		return planning.Hierarchy{}, err
-	}
-	return planning.Hierarchy{
-		Config:     operator.planning(),
-		Planners:   map[string]planning.WorkloadPlanner{planning.DefaultPlanner: horizontal.Planner{}},
-		Nodes:      packer,
-		Forecaster: forecaster,
-	}, nil
 }
 
 // recordings reads those to compare with.

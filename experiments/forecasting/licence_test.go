@@ -13,8 +13,6 @@ import (
 	"github.com/mash2-io/mash2/experiments/sim"
 	"github.com/mash2-io/mash2/forecast"
 	"github.com/mash2-io/mash2/planning"
-	"github.com/mash2-io/mash2/planning/horizontal"
-	"github.com/mash2-io/mash2/planning/node"
 )
 
 // wild says something else than Auto does from a share of the run on, and that
@@ -71,19 +69,12 @@ func outcome(t *testing.T, scenario string, seed uint64, passes int, f forecast.
 	if err != nil {
 		t.Fatal(err)
 	}
-	packer, err := node.New(node.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	params := sim.DefaultParams()
-	cfg := planning.DefaultConfig()
-	cfg.MetricDelay = params.Step/2 + params.RateWindow/2
 	result, err := sim.Run(t.Context(), sim.Options{
 		Scenario: s, Scaler: "mash2", Seed: seed, Fidelity: sim.Fluid, Passes: passes,
-		Planner: &restarted{t: t, at: restarts, Planner: planning.Hierarchy{
-			Config: cfg, Nodes: packer, Forecaster: f,
-			Planners: map[string]planning.WorkloadPlanner{planning.DefaultPlanner: horizontal.Planner{}},
-		}},
+		Wrap: func(h planning.Hierarchy) mash2.Planner {
+			h.Forecaster = f
+			return &restarted{t: t, at: restarts, Planner: h}
+		},
 		Report: func(c api.Cycle) {
 			used := false
 			for _, w := range c.Plan.Workloads {

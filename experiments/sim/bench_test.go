@@ -79,7 +79,7 @@ func BenchmarkSpeed(b *testing.B) {
 				begun, start := time.Now(), cpuTime(b)
 				r, err := Run(b.Context(), Options{
 					Scenario: s, Scaler: test.scaler, Seed: 1, Fidelity: test.fidelity, Passes: test.passes,
-					Planner: timed{planner(), &planned},
+					Wrap: func(h planning.Hierarchy) mash2.Planner { return timed{h, &planned} },
 				})
 				if err != nil {
 					b.Fatal(err)

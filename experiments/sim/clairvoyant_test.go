@@ -18,7 +18,7 @@ func TestTheClairvoyantIsRight(t *testing.T) {
 			off, last, all := 0.0, 0.0, 0.0
 			before := map[time.Time]float64{}
 			_, err := Run(t.Context(), Options{
-				Scenario: loadScenario(t, name), Scaler: Clairvoyant + ":60", Seed: 1, Fidelity: Fluid, Passes: 1, Planner: planner(),
+				Scenario: loadScenario(t, name), Scaler: Clairvoyant + ":60", Seed: 1, Fidelity: Fluid, Passes: 1,
 				Report: func(c api.Cycle) {
 					w := c.Plan.Workloads[0]
 					if w.Forecast == nil || w.Demand < 0 {

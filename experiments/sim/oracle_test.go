@@ -108,9 +108,6 @@ func TestNobodyBeatsTheOracleAnywhere(t *testing.T) {
 		rival := rapid.SampledFrom(rivals).Draw(t, "rival")
 		for _, scaler := range []string{"mash2", "static", fmt.Sprintf("hpa:%d", rapid.IntRange(20, 100).Draw(t, "hpa")), rival} {
 			o := Options{Scenario: s, Scaler: scaler, Seed: seed}
-			if scaler == "mash2" {
-				o.Planner = planner()
-			}
 			r, err := Run(t.Context(), o)
 			if err != nil {
 				t.Skip(err)

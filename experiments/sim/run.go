@@ -18,6 +18,7 @@ import (
 	"github.com/mash2-io/mash2/experiments/load/queueing"
 	"github.com/mash2-io/mash2/experiments/load/record"
 	"github.com/mash2-io/mash2/experiments/scenarios"
+	"github.com/mash2-io/mash2/operator/core"
 	"github.com/mash2-io/mash2/planning"
 	"github.com/mash2-io/mash2/strategic/configmap"
 )
@@ -54,8 +55,12 @@ type Options struct {
 	Policies string
 	// Params of the world; nil for the default.
 	Params *Params
-	// Planner of mash2; Behavior is the default behaviour of its workloads.
-	Planner  mash2.Planner
+	// Operator configures mash2; nil for the operator's defaults. Its cycles are
+	// Params.Cycle apart, and it carries out one action after the other.
+	Operator *core.Config
+	// Wrap is for tests that stand between the loop and the planners; nil for none.
+	Wrap func(planning.Hierarchy) mash2.Planner
+	// Behavior is the default behaviour of mash2's workloads.
 	Behavior api.Behavior
 	// Faults of the operator and its cluster beside the scenario's.
 	Faults Faults
@@ -239,15 +244,9 @@ func (r *run) begin(ctx context.Context) error {
 
 	switch {
 	case operated(kind):
-		if kind == Clairvoyant {
-			planner, ok := r.Planner.(planning.Hierarchy)
-			if !ok {
-				return fmt.Errorf("%s: a %T has no forecaster", kind, r.Planner)
-			}
-			planner.Forecaster = newForesight(r.Scenario, c.params, c.workloads, r.WarmupPasses+r.Passes, r.Seed, r.start)
-			r.Planner = planner
+		if err := r.operator(ctx, kind == Clairvoyant); err != nil {
+			return err
 		}
-		r.operator(ctx, c.phase(c.params.Cycle))
 	case kind == Static:
 		if err := r.static(); err != nil {
 			return err
@@ -259,15 +258,38 @@ func (r *run) begin(ctx context.Context) error {
 	return r.startTraffic()
 }
 
-// operator runs mash2's loop.
-func (r *run) operator(ctx context.Context, phase time.Duration) {
-	c := r.c
+// config of mash2 in this world: that of the operator, in a world of one thread
+// whose sensors and cycles have the delays of Params.
+func (r *run) config() core.Config {
+	cfg := core.DefaultConfig()
+	if r.Options.Operator != nil {
+		cfg = *r.Options.Operator
+	}
+	p := r.c.params
+	cfg.Planning.CyclePeriod = p.Cycle
+	cfg.Planning.MetricDelay = core.MetricDelay(p.Step, p.RateWindow)
+	cfg.Parallel = 1
+	return cfg
+}
+
+// operator runs mash2's loop; the clairvoyant one knows the demand to come.
+func (r *run) operator(ctx context.Context, clairvoyant bool) error {
+	c, cfg := r.c, r.config()
+	phase := c.phase(c.params.Cycle)
+	hierarchy, err := cfg.Hierarchy()
+	if err != nil {
+		return err
+	}
+	if clairvoyant {
+		hierarchy.Forecaster = newForesight(r.Scenario, c.params, c.workloads, r.WarmupPasses+r.Passes, r.Seed, r.start)
+	}
+	var planner mash2.Planner = hierarchy
+	if r.Wrap != nil {
+		planner = r.Wrap(hierarchy)
+	}
 	var loop *mash2.Loop
 	begin := func(a mash2.Actuator) {
-		loop = &mash2.Loop{
-			Config:   mash2.Config{Period: c.params.Cycle, ActionTimeout: time.Second},
-			Observer: r.sensors, Policies: r, Planner: r.Planner, Actuator: a, Reporter: r,
-		}
+		loop = cfg.Loop(planner, core.Ports{Observer: r.sensors, Policies: r, Actuator: a, Reporter: r})
 	}
 	begin(hands{c})
 	alive := func() bool { return true }
@@ -295,6 +317,7 @@ func (r *run) operator(ctx context.Context, phase time.Duration) {
 	for _, s := range r.Switches {
 		c.at(r.start+s.At.Duration+time.Second, cycle)
 	}
+	return nil
 }
 
 // Report implements mash2.Reporter.

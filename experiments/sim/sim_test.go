@@ -14,26 +14,7 @@ import (
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/experiments/load/record"
 	"github.com/mash2-io/mash2/experiments/scenarios"
-	"github.com/mash2-io/mash2/forecast"
-	"github.com/mash2-io/mash2/planning"
-	"github.com/mash2-io/mash2/planning/horizontal"
-	packing "github.com/mash2-io/mash2/planning/node"
 )
-
-// planner is the operator's, with its defaults.
-func planner() planning.Hierarchy {
-	packer, err := packing.New(packing.Config{})
-	if err != nil {
-		panic(err) // there is a default
-	}
-	cfg := planning.DefaultConfig()
-	p := DefaultParams()
-	cfg.MetricDelay = p.Step/2 + p.RateWindow/2
-	return planning.Hierarchy{
-		Config: cfg, Nodes: packer, Forecaster: forecast.Guarded(forecast.Auto{}),
-		Planners: map[string]planning.WorkloadPlanner{planning.DefaultPlanner: horizontal.Planner{}},
-	}
-}
 
 func loadScenario(tb testing.TB, name string) scenarios.Scenario {
 	tb.Helper()
@@ -49,7 +30,6 @@ func loadScenario(tb testing.TB, name string) scenarios.Scenario {
 
 func simulate(tb testing.TB, o Options) Result {
 	tb.Helper()
-	o.Planner = planner()
 	r, err := Run(tb.Context(), o)
 	if err != nil {
 		tb.Fatal(err)

@@ -1,0 +1,140 @@
+// Package core builds the deciding half of mash2 from a Config: the planners and
+// the loop that asks them. It knows no client, so that the simulator and the
+// tests decide by the very same code and the very same defaults as the operator.
+package core
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mash2-io/mash2"
+	"github.com/mash2-io/mash2/forecast"
+	"github.com/mash2-io/mash2/planning"
+	"github.com/mash2-io/mash2/planning/horizontal"
+	"github.com/mash2-io/mash2/planning/node"
+)
+
+// Config of what decides. Start from [DefaultConfig].
+type Config struct {
+	// Planning configures the Hierarchy; its CyclePeriod is the loop's period.
+	Planning planning.Config
+	// Forecaster of demand by name, one of forecast.Names; empty forecasts nothing,
+	// and the reactive floor alone decides.
+	Forecaster string
+	// Solver that packs pods onto nodes, one of node.Solvers; empty is node.Auto.
+	Solver string
+
+	// WakeGap is the least time between the starts of two cycles when a changed
+	// policy wakes the loop early.
+	WakeGap time.Duration
+	// ActionTimeout bounds one action.
+	ActionTimeout time.Duration
+	// Parallel is how many actions are carried out at once; 0 and 1 are one after
+	// the other.
+	Parallel int
+}
+
+// The operator's way of asking Prometheus by default: the step between samples
+// of demand, and the window of the rate under each. Both are sensing's defaults.
+const (
+	defaultStep       = 15 * time.Second
+	defaultRateWindow = time.Minute
+)
+
+// parallelActions is how many actions are carried out at once by default: a
+// change of a thousand workloads must not take longer than a cycle because each
+// answer of the API server is waited for.
+const parallelActions = 16
+
+// DefaultConfig is for real time, with cycles every 15 s.
+func DefaultConfig() Config {
+	c := Config{
+		Planning:      planning.DefaultConfig(),
+		Forecaster:    forecast.QuickName,
+		Solver:        node.Auto,
+		WakeGap:       time.Second,
+		ActionTimeout: 30 * time.Second,
+		Parallel:      parallelActions,
+	}
+	c.Planning.MetricDelay = MetricDelay(defaultStep, defaultRateWindow)
+	return c
+}
+
+// MetricDelay is how old demand is when a cycle sees it: a sample is as old as
+// half the step between samples and half the window it averages over.
+func MetricDelay(step, rateWindow time.Duration) time.Duration { return step/2 + rateWindow/2 }
+
+// Faster is c for a world that runs speed times faster: whatever is measured in
+// the world's time is divided. ActionTimeout bounds the machine's own work and
+// stays.
+func (c Config) Faster(speed float64) Config {
+	c.Planning = c.Planning.Scaled(speed)
+	c.WakeGap = time.Duration(float64(c.WakeGap) / speed)
+	return c
+}
+
+// Validate reports the first field that can't be used.
+func (c Config) Validate() error {
+	if err := c.Planning.Validate(); err != nil {
+		return err
+	}
+	if c.Forecaster != "" {
+		if _, err := forecast.ByName(c.Forecaster); err != nil {
+			return fmt.Errorf("core config: Forecaster: %w", err)
+		}
+	}
+	if c.Solver != "" && !slices.Contains(node.Solvers(), c.Solver) {
+		return fmt.Errorf("core config: Solver %q is not in this build, which has %v", c.Solver, node.Solvers())
+	}
+	return c.loop().Validate()
+}
+
+// loop is the loop's own configuration.
+func (c Config) loop() mash2.Config {
+	return mash2.Config{Period: c.Planning.CyclePeriod, ActionTimeout: c.ActionTimeout, Parallel: c.Parallel, WakeGap: c.WakeGap}
+}
+
+// Hierarchy returns the planners. The error is of a Config that Validate refuses.
+func (c Config) Hierarchy() (planning.Hierarchy, error) {
+	if err := c.Validate(); err != nil {
+		return planning.Hierarchy{}, err
+	}
+	packer, err := node.New(node.Config{Solver: c.Solver})
+	if err != nil {
+		return planning.Hierarchy{}, err
+	}
+	h := planning.Hierarchy{
+		Config:   c.Planning,
+		Planners: map[string]planning.WorkloadPlanner{planning.DefaultPlanner: horizontal.Planner{}},
+		Nodes:    packer,
+	}
+	if c.Forecaster != "" {
+		f, err := forecast.ByName(c.Forecaster)
+		if err != nil {
+			return planning.Hierarchy{}, err
+		}
+		h.Forecaster = forecast.Guarded(f)
+	}
+	return h, nil
+}
+
+// Ports are where the loop meets the world. All are required but Wake.
+type Ports struct {
+	Observer mash2.Observer
+	Policies mash2.PolicySource
+	Actuator mash2.Actuator
+	Reporter mash2.Reporter
+	// Wake starts a cycle ahead of its time; nil for none.
+	Wake <-chan struct{}
+}
+
+// Loop returns the loop that walks from a world to that world. Planner is what
+// Hierarchy returned, or something around it.
+func (c Config) Loop(p mash2.Planner, ports Ports) *mash2.Loop {
+	cfg := c.loop()
+	cfg.Wake = ports.Wake
+	return &mash2.Loop{
+		Config: cfg, Observer: ports.Observer, Policies: ports.Policies, Planner: p, Actuator: ports.Actuator, Reporter: ports.Reporter,
+	}
+}
