@@ -182,7 +182,7 @@ func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old [
 		}
 	case c.Paused:
 		ready.Status, ready.Reason = metav1.ConditionFalse, "Paused"
-		ready.Message = "every write is stopped: " + api.AnnotationPaused + " is set on the policy ConfigMap"
+		ready.Message = "every write is stopped by mash2 pause, or by the annotation " + api.AnnotationPaused + " of the policy ConfigMap; mash2 resume takes it back"
 	case refused != "":
 		ready.Status, ready.Reason = metav1.ConditionFalse, api.ReasonPodsRefused
 		ready.Message = refused + "; the plan stays: " + plan.Reason

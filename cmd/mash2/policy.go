@@ -120,11 +120,15 @@ func newPolicyGet(conn *connection) *cobra.Command {
 		if err != nil {
 			return usagef("ConfigMap %s/%s: %w (the operator goes on with the last good one)", conn.namespace, conn.configMap, err)
 		}
+		braked, err := configmap.Braked(cmd.Context(), client, conn.namespace, conn.configMap)
+		if err != nil {
+			return err
+		}
 		v := struct {
 			Active   string   `json:"active"`
 			Policies []string `json:"policies"`
 			Paused   bool     `json:"paused"`
-		}{activeNow(spec), slices.Sorted(maps.Keys(spec.Policies)), spec.Paused}
+		}{activeNow(spec), slices.Sorted(maps.Keys(spec.Policies)), spec.Paused || braked}
 		text := fmt.Sprintf("active: %s\npolicies: %s", v.Active, strings.Join(v.Policies, ", "))
 		if v.Paused {
 			text += "\npaused: nothing is written until mash2 resume"
@@ -190,20 +194,12 @@ func newPause(pause bool) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if _, err := conn.policy(ctx, client); err != nil {
-			return err
-		}
-		var value any // nil removes the annotation
+		set, text := configmap.Resume, "resumed"
 		if pause {
-			value = "true"
+			set, text = configmap.Pause, "paused: nothing is written from the next cycle on; mash2 resume takes it back"
 		}
-		patch := map[string]any{"metadata": map[string]any{"annotations": map[string]any{api.AnnotationPaused: value}}}
-		if err := conn.merge(ctx, client, patch); err != nil {
+		if err := set(ctx, client, conn.namespace, conn.configMap); err != nil {
 			return err
-		}
-		text := "resumed"
-		if pause {
-			text = "paused: nothing is written from the next cycle on; mash2 resume takes it back"
 		}
 		return show(struct {
 			Paused bool `json:"paused"`

@@ -162,6 +162,9 @@ func decode(text string, spec *api.PolicySpec) error {
 	if len(text) > maxSize {
 		return fmt.Errorf("is %d bytes long, more than %d", len(text), maxSize)
 	}
+	if n := documents(text); n > 1 {
+		return fmt.Errorf("has %d YAML documents, separated by ---: only one is read, so put everything into it", n)
+	}
 	var plain any
 	if err := goyaml.Unmarshal([]byte(text), &plain); err == nil {
 		// JSON has no such numbers: left to it, the error would not say where.
@@ -204,6 +207,21 @@ func decode(text string, spec *api.PolicySpec) error {
 	}
 	spec.Default = f.Default
 	return errors.Join(errs...)
+}
+
+// documents counts the YAML documents with content that come before the first one
+// that can't be read.
+func documents(text string) int {
+	n := 0
+	for d := goyaml.NewDecoder(strings.NewReader(text)); ; {
+		var content any
+		if err := d.Decode(&content); err != nil {
+			return n
+		}
+		if content != nil {
+			n++
+		}
+	}
 }
 
 // finite refuses numbers that are none, wherever they are.

@@ -97,6 +97,7 @@ func TestParse(t *testing.T) {
 		"unknown schedule field": {policies: "schedule: [{corn: '* * * * *', policy: PERFORMANCE}]", want: `unknown field "schedule[0].corn"`},
 		"a time zone in cron":    {policies: "schedule: [{cron: 'CRON_TZ=X', policy: PERFORMANCE}]", want: "schedule[0].cron"},
 		"not YAML":               {policies: "policies: [", want: "policies.yaml"},
+		"two documents":          {policies: "default: PERFORMANCE\n---\ndefault: COST_SAVING\n", want: "policies.yaml: has 2 YAML documents"},
 		"a key twice":            {policies: "default: A\ndefault: B\n", want: `already set`},
 		"not a number":           {policies: "policies: {PERFORMANCE: {quantile: .nan}}", want: "policies.PERFORMANCE.quantile: must be a finite number, is NaN"},
 		"an infinite cost":       {policies: "policies: {PERFORMANCE: {maxHourlyCost: .inf}}", want: "policies.PERFORMANCE.maxHourlyCost: must be a finite number"},

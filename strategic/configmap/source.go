@@ -27,6 +27,10 @@ import (
 // the last good content.
 const LastGoodSuffix = "-last-good"
 
+// annotationReleased on the last good content has the version of the brake that has
+// been taken back.
+const annotationReleased = api.Group + "/brake-released"
+
 // syncTimeout bounds how long Start waits for the first look at the ConfigMap.
 const syncTimeout = time.Minute
 
@@ -41,15 +45,21 @@ type Source struct {
 	lastGood *api.PolicySpec
 	kept     kept  // what the last-good ConfigMap has
 	unusable error // why this version can't use what an earlier one kept
+	brake    brake // as last seen
 }
 
 // kept is what outlives the process and the ConfigMap.
 type kept struct {
 	data   map[string]string
 	paused bool
+	// released is the version of the brake that has been taken back already: it
+	// doesn't take back what comes later.
+	released string
 }
 
-func (k kept) equal(o kept) bool { return k.paused == o.paused && maps.Equal(k.data, o.data) }
+func (k kept) equal(o kept) bool {
+	return k.paused == o.paused && k.released == o.released && maps.Equal(k.data, o.data)
+}
 
 // New returns a Source of the ConfigMap name in namespace. It must be started.
 func New(client kubernetes.Interface, namespace, name string) *Source {
@@ -103,7 +113,7 @@ func (s *Source) Start(ctx context.Context) error {
 func (s *Source) recall(cm *corev1.ConfigMap) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.kept = kept{data: cm.Data, paused: Paused(cm.Annotations)}
+	s.kept = kept{data: cm.Data, paused: Paused(cm.Annotations), released: cm.Annotations[annotationReleased]}
 	if len(cm.Data) == 0 {
 		return // only the brake was kept
 	}
@@ -118,20 +128,33 @@ func (s *Source) recall(cm *corev1.ConfigMap) {
 // Spec returns the present policies. With a ConfigMap that is broken or gone
 // they are the last good ones, and a finding says so in every cycle; with none
 // ever seen they are the built-in ones, which touch no nodes. A pause stays in
-// force when the ConfigMap is gone: only "false" or its removal from a
-// ConfigMap that is there lifts it. What is new is kept before it is returned,
-// so that what was acted on survives a crash.
+// force when the ConfigMap is gone: only Resume, or "false" or its removal from a
+// ConfigMap that is there, lifts it. What is new is kept before it is returned,
+// so that what was acted on survives a crash. The brake is read each time, from the
+// API server.
 func (s *Source) Spec(ctx context.Context) (api.PolicySpec, []api.Finding, error) {
 	if s.lister == nil {
 		return api.PolicySpec{}, nil, errors.New("the policy source was not started")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	unseen := s.look(ctx)
+	spec, findings, err := s.read(ctx)
+	spec.Paused = spec.Paused || s.brake.on
+	return spec, append(findings, unseen...), err
+}
+
+// read is Spec but for the brake.
+func (s *Source) read(ctx context.Context) (api.PolicySpec, []api.Finding, error) {
 	cm, err := s.lister.Get(s.name)
 	if apierrors.IsNotFound(err) {
 		spec, findings := s.fallback("PolicyMissing", fmt.Sprintf("there is no ConfigMap %s/%s", s.namespace, s.name))
-		spec.Paused = s.kept.paused
-		return spec, findings, nil
+		next := s.kept
+		if r := s.brake.released; r != "" && r != next.released {
+			next.paused, next.released = false, r
+		}
+		spec.Paused = next.paused
+		return spec, append(findings, s.keep(ctx, next)...), nil
 	}
 	if err != nil {
 		return api.PolicySpec{}, nil, err
@@ -142,7 +165,7 @@ func (s *Source) Spec(ctx context.Context) (api.PolicySpec, []api.Finding, error
 		err = errors.Join(err, fmt.Errorf("binaryData: must be empty, has %q", slices.Sorted(maps.Keys(cm.BinaryData))))
 	}
 	var findings []api.Finding
-	next := kept{data: cm.Data, paused: Paused(cm.Annotations)}
+	next := kept{data: cm.Data, paused: Paused(cm.Annotations), released: s.brake.released}
 	if err != nil {
 		spec, findings = s.fallback("InvalidPolicy", err.Error())
 		spec.Paused = next.paused // the brake works whatever the content
@@ -181,6 +204,9 @@ func (s *Source) keep(ctx context.Context, next kept) []api.Finding {
 	if next.paused {
 		annotations[api.AnnotationPaused] = "true"
 	}
+	if next.released != "" {
+		annotations[annotationReleased] = next.released
+	}
 	good := corev1apply.ConfigMap(s.name+LastGoodSuffix, s.namespace).WithData(next.data).WithAnnotations(annotations)
 	_, err := s.client.CoreV1().ConfigMaps(s.namespace).Apply(ctx, good,
 		metav1.ApplyOptions{FieldManager: api.FieldManager, Force: true})
@@ -190,6 +216,6 @@ func (s *Source) keep(ctx context.Context, next kept) []api.Finding {
 			Message: fmt.Sprintf("a crash now, followed by a broken or deleted ConfigMap, would forget this policy or pause: %v", err),
 		}}
 	}
-	s.kept = kept{data: maps.Clone(next.data), paused: next.paused}
+	s.kept = kept{data: maps.Clone(next.data), paused: next.paused, released: next.released}
 	return nil
 }

@@ -1,6 +1,7 @@
 package configmap
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -87,6 +88,51 @@ func TestSource(t *testing.T) {
 	until(s, api.CostSaving, "PolicyMissing", true)
 	until(start(), api.CostSaving, "PolicyMissing", true)
 	write(nil, map[string]string{"policy": api.CostSaving})
+	until(s, api.CostSaving, "", false)
+
+	// Pause needs no policy ConfigMap, and no operator; Resume takes it back.
+	if err := maps.Delete(ctx, "mash2-policy", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(s, api.CostSaving, "PolicyMissing", false)
+	do := func(f func(context.Context, kubernetes.Interface, string, string) error) {
+		t.Helper()
+		if err := f(ctx, client, "default", "mash2-policy"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(Pause)
+	until(s, api.CostSaving, "PolicyMissing", true)
+	until(start(), api.CostSaving, "PolicyMissing", true)
+	if on, err := Braked(ctx, client, "default", "mash2-policy"); err != nil || !on {
+		t.Errorf("braked: %v, %v", on, err)
+	}
+	do(Resume)
+	until(s, api.CostSaving, "PolicyMissing", false)
+	until(start(), api.CostSaving, "PolicyMissing", false)
+
+	// The same where the annotation was what paused, before its ConfigMap went.
+	annotated := func() {
+		t.Helper()
+		write(map[string]string{api.AnnotationPaused: "true"}, map[string]string{"policy": api.CostSaving})
+		until(s, api.CostSaving, "", true)
+		if err := maps.Delete(ctx, "mash2-policy", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		until(s, api.CostSaving, "PolicyMissing", true) // though an earlier pause was taken back
+		until(start(), api.CostSaving, "PolicyMissing", true)
+	}
+	annotated()
+	do(Resume)
+	until(s, api.CostSaving, "PolicyMissing", false)
+	annotated()
+	do(Pause)
+	do(Resume)
+	until(s, api.CostSaving, "PolicyMissing", false)
+	write(nil, map[string]string{"policy": api.CostSaving})
+	do(Pause)
+	until(s, api.CostSaving, "", true)
+	do(Resume)
 	until(s, api.CostSaving, "", false)
 
 	// What was kept is of a version that this one doesn't understand.
