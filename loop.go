@@ -203,6 +203,13 @@ func (l *Loop) walk(ctx context.Context, c *api.Cycle) error {
 	// 5. Act. The actions of one sequence don't build on each other's success,
 	// so that one failure doesn't hold the rest.
 	c.Outcomes = l.act(ctx, actions, spec.Paused)
+	for _, o := range c.Outcomes {
+		if o.Reason != "" {
+			c.Findings = append(c.Findings, api.Finding{
+				Severity: api.Warning, Agent: o.Agent, Reason: o.Reason, Object: o.Object, Message: o.Skipped,
+			})
+		}
+	}
 	step("act")
 	return nil
 }
@@ -257,7 +264,7 @@ func (l *Loop) apply(ctx context.Context, a api.Action, paused bool) api.Outcome
 	var left *api.NotTriedError
 	switch {
 	case errors.As(err, &left):
-		o.Skipped = left.Why
+		o.Skipped, o.Reason = left.Why, left.Reason
 	case errors.Is(err, context.DeadlineExceeded):
 		o.Error = fmt.Errorf("gave up after %v: %w", l.Config.ActionTimeout, err).Error()
 	case err != nil:

@@ -78,6 +78,7 @@ func TestRunOnce(t *testing.T) {
 		wantErr     bool
 		wantSkipped string
 		wantFailed  int
+		wantFinding string
 	}{
 		"what is planned is done": {
 			change: func(*world) {}, wantApplied: []string{"workload shop/a", "workload shop/b"},
@@ -92,6 +93,13 @@ func TestRunOnce(t *testing.T) {
 				w.applyErr["workload shop/b"] = &api.NotTriedError{Why: "too soon"}
 			},
 			wantApplied: []string{"workload shop/a", "workload shop/b"}, wantSkipped: "too soon",
+		},
+		"what the actuator refuses for a reason is a finding": {
+			change: func(w *world) {
+				w.applyErr["workload shop/a"] = &api.NotTriedError{Why: "a pod is there", Reason: "NodeNotVacant"}
+				w.applyErr["workload shop/b"] = &api.NotTriedError{Why: "a pod is there"}
+			},
+			wantApplied: []string{"workload shop/a", "workload shop/b"}, wantSkipped: "a pod is there", wantFinding: "NodeNotVacant",
 		},
 		"paused plans and writes nothing": {
 			change: func(w *world) { w.paused = true }, wantSkipped: "paused",
@@ -121,6 +129,13 @@ func TestRunOnce(t *testing.T) {
 				if o.Error != "" {
 					failed++
 				}
+			}
+			reasons := map[string]int{}
+			for _, f := range cycle.Findings {
+				reasons[f.Reason]++
+			}
+			if c.wantFinding != "" && reasons[c.wantFinding] != 1 {
+				t.Errorf("%d findings %s, want 1: %v", reasons[c.wantFinding], c.wantFinding, cycle.Findings)
 			}
 			if failed != c.wantFailed {
 				t.Errorf("%d actions failed in the record, want %d", failed, c.wantFailed)

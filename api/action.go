@@ -33,7 +33,10 @@ type ScaleWorkload struct {
 type ResizePool struct {
 	Pool     string
 	From, To int32 // per zone; From is the largest zone's
-	Reason   string
+	// Nodes that the provider may pick where it shrinks, in order of name, with
+	// commas between: all of them must be empty when it does.
+	Nodes  string
+	Reason string
 }
 
 // RemoveNode deletes exactly this drained node from its pool.

@@ -10,8 +10,10 @@ type Outcome struct {
 	Action string `json:"action"`
 	// Error is empty when it was carried out; Skipped says why it was not
 	// tried (paused, or asked for again too soon).
-	Error    string        `json:"error,omitempty"`
-	Skipped  string        `json:"skipped,omitempty"`
+	Error   string `json:"error,omitempty"`
+	Skipped string `json:"skipped,omitempty"`
+	// Reason of a finding about what was skipped; empty where nobody need know.
+	Reason   string        `json:"reason,omitempty"`
 	Duration time.Duration `json:"duration"`
 }
 
@@ -19,6 +21,8 @@ type Outcome struct {
 // no failure, the outcome is Skipped.
 type NotTriedError struct {
 	Why string
+	// Reason is CamelCase where somebody should know; empty where nobody need.
+	Reason string
 }
 
 // Error says why.

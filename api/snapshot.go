@@ -22,6 +22,9 @@ type Snapshot struct {
 	Metrics SourceHealth
 	// ResourceMetrics tells how metrics.k8s.io is.
 	ResourceMetrics SourceHealth
+	// Unproven is not empty while pods, nodes or budgets may not be as the snapshot
+	// has them, and says which and why: then nothing is done that can't be undone.
+	Unproven string
 	// Findings are what the sensors noticed that somebody should know.
 	Findings []Finding
 }

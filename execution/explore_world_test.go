@@ -231,7 +231,7 @@ func age(long bool) time.Time {
 	if long {
 		return exploreNow.Add(-time.Hour)
 	}
-	return exploreNow.Add(-time.Second)
+	return exploreNow.Add(-2 * Dwell) // the model has no clock: a cordon has always been borne for long enough
 }
 
 var (

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mash2-io/mash2/api"
 )
@@ -274,7 +275,7 @@ func (q *sequencer) giveUpNodes() {
 		for _, n := range mp.nodes {
 			switch {
 			case q.dying[n.Name]:
-			case q.leaving[n.Name] && n.CordonedFor != "" && (q.empty(n.Name) || !q.guards.holds(guardEmpty)):
+			case q.leaving[n.Name] && q.dwelled(n) && (q.empty(n.Name) || !q.guards.holds(guardEmpty)):
 				empty = append(empty, n)
 			default:
 				all = false
@@ -290,7 +291,7 @@ func (q *sequencer) giveUpNodes() {
 		if mp.Name != q.target && (all || !q.guards.holds(guardAllEmpty)) {
 			if !q.held(mp, "shrink") {
 				q.removals = append(q.removals, api.ResizePool{
-					Pool: mp.Name, From: slices.Max(mp.Sizes), To: to,
+					Pool: mp.Name, From: slices.Max(mp.Sizes), To: to, Nodes: q.picks(mp, to),
 					Reason: fmt.Sprintf("workloads have moved to %s and its nodes are empty", q.target),
 				})
 			}
@@ -304,6 +305,30 @@ func (q *sequencer) giveUpNodes() {
 			q.remove(mp, empty)
 		}
 	}
+}
+
+// Dwell is how long a node has borne its cordon before it is given up: until then a
+// scheduler that has not seen the cordon yet may still bind a pod to it, and a
+// cache may not show that pod. At the usual period these are two cycles.
+const Dwell = 30 * time.Second
+
+// dwelled reports whether a node has borne a cordon of ours for long enough. One
+// that doesn't tell since when is of a version that didn't note it.
+func (q *sequencer) dwelled(n *api.Node) bool {
+	return n.CordonedFor != "" && (n.CordonedAt.IsZero() || q.snapshot.Time.Sub(n.CordonedAt) >= Dwell)
+}
+
+// picks are the nodes that the provider may pick when it shrinks a pool to a size
+// per zone, as ResizePool names them.
+func (q *sequencer) picks(mp managedPool, to int32) string {
+	var names []string
+	for _, n := range mp.nodes {
+		zone := slices.Index(mp.Zones, n.Zone)
+		if !q.dying[n.Name] && (zone < 0 || zone >= len(mp.Sizes) || mp.Sizes[zone] > to) {
+			names = append(names, n.Name)
+		}
+	}
+	return strings.Join(names, ",")
 }
 
 func firstName(nodes []*api.Node) string {
@@ -339,14 +364,14 @@ func (q *sequencer) resizeDown(mp managedPool, to int32) {
 		if zone < 0 || zone >= len(mp.Sizes) || mp.Sizes[zone] == to || q.dying[n.Name] {
 			continue
 		}
-		if q.guards.holds(guardPicked) && (!q.leaving[n.Name] || n.CordonedFor == "" || !q.empty(n.Name)) {
+		if q.guards.holds(guardPicked) && (!q.leaving[n.Name] || !q.dwelled(n) || !q.empty(n.Name)) {
 			q.warn(api.NodeScalingAgent, reason, "pool "+mp.Name,
 				"the provider may not be told which node goes, and could pick %s, which is not empty: empty nodes are kept", n.Name)
 			return
 		}
 	}
 	q.removals = append(q.removals, api.ResizePool{
-		Pool: mp.Name, From: slices.Max(mp.Sizes), To: to, Reason: "every node that the provider may pick is empty",
+		Pool: mp.Name, From: slices.Max(mp.Sizes), To: to, Nodes: q.picks(mp, to), Reason: "every node that the provider may pick is empty",
 	})
 }
 

@@ -65,6 +65,7 @@ func sequence(s api.Snapshot, p api.Plan, policy api.Policy, g guards) ([]api.Ac
 	q.scaleWorkloads()
 	q.evictOthers()
 	q.giveUpNodes()
+	q.holdIrreversible()
 	q.explainBlockers()
 	return q.actions(), q.findings
 }
@@ -102,6 +103,17 @@ func (q *sequencer) actions() []api.Action {
 		out = append(out, part...)
 	}
 	return out
+}
+
+// holdIrreversible leaves out what can't be undone while the snapshot may be out of
+// date: what it shows as Ready, or as empty, need not be.
+func (q *sequencer) holdIrreversible() {
+	held := len(q.downs) + len(q.evictions) + len(q.removals)
+	if q.snapshot.Unproven == "" || held == 0 {
+		return
+	}
+	q.downs, q.evictions, q.removals = nil, nil, nil
+	q.warn(api.NodeScalingAgent, "NotCurrent", "cycle", "%d scale-downs, evictions and removals wait: %s", held, q.snapshot.Unproven)
 }
 
 func (q *sequencer) note(agent api.Agent, reason, object, format string, args ...any) {

@@ -29,6 +29,7 @@ var update = flag.Bool("update", false, "re-record the transcripts in testdata")
 //	policy pools=cheap,fast [only-replicas] [closed=…]   the pools that policies name
 //	pool NAME zones=a,b sizes=1,1 [max=N] [min=N] [hold=…] [error=Kind] [autoscaled] [deleting=NODE,…] [price=0.1] [resized-ago=20m] [resize-only] [tainted]
 //	node NAME pool=P [zone=a] [not-ready] [cordoned=migration|shrink|foreign] [ago=40m] [gave-up=POOL] [gave-up-ago=10m]
+//	unproven why=…   the snapshot may be out of date
 //	budget NAME [max-unavailable=0] [min-available=2|50%] [allowed=N] [healthy=N] [desired=N]
 //	workload NAME replicas=N [kind=StatefulSet] [max=N] [per-zone=N] [skew=N] [mode=…] [hold=…] [duplicate] [rolling-out]
 //	pods NAME N [workload=W] [kind=ReplicaSet] [node=N] [not-ready] [pending] [stuck] [cost=N] [user-cost=N] [terminating] [keep=…] [daemon] [budgets=a,b] [zones=a] [ago=40m]
@@ -198,6 +199,8 @@ func stage(t *testing.T, scene string) (api.Snapshot, api.Plan, api.Policy) {
 			if l.has("only-replicas") {
 				policy.NodePools = nil
 			}
+		case "unproven":
+			s.Unproven = l.args["why"]
 		case "pool":
 			s.Pools = append(s.Pools, poolOf(l))
 		case "node":

@@ -215,6 +215,9 @@ func (c *caches) failures() map[string]error {
 	return failed
 }
 
+// version up to which the cache of a kind has followed its watch.
+func (c *caches) version(kind string) string { return c.informers[kind].LastSyncResourceVersion() }
+
 // resourceVersion of a cached object; ok is false when there is none.
 func (c *caches) resourceVersion(kind string, key api.Key) (string, bool) {
 	name := key.Name

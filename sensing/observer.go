@@ -29,6 +29,7 @@ type Observer struct {
 	boots   *bootLeads
 	doubts  Plausibility[targetID]
 	scaled  scalings
+	current *currency
 	// background is the context given to Start: what reads history in the
 	// background outlives the cycle that began it.
 	background context.Context
@@ -55,7 +56,12 @@ func New(cfg Config) (*Observer, error) {
 	if err != nil {
 		return nil, err
 	}
+	current, err := newCurrency(cfg.REST)
+	if err != nil {
+		return nil, err
+	}
 	return &Observer{
+		current: current,
 		signals: signals,
 		cfg:     cfg,
 		caches:  caches,
@@ -78,6 +84,7 @@ func (o *Observer) Start(ctx context.Context) error {
 	o.mu.Lock()
 	o.background = ctx
 	o.mu.Unlock()
+	o.current.begin(o.cfg.Clock.Now())
 	return o.caches.start(ctx, o.cfg.SyncTimeout)
 }
 
@@ -94,8 +101,10 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 	}
 	now := o.cfg.Clock.Now()
 	s := api.Snapshot{Time: now}
+	versions := o.current.versions(o.caches)
 	v := o.caches.view()
 	namespaces := v.namespaces()
+	failures := o.caches.failures()
 
 	// 2. The other sources, side by side. None of them can fail the cycle.
 	var (
@@ -103,6 +112,7 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 		fresh        newest
 		poolFindings []api.Finding
 	)
+	group.Go(func() { s.Unproven = o.current.observe(ctx, now, o.caches, versions, failures) })
 	group.Go(func() { s.Pools, poolFindings = o.pools.read(ctx) })
 	group.Go(func() { fresh = o.demand.fetch(ctx, now, namespaces) })
 	group.Go(func() { o.usage.read(ctx, now, namespaces) })
@@ -126,7 +136,7 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 		poolFindings = append(poolFindings, f)
 	}
 	s.Findings = append(s.Findings, poolFindings...)
-	s.Findings = append(s.Findings, o.watchFindings()...)
+	s.Findings = append(s.Findings, watchFindings(failures)...)
 	s.Findings = append(s.Findings, o.sourceFindings(fresh)...)
 	o.addWorkloads(&s, v, usage)
 	o.addPods(&s, v)
@@ -266,8 +276,7 @@ func (o *Observer) addPods(s *api.Snapshot, v *view) {
 }
 
 // watchFindings tell which caches may be out of date.
-func (o *Observer) watchFindings() []api.Finding {
-	failures := o.caches.failures()
+func watchFindings(failures map[string]error) []api.Finding {
 	var out []api.Finding
 	for _, kind := range slices.Sorted(maps.Keys(failures)) {
 		out = append(out, api.Finding{

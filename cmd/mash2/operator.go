@@ -243,6 +243,9 @@ func (a actuator) Apply(ctx context.Context, action api.Action) error {
 		if a.nodes == nil {
 			return fmt.Errorf("no provider is configured that could %s", action)
 		}
+		if err := a.pods.Vacant(ctx, action); err != nil {
+			return err
+		}
 		return a.nodes.Apply(ctx, action)
 	case api.ScaleWorkload:
 		return a.pods.Apply(ctx, action)

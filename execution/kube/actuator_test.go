@@ -50,6 +50,7 @@ func TestActuator(t *testing.T) {
 		"scaling what is gone fails and creates nothing":                 testScaleMissing,
 		"a cordon is set with its reason and taken back":                 testCordon,
 		"a cordon of somebody else is neither taken over nor taken back": testForeignCordon,
+		"nodes go only when the API server has no pods on them":          testVacant,
 		"a deletion cost is set, marked, and cleared":                    testDeletionCost,
 		"another pod of the same name is left alone":                     testOtherUID,
 		"an eviction honours the disruption budget":                      testEvict,
