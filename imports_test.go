@@ -33,6 +33,8 @@ var rooms = map[string]room{
 	".":                     {ours: []string{"api", "strategic", "planning", "execution"}},
 	"api":                   {},
 	"api/v1alpha1":          {ours: []string{"api"}, outside: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/controller-runtime/pkg/scheme"}},
+	"record/delta":          {},
+	"record/delta/filltest": {},
 	"strategic":             {ours: []string{"api"}, outside: []string{"github.com/robfig/cron"}},
 	"strategic/configmap":   {ours: []string{"api", "strategic"}, outside: kubeClients},
 	"sensing":               {ours: []string{"api", "api/v1alpha1"}, outside: append([]string{"github.com/prometheus/", "github.com/robfig/cron", "golang.org/x/sync"}, kubeClients...)},
