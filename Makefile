@@ -104,6 +104,12 @@ test: deps localkube helm $(TOOLS)/gotestsum ## every test, the ones on the real
 	CGO_ENABLED=0 $(TOOLS)/gotestsum --format pkgname-and-test-fails --jsonfile $(OUT)/test-without-c.json -- \
 		-run WithoutLPSolve ./planning/node
 
+# TARGETS='guard,sequence' names some of those in experiments/mutate/targets.go.
+TARGETS ?=
+.PHONY: mutate
+mutate: deps ## do tests notice a wrong program? Changes it a little, a thousand times; fails where no change may survive (half an hour)
+	go run -tags '$(TAGS)' ./experiments/mutate -tags '$(TAGS)' -targets '$(TARGETS)'
+
 # The version that an upgrade is tested from: the one before moves were noted on
 # nodes and conditions of moves and policies came.
 OLD ?= 90b0b4d

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// program prints what each of its functions makes of its arguments.
+const program = `package main
+
+import "fmt"
+
+func clamp(x, low, high int, loose bool) (n int, changed bool) {
+	n = x
+	if x < low && !loose {
+		n = low
+	}
+	if loose {
+		return min(n, high), false
+	}
+	switch {
+	case n > high || n == 7:
+		n = high
+	}
+	return n, n != x
+}
+
+func main() {
+	for _, x := range []int{-3, 0, 5, 7, 10, 20} {
+		for _, loose := range []bool{false, true} {
+			n, changed := clamp(x, 0, 10, loose)
+			fmt.Print(n, changed, " ")
+		}
+	}
+}
+`
+
+// Asleep, mutants change nothing; awake, each of this program changes what it
+// prints, but for those that really make no difference.
+func TestInstrument(t *testing.T) {
+	changed, mutants, err := instrument("main.go", []byte(program), 1, regexp.MustCompile("^clamp$"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, content := range map[string][]byte{"main.go": changed, "helper.go": helper("main"), "go.mod": []byte("module x\n\ngo 1.26\n")} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	build := exec.Command("go", "build", "-o", "x", ".")
+	build.Dir = dir
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s\n%s", err, out, changed)
+	}
+	output := func(id int) string {
+		cmd := exec.Command(filepath.Join(dir, "x"))
+		cmd.Env = append(os.Environ(), "MASH2_MUTANT="+strconv.Itoa(id))
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	asleep := output(0)
+	if want := "0 true -3 false 0 false 0 false 5 false 5 false 10 true 7 false 10 false 10 false 10 true 10 false "; asleep != want {
+		t.Errorf("asleep it prints\n%s, want\n%s", asleep, want)
+	}
+	var idle []string
+	for _, m := range mutants {
+		if output(m.ID) == asleep {
+			idle = append(idle, strings.TrimPrefix(m.name(), "main.go: clamp: "))
+		}
+	}
+	want := []string{
+		"x < low → <=",  // x is low already
+		"n > high → >=", // n is high already
+	}
+	if diff := cmp.Diff(want, idle); diff != "" {
+		t.Errorf("mutants that change nothing (-want +got):\n%s", diff)
+	}
+	if len(mutants) < 15 {
+		t.Errorf("only %d mutants", len(mutants))
+	}
+}
+
+func TestReadEquivalent(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "list")
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("# comment\n\na.go: F: x → y  # both are the same\n")
+	got, err := readEquivalent(path)
+	if err != nil || !got["a.go: F: x → y"] || len(got) != 1 {
+		t.Errorf("got %v, %v", got, err)
+	}
+	write("a.go: F: x → y\n")
+	if _, err := readEquivalent(path); err == nil || !strings.Contains(err.Error(), ":1: no reason") {
+		t.Errorf("without a reason: %v", err)
+	}
+}

@@ -1,0 +1,29 @@
+package main
+
+// target is a part of the program whose tests are put to the proof.
+type target struct {
+	Name string
+	// Strict targets may have no survivor.
+	Strict bool
+	Parts  []part
+}
+
+// part is the functions of one package that get mutants.
+type part struct {
+	Dir string // from the module's root; its own tests are run
+	// Files and Functions ("Guard.Range") are regular expressions that must match
+	// in full; empty means all.
+	Files, Functions string
+}
+
+var targets = []target{
+	{Name: "trust", Strict: true, Parts: []part{
+		{Dir: "planning", Functions: `license|managed\.looksAhead`},
+	}},
+	{Name: "guard", Strict: true, Parts: []part{{Dir: "planning", Files: `guard\.go`}}},
+	{Name: "utility", Parts: []part{{Dir: "planning", Files: `utility\.go`}}},
+	{Name: "sequence", Strict: true, Parts: []part{{Dir: "execution", Files: `(sequence|guards|pools|workloads|budgets)\.go`}}},
+	{Name: "preflight", Parts: []part{{Dir: "execution", Files: `(preflight|missing|price)\.go`}}},
+	{Name: "plausibility", Parts: []part{{Dir: "sensing", Files: `plausibility\.go`}}},
+	{Name: "hpa", Parts: []part{{Dir: "experiments/baseline", Files: `hpa\.go`}}},
+}
