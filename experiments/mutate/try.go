@@ -23,6 +23,7 @@ type built struct {
 	program string
 	mutants []mutant
 	reached map[int][]reach // by mutant
+	quiet   []string        // flags that keep failures from leaving files behind
 }
 
 // reach is a test that runs through a mutant.
@@ -85,6 +86,10 @@ func build(ctx context.Context, o options, p part, work string) (*built, error) 
 
 // trace finds out which tests reach which mutants.
 func (b *built) trace(ctx context.Context, o options, work string) error {
+	b.quiet = []string{"-rapid.nofailfile"}
+	if _, err := b.test(ctx, nil, "-test.list", "^$"); err != nil {
+		b.quiet = nil // no property tests here
+	}
 	names, err := b.test(ctx, nil, "-test.list", "^Test")
 	if err != nil {
 		return fmt.Errorf("listing tests: %w\n%s", err, names)
@@ -119,7 +124,7 @@ func (b *built) trace(ctx context.Context, o options, work string) error {
 
 // test runs the test program in the package's folder.
 func (b *built) test(ctx context.Context, env []string, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, b.program, args...)
+	cmd := exec.CommandContext(ctx, b.program, append(slices.Clone(b.quiet), args...)...)
 	cmd.Dir = b.dir
 	cmd.Env = append(os.Environ(), env...)
 	cmd.WaitDelay = time.Second
