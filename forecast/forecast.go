@@ -91,7 +91,7 @@ type State struct {
 	play                     *play   // of the mixture's experts
 	said                     paths   // of the mixture
 	marks                    *marks  // of its experts
-	read                     reading // kept by Uncensored
+	read                     reading `delta:"-"` // kept by Uncensored, of the very memory of a series
 	words                    []word  // of one model alone, not due yet, oldest first
 	// Skill of the chosen model against the last value; nil until there were
 	// enough origins to tell.

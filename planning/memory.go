@@ -12,6 +12,7 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/forecast"
+	"github.com/mash2-io/mash2/record/delta"
 )
 
 // Memory is what a Hierarchy carries from one cycle to the next. It is a value:
@@ -117,6 +118,10 @@ var canonical = func() cbor.EncMode {
 	}
 	return mode
 }()
+
+// A log of records keeps all of a memory, caches included: replay gives the same
+// bytes only from the same state.
+func init() { delta.Register("planning.Memory", Memory{}) }
 
 // Hash tells one memory from another, caches aside: it is what a Cycle records.
 func (m Memory) Hash() string {

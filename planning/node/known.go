@@ -7,11 +7,16 @@ import (
 	"strings"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/record/delta"
 )
 
-// remembered is the last problem of each sort. It is never written to again:
-// memories of several cycles may hold it.
-type remembered map[string]solved
+// WarmStart is the last problem of each sort with its packing: what a cycle leaves
+// to the next one. It is never written to again: memories of several cycles may hold
+// it.
+type WarmStart map[string]solved
+
+// Records keep it, unexported fields included.
+func init() { delta.Register("node.WarmStart", WarmStart{}) }
 
 // solved is a problem with its packing, the work that was allowed for it, and the
 // patterns that it left.
@@ -24,7 +29,7 @@ type solved struct {
 
 // known is what a cycle knows of packings like those it is asked for: from the
 // cycle before, and from its own so far.
-type known struct{ before, now remembered }
+type known struct{ before, now WarmStart }
 
 // warm is a Solver that starts from patterns: Columns.
 type warm interface {
@@ -64,7 +69,7 @@ func (k *known) solve(s Solver, p Problem, b api.Budget) (Packing, error) {
 
 func (k *known) keep(sort string, s solved) Packing {
 	if k.now == nil {
-		k.now = remembered{}
+		k.now = WarmStart{}
 	}
 	k.now[sort] = s
 	return s.packing
@@ -78,7 +83,7 @@ func (k *known) after() any {
 	}
 	all := maps.Clone(k.now)
 	if all == nil {
-		all = remembered{}
+		all = WarmStart{}
 	}
 	for _, sort := range slices.Sorted(maps.Keys(k.before)) {
 		if _, ok := all[sort]; !ok && len(all) < mostSorts {

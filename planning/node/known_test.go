@@ -78,13 +78,13 @@ func TestACycleStartsFromTheLastOnesPatterns(t *testing.T) {
 	pods := p.Items[0].Count
 	for n := range int32(4) { // as many pods as before in the end
 		p.Items[0].Count = pods + 3 - n
-		k = &known{before: k.after().(remembered)}
+		k = &known{before: k.after().(WarmStart)}
 		if _, err = k.solve(Columns{}, p, budget); err != nil {
 			t.Fatal(err)
 		}
 	}
 	p.Items[0].Count = pods
-	k = &known{before: k.after().(remembered)}
+	k = &known{before: k.after().(WarmStart)}
 	warm, err := k.solve(Columns{}, p, little)
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestACycleStartsFromTheLastOnesPatterns(t *testing.T) {
 		t.Errorf("cost %v cold, %v warm with a fifth of the work, %v cold with as little", cold.Cost, warm.Cost, poor.Cost)
 	}
 	memory := k.after()
-	if (&known{before: memory.(remembered)}).after() == nil {
+	if (&known{before: memory.(WarmStart)}).after() == nil {
 		t.Error("a cycle without packings forgets")
 	}
 }

@@ -138,7 +138,7 @@ func (v *view) layOutBest(of level, solve solveFunc, b api.Budget) (*layout, err
 // nil if there are none. What is planned is as good without, at more work.
 func (p *Planner) Prepare(before any) (plan PlanFunc, after func() any) {
 	k := &known{}
-	if b, ok := before.(remembered); ok {
+	if b, ok := before.(WarmStart); ok {
 		k.before = b
 	}
 	var views []*view
