@@ -7,6 +7,8 @@ import (
 
 	"github.com/prometheus/prometheus/promql/parser"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mash2-io/mash2/api/v1alpha1"
 )
 
 func TestConfine(t *testing.T) {
@@ -41,6 +43,58 @@ func TestConfine(t *testing.T) {
 	}
 	if got, err := confine("a", "namespace", ns, `cluster="prod"`); err != nil || got != `a{cluster="prod",namespace="shop"}` {
 		t.Errorf("with the operator's matchers: %s, %v", got, err)
+	}
+}
+
+// TestExpensiveQueriesAreRefused: what one namespace asks must not keep a shared
+// Prometheus from the others, whether or not it reads a series at all.
+func TestExpensiveQueriesAreRefused(t *testing.T) {
+	for name, c := range map[string]struct{ query, err string }{
+		"a year by the second of a constant": {`sum_over_time(vector(1)[365d:1s])`, "the range of a subquery is 1y, more than 1h"},
+		"its resolution alone":               {`sum_over_time(vector(1)[1h:1s])`, "the resolution of a subquery is 1s, less than 15s"},
+		"a subquery of a millisecond":        {`sum_over_time(a[5m:1ms])`, "the resolution of a subquery is 1ms"},
+		"a year of series":                   {`sum(rate(a[1y]))`, "the range is 1y, more than 1h"},
+		"a day of series":                    {`max_over_time(a[1d])`, "the range is 1d"},
+		"a subquery without resolution":      {`max_over_time(a[30d:])`, "the range of a subquery is 30d"},
+		"a subquery within a subquery":       {`max_over_time(sum_over_time(a[5m:15s])[5m:15s])`, "a subquery within a subquery"},
+		"deeper within": {`max_over_time(
+			sum(avg_over_time(sum(max_over_time(a[1h:15s]))[1h:15s]))[1h:15s])`, "a subquery within a subquery"},
+		"many subqueries":       {`sum_over_time(a[5m:1m]) + sum_over_time(b[5m:1m]) + sum_over_time(c[5m:1m])`, "has 3 subqueries, at most 2"},
+		"an hour of hours":      {`max_over_time(rate(a[1h])[1h:15s])`, "touches 58322 samples of a series in one evaluation"},
+		"an hour 41 times":      {strings.Repeat("sum(rate(a[1h])) + ", 15) + "sum(max_over_time(rate(a[30m])[30m:15s]))", "samples of a series in one evaluation"},
+		"many selectors":        {strings.Repeat("a + ", 20) + "a", "has 21 selectors, at most 16"},
+		"brackets":              {strings.Repeat("(", 100) + "a" + strings.Repeat(")", 100), "is nested 101 deep"},
+		"functions":             {strings.Repeat("abs(", 40) + "a" + strings.Repeat(")", 40), "deep, at most 32"},
+		"signs":                 {strings.Repeat("-", 60) + "a", "deep, at most 32"},
+		"an offset of years":    {`a offset 10y`, "offset is 87600h0m0s, must be from 0 to"},
+		"the future":            {`a offset -5m`, "offset is -5m0s"},
+		"a subquery's offset":   {`max_over_time(a[5m:1m] offset 1y)`, "offset is 8760h0m0s"},
+		"a fixed time":          {`a @ 1700000000`, "@ with a time is not allowed"},
+		"a fixed time of a sub": {`max_over_time(a[5m:1m] @ 1700000000)`, "@ with a time is not allowed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := confine(c.query, "namespace", ns, "")
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%q, %v; want a refusal with %q", got, err, c.err)
+			}
+		})
+	}
+	for _, q := range []string{
+		`sum(rate(http_requests_total[5m]))`, `sum(increase(jobs_total[1h]))`, `max_over_time(sum(rate(a[1m]))[30m:1m])`,
+		`sum(rate(a[5m])) and sum(rate(a[5m] offset 1w))`, `histogram_quantile(0.95, sum by (le) (rate(a_bucket[5m])))`,
+		`quantile_over_time(0.9, queue_length[1h])`, `max_over_time(a[5m:])`, `a @ end()`,
+		`sum(a) / sum(b) + sum(c) / sum(d) or vector(0)`,
+	} {
+		if _, err := confine(q, "namespace", ns, ""); err != nil {
+			t.Errorf("%s is refused: %v", q, err)
+		}
+	}
+	_, err := triggersOf(&v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: ns}, Spec: v1alpha1.ManagedWorkloadSpec{Triggers: []v1alpha1.Trigger{{
+		Name: "q", Type: v1alpha1.TriggerPrometheus, Target: averageValue("1"),
+		Prometheus: &v1alpha1.PrometheusTrigger{Query: `sum_over_time(vector(1)[365d:1s])`},
+	}}}}, DefaultConfig())
+	if err == nil || !strings.HasPrefix(err.Error(), "spec.triggers[0].prometheus.query: the range of a subquery is 1y, more than 1h") {
+		t.Errorf("error = %v, want the field's path and the limit", err)
 	}
 }
 

@@ -116,7 +116,7 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 	group.Go(func() { s.Pools, poolFindings = o.pools.read(ctx) })
 	group.Go(func() { fresh = o.demand.fetch(ctx, now, namespaces) })
 	group.Go(func() { o.usage.read(ctx, now, namespaces) })
-	group.Go(func() { o.signals.read(ctx, now, v) })
+	group.Go(func() { o.signals.read(ctx, o.background, now, v) })
 	group.Wait()
 	if err := ctx.Err(); err != nil {
 		return api.Snapshot{}, fmt.Errorf("observing: %w", err)

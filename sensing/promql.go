@@ -8,15 +8,13 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// maxQuery bounds the length of a trigger's query, bytes.
-const maxQuery = 4096
-
 // confine returns a query that reads no series but those of a namespace: every
 // selector in it gets the matcher, besides those it has. Matchers are further
 // ones, in PromQL, such as `cluster="prod"`; empty for none.
 //
 // A selector that names another namespace is refused rather than left to find
-// nothing, and so is info(), which adds labels of series that no selector names.
+// nothing, and so is info(), which adds labels of series that no selector names, and
+// whatever is beyond the bounds of what one query may cost.
 func confine(query, label, namespace, matchers string) (string, error) {
 	if len(query) > maxQuery {
 		return "", fmt.Errorf("is longer than %d bytes", maxQuery)
@@ -29,6 +27,9 @@ func confine(query, label, namespace, matchers string) (string, error) {
 	case parser.ValueTypeVector, parser.ValueTypeScalar:
 	default:
 		return "", fmt.Errorf("must be an instant vector or a scalar, is a %s", parser.DocumentedType(expr.Type()))
+	}
+	if err := bounded(expr); err != nil {
+		return "", err
 	}
 	also := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, label, namespace)}
 	if matchers != "" {

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/prometheus/common/model"
-	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -29,6 +29,11 @@ type signals struct {
 	external externalmetrics.ExternalMetricsClient
 	custom   custommetrics.CustomMetricsClient
 	known    map[signalID]*signalState
+
+	// all and queries are places for those that are being asked for.
+	all, queries chan struct{}
+	mu           sync.Mutex
+	namespaces   map[string]chan struct{} // places by namespace
 }
 
 // signalID tells triggers apart; another definition is another trigger.
@@ -39,6 +44,7 @@ type signalID struct {
 
 // signalState is what is known of a trigger.
 type signalState struct {
+	mu      sync.Mutex // guards what is below: questions outlive cycles
 	history *history
 	// value is the last one, of so many pods (0 where it is of none in
 	// particular), read at a time; err why there is no newer one.
@@ -50,10 +56,20 @@ type signalState struct {
 	// for yet, and oldest the oldest one worth it; attempts of the present part.
 	older, oldest int64
 	attempts      int
+	// busy while it is being asked for; slow if that took long the last time. After
+	// so many times in a row that were tooMuch for Prometheus it is not asked for
+	// before resume.
+	busy, slow bool
+	tooMuch    int
+	resume     time.Time
 }
 
 func newSignals(cfg Config, prom *prometheus) (*signals, error) {
-	s := &signals{cfg: cfg, grid: grid{cfg.Step}, prom: prom, known: map[signalID]*signalState{}}
+	s := &signals{
+		cfg: cfg, grid: grid{cfg.Step}, prom: prom, known: map[signalID]*signalState{},
+		all: make(chan struct{}, signalsAtOnce), queries: make(chan struct{}, queriesAtOnce),
+		namespaces: map[string]chan struct{}{},
+	}
 	rc := rest.CopyConfig(cfg.REST)
 	rc.Timeout = cfg.QueryTimeout // these clients take no context
 	rc.ContentType, rc.AcceptContentTypes = "", ""
@@ -70,22 +86,33 @@ func newSignals(cfg Config, prom *prometheus) (*signals, error) {
 	return s, nil
 }
 
-// signalsAtOnce is how many triggers are read at the same time, and olderAtOnce
-// how many of the older parts of Prometheus triggers one cycle asks for.
+// What the users of a namespace may cost the rest. Their triggers are read apart
+// from the cycle's own queries, which they never delay.
 const (
-	signalsAtOnce = 16
-	olderAtOnce   = 8
+	// signalsAtOnce is how many triggers are read at the same time, of which
+	// queriesAtOnce ask Prometheus, and namespaceAtOnce are of one namespace.
+	signalsAtOnce   = 16
+	queriesAtOnce   = 8
+	namespaceAtOnce = 4
+	// signalWait is how long a cycle waits for them; what comes later is for the
+	// next one. One that took longer the last time isn't waited for.
+	signalWait = time.Second
+	// olderAtOnce is how many of the older parts of Prometheus triggers one cycle
+	// asks for.
+	olderAtOnce = 8
+	// slowBackoff is how long a trigger that took Prometheus too long is not asked
+	// for, the first time; twice as long each time after, up to slowestBackoff.
+	slowBackoff    = time.Minute
+	slowestBackoff = time.Hour
 )
 
-// read asks for what the triggers of all workloads are now. It fails none: what
-// can't be read keeps its last value, which ages.
-func (s *signals) read(ctx context.Context, now time.Time, v *view) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.QueryTimeout)
-	defer cancel()
-	var group errgroup.Group
-	group.SetLimit(signalsAtOnce)
+// read asks for what the triggers of all workloads are now, those that are not
+// being asked for already. It fails none: what can't be read keeps its last value,
+// which ages. Questions outlive the cycle, by life at most.
+func (s *signals) read(ctx, life context.Context, now time.Time, v *view) {
 	seen := map[signalID]bool{}
 	older := olderAtOnce
+	var asked []chan struct{}
 	for target, r := range v.byTarget {
 		if r.workload.Mode == api.ModeOff {
 			continue
@@ -102,39 +129,111 @@ func (s *signals) read(ctx context.Context, now time.Time, v *view) {
 				}
 				s.known[id] = state
 			}
-			var ask func() error
+			var ask func(context.Context) error
 			switch t.kind {
 			case v1alpha1.TriggerExternal:
-				ask = func() error { return s.readExternal(state, t, r.key.Namespace, now) }
+				ask = func(context.Context) error { return s.readExternal(state, t, r.key.Namespace, now) }
 			case v1alpha1.TriggerObject:
-				ask = func() error { return s.readObject(state, t, r.key.Namespace, now) }
+				ask = func(context.Context) error { return s.readObject(state, t, r.key.Namespace, now) }
 			case v1alpha1.TriggerPods:
-				ask = func() error { return s.readPods(state, t, v, target, now) }
+				ask = func(context.Context) error { return s.readPods(state, t, v, target, now) }
 			case v1alpha1.TriggerPrometheus:
-				back := older > 0 && !t.ratio && state.older >= state.oldest
-				if back {
-					older--
-				}
-				ask = func() error { return s.readPrometheus(ctx, state, t, now, back) }
+				ask = func(ctx context.Context) error { return s.readPrometheus(ctx, state, t, now) }
 			default:
 				continue
 			}
-			group.Go(func() error {
-				if state.err = ctx.Err(); state.err == nil {
-					state.err = ask()
-				} else {
-					state.err = fmt.Errorf("there was no time to ask: %w", state.err)
-				}
-				return nil
-			})
+			state.mu.Lock()
+			free := !state.busy && !now.Before(state.resume)
+			back := free && t.kind == v1alpha1.TriggerPrometheus && older > 0 && !t.ratio && state.older >= state.oldest
+			state.busy = state.busy || free
+			waitFor := free && !state.slow
+			state.mu.Unlock()
+			if !free {
+				continue
+			}
+			if back {
+				older--
+			}
+			done := make(chan struct{})
+			go s.ask(life, state, t, r.key.Namespace, back, ask, done)
+			if waitFor {
+				asked = append(asked, done)
+			}
 		}
 	}
-	_ = group.Wait() // every failure is in its own state
 	for id := range s.known {
 		if !seen[id] {
 			delete(s.known, id)
 		}
 	}
+	enough := s.cfg.Clock.After(signalWait)
+	for _, done := range asked {
+		select {
+		case <-done:
+		case <-enough:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// ask for one trigger when it is its turn.
+func (s *signals) ask(life context.Context, state *signalState, t trigger, namespace string, back bool, ask func(context.Context) error, done chan struct{}) {
+	defer close(done)
+	defer s.turn(life, t, namespace)()
+	begun := s.cfg.Clock.Now()
+	ctx, cancel := context.WithTimeout(life, s.cfg.QueryTimeout)
+	defer cancel()
+	err := ask(ctx)
+	if err == nil && back {
+		err = s.readOlder(life, state, t)
+	}
+	now := s.cfg.Clock.Now()
+	state.mu.Lock()
+	defer state.mu.Unlock()
+	state.busy, state.slow = false, now.Sub(begun) > signalWait
+	if err == nil || classify(err) != tooMuch {
+		state.err, state.tooMuch = err, 0
+		return
+	}
+	wait := min(slowBackoff<<min(state.tooMuch, 20), slowestBackoff)
+	state.tooMuch++
+	state.resume = now.Add(wait)
+	state.err = fmt.Errorf("it takes too long or gives too much, so it is asked for again after %v: %w", wait, err)
+}
+
+// turn waits until a trigger may be asked for, and returns what ends its turn.
+func (s *signals) turn(life context.Context, t trigger, namespace string) (end func()) {
+	s.mu.Lock()
+	if s.namespaces[namespace] == nil {
+		s.namespaces[namespace] = make(chan struct{}, namespaceAtOnce)
+	}
+	slots := []chan struct{}{s.namespaces[namespace], s.all}
+	s.mu.Unlock()
+	if t.kind == v1alpha1.TriggerPrometheus {
+		slots[1] = s.queries
+	}
+	var taken []chan struct{}
+	for _, slot := range slots {
+		select {
+		case slot <- struct{}{}:
+			taken = append(taken, slot)
+		case <-life.Done():
+		}
+	}
+	return func() {
+		for _, slot := range taken {
+			<-slot
+		}
+	}
+}
+
+// takeLocked notes the answer to a question.
+func (s *signalState) takeLocked(value float64, pods int32, at time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.take(value, pods, at)
 }
 
 // take notes a value.
@@ -158,7 +257,7 @@ func (s *signals) readExternal(state *signalState, t trigger, namespace string, 
 	for _, m := range list.Items {
 		sum += m.Value.AsApproximateFloat64()
 	}
-	return state.take(sum, 0, now)
+	return state.takeLocked(sum, 0, now)
 }
 
 func (s *signals) readObject(state *signalState, t trigger, namespace string, now time.Time) error {
@@ -167,7 +266,7 @@ func (s *signals) readObject(state *signalState, t trigger, namespace string, no
 	if err != nil {
 		return fmt.Errorf("custom.metrics.k8s.io: %w", err)
 	}
-	return state.take(m.Value.AsApproximateFloat64(), 0, now)
+	return state.takeLocked(m.Value.AsApproximateFloat64(), 0, now)
 }
 
 func (s *signals) readPods(state *signalState, t trigger, v *view, target targetID, now time.Time) error {
@@ -194,20 +293,18 @@ func (s *signals) readPods(state *signalState, t trigger, v *view, target target
 	if pods == 0 {
 		return fmt.Errorf("custom.metrics.k8s.io has no value of %s of a Ready pod", t.metric)
 	}
-	return state.take(sum, pods, now)
+	return state.takeLocked(sum, pods, now)
 }
 
-// readPrometheus asks for the newest steps, and going back for an older part of
-// the past at a time.
-func (s *signals) readPrometheus(ctx context.Context, state *signalState, t trigger, now time.Time, back bool) error {
+// readPrometheus asks for the newest steps.
+func (s *signals) readPrometheus(ctx context.Context, state *signalState, t trigger, now time.Time) error {
 	newest := s.grid.at(now.Add(-s.cfg.EvaluationDelay))
-	if back {
-		s.readOlder(ctx, state, t)
-	}
 	samples, err := s.samplesOf(ctx, t, newest-int64(s.cfg.NewestSteps)+1, newest)
 	if err != nil {
 		return err
 	}
+	state.mu.Lock()
+	defer state.mu.Unlock()
 	last, at := math.NaN(), int64(math.MinInt64)
 	s.prom.samples(samples, newest-int64(s.cfg.NewestSteps)+1, newest, func(step int64, v float64) {
 		if !t.ratio {
@@ -223,14 +320,23 @@ func (s *signals) readPrometheus(ctx context.Context, state *signalState, t trig
 	return state.take(last, 0, s.grid.time(at))
 }
 
-func (s *signals) readOlder(ctx context.Context, state *signalState, t trigger) {
-	from := max(state.oldest, state.older-int64(s.cfg.MaxPoints)+1)
-	samples, err := s.samplesOf(ctx, t, from, state.older)
-	if state.attempts++; err != nil && state.attempts < s.cfg.BackfillAttempts {
-		return // again in another cycle
+// readOlder goes back in the past by one part. The error is that of one that is too
+// much for Prometheus; others are no reason to wait.
+func (s *signals) readOlder(ctx context.Context, state *signalState, t trigger) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.QueryTimeout)
+	defer cancel()
+	from, to := max(state.oldest, state.older-int64(s.cfg.MaxPoints)+1), state.older // only questions change it
+	samples, err := s.samplesOf(ctx, t, from, to)
+	state.mu.Lock()
+	defer state.mu.Unlock()
+	if state.attempts++; err == nil || state.attempts >= s.cfg.BackfillAttempts {
+		s.prom.samples(samples, from, to, state.history.set)
+		state.older, state.attempts = from-1, 0
 	}
-	s.prom.samples(samples, from, state.older, state.history.set)
-	state.older, state.attempts = from-1, 0
+	if err != nil && classify(err) == tooMuch {
+		return fmt.Errorf("its past: %w", err)
+	}
+	return nil
 }
 
 // samplesOf the one series that a query gives.
@@ -267,6 +373,7 @@ func (s *signals) of(now time.Time, r *workloadRecord, v *view, w api.Workload, 
 			out = append(out, signal)
 			continue
 		}
+		state.mu.Lock()
 		if t.kind == v1alpha1.TriggerResource {
 			signal.Target, state.err = readResource(state, t, now, r, v, w, usage, s.cfg.UsageStaleAfter)
 		}
@@ -287,6 +394,7 @@ func (s *signals) of(now time.Time, r *workloadRecord, v *view, w api.Workload, 
 			state.history.set(s.grid.at(now), total)
 		}
 		signal.History = state.history.series(s.grid)
+		state.mu.Unlock()
 		out = append(out, signal)
 	}
 	return out
