@@ -24,7 +24,7 @@ METRICS_SERVER_VERSION := v0.9.0
 export CPATH := /usr/include/lpsolve
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
-LDFLAGS := -X main.version=$(VERSION)
+LDFLAGS := -X github.com/mash2-io/mash2/cmd/cli.version=$(VERSION)
 
 .PHONY: help
 help: ## what there is
@@ -58,7 +58,7 @@ STRIPPED := -s -w -buildid= $(LDFLAGS)
 .PHONY: program
 program: ## the program of an image, without C, for OS and ARCH
 	@mkdir -p $(dir $(PROGRAM))
-	CGO_ENABLED=0 GOOS=$(OS) GOARCH=$(ARCH) go build $(REPRODUCIBLE) -ldflags '$(STRIPPED)' -o $(PROGRAM) ./cmd/mash2
+	CGO_ENABLED=0 GOOS=$(OS) GOARCH=$(ARCH) go build $(REPRODUCIBLE) -ldflags '$(STRIPPED)' -o $(PROGRAM) ./cmd/mash2-operator
 
 # lp_solve is LGPL: linked dynamically. The library is in the package lp-solve.
 LPSOLVE := /usr/lib/lp_solve
@@ -66,7 +66,7 @@ LPSOLVE := /usr/lib/lp_solve
 program-lpsolve: ## the same with lp_solve, for this machine's platform
 	@mkdir -p $(dir $(PROGRAM))
 	CGO_ENABLED=1 go build $(REPRODUCIBLE) -tags lpsolve \
-		-ldflags '$(STRIPPED) -extldflags "-L$(LPSOLVE) -Wl,-rpath,$(LPSOLVE) -Wl,--build-id=none"' -o $(PROGRAM) ./cmd/mash2
+		-ldflags '$(STRIPPED) -extldflags "-L$(LPSOLVE) -Wl,-rpath,$(LPSOLVE) -Wl,--build-id=none"' -o $(PROGRAM) ./cmd/mash2-operator
 
 .PHONY: dist
 dist: ## programs for amd64 and arm64, each with its bill of materials and checksum

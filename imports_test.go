@@ -5,7 +5,9 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,8 +29,11 @@ var (
 	gonum        = []string{"gonum.org/v1/gonum"}
 )
 
-// rooms are keyed by the folder from the root. What is below
-// experiments/, cmd/ and container/ may import anything.
+// anything may be imported by the laboratory and by what builds images. A name that
+// ends in /... is a package and all that are below it.
+var anything = room{ours: []string{".", "..."}, outside: []string{""}}
+
+// rooms are keyed by the folder from the root.
 var rooms = map[string]room{
 	".":                     {ours: []string{"api", "strategic", "planning", "execution"}},
 	"api":                   {},
@@ -60,8 +65,34 @@ var rooms = map[string]room{
 		ours: []string{"api", "execution/provider"}, outside: []string{"github.com/google/go-cmp"},
 	},
 	"operator/core": {ours: []string{".", "api", "forecast", "planning", "planning/horizontal", "planning/node"}},
-	"adoption":      {ours: []string{"api", "api/v1alpha1"}, outside: kubeClients},
-	"serve":         {ours: []string{"api", "api/v1alpha1"}, outside: append([]string{"github.com/prometheus/", "github.com/go-logr/logr"}, kubeClients...)},
+	"operator": {
+		ours: []string{
+			".", "api", "api/v1alpha1", "execution/clusterapi", "execution/gke", "execution/kind", "execution/kube",
+			"execution/provider", "operator/core", "sensing", "serve", "strategic/configmap",
+		},
+		outside: kubeClients,
+	},
+	// Flags and printing. Of the rooms behind the operator they know the configurations
+	// and the names that flags take.
+	"cmd/cli": {
+		ours: []string{
+			".", "adoption", "api", "api/v1alpha1", "execution/clusterapi", "execution/gke", "forecast", "operator", "operator/core",
+			"planning/node", "sensing", "strategic", "strategic/configmap",
+		},
+		outside: append([]string{"github.com/spf13/cobra", "github.com/go-logr/logr"}, kubeClients...),
+	},
+	"cmd/mash2-operator": {ours: []string{"cmd/cli"}},
+	"cmd/mash2": {
+		ours: []string{
+			"api", "cmd/cli", "experiments/...", "forecast", "forecast/seriesfile", "operator/core", "planning/node", "planning/node/instance",
+			"strategic/configmap",
+		},
+		outside: []string{"github.com/spf13/cobra", "github.com/prometheus/", "k8s.io/apimachinery"},
+	},
+	"experiments/...": anything,
+	"container/...":   anything,
+	"adoption":        {ours: []string{"api", "api/v1alpha1"}, outside: kubeClients},
+	"serve":           {ours: []string{"api", "api/v1alpha1"}, outside: append([]string{"github.com/prometheus/", "github.com/go-logr/logr"}, kubeClients...)},
 }
 
 // TestImports holds the table of rooms: a package imports only what its row
@@ -83,24 +114,17 @@ func TestImports(t *testing.T) {
 			return nil
 		}
 		dir := filepath.ToSlash(filepath.Dir(path))
-		if free(dir) {
-			return nil
-		}
-		row, ok := rooms[dir]
+		name, row, ok := rowOf(dir)
 		if !ok {
 			t.Errorf("%s: package has no row in the table of rooms", dir)
 			return nil
 		}
-		seen[dir] = true
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		seen[name] = true
+		names, err := importsOf(path)
 		if err != nil {
 			return err
 		}
-		for _, spec := range file.Imports {
-			name, err := strconv.Unquote(spec.Path.Value)
-			if err != nil {
-				return err
-			}
+		for _, name := range names {
 			if why := refused(row, name); why != "" {
 				t.Errorf("%s imports %s: %s", path, name, why)
 			}
@@ -117,15 +141,116 @@ func TestImports(t *testing.T) {
 	}
 }
 
-func free(dir string) bool {
-	top, _, _ := strings.Cut(dir, "/")
-	return top == "experiments" || top == "cmd" || top == "container"
+// importsOf a Go file.
+func importsOf(path string) ([]string, error) {
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, spec := range file.Imports {
+		name, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, name)
+	}
+	return out, nil
+}
+
+// rowOf a package in the table: its own, or that of a folder above it.
+func rowOf(dir string) (name string, row room, ok bool) {
+	if row, ok := rooms[dir]; ok {
+		return dir, row, true
+	}
+	for name, row := range rooms {
+		if matches(name, dir) {
+			return name, row, true
+		}
+	}
+	return "", room{}, false
+}
+
+// matches reports whether a pattern is of a package.
+func matches(pattern, dir string) bool {
+	below, wild := strings.CutSuffix(pattern, "...")
+	return pattern == dir || wild && strings.HasPrefix(dir+"/", below)
+}
+
+// TestOnlyPeoplesCommandKnowsTheLaboratory: no product room imports experiments.
+func TestOnlyPeoplesCommandKnowsTheLaboratory(t *testing.T) {
+	for dir, row := range rooms {
+		lab := slices.ContainsFunc(row.ours, func(p string) bool { return matches(p, "experiments/sim") })
+		if may := dir == "cmd/mash2" || dir == "experiments/..." || dir == "container/..."; lab && !may {
+			t.Errorf("%s may import experiments", dir)
+		}
+	}
+}
+
+// TestImageHasNoLaboratory: what the image's program links, as far as it is ours,
+// is product rooms only. It follows the imports of the program that make program
+// builds, which is what the Containerfile calls.
+func TestImageHasNoLaboratory(t *testing.T) {
+	makefile, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	containerfile, err := os.ReadFile("container/Containerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	built := regexp.MustCompile(`-o \$\(PROGRAM\) \./(\S+)`).FindAllSubmatch(makefile, -1)
+	if n := len(regexp.MustCompile(`make program`).FindAll(containerfile, -1)); n == 0 || len(built) != n {
+		t.Fatalf("the Containerfile makes %d programs, the Makefile %d", n, len(built))
+	}
+	for _, m := range built {
+		linked := linkedBy(t, string(m[1]))
+		if len(linked) < 20 {
+			t.Errorf("%s links only %d packages of ours", m[1], len(linked))
+		}
+		for dir := range linked {
+			if dir == "experiments" || strings.HasPrefix(dir, "experiments/") {
+				t.Errorf("%s links %s", m[1], dir)
+			}
+		}
+	}
+}
+
+// linkedBy are the packages of ours that a program links, whatever the build tags.
+func linkedBy(t *testing.T, program string) map[string]bool {
+	t.Helper()
+	linked := map[string]bool{program: true}
+	for next := []string{program}; len(next) > 0; {
+		dir := next[0]
+		next = next[1:]
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d Go files, %v", dir, len(files), err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			names, err := importsOf(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range names {
+				own, ours := strings.CutPrefix(name, module)
+				if own = cmp.Or(strings.TrimPrefix(own, "/"), "."); ours && !linked[own] {
+					linked[own] = true
+					next = append(next, own)
+				}
+			}
+		}
+	}
+	return linked
 }
 
 func refused(row room, name string) string {
 	if own, ok := strings.CutPrefix(name, module); ok {
 		own = cmp.Or(strings.TrimPrefix(own, "/"), ".")
-		if !slices.Contains(row.ours, own) {
+		if !slices.ContainsFunc(row.ours, func(p string) bool { return matches(p, own) }) {
 			return "not among the rooms it may know"
 		}
 		return ""
@@ -152,6 +277,9 @@ func TestImportsRefuses(t *testing.T) {
 		"forecast must not know planning":             {"forecast", module + "/planning", true},
 		"the loop may know strategic":                 {".", module + "/strategic", false},
 		"the loop must not know sensing":              {".", module + "/sensing", true},
+		"the operator must not know the laboratory":   {"operator", module + "/experiments/sim", true},
+		"the image's program knows its commands only": {"cmd/mash2-operator", module + "/planning", true},
+		"the people's command may know what's below":  {"cmd/mash2", module + "/experiments/load/record", false},
 		"the cloud provider must not know Kubernetes": {"execution/gke", "k8s.io/api/core/v1", true},
 	} {
 		t.Run(name, func(t *testing.T) {

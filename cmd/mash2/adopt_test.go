@@ -18,7 +18,9 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/mash2-io/mash2/adoption"
 	"github.com/mash2-io/mash2/api/v1alpha1"
+	"github.com/mash2-io/mash2/cmd/cli"
 	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/experiments/testbed"
 )
@@ -79,7 +81,7 @@ func TestAdoption(t *testing.T) {
 	w.Load.Begin()
 
 	// 1. Imported, in Shadow.
-	var made adoptResult
+	var made cli.AdoptResult
 	w.decode(&made, "adopt", "--in", testbed.Mash2, "-o", "json")
 	if len(made.Workloads) != 1 {
 		t.Fatalf("adopted %+v, want the one HPA", made)
@@ -94,7 +96,7 @@ func TestAdoption(t *testing.T) {
 
 	// 2. Agreement, while the HPA scales.
 	w.eventually("the HPA to scale", func() string { return wantWriters(t, auditLog, "theirs") })
-	var report agreementReport
+	var report adoption.Report
 	w.eventually("a plan in Shadow", func() string {
 		w.decode(&report, "adopt", "report", "--for", "5s", "--every", "1s", "-o", "json")
 		if a := report.Workloads[0].Agreement; a == nil || a.Samples < 3 || a.Planned < 1 || a.Desired < 1 {
@@ -102,7 +104,7 @@ func TestAdoption(t *testing.T) {
 		}
 		return ""
 	})
-	t.Logf("in Shadow: %s", report.text())
+	t.Logf("in Shadow: %+v", report)
 	if got := report.Workloads[0]; got.Mode != "Shadow" || got.From != "HorizontalPodAutoscaler/theirs" {
 		t.Errorf("report %+v", got)
 	}

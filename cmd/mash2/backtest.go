@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mash2-io/mash2/cmd/cli"
 	"github.com/mash2-io/mash2/forecast"
 )
 
@@ -71,7 +72,7 @@ was known before it, and scores models by what came. Models are fitted anew
 before each stretch.
 
   mash2 backtest --input requests.csv.gz --horizon 1h --windows 24 --models auto,seasonal-naive --report out`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 	}
 	o.add(cmd, []float64{0.5, 0.9, 0.95})
 	f := cmd.Flags()
@@ -79,13 +80,13 @@ before each stretch.
 	f.StringSliceVar(&models, "models", []string{forecast.AutoName, forecast.SeasonalNaiveName, forecast.NaiveName},
 		"models to compare, of "+strings.Join(forecast.Names(), ", ")+"; all for all of them")
 	f.StringVar(&dir, "report", "", "folder for an HTML report and its figures as PNG")
-	show := outputFlag(cmd)
+	show := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := checkOutput(cmd); err != nil {
+		if err := cli.CheckOutput(cmd); err != nil {
 			return err
 		}
 		if windows < 1 {
-			return usagef("--windows must be 1 or more, is %d", windows)
+			return cli.Usagef("--windows must be 1 or more, is %d", windows)
 		}
 		if len(models) == 1 && models[0] == "all" {
 			models = forecast.Names()
@@ -95,12 +96,12 @@ before each stretch.
 			return err
 		}
 		if len(models) == 0 {
-			return usagef("--models must name at least one")
+			return cli.Usagef("--models must name at least one")
 		}
 		forecasters := make([]forecast.Forecaster, len(models))
 		for i, name := range models {
 			if forecasters[i], err = forecast.ByName(name); err != nil {
-				return usageError{fmt.Errorf("--models: %w", err)}
+				return cli.Usage(fmt.Errorf("--models: %w", err))
 			}
 		}
 		inputs, err := o.read(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr())
@@ -108,7 +109,7 @@ before each stretch.
 			return err
 		}
 		out := backtestResult{Windows: windows, levels: levels, Series: []backtestScore{}}
-		progress := progressTo(cmd.ErrOrStderr())
+		progress := cli.ProgressTo(cmd.ErrOrStderr())
 		for _, in := range inputs {
 			horizon, err := o.horizon(in.series.Step)
 			if err != nil {

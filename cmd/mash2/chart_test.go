@@ -95,7 +95,7 @@ func TestChart(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Without the watch list, which newer API servers offer, as on older ones.
-	o, err := w.StartProgram(program, []string{envProgram + "=1", "KUBE_FEATURE_WatchListClient=false"}, args...)
+	o, err := w.StartProgram(program, []string{envProgram + "=" + ofImage, "KUBE_FEATURE_WatchListClient=false"}, args...)
 	if err != nil {
 		t.Fatal(err)
 	}

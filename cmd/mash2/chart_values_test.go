@@ -53,7 +53,11 @@ func TestChartForecaster(t *testing.T) {
 		Operator struct{ Forecaster, Past string }
 	}
 	read("values.yaml", &values)
-	def := newOperator().Flags().Lookup("forecaster").DefValue
+	operator, _, err := program().Root().Find([]string{"operator"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	def := operator.Flags().Lookup("forecaster").DefValue
 	if values.Operator.Forecaster != def {
 		t.Errorf("the chart's default is %q, the flag's %q", values.Operator.Forecaster, def)
 	}

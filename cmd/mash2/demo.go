@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/cmd/cli"
 	"github.com/mash2-io/mash2/experiments/report"
 	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/experiments/score"
@@ -43,7 +44,7 @@ controller-manager, scheduler) with simulated GKE node pools and simulated load,
 this binary as the operator, and the stock HPA with an autoscaled pool beside
 it. The first pass is cold; each further one has all before it as history. In
 the last pass the policy switches to PERFORMANCE.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.scenario, "scenario", "heartbeat", "a built-in scenario ("+strings.Join(scenarios.Names(), ", ")+") or a file")
@@ -55,17 +56,17 @@ the last pass the policy switches to PERFORMANCE.`,
 	f.StringVar(&o.karpenter, "karpenter", "", "run the stock HPA on nodes of Karpenter's, too, by this program (make karpenter)")
 	f.BoolVar(&o.keep, "keep", false, "leave the cluster running at the end, until interrupted")
 	f.StringVar(&o.report, "report", "out/demo", "folder for the HTML report, the cycle records and the operator's log")
-	show := outputFlag(cmd)
+	show := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !(o.speed > 0) || o.warm < 0 {
-			return usagef("--speed must be above 0 and --warm-passes 0 or more, are %g and %d", o.speed, o.warm)
+			return cli.Usagef("--speed must be above 0 and --warm-passes 0 or more, are %g and %d", o.speed, o.warm)
 		}
 		s, err := scenarios.Load(o.scenario)
 		if err != nil {
-			return usageError{err}
+			return cli.Usage(err)
 		}
 		if !s.UsersOnly() {
-			return usagef("scenario %s has arrivals, noise, events or several services, which the demo has not: use mash2 simulate", s.Name)
+			return cli.Usagef("scenario %s has arrivals, noise, events or several services, which the demo has not: use mash2 simulate", s.Name)
 		}
 		return o.run(cmd.Context(), s, cmd.ErrOrStderr(), show)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/cmd/cli"
 	"github.com/mash2-io/mash2/forecast"
 )
 
@@ -40,25 +41,25 @@ there twice the last row counts.
 
   mash2 forecast --input requests.csv.gz --horizon 24h
   mash2 forecast --prometheus http://localhost:9090 --query 'sum(rate(http_requests_total[1m]))' --horizon 1h`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 	}
 	o.add(cmd, []float64{0.1, 0.5, 0.9, 0.95})
 	cmd.Flags().StringVar(&modelName, "model", forecast.AutoName, "one of "+strings.Join(forecast.Names(), ", "))
-	show := outputFlag(cmd)
+	show := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := checkOutput(cmd); err != nil {
+		if err := cli.CheckOutput(cmd); err != nil {
 			return err
 		}
 		f, err := forecast.ByName(modelName)
 		if err != nil {
-			return usageError{fmt.Errorf("--model: %w", err)}
+			return cli.Usage(fmt.Errorf("--model: %w", err))
 		}
 		levels, err := o.levels()
 		if err != nil {
 			return err
 		}
 		if len(o.inputs) > 1 {
-			return usagef("--input names %d files: one at a time", len(o.inputs))
+			return cli.Usagef("--input names %d files: one at a time", len(o.inputs))
 		}
 		all, err := o.read(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr())
 		if err != nil {
@@ -84,7 +85,7 @@ func inputError(name string, err error) error {
 	err = fmt.Errorf("%s: %w", name, err)
 	for _, of := range []error{forecast.ErrNoHistory, forecast.ErrBadSample, forecast.ErrBadRequest} {
 		if errors.Is(err, of) {
-			return usageError{err}
+			return cli.Usage(err)
 		}
 	}
 	return err

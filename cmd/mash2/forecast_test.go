@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mash2-io/mash2/cmd/cli"
 )
 
 // daily writes days of an hourly series with a gap, a duplicate, blank lines and
@@ -223,8 +225,8 @@ func TestForecastRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
-			if code := run(t.Context(), tc.args, &stdout, &stderr); code != exitUsage || !strings.Contains(stderr.String(), tc.want) {
-				t.Errorf("exit %d: %s; want %d and %q", code, stderr.String(), exitUsage, tc.want)
+			if code := run(t.Context(), tc.args, &stdout, &stderr); code != cli.ExitUsage || !strings.Contains(stderr.String(), tc.want) {
+				t.Errorf("exit %d: %s; want %d and %q", code, stderr.String(), cli.ExitUsage, tc.want)
 			}
 		})
 	}

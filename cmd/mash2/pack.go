@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/cmd/cli"
 	"github.com/mash2-io/mash2/planning/node"
 	"github.com/mash2-io/mash2/planning/node/instance"
 )
@@ -63,29 +64,29 @@ bin packing; package planning/node/instance documents both.
 --time-limit is a budget of work, counted in what a core of 2023 does in a
 second: the same input and limit give the same result on every machine. The ILP
 alone is bounded by the clock.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 	}
 	f := cmd.Flags()
 	f.StringVar(&input, "input", "", "file with the problem, .json or .vbp")
 	f.StringVar(&solver, "solver", node.Auto, "one of "+strings.Join(node.Solvers(), ", "))
 	f.DurationVar(&limit, "time-limit", 10*time.Second, "how long to look for something better")
-	show := outputFlag(cmd)
+	show := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := checkOutput(cmd); err != nil {
+		if err := cli.CheckOutput(cmd); err != nil {
 			return err
 		}
 		if input == "" {
-			return usagef("--input is required")
+			return cli.Usagef("--input is required")
 		}
 		if limit <= 0 {
-			return usagef("--time-limit must be above 0, is %v", limit)
+			return cli.Usagef("--time-limit must be above 0, is %v", limit)
 		}
 		if !slices.Contains(node.Solvers(), solver) {
-			return usagef("--solver %q is not in this build, which has %v", solver, node.Solvers())
+			return cli.Usagef("--solver %q is not in this build, which has %v", solver, node.Solvers())
 		}
 		p, err := readProblem(input)
 		if err != nil {
-			return usageError{err}
+			return cli.Usage(err)
 		}
 		out, err := pack(p, solver, limit)
 		if err != nil {

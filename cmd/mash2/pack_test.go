@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/mash2-io/mash2/cmd/cli"
 )
 
 // packCommand runs mash2 pack on a file with this text.
@@ -51,7 +53,7 @@ func TestPack(t *testing.T) {
 			},
 		},
 		"pods without a place": {
-			file: "p.json", code: exitFailed,
+			file: "p.json", code: cli.ExitFailed,
 			text: `{"pods":[{"name":"a","count":3,"cpu":"1"}],"nodeTypes":[{"name":"n","cpu":"1","memory":"1Gi","max":2}]}`,
 			want: packed{
 				Nodes:       []packedNodes{{"n", 2}},
@@ -98,7 +100,7 @@ func TestPackRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := packCommand(t, "p.json", tc.text, tc.args...)
-			if code != exitUsage || stdout != "" || !strings.Contains(stderr, tc.want) {
+			if code != cli.ExitUsage || stdout != "" || !strings.Contains(stderr, tc.want) {
 				t.Errorf("exit %d, %q, want %q", code, stderr, tc.want)
 			}
 		})

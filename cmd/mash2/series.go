@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/cmd/cli"
 	"github.com/mash2-io/mash2/forecast/seriesfile"
 )
 
@@ -57,22 +58,22 @@ type named struct {
 func (o *seriesFlags) read(ctx context.Context, stdin io.Reader, notes io.Writer) ([]named, error) {
 	switch {
 	case o.prometheus != "" && len(o.inputs) > 0:
-		return nil, usagef("either --input or --prometheus")
+		return nil, cli.Usagef("either --input or --prometheus")
 	case o.prometheus != "" && o.query == "":
-		return nil, usagef("--prometheus needs a --query")
+		return nil, cli.Usagef("--prometheus needs a --query")
 	case o.prometheus == "" && o.query != "":
-		return nil, usagef("--query needs a --prometheus")
+		return nil, cli.Usagef("--query needs a --prometheus")
 	case o.step < 0:
-		return nil, usagef("--step must not be negative, is %v", o.step)
+		return nil, cli.Usagef("--step must not be negative, is %v", o.step)
 	case o.prometheus != "":
 		s, err := o.ask(ctx)
 		return []named{s}, err
 	case len(o.inputs) == 0:
-		return nil, usagef("--input must name a file, or --prometheus a server")
+		return nil, cli.Usagef("--input must name a file, or --prometheus a server")
 	}
 	delimiter, size := utf8.DecodeRuneInString(strings.ReplaceAll(o.delimiter, `\t`, "\t"))
 	if size == 0 || size != len(strings.ReplaceAll(o.delimiter, `\t`, "\t")) || strings.ContainsRune("\"\r\n\uFFFD", delimiter) {
-		return nil, usagef("--delimiter must be one character, not a quote or a line end, is %q", o.delimiter)
+		return nil, cli.Usagef("--delimiter must be one character, not a quote or a line end, is %q", o.delimiter)
 	}
 	var out []named
 	for _, name := range o.inputs {
@@ -81,7 +82,7 @@ func (o *seriesFlags) read(ctx context.Context, stdin io.Reader, notes io.Writer
 		}
 		got, err := readFile(name, stdin, options)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, cli.Usage(err)
 		}
 		if note := remarks(got); note != "" {
 			fmt.Fprintf(notes, "%s: %s\n", name, note)
@@ -130,17 +131,17 @@ func (o *seriesFlags) ask(ctx context.Context) (named, error) {
 	if o.until != "" {
 		t, err := time.Parse(time.RFC3339, o.until)
 		if err != nil {
-			return named{}, usagef("--until: %v", err)
+			return named{}, cli.Usagef("--until: %v", err)
 		}
 		end = t
 	}
 	n := int(o.since / step)
 	if n < 1 || n > 10_000 {
-		return named{}, usagef("--since %v are %d steps of %v: Prometheus answers 1 to 10000", o.since, n, step)
+		return named{}, cli.Usagef("--since %v are %d steps of %v: Prometheus answers 1 to 10000", o.since, n, step)
 	}
 	client, err := promapi.NewClient(promapi.Config{Address: o.prometheus})
 	if err != nil {
-		return named{}, usagef("--prometheus %s: %v", o.prometheus, err)
+		return named{}, cli.Usagef("--prometheus %s: %v", o.prometheus, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -151,7 +152,7 @@ func (o *seriesFlags) ask(ctx context.Context) (named, error) {
 	}
 	matrix, ok := value.(model.Matrix)
 	if !ok || len(matrix) != 1 {
-		return named{}, usagef("--query must give one series, %s gives %s", o.query, describe(value))
+		return named{}, cli.Usagef("--query must give one series, %s gives %s", o.query, describe(value))
 	}
 	s, err := fromSamples(matrix[0].Values, step)
 	if err != nil {
@@ -191,21 +192,21 @@ func fromSamples(samples []model.SamplePair, step time.Duration) (api.Series, er
 func (o *seriesFlags) horizon(step time.Duration) (int, error) {
 	const most = 100_000
 	if o.hor == "" {
-		return 0, usagef("--horizon must say how far: a number of steps, or a duration such as 24h")
+		return 0, cli.Usagef("--horizon must say how far: a number of steps, or a duration such as 24h")
 	}
 	if n, err := strconv.Atoi(o.hor); err == nil {
 		if n < 1 || n > most {
-			return 0, usagef("--horizon must be 1 to %d steps, is %d", most, n)
+			return 0, cli.Usagef("--horizon must be 1 to %d steps, is %d", most, n)
 		}
 		return n, nil
 	}
 	d, err := time.ParseDuration(o.hor)
 	if err != nil {
-		return 0, usagef("--horizon %q is neither a number of steps nor a duration such as 24h", o.hor)
+		return 0, cli.Usagef("--horizon %q is neither a number of steps nor a duration such as 24h", o.hor)
 	}
 	n := int((d + step - 1) / step)
 	if d <= 0 || n > most {
-		return 0, usagef("--horizon %v is not 1 to %d steps of %v", d, most, step)
+		return 0, cli.Usagef("--horizon %v is not 1 to %d steps of %v", d, most, step)
 	}
 	return n, nil
 }
@@ -213,11 +214,11 @@ func (o *seriesFlags) horizon(step time.Duration) (int, error) {
 // levels checks the quantiles.
 func (o *seriesFlags) levels() ([]float64, error) {
 	if len(o.quantiles) == 0 {
-		return nil, usagef("--quantiles must name at least one")
+		return nil, cli.Usagef("--quantiles must name at least one")
 	}
 	for i, q := range o.quantiles {
 		if !(q > 0 && q < 1) || i > 0 && q <= o.quantiles[i-1] {
-			return nil, usagef("--quantiles must be increasing and in (0, 1), are %v", o.quantiles)
+			return nil, cli.Usagef("--quantiles must be increasing and in (0, 1), are %v", o.quantiles)
 		}
 	}
 	return o.quantiles, nil

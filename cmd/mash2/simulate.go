@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mash2-io/mash2/cmd/cli"
 	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/experiments/score"
 	"github.com/mash2-io/mash2/experiments/sim"
@@ -63,7 +64,7 @@ measured. --against compares with recordings of mash2 demo, results.json in its
 report's folder or what it printed with -o json: the same passes and the same switch
 of the policy are simulated, and errors are told by scaler. --fidelity fluid,request
 compares the two with each other.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.scenario, "scenario", "heartbeat", "a built-in scenario ("+strings.Join(scenarios.Names(), ", ")+") or a file")
@@ -75,36 +76,26 @@ compares the two with each other.`,
 	f.StringSliceVar(&o.fidelities, "fidelity", []string{string(sim.Fluid)}, "fluid, or request for every single one; both compares the second with the first")
 	f.StringVar(&o.report, "report", "", "folder for an HTML report and its figures as PNG")
 	f.StringSliceVar(&o.against, "against", nil, "recordings of mash2 demo to compare with, such as out/demo/results.json")
-	forecasterFlag(cmd, &o.forecaster)
-	show := outputFlag(cmd)
+	cli.ForecasterFlag(cmd, &o.forecaster)
+	show := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := checkOutput(cmd); err != nil {
+		if err := cli.CheckOutput(cmd); err != nil {
 			return err
 		}
 		s, err := o.load()
 		if err != nil {
-			return usageError{err}
+			return cli.Usage(err)
 		}
 		if os.Getenv("GOGC") == "" {
 			debug.SetGCPercent(sim.GCPercent)
 		}
-		out, err := o.run(cmd.Context(), s, progressTo(cmd.ErrOrStderr()))
+		out, err := o.run(cmd.Context(), s, cli.ProgressTo(cmd.ErrOrStderr()))
 		if err != nil {
 			return err
 		}
 		return show(out, out.text())
 	}
 	return cmd
-}
-
-// progressTo is where progress goes: only to a terminal.
-func progressTo(w io.Writer) io.Writer {
-	if file, ok := w.(*os.File); ok {
-		if info, err := file.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			return w
-		}
-	}
-	return io.Discard
 }
 
 // load checks the flags and loads the scenario.
@@ -132,7 +123,7 @@ func (o *simulateFlags) load() (scenarios.Scenario, error) {
 			return scenarios.Scenario{}, fmt.Errorf("--scaler names %s twice", name)
 		}
 	}
-	if _, err := guarded(o.forecaster); err != nil {
+	if err := cli.CheckForecaster(o.forecaster); err != nil {
 		return scenarios.Scenario{}, err
 	}
 	return scenarios.LoadWith(o.scenario, scenarios.Changes{Trace: o.trace, Warmup: o.warm})
@@ -169,7 +160,7 @@ func (o *simulateFlags) run(ctx context.Context, s scenarios.Scenario, progress 
 	world := simulated{flags: o, scenario: s, passes: max(1, s.Repeat)}
 	recordings, err := o.recordings(s.Name)
 	if err != nil {
-		return out, usageError{err}
+		return out, cli.Usage(err)
 	}
 	if len(recordings) > 0 {
 		world.scenario.Warmup.Passes, world.passes = recordings[0].Passes()
@@ -201,7 +192,7 @@ func (o *simulateFlags) run(ctx context.Context, s scenarios.Scenario, progress 
 	out.Summary = score.Summarize(out.Runs)
 	if len(recordings) > 0 {
 		if out.Against, err = against(recordings, outcomes[0]); err != nil {
-			return out, usageError{err}
+			return out, cli.Usage(err)
 		}
 	}
 	if len(o.fidelities) == 2 {

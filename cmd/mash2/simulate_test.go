@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/mash2-io/mash2/cmd/cli"
 	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/experiments/score"
 	"github.com/mash2-io/mash2/experiments/sim"
@@ -257,7 +258,7 @@ func TestSimulateRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := simulateCommand(t, test.args...)
-			if code != exitUsage || stdout != "" || !strings.Contains(stderr, test.want) {
+			if code != cli.ExitUsage || stdout != "" || !strings.Contains(stderr, test.want) {
 				t.Errorf("exit %d, stdout %q, stderr %q, want %q", code, stdout, stderr, test.want)
 			}
 		})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mash2-io/mash2/cmd/cli"
 	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/experiments/score"
 	"github.com/mash2-io/mash2/experiments/sim"
@@ -54,7 +55,7 @@ limits are read from kube-state-metrics where Prometheus has it.
 
 As a gate: --max-cost and --max-violation bound every policy that is asked for; if
 one exceeds them the exit code is 1 and a sentence says what did.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 	}
 	o.historyFlags.register(cmd)
 	o.worldFlags.register(cmd)
@@ -68,9 +69,9 @@ one exceeds them the exit code is 1 and a sentence says what did.`,
 	f.Float64Var(&o.maxCost, "max-cost", 0, "most that the nodes of a policy may cost in the whole stretch, USD")
 	f.Float64Var(&o.maxViolation, "max-violation", 0, "most minutes in violation of the SLO that a policy may have, as a share of those with traffic, 0 to 1")
 	f.StringVar(&o.report, "report", "", "folder for an HTML report, its figures, and the scenario with its demand")
-	show := outputFlag(cmd)
+	show := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := checkOutput(cmd); err != nil {
+		if err := cli.CheckOutput(cmd); err != nil {
 			return err
 		}
 		g := gate{}
@@ -81,10 +82,10 @@ one exceeds them the exit code is 1 and a sentence says what did.`,
 			g.MaxViolationRatio = &o.maxViolation
 		}
 		if err := o.validate(g); err != nil {
-			return usageError{err}
+			return cli.Usage(err)
 		}
 		given := func(flag string) bool { return cmd.Flags().Changed(flag) }
-		out, err := o.run(cmd.Context(), given, g, progressTo(cmd.ErrOrStderr()))
+		out, err := o.run(cmd.Context(), given, g, cli.ProgressTo(cmd.ErrOrStderr()))
 		if err != nil {
 			return err
 		}
@@ -138,11 +139,11 @@ func (o *whatifFlags) validate(g gate) error {
 func (o *whatifFlags) run(ctx context.Context, given func(flag string) bool, g gate, progress io.Writer) (whatif, error) {
 	pools, err := o.pools()
 	if err != nil {
-		return whatif{}, usageError{err}
+		return whatif{}, cli.Usage(err)
 	}
 	policies, err := o.readPolicies(pools)
 	if err != nil {
-		return whatif{}, usageError{err}
+		return whatif{}, cli.Usage(err)
 	}
 	h, err := o.read(ctx, given, progress)
 	if err != nil {
@@ -150,7 +151,7 @@ func (o *whatifFlags) run(ctx context.Context, given func(flag string) bool, g g
 	}
 	w, err := o.world(h, pools, given)
 	if err != nil {
-		return whatif{}, usageError{err}
+		return whatif{}, cli.Usage(err)
 	}
 	dir := o.report
 	if dir == "" {
@@ -165,7 +166,7 @@ func (o *whatifFlags) run(ctx context.Context, given func(flag string) bool, g g
 	}
 	s, err := scenarios.Load(file)
 	if err != nil {
-		return whatif{}, usageError{fmt.Errorf("what the flags make is no scenario: %w", err)}
+		return whatif{}, cli.Usage(fmt.Errorf("what the flags make is no scenario: %w", err))
 	}
 	out := whatif{History: h.summary(), Assumptions: w.assumptions, Policies: o.policies, Seed: o.seed, Fidelity: string(sim.Fluid)}
 	if out.KnownError, err = readKnownError(); err != nil {

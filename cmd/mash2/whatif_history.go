@@ -14,12 +14,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/cmd/cli"
 	"github.com/mash2-io/mash2/forecast/seriesfile"
 )
 
 // historyFlags say where the CPU usage of a workload is read from.
 type historyFlags struct {
-	prom              prometheusFlags
+	prom              cli.PrometheusFlags
 	selector, query   string
 	rateWindow        time.Duration
 	trace             string
@@ -39,10 +40,10 @@ type historyFlags struct {
 func (o *historyFlags) register(cmd *cobra.Command) {
 	o.pointsPerQuery, o.now, o.timeoutOfOneQuery = 5000, time.Now, time.Minute
 	f := cmd.Flags()
-	f.StringVar(&o.prom.url, "prometheus", "", "base URL of the Prometheus to ask")
-	f.StringVar(&o.prom.tokenFile, "prometheus-bearer-token-file", "", "file with a bearer token for Prometheus")
-	f.StringVar(&o.prom.caFile, "prometheus-ca-file", "", "file with the certificates of the authority that signed Prometheus' own; those of the system if empty")
-	f.StringArrayVar(&o.prom.headers, "prometheus-header", nil, "header of each request to Prometheus, such as 'X-Scope-OrgID: team'; may be repeated")
+	f.StringVar(&o.prom.URL, "prometheus", "", "base URL of the Prometheus to ask")
+	f.StringVar(&o.prom.TokenFile, "prometheus-bearer-token-file", "", "file with a bearer token for Prometheus")
+	f.StringVar(&o.prom.CAFile, "prometheus-ca-file", "", "file with the certificates of the authority that signed Prometheus' own; those of the system if empty")
+	f.StringArrayVar(&o.prom.Headers, "prometheus-header", nil, "header of each request to Prometheus, such as 'X-Scope-OrgID: team'; may be repeated")
 	f.StringVar(&o.selector, "selector", "", `label matchers of the workload's pods in cAdvisor's series, such as 'namespace="shop",pod=~"web-.+"'`)
 	f.StringVar(&o.query, "query", "", "PromQL that gives the cores used as one series, instead of --selector")
 	f.DurationVar(&o.rateWindow, "rate-window", 0, "window of the rate under each sample (default: 2m, or the step if that is longer)")
@@ -62,13 +63,13 @@ func (o *historyFlags) register(cmd *cobra.Command) {
 
 func (o *historyFlags) validate() error {
 	switch {
-	case o.prom.url == "" && o.trace == "":
+	case o.prom.URL == "" && o.trace == "":
 		return errors.New("--prometheus must name a server, or --trace a file")
-	case o.prom.url != "" && o.trace != "":
+	case o.prom.URL != "" && o.trace != "":
 		return errors.New("either --prometheus or --trace")
-	case o.prom.url != "" && (o.selector == "") == (o.query == ""):
+	case o.prom.URL != "" && (o.selector == "") == (o.query == ""):
 		return errors.New("--prometheus needs a --selector or a --query, one of them")
-	case o.prom.url == "" && (o.selector != "" || o.query != ""):
+	case o.prom.URL == "" && (o.selector != "" || o.query != ""):
 		return errors.New("--selector and --query need a --prometheus")
 	case o.warm < 0 || o.warm > 100:
 		return fmt.Errorf("--warm-passes must be 0 to 100, is %d", o.warm)
@@ -85,8 +86,8 @@ func (o *historyFlags) validate() error {
 	case !(o.loadFactor > 0 && o.loadFactor <= 1000):
 		return fmt.Errorf("--load-factor must be above 0 and at most 1000, is %v", o.loadFactor)
 	}
-	if o.prom.url != "" {
-		return o.prom.validate()
+	if o.prom.URL != "" {
+		return o.prom.Validate()
 	}
 	return nil
 }
@@ -156,10 +157,10 @@ func (o *historyFlags) read(ctx context.Context, given func(string) bool, progre
 	now := o.now().Truncate(step)
 	from, to, err := o.stretch(now, step)
 	if err != nil {
-		return cpuHistory{}, usageError{err}
+		return cpuHistory{}, cli.Usage(err)
 	}
 	if to.After(now) {
-		return cpuHistory{}, usagef("--to %s lies ahead", o.to)
+		return cpuHistory{}, cli.Usagef("--to %s lies ahead", o.to)
 	}
 	h, err := o.ask(ctx, from.Add(-time.Duration(o.warm)*to.Sub(from)), to, step, progress)
 	if err != nil {
@@ -172,14 +173,14 @@ func (o *historyFlags) read(ctx context.Context, given func(string) bool, progre
 func (o *historyFlags) readTrace(given func(string) bool) (cpuHistory, error) {
 	delimiter := strings.ReplaceAll(o.delimiter, `\t`, "\t")
 	if utf8.RuneCountInString(delimiter) != 1 || strings.ContainsAny(delimiter, "\"\r\n\uFFFD") {
-		return cpuHistory{}, usagef("--delimiter must be one character, not a quote or a line end, is %q", o.delimiter)
+		return cpuHistory{}, cli.Usagef("--delimiter must be one character, not a quote or a line end, is %q", o.delimiter)
 	}
 	mark, _ := utf8.DecodeRuneInString(delimiter)
 	got, err := readFile(o.trace, strings.NewReader(""), seriesfile.Options{
 		Name: o.trace, Time: o.time, Value: o.value, Step: o.step, Delimiter: mark, NoHeader: o.noHeader,
 	})
 	if err != nil {
-		return cpuHistory{}, usageError{err}
+		return cpuHistory{}, cli.Usage(err)
 	}
 	h := cpuHistory{source: o.trace, series: got.Series}
 	if note := remarks(got); note != "" {
@@ -187,21 +188,21 @@ func (o *historyFlags) readTrace(given func(string) bool) (cpuHistory, error) {
 	}
 	step := h.series.Step
 	if step < 10*time.Second {
-		return h, usagef("%s: a sample every %v is more than can be replayed; --step 10s or more averages them", o.trace, step)
+		return h, cli.Usagef("%s: a sample every %v is more than can be replayed; --step 10s or more averages them", o.trace, step)
 	}
 	end := h.series.Start.Add(time.Duration(len(h.series.Values)) * step)
 	from, to, err := o.stretch(end, step)
 	if err != nil {
-		return h, usageError{err}
+		return h, cli.Usage(err)
 	}
 	if first := h.series.Start; from.Before(first) {
 		if given("from") || !to.After(first) {
-			return h, usagef("--from %s is before %s, where %s begins", o.from, first.Format(time.RFC3339), o.trace)
+			return h, cli.Usagef("--from %s is before %s, where %s begins", o.from, first.Format(time.RFC3339), o.trace)
 		}
 		from = first.Add((to.Sub(first) % time.Minute))
 	}
 	if to.After(end) {
-		return h, usagef("--to %s is after %s, where %s ends", o.to, end.Format(time.RFC3339), o.trace)
+		return h, cli.Usagef("--to %s is after %s, where %s ends", o.to, end.Format(time.RFC3339), o.trace)
 	}
 	return h, o.cut(&h, from, to)
 }
@@ -265,7 +266,7 @@ func (o *historyFlags) cut(h *cpuHistory, from, to time.Time) error {
 	begin := end - int(to.Sub(from)/step)
 	window := to.Sub(from)
 	if begin < 0 || known > begin+(end-begin)/2 {
-		return usagef("%s: nothing is known of the first half of the time from %s to %s", h.source, from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339))
+		return cli.Usagef("%s: nothing is known of the first half of the time from %s to %s", h.source, from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339))
 	}
 	per := int(window / step)
 	// A twentieth of the first pass may be missing: a rate begins late.
@@ -292,14 +293,14 @@ func (o *historyFlags) cut(h *cpuHistory, from, to time.Time) error {
 			}
 		}
 		if v < 0 || math.IsInf(v, 0) {
-			return usagef("%s: %g at %s is no use of CPU", h.source, v, h.series.Start.Add(time.Duration(i)*step).UTC().Format(time.RFC3339))
+			return cli.Usagef("%s: %g at %s is no use of CPU", h.source, v, h.series.Start.Add(time.Duration(i)*step).UTC().Format(time.RFC3339))
 		}
 		last = v
 		out = append(out, v)
 	}
 	h.gaps = float64(gaps) / float64(per)
 	if h.gaps > 0.5 {
-		return usagef("%s: %.0f %% of the samples from %s to %s are missing", h.source, 100*h.gaps, from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339))
+		return cli.Usagef("%s: %.0f %% of the samples from %s to %s are missing", h.source, 100*h.gaps, from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339))
 	}
 	factor := o.scale
 	if o.peak > 0 {
@@ -315,7 +316,7 @@ func (o *historyFlags) cut(h *cpuHistory, from, to time.Time) error {
 		highest = max(highest, out[i])
 	}
 	if !(highest > 0) || math.IsInf(highest, 0) {
-		return usagef("%s: no CPU was used from %s to %s", h.source, from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339))
+		return cli.Usagef("%s: no CPU was used from %s to %s", h.source, from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339))
 	}
 	h.series = api.Series{Start: from.Add(-time.Duration(h.warm) * window), Step: step, Values: out}
 	h.from, h.to = from, to

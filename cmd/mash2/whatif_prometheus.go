@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/cmd/cli"
 )
 
 // matchers of the selector, without the braces that some write around them.
@@ -48,21 +49,21 @@ func (o *historyFlags) shapeQuery(what, resource string) string {
 
 // ask reads cores at each step in [begin, end), in as many queries as it takes.
 func (o *historyFlags) ask(ctx context.Context, begin, end time.Time, step time.Duration, progress io.Writer) (cpuHistory, error) {
-	transport, err := o.prom.transport()
+	transport, err := o.prom.Transport()
 	if err != nil {
 		return cpuHistory{}, err
 	}
-	client, err := promapi.NewClient(promapi.Config{Address: o.prom.url, RoundTripper: transport})
+	client, err := promapi.NewClient(promapi.Config{Address: o.prom.URL, RoundTripper: transport})
 	if err != nil {
-		return cpuHistory{}, usagef("--prometheus %s: %v", o.prom.url, err)
+		return cpuHistory{}, cli.Usagef("--prometheus %s: %v", o.prom.URL, err)
 	}
 	prom := promv1.NewAPI(client)
 	query := o.usageQuery(step)
-	h := cpuHistory{source: query, url: o.prom.url}
+	h := cpuHistory{source: query, url: o.prom.URL}
 	n := int(end.Sub(begin) / step)
 	const most = 500_000
 	if n > most {
-		return h, usagef("%d steps of %v are more than %d: set a longer --step", n, step, most)
+		return h, cli.Usagef("%d steps of %v are more than %d: set a longer --step", n, step, most)
 	}
 	h.series = api.Series{Start: begin, Step: step, Values: make([]float64, n)}
 	for i := range h.series.Values {
@@ -88,7 +89,7 @@ func (o *historyFlags) ask(ctx context.Context, begin, end time.Time, step time.
 		fmt.Fprintf(progress, "%d of %d samples read from Prometheus\n", first, n)
 	}
 	if !found {
-		return h, usagef("%s has nothing from %s to %s for %s", o.prom.url, begin.UTC().Format(time.RFC3339), end.UTC().Format(time.RFC3339), query)
+		return h, cli.Usagef("%s has nothing from %s to %s for %s", o.prom.URL, begin.UTC().Format(time.RFC3339), end.UTC().Format(time.RFC3339), query)
 	}
 	if o.selector != "" {
 		h.shape = o.askShape(ctx, prom, end)
@@ -102,16 +103,16 @@ func (o *historyFlags) slice(ctx context.Context, prom promv1.API, query string,
 	defer cancel()
 	value, _, err := prom.QueryRange(ctx, query, promv1.Range{Start: at, End: at.Add(time.Duration(size-1) * step), Step: step})
 	if err != nil {
-		err = fmt.Errorf("asking Prometheus at %s for %d samples from %s: %w", o.prom.url, size, at.UTC().Format(time.RFC3339), err)
+		err = fmt.Errorf("asking Prometheus at %s for %d samples from %s: %w", o.prom.URL, size, at.UTC().Format(time.RFC3339), err)
 		var refused *promv1.Error
 		if errors.As(err, &refused) && refused.Type == promv1.ErrBadData {
-			return nil, usageError{err} // the query itself
+			return nil, cli.Usage(err) // the query itself
 		}
 		return nil, err
 	}
 	matrix, ok := value.(model.Matrix)
 	if !ok || len(matrix) > 1 {
-		return nil, usagef("--query must give one series, %s gives %s", query, describe(value))
+		return nil, cli.Usagef("--query must give one series, %s gives %s", query, describe(value))
 	}
 	if len(matrix) == 0 {
 		return nil, nil

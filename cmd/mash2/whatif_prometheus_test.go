@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mash2-io/mash2/cmd/cli"
 	"github.com/mash2-io/mash2/experiments/cluster"
 	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/forecast/seriesfile"
@@ -67,7 +68,7 @@ func TestWhatifOfPrometheus(t *testing.T) {
 
 	// In slices, it is what the trace says.
 	o := historyFlags{
-		prom: prometheusFlags{url: prom.URL}, selector: `namespace="shop",pod=~"web-.+"`, from: end.Add(-4 * time.Hour).Format(time.RFC3339), to: end.Format(time.RFC3339),
+		prom: cli.PrometheusFlags{URL: prom.URL}, selector: `namespace="shop",pod=~"web-.+"`, from: end.Add(-4 * time.Hour).Format(time.RFC3339), to: end.Format(time.RFC3339),
 		warm: 1, scale: 1, loadFactor: 1, pointsPerQuery: 97, timeoutOfOneQuery: time.Minute, now: time.Now,
 	}
 	h, err := o.read(t.Context(), func(string) bool { return true }, bytes.NewBuffer(nil))
@@ -105,7 +106,7 @@ func TestWhatifOfPrometheus(t *testing.T) {
 	if want := out.History.MeanCores * 4 * 3600 / 0.003; math.Abs(float64(out.Runs[0].Requests)/want-1) > 0.02 {
 		t.Errorf("%d requests, want about %.0f", out.Runs[0].Requests, want)
 	}
-	if code, _, stderr = whatifCommand(t, append(args, "--max-cost", "0.01")...); code != exitFailed || !strings.Contains(stderr, "more than the 0.0100 of --max-cost") {
+	if code, _, stderr = whatifCommand(t, append(args, "--max-cost", "0.01")...); code != cli.ExitFailed || !strings.Contains(stderr, "more than the 0.0100 of --max-cost") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 	for name, test := range map[string]struct{ flag, value, want string }{
@@ -113,7 +114,7 @@ func TestWhatifOfPrometheus(t *testing.T) {
 		"a selector in ruin": {"--selector", `pod="`, "asking Prometheus"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if code, _, stderr := whatifCommand(t, append(args, test.flag, test.value)...); code != exitUsage || !strings.Contains(stderr, test.want) {
+			if code, _, stderr := whatifCommand(t, append(args, test.flag, test.value)...); code != cli.ExitUsage || !strings.Contains(stderr, test.want) {
 				t.Errorf("exit %d: %s", code, stderr)
 			}
 		})

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/cmd/cli"
 )
 
 // whatifCommand runs mash2 whatif and returns what it printed.
@@ -146,8 +147,8 @@ func TestWhatifGate(t *testing.T) {
 		want []string
 	}{
 		"passed":   {[]string{"--max-cost", "10", "--max-violation", "1"}, 0, nil},
-		"too dear": {[]string{"--max-cost", "0.001"}, exitFailed, []string{"COST_SAVING: its nodes cost 0.", "more than the 0.0010 of --max-cost"}},
-		"violated, not dear": {[]string{"--max-cost", "10", "--max-violation", "0", "--slo-p95", "1ms"}, exitFailed,
+		"too dear": {[]string{"--max-cost", "0.001"}, cli.ExitFailed, []string{"COST_SAVING: its nodes cost 0.", "more than the 0.0010 of --max-cost"}},
+		"violated, not dear": {[]string{"--max-cost", "10", "--max-violation", "0", "--slo-p95", "1ms"}, cli.ExitFailed,
 			[]string{"minutes (60.0) are in violation of the SLO, more than the 0 of --max-violation"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -253,7 +254,7 @@ func TestWhatifOwnPolicies(t *testing.T) {
 	if out := decodeWhatif(t, stdout); out.Runs[0].Policy != "NIGHT" || out.Runs[0].MeanReplicas == nil || *out.Runs[0].MeanReplicas < 3 {
 		t.Errorf("%+v", out.Runs)
 	}
-	if code, _, stderr = whatifCommand(t, append(args, "--policy", "COST_SAVING")...); code != exitUsage || !strings.Contains(stderr, `names node pool "lost", which is none of --pool`) {
+	if code, _, stderr = whatifCommand(t, append(args, "--policy", "COST_SAVING")...); code != cli.ExitUsage || !strings.Contains(stderr, `names node pool "lost", which is none of --pool`) {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 }
@@ -291,9 +292,9 @@ func TestWhatifRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := whatifCommand(t, test.args...)
-			want := exitUsage
+			want := cli.ExitUsage
 			if name == "no Prometheus there" {
-				want = exitFailed
+				want = cli.ExitFailed
 			}
 			if code != want || stdout != "" || !strings.Contains(stderr, test.want) {
 				t.Errorf("exit %d, stdout %q, stderr %q, want %q", code, stdout, stderr, test.want)
@@ -337,7 +338,7 @@ func TestWhatifAsksForLess(t *testing.T) {
 	}))
 	defer server.Close()
 	o := historyFlags{
-		prom: prometheusFlags{url: server.URL}, selector: `{pod=~"web-.*",}`, from: "3h", to: "0s", warm: 1, scale: 1, loadFactor: 2,
+		prom: cli.PrometheusFlags{URL: server.URL}, selector: `{pod=~"web-.*",}`, from: "3h", to: "0s", warm: 1, scale: 1, loadFactor: 2,
 		pointsPerQuery: 300, timeoutOfOneQuery: time.Minute, now: func() time.Time { return time.Date(2026, 3, 1, 12, 0, 30, 0, time.UTC) },
 	}
 	h, err := o.read(t.Context(), func(string) bool { return true }, bytes.NewBuffer(nil))

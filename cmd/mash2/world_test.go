@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/cmd/cli"
 	"github.com/mash2-io/mash2/experiments/load"
 	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/experiments/testbed"
@@ -24,6 +24,8 @@ import (
 // Environment of a test binary that is executed as the program.
 const (
 	envProgram = "MASH2_TEST_AS_PROGRAM"
+	// ofImage as its value is the program of the image.
+	ofImage = "image"
 	// envKill is "N:before" or "N:after": the operator kills itself by SIGKILL
 	// right before or right after its N-th action. "each" is before the first
 	// action that none was killed before, or after the first that none was killed
@@ -39,18 +41,24 @@ func TestMain(m *testing.M) {
 	if os.Getenv(envProgram) == "" {
 		os.Exit(m.Run())
 	}
+	program := program()
+	if os.Getenv(envProgram) == ofImage {
+		program.Commands = nil // as of cmd/mash2-operator
+	}
 	if plan := os.Getenv(envKill); plan != "" {
 		wrap, err := suicidal(plan)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
-			os.Exit(exitUsage)
+			os.Exit(cli.ExitUsage)
 		}
-		wrapActuator = wrap
+		program.WrapActuator = wrap
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	program.Main()
+}
+
+// run executes one command line of this program and returns its exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return program().Run(ctx, args, stdout, stderr)
 }
 
 // world is an experiment with the operators that tests start on it.

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -17,9 +17,9 @@ func newVersion() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Version, and the packing solvers of this build",
-		Args:  noArgs,
+		Args:  NoArgs,
 	}
-	show := outputFlag(cmd)
+	show := OutputFlag(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		v := struct {
 			Version string   `json:"version"`

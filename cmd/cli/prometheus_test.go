@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"encoding/pem"
@@ -30,9 +30,9 @@ func TestPrometheusTransport(t *testing.T) {
 	token := write("token", []byte("first\n"))
 	ca := write("ca.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 
-	ask := func(p prometheusFlags) error {
+	ask := func(p PrometheusFlags) error {
 		t.Helper()
-		transport, err := p.transport()
+		transport, err := p.Transport()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,10 +42,10 @@ func TestPrometheusTransport(t *testing.T) {
 		}
 		return resp.Body.Close()
 	}
-	if err := ask(prometheusFlags{}); err == nil || !strings.Contains(err.Error(), "unknown authority") {
+	if err := ask(PrometheusFlags{}); err == nil || !strings.Contains(err.Error(), "unknown authority") {
 		t.Errorf("without the authority: %v, want the certificate refused", err)
 	}
-	p := prometheusFlags{tokenFile: token, caFile: ca, headers: []string{"X-Scope-OrgID: shop", "X-Two: a: b"}}
+	p := PrometheusFlags{TokenFile: token, CAFile: ca, Headers: []string{"X-Scope-OrgID: shop", "X-Two: a: b"}}
 	for _, want := range []string{"first", "second"} {
 		write("token", []byte(want+"\n"))
 		if err := ask(p); err != nil {
@@ -72,19 +72,19 @@ func TestPrometheusFlagsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		flags prometheusFlags
+		flags PrometheusFlags
 		want  string
 	}{
-		"no address":                  {prometheusFlags{}, "--prometheus-url is required"},
-		"a header without a value":    {prometheusFlags{url: "http://x", headers: []string{"tenant"}}, "--prometheus-header must be 'Name: value'"},
-		"a header within a header":    {prometheusFlags{url: "http://x", headers: []string{"a: b\r\nc: d"}}, "--prometheus-header must be"},
-		"a header with a space in it": {prometheusFlags{url: "http://x", headers: []string{"a b: c"}}, "--prometheus-header must be"},
-		"a password on the line":      {prometheusFlags{url: "http://x", headers: []string{"authorization: Basic eA=="}}, "--prometheus-bearer-token-file"},
-		"an authority that isn't":     {prometheusFlags{url: "http://x", caFile: empty}, "has no certificate"},
-		"an authority that is gone":   {prometheusFlags{url: "http://x", caFile: empty + "x"}, "--prometheus-ca-file"},
+		"no address":                  {PrometheusFlags{}, "--prometheus-url is required"},
+		"a header without a value":    {PrometheusFlags{URL: "http://x", Headers: []string{"tenant"}}, "--prometheus-header must be 'Name: value'"},
+		"a header within a header":    {PrometheusFlags{URL: "http://x", Headers: []string{"a: b\r\nc: d"}}, "--prometheus-header must be"},
+		"a header with a space in it": {PrometheusFlags{URL: "http://x", Headers: []string{"a b: c"}}, "--prometheus-header must be"},
+		"a password on the line":      {PrometheusFlags{URL: "http://x", Headers: []string{"authorization: Basic eA=="}}, "--prometheus-bearer-token-file"},
+		"an authority that isn't":     {PrometheusFlags{URL: "http://x", CAFile: empty}, "has no certificate"},
+		"an authority that is gone":   {PrometheusFlags{URL: "http://x", CAFile: empty + "x"}, "--prometheus-ca-file"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := c.flags.validate(); err == nil || !strings.Contains(err.Error(), c.want) {
+			if err := c.flags.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want an error with %q", err, c.want)
 			}
 		})

@@ -1,11 +1,9 @@
-package main
+package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -34,7 +32,7 @@ func (a *adopter) flags(cmd *cobra.Command) {
 
 func (a *adopter) open() (adoption.Adoption, error) {
 	if a.patience <= 0 {
-		return adoption.Adoption{}, usagef("--patience must be above 0, is %v", a.patience)
+		return adoption.Adoption{}, Usagef("--patience must be above 0, is %v", a.patience)
 	}
 	cfg, err := a.rest()
 	if err != nil {
@@ -58,7 +56,7 @@ func keys(args []string) ([]types.NamespacedName, error) {
 	for _, arg := range args {
 		namespace, name, ok := strings.Cut(arg, "/")
 		if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-			return nil, usagef("%q is not NAMESPACE/NAME of a ManagedWorkload", arg)
+			return nil, Usagef("%q is not NAMESPACE/NAME of a ManagedWorkload", arg)
 		}
 		out = append(out, types.NamespacedName{Namespace: namespace, Name: name})
 	}
@@ -75,14 +73,14 @@ func newAdopt() *cobra.Command {
 		Long: "Makes a ManagedWorkload of every HorizontalPodAutoscaler and ScaledObject: their bounds, target and\n" +
 			"behaviour, in Shadow. They go on scaling; mash2 adopt report says how far mash2 agrees with them, and\n" +
 			"mash2 adopt take-over makes mash2 the one that scales.",
-		Args: noArgs,
+		Args: NoArgs,
 	}
 	a.flags(cmd)
 	cmd.Flags().StringArrayVar(&in, "in", nil, "namespace to look in; may be repeated; all if there is none")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be made")
-	show := outputFlag(cmd)
+	show := OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := checkOutput(cmd); err != nil {
+		if err := CheckOutput(cmd); err != nil {
 			return err
 		}
 		do, err := a.open()
@@ -93,10 +91,10 @@ func newAdopt() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		result := adoptResult{DryRun: dryRun, Workloads: []adopted{}}
+		result := AdoptResult{DryRun: dryRun, Workloads: []Adopted{}}
 		var failed error
 		for _, c := range found {
-			row := adopted{Namespace: c.Namespace, Name: c.Workload.Name, From: c.Kind + "/" + c.Name, Notes: c.Notes, Outcome: "made"}
+			row := Adopted{Namespace: c.Namespace, Name: c.Workload.Name, From: c.Kind + "/" + c.Name, Notes: c.Notes, Outcome: "made"}
 			if row.Notes == nil {
 				row.Notes = []string{}
 			}
@@ -128,13 +126,14 @@ func newAdopt() *cobra.Command {
 	return cmd
 }
 
-// adoptResult is what mash2 adopt prints.
-type adoptResult struct {
+// AdoptResult is what mash2 adopt prints.
+type AdoptResult struct {
 	DryRun    bool      `json:"dryRun"`
-	Workloads []adopted `json:"workloads"`
+	Workloads []Adopted `json:"workloads"`
 }
 
-type adopted struct {
+// Adopted is one workload of AdoptResult.
+type Adopted struct {
 	Namespace     string   `json:"namespace"`
 	Name          string   `json:"name"`
 	From          string   `json:"from"`
@@ -146,7 +145,7 @@ type adopted struct {
 	Notes         []string `json:"notes"`
 }
 
-func (r adoptResult) text() string {
+func (r AdoptResult) text() string {
 	if len(r.Workloads) == 0 {
 		return "there is nothing to adopt"
 	}
@@ -179,13 +178,13 @@ func newAdoptReport(a *adopter) *cobra.Command {
 	}
 	cmd.Flags().DurationVar(&during, "for", 0, "how long to look; once if 0")
 	cmd.Flags().DurationVar(&every, "every", 15*time.Second, "time between two looks")
-	show := outputFlag(cmd)
+	show := OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := checkOutput(cmd); err != nil {
+		if err := CheckOutput(cmd); err != nil {
 			return err
 		}
 		if during < 0 || every <= 0 {
-			return usagef("--for must be 0 or more and --every above 0, are %v and %v", during, every)
+			return Usagef("--for must be 0 or more and --every above 0, are %v and %v", during, every)
 		}
 		only, err := keys(args)
 		if err != nil {
@@ -195,78 +194,16 @@ func newAdoptReport(a *adopter) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r, err := watchAgreement(cmd.Context(), do, only, during, every)
+		r, err := do.Watch(cmd.Context(), only, during, every)
 		if err != nil {
 			return err
 		}
-		return show(r, r.text())
+		return show(r, agreementText(r))
 	}
 	return cmd
 }
 
-// agreementReport is what mash2 adopt report prints.
-type agreementReport struct {
-	Seconds   float64         `json:"seconds"`
-	Workloads []agreementLine `json:"workloads"`
-}
-
-type agreementLine struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	From      string `json:"from"`
-	Mode      string `json:"mode"`
-	Ready     string `json:"ready"` // reason of the condition
-	// Agreement is null where the two could not be compared once.
-	*adoption.Agreement
-}
-
-// watchAgreement looks at every adopted workload, every so often for a time.
-func watchAgreement(ctx context.Context, do adoption.Adoption, only []types.NamespacedName, during, every time.Duration) (agreementReport, error) {
-	started := time.Now()
-	sums := map[types.NamespacedName]*adoption.Agreement{}
-	for {
-		var list v1alpha1.ManagedWorkloadList
-		if err := do.Client.List(ctx, &list); err != nil {
-			return agreementReport{}, fmt.Errorf("listing ManagedWorkloads: %w", err)
-		}
-		r := agreementReport{Seconds: time.Since(started).Seconds(), Workloads: []agreementLine{}}
-		for i := range list.Items {
-			w := &list.Items[i]
-			key := types.NamespacedName{Namespace: w.Namespace, Name: w.Name}
-			if len(only) > 0 && !slices.Contains(only, key) || len(only) == 0 && w.Annotations[adoption.AnnotationFrom] == "" {
-				continue
-			}
-			line := agreementLine{Namespace: w.Namespace, Name: w.Name, From: w.Annotations[adoption.AnnotationFrom], Mode: string(w.Spec.Mode)}
-			for _, c := range w.Status.Conditions {
-				if c.Type == v1alpha1.ConditionReady {
-					line.Ready = c.Reason
-				}
-			}
-			desired, ok, err := do.Desired(ctx, w)
-			if err != nil {
-				return r, err
-			}
-			if ok && w.Status.PlannedReplicas != nil {
-				if sums[key] == nil {
-					sums[key] = &adoption.Agreement{}
-				}
-				sums[key].Add(*w.Status.PlannedReplicas, desired)
-			}
-			line.Agreement = sums[key]
-			r.Workloads = append(r.Workloads, line)
-		}
-		if time.Since(started)+every > during {
-			return r, nil
-		}
-		select {
-		case <-ctx.Done():
-			return r, nil // what was seen so far
-		case <-time.After(every):
-		}
-	}
-}
-
-func (r agreementReport) text() string {
+func agreementText(r adoption.Report) string {
 	if len(r.Workloads) == 0 {
 		return "no workload was adopted"
 	}
@@ -294,7 +231,7 @@ type moved struct {
 func each(args []string, do func(types.NamespacedName) error) (moved, error) {
 	m := moved{Workloads: []string{}}
 	if len(args) == 0 {
-		return m, usagef("name the workloads, as NAMESPACE/NAME")
+		return m, Usagef("name the workloads, as NAMESPACE/NAME")
 	}
 	of, err := keys(args)
 	if err != nil {
@@ -323,9 +260,9 @@ func newAdoptTakeOver(a *adopter) *cobra.Command {
 		Use:   "take-over NAMESPACE/NAME…",
 		Short: "Makes mash2 the one that scales: the HPA is saved and deleted, the ScaledObject paused",
 	}
-	show := outputFlag(cmd)
+	show := OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := checkOutput(cmd); err != nil {
+		if err := CheckOutput(cmd); err != nil {
 			return err
 		}
 		do, err := a.open()
@@ -348,13 +285,13 @@ func newAdoptSafetyNet(a *adopter) *cobra.Command {
 			"lowers them. Its CPU target is ten points above the workload's. mash2 release removes it.",
 	}
 	cmd.Flags().DurationVar(&after, "after", 10*time.Minute, "how long replicas must have been too few; at most an hour")
-	show := outputFlag(cmd)
+	show := OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := checkOutput(cmd); err != nil {
+		if err := CheckOutput(cmd); err != nil {
 			return err
 		}
 		if after < time.Second || after > time.Hour {
-			return usagef("--after must be from 1s to 1h, is %v", after)
+			return Usagef("--after must be from 1s to 1h, is %v", after)
 		}
 		do, err := a.open()
 		if err != nil {
@@ -380,13 +317,13 @@ func newRelease() *cobra.Command {
 	a.flags(cmd)
 	cmd.Flags().BoolVar(&gone, "operator-gone", false, "go on without the operator where it doesn't see the change in time")
 	cmd.Flags().BoolVar(&all, "all", false, "every ManagedWorkload, and nodes even if there is none")
-	show := outputFlag(cmd)
+	show := OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := checkOutput(cmd); err != nil {
+		if err := CheckOutput(cmd); err != nil {
 			return err
 		}
 		if all && len(args) > 0 {
-			return usagef("--all and names exclude each other")
+			return Usagef("--all and names exclude each other")
 		}
 		do, err := a.open()
 		if err != nil {

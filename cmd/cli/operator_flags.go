@@ -1,19 +1,45 @@
-package main
+package cli
 
 import (
+	"context"
+	"io"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/mash2-io/mash2"
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/forecast"
-	"github.com/mash2-io/mash2/planning"
+	"github.com/mash2-io/mash2/operator"
+	"github.com/mash2-io/mash2/operator/core"
 	"github.com/mash2-io/mash2/planning/node"
 	"github.com/mash2-io/mash2/sensing"
 )
+
+func newOperator(wrap func(mash2.Actuator) mash2.Actuator) *cobra.Command {
+	var o operatorFlags
+	cmd := &cobra.Command{
+		Use:   "operator",
+		Short: "Runs the operator, in a cluster or on a kubeconfig",
+		Args:  NoArgs,
+	}
+	o.register(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := o.complete(cmd); err != nil {
+			return err
+		}
+		return o.run(cmd.Context(), cmd.ErrOrStderr(), wrap)
+	}
+	return cmd
+}
 
 // operatorFlags are the settings of mash2 operator. Every duration is a flag;
 // --speed divides the defaults of all of them at once.
@@ -26,7 +52,7 @@ type operatorFlags struct {
 	period, wakeGap, actionTimeout time.Duration
 
 	// Demand.
-	prometheus                prometheusFlags
+	prometheus                PrometheusFlags
 	step, rateWindow          time.Duration
 	history, past             time.Duration
 	staleAfter, usageInterval time.Duration
@@ -51,13 +77,47 @@ type operatorFlags struct {
 	kubeBurst                    int
 }
 
+// run runs the operator until ctx ends.
+func (o *operatorFlags) run(ctx context.Context, stderr io.Writer, wrap func(mash2.Actuator) mash2.Actuator) error {
+	cfg := o.config()
+	cfg.WrapActuator = wrap
+	cfg.Logger = o.logger(stderr)
+	ctrl.SetLogger(logr.FromSlogHandler(cfg.Logger.Handler()))
+	klog.SetLogger(logr.FromSlogHandler(cfg.Logger.Handler()))
+	var err error
+	if cfg.REST, err = o.rest(); err != nil {
+		return err
+	}
+	cfg.REST.UserAgent = "mash2/" + version
+	cfg.REST.QPS, cfg.REST.Burst = o.kubeQPS, o.kubeBurst
+	if cfg.Sensing.PrometheusTransport, err = o.prometheus.Transport(); err != nil {
+		return err
+	}
+	if cfg.Provider.ClusterAPI.REST, err = o.provider.management(); err != nil {
+		return err
+	}
+	return operator.Run(ctx, cfg)
+}
+
+func (o *operatorFlags) logger(w io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: slog.LevelInfo}
+	if o.verbose {
+		options.Level = slog.LevelDebug
+	}
+	if o.logFormat == "text" {
+		return slog.New(slog.NewTextHandler(w, options))
+	}
+	return slog.New(slog.NewJSONHandler(w, options))
+}
+
 // durations lists the duration flags that --speed divides, with their defaults
 // at speed 1.
 func (o *operatorFlags) durations() []durationFlag {
-	sense, plan := sensing.DefaultConfig(), planning.DefaultConfig()
+	def := operator.DefaultConfig()
+	sense, plan := def.Sensing, def.Core.Planning
 	return []durationFlag{
 		{&o.period, "period", plan.CyclePeriod, "time between the starts of cycles"},
-		{&o.wakeGap, "wake-gap", time.Second, "least time between two cycles when woken early by a changed policy"},
+		{&o.wakeGap, "wake-gap", def.Core.WakeGap, "least time between two cycles when woken early by a changed policy"},
 		{&o.step, "step", sense.Step, "sample step of demand; no finer than the scrape interval"},
 		{&o.rateWindow, "rate-window", sense.RateWindow, "window of the CPU usage rate; four scrape intervals are a good choice"},
 		{&o.history, "history", sense.History, "how much history of demand to keep and forecast from"},
@@ -87,15 +147,15 @@ func (o *operatorFlags) register(cmd *cobra.Command) {
 	for _, d := range o.durations() {
 		f.DurationVar(d.value, d.name, d.def, d.usage)
 	}
-	f.DurationVar(&o.actionTimeout, "action-timeout", 30*time.Second, "bound on one action")
+	f.DurationVar(&o.actionTimeout, "action-timeout", operator.DefaultConfig().Core.ActionTimeout, "bound on one action")
 	o.prometheus.register(cmd)
 	o.provider.register(cmd)
 	f.StringVar(&o.autoscalerStatus, "cluster-autoscaler-status", "kube-system/cluster-autoscaler-status",
 		"ConfigMap by which Cluster Autoscaler tells which node groups it resizes, to leave these pools to it; empty to look at none")
-	forecasterFlag(cmd, &o.forecaster)
+	ForecasterFlag(cmd, &o.forecaster)
 	f.StringVar(&o.solver, "solver", node.Auto, "packing solver: see mash2 version for those of this build")
 	f.IntVar(&o.solverIterations, "solver-iterations", 0, "work budget of one packing; 0 is the solver's own")
-	f.IntVar(&o.packings, "packings", planning.DefaultConfig().Packings, "work budget of a cycle's search, in packings")
+	f.IntVar(&o.packings, "packings", operator.DefaultConfig().Core.Planning.Packings, "work budget of a cycle's search, in packings")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "address of /metrics; 0 turns it off")
 	f.BoolVar(&o.metricsInsecure, "metrics-insecure", false, "serve /metrics over plain HTTP without authentication (loopback only)")
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 turns it off")
@@ -108,102 +168,109 @@ func (o *operatorFlags) register(cmd *cobra.Command) {
 	f.StringVar(&o.cycleLog, "cycle-log", "", "file to append every cycle's record to, one JSON object a line")
 }
 
-// forecasterFlag names what forecasts demand.
-func forecasterFlag(cmd *cobra.Command, name *string) {
+// ForecasterFlag names what forecasts demand.
+func ForecasterFlag(cmd *cobra.Command, name *string) {
 	cmd.Flags().StringVar(name, "forecaster", forecast.QuickName,
 		"what forecasts demand: "+forecast.QuickName+", "+forecast.AutoName+" (the whole portfolio, at more CPU), or one model by the name that mash2 forecast knows it by")
 }
 
-// guarded is the forecaster of that name, as a planner may use it.
-func guarded(name string) (forecast.Forecaster, error) {
-	f, err := forecast.ByName(name)
-	if err != nil {
-		return nil, usagef("--forecaster: %w", err)
+// CheckForecaster refuses a name that --forecaster doesn't take.
+func CheckForecaster(name string) error {
+	if _, err := forecast.ByName(name); err != nil {
+		return Usagef("--forecaster: %w", err)
 	}
-	return forecast.Guarded(f), nil
+	return nil
 }
 
 // complete divides defaults by the speed and checks everything.
 func (o *operatorFlags) complete(cmd *cobra.Command) error {
 	if !(o.speed > 0) {
-		return usagef("--speed must be above 0, is %g", o.speed)
+		return Usagef("--speed must be above 0, is %g", o.speed)
 	}
 	for _, d := range o.durations() {
 		if !cmd.Flags().Changed(d.name) {
 			*d.value = time.Duration(float64(d.def) / o.speed).Round(time.Millisecond)
 		}
 		if *d.value < 0 || *d.value == 0 && d.value != &o.past {
-			return usagef("--%s must be above 0, is %v", d.name, *d.value)
+			return Usagef("--%s must be above 0, is %v", d.name, *d.value)
 		}
 	}
 	if !slices.Contains(node.Solvers(), o.solver) {
-		return usagef("--solver %q is not in this build, which has %v", o.solver, node.Solvers())
+		return Usagef("--solver %q is not in this build, which has %v", o.solver, node.Solvers())
 	}
-	if _, err := guarded(o.forecaster); err != nil {
+	if err := CheckForecaster(o.forecaster); err != nil {
 		return err
 	}
 	if o.solverIterations < 0 || o.packings < 1 {
-		return usagef("--solver-iterations must be 0 or more and --packings 1 or more, are %d and %d", o.solverIterations, o.packings)
+		return Usagef("--solver-iterations must be 0 or more and --packings 1 or more, are %d and %d", o.solverIterations, o.packings)
 	}
-	if err := o.prometheus.validate(); err != nil {
+	if err := o.prometheus.Validate(); err != nil {
 		return err
 	}
 	if err := o.provider.validate(); err != nil {
 		return err
 	}
 	if namespace, name, ok := strings.Cut(o.autoscalerStatus, "/"); o.autoscalerStatus != "" && (!ok || namespace == "" || name == "") {
-		return usagef("--cluster-autoscaler-status must be NAMESPACE/NAME, is %q", o.autoscalerStatus)
+		return Usagef("--cluster-autoscaler-status must be NAMESPACE/NAME, is %q", o.autoscalerStatus)
 	}
 	switch o.logFormat {
 	case "json", "text":
 	default:
-		return usagef("--log-format must be json or text, not %q", o.logFormat)
+		return Usagef("--log-format must be json or text, not %q", o.logFormat)
 	}
 	if !(o.kubeQPS > 0) || o.kubeBurst < 1 {
-		return usagef("--kube-api-qps must be above 0 and --kube-api-burst 1 or more, are %g and %d", o.kubeQPS, o.kubeBurst)
+		return Usagef("--kube-api-qps must be above 0 and --kube-api-burst 1 or more, are %g and %d", o.kubeQPS, o.kubeBurst)
 	}
 	if o.actionTimeout <= 0 {
-		return usagef("--action-timeout must be above 0, is %v", o.actionTimeout)
+		return Usagef("--action-timeout must be above 0, is %v", o.actionTimeout)
 	}
 	if o.horizon < o.nodeLead+o.period {
-		return usagef("--horizon %v does not cover the node lead of %v and a cycle", o.horizon, o.nodeLead)
+		return Usagef("--horizon %v does not cover the node lead of %v and a cycle", o.horizon, o.nodeLead)
 	}
-	sense := o.sensing()
-	sense.REST = &rest.Config{} // comes with the connection
-	if err := sense.Validate(); err != nil {
-		return usageError{err}
-	}
-	if err := o.planning().Validate(); err != nil {
-		return usageError{err}
+	// Clients come with the connection.
+	cfg := o.config()
+	cfg.REST, cfg.Logger = &rest.Config{}, slog.New(slog.DiscardHandler)
+	if err := cfg.Validate(); err != nil {
+		return Usage(err)
 	}
 	return nil
 }
 
-// sensing is the Observer's configuration, but for its clients.
-func (o *operatorFlags) sensing() sensing.Config {
-	c := sensing.DefaultConfig().Faster(o.speed)
-	c.PrometheusURL, c.Matchers, c.RecordedUsage = o.prometheus.url, o.prometheus.matchers, o.prometheus.recorded
-	c.Step, c.RateWindow, c.StaleAfter = o.step, o.rateWindow, o.staleAfter
-	c.History, c.Past = o.history, o.past
-	c.UsageInterval = o.usageInterval
-	c.PoolLabel = o.provider.label()
-	c.AutoscalerStatus.Namespace, c.AutoscalerStatus.Name, _ = strings.Cut(o.autoscalerStatus, "/")
-	// Where a workload states no behaviour, the Guard's own defaults hold: a
-	// licensed forecast looks ahead instead of back.
-	c.Behavior = api.Behavior{}
-	c.PodLead.P90, c.BootLead.P90 = o.podLead, o.nodeLead
-	c.PodLead.P50, c.BootLead.P50 = min(c.PodLead.P50, o.podLead), min(c.BootLead.P50, o.nodeLead)
+// config is the operator's, but for its clients.
+func (o *operatorFlags) config() operator.Config {
+	c := operator.DefaultConfig()
+	c.Policy = types.NamespacedName{Namespace: o.namespace, Name: o.configMap}
+	c.Core, c.Sensing = o.core(), o.sensing()
+	c.Provider = o.provider.provider()
+	c.MetricsAddress, c.MetricsInsecure, c.Profiling = o.metricsAddress, o.metricsInsecure, o.profiling
+	c.ProbeAddress, c.LeaderElection = o.probeAddress, o.leaderElect
+	c.CycleLog, c.Version = o.cycleLog, version
 	return c
 }
 
-// planning is the Hierarchy's configuration.
-func (o *operatorFlags) planning() planning.Config {
-	c := planning.DefaultConfig().Scaled(o.speed)
-	c.CyclePeriod, c.Horizon = o.period, o.horizon
-	c.Stabilization, c.NodeStabilization = o.downStabilization, o.nodeStabilization
-	// A sample is as old as the scrape and half its averaging window.
-	c.MetricDelay = o.step/2 + o.rateWindow/2
-	c.Packings = o.packings
-	c.Solver.Iterations = o.solverIterations
+// core is what decides.
+func (o *operatorFlags) core() core.Config {
+	c := core.DefaultConfig().Faster(o.speed)
+	c.Forecaster, c.Solver = o.forecaster, o.solver
+	c.WakeGap, c.ActionTimeout = o.wakeGap, o.actionTimeout
+	p := &c.Planning
+	p.CyclePeriod, p.Horizon = o.period, o.horizon
+	p.Stabilization, p.NodeStabilization = o.downStabilization, o.nodeStabilization
+	p.Packings, p.Solver.Iterations = o.packings, o.solverIterations
+	return c
+}
+
+// sensing is what observes.
+func (o *operatorFlags) sensing() sensing.Config {
+	c := operator.Sensing(o.speed)
+	c.PrometheusURL, c.Matchers, c.RecordedUsage = o.prometheus.URL, o.prometheus.Matchers, o.prometheus.Recorded
+	c.Step, c.RateWindow, c.StaleAfter = o.step, o.rateWindow, o.staleAfter
+	c.History, c.Past = o.history, o.past
+	c.UsageInterval = o.usageInterval
+	c.PoolLabel = o.provider.poolLabel
+	c.AutoscalerStatus = api.Key{}
+	c.AutoscalerStatus.Namespace, c.AutoscalerStatus.Name, _ = strings.Cut(o.autoscalerStatus, "/")
+	c.PodLead.P90, c.BootLead.P90 = o.podLead, o.nodeLead
+	c.PodLead.P50, c.BootLead.P50 = min(c.PodLead.P50, o.podLead), min(c.BootLead.P50, o.nodeLead)
 	return c
 }

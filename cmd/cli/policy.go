@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -48,7 +48,7 @@ func (c *connection) rest() (*rest.Config, error) {
 	rules.ExplicitPath = c.kubeconfig
 	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
 	if err != nil {
-		return nil, usagef("no cluster to talk to: %w; pass --kubeconfig", err)
+		return nil, Usagef("no cluster to talk to: %w; pass --kubeconfig", err)
 	}
 	return cfg, nil
 }
@@ -93,7 +93,7 @@ func newPolicy() *cobra.Command {
 		Short: "Shows or sets the active policy",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("unknown command %q: get or set NAME", args[0])
+				return Usagef("unknown command %q: get or set NAME", args[0])
 			}
 			return nil
 		},
@@ -105,8 +105,8 @@ func newPolicy() *cobra.Command {
 }
 
 func newPolicyGet(conn *connection) *cobra.Command {
-	cmd := &cobra.Command{Use: "get", Short: "The policy the ConfigMap asks for, and all it defines", Args: noArgs}
-	show := outputFlag(cmd)
+	cmd := &cobra.Command{Use: "get", Short: "The policy the ConfigMap asks for, and all it defines", Args: NoArgs}
+	show := OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		client, err := conn.client()
 		if err != nil {
@@ -118,7 +118,7 @@ func newPolicyGet(conn *connection) *cobra.Command {
 		}
 		spec, err := configmap.Parse(cm.Data, cm.Annotations)
 		if err != nil {
-			return usagef("ConfigMap %s/%s: %w (the operator goes on with the last good one)", conn.namespace, conn.configMap, err)
+			return Usagef("ConfigMap %s/%s: %w (the operator goes on with the last good one)", conn.namespace, conn.configMap, err)
 		}
 		braked, err := configmap.Braked(cmd.Context(), client, conn.namespace, conn.configMap)
 		if err != nil {
@@ -144,12 +144,12 @@ func newPolicySet(conn *connection) *cobra.Command {
 		Short: "Sets the policy by hand; it has precedence over the schedule",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("policy set takes the name of one policy")
+				return Usagef("policy set takes the name of one policy")
 			}
 			return nil
 		},
 	}
-	show := outputFlag(cmd)
+	show := OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx, name := cmd.Context(), args[0]
 		client, err := conn.client()
@@ -168,7 +168,7 @@ func newPolicySet(conn *connection) *cobra.Command {
 		}
 		data[configmap.KeyPolicy] = name
 		if _, err := configmap.Parse(data, cm.Annotations); err != nil {
-			return usagef("policy %s is refused: %w", name, err)
+			return Usagef("policy %s is refused: %w", name, err)
 		}
 		if err := conn.merge(ctx, client, map[string]any{"data": map[string]any{configmap.KeyPolicy: name}}); err != nil {
 			return err
@@ -182,12 +182,12 @@ func newPolicySet(conn *connection) *cobra.Command {
 
 func newPause(pause bool) *cobra.Command {
 	var conn connection
-	cmd := &cobra.Command{Use: "pause", Short: "Stops every write within one cycle; planning goes on and is shown", Args: noArgs}
+	cmd := &cobra.Command{Use: "pause", Short: "Stops every write within one cycle; planning goes on and is shown", Args: NoArgs}
 	if !pause {
 		cmd.Use, cmd.Short = "resume", "Takes pause back"
 	}
 	conn.flags(cmd)
-	show := outputFlag(cmd)
+	show := OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
 		client, err := conn.client()

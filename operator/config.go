@@ -1,0 +1,124 @@
+package operator
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/mash2-io/mash2"
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/operator/core"
+	"github.com/mash2-io/mash2/sensing"
+)
+
+// Config of the operator. Start from [DefaultConfig]; REST and
+// Sensing.PrometheusURL are missing in it.
+type Config struct {
+	// REST is how the API server is reached. Its QPS and Burst are the budget of
+	// all requests, its UserAgent names the operator in audit logs.
+	REST *rest.Config
+	// Policy is the policy ConfigMap. Its namespace is also that of the Lease
+	// which replicas of the operator share.
+	Policy types.NamespacedName
+	// Core decides.
+	Core core.Config
+	// Sensing observes. REST and Pools are filled in by Run, PoolLabel is the
+	// provider's own where it is empty. Core.Planning.MetricDelay follows from its
+	// Step and RateWindow.
+	Sensing sensing.Config
+	// Provider resizes node pools.
+	Provider Provider
+
+	// MetricsAddress and ProbeAddress are where /metrics and the probes are
+	// served; "0" turns either off.
+	MetricsAddress, ProbeAddress string
+	// MetricsInsecure serves /metrics over plain HTTP without authentication.
+	MetricsInsecure bool
+	// Profiling serves Go's profiles beside /metrics, behind the same checks.
+	Profiling bool
+	// LeaderElection lets one of several replicas act.
+	LeaderElection bool
+	// CycleLog is a file to which every cycle is appended, one JSON object a
+	// line; none if empty.
+	CycleLog string
+	// StatusRefresh is the longest time for which an unchanged status is not
+	// written again.
+	StatusRefresh time.Duration
+
+	// Version is logged. Logger is required.
+	Version string
+	Logger  *slog.Logger
+	// WrapActuator is for tests that stand between the loop and the world; nil
+	// for none.
+	WrapActuator func(mash2.Actuator) mash2.Actuator
+}
+
+// DefaultConfig is what mash2 operator does without flags.
+func DefaultConfig() Config {
+	return Config{
+		Policy:         types.NamespacedName{Namespace: "mash2-system", Name: "mash2-policy"},
+		Core:           core.DefaultConfig(),
+		Sensing:        Sensing(1),
+		MetricsAddress: ":8443",
+		ProbeAddress:   ":8081",
+		LeaderElection: true,
+		StatusRefresh:  time.Minute,
+	}
+}
+
+// Sensing is how the operator observes a world that runs speed times faster than
+// real time.
+func Sensing(speed float64) sensing.Config {
+	c := sensing.DefaultConfig().Faster(speed)
+	// Where a workload states no behaviour, the Guard's own defaults hold: a
+	// licensed forecast looks ahead instead of back.
+	c.Behavior = api.Behavior{}
+	c.AutoscalerStatus = api.Key{Namespace: "kube-system", Name: "cluster-autoscaler-status"}
+	c.PoolLabel = ""
+	return c
+}
+
+// Validate reports the first field that can't be used.
+func (c Config) Validate() error {
+	switch {
+	case c.REST == nil:
+		return errors.New("operator config: REST is required")
+	case c.Policy.Namespace == "" || c.Policy.Name == "":
+		return fmt.Errorf("operator config: Policy must name a ConfigMap and its namespace, is %q", c.Policy)
+	case c.Logger == nil:
+		return errors.New("operator config: Logger is required")
+	case c.StatusRefresh <= 0:
+		return fmt.Errorf("operator config: StatusRefresh must be positive, is %v", c.StatusRefresh)
+	}
+	if err := c.core().Validate(); err != nil {
+		return err
+	}
+	if err := c.Provider.Validate(); err != nil {
+		return err
+	}
+	plan := c.Core.Planning
+	if lead := c.Sensing.BootLead.P90; plan.Horizon < lead+plan.CyclePeriod {
+		return fmt.Errorf("operator config: Core.Planning.Horizon %v does not cover Sensing.BootLead.P90 of %v and a cycle", plan.Horizon, lead)
+	}
+	return c.sensing(nil).Validate()
+}
+
+// core is what decides, on demand as it is read here.
+func (c Config) core() core.Config {
+	cfg := c.Core
+	cfg.Planning.MetricDelay = core.MetricDelay(c.Sensing.Step, c.Sensing.RateWindow)
+	return cfg
+}
+
+// sensing is what observes this cluster, with node pools unless pools is nil.
+func (c Config) sensing(pools sensing.PoolReader) sensing.Config {
+	cfg := c.Sensing
+	cfg.REST, cfg.Pools = c.REST, pools
+	cfg.PoolLabel = cmp.Or(cfg.PoolLabel, c.Provider.PoolLabel())
+	return cfg
+}
