@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -24,7 +25,9 @@ type world struct {
 	plan                api.Plan
 	applyErr            map[string]error // by object
 	applied             []string
-	cycles              []api.Cycle
+
+	mu     sync.Mutex // of cycles: TestStart reads them while the loop runs
+	cycles []api.Cycle
 }
 
 func (w *world) Observe(context.Context) (api.Snapshot, error) {
@@ -46,7 +49,18 @@ func (w *world) Apply(_ context.Context, a api.Action) error {
 	return w.applyErr[a.Object()]
 }
 
-func (w *world) Report(_ context.Context, c api.Cycle) { w.cycles = append(w.cycles, c) }
+func (w *world) Report(_ context.Context, c api.Cycle) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cycles = append(w.cycles, c)
+}
+
+// reported are the cycles so far.
+func (w *world) reported() []api.Cycle {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.cycles)
+}
 
 func (w *world) loop() *Loop {
 	return &Loop{
@@ -182,8 +196,8 @@ func TestStart(t *testing.T) {
 		synctest.Wait()
 		wake <- struct{}{}
 		synctest.Wait()
-		if len(w.cycles) != 1 {
-			t.Fatalf("%d cycles before the gap has passed, want 1", len(w.cycles))
+		if n := len(w.reported()); n != 1 {
+			t.Fatalf("%d cycles before the gap has passed, want 1", n)
 		}
 		time.Sleep(40 * time.Second)
 		synctest.Wait()
@@ -192,7 +206,7 @@ func TestStart(t *testing.T) {
 			t.Error(err)
 		}
 		var at []time.Duration
-		for _, c := range w.cycles {
+		for _, c := range w.reported() {
 			at = append(at, c.Time.Sub(began))
 		}
 		if diff := cmp.Diff([]time.Duration{0, time.Second, 15 * time.Second, 30 * time.Second}, at); diff != "" {
