@@ -64,11 +64,12 @@ var rooms = map[string]room{
 	"execution/provider/providertest": {
 		ours: []string{"api", "execution/provider"}, outside: []string{"github.com/google/go-cmp"},
 	},
-	"operator/core": {ours: []string{".", "api", "forecast", "planning", "planning/horizontal", "planning/node"}},
+	"operator/core":   {ours: []string{".", "api", "forecast", "planning", "planning/horizontal", "planning/node", "record"}},
+	"operator/replay": {ours: []string{".", "api", "operator/core", "planning", "record"}},
 	"operator": {
 		ours: []string{
 			".", "api", "api/v1alpha1", "execution/clusterapi", "execution/gke", "execution/kind", "execution/kube",
-			"execution/provider", "operator/core", "sensing", "serve", "strategic/configmap",
+			"execution/provider", "operator/core", "planning", "record", "sensing", "serve", "strategic/configmap",
 		},
 		outside: kubeClients,
 	},
@@ -77,14 +78,14 @@ var rooms = map[string]room{
 	"cmd/cli": {
 		ours: []string{
 			".", "adoption", "api", "api/v1alpha1", "execution/clusterapi", "execution/gke", "forecast", "operator", "operator/core",
-			"planning/node", "sensing", "strategic", "strategic/configmap",
+			"operator/replay", "planning/node", "record", "sensing", "strategic", "strategic/configmap",
 		},
 		outside: append([]string{"github.com/spf13/cobra", "github.com/go-logr/logr"}, kubeClients...),
 	},
 	"cmd/mash2-operator": {ours: []string{"cmd/cli"}},
 	"cmd/mash2": {
 		ours: []string{
-			"api", "cmd/cli", "experiments/...", "forecast", "forecast/seriesfile", "operator/core", "planning/node", "planning/node/instance",
+			".", "api", "cmd/cli", "experiments/...", "forecast", "forecast/seriesfile", "operator/core", "record", "planning/node", "planning/node/instance",
 			"strategic/configmap",
 		},
 		outside: []string{"github.com/spf13/cobra", "github.com/prometheus/", "k8s.io/apimachinery"},

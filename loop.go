@@ -44,6 +44,22 @@ type Reporter interface {
 	Report(ctx context.Context, c api.Cycle)
 }
 
+// Recorder keeps records.
+type Recorder interface {
+	// Record keeps one and returns what somebody should know of that. It must not
+	// take long, and fails without an effect on what is decided.
+	Record(r api.Record) []api.Finding
+}
+
+// Checkpoints keep the planner's memory for the next process. Without, a restart knows
+// only what can be read from history.
+type Checkpoints interface {
+	// Load returns the newest one and when it was kept, the zero time without one.
+	Load() (m planning.Memory, kept time.Time, notes []api.Finding)
+	// Save keeps one, at most once a minute, and returns what somebody should know.
+	Save(m planning.Memory, at time.Time) []api.Finding
+}
+
 // Config of a Loop.
 type Config struct {
 	// Period between the starts of cycles.
@@ -83,8 +99,13 @@ type Loop struct {
 	Planner  Planner
 	Actuator Actuator
 	Reporter Reporter
+	// Recorder is told every cycle before the Reporter; nil for none.
+	Recorder Recorder
+	// Checkpoints are loaded in the first cycle and saved after each; nil for none.
+	Checkpoints Checkpoints
 
 	memory planning.Memory
+	loaded bool
 	cycles uint64
 }
 
@@ -131,8 +152,9 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // actions that failed are only in the record.
 func (l *Loop) RunOnce(ctx context.Context) (api.Cycle, error) {
 	l.cycles++
-	c := api.Cycle{ID: l.cycles, Time: time.Now()}
-	err := l.walk(ctx, &c)
+	r := api.Record{Cycle: api.Cycle{ID: l.cycles, Time: time.Now().Round(0)}}
+	c := &r.Cycle
+	err := l.walk(ctx, &r)
 	if err != nil {
 		c.Error = err.Error()
 		c.Findings = append(c.Findings, api.Finding{
@@ -140,12 +162,19 @@ func (l *Loop) RunOnce(ctx context.Context) (api.Cycle, error) {
 			Message: fmt.Sprintf("nothing was changed: %v", err),
 		})
 	}
-	l.Reporter.Report(ctx, c)
-	return c, err
+	if l.Recorder != nil {
+		began := time.Now()
+		notes := l.Recorder.Record(r)
+		c.Findings = append(c.Findings, notes...)
+		c.Steps = append(c.Steps, api.StepTime{Step: "record", Duration: time.Since(began)})
+	}
+	l.Reporter.Report(ctx, *c)
+	return *c, err
 }
 
 // walk is the corridor: its numbered steps are timed one by one.
-func (l *Loop) walk(ctx context.Context, c *api.Cycle) error {
+func (l *Loop) walk(ctx context.Context, r *api.Record) error {
+	c := &r.Cycle
 	mark := time.Now()
 	step := func(name string) {
 		now := time.Now()
@@ -159,6 +188,9 @@ func (l *Loop) walk(ctx context.Context, c *api.Cycle) error {
 		step("observe")
 		return fmt.Errorf("observing: %w", err)
 	}
+	// Replay knows no monotonic clock.
+	snapshot.Time = snapshot.Time.Round(0)
+	r.Snapshot = snapshot
 	c.Time = snapshot.Time
 	c.Findings = append(c.Findings, snapshot.Findings...)
 	spec, findings, err := l.Policies.Spec(ctx)
@@ -167,7 +199,17 @@ func (l *Loop) walk(ctx context.Context, c *api.Cycle) error {
 	if err != nil {
 		return fmt.Errorf("reading policies: %w", err)
 	}
-	c.Paused = spec.Paused
+	c.Paused, r.Spec = spec.Paused, spec
+
+	if !l.loaded && l.Checkpoints != nil {
+		m, kept, notes := l.Checkpoints.Load()
+		c.Findings = append(c.Findings, notes...)
+		if !kept.IsZero() {
+			l.memory = m.Resumed(kept, snapshot.Time)
+		}
+	}
+	l.loaded = true
+	r.Memory = l.memory
 
 	// 2. Strategic: which intent is in force.
 	c.Policy = strategic.Decide(spec, snapshot)
@@ -183,20 +225,15 @@ func (l *Loop) walk(ctx context.Context, c *api.Cycle) error {
 	}
 	step("decide")
 
-	// 3. Plan pods and nodes together. When workloads can't be moved to the pool
-	// that comes out, the best is planned for the one that they stay on.
-	before := l.memory
-	c.Plan, l.memory = l.Planner.Plan(snapshot, c.Policy, before)
-	if r := execution.Preflight(snapshot, c.Plan, c.Policy); r != nil && r.Stay != "" && r.Stay != r.Pool {
-		c.Plan, l.memory = l.Planner.Plan(snapshot, staying(c.Policy, r.Stay), before)
-		c.Plan.Nodes.Refusal = r
-	}
+	// 3. Plan pods and nodes together.
+	c.Plan, l.memory = plan(l.Planner, snapshot, c.Policy, l.memory)
 	c.MemoryHash = l.memory.Hash()
 	c.Findings = append(c.Findings, c.Plan.Findings...)
 	step("plan")
 
 	// 4. Sequence: what of it is safe to do now.
 	actions, notes := execution.Sequence(snapshot, c.Plan, c.Policy)
+	r.Actions = actions
 	c.Findings = append(c.Findings, notes...)
 	step("sequence")
 
@@ -211,13 +248,13 @@ func (l *Loop) walk(ctx context.Context, c *api.Cycle) error {
 		}
 	}
 	step("act")
-	return nil
-}
 
-// staying is the policy but for its pools: workloads stay on this one.
-func staying(p api.Policy, pool string) api.Policy {
-	p.NodePools, p.MachineType = []string{pool}, ""
-	return p
+	// 6. Keep what the next process can't read from history.
+	if l.Checkpoints != nil {
+		c.Findings = append(c.Findings, l.Checkpoints.Save(l.memory, snapshot.Time)...)
+		step("checkpoint")
+	}
+	return nil
 }
 
 // act carries actions out, several at once, and returns their outcomes in

@@ -241,7 +241,8 @@ func (w *Writer) append(r api.Record) error {
 	if r.Cycle.Error != "" && r.Snapshot.Time.IsZero() {
 		r.Snapshot = w.snapshot // nothing was seen: nothing changed
 	}
-	if w.segment != nil && w.outgrown() {
+	// After a restart the memory is not that of the record before.
+	if w.segment != nil && (w.outgrown() || w.before != nil && r.Cycle.ID != w.before.Cycle.ID+1) {
 		if err := w.end(); err != nil {
 			return err
 		}

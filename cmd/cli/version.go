@@ -13,6 +13,9 @@ import (
 // version is set by the linker.
 var version = "dev"
 
+// Version of this program.
+func Version() string { return version }
+
 func newVersion() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",

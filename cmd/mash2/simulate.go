@@ -23,6 +23,7 @@ import (
 type simulateFlags struct {
 	forecaster                   string
 	scenario, trace, report      string
+	records                      string
 	against, scalers, fidelities []string
 	seed                         uint64
 	seeds, warm                  int
@@ -76,6 +77,7 @@ compares the two with each other.`,
 	f.StringSliceVar(&o.fidelities, "fidelity", []string{string(sim.Fluid)}, "fluid, or request for every single one; both compares the second with the first")
 	f.StringVar(&o.report, "report", "", "folder for an HTML report and its figures as PNG")
 	f.StringSliceVar(&o.against, "against", nil, "recordings of mash2 demo to compare with, such as out/demo/results.json")
+	f.StringVar(&o.records, "records", "", "folder for records of mash2's cycles, to replay and explain; one below it for each run when there are several")
 	cli.ForecasterFlag(cmd, &o.forecaster)
 	show := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -125,6 +127,9 @@ func (o *simulateFlags) load() (scenarios.Scenario, error) {
 	}
 	if err := cli.CheckForecaster(o.forecaster); err != nil {
 		return scenarios.Scenario{}, err
+	}
+	if o.records != "" && o.recorded() == 0 {
+		return scenarios.Scenario{}, fmt.Errorf("--records: only cycles of mash2 and mash2-any can be recorded, and --scaler names neither")
 	}
 	return scenarios.LoadWith(o.scenario, scenarios.Changes{Trace: o.trace, Warmup: o.warm})
 }

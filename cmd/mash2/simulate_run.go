@@ -66,11 +66,14 @@ func (w *simulated) run(ctx context.Context, scaler string, fidelity sim.Fidelit
 	if !watched {
 		watch = nil
 	}
+	log := recording{dir: w.flags.recordsOf(scaler, string(fidelity), seed)}
+	defer log.close()
 	result, err := sim.Run(ctx, sim.Options{
+		Record:   log.begin(),
 		Scenario: s, Scaler: scaler, Seed: seed, Fidelity: fidelity,
 		WarmupPasses: s.Warmup.Passes, Passes: w.passes, Switches: w.switches, Policies: w.policies, Operator: &operator, Report: watch,
 	})
-	if err != nil {
+	if err = errors.Join(err, log.failed()); err != nil {
 		return out, err
 	}
 	out.WallSeconds = time.Since(begun).Seconds()

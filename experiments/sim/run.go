@@ -60,6 +60,9 @@ type Options struct {
 	Operator *core.Config
 	// Wrap is for tests that stand between the loop and the planners; nil for none.
 	Wrap func(planning.Hierarchy) mash2.Planner
+	// Record makes what keeps mash2's records, for its configuration; nil keeps none.
+	// Those of the clairvoyant are not kept: what it foresees is in none.
+	Record func(core.Config) (mash2.Recorder, error)
 	// Behavior is the default behaviour of mash2's workloads.
 	Behavior api.Behavior
 	// Faults of the operator and its cluster beside the scenario's.
@@ -283,13 +286,19 @@ func (r *run) operator(ctx context.Context, clairvoyant bool) error {
 	if clairvoyant {
 		hierarchy.Forecaster = newForesight(r.Scenario, c.params, c.workloads, r.WarmupPasses+r.Passes, r.Seed, r.start)
 	}
+	var recorder mash2.Recorder
+	if r.Record != nil && !clairvoyant {
+		if recorder, err = r.Record(cfg); err != nil {
+			return err
+		}
+	}
 	var planner mash2.Planner = hierarchy
 	if r.Wrap != nil {
 		planner = r.Wrap(hierarchy)
 	}
 	var loop *mash2.Loop
 	begin := func(a mash2.Actuator) {
-		loop = cfg.Loop(planner, core.Ports{Observer: r.sensors, Policies: r, Actuator: a, Reporter: r})
+		loop = cfg.Loop(planner, core.Ports{Observer: r.sensors, Policies: r, Actuator: a, Reporter: r, Recorder: recorder})
 	}
 	begin(hands{c})
 	alive := func() bool { return true }

@@ -4,6 +4,7 @@
 package core
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/mash2-io/mash2/planning"
 	"github.com/mash2-io/mash2/planning/horizontal"
 	"github.com/mash2-io/mash2/planning/node"
+	"github.com/mash2-io/mash2/record"
 )
 
 // Config of what decides. Start from [DefaultConfig].
@@ -119,12 +121,26 @@ func (c Config) Hierarchy() (planning.Hierarchy, error) {
 	return h, nil
 }
 
-// Ports are where the loop meets the world. All are required but Wake.
+// Records opens a log for what c decides: replay takes the configuration from it.
+func (c Config) Records(r record.Config) (*record.Writer, error) {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("recording: %w", err)
+	}
+	r.Planners = text
+	return record.NewWriter(r)
+}
+
+// Ports are where the loop meets the world. All are required but Recorder, Checkpoints and Wake.
 type Ports struct {
 	Observer mash2.Observer
 	Policies mash2.PolicySource
 	Actuator mash2.Actuator
 	Reporter mash2.Reporter
+	// Recorder keeps every cycle; nil for none.
+	Recorder mash2.Recorder
+	// Checkpoints keep the planner's memory for the next process; nil for none.
+	Checkpoints mash2.Checkpoints
 	// Wake starts a cycle ahead of its time; nil for none.
 	Wake <-chan struct{}
 }
@@ -136,5 +152,6 @@ func (c Config) Loop(p mash2.Planner, ports Ports) *mash2.Loop {
 	cfg.Wake = ports.Wake
 	return &mash2.Loop{
 		Config: cfg, Observer: ports.Observer, Policies: ports.Policies, Planner: p, Actuator: ports.Actuator, Reporter: ports.Reporter,
+		Recorder: ports.Recorder, Checkpoints: ports.Checkpoints,
 	}
 }

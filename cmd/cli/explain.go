@@ -1,0 +1,200 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/record"
+)
+
+func newExplain() *cobra.Command {
+	var records, at string
+	var q record.Question
+	cmd := &cobra.Command{
+		Use:   "explain",
+		Short: "Says why a recorded cycle decided as it did",
+		Long: `Says why a recorded cycle decided as it did: what bound it, the forecast and its
+trust, the plans that lost and what each would have cost, what was done. It reads the
+record and decides nothing again.`,
+		Args: NoArgs,
+	}
+	f := cmd.Flags()
+	f.StringVar(&records, "records", "", "folder of the records")
+	f.StringVar(&q.Workload, "workload", "", "NAMESPACE/NAME of a ManagedWorkload; all if empty")
+	f.StringVar(&q.Pool, "node-pool", "", "name of a node pool")
+	f.StringVar(&at, "at", "", "time, RFC 3339: the cycle in force then; the last one if empty")
+	show := OutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := CheckOutput(cmd); err != nil {
+			return err
+		}
+		l, err := openRecords(records)
+		if err != nil {
+			return err
+		}
+		if q.At, err = timeFlag("at", at); err != nil {
+			return err
+		}
+		e, err := l.Explain(q)
+		if err != nil {
+			return Usage(err)
+		}
+		return show(e, explanationText(e))
+	}
+	return cmd
+}
+
+// explanationText is for who is woken at night: the result first.
+func explanationText(e record.Explanation) string {
+	var b strings.Builder
+	when := fmt.Sprintf("cycle %d, %s", e.Cycle, e.Time.UTC().Format(time.RFC3339))
+	if e.Error != "" {
+		fmt.Fprintf(&b, "Nothing was changed (%s): %s\n", when, e.Error)
+		fmt.Fprintln(&b, "What follows is what was in force before.")
+	}
+	switch {
+	case e.Decided != nil:
+		workloadText(&b, e, when)
+	case e.Pool == nil:
+		fmt.Fprintf(&b, "%s: %d replicas of %d workloads on %d nodes, %.3f USD/h (%s)\n",
+			e.Policy.Name, e.Chosen.Replicas, len(e.Workloads), e.Chosen.Nodes, e.Chosen.HourlyCost, when)
+		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		for _, w := range e.Workloads {
+			fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", w.Key, change(w.Current, w.Replicas), w.Binding, w.Reason)
+		}
+		_ = t.Flush() // into memory
+	}
+	if p := e.Pool; p != nil {
+		fmt.Fprintf(&b, "Pool %s: %s nodes, %.3f USD/h (%s)\n", p.Pool, change(p.Current, p.Nodes), p.HourlyCost, when)
+		fmt.Fprintf(&b, "  %s\n", p.Reason)
+		fmt.Fprintf(&b, "  the packing needs %d, zones make it %d; pods need %d per zone now\n", p.Needed, p.Nodes, p.Now)
+		if len(p.Surplus) > 0 {
+			fmt.Fprintf(&b, "  to go first: %s\n", strings.Join(p.Surplus, ", "))
+		}
+	}
+	if r := e.Nodes.Refusal; r != nil {
+		fmt.Fprintf(&b, "Workloads stay on %s instead of %s: %s: %s\n", r.Stay, r.Pool, r.Reason, r.Message)
+	}
+	for _, u := range e.Nodes.Unplaced {
+		fmt.Fprintf(&b, "No place for %d pods of %s: %s\n", u.Count, u.Name, u.Reason)
+	}
+	fmt.Fprintf(&b, "Policy: %s\n", policyLine(e.Policy))
+	actionsText(&b, e)
+	candidatesText(&b, e)
+	for _, f := range e.Findings {
+		if f.Severity == api.Warning {
+			fmt.Fprintf(&b, "Warning: %s\n", f)
+		}
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+func change(from, to int32) string {
+	if from == to {
+		return fmt.Sprintf("%d", to)
+	}
+	return fmt.Sprintf("%d → %d", from, to)
+}
+
+func policyLine(p api.Policy) string {
+	s := fmt.Sprintf("%s (%s)", p.Name, p.Source)
+	if p.Reason != "" {
+		s += ": " + p.Reason
+	}
+	return s
+}
+
+// workloadText is what was decided for one workload, and by what.
+func workloadText(b *strings.Builder, e record.Explanation, when string) {
+	w := e.Decided
+	state := ""
+	switch {
+	case w.Held:
+		state = ", held"
+	case w.Shadow:
+		state = ", shadow: shown and not written"
+	case e.Paused:
+		state = ", paused: not written"
+	}
+	fmt.Fprintf(b, "%s: %s replicas, by %s%s (%s)\n", w.Key, change(w.Current, w.Replicas), w.Binding, state, when)
+	fmt.Fprintf(b, "  %s\n", w.Reason)
+	if w.Demand >= 0 {
+		fmt.Fprintf(b, "Demand: %.0f millicores now, %.0f at the planned peak; %d millicores a replica; needs %.2f replicas now, at least %d (%s)\n",
+			w.Demand, w.PeakDemand, w.Request, w.Need, w.Floor, w.FloorSource)
+	} else {
+		fmt.Fprintf(b, "Demand: not known; at least %d replicas (%s)\n", w.Floor, w.FloorSource)
+	}
+	if o := e.Observed; o != nil && o.DemandStale {
+		fmt.Fprintln(b, "Demand is stale: replicas don't go down.")
+	}
+	trust := "nothing is forecast"
+	if s := e.Trust; s != nil {
+		trust = fmt.Sprintf("%s, licence %s, skill over the last value %s, over the season %s", s.Model, s.Licence, skillText(s.LastValue), skillText(s.Seasonal))
+		if e.Forecast == nil {
+			trust += "; not used"
+		}
+	}
+	fmt.Fprintf(b, "Forecast: %s\n", trust)
+	if f := e.Forecast; f != nil && len(f.PeakQuantiles) == len(f.Levels) && len(f.Levels) > 0 {
+		var peaks []string
+		for i, q := range f.Levels {
+			peaks = append(peaks, fmt.Sprintf("%g: %.0f", q, f.PeakQuantiles[i]))
+		}
+		fmt.Fprintf(b, "  quantiles of the peak, millicores: %s\n", strings.Join(peaks, ", "))
+	}
+	for _, s := range w.Signals {
+		if s.Missing != "" {
+			fmt.Fprintf(b, "Trigger %s: missing: %s\n", s.Name, s.Missing)
+			continue
+		}
+		fmt.Fprintf(b, "Trigger %s: %g, target %g: %d replicas\n", s.Name, s.Value, s.Target, s.Replicas)
+	}
+	fmt.Fprintf(b, "Nodes are planned for %d replicas.\n", w.NodeReplicas)
+}
+
+func skillText(v *float64) string {
+	if v == nil {
+		return "not known"
+	}
+	return fmt.Sprintf("%.2f", *v)
+}
+
+func actionsText(b *strings.Builder, e record.Explanation) {
+	if len(e.Actions) == 0 {
+		fmt.Fprintln(b, "Actions: none")
+		return
+	}
+	fmt.Fprintln(b, "Actions:")
+	for _, a := range e.Actions {
+		fmt.Fprintf(b, "  %s: %s\n", a.Outcome, a.Action)
+	}
+}
+
+// candidatesText is a table of the plans that lost beneath the chosen one.
+func candidatesText(b *strings.Builder, e record.Explanation) {
+	if len(e.Candidates) == 0 {
+		fmt.Fprintln(b, "No other plan was considered.")
+		return
+	}
+	fmt.Fprintln(b, "Plans considered (all workloads together):")
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "  pool\treplicas\tnodes\tUSD/h\tutility\t= performance\t− cost\t+ resilience\t")
+	row := func(k api.Candidate, why string) {
+		u := k.Utility
+		fmt.Fprintf(t, "  %s\t%d\t%d\t%.3f\t%.4f\t%.4f\t%.4f\t%.4f\t%s\n", k.Pool, k.Replicas, k.Nodes, k.HourlyCost, u.Total, u.Performance, u.Cost, u.Resilience, why)
+	}
+	row(e.Chosen, "chosen")
+	for _, k := range e.Candidates {
+		note := k.Why
+		if k.Note != "" && k.Note != k.Why {
+			note = k.Note + ": " + note
+		}
+		row(k.Candidate, note)
+	}
+	_ = t.Flush() // into memory
+}

@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/operator/replay"
+	"github.com/mash2-io/mash2/record"
+	"github.com/mash2-io/mash2/strategic/configmap"
+)
+
+// replayFlags are the settings of mash2 replay.
+type replayFlags struct {
+	records, from, to, policies, planner string
+}
+
+func newReplay() *cobra.Command {
+	var o replayFlags
+	cmd := &cobra.Command{
+		Use:   "replay",
+		Short: "Decides recorded cycles again and says what differs",
+		Long: `Decides recorded cycles again, from the keyframe before --from on, and compares
+policy, plan and actions to the last bit.
+
+Without a change the same program reproduces the same bytes; if it doesn't, mash2
+replay prints the first difference and exits 1. With --policies-file or --planner it
+prints what would have been decided instead. Snapshots stay as recorded: what another
+decision would have changed in the cluster is not simulated (see mash2 whatif).`,
+		Args: NoArgs,
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.records, "records", "", "folder of the records")
+	f.StringVar(&o.from, "from", "", "time of the first cycle to compare, RFC 3339; all if empty")
+	f.StringVar(&o.to, "to", "", "time of the last one")
+	f.StringVar(&o.policies, "policies-file", "", "policies.yaml to decide by instead of the recorded policies; what chose among them stays as it was")
+	f.StringVar(&o.planner, "planner", "", "planner of every workload instead of its own")
+	show := OutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := CheckOutput(cmd); err != nil {
+			return err
+		}
+		out, changed, err := o.run(cmd.Context(), ProgressTo(cmd.ErrOrStderr()))
+		if err != nil {
+			return err
+		}
+		if err := show(out, replayText(out)); err != nil {
+			return err
+		}
+		if !changed && out.Identical != out.Cycles {
+			return fmt.Errorf("%d of %d cycles were decided otherwise than recorded, the first at %s", out.Cycles-out.Identical, out.Cycles, out.First.Time.Format(time.RFC3339))
+		}
+		return nil
+	}
+	return cmd
+}
+
+// openRecords opens the log of --records.
+func openRecords(dir string) (*record.Log, error) {
+	if dir == "" {
+		return nil, Usagef("--records must name the folder of the records")
+	}
+	l, err := record.Open(os.DirFS(dir))
+	if err != nil {
+		return nil, Usage(fmt.Errorf("--records %s: %w", dir, err))
+	}
+	return l, nil
+}
+
+// timeFlag reads a time, the zero time if empty.
+func timeFlag(name, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return t, Usagef("--%s must be a time such as 2026-01-02T15:04:05Z, not %q", name, text)
+	}
+	return t, nil
+}
+
+// run replays and tells whether anything was changed.
+func (o *replayFlags) run(ctx context.Context, progress io.Writer) (replay.Result, bool, error) {
+	var out replay.Result
+	l, err := openRecords(o.records)
+	if err != nil {
+		return out, false, err
+	}
+	options := replay.Options{Planner: o.planner}
+	if options.From, err = timeFlag("from", o.from); err != nil {
+		return out, false, err
+	}
+	if options.To, err = timeFlag("to", o.to); err != nil {
+		return out, false, err
+	}
+	if o.policies != "" {
+		text, err := os.ReadFile(o.policies)
+		if err != nil {
+			return out, false, Usage(fmt.Errorf("--policies-file: %w", err))
+		}
+		changed, err := configmap.Parse(map[string]string{"policies.yaml": string(text)}, nil)
+		if err != nil {
+			return out, false, Usage(fmt.Errorf("--policies-file: %w", err))
+		}
+		options.Policies = func(was api.PolicySpec) (api.PolicySpec, error) {
+			was.Policies = changed.Policies
+			if len(changed.Schedule) > 0 {
+				was.Schedule = changed.Schedule
+			}
+			if _, ok := was.Policies[was.Manual]; was.Manual != "" && !ok {
+				return was, Usagef("--policies-file: it has no policy %s, which was in force", was.Manual)
+			}
+			return was, nil
+		}
+	}
+	begun, told := time.Now(), time.Now()
+	options.Progress = func(at time.Time, cycles int) {
+		if time.Since(told) > time.Second {
+			told = time.Now()
+			fmt.Fprintf(progress, "\r%d cycles, to %s, in %v ", cycles, at.Format(time.RFC3339), time.Since(begun).Round(time.Second))
+		}
+	}
+	out, err = replay.Run(ctx, l, options)
+	fmt.Fprint(progress, "\r")
+	return out, o.policies != "" || o.planner != "", err
+}
+
+// replayText is for people: the result first.
+func replayText(r replay.Result) string {
+	var b strings.Builder
+	if r.Identical == r.Cycles {
+		fmt.Fprintf(&b, "All %d cycles from %s to %s give the same bytes.\n", r.Cycles, r.From.Format(time.RFC3339), r.To.Format(time.RFC3339))
+	} else {
+		fmt.Fprintf(&b, "%d of %d cycles differ, from %s to %s.\n", r.Cycles-r.Identical, r.Cycles, r.From.Format(time.RFC3339), r.To.Format(time.RFC3339))
+		fmt.Fprintf(&b, "First: cycle %d, %s\n", r.First.Cycle, r.First.Time.Format(time.RFC3339))
+		const most = 10
+		for i, d := range r.First.Differences {
+			if i == most {
+				fmt.Fprintf(&b, "  and %d more; -o json lists them\n", len(r.First.Differences)-most)
+				break
+			}
+			fmt.Fprintf(&b, "  %s\n", d)
+		}
+	}
+	if r.Held > 0 {
+		fmt.Fprintf(&b, "%d cycles decided nothing when they were recorded.\n", r.Held)
+	}
+	for _, t := range r.Torn {
+		fmt.Fprintf(&b, "Lost: %s\n", t)
+	}
+	return strings.TrimRight(b.String(), "\n")
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/mash2-io/mash2"
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/cmd/cli"
+	"github.com/mash2-io/mash2/experiments/sim"
+	"github.com/mash2-io/mash2/operator/core"
+	"github.com/mash2-io/mash2/record"
+)
+
+// recording is the log of one simulated run.
+type recording struct {
+	dir    string // empty: nothing is recorded
+	writer *record.Writer
+	err    error
+}
+
+// begin returns what opens the log, nil where there is none.
+func (l *recording) begin() func(core.Config) (mash2.Recorder, error) {
+	if l.dir == "" {
+		return nil
+	}
+	return func(c core.Config) (mash2.Recorder, error) {
+		if _, err := record.Open(os.DirFS(l.dir)); err == nil {
+			return nil, cli.Usagef("--records: %s holds records already: name another folder", l.dir)
+		}
+		w, err := c.Records(record.Config{Dir: l.dir, Program: cli.Version()})
+		if err != nil {
+			return nil, err
+		}
+		l.writer = w
+		return l, nil
+	}
+}
+
+// Record implements mash2.Recorder. A simulation, other than an operator, fails when it
+// can't record.
+func (l *recording) Record(r api.Record) []api.Finding {
+	for _, f := range l.writer.Record(r) {
+		if f.Reason == record.ReasonStopped {
+			l.err = errors.New(f.Message)
+		}
+	}
+	return nil
+}
+
+func (l *recording) failed() error { return l.err }
+
+func (l *recording) close() {
+	if l.writer != nil {
+		_ = l.writer.Close() // each record is written
+	}
+}
+
+// recorded is how many runs are.
+func (o *simulateFlags) recorded() int {
+	runs := 0
+	for _, s := range o.scalers {
+		if kind, _, err := sim.ParseScaler(s); err == nil && (kind == sim.Mash2 || kind == sim.Mash2Any) {
+			runs += o.seeds * len(o.fidelities)
+		}
+	}
+	return runs
+}
+
+// recordsOf is the folder of one run's records: that of the flag where it is the only
+// one that is recorded.
+func (o *simulateFlags) recordsOf(scaler, fidelity string, seed uint64) string {
+	if o.records == "" || o.recorded() == 1 {
+		return o.records
+	}
+	name := fmt.Sprintf("%s-seed-%d", strings.ReplaceAll(scaler, ":", "-"), seed)
+	if len(o.fidelities) > 1 {
+		name += "-" + fidelity
+	}
+	return filepath.Join(o.records, name)
+}

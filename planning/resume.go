@@ -1,0 +1,36 @@
+package planning
+
+import "time"
+
+// How old a memory may be for what is left of it to be of use.
+const (
+	// resumeReadings: readings of metrics.k8s.io tell a rise only where they follow
+	// one another.
+	resumeReadings = time.Minute
+	// resumeWorkloads: what workloads needed, how they were scaled and from when on
+	// they were idle. The longest usual window of stabilisation is an hour.
+	resumeWorkloads = time.Hour
+	// resumeForecasts: trust, probation and weights of experts, of which the longest
+	// history that is usually read is as old.
+	resumeForecasts = 48 * time.Hour
+)
+
+// Resumed is a memory that was kept at a time, for a process that starts now: without
+// what is too old to be of use. What is younger but beyond a window is forgotten by the
+// next Plan as ever. A memory of the future is of a clock that was wrong, and of no use.
+func (m Memory) Resumed(kept, now time.Time) Memory {
+	switch age := now.Sub(kept); {
+	case age < -time.Minute || age > resumeForecasts:
+		return Memory{}
+	case age > resumeWorkloads:
+		return Memory{forecasts: m.forecasts}
+	case age > resumeReadings:
+		workloads := make([]WorkloadMemory, len(m.Workloads))
+		for i, w := range m.Workloads {
+			w.Readings = nil
+			workloads[i] = w
+		}
+		m.Workloads = workloads
+	}
+	return m
+}

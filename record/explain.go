@@ -1,0 +1,224 @@
+package record
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// Question is what an Explanation answers.
+type Question struct {
+	// At is a time: the cycle in force then is explained. Zero for the last one.
+	At time.Time
+	// Workload and Pool narrow the answer; empty for all of them.
+	Workload string // namespace/name
+	Pool     string
+}
+
+// Explanation is why a cycle decided as it did, from its record alone.
+type Explanation struct {
+	Cycle   uint64    `json:"cycle"`
+	Time    time.Time `json:"time"`
+	Program string    `json:"program"` // that recorded
+	// Brief is true where figures have four digits and forecasts no curves.
+	Brief bool `json:"brief,omitempty"`
+	// Error is why the cycle decided nothing; empty if it did.
+	Error  string     `json:"error,omitempty"`
+	Paused bool       `json:"paused,omitempty"`
+	Policy api.Policy `json:"policy"`
+
+	// Workload asked for, what decided its replicas, the forecast behind it (null
+	// without one that was used) and what was observed.
+	Workload string              `json:"workload,omitempty"`
+	Binding  string              `json:"binding,omitempty"`
+	Reason   string              `json:"reason,omitempty"`
+	Forecast *api.Forecast       `json:"forecast"`
+	Trust    *api.ForecastSkill  `json:"trust,omitempty"`
+	Decided  *api.WorkloadPlan   `json:"decided,omitempty"`
+	Observed *api.WorkloadStatus `json:"observed,omitempty"`
+	// Workloads are all of them where none was asked for.
+	Workloads []api.WorkloadPlan `json:"workloads,omitempty"`
+
+	// Chosen is the plan for all workloads and nodes; Candidates lost against it.
+	Chosen     api.Candidate   `json:"chosen"`
+	Candidates []LostCandidate `json:"candidates"`
+
+	// Pool asked for.
+	Pool  *api.PoolPlan `json:"pool,omitempty"`
+	Nodes api.NodePlan  `json:"nodes"`
+
+	Actions  []Done        `json:"actions"`
+	Findings []api.Finding `json:"findings,omitempty"`
+}
+
+// LostCandidate is a plan that was considered, and why it lost.
+type LostCandidate struct {
+	api.Candidate
+	Why string `json:"why"`
+}
+
+// Done is an action and what came of it.
+type Done struct {
+	Action  string `json:"action"`
+	Outcome string `json:"outcome"` // done, failed: …, skipped: …
+}
+
+// Explain answers a question. The error is of a question about something that the
+// cycle doesn't know, and names what it knows.
+func (l *Log) Explain(q Question) (Explanation, error) {
+	e, err := l.At(q.At)
+	if err != nil {
+		return Explanation{}, err
+	}
+	return explain(e, q)
+}
+
+// At is the record in force at a time: the last one that is not later. The zero time
+// asks for the last of all. It is the first one for a time before all.
+func (l *Log) At(at time.Time) (Entry, error) {
+	from := at
+	if at.IsZero() {
+		from = l.Segments[len(l.Segments)-1].Time
+	}
+	var found Entry
+	for e, err := range l.Records(from) {
+		if err != nil {
+			return found, err
+		}
+		if found.Cycle.ID != 0 && !at.IsZero() && e.Cycle.Time.After(at) {
+			break
+		}
+		found = e
+	}
+	if found.Cycle.ID == 0 {
+		return found, fmt.Errorf("no cycle was recorded by %s", at.Format(time.RFC3339))
+	}
+	return found, nil
+}
+
+func explain(e Entry, q Question) (Explanation, error) {
+	c, p := e.Cycle, e.Cycle.Plan
+	out := Explanation{
+		Cycle: c.ID, Time: c.Time, Program: e.Segment.Program, Brief: e.Brief, Error: c.Error, Paused: c.Paused, Policy: c.Policy,
+		Nodes: p.Nodes, Candidates: []LostCandidate{}, Actions: []Done{},
+	}
+	out.Chosen = api.Candidate{Pool: p.Nodes.Pool, HourlyCost: p.Nodes.HourlyCost, Utility: p.Utility}
+	for _, pool := range p.Nodes.Pools {
+		out.Chosen.Nodes += pool.Nodes
+	}
+	for _, w := range p.Workloads {
+		out.Chosen.Replicas += int64(w.Replicas)
+	}
+	for _, k := range p.Candidates {
+		if q.Pool == "" || k.Pool == q.Pool {
+			out.Candidates = append(out.Candidates, LostCandidate{k, why(k, out.Chosen)})
+		}
+	}
+	objects := []string{}
+	switch {
+	case q.Workload != "":
+		i := slices.IndexFunc(p.Workloads, func(w api.WorkloadPlan) bool { return w.Key.String() == q.Workload })
+		if i < 0 {
+			return out, fmt.Errorf("cycle %d planned no workload %s%s", c.ID, q.Workload, known(p.Workloads, func(w api.WorkloadPlan) string { return w.Key.String() }))
+		}
+		w := p.Workloads[i]
+		out.Workload, out.Binding, out.Reason, out.Forecast, out.Trust, out.Decided = q.Workload, w.Binding, w.Reason, w.Forecast, w.Skill, &w
+		out.Observed = observed(e.Snapshot, w.Key)
+		objects = append(objects, "workload "+q.Workload)
+	case q.Pool == "":
+		out.Workloads = p.Workloads
+	}
+	if q.Pool != "" {
+		i := slices.IndexFunc(p.Nodes.Pools, func(n api.PoolPlan) bool { return n.Pool == q.Pool })
+		if i < 0 {
+			return out, fmt.Errorf("cycle %d planned no pool %s%s", c.ID, q.Pool, known(p.Nodes.Pools, func(n api.PoolPlan) string { return n.Pool }))
+		}
+		out.Pool = &p.Nodes.Pools[i]
+		objects = append(objects, "pool "+q.Pool)
+		for _, n := range e.Snapshot.Nodes {
+			if n.Pool == q.Pool {
+				objects = append(objects, "node "+n.Name)
+			}
+		}
+	}
+	about := func(object string) bool { return len(objects) == 0 || slices.Contains(objects, object) }
+	for i, a := range e.Actions {
+		if about(a.Object()) {
+			out.Actions = append(out.Actions, Done{a.String(), outcome(c.Outcomes, i)})
+		}
+	}
+	for _, f := range c.Findings {
+		if about(f.Object) || !strings.Contains(f.Object, " ") {
+			out.Findings = append(out.Findings, f)
+		}
+	}
+	return out, nil
+}
+
+// why a candidate lost against the chosen plan.
+func why(k, chosen api.Candidate) string {
+	switch {
+	case k.Infeasible != "":
+		return "not feasible: " + k.Infeasible
+	case k.Utility.Total <= chosen.Utility.Total:
+		s := fmt.Sprintf("utility %.4g, %.3g less", k.Utility.Total, chosen.Utility.Total-k.Utility.Total)
+		if d := k.HourlyCost - chosen.HourlyCost; d != 0 {
+			s += fmt.Sprintf("; %+.3g USD/h", d)
+		}
+		return s
+	case k.Note != "":
+		return k.Note
+	}
+	return fmt.Sprintf("utility %.4g, but no more than the margin for moving", k.Utility.Total)
+}
+
+func outcome(all []api.Outcome, i int) string {
+	switch {
+	case i >= len(all):
+		return "not known"
+	case all[i].Error != "":
+		return "failed: " + all[i].Error
+	case all[i].Skipped != "":
+		return "skipped: " + all[i].Skipped
+	}
+	return "done"
+}
+
+// observed is what a snapshot tells of a workload.
+func observed(s api.Snapshot, key api.Key) *api.WorkloadStatus {
+	for _, w := range s.Workloads {
+		if w.Key != key {
+			continue
+		}
+		demand := -1.0
+		if v, _, ok := w.Demand.Last(); ok {
+			demand = v
+		} else if w.Usage != nil {
+			demand = w.Usage.MilliCPU
+		}
+		return &api.WorkloadStatus{
+			Key: w.Key, Generation: w.Generation, Replicas: w.Replicas, ReadyReplicas: w.ReadyReplicas,
+			Demand: demand, DemandStale: w.DemandStale, Hold: w.Hold, HoldReason: w.HoldReason,
+		}
+	}
+	return nil
+}
+
+// known lists a few names.
+func known[T any](all []T, name func(T) string) string {
+	if len(all) == 0 {
+		return "; it planned none"
+	}
+	var names []string
+	for i, x := range all {
+		if i == 5 {
+			names = append(names, "…")
+			break
+		}
+		names = append(names, name(x))
+	}
+	return "; it knows " + strings.Join(names, ", ")
+}
