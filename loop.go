@@ -340,7 +340,7 @@ func observed(s api.Snapshot, p api.Policy) ([]api.PoolStatus, []api.WorkloadSta
 			demand = w.Usage.MilliCPU
 		}
 		workloads = append(workloads, api.WorkloadStatus{
-			Key: w.Key, Generation: w.Generation,
+			Key: w.Key, Mode: w.Mode, Generation: w.Generation,
 			Replicas: w.Replicas, ReadyReplicas: w.ReadyReplicas,
 			Demand: demand, DemandStale: w.DemandStale,
 			Hold: w.Hold, HoldReason: w.HoldReason,

@@ -68,6 +68,7 @@ type PoolStatus struct {
 // WorkloadStatus is what a cycle saw of a workload.
 type WorkloadStatus struct {
 	Key           Key     `json:"key"`
+	Mode          Mode    `json:"mode,omitempty"`
 	Generation    int64   `json:"generation"`
 	Replicas      int32   `json:"replicas"`
 	ReadyReplicas int32   `json:"readyReplicas"`

@@ -390,6 +390,10 @@ const (
 // mash2 doesn't.
 const ReasonConflict = "Conflict"
 
+// ReasonTargetPaused of a finding: a Deployment is paused, and what is missing of it
+// may be missing therefore.
+const ReasonTargetPaused = "TargetPaused"
+
 // ReasonDuplicateTarget of a hold: an older ManagedWorkload has the same target. One
 // that is held so has no pods of its own.
 const ReasonDuplicateTarget = "DuplicateTarget"

@@ -47,6 +47,9 @@ type Config struct {
 	AutoscalerStatus api.Key
 	// PoolLabel is the node label whose value is the name of the node's pool.
 	PoolLabel string
+	// Self is the pod that the operator runs in: what it belongs to is never scaled.
+	// Zero where it runs in none.
+	Self api.Key
 	// Clock tells the time of a snapshot.
 	Clock clock.Clock
 

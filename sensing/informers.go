@@ -180,6 +180,17 @@ func (c *caches) start(ctx context.Context, timeout time.Duration) error {
 	for kind, informer := range c.informers {
 		synced = append(synced, func() bool { return informer.HasSynced() || c.isAbsent(kind) })
 	}
+	// What is forbidden stays so: there is nothing to wait for but the other kinds'
+	// answers.
+	go func() {
+		for waiting.Err() == nil {
+			if c.forbidden() {
+				time.AfterFunc(forbiddenWait, cancel)
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	}()
 	if cache.WaitForCacheSync(waiting.Done(), synced...) {
 		return nil
 	}
@@ -196,7 +207,26 @@ func (c *caches) start(ctx context.Context, timeout time.Duration) error {
 		}
 	}
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	if waiting.Err() == context.Canceled && ctx.Err() == nil {
+		return fmt.Errorf("rights are missing, see the ClusterRole of the chart: %w", errors.Join(errs...))
+	}
 	return fmt.Errorf("caches not filled within %v: %w", timeout, errors.Join(errs...))
+}
+
+// forbiddenWait is how long the other kinds' answers are waited for when one of them
+// was that it is forbidden.
+const forbiddenWait = 2 * time.Second
+
+// forbidden reports whether a kind may not be listed or watched.
+func (c *caches) forbidden() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, err := range c.failed {
+		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+			return true
+		}
+	}
+	return false
 }
 
 // isAbsent tells whether the server doesn't know a kind that need not be there.

@@ -187,6 +187,9 @@ func (o *Observer) addWorkloads(s *api.Snapshot, v *view, usage map[targetID]*ap
 	known := map[targetID]bool{}
 	for _, r := range v.workloads {
 		w := observeWorkload(r, v, o.speeds)
+		if w.HoldReason == "" && v.runs(r.target, o.cfg.Self) {
+			w.HoldReason, w.Hold = HoldOwnDeployment, "spec.targetRef: mash2 itself runs in it, and doesn't scale itself"
+		}
 		if at := o.scaled[r.target].changed; at.After(w.LastScaled) {
 			w.LastScaled = at
 		}
@@ -213,7 +216,7 @@ func (o *Observer) addWorkloads(s *api.Snapshot, v *view, usage map[targetID]*ap
 				s.Workloads = append(s.Workloads, w)
 				continue
 			}
-			if f, ok := o.staleFinding(r.target, w); ok {
+			if f, ok := o.staleFinding(r.target, v.targets[r.target], w); ok {
 				s.Findings = append(s.Findings, f)
 			}
 			// Old samples are no reason to doubt the metric, and not acted on anyway.
@@ -233,11 +236,16 @@ func (o *Observer) addWorkloads(s *api.Snapshot, v *view, usage map[targetID]*ap
 
 // staleFinding says why a workload's demand can't be acted on. While Prometheus
 // doesn't answer at all, that is said once and not for every workload.
-func (o *Observer) staleFinding(id targetID, w api.Workload) (api.Finding, bool) {
+func (o *Observer) staleFinding(id targetID, t *targetRecord, w api.Workload) (api.Finding, bool) {
 	if !w.DemandStale || w.HoldReason != "" || w.Mode == api.ModeOff || !o.demand.health.Reachable {
 		return api.Finding{}, false
 	}
 	f := api.Finding{Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Object: "workload " + w.Key.String()}
+	if t != nil && t.paused {
+		f.Reason = ReasonTargetPaused
+		f.Message = fmt.Sprintf("spec.targetRef: Deployment %s is paused, so that its controller rolls nothing out, and its pods have no fresh sample of %s: kubectl rollout resume", w.Target.Name, o.cfg.CPUMetric)
+		return f, true
+	}
 	if c := o.demand.partial[id]; c.low(o.cfg.MinCoverage) {
 		f.Reason = ReasonDemandPartial
 		f.Message = fmt.Sprintf("only %d of %d Ready pods have a sample of %s", c.seen, c.expected, o.cfg.CPUMetric)

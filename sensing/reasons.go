@@ -20,6 +20,7 @@ const (
 	ReasonOtherCluster          = "PoolsOfAnotherCluster"
 	ReasonTriggerMissing        = "TriggerMissing"
 	ReasonPodsRefused           = api.ReasonPodsRefused
+	ReasonTargetPaused          = api.ReasonTargetPaused
 )
 
 // Reasons why a workload is held.
@@ -32,6 +33,8 @@ const (
 	HoldTargetMissing = "TargetMissing"
 	// HoldDuplicateTarget: an older ManagedWorkload has the same target.
 	HoldDuplicateTarget = api.ReasonDuplicateTarget
+	// HoldOwnDeployment: the target is what the operator itself runs in.
+	HoldOwnDeployment = "OwnDeployment"
 	// HoldConflict: somebody else scales the target, or sets the CPU requests
 	// that its replicas are computed from.
 	HoldConflict = api.ReasonConflict

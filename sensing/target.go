@@ -31,6 +31,7 @@ type targetRecord struct {
 	id         targetID
 	replicas   int32
 	rollingOut bool
+	paused     bool // a Deployment whose controller rolls nothing out
 	template   *api.PodShape
 	scaling    scalingFields
 	takenOver  bool
@@ -52,6 +53,7 @@ func (s *shapes) deploymentRecord(d *appsv1.Deployment) *targetRecord {
 		id:         targetID{d.Namespace, kindDeployment, d.Name},
 		replicas:   replicasOf(d.Spec.Replicas),
 		rollingOut: d.Status.Replicas > d.Status.UpdatedReplicas,
+		paused:     d.Spec.Paused,
 		template:   s.of(pod),
 		scaling:    scalingFieldsOf(d.ManagedFields),
 		takenOver:  hasTakenOver(d),

@@ -135,6 +135,16 @@ func (v *view) targetOf(p *podRecord) (targetID, bool) {
 	return id, ok
 }
 
+// runs reports whether a pod belongs to a managed target.
+func (v *view) runs(id targetID, pod api.Key) bool {
+	p := v.podByKey[pod]
+	if p == nil || pod.Name == "" {
+		return false
+	}
+	of, ok := v.targetOf(p)
+	return ok && of == id
+}
+
 // namespaces with managed targets, in order.
 func (v *view) namespaces() []string {
 	set := map[string]bool{}

@@ -223,6 +223,35 @@ mash2_workload_trigger_replicas{namespace="shop",trigger="queue",workload="web"}
 			}
 		}
 	})
+	t.Run("what is not acted on is not movable", func(t *testing.T) {
+		for want, change := range map[string]func(*api.Cycle){
+			"False NotActedOn: its pods stay on the nodes that they are on: it is in Shadow": func(c *api.Cycle) { c.Plan.Workloads[0].Shadow = true },
+			"False NotActedOn: its pods stay on the nodes that they are on: an HPA": func(c *api.Cycle) {
+				c.Plan.Workloads[0].Held, c.Workloads[0].HoldReason, c.Workloads[0].Hold = true, "Conflict", "an HPA"
+			},
+		} {
+			record := cycle(now, change)
+			got := meta.FindStatusCondition(statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil).Conditions, v1alpha1.ConditionMovable)
+			if got == nil || fmt.Sprintf("%s %s: %s", got.Status, got.Reason, got.Message) != want {
+				t.Errorf("condition %+v, want %s", got, want)
+			}
+		}
+	})
+	t.Run("what is off is not ready, and keeps what was planned", func(t *testing.T) {
+		before := cycle(now, nil)
+		old := statusOf(before, before.Plan.Workloads[0], before.Workloads[0], nil)
+		off := cycle(now.Add(time.Minute), func(c *api.Cycle) {
+			c.Plan.Workloads, c.Workloads[0].Mode, c.Workloads[0].Generation = nil, api.ModeOff, 4
+		})
+		got := statusOff(off, off.Workloads[0], old)
+		ready := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionReady)
+		if ready == nil || ready.Status != metav1.ConditionFalse || ready.Reason != "Off" || ready.ObservedGeneration != 4 {
+			t.Errorf("condition %+v", ready)
+		}
+		if meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionMovable) != nil || *got.PlannedReplicas != 5 || got.ObservedGeneration != 4 {
+			t.Errorf("status %+v", got)
+		}
+	})
 	t.Run("a skill that is not known is not shown", func(t *testing.T) {
 		record := cycle(now, func(c *api.Cycle) {
 			c.Plan.Workloads[0].Skill = &api.ForecastSkill{Model: "seasonal", Licence: api.LicenceNone}
@@ -290,6 +319,40 @@ func TestStatusIsWrittenWhenItMatters(t *testing.T) {
 			c.Plan.Workloads[0].Signals = []api.SignalPlan{{Name: "queue", Value: value, Target: 2, Missing: missing}}
 		}
 	}
+	held := func(c *api.Cycle, reason, why string) {
+		c.Plan.Workloads[0].Held, c.Plan.Workloads[0].Reason = true, why
+		c.Workloads[0].HoldReason, c.Workloads[0].Hold = reason, why
+	}
+	policy := func(why string) func(*api.Cycle) {
+		return func(c *api.Cycle) {
+			held(c, "InvalidBounds", "it uses 1.5 cores")
+			c.Findings = append(c.Findings, api.Finding{Severity: api.Warning, Agent: api.StrategicAgent, Reason: "InvalidPolicy", Object: "policy", Message: why})
+		}
+	}
+	old = of(now, policy("policies.A.quantile: must be below 1, is 5"))
+	for name, c := range map[string]struct {
+		change func(*api.Cycle)
+		due    bool
+	}{
+		"the same error":            {policy("policies.A.quantile: must be below 1, is 5"), false},
+		"another one of the policy": {policy("policies.A.quantile: must be below 1, is 7"), true},
+		"the same hold, in other figures": {func(c *api.Cycle) {
+			policy("policies.A.quantile: must be below 1, is 5")(c)
+			held(c, "InvalidBounds", "it uses 1.75 cores")
+		}, false},
+		"the same hold, for something else": {func(c *api.Cycle) {
+			policy("policies.A.quantile: must be below 1, is 5")(c)
+			held(c, "InvalidBounds", "spec.maxReplicas")
+		}, true},
+	} {
+		at := now.Add(-now.Sub(s.turn(web, now)))
+		before := *old.DeepCopy()
+		before.LastCycleTime = &metav1.Time{Time: at}
+		if got := s.due(web, before, of(at.Add(15*time.Second), c.change), at.Add(15*time.Second)); got != c.due {
+			t.Errorf("%s: due %v, want %v", name, got, c.due)
+		}
+	}
+	old = v1alpha1.ManagedWorkloadStatus{}
 	old = of(now, triggered(5, ""))
 	for name, c := range map[string]struct {
 		want v1alpha1.ManagedWorkloadStatus

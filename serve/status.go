@@ -73,14 +73,9 @@ func (s *Status) write(ctx context.Context, c api.Cycle, objects map[string]*v1a
 	var group sync.WaitGroup
 	defer group.Wait()
 	room := make(chan struct{}, parallel)
-	for _, plan := range c.Plan.Workloads {
-		o := objects["workload "+plan.Key.String()]
-		if o == nil {
-			continue // deleted meanwhile
-		}
-		want := statusOf(c, plan, seen[plan.Key], o.Status.Conditions)
-		if !s.due(plan.Key, o.Status, want, c.Time) {
-			continue
+	put := func(key api.Key, o *v1alpha1.ManagedWorkload, want v1alpha1.ManagedWorkloadStatus) {
+		if !s.due(key, o.Status, want, c.Time) {
+			return
 		}
 		room <- struct{}{}
 		group.Go(func() {
@@ -88,10 +83,43 @@ func (s *Status) write(ctx context.Context, c api.Cycle, objects map[string]*v1a
 			patch := client.MergeFrom(o.DeepCopy())
 			o.Status = want
 			if err := s.Client.Status().Patch(ctx, o, patch); err != nil && !apierrors.IsNotFound(err) {
-				s.Logger.Error("writing status", "workload", plan.Key.String(), "error", err)
+				s.Logger.Error("writing status", "workload", key.String(), "error", err)
 			}
 		})
 	}
+	for _, plan := range c.Plan.Workloads {
+		o := objects["workload "+plan.Key.String()]
+		if o == nil {
+			continue // deleted meanwhile
+		}
+		put(plan.Key, o, statusOf(c, plan, seen[plan.Key], o.Status.Conditions))
+	}
+	for key, w := range seen {
+		if o := objects["workload "+key.String()]; o != nil && w.Mode == api.ModeOff {
+			put(key, o, statusOff(c, w, o.Status))
+		}
+	}
+}
+
+// statusOff is the status of a workload that is not planned: as it was left, but for
+// what it is now.
+func statusOff(c api.Cycle, seen api.WorkloadStatus, old v1alpha1.ManagedWorkloadStatus) v1alpha1.ManagedWorkloadStatus {
+	now := metav1.NewTime(c.Time)
+	status := *old.DeepCopy()
+	status.ObservedGeneration, status.LastCycleTime = seen.Generation, &now
+	status.Reason = "spec.mode is Off: it is not planned"
+	ready := metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: seen.Generation,
+		Reason: string(api.ModeOff), Message: status.Reason, LastTransitionTime: now,
+	}
+	if seen.HoldReason != "" {
+		ready.Reason, ready.Message = camel(seen.HoldReason), cut(seen.Hold, 32768)
+	} else {
+		status.CurrentReplicas, status.ReadyReplicas = &seen.Replicas, &seen.ReadyReplicas
+	}
+	meta.SetStatusCondition(&status.Conditions, ready)
+	meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionMovable)
+	return status
 }
 
 // due reports whether want differs from old in more than its time, or old was
@@ -113,11 +141,32 @@ func (s *Status) due(key api.Key, old, want v1alpha1.ManagedWorkloadStatus, now 
 	}
 	for i := range want.Conditions {
 		if o := meta.FindStatusCondition(old.Conditions, want.Conditions[i].Type); o != nil &&
-			o.Status == want.Conditions[i].Status && o.Reason == want.Conditions[i].Reason {
+			o.Status == want.Conditions[i].Status && o.Reason == want.Conditions[i].Reason && alike(want.Conditions[i], o.Message) {
 			want.Conditions[i].Message = o.Message
 		}
 	}
 	return !equality.Semantic.DeepEqual(old, want)
+}
+
+// alike reports whether a condition's message says what another one does. What is
+// wrong is another thing in other words, while the figures of a plan move with every
+// sample; those of a policy are what its author wrote.
+func alike(c metav1.Condition, message string) bool {
+	switch {
+	case c.Status == metav1.ConditionTrue:
+		return true
+	case c.Type == v1alpha1.ConditionPolicyAccepted:
+		return c.Message == message
+	}
+	words := func(text string) string {
+		return strings.Map(func(r rune) rune {
+			if r >= '0' && r <= '9' || r == '.' || r == ',' {
+				return -1
+			}
+			return r
+		}, text)
+	}
+	return words(c.Message) == words(message)
 }
 
 // turn is the latest time, not after now, at which a workload's status is to be
@@ -188,6 +237,11 @@ func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old [
 		ready.Message = refused + "; the plan stays: " + plan.Reason
 	case seen.DemandStale:
 		ready.Status, ready.Reason = metav1.ConditionFalse, "DemandStale"
+		for _, f := range c.Findings {
+			if f.Reason == api.ReasonTargetPaused && f.Object == "workload "+plan.Key.String() {
+				ready.Reason = f.Reason
+			}
+		}
 		ready.Message = "demand is too old to scale down on; the reactive floor is kept: " + plan.Reason
 	case missing(plan.Signals):
 		ready.Status, ready.Reason = metav1.ConditionFalse, "TriggerMissing"
@@ -215,6 +269,15 @@ func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old [
 	if r := c.Plan.Nodes.Refusal; r != nil {
 		movable.Status, movable.Reason = metav1.ConditionFalse, camel(r.Reason)
 		movable.Message = fmt.Sprintf("it stays on pool %s instead of %s: %s", r.Stay, r.Pool, r.Message)
+	}
+	if plan.Shadow || seen.HoldReason != "" {
+		movable.Status, movable.Reason = metav1.ConditionFalse, "NotActedOn"
+		movable.Message = "its pods stay on the nodes that they are on: "
+		if plan.Shadow {
+			movable.Message += "it is in Shadow"
+		} else {
+			movable.Message += cut(seen.Hold, 30000)
+		}
 	}
 	if conflict {
 		movable.Status, movable.Reason, movable.Message = metav1.ConditionFalse, api.ReasonConflict, cut(by, 32768)
@@ -350,5 +413,10 @@ func (s *Status) event(objects map[string]*v1alpha1.ManagedWorkload, object, kin
 		}
 	}
 	message = cut(message, 1024) // what an Event's note may have
+	// The recorder counts a second Event that differs in nothing but its note as the
+	// first one again, whose note stays.
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(message))
+	action = fmt.Sprintf("%s-%08x", action, hash.Sum32())
 	s.Events.Eventf(about, nil, kind, camel(reason), action, "%s", message)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -241,6 +242,9 @@ func (o *operatorFlags) config() operator.Config {
 	c := operator.DefaultConfig()
 	c.Policy = types.NamespacedName{Namespace: o.namespace, Name: o.configMap}
 	c.Core, c.Sensing = o.core(), o.sensing()
+	if host, err := os.Hostname(); err == nil {
+		c.Sensing.Self = api.Key{Namespace: o.namespace, Name: host} // a pod's name, where it runs in one
+	}
 	c.Provider = o.provider.provider()
 	c.MetricsAddress, c.MetricsInsecure, c.Profiling = o.metricsAddress, o.metricsInsecure, o.profiling
 	c.ProbeAddress, c.LeaderElection = o.probeAddress, o.leaderElect

@@ -1,0 +1,56 @@
+package serve
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// Each message has an Event of its own: the recorder of client-go would count a
+// second error of one kind as the first one again.
+func TestEventsHaveTheirOwnMessage(t *testing.T) {
+	client := fake.NewClientset()
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
+	defer broadcaster.Shutdown()
+	if err := broadcaster.StartRecordingToSinkWithContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := &Status{Events: broadcaster.NewRecorder(clientgoscheme.Scheme, "mash2"), Policy: types.NamespacedName{Namespace: "mash2-system", Name: "mash2-policy"}}
+	want := []string{"policies.A.quantile: must be below 1, is 5", "policies.B: unknown field", "policies.yaml: has 2 YAML documents"}
+	for _, message := range want {
+		s.tell(api.Cycle{Findings: []api.Finding{{Severity: api.Warning, Reason: "InvalidPolicy", Object: "policy", Message: message}}}, nil)
+	}
+	var got []string
+	for len(got) < len(want) {
+		list, err := client.EventsV1().Events("mash2-system").List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = nil
+		for _, e := range list.Items {
+			got = append(got, e.Note)
+		}
+		if len(got) < len(want) {
+			select {
+			case <-t.Context().Done():
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+		if slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool { return e.Series != nil && len(list.Items) < len(want) }) {
+			t.Fatalf("an Event counts for several messages: %v", got)
+		}
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("notes %q, want %q", got, want)
+	}
+}
