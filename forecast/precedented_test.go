@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/mash2-io/mash2/api"
 )
 
@@ -171,6 +173,36 @@ func TestYoungSeasonAsksForNoMoreThanWasEverSeen(t *testing.T) {
 			if v, most := f.Quantiles[1][j], max(alike*top, slices.Max(f.Mean)); v > most+1e-9 {
 				t.Errorf("after %d samples: %.0f at q=0.9, %d steps ahead; there never was more than %.0f", n, v, j+1, top)
 			}
+		}
+	}
+}
+
+func TestPrecedentOf(t *testing.T) {
+	nan := math.NaN()
+	for name, tc := range map[string]struct {
+		values, past []float64
+		cut          int // the sample that is a lower bound; -1 for none
+		want         Precedent
+	}{
+		"the largest, and how long ago":             {[]float64{1, 5, 2, 3}, nil, -1, Precedent{5 * alike, 4, 2}},
+		"of equal ones the newest":                  {[]float64{5, 1, 5, 1}, nil, -1, Precedent{5 * alike, 4, 1}},
+		"gaps are no samples but time":              {[]float64{1, 5, nan, 3}, nil, -1, Precedent{5 * alike, 3, 2}},
+		"what was cut off may have been more":       {[]float64{1, 5, 4, 3}, nil, 2, Precedent{4 * beyond * alike, 4, 1}},
+		"a past that was higher":                    {[]float64{1, 5, 2, 3}, []float64{7, nan}, -1, Precedent{7 * alike, 4, 4}},
+		"a past that was as high is further ago":    {[]float64{1, 5, 2, 3}, []float64{5}, -1, Precedent{5 * alike, 4, 2}},
+		"nothing has been seen where all are gaps":  {[]float64{nan, nan}, nil, -1, Precedent{math.Inf(-1), 0, 2}},
+		"nothing has been seen where there is none": {nil, nil, -1, Precedent{math.Inf(-1), 0, 0}},
+	} {
+		series := byTheMinute(0, tc.values...)
+		if tc.cut >= 0 {
+			series.Censored = []api.Span{{From: minute(tc.cut), To: minute(tc.cut)}}
+		}
+		if tc.past != nil {
+			past := byTheMinute(-60, tc.past...)
+			series.Past = &past
+		}
+		if got := PrecedentOf(series); !cmp.Equal(got, tc.want, nearly) {
+			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
 		}
 	}
 }

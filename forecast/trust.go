@@ -138,7 +138,7 @@ func (t Trust) check() error {
 		return fmt.Errorf("%w: losses %v, %v, %v and %v, want them 0 or more", ErrBadTrust, r.Loss, r.Reference, r.Error, r.Cycle)
 	case !(r.Scored >= 0 && r.Scored <= scored && r.Cycles >= 0 && r.Cycles <= scored):
 		return fmt.Errorf("%w: %v and %v results, want at most %v", ErrBadTrust, r.Scored, r.Cycles, scored)
-	case !(r.Counted >= 0 && r.Counted <= counted && r.Above >= 0 && r.Above <= r.Counted):
+	case !(r.Counted <= counted && r.Above >= 0 && r.Above <= r.Counted):
 		return fmt.Errorf("%w: %v above of %v results, want at most %v", ErrBadTrust, r.Above, r.Counted, counted)
 	case r.Probation < 0 || r.Probation > probation:
 		return fmt.Errorf("%w: probation for %d results, want at most %d", ErrBadTrust, r.Probation, probation)

@@ -139,6 +139,53 @@ func TestARestartIsAsARefit(t *testing.T) {
 	}
 }
 
+// What is kept, part by part.
+func TestWhatTrustHolds(t *testing.T) {
+	s := NewState("z")
+	s.Fits, s.Step, s.Model, s.Up, s.Down = 3, time.Minute, MixtureName, 1.5, 0.5
+	s.Seasons, s.Seasonal = []Season{{12, 0.3}, {24, 0.6}, {48, 0.4}}, &SeasonalFit{Period: 24, Cycles: 4, Gain: []float64{1}}
+	s.Mixture = &MixtureFit{Unit: 3, Start: minute(1), Up: 2, Down: 3, Experts: []Expert{
+		{Name: NaiveName, Weight: 0.25}, {Name: SeasonalName, Weight: 0.5, Seasonal: &SeasonalFit{Period: 24, Cycles: 4}}, {Name: "ets", Weight: 0.25, Params: []float64{1}},
+	}}
+	s.Record = &Record{
+		Promises: make([]Promise, 2), Made: minute(4), Loss: 1, Reference: 2, Scored: 3, Above: 4, Counted: 5,
+		Probation: 6, Error: 7, Cycle: 8, Cycles: 9, Top: 10, Seen: minute(5), Fits: 11,
+	}
+	want := Trust{
+		Step: time.Minute, Model: MixtureName, Up: 1.5, Down: 0.5, Season: &Season{24, 0.6},
+		Weights: []Weight{{NaiveName, 0, 0.25}, {SeasonalName, 24, 0.5}, {"ets", 0, 0.25}},
+		Record:  &Record{Loss: 1, Reference: 2, Scored: 3, Above: 4, Counted: 5, Probation: 6, Error: 7, Cycle: 8, Cycles: 9},
+	}
+	if diff := cmp.Diff(want, s.Trust()); diff != "" {
+		t.Errorf("trust (-want +got):\n%s", diff)
+	}
+	fresh, err := NewState("z").WithTrust(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := NewState("z")
+	back.Step, back.Model, back.Up, back.Down, back.Record = want.Step, want.Model, want.Up, want.Down, want.Record
+	back.Seasons, back.Seasonal = []Season{{24, 0.6}}, &SeasonalFit{Period: 24, Cycles: 1}
+	back.Mixture = &MixtureFit{Up: 1, Down: 1, Experts: []Expert{
+		{Name: NaiveName, Weight: 0.25}, {Name: SeasonalName, Weight: 0.5, Seasonal: &SeasonalFit{Period: 24, Cycles: 1}}, {Name: "ets", Weight: 0.25},
+	}}
+	ignored := cmpopts.IgnoreUnexported(State{})
+	if diff := cmp.Diff(back, fresh, ignored); diff != "" {
+		t.Errorf("with trust (-want +got):\n%s", diff)
+	}
+	if fresh.Record == want.Record {
+		t.Error("the state holds the caller's record")
+	}
+	// None takes it away again.
+	none, err := fresh.WithTrust(Trust{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(NewState("z"), none, ignored); diff != "" {
+		t.Errorf("without trust (-want +got):\n%s", diff)
+	}
+}
+
 func TestBadTrustIsRefused(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	fitted, err := Auto{}.Update(NewState("z"), sampled(heartbeat, time.Minute, 100, 0, 0, 0, 1), 10)
@@ -151,6 +198,7 @@ func TestBadTrustIsRefused(t *testing.T) {
 	for name, trust := range map[string]Trust{
 		"a step back":              {Step: -1},
 		"a factor that is none":    {Up: nan, Down: 1},
+		"a factor below bounds":    {Up: 0.39, Down: 1},
 		"a factor beyond bounds":   {Up: 1, Down: 5},
 		"one factor":               {Up: 1},
 		"a season of one sample":   {Season: &Season{Period: 1}},
@@ -189,6 +237,11 @@ func TestBadTrustIsRefused(t *testing.T) {
 		"none":             {},
 		"at every bound":   {Up: leastFactor, Down: mostFactor, Record: &Record{Scored: 24, Cycles: 24, Counted: 96, Above: 96, Probation: probation}},
 		"a certain choice": {Weights: []Weight{{Expert: NaiveName, Weight: 1}, {Expert: LevelName}}},
+		"nothing counted":  {Record: &Record{}},
+		"all that can be said": {
+			Season: &Season{Period: math.MaxInt32}, Weights: make([]Weight, mostWeights),
+			Record: &Record{Loss: math.MaxFloat64, Reference: math.MaxFloat64, Error: math.MaxFloat64, Cycle: math.MaxFloat64},
+		},
 	} {
 		if _, err := NewState("z").WithTrust(trust); err != nil {
 			t.Errorf("%s: %v", name, err)
