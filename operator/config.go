@@ -13,6 +13,7 @@ import (
 	"github.com/mash2-io/mash2"
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/operator/core"
+	"github.com/mash2-io/mash2/record"
 	"github.com/mash2-io/mash2/sensing"
 )
 
@@ -46,6 +47,12 @@ type Config struct {
 	// CycleLog is a file to which every cycle is appended, one JSON object a
 	// line; none if empty.
 	CycleLog string
+	// Records is where every cycle is kept to be replayed and explained; nothing is
+	// while its Dir is empty. Its Program and Planners are filled in by Run.
+	Records record.Config
+	// StateDir is the folder of checkpoints of what a restart can't read from history;
+	// none are kept if empty.
+	StateDir string
 	// StatusRefresh is the longest time for which an unchanged status is not
 	// written again.
 	StatusRefresh time.Duration
@@ -94,6 +101,11 @@ func (c Config) Validate() error {
 		return errors.New("operator config: Logger is required")
 	case c.StatusRefresh <= 0:
 		return fmt.Errorf("operator config: StatusRefresh must be positive, is %v", c.StatusRefresh)
+	}
+	if c.Records.Dir != "" {
+		if err := c.Records.Validate(); err != nil {
+			return err
+		}
 	}
 	if err := c.core().Validate(); err != nil {
 		return err

@@ -64,14 +64,20 @@ func Run(ctx context.Context, c Config) error {
 	}
 	defer closeReporters()
 	// 5. The loop, while this process leads.
-	loop := c.core().Loop(hierarchy, core.Ports{
+	ports := core.Ports{
 		Observer: w.observer, Policies: w.policies, Actuator: w.actuator, Reporter: reporters, Wake: w.policies.Changed(),
-	})
+	}
+	loop := c.core().Loop(hierarchy, ports)
 	lead := manager.RunnableFunc(func(ctx context.Context) error {
 		c.Logger.Info("leading", "version", c.Version, "period", c.Core.Planning.CyclePeriod, "provider", c.Provider.name(), "solver", c.Core.Solver)
 		if err := w.start(ctx); err != nil {
 			return err
 		}
+		closeLog, err := c.keep(loop)
+		if err != nil {
+			return err
+		}
+		defer closeLog()
 		beat.start()
 		return loop.Start(ctx)
 	})

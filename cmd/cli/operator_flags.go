@@ -22,6 +22,7 @@ import (
 	"github.com/mash2-io/mash2/operator"
 	"github.com/mash2-io/mash2/operator/core"
 	"github.com/mash2-io/mash2/planning/node"
+	"github.com/mash2-io/mash2/record"
 	"github.com/mash2-io/mash2/sensing"
 )
 
@@ -74,6 +75,8 @@ type operatorFlags struct {
 	logFormat                    string
 	verbose                      bool
 	cycleLog                     string
+	records                      record.Config
+	stateDir                     string
 	kubeQPS                      float32
 	kubeBurst                    int
 }
@@ -166,6 +169,10 @@ func (o *operatorFlags) register(cmd *cobra.Command) {
 	f.IntVar(&o.kubeBurst, "kube-api-burst", 400, "requests to the Kubernetes API at once")
 	f.StringVar(&o.logFormat, "log-format", "json", "json or text")
 	f.BoolVar(&o.verbose, "verbose", false, "log every cycle")
+	f.StringVar(&o.records.Dir, "records", "", "folder to keep every cycle in, for mash2 replay and mash2 explain; nothing is kept if empty")
+	f.Int64Var(&o.records.MaxBytes, "records-max-bytes", 1<<30, "bytes that records may take; the oldest are deleted; 0 for no bound")
+	f.DurationVar(&o.records.MaxAge, "records-max-age", 7*24*time.Hour, "age from which records are deleted; 0 for no bound")
+	f.StringVar(&o.stateDir, "state-dir", "", "folder for checkpoints of what a restart can't read from history: trust in forecasts, stabilization, cooldowns; none are kept if empty")
 	f.StringVar(&o.cycleLog, "cycle-log", "", "file to append every cycle's record to, one JSON object a line")
 }
 
@@ -249,6 +256,7 @@ func (o *operatorFlags) config() operator.Config {
 	c.MetricsAddress, c.MetricsInsecure, c.Profiling = o.metricsAddress, o.metricsInsecure, o.profiling
 	c.ProbeAddress, c.LeaderElection = o.probeAddress, o.leaderElect
 	c.CycleLog, c.Version = o.cycleLog, version
+	c.Records, c.StateDir = o.records, o.stateDir
 	return c
 }
 

@@ -1,0 +1,36 @@
+package operator
+
+import (
+	"fmt"
+
+	"github.com/mash2-io/mash2"
+	"github.com/mash2-io/mash2/planning"
+	"github.com/mash2-io/mash2/record"
+)
+
+// keep opens the log of records and the checkpoints, those that are asked for, and gives
+// them to the loop: only who leads writes. The function returned closes the log.
+func (c Config) keep(loop *mash2.Loop) (func(), error) {
+	if c.StateDir != "" {
+		checkpoints, err := record.NewCheckpoints[planning.Memory](c.StateDir, c.Version)
+		if err != nil {
+			return nil, fmt.Errorf("--state-dir: %w", err)
+		}
+		loop.Checkpoints = checkpoints
+	}
+	if c.Records.Dir == "" {
+		return func() {}, nil
+	}
+	r := c.Records
+	r.Program = c.Version
+	log, err := c.core().Records(r)
+	if err != nil {
+		return nil, fmt.Errorf("--records: %w", err)
+	}
+	loop.Recorder = log
+	return func() {
+		if err := log.Close(); err != nil {
+			c.Logger.Error("closing the records", "error", err)
+		}
+	}, nil
+}
