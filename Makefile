@@ -94,21 +94,27 @@ localkube: deps ## the control plane in one program (cold: six to twelve minutes
 demo: build localkube ## Heartbeat at ten times real time, then the policy switch
 	bin/mash2 demo --scenario heartbeat --speed 10 --report $(OUT)/demo
 
+# Long packages say where they are: every test that took a second is a line.
+TEST_FORMAT := --format testname
+PROGRESS := sed -uE -e '/^PASS ([^ ]*\.)?(Test|Fuzz|Example)[^./]*\//d' -e '/^PASS ([^ ]*\.)?(Test|Fuzz|Example).* \(0\.[0-9]+s\)$$/d'
 .PHONY: test
 test: deps localkube helm $(TOOLS)/gotestsum ## every test, the ones on the real control plane included
 	@mkdir -p $(OUT)
-	$(TOOLS)/gotestsum --format pkgname-and-test-fails --jsonfile $(OUT)/test.json -- \
-		-tags '$(TAGS)' -timeout 40m -p 1 ./...
-	cd experiments/localkube && $(TOOLS)/gotestsum --format pkgname-and-test-fails \
-		--jsonfile $(CURDIR)/$(OUT)/test-localkube.json -- -timeout 20m ./...
-	CGO_ENABLED=0 $(TOOLS)/gotestsum --format pkgname-and-test-fails --jsonfile $(OUT)/test-without-c.json -- \
-		-run WithoutLPSolve ./planning/node
+	$(TOOLS)/gotestsum $(TEST_FORMAT) --jsonfile $(OUT)/test.json -- \
+		-tags '$(TAGS)' -timeout 40m -p 1 ./... | $(PROGRESS)
+	cd experiments/localkube && $(TOOLS)/gotestsum $(TEST_FORMAT) \
+		--jsonfile $(CURDIR)/$(OUT)/test-localkube.json -- -timeout 20m ./... | $(PROGRESS)
+	CGO_ENABLED=0 $(TOOLS)/gotestsum $(TEST_FORMAT) --jsonfile $(OUT)/test-without-c.json -- \
+		-run WithoutLPSolve ./planning/node | $(PROGRESS)
 
-# TARGETS='guard,sequence' names some of those in experiments/mutate/targets.go.
-TARGETS ?=
-.PHONY: mutate
-mutate: deps ## do tests notice a wrong program? Changes it a little, a thousand times; fails where no change may survive (half an hour)
-	go run -tags '$(TAGS)' ./experiments/mutate -tags '$(TAGS)' -targets '$(TARGETS)'
+# The pure rooms and those where things run at the same time. What explores states
+# does so in one goroutine, for a quarter of an hour under the detector.
+RACE := . ./adoption/... ./execution/... ./operator/... ./record/... ./sensing/... ./serve/... ./strategic/...
+.PHONY: test-race
+test-race: deps $(TOOLS)/gotestsum ## the race detector on the rooms where things run at the same time (a few minutes)
+	@mkdir -p $(OUT)
+	$(TOOLS)/gotestsum $(TEST_FORMAT) --jsonfile $(OUT)/test-race.json -- \
+		-race -short -tags '$(TAGS)' -timeout 20m -skip 'TestExplore|TestEveryGuardIsNeeded' $(RACE) | $(PROGRESS)
 
 # The version that an upgrade is tested from: the one before moves were noted on
 # nodes and conditions of moves and policies came.
