@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/cmd/cli"
 	"github.com/mash2-io/mash2/experiments/report"
 	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/experiments/score"
+	"github.com/mash2-io/mash2/experiments/simulation"
 	"github.com/mash2-io/mash2/experiments/testbed"
 )
 
@@ -136,19 +136,12 @@ func (o demoFlags) run(ctx context.Context, s scenarios.Scenario, progress io.Wr
 	return nil
 }
 
-// demoSwitch is the switch that is added in a pass: in the middle of its first
-// minutes of full load.
-func demoSwitch(s scenarios.Scenario, pass int) scenarios.Switch {
-	at := time.Duration(pass)*s.PassDuration() + 90*time.Second
-	return scenarios.Switch{At: scenarios.Duration{Duration: at}, Policy: api.Performance}
-}
-
 // play waits for the scenario's end, switches policies at their times and says
 // where it is.
 func (o demoFlags) play(ctx context.Context, bed *testbed.Testbed, operator *testbed.Operator, s scenarios.Scenario, passes, switched int, progress io.Writer) ([]score.Event, error) {
 	switches := bed.Load.Switches(false)
 	if switched >= 0 {
-		switches = append(switches, demoSwitch(s, switched))
+		switches = append(switches, simulation.AddedSwitch(s, switched))
 	}
 	var marks []score.Event
 	done := make(chan error, 1)
@@ -270,7 +263,7 @@ func (o demoFlags) finish(bed *testbed.Testbed, s scenarios.Scenario, marks []sc
 	transcript := report.Section{Title: "What mash2 did"}
 	for _, c := range cycles {
 		for _, out := range c.Outcomes {
-			line := fmt.Sprintf("%8s  %s", bed.Load.ScenarioTime(c.Time).Round(time.Second), actionLine(out))
+			line := fmt.Sprintf("%8s  %s", bed.Load.ScenarioTime(c.Time).Round(time.Second), simulation.ActionLine(out))
 			transcript.Lines = append(transcript.Lines, line)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/experiments/score"
 	"github.com/mash2-io/mash2/experiments/sim"
+	"github.com/mash2-io/mash2/experiments/simulation"
 )
 
 // simulateCommand runs mash2 simulate and returns what it printed.
@@ -46,7 +47,7 @@ func TestSimulate(t *testing.T) {
 	if code != 0 || stderr != "" { // progress is for terminals
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
-	var out simulation
+	var out simulation.Result
 	decoder := json.NewDecoder(strings.NewReader(stdout))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&out); err != nil {
@@ -97,7 +98,7 @@ func TestSimulate(t *testing.T) {
 	}
 	// The same command prints the same, but for the time it took.
 	_, again, _ := simulateCommand(t, "--scenario", file, "--scaler", "mash2,hpa,hpa:50,static,oracle", "--seed", "3", "--seeds", "2", "-o", "json")
-	var second simulation
+	var second simulation.Result
 	if err := json.Unmarshal([]byte(again), &second); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +154,7 @@ func TestSimulateBothFidelities(t *testing.T) {
 	if code != 0 {
 		t.Fatal(stderr)
 	}
-	var out simulation
+	var out simulation.Result
 	if err := json.Unmarshal([]byte(stdout), &out); err != nil {
 		t.Fatal(err)
 	}
@@ -186,10 +187,10 @@ func TestSimulateAgainstWhatDemoPrinted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := simulated{flags: &simulateFlags{}, scenario: s, passes: 3, switches: []scenarios.Switch{demoSwitch(s, 2)}}
+	w := simulation.World{Scenario: s, Passes: 3, Switches: []scenarios.Switch{simulation.AddedSwitch(s, 2)}}
 	printed := demoResult{Scenario: s.Name}
 	for _, scaler := range []string{"mash2", "hpa"} {
-		o, err := w.run(t.Context(), scaler, sim.Fluid, 5, false)
+		o, err := w.Run(t.Context(), scaler, sim.Fluid, 5, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +217,7 @@ func TestSimulateAgainstWhatDemoPrinted(t *testing.T) {
 	if code != 0 {
 		t.Fatal(stderr)
 	}
-	var out simulation
+	var out simulation.Result
 	if err := json.Unmarshal([]byte(stdout), &out); err != nil {
 		t.Fatal(err)
 	}
@@ -272,14 +273,13 @@ func TestSimulateAgainstItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	flags := simulateFlags{fidelities: []string{"fluid"}}
 	recording := score.Recording{Scenario: s.Name, Speed: 10, Seed: 5, Switches: []score.Event{{At: s.PassDuration().Seconds() + 90, Name: "PERFORMANCE"}}}
-	w := simulated{flags: &flags, scenario: s, passes: 2}
+	w := simulation.World{Scenario: s, Passes: 2}
 	for _, e := range recording.Switches {
-		w.switches = append(w.switches, switchAt(e))
+		w.Switches = append(w.Switches, simulation.SwitchAt(e))
 	}
 	for _, scaler := range []string{"mash2", "hpa"} {
-		o, err := w.run(t.Context(), scaler, sim.Fluid, 5, false)
+		o, err := w.Run(t.Context(), scaler, sim.Fluid, 5, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -293,7 +293,7 @@ func TestSimulateAgainstItself(t *testing.T) {
 	if code != 0 {
 		t.Fatal(stderr)
 	}
-	var out simulation
+	var out simulation.Result
 	if err := json.Unmarshal([]byte(stdout), &out); err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/experiments/score"
 	"github.com/mash2-io/mash2/experiments/sim"
+	"github.com/mash2-io/mash2/experiments/simulation"
 )
 
 // whatifFlags are the settings of mash2 whatif.
@@ -283,12 +284,12 @@ func (j *job) simulate(ctx context.Context, s scenarios.Scenario, policies strin
 	if j.policy != "" {
 		s.Policy.Initial = j.policy
 	}
-	w := simulated{flags: &simulateFlags{}, scenario: s, passes: 1, policies: policies}
-	outcome, err := w.run(ctx, j.scaler, sim.Fluid, j.seed, watched && j.scaler == "mash2")
+	w := simulation.World{Scenario: s, Passes: 1, Policies: policies}
+	outcome, err := w.Run(ctx, j.scaler, sim.Fluid, j.seed, watched && j.scaler == "mash2")
 	if err != nil {
 		return err
 	}
 	outcome.Scaler = j.name()
-	j.outcome, j.transcript = outcome, w.transcript
+	j.outcome, j.transcript = outcome, w.Transcript
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mash2-io/mash2/experiments/report"
 	"github.com/mash2-io/mash2/experiments/score"
+	"github.com/mash2-io/mash2/experiments/simulation"
 )
 
 // writeReport writes the page and the pictures, and returns the page's path.
@@ -89,7 +90,7 @@ func (o whatif) drawn(jobs []job) (first []score.Outcome, left []string) {
 	order := slices.DeleteFunc(slices.Clone(jobs), func(j job) bool { return j.seed != o.Seed || j.outcome.BoundUSD != nil })
 	slices.SortStableFunc(order, func(a, b job) int { return rank(a) - rank(b) })
 	for _, j := range order {
-		if len(first) < maxLines {
+		if len(first) < simulation.MaxLines {
 			first = append(first, j.outcome)
 		} else {
 			left = append(left, j.name())

@@ -19,6 +19,7 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/cmd/cli"
+	"github.com/mash2-io/mash2/experiments/simulation"
 )
 
 // whatifCommand runs mash2 whatif and returns what it printed.
@@ -125,7 +126,7 @@ func TestWhatifOfATrace(t *testing.T) {
 	if code != 0 {
 		t.Fatal(stderr)
 	}
-	var again simulation
+	var again simulation.Result
 	if err := json.Unmarshal([]byte(stdout), &again); err != nil {
 		t.Fatal(err)
 	}

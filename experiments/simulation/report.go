@@ -1,4 +1,4 @@
-package main
+package simulation
 
 import (
 	"cmp"
@@ -13,25 +13,25 @@ import (
 	"github.com/mash2-io/mash2/forecast"
 )
 
-// maxLines is how many scalers a figure over time shows.
-const maxLines = 4
+// MaxLines is how many scalers a figure over time shows.
+const MaxLines = 4
 
 // writeReport writes the page and the pictures, and returns the page's path.
-func (o *simulateFlags) writeReport(s simulation, w simulated, all [2][]score.Outcome, recordings []score.Recording) (string, error) {
+func (o Options) writeReport(s Result, w World, all [2][]score.Outcome, recordings []score.Recording) (string, error) {
 	outcomes := all[0]
 	page := report.Page{
 		Title: s.Scenario + ", simulated",
 		Intro: []string{
-			w.scenario.Description,
+			w.Scenario.Description,
 			"Made by: " + o.command() + ". Each scaler has a cluster of its own, with the same load and the same bounds of replicas and nodes.",
 		},
 	}
-	if n := w.scenario.Warmup.Passes; n > 0 {
+	if n := w.Scenario.Warmup.Passes; n > 0 {
 		page.Intro = append(page.Intro, fmt.Sprintf("%d passes of warm-up come before what is measured, for every scaler.", n))
 	}
 	results := report.Section{
-		Title: "Results", Text: s.equalSLO(),
-		Tables: []report.Table{{Header: s.header(), Rows: s.rows(),
+		Title: "Results", Text: s.EqualSLO(),
+		Tables: []report.Table{{Header: s.Header(), Rows: s.Rows(),
 			Note: "Means over seeds; ± is half the 95 % interval of the mean (Student's t). Node cost counts from boot request to deletion. A violating minute has its p95 or failed ratio beyond the scenario's SLO. " +
 				"The oracle is a lower bound on node cost without any violation, at which nothing was run."}},
 	}
@@ -47,10 +47,10 @@ func (o *simulateFlags) writeReport(s simulation, w simulated, all [2][]score.Ou
 		}
 		// Beside the page, so that pictures of both can be made without simulating.
 		simulated := score.Recording{Scenario: s.Scenario, Seed: s.Seed, Switches: recordings[0].Switches, Outcomes: outcomes}
-		if err := os.MkdirAll(o.report, 0o755); err != nil {
+		if err := os.MkdirAll(o.Report, 0o755); err != nil {
 			return "", err
 		}
-		if err := simulated.Write(filepath.Join(o.report, score.RecordingFile)); err != nil {
+		if err := simulated.Write(filepath.Join(o.Report, score.RecordingFile)); err != nil {
 			return "", err
 		}
 		page.Sections = append(page.Sections, report.Section{
@@ -68,19 +68,19 @@ func (o *simulateFlags) writeReport(s simulation, w simulated, all [2][]score.Ou
 			figures[i].Title += ", both fidelities"
 		}
 		page.Sections = append(page.Sections, report.Section{
-			Title: "Fluid beside every single request", Text: []string{fmt.Sprintf("Figures are of seed %d.", o.seed)},
-			Tables: []report.Table{score.DifferenceTable(differences(s.Fidelities), score.Fidelities)}, Figures: figures,
+			Title: "Fluid beside every single request", Text: []string{fmt.Sprintf("Figures are of seed %d.", o.Seed)},
+			Tables: []report.Table{score.DifferenceTable(Differences(s.Fidelities), score.Fidelities)}, Figures: figures,
 		})
 	}
 
 	first, left := o.drawn(outcomes)
 	var marks []score.Event
-	for _, sw := range w.switches {
+	for _, sw := range w.Switches {
 		marks = append(marks, score.Event{At: sw.At.Seconds(), Name: sw.Policy})
 	}
-	for n := range w.scenario.Warmup.Passes + w.passes {
-		for _, sw := range w.scenario.Policy.Switches {
-			marks = append(marks, score.Event{At: (sw.At.Duration).Seconds() + float64(n)*w.scenario.PassDuration().Seconds(), Name: sw.Policy})
+	for n := range w.Scenario.Warmup.Passes + w.Passes {
+		for _, sw := range w.Scenario.Policy.Switches {
+			marks = append(marks, score.Event{At: (sw.At.Duration).Seconds() + float64(n)*w.Scenario.PassDuration().Seconds(), Name: sw.Policy})
 		}
 	}
 	figures, pairs, err := score.Figures(first, marks)
@@ -88,7 +88,7 @@ func (o *simulateFlags) writeReport(s simulation, w simulated, all [2][]score.Ou
 		return "", err
 	}
 	if len(figures) > 0 {
-		over := report.Section{Title: "Over time", Text: []string{fmt.Sprintf("Seed %d.", o.seed)}, Figures: figures}
+		over := report.Section{Title: "Over time", Text: []string{fmt.Sprintf("Seed %d.", o.Seed)}, Figures: figures}
 		if len(left) > 0 {
 			over.Text[0] += " Left out, so that lines can be told apart: " + strings.Join(left, ", ") + "."
 		}
@@ -98,20 +98,20 @@ func (o *simulateFlags) writeReport(s simulation, w simulated, all [2][]score.Ou
 		}
 		page.Sections = append(page.Sections, over, grid)
 	}
-	if len(w.transcript) > 0 {
+	if len(w.Transcript) > 0 {
 		title := "What mash2 did"
-		if len(w.transcript) == maxTranscript {
-			title += fmt.Sprintf(", its first %d actions", maxTranscript)
+		if len(w.Transcript) == MaxTranscript {
+			title += fmt.Sprintf(", its first %d actions", MaxTranscript)
 		}
-		page.Sections = append(page.Sections, report.Section{Title: title, Lines: w.transcript})
+		page.Sections = append(page.Sections, report.Section{Title: title, Lines: w.Transcript})
 	}
-	return report.WriteFolder(o.report, page)
+	return report.WriteFolder(o.Report, page)
 }
 
 // drawn are the outcomes with the first seed that figures over time show, those
 // of a swept target last, and the scalers that are left out.
-func (o *simulateFlags) drawn(outcomes []score.Outcome) (first []score.Outcome, left []string) {
-	order := slices.Clone(o.scalers)
+func (o Options) drawn(outcomes []score.Outcome) (first []score.Outcome, left []string) {
+	order := slices.Clone(o.Scalers)
 	slices.SortStableFunc(order, func(a, b string) int {
 		return cmp.Compare(strings.Count(a, ":"), strings.Count(b, ":"))
 	})
@@ -119,7 +119,7 @@ func (o *simulateFlags) drawn(outcomes []score.Outcome) (first []score.Outcome, 
 		outcome := only(outcomes, scaler)[0]
 		switch {
 		case outcome.BoundUSD != nil:
-		case len(first) == maxLines:
+		case len(first) == MaxLines:
 			left = append(left, scaler)
 		default:
 			first = append(first, outcome)
@@ -141,19 +141,19 @@ func firstOf(outcomes, recorded []score.Outcome) []score.Outcome {
 }
 
 // command is the line that makes this report.
-func (o *simulateFlags) command() string {
-	line := fmt.Sprintf("mash2 simulate --scenario %s --scaler %s --seed %d --seeds %d --fidelity %s", o.scenario, strings.Join(o.scalers, ","), o.seed, o.seeds, strings.Join(o.fidelities, ","))
-	if o.trace != "" {
-		line += " --trace " + o.trace
+func (o Options) command() string {
+	line := fmt.Sprintf("mash2 simulate --scenario %s --scaler %s --seed %d --seeds %d --fidelity %s", o.Scenario, strings.Join(o.Scalers, ","), o.Seed, o.Seeds, strings.Join(o.Fidelities, ","))
+	if o.Trace != "" {
+		line += " --trace " + o.Trace
 	}
-	if o.forecaster != "" && o.forecaster != forecast.QuickName {
-		line += " --forecaster " + o.forecaster
+	if o.Forecaster != "" && o.Forecaster != forecast.QuickName {
+		line += " --forecaster " + o.Forecaster
 	}
-	if o.warm >= 0 {
-		line += fmt.Sprintf(" --warm-passes %d", o.warm)
+	if o.Warm >= 0 {
+		line += fmt.Sprintf(" --warm-passes %d", o.Warm)
 	}
-	if len(o.against) > 0 {
-		line += " --against " + strings.Join(o.against, ",")
+	if len(o.Against) > 0 {
+		line += " --against " + strings.Join(o.Against, ",")
 	}
 	return line
 }

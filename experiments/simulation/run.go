@@ -1,4 +1,4 @@
-package main
+package simulation
 
 import (
 	"cmp"
@@ -14,29 +14,34 @@ import (
 	"github.com/mash2-io/mash2/operator/core"
 )
 
-// simulated is the world that every scaler meets.
-type simulated struct {
-	flags    *simulateFlags
-	scenario scenarios.Scenario
-	passes   int // measured
-	switches []scenarios.Switch
-	policies string // policies.yaml; the scenario's if empty
-	// transcript of mash2's actions with the first seed.
-	transcript []string
+// World is what every scaler meets.
+type World struct {
+	Scenario scenarios.Scenario
+	Passes   int // measured
+	Switches []scenarios.Switch
+	Policies string // policies.yaml; the scenario's if empty
+	// Forecaster of mash2 by name; the operator's default if empty.
+	Forecaster string
+	// Records is the folder of a run's records, empty for none; nil keeps none.
+	// Version of the program is told in them.
+	Records func(scaler, fidelity string, seed uint64) string
+	Version string
+	// Transcript is filled with mash2's actions in the runs that are watched.
+	Transcript []string
 }
 
-// maxTranscript keeps a page readable.
-const maxTranscript = 2000
+// MaxTranscript is the most lines of a Transcript: it keeps a page readable.
+const MaxTranscript = 2000
 
-// run is one scaler with one seed; watched also keeps plans and the transcript.
-func (w *simulated) run(ctx context.Context, scaler string, fidelity sim.Fidelity, seed uint64, watched bool) (score.Outcome, error) {
-	s := w.scenario
+// Run is one scaler with one seed; watched also keeps plans and the transcript.
+func (w *World) Run(ctx context.Context, scaler string, fidelity sim.Fidelity, seed uint64, watched bool) (score.Outcome, error) {
+	s := w.Scenario
 	out := score.Outcome{
-		Scaler: scaler, Seed: seed, PassSeconds: s.PassDuration().Seconds(), WarmupPasses: s.Warmup.Passes, Passes: w.passes,
+		Scaler: scaler, Seed: seed, PassSeconds: s.PassDuration().Seconds(), WarmupPasses: s.Warmup.Passes, Passes: w.Passes,
 	}
 	begun := time.Now()
 	if scaler == "oracle" {
-		costs, err := sim.Oracle(s, sim.DefaultParams(), s.Warmup.Passes+w.passes, seed)
+		costs, err := sim.Oracle(s, sim.DefaultParams(), s.Warmup.Passes+w.Passes, seed)
 		if err != nil {
 			return out, err
 		}
@@ -48,7 +53,7 @@ func (w *simulated) run(ctx context.Context, scaler string, fidelity sim.Fidelit
 		return out, nil
 	}
 	operator := core.DefaultConfig()
-	operator.Forecaster = cmp.Or(w.flags.forecaster, operator.Forecaster)
+	operator.Forecaster = cmp.Or(w.Forecaster, operator.Forecaster)
 	var plans []score.Planned
 	type line struct {
 		at   time.Time
@@ -58,20 +63,23 @@ func (w *simulated) run(ctx context.Context, scaler string, fidelity sim.Fidelit
 	watch := func(c api.Cycle) {
 		plans = append(plans, score.PlansOf([]api.Cycle{c}, func(t time.Time) time.Duration { return t.Sub(sim.Epoch) })...)
 		for _, o := range c.Outcomes {
-			if len(lines) < maxTranscript {
-				lines = append(lines, line{c.Time, actionLine(o)})
+			if len(lines) < MaxTranscript {
+				lines = append(lines, line{c.Time, ActionLine(o)})
 			}
 		}
 	}
 	if !watched {
 		watch = nil
 	}
-	log := recording{dir: w.flags.recordsOf(scaler, string(fidelity), seed)}
+	log := recording{version: w.Version}
+	if w.Records != nil {
+		log.dir = w.Records(scaler, string(fidelity), seed)
+	}
 	defer log.close()
 	result, err := sim.Run(ctx, sim.Options{
 		Record:   log.begin(),
 		Scenario: s, Scaler: scaler, Seed: seed, Fidelity: fidelity,
-		WarmupPasses: s.Warmup.Passes, Passes: w.passes, Switches: w.switches, Policies: w.policies, Operator: &operator, Report: watch,
+		WarmupPasses: s.Warmup.Passes, Passes: w.Passes, Switches: w.Switches, Policies: w.Policies, Operator: &operator, Report: watch,
 	})
 	if err = errors.Join(err, log.failed()); err != nil {
 		return out, err
@@ -98,13 +106,13 @@ func (w *simulated) run(ctx context.Context, scaler string, fidelity sim.Fidelit
 		}
 	}
 	for _, l := range lines {
-		w.transcript = append(w.transcript, fmt.Sprintf("%10s  %s", result.ScenarioTime(l.at).Round(time.Second), l.text))
+		w.Transcript = append(w.Transcript, fmt.Sprintf("%10s  %s", result.ScenarioTime(l.at).Round(time.Second), l.text))
 	}
 	return out, nil
 }
 
-// actionLine tells what became of an action.
-func actionLine(o api.Outcome) string {
+// ActionLine says what became of an action.
+func ActionLine(o api.Outcome) string {
 	text := fmt.Sprintf("%s  %s", o.Agent, o.Action)
 	switch {
 	case o.Error != "":
@@ -116,9 +124,9 @@ func actionLine(o api.Outcome) string {
 }
 
 // recordings reads those to compare with.
-func (o *simulateFlags) recordings(scenario string) ([]score.Recording, error) {
+func (o Options) recordings(scenario string) ([]score.Recording, error) {
 	var out []score.Recording
-	for _, file := range o.against {
+	for _, file := range o.Against {
 		r, err := score.ReadRecording(file)
 		if err != nil {
 			return nil, err
@@ -136,11 +144,11 @@ func (o *simulateFlags) recordings(scenario string) ([]score.Recording, error) {
 func switchesOf(r score.Recording, s scenarios.Scenario) []scenarios.Switch {
 	var out []scenarios.Switch
 	for _, e := range r.Switches {
-		out = append(out, switchAt(e))
+		out = append(out, SwitchAt(e))
 	}
 	for _, run := range r.Runs {
 		if run.Phase == score.Switch && len(out) == 0 {
-			out = append(out, demoSwitch(s, run.Pass))
+			out = append(out, AddedSwitch(s, run.Pass))
 		}
 	}
 	return out
@@ -170,11 +178,11 @@ func against(recordings []score.Recording, outcomes []score.Outcome) ([]score.Di
 			out = append(out, d...)
 		}
 		if len(runs) > 0 {
-			simulated, err := byPass(of)
+			World, err := byPass(of)
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, score.CompareRuns(runs, simulated)...)
+			out = append(out, score.CompareRuns(runs, World)...)
 		}
 	}
 	if len(out) == 0 {
@@ -202,10 +210,10 @@ func byPass(outcomes []score.Outcome) ([][]score.Run, error) {
 
 // agreement compares the two fidelities, the fluid with that of every request,
 // whichever was run first.
-func (o *simulateFlags) agreement(outcomes [2][]score.Outcome) ([]score.Agreement, error) {
+func (o Options) agreement(outcomes [2][]score.Outcome) ([]score.Agreement, error) {
 	exact, fluid := o.byFidelity(outcomes)
 	var out []score.Agreement
-	for _, scaler := range o.scalers {
+	for _, scaler := range o.Scalers {
 		if scaler == "oracle" {
 			continue
 		}
@@ -220,14 +228,15 @@ func (o *simulateFlags) agreement(outcomes [2][]score.Outcome) ([]score.Agreemen
 	return out, nil
 }
 
-func (o *simulateFlags) byFidelity(outcomes [2][]score.Outcome) (exact, fluid []score.Outcome) {
-	if o.fidelities[0] == string(sim.PerRequest) {
+func (o Options) byFidelity(outcomes [2][]score.Outcome) (exact, fluid []score.Outcome) {
+	if o.Fidelities[0] == string(sim.PerRequest) {
 		return outcomes[0], outcomes[1]
 	}
 	return outcomes[1], outcomes[0]
 }
 
-func differences(all []score.Agreement) []score.Difference {
+// Differences of agreements, for a table.
+func Differences(all []score.Agreement) []score.Difference {
 	var out []score.Difference
 	for _, a := range all {
 		out = append(out, score.Difference(a))

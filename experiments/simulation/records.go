@@ -1,4 +1,4 @@
-package main
+package simulation
 
 import (
 	"errors"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/mash2-io/mash2"
 	"github.com/mash2-io/mash2/api"
-	"github.com/mash2-io/mash2/cmd/cli"
 	"github.com/mash2-io/mash2/experiments/sim"
 	"github.com/mash2-io/mash2/operator/core"
 	"github.com/mash2-io/mash2/record"
@@ -17,9 +16,10 @@ import (
 
 // recording is the log of one simulated run.
 type recording struct {
-	dir    string // empty: nothing is recorded
-	writer *record.Writer
-	err    error
+	dir     string // empty: nothing is recorded
+	version string // of the program
+	writer  *record.Writer
+	err     error
 }
 
 // begin returns what opens the log, nil where there is none.
@@ -29,9 +29,9 @@ func (l *recording) begin() func(core.Config) (mash2.Recorder, error) {
 	}
 	return func(c core.Config) (mash2.Recorder, error) {
 		if _, err := record.Open(os.DirFS(l.dir)); err == nil {
-			return nil, cli.Usagef("--records: %s holds records already: name another folder", l.dir)
+			return nil, input(fmt.Errorf("--records: %s holds records already: name another folder", l.dir))
 		}
-		w, err := c.Records(record.Config{Dir: l.dir, Program: cli.Version()})
+		w, err := c.Records(record.Config{Dir: l.dir, Program: l.version})
 		if err != nil {
 			return nil, err
 		}
@@ -60,11 +60,11 @@ func (l *recording) close() {
 }
 
 // recorded is how many runs are.
-func (o *simulateFlags) recorded() int {
+func (o Options) recorded() int {
 	runs := 0
-	for _, s := range o.scalers {
+	for _, s := range o.Scalers {
 		if kind, _, err := sim.ParseScaler(s); err == nil && (kind == sim.Mash2 || kind == sim.Mash2Any) {
-			runs += o.seeds * len(o.fidelities)
+			runs += o.Seeds * len(o.Fidelities)
 		}
 	}
 	return runs
@@ -72,13 +72,13 @@ func (o *simulateFlags) recorded() int {
 
 // recordsOf is the folder of one run's records: that of the flag where it is the only
 // one that is recorded.
-func (o *simulateFlags) recordsOf(scaler, fidelity string, seed uint64) string {
-	if o.records == "" || o.recorded() == 1 {
-		return o.records
+func (o Options) recordsOf(scaler, fidelity string, seed uint64) string {
+	if o.Records == "" || o.recorded() == 1 {
+		return o.Records
 	}
 	name := fmt.Sprintf("%s-seed-%d", strings.ReplaceAll(scaler, ":", "-"), seed)
-	if len(o.fidelities) > 1 {
+	if len(o.Fidelities) > 1 {
 		name += "-" + fidelity
 	}
-	return filepath.Join(o.records, name)
+	return filepath.Join(o.Records, name)
 }
