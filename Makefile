@@ -265,7 +265,7 @@ $(TOOLS)/metrics-server:
 
 .PHONY: whatif-error
 whatif-error: build ## the simulation's known error that mash2 whatif tells, from recordings of a real control plane
-	bin/mash2 simulate --scenario heartbeat --seeds 8 --against experiments/comparison/testdata/heartbeat-real-1.json,experiments/comparison/testdata/heartbeat-real-2.json -o json > cmd/mash2/whatif_error.json
+	bin/mash2 simulate --scenario heartbeat --seeds 8 --against experiments/comparison/testdata/heartbeat-real-1.json,experiments/comparison/testdata/heartbeat-real-2.json -o json > experiments/whatif/error.json
 
 .PHONY: calibrate
 calibrate: ## fit the service model to measurements and write docs/calibration.md (ten seconds)

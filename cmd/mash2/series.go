@@ -2,23 +2,19 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	promapi "github.com/prometheus/client_golang/api"
-	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
-	"github.com/prometheus/common/model"
 	"github.com/spf13/cobra"
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/cmd/cli"
+	"github.com/mash2-io/mash2/experiments/history"
 	"github.com/mash2-io/mash2/forecast/seriesfile"
 )
 
@@ -80,45 +76,16 @@ func (o *seriesFlags) read(ctx context.Context, stdin io.Reader, notes io.Writer
 		options := seriesfile.Options{
 			Name: name, Time: o.time, Value: o.value, Step: o.step, Delimiter: delimiter, NoHeader: o.noHeader,
 		}
-		got, err := readFile(name, stdin, options)
+		got, err := seriesfile.Open(name, stdin, options)
 		if err != nil {
 			return nil, cli.Usage(err)
 		}
-		if note := remarks(got); note != "" {
+		if note := got.Remarks(); note != "" {
 			fmt.Fprintf(notes, "%s: %s\n", name, note)
 		}
 		out = append(out, named{name, got.Series})
 	}
 	return out, nil
-}
-
-func readFile(name string, stdin io.Reader, o seriesfile.Options) (seriesfile.Read, error) {
-	if name == "-" {
-		return seriesfile.Parse(stdin, o)
-	}
-	file, err := os.Open(name)
-	if err != nil {
-		return seriesfile.Read{}, fmt.Errorf("reading the series: %w", err)
-	}
-	got, err := seriesfile.Parse(file, o)
-	return got, errors.Join(err, file.Close())
-}
-
-// remarks on what was put right.
-func remarks(r seriesfile.Read) string {
-	var out []string
-	add := func(n int, what string) {
-		if n > 0 {
-			out = append(out, fmt.Sprintf("%d %s", n, what))
-		}
-	}
-	add(r.Gaps, "of "+strconv.Itoa(len(r.Series.Values))+" samples are gaps")
-	add(r.Missing, "rows without a value")
-	add(r.Duplicates, "rows repeated a timestamp, the last one counts")
-	if r.Unsorted {
-		out = append(out, "rows were not in order of time")
-	}
-	return strings.Join(out, "; ")
 }
 
 // ask Prometheus for one series.
@@ -139,53 +106,11 @@ func (o *seriesFlags) ask(ctx context.Context) (named, error) {
 	if n < 1 || n > 10_000 {
 		return named{}, cli.Usagef("--since %v are %d steps of %v: Prometheus answers 1 to 10000", o.since, n, step)
 	}
-	client, err := promapi.NewClient(promapi.Config{Address: o.prometheus})
+	got, err := history.Query(ctx, o.prometheus, o.query, end, n, step)
 	if err != nil {
-		return named{}, cli.Usagef("--prometheus %s: %v", o.prometheus, err)
+		return named{}, asUsage(err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	begin := end.Add(-time.Duration(n) * step).Truncate(step)
-	value, _, err := promv1.NewAPI(client).QueryRange(ctx, o.query, promv1.Range{Start: begin, End: end, Step: step})
-	if err != nil {
-		return named{}, fmt.Errorf("asking Prometheus at %s: %w", o.prometheus, err)
-	}
-	matrix, ok := value.(model.Matrix)
-	if !ok || len(matrix) != 1 {
-		return named{}, cli.Usagef("--query must give one series, %s gives %s", o.query, describe(value))
-	}
-	s, err := fromSamples(matrix[0].Values, step)
-	if err != nil {
-		return named{}, fmt.Errorf("asking Prometheus at %s: %w", o.prometheus, err)
-	}
-	return named{o.query, s}, nil
-}
-
-func describe(v model.Value) string {
-	if m, ok := v.(model.Matrix); ok {
-		return fmt.Sprintf("%d", len(m))
-	}
-	return v.Type().String()
-}
-
-// fromSamples lays samples, which are at multiples of step from the first one,
-// on a grid; what is missing or no number is a gap.
-func fromSamples(samples []model.SamplePair, step time.Duration) (api.Series, error) {
-	if len(samples) == 0 {
-		return api.Series{}, errors.New("no samples")
-	}
-	first := samples[0].Timestamp.Time().UTC()
-	n := int(samples[len(samples)-1].Timestamp.Time().Sub(first)/step) + 1
-	out := api.Series{Start: first, Step: step, Values: make([]float64, n)}
-	for i := range out.Values {
-		out.Values[i] = math.NaN()
-	}
-	for _, s := range samples {
-		if v := float64(s.Value); !math.IsInf(v, 0) {
-			out.Values[int(s.Timestamp.Time().Sub(first)/step)] = v
-		}
-	}
-	return out, nil
+	return named{o.query, got}, nil
 }
 
 // horizon in steps of a series.

@@ -23,8 +23,8 @@ import (
 // ErrInput is wrapped by errors of what was asked for, unlike those of the simulation.
 var ErrInput = errors.New("bad input")
 
-// input marks an error as ErrInput without changing what it says.
-func input(err error) error { return inputError{err} }
+// Input marks an error as ErrInput without changing what it says.
+func Input(err error) error { return inputError{err} }
 
 type inputError struct{ error }
 
@@ -121,7 +121,7 @@ func (o Options) Run(ctx context.Context, s scenarios.Scenario, progress io.Writ
 	world := World{Scenario: s, Passes: max(1, s.Repeat), Forecaster: o.Forecaster, Records: o.recordsOf, Version: o.Version}
 	recordings, err := o.recordings(s.Name)
 	if err != nil {
-		return out, input(err)
+		return out, Input(err)
 	}
 	if len(recordings) > 0 {
 		world.Scenario.Warmup.Passes, world.Passes = recordings[0].Passes()
@@ -153,7 +153,7 @@ func (o Options) Run(ctx context.Context, s scenarios.Scenario, progress io.Writ
 	out.Summary = score.Summarize(out.Runs)
 	if len(recordings) > 0 {
 		if out.Against, err = against(recordings, outcomes[0]); err != nil {
-			return out, input(err)
+			return out, Input(err)
 		}
 	}
 	if len(o.Fidelities) == 2 {

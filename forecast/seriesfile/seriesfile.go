@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -385,4 +386,34 @@ func median(rows []row) time.Duration {
 		return whole
 	}
 	return m
+}
+
+// Open parses a file by name; - is stdin.
+func Open(name string, stdin io.Reader, o Options) (Read, error) {
+	if name == "-" {
+		return Parse(stdin, o)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return Read{}, fmt.Errorf("reading the series: %w", err)
+	}
+	got, err := Parse(file, o)
+	return got, errors.Join(err, file.Close())
+}
+
+// Remarks say what was put right; empty for nothing.
+func (r Read) Remarks() string {
+	var out []string
+	add := func(n int, what string) {
+		if n > 0 {
+			out = append(out, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	add(r.Gaps, "of "+strconv.Itoa(len(r.Series.Values))+" samples are gaps")
+	add(r.Missing, "rows without a value")
+	add(r.Duplicates, "rows repeated a timestamp, the last one counts")
+	if r.Unsorted {
+		out = append(out, "rows were not in order of time")
+	}
+	return strings.Join(out, "; ")
 }

@@ -1,9 +1,10 @@
-package main
+package whatif
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -13,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mash2-io/mash2/cmd/cli"
 	"github.com/mash2-io/mash2/experiments/cluster"
 	"github.com/mash2-io/mash2/experiments/scenarios"
+	"github.com/mash2-io/mash2/experiments/simulation"
 	"github.com/mash2-io/mash2/forecast/seriesfile"
 )
 
@@ -30,7 +31,7 @@ func TestWhatifOfPrometheus(t *testing.T) {
 	if _, err := os.Stat(trace); errors.Is(err, fs.ErrNotExist) {
 		t.Skipf("no traces in %s; set %s", scenarios.DataFolder(), scenarios.DataEnv)
 	}
-	got, err := readFile(trace, nil, seriesfile.Options{Name: trace, Time: "TIMESTAMP", Value: "CPU_USAGE_ACTUAL"})
+	got, err := seriesfile.Open(trace, nil, seriesfile.Options{Name: trace, Time: "TIMESTAMP", Value: "CPU_USAGE_ACTUAL"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,9 +68,9 @@ func TestWhatifOfPrometheus(t *testing.T) {
 	t.Cleanup(func() { _ = prom.Stop() })
 
 	// In slices, it is what the trace says.
-	o := historyFlags{
-		prom: cli.PrometheusFlags{URL: prom.URL}, selector: `namespace="shop",pod=~"web-.+"`, from: end.Add(-4 * time.Hour).Format(time.RFC3339), to: end.Format(time.RFC3339),
-		warm: 1, scale: 1, loadFactor: 1, pointsPerQuery: 97, timeoutOfOneQuery: time.Minute, now: time.Now,
+	o := History{
+		PrometheusURL: prom.URL, Selector: `namespace="shop",pod=~"web-.+"`, From: end.Add(-4 * time.Hour).Format(time.RFC3339), To: end.Format(time.RFC3339),
+		Warm: 1, Scale: 1, LoadFactor: 1, pointsPerQuery: 97,
 	}
 	h, err := o.read(t.Context(), func(string) bool { return true }, bytes.NewBuffer(nil))
 	if err != nil {
@@ -87,14 +88,27 @@ func TestWhatifOfPrometheus(t *testing.T) {
 		t.Errorf("shape %+v", h.shape)
 	}
 
-	// And all of it as one command.
-	args := []string{"--prometheus", prom.URL, "--selector", o.selector, "--from", o.from, "--to", o.to, "--rival", "hpa:70,static,oracle", "--policy", "COST_SAVING", "-o", "json"}
-	code, stdout, stderr := whatifCommand(t, args...)
-	if code != 0 {
-		t.Fatal(stderr)
+	// And all of it at once.
+	replay := func(change func(*Options)) (Result, error) {
+		all := Options{
+			History: o,
+			World: World{
+				RequestCPU: 3 * time.Millisecond, Timeout: 5 * time.Second, SLOP95: 200 * time.Millisecond, SLOFailed: 0.01,
+				CPURequest: "200m", MemoryRequest: "128Mi", MinReplicas: 2, PoolNames: []string{"e2-standard-2", "n2-standard-2"}, Boot: 75 * time.Second,
+			},
+			Policies: []string{"COST_SAVING"}, Rivals: []string{"hpa:70", "static", "oracle"}, Seed: 1, Seeds: 1,
+			Given: func(flag string) bool { return flag == "from" || flag == "to" },
+		}
+		change(&all)
+		if err := all.Validate(); err != nil {
+			return Result{}, err
+		}
+		return all.Run(t.Context(), io.Discard)
 	}
-	out := decodeWhatif(t, stdout)
-	t.Log("\n" + out.text())
+	out, err := replay(func(*Options) {})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if out.History.Prometheus != prom.URL || out.History.Samples != 240 || len(out.Runs) != 4 {
 		t.Errorf("%+v, %d runs", out.History, len(out.Runs))
 	}
@@ -106,17 +120,10 @@ func TestWhatifOfPrometheus(t *testing.T) {
 	if want := out.History.MeanCores * 4 * 3600 / 0.003; math.Abs(float64(out.Runs[0].Requests)/want-1) > 0.02 {
 		t.Errorf("%d requests, want about %.0f", out.Runs[0].Requests, want)
 	}
-	if code, _, stderr = whatifCommand(t, append(args, "--max-cost", "0.01")...); code != cli.ExitFailed || !strings.Contains(stderr, "more than the 0.0100 of --max-cost") {
-		t.Errorf("exit %d: %s", code, stderr)
+	if _, err := replay(func(o *Options) { o.Selector = `pod="nobody"` }); !errors.Is(err, simulation.ErrInput) || !strings.Contains(err.Error(), "has nothing from") {
+		t.Errorf("nobody selected: %v", err)
 	}
-	for name, test := range map[string]struct{ flag, value, want string }{
-		"nobody selected":    {"--selector", `pod="nobody"`, "has nothing from"},
-		"a selector in ruin": {"--selector", `pod="`, "asking Prometheus"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if code, _, stderr := whatifCommand(t, append(args, test.flag, test.value)...); code != cli.ExitUsage || !strings.Contains(stderr, test.want) {
-				t.Errorf("exit %d: %s", code, stderr)
-			}
-		})
+	if _, err := replay(func(o *Options) { o.Selector = `pod="` }); !errors.Is(err, simulation.ErrInput) || !strings.Contains(err.Error(), "asking Prometheus") {
+		t.Errorf("a selector in ruin: %v", err)
 	}
 }

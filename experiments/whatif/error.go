@@ -1,4 +1,4 @@
-package main
+package whatif
 
 import (
 	_ "embed"
@@ -10,20 +10,20 @@ import (
 	"github.com/mash2-io/mash2/experiments/score"
 )
 
-// comparedWithReality is what knownErrorCommand printed: the simulation beside
+// comparedWithReality is what KnownErrorCommand printed: the simulation beside
 // recordings of a real control plane. make whatif-error makes it anew.
 //
-//go:embed whatif_error.json
+//go:embed error.json
 var comparedWithReality []byte
 
-// knownErrorCommand is how the simulation's error was found, from the root of the
+// KnownErrorCommand is how the simulation's error was found, from the root of the
 // repository.
-const knownErrorCommand = "mash2 simulate --scenario heartbeat --seeds 8 --against " +
+const KnownErrorCommand = "mash2 simulate --scenario heartbeat --seeds 8 --against " +
 	"experiments/comparison/testdata/heartbeat-real-1.json,experiments/comparison/testdata/heartbeat-real-2.json -o json"
 
-// knownError is how far the simulation is from a real control plane, in the phase
+// KnownError is how far the simulation is from a real control plane, in the phase
 // that is compared: warm, with history, as a replay is.
-type knownError struct {
+type KnownError struct {
 	Command     string             `json:"command"`
 	Scenario    string             `json:"scenario"`
 	Fidelity    string             `json:"fidelity"`
@@ -31,16 +31,16 @@ type knownError struct {
 	Differences []score.Difference `json:"differences"`
 }
 
-func readKnownError() (knownError, error) {
+func readKnownError() (KnownError, error) {
 	var printed struct {
 		Scenario string             `json:"scenario"`
 		Fidelity string             `json:"fidelity"`
 		Against  []score.Difference `json:"against"`
 	}
 	if err := json.Unmarshal(comparedWithReality, &printed); err != nil {
-		return knownError{}, fmt.Errorf("the comparison with a real control plane that is built in: %w", err)
+		return KnownError{}, fmt.Errorf("the comparison with a real control plane that is built in: %w", err)
 	}
-	out := knownError{Command: knownErrorCommand, Scenario: printed.Scenario, Fidelity: printed.Fidelity, Phase: score.Warm}
+	out := KnownError{Command: KnownErrorCommand, Scenario: printed.Scenario, Fidelity: printed.Fidelity, Phase: score.Warm}
 	for _, d := range printed.Against {
 		if d.Phase == out.Phase {
 			out.Differences = append(out.Differences, d)
@@ -50,7 +50,7 @@ func readKnownError() (knownError, error) {
 }
 
 // of is the relative error of one figure of one scaler, false if it isn't known.
-func (k knownError) of(scaler, figure string) (float64, bool) {
+func (k KnownError) of(scaler, figure string) (float64, bool) {
 	i := slices.IndexFunc(k.Differences, func(d score.Difference) bool { return d.Scaler == scaler && d.Name == figure })
 	if i < 0 || k.Differences[i].Error == nil {
 		return 0, false
@@ -58,12 +58,12 @@ func (k knownError) of(scaler, figure string) (float64, bool) {
 	return *k.Differences[i].Error, true
 }
 
-func (k knownError) sentence() string {
+func (k KnownError) Sentence() string {
 	return fmt.Sprintf("known error of the simulation (%s, passes with history, against recordings of a real control plane; %s):", k.Scenario, k.Command)
 }
 
 // table has a row for each figure and scaler.
-func (k knownError) table() (header []string, rows [][]string) {
+func (k KnownError) Table() (header []string, rows [][]string) {
 	header = []string{"scaler", "figure", "real", "simulated", "error"}
 	for _, d := range k.Differences {
 		m := score.Metric{Format: "%.2f", Scale: 1}

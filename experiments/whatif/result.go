@@ -1,47 +1,46 @@
-package main
+package whatif
 
 import (
 	"fmt"
 	"math"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/mash2-io/mash2/experiments/score"
 )
 
-// whatif is what -o json prints.
-type whatif struct {
-	History     historySummary `json:"history"`
-	Assumptions []assumption   `json:"assumptions"`
+// Result is what -o json prints.
+type Result struct {
+	History     HistorySummary `json:"history"`
+	Assumptions []Assumption   `json:"assumptions"`
 	Policies    []string       `json:"policies"`
 	Seed        uint64         `json:"seed"`
 	Fidelity    string         `json:"fidelity"`
-	Runs        []whatifRun    `json:"runs"`
+	Runs        []Run          `json:"runs"`
 	// Summary is by scaler over seeds.
-	Summary []whatifSummary `json:"summary"`
+	Summary []Summary `json:"summary"`
 	// AtEqualSLO compares each policy with the cheapest of the HPA's targets that
 	// violates the SLO in no more minutes; those without such a target are left out.
-	AtEqualSLO []equalSLO `json:"atEqualSlo"`
+	AtEqualSLO []EqualSLO `json:"atEqualSlo"`
 	// KnownError of the simulation, where it was compared with a real control plane.
-	KnownError knownError `json:"knownError"`
-	Gate       *gate      `json:"gate,omitempty"`
+	KnownError KnownError `json:"KnownError"`
+	Gate       *Gate      `json:"gate,omitempty"`
 	// ScenarioFile is what mash2 simulate --scenario runs again.
 	ScenarioFile string `json:"scenarioFile,omitempty"`
 	Report       string `json:"report,omitempty"`
 }
 
-// whatifRun is a run, with the policy if it is mash2's.
-type whatifRun struct {
+// Run is a run, with the policy if it is mash2's.
+type Run struct {
 	Policy string `json:"policy,omitempty"`
 	// NodesBooted were requested within the stretch.
 	NodesBooted int `json:"nodesBooted"`
 	score.Run
 }
 
-// whatifSummary is a summary with the policy, and the cost of thirty such days.
-type whatifSummary struct {
+// Summary is a summary with the policy, and the cost of thirty such days.
+type Summary struct {
 	Policy string `json:"policy,omitempty"`
 	score.Summary
 	// CostUSD30Days is the mean node cost scaled to thirty days, USD.
@@ -49,8 +48,8 @@ type whatifSummary struct {
 	NodesBooted   score.Interval `json:"nodesBooted"`
 }
 
-// equalSLO is a policy beside the HPA at equal service.
-type equalSLO struct {
+// EqualSLO is a policy beside the HPA at equal service.
+type EqualSLO struct {
 	Policy string `json:"policy"`
 	Rival  string `json:"rival"`
 	// Cost of nodes relative to the rival's, −0.1 is a tenth less, with its 95 %
@@ -59,14 +58,14 @@ type equalSLO struct {
 }
 
 // sumUp fills Summary and AtEqualSLO from Runs.
-func (o *whatif) sumUp() {
+func (o *Result) sumUp() {
 	runs := make([]score.Run, len(o.Runs))
 	for i, r := range o.Runs {
 		runs[i] = r.Run
 	}
 	var swept []score.Summary
 	for _, s := range score.Summarize(runs) {
-		sum := whatifSummary{Summary: s}
+		sum := Summary{Summary: s}
 		var booted []float64
 		for _, r := range o.Runs {
 			if r.Scaler == s.Scaler {
@@ -86,18 +85,18 @@ func (o *whatif) sumUp() {
 	for _, p := range o.Policies {
 		of := o.of(p)
 		if best, ok := score.AtEqualSLO(of.Summary, swept); ok {
-			o.AtEqualSLO = append(o.AtEqualSLO, equalSLO{p, best.Scaler, score.Relative(runs, of.Scaler, best.Scaler, score.MetricNamed("costUsd"))})
+			o.AtEqualSLO = append(o.AtEqualSLO, EqualSLO{p, best.Scaler, score.Relative(runs, of.Scaler, best.Scaler, score.MetricNamed("costUsd"))})
 		}
 	}
 }
 
 // of is the summary of a policy.
-func (o *whatif) of(policy string) whatifSummary {
-	return o.Summary[slices.IndexFunc(o.Summary, func(s whatifSummary) bool { return s.Scaler == job{scaler: "mash2", policy: policy}.name() })]
+func (o *Result) of(policy string) Summary {
+	return o.Summary[slices.IndexFunc(o.Summary, func(s Summary) bool { return s.Scaler == job{scaler: "mash2", policy: policy}.name() })]
 }
 
-// gate bounds what every policy may cost and violate.
-type gate struct {
+// Gate bounds what every policy may cost and violate.
+type Gate struct {
 	MaxCostUSD        *float64 `json:"maxCostUsd"`
 	MaxViolationRatio *float64 `json:"maxViolationRatio"`
 	Passed            bool     `json:"passed"`
@@ -105,10 +104,10 @@ type gate struct {
 	Exceeded []string `json:"exceeded"`
 }
 
-func (g gate) sentence() string { return strings.Join(g.Exceeded, "; ") }
+func (g Gate) Sentence() string { return strings.Join(g.Exceeded, "; ") }
 
 // judge the means over seeds.
-func (g *gate) judge(o whatif) {
+func (g *Gate) judge(o Result) {
 	g.Exceeded = []string{}
 	for _, p := range o.Policies {
 		s := o.of(p)
@@ -127,8 +126,8 @@ func (g *gate) judge(o whatif) {
 	g.Passed = len(g.Exceeded) == 0
 }
 
-// whatifColumns are the metrics of the table.
-func whatifColumns() []score.Metric {
+// columns are the metrics of the table.
+func columns() []score.Metric {
 	var out []score.Metric
 	for _, name := range []string{
 		"sloViolationMinutes", "sloViolationRatio", "nodeHours", "costUsd", "podCostUsd", "p95Ms", "failedRatio",
@@ -139,9 +138,9 @@ func whatifColumns() []score.Metric {
 	return out
 }
 
-func (o whatif) header() []string {
+func (o Result) Header() []string {
 	out := []string{"scaler"}
-	for _, m := range whatifColumns() {
+	for _, m := range columns() {
 		out = append(out, m.Title)
 		if m.Name == "costUsd" {
 			out = append(out, "of 30 days, $")
@@ -150,11 +149,11 @@ func (o whatif) header() []string {
 	return append(out, "nodes booted")
 }
 
-func (o whatif) rows() [][]string {
+func (o Result) Rows() [][]string {
 	var out [][]string
 	for _, s := range o.Summary {
 		row := []string{s.Scaler}
-		for _, m := range whatifColumns() {
+		for _, m := range columns() {
 			row = append(row, s.Metrics[m.Name].Text(m))
 			if m.Name == "costUsd" {
 				row = append(row, fmt.Sprintf("%.2f", s.CostUSD30Days))
@@ -166,7 +165,7 @@ func (o whatif) rows() [][]string {
 }
 
 // replayed says what was replayed.
-func (o whatif) replayed() string {
+func (o Result) Replayed() string {
 	h := o.History
 	before := "and as long before it as history"
 	switch {
@@ -180,12 +179,12 @@ func (o whatif) replayed() string {
 }
 
 // sentences on the policies beside the HPA.
-func (o whatif) sentences() []string {
+func (o Result) Sentences() []string {
 	var out []string
 	for _, p := range o.Policies {
-		i := slices.IndexFunc(o.AtEqualSLO, func(e equalSLO) bool { return e.Policy == p })
+		i := slices.IndexFunc(o.AtEqualSLO, func(e EqualSLO) bool { return e.Policy == p })
 		if i < 0 {
-			if slices.ContainsFunc(o.Summary, func(s whatifSummary) bool { return score.Kind(s.Scaler) == "hpa" }) {
+			if slices.ContainsFunc(o.Summary, func(s Summary) bool { return score.Kind(s.Scaler) == "hpa" }) {
 				out = append(out, p+": none of the HPA's targets violates the SLO in as few minutes")
 			}
 			continue
@@ -196,45 +195,7 @@ func (o whatif) sentences() []string {
 	return out
 }
 
-func (o whatif) text() string {
-	var b strings.Builder
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	table := func(header []string, rows [][]string) {
-		for _, row := range append([][]string{header}, rows...) {
-			fmt.Fprintln(t, strings.Join(row, "\t")+"\t")
-		}
-		_ = t.Flush() // into memory
-	}
-	fmt.Fprintln(&b, o.replayed())
-	for _, n := range o.History.Notes {
-		fmt.Fprintln(&b, "note:", n)
-	}
-	fmt.Fprintln(&b)
-	table(o.header(), o.rows())
-	fmt.Fprintln(&b)
-	for _, line := range o.sentences() {
-		fmt.Fprintln(&b, line)
-	}
-	fmt.Fprintln(&b, "\nthe history doesn't tell, and was taken for true:")
-	for _, a := range o.Assumptions {
-		fmt.Fprintln(&b, "  "+a.text())
-	}
-	fmt.Fprintln(&b, "\n"+o.KnownError.sentence())
-	table(o.KnownError.table())
-	if o.Gate != nil {
-		if o.Gate.Passed {
-			fmt.Fprintln(&b, "\ngate: passed")
-		} else {
-			fmt.Fprintln(&b, "\ngate: exceeded:", o.Gate.sentence())
-		}
-	}
-	if o.Report != "" {
-		fmt.Fprintf(&b, "\nreport: %s; the scenario alone: %s\n", o.Report, o.again())
-	}
-	return strings.TrimRight(b.String(), "\n")
-}
-
-func (a assumption) text() string {
+func (a Assumption) Text() string {
 	text := fmt.Sprintf("%s: %s (%s", a.Name, a.Value, a.From)
 	if a.Flag != "" && a.From != fromFlag {
 		text += "; " + a.Flag
@@ -243,4 +204,4 @@ func (a assumption) text() string {
 }
 
 // again is the command that simulates the scenario once more.
-func (o whatif) again() string { return "mash2 simulate --scenario " + o.ScenarioFile }
+func (o Result) Again() string { return "mash2 simulate --scenario " + o.ScenarioFile }

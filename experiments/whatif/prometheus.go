@@ -1,6 +1,7 @@
-package main
+package whatif
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,12 +15,12 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/mash2-io/mash2/api"
-	"github.com/mash2-io/mash2/cmd/cli"
+	"github.com/mash2-io/mash2/experiments/history"
 )
 
 // matchers of the selector, without the braces that some write around them.
-func (o *historyFlags) matchers() string {
-	s := strings.TrimSpace(o.selector)
+func (o *History) matchers() string {
+	s := strings.TrimSpace(o.Selector)
 	if inner, ok := strings.CutPrefix(s, "{"); ok {
 		s = strings.TrimSuffix(inner, "}")
 	}
@@ -28,11 +29,11 @@ func (o *historyFlags) matchers() string {
 
 // usageQuery is the cores that the selected pods use. As in sensing: containers
 // only, each once, however many scrapers there are.
-func (o *historyFlags) usageQuery(step time.Duration) string {
-	if o.query != "" {
-		return o.query
+func (o *History) usageQuery(step time.Duration) string {
+	if o.Query != "" {
+		return o.Query
 	}
-	window := o.rateWindow
+	window := o.RateWindow
 	if window == 0 {
 		window = max(2*time.Minute, step)
 	}
@@ -42,35 +43,31 @@ func (o *historyFlags) usageQuery(step time.Duration) string {
 
 // shapeQuery is the most that a selected pod requests or has as a limit, by
 // kube-state-metrics.
-func (o *historyFlags) shapeQuery(what, resource string) string {
+func (o *History) shapeQuery(what, resource string) string {
 	return fmt.Sprintf(`max(sum by (namespace, pod) (max by (namespace, pod, container) (kube_pod_container_resource_%s{resource=%q,%s})))`,
 		what, resource, o.matchers())
 }
 
 // ask reads cores at each step in [begin, end), in as many queries as it takes.
-func (o *historyFlags) ask(ctx context.Context, begin, end time.Time, step time.Duration, progress io.Writer) (cpuHistory, error) {
-	transport, err := o.prom.Transport()
+func (o *History) ask(ctx context.Context, begin, end time.Time, step time.Duration, progress io.Writer) (cpuHistory, error) {
+	client, err := promapi.NewClient(promapi.Config{Address: o.PrometheusURL, RoundTripper: o.Transport})
 	if err != nil {
-		return cpuHistory{}, err
-	}
-	client, err := promapi.NewClient(promapi.Config{Address: o.prom.URL, RoundTripper: transport})
-	if err != nil {
-		return cpuHistory{}, cli.Usagef("--prometheus %s: %v", o.prom.URL, err)
+		return cpuHistory{}, inputf("--prometheus %s: %v", o.PrometheusURL, err)
 	}
 	prom := promv1.NewAPI(client)
 	query := o.usageQuery(step)
-	h := cpuHistory{source: query, url: o.prom.URL}
+	h := cpuHistory{source: query, url: o.PrometheusURL}
 	n := int(end.Sub(begin) / step)
 	const most = 500_000
 	if n > most {
-		return h, cli.Usagef("%d steps of %v are more than %d: set a longer --step", n, step, most)
+		return h, inputf("%d steps of %v are more than %d: set a longer --step", n, step, most)
 	}
 	h.series = api.Series{Start: begin, Step: step, Values: make([]float64, n)}
 	for i := range h.series.Values {
 		h.series.Values[i] = math.NaN()
 	}
 	found := false
-	for first, size := 0, o.pointsPerQuery; first < n; {
+	for first, size := 0, cmp.Or(o.pointsPerQuery, 5000); first < n; {
 		size = min(size, n-first)
 		values, err := o.slice(ctx, prom, query, begin.Add(time.Duration(first)*step), size, step)
 		if err != nil && tooMuch(ctx, err) && size > 20 {
@@ -89,30 +86,30 @@ func (o *historyFlags) ask(ctx context.Context, begin, end time.Time, step time.
 		fmt.Fprintf(progress, "%d of %d samples read from Prometheus\n", first, n)
 	}
 	if !found {
-		return h, cli.Usagef("%s has nothing from %s to %s for %s", o.prom.URL, begin.UTC().Format(time.RFC3339), end.UTC().Format(time.RFC3339), query)
+		return h, inputf("%s has nothing from %s to %s for %s", o.PrometheusURL, begin.UTC().Format(time.RFC3339), end.UTC().Format(time.RFC3339), query)
 	}
-	if o.selector != "" {
+	if o.Selector != "" {
 		h.shape = o.askShape(ctx, prom, end)
 	}
 	return h, nil
 }
 
 // slice asks for size steps from at on.
-func (o *historyFlags) slice(ctx context.Context, prom promv1.API, query string, at time.Time, size int, step time.Duration) ([]model.SamplePair, error) {
-	ctx, cancel := context.WithTimeout(ctx, o.timeoutOfOneQuery)
+func (o *History) slice(ctx context.Context, prom promv1.API, query string, at time.Time, size int, step time.Duration) ([]model.SamplePair, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.patience())
 	defer cancel()
 	value, _, err := prom.QueryRange(ctx, query, promv1.Range{Start: at, End: at.Add(time.Duration(size-1) * step), Step: step})
 	if err != nil {
-		err = fmt.Errorf("asking Prometheus at %s for %d samples from %s: %w", o.prom.URL, size, at.UTC().Format(time.RFC3339), err)
+		err = fmt.Errorf("asking Prometheus at %s for %d samples from %s: %w", o.PrometheusURL, size, at.UTC().Format(time.RFC3339), err)
 		var refused *promv1.Error
 		if errors.As(err, &refused) && refused.Type == promv1.ErrBadData {
-			return nil, cli.Usage(err) // the query itself
+			return nil, input(err) // the query itself
 		}
 		return nil, err
 	}
 	matrix, ok := value.(model.Matrix)
 	if !ok || len(matrix) > 1 {
-		return nil, cli.Usagef("--query must give one series, %s gives %s", query, describe(value))
+		return nil, inputf("--query must give one series, %s gives %s", query, history.Describe(value))
 	}
 	if len(matrix) == 0 {
 		return nil, nil
@@ -142,9 +139,9 @@ func tooMuch(ctx context.Context, err error) bool {
 }
 
 // askShape reads requests and limits as they were last; what can't be had stays 0.
-func (o *historyFlags) askShape(ctx context.Context, prom promv1.API, end time.Time) podShape {
+func (o *History) askShape(ctx context.Context, prom promv1.API, end time.Time) podShape {
 	ask := func(what, resource string) float64 {
-		ctx, cancel := context.WithTimeout(ctx, o.timeoutOfOneQuery)
+		ctx, cancel := context.WithTimeout(ctx, o.patience())
 		defer cancel()
 		value, _, err := prom.Query(ctx, o.shapeQuery(what, resource), end.Add(-time.Second))
 		vector, ok := value.(model.Vector)

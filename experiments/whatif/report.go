@@ -1,4 +1,4 @@
-package main
+package whatif
 
 import (
 	"fmt"
@@ -11,15 +11,15 @@ import (
 )
 
 // writeReport writes the page and the pictures, and returns the page's path.
-func (o whatif) writeReport(dir string, h cpuHistory, jobs []job) (string, error) {
+func (o Result) writeReport(dir string, h cpuHistory, jobs []job) (string, error) {
 	page := report.Page{
 		Title: "What if mash2 had scaled it?",
-		Intro: append([]string{"Replayed: " + o.replayed() + "."}, o.History.Notes...),
+		Intro: append([]string{"Replayed: " + o.Replayed() + "."}, o.History.Notes...),
 	}
 	if o.Gate != nil {
 		verdict := "The gate is passed."
 		if !o.Gate.Passed {
-			verdict = "The gate is exceeded: " + o.Gate.sentence() + "."
+			verdict = "The gate is exceeded: " + o.Gate.Sentence() + "."
 		}
 		page.Intro = append(page.Intro, verdict)
 	}
@@ -28,17 +28,17 @@ func (o whatif) writeReport(dir string, h cpuHistory, jobs []job) (string, error
 		summaries = append(summaries, s.Summary)
 	}
 	page.Sections = append(page.Sections, report.Section{
-		Title: "Results", Text: o.sentences(),
-		Tables: []report.Table{{Header: o.header(), Rows: o.rows(),
+		Title: "Results", Text: o.Sentences(),
+		Tables: []report.Table{{Header: o.Header(), Rows: o.Rows(),
 			Note: "Each scaler has a cluster of its own with the same demand. Means over seeds; ± is half the 95 % interval of the mean (Student's t). Node cost counts from boot request to deletion. " +
 				"static is sized for the highest demand, which it knows; the oracle is a lower bound on node cost without any violation, at which nothing was run."}},
 		Figures: []report.Figure{score.Pareto(summaries)},
 	})
 
 	trust := report.Section{Title: "How far to trust it"}
-	header, rows := o.KnownError.table()
+	header, rows := o.KnownError.Table()
 	trust.Tables = append(trust.Tables, report.Table{Title: "Known error of the simulation", Header: header, Rows: rows,
-		Note: strings.TrimSuffix(o.KnownError.sentence(), ":") + ". Error is of the means."})
+		Note: strings.TrimSuffix(o.KnownError.Sentence(), ":") + ". Error is of the means."})
 	known := report.Table{Title: "What the history doesn't tell", Header: []string{"what", "taken for", "from", "flag"}}
 	for _, a := range o.Assumptions {
 		known.Rows = append(known.Rows, []string{a.Name, a.Value, a.From, a.Flag})
@@ -70,19 +70,19 @@ func (o whatif) writeReport(dir string, h cpuHistory, jobs []job) (string, error
 		}
 	}
 	page.Sections = append(page.Sections, report.Section{Title: "Again", Text: []string{
-		fmt.Sprintf("The demand and the scenario are beside this page: %s.", o.again()),
+		fmt.Sprintf("The demand and the scenario are beside this page: %s.", o.Again()),
 	}})
 	return report.WriteFolder(dir, page)
 }
 
 // drawn are the outcomes with the first seed that figures over time show: the
 // policies, what they are compared with at equal service, then the others.
-func (o whatif) drawn(jobs []job) (first []score.Outcome, left []string) {
+func (o Result) drawn(jobs []job) (first []score.Outcome, left []string) {
 	rank := func(j job) int {
 		switch {
 		case j.scaler == "mash2":
 			return 0
-		case slices.ContainsFunc(o.AtEqualSLO, func(e equalSLO) bool { return e.Rival == j.scaler }):
+		case slices.ContainsFunc(o.AtEqualSLO, func(e EqualSLO) bool { return e.Rival == j.scaler }):
 			return 1
 		}
 		return 2

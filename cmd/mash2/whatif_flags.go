@@ -1,0 +1,54 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mash2-io/mash2/cmd/cli"
+	"github.com/mash2-io/mash2/experiments/whatif"
+)
+
+// registerHistory adds the flags of where the history is.
+func registerHistory(cmd *cobra.Command, o *whatif.History, prom *cli.PrometheusFlags) {
+	f := cmd.Flags()
+	f.StringVar(&prom.URL, "prometheus", "", "base URL of the Prometheus to ask")
+	f.StringVar(&prom.TokenFile, "prometheus-bearer-token-file", "", "file with a bearer token for Prometheus")
+	f.StringVar(&prom.CAFile, "prometheus-ca-file", "", "file with the certificates of the authority that signed Prometheus' own; those of the system if empty")
+	f.StringArrayVar(&prom.Headers, "prometheus-header", nil, "header of each request to Prometheus, such as 'X-Scope-OrgID: team'; may be repeated")
+	f.StringVar(&o.Selector, "selector", "", `label matchers of the workload's pods in cAdvisor's series, such as 'namespace="shop",pod=~"web-.+"'`)
+	f.StringVar(&o.Query, "query", "", "PromQL that gives the cores used as one series, instead of --selector")
+	f.DurationVar(&o.RateWindow, "rate-window", 0, "window of the rate under each sample (default: 2m, or the step if that is longer)")
+	f.StringVar(&o.Trace, "trace", "", "CSV[.gz] file to read instead of Prometheus")
+	f.StringVar(&o.Time, "time", "", "column of timestamps in the trace, by name or by number from 0")
+	f.StringVar(&o.Value, "value", "", "column of cores in the trace, by name or by number from 0")
+	f.StringVar(&o.Delimiter, "delimiter", ",", `character between fields of the trace; \t is a tab`)
+	f.BoolVar(&o.NoHeader, "no-header", false, "the trace's first row is data")
+	f.Float64Var(&o.Scale, "scale", 1, "cores per unit of the values, such as 0.04 for percent of four cores")
+	f.Float64Var(&o.PeakCores, "peak-cores", 0, "scale the values so that their highest is so many cores")
+	f.StringVar(&o.From, "from", "24h", "where the stretch begins: RFC 3339, or a duration before now or before the trace's end")
+	f.StringVar(&o.To, "to", "0s", "where it ends, likewise")
+	f.DurationVar(&o.Step, "step", 0, "time between samples (default: 1m of Prometheus, that of the rows of a trace)")
+	f.IntVar(&o.Warm, "warm-passes", 1, "how many times the stretch's length before it every scaler has seen")
+	f.Float64Var(&o.LoadFactor, "load-factor", 1, "multiplies the demand: what if there were twice as much?")
+}
+
+// registerWorld adds the flags of what a history can't tell.
+func registerWorld(cmd *cobra.Command, o *whatif.World) {
+	f := cmd.Flags()
+	f.DurationVar(&o.RequestCPU, "request-cpu", 3*time.Millisecond, "CPU time of one request on a core of n2, on average; exponential")
+	f.DurationVar(&o.Timeout, "timeout", 5*time.Second, "after which who sent a request gives up")
+	f.DurationVar(&o.SLOP95, "slo-p95", 200*time.Millisecond, "a minute with a higher 95th percentile of latencies is in violation")
+	f.Float64Var(&o.SLOFailed, "slo-failed", 0.01, "a minute with a larger share of failed requests is in violation")
+	f.StringVar(&o.CPURequest, "cpu-request", "200m", "CPU request of a pod (default: that in kube-state-metrics, else 200m)")
+	f.StringVar(&o.CPULimit, "cpu-limit", "", "CPU limit of a pod; 0 for none (default: that in kube-state-metrics, else twice the request)")
+	f.StringVar(&o.MemoryRequest, "memory-request", "128Mi", "memory request of a pod (default: that in kube-state-metrics, else 128Mi)")
+	f.StringVar(&o.MemoryLimit, "memory-limit", "", "memory limit of a pod; 0 for none (default: that in kube-state-metrics, else none)")
+	f.Int32Var(&o.MinReplicas, "min-replicas", 2, "least replicas of every scaler")
+	f.Int32Var(&o.MaxReplicas, "max-replicas", 0, "most replicas of every scaler (default: what the highest use needs at a utilisation of 30 %)")
+	f.StringSliceVar(&o.PoolNames, "pool", []string{"e2-standard-2", "n2-standard-2"}, "node pools, each a machine type or NAME=TYPE; rivals have the first")
+	f.Int32Var(&o.MaxNodes, "max-nodes", 0, "most nodes of each pool; 0 is unlimited")
+	f.DurationVar(&o.Boot, "boot", 75*time.Second, "median of the time from a node's creation until it is Ready")
+	f.StringVar(&o.MeasuredOn, "measured-on", "", "machine type whose cores the history is of (default: the first pool's)")
+	f.Float64Var(&o.Noise, "noise", 0, "standard deviation of what comes on top of the history, as a share, correlated over 10s")
+}

@@ -1,0 +1,242 @@
+// Package whatif replays a workload's own history of CPU usage in virtual time, under
+// each policy of mash2 and each of its rivals, and tells what they would have done
+// with it.
+package whatif
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mash2-io/mash2/experiments/scenarios"
+	"github.com/mash2-io/mash2/experiments/score"
+	"github.com/mash2-io/mash2/experiments/sim"
+	"github.com/mash2-io/mash2/experiments/simulation"
+)
+
+// input marks an error as simulation.ErrInput: of what was asked for.
+func input(err error) error { return simulation.Input(err) }
+
+func inputf(format string, args ...any) error { return input(fmt.Errorf(format, args...)) }
+
+// Options of a replay. In errors fields have the names of mash2 whatif's flags.
+type Options struct {
+	History
+	World
+	// Policies to try, each for the whole time, and rivals to compare with, as
+	// sim.ParseScaler knows them, or oracle.
+	Policies, Rivals []string
+	// PoliciesFile is a policies.yaml; without it COST_SAVING has the first pool and
+	// PERFORMANCE the last.
+	PoliciesFile string
+	// Seed of all that is random, and the number of seeds from it on.
+	Seed  uint64
+	Seeds int
+	// Gate bounds every policy, where its bounds aren't nil.
+	Gate Gate
+	// Report is a folder for a page, its figures and the scenario; none if empty.
+	Report string
+	// Given reports whether an option was asked for by its flag's name: what wasn't is
+	// told as an assumption.
+	Given func(flag string) bool
+}
+
+// Validate reports the first option that can't be used.
+func (o *Options) Validate() error {
+	g := o.Gate
+	switch {
+	case o.Seeds < 1:
+		return fmt.Errorf("--seeds must be 1 or more, is %d", o.Seeds)
+	case len(o.Policies) == 0:
+		return errors.New("--policy must name at least one")
+	case g.MaxCostUSD != nil && !(*g.MaxCostUSD >= 0):
+		return fmt.Errorf("--max-cost must be 0 or more, is %v", *g.MaxCostUSD)
+	case g.MaxViolationRatio != nil && !(*g.MaxViolationRatio >= 0 && *g.MaxViolationRatio <= 1):
+		return fmt.Errorf("--max-violation must be between 0 and 1, is %v", *g.MaxViolationRatio)
+	}
+	for i, name := range o.Rivals {
+		if _, _, err := sim.ParseScaler(name); err != nil && name != "oracle" {
+			return fmt.Errorf("--rival: %w, or oracle", err)
+		}
+		if name == "mash2" {
+			return errors.New("--rival: mash2 itself is what --policy tries")
+		}
+		if slices.Contains(o.Rivals[:i], name) {
+			return fmt.Errorf("--rival names %s twice", name)
+		}
+	}
+	for i, name := range o.Policies {
+		if slices.Contains(o.Policies[:i], name) {
+			return fmt.Errorf("--policy names %s twice", name)
+		}
+	}
+	if err := o.History.validate(); err != nil {
+		return err
+	}
+	return o.World.validate()
+}
+
+// Run reads the history, simulates everybody and judges.
+func (o *Options) Run(ctx context.Context, progress io.Writer) (Result, error) {
+	pools, err := o.pools()
+	if err != nil {
+		return Result{}, input(err)
+	}
+	policies, err := o.readPolicies(pools)
+	if err != nil {
+		return Result{}, input(err)
+	}
+	h, err := o.read(ctx, o.Given, progress)
+	if err != nil {
+		return Result{}, err
+	}
+	w, err := o.world(h, pools, o.Given)
+	if err != nil {
+		return Result{}, input(err)
+	}
+	dir := o.Report
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "mash2-whatif-"); err != nil {
+			return Result{}, err
+		}
+		defer os.RemoveAll(dir) //nolint:errcheck // nothing to do about it
+	}
+	file, err := w.write(dir)
+	if err != nil {
+		return Result{}, err
+	}
+	s, err := scenarios.Load(file)
+	if err != nil {
+		return Result{}, input(fmt.Errorf("what the flags make is no scenario: %w", err))
+	}
+	out := Result{History: h.summary(), Assumptions: w.assumptions, Policies: o.Policies, Seed: o.Seed, Fidelity: string(sim.Fluid)}
+	if out.KnownError, err = readKnownError(); err != nil {
+		return out, err
+	}
+	jobs, err := o.simulate(ctx, s, policies, progress)
+	if err != nil {
+		return out, err
+	}
+	for _, j := range jobs {
+		r, err := j.run()
+		if err != nil {
+			return out, err
+		}
+		out.Runs = append(out.Runs, r)
+	}
+	out.sumUp()
+	if g := o.Gate; g.MaxCostUSD != nil || g.MaxViolationRatio != nil {
+		g.judge(out)
+		out.Gate = &g
+	}
+	if o.Report != "" {
+		out.ScenarioFile = filepath.Clean(file)
+		if out.Report, err = out.writeReport(o.Report, h, jobs); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// job is one scaler, with a policy if it is mash2, and one seed.
+type job struct {
+	scaler, policy string
+	seed           uint64
+	outcome        score.Outcome
+	transcript     []string
+}
+
+// name in tables.
+func (j job) name() string {
+	if j.scaler == "mash2" {
+		return "mash2 " + j.policy
+	}
+	return j.scaler
+}
+
+// run scores the job.
+func (j job) run() (Run, error) {
+	r, err := j.outcome.Run()
+	out := Run{Policy: j.policy, Run: r}
+	from := float64(j.outcome.WarmupPasses) * j.outcome.PassSeconds
+	for _, n := range j.outcome.Nodes {
+		if n.Requested >= from {
+			out.NodesBooted++
+		}
+	}
+	return out, err
+}
+
+// simulate runs all scalers with all seeds, as many at once as there are cores.
+func (o *Options) simulate(ctx context.Context, s scenarios.Scenario, policies string, progress io.Writer) ([]job, error) {
+	var jobs []job
+	for i := range o.Seeds {
+		seed := o.Seed + uint64(i)
+		for _, p := range o.Policies {
+			jobs = append(jobs, job{scaler: "mash2", policy: p, seed: seed})
+		}
+		for _, r := range o.Rivals {
+			j := job{scaler: r, seed: seed}
+			if score.Kind(r) == "mash2" {
+				j.policy = o.Policies[0]
+			}
+			jobs = append(jobs, j)
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var (
+		mu     sync.Mutex
+		failed error
+		ended  int
+		wait   sync.WaitGroup
+		next   = make(chan int)
+		begun  = time.Now()
+	)
+	for range min(runtime.GOMAXPROCS(0), len(jobs)) {
+		wait.Go(func() {
+			for i := range next {
+				err := jobs[i].simulate(ctx, s, policies, o.Report != "" && jobs[i].seed == o.Seed)
+				mu.Lock()
+				if err != nil && failed == nil {
+					failed = fmt.Errorf("simulating %s, seed %d: %w", jobs[i].name(), jobs[i].seed, err)
+					cancel()
+				}
+				ended++
+				fmt.Fprintf(progress, "%d of %d simulated: %s seed %d, after %v\n", ended, len(jobs), jobs[i].name(), jobs[i].seed, time.Since(begun).Round(time.Second))
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range jobs {
+		next <- i
+	}
+	close(next)
+	wait.Wait()
+	return jobs, failed
+}
+
+// simulate runs the job; watched keeps plans and the transcript.
+func (j *job) simulate(ctx context.Context, s scenarios.Scenario, policies string, watched bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if j.policy != "" {
+		s.Policy.Initial = j.policy
+	}
+	w := simulation.World{Scenario: s, Passes: 1, Policies: policies}
+	outcome, err := w.Run(ctx, j.scaler, sim.Fluid, j.seed, watched && j.scaler == "mash2")
+	if err != nil {
+		return err
+	}
+	outcome.Scaler = j.name()
+	j.outcome, j.transcript = outcome, w.Transcript
+	return nil
+}
