@@ -29,7 +29,7 @@ func (l *recording) begin() func(core.Config) (mash2.Recorder, error) {
 	}
 	return func(c core.Config) (mash2.Recorder, error) {
 		if _, err := record.Open(os.DirFS(l.dir)); err == nil {
-			return nil, input(fmt.Errorf("--records: %s holds records already: name another folder", l.dir))
+			return nil, Input(fmt.Errorf("--records: %s holds records already: name another folder", l.dir))
 		}
 		w, err := c.Records(record.Config{Dir: l.dir, Program: l.version})
 		if err != nil {
