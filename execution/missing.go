@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/placement"
 )
 
 // missing names what the Ready nodes other than gone can't hold: the replicas
@@ -24,12 +25,12 @@ func (v *view) missingAt(mp managedPool, perZone int32) string {
 	count := map[string]int32{}
 	for _, sp := range v.spaces {
 		switch {
-		case gone[sp.node.Name]:
+		case gone[sp.Node.Name]:
 			continue
-		case sp.node.Pool == mp.Name:
-			count[sp.node.Zone]++
-			others := slices.DeleteFunc(slices.Clone(v.podsOn[sp.node.Name]), func(p *api.Pod) bool { return v.acting[p.Workload] })
-			sp = spaceOf(sp.node, others, mp.Overhead)
+		case sp.Node.Pool == mp.Name:
+			count[sp.Node.Zone]++
+			others := slices.DeleteFunc(slices.Clone(v.podsOn[sp.Node.Name]), func(p *api.Pod) bool { return v.acting[p.Workload] })
+			sp = placement.SpaceOf(sp.Node, others, mp.Overhead)
 		}
 		r.spaces = append(r.spaces, sp)
 	}
@@ -37,12 +38,12 @@ func (v *view) missingAt(mp managedPool, perZone int32) string {
 	for _, zone := range mp.Zones {
 		node := &api.Node{Pool: mp.Name, Zone: zone, Labels: mp.Labels, Taints: mp.Taints, Allocatable: mp.Allocatable, Ready: true}
 		for range perZone - count[zone] {
-			r.spaces = append(r.spaces, spaceOf(node, nil, mp.Overhead))
+			r.spaces = append(r.spaces, placement.SpaceOf(node, nil, mp.Overhead))
 		}
 	}
 	for _, p := range v.pending {
 		if !v.acting[p.Workload] {
-			r.place(p.Shape, 1, inZones(p.Zones))
+			r.place(placement.PodsOf(p), 1, "")
 		}
 	}
 	elsewhere := func(p *api.Pod) bool {
@@ -52,19 +53,18 @@ func (v *view) missingAt(mp managedPool, perZone int32) string {
 	return v.unplaced(v.wants(gone, elsewhere), r, true)
 }
 
-// want is a number of pods of one shape that need a place.
+// want is a number of pods that need a place.
 type want struct {
-	shape    *api.PodShape
+	pods     placement.Pods
 	count    int32
-	name     string   // whose they are, for findings
-	zones    []string // that they are bound to; nil for any
-	replicas bool     // of a workload
+	name     string // whose they are, for findings
+	replicas bool   // of a workload
 }
 
 // wants are the replicas wanted beside the pods that stay, and the other pods
 // that have to leave gone nodes; both by size, the largest first.
 func (v *view) wants(gone map[string]bool, stays func(*api.Pod) bool) []want {
-	var replicas, others []want
+	var own, others []want
 	v.planned(func(w *api.Workload, wp *api.WorkloadPlan) {
 		n := wp.Replicas
 		for _, p := range v.podsOf[w.Key] {
@@ -73,7 +73,7 @@ func (v *view) wants(gone map[string]bool, stays func(*api.Pod) bool) []want {
 			}
 		}
 		if n > 0 {
-			replicas = append(replicas, want{shape: w.Shape, count: n, name: "workload " + w.Key.String(), replicas: true})
+			own = append(own, want{pods: replicas(w), count: n, name: "workload " + w.Key.String(), replicas: true})
 		}
 	})
 	for i := range v.snapshot.Nodes {
@@ -83,35 +83,32 @@ func (v *view) wants(gone map[string]bool, stays func(*api.Pod) bool) []want {
 		}
 		for _, p := range v.podsOn[name] {
 			if v.movable(p) && !v.acting[p.Workload] {
-				others = append(others, want{shape: p.Shape, count: 1, name: "pod " + p.Key.String(), zones: p.Zones})
+				others = append(others, want{pods: placement.PodsOf(p), count: 1, name: "pod " + p.Key.String()})
 			}
 		}
 	}
 	target := v.pool(v.target)
-	largestFirst(replicas, target.Allocatable)
+	largestFirst(own, target.Allocatable)
 	largestFirst(others, target.Allocatable)
-	return append(replicas, others...)
+	return append(own, others...)
 }
 
 // unplaced names what doesn't fit, empty if all does.
 func (v *view) unplaced(wants []want, r room, onTarget bool) string {
 	target := v.pool(v.target)
 	for _, w := range wants {
-		allow := inZones(w.zones)
-		if onTarget && w.replicas && admits(w.shape, "", target.Labels, target.Taints) {
-			allow = func(n *api.Node) bool { return n.Pool == v.target }
+		pool := ""
+		if onTarget && w.replicas && siteIn(target).Admits(w.pods.Shape) {
+			pool = v.target
 		}
-		if placed := r.place(w.shape, w.count, allow); placed < w.count {
+		if placed := r.place(w.pods, w.count, pool); placed < w.count {
 			return fmt.Sprintf("%d of %s", w.count-placed, w.name)
 		}
 	}
 	return ""
 }
 
-// inZones admits nodes of the zones; nil admits every node.
-func inZones(zones []string) func(*api.Node) bool {
-	if zones == nil {
-		return nil
-	}
-	return func(n *api.Node) bool { return slices.Contains(zones, n.Zone) }
+// siteIn is that of a node which a pool would add.
+func siteIn(pool api.Pool) placement.Site {
+	return placement.Site{Labels: pool.Labels, Taints: pool.Taints}
 }

@@ -92,7 +92,7 @@ func (q *sequencer) cordon() {
 	q.room = q.roomWithout(gone, nil)
 	// Pods that controllers are still to make have their place reserved.
 	q.planned(func(w *api.Workload, _ *api.WorkloadPlan) {
-		q.room.place(w.Shape, q.uncreated(w), nil)
+		q.room.place(replicas(w), q.uncreated(w), "")
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/placement"
 )
 
 // Defaults of api.Disruption.
@@ -237,7 +238,7 @@ func (v *view) obstruct(o *obstacles, m moving) {
 // few of them, or few more than another zone has, and the old ones count. One that can't
 // surge makes room pod by pod.
 func (v *view) crowd(o *obstacles, target api.Pool, w *api.Workload, wp *api.WorkloadPlan) {
-	if w.Shape == nil || w.Shape.MaxPerZone <= 0 && w.Shape.ZoneSkew <= 0 || !admits(w.Shape, "", target.Labels, target.Taints) {
+	if w.Shape == nil || !placement.Spreads(w.Shape) || !siteIn(target).Admits(w.Shape) {
 		return
 	}
 	leaving, stay, surges := 0, int32(0), true
@@ -281,7 +282,7 @@ func (v *view) crowd(o *obstacles, target api.Pool, w *api.Workload, wp *api.Wor
 func (v *view) leastElsewhere(shape *api.PodShape, target api.Pool, in map[string]int32) (least int32, zone string) {
 	for i := range v.snapshot.Nodes {
 		n := &v.snapshot.Nodes[i]
-		if n.Zone == "" || slices.Contains(target.Zones, n.Zone) || v.dying[n.Name] || !admits(shape, n.Name, n.Labels, nil) {
+		if n.Zone == "" || slices.Contains(target.Zones, n.Zone) || v.dying[n.Name] || !(placement.Site{Name: n.Name, Labels: n.Labels}).Admits(shape) {
 			continue
 		}
 		if zone == "" || in[n.Zone] < least || in[n.Zone] == least && n.Zone < zone {

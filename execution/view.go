@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/placement"
 )
 
 // view is a snapshot and a plan, indexed and classified once.
@@ -46,7 +47,7 @@ type view struct {
 	shrink map[string]bool
 
 	// spaces are the nodes that can take pods, before anything is placed.
-	spaces []space
+	spaces []placement.Space
 	// pending pods have no node yet.
 	pending []*api.Pod
 }
@@ -101,19 +102,19 @@ func newView(s api.Snapshot, p api.Plan, policy api.Policy, g guards) (*view, []
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		if n.Ready && !n.Cordoned && !v.dying[n.Name] {
-			v.spaces = append(v.spaces, spaceOf(n, v.podsOn[n.Name], v.overhead(n.Pool)))
+			v.spaces = append(v.spaces, placement.SpaceOf(n, v.podsOn[n.Name], v.overhead(n.Pool)))
 		}
 	}
 	// The target's nodes come first, and the fuller ones before the emptier,
 	// so that first fit leaves whole nodes free.
-	slices.SortStableFunc(v.spaces, func(a, b space) int {
-		rank := func(sp space) int {
-			if v.target != "" && sp.node.Pool == v.target {
+	slices.SortStableFunc(v.spaces, func(a, b placement.Space) int {
+		rank := func(sp placement.Space) int {
+			if v.target != "" && sp.Node.Pool == v.target {
 				return 0
 			}
 			return 1
 		}
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.free.MilliCPU, b.free.MilliCPU))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Free.MilliCPU, b.Free.MilliCPU))
 	})
 	return v, findings
 }
@@ -395,16 +396,16 @@ func (v *view) pool(name string) api.Pool {
 // pending pods placed, except those of the given workloads. Old nodes that are
 // not cordoned are room, unless given.
 func (v *view) roomWithout(gone map[string]bool, except map[api.Key]bool) room {
-	r := room{spaces: make([]space, 0, len(v.spaces))}
+	r := room{spaces: make([]placement.Space, 0, len(v.spaces))}
 	for _, sp := range v.spaces {
-		if !gone[sp.node.Name] {
+		if !gone[sp.Node.Name] {
 			r.spaces = append(r.spaces, sp)
 		}
 	}
 	r = r.clone()
 	for _, p := range v.pending {
 		if !except[p.Workload] {
-			r.place(p.Shape, 1, nil)
+			r.place(placement.PodsOf(p), 1, "")
 		}
 	}
 	return r

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/placement"
 )
 
 // deletionCost is what a pod that is to go bears: below the 0 of an unmarked
@@ -86,7 +87,7 @@ func (q *sequencer) clearCosts() {
 // takes the free room first, then the workloads in their order.
 func (q *sequencer) scaleWorkloads() {
 	q.planned(func(w *api.Workload, wp *api.WorkloadPlan) {
-		q.room.place(w.Shape, min(wp.Floor, wp.Replicas)-w.Replicas, nil)
+		q.room.place(replicas(w), min(wp.Floor, wp.Replicas)-w.Replicas, "")
 	})
 	q.planned(func(w *api.Workload, wp *api.WorkloadPlan) {
 		ps := q.podsOfWorkload(w.Key)
@@ -137,7 +138,7 @@ func (q *sequencer) grow(w *api.Workload, wp *api.WorkloadPlan) {
 	if q.lockstep {
 		// Room for the floor has been taken already.
 		base := max(w.Replicas, min(wp.Floor, wp.Replicas))
-		to = base + q.room.place(w.Shape, wp.Replicas-base, nil)
+		to = base + q.room.place(replicas(w), wp.Replicas-base, "")
 	}
 	if to < wp.Replicas {
 		q.note(api.HorizontalScalingAgent, "GrowthWaitsForNodes", object(w),
@@ -278,7 +279,7 @@ func (q *sequencer) surge(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 	missing := wp.Replicas - stay
 	fits := int32(0)
 	if missing > 0 {
-		fits = q.room.place(w.Shape, missing, nil)
+		fits = q.room.place(replicas(w), missing, "")
 	}
 	to := max(old+min(wp.Replicas, stay+fits), min(wp.Floor, wp.Replicas))
 	if most := max(2*wp.Replicas, w.Replicas); to > most && old > wp.Replicas && q.guards.holds(guardTwice) {
@@ -408,7 +409,7 @@ func (q *sequencer) evict(p *api.Pod) bool {
 	if !q.allowed(p) {
 		return false
 	}
-	if q.room.place(p.Shape, 1, inZones(p.Zones)) == 0 {
+	if q.room.place(placement.PodsOf(p), 1, "") == 0 {
 		q.note(api.HorizontalScalingAgent, "EvictionWaitsForRoom", "pod "+p.Key.String(), "no Ready node that stays has room for it")
 		return false
 	}

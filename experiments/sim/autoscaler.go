@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/experiments/baseline/autoscaler"
+	"github.com/mash2-io/mash2/placement"
 )
 
 // taintDelay is from the choice of a node to the first eviction: Cluster
@@ -123,7 +124,7 @@ func (a *scaler) view() (autoscaler.View, []zoned) {
 				return false
 			}
 		}
-		return selects(workloads[p.Class].selector, zones[n.Group].pool.labels)
+		return placement.Site{Labels: zones[n.Group].pool.labels}.Admits(workloads[p.Class].shape)
 	}
 	return v, zones
 }

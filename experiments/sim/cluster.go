@@ -94,7 +94,6 @@ type workload struct {
 	priority    int32   // of its PriorityClass
 	min, max    int32
 	target      float64 // utilisation that the HPA aims at
-	selector    map[string]string
 	preStop     time.Duration
 	grace       time.Duration
 	propagation func(*rand.Rand) time.Duration

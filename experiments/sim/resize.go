@@ -15,7 +15,7 @@ func (c *Cluster) resizeWorkload(w *workload, request, limit float64) {
 	}
 	requests := w.shape.Requests
 	requests.MilliCPU = int64(request*1000 + 0.5)
-	w.shape = &api.PodShape{ID: fmt.Sprintf("%s-%dm", w.key.Name, requests.MilliCPU), Requests: requests}
+	w.shape = &api.PodShape{ID: fmt.Sprintf("%s-%dm", w.key.Name, requests.MilliCPU), Requests: requests, NodeSelector: w.shape.NodeSelector}
 	w.request, w.limit = request, limit
 	for _, p := range w.pods {
 		if !p.terminating {
@@ -46,7 +46,7 @@ func (c *Cluster) resizePod(p *pod, shape *api.PodShape, request, limit float64)
 // held is what the scheduler takes to be used by a pod. One that asks for more
 // than its node could ever give (Infeasible) holds what it has.
 func (p *pod) held() api.Resources {
-	if p.node == nil || !room(p.node.pool.allocatable, p.shape.Requests) {
+	if p.node == nil || !p.shape.Requests.Fits(p.node.pool.allocatable) {
 		return p.allocated
 	}
 	out := p.shape.Requests
@@ -70,7 +70,7 @@ func (c *Cluster) grantResize(p *pod) {
 			granted = granted.Plus(q.allocated)
 		}
 	}
-	if !room(n.pool.allocatable, granted.Plus(p.shape.Requests)) {
+	if !granted.Plus(p.shape.Requests).Fits(n.pool.allocatable) {
 		return
 	}
 	n.used = n.used.Minus(p.held())

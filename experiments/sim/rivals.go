@@ -192,9 +192,12 @@ func (c *Cluster) overprovision(p baseline.Proportional) {
 	const poll = 10 * time.Second
 	requests := api.Resources{MilliCPU: baseline.PlaceholderMilliCPU, Pods: 1}
 	c.placeholders = &workload{
-		key:   api.Key{Namespace: "overprovisioning", Name: "placeholders"},
-		shape: &api.PodShape{ID: "placeholders", Requests: requests}, request: float64(requests.MilliCPU) / 1000,
-		priority: baseline.PlaceholderPriority, selector: map[string]string{api.LabelNodePool: c.pools[0].name},
+		key: api.Key{Namespace: "overprovisioning", Name: "placeholders"},
+		shape: &api.PodShape{
+			ID: "placeholders", Requests: requests, NodeSelector: map[string]string{api.LabelNodePool: c.pools[0].name},
+		},
+		request:     float64(requests.MilliCPU) / 1000,
+		priority:    baseline.PlaceholderPriority,
 		propagation: func(*rand.Rand) time.Duration { return 0 },
 	}
 	c.every(c.now+c.phase(poll), poll, func() bool {

@@ -223,7 +223,7 @@ func (r *run) begin(ctx context.Context) error {
 			return err
 		}
 		for _, w := range c.workloads {
-			w.selector = map[string]string{api.LabelNodePool: s.Pools[0].Name}
+			w.shape.NodeSelector = map[string]string{api.LabelNodePool: s.Pools[0].Name}
 		}
 	}
 	r.sensors = newSensors(c, r.Behavior)

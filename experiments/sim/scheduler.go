@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/placement"
 )
 
 // schedule makes the scheduler look at pending pods soon. It does so whenever a
@@ -98,12 +99,12 @@ func (c *Cluster) copies(w *workload) (nodes map[*node]int, zones map[string]int
 // fits is the scheduler's filter. What a node was made free for is kept for pods
 // of no higher priority.
 func (c *Cluster) fits(p *pod, n *node) bool {
-	return c.allows(p, n) && room(n.pool.allocatable, n.used.Plus(c.reserved(p, n)).Plus(p.shape.Requests))
+	return c.allows(p, n) && p.shape.Requests.Fits(n.pool.allocatable.Minus(n.used.Plus(c.reserved(p, n))))
 }
 
 // allows is the filter without the room.
 func (c *Cluster) allows(p *pod, n *node) bool {
-	return n.ready && !n.cordoned && !n.deleting && selects(p.workload.selector, n.labels)
+	return n.ready && !n.cordoned && !n.deleting && placement.Site{Name: n.name, Labels: n.labels}.Admits(p.shape)
 }
 
 // reserved is what other pods of the same or a higher priority wait for on a node.
@@ -115,11 +116,6 @@ func (c *Cluster) reserved(p *pod, n *node) api.Resources {
 		}
 	}
 	return out
-}
-
-// room tells whether used is within allocatable.
-func room(allocatable, used api.Resources) bool {
-	return used.MilliCPU <= allocatable.MilliCPU && used.Memory <= allocatable.Memory && used.Pods <= allocatable.Pods
 }
 
 // preempt makes room for a pod that fits nowhere by ending pods of lower priority,
@@ -173,7 +169,7 @@ func (c *Cluster) victims(p *pod, n *node) ([]*pod, bool) {
 			used = used.Minus(q.held())
 		}
 	}
-	if len(lower) == 0 || !room(n.pool.allocatable, used) {
+	if len(lower) == 0 || !used.Fits(n.pool.allocatable) {
 		return nil, false
 	}
 	slices.SortFunc(lower, func(a, b *pod) int {
@@ -181,7 +177,7 @@ func (c *Cluster) victims(p *pod, n *node) ([]*pod, bool) {
 	})
 	var out []*pod
 	for _, q := range lower {
-		if with := used.Plus(q.held()); room(n.pool.allocatable, with) {
+		if with := used.Plus(q.held()); with.Fits(n.pool.allocatable) {
 			used = with // spared
 		} else {
 			out = append(out, q)
@@ -206,15 +202,6 @@ func lesser(a, b []*pod) bool {
 		cmp.Compare(a[0].workload.priority, b[0].workload.priority), cmp.Compare(sum(a), sum(b)),
 		cmp.Compare(len(a), len(b)), cmp.Compare(b[0].scheduled, a[0].scheduled),
 	) < 0
-}
-
-func selects(selector, labels map[string]string) bool {
-	for k, v := range selector {
-		if labels[k] != v {
-			return false
-		}
-	}
-	return true
 }
 
 func (c *Cluster) sortedNodes() []*node {

@@ -3,13 +3,16 @@ package sim
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/experiments/scenarios"
+	"github.com/mash2-io/mash2/placement"
 )
 
 // Pods are spread over zones, then over nodes, also where one node has more room.
@@ -60,6 +63,52 @@ func TestCopiesHaveNoOrder(t *testing.T) {
 		if nodes, zones, most := c.copies(w); len(nodes) != 2 || zones["a"] != 5 || most != 3+5 {
 			t.Fatalf("%d nodes, %d pods in the zone, at most %d; want 2, 5 and 8", len(nodes), zones["a"], most)
 		}
+	}
+}
+
+// The simulated scheduler lets a pod onto a node when placement says that it fits
+// there, whatever the node holds.
+func TestFitsAsPlacementDoes(t *testing.T) {
+	fitted, asked := 0, 0
+	for seed := range uint64(10) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		c := testCluster(seed)
+		for _, name := range []string{"p", "q"} {
+			if err := c.addPool(scenarios.Pool{
+				Name: name, MachineType: "n2-standard-2", Zones: []string{"a", "b"}, Nodes: 2, NodesPerZone: scenarios.Bounds{Max: 2},
+			}, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 5 {
+			w := deploy(t, c, fmt.Sprint("w", i), 100+r.Int64N(900), 0, 0)
+			if r.IntN(2) == 0 {
+				w.shape.NodeSelector = map[string]string{api.LabelNodePool: "q"}
+			}
+			c.scale(w, r.Int32N(6))
+			c.run(c.now + time.Minute)
+		}
+		for _, p := range c.pods {
+			for _, n := range c.sortedNodes() {
+				node := &api.Node{Name: n.name, Pool: n.pool.name, Zone: n.zone, Labels: n.labels, Allocatable: n.pool.allocatable}
+				here := []*api.Pod{{Shape: &api.PodShape{Requests: n.pool.overhead}, DaemonSet: true}}
+				for _, q := range c.podsOn(n) {
+					here = append(here, &api.Pod{Shape: q.shape})
+				}
+				space := placement.SpaceOf(node, here, api.Resources{})
+				want := space.Place(placement.Pods{Shape: p.shape}, 1) == 1
+				if got := c.fits(p, n); got != want {
+					t.Errorf("cluster %d: the scheduler says %v of %s on %s, placement %v", seed, got, p.name, n.name, want)
+				}
+				asked++
+				if want {
+					fitted++
+				}
+			}
+		}
+	}
+	if fitted < asked/20 || fitted > asked*19/20 {
+		t.Errorf("%d of %d fit: the question is too easy", fitted, asked)
 	}
 }
 

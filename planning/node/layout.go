@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/placement"
 )
 
 // level is the replicas of a workload that a layout is made for.
@@ -38,11 +40,16 @@ func (w workload) wanted(planned int32) int32 {
 func (v *view) all(of level) map[int]int32 {
 	counts := maps.Clone(v.others)
 	for _, w := range v.loads {
+		free := of(w)
+		for _, i := range slices.Sorted(maps.Keys(w.bound)) {
+			n := min(w.bound[i], free)
+			counts[i], free = counts[i]+n, free-n
+		}
 		if len(w.spread) == 0 {
-			counts[w.item] += of(w)
+			counts[w.item] += free
 			continue
 		}
-		add, _ := v.levelled(w, make([]int32, len(w.spread)), of(w))
+		add, _ := v.levelled(w, make([]int32, len(w.spread)), free)
 		for z, i := range w.spread {
 			counts[i] += add[z]
 		}
@@ -79,6 +86,9 @@ func (v *view) problemWithin(counts map[int]int32, most func(pool, zone int) int
 		if it.zone != "" {
 			name += " in " + it.zone
 		}
+		if it.bound != nil {
+			name += " bound to " + strings.Join(it.bound, ", ")
+		}
 		p.Items = append(p.Items, Item{
 			Name: name, Requests: it.shape.Requests, Count: counts[i],
 			MaxPerNode: it.shape.MaxPerNode, Types: append([]int{}, it.types...),
@@ -108,6 +118,7 @@ type layout struct {
 	pools     []poolLayout // parallel to view.pools
 	unplaced  []api.Unplaced
 	packing   Packing // of what goes onto new nodes
+	packed    []int   // the items of it
 	attempts  int     // nodes tried for removal
 	exhausted bool    // the budget ended the search for nodes to remove
 }
@@ -150,15 +161,35 @@ func (l *layout) settle(of level) map[int]int32 {
 			}
 		}
 	}
-	missing := maps.Clone(v.others)
+	missing := map[int]int32{}
+	for it, n := range v.others {
+		if len(v.items[it].types) > 0 {
+			missing[it] = n
+		} else {
+			l.leave(it, n, v.items[it].refused)
+		}
+	}
 	excess := make([]int32, len(v.loads))
 	for i, w := range v.loads {
 		want := of(w)
+		lack := want - staying[i]
+		for _, it := range slices.Sorted(maps.Keys(w.bound)) {
+			n := max(0, min(w.bound[it], lack))
+			lack -= n
+			switch {
+			case n == 0:
+			case len(v.items[it].types) > 0:
+				missing[it] += n
+			case !v.welcomeOutside(it):
+				l.leave(it, n, v.items[it].refused)
+			}
+		}
 		switch {
 		case want <= staying[i]:
 			excess[i] = staying[i] - want
+		case lack == 0:
 		case len(w.spread) > 0:
-			add, over := v.levelled(w, w.byZone(i, l.nodes), want-staying[i])
+			add, over := v.levelled(w, w.byZone(i, l.nodes), lack)
 			for z, it := range w.spread {
 				missing[it] += add[z]
 			}
@@ -166,9 +197,9 @@ func (l *layout) settle(of level) map[int]int32 {
 				l.leave(w.item, over, v.whyNotSpread(w))
 			}
 		case len(v.items[w.item].types) > 0:
-			missing[w.item] += want - staying[i]
+			missing[w.item] += lack
 		case !v.welcomeOutside(w.item):
-			l.leave(w.item, want-staying[i], v.items[w.item].refused)
+			l.leave(w.item, lack, v.items[w.item].refused)
 		}
 	}
 	order := slices.Clone(l.nodes)
@@ -217,18 +248,18 @@ func (l *layout) fill(missing map[int]int32) map[int]int32 {
 func (l *layout) room(item int, r *resident) int64 {
 	it := &l.view.items[item]
 	n := copies(it.requests, r.free)
-	if n == 0 || it.zone != "" && it.zone != r.node.Zone || !l.belongs(item, r.pool) {
+	if n == 0 || it.zone != "" && it.zone != r.node.Zone || !placement.InZones(it.bound, r.node.Zone) || !l.belongs(item, r.pool) {
 		return 0
 	}
 	if most := it.shape.MaxPerNode; most > 0 {
 		for _, t := range r.pods {
-			if t.item == item {
+			if l.view.items[t.item].copy == it.copy {
 				most--
 			}
 		}
 		n = min(n, int64(max(most, 0)))
 	}
-	if n > 0 && !r.site.accepts(it.shape) {
+	if n > 0 && !r.site.Admits(it.shape) {
 		return 0
 	}
 	return n
@@ -252,14 +283,18 @@ func (l *layout) grow(left map[int]int32, solve solveFunc) error {
 		if err != nil {
 			return err
 		}
-		l.packing = k
-		for n, i := range slices.Sorted(maps.Keys(left)) {
+		l.packing, l.packed = k, slices.Sorted(maps.Keys(left))
+		for n, i := range l.packed {
 			if k.Unplaced[n] > 0 {
 				l.leave(i, k.Unplaced[n], l.whyUnplaced(i))
 			}
 		}
+		crowded := l.crowded()
 		for t, typ := range v.types {
-			n := k.Nodes(t)
+			n := k.Nodes(t) + crowded[t]
+			if room := l.vacancies(typ.pool, typ.zone); room != Unlimited {
+				n = min(n, room)
+			}
 			l.pools[typ.pool].fresh += n
 			if typ.zone >= 0 {
 				perZone[typ.pool][typ.zone] += n
@@ -279,6 +314,28 @@ func (l *layout) grow(left map[int]int32, solve solveFunc) error {
 		}
 	}
 	return nil
+}
+
+// crowded is how many nodes more of each type are needed as a packing puts pods
+// together that exclude one another: copies bound to different zones by their
+// volumes, and copies bound to none, are items of their own, and the bound on
+// copies of a node is known of each item alone.
+func (l *layout) crowded() []int32 {
+	more := make([]int32, len(l.view.types))
+	for _, load := range l.packing.Loads {
+		copies := map[int]int32{}
+		for _, s := range load.Pods {
+			copies[l.view.items[l.packed[s.Item]].copy] += s.Count
+		}
+		extra := int32(0)
+		for c, n := range copies {
+			if most := l.view.items[c].shape.MaxPerNode; most > 0 {
+				extra = max(extra, (n+most-1)/most-1)
+			}
+		}
+		more[load.Type] += extra * load.Nodes
+	}
+	return more
 }
 
 // spare is how many nodes a pool of this size per zone has beyond those kept.
@@ -306,6 +363,10 @@ func (l *layout) whyUnplaced(item int) string {
 	var names []string
 	for _, t := range l.view.items[item].types {
 		at := l.view.pools[l.view.types[t].pool]
+		if l.view.items[item].bound != nil {
+			names = append(names, fmt.Sprintf("%s is at its maximum of %d nodes in zone %s, where its volumes are", at.Name, at.most, l.view.types[t].site.Zone))
+			continue
+		}
 		names = append(names, fmt.Sprintf("%s is at its maximum of %d nodes", at.Name, at.most*int32(len(at.zones))))
 	}
 	names = slices.Compact(names)

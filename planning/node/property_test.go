@@ -75,6 +75,12 @@ func worlds() *rapid.Generator[*world] {
 				free[at] = free[at].Minus(shape.Requests)
 			}
 			p := w.pod(owner, shape, at)
+			if rapid.IntRange(0, 4).Draw(t, "volume") == 0 {
+				p.Zones = []string{rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "zone of it")}
+				if i := slices.IndexFunc(w.Nodes, func(n api.Node) bool { return n.Name == at }); i >= 0 {
+					p.Zones[0] = w.Nodes[i].Zone
+				}
+			}
 			switch rapid.IntRange(0, 14).Draw(t, "kind") {
 			case 0:
 				p.ControllerKind = ""

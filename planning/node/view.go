@@ -6,8 +6,10 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/placement"
 )
 
 // view is the part of a snapshot that planning nodes looks at.
@@ -26,7 +28,7 @@ type view struct {
 	others map[int]int32 // item → count
 	// outside are the Ready nodes of no managed pool, and welcome tells per
 	// item whether one of them accepts it.
-	outside []site
+	outside []placement.Site
 	welcome map[int]bool
 }
 
@@ -40,7 +42,7 @@ type pool struct {
 // nodeType is a pool, or one zone of it when some pod can tell zones apart.
 type nodeType struct {
 	pool, zone int // zone −1: any
-	site       site
+	site       placement.Site
 	capacity   []int64
 }
 
@@ -49,12 +51,17 @@ type itemKey struct {
 	pointer  *api.PodShape // for shapes without an ID
 	workload api.Key       // for shapes with bounds on copies, which are per workload
 	zone     string        // of copies that are spread over zones
+	bound    string        // zones that volumes bind a pod to
 }
 
 // podItem is a shape with where its pods belong.
 type podItem struct {
-	name     string
-	zone     string // that its pods run in, where they are spread over zones
+	name string
+	zone string // that its pods run in, where they are spread over zones
+	// bound are the zones that the pods' volumes can be reached from; nil for any.
+	bound []string
+	// copy is the item whose pods are copies of these, wherever they may run.
+	copy     int
 	shape    *api.PodShape
 	requests []int64
 	types    []int // empty: no managed pool takes it
@@ -65,9 +72,10 @@ type podItem struct {
 // workload is a planned workload.
 type workload struct {
 	plan      api.WorkloadPlan
-	replicas  int32 // as they are
-	item      int   // −1: left out
-	spread    []int // items by zone, where copies are spread over zones
+	replicas  int32         // as they are
+	item      int           // −1: left out
+	bound     map[int]int32 // pods without a place by item, of those that volumes bind to zones
+	spread    []int         // items by zone, where copies are spread over zones
 	zones     []string
 	elsewhere int32 // pods on nodes that are not ours to plan
 	live      int32 // pods not terminating
@@ -79,7 +87,7 @@ type resident struct {
 	node *api.Node
 	pool int
 	zone int // −1: a zone the pool does not have
-	site site
+	site placement.Site
 	free []int64
 	pods []tenant
 	// usable: new pods may come here. ready: they could today.
@@ -193,32 +201,39 @@ func (v *view) poolIndex(name string) int {
 }
 
 func (v *view) addTypes() {
-	split := slices.ContainsFunc(v.snapshot.Pods, func(p api.Pod) bool { return p.Shape != nil && (zonal(p.Shape) || spreads(p.Shape)) }) ||
-		slices.ContainsFunc(v.snapshot.Workloads, func(w api.Workload) bool { return w.Shape != nil && (zonal(w.Shape) || spreads(w.Shape)) })
+	split := slices.ContainsFunc(v.snapshot.Pods, func(p api.Pod) bool {
+		return p.Shape != nil && (p.Zones != nil && !p.Terminating || placement.TellsZones(p.Shape) || placement.Spreads(p.Shape))
+	}) ||
+		slices.ContainsFunc(v.snapshot.Workloads, func(w api.Workload) bool {
+			return w.Shape != nil && (placement.TellsZones(w.Shape) || placement.Spreads(w.Shape))
+		})
 	for i, p := range v.pools {
 		t := nodeType{
 			pool: i, zone: -1,
-			site:     site{labels: v.labels(i), taints: p.Taints},
+			site:     placement.Site{Labels: v.labels(i), Taints: p.Taints},
 			capacity: v.dims.vector(p.Allocatable.Minus(p.Overhead)),
 		}
 		for _, r := range v.nodes {
 			if r.pool == i && !r.node.Ready {
-				r.site.labels = t.site.labels
+				r.site.Labels = t.site.Labels
 			}
 		}
 		if !split || len(p.zones) == 1 {
 			if len(p.zones) == 1 {
-				t.site.zone = p.zones[0]
+				t.site.Zone = p.zones[0]
 			}
 			v.types = append(v.types, t)
 			continue
 		}
 		for z, name := range p.zones {
-			t.zone, t.site.zone = z, name
+			t.zone, t.site.Zone = z, name
 			v.types = append(v.types, t)
 		}
 	}
 }
+
+// labelHostname is different on every node.
+const labelHostname = "kubernetes.io/hostname"
 
 // labels of a node that pool p would add: those the provider tells of, and
 // those on which all its Ready nodes agree.
@@ -230,7 +245,7 @@ func (v *view) labels(p int) map[string]string {
 		case common == nil:
 			common = maps.Clone(r.node.Labels)
 			delete(common, labelHostname)
-			for _, key := range zoneKeys {
+			for _, key := range placement.ZoneKeys {
 				delete(common, key)
 			}
 		default:
@@ -251,14 +266,16 @@ func (v *view) addNodes() {
 		p := v.poolIndex(n.Pool)
 		if p < 0 {
 			if n.Ready && !n.Cordoned {
-				v.outside = append(v.outside, site{name: n.Name, labels: n.Labels, taints: n.Taints})
+				at := placement.SiteOf(n)
+				at.Zone = n.Zone
+				v.outside = append(v.outside, at)
 			}
 			continue
 		}
 		at := &v.pools[p]
 		r := &resident{
 			node: n, pool: p, zone: slices.Index(at.zones, n.Zone),
-			site:    site{name: n.Name, labels: n.Labels, taints: n.Taints},
+			site:    placement.SiteOf(n),
 			free:    v.dims.vector(n.Allocatable),
 			movable: true,
 			fixed:   n.Cordoned && n.CordonedFor == "",
@@ -272,9 +289,9 @@ func (v *view) addNodes() {
 			// It is booting: it will be like the pool's nodes, whatever it
 			// reports now (addTypes gives it their labels).
 			r.usable = !r.fixed && !v.lost(n, at)
-			r.site.taints = at.Taints
+			r.site.Taints = at.Taints
 			if n.Zone != "" {
-				r.site.zone = n.Zone
+				r.site.Zone = n.Zone
 			}
 			r.free = v.dims.vector(at.Allocatable)
 		}
@@ -304,30 +321,40 @@ func (v *view) addWorkloads(plans []api.WorkloadPlan) {
 			continue // nothing is known of its pods; those it has count as they are
 		}
 		load := workload{plan: plan, replicas: w.Replicas, rolling: w.RollingOut}
-		load.item = v.item(w.Shape, plan.Key, plan.Key, "")
+		load.item = v.item(w.Shape, plan.Key, plan.Key, "", nil)
 		load.spread, load.zones = v.spreadItems(w.Shape, plan.Key, load.item)
 		v.loads = append(v.loads, load)
 	}
 }
 
-// item is the index of a shape's item, in a zone if that isn't empty; a new one gets
-// the name.
-func (v *view) item(shape *api.PodShape, owner, name api.Key, zone string) int {
+// item is the index of a shape's item, in a zone if that isn't empty, of pods that
+// their volumes bind to some zones unless these are nil; a new one gets the name.
+func (v *view) item(shape *api.PodShape, owner, name api.Key, zone string, bound []string) int {
 	key := itemKey{shape: shape.ID, zone: zone}
+	if bound != nil {
+		key.bound = "in " + strings.Join(bound, " ")
+	}
 	if shape.ID == "" {
 		key.pointer = shape
 	}
-	if shape.MaxPerNode > 0 || spreads(shape) {
+	if shape.MaxPerNode > 0 || placement.Spreads(shape) {
 		key.workload = owner
 	}
 	if i, ok := v.byKey[key]; ok {
 		return i
 	}
-	it := podItem{name: name.String(), zone: zone, shape: shape, requests: v.dims.vector(shape.Requests)}
-	accepted, large := false, false
+	it := podItem{name: name.String(), zone: zone, bound: bound, shape: shape, requests: v.dims.vector(shape.Requests), copy: len(v.items)}
+	if zone != "" || bound != nil {
+		it.copy = v.item(shape, owner, name, "", nil)
+	}
+	accepted, large, zoned := false, false, false
 	for _, target := range []bool{true, false} {
 		for t, typ := range v.types {
-			if v.pools[typ.pool].target != target || zone != "" && typ.site.zone != zone || !typ.site.accepts(shape) {
+			if v.pools[typ.pool].target != target || zone != "" && typ.site.Zone != zone || !typ.site.Admits(shape) {
+				continue
+			}
+			if !placement.InZones(bound, typ.site.Zone) {
+				zoned = true
 				continue
 			}
 			accepted = true
@@ -345,6 +372,8 @@ func (v *view) item(shape *api.PodShape, owner, name api.Key, zone string) int {
 	switch {
 	case large && len(it.types) == 0:
 		it.refused = fmt.Sprintf("%s is more than an empty node of a managed pool has", shape.Requests)
+	case !accepted && zoned:
+		it.refused = fmt.Sprintf("its volumes are in zone %s, where no managed pool that takes it has nodes", cmp.Or(strings.Join(bound, ", "), "(none that all have)"))
 	case !accepted:
 		it.refused = "node selector, node affinity or taints keep it off every managed pool"
 	}
@@ -411,10 +440,10 @@ func (v *view) addPods() {
 // nil while it has none; load its workload's index, −1 for none.
 func (v *view) seat(p *api.Pod, r *resident, load int) {
 	zone := ""
-	if load >= 0 && r != nil && slices.Contains(v.loads[load].zones, r.node.Zone) && spreads(p.Shape) {
+	if load >= 0 && r != nil && slices.Contains(v.loads[load].zones, r.node.Zone) && placement.Spreads(p.Shape) {
 		zone = r.node.Zone
 	}
-	it := v.item(p.Shape, p.Workload, p.Key, zone)
+	it := v.item(p.Shape, p.Workload, p.Key, zone, p.Zones)
 	stuck := p.DoNotDisrupt != "" || p.ControllerKind == ""
 	if r != nil && (r.usable || stuck) {
 		leaves := v.items[it].target && !v.pools[r.pool].target
@@ -428,10 +457,19 @@ func (v *view) seat(p *api.Pod, r *resident, load int) {
 		}
 	}
 	if load >= 0 {
+		if p.Zones != nil { // one of its workload's replicas, in these zones
+			w := &v.loads[load]
+			if w.bound == nil {
+				w.bound = map[int]int32{}
+			}
+			w.bound[it]++
+		}
 		return // counted by its workload's replicas
 	}
 	if p.Node == "" {
-		if len(v.items[it].types) == 0 || !p.Unschedulable && v.welcomeOutside(it) {
+		// A pod that no managed pool takes is not ours, but for its volumes' zones.
+		ours := len(v.items[it].types) > 0 || p.Unschedulable && len(v.items[v.items[it].copy].types) > 0
+		if !ours || !p.Unschedulable && v.welcomeOutside(it) {
 			return
 		}
 	}
@@ -445,7 +483,9 @@ func (v *view) seat(p *api.Pod, r *resident, load int) {
 func (v *view) welcomeOutside(it int) bool {
 	yes, known := v.welcome[it]
 	if !known {
-		yes = slices.ContainsFunc(v.outside, func(s site) bool { return s.accepts(v.items[it].shape) })
+		yes = slices.ContainsFunc(v.outside, func(s placement.Site) bool {
+			return s.Admits(v.items[it].shape) && placement.InZones(v.items[it].bound, s.Zone)
+		})
 		v.welcome[it] = yes
 	}
 	return yes

@@ -5,22 +5,21 @@ import (
 	"slices"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/placement"
 )
 
-// spreads tells whether a shape's copies must be spread over zones. How many go
-// into each is decided before they are packed: level, which keeps any skew that is
-// allowed and puts no more into a zone than must be. Each zone's copies are an item
-// of its own, which runs in that zone.
-func spreads(shape *api.PodShape) bool { return shape.MaxPerZone > 0 || shape.ZoneSkew > 0 }
+// How many copies of a shape that must be spread go into each zone is decided before
+// they are packed (placement.Level). Each zone's copies are an item of its own, which
+// runs in that zone.
 
 // spreadItems are the items of a workload's copies by zone, and the zones; none
 // where copies need not be spread, or zones aren't known.
 func (v *view) spreadItems(shape *api.PodShape, owner api.Key, item int) (items []int, zones []string) {
-	if !spreads(shape) {
+	if !placement.Spreads(shape) {
 		return nil, nil
 	}
 	for _, t := range v.items[item].types {
-		zone := v.types[t].site.zone
+		zone := v.types[t].site.Zone
 		if zone == "" {
 			return nil, nil
 		}
@@ -29,7 +28,7 @@ func (v *view) spreadItems(shape *api.PodShape, owner api.Key, item int) (items 
 	slices.Sort(zones)
 	zones = slices.Compact(zones)
 	for _, zone := range zones {
-		items = append(items, v.item(shape, owner, owner, zone))
+		items = append(items, v.item(shape, owner, owner, zone, nil))
 	}
 	return items, zones
 }
@@ -37,21 +36,7 @@ func (v *view) spreadItems(shape *api.PodShape, owner api.Key, item int) (items 
 // levelled adds so many copies to those of each zone, the fewest first, at most to
 // the shape's bound, and returns what is added and how many that leaves over.
 func (v *view) levelled(w workload, have []int32, more int32) (add []int32, over int32) {
-	most := v.items[w.item].shape.MaxPerZone
-	add = make([]int32, len(have))
-	for ; more > 0; more-- {
-		least := -1
-		for z, n := range have {
-			if n += add[z]; (most == 0 || n < most) && (least < 0 || n < have[least]+add[least]) {
-				least = z
-			}
-		}
-		if least < 0 {
-			return add, more
-		}
-		add[least]++
-	}
-	return add, 0
+	return placement.Level(have, more, v.items[w.item].shape.MaxPerZone)
 }
 
 // byZone counts the pods of a spread workload, the index of which is given, on

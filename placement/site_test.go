@@ -1,4 +1,4 @@
-package node
+package placement
 
 import (
 	"testing"
@@ -6,11 +6,11 @@ import (
 	"github.com/mash2-io/mash2/api"
 )
 
-func TestAccepts(t *testing.T) {
-	here := site{
-		name:   "n1",
-		labels: map[string]string{"arch": "arm64", "cores": "8", "odd": "eight", api.LabelZone: "a"},
-		taints: []api.Taint{{Key: "spot", Value: "yes", Effect: "NoSchedule"}, {Key: "busy", Effect: "PreferNoSchedule"}},
+func TestAdmits(t *testing.T) {
+	here := Site{
+		Name:   "n1",
+		Labels: map[string]string{"arch": "arm64", "cores": "8", "odd": "eight", api.LabelZone: "a"},
+		Taints: []api.Taint{{Key: "spot", Value: "yes", Effect: "NoSchedule"}, {Key: "busy", Effect: "PreferNoSchedule"}},
 	}
 	spot := []api.Toleration{{Key: "spot", Operator: "Exists"}}
 	label := func(key, op string, values ...string) api.NodeTerm {
@@ -51,6 +51,11 @@ func TestAccepts(t *testing.T) {
 		"one of two terms":                    {terms: []api.NodeTerm{label("gpu", "Exists"), label("arch", "Exists")}, tolerations: spot, want: true},
 		"one of two requirements of a term":   {terms: []api.NodeTerm{{Labels: []api.NodeRequirement{{Key: "arch", Operator: "Exists"}, {Key: "gpu", Operator: "Exists"}}}}, tolerations: spot},
 		"an empty term matches nothing":       {terms: []api.NodeTerm{{}}, tolerations: spot},
+		"affinity without a term":             {terms: []api.NodeTerm{}, tolerations: spot},
+		"an empty term beside one":            {terms: []api.NodeTerm{{}, label("arch", "Exists")}, tolerations: spot, want: true},
+		"NotIn of nothing is no requirement":  {terms: []api.NodeTerm{label("arch", "NotIn")}, tolerations: spot},
+		"Exists with a value is none":         {terms: []api.NodeTerm{label("arch", "Exists", "arm64")}, tolerations: spot},
+		"two names are none":                  {terms: []api.NodeTerm{name("In", "n1", "n2")}, tolerations: spot},
 		"the node by name":                    {terms: []api.NodeTerm{name("In", "n1")}, tolerations: spot, want: true},
 		"another node by name":                {terms: []api.NodeTerm{name("In", "n2")}, tolerations: spot},
 		"any node but one":                    {terms: []api.NodeTerm{name("NotIn", "n2")}, tolerations: spot, want: true},
@@ -63,8 +68,8 @@ func TestAccepts(t *testing.T) {
 	} {
 		t.Run(text, func(t *testing.T) {
 			shape := &api.PodShape{NodeSelector: tc.selector, Affinity: tc.terms, Tolerations: tc.tolerations}
-			if got := here.accepts(shape); got != tc.want {
-				t.Errorf("accepts is %v, want %v", got, tc.want)
+			if got := here.Admits(shape); got != tc.want {
+				t.Errorf("Admits is %v, want %v", got, tc.want)
 			}
 		})
 	}
@@ -75,10 +80,17 @@ func TestNodesToComeHaveUnknownNames(t *testing.T) {
 	term := func(op string) *api.PodShape {
 		return &api.PodShape{Affinity: []api.NodeTerm{{Names: []api.NodeRequirement{{Key: nodeName, Operator: op, Values: []string{"n1"}}}}}}
 	}
-	if (site{}).accepts(term("In")) {
+	if (Site{}).Admits(term("In")) {
 		t.Error("a node to come is taken for n1")
 	}
-	if !(site{}).accepts(term("NotIn")) {
+	if !(Site{}).Admits(term("NotIn")) {
 		t.Error("a node to come is taken for n1, which is excluded")
+	}
+}
+
+// A pod of which nothing is known asks for nothing, and tolerates nothing.
+func TestNoShape(t *testing.T) {
+	if !(Site{}).Admits(nil) || (Site{Taints: []api.Taint{{Key: "k", Effect: "NoExecute"}}}).Admits(nil) {
+		t.Error("a pod without a shape asks for something, or tolerates a taint")
 	}
 }

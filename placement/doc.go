@@ -1,0 +1,25 @@
+// Package placement answers one question: would these pods fit there? The node
+// planner asks it of nodes that may be bought, execution of nodes that are there,
+// the simulator in the scheduler's stead. It decides by the hard rules of
+// kube-scheduler, and by nothing else:
+//
+//   - node selector and required node affinity (Site.Admits),
+//   - taints of effect NoSchedule and NoExecute (Site.Admits),
+//   - zones that a pod's volumes can be reached from (InZones),
+//   - resources, extended ones included (Copies),
+//   - the copies that a node or a zone may hold, as host ports and required
+//     anti-affinity to a pod's own copies bound them (Space.Place, Level),
+//   - topology spread over zones that must be kept (Level).
+//
+// # What is not understood
+//
+// Three things that the scheduler heeds are not known here: required affinity or
+// anti-affinity to the pods of others, topology spread over other keys than
+// zones, and resource claims. A pod that has them may be said to fit and stay
+// pending; it is then seen as unschedulable in the next cycle, and nothing is
+// given up for it. Preferences and scores are not looked at: they never decide
+// whether a pod fits.
+//
+// What is written here but can't be read as the API server would have it (an
+// operator that doesn't exist, a bound that is no number) matches nothing.
+package placement

@@ -1,0 +1,159 @@
+package node
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// Pods whose volumes are in a zone have their places there and nowhere else.
+func TestBoundToZones(t *testing.T) {
+	bound := func(p *api.Pod, zones ...string) { p.Zones = append([]string{}, zones...) }
+	alone := func(milli int64) *api.PodShape {
+		s := shapeOf(milli)
+		s.ID, s.MaxPerNode = s.ID+"-alone", 1
+		return s
+	}
+	for name, tc := range map[string]struct {
+		world func(w *world)
+		want  brief
+	}{
+		"a full zone grows, although others have room": {
+			world: func(w *world) {
+				w.level("slow", 1)
+				w.pod(api.Key{}, shapeOf(800), "slow-a-1")
+				bound(w.pod(api.Key{}, shapeOf(500), ""), "a")
+			},
+			want: brief{Slow: 2},
+		},
+		"without a volume another zone's room will do": {
+			world: func(w *world) {
+				w.level("slow", 1)
+				w.pod(api.Key{}, shapeOf(800), "slow-a-1")
+				w.pod(api.Key{}, shapeOf(500), "")
+			},
+			want: brief{Slow: 1},
+		},
+		"either of two zones will do": {
+			world: func(w *world) {
+				w.level("slow", 1)
+				w.pod(api.Key{}, shapeOf(800), "slow-a-1")
+				bound(w.pod(api.Key{}, shapeOf(500), ""), "a", "c")
+			},
+			want: brief{Slow: 1},
+		},
+		"a zone at its maximum is said": {
+			world: func(w *world) {
+				w.level("slow", 1)
+				w.pool("slow").MaxPerZone = 1
+				w.pod(api.Key{}, shapeOf(800), "slow-a-1")
+				bound(w.pod(api.Key{}, shapeOf(500), ""), "a")
+			},
+			want: brief{Slow: 1, Unplaced: []string{"1 web/p1: pool slow is at its maximum of 1 nodes in zone a, where its volumes are"}},
+		},
+		"a zone without a pool is said": {
+			world: func(w *world) {
+				bound(w.pod(api.Key{}, shapeOf(500), ""), "d")
+			},
+			want: brief{Unplaced: []string{"1 web/p0: its volumes are in zone d, where no managed pool that takes it has nodes"}},
+		},
+		"volumes in different zones are said": {
+			world: func(w *world) {
+				bound(w.pod(api.Key{}, shapeOf(500), ""))
+			},
+			want: brief{Unplaced: []string{"1 web/p0: its volumes are in zone (none that all have), where no managed pool that takes it has nodes"}},
+		},
+		"another node of its zone takes it, of no managed pool": {
+			world: func(w *world) {
+				w.Nodes = append(w.Nodes, api.Node{Name: "own", Zone: "d", Ready: true})
+				p := w.pod(api.Key{}, shapeOf(500), "")
+				p.Unschedulable = false
+				bound(p, "d")
+			},
+			want: brief{},
+		},
+		"a replica is one of those planned": {
+			world: func(w *world) {
+				w.level("slow", 1)
+				db := w.workload("db", shapeOf(600), 3, 3)
+				w.pod(db, shapeOf(600), "slow-a-1")
+				w.pod(db, shapeOf(600), "slow-b-1")
+				bound(w.pod(db, shapeOf(600), ""), "a")
+			},
+			want: brief{Slow: 2},
+		},
+		"a replica that can't start is said": {
+			world: func(w *world) {
+				w.level("slow", 1)
+				w.pool("slow").MaxPerZone = 1
+				db := w.workload("db", shapeOf(600), 2, 2)
+				w.pod(db, shapeOf(600), "slow-a-1")
+				bound(w.pod(db, shapeOf(600), ""), "a")
+			},
+			want: brief{Slow: 1, Unplaced: []string{"1 web/p1: pool slow is at its maximum of 1 nodes in zone a, where its volumes are"}},
+		},
+		"a replica more than planned asks for nothing": {
+			world: func(w *world) {
+				w.level("slow", 1)
+				db := w.workload("db", shapeOf(600), 2, 1)
+				w.pod(db, shapeOf(600), "slow-a-1")
+				bound(w.pod(db, shapeOf(600), ""), "a")
+			},
+			want: brief{Slow: 1},
+		},
+		"nodes whose pods can't leave their zone stay": {
+			world: func(w *world) {
+				w.level("slow", 2)
+				bound(w.pod(api.Key{}, shapeOf(800), "slow-a-1"), "a")
+				bound(w.pod(api.Key{}, shapeOf(500), "slow-a-2"), "a")
+			},
+			want: brief{Slow: 2},
+		},
+		"nodes whose pods find room elsewhere go": {
+			world: func(w *world) {
+				w.level("slow", 2)
+				w.pod(api.Key{}, shapeOf(800), "slow-a-1")
+				w.pod(api.Key{}, shapeOf(500), "slow-a-2")
+			},
+			want: brief{Slow: 1, Surplus: []string{"slow-a-1", "slow-b-1", "slow-c-1"}},
+		},
+		"copies that exclude one another do so whatever binds them": {
+			world: func(w *world) {
+				p := w.pool("slow")
+				p.Zones, p.Sizes = []string{"a"}, []int32{0}
+				w.level("slow", 1)
+				db := w.workload("db", alone(100), 3, 3)
+				bound(w.pod(db, alone(100), "slow-a-1"), "a")
+				bound(w.pod(db, alone(100), ""), "a")
+				w.pod(db, alone(100), "")
+			},
+			want: brief{Slow: 3},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			tc.world(w)
+			plan := w.plan(t)
+			if diff := cmp.Diff(tc.want, briefly(plan)); diff != "" {
+				t.Errorf("plan (-want +got):\n%s\nin full: %+v", diff, plan)
+			}
+			if plan.LowerBound > plan.HourlyCost {
+				t.Errorf("lower bound %v above the cost %v", plan.LowerBound, plan.HourlyCost)
+			}
+		})
+	}
+}
+
+// Required affinity without a term that can match admits no node.
+func TestAffinityWithoutATerm(t *testing.T) {
+	w := newWorld()
+	shape := shapeOf(500)
+	shape.ID, shape.Affinity = "nowhere", []api.NodeTerm{}
+	w.workload("db", shape, 0, 2)
+	want := brief{Unplaced: []string{"2 web/db: node selector, node affinity or taints keep it off every managed pool"}}
+	if diff := cmp.Diff(want, briefly(w.plan(t))); diff != "" {
+		t.Errorf("plan (-want +got):\n%s", diff)
+	}
+}
