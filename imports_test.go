@@ -65,7 +65,7 @@ var rooms = map[string]room{
 	"execution/provider/providertest": {
 		ours: []string{"api", "execution/provider"}, outside: []string{"github.com/google/go-cmp"},
 	},
-	"operator/core":   {ours: []string{".", "api", "forecast", "planning", "planning/horizontal", "planning/node", "record"}},
+	"operator/core":   {ours: []string{".", "api", "execution", "forecast", "planning", "planning/horizontal", "planning/node", "record"}},
 	"operator/replay": {ours: []string{".", "api", "operator/core", "planning", "record"}},
 	"operator": {
 		ours: []string{

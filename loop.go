@@ -226,7 +226,7 @@ func (l *Loop) walk(ctx context.Context, r *api.Record) error {
 	step("decide")
 
 	// 3. Plan pods and nodes together.
-	c.Plan, l.memory = plan(l.Planner, snapshot, c.Policy, l.memory)
+	c.Plan, l.memory = l.Planner.Plan(snapshot, c.Policy, l.memory)
 	c.MemoryHash = l.memory.Hash()
 	c.Findings = append(c.Findings, c.Plan.Findings...)
 	step("plan")

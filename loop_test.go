@@ -25,6 +25,7 @@ type world struct {
 	plan                api.Plan
 	applyErr            map[string]error // by object
 	applied             []string
+	plans               int // asked for
 
 	mu     sync.Mutex // of cycles: TestStart reads them while the loop runs
 	cycles []api.Cycle
@@ -41,6 +42,7 @@ func (w *world) Spec(context.Context) (api.PolicySpec, []api.Finding, error) {
 }
 
 func (w *world) Plan(_ api.Snapshot, _ api.Policy, m planning.Memory) (api.Plan, planning.Memory) {
+	w.plans++
 	return w.plan, m
 }
 
@@ -277,4 +279,25 @@ func TestParallelActions(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A plan whose move is refused says so itself: the loop asks for one plan a cycle.
+func TestARefusedMoveIsPlannedOnce(t *testing.T) {
+	w := two()
+	w.plan.Nodes = api.NodePlan{Pool: "cheap", Refusal: &api.Refusal{
+		Pool: "fast", Stay: "cheap", Reason: "OutsideWindow", Message: "outside every maintenance window",
+	}}
+	c, err := w.loop().RunOnce(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.plans != 1 {
+		t.Errorf("%d plans were asked for in one cycle", w.plans)
+	}
+	if want := []string{"workload shop/a", "workload shop/b"}; !slices.Equal(w.applied, want) {
+		t.Errorf("applied %v, want %v: workloads are scaled where they stay", w.applied, want)
+	}
+	if !slices.ContainsFunc(c.Findings, func(f api.Finding) bool { return f.Reason == "MoveRefused" }) {
+		t.Errorf("findings %v don't say why workloads stay", c.Findings)
+	}
 }

@@ -23,6 +23,9 @@ type Hierarchy struct {
 	Nodes NodePlanner
 	// Forecaster of demand; nil plans by the reactive floor only.
 	Forecaster forecast.Forecaster
+	// Moves is asked whether workloads can be moved to the pool that was chosen;
+	// nil takes it that they can.
+	Moves MoveCheck
 }
 
 // Plan chooses the plan for a snapshot under a policy. It doesn't fail: what
@@ -31,17 +34,44 @@ func (h Hierarchy) Plan(s api.Snapshot, p api.Policy, m Memory) (api.Plan, Memor
 	c := newCycle(h, s, p, m)
 	// 1. Predict demand, once per workload.
 	c.predict()
-	// 2. For each allowed pool, the best plan on it.
-	candidates := c.candidates()
-	// 3. The best of these.
-	chosen := c.choose(candidates)
-	c.arrive(candidates, chosen)
-	// 4. What was chosen, what lost, and what to remember.
-	plan := c.compose(candidates, chosen)
+	// 2. The best plan.
+	plan := c.decide()
+	// 3. The best one where workloads are, when they can't be moved now.
+	if h.Moves != nil {
+		if r := h.Moves(s, plan, p); r != nil && r.Stay != "" && r.Stay != r.Pool {
+			c = c.staying(r.Stay)
+			plan = c.decide()
+			plan.Nodes.Refusal = r
+		}
+	}
 	if c.packed != nil {
 		c.memory.packings = c.packed()
 	}
 	return plan, c.memory
+}
+
+// decide chooses a plan for what is predicted, and what to remember of it.
+func (c *cycle) decide() api.Plan {
+	// For each allowed pool the best plan on it, and of these the best.
+	candidates := c.candidates()
+	chosen := c.choose(candidates)
+	c.arrive(candidates, chosen)
+	return c.compose(candidates, chosen)
+}
+
+// staying is the same cycle, with the same predictions, under the policy but for
+// its pools: workloads stay on this one.
+func (c *cycle) staying(pool string) *cycle {
+	p := c.p
+	p.NodePools, p.MachineType = []string{pool}, ""
+	out := newCycle(c.Hierarchy, c.s, p, c.before)
+	for i := range out.managed { // the same ones in the same order
+		from, to := &c.managed[i], &out.managed[i]
+		to.forecast, to.licensed, to.note, to.skill, to.outlooks = from.forecast, from.licensed, from.note, from.skill, from.outlooks
+	}
+	out.memory.forecasts = c.memory.forecasts
+	out.findings = append(out.findings, c.predicted...)
+	return out
 }
 
 // cycle is the state of one Plan.
@@ -58,7 +88,8 @@ type cycle struct {
 	managed   []managed
 	pools     []api.Pool // allowed ones, in order of name
 	findings  []api.Finding
-	nodesOff  string // why nodes are not planned although the policy names pools
+	predicted []api.Finding // those of them that tell of predictions
+	nodesOff  string        // why nodes are not planned although the policy names pools
 	search    api.Search
 	fits      int // left of Config.FitWork
 }
@@ -176,6 +207,7 @@ func (c *cycle) predict() {
 	if c.Forecaster == nil {
 		return
 	}
+	said := len(c.findings)
 	states := make(map[api.Key]forecast.State, len(c.managed))
 	c.fits = c.Config.FitWork
 	for i := range c.managed {
@@ -205,6 +237,7 @@ func (c *cycle) predict() {
 		}
 	}
 	c.memory.forecasts = states
+	c.predicted = c.findings[said:]
 }
 
 // outlook is the forecast of one series and what it may be used for; its state

@@ -88,6 +88,11 @@ type Windows struct {
 	Horizon time.Duration
 }
 
+// MoveCheck reports why the workloads of a plan can't be moved to its pool now,
+// nil when they can or need not. A Refusal's Stay is the pool that they stay on.
+// It is pure.
+type MoveCheck func(api.Snapshot, api.Plan, api.Policy) *api.Refusal
+
 // WorkloadPlanner decides the replicas that one workload needs, without regard
 // to others: the least that is feasible. The Hierarchy adds what the utility
 // pays for and the Guard enforces limits.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2"
+	"github.com/mash2-io/mash2/execution"
 	"github.com/mash2-io/mash2/forecast"
 	"github.com/mash2-io/mash2/planning"
 	"github.com/mash2-io/mash2/planning/horizontal"
@@ -110,6 +111,7 @@ func (c Config) Hierarchy() (planning.Hierarchy, error) {
 		Config:   c.Planning,
 		Planners: map[string]planning.WorkloadPlanner{planning.DefaultPlanner: horizontal.Planner{}},
 		Nodes:    packer,
+		Moves:    execution.Preflight,
 	}
 	if c.Forecaster != "" {
 		f, err := forecast.ByName(c.Forecaster)
