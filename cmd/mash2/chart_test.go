@@ -19,6 +19,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/ptr"
@@ -113,6 +114,13 @@ func TestChart(t *testing.T) {
 	})
 	w.mash2("policy", "set", api.Performance)
 	w.eventually("the move to the other pool", func() string { return w.notMovedTo(api.Performance) })
+	// The same error twice: the second time its Event is counted, not made.
+	for range 2 {
+		w.setPolicy("NO_SUCH_POLICY")
+		w.eventually("a policy that is refused", func() string { return w.lastFinds("InvalidPolicy", true) })
+		w.setPolicy(api.Performance)
+		w.eventually("one that is not", func() string { return w.lastFinds("InvalidPolicy", false) })
+	}
 	testMetricsAccess(t, w.in(t), metrics)
 	t.Run("authors", func(t *testing.T) { testAuthors(t, w.in(t)) })
 	w.stop(o)
@@ -335,4 +343,27 @@ func testMetricsAccess(t *testing.T, w *world, address string) {
 	if code := get("/debug/pprof/heap", token); code != http.StatusForbidden {
 		t.Errorf("to somebody who may read /metrics only, the profiles answer %d", code)
 	}
+}
+
+// setPolicy writes the key of the policy ConfigMap, whatever it is.
+func (w *world) setPolicy(name string) {
+	w.t.Helper()
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: testbed.Namespace, Name: testbed.PolicyConfigMap}}
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"data":{"policy":%q}}`, name))
+	if err := w.Client.Patch(w.t.Context(), cm, patch); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// lastFinds says how the last cycle differs from having a finding, or having none.
+func (w *world) lastFinds(reason string, want bool) string {
+	all := w.records()
+	if len(all) == 0 {
+		return "no cycle yet"
+	}
+	last := all[len(all)-1]
+	if slices.ContainsFunc(last.Findings, func(f api.Finding) bool { return f.Reason == reason }) != want {
+		return fmt.Sprintf("findings are %v", last.Findings)
+	}
+	return ""
 }
