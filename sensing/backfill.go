@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/demand"
 )
 
 // backfill reads the history that lies before what cycles ask for, in slices,
@@ -17,13 +18,13 @@ import (
 // large is halved. Recorded series are asked first; what they don't have is put
 // back, to be asked for in the raw ones.
 type backfill struct {
-	d *demand
+	d *demandSource
 	// prom is asked, in steps of its grid.
 	prom *prometheus
 	// most steps that a query of so many series and targets may have.
 	most func(series, targets int) int64
 	// keep takes what was read of a target.
-	keep func(id targetID, t *targetFolding)
+	keep func(id targetID, t *demand.Folding)
 
 	pending []slice
 	lost    int           // slices given up
@@ -45,11 +46,11 @@ type slice struct {
 	raw      bool // known not to be recorded
 }
 
-func newBackfill(d *demand, prom *prometheus) *backfill {
+func newBackfill(d *demandSource, prom *prometheus) *backfill {
 	b := &backfill{
 		d: d, prom: prom, rawBefore: math.MinInt64, coarseBefore: math.MinInt64, unknown: map[string]bool{},
 		most: d.cfg.sliceSteps,
-		keep: func(id targetID, t *targetFolding) { t.store(d.histories[id]) },
+		keep: func(id targetID, t *demand.Folding) { t.Store(d.histories[id]) },
 	}
 	b.stride = max(int64(prom.cfg.RateWindow/prom.cfg.Step), 1)
 	if !prom.recorded() {
@@ -152,7 +153,7 @@ func (b *backfill) failed(s slice, err error) {
 // lies before the newest samples until all is read or a query fails and then, with
 // nothing left of that, one query's part of the past. The returned channel is closed
 // when the first of this has ended; nil when there is nothing to wait for.
-func (d *demand) readOn(ctx context.Context, series int, sp *speeds) <-chan struct{} {
+func (d *demandSource) readOn(ctx context.Context, series int, sp *speeds) <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	b := d.backfill
@@ -177,7 +178,7 @@ func (d *demand) readOn(ctx context.Context, series int, sp *speeds) <-chan stru
 }
 
 // readHistory reads all there is, or until a query fails, and tells who waits.
-func (d *demand) readHistory(ctx context.Context, series int, sp *speeds) {
+func (d *demandSource) readHistory(ctx context.Context, series int, sp *speeds) {
 	for d.backfill.step(ctx, series, sp) {
 	}
 	d.mu.Lock()
@@ -190,7 +191,7 @@ func (d *demand) readHistory(ctx context.Context, series int, sp *speeds) {
 
 // askedMeanwhile tells whether somebody waits for a history again; the background
 // rests if not.
-func (d *demand) askedMeanwhile() bool {
+func (d *demandSource) askedMeanwhile() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.backfill.running == nil {
@@ -279,7 +280,7 @@ func (b *backfill) putBack(s slice, stride int64, a answer) {
 // fold adds an answer to the histories. The demand's lock is held.
 func (b *backfill) fold(s slice, stride int64, a answer, sp *speeds) {
 	from, to := down(s.from, stride), up(s.to, stride)
-	sums := newFolding(from, to)
+	sums := newFoldings(b.prom.grid, b.prom.cfg.RateWindow, from, to)
 	for _, stream := range a.series {
 		id, ok := parseOwner(string(stream.Metric["namespace"]), string(stream.Metric[labelOwner]))
 		if !ok || !s.targets[id] || b.d.histories[id] == nil {
@@ -287,16 +288,14 @@ func (b *backfill) fold(s slice, stride int64, a answer, sp *speeds) {
 		}
 		speed := sp.of(string(stream.Metric[labelNodes]))
 		t := sums.of(id)
+		most := burnableOf(b.d.copies[id], sp.largest)
 		b.prom.samples(stream.Values, from, to, func(step int64, v float64) {
-			if usable(v) {
-				t.sum[step-from] += v * 1000 * speed
-				t.pods[step-from]++
-			}
+			t.AddSum(step, v*1000, v*1000*speed, most)
 		})
 	}
 	for id, t := range sums.targets {
-		t.interpolate(stride)
-		clear(t.pods[s.to-from+1:]) // what is finer there stays
+		t.Interpolate(stride)
+		t.Cut(s.to) // what is finer there stays
 		b.keep(id, t)
 	}
 	maps.Copy(b.unknown, sp.unknown)
@@ -307,19 +306,11 @@ func down(step, stride int64) int64 { return step - (step%stride+stride)%stride 
 
 func up(step, stride int64) int64 { return down(step+stride-1, stride) }
 
-// interpolate fills what lies between two samples that are stride apart, linearly
-// in the sum of all pods: a pod that moves between them is in both.
-func (t *targetFolding) interpolate(stride int64) {
-	for i := int64(0); i+stride < int64(len(t.sum)); i += stride {
-		j := i + stride
-		if t.pods[i] == 0 || t.pods[j] == 0 {
-			continue
-		}
-		for k := i + 1; k < j; k++ {
-			share := float64(k-i) / float64(stride)
-			t.sum[k], t.pods[k] = t.sum[i]*(1-share)+t.sum[j]*share, min(t.pods[i], t.pods[j])
-		}
-	}
+// burnableOf is what so many pods of the past could burn together, millicores, at
+// least: of their limits then nothing is known, and for a while there may have been
+// twice as many.
+func burnableOf(copies int32, node int64) float64 {
+	return 2 * float64(max(copies, 1)) * demand.Burnable(0, node)
 }
 
 // parseOwner reads the label made by historyQuery.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/demand"
 )
 
 // past reads means over long steps from before the histories, in which forecasters
@@ -26,7 +27,7 @@ type past struct {
 	means  map[targetID][]float64
 }
 
-func newPast(d *demand) *past {
+func newPast(d *demandSource) *past {
 	p := &past{backfill: newBackfill(d, d.prom.coarse(d.cfg.PastStep)), waiting: map[targetID]bool{}}
 	p.most = d.cfg.pastSliceSteps
 	p.keep = p.note
@@ -66,30 +67,26 @@ func (p *past) step(ctx context.Context, series int, sp *speeds) {
 // begin starts with all who wait. The demand's lock is held.
 func (p *past) begin() {
 	p.reading, p.waiting, p.means = p.waiting, map[targetID]bool{}, map[targetID][]float64{}
-	newest := p.d.grid.time(p.d.covered)
-	p.oldest = p.d.grid.time(p.d.covered - int64(p.d.cfg.steps()) + 1)
+	newest := p.d.grid.Time(p.d.covered)
+	p.oldest = p.d.grid.Time(p.d.covered - int64(p.d.cfg.steps()) + 1)
 	// The sample of a step is the mean until then. Past the oldest sample by a step:
 	// the first bin of the histories need not be whole.
-	to := p.prom.grid.at(p.oldest) + 2
-	p.from = p.prom.grid.at(newest) - p.d.cfg.pastSteps() + 1
+	to := p.prom.grid.At(p.oldest) + 2
+	p.from = p.prom.grid.At(newest) - p.d.cfg.pastSteps() + 1
 	p.backfill.add(p.reading, p.from, to)
 }
 
 // note keeps what a slice told of a target. The demand's lock is held.
-func (p *past) note(id targetID, t *targetFolding) {
+func (p *past) note(id targetID, t *demand.Folding) {
 	means := p.means[id]
 	if means == nil {
-		means = make([]float64, p.prom.grid.at(p.oldest)+2-p.from+1)
+		means = make([]float64, p.prom.grid.At(p.oldest)+2-p.from+1)
 		for i := range means {
 			means[i] = math.NaN()
 		}
 		p.means[id] = means
 	}
-	for i, n := range t.pods {
-		if n > 0 {
-			means[t.from+int64(i)-p.from] = t.sum[i]
-		}
-	}
+	t.Sums(func(step int64, sum float64) { means[step-p.from] = sum })
 }
 
 // end hands out what was read, to whom there is anything from before its history.
@@ -103,9 +100,9 @@ func (p *past) end() {
 		if h == nil || first < 0 {
 			continue
 		}
-		s := api.Series{Start: p.prom.grid.time(p.from + int64(first)).Add(-step), Step: step, Values: slices.Clone(means[first:])}
+		s := api.Series{Start: p.prom.grid.Time(p.from + int64(first)).Add(-step), Step: step, Values: slices.Clone(means[first:])}
 		if s.Start.Before(p.oldest) {
-			h.past = &s
+			h.Past = &s
 		}
 	}
 	p.reading, p.means = nil, nil

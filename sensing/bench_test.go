@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/demand"
 )
 
 func heap() float64 {
@@ -124,12 +125,12 @@ func bigWorld(b *testing.B, workloads, podsEach, nodes int) *world {
 // fillHistory gives every workload a full history, as after a backfill.
 func (w *world) fillHistory() {
 	d := w.Observer.demand
-	newest := d.grid.at(w.clock.Now())
+	newest := d.grid.At(w.clock.Now())
 	v := w.caches.view()
 	for id := range v.byTarget {
-		h := newHistory(w.cfg.steps(), slackOf(id, w.cfg.steps()))
+		h := demand.NewHistory(w.cfg.steps(), slackOf(id, w.cfg.steps()))
 		for i := range w.cfg.steps() {
-			h.set(newest-int64(w.cfg.steps()-1-i), float64(i%500))
+			h.Set(newest-int64(w.cfg.steps()-1-i), float64(i%500))
 		}
 		d.histories[id] = h
 	}
@@ -187,20 +188,20 @@ func BenchmarkObserve(b *testing.B) {
 // A cycle of one new sample for each of 1,000 workloads with 11,520 samples.
 func BenchmarkHistories(b *testing.B) {
 	const workloads, window = 1000, 11_520
-	g := grid{15 * time.Second}
-	histories := make([]*history, workloads)
+	g := demand.Grid{Step: 15 * time.Second}
+	histories := make([]*demand.History, workloads)
 	for i := range histories {
-		histories[i] = newHistory(window, slackOf(targetID{name: strconv.Itoa(i)}, window))
+		histories[i] = demand.NewHistory(window, slackOf(targetID{name: strconv.Itoa(i)}, window))
 		for s := range int64(window) {
-			histories[i].set(s, float64(s%500))
+			histories[i].Set(s, float64(s%500))
 		}
 	}
 	step := int64(window)
 	b.ReportAllocs()
 	for b.Loop() {
 		for _, h := range histories {
-			h.set(step, 1)
-			if s := h.series(g); len(s.Values) != window {
+			h.Set(step, 1)
+			if s := h.Series(g); len(s.Values) != window {
 				b.Fatalf("%d samples", len(s.Values))
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/demand"
 )
 
 // PoolReader reads the node pools from their provider.
@@ -305,7 +306,10 @@ func (c Config) pastSteps() int64 {
 	return int64(c.Past / c.PastStep)
 }
 
-// plausibility are the fields by which the two sources are judged.
-func (c *Config) plausibility() PlausibilityConfig {
-	return PlausibilityConfig{Step: c.Step, RateWindow: c.RateWindow, ImplausibleRatio: c.ImplausibleRatio, ImplausibleFor: c.ImplausibleFor}
+// rules are the fields by which demand is judged.
+func (c *Config) rules() demand.Rules {
+	return demand.Rules{
+		Step: c.Step, RateWindow: c.RateWindow, EvaluationDelay: c.EvaluationDelay, StaleAfter: c.StaleAfter, MinCoverage: c.MinCoverage,
+		ImplausibleRatio: c.ImplausibleRatio, ImplausibleFor: c.ImplausibleFor,
+	}
 }

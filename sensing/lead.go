@@ -5,44 +5,17 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/demand"
 )
-
-// leadSamples are the newest measurements of a lead time.
-type leadSamples struct {
-	limit  int
-	values []time.Duration // oldest first
-}
-
-func (l *leadSamples) add(d time.Duration) {
-	if d < 0 {
-		return
-	}
-	l.values = append(l.values, d)
-	if over := len(l.values) - l.limit; over > 0 {
-		l.values = slices.Delete(l.values, 0, over)
-	}
-}
-
-// lead is the nearest-rank median and 90th percentile, or the prior when
-// nothing was measured.
-func (l *leadSamples) lead(prior api.Lead) api.Lead {
-	n := len(l.values)
-	if n == 0 {
-		return api.Lead{P50: prior.P50, P90: prior.P90}
-	}
-	sorted := slices.Sorted(slices.Values(l.values))
-	rank := func(percent int) time.Duration { return sorted[(n*percent+99)/100-1] }
-	return api.Lead{P50: rank(50), P90: rank(90), Samples: n}
-}
 
 // podLeads measures how long pods take from being bound to a node to Ready.
 type podLeads struct {
-	samples leadSamples
+	samples demand.Leads
 	counted map[string]bool // by UID, of pods that still exist
 }
 
 func newPodLeads(limit int) *podLeads {
-	return &podLeads{samples: leadSamples{limit: limit}, counted: map[string]bool{}}
+	return &podLeads{samples: demand.Leads{Limit: limit}, counted: map[string]bool{}}
 }
 
 // learn counts each pod once, at the first sight of it Ready. A pod whose
@@ -64,7 +37,7 @@ func (l *podLeads) learn(pods []*podRecord) {
 	l.counted = counted
 	slices.SortFunc(fresh, func(a, b *podRecord) int { return a.pod.ReadyAt.Compare(b.pod.ReadyAt) })
 	for _, p := range fresh {
-		l.samples.add(p.pod.ReadyAt.Sub(p.scheduledAt))
+		l.samples.Add(p.pod.ReadyAt.Sub(p.scheduledAt))
 	}
 }
 
@@ -77,7 +50,7 @@ type bootLeads struct {
 }
 
 type bootLead struct {
-	samples leadSamples
+	samples demand.Leads
 	size    int32
 	asked   []time.Time // of nodes asked for that aren't Ready yet, oldest first
 	ready   map[string]bool
@@ -105,7 +78,7 @@ func (l *bootLeads) learn(now time.Time, pools []api.Pool, nodes []*nodeRecord) 
 	for _, p := range pools {
 		b, known := l.pools[p.Name]
 		if !known {
-			b = &bootLead{samples: leadSamples{limit: l.limit}, size: p.Nodes()}
+			b = &bootLead{samples: demand.Leads{Limit: l.limit}, size: p.Nodes()}
 			l.pools[p.Name] = b
 		}
 		for ; b.size < p.Nodes(); b.size++ {
@@ -125,7 +98,7 @@ func (l *bootLeads) learn(now time.Time, pools []api.Pool, nodes []*nodeRecord) 
 			if !known || b.ready[id] || len(b.asked) == 0 || n.node.ReadyAt.Before(b.asked[0].Truncate(time.Second)) {
 				continue
 			}
-			b.samples.add(max(0, n.node.ReadyAt.Sub(b.asked[0])))
+			b.samples.Add(max(0, n.node.ReadyAt.Sub(b.asked[0])))
 			b.asked = b.asked[1:]
 		}
 		// A node that is not Ready for a moment is not a new one after it.
@@ -140,7 +113,7 @@ func (l *bootLeads) learn(now time.Time, pools []api.Pool, nodes []*nodeRecord) 
 
 func (l *bootLeads) lead(pool string, prior api.Lead) api.Lead {
 	if b, ok := l.pools[pool]; ok {
-		return b.samples.lead(prior)
+		return b.samples.Lead(prior)
 	}
 	return api.Lead{P50: prior.P50, P90: prior.P90}
 }

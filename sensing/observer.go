@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/demand"
 )
 
 // Observer makes snapshots. It is safe for concurrent use; snapshots are made
@@ -20,14 +20,14 @@ type Observer struct {
 	watermark watermark
 
 	mu      sync.Mutex // one Observe at a time; guards what is below
-	demand  *demand
+	demand  *demandSource
 	usage   *usageSource
 	signals *signals
 	pools   poolSource
 	speeds  *speeds
 	pods    *podLeads
 	boots   *bootLeads
-	doubts  Plausibility[targetID]
+	judge   demand.Judge[targetID]
 	scaled  scalings
 	current *currency
 	// background is the context given to Start: what reads history in the
@@ -44,7 +44,7 @@ func New(cfg Config) (*Observer, error) {
 	if err != nil {
 		return nil, err
 	}
-	demand, err := newDemand(cfg)
+	source, err := newDemand(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func New(cfg Config) (*Observer, error) {
 	if err != nil {
 		return nil, err
 	}
-	signals, err := newSignals(cfg, demand.prom)
+	signals, err := newSignals(cfg, source.prom)
 	if err != nil {
 		return nil, err
 	}
@@ -65,13 +65,13 @@ func New(cfg Config) (*Observer, error) {
 		signals: signals,
 		cfg:     cfg,
 		caches:  caches,
-		demand:  demand,
+		demand:  source,
 		usage:   usage,
 		pools:   poolSource{reader: cfg.Pools, timeout: cfg.PoolsTimeout},
 		speeds:  newSpeeds(cfg.History),
 		pods:    newPodLeads(cfg.LeadSamples),
 		boots:   newBootLeads(cfg.LeadSamples),
-		doubts:  NewPlausibility[targetID](cfg.plausibility()),
+		judge:   demand.NewJudge[targetID](cfg.rules()),
 		scaled:  scalings{},
 
 		background: context.Background(),
@@ -149,7 +149,7 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 		s.Pools[i] = describePool(p, v.nodes, overheads)
 		s.Pools[i].BootLead = o.boots.lead(p.Name, o.cfg.BootLead)
 	}
-	s.PodLead = o.pods.samples.lead(o.cfg.PodLead)
+	s.PodLead = o.pods.samples.Lead(o.cfg.PodLead)
 	s.Metrics, s.ResourceMetrics = o.demand.health, o.usage.health
 	if f, ok := speedFinding(o.speeds.unknown, ""); ok {
 		s.Findings = append(s.Findings, f)
@@ -183,7 +183,7 @@ func managedPods(v *view) []*podRecord {
 
 // addWorkloads adds the workloads, with their demand and what is wrong with it.
 func (o *Observer) addWorkloads(s *api.Snapshot, v *view, usage map[targetID]*api.Usage) {
-	var doubts []Doubt
+	var disagree demand.Disagreements
 	known := map[targetID]bool{}
 	for _, r := range v.workloads {
 		w := observeWorkload(r, v, o.speeds)
@@ -193,7 +193,9 @@ func (o *Observer) addWorkloads(s *api.Snapshot, v *view, usage map[targetID]*ap
 		if at := o.scaled[r.target].changed; at.After(w.LastScaled) {
 			w.LastScaled = at
 		}
-		w.Demand, w.DemandStale = o.demand.series(s.Time, r.target)
+		in := demand.Input{Now: s.Time}
+		in.Demand, in.Coverage = o.demand.series(r.target)
+		w.Demand, w.DemandStale = in.Demand, o.judge.Fresh(in).Stale()
 		if v.byTarget[r.target] == r {
 			known[r.target] = true
 			if t := v.targets[r.target]; t != nil && w.HoldReason == "" {
@@ -212,52 +214,38 @@ func (o *Observer) addWorkloads(s *api.Snapshot, v *view, usage map[targetID]*ap
 				}
 			}
 			if len(w.Signals) > 0 && (w.IgnoreCPU || w.Replicas == 0) {
-				w.DemandStale = false // nobody asks
-				s.Workloads = append(s.Workloads, w)
-				continue
+				in.Ignored = true
 			}
-			if f, ok := o.staleFinding(r.target, v.targets[r.target], w); ok {
-				s.Findings = append(s.Findings, f)
-			}
-			// Old samples are no reason to doubt the metric, and not acted on anyway.
-			if !w.DemandStale {
-				judged := o.doubts.Judge(s.Time, r.target, w.Demand, w.Usage)
-				if judged.Disagree {
-					doubts = append(doubts, Doubt{w.Key, judged.Since})
-				}
-				w.DemandStale = judged.Doubted
-			}
+			in.Usage = w.Usage
+			verdict := o.judge.Verdict(r.target, in)
+			w.DemandStale = verdict.Stale()
+			s.Findings = append(s.Findings, o.staleFindings(w, v.targets[r.target], in, verdict)...)
+			disagree.Add(w.Key, verdict.Disagreement)
 		}
 		s.Workloads = append(s.Workloads, w)
 	}
-	o.doubts.Forget(known)
-	s.Findings = append(s.Findings, o.doubts.cfg.Findings(s.Time, doubts, len(known))...)
+	o.judge.Forget(known)
+	s.Findings = append(s.Findings, o.judge.Findings(s.Time, disagree, len(known))...)
 }
 
-// staleFinding says why a workload's demand can't be acted on. While Prometheus
+// staleFindings say why a workload's demand can't be acted on. While Prometheus
 // doesn't answer at all, that is said once and not for every workload.
-func (o *Observer) staleFinding(id targetID, t *targetRecord, w api.Workload) (api.Finding, bool) {
-	if !w.DemandStale || w.HoldReason != "" || w.Mode == api.ModeOff || !o.demand.health.Reachable {
-		return api.Finding{}, false
+func (o *Observer) staleFindings(w api.Workload, t *targetRecord, in demand.Input, v demand.Verdict) []api.Finding {
+	if in.Ignored || w.HoldReason != "" || w.Mode == api.ModeOff || !o.demand.health.Reachable {
+		return nil
 	}
-	f := api.Finding{Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Object: "workload " + w.Key.String()}
-	if t != nil && t.paused {
-		f.Reason = ReasonTargetPaused
-		f.Message = fmt.Sprintf("spec.targetRef: Deployment %s is paused, so that its controller rolls nothing out, and its pods have no fresh sample of %s: kubectl rollout resume", w.Target.Name, o.cfg.CPUMetric)
-		return f, true
+	var out []api.Finding
+	if f, ok := v.Finding(w.Key, in, o.cfg.CPUMetric); ok {
+		if t != nil && t.paused {
+			f.Reason = ReasonTargetPaused
+			f.Message = fmt.Sprintf("spec.targetRef: Deployment %s is paused, so that its controller rolls nothing out, and its pods have no fresh sample of %s: kubectl rollout resume", w.Target.Name, o.cfg.CPUMetric)
+		}
+		out = append(out, f)
 	}
-	if c := o.demand.partial[id]; c.low(o.cfg.MinCoverage) {
-		f.Reason = ReasonDemandPartial
-		f.Message = fmt.Sprintf("only %d of %d Ready pods have a sample of %s", c.seen, c.expected, o.cfg.CPUMetric)
-		return f, true
+	if f, ok := in.Coverage.Beyond.Finding(w.Key); ok {
+		out = append(out, f)
 	}
-	f.Reason = ReasonDemandStale
-	if _, at, ok := w.Demand.Last(); ok {
-		f.Message = fmt.Sprintf("the newest sample of %s is of %s", o.cfg.CPUMetric, at.Format(time.RFC3339))
-	} else {
-		f.Message = "there is no sample of " + o.cfg.CPUMetric
-	}
-	return f, true
+	return out
 }
 
 // addPods adds the pods, with the workload they belong to and what they are

@@ -192,6 +192,10 @@ type speeds struct {
 	pools   map[string]float64  // pool → CPUSpeed
 	keepFor time.Duration       // how long a node that is gone is remembered
 	unknown map[string]bool     // nodes asked for whose pool isn't known
+	// room is the allocatable CPU of the nodes of now, largest the most that any had:
+	// millicores.
+	room    map[string]int64
+	largest int64
 }
 
 type nodePool struct {
@@ -209,8 +213,12 @@ func (s *speeds) learn(now time.Time, nodes []*nodeRecord, pools []api.Pool) {
 		if p.CPUSpeed > 0 {
 			s.pools[p.Name] = p.CPUSpeed
 		}
+		s.largest = max(s.largest, p.Allocatable.MilliCPU)
 	}
+	s.room = make(map[string]int64, len(nodes))
 	for _, n := range nodes {
+		s.room[n.node.Name] = n.node.Allocatable.MilliCPU
+		s.largest = max(s.largest, n.node.Allocatable.MilliCPU)
 		if n.node.Pool != "" {
 			s.poolOf[n.node.Name] = nodePool{n.node.Pool, now}
 		}
@@ -229,9 +237,18 @@ func (s *speeds) knows(node string) bool {
 	return ok
 }
 
+// roomOf a node is its allocatable CPU, millicores; of one that is not there that of
+// the largest ever seen, 0 without any.
+func (s *speeds) roomOf(node string) int64 {
+	if room := s.room[node]; room > 0 {
+		return room
+	}
+	return s.largest
+}
+
 // clone is for a reader in the background.
 func (s *speeds) clone() *speeds {
-	return &speeds{poolOf: maps.Clone(s.poolOf), pools: maps.Clone(s.pools), keepFor: s.keepFor, unknown: map[string]bool{}}
+	return &speeds{poolOf: maps.Clone(s.poolOf), pools: maps.Clone(s.pools), keepFor: s.keepFor, unknown: map[string]bool{}, largest: s.largest}
 }
 
 // gkeNode is the form of a GKE node's name: the cluster, the pool, eight

@@ -14,6 +14,8 @@ import (
 	promapi "github.com/prometheus/client_golang/api"
 	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
+
+	"github.com/mash2-io/mash2/demand"
 )
 
 // errTooLarge is an answer beyond Config.MaxResponseBytes.
@@ -23,7 +25,7 @@ var errTooLarge = errors.New("the answer is larger than allowed")
 type prometheus struct {
 	api  promv1.API
 	cfg  Config
-	grid grid
+	grid demand.Grid
 	// means: samples are means over RateWindow, of recorded series as well.
 	means bool
 }
@@ -31,7 +33,7 @@ type prometheus struct {
 // coarse asks for means over longer steps.
 func (p *prometheus) coarse(step time.Duration) *prometheus {
 	out := *p
-	out.cfg.Step, out.cfg.RateWindow, out.grid, out.means = step, step, grid{step}, true
+	out.cfg.Step, out.cfg.RateWindow, out.grid, out.means = step, step, demand.Grid{Step: step}, true
 	return &out
 }
 
@@ -47,7 +49,7 @@ func newPrometheus(cfg Config) (*prometheus, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the Prometheus client: %w", err)
 	}
-	return &prometheus{api: promv1.NewAPI(client), cfg: cfg, grid: grid{cfg.Step}}, nil
+	return &prometheus{api: promv1.NewAPI(client), cfg: cfg, grid: demand.Grid{Step: cfg.Step}}, nil
 }
 
 // limitedTransport makes a body that is too large an error while it is read.
@@ -202,12 +204,12 @@ func (p *prometheus) queryEvery(ctx context.Context, query string, from, to, str
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	value, warnings, err := p.api.QueryRange(ctx, query,
-		promv1.Range{Start: p.grid.time(from), End: p.grid.time(to), Step: time.Duration(stride) * p.grid.step},
+		promv1.Range{Start: p.grid.Time(from), End: p.grid.Time(to), Step: time.Duration(stride) * p.grid.Step},
 		promv1.WithTimeout(timeout))
 	slices.Sort(warnings)
 	if err != nil {
 		return answer{warnings: warnings}, fmt.Errorf("asking Prometheus for %d steps until %s: %w%s",
-			to-from+1, p.grid.time(to).Format(time.RFC3339), err, detail(err))
+			to-from+1, p.grid.Time(to).Format(time.RFC3339), err, detail(err))
 	}
 	matrix, ok := value.(model.Matrix)
 	if !ok {
@@ -236,8 +238,8 @@ func detail(err error) string {
 func (p *prometheus) samples(values []model.SamplePair, from, to int64, yield func(step int64, v float64)) {
 	for _, s := range values {
 		at := s.Timestamp.Time()
-		step := p.grid.at(at.Add(time.Millisecond))
-		if step < from || step > to || at.Sub(p.grid.time(step)).Abs() > time.Millisecond {
+		step := p.grid.At(at.Add(time.Millisecond))
+		if step < from || step > to || at.Sub(p.grid.Time(step)).Abs() > time.Millisecond {
 			continue
 		}
 		yield(step, float64(s.Value))

@@ -1,6 +1,9 @@
 package sensing
 
-import "github.com/mash2-io/mash2/api"
+import (
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/demand"
+)
 
 // Reasons of findings, for Events and conditions.
 const (
@@ -9,9 +12,9 @@ const (
 	ReasonMetricsAPIUnreachable = "ResourceMetricsUnreachable"
 	ReasonPoolsUnreadable       = "PoolsUnreadable"
 	ReasonWatchFailing          = "WatchFailing"
-	ReasonDemandStale           = "DemandStale"
-	ReasonDemandPartial         = "DemandPartial"
-	ReasonImplausible           = "Implausible"
+	ReasonDemandStale           = demand.ReasonStale
+	ReasonDemandPartial         = demand.ReasonPartial
+	ReasonImplausible           = demand.ReasonImplausible
 	ReasonBackfilling           = "Backfilling"
 	ReasonBackfillIncomplete    = "BackfillIncomplete"
 	ReasonReadingPast           = "ReadingPast"

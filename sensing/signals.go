@@ -19,12 +19,13 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/api/v1alpha1"
+	"github.com/mash2-io/mash2/demand"
 )
 
 // signals reads the triggers of workloads and remembers what they were.
 type signals struct {
 	cfg      Config
-	grid     grid
+	grid     demand.Grid
 	prom     *prometheus
 	external externalmetrics.ExternalMetricsClient
 	custom   custommetrics.CustomMetricsClient
@@ -45,7 +46,7 @@ type signalID struct {
 // signalState is what is known of a trigger.
 type signalState struct {
 	mu      sync.Mutex // guards what is below: questions outlive cycles
-	history *history
+	history *demand.History
 	// value is the last one, of so many pods (0 where it is of none in
 	// particular), read at a time; err why there is no newer one.
 	value float64
@@ -66,7 +67,7 @@ type signalState struct {
 
 func newSignals(cfg Config, prom *prometheus) (*signals, error) {
 	s := &signals{
-		cfg: cfg, grid: grid{cfg.Step}, prom: prom, known: map[signalID]*signalState{},
+		cfg: cfg, grid: demand.Grid{Step: cfg.Step}, prom: prom, known: map[signalID]*signalState{},
 		all: make(chan struct{}, signalsAtOnce), queries: make(chan struct{}, queriesAtOnce),
 		namespaces: map[string]chan struct{}{},
 	}
@@ -122,9 +123,9 @@ func (s *signals) read(ctx, life context.Context, now time.Time, v *view) {
 			seen[id] = true
 			state := s.known[id]
 			if state == nil {
-				newest := s.grid.at(now)
+				newest := s.grid.At(now)
 				state = &signalState{
-					history: newHistory(s.cfg.steps(), slackOf(target, s.cfg.steps())),
+					history: demand.NewHistory(s.cfg.steps(), slackOf(target, s.cfg.steps())),
 					older:   newest - int64(s.cfg.NewestSteps), oldest: newest - int64(s.cfg.steps()) + 1,
 				}
 				s.known[id] = state
@@ -238,7 +239,7 @@ func (s *signalState) takeLocked(value float64, pods int32, at time.Time) error 
 
 // take notes a value.
 func (s *signalState) take(value float64, pods int32, at time.Time) error {
-	if !usable(value) {
+	if !demand.Usable(value) {
 		return fmt.Errorf("it is %v", value)
 	}
 	s.value, s.pods, s.at = value, pods, at
@@ -298,7 +299,7 @@ func (s *signals) readPods(state *signalState, t trigger, v *view, target target
 
 // readPrometheus asks for the newest steps.
 func (s *signals) readPrometheus(ctx context.Context, state *signalState, t trigger, now time.Time) error {
-	newest := s.grid.at(now.Add(-s.cfg.EvaluationDelay))
+	newest := s.grid.At(now.Add(-s.cfg.EvaluationDelay))
 	samples, err := s.samplesOf(ctx, t, newest-int64(s.cfg.NewestSteps)+1, newest)
 	if err != nil {
 		return err
@@ -308,16 +309,16 @@ func (s *signals) readPrometheus(ctx context.Context, state *signalState, t trig
 	last, at := math.NaN(), int64(math.MinInt64)
 	s.prom.samples(samples, newest-int64(s.cfg.NewestSteps)+1, newest, func(step int64, v float64) {
 		if !t.ratio {
-			state.history.set(step, v)
+			state.history.Set(step, v)
 		}
 		if step >= at {
 			last, at = v, step
 		}
 	})
-	if at == math.MinInt64 || s.grid.time(at).Before(state.at) {
+	if at == math.MinInt64 || s.grid.Time(at).Before(state.at) {
 		return errors.New("the query gives no recent sample")
 	}
-	return state.take(last, 0, s.grid.time(at))
+	return state.take(last, 0, s.grid.Time(at))
 }
 
 // readOlder goes back in the past by one part. The error is that of one that is too
@@ -330,7 +331,7 @@ func (s *signals) readOlder(ctx context.Context, state *signalState, t trigger) 
 	state.mu.Lock()
 	defer state.mu.Unlock()
 	if state.attempts++; err == nil || state.attempts >= s.cfg.BackfillAttempts {
-		s.prom.samples(samples, from, to, state.history.set)
+		s.prom.samples(samples, from, to, state.history.Set)
 		state.older, state.attempts = from-1, 0
 	}
 	if err != nil && classify(err) == tooMuch {
@@ -391,9 +392,9 @@ func (s *signals) of(now time.Time, r *workloadRecord, v *view, w api.Workload, 
 			if signal.Pods > 0 && w.ReadyReplicas > 0 {
 				total *= float64(w.ReadyReplicas) / float64(signal.Pods)
 			}
-			state.history.set(s.grid.at(now), total)
+			state.history.Set(s.grid.At(now), total)
 		}
-		signal.History = state.history.series(s.grid)
+		signal.History = state.history.Series(s.grid)
 		state.mu.Unlock()
 		out = append(out, signal)
 	}

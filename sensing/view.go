@@ -169,3 +169,11 @@ func (v *view) seriesOfInterest() int {
 	}
 	return n
 }
+
+// replicasOf a target, 0 if it is not there.
+func (v *view) replicasOf(id targetID) int32 {
+	if t := v.targets[id]; t != nil {
+		return t.replicas
+	}
+	return 0
+}

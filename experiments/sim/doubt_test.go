@@ -1,14 +1,13 @@
 package sim
 
 import (
-	"math"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/demand"
 	"github.com/mash2-io/mash2/experiments/scenarios"
-	"github.com/mash2-io/mash2/sensing"
 )
 
 // A Prometheus that reads a third of the CPU is not believed as long as
@@ -35,7 +34,7 @@ func TestImplausibleDemand(t *testing.T) {
 				if w.DemandStale {
 					stale++
 				}
-				if slices.ContainsFunc(c.Findings, func(f api.Finding) bool { return f.Reason == sensing.ReasonImplausible }) {
+				if slices.ContainsFunc(c.Findings, func(f api.Finding) bool { return f.Reason == demand.ReasonImplausible }) {
 					told++
 				}
 			case w.DemandStale && at > begin+length+2*p.RateWindow:
@@ -45,42 +44,6 @@ func TestImplausibleDemand(t *testing.T) {
 		t.Logf("ratio %v: %d replicas before, at least %d while Prometheus reads 30 %%; %d cycles stale, %d told", ratio, before, least, stale, told)
 		if doubts := ratio > 0; least < before || doubts && (told < 40 || stale < 50) || !doubts && (stale > 0 || told > 0) {
 			t.Errorf("ratio %v: %d replicas before, %d at least, told in %d cycles, stale in %d", ratio, before, least, told, stale)
-		}
-	}
-}
-
-// What is stale in the simulation is what is stale in the operator: an old newest
-// sample, too few of the Ready pods, or mostly gaps.
-func TestStaleness(t *testing.T) {
-	c := testCluster(1)
-	s := newSensors(c, api.Behavior{})
-	w := &watched{workload: &workload{key: api.Key{Namespace: "mash2", Name: "web"}}}
-	nan, step := -1.0, c.params.Step
-	for name, test := range map[string]struct {
-		values []float64 // newest last, at the newest step; -1 for gaps
-		late   time.Duration
-		low    bool
-		want   string
-	}{
-		"fresh":          {values: []float64{1, 1, 1, 1, 1, 1, 1}},
-		"one gap":        {values: []float64{1, 1, 1, nan, 1, 1, 1}},
-		"nothing":        {want: sensing.ReasonDemandStale},
-		"old":            {values: []float64{1, 1, 1, 1, 1, 1, 1}, late: c.params.StaleAfter + step, want: sensing.ReasonDemandStale},
-		"too few pods":   {values: []float64{1, 1, 1, 1, 1, 1, 1}, low: true, want: sensing.ReasonDemandPartial},
-		"more gaps than": {values: []float64{nan, nan, 1, nan, nan, nan, 1}, want: sensing.ReasonDemandStale},
-	} {
-		w.values, w.first, w.low = nil, 100, test.low
-		for _, v := range test.values {
-			if v < 0 {
-				v = math.NaN()
-			}
-			w.values = append(w.values, v)
-		}
-		c.now = time.Duration(w.first+int64(len(test.values))-1)*step + c.params.EvaluationDelay + test.late
-		out := s.observe(w)
-		f, told := s.staleFinding(w, out)
-		if out.DemandStale != (test.want != "") || out.DemandStale && (!told || f.Reason != test.want) {
-			t.Errorf("%s: stale %v, finding %+v", name, out.DemandStale, f)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mash2-io/mash2/demand"
 	"github.com/mash2-io/mash2/experiments/load/record"
 	"github.com/mash2-io/mash2/experiments/scenarios"
 )
@@ -77,12 +78,12 @@ func TestBootTimeOfAPool(t *testing.T) {
 	c.run(20 * time.Minute)
 	for i, want := range []time.Duration{5 * time.Minute, c.params.BootMedian} {
 		p := c.pools[i]
-		if got := p.leads.lead(c.params.BootLead); got.Samples != 3 || got.P50 < want*7/10 || got.P50 > want*14/10 {
+		if got := p.leads.Lead(c.params.BootLead); got.Samples != 3 || got.P50 < want*7/10 || got.P50 > want*14/10 {
 			t.Errorf("%s: boots %+v, want about %v", p.name, got, want)
 		}
 	}
 	sensors := sensors{c: c}
-	c.pools[0].leads.values = nil
+	c.pools[0].leads = demand.Leads{Limit: c.params.LeadSamples}
 	if got := sensors.pool(c.pools[0]).BootLead; got.P50 != 5*time.Minute {
 		t.Errorf("assumed of the slow pool: %+v", got)
 	}

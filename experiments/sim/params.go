@@ -6,7 +6,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/mash2-io/mash2/sensing"
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/demand"
 )
 
 // Range of a uniform distribution.
@@ -62,7 +63,7 @@ type Params struct {
 	MinCoverage, ImplausibleRatio float64
 	ImplausibleFor                time.Duration
 	// PodLead and BootLead are assumed until some were measured.
-	PodLead, BootLead [2]time.Duration // median, ninth decile
+	PodLead, BootLead api.Lead
 	LeadSamples       int
 
 	// Cycle is the operator's period, Reaction from the start of a cycle until a
@@ -86,8 +87,8 @@ func DefaultParams() Params {
 		Step: 15 * time.Second, RateWindow: time.Minute, EvaluationDelay: 2 * time.Second, History: 48 * time.Hour,
 		StaleAfter: 45 * time.Second, UsageStaleAfter: 2 * time.Minute,
 		MinCoverage: 0.9, ImplausibleRatio: 0.5, ImplausibleFor: 2 * time.Minute,
-		PodLead:  [2]time.Duration{15 * time.Second, 30 * time.Second},
-		BootLead: [2]time.Duration{75 * time.Second, 120 * time.Second}, LeadSamples: 100,
+		PodLead:  api.Lead{P50: 15 * time.Second, P90: 30 * time.Second},
+		BootLead: api.Lead{P50: 75 * time.Second, P90: 120 * time.Second}, LeadSamples: 100,
 
 		Cycle: 15 * time.Second, Reaction: 200 * time.Millisecond,
 	}
@@ -111,7 +112,10 @@ func (p Params) boot(rng *rand.Rand) time.Duration {
 	return time.Duration(float64(p.BootMedian) * math.Exp(p.BootSigma*rng.NormFloat64()))
 }
 
-// plausibility is what the operator's sensors judge by.
-func (p Params) plausibility() sensing.PlausibilityConfig {
-	return sensing.PlausibilityConfig{Step: p.Step, RateWindow: p.RateWindow, ImplausibleRatio: p.ImplausibleRatio, ImplausibleFor: p.ImplausibleFor}
+// rules are what the operator judges demand by.
+func (p Params) rules() demand.Rules {
+	return demand.Rules{
+		Step: p.Step, RateWindow: p.RateWindow, EvaluationDelay: p.EvaluationDelay, StaleAfter: p.StaleAfter, MinCoverage: p.MinCoverage,
+		ImplausibleRatio: p.ImplausibleRatio, ImplausibleFor: p.ImplausibleFor,
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/demand"
 	"github.com/mash2-io/mash2/experiments/load/queueing"
 	"github.com/mash2-io/mash2/experiments/load/record"
 )
@@ -32,7 +33,7 @@ type pool struct {
 	resizedAt         time.Duration
 	failure           *api.PoolError
 	bootMedian        time.Duration // 0: that of all pools
-	leads             leads
+	leads             demand.Leads
 	asked             []time.Duration // of nodes that aren't Ready yet
 }
 
@@ -87,7 +88,7 @@ func (c *Cluster) boot(p *pool, zone string, initial bool) {
 		c.record.Node(c.now, record.Node{Name: n.name, Pool: p.name, Ready: true, MilliCPU: p.allocatable.MilliCPU, Memory: p.allocatable.Memory})
 		c.record.Pod(c.now, record.Pod{ID: n.daemon.UID, Node: n.name, MilliCPU: p.overhead.MilliCPU, Memory: p.overhead.Memory})
 		if !initial && len(p.asked) > 0 {
-			p.leads.add(c.now - p.asked[0])
+			p.leads.Add(c.now - p.asked[0])
 			p.asked = p.asked[1:]
 		}
 		c.schedule()
@@ -255,28 +256,4 @@ func btoi(b bool) int {
 		return 1
 	}
 	return 0
-}
-
-// leads are the newest measurements of a lead time, as the operator's sensors
-// keep them.
-type leads struct {
-	limit  int
-	values []time.Duration
-}
-
-func (l *leads) add(d time.Duration) {
-	l.values = append(l.values, d)
-	if over := len(l.values) - l.limit; over > 0 {
-		l.values = slices.Delete(l.values, 0, over)
-	}
-}
-
-func (l *leads) lead(prior [2]time.Duration) api.Lead {
-	n := len(l.values)
-	if n == 0 {
-		return api.Lead{P50: prior[0], P90: prior[1]}
-	}
-	sorted := slices.Sorted(slices.Values(l.values))
-	rank := func(percent int) time.Duration { return sorted[(n*percent+99)/100-1] }
-	return api.Lead{P50: rank(50), P90: rank(90), Samples: n}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mash2-io/mash2"
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/demand"
 	"github.com/mash2-io/mash2/execution/gke"
 	"github.com/mash2-io/mash2/experiments/gkesim"
 	"github.com/mash2-io/mash2/experiments/load"
@@ -166,8 +167,8 @@ func (c *Cluster) addPool(s scenarios.Pool, autoscaled bool) error {
 }
 
 // priorLead is what is assumed of boots with this median until some were seen.
-func priorLead(median time.Duration) [2]time.Duration {
-	return [2]time.Duration{median, median * 3 / 2}
+func priorLead(median time.Duration) api.Lead {
+	return api.Lead{P50: median, P90: median * 3 / 2}
 }
 
 // newPool is a pool without nodes.
@@ -195,7 +196,7 @@ func (c *Cluster) newPool(s scenarios.Pool, autoscaled bool) (*pool, error) {
 		labels:   map[string]string{api.LabelNodePool: s.Name},
 		capacity: api.Resources{MilliCPU: allCPU.MilliValue(), Memory: allMemory.Value()},
 		overhead: nodeOverhead, cores: float64(machine.VCPU), vcpu: machine.VCPU, price: priced.Price, speed: speed,
-		leads: leads{limit: c.params.LeadSamples}, bootMedian: s.BootMedian.Duration,
+		leads: demand.Leads{Limit: c.params.LeadSamples}, bootMedian: s.BootMedian.Duration,
 	}, nil
 }
 
@@ -234,7 +235,7 @@ func (r *run) begin(ctx context.Context) error {
 		r.sensors.workload = append(r.sensors.workload, &watched{workload: w})
 	}
 	c.ended = r.sensors.remember
-	c.becameReady = func(p *pod) { r.sensors.podLeads.add(p.readyAt - p.scheduled) }
+	c.becameReady = func(p *pod) { r.sensors.podLeads.Add(p.readyAt - p.scheduled) }
 	for _, w := range c.workloads {
 		c.scale(w, w.min)
 	}

@@ -3,46 +3,43 @@ package sim
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/demand"
 	"github.com/mash2-io/mash2/sensing"
 )
 
 // sensors are the operator's eyes: what Prometheus and metrics-server have
-// read, and the Observer that makes snapshots of it. They follow package
-// sensing: the same grid, rate, coverage and staleness.
+// read, and the Observer that makes snapshots of it. What becomes of the samples is
+// package demand's, as in the operator.
 type sensors struct {
 	c        *Cluster
 	workload []*watched
-	podLeads leads
+	podLeads demand.Leads
 	lastOK   time.Duration
-	covered  int64
+	grid     demand.Grid
+	covered  int64 // newest step that was folded
 	behavior api.Behavior
 	target   float64         // of workloads that state one, 0–1; 0 for the policy's
 	pools    map[string]bool // that mash2 may see; nil for all
-	doubts   sensing.Plausibility[api.Key]
+	judge    demand.Judge[api.Key]
 }
 
 func newSensors(c *Cluster, behavior api.Behavior) *sensors {
 	return &sensors{
-		c: c, behavior: behavior, podLeads: leads{limit: c.params.LeadSamples}, covered: -1,
-		doubts: sensing.NewPlausibility[api.Key](c.params.plausibility()),
+		c: c, behavior: behavior, podLeads: demand.Leads{Limit: c.params.LeadSamples}, covered: math.MinInt64,
+		grid: demand.Grid{Step: c.params.Step}, judge: demand.NewJudge[api.Key](c.params.rules()),
 	}
 }
 
 // watched is a workload's demand.
 type watched struct {
 	*workload
-	values   []float64  // by step of the grid, reference millicores; NaN for gaps
-	first    int64      // step of values[0]
-	bounds   []api.Span // steps at which half of the pods were at their limits
-	low      bool       // too few of the Ready pods were seen at the newest step
-	seen     int        // of the Ready pods at the newest step
-	expected int        // of them to be seen
+	history  *demand.History // nil before the first sample
+	coverage demand.Coverage // by the newest step
 	usage    *api.Usage
 	gone     []*ghost // pods that ended within the rate window
 }
@@ -50,7 +47,7 @@ type watched struct {
 // ghost is a pod that is gone while a rate may still reach back to it.
 type ghost struct {
 	scrapes []point
-	speed   float64
+	node    *pool // that its node was of
 }
 
 // scrape is Prometheus' look at every running container.
@@ -86,7 +83,7 @@ func (s *sensors) remember(p *pod) {
 	}
 	for _, w := range s.workload {
 		if w.workload == p.workload {
-			w.gone = append(w.gone, &ghost{p.scrapes, p.node.pool.speed})
+			w.gone = append(w.gone, &ghost{p.scrapes, p.node.pool})
 		}
 	}
 }
@@ -165,7 +162,7 @@ func (s *sensors) Observe(context.Context) (api.Snapshot, error) {
 		w.read(c)
 	}
 	snapshot := api.Snapshot{
-		Time: c.time(), PodLead: s.podLeads.lead(c.params.PodLead),
+		Time: c.time(), PodLead: s.podLeads.Lead(c.params.PodLead),
 		Metrics:         api.SourceHealth{Reachable: !c.scrapeDown, LastOK: Epoch.Add(s.lastOK)},
 		ResourceMetrics: api.SourceHealth{Reachable: true, LastOK: c.time()},
 	}
@@ -175,21 +172,22 @@ func (s *sensors) Observe(context.Context) (api.Snapshot, error) {
 			Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: sensing.ReasonPrometheusUnreachable, Object: "prometheus", Message: "connection refused",
 		})
 	}
-	var doubts []sensing.Doubt
+	var disagree demand.Disagreements
 	for _, w := range s.workload {
 		out := s.observe(w)
-		if !out.DemandStale {
-			verdict := s.doubts.Judge(snapshot.Time, out.Key, out.Demand, out.Usage)
-			if verdict.Disagree {
-				doubts = append(doubts, sensing.Doubt{Key: out.Key, Since: verdict.Since})
-			}
-			out.DemandStale = verdict.Doubted
-		} else if f, ok := s.staleFinding(w, out); ok {
+		in := demand.Input{Now: snapshot.Time, Demand: out.Demand, Coverage: w.coverage, Usage: out.Usage}
+		verdict := s.judge.Verdict(out.Key, in)
+		out.DemandStale = verdict.Stale()
+		if f, ok := verdict.Finding(out.Key, in, ""); ok && !c.scrapeDown {
 			snapshot.Findings = append(snapshot.Findings, f)
 		}
+		if f, ok := w.coverage.Beyond.Finding(out.Key); ok && !c.scrapeDown {
+			snapshot.Findings = append(snapshot.Findings, f)
+		}
+		disagree.Add(out.Key, verdict.Disagreement)
 		snapshot.Workloads = append(snapshot.Workloads, out)
 	}
-	snapshot.Findings = append(snapshot.Findings, c.params.plausibility().Findings(snapshot.Time, doubts, len(s.workload))...)
+	snapshot.Findings = append(snapshot.Findings, s.judge.Findings(snapshot.Time, disagree, len(s.workload))...)
 	for _, p := range c.pools {
 		if s.pools == nil || s.pools[p.name] {
 			snapshot.Pools = append(snapshot.Pools, s.pool(p))
@@ -211,15 +209,14 @@ func (s *sensors) fold() {
 		return
 	}
 	s.lastOK = c.now
-	newest := int64((c.now - c.params.EvaluationDelay) / c.params.Step)
-	limit := int(c.params.History / c.params.Step)
-	for step := max(s.covered+1, newest-int64(limit)+1); step <= newest; step++ {
-		t := time.Duration(step) * c.params.Step
+	newest := s.grid.At(c.time().Add(-c.params.EvaluationDelay))
+	from := max(s.covered+1, newest-int64(c.params.History/c.params.Step)+1)
+	if from <= newest {
 		for _, w := range s.workload {
-			w.fold(c, step, t, limit)
+			w.fold(c.params, s.grid, from, newest)
 		}
+		s.covered = newest
 	}
-	s.covered = max(s.covered, newest)
 	for _, w := range s.workload {
 		w.gone = slices.DeleteFunc(w.gone, func(g *ghost) bool {
 			return g.scrapes[len(g.scrapes)-1].at < c.now-c.params.RateWindow-c.params.EvaluationDelay-c.params.Step
@@ -227,72 +224,40 @@ func (s *sensors) fold() {
 	}
 }
 
-// fold is one step of a workload's demand: the rates of all its pods in
-// reference millicores. Ready pods without one are taken to be like the others,
-// if these are at least half; else the step is a gap.
-func (w *watched) fold(c *Cluster, step int64, t time.Duration, limit int) {
-	var sum, ready float64
-	var pods, seen, expected, capped int
-	for _, p := range w.pods {
-		if p.node == nil {
+// fold adds some steps to a workload's demand: the rates of all its pods, as
+// Prometheus answers the operator's query.
+func (w *watched) fold(p Params, g demand.Grid, from, to int64) {
+	f := demand.NewFolding(g, p.RateWindow, from, to)
+	add := func(of demand.Pod, scrapes []point, speed float64) {
+		for step := from; step <= to; step++ {
+			if v, ok := rate(scrapes, g.Time(step).Sub(Epoch), p.RateWindow); ok {
+				f.Add(of, step, 1000*v, 1000*v*speed)
+			}
+		}
+	}
+	for _, pod := range w.pods {
+		if pod.node == nil {
 			continue
 		}
-		must := p.ready && !p.terminating && t >= p.readyAt+c.params.RateWindow
-		if must {
-			expected++
-		}
-		v, ok := rate(p.scrapes, t, c.params.RateWindow)
-		if !ok {
-			continue
-		}
-		v *= 1000 * p.node.pool.speed
-		sum += v
-		pods++
-		if p.limit > 0 && v >= 0.95*1000*p.limit*p.node.pool.speed {
-			capped++
-		}
-		if must {
-			ready += v
-			seen++
-		}
+		of := pod.folded()
+		f.Expect(of)
+		add(of, pod.scrapes, pod.node.pool.speed)
 	}
-	for _, g := range w.gone {
-		if v, ok := rate(g.scrapes, t, c.params.RateWindow); ok {
-			sum += v * 1000 * g.speed
-			pods++
-		}
+	for _, gone := range w.gone {
+		add(demand.Pod{Most: demand.Burnable(0, gone.node.allocatable.MilliCPU)}, gone.scrapes, gone.node.speed)
 	}
-	value := math.NaN()
-	missing := expected - seen
-	switch {
-	case pods == 0:
-	case missing <= 0:
-		value = sum
-	case seen > 0 && 2*seen >= expected:
-		value = sum + ready/float64(seen)*float64(missing)
+	if w.history == nil {
+		window := int(p.History / p.Step)
+		w.history = demand.NewHistory(window, window/8)
 	}
-	w.low = expected > 0 && float64(seen) < c.params.MinCoverage*float64(expected)
-	w.seen, w.expected = seen, expected
-	if len(w.values) == 0 {
-		w.first = step
-	}
-	for next := w.first + int64(len(w.values)); next < step; next++ {
-		w.values = append(w.values, math.NaN())
-	}
-	w.values = append(w.values, value)
-	if at := Epoch.Add(t); capped > 0 && 2*capped >= pods {
-		if n := len(w.bounds); n > 0 && w.bounds[n-1].To.Equal(at.Add(-c.params.Step)) {
-			w.bounds = append(slices.Clone(w.bounds[:n-1]), api.Span{From: w.bounds[n-1].From, To: at}) // snapshots keep the old ones
-		} else {
-			w.bounds = append(w.bounds[:n:n], api.Span{From: at, To: at})
-		}
-		for w.bounds[0].To.Before(at.Add(-c.params.History)) {
-			w.bounds = w.bounds[1:]
-		}
-	}
-	if over := len(w.values) - limit; over > limit/8 {
-		w.values = append([]float64(nil), w.values[over:]...) // snapshots keep the old ones
-		w.first += int64(over)
+	w.coverage = f.Store(w.history)
+}
+
+// folded is what folding knows of a pod. Its limit may have been changed in place.
+func (p *pod) folded() demand.Pod {
+	return demand.Pod{
+		Ready: p.ready && !p.terminating, ReadyAt: Epoch.Add(p.readyAt), Limit: int64(math.Round(1000 * p.limit)),
+		Most: demand.Burnable(0, p.node.pool.allocatable.MilliCPU),
 	}
 }
 
@@ -337,46 +302,11 @@ func (s *sensors) observe(w *watched) api.Workload {
 	if out.ReadyReplicas > 0 {
 		out.SpeedNow = speed / float64(out.ReadyReplicas)
 	}
-	n := min(len(w.values), int(c.params.History/c.params.Step))
-	from := len(w.values) - n
-	out.Demand = api.Series{
-		Start: Epoch.Add(time.Duration(w.first+int64(from)) * c.params.Step), Step: c.params.Step,
-		Values: w.values[from:len(w.values):len(w.values)], Censored: w.bounds,
+	out.Demand = api.Series{Step: c.params.Step}
+	if w.history != nil {
+		out.Demand = w.history.Series(s.grid)
 	}
-	_, at, ok := out.Demand.Last()
-	out.DemandStale = !ok || c.time().Sub(at) > c.params.StaleAfter || w.low || w.gaps(c) > 0.5
 	return out
-}
-
-// gaps is the share of gaps in the steps that ended within twice the age from
-// which demand is stale.
-func (w *watched) gaps(c *Cluster) float64 {
-	newest := int64((c.now - c.params.EvaluationDelay) / c.params.Step)
-	from := max(w.first, newest-2*int64(c.params.StaleAfter/c.params.Step))
-	var gaps, steps float64
-	for step := from; step < newest; step++ {
-		i := step - w.first
-		if i >= int64(len(w.values)) || math.IsNaN(w.values[i]) {
-			gaps++
-		}
-		steps++
-	}
-	return gaps / max(steps, 1)
-}
-
-// staleFinding says why a workload's demand can't be acted on; nothing more
-// while Prometheus does not answer at all.
-func (s *sensors) staleFinding(w *watched, out api.Workload) (api.Finding, bool) {
-	f := api.Finding{Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Object: "workload " + w.key.String()}
-	if w.low {
-		f.Reason, f.Message = sensing.ReasonDemandPartial, fmt.Sprintf("only %d of %d Ready pods have a sample", w.seen, w.expected)
-		return f, !s.c.scrapeDown
-	}
-	f.Reason, f.Message = sensing.ReasonDemandStale, "there is no sample"
-	if _, at, ok := out.Demand.Last(); ok {
-		f.Message = "the newest sample is of " + at.Format(time.RFC3339)
-	}
-	return f, !s.c.scrapeDown
 }
 
 func (s *sensors) pool(p *pool) api.Pool {
@@ -388,7 +318,7 @@ func (s *sensors) pool(p *pool) api.Pool {
 		Name: p.name, MachineType: p.machineType, Zones: p.zones, Sizes: slices.Clone(p.sizes),
 		MinPerZone: p.min, MaxPerZone: p.max, Autoscaled: p.autoscaled, Error: p.failure,
 		Allocatable: p.allocatable, Overhead: p.overhead, Labels: map[string]string{api.LabelNodePool: p.name},
-		Price: p.price, CPUSpeed: p.speed, BootLead: p.leads.lead(prior),
+		Price: p.price, CPUSpeed: p.speed, BootLead: p.leads.Lead(prior),
 		ResizedAt: Epoch.Add(p.resizedAt),
 	}
 	if s.c.now < p.busyUntil {

@@ -1,37 +1,19 @@
-package sensing
+package demand
 
 import (
 	"math"
-	"time"
 
 	"github.com/mash2-io/mash2/api"
 )
 
-// grid numbers sample times: step i is at i·Step since the Unix epoch, so that
-// every workload and every restart samples at the same times.
-type grid struct{ step time.Duration }
-
-// at is the last step that is not after t.
-func (g grid) at(t time.Time) int64 {
-	n, s := t.UnixNano(), int64(g.step)
-	i := n / s
-	if n%s < 0 {
-		i--
-	}
-	return i
-}
-
-// time of step i.
-func (g grid) time(i int64) time.Time { return time.Unix(0, i*int64(g.step)).UTC() }
-
-// history holds the newest window samples of one workload and hands them out
+// History holds the newest window samples of one workload and hands them out
 // without copying. A value that was handed out is never written again: new
 // samples go behind the part handed out, older ones (a backfill) before it, and
 // a revision of what was handed out first moves the history to new memory.
 //
 // The buffer is longer than the window by the slack, so that moving the window
 // copies it once per slack steps, not at each.
-type history struct {
+type History struct {
 	window, slack int
 	base          int64 // step of buf[0]
 	buf           []float64
@@ -40,20 +22,21 @@ type history struct {
 	// bounds are the steps, in order, whose samples are lower bounds of demand:
 	// first and last of each run.
 	bounds [][2]int64
-	// past is what is known of before the window, nil when nothing is.
-	past *api.Series
+	// Past is what is known of before the window, nil when nothing is.
+	Past *api.Series
 	// What was handed out lies within [pubLo, pubHi).
 	pubLo, pubHi int64
 }
 
-func newHistory(window, slack int) *history {
-	return &history{window: window, slack: max(slack, 1)}
+// NewHistory of the newest window steps; see [History] for the slack, in steps.
+func NewHistory(window, slack int) *History {
+	return &History{window: window, slack: max(slack, 1)}
 }
 
-// set notes the sample of a step. NaN, infinite and negative values are gaps.
+// Set notes the sample of a step. NaN, infinite and negative values are gaps.
 // A step older than the window is ignored.
-func (h *history) set(step int64, v float64) {
-	if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+func (h *History) Set(step int64, v float64) {
+	if !Usable(v) {
 		return
 	}
 	if h.hi > h.lo && step <= h.hi-1-int64(h.window) {
@@ -75,9 +58,9 @@ func (h *history) set(step int64, v float64) {
 	h.lo, h.hi = min(h.lo, step), max(h.hi, step+1)
 }
 
-// bound notes that the sample of a step is a lower bound of demand. Steps before
+// Bound notes that the sample of a step is a lower bound of demand. Steps before
 // the newest bound are bounds already or never.
-func (h *history) bound(step int64) {
+func (h *History) Bound(step int64) {
 	n := len(h.bounds)
 	switch {
 	case n == 0 || step > h.bounds[n-1][1]+1:
@@ -91,22 +74,22 @@ func (h *history) bound(step int64) {
 }
 
 // censored are the stretches of bounds.
-func (h *history) censored(g grid) []api.Span {
+func (h *History) censored(g Grid) []api.Span {
 	var out []api.Span
 	for _, b := range h.bounds {
-		out = append(out, api.Span{From: g.time(b[0]), To: g.time(b[1])})
+		out = append(out, api.Span{From: g.Time(b[0]), To: g.Time(b[1])})
 	}
 	return out
 }
 
-// sameSample tells whether a sample that was fetched again is the same but for
+// sameSample reports whether a sample that was fetched again is the same but for
 // the order in which its parts were summed.
 func sameSample(a, b float64) bool {
 	return math.Abs(a-b) <= 1e-9*math.Max(math.Abs(a), math.Abs(b))
 }
 
 // reach makes the buffer cover a step, with the whole window before it.
-func (h *history) reach(step int64) {
+func (h *History) reach(step int64) {
 	switch {
 	case h.buf == nil:
 		h.move(step - int64(h.window) + 1)
@@ -122,7 +105,7 @@ func (h *history) reach(step int64) {
 
 // move copies the history to new memory that starts at base, leaving what was
 // handed out to its readers.
-func (h *history) move(base int64) {
+func (h *History) move(base int64) {
 	buf := make([]float64, h.window+h.slack)
 	for i := range buf {
 		buf[i] = math.NaN()
@@ -135,10 +118,10 @@ func (h *history) move(base int64) {
 	h.pubLo, h.pubHi = 0, 0
 }
 
-// series hands out the window as an immutable series, without copying.
-func (h *history) series(g grid) api.Series {
+// Series hands out the window as an immutable series, without copying.
+func (h *History) Series(g Grid) api.Series {
 	if h.hi <= h.lo {
-		return api.Series{Step: g.step, Past: h.past}
+		return api.Series{Step: g.Step, Past: h.Past}
 	}
 	lo := max(h.lo, h.hi-int64(h.window))
 	if h.pubHi <= h.pubLo {
@@ -147,29 +130,10 @@ func (h *history) series(g grid) api.Series {
 		h.pubLo, h.pubHi = min(h.pubLo, lo), max(h.pubHi, h.hi)
 	}
 	return api.Series{
-		Start:  g.time(lo),
-		Step:   g.step,
+		Start:  g.Time(lo),
+		Step:   g.Step,
 		Values: h.buf[lo-h.base : h.hi-h.base : h.hi-h.base],
 
-		Censored: h.censored(g), Past: h.past,
+		Censored: h.censored(g), Past: h.Past,
 	}
-}
-
-// gaps is the share of steps in [from, to] without a sample, counted from the
-// first sample on; 0 when there is none at all.
-func (h *history) gaps(from, to int64) float64 {
-	if h.hi <= h.lo {
-		return 0
-	}
-	from = max(from, h.lo)
-	if to < from {
-		return 0
-	}
-	var gaps int64
-	for i := from; i <= to; i++ {
-		if i >= h.hi || math.IsNaN(h.buf[i-h.base]) {
-			gaps++
-		}
-	}
-	return float64(gaps) / float64(to-from+1)
 }

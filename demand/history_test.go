@@ -1,4 +1,4 @@
-package sensing
+package demand
 
 import (
 	"math"
@@ -34,17 +34,17 @@ func TestHistory(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			g := grid{time.Second}
-			h := newHistory(tt.window, 1)
+			g := Grid{time.Second}
+			h := NewHistory(tt.window, 1)
 			for _, s := range tt.samples {
-				h.set(s.step, s.v)
+				h.Set(s.step, s.v)
 			}
-			got := h.series(g)
+			got := h.Series(g)
 			if diff := cmp.Diff(tt.want, trimGaps(got.Values), cmpopts.EquateNaNs(), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("values (-want +got):\n%s", diff)
 			}
-			if len(tt.want) > 0 && len(got.Values) == len(tt.want) && !got.Start.Equal(g.time(tt.wantStart)) {
-				t.Errorf("start = %v, want %v", got.Start, g.time(tt.wantStart))
+			if len(tt.want) > 0 && len(got.Values) == len(tt.want) && !got.Start.Equal(g.Time(tt.wantStart)) {
+				t.Errorf("start = %v, want %v", got.Start, g.Time(tt.wantStart))
 			}
 		})
 	}
@@ -62,9 +62,9 @@ func trimGaps(v []float64) []float64 {
 // samples cut to the window, and nothing handed out ever changes.
 func TestHistoryAgainstMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g := grid{time.Second}
+		g := Grid{time.Second}
 		window := rapid.IntRange(1, 12).Draw(t, "window")
-		h := newHistory(window, rapid.IntRange(1, 6).Draw(t, "slack"))
+		h := NewHistory(window, rapid.IntRange(1, 6).Draw(t, "slack"))
 		want := map[int64]float64{}
 		newest := int64(math.MinInt64)
 		type given struct{ now, then []float64 }
@@ -72,24 +72,24 @@ func TestHistoryAgainstMap(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "n") {
 			step := int64(1000 + rapid.IntRange(0, 40).Draw(t, "step"))
 			v := float64(rapid.IntRange(0, 5).Draw(t, "v"))
-			h.set(step, v)
+			h.Set(step, v)
 			if newest == math.MinInt64 || step > newest-int64(window) {
 				want[step] = v
 				newest = max(newest, step)
 			}
 			if rapid.Bool().Draw(t, "publish") {
-				s := h.series(g)
+				s := h.Series(g)
 				handedOut = append(handedOut, given{s.Values, append([]float64(nil), s.Values...)})
 			}
 		}
-		s := h.series(g)
+		s := h.Series(g)
 		if len(s.Values) > window {
 			t.Fatalf("%d values in a window of %d", len(s.Values), window)
 		}
 		got := map[int64]float64{}
 		for i, v := range s.Values {
 			if !math.IsNaN(v) {
-				got[g.at(s.Start)+int64(i)] = v
+				got[g.At(s.Start)+int64(i)] = v
 			}
 		}
 		for step := range want {

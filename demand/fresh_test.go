@@ -1,0 +1,151 @@
+package demand
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+var (
+	rules = Rules{
+		Step: 15 * time.Second, RateWindow: time.Minute, EvaluationDelay: 2 * time.Second, StaleAfter: 45 * time.Second,
+		MinCoverage: 0.9, ImplausibleRatio: 0.5, ImplausibleFor: 2 * time.Minute,
+	}
+	noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	nan  = math.NaN()
+)
+
+// observed is the input of a cycle some seconds after noon, whose series ends at
+// noon; usage is of a reading with a window of 15 s that ends then.
+func observed(after int, usage float64, values ...float64) Input {
+	now := noon.Add(time.Duration(after) * time.Second)
+	in := Input{Now: now, Coverage: Coverage{Seen: 2, Expected: 2}}
+	in.Demand = api.Series{Start: noon.Add(-time.Duration(len(values)-1) * rules.Step), Step: rules.Step, Values: values}
+	if usage >= 0 {
+		in.Usage = &api.Usage{At: now, Window: 15 * time.Second, MilliCPU: usage, Pods: 2}
+	}
+	return in
+}
+
+// then is the input of a later cycle, whose newest sample is as new.
+func then(seconds int, usage float64, values ...float64) Input {
+	in := observed(seconds+2, usage, values...)
+	in.Demand.Start = in.Demand.Start.Add(time.Duration(seconds) * time.Second)
+	return in
+}
+
+func TestVerdict(t *testing.T) {
+	covered := func(in Input, seen, expected int32) Input {
+		in.Coverage = Coverage{Seen: seen, Expected: expected}
+		return in
+	}
+	ignored := func(in Input) Input { in.Ignored = true; return in }
+	full := func(v float64) []float64 { return []float64{v, v, v, v, v, v, v} }
+	for name, c := range map[string]struct {
+		cycles []Input // the verdict is on the last
+		want   Doubt
+	}{
+		"full and new":                             {[]Input{observed(2, -1, full(1000)...)}, Fresh},
+		"one gap":                                  {[]Input{observed(2, -1, 1, 1, 1, nan, 1, 1, 1)}, Fresh},
+		"half gaps":                                {[]Input{observed(2, -1, nan, 1, nan, 1, nan, 1, 1)}, Fresh},
+		"more gaps than samples":                   {[]Input{observed(2, -1, 1, nan, 1, nan, nan, nan, 1)}, Gaps},
+		"a first sample has no gaps before it":     {[]Input{observed(2, -1, 1)}, Fresh},
+		"nothing":                                  {[]Input{observed(2, -1)}, NoSample},
+		"gaps only":                                {[]Input{observed(2, -1, nan, nan)}, NoSample},
+		"as old as may be":                         {[]Input{observed(45, -1, full(1)...)}, Fresh},
+		"older":                                    {[]Input{observed(46, -1, full(1)...)}, Old},
+		"nine of ten pods":                         {[]Input{covered(observed(2, -1, full(1)...), 9, 10)}, Fresh},
+		"eight of ten pods":                        {[]Input{covered(observed(2, -1, full(1)...), 8, 10)}, Partial},
+		"no pod is said before no sample":          {[]Input{covered(observed(2, -1), 0, 2)}, Partial},
+		"no pod is expected":                       {[]Input{covered(observed(2, -1, full(1)...), 0, 0)}, Fresh},
+		"stale, but nobody asks":                   {[]Input{ignored(observed(99, -1))}, Fresh},
+		"implausible, but nobody asks":             {[]Input{observed(2, 1000, full(1000)...), ignored(then(15, 1000, 1000, 10))}, Fresh},
+		"both agree":                               {[]Input{observed(2, 1000, full(1000)...)}, Fresh},
+		"half of the second source":                {[]Input{observed(2, 1000, full(500)...)}, Fresh},
+		"idle pods":                                {[]Input{observed(2, 10, full(0)...)}, Fresh},
+		"a fall that the second source has not":    {[]Input{observed(2, 1000, full(1000)...), then(15, 1000, 1000, 400)}, Fall},
+		"a rise that the second source sees first": {[]Input{observed(2, 1000, full(1000)...), then(15, 4000, 1000, 1000)}, Fresh},
+		"a rise that only the second source ever sees": {[]Input{observed(2, 1000, full(1000)...), then(15, 4000, 1000, 1000), then(135, 4000, 1000, 1000)}, Fall},
+		"a fall stays open without a second reading":   {[]Input{observed(2, 1000, full(1000)...), then(15, 1000, 1000, 400), then(30, -1, 400, 400)}, Fall},
+		"no doubt without a second source":             {[]Input{observed(2, -1, full(1000)...), then(15, -1, 1000, 9000)}, Fresh},
+		"a rise before the second source can see it":   {[]Input{observed(2, 1000, full(1000)...), then(15, 1000, 1000, 9000)}, Fresh},
+		"a rise that the second source should see":     {[]Input{observed(2, 1000, full(1000)...), then(15, 1000, 1000, 9000), then(30, 1000, 9000, 9000)}, Rise},
+		"a rise that the second source bears out":      {[]Input{observed(2, 1000, full(1000)...), then(15, 1000, 1000, 9000), then(30, 8000, 9000, 9000)}, Fresh},
+		"a rise that is over":                          {[]Input{observed(2, 1000, full(1000)...), then(15, 1000, 1000, 9000), then(30, 1000, 9000, 9000), then(45, 1000, 9000, 1000)}, Fresh},
+		"usage fell, demand follows later":             {[]Input{observed(2, 9000, full(9000)...), then(15, 1000, 9000, 9000), then(30, 1000, 9000, 9000)}, Fresh},
+		"usage fell for ever, demand grows":            {[]Input{observed(2, 9000, full(9000)...), then(15, 1000, 9000, 9000), then(300, 1000, 9000, 20000)}, Fresh},
+		"a rise at the first sight":                    {[]Input{observed(2, 1000, full(9000)...), then(15, 1000, 9000, 9000)}, Fresh},
+		"the second source has not all pods":           {[]Input{observed(2, 1000, full(1000)...), covered(then(15, 1000, 1000, 9000), 9, 9), covered(then(30, 1000, 9000, 9000), 9, 9)}, Fresh},
+	} {
+		t.Run(name, func(t *testing.T) {
+			judge := NewJudge[string](rules)
+			var got Verdict
+			for _, in := range c.cycles {
+				got = judge.Verdict("web", in)
+			}
+			if got.Doubt != c.want || got.Stale() != (c.want != Fresh) {
+				t.Errorf("verdict = %q, stale %v, want %q", got.Doubt, got.Stale(), c.want)
+			}
+		})
+	}
+}
+
+func TestFindings(t *testing.T) {
+	key := api.Key{Namespace: "shop", Name: "web"}
+	in := observed(99, -1, 1)
+	in.Coverage = Coverage{Seen: 1, Expected: 3}
+	for doubt, want := range map[Doubt]string{
+		Fresh: "", Rise: "", Fall: "",
+		NoSample: "DemandStale: there is no sample of cpu",
+		Old:      "DemandStale: the newest sample of cpu is of 2026-11-21T12:00:00Z",
+		Gaps:     "DemandStale: the newest sample of cpu is of 2026-11-21T12:00:00Z",
+		Partial:  "DemandPartial: only 1 of 3 Ready pods have a sample of cpu",
+	} {
+		got := ""
+		if f, ok := (Verdict{Doubt: doubt}).Finding(key, in, "cpu"); ok {
+			got = f.Reason + ": " + f.Message
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", doubt, got, want)
+		}
+	}
+	fall := Disagreement{Since: noon, Kind: Fall, Demand: 123456.789, Usage: 1e306}
+	rise := Disagreement{Since: noon, Kind: Rise, Demand: 1e300, Usage: 1234}
+	for name, c := range map[string]struct {
+		after time.Duration
+		all   []Disagreement
+		want  []string
+	}{
+		"one fall is waited for": {after: time.Minute, all: []Disagreement{fall}},
+		"one fall that lasts": {after: 2 * time.Minute, all: []Disagreement{fall}, want: []string{
+			"Prometheus reads much less CPU usage, 123.5 cores, than metrics.k8s.io, 1e+303; replicas won't go down"}},
+		"one rise at once": {all: []Disagreement{rise}, want: []string{
+			"Prometheus reads much more CPU usage, 1e+297 cores, than metrics.k8s.io, 1.234; replicas grow no further than that bears out"}},
+		"without a second reading": {after: 2 * time.Minute, all: []Disagreement{{Since: noon, Kind: Fall, Demand: 1}}, want: []string{
+			"Prometheus reads much less CPU usage than metrics.k8s.io did; replicas won't go down"}},
+	} {
+		var all Disagreements
+		all.Add(key, nil)
+		for _, d := range c.all {
+			all.Add(key, &d)
+		}
+		got := rules.Findings(noon.Add(c.after), all, 3)
+		if len(got) != len(c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+			continue
+		}
+		for i, f := range got {
+			if f.Message != c.want[i] || f.Reason != ReasonImplausible {
+				t.Errorf("%s: %+v, want %q", name, f, c.want[i])
+			}
+		}
+	}
+	var all Disagreements
+	all.Add(key, &fall)
+	all.Add(key, &fall)
+	if got := rules.Findings(noon, all, 3); len(got) != 2 {
+		t.Errorf("many falls at once: %v", got)
+	}
+}

@@ -1,0 +1,189 @@
+package demand
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// Judge gives the one verdict on whether demand can be acted on. It remembers when the
+// two sources of a workload's CPU usage last agreed: a metric that was relabelled away,
+// halved or multiplied reads plausible numbers, and only the other source gives it
+// away. K tells workloads apart.
+type Judge[K comparable] struct {
+	Rules
+	falls, rises map[K]opened
+	// agreed is what both read when the second last read no more than the first,
+	// borne when it read no less either.
+	agreed, borne map[K]agreement
+}
+
+// NewJudge has seen nothing yet.
+func NewJudge[K comparable](r Rules) Judge[K] {
+	return Judge[K]{Rules: r, falls: map[K]opened{}, rises: map[K]opened{}, agreed: map[K]agreement{}, borne: map[K]agreement{}}
+}
+
+// agreement of the two sources, in reference millicores.
+type agreement struct{ demand, usage float64 }
+
+// opened is the beginning of a disagreement: the cycle in which it was seen, the time
+// of the sample, and whether the first source rose into it.
+type opened struct {
+	since, sample time.Time
+	rose          bool
+}
+
+// Disagreement of the two sources. A Fall may not be acted on yet, a Rise is.
+type Disagreement struct {
+	Since time.Time
+	Kind  Doubt // Fall or Rise
+	// Demand by the first source, Usage by the second: reference millicores.
+	Demand, Usage float64
+}
+
+const (
+	// noiseMilliCPU per pod is ignored: idle pods differ by chance.
+	noiseMilliCPU = 5
+	// clearly is the share below which one figure is clearly less than another.
+	clearly = 0.9
+)
+
+// Verdict on a workload's demand. Old samples are no reason to doubt the metric, and
+// are not acted on anyway: what is stale by itself is not compared.
+func (j *Judge[K]) Verdict(id K, in Input) Verdict {
+	if v := j.Fresh(in); v.Stale() || in.Ignored {
+		return v
+	}
+	if v := j.fall(id, in); v.Disagreement != nil {
+		return v
+	}
+	if newest, _, ok := in.Demand.Last(); ok && in.Usage != nil {
+		j.agreed[id] = agreement{newest, in.Usage.MilliCPU}
+	}
+	return j.rise(id, in)
+}
+
+// fall doubts demand that is far less than what metrics.k8s.io reads. When usage rose
+// since the two agreed and demand did not fall, that is no more than the longer window
+// of its rate, unless it lasts for longer than two of these.
+func (j *Judge[K]) fall(id K, in Input) Verdict {
+	open, known := j.falls[id]
+	newest, at, _ := in.Demand.Last()
+	switch {
+	case in.Usage != nil && newest < j.ImplausibleRatio*(in.Usage.MilliCPU-noiseMilliCPU*float64(in.Usage.Pods)):
+		if !known {
+			open = opened{since: in.Now, sample: at}
+			j.falls[id] = open
+		}
+		settled := 2 * j.RateWindow
+		var late bool
+		if before, ok := j.agreed[id]; ok {
+			late = newest >= clearly*before.demand && clearly*in.Usage.MilliCPU > before.usage
+		} else {
+			late = !fallen(in.Demand, newest, int(settled/j.Step))
+		}
+		v := Verdict{Disagreement: &Disagreement{Since: open.since, Kind: Fall, Demand: newest, Usage: in.Usage.MilliCPU}}
+		if in.Now.Sub(open.since) >= settled || !late {
+			v.Doubt = Fall
+		}
+		return v
+	case known && in.Usage == nil:
+		// Without a second reading an open disagreement stays open.
+		return Verdict{Doubt: Fall, Disagreement: &Disagreement{Since: open.since, Kind: Fall, Demand: newest}}
+	}
+	delete(j.falls, id)
+	return Verdict{}
+}
+
+// rise doubts demand that rose far above what metrics.k8s.io reads of as many pods,
+// once that has a reading whose whole window lies after the rise. Demand that stayed
+// while usage fell is believed: it is the longer window of its rate, or the second
+// source that is wrong, and too many replicas harm less than too few.
+func (j *Judge[K]) rise(id K, in Input) Verdict {
+	open, known := j.rises[id]
+	newest, at, _ := in.Demand.Last()
+	if in.Usage == nil || in.Coverage.Expected == 0 || in.Usage.Pods < in.Coverage.Expected ||
+		j.ImplausibleRatio*newest <= in.Usage.MilliCPU+noiseMilliCPU*float64(in.Usage.Pods) {
+		delete(j.rises, id)
+		if in.Usage != nil {
+			j.borne[id] = agreement{newest, in.Usage.MilliCPU}
+		}
+		return Verdict{}
+	}
+	before, agreed := j.borne[id]
+	if !known {
+		open = opened{since: in.Now, sample: at, rose: agreed && clearly*newest > before.demand && in.Usage.MilliCPU >= clearly*before.usage}
+		j.rises[id] = open
+	}
+	if !open.rose || in.Usage.At.Add(-in.Usage.Window).Before(open.sample) {
+		return Verdict{}
+	}
+	return Verdict{Doubt: Rise, Disagreement: &Disagreement{Since: open.since, Kind: Rise, Demand: newest, Usage: in.Usage.MilliCPU}}
+}
+
+// Forget lets go of what isn't known any more.
+func (j *Judge[K]) Forget(known map[K]bool) {
+	gone := func(id K, _ opened) bool { return !known[id] }
+	maps.DeleteFunc(j.falls, gone)
+	maps.DeleteFunc(j.rises, gone)
+	for _, m := range []map[K]agreement{j.agreed, j.borne} {
+		maps.DeleteFunc(m, func(id K, _ agreement) bool { return !known[id] })
+	}
+}
+
+// Disagreements are those of a cycle.
+type Disagreements []struct {
+	Key api.Key
+	Disagreement
+}
+
+// Add the disagreement of a workload, if there is one.
+func (d *Disagreements) Add(key api.Key, of *Disagreement) {
+	if of != nil {
+		*d = append(*d, struct {
+			Key api.Key
+			Disagreement
+		}{key, *of})
+	}
+}
+
+// Findings of the disagreements among so many workloads. Many falls at once are a fault
+// of the metric; one alone may be a steep ramp, which the two sources see through
+// different windows, unless it lasts. A rise was waited for already.
+func (r Rules) Findings(now time.Time, all Disagreements, workloads int) []api.Finding {
+	many := len(all) > 1 && 2*len(all) >= workloads
+	var out []api.Finding
+	for _, d := range all {
+		if d.Kind == Fall && !many && now.Sub(d.Since) < r.ImplausibleFor {
+			continue
+		}
+		switch {
+		case d.Kind == Rise:
+			out = append(out, implausible(d.Key, fmt.Sprintf("Prometheus reads much more CPU usage, %s cores, than metrics.k8s.io, %s; replicas grow no further than that bears out", Cores(d.Demand), Cores(d.Usage))))
+		case d.Usage > 0:
+			out = append(out, implausible(d.Key, fmt.Sprintf("Prometheus reads much less CPU usage, %s cores, than metrics.k8s.io, %s; replicas won't go down", Cores(d.Demand), Cores(d.Usage))))
+		default:
+			out = append(out, implausible(d.Key, "Prometheus reads much less CPU usage than metrics.k8s.io did; replicas won't go down"))
+		}
+	}
+	return out
+}
+
+func implausible(key api.Key, message string) api.Finding {
+	return api.Finding{
+		Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: ReasonImplausible,
+		Object: "workload " + key.String(), Message: message,
+	}
+}
+
+// fallen reports whether the newest value is clearly below one of the n before.
+func fallen(demand api.Series, newest float64, n int) bool {
+	for _, v := range demand.Values[max(0, len(demand.Values)-n-1):] {
+		if newest < clearly*v {
+			return true
+		}
+	}
+	return false
+}
