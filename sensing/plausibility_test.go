@@ -1,7 +1,9 @@
 package sensing
 
 import (
+	"math"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 )
@@ -135,5 +137,109 @@ func TestOldSamplesAreNotImplausible(t *testing.T) {
 		if s.Time.Sub(epoch) > 2*w.cfg.StaleAfter && !got.DemandStale {
 			t.Errorf("%v: demand is believed", s.Time.Sub(epoch))
 		}
+	}
+}
+
+// One sample that no pod could burn, in the newest answer or in the history, is a gap of
+// one sample: it neither reaches the demand nor stands in it until the history ends.
+func TestImpossibleSamples(t *testing.T) {
+	for name, reads := range map[string]float64{"1e300": 1e300, "a thousand times what its node has": 4000, "infinite": math.Inf(1)} {
+		for where, c := range map[string]struct {
+			at   time.Duration // of the false sample, from the first cycle on
+			gaps int
+		}{"newest": {0, 1}, "newest of a running operator": {30 * time.Second, 1}, "history": {-30 * time.Minute, 1}} {
+			t.Run(name+" "+where, func(t *testing.T) {
+				w := newWorld(t, nil)
+				w.cfg.BackfillWait = time.Second
+				w.shop("web", 1)
+				for i := range w.series {
+					w.series[i].rate = func(at time.Time) float64 {
+						if at.Equal(epoch.Add(c.at)) {
+							return reads
+						}
+						return 0.4
+					}
+				}
+				told := false
+				for range 8 {
+					got, s := w.workload("web")
+					for _, v := range got.Demand.Values {
+						if !math.IsNaN(v) && v > 1000 {
+							t.Fatalf("%v: demand of %v", s.Time.Sub(epoch), v)
+						}
+					}
+					told = told || len(findings(s, ReasonImplausible)) > 0
+					w.clock.Step(w.cfg.Step)
+				}
+				got, _ := w.workload("web")
+				if got.DemandStale {
+					t.Error("demand is stale long after the false sample")
+				}
+				gaps := 0
+				for _, v := range got.Demand.Values {
+					if math.IsNaN(v) {
+						gaps++
+					}
+				}
+				// The history is read in samples a window apart: one gap there is one window.
+				if most := int(2 * w.cfg.RateWindow / w.cfg.Step); gaps > most {
+					t.Errorf("%d gaps of %d samples", gaps, len(got.Demand.Values))
+				}
+				if len(got.Demand.Values) < 100 {
+					t.Errorf("%d samples only", len(got.Demand.Values))
+				}
+				if where != "history" && name != "infinite" && !told {
+					t.Error("nothing was told")
+				}
+			})
+		}
+	}
+}
+
+// A rise that metrics.k8s.io should see and doesn't is doubted, with both figures.
+func TestImplausibleRise(t *testing.T) {
+	w := newWorld(t, nil)
+	keys := w.shop("web", 2)
+	jump := epoch.Add(20 * w.cfg.Step)
+	for i := range w.series {
+		w.series[i].rate = func(at time.Time) float64 {
+			if at.Before(jump) {
+				return 0.2
+			}
+			return 1.5
+		}
+	}
+	w.mu.Lock()
+	for _, k := range keys {
+		w.usage[k] = 200
+	}
+	w.mu.Unlock()
+	for range 20 {
+		if got, s := w.workload("web"); got.DemandStale || len(s.Findings) > 0 {
+			t.Fatalf("%v: stale %v, findings %v", s.Time.Sub(epoch), got.DemandStale, s.Findings)
+		}
+		w.clock.Step(w.cfg.Step)
+	}
+	var doubted int
+	for range 10 {
+		got, s := w.workload("web")
+		if f := findings(s, ReasonImplausible); got.DemandStale != (len(f) == 1) || len(f) == 1 && !strings.Contains(f[0].Message, "cores, than metrics.k8s.io, 0.") {
+			t.Fatalf("%v: stale %v, findings %v", s.Time.Sub(jump), got.DemandStale, s.Findings)
+		}
+		if got.DemandStale {
+			doubted++
+		}
+		w.clock.Step(w.cfg.Step)
+	}
+	if doubted < 6 {
+		t.Errorf("doubted in %d cycles of 10", doubted)
+	}
+	w.mu.Lock()
+	for _, k := range keys { // the second source sees it as well
+		w.usage[k] = 1500
+	}
+	w.mu.Unlock()
+	if got, _ := w.workload("web"); got.DemandStale {
+		t.Error("still in doubt, though both sources agree")
 	}
 }
