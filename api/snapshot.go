@@ -71,6 +71,9 @@ type Workload struct {
 	// MinReplicas and MaxReplicas are the author's bounds. With a minimum of 0
 	// some signal Activates.
 	MinReplicas, MaxReplicas int32
+	// QuotaReplicas is how many replicas the quotas of its namespace have room for,
+	// with those there are; 0 without a quota that counts them.
+	QuotaReplicas int32
 	// Cooldown is how long no signal must have been active before the last
 	// replica goes.
 	Cooldown time.Duration

@@ -31,6 +31,8 @@ func (r rules) violated(c cluster, waits bool) string {
 		return fmt.Sprintf("%d dns pods are Ready, %d must be while one moves", fixed[dns], r.total(dns)-1)
 	case c.web > 2*r.wanted():
 		return fmt.Sprintf("%d web pods are asked for, more than twice the %d wanted", c.web, r.wanted())
+	case r.tight && c.web > r.wanted()+1:
+		return fmt.Sprintf("%d web pods are asked for, more than one above the maximum of %d", c.web, r.most())
 	case shut && open == 0 && (waits || !r.kubectl) && all <= 2*r.pods+r.dns:
 		return "a pod on a cordoned node that crashes finds no other node"
 	case r.forbidden && budgeted:

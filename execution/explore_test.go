@@ -273,6 +273,8 @@ var explorations = []struct {
 	all bool
 }{
 	{"two pods and two nodes, an event within a sequence", rules{pods: 2, nodes: 2, stale: 1, lags: true}, false},
+	{"and a maximum that is what is wanted", rules{pods: 2, nodes: 2, stale: 1, tight: true}, false},
+	{"three pods and three nodes, and such a maximum", rules{pods: 3, nodes: 3, stale: 1, tight: true}, true},
 	{"and a budget that allows two", rules{pods: 2, nodes: 2, stale: 1, loose: true}, true},
 	{"and a budget that allows nothing", rules{pods: 2, nodes: 2, stale: 1, forbidden: true}, false},
 	{"and pods of nobody's workload", rules{pods: 1, dns: 2, nodes: 2, stale: 1, lags: true}, false},

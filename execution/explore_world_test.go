@@ -130,6 +130,7 @@ type rules struct {
 	// Budgets allow one pod of db and of dns to be away; with loose two, and with
 	// forbidden none.
 	loose, forbidden bool
+	tight            bool // the maximum is what is wanted: a surge may exceed it by one
 	lags             bool // budgets count pods some time after they get Ready
 	turns            bool // the policy may turn round at any time; so may the planner in a pool
 	surplus          bool // no switch: the old pool has one node too many
@@ -143,6 +144,14 @@ type rules struct {
 }
 
 func (r rules) wanted() uint8 { return uint8(r.pods) }
+
+// most is the maximum of replicas.
+func (r rules) most() int32 {
+	if r.tight {
+		return int32(r.pods)
+	}
+	return 10
+}
 
 // total is how many pods of db or dns there are to be.
 func (r rules) total(fixed int) int {
@@ -340,7 +349,7 @@ func (r rules) snapshot(c cluster) api.Snapshot {
 		replicas uint8
 	}{{fixedKeys[db], statefulSet, r.wanted()}, {webKey, "Deployment", c.web}} {
 		s.Workloads = append(s.Workloads, api.Workload{
-			Key: w.key, Target: api.TargetRef{Kind: w.kind}, Mode: api.ModeFull, Replicas: int32(w.replicas), MinReplicas: 1, MaxReplicas: 10, Shape: podShape,
+			Key: w.key, Target: api.TargetRef{Kind: w.kind}, Mode: api.ModeFull, Replicas: int32(w.replicas), MinReplicas: 1, MaxReplicas: r.most(), Shape: podShape,
 		})
 	}
 	return s

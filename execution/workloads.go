@@ -206,7 +206,9 @@ func cutLast(s, sep string) (before, after string, found bool) {
 // old nodes there is no surge, but a scaling down takes the old ones first.
 func (q *sequencer) move(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 	wanted := wp.Replicas
+	wave := q.wave(w, wp, ps)
 	switch {
+	case wave:
 	case ps.ready >= wanted || !q.guards.holds(guardReady) && int32(len(ps.stay)) >= wanted:
 	case q.shut(ps):
 		q.surge(w, wp, ps)
@@ -223,11 +225,46 @@ func (q *sequencer) move(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 		reason := wp.Reason
 		if ps.ready >= wanted {
 			reason = fmt.Sprintf("%d pods are Ready elsewhere: the %d on leaving nodes go", ps.ready, len(ps.old))
+		} else if wave {
+			reason = fmt.Sprintf("%d pods are Ready elsewhere: %d of the %d on leaving nodes go, the others after them, as %s",
+				ps.ready, w.Replicas-wanted, len(ps.old), q.whyLimit(w, wp))
 		}
 		q.downs = append(q.downs, scaleTo(w, wanted, reason))
 	case w.Replicas < wanted:
 		q.grow(w, wp)
 	}
+}
+
+// surgeShare is which part of its maximum a workload may have beyond it while its
+// pods move; at least one.
+const surgeShare = 4
+
+// surgeLimit is the most replicas that a move asks for. What a maximum protects,
+// connections or licences, may bear a quarter more for a while, not twice as much; a
+// ResourceQuota bears none.
+func (q *sequencer) surgeLimit(w *api.Workload, wp *api.WorkloadPlan) int32 {
+	limit := max(w.MaxReplicas, wp.Replicas) + max(1, (w.MaxReplicas+surgeShare-1)/surgeShare)
+	if w.QuotaReplicas > 0 {
+		limit = min(limit, w.QuotaReplicas)
+	}
+	return limit
+}
+
+func (q *sequencer) whyLimit(w *api.Workload, wp *api.WorkloadPlan) string {
+	if limit := q.surgeLimit(w, wp); limit == w.QuotaReplicas {
+		return fmt.Sprintf("a quota has room for %d", limit)
+	} else {
+		return fmt.Sprintf("maxReplicas %d bears %d for a while", w.MaxReplicas, limit)
+	}
+}
+
+// wave reports whether a move that the limit leaves too little room for has surged
+// as far as it may, and its new pods are all Ready: as many of the old ones go, which
+// makes room for the next.
+func (q *sequencer) wave(w *api.Workload, wp *api.WorkloadPlan, ps pods) bool {
+	limit, old, stay := q.surgeLimit(w, wp), int32(len(ps.old)), int32(len(ps.stay))
+	return q.shut(ps) && old+wp.Replicas > limit && w.Replicas >= limit && w.Replicas > wp.Replicas &&
+		stay > 0 && ps.ready == stay && old+stay == w.Replicas
 }
 
 // mark gives the old pods a cost below that of every pod that stays, and
@@ -268,7 +305,7 @@ func (q *sequencer) mark(w *api.Workload, ps pods) bool {
 
 // surge asks for the pods that are still missing outside the leaving nodes,
 // beside the ones there, as far as they have room. Replicas may pass the
-// workload's maximum until the old pods are gone.
+// workload's maximum up to surgeLimit until the old pods are gone.
 func (q *sequencer) surge(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 	old, stay := int32(len(ps.old)), int32(len(ps.stay))+q.uncreated(w)
 	if excess := old + stay - w.Replicas; excess > 0 && w.Replicas >= wp.Replicas {
@@ -290,6 +327,9 @@ func (q *sequencer) surge(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 			q.trim(w, wp, ps)
 			return
 		}
+	}
+	if limit := max(q.surgeLimit(w, wp), w.Replicas, min(wp.Floor, wp.Replicas)); to > limit {
+		to = limit
 	}
 	if to > w.Replicas {
 		reason := fmt.Sprintf("%d pods beside the %d on leaving nodes", to-old, old)

@@ -2,6 +2,7 @@ package sensing
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -94,7 +95,11 @@ func withinQuota(w *api.Workload, t *targetRecord, members []*podRecord, quotas 
 		if room < 0 {
 			continue
 		}
-		if most := max(int64(len(members))+room, int64(w.Replicas), 1); most < int64(w.MaxReplicas) {
+		most := max(int64(len(members))+room, int64(w.Replicas), 1)
+		if n := int32(min(most, math.MaxInt32)); w.QuotaReplicas == 0 || n < w.QuotaReplicas {
+			w.QuotaReplicas = n
+		}
+		if most < int64(w.MaxReplicas) {
 			w.MaxReplicas = int32(most)
 			w.MinReplicas = min(w.MinReplicas, w.MaxReplicas)
 			found = api.Finding{
