@@ -61,8 +61,8 @@ func explanationText(e record.Explanation) string {
 	case e.Decided != nil:
 		workloadText(&b, e, when)
 	case e.Pool == nil:
-		fmt.Fprintf(&b, "%s: %d replicas of %d workloads on %d nodes, %.3f USD/h (%s)\n",
-			e.Policy.Name, e.Chosen.Replicas, len(e.Workloads), e.Chosen.Nodes, e.Chosen.HourlyCost, when)
+		fmt.Fprintf(&b, "%s: %d replicas of %s on %d nodes, %.3f USD/h (%s)\n",
+			e.Policy.Name, e.Chosen.Replicas, counted(len(e.Workloads), "workload"), e.Chosen.Nodes, e.Chosen.HourlyCost, when)
 		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 		for _, w := range e.Workloads {
 			fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", w.Key, change(w.Current, w.Replicas), w.Binding, w.Reason)
@@ -197,4 +197,12 @@ func candidatesText(b *strings.Builder, e record.Explanation) {
 		row(k.Candidate, note)
 	}
 	_ = t.Flush() // into memory
+}
+
+// counted is a number of things: "1 workload", "2 workloads".
+func counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }

@@ -26,6 +26,10 @@
 // managed pool are to move. Pods that must not be moved (bare pods, pods that
 // an annotation or local storage holds) stay, and so does their node.
 //
+// A pod whose volumes are in some zones belongs to those zones of its pools: the
+// zone grows for it when it is full, and its node is given up only for room in the
+// same zones. A zone that can't grow leaves the pod Unplaced, and the plan says so.
+//
 // # Size
 //
 // Packing from scratch tells what would be possible, not what is: pods do not
