@@ -1,0 +1,191 @@
+package planning_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/planning"
+)
+
+// A bound says why it binds: people read it in status and Events.
+func TestGuardSays(t *testing.T) {
+	rising := func(age time.Duration, capacity float64) func(*planning.Subject) {
+		return func(s *planning.Subject) {
+			s.Memory.Rising = []planning.Recommendation{{From: ago(age), To: ago(age), Capacity: capacity}}
+		}
+	}
+	recent := func(capacity float64) []planning.Recommendation {
+		return []planning.Recommendation{{From: ago(time.Minute), To: ago(time.Minute), Capacity: capacity}}
+	}
+	pods := func(n int32) []api.ScalingPolicy {
+		return []api.ScalingPolicy{{Type: "Pods", Value: n, Period: time.Minute}}
+	}
+	for name, c := range map[string]struct {
+		current, need                int32
+		change                       func(*planning.Subject)
+		wantLo, wantHi               int32
+		wantLoBinding, wantHiBinding string
+		wantLoNote, wantHiNote       string
+	}{
+		"the minimum": {
+			current: 4, need: 1, change: func(s *planning.Subject) { s.Workload.MinReplicas = 3 },
+			wantLo: 3, wantLoBinding: "minReplicas", wantLoNote: "raised to the least of 3", wantHi: 20, wantHiBinding: "maxReplicas",
+		},
+		"need at the minimum is need": {
+			current: 4, need: 3, change: func(s *planning.Subject) { s.Workload.MinReplicas, s.Policy.MinReplicas = 3, 3 },
+			wantLo: 3, wantLoBinding: "forecast", wantHi: 20, wantHiBinding: "maxReplicas",
+		},
+		"a policy's minimum that is the author's is the author's": {
+			current: 4, need: 1, change: func(s *planning.Subject) { s.Workload.MinReplicas, s.Policy.MinReplicas = 3, 3 },
+			wantLo: 3, wantLoBinding: "minReplicas", wantLoNote: "raised to the least of 3", wantHi: 20, wantHiBinding: "maxReplicas",
+		},
+		"a floor at need is need": {
+			current: 4, need: 5, change: func(s *planning.Subject) { s.Plan.Floor = 5 },
+			wantLo: 5, wantLoBinding: "forecast", wantHi: 20, wantHiBinding: "maxReplicas",
+		},
+		"in use there is one, with a minimum of none": {
+			current: 1, need: 0, change: func(s *planning.Subject) {
+				s.Workload.MinReplicas, s.Policy.ScaleToZero, s.Plan.Floor = 0, true, 0
+				s.Plan.Activity = api.Active
+			},
+			wantLo: 1, wantLoBinding: "minReplicas", wantLoNote: "raised to the least of 1", wantHi: 20, wantHiBinding: "maxReplicas",
+		},
+		"the maximum": {
+			current: 4, need: 30,
+			wantLo: 20, wantLoBinding: "maxReplicas", wantLoNote: "limited to maxReplicas 20", wantHi: 20, wantHiBinding: "maxReplicas",
+		},
+		"what was needed of late": {
+			current: 9, need: 2, change: func(s *planning.Subject) { s.Memory.Recommendations = recent(7) },
+			wantLo: 7, wantLoBinding: "stabilization", wantLoNote: "kept at 7: the highest need of the last 5m0s", wantHi: 20, wantHiBinding: "maxReplicas",
+		},
+		"what a rise asked for": {
+			current: 9, need: 2, change: rising(5*time.Second, 6),
+			wantLo: 6, wantLoBinding: "stabilization", wantLoNote: "kept at 6: what a rise asked for within the last", wantHi: 20, wantHiBinding: "maxReplicas",
+		},
+		"what a rise asked for is not more than there are": {
+			current: 4, need: 2, change: rising(5*time.Second, 6),
+			wantLo: 4, wantLoBinding: "stabilization", wantLoNote: "kept at 4: what a rise", wantHi: 20, wantHiBinding: "maxReplicas",
+		},
+		"what a rise asked for long ago": {
+			current: 9, need: 2, change: rising(10*time.Minute, 6),
+			wantLo: 2, wantLoBinding: "forecast", wantHi: 20, wantHiBinding: "maxReplicas",
+		},
+		"with a window of none a rise keeps nothing": {
+			current: 9, need: 2, change: func(s *planning.Subject) {
+				rising(0, 6)(s)
+				s.Workload.Behavior.ScaleDown.WindowStated = true
+			},
+			wantLo: 2, wantLoBinding: "forecast", wantHi: 20, wantHiBinding: "maxReplicas",
+		},
+		"of what was needed and what a rise asked for the larger": {
+			current: 9, need: 2, change: func(s *planning.Subject) {
+				rising(5*time.Second, 6)(s)
+				s.Memory.Recommendations = recent(7)
+			},
+			wantLo: 7, wantLoBinding: "stabilization", wantLoNote: "the highest need", wantHi: 20, wantHiBinding: "maxReplicas",
+		},
+		"needed again soon": {
+			current: 9, need: 2, change: func(s *planning.Subject) {
+				s.Licensed = true
+				s.Plan.Path = append(s.Plan.Path, api.PathStep{At: start.Add(50 * time.Second), Replicas: 6})
+			},
+			wantLo: 6, wantLoBinding: "stabilization", wantLoNote: "kept at 6: needed again within 1m0s", wantHi: 20, wantHiBinding: "maxReplicas",
+		},
+		"slowly down": {
+			current: 9, need: 2, change: func(s *planning.Subject) { s.Workload.Behavior.ScaleDown.Policies = pods(3) },
+			wantLo: 6, wantLoBinding: "scaleDownRate", wantLoNote: "kept at 6 by the scale-down policies", wantHi: 20, wantHiBinding: "maxReplicas",
+		},
+		"slowly up": {
+			current: 4, need: 12, change: func(s *planning.Subject) { s.Workload.Behavior.ScaleUp.Policies = pods(3) },
+			wantLo: 7, wantLoBinding: "scaleUpRate", wantLoNote: "limited to 7 by the scale-up policies",
+			wantHi: 7, wantHiBinding: "scaleUpRate", wantHiNote: "limited to 7 by the scale-up policies",
+		},
+		"up when it has lasted": {
+			current: 4, need: 12, change: func(s *planning.Subject) {
+				s.Workload.Behavior.ScaleUp.StabilizationWindow = 5 * time.Minute
+				s.Memory.Recommendations = recent(6)
+			},
+			wantLo: 6, wantLoBinding: "stabilization", wantLoNote: "limited to 6: the lowest need of the last 5m0s",
+			wantHi: 6, wantHiBinding: "stabilization", wantHiNote: "limited to 6: the lowest need of the last 5m0s",
+		},
+		"of two limits upwards at the same number the first is told": {
+			current: 4, need: 12, change: func(s *planning.Subject) {
+				s.Workload.Behavior.ScaleUp.StabilizationWindow = 5 * time.Minute
+				s.Workload.Behavior.ScaleUp.Policies = pods(2)
+				s.Memory.Recommendations = recent(6)
+			},
+			wantLo: 6, wantLoBinding: "stabilization", wantLoNote: "the lowest need", wantHi: 6, wantHiBinding: "stabilization", wantHiNote: "the lowest need",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := subject(c.current, c.need)
+			if c.change != nil {
+				c.change(&s)
+			}
+			r := planning.Guard{Config: planning.DefaultConfig()}.Range(s)
+			if r.Lo != c.wantLo || r.Hi != c.wantHi || r.LoBinding != c.wantLoBinding || r.HiBinding != c.wantHiBinding {
+				t.Errorf("%d (%s) to %d (%s), want %d (%s) to %d (%s)", r.Lo, r.LoBinding, r.Hi, r.HiBinding, c.wantLo, c.wantLoBinding, c.wantHi, c.wantHiBinding)
+			}
+			for _, note := range []struct{ name, got, want string }{{"least", r.LoNote, c.wantLoNote}, {"most", r.HiNote, c.wantHiNote}} {
+				if (note.got == "") != (note.want == "") || !strings.Contains(note.got, note.want) {
+					t.Errorf("of the %s it says %q, want %q", note.name, note.got, note.want)
+				}
+			}
+		})
+	}
+}
+
+// A workload becomes empty only when nothing has asked for it for its cooldown, as
+// far as that is known.
+func TestGuardEmpties(t *testing.T) {
+	const cooldown = 5 * time.Minute
+	for name, c := range map[string]struct {
+		current int32
+		idle    time.Duration // negative: not idle
+		change  func(*planning.Subject)
+		want    bool
+	}{
+		"idle for the cooldown":             {current: 1, idle: cooldown, want: true},
+		"not idle long enough":              {current: 1, idle: cooldown - time.Second},
+		"nobody knows since when":           {current: 1, idle: -1},
+		"empty already":                     {current: 0, idle: -1, want: true},
+		"idle, but its demand is not fresh": {current: 1, idle: time.Hour, change: func(s *planning.Subject) { s.Stale = true }},
+		"its author wants one":              {current: 1, idle: time.Hour, change: func(s *planning.Subject) { s.Workload.MinReplicas = 1 }},
+		"the policy wants one":              {current: 1, idle: time.Hour, change: func(s *planning.Subject) { s.Policy.ScaleToZero = false }},
+		"unknown, and there are some":       {current: 1, idle: time.Hour, change: func(s *planning.Subject) { s.Plan.Activity = api.ActivityUnknown }},
+		"unknown, and there are none":       {current: 0, idle: time.Hour, change: func(s *planning.Subject) { s.Plan.Activity = api.ActivityUnknown }, want: true},
+		"in use":                            {current: 1, idle: time.Hour, change: func(s *planning.Subject) { s.Plan.Activity = api.Active }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := subject(c.current, 0)
+			s.Workload.MinReplicas, s.Workload.Cooldown, s.Policy.ScaleToZero = 0, cooldown, true
+			s.Workload.Signals = []api.Signal{{Name: "queue", Activates: true}}
+			s.Plan.Activity, s.Plan.Floor = api.Inactive, 0
+			if c.idle >= 0 {
+				s.Memory.IdleSince = ago(c.idle)
+			}
+			if c.change != nil {
+				c.change(&s)
+			}
+			r := planning.Guard{Config: planning.DefaultConfig()}.Range(s)
+			if got := r.LoBinding == "inactive" && r.Lo == 0 && r.Hi == 0; got != c.want {
+				t.Errorf("emptied is %v, want %v: %+v", got, c.want, r)
+			}
+			if c.want && (r.LoNote == "" || r.LoNote != r.HiNote) {
+				t.Errorf("it says %q and %q", r.LoNote, r.HiNote)
+			}
+		})
+	}
+}
+
+func TestTolerance(t *testing.T) {
+	g := planning.Guard{Config: planning.DefaultConfig()}
+	if got := g.Tolerance(api.Workload{}); got != g.Config.Tolerance || got <= 0 {
+		t.Errorf("without one of its own it is %v, want %v", got, g.Config.Tolerance)
+	}
+	if got := g.Tolerance(api.Workload{Behavior: api.Behavior{Tolerance: 0.3}}); got != 0.3 {
+		t.Errorf("its own is %v, want 0.3", got)
+	}
+}
