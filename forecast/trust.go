@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ErrBadTrust: a Trust holds what no State ever came to.
+// ErrBadTrust means that a Trust holds what no State ever came to.
 var ErrBadTrust = errors.New("bad trust")
 
 // Trust is the part of a State that history doesn't give back: what came of the

@@ -144,7 +144,7 @@ func (l *Log) read(s Segment, yield func(Entry, error) bool) bool {
 			}
 		}
 		switch {
-		case err == io.EOF || last && errors.Is(err, errTorn):
+		case errors.Is(err, io.EOF) || last && errors.Is(err, errTorn):
 			return true
 		case last:
 			return fail(err)
@@ -200,7 +200,7 @@ func (s *segmentReader) Read(b []byte) (int, error) {
 func (s *segmentReader) next() (api.Record, error) {
 	size, err := binary.ReadUvarint(plainBytes{s.zstd})
 	switch {
-	case errors.Is(err, io.ErrUnexpectedEOF), err == io.EOF:
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return api.Record{}, io.EOF // between two records
 	case err != nil:
 		return api.Record{}, err
@@ -209,7 +209,7 @@ func (s *segmentReader) next() (api.Record, error) {
 	}
 	var b bytes.Buffer
 	if _, err := io.CopyN(&b, s.zstd, int64(size)); err != nil {
-		if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errTorn
 		}
 		return api.Record{}, err

@@ -87,7 +87,7 @@ func readHeader(f *frames) (Header, error) {
 	}
 	f.whole += int64(len(magic))
 	b, err := f.next()
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = errTorn
 	}
 	if err != nil {

@@ -195,7 +195,7 @@ func extent(dir, name string) (whole, size int64, last uint64, err error) {
 		}
 		n++
 	}
-	if err != io.EOF && !errors.Is(err, errTorn) {
+	if !errors.Is(err, io.EOF) && !errors.Is(err, errTorn) {
 		return 0, 0, 0, err
 	}
 	if n == 0 {

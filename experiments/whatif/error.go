@@ -58,11 +58,12 @@ func (k KnownError) of(scaler, figure string) (float64, bool) {
 	return *k.Differences[i].Error, true
 }
 
+// Sentence introduces the table.
 func (k KnownError) Sentence() string {
 	return fmt.Sprintf("known error of the simulation (%s, passes with history, against recordings of a real control plane; %s):", k.Scenario, k.Command)
 }
 
-// table has a row for each figure and scaler.
+// Table has a row for each figure and scaler.
 func (k KnownError) Table() (header []string, rows [][]string) {
 	header = []string{"scaler", "figure", "real", "simulated", "error"}
 	for _, d := range k.Differences {

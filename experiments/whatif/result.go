@@ -104,6 +104,7 @@ type Gate struct {
 	Exceeded []string `json:"exceeded"`
 }
 
+// Sentence names the limits that were exceeded; empty if none was.
 func (g Gate) Sentence() string { return strings.Join(g.Exceeded, "; ") }
 
 // judge the means over seeds.
@@ -138,6 +139,7 @@ func columns() []score.Metric {
 	return out
 }
 
+// Header names the columns of Rows.
 func (o Result) Header() []string {
 	out := []string{"scaler"}
 	for _, m := range columns() {
@@ -149,6 +151,7 @@ func (o Result) Header() []string {
 	return append(out, "nodes booted")
 }
 
+// Rows are the means over seeds, a row for each policy and rival.
 func (o Result) Rows() [][]string {
 	var out [][]string
 	for _, s := range o.Summary {
@@ -164,7 +167,7 @@ func (o Result) Rows() [][]string {
 	return out
 }
 
-// replayed says what was replayed.
+// Replayed says what was replayed.
 func (o Result) Replayed() string {
 	h := o.History
 	before := "and as long before it as history"
@@ -178,7 +181,7 @@ func (o Result) Replayed() string {
 		h.From, h.To, h.Source, before, h.Samples, time.Duration(h.Step*float64(time.Second)), 100*h.GapRatio, h.MeanCores, h.PeakCores)
 }
 
-// sentences on the policies beside the HPA.
+// Sentences are on the policies beside the HPA.
 func (o Result) Sentences() []string {
 	var out []string
 	for _, p := range o.Policies {
@@ -195,6 +198,7 @@ func (o Result) Sentences() []string {
 	return out
 }
 
+// Text is the assumption as a line.
 func (a Assumption) Text() string {
 	text := fmt.Sprintf("%s: %s (%s", a.Name, a.Value, a.From)
 	if a.Flag != "" && a.From != fromFlag {
@@ -203,5 +207,5 @@ func (a Assumption) Text() string {
 	return text + ")"
 }
 
-// again is the command that simulates the scenario once more.
+// Again is the command that simulates the scenario once more.
 func (o Result) Again() string { return "mash2 simulate --scenario " + o.ScenarioFile }

@@ -24,7 +24,7 @@ type pod struct {
 	Key    struct{ Namespace, Name string }
 	Shape  *shape
 	Zones  []string
-	hidden []int16
+	hidden []int16 //nolint:unused // filled and read by reflection
 	At     time.Time
 }
 

@@ -207,7 +207,7 @@ func (w *writer) slice(d *desc, prev, cur *header) {
 			n++
 		}
 		if same {
-			w.uint(uint64(n)<<2 | opCopy)
+			w.uint(uint64(n)<<2 + opCopy)
 		} else {
 			w.uint(uint64(n)<<2 | opChange)
 			for k := range n {
