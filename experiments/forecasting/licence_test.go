@@ -141,7 +141,9 @@ var lies = map[string]func([]float64){
 
 // TestWildForecastersInTheLoop: forecasters that say nothing true, and claim to
 // be good, are demoted within a few cycles. They violate the SLO in no more
-// minutes than planning without a forecast does, and cost at most a fifth more.
+// minutes than planning without a forecast does, and cost at most a quarter more:
+// what a few cycles of a wild word buy is kept for minutes of these three quarters
+// of an hour.
 func TestWildForecastersInTheLoop(t *testing.T) {
 	const passes = 3
 	for _, scenario := range []string{"heartbeat", "noise"} {
@@ -158,7 +160,7 @@ func TestWildForecastersInTheLoop(t *testing.T) {
 				if got.SLOViolationMinutes > reactive.SLOViolationMinutes {
 					t.Errorf("violated in %d minutes, without a forecast in %d", got.SLOViolationMinutes, reactive.SLOViolationMinutes)
 				}
-				if got.CostUSD > 1.2*reactive.CostUSD {
+				if got.CostUSD > 1.25*reactive.CostUSD {
 					t.Errorf("costs $%.4f, without a forecast $%.4f", got.CostUSD, reactive.CostUSD)
 				}
 				if name != "shifted by minutes" && used > cycles/5 {
