@@ -81,7 +81,7 @@ func two() *world {
 			Mode: api.ModeFull, MinReplicas: 1, MaxReplicas: 9, Replicas: 2, ReadyReplicas: 2,
 			Shape: &api.PodShape{ID: name, Requests: api.Resources{MilliCPU: 100, Pods: 1}},
 		})
-		w.plan.Workloads = append(w.plan.Workloads, api.WorkloadPlan{Key: key, Current: 2, Replicas: 3, NodeReplicas: 3, Floor: 3})
+		w.plan.Workloads = append(w.plan.Workloads, api.WorkloadPlan{Key: key, Current: 2, Scale: api.Scale{Replicas: 3}, NodeReplicas: 3, Floor: 3})
 	}
 	return w
 }

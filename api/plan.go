@@ -2,26 +2,90 @@ package api
 
 import "time"
 
-// PathStep is the replicas wanted from a time on.
+// Scale is how much of a workload runs: how many replicas, and of which size. Where
+// they run is beside it: see PoolShare.
+type Scale struct {
+	Replicas int32 `json:"replicas"`
+	// Containers are what the containers of every replica request, in order of name.
+	// Nil: as their template says.
+	Containers []ContainerResources `json:"containers,omitempty"`
+}
+
+// ContainerResources are what one container of a replica requests.
+type ContainerResources struct {
+	Name     string    `json:"name"`
+	Requests Resources `json:"requests"`
+}
+
+// Requests of one replica: the sum over its containers, 1 pod. It is false where the
+// scale states no size.
+func (s Scale) Requests() (Resources, bool) {
+	if s.Containers == nil {
+		return Resources{}, false
+	}
+	sum := Resources{}
+	for _, c := range s.Containers {
+		sum = sum.Plus(c.Requests)
+	}
+	sum.Pods = 1
+	return sum, true
+}
+
+// PoolShare is how many of a workload's replicas run on a pool.
+type PoolShare struct {
+	Pool     string `json:"pool"`
+	Replicas int32  `json:"replicas"`
+}
+
+// PathStep is the scale wanted from a time on.
 type PathStep struct {
-	At       time.Time `json:"at"`
-	Replicas int32     `json:"replicas"`
+	At time.Time `json:"at"`
+	Scale
 	// Need is Replicas before rounding up; 0 if not known.
 	Need float64 `json:"need,omitempty"`
 }
 
-// WorkloadPlan is what one workload should run: a path over the horizon, of
-// which the present and the node lead are read.
+// Binding names the constraint that decided a scale.
+type Binding string
+
+// The constraints. What demand asks for comes first, then what people and policies
+// want, then what holds a change back.
+const (
+	BindingForecast  Binding = "forecast"
+	BindingRise      Binding = "rise"
+	BindingFloor     Binding = "floor"  // the reactive rule
+	BindingSignal    Binding = "signal" // the same of a trigger
+	BindingInactive  Binding = "inactive"
+	BindingUtility   Binding = "utility"
+	BindingTolerance Binding = "tolerance"
+
+	BindingMinReplicas       Binding = "minReplicas"
+	BindingPolicyMinReplicas Binding = "policyMinReplicas"
+	BindingMaxReplicas       Binding = "maxReplicas"
+	BindingBudget            Binding = "budget" // of nodes or money
+
+	BindingStabilization Binding = "stabilization"
+	BindingScaleUpRate   Binding = "scaleUpRate"
+	BindingScaleDownRate Binding = "scaleDownRate"
+	BindingStale         Binding = "stale"
+	BindingHold          Binding = "hold"
+)
+
+// WorkloadPlan is what one workload should run, and where: what was decided of a
+// planner's proposal.
 type WorkloadPlan struct {
 	Key Key `json:"key"`
 	// Held plans keep the current replicas; Reason says why.
 	Held bool `json:"held,omitempty"`
 	// Shadow plans are shown and never written.
 	Shadow bool `json:"shadow,omitempty"`
-	// Replicas wanted now, after the pod lead and every guard.
-	Replicas int32 `json:"replicas"`
-	// NodeReplicas is the largest value of the path up to the node lead: what
-	// nodes must be there for.
+	// Scale wanted now, after the pod lead and every guard.
+	Scale
+	// Pools that the replicas are to run on, in order of name; nil where nodes are
+	// not planned. The shares add up to Replicas.
+	Pools []PoolShare `json:"pools,omitempty"`
+	// NodeReplicas is the largest value of the path up to the node lead: for how
+	// many replicas of this size nodes must be there.
 	NodeReplicas int32 `json:"nodeReplicas"`
 	// Rise is how many of these replicas only the newest rise of demand asks for,
 	// were it to go on.
@@ -39,15 +103,13 @@ type WorkloadPlan struct {
 	// millicores; NaN-free: negative when not known.
 	Demand     float64 `json:"demand"`
 	PeakDemand float64 `json:"peakDemand"`
-	// Request of one replica in millicores, the denominator of eq. 3: the mean
-	// of those there are.
+	// Request is the request basis, millicores: by how much CPU a replica is
+	// counted, the denominator of eq. 3. It is the mean of those there are, which
+	// need not be what Scale asks of new ones.
 	Request int64 `json:"request"`
-	// Binding names the constraint that decided Replicas: forecast, rise, utility,
-	// floor, minReplicas, maxReplicas, policyMinReplicas, stabilization,
-	// scaleUpRate, scaleDownRate, tolerance, hold, stale, budget, signal,
-	// inactive.
-	Binding string `json:"binding"`
-	Reason  string `json:"reason"`
+	// Binding names the constraint that decided Replicas.
+	Binding Binding `json:"binding"`
+	Reason  string  `json:"reason"`
 	// Forecast behind the path; nil when the plan is reactive.
 	Forecast *Forecast `json:"forecast,omitempty"`
 	// Signals besides CPU, in the author's order, and whether they ask for a
@@ -108,8 +170,10 @@ type PoolPlan struct {
 // NodePlan is the packing of all pods onto pools.
 type NodePlan struct {
 	Solver string `json:"solver"`
-	// Pool is the pool that managed workloads should run on; empty when nodes
-	// are not managed.
+	// Pool that all workloads are planned on; empty when nodes are not planned, or
+	// workloads are on several.
+	//
+	// Deprecated: it is kept for readers of the JSON form. See WorkloadPlan.Pools.
 	Pool  string     `json:"pool,omitempty"`
 	Pools []PoolPlan `json:"pools,omitempty"` // in order of name
 	// Unplaced are pods no planned node can hold, by shape.

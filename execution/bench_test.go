@@ -30,7 +30,7 @@ func BenchmarkSequence(b *testing.B) {
 		key := api.Key{Namespace: "shop", Name: fmt.Sprintf("web%04d", w)}
 		own := &api.PodShape{ID: key.Name, Requests: api.Resources{MilliCPU: 200 + int64(w%7)*50, Pods: 1}}
 		s.Workloads = append(s.Workloads, api.Workload{Key: key, Mode: api.ModeFull, Replicas: 10, MaxReplicas: 20, Shape: own})
-		plan.Workloads = append(plan.Workloads, api.WorkloadPlan{Key: key, Replicas: 10})
+		plan.Workloads = append(plan.Workloads, api.WorkloadPlan{Key: key, Scale: api.Scale{Replicas: 10}})
 		for i := range 10 {
 			s.Pods = append(s.Pods, api.Pod{
 				Key: api.Key{Namespace: "shop", Name: fmt.Sprintf("%s-%d", key.Name, i)}, Workload: key, Shape: own,

@@ -382,7 +382,7 @@ const everyNode = 3
 func (r rules) planned(c cluster, pool int) api.Plan {
 	plan := api.Plan{Nodes: api.NodePlan{Pool: poolNames[pool]}}
 	for _, key := range []api.Key{fixedKeys[db], webKey} {
-		plan.Workloads = append(plan.Workloads, api.WorkloadPlan{Key: key, Replicas: int32(r.pods), Reason: "demand"})
+		plan.Workloads = append(plan.Workloads, api.WorkloadPlan{Key: key, Scale: api.Scale{Replicas: int32(r.pods)}, Reason: "demand"})
 	}
 	for p, name := range poolNames {
 		pp := api.PoolPlan{Pool: name}

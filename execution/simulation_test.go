@@ -87,7 +87,7 @@ func (w *world) planFor(s api.Snapshot, target string) api.Plan {
 		}
 		pods += o.wanted
 		plan.Workloads = append(plan.Workloads, api.WorkloadPlan{
-			Key: o.workload, Replicas: o.wanted, NodeReplicas: o.wanted, Floor: o.wanted / 2, Reason: "demand",
+			Key: o.workload, Scale: api.Scale{Replicas: o.wanted}, NodeReplicas: o.wanted, Floor: o.wanted / 2, Reason: "demand",
 		})
 	}
 	for i, pool := range s.Pools {

@@ -404,7 +404,7 @@ func (b *switchBed) live(ctx context.Context, target string, actionsPerLife int)
 func fixedPlan(s api.Snapshot, target string) api.Plan {
 	plan := api.Plan{Nodes: api.NodePlan{Pool: target}}
 	for _, w := range s.Workloads {
-		plan.Workloads = append(plan.Workloads, api.WorkloadPlan{Key: w.Key, Replicas: 4, NodeReplicas: 4, Reason: "the plan is fixed"})
+		plan.Workloads = append(plan.Workloads, api.WorkloadPlan{Key: w.Key, Scale: api.Scale{Replicas: 4}, NodeReplicas: 4, Reason: "the plan is fixed"})
 	}
 	for _, p := range s.Pools {
 		pp := api.PoolPlan{Pool: p.Name}

@@ -366,7 +366,7 @@ func planOf(l line, plan *api.Plan) {
 		})
 	default:
 		plan.Workloads = append(plan.Workloads, api.WorkloadPlan{
-			Key: key(l.words[1]), Replicas: l.num("replicas", 0), Floor: l.num("floor", 0),
+			Key: key(l.words[1]), Scale: api.Scale{Replicas: l.num("replicas", 0)}, Floor: l.num("floor", 0),
 			Held: l.has("held"), Shadow: l.has("shadow"), Reason: "demand",
 		})
 	}

@@ -8,17 +8,17 @@ import (
 	"github.com/mash2-io/mash2/api"
 )
 
-// candidate is the best plan on one pool.
+// candidate is the best plan for one assignment of workloads to pools.
 type candidate struct {
-	pool     *api.Pool // nil where nodes are not planned
-	speed    []float64 // per managed workload
-	plans    []api.WorkloadPlan
-	subjects []Subject
-	ranges   []Range
-	raw      []int32 // recommendations before stabilisation
-	steady   []int32 // the same if demand rises no further
-	nodeMin  []int32
-	nodeNote []string // why nodes are kept
+	to        assignment
+	speed     []float64 // per managed workload
+	proposals []Proposal
+	subjects  []Subject
+	ranges    []Range
+	raw       []int32 // recommendations before stabilisation
+	steady    []int32 // the same if demand rises no further
+	nodeMin   []int32
+	nodeNote  []string // why nodes are kept
 	// steered are the workloads whose replicas are chosen. The others ask for no
 	// node beyond the pods that they have.
 	steered []bool
@@ -30,31 +30,32 @@ type candidate struct {
 	limited string
 	note    string
 	err     error
-	// settled: planned as if pods were on this pool already, which is how pools
-	// are compared. heedErrors and share are what it was planned with.
+	// settled: planned as if pods were on these pools already, which is how
+	// assignments are compared. heedErrors and share are what it was planned with.
 	settled, heedErrors bool
 	share               int
 }
 
-// candidates evaluates every allowed pool, or replicas alone when there is none.
+// candidates evaluates every assignment, or replicas alone when there is no pool.
 func (c *cycle) candidates() []candidate {
+	all := c.assignments()
 	if len(c.pools) == 0 {
-		return []candidate{c.candidate(nil, true, c.Config.budget(c.s), false)}
+		return []candidate{c.candidate(all[0], true, c.Config.budget(c.s), false)}
 	}
 	// A pool that lately failed to grow is no candidate beyond its size while
 	// there are others; when nothing else is feasible it is asked again.
-	share := max(minPackings, c.Config.budget(c.s)/len(c.pools))
-	out := make([]candidate, len(c.pools))
+	share := max(minPackings, c.Config.budget(c.s)/len(all))
+	out := make([]candidate, len(all))
 	feasible := false
-	for i := range c.pools {
-		out[i] = c.candidate(&c.pools[i], len(c.pools) > 1, share, len(c.pools) > 1)
+	for i, to := range all {
+		out[i] = c.candidate(to, len(all) > 1, share, len(all) > 1)
 		feasible = feasible || out[i].err == nil && out[i].result.best.feasible()
 	}
 	if feasible {
 		return out
 	}
-	for i := range c.pools {
-		if again := c.candidate(&c.pools[i], false, share, len(c.pools) > 1); again.err == nil {
+	for i, to := range all {
+		if again := c.candidate(to, false, share, len(all) > 1); again.err == nil {
 			again.result.packings += out[i].result.packings
 			out[i] = again
 		}
@@ -69,10 +70,10 @@ func (c *cycle) arrive(candidates []candidate, chosen int) {
 		return
 	}
 	k := &candidates[chosen]
-	if !slices.ContainsFunc(k.index, func(i int) bool { return c.elsewhere(&c.managed[i], k.pool) }) {
+	if !slices.ContainsFunc(k.index, func(i int) bool { return c.elsewhere(&c.managed[i], k.to.pool(i)) }) {
 		return
 	}
-	if again := c.candidate(k.pool, k.heedErrors, k.share, false); again.err == nil {
+	if again := c.candidate(k.to, k.heedErrors, k.share, false); again.err == nil {
 		candidates[chosen] = again
 		for i := range candidates {
 			if k := &candidates[i]; i != chosen && k.err == nil && k.note == "" {
@@ -82,21 +83,16 @@ func (c *cycle) arrive(candidates []candidate, chosen int) {
 	}
 }
 
-// candidate finds the best plan on one pool.
-func (c *cycle) candidate(pool *api.Pool, heedErrors bool, packings int, settled bool) candidate {
-	k := candidate{pool: pool, settled: settled, heedErrors: heedErrors, share: packings}
+// candidate finds the best plan for one assignment.
+func (c *cycle) candidate(to assignment, heedErrors bool, packings int, settled bool) candidate {
+	k := candidate{to: to, settled: settled, heedErrors: heedErrors, share: packings}
 	for i := range c.managed {
-		c.consider(&k, &c.managed[i])
+		c.consider(&k, i)
 	}
 	k.problem.terms = c.terms(&k)
 	c.items(&k)
-	if pool != nil {
-		for _, other := range c.s.Pools {
-			if other.Name != pool.Name && slices.Contains(c.p.ManagedPools, other.Name) {
-				k.problem.fixedCost += float64(other.MinPerZone) * float64(len(other.Zones)) * other.Price
-			}
-		}
-		k.problem.maxNodes, k.problem.limit = c.guard.MaxNodes(c.s.Time, c.p, *pool, k.problem.fixedCost, heedErrors)
+	if len(to.pools) > 0 {
+		c.limits(&k)
 		k.problem.pack = func(nodeReplicas []int32) (packing, error) { return c.pack(&k, nodeReplicas) }
 	}
 	k.result, k.err = k.problem.solve(packings, c.Config.Candidates)
@@ -105,6 +101,28 @@ func (c *cycle) candidate(pool *api.Pool, heedErrors bool, packings int, settled
 		c.relax(&k, packings)
 	}
 	return k
+}
+
+// limits finds what other pools cost and how many nodes those in use may have.
+func (c *cycle) limits(k *candidate) {
+	for _, other := range c.s.Pools {
+		if k.to.uses(other.Name) < 0 && slices.Contains(c.p.ManagedPools, other.Name) {
+			k.problem.fixedCost += float64(other.MinPerZone) * float64(len(other.Zones)) * other.Price
+		}
+	}
+	for _, pool := range k.to.pools {
+		others := k.problem.fixedCost
+		for _, other := range k.to.pools {
+			if other != pool {
+				others += float64(other.MinPerZone) * float64(max(1, len(other.Zones))) * other.Price
+			}
+		}
+		most, why := c.guard.MaxNodes(c.s.Time, c.p, *pool, others, k.heedErrors)
+		k.problem.maxNodes, k.problem.limit = append(k.problem.maxNodes, most), append(k.problem.limit, why)
+	}
+	if len(k.to.pools) > 1 { // each within its limit may be too much together
+		k.problem.maxCost = c.p.MaxHourlyCost
+	}
 }
 
 // relaxSteps is into how many steps what is given up is divided.
@@ -130,7 +148,7 @@ func (c *cycle) relax(k *candidate, packings int) {
 			least = min(it.lo, least)
 			part := func(n int32) int32 { return least + int32(int64(n-least)*int64(step)/relaxSteps) }
 			it.nodeMin = part(max(it.nodeMin, least))
-			it.lo, it.loBinding = part(it.lo), "budget"
+			it.lo, it.loBinding = part(it.lo), api.BindingBudget
 		}
 		return p
 	}
@@ -165,14 +183,15 @@ func (c *cycle) relax(k *candidate, packings int) {
 	}
 }
 
-// consider plans one workload for the candidate's pool.
-func (c *cycle) consider(k *candidate, mw *managed) {
+// consider plans one workload for the pool that it is assigned to.
+func (c *cycle) consider(k *candidate, i int) {
+	mw, pool := &c.managed[i], k.to.pool(i)
 	w, memory := mw.workload, mw.memory
 	speed, bootLead := positive(w.SpeedNow), api.Lead{}
-	if k.pool != nil {
-		speed, bootLead = positive(k.pool.CPUSpeed), k.pool.BootLead
+	if pool != nil {
+		speed, bootLead = positive(pool.CPUSpeed), pool.BootLead
 	}
-	if k.settled && c.elsewhere(mw, k.pool) {
+	if k.settled && c.elsewhere(mw, pool) {
 		// As many as are worth the same there.
 		ratio := w.SpeedNow / speed
 		there := func(n int32) int32 { return ceil(float64(n) * ratio) }
@@ -180,20 +199,19 @@ func (c *cycle) consider(k *candidate, mw *managed) {
 		memory.Replicas, memory.NodeReplicas = there(memory.Replicas), there(memory.NodeReplicas)
 	}
 	windows := c.Config.windows(c.s.PodLead, bootLead)
-	plan := c.planWorkload(Input{
+	asked := c.propose(Input{
 		Time: c.s.Time, Workload: w, Policy: c.p, Pods: mw.pods, Readings: memory.Readings,
 		Metrics: c.s.Metrics, ResourceMetrics: c.s.ResourceMetrics,
 		Forecast: mw.forecast, Licensed: mw.licensed, ForecastNote: mw.note, Outlooks: mw.outlooks,
 		Speed: speed, Windows: windows,
 	})
-	plan.Skill = mw.skill
 	subject := Subject{
-		Time: c.s.Time, Workload: w, Policy: c.p, Plan: plan, Memory: memory.counted(plan).idle(c.s.Time, plan.Activity),
+		Time: c.s.Time, Workload: w, Policy: c.p, Proposal: asked, Memory: memory.counted(asked).idle(c.s.Time, asked.Activity),
 		Speed: speed, Licensed: mw.looksAhead(), Windows: windows,
 		Stale: c.stale(w),
 	}
 	k.speed = append(k.speed, speed)
-	k.plans = append(k.plans, plan)
+	k.proposals = append(k.proposals, asked)
 	k.subjects = append(k.subjects, subject)
 	r := c.guard.Range(subject)
 	k.ranges = append(k.ranges, r)
@@ -217,18 +235,10 @@ func (c *cycle) elsewhere(mw *managed, pool *api.Pool) bool {
 	return math.Abs(now-there) > settledSpeed*there
 }
 
-// planWorkload asks the workload's planner; whatever goes wrong is a hold.
-func (c *cycle) planWorkload(in Input) api.WorkloadPlan {
-	held := func(reason string) api.WorkloadPlan {
-		return api.WorkloadPlan{
-			Key: in.Workload.Key, Held: true, Binding: "hold", FloorSource: "none",
-			Current: in.Workload.Replicas, Replicas: in.Workload.Replicas, NodeReplicas: in.Workload.Replicas,
-			Demand: -1, PeakDemand: -1,
-			Reason: fmt.Sprintf("held at %d: %s", in.Workload.Replicas, reason),
-		}
-	}
+// propose asks the workload's planner; whatever goes wrong is a hold.
+func (c *cycle) propose(in Input) Proposal {
 	if in.Workload.Hold != "" {
-		return held(in.Workload.Hold)
+		return hold(in.Workload, in.Workload.Hold)
 	}
 	name := in.Workload.Planner
 	if name == "" {
@@ -236,34 +246,34 @@ func (c *cycle) planWorkload(in Input) api.WorkloadPlan {
 	}
 	planner, ok := c.Planners[name]
 	if !ok {
-		return held(fmt.Sprintf("there is no planner %q", name))
+		return hold(in.Workload, fmt.Sprintf("there is no planner %q", name))
 	}
-	plan, err := planner.PlanWorkload(in)
+	asked, err := planner.PlanWorkload(in)
 	if err != nil {
-		return held(fmt.Sprintf("planner %s: %v", name, err))
+		return hold(in.Workload, fmt.Sprintf("planner %s: %v", name, err))
 	}
-	return plan
+	return asked
 }
 
 // expected is a workload's demand by the forecasts' mean, in reference
 // millicores: the average over the window a decision is for, and the peak of
 // the horizon. What a signal asks for counts as the CPU of as many replicas.
 func expected(sub Subject) (mean, peak float64) {
-	now := math.Max(sub.Plan.Demand, 0)
+	now := math.Max(sub.Proposal.Demand, 0)
 	mean, peak = now, now
-	if f := sub.Plan.Forecast; f != nil {
+	if f := sub.Proposal.Forecast; f != nil {
 		mean, peak = Expected(*f, sub.Time.Add(sub.Windows.Pod), now)
 	}
-	one := supply(sub.Plan, sub.Speed)
-	for _, s := range sub.Plan.Signals {
+	one := supply(sub.Proposal, sub.Speed)
+	for _, s := range sub.Proposal.Signals {
 		mean, peak = math.Max(mean, s.Load*one), math.Max(peak, s.PeakLoad*one)
 	}
 	return mean, peak
 }
 
 // supply of one replica at 100 % of its request, in reference millicores.
-func supply(plan api.WorkloadPlan, speed float64) float64 {
-	return float64(max(plan.Request, 0)) * speed
+func supply(asked Proposal, speed float64) float64 {
+	return float64(max(asked.Request, 0)) * speed
 }
 
 // shares of a node that one replica takes: the CPU, memory and pod slots of a
@@ -332,16 +342,16 @@ func (c *cycle) halfUsed(k *candidate, i int, pool *api.Pool) float64 {
 		least = min(least, mw.live())
 	}
 	half := float64(least)
-	if sup := supply(k.plans[i], speed); sup > 0 {
+	if sup := supply(k.proposals[i], speed); sup > 0 {
 		_, peak := expected(k.subjects[i])
 		half = math.Max(half, 2*peak/sup)
 	}
 	return math.Max(half, 1) * share * price
 }
 
-// terms of the utility on a candidate's pool.
+// terms of the utility under a candidate's assignment.
 func (c *cycle) terms(k *candidate) terms {
-	t := terms{weights: c.p.Weights, speedRatio: 1, price: 1}
+	t := terms{weights: c.p.Weights}
 	fastest := 0.0
 	consider := func(pool *api.Pool) {
 		var cost float64
@@ -355,8 +365,9 @@ func (c *cycle) terms(k *candidate) terms {
 		}
 		k.costs = append(k.costs, poolCost{pool, cost})
 	}
-	if k.pool == nil {
+	if len(k.to.pools) == 0 {
 		consider(nil)
+		t.places = []place{{speedRatio: 1, price: 1}}
 	} else {
 		for i := range c.s.Pools {
 			pool := &c.s.Pools[i]
@@ -364,9 +375,11 @@ func (c *cycle) terms(k *candidate) terms {
 				consider(pool)
 			}
 		}
-		t.price = k.pool.Price
-		t.zones = int32(max(1, len(k.pool.Zones)))
-		t.speedRatio = positive(k.pool.CPUSpeed) / fastest
+	}
+	for _, pool := range k.to.pools {
+		t.places = append(t.places, place{
+			speedRatio: positive(pool.CPUSpeed) / fastest, price: pool.Price, zones: int32(max(1, len(pool.Zones))), pool: pool.Name,
+		})
 	}
 	t.reference = c.reference(k, -1)
 	return t
@@ -391,6 +404,9 @@ func (c *cycle) items(k *candidate) {
 	for i := range c.managed {
 		mw, r := &c.managed[i], &k.ranges[i]
 		it := item{key: mw.workload.Key, weight: 1}
+		if len(k.to.pools) > 0 {
+			it.place = k.to.of[i]
+		}
 		// Workloads that are only shown are planned as if alone with the rest.
 		of := k.problem.terms
 		if sum := total; k.steered[i] {
@@ -404,15 +420,15 @@ func (c *cycle) items(k *candidate) {
 				it.weight = loads[i] / (sum + loads[i])
 			}
 		}
-		if sup := supply(k.plans[i], k.speed[i]); sup > 0 {
+		if sup := supply(k.proposals[i], k.speed[i]); sup > 0 {
 			it.load = loads[i] / sup
 		}
-		it.shares, it.share = shares(mw, k.pool)
-		k.nodeMin[i], k.nodeNote[i] = c.guard.NodeReplicas(k.subjects[i], r.Lo)
+		it.shares, it.share = shares(mw, k.to.pool(i))
+		k.nodeMin[i], k.nodeNote[i] = c.guard.NodeReplicas(k.subjects[i], r.Lo.Replicas)
 		it.nodeMin = k.nodeMin[i]
 		k.raw[i], k.steady[i] = c.settle(of, &it, k.subjects[i], r)
-		it.lo, it.hi = r.Lo, r.Hi
-		it.loBinding, it.hiBinding = r.LoBinding, r.HiBinding
+		it.lo, it.hi = r.Lo.Replicas, r.Hi.Replicas
+		it.loBinding, it.hiBinding = r.Lo.Binding, r.Hi.Binding
 		if !k.steered[i] {
 			continue
 		}
@@ -443,29 +459,28 @@ func (c *cycle) settle(t terms, it *item, sub Subject, r *Range) (raw, steady in
 	recommend := func(lo int32, nodeFactor, demand float64) int32 {
 		return t.best(*it, min(max(lo, least), w.MaxReplicas), w.MaxReplicas, nodeFactor, demand)
 	}
-	raw = recommend(max(sub.Plan.Replicas, sub.Plan.Floor), 1, 1)
-	steady = recommend(max(sub.Plan.Replicas-sub.Plan.Rise, sub.Plan.Floor), 1, 1)
+	raw = recommend(max(sub.Proposal.Replicas, sub.Proposal.Floor), 1, 1)
+	steady = recommend(max(sub.Proposal.Replicas-sub.Proposal.Rise, sub.Proposal.Floor), 1, 1)
 	if w.SpeedNow > 0 && w.SpeedNow < sub.Speed*(1-settledSpeed) {
 		// On its way to faster machines it needs more for a while than it will
 		// there; nothing is bought on top of that.
-		r.Hi = max(r.Lo, min(r.Hi, raw))
+		r.Hi.Replicas = max(r.Lo.Replicas, min(r.Hi.Replicas, raw))
 	}
-	if current < max(least, r.Floor) || current > r.Hi || sub.Plan.Need <= 0 && sub.Plan.Replicas > 0 {
+	if current < max(least, r.Floor) || current > r.Hi.Replicas || sub.Proposal.Need <= 0 && sub.Proposal.Replicas > 0 {
 		return raw, steady
 	}
 	tolerance := 1 + c.guard.Tolerance(w)
-	low := recommend(max(ceil(sub.Plan.Need/tolerance), r.Floor), 1, 1/tolerance)
+	low := recommend(max(ceil(sub.Proposal.Need/tolerance), r.Floor), 1, 1/tolerance)
 	// Like an HPA, which compares what is needed before rounding with what there is:
 	// to round up a need that has grown by the tolerance would make the band twice as
 	// wide for few replicas.
-	high := recommend(max(ceil(sub.Plan.Need*tolerance-1), ceil(sub.Plan.Need), r.Floor), 1, tolerance)
-	roomy := recommend(max(ceil(sub.Plan.Need*tolerance), r.Floor), 0, tolerance)
+	high := recommend(max(ceil(sub.Proposal.Need*tolerance-1), ceil(sub.Proposal.Need), r.Floor), 1, tolerance)
+	roomy := recommend(max(ceil(sub.Proposal.Need*tolerance), r.Floor), 0, tolerance)
 	switch {
 	case low <= current && current <= high && raw != current:
-		r.Lo, r.Hi = current, current
-		r.LoBinding, r.HiBinding = "tolerance", "tolerance"
-		r.LoNote = fmt.Sprintf("kept at %d: demand within %.0f %% of this would ask for as many", current, 100*(tolerance-1))
-		r.HiNote = r.LoNote
+		r.Lo.to(current, api.BindingTolerance,
+			fmt.Sprintf("kept at %d: demand within %.0f %% of this would ask for as many", current, 100*(tolerance-1)))
+		r.Hi = r.Lo
 	case low <= current && current <= roomy:
 		// Utility is about proportional to demand, and so is its reference.
 		it.stay, it.inertia = current, tolerance*tolerance

@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/mash2-io/mash2/api"
 )
 
 // choose returns the index of the candidate to take, −1 if there is none.
 //
-// Workloads stay on the pool they are on until staying has cost as much as a
+// Workloads stay on the pools they are on until staying has cost as much as a
 // move would: the rule for renting or buying that is never more than twice as
 // dear as knowing the future (Karlin et al. 1988, "Competitive snoopy caching").
 // A change of policy, or a pool that can't hold them, is no time to wait.
@@ -21,19 +22,19 @@ func (c *cycle) choose(candidates []candidate) int {
 			best = i
 		}
 	}
-	if best < 0 || candidates[best].pool == nil {
+	if best < 0 || len(candidates[best].to.pools) == 0 {
 		return best
 	}
 	if c.before.Policy != "" && (c.before.Policy != c.p.Name || c.before.Weights != c.p.Weights) {
 		return best // a new policy chooses afresh
 	}
-	stay := c.candidateOn(candidates, c.home())
+	stay := c.staying(candidates)
 	if stay < 0 || !candidates[stay].result.best.feasible() {
 		return best
 	}
 	other := best
 	if best == stay {
-		other = c.candidateOn(candidates, c.before.Better.Pool)
+		other = named(candidates, c.before.Better.Assignment)
 	}
 	if other < 0 || other == stay {
 		return best
@@ -41,11 +42,11 @@ func (c *cycle) choose(candidates []candidate) int {
 	k := &candidates[other]
 	gain := k.result.best.utility.Total - candidates[stay].result.best.utility.Total
 	regret := 0.0
-	if before := c.before.Better; before.Pool == k.pool.Name {
+	if before := c.before.Better; before.Assignment == k.to.name() {
 		since := min(max(c.s.Time.Sub(before.At), 0), 4*c.Config.CyclePeriod)
 		regret = max(0, before.Regret+(gain-c.Config.SwitchMargin)*since.Seconds())
 	}
-	c.memory.Better = BetterPool{Pool: k.pool.Name, Regret: regret, At: c.s.Time}
+	c.memory.Better = Better{Assignment: k.to.name(), Regret: regret, At: c.s.Time}
 	price := c.movePrice(k)
 	switch {
 	case best == stay:
@@ -57,30 +58,56 @@ func (c *cycle) choose(candidates []candidate) int {
 		k.note = fmt.Sprintf("better by %.4f; a move waits until staying has cost what it would: %.0f %% of it so far", gain, 100*regret/price)
 		return stay
 	}
-	c.memory.Better = BetterPool{}
+	c.memory.Better = Better{}
 	return best
 }
 
-// movePrice is what U loses by paying for two pools while pods move to a
+// movePrice is what U loses by paying for two sets of nodes while pods move to a
 // candidate's, times seconds.
 func (c *cycle) movePrice(k *candidate) float64 {
-	w := c.Config.windows(c.s.PodLead, k.pool.BootLead)
-	takes := w.Node + 2*w.Pod // nodes boot, pods start there, pods stop here
-	hourly := float64(k.result.best.nodes) * k.pool.Price
+	var takes time.Duration
+	hourly := 0.0
+	for p, pool := range k.to.pools {
+		w := c.Config.windows(c.s.PodLead, pool.BootLead)
+		takes = max(takes, w.Node+2*w.Pod) // nodes boot, pods start there, pods stop here
+		hourly += float64(k.result.best.nodes[p]) * pool.Price
+	}
 	return c.p.Weights.Cost * hourly / k.problem.reference * takes.Seconds()
 }
 
-// candidateOn is the index of the candidate on a pool, −1 without one that could
-// be planned.
-func (c *cycle) candidateOn(candidates []candidate, pool string) int {
-	return slices.IndexFunc(candidates, func(k candidate) bool { return k.err == nil && k.pool.Name == pool })
+// named is the index of a candidate, −1 without one that could be planned.
+func named(candidates []candidate, assignment string) int {
+	return slices.IndexFunc(candidates, func(k candidate) bool { return k.err == nil && k.to.name() == assignment })
 }
 
-// home is the pool that workloads are on: the one last chosen, or else where
-// most of their pods are; empty if unknown.
-func (c *cycle) home() string {
-	if c.before.Pool != "" {
-		return c.before.Pool
+// staying is the index of the candidate that leaves workloads where they are, −1
+// without one that could be planned, or if that isn't known.
+func (c *cycle) staying(candidates []candidate) int {
+	home := c.home()
+	if len(home) == 0 {
+		return -1
+	}
+	return slices.IndexFunc(candidates, func(k candidate) bool {
+		for i := range c.managed {
+			if at, known := home[c.managed[i].workload.Key]; known && k.to.pool(i).Name != at {
+				return false
+			}
+		}
+		return k.err == nil
+	})
+}
+
+// home are the pools that workloads are on: those last chosen, or else, for all of
+// them, the one where most of their pods are.
+func (c *cycle) home() map[api.Key]string {
+	home := map[api.Key]string{}
+	for i := range c.managed {
+		if mw := &c.managed[i]; mw.memory.Pool != "" {
+			home[mw.workload.Key] = mw.memory.Pool
+		}
+	}
+	if len(home) > 0 {
+		return home
 	}
 	pool := make(map[string]string, len(c.s.Nodes))
 	for _, n := range c.s.Nodes {
@@ -103,5 +130,10 @@ func (c *cycle) home() string {
 			best = name
 		}
 	}
-	return best
+	if best != "" {
+		for i := range c.managed {
+			home[c.managed[i].workload.Key] = best
+		}
+	}
+	return home
 }

@@ -41,7 +41,7 @@ func TestWorkloadsStayOnTheirPoolUnlessAnotherIsBetterByTheMargin(t *testing.T) 
 	w := newWorld(t, either(api.Weights{Cost: 1}), nil)
 	w.planner.Config.SwitchMargin = 10
 	w.add("shop", 1, 4, time.Minute, constant(60))
-	w.memory = planning.Memory{Policy: "EITHER", Weights: api.Weights{Cost: 1}, Pool: fast}
+	w.home(fast)
 	p := w.cycle()
 	if p.Nodes.Pool != fast {
 		t.Fatalf("pods move to %s", p.Nodes.Pool)
@@ -74,9 +74,7 @@ func TestPodsMoveToTheCheaperPoolOnceAndStay(t *testing.T) {
 	w := newWorld(t, either(api.Weights{Cost: 1}), nil)
 	w.add("shop", 7, 40, time.Minute, constant(600)) // 7 on 4 cheap nodes, or 4 on one fast node
 	w.loads[0].SpeedNow = 0.5
-	w.memory = planning.Memory{Policy: "EITHER", Weights: api.Weights{Cost: 1}, Pool: cheap}
-	w.lastPlan.Nodes.Pool = cheap
-	w.settle()
+	w.home(cheap)
 	at, moves := cheap, 0
 	for range 4 * 240 {
 		if p := w.cycle(); p.Nodes.Pool != at {

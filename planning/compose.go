@@ -31,68 +31,63 @@ func (c *cycle) pack(k *candidate, nodeReplicas []int32) (packing, error) {
 			limited.infeasible = fmt.Sprintf("%d pods of %s have no place: %s", u.Count, u.Name, u.Reason)
 		}
 	}
-	if k.problem.maxNodes < 0 || limited.unplaced == 0 {
+	if limited.unplaced == 0 || !slices.ContainsFunc(k.problem.maxNodes, func(n int32) bool { return n >= 0 }) {
 		return limited, nil
 	}
 	// Pods that no number of nodes could take say nothing about this candidate;
 	// those that a limit leaves without a place do.
-	free, err := c.packWithin(k, replicas, nodeReplicas, -1, budget)
+	free, err := c.packWithin(k, replicas, nodeReplicas, unlimited(len(k.to.pools)), budget)
 	if err != nil {
 		return packing{}, err
 	}
 	if short := limited.unplaced - free.unplaced; short > 0 {
-		limited.infeasible = fmt.Sprintf("%d pods have no place: %s", short, k.problem.limit)
+		limited.infeasible = fmt.Sprintf("%d pods have no place: %s", short, strings.Join(limits(k.problem.limit), "; "))
 	}
 	return limited, nil
 }
 
+// unlimited is no limit for so many places.
+func unlimited(places int) []int32 { return slices.Repeat([]int32{-1}, places) }
+
+// limits that there are.
+func limits(all []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == "" })
+}
+
 // packWithin is one call of the NodePlanner, which is told of the workloads whose
 // replicas are chosen only: the pods of all others count as they are.
-func (c *cycle) packWithin(k *candidate, replicas, nodeReplicas []int32, maxNodes int32, budget api.Budget) (packing, error) {
-	plans := make([]api.WorkloadPlan, len(k.index))
-	s := c.s
-	s.Workloads = make([]api.Workload, len(k.index))
+func (c *cycle) packWithin(k *candidate, replicas, nodeReplicas, maxNodes []int32, budget api.Budget) (packing, error) {
+	in := api.NodeInput{Snapshot: c.s, Demands: make([]api.NodeDemand, len(k.index)), Bounds: c.bounds(k.to, maxNodes), Budget: budget}
+	in.Snapshot.Workloads = make([]api.Workload, len(k.index))
 	for i, at := range k.index {
-		plans[i], s.Workloads[i] = k.plans[at], c.managed[at].workload
-		plans[i].Current = s.Workloads[i].Replicas
-		plans[i].Replicas, plans[i].NodeReplicas = replicas[i], nodeReplicas[i]
-	}
-	p := c.p
-	p.NodePools = []string{k.pool.Name}
-	p.MaxNodesPerPool = max(maxNodes, 0)
-	s.Pools = slices.Clone(s.Pools)
-	for i := range s.Pools {
-		if s.Pools[i].Name != k.pool.Name {
-			continue
-		}
-		s.Pools[i].MinPerZone = k.pool.MinPerZone // with the policy's
-		switch {
-		case maxNodes == 0:
-			// A policy has no way to say "none", a pool has.
-			p.MaxNodesPerPool = 0
-			s.Pools[i].MinPerZone = c.s.Pools[i].MinPerZone
-			s.Pools[i].MaxPerZone = max(1, s.Pools[i].MinPerZone)
-		case maxNodes > 0:
-			// What is kept for nothing goes first where there is a limit.
-			zones := int32(max(1, len(k.pool.Zones)))
-			s.Pools[i].MinPerZone = max(c.s.Pools[i].MinPerZone, min(k.pool.MinPerZone, maxNodes/zones))
+		in.Snapshot.Workloads[i] = c.managed[at].workload
+		scale := k.ranges[at].Lo.Scale
+		scale.Replicas = replicas[i]
+		in.Demands[i] = api.NodeDemand{
+			Key: c.managed[at].workload.Key, Scale: scale, NodeReplicas: nodeReplicas[i],
+			Pools: k.to.only(at), Shadow: c.managed[at].workload.Mode == api.ModeShadow,
 		}
 	}
-	plan, err := c.planNodes(s, plans, p, budget)
+	plan, err := c.planNodes(in)
 	if err != nil {
-		return packing{}, fmt.Errorf("pool %s: %w", k.pool.Name, err)
+		return packing{}, fmt.Errorf("pool %s: %w", k.to.name(), err)
 	}
-	out := packing{plan: plan}
+	out := packing{plan: plan, nodes: make([]int32, len(k.to.pools))}
 	for _, pp := range plan.Pools {
-		if pp.Pool == k.pool.Name {
-			out.nodes = pp.Nodes
+		if p := k.to.uses(pp.Pool); p >= 0 {
+			out.nodes[p] = pp.Nodes
 		}
 	}
 	for _, u := range plan.Unplaced {
 		out.unplaced += u.Count
 	}
-	if maxNodes >= 0 && out.nodes > maxNodes {
-		out.infeasible = fmt.Sprintf("%d nodes are needed: %s", out.nodes, k.problem.limit)
+	for p, n := range out.nodes {
+		if maxNodes[p] >= 0 && n > maxNodes[p] {
+			out.infeasible = fmt.Sprintf("%d nodes are needed: %s", n, k.problem.limit[p])
+		}
+	}
+	if why := k.problem.dear(out.nodes); why != "" && out.infeasible == "" {
+		out.infeasible = why
 	}
 	return out, nil
 }
@@ -110,7 +105,7 @@ func (c *cycle) compose(candidates []candidate, chosen int) api.Plan {
 	replicas := make([]int32, len(c.managed))
 	for i := range c.managed {
 		r := k.ranges[i]
-		replicas[i] = min(max(k.raw[i], r.Lo), r.Hi) // of those that are only shown
+		replicas[i] = min(max(k.raw[i], r.Lo.Replicas), r.Hi.Replicas) // of those that are only shown
 	}
 	for i, at := range k.index {
 		replicas[at] = best.replicas[i]
@@ -120,12 +115,11 @@ func (c *cycle) compose(candidates []candidate, chosen int) api.Plan {
 		plan.Workloads = append(plan.Workloads, w)
 		c.remember(k, i, w)
 	}
-	if k.pool != nil {
-		c.memory.Pool = k.pool.Name
+	if len(k.to.pools) > 0 {
 		plan.Nodes = c.nodes(k, plan.Workloads)
 		if !best.feasible() {
 			c.find(api.Warning, api.NodePlanningAgent, "Infeasible", "policy "+c.p.Name,
-				fmt.Sprintf("no allowed pool can hold what is needed; on %s %s", k.pool.Name, best.packing.infeasible))
+				fmt.Sprintf("no allowed pool can hold what is needed; on %s %s", k.to.name(), best.packing.infeasible))
 		}
 	}
 	for _, u := range plan.Nodes.Unplaced {
@@ -149,20 +143,13 @@ func (c *cycle) holdAll(candidates []candidate, plan *api.Plan) {
 	var why []string
 	for _, k := range candidates {
 		why = append(why, k.err.Error())
-		plan.Candidates = append(plan.Candidates, api.Candidate{Pool: k.pool.Name, Infeasible: k.err.Error()})
+		plan.Candidates = append(plan.Candidates, api.Candidate{Pool: k.to.name(), Infeasible: k.err.Error()})
 	}
 	reason := strings.Join(why, "; ")
 	for i := range c.managed {
-		mw := &c.managed[i]
-		w := candidates[0].plans[i]
-		// Reactive growth needs no nodes to be planned for it.
-		w.Replicas = min(max(mw.workload.Replicas, candidates[0].ranges[i].Floor), max(mw.workload.Replicas, mw.workload.MaxReplicas))
-		w.NodeReplicas, w.Current = w.Replicas, mw.replicas
-		w.Shadow = mw.workload.Mode == api.ModeShadow
-		w.Held, w.Binding = true, "hold"
-		w.Reason = fmt.Sprintf("held at %d: nodes can't be planned: %s", w.Replicas, reason)
+		w := c.stay(&candidates[0], i, reason)
 		plan.Workloads = append(plan.Workloads, w)
-		next := mw.memory
+		next := c.managed[i].memory
 		next.Planned = w.Replicas
 		c.memory.Workloads = append(c.memory.Workloads, next)
 	}
@@ -171,17 +158,37 @@ func (c *cycle) holdAll(candidates []candidate, plan *api.Plan) {
 	plan.Search = c.search
 }
 
-// describe completes a workload's plan with what was decided and why.
-func (c *cycle) describe(k *candidate, i int, replicas int32) api.WorkloadPlan {
-	mw, r, w := &c.managed[i], k.ranges[i], k.plans[i]
-	need := w.Replicas
+// stay is the plan of a workload for which nodes can't be planned: reactive growth
+// needs none.
+func (c *cycle) stay(k *candidate, i int, reason string) api.WorkloadPlan {
+	mw := &c.managed[i]
+	w := c.start(k, i)
+	w.Replicas = min(max(mw.workload.Replicas, k.ranges[i].Floor), max(mw.workload.Replicas, mw.workload.MaxReplicas))
+	w.NodeReplicas = w.Replicas
+	w.Held, w.Binding = true, api.BindingHold
+	w.Reason = fmt.Sprintf("held at %d: nodes can't be planned: %s", w.Replicas, reason)
+	return w
+}
+
+// start is a workload's proposal as a plan, with what is known of the workload.
+func (c *cycle) start(k *candidate, i int) api.WorkloadPlan {
+	mw := &c.managed[i]
+	w := k.proposals[i].plan()
+	w.Skill = mw.skill
 	w.Current = mw.replicas
 	w.Shadow = mw.workload.Mode == api.ModeShadow
+	return w
+}
+
+// describe is a workload's plan: what was decided, where, and why.
+func (c *cycle) describe(k *candidate, i int, replicas int32) api.WorkloadPlan {
+	mw, r, need := &c.managed[i], k.ranges[i], k.proposals[i].Replicas
+	w := c.start(k, i)
 	w.Floor = r.Floor
-	w.Replicas = replicas
+	w.Replicas, w.Pools = replicas, k.to.shares(i, replicas)
 	w.NodeReplicas = max(replicas, k.nodeMin[i])
 	if r.Hold != "" {
-		w.Held, w.Binding, w.Reason = true, "hold", r.Hold
+		w.Held, w.Binding, w.Reason = true, api.BindingHold, r.Hold
 		if !w.Shadow {
 			w.NodeReplicas = mw.live()
 		}
@@ -189,29 +196,29 @@ func (c *cycle) describe(k *candidate, i int, replicas int32) api.WorkloadPlan {
 	}
 	note := ""
 	switch replicas {
-	case r.Lo:
-		w.Binding, note = r.LoBinding, r.LoNote
-	case r.Hi:
-		w.Binding, note = r.HiBinding, r.HiNote
+	case r.Lo.Replicas:
+		w.Binding, note = r.Lo.Binding, r.Lo.Note
+	case r.Hi.Replicas:
+		w.Binding, note = r.Hi.Binding, r.Hi.Note
 	default:
-		w.Binding = "utility"
+		w.Binding = api.BindingUtility
 	}
 	if note != "" {
 		w.Reason += "; " + note
 	}
-	if replicas > max(need, r.Lo) {
+	if replicas > max(need, r.Lo.Replicas) {
 		u := c.p.Weights
 		w.Reason += fmt.Sprintf("; utility pays for %d more (performance %.2g, cost %.2g, resilience %.2g)",
-			replicas-max(need, r.Lo), u.Performance, u.Cost, u.Resilience)
-		if w.Binding != "maxReplicas" && w.Binding != "scaleUpRate" {
-			w.Binding = "utility"
+			replicas-max(need, r.Lo.Replicas), u.Performance, u.Cost, u.Resilience)
+		if w.Binding != api.BindingMaxReplicas && w.Binding != api.BindingScaleUpRate {
+			w.Binding = api.BindingUtility
 		}
 	}
-	if k.limited != "" && replicas < r.Lo {
-		w.Binding = "budget"
+	if k.limited != "" && replicas < r.Lo.Replicas {
+		w.Binding = api.BindingBudget
 		w.Reason += fmt.Sprintf("; limited to %d: %s", replicas, k.limited)
 	}
-	if k.pool != nil && k.nodeNote[i] != "" {
+	if len(k.to.pools) > 0 && k.nodeNote[i] != "" {
 		w.Reason += "; " + k.nodeNote[i]
 	}
 	if mw.note != "" {
@@ -222,7 +229,10 @@ func (c *cycle) describe(k *candidate, i int, replicas int32) api.WorkloadPlan {
 
 // remember notes what the next cycle needs of a workload.
 func (c *cycle) remember(k *candidate, i int, w api.WorkloadPlan) {
-	next := c.managed[i].memory.counted(w).idle(c.s.Time, w.Activity)
+	next := c.managed[i].memory.counted(k.proposals[i]).idle(c.s.Time, w.Activity)
+	if pool := k.to.pool(i); pool != nil {
+		next.Pool = pool.Name
+	}
 	// What runs on slower machines until it has moved needs more of them.
 	speed := k.speed[i]
 	if now := c.managed[i].workload.SpeedNow; now > 0 && now < speed {
@@ -263,7 +273,9 @@ func (c *cycle) nodes(k *candidate, plans []api.WorkloadPlan) api.NodePlan {
 		c.search.Packings++
 		out = again.plan
 	}
-	out.Pool = k.pool.Name
+	if len(k.to.pools) == 1 {
+		out.Pool = k.to.pools[0].Name
+	}
 	out.Pools = slices.Clone(out.Pools)
 	planned := map[string]bool{}
 	for i := range out.Pools {
@@ -275,29 +287,30 @@ func (c *cycle) nodes(k *candidate, plans []api.WorkloadPlan) api.NodePlan {
 			out.Pools = append(out.Pools, api.PoolPlan{
 				Pool: pool.Name, SizePerZone: pool.MinPerZone, Now: pool.MinPerZone,
 				Nodes: pool.MinPerZone * zones, Current: pool.Nodes(),
-				Reason: fmt.Sprintf("policy %s plans pods on %s", c.p.Name, k.pool.Name),
+				Reason: fmt.Sprintf("policy %s plans pods on %s", c.p.Name, k.to.name()),
 			})
 		}
 	}
 	out.HourlyCost = 0
-	limited := false // pods would have a place but for a limit
+	limited := make([]bool, len(k.to.pools)) // pods would have a place but for a limit
 	for i := range out.Pools {
 		pp := &out.Pools[i]
 		at := slices.IndexFunc(c.s.Pools, func(p api.Pool) bool { return p.Name == pp.Pool })
-		if at < 0 {
+		p := k.to.uses(pp.Pool)
+		if at < 0 || p < 0 {
 			continue
 		}
 		pool := c.s.Pools[at]
-		if extra := best.nodes - best.packing.nodes; pp.Pool == k.pool.Name && extra > 0 {
+		if extra := best.nodes[p] - best.packing.nodes[p]; extra > 0 {
 			grow(pp, pool, extra, c.s.Nodes)
 			pp.Reason = strings.TrimPrefix(fmt.Sprintf("%s; utility pays for %d more nodes", pp.Reason, extra), "; ")
 		}
-		if pp.Pool == k.pool.Name {
-			c.keepFound(k, pp, pool)
-			c.guard.limitSize(pp, pool, k.problem.maxNodes, k.problem.limit)
-			limited = len(out.Unplaced) > 0 && k.problem.maxNodes >= 0 && pp.Nodes+int32(max(1, len(pool.Zones))) > k.problem.maxNodes
-		}
+		c.keepFound(k, pp, pool)
+		most := k.problem.maxNodes[p]
+		c.guard.limitSize(pp, pool, most, k.problem.limit[p])
+		limited[p] = len(out.Unplaced) > 0 && most >= 0 && pp.Nodes+int32(max(1, len(pool.Zones))) > most
 	}
+	crowded := slices.Contains(limited, true)
 	for i := range out.Pools {
 		pp := &out.Pools[i]
 		at := slices.IndexFunc(c.s.Pools, func(p api.Pool) bool { return p.Name == pp.Pool })
@@ -305,7 +318,7 @@ func (c *cycle) nodes(k *candidate, plans []api.WorkloadPlan) api.NodePlan {
 			continue
 		}
 		pool := c.s.Pools[at]
-		if perZone := c.occupied(pool); limited && perZone > pp.SizePerZone {
+		if perZone := c.occupied(pool); crowded && perZone > pp.SizePerZone {
 			// A limit that is below what runs forbids growth. It is no reason to
 			// take a place from pods that have no other.
 			grow(pp, pool, (perZone-pp.SizePerZone)*int32(max(1, len(pool.Zones))), c.s.Nodes)
@@ -394,10 +407,7 @@ func (c *cycle) losers(candidates []candidate, chosen int) []api.Candidate {
 	var out []api.Candidate
 	for i := range candidates {
 		k := &candidates[i]
-		name := ""
-		if k.pool != nil {
-			name = k.pool.Name
-		}
+		name := k.to.name()
 		if k.err != nil {
 			out = append(out, api.Candidate{Pool: name, Infeasible: k.err.Error()})
 			continue
@@ -407,12 +417,12 @@ func (c *cycle) losers(candidates []candidate, chosen int) []api.Candidate {
 			for _, r := range s.replicas {
 				replicas += int64(r)
 			}
-			cost := k.problem.fixedCost
-			if k.pool != nil {
-				cost += float64(s.nodes) * k.pool.Price
+			var nodes int32
+			for _, n := range s.nodes {
+				nodes += n
 			}
 			out = append(out, api.Candidate{
-				Pool: name, Nodes: s.nodes, Replicas: replicas, HourlyCost: cost,
+				Pool: name, Nodes: nodes, Replicas: replicas, HourlyCost: k.problem.cost(s.nodes),
 				Utility: s.utility, Infeasible: s.packing.infeasible, Note: note,
 			})
 		}

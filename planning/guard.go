@@ -31,19 +31,29 @@ type Guard struct {
 	Config Config
 }
 
-// Range is what the Guard leaves feasible for a workload: Lo ≤ Hi, and the
-// names of the constraints that set them (see api.WorkloadPlan.Binding).
+// Range is what the Guard leaves feasible for a workload: the scales from Lo to Hi.
 type Range struct {
-	Lo, Hi               int32
-	LoBinding, HiBinding string
+	Lo, Hi Bound
 	// Floor is the reactive floor within the limits that bind it too.
 	Floor int32
 	// Least is what the author and the policy want at least.
 	Least int32
 	// Hold is not empty when nothing may change, and says why.
 	Hold string
-	// Note explains the constraint behind Lo or Hi when it isn't obvious.
-	LoNote, HiNote string
+}
+
+// Bound is an end of a Range.
+type Bound struct {
+	api.Scale
+	// Binding names the constraint that set it, and Note explains that where it
+	// isn't obvious.
+	Binding api.Binding
+	Note    string
+}
+
+// to moves a bound to a number of replicas of the same size.
+func (b *Bound) to(replicas int32, binding api.Binding, note string) {
+	b.Replicas, b.Binding, b.Note = replicas, binding, note
 }
 
 // Subject is a workload as the Guard sees it.
@@ -51,9 +61,9 @@ type Subject struct {
 	Time     time.Time
 	Workload api.Workload
 	Policy   api.Policy
-	Plan     api.WorkloadPlan // by a WorkloadPlanner
-	Memory   WorkloadMemory   // after observing this cycle's replicas
-	Speed    float64          // of the pool planned for
+	Proposal Proposal       // by a WorkloadPlanner
+	Memory   WorkloadMemory // after observing this cycle's replicas
+	Speed    float64        // of the pool planned for
 	Licensed bool
 	// Stale is true while there is no fresh demand: then nothing goes down.
 	Stale   bool
@@ -62,63 +72,65 @@ type Subject struct {
 
 // Range returns the feasible replicas of a workload.
 func (g Guard) Range(s Subject) Range {
-	w, plan := s.Workload, s.Plan
+	w, asked := s.Workload, s.Proposal
 	current := s.Memory.Replicas
-	lowest, lowestBinding := w.MinReplicas, "minReplicas"
-	if plan.Activity != "" {
+	lowest, lowestBinding := w.MinReplicas, api.BindingMinReplicas
+	if asked.Activity != "" {
 		lowest = max(lowest, 1) // in use, or kept ready
 	}
 	if s.Policy.MinReplicas > lowest {
-		lowest, lowestBinding = s.Policy.MinReplicas, "policyMinReplicas"
+		lowest, lowestBinding = s.Policy.MinReplicas, api.BindingPolicyMinReplicas
+	}
+	// Of the size that was asked for: the Guard narrows how many there are of it.
+	of := func(replicas int32, binding api.Binding, note string) Bound {
+		scale := asked.Scale
+		scale.Replicas = replicas
+		return Bound{Scale: scale, Binding: binding, Note: note}
 	}
 	held := func(reason string) Range {
-		return Range{
-			Lo: current, Hi: current, LoBinding: "hold", HiBinding: "hold", Least: min(lowest, w.MaxReplicas),
-			Floor: min(max(plan.Floor, 0), current), Hold: reason,
-		}
+		now := of(current, api.BindingHold, "")
+		return Range{Lo: now, Hi: now, Least: min(lowest, w.MaxReplicas), Floor: min(max(asked.Floor, 0), current), Hold: reason}
 	}
 	switch {
-	case plan.Held:
-		return held(plan.Reason)
+	case asked.Held:
+		return held(asked.Reason)
 	case w.MinReplicas > w.MaxReplicas:
 		return held(fmt.Sprintf("held at %d: minReplicas %d exceeds maxReplicas %d", current, w.MinReplicas, w.MaxReplicas))
 	case w.MaxReplicas < 1:
 		return held(fmt.Sprintf("held at %d: maxReplicas is %d", current, w.MaxReplicas))
 	}
 	if why, empty := g.empty(s); empty {
-		return Range{LoBinding: "inactive", HiBinding: "inactive", LoNote: why, HiNote: why}
+		none := of(0, api.BindingInactive, why)
+		return Range{Lo: none, Hi: none}
 	}
 
 	// 1. What demand asks for, and the bounds.
 	r := Range{
-		Lo: plan.Replicas, LoBinding: plan.Binding, Hi: w.MaxReplicas, HiBinding: "maxReplicas",
-		Floor: plan.Floor, Least: min(lowest, w.MaxReplicas),
+		Lo: of(asked.Replicas, asked.Binding, ""), Hi: of(w.MaxReplicas, api.BindingMaxReplicas, ""),
+		Floor: asked.Floor, Least: min(lowest, w.MaxReplicas),
 	}
-	if r.Lo < r.Floor {
-		r.Lo, r.LoBinding = r.Floor, "floor"
+	if r.Lo.Replicas < r.Floor {
+		r.Lo.to(r.Floor, api.BindingFloor, "")
 	}
-	if lowest > r.Lo {
-		r.Lo, r.LoBinding = lowest, lowestBinding
-		r.LoNote = fmt.Sprintf("raised to the least of %d", lowest)
+	if lowest > r.Lo.Replicas {
+		r.Lo.to(lowest, lowestBinding, fmt.Sprintf("raised to the least of %d", lowest))
 	}
 
 	// 2. Scale-down: nothing is given up that was, or will be, needed again soon.
-	keep, binding, note := g.keep(s, current)
-	if keep > r.Lo {
-		r.Lo, r.LoBinding, r.LoNote = keep, binding, note
+	if keep, binding, note := g.keep(s, current); keep > r.Lo.Replicas {
+		r.Lo.to(keep, binding, note)
 	}
 
 	// 3. Scale-up rate and stabilisation, of the floor too.
-	if up, binding, note := g.allow(s, current); up < r.Hi {
-		r.Hi, r.HiBinding, r.HiNote = max(up, lowest), binding, note
+	if up, binding, note := g.allow(s, current); up < r.Hi.Replicas {
+		r.Hi.to(max(up, lowest), binding, note)
 	}
-	r.Hi = min(r.Hi, w.MaxReplicas)
-	r.Floor = min(r.Floor, r.Hi)
-	if r.Lo > r.Hi {
-		r.Lo, r.LoBinding = r.Hi, r.HiBinding
-		r.LoNote = r.HiNote
-		if r.HiBinding == "maxReplicas" {
-			r.LoNote = fmt.Sprintf("limited to maxReplicas %d", r.Hi)
+	r.Hi.Replicas = min(r.Hi.Replicas, w.MaxReplicas)
+	r.Floor = min(r.Floor, r.Hi.Replicas)
+	if r.Lo.Replicas > r.Hi.Replicas {
+		r.Lo = r.Hi
+		if r.Hi.Binding == api.BindingMaxReplicas {
+			r.Lo.Note = fmt.Sprintf("limited to maxReplicas %d", r.Hi.Replicas)
 		}
 	}
 	return r
@@ -132,7 +144,7 @@ func (g Guard) empty(s Subject) (why string, empty bool) {
 		return "", false
 	}
 	idle := s.Time.Sub(s.Memory.IdleSince)
-	switch s.Plan.Activity {
+	switch s.Proposal.Activity {
 	case api.ActivityUnknown:
 		return "left without replicas", s.Memory.Replicas == 0
 	case api.Inactive:
@@ -154,13 +166,13 @@ func (g Guard) Tolerance(w api.Workload) float64 {
 }
 
 // keep returns the least replicas that scale-down may go to.
-func (g Guard) keep(s Subject, current int32) (n int32, binding, note string) {
+func (g Guard) keep(s Subject, current int32) (n int32, binding api.Binding, note string) {
 	rules := s.Workload.Behavior.ScaleDown
 	if s.Stale {
-		return current, "stale", fmt.Sprintf("kept at %d: there is no fresh demand", current)
+		return current, api.BindingStale, fmt.Sprintf("kept at %d: there is no fresh demand", current)
 	}
 	if rules.SelectPolicy == "Disabled" {
-		return current, "scaleDownRate", "scale-down is disabled"
+		return current, api.BindingScaleDownRate, "scale-down is disabled"
 	}
 	window := rules.StabilizationWindow
 	if !rules.WindowStated && window <= 0 {
@@ -172,26 +184,26 @@ func (g Guard) keep(s Subject, current int32) (n int32, binding, note string) {
 	if window > 0 {
 		if _, largest, ok := s.Memory.span(s.Time.Add(-window)); ok {
 			if m := min(current, ceil(largest/s.Speed)); m > n {
-				n, binding = m, "stabilization"
+				n, binding = m, api.BindingStabilization
 				note = fmt.Sprintf("kept at %d: the highest need of the last %v", m, window)
 			}
 		}
 	}
 	if rose := min(window, g.Config.LicensedStabilization); rose > 0 {
 		if _, largest, ok := span(s.Memory.Rising, s.Time.Add(-rose)); ok && min(current, ceil(largest/s.Speed)) > n {
-			n, binding = min(current, ceil(largest/s.Speed)), "stabilization"
+			n, binding = min(current, ceil(largest/s.Speed)), api.BindingStabilization
 			note = fmt.Sprintf("kept at %d: what a rise asked for within the last %v", n, rose)
 		}
 	}
 	if s.Licensed {
-		if peak, _ := highest(s.Plan, s.Time, s.Windows.Trough); min(current, peak) > n {
-			n, binding = min(current, peak), "stabilization"
+		if peak, _ := highest(s.Proposal, s.Time, s.Windows.Trough); min(current, peak) > n {
+			n, binding = min(current, peak), api.BindingStabilization
 			note = fmt.Sprintf("kept at %d: needed again within %v", n, s.Windows.Trough)
 		}
 	}
 	if len(rules.Policies) > 0 {
 		if m := rateLimit(rules, s.Memory, s.Time, current, false); min(current, m) > n {
-			n, binding = min(current, m), "scaleDownRate"
+			n, binding = min(current, m), api.BindingScaleDownRate
 			note = fmt.Sprintf("kept at %d by the scale-down policies", n)
 		}
 	}
@@ -199,21 +211,21 @@ func (g Guard) keep(s Subject, current int32) (n int32, binding, note string) {
 }
 
 // allow returns the most replicas that scale-up may go to.
-func (g Guard) allow(s Subject, current int32) (n int32, binding, note string) {
+func (g Guard) allow(s Subject, current int32) (n int32, binding api.Binding, note string) {
 	rules := s.Workload.Behavior.ScaleUp
 	n = math.MaxInt32
 	if rules.SelectPolicy == "Disabled" {
-		return current, "scaleUpRate", "scale-up is disabled"
+		return current, api.BindingScaleUpRate, "scale-up is disabled"
 	}
 	if rules.StabilizationWindow > 0 {
 		if least, _, ok := s.Memory.span(s.Time.Add(-rules.StabilizationWindow)); ok {
-			n, binding = max(current, ceil(least/s.Speed)), "stabilization"
+			n, binding = max(current, ceil(least/s.Speed)), api.BindingStabilization
 			note = fmt.Sprintf("limited to %d: the lowest need of the last %v", n, rules.StabilizationWindow)
 		}
 	}
 	if len(rules.Policies) > 0 {
 		if m := max(current, rateLimit(rules, s.Memory, s.Time, current, true)); m < n {
-			n, binding = m, "scaleUpRate"
+			n, binding = m, api.BindingScaleUpRate
 			note = fmt.Sprintf("limited to %d by the scale-up policies", n)
 		}
 	}
@@ -254,28 +266,28 @@ func rateLimit(rules api.ScalingRules, m WorkloadMemory, now time.Time, current 
 // within the tolerance of what is needed. The note says, where what was needed of late
 // decides, for how long that keeps nodes.
 func (g Guard) NodeReplicas(s Subject, replicas int32) (nodes int32, note string) {
-	if s.Plan.Held {
+	if s.Proposal.Held {
 		return max(replicas, s.Memory.Replicas), ""
 	}
 	limit := max(replicas, s.Workload.MaxReplicas)
 	before := s.Memory.NodeReplicas
 	if s.Stale {
-		return max(replicas, min(max(before, s.Plan.NodeReplicas), limit)), ""
+		return max(replicas, min(max(before, s.Proposal.NodeReplicas), limit)), ""
 	}
 	if _, empty := g.empty(s); empty {
 		// No pods now; nodes for those that are foreseen.
-		later := s.Plan
+		later := s.Proposal
 		later.Path = later.Path[min(1, len(later.Path)):]
 		n, _ := highest(later, s.Time, s.Windows.Node)
 		return max(replicas, min(n, limit)), ""
 	}
-	n, need := highest(s.Plan, s.Time, s.Windows.Node)
-	n = min(max(n, s.Plan.NodeReplicas), limit)
+	n, need := highest(s.Proposal, s.Time, s.Windows.Node)
+	n = min(max(n, s.Proposal.NodeReplicas), limit)
 	tolerance := 1 + g.Tolerance(s.Workload)
 	if need > 0 && ceil(need/tolerance) <= before && before <= max(n, ceil(need)) {
 		n = before
 	}
-	again, _ := highest(s.Plan, s.Time, s.Windows.NodeTrough)
+	again, _ := highest(s.Proposal, s.Time, s.Windows.NodeTrough)
 	if !s.Licensed {
 		late, window, falls := g.needed(s)
 		window = window.Round(time.Second)
@@ -317,7 +329,7 @@ func (g Guard) needed(s Subject) (most int32, window time.Duration, falls bool) 
 
 // highest is the largest value of a plan's path within a window from now, and
 // the same before rounding.
-func highest(p api.WorkloadPlan, now time.Time, window time.Duration) (n int32, need float64) {
+func highest(p Proposal, now time.Time, window time.Duration) (n int32, need float64) {
 	end := now.Add(window)
 	for _, step := range p.Path {
 		if step.At.After(end) {

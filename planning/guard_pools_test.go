@@ -130,7 +130,7 @@ func TestMaxNodesOfSeveral(t *testing.T) {
 func TestNodeReplicasOf(t *testing.T) {
 	now := time.Date(2026, 8, 3, 12, 0, 0, 0, time.UTC)
 	at := func(ahead time.Duration, n int32) api.PathStep {
-		return api.PathStep{At: now.Add(ahead), Replicas: n, Need: float64(n)}
+		return api.PathStep{At: now.Add(ahead), Scale: api.Scale{Replicas: n}, Need: float64(n)}
 	}
 	for name, c := range map[string]struct {
 		change func(*Subject)
@@ -139,14 +139,14 @@ func TestNodeReplicasOf(t *testing.T) {
 	}{
 		"what the planner wants nodes for": {
 			asked: 2, change: func(s *Subject) {
-				s.Plan.NodeReplicas, s.Plan.Path = 7, []api.PathStep{{At: now, Replicas: 2}}
+				s.Proposal.NodeReplicas, s.Proposal.Path = 7, []api.PathStep{{At: now, Scale: api.Scale{Replicas: 2}}}
 			}, want: 7,
 		},
 		"held, for what there is": {
-			asked: 2, change: func(s *Subject) { s.Plan.Held, s.Memory.Replicas = true, 5 }, want: 5,
+			asked: 2, change: func(s *Subject) { s.Proposal.Held, s.Memory.Replicas = true, 5 }, want: 5,
 		},
 		"held, for what is asked for": {
-			asked: 6, change: func(s *Subject) { s.Plan.Held, s.Memory.Replicas = true, 5 }, want: 6,
+			asked: 6, change: func(s *Subject) { s.Proposal.Held, s.Memory.Replicas = true, 5 }, want: 6,
 		},
 		"what a rise asked for a moment ago, of those that nodes were planned for": {
 			asked: 2, change: func(s *Subject) {
@@ -162,20 +162,20 @@ func TestNodeReplicasOf(t *testing.T) {
 		},
 		"without replicas, what is foreseen": {
 			asked: 0, change: func(s *Subject) {
-				s.Workload.MinReplicas, s.Policy.ScaleToZero, s.Plan.Activity = 0, true, api.Inactive
-				s.Memory.Replicas, s.Plan.Path = 0, []api.PathStep{at(0, 9), at(time.Minute, 3)}
+				s.Workload.MinReplicas, s.Policy.ScaleToZero, s.Proposal.Activity = 0, true, api.Inactive
+				s.Memory.Replicas, s.Proposal.Path = 0, []api.PathStep{at(0, 9), at(time.Minute, 3)}
 			}, want: 3,
 		},
 		"nothing needed is nothing kept": {
-			asked: 0, change: func(s *Subject) { s.Plan.Path, s.Memory.NodeReplicas = []api.PathStep{at(0, 0)}, 1 }, want: 0,
+			asked: 0, change: func(s *Subject) { s.Proposal.Path, s.Memory.NodeReplicas = []api.PathStep{at(0, 0)}, 1 }, want: 0,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := Subject{
 				Time: now, Workload: api.Workload{MinReplicas: 1, MaxReplicas: 20}, Speed: 1, Licensed: true,
-				Plan:    api.WorkloadPlan{Path: []api.PathStep{at(0, 2)}},
-				Memory:  WorkloadMemory{Replicas: 2, NodeReplicas: 2},
-				Windows: Windows{Node: 2 * time.Minute, Trough: time.Minute, NodeTrough: 4 * time.Minute, Horizon: 10 * time.Minute},
+				Proposal: Proposal{Path: []api.PathStep{at(0, 2)}},
+				Memory:   WorkloadMemory{Replicas: 2, NodeReplicas: 2},
+				Windows:  Windows{Node: 2 * time.Minute, Trough: time.Minute, NodeTrough: 4 * time.Minute, Horizon: 10 * time.Minute},
 			}
 			c.change(&s)
 			if got, _ := (Guard{Config: DefaultConfig()}).NodeReplicas(s, c.asked); got != c.want {

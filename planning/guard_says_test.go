@@ -26,7 +26,7 @@ func TestGuardSays(t *testing.T) {
 		current, need                int32
 		change                       func(*planning.Subject)
 		wantLo, wantHi               int32
-		wantLoBinding, wantHiBinding string
+		wantLoBinding, wantHiBinding api.Binding
 		wantLoNote, wantHiNote       string
 	}{
 		"the minimum": {
@@ -42,13 +42,13 @@ func TestGuardSays(t *testing.T) {
 			wantLo: 3, wantLoBinding: "minReplicas", wantLoNote: "raised to the least of 3", wantHi: 20, wantHiBinding: "maxReplicas",
 		},
 		"a floor at need is need": {
-			current: 4, need: 5, change: func(s *planning.Subject) { s.Plan.Floor = 5 },
+			current: 4, need: 5, change: func(s *planning.Subject) { s.Proposal.Floor = 5 },
 			wantLo: 5, wantLoBinding: "forecast", wantHi: 20, wantHiBinding: "maxReplicas",
 		},
 		"in use there is one, with a minimum of none": {
 			current: 1, need: 0, change: func(s *planning.Subject) {
-				s.Workload.MinReplicas, s.Policy.ScaleToZero, s.Plan.Floor = 0, true, 0
-				s.Plan.Activity = api.Active
+				s.Workload.MinReplicas, s.Policy.ScaleToZero, s.Proposal.Floor = 0, true, 0
+				s.Proposal.Activity = api.Active
 			},
 			wantLo: 1, wantLoBinding: "minReplicas", wantLoNote: "raised to the least of 1", wantHi: 20, wantHiBinding: "maxReplicas",
 		},
@@ -89,7 +89,7 @@ func TestGuardSays(t *testing.T) {
 		"needed again soon": {
 			current: 9, need: 2, change: func(s *planning.Subject) {
 				s.Licensed = true
-				s.Plan.Path = append(s.Plan.Path, api.PathStep{At: start.Add(50 * time.Second), Replicas: 6})
+				s.Proposal.Path = append(s.Proposal.Path, api.PathStep{At: start.Add(50 * time.Second), Scale: api.Scale{Replicas: 6}})
 			},
 			wantLo: 6, wantLoBinding: "stabilization", wantLoNote: "kept at 6: needed again within 1m0s", wantHi: 20, wantHiBinding: "maxReplicas",
 		},
@@ -125,10 +125,10 @@ func TestGuardSays(t *testing.T) {
 				c.change(&s)
 			}
 			r := planning.Guard{Config: planning.DefaultConfig()}.Range(s)
-			if r.Lo != c.wantLo || r.Hi != c.wantHi || r.LoBinding != c.wantLoBinding || r.HiBinding != c.wantHiBinding {
-				t.Errorf("%d (%s) to %d (%s), want %d (%s) to %d (%s)", r.Lo, r.LoBinding, r.Hi, r.HiBinding, c.wantLo, c.wantLoBinding, c.wantHi, c.wantHiBinding)
+			if r.Lo.Replicas != c.wantLo || r.Hi.Replicas != c.wantHi || r.Lo.Binding != c.wantLoBinding || r.Hi.Binding != c.wantHiBinding {
+				t.Errorf("%d (%s) to %d (%s), want %d (%s) to %d (%s)", r.Lo.Replicas, r.Lo.Binding, r.Hi.Replicas, r.Hi.Binding, c.wantLo, c.wantLoBinding, c.wantHi, c.wantHiBinding)
 			}
-			for _, note := range []struct{ name, got, want string }{{"least", r.LoNote, c.wantLoNote}, {"most", r.HiNote, c.wantHiNote}} {
+			for _, note := range []struct{ name, got, want string }{{"least", r.Lo.Note, c.wantLoNote}, {"most", r.Hi.Note, c.wantHiNote}} {
 				if (note.got == "") != (note.want == "") || !strings.Contains(note.got, note.want) {
 					t.Errorf("of the %s it says %q, want %q", note.name, note.got, note.want)
 				}
@@ -154,15 +154,15 @@ func TestGuardEmpties(t *testing.T) {
 		"idle, but its demand is not fresh": {current: 1, idle: time.Hour, change: func(s *planning.Subject) { s.Stale = true }},
 		"its author wants one":              {current: 1, idle: time.Hour, change: func(s *planning.Subject) { s.Workload.MinReplicas = 1 }},
 		"the policy wants one":              {current: 1, idle: time.Hour, change: func(s *planning.Subject) { s.Policy.ScaleToZero = false }},
-		"unknown, and there are some":       {current: 1, idle: time.Hour, change: func(s *planning.Subject) { s.Plan.Activity = api.ActivityUnknown }},
-		"unknown, and there are none":       {current: 0, idle: time.Hour, change: func(s *planning.Subject) { s.Plan.Activity = api.ActivityUnknown }, want: true},
-		"in use":                            {current: 1, idle: time.Hour, change: func(s *planning.Subject) { s.Plan.Activity = api.Active }},
+		"unknown, and there are some":       {current: 1, idle: time.Hour, change: func(s *planning.Subject) { s.Proposal.Activity = api.ActivityUnknown }},
+		"unknown, and there are none":       {current: 0, idle: time.Hour, change: func(s *planning.Subject) { s.Proposal.Activity = api.ActivityUnknown }, want: true},
+		"in use":                            {current: 1, idle: time.Hour, change: func(s *planning.Subject) { s.Proposal.Activity = api.Active }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := subject(c.current, 0)
 			s.Workload.MinReplicas, s.Workload.Cooldown, s.Policy.ScaleToZero = 0, cooldown, true
 			s.Workload.Signals = []api.Signal{{Name: "queue", Activates: true}}
-			s.Plan.Activity, s.Plan.Floor = api.Inactive, 0
+			s.Proposal.Activity, s.Proposal.Floor = api.Inactive, 0
 			if c.idle >= 0 {
 				s.Memory.IdleSince = ago(c.idle)
 			}
@@ -170,11 +170,11 @@ func TestGuardEmpties(t *testing.T) {
 				c.change(&s)
 			}
 			r := planning.Guard{Config: planning.DefaultConfig()}.Range(s)
-			if got := r.LoBinding == "inactive" && r.Lo == 0 && r.Hi == 0; got != c.want {
+			if got := r.Lo.Binding == "inactive" && r.Lo.Replicas == 0 && r.Hi.Replicas == 0; got != c.want {
 				t.Errorf("emptied is %v, want %v: %+v", got, c.want, r)
 			}
-			if c.want && (r.LoNote == "" || r.LoNote != r.HiNote) {
-				t.Errorf("it says %q and %q", r.LoNote, r.HiNote)
+			if c.want && (r.Lo.Note == "" || r.Lo.Note != r.Hi.Note) {
+				t.Errorf("it says %q and %q", r.Lo.Note, r.Hi.Note)
 			}
 		})
 	}

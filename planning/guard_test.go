@@ -20,9 +20,9 @@ func subject(current, need int32) planning.Subject {
 		Time:     start,
 		Workload: api.Workload{Key: api.Key{Namespace: "web", Name: "shop"}, MinReplicas: 1, MaxReplicas: 20, Replicas: current},
 		Policy:   api.Policy{Name: "P"},
-		Plan: api.WorkloadPlan{
-			Replicas: need, NodeReplicas: need, Floor: 1, Binding: "forecast", Need: float64(need),
-			Path: []api.PathStep{{At: start, Replicas: need, Need: float64(need)}},
+		Proposal: planning.Proposal{
+			Scale: api.Scale{Replicas: need}, NodeReplicas: need, Floor: 1, Binding: "forecast", Need: float64(need),
+			Path: []api.PathStep{{At: start, Scale: api.Scale{Replicas: need}, Need: float64(need)}},
 		},
 		Memory:  planning.WorkloadMemory{Replicas: current, NodeReplicas: current},
 		Speed:   1,
@@ -35,7 +35,7 @@ func ago(d time.Duration) time.Time { return start.Add(-d) }
 func TestGuardRange(t *testing.T) {
 	type want struct {
 		Lo, Hi               int32
-		LoBinding, HiBinding string
+		LoBinding, HiBinding api.Binding
 		Floor                int32
 	}
 	recommended := func(at time.Duration, capacity float64) planning.Recommendation {
@@ -51,7 +51,7 @@ func TestGuardRange(t *testing.T) {
 			want: want{6, 20, "forecast", "maxReplicas", 1},
 		},
 		"the floor lifts the least": {
-			current: 4, need: 3, change: func(s *planning.Subject) { s.Plan.Floor = 5 },
+			current: 4, need: 3, change: func(s *planning.Subject) { s.Proposal.Floor = 5 },
 			want: want{5, 20, "floor", "maxReplicas", 5},
 		},
 		"minReplicas lifts the least": {
@@ -63,7 +63,7 @@ func TestGuardRange(t *testing.T) {
 			want: want{5, 20, "policyMinReplicas", "maxReplicas", 1},
 		},
 		"maxReplicas is above the floor and the policy's minimum": {
-			current: 4, need: 30, change: func(s *planning.Subject) { s.Plan.Floor, s.Policy.MinReplicas = 25, 40 },
+			current: 4, need: 30, change: func(s *planning.Subject) { s.Proposal.Floor, s.Policy.MinReplicas = 25, 40 },
 			want: want{20, 20, "maxReplicas", "maxReplicas", 20},
 		},
 		"min above max is held": {
@@ -75,7 +75,7 @@ func TestGuardRange(t *testing.T) {
 			want: want{4, 4, "hold", "hold", 1},
 		},
 		"a held plan is held, even beyond the bounds": {
-			current: 25, need: 9, change: func(s *planning.Subject) { s.Plan.Held = true },
+			current: 25, need: 9, change: func(s *planning.Subject) { s.Proposal.Held = true },
 			want: want{25, 25, "hold", "hold", 1},
 		},
 		"without a licence the largest recommendation of five minutes stays": {
@@ -106,7 +106,7 @@ func TestGuardRange(t *testing.T) {
 		"with a licence replicas stay that are needed again soon": {
 			current: 9, need: 2, change: func(s *planning.Subject) {
 				s.Licensed = true
-				s.Plan.Path = append(s.Plan.Path, api.PathStep{At: start.Add(50 * time.Second), Replicas: 6})
+				s.Proposal.Path = append(s.Proposal.Path, api.PathStep{At: start.Add(50 * time.Second), Scale: api.Scale{Replicas: 6}})
 			},
 			want: want{6, 20, "stabilization", "maxReplicas", 1},
 		},
@@ -115,7 +115,7 @@ func TestGuardRange(t *testing.T) {
 			want: want{9, 20, "stale", "maxReplicas", 1},
 		},
 		"without fresh demand the floor still lifts": {
-			current: 9, need: 2, change: func(s *planning.Subject) { s.Stale, s.Plan.Floor = true, 12 },
+			current: 9, need: 2, change: func(s *planning.Subject) { s.Stale, s.Proposal.Floor = true, 12 },
 			want: want{12, 20, "floor", "maxReplicas", 12},
 		},
 		"a window that the author states looks back even with a licence": {
@@ -169,7 +169,7 @@ func TestGuardRange(t *testing.T) {
 		},
 		"scale-up by the HPA's own policies: the larger of 100 % and 4 pods": {
 			current: 3, need: 15, change: func(s *planning.Subject) {
-				s.Plan.Floor = 12
+				s.Proposal.Floor = 12
 				s.Workload.Behavior.ScaleUp.Policies = []api.ScalingPolicy{
 					{Type: "Percent", Value: 100, Period: 15 * time.Second}, {Type: "Pods", Value: 4, Period: 15 * time.Second},
 				}
@@ -205,9 +205,9 @@ func TestGuardRange(t *testing.T) {
 				c.change(&s)
 			}
 			r := planning.Guard{Config: config()}.Range(s)
-			got := want{r.Lo, r.Hi, r.LoBinding, r.HiBinding, r.Floor}
+			got := want{r.Lo.Replicas, r.Hi.Replicas, r.Lo.Binding, r.Hi.Binding, r.Floor}
 			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("range (-want +got):\n%s\nnotes: %q, %q, %q", diff, r.Hold, r.LoNote, r.HiNote)
+				t.Errorf("range (-want +got):\n%s\nnotes: %q, %q, %q", diff, r.Hold, r.Lo.Note, r.Hi.Note)
 			}
 		})
 	}
@@ -237,7 +237,7 @@ func TestGuardRangeAlwaysHolds(t *testing.T) {
 			replicas = rapid.Int32Range(0, 30)
 		}
 		s := subject(replicas.Draw(t, "current"), replicas.Draw(t, "need"))
-		s.Plan.Floor = replicas.Draw(t, "floor")
+		s.Proposal.Floor = replicas.Draw(t, "floor")
 		s.Workload.MinReplicas, s.Workload.MaxReplicas = replicas.Draw(t, "min"), replicas.Draw(t, "max")
 		s.Policy.MinReplicas = replicas.Draw(t, "policyMin")
 		s.Workload.Behavior.ScaleUp, s.Workload.Behavior.ScaleDown = rules.Draw(t, "up"), rules.Draw(t, "down")
@@ -250,35 +250,35 @@ func TestGuardRangeAlwaysHolds(t *testing.T) {
 				planning.Scaling{At: at, Change: rapid.Int32Range(-20, 20).Draw(t, "change")})
 		}
 		r := planning.Guard{Config: config()}.Range(s)
-		if r.Lo > r.Hi || r.Lo < 0 {
-			t.Fatalf("range %d–%d", r.Lo, r.Hi)
+		if r.Lo.Replicas > r.Hi.Replicas || r.Lo.Replicas < 0 {
+			t.Fatalf("range %d–%d", r.Lo.Replicas, r.Hi.Replicas)
 		}
 		if r.Hold != "" {
-			if r.Lo != s.Memory.Replicas || r.Hi != r.Lo {
-				t.Fatalf("held at %d–%d, has %d", r.Lo, r.Hi, s.Memory.Replicas)
+			if r.Lo.Replicas != s.Memory.Replicas || r.Hi.Replicas != r.Lo.Replicas {
+				t.Fatalf("held at %d–%d, has %d", r.Lo.Replicas, r.Hi.Replicas, s.Memory.Replicas)
 			}
 			return
 		}
-		if r.Lo < min(s.Workload.MinReplicas, s.Workload.MaxReplicas) || r.Hi > s.Workload.MaxReplicas {
-			t.Fatalf("range %d–%d beyond %d–%d", r.Lo, r.Hi, s.Workload.MinReplicas, s.Workload.MaxReplicas)
+		if r.Lo.Replicas < min(s.Workload.MinReplicas, s.Workload.MaxReplicas) || r.Hi.Replicas > s.Workload.MaxReplicas {
+			t.Fatalf("range %d–%d beyond %d–%d", r.Lo.Replicas, r.Hi.Replicas, s.Workload.MinReplicas, s.Workload.MaxReplicas)
 		}
-		if r.Floor > r.Lo {
-			t.Fatalf("floor %d above the least of %d", r.Floor, r.Lo)
+		if r.Floor > r.Lo.Replicas {
+			t.Fatalf("floor %d above the least of %d", r.Floor, r.Lo.Replicas)
 		}
 		free := len(s.Workload.Behavior.ScaleUp.Policies) == 0 && s.Workload.Behavior.ScaleUp.SelectPolicy != "Disabled" &&
 			s.Workload.Behavior.ScaleUp.StabilizationWindow == 0
-		if free && r.Lo < min(s.Plan.Floor, s.Workload.MaxReplicas) {
-			t.Fatalf("least %d below the floor of %d", r.Lo, s.Plan.Floor)
+		if free && r.Lo.Replicas < min(s.Proposal.Floor, s.Workload.MaxReplicas) {
+			t.Fatalf("least %d below the floor of %d", r.Lo.Replicas, s.Proposal.Floor)
 		}
 	})
 }
 
 func TestNodeReplicas(t *testing.T) {
 	step := func(ahead time.Duration, n int32) api.PathStep {
-		return api.PathStep{At: start.Add(ahead), Replicas: n, Need: float64(n)}
+		return api.PathStep{At: start.Add(ahead), Scale: api.Scale{Replicas: n}, Need: float64(n)}
 	}
 	within := func(n int32, need float64) []api.PathStep {
-		return []api.PathStep{{At: start, Replicas: n, Need: need}}
+		return []api.PathStep{{At: start, Scale: api.Scale{Replicas: n}, Need: need}}
 	}
 	for name, c := range map[string]struct {
 		before int32
@@ -299,7 +299,7 @@ func TestNodeReplicas(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := subject(2, 2)
-			s.Memory.NodeReplicas, s.Plan.Path, s.Plan.NodeReplicas, s.Stale = c.before, c.path, 0, c.stale
+			s.Memory.NodeReplicas, s.Proposal.Path, s.Proposal.NodeReplicas, s.Stale = c.before, c.path, 0, c.stale
 			if got, _ := (planning.Guard{Config: config()}).NodeReplicas(s, 2); got != c.want {
 				t.Errorf("NodeReplicas = %d, want %d", got, c.want)
 			}

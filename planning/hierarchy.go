@@ -39,7 +39,7 @@ func (h Hierarchy) Plan(s api.Snapshot, p api.Policy, m Memory) (api.Plan, Memor
 	// 3. The best one where workloads are, when they can't be moved now.
 	if h.Moves != nil {
 		if r := h.Moves(s, plan, p); r != nil && r.Stay != "" && r.Stay != r.Pool {
-			c = c.staying(r.Stay)
+			c = c.on(r.Stay)
 			plan = c.decide()
 			plan.Nodes.Refusal = r
 		}
@@ -52,16 +52,16 @@ func (h Hierarchy) Plan(s api.Snapshot, p api.Policy, m Memory) (api.Plan, Memor
 
 // decide chooses a plan for what is predicted, and what to remember of it.
 func (c *cycle) decide() api.Plan {
-	// For each allowed pool the best plan on it, and of these the best.
+	// For each assignment of workloads to pools the best plan, and of these the best.
 	candidates := c.candidates()
 	chosen := c.choose(candidates)
 	c.arrive(candidates, chosen)
 	return c.compose(candidates, chosen)
 }
 
-// staying is the same cycle, with the same predictions, under the policy but for
-// its pools: workloads stay on this one.
-func (c *cycle) staying(pool string) *cycle {
+// on is the same cycle, with the same predictions, under the policy but for its
+// pools: workloads stay on this one.
+func (c *cycle) on(pool string) *cycle {
 	p := c.p
 	p.NodePools, p.MachineType = []string{pool}, ""
 	out := newCycle(c.Hierarchy, c.s, p, c.before)
@@ -79,8 +79,8 @@ type cycle struct {
 	Hierarchy
 	guard Guard
 	// planNodes is the NodePlanner's, prepared for this snapshot if it can be.
-	planNodes func(api.Snapshot, []api.WorkloadPlan, api.Policy, api.Budget) (api.NodePlan, error)
-	packed    func() any // what its next cycle is to know; nil if nothing
+	planNodes PlanNodes
+	packed    func() api.WarmStart // what its next cycle is to know; nil if nothing
 	s         api.Snapshot
 	p         api.Policy
 	before    Memory
@@ -111,7 +111,7 @@ func newCycle(h Hierarchy, s api.Snapshot, p api.Policy, m Memory) *cycle {
 	c := &cycle{
 		Hierarchy: h, guard: Guard{Config: h.Config}, s: s, p: p, before: m,
 		memory: Memory{
-			Policy: p.Name, Weights: p.Weights, Pool: m.Pool,
+			Policy: p.Name, Weights: p.Weights,
 			forecasts: maps.Clone(m.forecasts),
 		},
 	}

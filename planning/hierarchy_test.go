@@ -183,7 +183,7 @@ func TestASurgeIsNotTakenForReplicas(t *testing.T) {
 
 type failing struct{}
 
-func (failing) PlanNodes(api.Snapshot, []api.WorkloadPlan, api.Policy, api.Budget) (api.NodePlan, error) {
+func (failing) PlanNodes(api.NodeInput) (api.NodePlan, error) {
 	return api.NodePlan{}, errors.New("allocatable is not known")
 }
 

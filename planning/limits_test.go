@@ -16,7 +16,7 @@ func TestLimitsOfPools(t *testing.T) {
 		change       func(*world)
 		wantPool     string
 		wantNodes    map[string]int32 // over all zones
-		wantBinding  string
+		wantBinding  api.Binding
 		wantFinding  string
 		wantLoser    string // part of the reason why the other pool lost
 		wantReplicas int32

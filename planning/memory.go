@@ -23,10 +23,8 @@ type Memory struct {
 	// pool is left without the margin that otherwise holds workloads there.
 	Policy  string      `json:"policy,omitempty"`
 	Weights api.Weights `json:"weights,omitzero"`
-	// Pool that the last plan chose.
-	Pool string `json:"pool,omitempty"`
-	// Better is the pool that workloads may be moved to.
-	Better BetterPool `json:"better,omitzero"`
+	// Better is where workloads may be moved to.
+	Better Better `json:"better,omitzero"`
 	// Found are the sizes per zone of pools in the first cycle, in order of
 	// name, and Start is its time.
 	Found []PoolSize `json:"found,omitempty"`
@@ -37,15 +35,16 @@ type Memory struct {
 	// forecasts is a cache that the next cycles rebuild from history.
 	forecasts map[api.Key]forecast.State
 	// packings are the NodePreparer's cache.
-	packings any
+	packings api.WarmStart
 }
 
-// BetterPool is a pool that has been better than the present one. Regret is what
-// U lost by not being there up to a time, times seconds.
-type BetterPool struct {
-	Pool   string    `json:"pool"`
-	Regret float64   `json:"regret"`
-	At     time.Time `json:"at"`
+// Better is an assignment to pools that has been better than the present one: the
+// name of the pool where all workloads are on one. Regret is what U lost by not
+// being there up to a time, times seconds.
+type Better struct {
+	Assignment string    `json:"assignment"`
+	Regret     float64   `json:"regret"`
+	At         time.Time `json:"at"`
 }
 
 // PoolSize is a pool's size per zone.
@@ -79,6 +78,8 @@ type WorkloadMemory struct {
 	// Planned replicas and those that nodes were planned for.
 	Planned      int32 `json:"planned"`
 	NodeReplicas int32 `json:"nodeReplicas"`
+	// Pool that it was last planned on; empty if none was.
+	Pool string `json:"pool,omitempty"`
 	// Recommendations before stabilisation, oldest first.
 	Recommendations []Recommendation `json:"recommendations,omitempty"`
 	// Rising are those with what a rise of demand asked for besides, were it to go
@@ -170,15 +171,15 @@ func (w WorkloadMemory) read(u *api.Usage) WorkloadMemory {
 	return w
 }
 
-// counted returns w for replicas as a plan counts them: as many of another
+// counted returns w for replicas as a proposal counts them: as many of another
 // request as were worth the same, so that what was needed of small ones is no
 // reason to keep large ones. Signals count replicas whatever they request.
-func (w WorkloadMemory) counted(plan api.WorkloadPlan) WorkloadMemory {
-	if plan.Request <= 0 || len(plan.Signals) > 0 {
+func (w WorkloadMemory) counted(asked Proposal) WorkloadMemory {
+	if asked.Request <= 0 || len(asked.Signals) > 0 {
 		return w
 	}
-	if w.Request > 0 && w.Request != plan.Request {
-		ratio := float64(w.Request) / float64(plan.Request)
+	if w.Request > 0 && w.Request != asked.Request {
+		ratio := float64(w.Request) / float64(asked.Request)
 		w.NodeReplicas = ceil(float64(w.NodeReplicas) * ratio)
 		w.Recommendations = slices.Clone(w.Recommendations)
 		for i := range w.Recommendations {
@@ -189,7 +190,7 @@ func (w WorkloadMemory) counted(plan api.WorkloadPlan) WorkloadMemory {
 			w.Rising[i].Capacity *= ratio
 		}
 	}
-	w.Request = plan.Request
+	w.Request = asked.Request
 	return w
 }
 

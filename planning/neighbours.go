@@ -58,13 +58,20 @@ func (s *search) neighbours() {
 	if s.keep == 0 {
 		return
 	}
-	if s.zones > 0 {
-		more := s.withNodes(s.best, s.best.nodes+s.zones)
-		more.note = fmt.Sprintf("+%d nodes", s.zones)
+	for p, at := range s.places {
+		if at.zones == 0 {
+			continue
+		}
+		on := ""
+		if len(s.places) > 1 {
+			on = " on " + at.pool
+		}
+		more := s.withNodes(s.best, p, at.zones)
+		more.note = fmt.Sprintf("+%d nodes%s", at.zones, on)
 		s.lose(more)
-		if s.best.nodes >= s.zones {
-			fewer := s.withNodes(s.best, s.best.nodes-s.zones)
-			fewer.note = fmt.Sprintf("−%d nodes", s.zones)
+		if s.best.nodes[p] >= at.zones {
+			fewer := s.withNodes(s.best, p, -at.zones)
+			fewer.note = fmt.Sprintf("−%d nodes%s", at.zones, on)
 			s.lose(fewer)
 		}
 	}

@@ -1,6 +1,7 @@
 package planning
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -93,37 +94,96 @@ type Windows struct {
 // It is pure.
 type MoveCheck func(api.Snapshot, api.Plan, api.Policy) *api.Refusal
 
-// WorkloadPlanner decides the replicas that one workload needs, without regard
-// to others: the least that is feasible. The Hierarchy adds what the utility
-// pays for and the Guard enforces limits.
+// Proposal is what a WorkloadPlanner asks for one workload by itself: the least that
+// is feasible. The Guard makes a Range of it, and the Hierarchy a plan.
+type Proposal struct {
+	Key api.Key
+	// Held is true when nothing can be proposed; Reason says why, and Scale is
+	// what there is.
+	Held bool
+	// Scale needed now, after the pod lead.
+	api.Scale
+	// NodeReplicas is the largest number of replicas of this size up to the node
+	// lead.
+	NodeReplicas int32
+	// Rise is how many of the replicas only the newest rise of demand asks for,
+	// were it to go on.
+	Rise int32
+	// Path over the horizon, times increasing, from now on.
+	Path []api.PathStep
+	// Floor is what the reactive rule asks for now, and FloorSource what it was
+	// read from: prometheus, metrics.k8s.io, signal, or none.
+	Floor       int32
+	FloorSource string
+	// Demand now and its planned peak (policy's quantile), reference millicores;
+	// negative when not known.
+	Demand, PeakDemand float64
+	// Request is the request basis, millicores: by how much CPU a replica is
+	// counted.
+	Request int64
+	// Need is what demand asks for now in replicas before rounding up: the figure
+	// that tolerances are relative to. 0 if not known.
+	Need float64
+	// Binding names the demand that decided, and Reason tells it in a sentence.
+	Binding api.Binding
+	Reason  string
+	// Forecast behind the path; nil when it is reactive.
+	Forecast *api.Forecast
+	// Signals besides CPU, in the author's order, and whether they ask for a first
+	// replica.
+	Signals  []api.SignalPlan
+	Activity api.Activity
+}
+
+// hold is the proposal for a workload that nobody can plan.
+func hold(w api.Workload, reason string) Proposal {
+	return Proposal{
+		Key: w.Key, Held: true, Binding: api.BindingHold, FloorSource: "none",
+		Scale: api.Scale{Replicas: w.Replicas}, NodeReplicas: w.Replicas,
+		Demand: -1, PeakDemand: -1,
+		Reason: fmt.Sprintf("held at %d: %s", w.Replicas, reason),
+	}
+}
+
+// plan is the proposal as a plan, before anything is decided.
+func (p Proposal) plan() api.WorkloadPlan {
+	return api.WorkloadPlan{
+		Key: p.Key, Held: p.Held, Scale: p.Scale, NodeReplicas: p.NodeReplicas, Rise: p.Rise, Path: p.Path,
+		Floor: p.Floor, FloorSource: p.FloorSource, Demand: p.Demand, PeakDemand: p.PeakDemand, Request: p.Request, Need: p.Need,
+		Binding: p.Binding, Reason: p.Reason, Forecast: p.Forecast, Signals: p.Signals, Activity: p.Activity,
+	}
+}
+
+// WorkloadPlanner proposes the scale that one workload needs, without regard to
+// others: the least that is feasible. The Hierarchy adds what the utility pays for
+// and the Guard enforces limits.
 //
-// A planner is pure: equal inputs give equal plans. A workload that can't be
+// A planner is pure: equal inputs give equal proposals. A workload that can't be
 // planned comes back Held with a Reason; an error means the planner itself
 // failed, and the workload is held for it.
 type WorkloadPlanner interface {
-	PlanWorkload(Input) (api.WorkloadPlan, error)
+	PlanWorkload(Input) (Proposal, error)
 }
 
-// NodePlanner packs all pods of the snapshot, with managed workloads at their
-// planned NodeReplicas, onto the pools that p.NodePools names: the candidates
-// under evaluation, which the planner is free to combine when there are
-// several. Nodes of pools in p.ManagedPools but not in p.NodePools are to be
-// emptied; pools outside p.ManagedPools are as they are.
+// NodePlanner packs all pods of a snapshot onto the open pools of its input, each
+// workload's on those that it may run on, and empties the other pools that have
+// bounds.
 //
-// The plan never has more nodes in a pool than p.MaxNodesPerPool and
-// Pool.MaxPerZone allow: pods beyond that are Unplaced. It is pure and
-// deterministic. An error means that nothing could be planned (an unknown
-// pool, a pool without allocatable).
+// The plan never has more nodes in a pool than its bounds allow: pods beyond that are
+// Unplaced. It is pure and deterministic. An error means that nothing could be
+// planned (an unknown pool, a pool without allocatable).
 type NodePlanner interface {
-	PlanNodes(s api.Snapshot, plans []api.WorkloadPlan, p api.Policy, b api.Budget) (api.NodePlan, error)
+	PlanNodes(api.NodeInput) (api.NodePlan, error)
 }
 
 // NodePreparer is a NodePlanner that can be asked for many plans of one snapshot
 // at less cost.
 type NodePreparer interface {
-	// Prepare returns a function with the answers of PlanNodes for one snapshot,
-	// whose pools' bounds alone may differ from call to call. It is for one
-	// caller at a time. Afterwards, after returns what helps in the next cycle,
-	// where it is before: a cache, nil if there is none, and never written to.
-	Prepare(before any) (plan func(api.Snapshot, []api.WorkloadPlan, api.Policy, api.Budget) (api.NodePlan, error), after func() any)
+	// Prepare returns a function with the answers of PlanNodes for inputs of one
+	// snapshot. It is for one caller at a time. Afterwards, after returns what helps
+	// in the next cycle, where it is before; nil if nothing does.
+	Prepare(before api.WarmStart) (plan PlanNodes, after func() api.WarmStart)
 }
+
+// PlanNodes is the type of NodePlanner's method.
+type PlanNodes = func(api.NodeInput) (api.NodePlan, error)

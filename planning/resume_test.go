@@ -66,7 +66,7 @@ func TestRestart(t *testing.T) {
 // TestResumed: what is too old is left out.
 func TestResumed(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	m := planning.Memory{Pool: "n2", Start: now.Add(-time.Hour), Workloads: []planning.WorkloadMemory{{IdleSince: now, Readings: nil}}}
+	m := planning.Memory{Policy: "P", Start: now.Add(-time.Hour), Workloads: []planning.WorkloadMemory{{IdleSince: now, Readings: nil}}}
 	for name, c := range map[string]struct {
 		age  time.Duration
 		want planning.Memory

@@ -14,15 +14,17 @@ import (
 // above the noise of summation.
 const better = 1e-9
 
-// problem is the choice on one pool.
+// problem is the choice under one assignment.
 type problem struct {
 	terms
 	items []item
 	// fixedCost is USD/h of nodes that no choice here changes.
 	fixedCost float64
-	// maxNodes the pool may have and why, negative for no limit.
-	maxNodes int32
-	limit    string
+	// maxNodes each place may have and why, negative for no limit.
+	maxNodes []int32
+	limit    []string
+	// maxCost of all nodes where there are several places, USD/h; 0 for no limit.
+	maxCost float64
 	// pack places all pods, with nodes for at least these replicas. Nil where
 	// there are no pools.
 	pack func(nodeReplicas []int32) (packing, error)
@@ -30,7 +32,7 @@ type problem struct {
 
 // packing is what the NodePlanner made of a vector of replicas.
 type packing struct {
-	nodes      int32
+	nodes      []int32 // of each place
 	plan       api.NodePlan
 	infeasible string
 	unplaced   int32
@@ -39,11 +41,14 @@ type packing struct {
 // solution is a point of the search.
 type solution struct {
 	replicas []int32
-	nodes    int32
+	nodes    []int32 // of each place, not to be written to
 	packing  packing
 	utility  api.Utility
 	note     string
 }
+
+// sameNodes reports whether two solutions are on as many nodes.
+func (s solution) sameNodes(o solution) bool { return slices.Equal(s.nodes, o.nodes) }
 
 func (s solution) feasible() bool { return s.packing.infeasible == "" }
 
@@ -163,7 +168,7 @@ func (s *search) offer(sol solution, first bool) bool {
 		s.best = sol
 		return true
 	}
-	if slices.Equal(sol.replicas, s.best.replicas) && sol.nodes == s.best.nodes {
+	if slices.Equal(sol.replicas, s.best.replicas) && sol.sameNodes(s.best) {
 		return false
 	}
 	if ranks(sol, s.best) < 0 {
@@ -190,7 +195,7 @@ func (s *search) ranked() []solution {
 	slices.SortStableFunc(s.losers, ranks)
 	out := s.losers[:0]
 	for _, l := range s.losers {
-		same := func(o solution) bool { return o.nodes == l.nodes && slices.Equal(o.replicas, l.replicas) }
+		same := func(o solution) bool { return o.sameNodes(l) && slices.Equal(o.replicas, l.replicas) }
 		if same(s.best) || slices.ContainsFunc(out, same) {
 			continue
 		}
@@ -204,7 +209,7 @@ func (s *search) ranked() []solution {
 // evaluate packs a vector and adds nodes while that pays. It is false when the
 // budget is spent or packing failed.
 func (s *search) evaluate(replicas []int32, note string) (solution, bool) {
-	sol := solution{replicas: replicas, note: note}
+	sol := solution{replicas: replicas, nodes: make([]int32, len(s.places)), note: note}
 	if s.pack != nil {
 		nodeReplicas := make([]int32, len(replicas))
 		for i, it := range s.items {
@@ -229,71 +234,104 @@ func (s *search) evaluate(replicas []int32, note string) (solution, bool) {
 		sol.nodes = pk.nodes
 	}
 	sol.utility = s.utility(s.items, replicas, sol.nodes)
-	if sol.feasible() {
-		for {
-			more := s.withNodes(sol, sol.nodes+s.zones)
-			if s.zones == 0 || !more.feasible() || more.utility.Total <= sol.utility.Total+better {
-				break
+	if sol.feasible() && s.planned() {
+		for p := range s.places {
+			for {
+				more := s.withNodes(sol, p, s.places[p].zones)
+				if !more.feasible() || more.utility.Total <= sol.utility.Total+better {
+					break
+				}
+				sol = more
 			}
-			sol = more
 		}
 	}
 	return sol, true
 }
 
-// withNodes is a solution on another number of nodes.
-func (s *search) withNodes(sol solution, nodes int32) solution {
-	sol.nodes = nodes
-	sol.utility = s.utility(s.items, sol.replicas, nodes)
+// withNodes is a solution with so many more nodes of a place, or fewer.
+func (s *search) withNodes(sol solution, at int, more int32) solution {
+	sol.nodes = slices.Clone(sol.nodes)
+	sol.nodes[at] += more
+	sol.utility = s.utility(s.items, sol.replicas, sol.nodes)
 	switch {
-	case nodes < sol.packing.nodes:
-		sol.packing.infeasible = fmt.Sprintf("the pods need %d nodes", sol.packing.nodes)
+	case sol.nodes[at] < sol.packing.nodes[at]:
+		sol.packing.infeasible = fmt.Sprintf("the pods need %d nodes", sol.packing.nodes[at])
 		sol.packing.unplaced = 1
-	case s.maxNodes >= 0 && nodes > s.maxNodes:
-		sol.packing.infeasible = s.limit
+	case s.maxNodes[at] >= 0 && sol.nodes[at] > s.maxNodes[at]:
+		sol.packing.infeasible = s.limit[at]
+	case s.dear(sol.nodes) != "":
+		sol.packing.infeasible = s.dear(sol.nodes)
 	}
 	return sol
 }
 
-// fewest is a lower bound on the nodes that a vector needs: what its resources
-// add up to, one by one, rounded to zones.
-func (s *search) fewest(replicas []int32) int32 {
-	if s.zones == 0 {
-		return 0
+// cost of all nodes, USD/h.
+func (p problem) cost(nodes []int32) float64 {
+	cost := p.fixedCost
+	for i, at := range p.places {
+		if at.zones > 0 {
+			cost += float64(nodes[i]) * at.price
+		}
 	}
+	return cost
+}
+
+// dear says that nodes of several places cost too much together; empty if they don't.
+func (p problem) dear(nodes []int32) string {
+	if p.maxCost <= 0 || p.cost(nodes) <= p.maxCost+epsilon {
+		return ""
+	}
+	return fmt.Sprintf("the policy allows $%.2f/h", p.maxCost)
+}
+
+// fewest is a lower bound on the nodes of a place that a vector needs: what its
+// resources add up to, one by one, rounded to zones.
+func (s *search) fewest(replicas []int32, at int) int32 {
 	var sums [len(item{}.shares)]float64
 	for i, it := range s.items {
+		if it.place != at {
+			continue
+		}
 		for r, share := range it.shares {
 			sums[r] += float64(max(replicas[i], it.nodeMin)) * share
 		}
 	}
-	n := ceil(slices.Max(sums[:]))
-	return (n + s.zones - 1) / s.zones * s.zones
+	n, zones := ceil(slices.Max(sums[:])), s.places[at].zones
+	return (n + zones - 1) / zones * zones
 }
 
 // hope is an upper bound on the total utility of a vector: as if it needed the
 // fewest nodes and were as resilient as on many.
 func (s *search) hope(replicas []int32) float64 {
-	total := -s.nodeCost(s.fewest(replicas))
+	total := -s.leastCost(replicas)
 	for i := range s.items {
 		total += s.part(i, replicas[i])
 	}
 	return total
 }
 
-// nodeCost is what nodes take from U.
-func (s *search) nodeCost(nodes int32) float64 {
-	if s.zones == 0 {
+// leastCost is what the fewest nodes for a vector take from U.
+func (s *search) leastCost(replicas []int32) (sum float64) {
+	if !s.planned() {
 		return 0
 	}
-	return s.weights.Cost * float64(nodes) * s.price / s.reference / 2
+	for p := range s.places {
+		sum += s.nodeCost(p, s.fewest(replicas, p))
+	}
+	return sum
+}
+
+// nodeCost is what nodes of a place take from U.
+func (s *search) nodeCost(at int, nodes int32) float64 {
+	return s.weights.Cost * float64(nodes) * s.places[at].price / s.reference / 2
 }
 
 // part is the most that one item can contribute to U, nodes aside.
 func (s *search) part(i int, replicas int32) float64 {
 	it := s.items[i]
-	return s.weights.Performance*it.weight*s.speedRatio*responsiveness(it.load, replicas) +
-		s.weights.Resilience*it.weight*s.survival(replicas, math.MaxInt32) -
+	at := &s.places[it.place]
+	return s.weights.Performance*it.weight*at.speedRatio*responsiveness(it.load, replicas) +
+		s.weights.Resilience*it.weight*at.survival(replicas, math.MaxInt32) -
 		float64(replicas)*s.podPrice(it)
 }
 
@@ -418,7 +456,10 @@ func (s *search) moves() []move {
 		base += s.part(i, least[i])
 		least[i]--
 	}
-	asMany, fewer := base-s.nodeCost(s.best.packing.nodes), base-s.nodeCost(s.fewest(least))
+	asMany, fewer := base, base-s.leastCost(least)
+	for p, n := range s.best.packing.nodes {
+		asMany -= s.nodeCost(p, n)
+	}
 	var moves []move
 	add := func(m move) {
 		m.hope = asMany

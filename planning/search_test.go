@@ -16,23 +16,29 @@ func (p *problem) byResources(lumpy bool) {
 	p.pack = func(n []int32) (packing, error) {
 		s := search{problem: *p}
 		s.items = slices.Clone(p.items)
-		out := packing{nodes: s.fewest(n)}
-		var sum int32
-		for _, x := range n {
-			sum += x
-		}
-		if lumpy && sum%3 == 1 {
-			out.nodes += p.zones
-		}
-		if p.maxNodes >= 0 && out.nodes > p.maxNodes {
-			out.infeasible, out.unplaced = p.limit, out.nodes-p.maxNodes
-			out.nodes = p.maxNodes / p.zones * p.zones
+		var out packing
+		for at, place := range p.places {
+			nodes := s.fewest(n, at)
+			var sum int32
+			for i, x := range n {
+				if p.items[i].place == at {
+					sum += x
+				}
+			}
+			if lumpy && sum%3 == 1 {
+				nodes += place.zones
+			}
+			if most := p.maxNodes[at]; most >= 0 && nodes > most {
+				out.infeasible, out.unplaced = p.limit[at], out.unplaced+nodes-most
+				nodes = most / place.zones * place.zones
+			}
+			out.nodes = append(out.nodes, nodes)
 		}
 		return out, nil
 	}
 }
 
-// small draws a problem whose every vector can be looked at.
+// small draws a problem on one pool or two whose every vector can be looked at.
 func small(t *rapid.T) problem {
 	p := problem{
 		terms: terms{
@@ -41,19 +47,24 @@ func small(t *rapid.T) problem {
 				Cost:        rapid.Float64Range(0, 1).Draw(t, "cost"),
 				Resilience:  rapid.Float64Range(0, 1).Draw(t, "resilience"),
 			},
+		},
+	}
+	for range rapid.IntRange(1, 2).Draw(t, "places") {
+		at := place{
 			speedRatio: rapid.Float64Range(0.2, 1).Draw(t, "speed"),
 			price:      rapid.Float64Range(0.01, 1).Draw(t, "price"),
 			zones:      rapid.Int32Range(1, 3).Draw(t, "zones"),
-		},
-		maxNodes: -1,
-	}
-	if rapid.Bool().Draw(t, "limited") {
-		p.maxNodes, p.limit = rapid.Int32Range(1, 12).Draw(t, "maxNodes")*p.zones, "limit"
+		}
+		most, why := int32(-1), ""
+		if rapid.Bool().Draw(t, "limited") {
+			most, why = rapid.Int32Range(1, 12).Draw(t, "maxNodes")*at.zones, "limit"
+		}
+		p.places, p.maxNodes, p.limit = append(p.places, at), append(p.maxNodes, most), append(p.limit, why)
 	}
 	n := rapid.IntRange(1, 3).Draw(t, "items")
 	var weights float64
 	for i := range n {
-		it := item{key: api.Key{Name: fmt.Sprint(i)}}
+		it := item{key: api.Key{Name: fmt.Sprint(i)}, place: rapid.IntRange(0, len(p.places)-1).Draw(t, "place")}
 		it.lo = rapid.Int32Range(0, 4).Draw(t, "lo")
 		it.hi = it.lo + rapid.Int32Range(0, 6).Draw(t, "span")
 		it.nodeMin = rapid.Int32Range(0, it.hi+2).Draw(t, "nodeMin")
@@ -69,7 +80,7 @@ func small(t *rapid.T) problem {
 	p.reference = 0.01
 	for i := range p.items {
 		p.items[i].weight /= weights
-		p.reference += 2 * p.items[i].load * p.items[i].share * p.price
+		p.reference += 2 * p.items[i].load * p.items[i].share * p.places[p.items[i].place].price
 	}
 	p.byResources(rapid.Bool().Draw(t, "lumpy"))
 	return p
@@ -97,12 +108,19 @@ func bruteForce(p problem) (best solution, found bool) {
 			return
 		}
 		base := solution{replicas: slices.Clone(replicas), nodes: pk.nodes, packing: pk}
-		for nodes := pk.nodes; nodes <= pk.nodes+30*p.zones; nodes += p.zones {
-			sol := s.withNodes(base, nodes)
-			if sol.feasible() && (!found || ranks(sol, best) < 0) {
-				best, found = sol, true
+		var add func(sol solution, at int)
+		add = func(sol solution, at int) {
+			if at == len(p.places) {
+				if sol.feasible() && (!found || ranks(sol, best) < 0) {
+					best, found = sol, true
+				}
+				return
+			}
+			for rounds := range int32(31) {
+				add(s.withNodes(sol, at, rounds*p.places[at].zones), at+1)
 			}
 		}
+		add(base, 0)
 	}
 	walk(0)
 	return best, found
@@ -165,7 +183,7 @@ func TestNoNeighbourOfALocalOptimumIsBetter(t *testing.T) {
 					continue
 				}
 				sol, ok := s.evaluate(n, "")
-				if d > 0 && sol.packing.nodes < s.best.packing.nodes {
+				if at := it.place; d > 0 && sol.packing.nodes[at] < s.best.packing.nodes[at] {
 					continue // more pods on fewer nodes: the packer missed it, not the search
 				}
 				if ok && sol.feasible() && sol.utility.Total > s.best.utility.Total+1e-6 {
@@ -174,9 +192,11 @@ func TestNoNeighbourOfALocalOptimumIsBetter(t *testing.T) {
 				}
 			}
 		}
-		for _, nodes := range []int32{s.best.nodes - p.zones, s.best.nodes + p.zones} {
-			if sol := s.withNodes(s.best, nodes); sol.feasible() && sol.utility.Total > s.best.utility.Total+1e-6 {
-				t.Fatalf("%d nodes have U = %v, %d have %v", s.best.nodes, s.best.utility.Total, nodes, sol.utility.Total)
+		for at, place := range p.places {
+			for _, more := range []int32{-place.zones, place.zones} {
+				if sol := s.withNodes(s.best, at, more); sol.feasible() && sol.utility.Total > s.best.utility.Total+1e-6 {
+					t.Fatalf("%d nodes have U = %v, %d have %v", s.best.nodes, s.best.utility.Total, sol.nodes, sol.utility.Total)
+				}
 			}
 		}
 	})
@@ -204,10 +224,11 @@ func TestUtilityIsConcaveInReplicasFromTheLoadOn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := small(t)
 		it := p.items[0]
+		on := p.places[it.place]
 		at := func(r int32) float64 {
 			n := float64(max(r, it.nodeMin)) * it.share // linear nodes
-			u := p.weights.Performance*it.weight*p.speedRatio*responsiveness(it.load, r) -
-				p.weights.Cost*(float64(r)*it.share+n)*p.price/p.reference/2
+			u := p.weights.Performance*it.weight*on.speedRatio*responsiveness(it.load, r) -
+				p.weights.Cost*(float64(r)*it.share+n)*on.price/p.reference/2
 			if r > 0 { // of enough nodes, zones aside
 				u += p.weights.Resilience * it.weight * (1 - 1/float64(r)) * 2 / 3
 			}
@@ -230,8 +251,8 @@ func TestUtilityIsConcaveInReplicasFromTheLoadOn(t *testing.T) {
 
 func TestBudgetIsHeldAndSaid(t *testing.T) {
 	p := problem{
-		terms:    terms{weights: api.Weights{Performance: 1, Cost: 0.3}, speedRatio: 1, price: 1, zones: 1, reference: 100},
-		maxNodes: -1,
+		terms:    terms{weights: api.Weights{Performance: 1, Cost: 0.3}, places: []place{{speedRatio: 1, price: 1, zones: 1}}, reference: 100},
+		maxNodes: []int32{-1}, limit: []string{""},
 	}
 	for i := range 40 {
 		p.items = append(p.items, item{

@@ -6,9 +6,11 @@ import (
 	"github.com/mash2-io/mash2/api"
 )
 
-// item is one workload in the choice for one pool.
+// item is one workload in the choice for one assignment.
 type item struct {
-	key    api.Key
+	key api.Key
+	// place is the index of its pool among terms.places.
+	place  int
 	lo, hi int32
 	// nodeMin is the replicas that nodes are planned for in any case.
 	nodeMin int32
@@ -25,39 +27,57 @@ type item struct {
 	stay    int32
 	inertia float64
 	// loBinding and hiBinding name what sets lo and hi.
-	loBinding, hiBinding string
+	loBinding, hiBinding api.Binding
 }
 
-// terms are the constants of the utility on one pool.
+// terms are the constants of the utility under one assignment.
 type terms struct {
 	weights api.Weights
+	// reference is what Cost is relative to, USD/h.
+	reference float64
+	// places are the pools in use; one without zones where there are no pools.
+	places []place
+}
+
+// place is what the utility knows of a pool.
+type place struct {
+	pool string
 	// speedRatio is s/s_fastest.
 	speedRatio float64
 	// price of a node, USD/h (1 where there are no pools).
 	price float64
-	// reference is what Cost is relative to, USD/h.
-	reference float64
 	// zones of the pool; 0 where there are no pools.
 	zones int32
 }
 
-// utility of replicas (parallel to items) on n nodes.
-func (t terms) utility(items []item, replicas []int32, nodes int32) api.Utility {
+// utility of replicas (parallel to items) on so many nodes of each place.
+func (t terms) utility(items []item, replicas []int32, nodes []int32) api.Utility {
 	var u api.Utility
-	var pods float64
 	for i, it := range items {
-		u.Performance += it.weight * t.speedRatio * responsiveness(it.load, replicas[i])
-		u.Resilience += it.weight * t.survival(replicas[i], nodes)
-		pods += float64(replicas[i]) * it.share
+		at := &t.places[it.place]
+		u.Performance += it.weight * at.speedRatio * responsiveness(it.load, replicas[i])
+		u.Resilience += it.weight * at.survival(replicas[i], nodes[it.place])
 	}
-	if t.zones == 0 {
-		u.Cost = pods * t.price / t.reference
-	} else {
-		u.Cost = (float64(nodes) + pods) * t.price / t.reference / 2
+	var paid float64
+	for p := range t.places {
+		var pods float64
+		for i, it := range items {
+			if it.place == p {
+				pods += float64(replicas[i]) * it.share
+			}
+		}
+		paid += (float64(nodes[p]) + pods) * t.places[p].price
+	}
+	u.Cost = paid / t.reference
+	if t.planned() {
+		u.Cost /= 2
 	}
 	u.Total = t.weights.Performance*u.Performance - t.weights.Cost*u.Cost + t.weights.Resilience*u.Resilience
 	return u
 }
+
+// planned reports whether nodes are.
+func (t terms) planned() bool { return t.places[0].zones > 0 }
 
 // responsiveness is max(0, 1−ρ).
 func responsiveness(load float64, replicas int32) float64 {
@@ -69,31 +89,31 @@ func responsiveness(load float64, replicas int32) float64 {
 
 // survival is the mean share of replicas left after losing one of them, one of
 // the nodes, one of the zones.
-func (t terms) survival(replicas, nodes int32) float64 {
+func (p place) survival(replicas, nodes int32) float64 {
 	left := func(parts int32) float64 {
 		if parts <= 0 {
 			return 0
 		}
 		return 1 - 1/float64(parts)
 	}
-	if t.zones == 0 {
+	if p.zones == 0 {
 		return left(replicas)
 	}
-	return (left(replicas) + left(min(replicas, nodes)) + left(min(replicas, nodes, t.zones))) / 3
+	return (left(replicas) + left(min(replicas, nodes)) + left(min(replicas, nodes, p.zones))) / 3
 }
 
 // podPrice is what one more replica takes from U by its share of nodes, and
 // nodePrice what it takes by asking for more of them, at a linear price.
 func (t terms) podPrice(it item) float64 {
-	p := t.weights.Cost * it.share * t.price / t.reference
-	if t.zones > 0 {
+	p := t.weights.Cost * it.share * t.places[it.place].price / t.reference
+	if t.planned() {
 		p /= 2
 	}
 	return p
 }
 
 func (t terms) nodePrice(it item) float64 {
-	if t.zones == 0 {
+	if !t.planned() {
 		return 0
 	}
 	return t.podPrice(it)
@@ -101,9 +121,9 @@ func (t terms) nodePrice(it item) float64 {
 
 // gain is K in the marginal gain K/(R·(R+1)) of one more replica than R ≥ load.
 func (t terms) gain(it item, load float64) float64 {
-	k := t.weights.Performance * t.speedRatio * it.weight * load
+	k := t.weights.Performance * t.places[it.place].speedRatio * it.weight * load
 	res := t.weights.Resilience * it.weight
-	if t.zones > 0 {
+	if t.planned() {
 		res *= 2. / 3 // one replica and one node lost, of enough nodes
 	}
 	return k + res

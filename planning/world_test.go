@@ -112,6 +112,14 @@ func newWorld(t testing.TB, p api.Policy, f forecast.Forecaster) *world {
 	}
 }
 
+// home makes a pool the one that workloads were last planned on.
+func (w *world) home(pool string) {
+	allowed := w.policy.NodePools
+	w.policy.NodePools = []string{pool}
+	w.cycle()
+	w.policy.NodePools = allowed
+}
+
 func shape(id string, cpu, memory int64) *api.PodShape {
 	return &api.PodShape{ID: id, Requests: api.Resources{MilliCPU: cpu, Memory: memory << 20, Pods: 1}}
 }

@@ -33,7 +33,7 @@ type Explanation struct {
 	// Workload asked for, what decided its replicas, the forecast behind it (null
 	// without one that was used) and what was observed.
 	Workload string              `json:"workload,omitempty"`
-	Binding  string              `json:"binding,omitempty"`
+	Binding  api.Binding         `json:"binding,omitempty"`
 	Reason   string              `json:"reason,omitempty"`
 	Forecast *api.Forecast       `json:"forecast"`
 	Trust    *api.ForecastSkill  `json:"trust,omitempty"`

@@ -38,7 +38,7 @@ func cycle(at time.Time, change func(*api.Cycle)) api.Cycle {
 		Workloads: []api.WorkloadStatus{{Key: web, Generation: 3, Replicas: 4, ReadyReplicas: 3, Demand: 600}},
 		Pools:     []api.PoolStatus{{Name: "cheap", MachineType: "e2-medium", TargetNodes: 2, ReadyNodes: 1, HourlyCost: 0.067}},
 		Plan: api.Plan{
-			Workloads: []api.WorkloadPlan{{Key: web, Current: 4, Replicas: 5, Floor: 4, NodeReplicas: 6, PeakDemand: 900, Binding: "forecast", Reason: "because",
+			Workloads: []api.WorkloadPlan{{Key: web, Current: 4, Scale: api.Scale{Replicas: 5}, Floor: 4, NodeReplicas: 6, PeakDemand: 900, Binding: "forecast", Reason: "because",
 				Forecast: &api.Forecast{Model: "seasonal", Start: at.Add(15 * time.Second), Step: 15 * time.Second, Mean: []float64{500, 700}, Skill: 0.8},
 				Skill:    &api.ForecastSkill{Model: "seasonal", LastValue: of(0.8), Seasonal: of(-0.25), Licence: api.LicenceUp}}},
 			Nodes: api.NodePlan{Solver: "columns", HourlyCost: 0.1, LowerBound: 0.07, Gap: 0.02, Pool: "cheap", Pools: []api.PoolPlan{{Pool: "cheap", Nodes: 3, HourlyCost: 0.1}}},
@@ -430,7 +430,7 @@ func TestStatusesAreWrittenSideBySide(t *testing.T) {
 		key := api.Key{Namespace: "shop", Name: fmt.Sprintf("app-%d", i)}
 		objects = append(objects, &v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}})
 		record.Workloads = append(record.Workloads, api.WorkloadStatus{Key: key, Replicas: int32(i)})
-		record.Plan.Workloads = append(record.Plan.Workloads, api.WorkloadPlan{Key: key, Replicas: int32(i) + 1, Binding: "forecast"})
+		record.Plan.Workloads = append(record.Plan.Workloads, api.WorkloadPlan{Key: key, Scale: api.Scale{Replicas: int32(i) + 1}, Binding: "forecast"})
 	}
 	var now, most atomic.Int32
 	c := interceptor.NewClient(

@@ -215,14 +215,14 @@ func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old [
 	}
 	ready := metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: seen.Generation,
-		Reason: camel(plan.Binding), Message: plan.Reason, LastTransitionTime: now,
+		Reason: camel(string(plan.Binding)), Message: plan.Reason, LastTransitionTime: now,
 	}
 	refused := refusedPods(c, plan.Key)
 	switch {
 	case seen.HoldReason != "":
 		ready.Status, ready.Reason = metav1.ConditionFalse, camel(seen.HoldReason)
 	case plan.Held:
-		ready.Status, ready.Reason = metav1.ConditionFalse, camel(plan.Binding)
+		ready.Status, ready.Reason = metav1.ConditionFalse, camel(string(plan.Binding))
 		for _, f := range c.Findings {
 			if f.Object == "workload "+plan.Key.String() && f.Severity == api.Warning {
 				ready.Reason = camel(f.Reason)

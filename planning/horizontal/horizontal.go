@@ -70,8 +70,9 @@ type part struct {
 	peak float64
 	// doubt is not empty where this input is not known well enough to have fewer
 	// replicas than there are, and says why.
-	doubt           string
-	binding, reason string
+	doubt   string
+	binding api.Binding
+	reason  string
 	// rising is true of what is asked for only if a rise goes on.
 	rising bool
 	// active steps of a signal's forecast, and when they begin; nil without one.
@@ -80,13 +81,11 @@ type part struct {
 
 // PlanWorkload returns the least replicas that cover the forecasts' quantile
 // and the reactive floor. It is Held when there is nothing to plan by.
-func (p Planner) PlanWorkload(in planning.Input) (api.WorkloadPlan, error) {
+func (p Planner) PlanWorkload(in planning.Input) (planning.Proposal, error) {
 	w := in.Workload
-	plan := api.WorkloadPlan{
+	plan := planning.Proposal{
 		Key:          w.Key,
-		Shadow:       w.Mode == api.ModeShadow,
-		Current:      w.Replicas,
-		Replicas:     w.Replicas,
+		Scale:        api.Scale{Replicas: w.Replicas},
 		NodeReplicas: w.Replicas,
 		Demand:       -1,
 		PeakDemand:   -1,
@@ -95,9 +94,9 @@ func (p Planner) PlanWorkload(in planning.Input) (api.WorkloadPlan, error) {
 	u := utilization(in)
 	switch {
 	case w.Hold != "":
-		return hold(plan, w.Hold), nil
+		return hold(plan, w, w.Hold), nil
 	case !(u > 0) || math.IsInf(u, 0):
-		return hold(plan, fmt.Sprintf("target utilisation must be positive, is %v", u)), nil
+		return hold(plan, w, fmt.Sprintf("target utilisation must be positive, is %v", u)), nil
 	}
 
 	// 1. What each input asks for.
@@ -105,7 +104,7 @@ func (p Planner) PlanWorkload(in planning.Input) (api.WorkloadPlan, error) {
 	if in.UsesCPU() {
 		c, problem := cpuSupply(in)
 		if problem != "" {
-			return hold(plan, problem), nil
+			return hold(plan, w, problem), nil
 		}
 		plan.Request = c.near.mean(w.Replicas)
 		cpu := p.cpu(&plan, in, c)
@@ -131,14 +130,14 @@ func (p Planner) PlanWorkload(in planning.Input) (api.WorkloadPlan, error) {
 		}
 	}
 	if plan.FloorSource == "none" {
-		return hold(plan, "no demand is known: "+unknown(in, parts)), nil
+		return hold(plan, w, "no demand is known: "+unknown(in, parts)), nil
 	}
 	p.merge(&plan, in, parts)
 	return plan, nil
 }
 
 // cpu is what CPU usage asks for.
-func (p Planner) cpu(plan *api.WorkloadPlan, in planning.Input, c supply) part {
+func (p Planner) cpu(plan *planning.Proposal, in planning.Input, c supply) part {
 	w := in.Workload
 	out := part{floor: p.cpuFloor(in, c), peak: -1}
 	demand, fresh := freshDemand(in)
@@ -174,10 +173,10 @@ func (p Planner) cpu(plan *api.WorkloadPlan, in planning.Input, c supply) part {
 // react is the reactive part: now and, for want of better, for ever.
 func (o *part) react(in planning.Input) {
 	o.need, o.replicas, o.nodes = o.floor.need, o.floor.replicas, o.floor.replicas
-	o.path = []api.PathStep{{At: in.Time, Replicas: o.floor.replicas, Need: o.floor.need}}
-	o.binding, o.reason = "floor", o.floor.reason
+	o.path = []api.PathStep{{At: in.Time, Scale: api.Scale{Replicas: o.floor.replicas}, Need: o.floor.need}}
+	o.binding, o.reason = api.BindingFloor, o.floor.reason
 	if o.floor.source == "signal" {
-		o.binding = "signal"
+		o.binding = api.BindingSignal
 	}
 }
 
@@ -302,11 +301,11 @@ func speedNow(in planning.Input) float64 {
 	return 1
 }
 
-func hold(plan api.WorkloadPlan, reason string) api.WorkloadPlan {
-	plan.Held, plan.Binding = true, "hold"
-	plan.Reason = fmt.Sprintf("held at %d: %s", plan.Current, reason)
-	plan.Replicas, plan.NodeReplicas = plan.Current, plan.Current
-	plan.Floor, plan.FloorSource = min(plan.Floor, plan.Current), "none"
+func hold(plan planning.Proposal, w api.Workload, reason string) planning.Proposal {
+	plan.Held, plan.Binding = true, api.BindingHold
+	plan.Reason = fmt.Sprintf("held at %d: %s", w.Replicas, reason)
+	plan.Replicas, plan.NodeReplicas = w.Replicas, w.Replicas
+	plan.Floor, plan.FloorSource = min(plan.Floor, w.Replicas), "none"
 	return plan
 }
 

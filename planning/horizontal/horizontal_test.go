@@ -54,12 +54,13 @@ func forecast(values ...float64) *api.Forecast {
 func TestPlanWorkload(t *testing.T) {
 	type change func(*planning.Input)
 	for name, c := range map[string]struct {
-		demand                    float64
-		change                    change
-		wantReplicas, wantNodes   int32
-		wantFloor                 int32
-		wantHeld                  bool
-		wantBinding, wantInReason string
+		demand                  float64
+		change                  change
+		wantReplicas, wantNodes int32
+		wantFloor               int32
+		wantHeld                bool
+		wantBinding             api.Binding
+		wantInReason            string
 	}{
 		"the floor is the HPA's: usage over what a replica may use": {
 			demand:       1000, // 1000/175 = 5.7

@@ -95,7 +95,7 @@ func (p Planner) predict(o *part, in planning.Input, c supply, f *api.Forecast, 
 	o.forecast = f
 	o.path = path
 	if replicas >= o.floor.replicas {
-		o.replicas, o.binding = replicas, "forecast"
+		o.replicas, o.binding = replicas, api.BindingForecast
 		o.reason = tell(replicas, needMean, needHigh, needAt.UTC().Format(time.TimeOnly), slower)
 	} else {
 		o.reason += fmt.Sprintf("; forecast (q=%.2f) needs %d", in.Policy.Quantile, replicas)
@@ -113,7 +113,7 @@ func passes(f *api.Forecast, i int, lead time.Duration, tolerance float64) bool 
 
 // merge makes the plan of what the inputs ask for: at every time the most of
 // them. One that isn't known keeps the replicas that there are.
-func (p Planner) merge(plan *api.WorkloadPlan, in planning.Input, parts []part) {
+func (p Planner) merge(plan *planning.Proposal, in planning.Input, parts []part) {
 	w := in.Workload
 	best, nodes, steady := -1, int32(0), int32(0)
 	var kept []string
@@ -141,7 +141,7 @@ func (p Planner) merge(plan *api.WorkloadPlan, in planning.Input, parts []part) 
 		quiet(plan, in, parts)
 	}
 	if len(kept) > 0 && w.Replicas > plan.Replicas {
-		plan.Replicas, plan.Binding, plan.Rise = w.Replicas, "stale", 0
+		plan.Replicas, plan.Binding, plan.Rise = w.Replicas, api.BindingStale, 0
 		plan.Reason = fmt.Sprintf("kept at %d: %s; %s", w.Replicas, strings.Join(kept, "; "), plan.Reason)
 		plan.Path[0].Replicas = plan.Replicas
 	}

@@ -50,8 +50,8 @@ func (p Planner) rise(in planning.Input, c supply, cpu part) (part, bool) {
 		return fmt.Sprintf("usage rises by more than noise: if that goes on it is %s at %s, %s at q=%.2f, and needs %d × %s",
 			cores(mean), at, cores(high), in.Policy.Quantile, replicas, c.near)
 	})
-	if out.binding == "forecast" {
-		out.binding = "rise"
+	if out.binding == api.BindingForecast {
+		out.binding = api.BindingRise
 	}
 	return out, true
 }

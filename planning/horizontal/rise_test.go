@@ -117,7 +117,7 @@ func TestARiseGoesOn(t *testing.T) {
 // The more a rise has lasted, the steeper it is and the more the policy covers, the
 // more it asks for; and never more than demand that rises as it did for the node lead.
 func TestMoreOfARiseAsksForMore(t *testing.T) {
-	plan := func(slope float64, steps int, q float64) api.WorkloadPlan {
+	plan := func(slope float64, steps int, q float64) planning.Proposal {
 		in := climbing(slope, steps)
 		in.Policy.Quantile = q
 		got, err := horizontal.Planner{}.PlanWorkload(in)
@@ -135,7 +135,7 @@ func TestMoreOfARiseAsksForMore(t *testing.T) {
 		for _, slope := range []float64{5, 20, 50, 100} {
 			for steps := 2; steps < 7; steps++ {
 				one := plan(slope, steps, q)
-				for what, more := range map[string]api.WorkloadPlan{
+				for what, more := range map[string]planning.Proposal{
 					"steeper": plan(slope*1.5, steps, q), "longer": plan(slope, steps+1, q), "at a higher quantile": plan(slope, steps, q+0.02),
 				} {
 					if more.Replicas < one.Replicas || more.NodeReplicas < one.NodeReplicas {

@@ -13,7 +13,7 @@ import (
 
 // signal is what one of the workload's signals asks for; false when it says
 // nothing without pods and there are none.
-func (p Planner) signal(plan *api.WorkloadPlan, in planning.Input, i int) (part, bool) {
+func (p Planner) signal(plan *planning.Proposal, in planning.Input, i int) (part, bool) {
 	w, s := in.Workload, in.Workload.Signals[i]
 	out := part{floor: floor{source: "none"}, peak: -1}
 	told := api.SignalPlan{Name: s.Name, Value: -1, Target: s.Target, Missing: s.Missing}
@@ -159,7 +159,7 @@ func activity(in planning.Input) api.Activity {
 
 // quiet takes out of the path what nobody asks for: replicas at times when no
 // signal is active. Those there now are the Guard's to give up.
-func quiet(plan *api.WorkloadPlan, in planning.Input, parts []part) {
+func quiet(plan *planning.Proposal, in planning.Input, parts []part) {
 	now := plan.Activity == api.Active
 	var times []time.Time
 	foreseen := false
@@ -213,7 +213,7 @@ func quiet(plan *api.WorkloadPlan, in planning.Input, parts []part) {
 	if !now && in.Workload.Replicas == 0 {
 		plan.Replicas, plan.Floor, plan.Need = 0, 0, 0
 		plan.Reason = "nothing asks for a replica: " + idle(in)
-		plan.Binding = "inactive"
+		plan.Binding = api.BindingInactive
 	}
 	plan.NodeReplicas = plan.Replicas
 	for _, step := range plan.Path {

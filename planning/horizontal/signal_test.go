@@ -23,12 +23,13 @@ func queue(length float64) planning.Input {
 
 func TestSignals(t *testing.T) {
 	for name, c := range map[string]struct {
-		value                     float64
-		change                    func(*planning.Input)
-		wantReplicas, wantNodes   int32
-		wantHeld                  bool
-		wantActivity              api.Activity
-		wantBinding, wantInReason string
+		value                   float64
+		change                  func(*planning.Input)
+		wantReplicas, wantNodes int32
+		wantHeld                bool
+		wantActivity            api.Activity
+		wantBinding             api.Binding
+		wantInReason            string
 	}{
 		"total over target": {
 			value: 130, wantReplicas: 7, wantNodes: 7, wantBinding: "signal", // 6.5

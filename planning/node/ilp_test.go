@@ -200,7 +200,7 @@ func TestPlannerByILP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := p.PlanNodes(w.Snapshot, w.plans, w.policy, api.Budget{})
+	plan, err := p.PlanNodes(w.input())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,9 @@ import (
 // it.
 type WarmStart map[string]solved
 
+// WarmStart implements api.WarmStart.
+func (WarmStart) WarmStart() {}
+
 // Records keep it, unexported fields included.
 func init() { delta.Register("node.WarmStart", WarmStart{}) }
 
@@ -77,7 +80,7 @@ func (k *known) keep(sort string, s solved) Packing {
 
 // after is what the next cycle should know: what this one was not asked for is
 // kept.
-func (k *known) after() any {
+func (k *known) after() api.WarmStart {
 	if len(k.now) == 0 && len(k.before) == 0 {
 		return nil
 	}

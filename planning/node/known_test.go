@@ -19,13 +19,13 @@ func TestTheDefaultIsNeverDearerThanFFD(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var memory any
+		var memory api.WarmStart
 		for range rapid.IntRange(1, 3).Draw(t, "cycles") {
 			w := worlds().Draw(t, "world")
 			first := w.planBy(t, "ffd")
-			plan := func() (api.NodePlan, any) {
+			plan := func() (api.NodePlan, api.WarmStart) {
 				prepared, after := p.Prepare(memory)
-				out, err := prepared(w.Snapshot, w.plans, w.policy, api.Budget{})
+				out, err := prepared(w.input())
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -15,10 +15,10 @@ type level func(workload) int32
 
 // size is what nodes must be there for; now is what runs now.
 func (v *view) size(w workload) int32 {
-	return w.wanted(max(w.plan.NodeReplicas, w.plan.Replicas))
+	return w.wanted(max(w.demand.NodeReplicas, w.demand.Replicas))
 }
 
-func (v *view) now(w workload) int32 { return w.wanted(w.plan.Replicas) }
+func (v *view) now(w workload) int32 { return w.wanted(w.demand.Replicas) }
 
 // sameLevels tells whether both levels ask for the same.
 func (v *view) sameLevels() bool {
@@ -27,7 +27,7 @@ func (v *view) sameLevels() bool {
 
 // wanted turns planned replicas into pods that need a place in managed pools.
 func (w workload) wanted(planned int32) int32 {
-	if w.plan.Shadow {
+	if w.demand.Shadow {
 		planned = w.replicas
 	}
 	if w.rolling {
@@ -403,10 +403,10 @@ func (l *layout) shrink(p int, b api.Budget) {
 	if at.Autoscaled {
 		return // its size is not ours to choose
 	}
-	for pl.fresh == 0 && pl.size > at.MinPerZone && !l.exhausted && l.giveUp(p, b) {
+	for pl.fresh == 0 && pl.size > at.least && !l.exhausted && l.giveUp(p, b) {
 		pl.size--
 	}
-	pl.size = max(pl.size, at.MinPerZone)
+	pl.size = max(pl.size, at.least)
 	if at.most == Unlimited {
 		return
 	}

@@ -17,7 +17,7 @@ func TestPlannedPlacesAreReal(t *testing.T) {
 	placed := 0
 	rapid.Check(t, func(t *rapid.T) {
 		w := worlds().Draw(t, "world")
-		v, err := newView(w.Snapshot, w.plans, w.policy)
+		v, err := newView(w.input())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/mash2-io/mash2/api"
 )
@@ -55,27 +56,19 @@ func New(c Config) (*Planner, error) {
 // ErrPool is wrapped by the errors for pools that can't be planned for.
 var ErrPool = errors.New("pool can't be planned")
 
-// PlanNodes sizes every managed pool of the snapshot: see the package comment
-// for the rules. Without p.NodePools nodes are not managed and the plan is
-// empty.
+// PlanNodes sizes every pool that has bounds: see the package comment for the rules.
+// Without an open pool nodes are not planned and the plan is empty.
 //
-// The pods of p.NodePools' pools and those that can move there are packed onto
-// p.NodePools; the pool with the most nodes of those is NodePlan.Pool. The
-// error wraps ErrPool when p.NodePools names a pool that the snapshot lacks or
-// whose allocatable is not known.
+// The pods of open pools and those that can move there are packed onto these. The
+// error wraps ErrPool when there are bounds of a pool that the snapshot lacks, or of
+// an open one whose allocatable is not known.
 //
-// b.Iterations bounds how many nodes are tried for removal, and the solver; 0
+// Budget.Iterations bounds how many nodes are tried for removal, and the solver; 0
 // means ten thousand nodes, and for the solver up to a twentieth of a second or so,
-// a thousandth if b.SizesOnly.
-func (p *Planner) PlanNodes(s api.Snapshot, plans []api.WorkloadPlan, policy api.Policy, b api.Budget) (api.NodePlan, error) {
-	if len(policy.NodePools) == 0 {
-		return api.NodePlan{Complete: true}, nil
-	}
-	v, err := newView(s, plans, policy)
-	if err != nil {
-		return api.NodePlan{}, fmt.Errorf("planning nodes: %w", err)
-	}
-	return p.plan(v, b, &known{})
+// a thousandth if Budget.SizesOnly.
+func (p *Planner) PlanNodes(in api.NodeInput) (api.NodePlan, error) {
+	plan, _ := p.Prepare(nil)
+	return plan(in)
 }
 
 // plan what a view shows.
@@ -136,38 +129,38 @@ func (v *view) layOutBest(of level, solve solveFunc, b api.Budget) (*layout, err
 // The patterns of this cycle's packings are where those of the next one start
 // from: after returns them, before are those that it returned the last time,
 // nil if there are none. What is planned is as good without, at more work.
-func (p *Planner) Prepare(before any) (plan PlanFunc, after func() any) {
+func (p *Planner) Prepare(before api.WarmStart) (plan PlanFunc, after func() api.WarmStart) {
 	k := &known{}
 	if b, ok := before.(WarmStart); ok {
 		k.before = b
 	}
 	var views []*view
-	plan = func(s api.Snapshot, plans []api.WorkloadPlan, policy api.Policy, b api.Budget) (api.NodePlan, error) {
-		if len(policy.NodePools) == 0 {
+	plan = func(in api.NodeInput) (api.NodePlan, error) {
+		if !slices.ContainsFunc(in.Bounds, func(b api.PoolBounds) bool { return b.Open }) {
 			return api.NodePlan{Complete: true}, nil
 		}
 		var v *view
 		var err error
 		for _, seen := range views {
-			if v, err = seen.with(s, plans, policy); v != nil || err != nil {
+			if v, err = seen.with(in); v != nil || err != nil {
 				break
 			}
 		}
 		if v == nil && err == nil {
-			if v, err = newView(s, plans, policy); err == nil {
+			if v, err = newView(in); err == nil {
 				views = append(views, v)
 			}
 		}
 		if err != nil {
 			return api.NodePlan{}, fmt.Errorf("planning nodes: %w", err)
 		}
-		return p.plan(v, b, k)
+		return p.plan(v, in.Budget, k)
 	}
 	return plan, k.after
 }
 
 // PlanFunc is the type of PlanNodes.
-type PlanFunc = func(api.Snapshot, []api.WorkloadPlan, api.Policy, api.Budget) (api.NodePlan, error)
+type PlanFunc = func(api.NodeInput) (api.NodePlan, error)
 
 type solveFunc func(Problem) (Packing, error)
 

@@ -19,13 +19,16 @@ var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 // world builds snapshots: pools, nodes and pods in few words.
 type world struct {
 	api.Snapshot
-	plans  []api.WorkloadPlan
-	policy api.Policy
+	demands []api.NodeDemand
+	// open pools take pods; the others are to be emptied.
+	open []string
+	// most nodes of an open pool over all zones; 0 for no limit.
+	most int32
 }
 
 // newWorld has the pools "slow" (1 core, 4 GiB, 10 pods; 0.03 USD/h) and
-// "fast" (2 cores, 8 GiB, 10 pods; 0.1 USD/h) in three zones, no nodes, and a
-// policy for slow.
+// "fast" (2 cores, 8 GiB, 10 pods; 0.1 USD/h) in three zones, no nodes, and
+// slow open.
 func newWorld() *world {
 	w := &world{Snapshot: api.Snapshot{Time: noon}}
 	for _, p := range []api.Pool{
@@ -36,8 +39,29 @@ func newWorld() *world {
 		p.BootLead = api.Lead{P50: time.Minute, P90: 90 * time.Second}
 		w.Pools = append(w.Pools, p)
 	}
-	w.policy = api.Policy{NodePools: []string{"slow"}, ManagedPools: []string{"fast", "slow"}}
+	w.open = []string{"slow"}
 	return w
+}
+
+// input asks for nodes within each pool's own bounds and the limit.
+func (w *world) input() api.NodeInput {
+	in := api.NodeInput{Snapshot: w.Snapshot, Demands: w.demands}
+	for _, p := range w.Pools {
+		b := api.PoolBounds{Pool: p.Name, MinPerZone: p.MinPerZone, MaxPerZone: p.MaxPerZone, Open: slices.Contains(w.open, p.Name)}
+		if b.MaxPerZone == 0 {
+			b.MaxPerZone = api.Unlimited
+		}
+		if perZone := w.most / int32(max(1, len(p.Zones))); w.most > 0 && (b.MaxPerZone < 0 || perZone < b.MaxPerZone) {
+			b.MaxPerZone = perZone
+		}
+		in.Bounds = append(in.Bounds, b)
+	}
+	for _, name := range w.open {
+		if !slices.ContainsFunc(w.Pools, func(p api.Pool) bool { return p.Name == name }) {
+			in.Bounds = append(in.Bounds, api.PoolBounds{Pool: name, Open: true})
+		}
+	}
+	return in
 }
 
 func (w *world) pool(name string) *api.Pool {
@@ -75,7 +99,7 @@ func shapeOf(milli int64) *api.PodShape {
 func (w *world) workload(name string, shape *api.PodShape, replicas, planned int32) api.Key {
 	key := api.Key{Namespace: "web", Name: name}
 	w.Workloads = append(w.Workloads, api.Workload{Key: key, Shape: shape, Replicas: replicas})
-	w.plans = append(w.plans, api.WorkloadPlan{Key: key, Replicas: planned, NodeReplicas: planned, Current: replicas})
+	w.demands = append(w.demands, api.NodeDemand{Key: key, Scale: api.Scale{Replicas: planned}, NodeReplicas: planned})
 	return key
 }
 
@@ -95,7 +119,7 @@ func (w *world) plan(t *testing.T) api.NodePlan {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := p.PlanNodes(w.Snapshot, w.plans, w.policy, api.Budget{})
+	plan, err := p.PlanNodes(w.input())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,16 +178,16 @@ func TestPlanNodes(t *testing.T) {
 			},
 			want: brief{Slow: 1, Unplaced: []string{"8 web/shop: pool slow is at its maximum of 3 nodes"}},
 		},
-		"the policy's maximum leaves pods over": {
+		"a maximum leaves pods over": {
 			world: func(w *world) {
-				w.policy.MaxNodesPerPool = 8 // 2 per zone
+				w.most = 8 // 2 per zone
 				w.workload("shop", shapeOf(500), 0, 14)
 			},
 			want: brief{Slow: 2, Unplaced: []string{"2 web/shop: pool slow is at its maximum of 6 nodes"}},
 		},
-		"a policy's maximum below what runs gives up nothing that is in use": {
+		"a maximum below what runs gives up nothing that is in use": {
 			world: func(w *world) {
-				w.policy.MaxNodesPerPool = 3
+				w.most = 3
 				w.level("slow", 2)
 				shop := w.workload("shop", shapeOf(1000), 6, 6)
 				for _, n := range w.Nodes {
@@ -193,7 +217,7 @@ func TestPlanNodes(t *testing.T) {
 			// Two of a node's GPUs, less the one that a DaemonSet takes, leave one.
 			world: func(w *world) {
 				gpu := map[string]int64{"nvidia.com/gpu": 2}
-				w.policy.NodePools = []string{"slow", "fast"}
+				w.open = []string{"slow", "fast"}
 				w.pool("fast").Allocatable.Extended = gpu
 				w.pool("fast").Overhead.Extended = map[string]int64{"nvidia.com/gpu": 1}
 				shape := shapeOf(10)
@@ -262,7 +286,7 @@ func TestPlanNodes(t *testing.T) {
 			world: func(w *world) { w.workload("huge", shapeOf(3000), 0, 1) },
 			want:  brief{Unplaced: []string{"1 web/huge: cpu=3000m memory=67108864 pods=1 is more than an empty node of a managed pool has"}},
 		},
-		"a pod too large for the policy's pool belongs to another managed one": {
+		"a pod too large for the open pool belongs to another managed one": {
 			world: func(w *world) { w.workload("large", shapeOf(1500), 0, 1) },
 			want:  brief{Fast: 1},
 		},
@@ -342,7 +366,7 @@ func TestPlanNodes(t *testing.T) {
 			},
 			want: brief{Slow: 1},
 		},
-		"what runs in another managed pool moves to the policy's": {
+		"what runs in another managed pool moves to the open one": {
 			world: func(w *world) {
 				w.level("fast", 1)
 				shop := w.workload("shop", shapeOf(500), 4, 4)
@@ -482,7 +506,7 @@ func TestPlanNodes(t *testing.T) {
 		"a plan in shadow counts with the replicas that run": {
 			world: func(w *world) {
 				w.workload("shop", shapeOf(1000), 2, 9)
-				w.plans[0].Shadow = true
+				w.demands[0].Shadow = true
 			},
 			want: brief{Slow: 1},
 		},

@@ -12,7 +12,7 @@ import (
 )
 
 // Unlimited is the Max of a Type without a bound.
-const Unlimited int32 = -1
+const Unlimited = api.Unlimited
 
 // Problem is a packing problem in counts: identical pods are one Item and
 // identical nodes one Type.

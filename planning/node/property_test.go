@@ -20,7 +20,7 @@ func worlds() *rapid.Generator[*world] {
 	return rapid.Custom(func(t *rapid.T) *world {
 		w := newWorld()
 		if rapid.Bool().Draw(t, "switch") {
-			w.policy.NodePools = []string{"fast"}
+			w.open = []string{"fast"}
 		}
 		for _, name := range []string{"slow", "fast"} {
 			p := w.pool(name)
@@ -53,7 +53,7 @@ func worlds() *rapid.Generator[*world] {
 		for n := range rapid.IntRange(0, 4).Draw(t, "workloads") {
 			shape := rapid.SampledFrom(shapes).Draw(t, "shape")
 			owners = append(owners, w.workload(fmt.Sprint("w", n), shape, 0, int32(rapid.IntRange(0, 12).Draw(t, "planned"))))
-			w.plans[n].NodeReplicas += int32(rapid.IntRange(0, 4).Draw(t, "ahead"))
+			w.demands[n].NodeReplicas += int32(rapid.IntRange(0, 4).Draw(t, "ahead"))
 		}
 		free := map[string]api.Resources{}
 		for _, n := range w.Nodes {
@@ -103,7 +103,7 @@ func (w *world) planBy(t interface{ Fatal(...any) }, solver string) api.NodePlan
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := p.PlanNodes(w.Snapshot, w.plans, w.policy, api.Budget{})
+	plan, err := p.PlanNodes(w.input())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,36 +121,39 @@ func TestPreparedPlansAreTheSame(t *testing.T) {
 		}
 		prepared, _ := p.Prepare(nil)
 		for range rapid.IntRange(1, 4).Draw(t, "calls") {
-			plans, policy, s := slices.Clone(w.plans), w.policy, w.Snapshot
-			for i := range plans {
-				plans[i].Replicas = rapid.Int32Range(0, 12).Draw(t, "replicas")
-				plans[i].NodeReplicas = plans[i].Replicas + rapid.Int32Range(0, 3).Draw(t, "lead")
+			w.most = rapid.SampledFrom([]int32{0, 3, 9}).Draw(t, "most")
+			in := w.input()
+			in.Demands = slices.Clone(w.demands)
+			for i := range in.Demands {
+				d := &in.Demands[i]
+				d.Replicas = rapid.Int32Range(0, 12).Draw(t, "replicas")
+				d.NodeReplicas = d.Replicas + rapid.Int32Range(0, 3).Draw(t, "lead")
+				d.Pools = rapid.SampledFrom([][]string{nil, nil, w.open[:1]}).Draw(t, "pools")
 			}
-			policy.MaxNodesPerPool = rapid.SampledFrom([]int32{0, 3, 9}).Draw(t, "most")
-			s.Pools = slices.Clone(s.Pools)
-			for i := range s.Pools {
-				s.Pools[i].MinPerZone = rapid.Int32Range(0, 1).Draw(t, "least")
+			for i := range in.Bounds {
+				in.Bounds[i].MinPerZone = rapid.Int32Range(0, 1).Draw(t, "least")
 			}
-			if rapid.Bool().Draw(t, "one left out") && len(plans) > 0 {
-				plans = plans[1:]
+			if rapid.Bool().Draw(t, "one left out") && len(in.Demands) > 0 {
+				in.Demands = in.Demands[1:]
 			}
-			want, err := p.PlanNodes(s, plans, policy, api.Budget{})
+			want, err := p.PlanNodes(in)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := prepared(s, plans, policy, api.Budget{})
+			got, err := prepared(in)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Fatalf("prepared (-want +got):\n%s", diff)
 			}
-			sizes, err := prepared(s, plans, policy, api.Budget{SizesOnly: true})
+			in.Budget.SizesOnly = true
+			sizes, err := prepared(in)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i, one := range sizes.Pools {
-				if one.Nodes != want.Pools[i].Nodes || one.HourlyCost != want.Pools[i].HourlyCost || sizes.Pool != want.Pool {
+				if one.Nodes != want.Pools[i].Nodes || one.HourlyCost != want.Pools[i].HourlyCost {
 					t.Fatalf("sizes only: %+v, want %+v", one, want.Pools[i])
 				}
 			}
@@ -224,7 +227,7 @@ func TestPlannedNodesOfferEnough(t *testing.T) {
 			offered = offered.Plus(at.Allocatable.Times(int64(p.Nodes))).Minus(at.Overhead.Times(int64(max(0, p.Nodes-p.Current))))
 		}
 		for i, wl := range w.Workloads {
-			used = used.Plus(wl.Shape.Requests.Times(int64(w.plans[i].NodeReplicas)))
+			used = used.Plus(wl.Shape.Requests.Times(int64(w.demands[i].NodeReplicas)))
 		}
 		for _, p := range w.Pods {
 			if p.Workload == (api.Key{}) && !p.Terminating && !p.DaemonSet && p.Node != "" {
@@ -240,12 +243,12 @@ func TestPlannedNodesOfferEnough(t *testing.T) {
 func TestPlansDoNotDependOnOrderAndLeaveTheirInputAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := worlds().Draw(t, "world")
-		before := fmt.Sprintf("%+v %+v %+v", w.Snapshot, w.plans, w.policy)
+		before := fmt.Sprintf("%+v", w.input())
 		plan := w.planFor(t)
 		if again := w.planFor(t); !cmp.Equal(plan, again) {
 			t.Fatalf("twice: %s", cmp.Diff(plan, again))
 		}
-		if after := fmt.Sprintf("%+v %+v %+v", w.Snapshot, w.plans, w.policy); after != before {
+		if after := fmt.Sprintf("%+v", w.input()); after != before {
 			t.Fatal("the input was changed")
 		}
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
@@ -298,17 +301,17 @@ func TestPoolsThatCannotBePlanned(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newWorld()
-	w.policy.NodePools = []string{"cheap"}
-	if _, err := p.PlanNodes(w.Snapshot, nil, w.policy, api.Budget{}); !errors.Is(err, ErrPool) {
+	w.open = []string{"cheap"}
+	if _, err := p.PlanNodes(w.input()); !errors.Is(err, ErrPool) {
 		t.Errorf("error for a pool that does not exist is %v", err)
 	}
-	w.policy.NodePools = []string{"slow"}
+	w.open = []string{"slow"}
 	w.pool("slow").Allocatable = api.Resources{}
-	if _, err := p.PlanNodes(w.Snapshot, nil, w.policy, api.Budget{}); !errors.Is(err, ErrPool) {
+	if _, err := p.PlanNodes(w.input()); !errors.Is(err, ErrPool) {
 		t.Errorf("error for a pool without allocatable is %v", err)
 	}
-	w.policy.NodePools = nil
-	if plan, err := p.PlanNodes(w.Snapshot, nil, w.policy, api.Budget{}); err != nil || len(plan.Pools) > 0 || plan.Pool != "" {
+	w.open = nil
+	if plan, err := p.PlanNodes(w.input()); err != nil || len(plan.Pools) > 0 {
 		t.Errorf("without pools the plan is %+v, %v", plan, err)
 	}
 }
@@ -316,7 +319,7 @@ func TestPoolsThatCannotBePlanned(t *testing.T) {
 // With several pools the cheaper one takes the pods, and is named.
 func TestSeveralPools(t *testing.T) {
 	w := newWorld()
-	w.policy.NodePools = []string{"fast", "slow"}
+	w.open = []string{"fast", "slow"}
 	w.workload("shop", shapeOf(500), 0, 6)   // slow: 0.015 a pod; fast: 0.025
 	w.workload("large", shapeOf(1500), 0, 1) // only fast
 	plan := w.plan(t)
@@ -336,7 +339,7 @@ func BenchmarkPlanNodes(b *testing.B) {
 				b.Fatal(err)
 			}
 			for b.Loop() {
-				if _, err := p.PlanNodes(w.Snapshot, w.plans, w.policy, api.Budget{}); err != nil {
+				if _, err := p.PlanNodes(w.input()); err != nil {
 					b.Fatal(err)
 				}
 			}

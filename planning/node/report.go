@@ -18,16 +18,12 @@ func (v *view) report(whole Problem, ideal Packing, size, now *layout) api.NodeP
 		Unplaced:   merge(size.unplaced),
 	}
 	var least float64 // what the pools' minima cost
-	best := int32(-1)
 	for p := range v.pools {
 		at, pl := v.pools[p], size.pools[p]
 		one := v.poolPlan(p, ideal, size, now)
 		plan.Pools = append(plan.Pools, one)
 		plan.HourlyCost += one.HourlyCost
-		least += float64(min(at.MinPerZone, pl.size)) * float64(len(at.zones)) * at.Price
-		if at.target && one.Nodes > best {
-			best, plan.Pool = one.Nodes, at.Name
-		}
+		least += float64(min(at.least, pl.size)) * float64(len(at.zones)) * at.Price
 	}
 	if ideal.Cost > 0 {
 		plan.Gap = max(0, ideal.Cost-ideal.LowerBound) / ideal.Cost
@@ -76,7 +72,7 @@ func (v *view) why(p int, one api.PoolPlan, pl poolLayout) string {
 		return fmt.Sprintf("at its maximum of %d per zone", at.most)
 	case pl.fresh > 0:
 		return fmt.Sprintf("%d nodes more than there are, for pods without room; from scratch %d would do", pl.fresh, one.Needed)
-	case pl.size == at.MinPerZone:
+	case pl.size == at.least:
 		return "at its minimum"
 	case len(pl.surplus) > 0 && !at.target:
 		return "being left; the nodes that remain have pods that can't leave them"

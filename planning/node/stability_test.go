@@ -58,7 +58,7 @@ func TestOfEqualNodesThoseWithFewestPodsGo(t *testing.T) {
 		}
 		n := int32(len(w.Pods))
 		w.Workloads[0].Replicas = n
-		w.plans[0] = api.WorkloadPlan{Key: shop, Replicas: n, NodeReplicas: n, Current: n}
+		w.demands[0] = api.NodeDemand{Key: shop, Scale: api.Scale{Replicas: n}, NodeReplicas: n}
 		for _, one := range w.planFor(t).Pools {
 			for _, name := range one.Surplus {
 				gaveUp++
@@ -137,7 +137,7 @@ func crowdedNodes(r *rand.Rand) (*world, [][]int64) {
 	for i := range w.Workloads {
 		n := count[w.Workloads[i].Key]
 		w.Workloads[i].Replicas = n
-		w.plans[i] = api.WorkloadPlan{Key: w.Workloads[i].Key, Replicas: n, NodeReplicas: n, Current: n}
+		w.demands[i] = api.NodeDemand{Key: w.Workloads[i].Key, Scale: api.Scale{Replicas: n}, NodeReplicas: n}
 	}
 	return w, pods
 }

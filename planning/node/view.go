@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -15,14 +16,14 @@ import (
 // view is the part of a snapshot that planning nodes looks at.
 type view struct {
 	snapshot api.Snapshot
-	policy   api.Policy
+	bounds   []api.PoolBounds
 	dims     dimensions
 	pools    []pool // managed, in order of name
 	types    []nodeType
 	items    []podItem
 	byKey    map[itemKey]int
-	planned  []api.Key   // of all plans, those left out too
-	loads    []workload  // in the order of plans
+	demands  []api.NodeDemand
+	loads    []workload  // in the order of demands
 	nodes    []*resident // of managed pools, in order of name
 	// others are pods of no plan without a place in a pool they belong to.
 	others map[int]int32 // item → count
@@ -34,9 +35,10 @@ type view struct {
 
 type pool struct {
 	api.Pool
-	target bool
+	target bool     // open for pods
 	zones  []string // at least one
-	most   int32    // per zone; Unlimited for no bound
+	// least and most of its nodes per zone; most Unlimited for no bound.
+	least, most int32
 }
 
 // nodeType is a pool, or one zone of it when some pod can tell zones apart.
@@ -52,6 +54,7 @@ type itemKey struct {
 	workload api.Key       // for shapes with bounds on copies, which are per workload
 	zone     string        // of copies that are spread over zones
 	bound    string        // zones that volumes bind a pod to
+	pools    string        // those that its workload may be planned on, of several
 }
 
 // podItem is a shape with where its pods belong.
@@ -71,7 +74,7 @@ type podItem struct {
 
 // workload is a planned workload.
 type workload struct {
-	plan      api.WorkloadPlan
+	demand    api.NodeDemand
 	replicas  int32         // as they are
 	item      int           // −1: left out
 	bound     map[int]int32 // pods without a place by item, of those that volumes bind to zones
@@ -105,8 +108,9 @@ type resident struct {
 // tenant is a pod on a node.
 type tenant struct{ item, workload int } // workload −1: of none
 
-func newView(s api.Snapshot, plans []api.WorkloadPlan, policy api.Policy) (*view, error) {
-	v := &view{snapshot: s, policy: policy, byKey: map[itemKey]int{}, others: map[int]int32{}, welcome: map[int]bool{}}
+func newView(in api.NodeInput) (*view, error) {
+	s := in.Snapshot
+	v := &view{snapshot: s, bounds: in.Bounds, demands: in.Demands, byKey: map[itemKey]int{}, others: map[int]int32{}, welcome: map[int]bool{}}
 	if err := v.addPools(); err != nil {
 		return nil, err
 	}
@@ -124,60 +128,48 @@ func newView(s api.Snapshot, plans []api.WorkloadPlan, policy api.Policy) (*view
 	v.dims = dimensionsOf(shapes)
 	v.addNodes()
 	v.addTypes()
-	v.addWorkloads(plans)
+	v.addWorkloads()
 	v.addPods()
 	return v, nil
 }
 
-// with is the view with other plans of the same workloads and other bounds of its
-// pools, of the same snapshot otherwise; nil if the view does not serve for that.
-func (v *view) with(s api.Snapshot, plans []api.WorkloadPlan, policy api.Policy) (*view, error) {
-	if !slices.Equal(v.policy.NodePools, policy.NodePools) || !slices.Equal(v.policy.ManagedPools, policy.ManagedPools) {
-		return nil, nil
+// with is the view for other scales of the same workloads and other bounds of the
+// same pools, of the same snapshot otherwise; nil if the view does not serve for that.
+func (v *view) with(in api.NodeInput) (*view, error) {
+	samePool := func(a, b api.PoolBounds) bool { return a.Pool == b.Pool && a.Open == b.Open }
+	sameDemand := func(a, b api.NodeDemand) bool {
+		return a.Key == b.Key && slices.Equal(a.Pools, b.Pools) && reflect.DeepEqual(a.Containers, b.Containers)
 	}
-	if len(plans) != len(v.planned) {
+	if !slices.EqualFunc(v.bounds, in.Bounds, samePool) || !slices.EqualFunc(v.demands, in.Demands, sameDemand) {
 		return nil, nil
-	}
-	for i, plan := range plans {
-		if plan.Key != v.planned[i] {
-			return nil, nil
-		}
 	}
 	other := *v
-	other.snapshot, other.policy, other.pools = s, policy, nil
+	other.snapshot, other.bounds, other.demands, other.pools = in.Snapshot, in.Bounds, in.Demands, nil
 	if err := other.addPools(); err != nil {
 		return nil, err
 	}
 	other.loads = slices.Clone(v.loads)
 	next := 0
 	for i := range other.loads {
-		for plans[next].Key != other.loads[i].plan.Key {
+		for in.Demands[next].Key != other.loads[i].demand.Key {
 			next++ // of a workload that is left out
 		}
-		other.loads[i].plan = plans[next]
+		other.loads[i].demand = in.Demands[next]
 		next++
 	}
 	return &other, nil
 }
 
 func (v *view) addPools() error {
-	managed := slices.Concat(v.policy.ManagedPools, v.policy.NodePools)
-	for _, p := range v.snapshot.Pools {
-		if !slices.Contains(managed, p.Name) {
-			continue
+	for _, b := range v.bounds {
+		i := slices.IndexFunc(v.snapshot.Pools, func(p api.Pool) bool { return p.Name == b.Pool })
+		if i < 0 {
+			return fmt.Errorf("%w: there is no pool %q", ErrPool, b.Pool)
 		}
-		one := pool{Pool: p, target: slices.Contains(v.policy.NodePools, p.Name), zones: p.Zones, most: Unlimited}
+		p := v.snapshot.Pools[i]
+		one := pool{Pool: p, target: b.Open, zones: p.Zones, least: b.MinPerZone, most: b.MaxPerZone}
 		if len(one.zones) == 0 {
 			one.zones = []string{""}
-		}
-		if p.MaxPerZone > 0 {
-			one.most = p.MaxPerZone
-		}
-		if bound := v.policy.MaxNodesPerPool; bound > 0 {
-			perZone := bound / int32(len(one.zones))
-			if one.most == Unlimited || perZone < one.most {
-				one.most = perZone
-			}
 		}
 		if one.target && (p.Allocatable.MilliCPU <= 0 || p.Allocatable.Memory <= 0 || p.Allocatable.Pods <= 0) {
 			return fmt.Errorf("%w: allocatable of a node of pool %s is not known: %s", ErrPool, p.Name, p.Allocatable)
@@ -188,11 +180,6 @@ func (v *view) addPools() error {
 		v.pools = append(v.pools, one)
 	}
 	slices.SortFunc(v.pools, func(a, b pool) int { return cmp.Compare(a.Name, b.Name) })
-	for _, name := range v.policy.NodePools {
-		if v.poolIndex(name) < 0 {
-			return fmt.Errorf("%w: there is no pool %q", ErrPool, name)
-		}
-	}
 	return nil
 }
 
@@ -309,28 +296,40 @@ func (v *view) lost(n *api.Node, p *pool) bool {
 	return lead > 0 && !n.Created.IsZero() && v.snapshot.Time.Sub(n.Created) > lead
 }
 
-func (v *view) addWorkloads(plans []api.WorkloadPlan) {
+func (v *view) addWorkloads() {
 	byKey := make(map[api.Key]*api.Workload, len(v.snapshot.Workloads))
 	for i := range v.snapshot.Workloads {
 		byKey[v.snapshot.Workloads[i].Key] = &v.snapshot.Workloads[i]
 	}
-	for _, plan := range plans {
-		v.planned = append(v.planned, plan.Key)
-		w, ok := byKey[plan.Key]
+	for _, demand := range v.demands {
+		w, ok := byKey[demand.Key]
 		if !ok || w.Shape == nil {
 			continue // nothing is known of its pods; those it has count as they are
 		}
-		load := workload{plan: plan, replicas: w.Replicas, rolling: w.RollingOut}
-		load.item = v.item(w.Shape, plan.Key, plan.Key, "", nil)
-		load.spread, load.zones = v.spreadItems(w.Shape, plan.Key, load.item)
+		load := workload{demand: demand, replicas: w.Replicas, rolling: w.RollingOut}
+		shape := sized(w.Shape, demand.Scale)
+		load.item = v.item(shape, demand.Key, demand.Key, "", nil, demand.Pools)
+		load.spread, load.zones = v.spreadItems(shape, demand.Key, load.item, demand.Pools)
 		v.loads = append(v.loads, load)
 	}
 }
 
+// sized is a shape with the requests of a scale, where that states any.
+func sized(shape *api.PodShape, scale api.Scale) *api.PodShape {
+	requests, ok := scale.Requests()
+	if !ok {
+		return shape
+	}
+	other := *shape
+	other.ID, other.Requests = fmt.Sprintf("%s with %s", shape.ID, requests), requests
+	return &other
+}
+
 // item is the index of a shape's item, in a zone if that isn't empty, of pods that
-// their volumes bind to some zones unless these are nil; a new one gets the name.
-func (v *view) item(shape *api.PodShape, owner, name api.Key, zone string, bound []string) int {
-	key := itemKey{shape: shape.ID, zone: zone}
+// their volumes bind to some zones unless these are nil, on some of the open pools
+// unless these are none; a new one gets the name.
+func (v *view) item(shape *api.PodShape, owner, name api.Key, zone string, bound, pools []string) int {
+	key := itemKey{shape: shape.ID, zone: zone, pools: strings.Join(pools, " ")}
 	if bound != nil {
 		key.bound = "in " + strings.Join(bound, " ")
 	}
@@ -345,12 +344,12 @@ func (v *view) item(shape *api.PodShape, owner, name api.Key, zone string, bound
 	}
 	it := podItem{name: name.String(), zone: zone, bound: bound, shape: shape, requests: v.dims.vector(shape.Requests), copy: len(v.items)}
 	if zone != "" || bound != nil {
-		it.copy = v.item(shape, owner, name, "", nil)
+		it.copy = v.item(shape, owner, name, "", nil, pools)
 	}
 	accepted, large, zoned := false, false, false
 	for _, target := range []bool{true, false} {
 		for t, typ := range v.types {
-			if v.pools[typ.pool].target != target || zone != "" && typ.site.Zone != zone || !typ.site.Admits(shape) {
+			if v.pools[typ.pool].target != target || target && len(pools) > 0 && !slices.Contains(pools, v.pools[typ.pool].Name) || zone != "" && typ.site.Zone != zone || !typ.site.Admits(shape) {
 				continue
 			}
 			if !placement.InZones(bound, typ.site.Zone) {
@@ -397,7 +396,7 @@ func (v *view) addPods() {
 	}
 	loads := make(map[api.Key]int, len(v.loads))
 	for i, l := range v.loads {
-		loads[l.plan.Key] = i
+		loads[l.demand.Key] = i
 	}
 	overhead := make(map[string]api.Resources, len(v.nodes))
 
@@ -443,10 +442,15 @@ func (v *view) seat(p *api.Pod, r *resident, load int) {
 	if load >= 0 && r != nil && slices.Contains(v.loads[load].zones, r.node.Zone) && placement.Spreads(p.Shape) {
 		zone = r.node.Zone
 	}
-	it := v.item(p.Shape, p.Workload, p.Key, zone, p.Zones)
+	var pools []string
+	if load >= 0 {
+		pools = v.loads[load].demand.Pools
+	}
+	it := v.item(p.Shape, p.Workload, p.Key, zone, p.Zones, pools)
 	stuck := p.DoNotDisrupt != "" || p.ControllerKind == ""
 	if r != nil && (r.usable || stuck) {
-		leaves := v.items[it].target && !v.pools[r.pool].target
+		elsewhere := len(pools) > 0 && !slices.Contains(pools, v.pools[r.pool].Name)
+		leaves := v.items[it].target && (!v.pools[r.pool].target || elsewhere)
 		if stuck || !leaves {
 			r.movable = r.movable && !stuck
 			if !stuck || !leaves {

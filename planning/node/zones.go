@@ -14,7 +14,7 @@ import (
 
 // spreadItems are the items of a workload's copies by zone, and the zones; none
 // where copies need not be spread, or zones aren't known.
-func (v *view) spreadItems(shape *api.PodShape, owner api.Key, item int) (items []int, zones []string) {
+func (v *view) spreadItems(shape *api.PodShape, owner api.Key, item int, pools []string) (items []int, zones []string) {
 	if !placement.Spreads(shape) {
 		return nil, nil
 	}
@@ -28,7 +28,7 @@ func (v *view) spreadItems(shape *api.PodShape, owner api.Key, item int) (items 
 	slices.Sort(zones)
 	zones = slices.Compact(zones)
 	for _, zone := range zones {
-		items = append(items, v.item(shape, owner, owner, zone, nil))
+		items = append(items, v.item(shape, owner, owner, zone, nil, pools))
 	}
 	return items, zones
 }

@@ -41,7 +41,7 @@ func Test(t *testing.T, p planning.WorkloadPlanner) {
 			}
 		})
 	}
-	plan := func(t *testing.T, in planning.Input) api.WorkloadPlan {
+	plan := func(t *testing.T, in planning.Input) planning.Proposal {
 		t.Helper()
 		out, err := p.PlanWorkload(in)
 		if err != nil {
@@ -65,8 +65,8 @@ func Test(t *testing.T, p planning.WorkloadPlanner) {
 	each("well formed", func(t *testing.T, r *rand.Rand) {
 		in := Input(r)
 		out := plan(t, in)
-		if out.Key != in.Workload.Key || out.Current != in.Workload.Replicas {
-			t.Errorf("plan of %s with %d replicas is for %s with %d", in.Workload.Key, in.Workload.Replicas, out.Key, out.Current)
+		if out.Key != in.Workload.Key {
+			t.Errorf("the proposal for %s is for %s", in.Workload.Key, out.Key)
 		}
 		if out.Reason == "" || out.Binding == "" {
 			t.Errorf("reason %q, binding %q", out.Reason, out.Binding)
@@ -141,12 +141,12 @@ func Test(t *testing.T, p planning.WorkloadPlanner) {
 		in := Input(r)
 		out := plan(t, in)
 		rng := planning.Guard{Config: planning.DefaultConfig()}.Range(planning.Subject{
-			Time: in.Time, Workload: in.Workload, Policy: in.Policy, Plan: out, Speed: in.Speed,
+			Time: in.Time, Workload: in.Workload, Policy: in.Policy, Proposal: out, Speed: in.Speed,
 			Memory:  planning.WorkloadMemory{Replicas: in.Workload.Replicas},
 			Windows: in.Windows, Licensed: in.Licensed,
 		})
-		if rng.Hold == "" && (rng.Lo < in.Workload.MinReplicas || rng.Hi > in.Workload.MaxReplicas) {
-			t.Errorf("range %d–%d, bounds %d–%d", rng.Lo, rng.Hi, in.Workload.MinReplicas, in.Workload.MaxReplicas)
+		if rng.Hold == "" && (rng.Lo.Replicas < in.Workload.MinReplicas || rng.Hi.Replicas > in.Workload.MaxReplicas) {
+			t.Errorf("range %d–%d, bounds %d–%d", rng.Lo.Replicas, rng.Hi.Replicas, in.Workload.MinReplicas, in.Workload.MaxReplicas)
 		}
 	})
 }

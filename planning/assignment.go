@@ -1,0 +1,109 @@
+package planning
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// assignment says which pool each workload is planned on.
+type assignment struct {
+	// pools in use, in order of name; none where nodes are not planned.
+	pools []*api.Pool
+	// of are the indexes among them of the pools of each managed workload.
+	of []int
+}
+
+// assignments are those that are compared: for each allowed pool all workloads on
+// it, or the one without pools.
+func (c *cycle) assignments() []assignment {
+	if len(c.pools) == 0 {
+		return []assignment{{}}
+	}
+	out := make([]assignment, len(c.pools))
+	for i := range c.pools {
+		out[i] = assignment{pools: []*api.Pool{&c.pools[i]}, of: make([]int, len(c.managed))}
+	}
+	return out
+}
+
+// pool of a managed workload; nil where nodes are not planned.
+func (a assignment) pool(workload int) *api.Pool {
+	if len(a.pools) == 0 {
+		return nil
+	}
+	return a.pools[a.of[workload]]
+}
+
+// uses is the index of a pool among those in use, −1 for one that isn't.
+func (a assignment) uses(pool string) int {
+	return slices.IndexFunc(a.pools, func(p *api.Pool) bool { return p.Name == pool })
+}
+
+// name tells one assignment from another, and a person where workloads are: the
+// name of the pool where there is one.
+func (a assignment) name() string {
+	names := make([]string, len(a.pools))
+	for i, p := range a.pools {
+		names[i] = p.Name
+	}
+	name := strings.Join(names, " + ")
+	if len(a.pools) > 1 {
+		h := fnv.New32a()
+		for _, i := range a.of {
+			_, _ = h.Write([]byte{byte(i), byte(i >> 8)})
+		}
+		name += fmt.Sprintf(" (%08x)", h.Sum32())
+	}
+	return name
+}
+
+// shares are where so many replicas of a managed workload run; nil where nodes are
+// not planned.
+func (a assignment) shares(workload int, replicas int32) []api.PoolShare {
+	pool := a.pool(workload)
+	if pool == nil {
+		return nil
+	}
+	return []api.PoolShare{{Pool: pool.Name, Replicas: replicas}}
+}
+
+// only is the pool that a managed workload may be planned on, where others are open.
+func (a assignment) only(workload int) []string {
+	if len(a.pools) < 2 {
+		return nil
+	}
+	return []string{a.pool(workload).Name}
+}
+
+// bounds are what the pools that may be sized are sized within: those in use to so
+// many nodes at most, negative for no limit but their own; all others that are
+// managed are emptied.
+func (c *cycle) bounds(a assignment, maxNodes []int32) []api.PoolBounds {
+	var out []api.PoolBounds
+	for i := range c.s.Pools {
+		pool := &c.s.Pools[i]
+		b := api.PoolBounds{Pool: pool.Name, MinPerZone: pool.MinPerZone, MaxPerZone: api.Unlimited}
+		if pool.MaxPerZone > 0 {
+			b.MaxPerZone = pool.MaxPerZone
+		}
+		at := a.uses(pool.Name)
+		switch {
+		case at >= 0:
+			zones := int32(max(1, len(pool.Zones)))
+			b.Open, b.MinPerZone = true, a.pools[at].MinPerZone // with the policy's
+			if most := maxNodes[at]; most >= 0 {
+				// What is kept for nothing goes first where there is a limit.
+				b.MinPerZone = max(pool.MinPerZone, min(b.MinPerZone, most/zones))
+				b.MaxPerZone = max(b.MinPerZone, most/zones)
+			}
+		case !slices.Contains(c.p.ManagedPools, pool.Name):
+			continue
+		}
+		out = append(out, b)
+	}
+	return out
+}
