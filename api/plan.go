@@ -1,9 +1,13 @@
 package api
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Scale is how much of a workload runs: how many replicas, and of which size. Where
-// they run is beside it: see PoolShare.
+// they run is beside it: see PoolShare. Nodes are planned for the size; no action
+// carries it out yet.
 type Scale struct {
 	Replicas int32 `json:"replicas"`
 	// Containers are what the containers of every replica request, in order of name.
@@ -250,6 +254,20 @@ type Plan struct {
 	Findings   []Finding   `json:"findings,omitempty"`
 	// Search tells how much work the choice took.
 	Search Search `json:"search"`
+}
+
+// PoolsInUse are the names of the pools that workloads are planned on, in order.
+func (p Plan) PoolsInUse() []string {
+	var out []string
+	for _, w := range p.Workloads {
+		for _, share := range w.Pools {
+			if !slices.Contains(out, share.Pool) {
+				out = append(out, share.Pool)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // Search is what looking for the best plan took, and whether it got to an end.

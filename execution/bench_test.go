@@ -12,7 +12,7 @@ import (
 // 10,000 pods, of which half have moved, 1,000 nodes in two pools.
 func BenchmarkSequence(b *testing.B) {
 	var s api.Snapshot
-	plan := api.Plan{Nodes: api.NodePlan{Pool: "fast", Pools: []api.PoolPlan{{Pool: "cheap"}, {Pool: "fast", SizePerZone: 500, Nodes: 500}}}}
+	plan := api.Plan{Nodes: api.NodePlan{Pools: []api.PoolPlan{{Pool: "cheap"}, {Pool: "fast", SizePerZone: 500, Nodes: 500}}}}
 	for _, pool := range []string{"cheap", "fast"} {
 		s.Pools = append(s.Pools, api.Pool{Name: pool, Zones: []string{"a"}, Sizes: []int32{500}, Allocatable: api.Resources{MilliCPU: 8000, Pods: 110}})
 		for i := range 500 {
@@ -30,7 +30,7 @@ func BenchmarkSequence(b *testing.B) {
 		key := api.Key{Namespace: "shop", Name: fmt.Sprintf("web%04d", w)}
 		own := &api.PodShape{ID: key.Name, Requests: api.Resources{MilliCPU: 200 + int64(w%7)*50, Pods: 1}}
 		s.Workloads = append(s.Workloads, api.Workload{Key: key, Mode: api.ModeFull, Replicas: 10, MaxReplicas: 20, Shape: own})
-		plan.Workloads = append(plan.Workloads, api.WorkloadPlan{Key: key, Scale: api.Scale{Replicas: 10}})
+		plan.Workloads = append(plan.Workloads, api.WorkloadPlan{Key: key, Scale: api.Scale{Replicas: 10}, Pools: on("fast", 10)})
 		for i := range 10 {
 			s.Pods = append(s.Pods, api.Pod{
 				Key: api.Key{Namespace: "shop", Name: fmt.Sprintf("%s-%d", key.Name, i)}, Workload: key, Shape: own,

@@ -380,9 +380,9 @@ const everyNode = 3
 
 // planned is the plan of a planner that knows what is wanted, for one pool.
 func (r rules) planned(c cluster, pool int) api.Plan {
-	plan := api.Plan{Nodes: api.NodePlan{Pool: poolNames[pool]}}
+	var plan api.Plan
 	for _, key := range []api.Key{fixedKeys[db], webKey} {
-		plan.Workloads = append(plan.Workloads, api.WorkloadPlan{Key: key, Scale: api.Scale{Replicas: int32(r.pods)}, Reason: "demand"})
+		plan.Workloads = append(plan.Workloads, api.WorkloadPlan{Key: key, Scale: api.Scale{Replicas: int32(r.pods)}, Pools: []api.PoolShare{{Pool: poolNames[pool], Replicas: int32(r.pods)}}, Reason: "demand"})
 	}
 	for p, name := range poolNames {
 		pp := api.PoolPlan{Pool: name}

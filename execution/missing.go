@@ -11,15 +11,15 @@ import (
 // missing names what the Ready nodes other than gone can't hold: the replicas
 // wanted that don't run outside gone already, and the other movable pods on
 // gone. It is empty when all fits. With onTarget replicas have to fit on the
-// target's nodes, unless their shape can't run there at all.
+// nodes of the pool that they are planned on, unless their shape can't run there at all.
 func (v *view) missing(gone map[string]bool, onTarget bool) string {
 	stays := func(p *api.Pod) bool { return p.Node != "" && (!gone[p.Node] || v.blocker(p) != "") }
 	return v.unplaced(v.wants(gone, stays), v.roomWithout(gone, v.acting), onTarget)
 }
 
-// missingAt is missing for the time when the target has so many nodes per zone
-// and the workloads have only the pods that are wanted.
-func (v *view) missingAt(mp managedPool, perZone int32) string {
+// missingAt is missing for the time when targets have so many nodes per zone and the
+// workloads have only the pods that are wanted.
+func (v *view) missingAt(perZone map[string]int32) string {
 	gone := v.gone()
 	r := room{}
 	count := map[string]int32{}
@@ -27,18 +27,23 @@ func (v *view) missingAt(mp managedPool, perZone int32) string {
 		switch {
 		case gone[sp.Node.Name]:
 			continue
-		case sp.Node.Pool == mp.Name:
-			count[sp.Node.Zone]++
+		case v.isTarget(sp.Node.Pool):
+			count[sp.Node.Pool+" "+sp.Node.Zone]++
 			others := slices.DeleteFunc(slices.Clone(v.podsOn[sp.Node.Name]), func(p *api.Pod) bool { return v.acting[p.Workload] })
-			sp = placement.SpaceOf(sp.Node, others, mp.Overhead)
+			sp = placement.SpaceOf(sp.Node, others, v.overhead(sp.Node.Pool))
 		}
 		r.spaces = append(r.spaces, sp)
 	}
 	r = r.clone()
-	for _, zone := range mp.Zones {
-		node := &api.Node{Pool: mp.Name, Zone: zone, Labels: mp.Labels, Taints: mp.Taints, Allocatable: mp.Allocatable, Ready: true}
-		for range perZone - count[zone] {
-			r.spaces = append(r.spaces, placement.SpaceOf(node, nil, mp.Overhead))
+	for _, mp := range v.pools {
+		if !v.isTarget(mp.Name) {
+			continue
+		}
+		for _, zone := range mp.Zones {
+			node := &api.Node{Pool: mp.Name, Zone: zone, Labels: mp.Labels, Taints: mp.Taints, Allocatable: mp.Allocatable, Ready: true}
+			for range perZone[mp.Name] - count[mp.Name+" "+zone] {
+				r.spaces = append(r.spaces, placement.SpaceOf(node, nil, mp.Overhead))
+			}
 		}
 	}
 	for _, p := range v.pending {
@@ -48,7 +53,7 @@ func (v *view) missingAt(mp managedPool, perZone int32) string {
 	}
 	elsewhere := func(p *api.Pod) bool {
 		n := v.nodes[p.Node]
-		return n != nil && n.Pool != mp.Name && (!gone[p.Node] || v.blocker(p) != "")
+		return n != nil && !v.isTarget(n.Pool) && (!gone[p.Node] || v.blocker(p) != "")
 	}
 	return v.unplaced(v.wants(gone, elsewhere), r, true)
 }
@@ -87,19 +92,23 @@ func (v *view) wants(gone map[string]bool, stays func(*api.Pod) bool) []want {
 			}
 		}
 	}
-	target := v.pool(v.target)
-	largestFirst(own, target.Allocatable)
-	largestFirst(others, target.Allocatable)
+	var largest api.Resources
+	for _, name := range v.targets {
+		largest = largest.Max(v.pool(name).Allocatable)
+	}
+	largestFirst(own, largest)
+	largestFirst(others, largest)
 	return append(own, others...)
 }
 
 // unplaced names what doesn't fit, empty if all does.
 func (v *view) unplaced(wants []want, r room, onTarget bool) string {
-	target := v.pool(v.target)
 	for _, w := range wants {
 		pool := ""
-		if onTarget && w.replicas && siteIn(target).Admits(w.pods.Shape) {
-			pool = v.target
+		if onTarget && w.replicas {
+			if home := v.home(w.pods.Workload); siteIn(home).Admits(w.pods.Shape) {
+				pool = home.Name
+			}
 		}
 		if placed := r.place(w.pods, w.count, pool); placed < w.count {
 			return fmt.Sprintf("%d of %s", w.count-placed, w.name)

@@ -43,14 +43,14 @@ func (q *sequencer) growPools() {
 		if mp.plan.Reason != "" {
 			reason = mp.plan.Reason
 		}
-		if mp.Name == q.target && q.moveSize > to {
-			to = q.moveSize
+		if size := q.moveSize[mp.Name]; size > to {
+			to = size
 			reason = fmt.Sprintf("what moves there finds its places on %d nodes per zone", to)
 		}
 		if mp.MaxPerZone > 0 {
 			to = min(to, mp.MaxPerZone)
 		}
-		if smallest >= to || mp.Name == q.target && q.refused {
+		if smallest >= to || q.isTarget(mp.Name) && q.refused {
 			continue
 		}
 		if q.held(mp, "grow") {
@@ -174,7 +174,7 @@ func (q *sequencer) cordonDying() {
 func (q *sequencer) cordonOld() {
 	var pending []*api.Node
 	for _, mp := range q.pools {
-		if mp.Name == q.target {
+		if q.isTarget(mp.Name) {
 			continue
 		}
 		for _, n := range mp.nodes {
@@ -188,11 +188,11 @@ func (q *sequencer) cordonOld() {
 		return
 	}
 	if q.uncordonsFirst() {
-		q.note(api.NodeScalingAgent, "MigrationWaitsForNodes", "pool "+q.target, "%d nodes are uncordoned first", len(q.uncordons))
+		q.note(api.NodeScalingAgent, "MigrationWaitsForNodes", "pool "+q.into(), "%d nodes are uncordoned first", len(q.uncordons))
 		return
 	}
 	if missing := q.missing(q.gone(), true); missing != "" && q.guards.holds(guardRoom) {
-		q.note(api.NodeScalingAgent, "MigrationWaitsForNodes", "pool "+q.target,
+		q.note(api.NodeScalingAgent, "MigrationWaitsForNodes", "pool "+q.into(),
 			"the Ready nodes can't hold %s yet: nothing is cordoned", missing)
 		q.explainPool()
 		return
@@ -201,7 +201,7 @@ func (q *sequencer) cordonOld() {
 		q.cordoning[n.Name] = true
 		q.cordons = append(q.cordons, api.CordonNode{
 			Node: n.Name, For: api.CordonMigration, At: q.snapshot.Time,
-			Reason: fmt.Sprintf("workloads move from pool %s to %s", n.Pool, q.target),
+			Reason: fmt.Sprintf("workloads move from pool %s to %s", n.Pool, q.into()),
 		})
 	}
 }
@@ -212,16 +212,16 @@ func (q *sequencer) uncordonsFirst() bool {
 	return len(q.uncordons) > 0 && q.guards.holds(guardUncordoned)
 }
 
-// explainPool tells what keeps the target pool from its planned size.
+// explainPool tells what keeps a target from its planned size.
 func (q *sequencer) explainPool() {
 	for _, mp := range q.pools {
-		if mp.Name == q.target && mp.Error != nil {
+		if q.isTarget(mp.Name) && mp.Error != nil {
 			q.warn(api.NodeScalingAgent, "Pool"+string(mp.Error.Kind), "pool "+mp.Name, "%s", mp.Error.Message)
 		}
 	}
 }
 
-// cordonSurplus cordons the target's surplus nodes one by one, each if the rest
+// cordonSurplus cordons the targets' surplus nodes one by one, each if the rest
 // can hold what is wanted without it.
 func (q *sequencer) cordonSurplus() {
 	gone := make(map[string]bool, len(q.leaving)+len(q.shrink))
@@ -229,7 +229,7 @@ func (q *sequencer) cordonSurplus() {
 		gone[name] = true
 	}
 	for _, mp := range q.pools {
-		if mp.Name != q.target || mp.Hold != "" {
+		if !q.isTarget(mp.Name) || mp.Hold != "" {
 			continue
 		}
 		for _, n := range mp.nodes {
@@ -288,11 +288,11 @@ func (q *sequencer) giveUpNodes() {
 		if len(mp.Sizes) == 0 || slices.Max(mp.Sizes) <= to {
 			continue
 		}
-		if mp.Name != q.target && (all || !q.guards.holds(guardAllEmpty)) {
+		if !q.isTarget(mp.Name) && (all || !q.guards.holds(guardAllEmpty)) {
 			if !q.held(mp, "shrink") {
 				q.removals = append(q.removals, api.ResizePool{
 					Pool: mp.Name, From: slices.Max(mp.Sizes), To: to, Nodes: q.picks(mp, to),
-					Reason: fmt.Sprintf("workloads have moved to %s and its nodes are empty", q.target),
+					Reason: fmt.Sprintf("workloads have moved to %s and its nodes are empty", q.into()),
 				})
 			}
 			continue

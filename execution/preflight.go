@@ -51,7 +51,7 @@ const (
 	RefusedWindow    = "OutsideWindow"
 )
 
-// Preflight says why workloads must not be moved to the pool that the plan
+// Preflight says why workloads must not be moved to the pools that the plan
 // wants; nil if they may be, or none has to. A move that is refused when it has
 // begun already is to be given up. Who is refused plans again for the pool that
 // workloads stay on.
@@ -60,8 +60,9 @@ func Preflight(s api.Snapshot, p api.Plan, policy api.Policy) *api.Refusal {
 }
 
 func preflight(s api.Snapshot, p api.Plan, policy api.Policy, g guards) *api.Refusal {
-	if p.Nodes.Pool == "" || !slices.ContainsFunc(s.Nodes, func(n api.Node) bool {
-		return n.Pool != p.Nodes.Pool && slices.Contains(policy.ManagedPools, n.Pool)
+	pools := p.PoolsInUse()
+	if len(pools) == 0 || !slices.ContainsFunc(s.Nodes, func(n api.Node) bool {
+		return !slices.Contains(pools, n.Pool) && slices.Contains(policy.ManagedPools, n.Pool)
 	}) {
 		return nil
 	}
@@ -91,9 +92,9 @@ func (o *obstacles) names(reason string, keeps map[string][]string) {
 	}
 }
 
-// refusal is why nothing moves to the target, nil if it may.
+// refusal is why nothing moves to the targets, nil if it may.
 func (v *view) refusal() *api.Refusal {
-	if v.target == "" || len(v.old) == 0 {
+	if len(v.targets) == 0 || len(v.old) == 0 {
 		return nil
 	}
 	m, before := v.movingNow(), v.gaveUp()
@@ -101,17 +102,16 @@ func (v *view) refusal() *api.Refusal {
 		return nil
 	}
 	var o obstacles
-	refusal := &api.Refusal{Pool: v.target, Stay: m.home, GaveUp: m.started}
+	refusal := &api.Refusal{Pool: v.into(), Stay: m.home, GaveUp: m.started}
 	v.obstruct(&o, m)
 	lasting := len(o.reasons) > 0
-	target := v.pool(v.target)
 	if v.guards.holds(guardOverdue) {
-		v.outOfTime(&o, m, target)
+		v.outOfTime(&o, m)
 		if len(o.reasons) > 0 && o.reasons[len(o.reasons)-1] == RefusedGrowth {
 			refusal.GaveUp = true
 		}
 	}
-	if !lasting && !m.started && v.lackOfNodes(&o, target) {
+	if !lasting && !m.started && v.lackOfNodes(&o) {
 		// What the provider said is forgotten with the next resize.
 		refusal.GaveUp = true
 	}
@@ -143,7 +143,7 @@ func (v *view) movingNow() moving {
 	count := map[string]int{}
 	for i := range v.snapshot.Nodes {
 		n := &v.snapshot.Nodes[i]
-		if v.dying[n.Name] || !v.old[n.Name] && n.Pool != v.target {
+		if v.dying[n.Name] || !v.old[n.Name] && !v.isTarget(n.Pool) {
 			continue
 		}
 		on := 0
@@ -171,8 +171,8 @@ func (v *view) movingNow() moving {
 	// leaves workloads where most of their pods are.
 	for _, mp := range v.pools {
 		switch {
-		case m.started && mp.Name == v.target:
-		case m.home == "" || count[mp.Name] > count[m.home] || count[mp.Name] == count[m.home] && m.home == v.target:
+		case m.started && v.isTarget(mp.Name):
+		case m.home == "" || count[mp.Name] > count[m.home] || count[mp.Name] == count[m.home] && v.isTarget(m.home):
 			m.home = mp.Name
 		}
 	}
@@ -203,7 +203,6 @@ func (v *view) arriving() int {
 // obstruct finds the pods that can't be moved. Pods of nobody's workload hold a
 // move up only before it has begun; afterwards their nodes are kept.
 func (v *view) obstruct(o *obstacles, m moving) {
-	target := v.pool(v.target)
 	budget, protected, zonal := map[string][]string{}, map[string][]string{}, map[string][]string{}
 	for i := range v.snapshot.Nodes {
 		name := v.snapshot.Nodes[i].Name
@@ -220,7 +219,7 @@ func (v *view) obstruct(o *obstacles, m moving) {
 				budget[why] = append(budget[why], p.Key.String())
 			case why != "" && ours:
 				protected[why] = append(protected[why], p.Key.String())
-			case why == "" && p.Zones != nil && !slices.ContainsFunc(target.Zones, func(z string) bool { return slices.Contains(p.Zones, z) }):
+			case why == "" && p.Zones != nil && !slices.ContainsFunc(v.zonesFor(p.Workload), func(z string) bool { return slices.Contains(p.Zones, z) }):
 				why = "volumes are in zone " + cmp.Or(strings.Join(p.Zones, ", "), "(none that all have)")
 				zonal[why] = append(zonal[why], p.Key.String())
 			}
@@ -230,8 +229,21 @@ func (v *view) obstruct(o *obstacles, m moving) {
 	o.names(RefusedProtected, protected)
 	o.names(RefusedZone, zonal)
 	if !m.started {
-		v.planned(func(w *api.Workload, wp *api.WorkloadPlan) { v.crowd(o, target, w, wp) })
+		v.planned(func(w *api.Workload, wp *api.WorkloadPlan) { v.crowd(o, v.home(w.Key), w, wp) })
 	}
+}
+
+// zonesFor are the zones of the pool that a workload is to run on, those of all targets
+// for pods of nobody's.
+func (v *view) zonesFor(workload api.Key) []string {
+	if home := v.home(workload); home.Name != "" {
+		return home.Zones
+	}
+	var zones []string
+	for _, name := range v.targets {
+		zones = append(zones, v.pool(name).Zones...)
+	}
+	return zones
 }
 
 // crowd finds a workload that can't run its old and new pods side by side: a zone takes
@@ -292,67 +304,82 @@ func (v *view) leastElsewhere(shape *api.PodShape, target api.Pool, in map[strin
 	return least, zone
 }
 
-// lackOfNodes finds why the target will not hold all that must move. A move that
+// lackOfNodes finds why the targets will not hold all that must move. A move that
 // has begun had its nodes; what is wanted beyond them since is waited for. It
 // reports whether the provider could not give them.
-func (v *view) lackOfNodes(o *obstacles, target api.Pool) bool {
+func (v *view) lackOfNodes(o *obstacles) bool {
 	if !v.guards.holds(guardRoom) || v.missing(v.gone(), true) == "" {
 		return false
 	}
-	if e := target.Error; e != nil && (e.At.IsZero() || v.snapshot.Time.Sub(e.At) < v.disruption.RetryAfter) {
-		o.add("Pool"+string(e.Kind), "pool %s: %s", target.Name, e.Message)
-		return true
+	for _, name := range v.targets {
+		if e := v.pool(name).Error; e != nil && (e.At.IsZero() || v.snapshot.Time.Sub(e.At) < v.disruption.RetryAfter) {
+			o.add("Pool"+string(e.Kind), "pool %s: %s", name, e.Message)
+			return true
+		}
 	}
 	if _, missing := v.sizeForMove(); missing != "" {
-		o.add(RefusedTooSmall, "pool %s at its largest can't hold %s", target.Name, missing)
+		o.add(RefusedTooSmall, "pool %s at its largest can't hold %s", v.into(), missing)
 	}
 	return false
 }
 
-// sizeForMove is the size per zone at which the target holds all that must move
-// and first fit finds the places, the planned one if it is enough; missing names
-// what doesn't fit even at the largest size.
-func (v *view) sizeForMove() (size int32, missing string) {
+// sizeForMove are the sizes per zone at which the targets hold all that must move
+// and first fit finds the places, the planned ones if they are enough; missing names
+// what doesn't fit even at the largest sizes.
+func (v *view) sizeForMove() (sizes map[string]int32, missing string) {
+	sizes, limits := map[string]int32{}, map[string]int32{}
 	for _, mp := range v.pools {
-		if mp.Name != v.target {
+		if !v.isTarget(mp.Name) {
 			continue
 		}
-		size = mp.plan.SizePerZone
+		size := mp.plan.SizePerZone
 		limit := size + max(1, size/10)
 		if mp.MaxPerZone > 0 {
 			size, limit = min(size, mp.MaxPerZone), min(limit, mp.MaxPerZone)
 		}
-		for ; ; size++ {
-			missing = v.missingAt(mp, size)
-			if missing == "" || size >= limit {
-				return size, missing
-			}
+		sizes[mp.Name], limits[mp.Name] = size, limit
+	}
+	if len(sizes) == 0 {
+		return nil, ""
+	}
+	for {
+		missing = v.missingAt(sizes)
+		more := false
+		for name := range sizes {
+			more = more || sizes[name] < limits[name]
+		}
+		if missing == "" || !more {
+			return sizes, missing
+		}
+		for name := range sizes {
+			sizes[name] = min(sizes[name]+1, max(limits[name], sizes[name]))
 		}
 	}
-	return 0, ""
 }
 
 // outOfTime finds what took too long.
-func (v *view) outOfTime(o *obstacles, m moving, target api.Pool) {
+func (v *view) outOfTime(o *obstacles, m moving) {
 	now, limits := v.snapshot.Time, v.disruption
 	if m.started && !m.since.IsZero() && now.Sub(m.since) > limits.MoveTimeout {
 		o.add(RefusedOverdue, "pods have not all moved since %s, within %v",
 			m.since.UTC().Format(time.RFC3339), limits.MoveTimeout)
 	}
-	var ready int32
-	for i := range v.snapshot.Nodes {
-		if n := &v.snapshot.Nodes[i]; n.Pool == v.target && n.Ready && !v.dying[n.Name] {
-			ready++
+	for _, name := range v.targets {
+		target, ready := v.pool(name), int32(0)
+		for i := range v.snapshot.Nodes {
+			if n := &v.snapshot.Nodes[i]; n.Pool == name && n.Ready && !v.dying[n.Name] {
+				ready++
+			}
 		}
-	}
-	if !target.ResizedAt.IsZero() && now.Sub(target.ResizedAt) > limits.GrowTimeout && ready < target.Nodes() &&
-		v.missing(v.gone(), true) != "" {
-		o.add(RefusedGrowth, "pool %s has %d of %d nodes Ready, asked for at %s, more than %v ago",
-			target.Name, ready, target.Nodes(), target.ResizedAt.UTC().Format(time.RFC3339), limits.GrowTimeout)
+		if !target.ResizedAt.IsZero() && now.Sub(target.ResizedAt) > limits.GrowTimeout && ready < target.Nodes() &&
+			v.missing(v.gone(), true) != "" {
+			o.add(RefusedGrowth, "pool %s has %d of %d nodes Ready, asked for at %s, more than %v ago",
+				name, ready, target.Nodes(), target.ResizedAt.UTC().Format(time.RFC3339), limits.GrowTimeout)
+		}
 	}
 }
 
-// gaveUp is a node on which it is noted that moving to the target was given up
+// gaveUp is a node on which it is noted that moving to the targets was given up
 // not long ago; nil if there is none.
 func (v *view) gaveUp() *api.Node {
 	if !v.guards.holds(guardGaveUp) {
@@ -360,7 +387,7 @@ func (v *view) gaveUp() *api.Node {
 	}
 	for i := range v.snapshot.Nodes {
 		n := &v.snapshot.Nodes[i]
-		if n.GaveUp == v.target && n.Pool != v.target && v.old[n.Name] && v.snapshot.Time.Sub(n.GaveUpAt) < v.disruption.RetryAfter {
+		if n.GaveUp == v.into() && !v.isTarget(n.Pool) && v.old[n.Name] && v.snapshot.Time.Sub(n.GaveUpAt) < v.disruption.RetryAfter {
 			return n
 		}
 	}

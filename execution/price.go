@@ -55,7 +55,7 @@ func (q *sequencer) movableOn(node string) int {
 // The sentence stays the same throughout a move, so that it is told once.
 func (q *sequencer) explainCosts() {
 	for _, mp := range q.pools {
-		if mp.Name == q.target || mp.Price <= 0 {
+		if q.isTarget(mp.Name) || mp.Price <= 0 {
 			continue
 		}
 		var since time.Time
@@ -74,7 +74,7 @@ func (q *sequencer) explainCosts() {
 		hourly := float64(len(mp.nodes)) * mp.Price
 		q.note(api.NodeScalingAgent, "TwoPoolsPaid", "pool "+mp.Name,
 			"its %d nodes cost %.3f USD/h beside those of pool %s until workloads have moved, before %s: at most %.3f USD",
-			len(mp.nodes), hourly, q.target, since.Add(q.disruption.MoveTimeout).UTC().Format(time.RFC3339),
+			len(mp.nodes), hourly, q.into(), since.Add(q.disruption.MoveTimeout).UTC().Format(time.RFC3339),
 			hourly*q.disruption.MoveTimeout.Hours())
 	}
 }

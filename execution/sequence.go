@@ -84,11 +84,11 @@ type sequencer struct {
 	// migrating is true when every old node bears its cordon, as observed:
 	// only then do new pods land outside the old pools.
 	migrating bool
-	// refused is true when nothing may move to the target, and it is not where
+	// refused is true when nothing may move to the targets, and they are not where
 	// workloads are.
 	refused bool
-	// moveSize is the size per zone that the target needs for what moves to it.
-	moveSize int32
+	// moveSize are the sizes per zone that the targets need for what moves there.
+	moveSize map[string]int32
 	// room for pods on nodes that stay; what has been promised is taken.
 	room room
 	// evicted counts EvictPod actions.
@@ -141,7 +141,7 @@ func (q *sequencer) explainRefusal() {
 	}
 	r := q.refusal()
 	if r == nil {
-		if q.target != "" && len(q.old) > 0 && q.movingNow().pods > 0 {
+		if len(q.targets) > 0 && len(q.old) > 0 && q.movingNow().pods > 0 {
 			q.moveSize, _ = q.sizeForMove()
 		}
 		return
@@ -150,7 +150,7 @@ func (q *sequencer) explainRefusal() {
 	if r.GaveUp {
 		q.giveUp(r)
 	}
-	q.refused = r.Stay != q.target
+	q.refused = !q.isTarget(r.Stay)
 	q.stay()
 }
 

@@ -78,7 +78,7 @@ func (w *world) events(n int) {
 // planFor is the plan of a perfect packer: nodes enough for all pods, surplus
 // the nodes with fewest pods.
 func (w *world) planFor(s api.Snapshot, target string) api.Plan {
-	plan := api.Plan{Nodes: api.NodePlan{Pool: target}}
+	var plan api.Plan
 	var pods int32
 	for _, o := range w.owners {
 		if o.workload == (api.Key{}) {
@@ -87,7 +87,7 @@ func (w *world) planFor(s api.Snapshot, target string) api.Plan {
 		}
 		pods += o.wanted
 		plan.Workloads = append(plan.Workloads, api.WorkloadPlan{
-			Key: o.workload, Scale: api.Scale{Replicas: o.wanted}, NodeReplicas: o.wanted, Floor: o.wanted / 2, Reason: "demand",
+			Key: o.workload, Scale: api.Scale{Replicas: o.wanted}, Pools: on(target, o.wanted), NodeReplicas: o.wanted, Floor: o.wanted / 2, Reason: "demand",
 		})
 	}
 	for i, pool := range s.Pools {

@@ -402,9 +402,9 @@ func (b *switchBed) live(ctx context.Context, target string, actionsPerLife int)
 
 // fixedPlan wants four replicas and two nodes of the target.
 func fixedPlan(s api.Snapshot, target string) api.Plan {
-	plan := api.Plan{Nodes: api.NodePlan{Pool: target}}
+	var plan api.Plan
 	for _, w := range s.Workloads {
-		plan.Workloads = append(plan.Workloads, api.WorkloadPlan{Key: w.Key, Scale: api.Scale{Replicas: 4}, NodeReplicas: 4, Reason: "the plan is fixed"})
+		plan.Workloads = append(plan.Workloads, api.WorkloadPlan{Key: w.Key, Scale: api.Scale{Replicas: 4}, Pools: on(target, 4), NodeReplicas: 4, Reason: "the plan is fixed"})
 	}
 	for _, p := range s.Pools {
 		pp := api.PoolPlan{Pool: p.Name}

@@ -365,8 +365,12 @@ func planOf(l line, plan *api.Plan) {
 			Pool: l.words[1], SizePerZone: l.num("size", 0), Nodes: l.num("size", 0), Surplus: slices.Clone(l.list("surplus")),
 		})
 	default:
+		pool := plan.Nodes.Pool
+		if l.has("on") {
+			pool = l.args["on"]
+		}
 		plan.Workloads = append(plan.Workloads, api.WorkloadPlan{
-			Key: key(l.words[1]), Scale: api.Scale{Replicas: l.num("replicas", 0)}, Floor: l.num("floor", 0),
+			Key: key(l.words[1]), Scale: api.Scale{Replicas: l.num("replicas", 0)}, Pools: on(pool, l.num("replicas", 0)), Floor: l.num("floor", 0),
 			Held: l.has("held"), Shadow: l.has("shadow"), Reason: "demand",
 		})
 	}

@@ -3,6 +3,7 @@ package execution
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/placement"
@@ -19,11 +20,12 @@ type view struct {
 	// pools that may be touched: in the plan, named by a policy, present, and
 	// not resized by somebody else.
 	pools []managedPool
-	// target is the pool that managed workloads should run on; empty when
-	// nodes are left alone.
-	target string
-	// frozen is true when nodes are managed but the target pool can't be seen
-	// or planned now: nothing about nodes changes, in neither direction.
+	// targets are the pools that the plan puts workloads on, in order of name; none
+	// when nodes are left alone. Each workload's are in homes.
+	targets []string
+	homes   map[api.Key]string
+	// frozen is true when nodes are managed but some target can't be seen or planned
+	// now: nothing about nodes changes, in neither direction.
 	frozen bool
 	// lockstep is true when growth waits for nodes of ours.
 	lockstep bool
@@ -36,10 +38,10 @@ type view struct {
 	// guarded are the workloads whose pods nobody moves: held and shadow ones.
 	guarded map[api.Key]string
 
-	// old nodes belong to managed pools other than the target.
+	// old nodes belong to managed pools other than the targets.
 	old map[string]bool
 	// leaving nodes bear a cordon and are to be emptied: old ones, and those
-	// of the target that it is being shrunk by.
+	// of the targets that these are being shrunk by.
 	leaving map[string]bool
 	// dying nodes are being deleted by the provider.
 	dying map[string]bool
@@ -64,6 +66,7 @@ func newView(s api.Snapshot, p api.Plan, policy api.Policy, g guards) (*view, []
 	v := &view{
 		snapshot: s, plan: p, disruption: Defaults(policy.Disruption), guards: g, budgets: newBudgets(s),
 		wanted:  make(map[api.Key]int32, len(p.Workloads)),
+		homes:   make(map[api.Key]string, len(p.Workloads)),
 		nodes:   make(map[string]*api.Node, len(s.Nodes)),
 		podsOn:  make(map[string][]*api.Pod, len(s.Nodes)),
 		podsOf:  make(map[api.Key][]*api.Pod, len(s.Workloads)),
@@ -105,11 +108,11 @@ func newView(s api.Snapshot, p api.Plan, policy api.Policy, g guards) (*view, []
 			v.spaces = append(v.spaces, placement.SpaceOf(n, v.podsOn[n.Name], v.overhead(n.Pool)))
 		}
 	}
-	// The target's nodes come first, and the fuller ones before the emptier,
+	// The targets' nodes come first, and the fuller ones before the emptier,
 	// so that first fit leaves whole nodes free.
 	slices.SortStableFunc(v.spaces, func(a, b placement.Space) int {
 		rank := func(sp placement.Space) int {
-			if v.target != "" && sp.Node.Pool == v.target {
+			if v.isTarget(sp.Node.Pool) {
 				return 0
 			}
 			return 1
@@ -132,6 +135,9 @@ func (v *view) classifyWorkloads() {
 		}
 	}
 	for _, wp := range v.plan.Workloads {
+		if len(wp.Pools) > 0 {
+			v.homes[wp.Key] = wp.Pools[0].Pool
+		}
 		w, ok := present[wp.Key]
 		switch {
 		case !ok || w.Mode == api.ModeOff || v.guarded[wp.Key] != "":
@@ -162,16 +168,19 @@ func (v *view) classifyPools(policy api.Policy) []api.Finding {
 		return nil
 	}
 	var findings []api.Finding
-	v.frozen = true
+	wanted := v.plan.PoolsInUse()
+	unseen := slices.Clone(wanted)
+	seen := func(pool string) {
+		unseen = slices.DeleteFunc(unseen, func(name string) bool { return name == pool })
+	}
 	for i := range v.plan.Nodes.Pools {
 		pp := &v.plan.Nodes.Pools[i]
-		isTarget := pp.Pool == v.plan.Nodes.Pool
 		j := slices.IndexFunc(v.snapshot.Pools, func(p api.Pool) bool { return p.Name == pp.Pool })
 		switch {
 		case !slices.Contains(policy.ManagedPools, pp.Pool):
 			findings = append(findings, warn(api.NodeScalingAgent, "PoolNotManaged", "pool "+pp.Pool,
 				"the plan names it but no policy does: it is left alone"))
-			v.frozen = v.frozen && !isTarget
+			seen(pp.Pool)
 			continue
 		case j < 0:
 			findings = append(findings, warn(api.NodeScalingAgent, "PoolMissing", "pool "+pp.Pool,
@@ -180,7 +189,7 @@ func (v *view) classifyPools(policy api.Policy) []api.Finding {
 		case v.snapshot.Pools[j].Autoscaled:
 			findings = append(findings, warn(api.NodeScalingAgent, api.ReasonConflict, "pool "+pp.Pool,
 				cmp.Or(v.snapshot.Pools[j].AutoscaledBy, "its provider")+" resizes it: mash2 leaves it alone"))
-			v.frozen = v.frozen && !isTarget
+			seen(pp.Pool)
 			continue
 		}
 		mp := managedPool{Pool: &v.snapshot.Pools[j], plan: pp}
@@ -190,14 +199,17 @@ func (v *view) classifyPools(policy api.Policy) []api.Finding {
 			}
 		}
 		v.pools = append(v.pools, mp)
-		if isTarget {
-			v.target, v.frozen = pp.Pool, false
+		if slices.Contains(wanted, pp.Pool) {
+			v.targets = append(v.targets, pp.Pool)
+			seen(pp.Pool)
 		}
 	}
-	v.lockstep = v.target != "" || v.frozen
+	slices.Sort(v.targets)
+	v.frozen = len(wanted) == 0 || len(unseen) > 0
+	v.lockstep = len(v.targets) > 0 || v.frozen
 	switch {
 	case v.frozen:
-		v.pools = nil
+		v.pools, v.targets = nil, nil
 		for i := range v.snapshot.Nodes {
 			if n := &v.snapshot.Nodes[i]; n.Cordoned && n.CordonedFor != "" {
 				v.old[n.Name], v.leaving[n.Name] = true, true
@@ -205,8 +217,8 @@ func (v *view) classifyPools(policy api.Policy) []api.Finding {
 		}
 		findings = append(findings, warn(api.NodeScalingAgent, "NodesHeld", "policy",
 			"no target pool can be seen or planned now: nodes stay as they are"))
-	case v.target == "":
-		// Without its target the plan can't be carried out on any pool.
+	case len(v.targets) == 0:
+		// Without a target the plan can't be carried out on any pool.
 		v.pools = nil
 	}
 	return findings
@@ -219,7 +231,7 @@ func (v *view) classifyNodes(mp managedPool) {
 			v.presumeDying(mp, zone, mp.Sizes[i])
 		}
 	}
-	if mp.Name != v.target {
+	if !v.isTarget(mp.Name) {
 		for _, n := range mp.nodes {
 			v.old[n.Name] = true
 			if n.Cordoned {
@@ -380,6 +392,20 @@ func (v *view) planned(do func(*api.Workload, *api.WorkloadPlan)) {
 			do(present[wp.Key], wp)
 		}
 	}
+}
+
+// isTarget reports whether the plan puts workloads on a pool.
+func (v *view) isTarget(pool string) bool { return pool != "" && slices.Contains(v.targets, pool) }
+
+// into names the pools that workloads are moved to.
+func (v *view) into() string { return strings.Join(v.targets, " + ") }
+
+// home is the pool that a workload is to run on; the zero one for anywhere.
+func (v *view) home(workload api.Key) api.Pool {
+	if name := v.homes[workload]; v.isTarget(name) {
+		return v.pool(name)
+	}
+	return api.Pool{}
 }
 
 // pool of a name; the zero one if there is none.

@@ -375,3 +375,11 @@ func (w *world) resize(a api.ResizePool) {
 		}
 	}
 }
+
+// on is all of so many replicas on a pool; none for no pool.
+func on(pool string, replicas int32) []api.PoolShare {
+	if pool == "" {
+		return nil
+	}
+	return []api.PoolShare{{Pool: pool, Replicas: replicas}}
+}
