@@ -105,7 +105,7 @@ func explain(e Entry, q Question) (Explanation, error) {
 		Cycle: c.ID, Time: c.Time, Program: e.Segment.Program, Brief: e.Brief, Error: c.Error, Paused: c.Paused, Policy: c.Policy,
 		Nodes: p.Nodes, Candidates: []LostCandidate{}, Actions: []Done{},
 	}
-	out.Chosen = api.Candidate{Pool: p.Nodes.Pool, HourlyCost: p.Nodes.HourlyCost, Utility: p.Utility}
+	out.Chosen = api.Candidate{Pool: strings.Join(p.PoolsInUse(), " + "), HourlyCost: p.Nodes.HourlyCost, Utility: p.Utility}
 	for _, pool := range p.Nodes.Pools {
 		out.Chosen.Nodes += pool.Nodes
 	}

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"log/slog"
+	"strings"
 
 	"github.com/mash2-io/mash2/api"
 )
@@ -54,6 +55,6 @@ func (l *Log) Report(_ context.Context, c api.Cycle) {
 		total += int64(s.Duration)
 	}
 	l.Logger.Debug("cycle", "cycle", c.ID, "policy", c.Policy.Name, "paused", c.Paused,
-		"pool", c.Plan.Nodes.Pool, "usdPerHour", c.Plan.Nodes.HourlyCost, "utility", c.Plan.Utility.Total,
+		"pool", strings.Join(c.Plan.PoolsInUse(), ","), "usdPerHour", c.Plan.Nodes.HourlyCost, "utility", c.Plan.Utility.Total,
 		"actions", len(c.Outcomes), "tookNanos", total)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -38,7 +39,7 @@ func cycle(at time.Time, change func(*api.Cycle)) api.Cycle {
 		Workloads: []api.WorkloadStatus{{Key: web, Generation: 3, Replicas: 4, ReadyReplicas: 3, Demand: 600}},
 		Pools:     []api.PoolStatus{{Name: "cheap", MachineType: "e2-medium", TargetNodes: 2, ReadyNodes: 1, HourlyCost: 0.067}},
 		Plan: api.Plan{
-			Workloads: []api.WorkloadPlan{{Key: web, Current: 4, Scale: api.Scale{Replicas: 5}, Floor: 4, NodeReplicas: 6, PeakDemand: 900, Binding: "forecast", Reason: "because",
+			Workloads: []api.WorkloadPlan{{Key: web, Current: 4, Scale: api.Scale{Replicas: 5}, Pools: []api.PoolShare{{Pool: "cheap", Replicas: 5}}, Floor: 4, NodeReplicas: 6, PeakDemand: 900, Binding: "forecast", Reason: "because",
 				Forecast: &api.Forecast{Model: "seasonal", Start: at.Add(15 * time.Second), Step: 15 * time.Second, Mean: []float64{500, 700}, Skill: 0.8},
 				Skill:    &api.ForecastSkill{Model: "seasonal", LastValue: of(0.8), Seasonal: of(-0.25), Licence: api.LicenceUp}}},
 			Nodes: api.NodePlan{Solver: "columns", HourlyCost: 0.1, LowerBound: 0.07, Gap: 0.02, Pool: "cheap", Pools: []api.PoolPlan{{Pool: "cheap", Nodes: 3, HourlyCost: 0.1}}},
@@ -180,9 +181,9 @@ mash2_workload_trigger_replicas{namespace="shop",trigger="queue",workload="web"}
 		}
 	})
 	t.Run("a pool that somebody else resizes is a conflict, with a plan for nodes or without", func(t *testing.T) {
-		for _, pool := range []string{"cheap", ""} {
+		for _, pools := range [][]api.PoolShare{{{Pool: "cheap", Replicas: 5}}, nil} {
 			record := cycle(now, func(c *api.Cycle) {
-				c.Plan.Nodes.Pool = pool
+				c.Plan.Workloads[0].Pools = pools
 				c.Findings = []api.Finding{
 					{Severity: api.Warning, Reason: api.ReasonConflict, Object: "workload shop/till", Message: "an HPA"},
 					{Severity: api.Warning, Reason: api.ReasonConflict, Object: "pool cheap", Message: "Karpenter resizes it"},
@@ -191,7 +192,7 @@ mash2_workload_trigger_replicas{namespace="shop",trigger="queue",workload="web"}
 			got := meta.FindStatusCondition(statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil).Conditions, v1alpha1.ConditionMovable)
 			const want = "False Conflict: pool cheap: Karpenter resizes it"
 			if got == nil || fmt.Sprintf("%s %s: %s", got.Status, got.Reason, got.Message) != want {
-				t.Errorf("plan for %q: condition %+v, want %s", pool, got, want)
+				t.Errorf("plan for %v: condition %+v, want %s", pools, got, want)
 			}
 		}
 	})
@@ -464,5 +465,42 @@ func TestStatusesAreWrittenSideBySide(t *testing.T) {
 		case i != 7 && (p == nil || *p != int32(i)+1):
 			t.Errorf("%s: planned replicas are %v, want %d", o.Name, p, i+1)
 		}
+	}
+}
+
+// The pools of a workload are listed; the old field names the one there is.
+func TestStatusNamesThePools(t *testing.T) {
+	share := func(pool string, n int32) api.PoolShare { return api.PoolShare{Pool: pool, Replicas: n} }
+	for name, c := range map[string]struct {
+		pools     []api.PoolShare
+		want      []v1alpha1.NodePoolShare
+		wantAlias string
+		movable   string
+	}{
+		"none": {},
+		"one": {
+			pools: []api.PoolShare{share("cheap", 5)}, want: []v1alpha1.NodePoolShare{{Name: "cheap", Replicas: 5}}, wantAlias: "cheap",
+			movable: "its pods are on pool cheap or move there",
+		},
+		"two": {
+			pools:   []api.PoolShare{share("cheap", 3), share("fast", 2)},
+			want:    []v1alpha1.NodePoolShare{{Name: "cheap", Replicas: 3}, {Name: "fast", Replicas: 2}},
+			movable: "its pods are on pool cheap, fast or move there",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			record := cycle(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), func(r *api.Cycle) { r.Plan.Workloads[0].Pools = c.pools })
+			got := statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil)
+			if !slices.Equal(got.NodePools, c.want) || got.NodePool != c.wantAlias {
+				t.Errorf("pools %+v and %q, want %+v and %q", got.NodePools, got.NodePool, c.want, c.wantAlias)
+			}
+			said := ""
+			if m := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionMovable); m != nil {
+				said = m.Message
+			}
+			if said != c.movable {
+				t.Errorf("Movable says %q, want %q", said, c.movable)
+			}
+		})
 	}
 }

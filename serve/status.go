@@ -178,6 +178,7 @@ func (s *Status) turn(key api.Key, now time.Time) time.Time {
 	return now.Add(-offset).Truncate(s.Refresh).Add(offset)
 }
 
+// statusOf is the status of a workload that is planned.
 func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old []metav1.Condition) v1alpha1.ManagedWorkloadStatus {
 	now := metav1.NewTime(c.Time)
 	status := v1alpha1.ManagedWorkloadStatus{
@@ -186,104 +187,141 @@ func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old [
 		CurrentReplicas:    &seen.Replicas,
 		ReadyReplicas:      &seen.ReadyReplicas,
 		PlannedReplicas:    &plan.Replicas,
+		Forecast:           forecastOf(plan),
 		Triggers:           triggersOf(plan),
 		Policy:             c.Policy.Name,
-		NodePool:           c.Plan.Nodes.Pool,
 		Reason:             plan.Reason,
 		LastCycleTime:      &now,
 	}
+	for _, share := range plan.Pools {
+		status.NodePools = append(status.NodePools, v1alpha1.NodePoolShare{Name: share.Pool, Replicas: share.Replicas})
+	}
+	if len(plan.Pools) == 1 {
+		status.NodePool = plan.Pools[0].Pool
+	}
+	meta.SetStatusCondition(&status.Conditions, ready(c, plan, seen))
+	meta.SetStatusCondition(&status.Conditions, policyAccepted(c, seen.Generation))
+	if movable, known := movable(c, plan, seen); known {
+		meta.SetStatusCondition(&status.Conditions, movable)
+	} else {
+		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionMovable)
+	}
+	return status
+}
+
+// forecastOf is what is forecast for a workload, and what it is worth, used or not;
+// nil where nothing is.
+func forecastOf(plan api.WorkloadPlan) *v1alpha1.ForecastStatus {
+	var status *v1alpha1.ForecastStatus
 	if f := plan.Forecast; f != nil {
-		status.Forecast = &v1alpha1.ForecastStatus{Model: f.Model}
+		status = &v1alpha1.ForecastStatus{Model: f.Model}
 		if plan.PeakDemand >= 0 {
-			status.Forecast.Peak = strconv.FormatFloat(plan.PeakDemand/1000, 'f', 2, 64)
+			status.Peak = strconv.FormatFloat(plan.PeakDemand/1000, 'f', 2, 64)
 		}
 		if len(f.Seasons) > 0 {
-			status.Forecast.Season = &metav1.Duration{Duration: f.Seasons[0].Round(100 * time.Millisecond)}
+			status.Season = &metav1.Duration{Duration: f.Seasons[0].Round(100 * time.Millisecond)}
 		}
 	}
-	if k := plan.Skill; k != nil { // also of what may not act
-		if status.Forecast == nil {
-			status.Forecast = &v1alpha1.ForecastStatus{Model: k.Model}
-		}
-		status.Forecast.Licence = string(k.Licence)
-		if k.LastValue != nil {
-			status.Forecast.Skill = strconv.FormatFloat(*k.LastValue, 'f', 2, 64)
-		}
-		if k.Seasonal != nil {
-			status.Forecast.SeasonalSkill = strconv.FormatFloat(*k.Seasonal, 'f', 2, 64)
-		}
+	k := plan.Skill
+	if k == nil {
+		return status
 	}
+	if status == nil {
+		status = &v1alpha1.ForecastStatus{Model: k.Model}
+	}
+	status.Licence = string(k.Licence)
+	if k.LastValue != nil {
+		status.Skill = strconv.FormatFloat(*k.LastValue, 'f', 2, 64)
+	}
+	if k.Seasonal != nil {
+		status.SeasonalSkill = strconv.FormatFloat(*k.Seasonal, 'f', 2, 64)
+	}
+	return status
+}
+
+// ready is the Ready condition of a workload that is planned.
+func ready(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus) metav1.Condition {
 	ready := metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: seen.Generation,
-		Reason: camel(string(plan.Binding)), Message: plan.Reason, LastTransitionTime: now,
+		Reason: camel(string(plan.Binding)), Message: plan.Reason, LastTransitionTime: metav1.NewTime(c.Time),
+	}
+	not := func(reason, message string) {
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, reason, message
 	}
 	refused := refusedPods(c, plan.Key)
 	switch {
 	case seen.HoldReason != "":
-		ready.Status, ready.Reason = metav1.ConditionFalse, camel(seen.HoldReason)
+		not(camel(seen.HoldReason), plan.Reason)
 	case plan.Held:
-		ready.Status, ready.Reason = metav1.ConditionFalse, camel(string(plan.Binding))
-		for _, f := range c.Findings {
-			if f.Object == "workload "+plan.Key.String() && f.Severity == api.Warning {
-				ready.Reason = camel(f.Reason)
-				break
-			}
-		}
+		not(whyHeld(c, plan), plan.Reason)
 	case c.Paused:
-		ready.Status, ready.Reason = metav1.ConditionFalse, "Paused"
-		ready.Message = "every write is stopped by mash2 pause, or by the annotation " + api.AnnotationPaused + " of the policy ConfigMap; mash2 resume takes it back"
+		not("Paused", "every write is stopped by mash2 pause, or by the annotation "+api.AnnotationPaused+" of the policy ConfigMap; mash2 resume takes it back")
 	case refused != "":
-		ready.Status, ready.Reason = metav1.ConditionFalse, api.ReasonPodsRefused
-		ready.Message = refused + "; the plan stays: " + plan.Reason
+		not(api.ReasonPodsRefused, refused+"; the plan stays: "+plan.Reason)
 	case seen.DemandStale:
-		ready.Status, ready.Reason = metav1.ConditionFalse, "DemandStale"
-		for _, f := range c.Findings {
-			if f.Reason == api.ReasonTargetPaused && f.Object == "workload "+plan.Key.String() {
-				ready.Reason = f.Reason
-			}
-		}
-		ready.Message = "demand is too old to scale down on; the reactive floor is kept: " + plan.Reason
+		not(whyStale(c, plan.Key), "demand is too old to scale down on; the reactive floor is kept: "+plan.Reason)
 	case missing(plan.Signals):
-		ready.Status, ready.Reason = metav1.ConditionFalse, "TriggerMissing"
-		ready.Message = "a trigger can't be read, and replicas don't go down: " + plan.Reason
+		not("TriggerMissing", "a trigger can't be read, and replicas don't go down: "+plan.Reason)
 	}
 	for _, o := range c.Outcomes {
 		if o.Error != "" && o.Object == "workload "+plan.Key.String() {
-			ready.Status, ready.Reason = metav1.ConditionFalse, camel(o.Kind+"Failed")
-			ready.Message = o.Action + ": " + o.Error
+			not(camel(o.Kind+"Failed"), o.Action+": "+o.Error)
 			break
 		}
 	}
 	ready.Message = cut(ready.Message, 32768) // what the API server takes
-	meta.SetStatusCondition(&status.Conditions, ready)
-	meta.SetStatusCondition(&status.Conditions, policyAccepted(c, seen.Generation))
-	by, conflict := poolConflict(c)
-	if c.Plan.Nodes.Pool == "" && !conflict {
-		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionMovable)
-		return status
-	}
-	movable := metav1.Condition{
-		Type: v1alpha1.ConditionMovable, Status: metav1.ConditionTrue, ObservedGeneration: seen.Generation,
-		Reason: "NothingForbidsIt", Message: "its pods are on pool " + c.Plan.Nodes.Pool + " or move there", LastTransitionTime: now,
-	}
-	if r := c.Plan.Nodes.Refusal; r != nil {
-		movable.Status, movable.Reason = metav1.ConditionFalse, camel(r.Reason)
-		movable.Message = fmt.Sprintf("it stays on pool %s instead of %s: %s", r.Stay, r.Pool, r.Message)
-	}
-	if plan.Shadow || seen.HoldReason != "" {
-		movable.Status, movable.Reason = metav1.ConditionFalse, "NotActedOn"
-		movable.Message = "its pods stay on the nodes that they are on: "
-		if plan.Shadow {
-			movable.Message += "it is in Shadow"
-		} else {
-			movable.Message += cut(seen.Hold, 30000)
+	return ready
+}
+
+// whyHeld is the reason of what was found wrong with a workload that is held.
+func whyHeld(c api.Cycle, plan api.WorkloadPlan) string {
+	for _, f := range c.Findings {
+		if f.Object == "workload "+plan.Key.String() && f.Severity == api.Warning {
+			return camel(f.Reason)
 		}
 	}
-	if conflict {
-		movable.Status, movable.Reason, movable.Message = metav1.ConditionFalse, api.ReasonConflict, cut(by, 32768)
+	return camel(string(plan.Binding))
+}
+
+// whyStale tells demand that is old from that of a target which somebody paused.
+func whyStale(c api.Cycle, key api.Key) string {
+	for _, f := range c.Findings {
+		if f.Reason == api.ReasonTargetPaused && f.Object == "workload "+key.String() {
+			return f.Reason
+		}
 	}
-	meta.SetStatusCondition(&status.Conditions, movable)
-	return status
+	return "DemandStale"
+}
+
+// movable is the Movable condition; it is false where nodes are not managed.
+func movable(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus) (metav1.Condition, bool) {
+	by, conflict := poolConflict(c)
+	if len(plan.Pools) == 0 && !conflict {
+		return metav1.Condition{}, false
+	}
+	var pools []string
+	for _, share := range plan.Pools {
+		pools = append(pools, share.Pool)
+	}
+	movable := metav1.Condition{
+		Type: v1alpha1.ConditionMovable, Status: metav1.ConditionTrue, ObservedGeneration: seen.Generation, LastTransitionTime: metav1.NewTime(c.Time),
+		Reason: "NothingForbidsIt", Message: "its pods are on pool " + strings.Join(pools, ", ") + " or move there",
+	}
+	not := func(reason, message string) {
+		movable.Status, movable.Reason, movable.Message = metav1.ConditionFalse, reason, message
+	}
+	if r := c.Plan.Nodes.Refusal; r != nil {
+		not(camel(r.Reason), fmt.Sprintf("it stays on pool %s instead of %s: %s", r.Stay, r.Pool, r.Message))
+	}
+	switch {
+	case conflict:
+		not(api.ReasonConflict, cut(by, 32768))
+	case plan.Shadow:
+		not("NotActedOn", "its pods stay on the nodes that they are on: it is in Shadow")
+	case seen.HoldReason != "":
+		not("NotActedOn", "its pods stay on the nodes that they are on: "+cut(seen.Hold, 30000))
+	}
+	return movable, true
 }
 
 // refusedPods is what was said to the pods that a workload's target can't have;

@@ -217,6 +217,18 @@ const ConditionMovable = "Movable"
 // it is, and says which field; the last good policy stays in force.
 const ConditionPolicyAccepted = "PolicyAccepted"
 
+// NodePoolShare is how many of a workload's replicas should run on a node pool.
+type NodePoolShare struct {
+	// name of the pool.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	Name string `json:"name"`
+	// replicas that should run there.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	Replicas int32 `json:"replicas"`
+}
+
 // ManagedWorkloadStatus is what mash2 saw and planned in its last cycle.
 type ManagedWorkloadStatus struct {
 	// observedGeneration is the generation of the spec that was planned.
@@ -248,8 +260,14 @@ type ManagedWorkloadStatus struct {
 	// policy that was active.
 	// +optional
 	Policy string `json:"policy,omitempty"`
-	// nodePool that the workload's pods should run on; absent when nodes are
-	// not managed.
+	// nodePools that the planned replicas should run on, with how many on each;
+	// absent when nodes are not managed.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	NodePools []NodePoolShare `json:"nodePools,omitempty"`
+	// nodePool is the same where there is one pool. Deprecated: read nodePools; it
+	// goes with the next version of this API.
 	// +optional
 	NodePool string `json:"nodePool,omitempty"`
 	// reason says in a sentence why this many replicas are planned.

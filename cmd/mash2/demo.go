@@ -201,7 +201,7 @@ func status(bed *testbed.Testbed, t time.Duration, passes int, length time.Durat
 			model = w.Forecast.Model
 		}
 		line += fmt.Sprintf("  %-11s replicas %2d → %2d  pool %s  $%.3f/h  %-8s  %s",
-			c.Policy.Name, w.Current, w.Replicas, c.Plan.Nodes.Pool, c.Plan.Nodes.HourlyCost, model, w.Binding)
+			c.Policy.Name, w.Current, w.Replicas, strings.Join(c.Plan.PoolsInUse(), " + "), c.Plan.Nodes.HourlyCost, model, w.Binding)
 		break
 	}
 	return line, nil
