@@ -250,14 +250,14 @@ func checkActions(t *testing.T, s api.Snapshot, policy api.Policy, actions []api
 	}
 	seen := map[string]bool{}
 	for _, a := range actions {
-		if key := a.Kind() + " " + a.Object(); seen[key] {
+		if key := a.Kind() + " " + a.Object().String(); seen[key] {
 			t.Errorf("twice: %s", a)
 		} else {
 			seen[key] = true
 		}
 		switch a := a.(type) {
 		case api.ScaleWorkload:
-			if w := workloads[a.Object()]; w.Mode != api.ModeFull || w.HoldReason != "" || a.To < 1 {
+			if w := workloads[a.Object().String()]; w.Mode != api.ModeFull || w.HoldReason != "" || a.To < 1 {
 				t.Errorf("%s, although it is %s and held by %q", a, w.Mode, w.HoldReason)
 			}
 		case api.ResizePool:

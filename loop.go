@@ -158,7 +158,7 @@ func (l *Loop) RunOnce(ctx context.Context) (api.Cycle, error) {
 	if err != nil {
 		c.Error = err.Error()
 		c.Findings = append(c.Findings, api.Finding{
-			Severity: api.Warning, Reason: "CycleHeld", Object: "cycle",
+			Severity: api.Warning, Reason: "CycleHeld", Object: api.CycleRef,
 			Message: fmt.Sprintf("nothing was changed: %v", err),
 		})
 	}
@@ -219,7 +219,7 @@ func (l *Loop) walk(ctx context.Context, r *api.Record) error {
 		if w.Hold != "" {
 			c.Findings = append(c.Findings, api.Finding{
 				Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: w.HoldReason,
-				Object: "workload " + w.Key.String(), Message: w.Hold,
+				Object: api.WorkloadRef(w.Key), Message: w.Hold,
 			})
 		}
 	}

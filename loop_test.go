@@ -47,8 +47,8 @@ func (w *world) Plan(_ api.Snapshot, _ api.Policy, m planning.Memory) (api.Plan,
 }
 
 func (w *world) Apply(_ context.Context, a api.Action) error {
-	w.applied = append(w.applied, a.Object())
-	return w.applyErr[a.Object()]
+	w.applied = append(w.applied, a.Object().String())
+	return w.applyErr[a.Object().String()]
 }
 
 func (w *world) Report(_ context.Context, c api.Cycle) {
@@ -173,7 +173,7 @@ func TestHeldWorkloadIsAFinding(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := api.Finding{Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: "Conflict", Object: "workload shop/a", Message: "HPA web scales it as well"}
+	want := api.Finding{Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: "Conflict", Object: api.ParseRef("workload shop/a"), Message: "HPA web scales it as well"}
 	for _, f := range cycle.Findings {
 		if f == want {
 			return
@@ -248,7 +248,7 @@ func (g *gate) Apply(_ context.Context, a api.Action) error {
 	g.mu.Lock()
 	g.running--
 	g.mu.Unlock()
-	return errors.New(a.Object())
+	return errors.New(a.Object().String())
 }
 
 // Actions are carried out as many at once as allowed, and told of in order.
@@ -274,7 +274,7 @@ func TestParallelActions(t *testing.T) {
 			t.Errorf("at most %d at once, in %v; want 2 in 3s", g.most, took)
 		}
 		for i, o := range c.Outcomes {
-			if o.Error != o.Object {
+			if o.Error != o.Object.String() {
 				t.Errorf("outcome %d of %s is that of %s", i, o.Object, o.Error)
 			}
 		}

@@ -13,8 +13,8 @@ type Action interface {
 	ActionAgent() Agent
 	// Kind is the type's name, for metrics.
 	Kind() string
-	// Object is what is changed, in the words of Finding.Object.
-	Object() string
+	// Object is what is changed.
+	Object() ObjectRef
 	action()
 }
 
@@ -142,28 +142,28 @@ func (EvictPod) Kind() string { return "EvictPod" }
 func (SetDeletionCost) Kind() string { return "SetDeletionCost" }
 
 // Object is what is changed.
-func (a ScaleWorkload) Object() string { return "workload " + a.Workload.String() }
+func (a ScaleWorkload) Object() ObjectRef { return WorkloadRef(a.Workload) }
 
 // Object is what is changed.
-func (a ResizePool) Object() string { return "pool " + a.Pool }
+func (a ResizePool) Object() ObjectRef { return PoolRef(a.Pool) }
 
 // Object is what is changed.
-func (a RemoveNode) Object() string { return "node " + a.Node }
+func (a RemoveNode) Object() ObjectRef { return NodeRef(a.Node) }
 
 // Object is what is changed.
-func (a CordonNode) Object() string { return "node " + a.Node }
+func (a CordonNode) Object() ObjectRef { return NodeRef(a.Node) }
 
 // Object is what is changed.
-func (a UncordonNode) Object() string { return "node " + a.Node }
+func (a UncordonNode) Object() ObjectRef { return NodeRef(a.Node) }
 
 // Object is what is changed.
-func (a GiveUpMove) Object() string { return "node " + a.Node }
+func (a GiveUpMove) Object() ObjectRef { return NodeRef(a.Node) }
 
 // Object is what is changed.
-func (a EvictPod) Object() string { return "pod " + a.Pod.String() }
+func (a EvictPod) Object() ObjectRef { return PodRef(a.Pod) }
 
 // Object is what is changed.
-func (a SetDeletionCost) Object() string { return "pod " + a.Pod.String() }
+func (a SetDeletionCost) Object() ObjectRef { return PodRef(a.Pod) }
 
 func (a ScaleWorkload) String() string {
 	return fmt.Sprintf("scale %s %d → %d: %s", a.Workload, a.From, a.To, a.Reason)

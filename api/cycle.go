@@ -4,10 +4,10 @@ import "time"
 
 // Outcome is how an action ended.
 type Outcome struct {
-	Agent  Agent  `json:"agent"`
-	Kind   string `json:"kind"`
-	Object string `json:"object"` // as in Finding.Object
-	Action string `json:"action"`
+	Agent  Agent     `json:"agent"`
+	Kind   string    `json:"kind"`
+	Object ObjectRef `json:"object"`
+	Action string    `json:"action"`
 	// Error is empty when it was carried out; Skipped says why it was not
 	// tried (paused, or asked for again too soon).
 	Error   string `json:"error,omitempty"`

@@ -216,9 +216,11 @@ type Refusal struct {
 
 // Unplaced pods of one shape.
 type Unplaced struct {
-	Name   string `json:"name"` // a workload or pod that has the shape
-	Count  int32  `json:"count"`
-	Reason string `json:"reason"`
+	// Object is a workload or pod that has the shape, and Name its namespace/name.
+	Object ObjectRef `json:"object"`
+	Name   string    `json:"name"`
+	Count  int32     `json:"count"`
+	Reason string    `json:"reason"`
 }
 
 // Utility is a value of eq. 1 with its parts: all terms dimensionless.

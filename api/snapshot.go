@@ -409,8 +409,8 @@ const ReasonPodsRefused = "PodsRefused"
 type Finding struct {
 	Severity FindingSeverity `json:"severity"`
 	Agent    Agent           `json:"agent,omitempty"`
-	Reason   string          `json:"reason"`           // CamelCase
-	Object   string          `json:"object,omitempty"` // "workload ns/name", "pod ns/name", "node name", "pool name", "policy", "cycle"
+	Reason   string          `json:"reason"` // CamelCase
+	Object   ObjectRef       `json:"object,omitzero"`
 	Message  string          `json:"message"`
 }
 

@@ -109,7 +109,7 @@ func (r Rules) gaps(in Input) float64 {
 // Finding says why a workload's demand is stale by the first source; false if it isn't.
 // The metric is named where it has a name.
 func (v Verdict) Finding(key api.Key, in Input, metric string) (api.Finding, bool) {
-	f := api.Finding{Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Object: "workload " + key.String(), Reason: ReasonStale}
+	f := api.Finding{Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Object: api.WorkloadRef(key), Reason: ReasonStale}
 	of := ""
 	if metric != "" {
 		of = " of " + metric

@@ -174,7 +174,7 @@ func (r Rules) Findings(now time.Time, all Disagreements, workloads int) []api.F
 func implausible(key api.Key, message string) api.Finding {
 	return api.Finding{
 		Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: ReasonImplausible,
-		Object: "workload " + key.String(), Message: message,
+		Object: api.WorkloadRef(key), Message: message,
 	}
 }
 

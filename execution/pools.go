@@ -68,7 +68,7 @@ func (q *sequencer) held(mp managedPool, what string) bool {
 	if mp.Hold == "" {
 		return false
 	}
-	q.note(api.NodeScalingAgent, "PoolHeld", "pool "+mp.Name, "can't %s now: %s", what, mp.Hold)
+	q.note(api.NodeScalingAgent, "PoolHeld", api.PoolRef(mp.Name), "can't %s now: %s", what, mp.Hold)
 	return true
 }
 
@@ -188,11 +188,11 @@ func (q *sequencer) cordonOld() {
 		return
 	}
 	if q.uncordonsFirst() {
-		q.note(api.NodeScalingAgent, "MigrationWaitsForNodes", "pool "+q.into(), "%d nodes are uncordoned first", len(q.uncordons))
+		q.note(api.NodeScalingAgent, "MigrationWaitsForNodes", api.PoolRef(q.into()), "%d nodes are uncordoned first", len(q.uncordons))
 		return
 	}
 	if missing := q.missing(q.gone(), true); missing != "" && q.guards.holds(guardRoom) {
-		q.note(api.NodeScalingAgent, "MigrationWaitsForNodes", "pool "+q.into(),
+		q.note(api.NodeScalingAgent, "MigrationWaitsForNodes", api.PoolRef(q.into()),
 			"the Ready nodes can't hold %s yet: nothing is cordoned", missing)
 		q.explainPool()
 		return
@@ -216,7 +216,7 @@ func (q *sequencer) uncordonsFirst() bool {
 func (q *sequencer) explainPool() {
 	for _, mp := range q.pools {
 		if q.isTarget(mp.Name) && mp.Error != nil {
-			q.warn(api.NodeScalingAgent, "Pool"+string(mp.Error.Kind), "pool "+mp.Name, "%s", mp.Error.Message)
+			q.warn(api.NodeScalingAgent, "Pool"+string(mp.Error.Kind), api.PoolRef(mp.Name), "%s", mp.Error.Message)
 		}
 	}
 }
@@ -242,7 +242,7 @@ func (q *sequencer) cordonSurplus() {
 			gone[n.Name] = true
 			if missing := q.missing(gone, false); missing != "" && q.guards.holds(guardShrinkRoom) {
 				delete(gone, n.Name)
-				q.note(api.NodeScalingAgent, "ShrinkWaitsForRoom", "node "+n.Name,
+				q.note(api.NodeScalingAgent, "ShrinkWaitsForRoom", api.NodeRef(n.Name),
 					"without it the Ready nodes can't hold %s", missing)
 				continue
 			}
@@ -355,7 +355,7 @@ func (q *sequencer) resizeDown(mp managedPool, to int32) {
 	const reason = "ShrinkNeedsPermission"
 	for i, zone := range mp.Zones {
 		if i < len(mp.Sizes) && mp.Sizes[i] < to {
-			q.note(api.NodeScalingAgent, reason, "pool "+mp.Name, "a resize to %d per zone would grow zone %s", to, zone)
+			q.note(api.NodeScalingAgent, reason, api.PoolRef(mp.Name), "a resize to %d per zone would grow zone %s", to, zone)
 			return
 		}
 	}
@@ -365,7 +365,7 @@ func (q *sequencer) resizeDown(mp managedPool, to int32) {
 			continue
 		}
 		if q.guards.holds(guardPicked) && (!q.leaving[n.Name] || !q.dwelled(n) || !q.empty(n.Name)) {
-			q.warn(api.NodeScalingAgent, reason, "pool "+mp.Name,
+			q.warn(api.NodeScalingAgent, reason, api.PoolRef(mp.Name),
 				"the provider may not be told which node goes, and could pick %s, which is not empty: empty nodes are kept", n.Name)
 			return
 		}
@@ -407,7 +407,7 @@ func (q *sequencer) explainBlockers() {
 			continue
 		}
 		if n.CordonedFor == "" {
-			q.note(api.NodeScalingAgent, "ForeignCordon", "node "+n.Name, "somebody else cordoned it: it is not removed")
+			q.note(api.NodeScalingAgent, "ForeignCordon", api.NodeRef(n.Name), "somebody else cordoned it: it is not removed")
 		}
 		blockers := q.blockers(n.Name)
 		if len(blockers) == 0 {
@@ -420,6 +420,6 @@ func (q *sequencer) explainBlockers() {
 		if len(blockers) > most {
 			names = append(names, fmt.Sprintf("and %d more", len(blockers)-most))
 		}
-		q.warn(api.NodeScalingAgent, "NodeBlocked", "node "+n.Name, "can't be emptied: %s", strings.Join(names, ", "))
+		q.warn(api.NodeScalingAgent, "NodeBlocked", api.NodeRef(n.Name), "can't be emptied: %s", strings.Join(names, ", "))
 	}
 }

@@ -13,7 +13,7 @@ import (
 // maintenance windows, when all that is on it may move, and when what the node
 // costs within the payback time is more than what moving its pods is deemed to.
 func (q *sequencer) worthEmptying(mp managedPool, n *api.Node) bool {
-	object := "node " + n.Name
+	object := api.NodeRef(n.Name)
 	if blockers := q.blockers(n.Name); len(blockers) > 0 {
 		q.note(api.NodeScalingAgent, "ShrinkRefused", object, "can't be emptied: pod %s: %s", blockers[0].Key, q.blocker(blockers[0]))
 		return false
@@ -72,7 +72,7 @@ func (q *sequencer) explainCosts() {
 			continue
 		}
 		hourly := float64(len(mp.nodes)) * mp.Price
-		q.note(api.NodeScalingAgent, "TwoPoolsPaid", "pool "+mp.Name,
+		q.note(api.NodeScalingAgent, "TwoPoolsPaid", api.PoolRef(mp.Name),
 			"its %d nodes cost %.3f USD/h beside those of pool %s until workloads have moved, before %s: at most %.3f USD",
 			len(mp.nodes), hourly, q.into(), since.Add(q.disruption.MoveTimeout).UTC().Format(time.RFC3339),
 			hourly*q.disruption.MoveTimeout.Hours())
@@ -112,6 +112,6 @@ func (q *sequencer) explainKept(mp managedPool, since time.Time) {
 	if q.snapshot.Time.Sub(since) > q.disruption.MoveTimeout {
 		say = q.warn
 	}
-	say(api.NodeScalingAgent, "OldNodesKept", "pool "+mp.Name, "%d of its nodes cost %.3f USD/h since workloads have left, kept by %s",
+	say(api.NodeScalingAgent, "OldNodesKept", api.PoolRef(mp.Name), "%d of its nodes cost %.3f USD/h since workloads have left, kept by %s",
 		kept, float64(kept)*mp.Price, text)
 }

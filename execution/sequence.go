@@ -113,20 +113,20 @@ func (q *sequencer) holdIrreversible() {
 		return
 	}
 	q.downs, q.evictions, q.removals = nil, nil, nil
-	q.warn(api.NodeScalingAgent, "NotCurrent", "cycle", "%d scale-downs, evictions and removals wait: %s", held, q.snapshot.Unproven)
+	q.warn(api.NodeScalingAgent, "NotCurrent", api.CycleRef, "%d scale-downs, evictions and removals wait: %s", held, q.snapshot.Unproven)
 }
 
-func (q *sequencer) note(agent api.Agent, reason, object, format string, args ...any) {
+func (q *sequencer) note(agent api.Agent, reason string, object api.ObjectRef, format string, args ...any) {
 	q.findings = append(q.findings, api.Finding{
 		Severity: api.Normal, Agent: agent, Reason: reason, Object: object, Message: fmt.Sprintf(format, args...),
 	})
 }
 
-func (q *sequencer) warn(agent api.Agent, reason, object, format string, args ...any) {
+func (q *sequencer) warn(agent api.Agent, reason string, object api.ObjectRef, format string, args ...any) {
 	q.findings = append(q.findings, warn(agent, reason, object, fmt.Sprintf(format, args...)))
 }
 
-func warn(agent api.Agent, reason, object, message string) api.Finding {
+func warn(agent api.Agent, reason string, object api.ObjectRef, message string) api.Finding {
 	return api.Finding{Severity: api.Warning, Agent: agent, Reason: reason, Object: object, Message: message}
 }
 
@@ -134,7 +134,7 @@ func warn(agent api.Agent, reason, object, message string) api.Finding {
 // lets every node stay when the plan's own move is refused.
 func (q *sequencer) explainRefusal() {
 	if r := q.plan.Nodes.Refusal; r != nil {
-		q.warn(api.NodeScalingAgent, "MoveRefused", "pool "+r.Pool, "workloads stay on pool %s: %s", r.Stay, r.Message)
+		q.warn(api.NodeScalingAgent, "MoveRefused", api.PoolRef(r.Pool), "workloads stay on pool %s: %s", r.Stay, r.Message)
 		if r.GaveUp {
 			q.giveUp(r)
 		}
@@ -146,7 +146,7 @@ func (q *sequencer) explainRefusal() {
 		}
 		return
 	}
-	q.warn(api.NodeScalingAgent, "MoveRefused", "pool "+r.Pool, "workloads stay where they are: %s", r.Message)
+	q.warn(api.NodeScalingAgent, "MoveRefused", api.PoolRef(r.Pool), "workloads stay where they are: %s", r.Message)
 	if r.GaveUp {
 		q.giveUp(r)
 	}

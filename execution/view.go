@@ -178,16 +178,16 @@ func (v *view) classifyPools(policy api.Policy) []api.Finding {
 		j := slices.IndexFunc(v.snapshot.Pools, func(p api.Pool) bool { return p.Name == pp.Pool })
 		switch {
 		case !slices.Contains(policy.ManagedPools, pp.Pool):
-			findings = append(findings, warn(api.NodeScalingAgent, "PoolNotManaged", "pool "+pp.Pool,
+			findings = append(findings, warn(api.NodeScalingAgent, "PoolNotManaged", api.PoolRef(pp.Pool),
 				"the plan names it but no policy does: it is left alone"))
 			seen(pp.Pool)
 			continue
 		case j < 0:
-			findings = append(findings, warn(api.NodeScalingAgent, "PoolMissing", "pool "+pp.Pool,
+			findings = append(findings, warn(api.NodeScalingAgent, "PoolMissing", api.PoolRef(pp.Pool),
 				"the provider doesn't show it"))
 			continue
 		case v.snapshot.Pools[j].Autoscaled:
-			findings = append(findings, warn(api.NodeScalingAgent, api.ReasonConflict, "pool "+pp.Pool,
+			findings = append(findings, warn(api.NodeScalingAgent, api.ReasonConflict, api.PoolRef(pp.Pool),
 				cmp.Or(v.snapshot.Pools[j].AutoscaledBy, "its provider")+" resizes it: mash2 leaves it alone"))
 			seen(pp.Pool)
 			continue
@@ -215,7 +215,7 @@ func (v *view) classifyPools(policy api.Policy) []api.Finding {
 				v.old[n.Name], v.leaving[n.Name] = true, true
 			}
 		}
-		findings = append(findings, warn(api.NodeScalingAgent, "NodesHeld", "policy",
+		findings = append(findings, warn(api.NodeScalingAgent, "NodesHeld", api.PolicyRef,
 			"no target pool can be seen or planned now: nodes stay as they are"))
 	case len(v.targets) == 0:
 		// Without a target the plan can't be carried out on any pool.

@@ -97,7 +97,7 @@ func (q *sequencer) scaleWorkloads() {
 		case w.RollingOut && !q.shut(ps):
 			q.scale(w, wp, ps)
 		case w.RollingOut:
-			q.note(api.HorizontalScalingAgent, "MigrationWaitsForRollout", object(w), "its pods move when its rollout is done")
+			q.note(api.HorizontalScalingAgent, "MigrationWaitsForRollout", api.WorkloadRef(w.Key), "its pods move when its rollout is done")
 			q.grow(w, wp)
 		case !ps.surges():
 			q.scale(w, wp, ps)
@@ -121,7 +121,7 @@ func (q *sequencer) scale(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 		q.downs = append(q.downs, scaleTo(w, to, wp.Reason))
 	}
 	if to > wp.Replicas {
-		q.note(api.HorizontalScalingAgent, "ShrinkWaitsForPods", object(w),
+		q.note(api.HorizontalScalingAgent, "ShrinkWaitsForPods", api.WorkloadRef(w.Key),
 			"%d of %d pods are Ready: scaled to %d instead of %d", ps.readyAll, w.Replicas, to, wp.Replicas)
 	}
 }
@@ -141,7 +141,7 @@ func (q *sequencer) grow(w *api.Workload, wp *api.WorkloadPlan) {
 		to = base + q.room.place(replicas(w), wp.Replicas-base, "")
 	}
 	if to < wp.Replicas {
-		q.note(api.HorizontalScalingAgent, "GrowthWaitsForNodes", object(w),
+		q.note(api.HorizontalScalingAgent, "GrowthWaitsForNodes", api.WorkloadRef(w.Key),
 			"%d of %d wanted replicas have room on Ready nodes", to, wp.Replicas)
 	}
 	if to > w.Replicas {
@@ -282,7 +282,7 @@ func (q *sequencer) mark(w *api.Workload, ps pods) bool {
 	cost := int32(deletionCost)
 	if lowestCleared <= cost {
 		if lowestCleared == math.MinInt32 {
-			q.warn(api.HorizontalScalingAgent, "MigrationBlocked", object(w),
+			q.warn(api.HorizontalScalingAgent, "MigrationBlocked", api.WorkloadRef(w.Key),
 				"a pod that stays bears the lowest possible pod-deletion-cost: those that go can't be told from it")
 			return false
 		}
@@ -310,7 +310,7 @@ func (q *sequencer) surge(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 	old, stay := int32(len(ps.old)), int32(len(ps.stay))+q.uncreated(w)
 	if excess := old + stay - w.Replicas; excess > 0 && w.Replicas >= wp.Replicas {
 		// Surging for pods that are about to go would make twice as many.
-		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", object(w), "%d pods too many are still to be deleted", excess)
+		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", api.WorkloadRef(w.Key), "%d pods too many are still to be deleted", excess)
 		return
 	}
 	missing := wp.Replicas - stay
@@ -342,13 +342,13 @@ func (q *sequencer) surge(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 	q.renew(ps)
 	switch {
 	case ps.stuck > 0:
-		q.warn(api.HorizontalScalingAgent, "MigrationWaitsForPods", object(w),
+		q.warn(api.HorizontalScalingAgent, "MigrationWaitsForPods", api.WorkloadRef(w.Key),
 			"%d of %d wanted pods are Ready outside leaving nodes; the scheduler finds no node for %d", ps.ready, wp.Replicas, ps.stuck)
 	case fits < missing:
-		q.note(api.HorizontalScalingAgent, "MigrationWaitsForNodes", object(w),
+		q.note(api.HorizontalScalingAgent, "MigrationWaitsForNodes", api.WorkloadRef(w.Key),
 			"%d of the %d pods that have to move have room", fits, missing)
 	default:
-		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", object(w),
+		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", api.WorkloadRef(w.Key),
 			"%d of %d wanted pods are Ready outside leaving nodes", ps.ready, wp.Replicas)
 	}
 }
@@ -378,7 +378,7 @@ func (q *sequencer) renew(ps pods) {
 // not Ready first, and then those of the lowest cost.
 func (q *sequencer) trim(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 	if ps.ready < int32(len(ps.stay)) || q.uncreated(w) > 0 {
-		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", object(w), "%d of %d pods elsewhere are Ready", ps.ready, len(ps.stay))
+		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", api.WorkloadRef(w.Key), "%d of %d pods elsewhere are Ready", ps.ready, len(ps.stay))
 		return
 	}
 	if !q.mark(w, ps) {
@@ -402,7 +402,7 @@ func (q *sequencer) evictOne(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 		!slices.ContainsFunc(q.podsOf[w.Key], func(p *api.Pod) bool { return p.Terminating })
 	if q.guards.holds(guardOneByOne) && (!complete || pod.Ready && ps.readyAll < all) {
 		q.renew(ps)
-		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", object(w),
+		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", api.WorkloadRef(w.Key),
 			"%d of %d pods are Ready: the next one is evicted when all are", ps.readyAll, wp.Replicas)
 		return
 	}
@@ -450,7 +450,7 @@ func (q *sequencer) evict(p *api.Pod) bool {
 		return false
 	}
 	if q.room.place(placement.PodsOf(p), 1, "") == 0 {
-		q.note(api.HorizontalScalingAgent, "EvictionWaitsForRoom", "pod "+p.Key.String(), "no Ready node that stays has room for it")
+		q.note(api.HorizontalScalingAgent, "EvictionWaitsForRoom", api.PodRef(p.Key), "no Ready node that stays has room for it")
 		return false
 	}
 	q.evicted++
@@ -467,7 +467,7 @@ func (q *sequencer) allowed(p *api.Pod) bool {
 		return true
 	}
 	if !ok {
-		q.note(api.HorizontalScalingAgent, "EvictionWaitsForBudget", "pod "+p.Key.String(),
+		q.note(api.HorizontalScalingAgent, "EvictionWaitsForBudget", api.PodRef(p.Key),
 			"PodDisruptionBudget %s allows no more now: %d pods are healthy, %d must be", budget, budget.Healthy, budget.Desired)
 	}
 	return ok
@@ -476,5 +476,3 @@ func (q *sequencer) allowed(p *api.Pod) bool {
 func scaleTo(w *api.Workload, to int32, reason string) api.ScaleWorkload {
 	return api.ScaleWorkload{Workload: w.Key, Target: w.Target, From: w.Replicas, To: to, TakeFrom: w.SafetyNet, Reason: reason}
 }
-
-func object(w *api.Workload) string { return "workload " + w.Key.String() }

@@ -22,12 +22,12 @@ func (c *cycle) pack(k *candidate, nodeReplicas []int32) (packing, error) {
 	if err != nil {
 		return packing{}, err
 	}
-	names := make(map[string]bool, len(k.problem.items))
+	chosen := make(map[api.ObjectRef]bool, len(k.problem.items))
 	for _, it := range k.problem.items {
-		names[it.key.String()] = true
+		chosen[api.WorkloadRef(it.key)] = true
 	}
 	for _, u := range limited.plan.Unplaced {
-		if names[u.Name] {
+		if chosen[u.Object] {
 			limited.infeasible = fmt.Sprintf("%d pods of %s have no place: %s", u.Count, u.Name, u.Reason)
 		}
 	}
@@ -118,12 +118,12 @@ func (c *cycle) compose(candidates []candidate, chosen int) api.Plan {
 	if len(k.to.pools) > 0 {
 		plan.Nodes = c.nodes(k, plan.Workloads)
 		if !best.feasible() {
-			c.find(api.Warning, api.NodePlanningAgent, "Infeasible", "policy "+c.p.Name,
+			c.find(api.Warning, api.NodePlanningAgent, "Infeasible", api.NamedPolicyRef(c.p.Name),
 				fmt.Sprintf("no allowed pool can hold what is needed; on %s %s", k.to.name(), best.packing.infeasible))
 		}
 	}
 	for _, u := range plan.Nodes.Unplaced {
-		c.find(api.Warning, api.NodePlanningAgent, "Unplaced", u.Name,
+		c.find(api.Warning, api.NodePlanningAgent, "Unplaced", u.Object,
 			fmt.Sprintf("%d pods have no place on the planned nodes: %s", u.Count, u.Reason))
 	}
 	c.search.Complete, c.search.Exhaustive = true, true
@@ -153,7 +153,7 @@ func (c *cycle) holdAll(candidates []candidate, plan *api.Plan) {
 		next.Planned = w.Replicas
 		c.memory.Workloads = append(c.memory.Workloads, next)
 	}
-	c.find(api.Warning, api.NodePlanningAgent, "NodesNotPlanned", "policy "+c.p.Name, reason)
+	c.find(api.Warning, api.NodePlanningAgent, "NodesNotPlanned", api.NamedPolicyRef(c.p.Name), reason)
 	plan.Findings = c.findings
 	plan.Search = c.search
 }

@@ -4,7 +4,9 @@
 //
 // # The choice
 //
-// A candidate is one allowed pool, replicas for every workload, and nodes. It is
+// A candidate is an assignment of workloads to pools, replicas for every workload, and
+// nodes. The assignments that are compared are all workloads on one of the allowed
+// pools; what is said below of a pool holds for each of several. A candidate is
 // feasible when every workload has what its WorkloadPlanner says it needs and
 // what the Guard lets it have, when the NodePlanner places all pods, and when
 // the policy's limits on nodes and money hold. Of these the plan is

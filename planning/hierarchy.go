@@ -192,11 +192,11 @@ func (c *cycle) allow() {
 		if c.p.MachineType != "" {
 			c.nodesOff += " with machine type " + c.p.MachineType
 		}
-		c.find(api.Warning, api.NodePlanningAgent, "NoAllowedPool", "policy "+c.p.Name, c.nodesOff)
+		c.find(api.Warning, api.NodePlanningAgent, "NoAllowedPool", api.NamedPolicyRef(c.p.Name), c.nodesOff)
 	}
 }
 
-func (c *cycle) find(severity api.FindingSeverity, agent api.Agent, reason, object, message string) {
+func (c *cycle) find(severity api.FindingSeverity, agent api.Agent, reason string, object api.ObjectRef, message string) {
 	c.findings = append(c.findings, api.Finding{
 		Severity: severity, Agent: agent, Reason: reason, Object: object, Message: message,
 	})
@@ -267,7 +267,7 @@ func (c *cycle) outlook(states map[api.Key]forecast.State, key, workload api.Key
 			return license(f, c.Config)
 		}
 	}
-	c.find(api.Warning, api.WorkloadPlanningAgent, "ForecastFailed", "workload "+workload.String(), err.Error())
+	c.find(api.Warning, api.WorkloadPlanningAgent, "ForecastFailed", api.WorkloadRef(workload), err.Error())
 	return Outlook{Note: err.Error()}
 }
 

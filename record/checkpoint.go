@@ -76,7 +76,7 @@ func (c *Checkpoints[T]) Save(v T, at time.Time) []api.Finding {
 		}
 		c.failing = true
 		return []api.Finding{{
-			Severity: api.Warning, Reason: ReasonCheckpointFailed, Object: "checkpoint",
+			Severity: api.Warning, Reason: ReasonCheckpointFailed, Object: api.ObjectRef{Kind: "checkpoint"},
 			Message: fmt.Sprintf("a restart would start from an older one or without; deciding goes on: %v", err),
 		}}
 	}
@@ -127,7 +127,7 @@ func (c *Checkpoints[T]) Load() (newest T, at time.Time, notes []api.Finding) {
 		case errors.Is(err, os.ErrNotExist):
 		case err != nil:
 			notes = append(notes, api.Finding{
-				Severity: api.Warning, Reason: ReasonCheckpointRefused, Object: "checkpoint",
+				Severity: api.Warning, Reason: ReasonCheckpointRefused, Object: api.ObjectRef{Kind: "checkpoint"},
 				Message: fmt.Sprintf("%s is not used: %v", c.path(slot), err),
 			})
 			if at.IsZero() {

@@ -117,7 +117,7 @@ func explain(e Entry, q Question) (Explanation, error) {
 			out.Candidates = append(out.Candidates, LostCandidate{k, why(k, out.Chosen)})
 		}
 	}
-	objects := []string{}
+	objects := []api.ObjectRef{}
 	switch {
 	case q.Workload != "":
 		i := slices.IndexFunc(p.Workloads, func(w api.WorkloadPlan) bool { return w.Key.String() == q.Workload })
@@ -127,7 +127,7 @@ func explain(e Entry, q Question) (Explanation, error) {
 		w := p.Workloads[i]
 		out.Workload, out.Binding, out.Reason, out.Forecast, out.Trust, out.Decided = q.Workload, w.Binding, w.Reason, w.Forecast, w.Skill, &w
 		out.Observed = observed(e.Snapshot, w.Key)
-		objects = append(objects, "workload "+q.Workload)
+		objects = append(objects, api.WorkloadRef(w.Key))
 	case q.Pool == "":
 		out.Workloads = p.Workloads
 	}
@@ -137,21 +137,21 @@ func explain(e Entry, q Question) (Explanation, error) {
 			return out, fmt.Errorf("cycle %d planned no pool %s%s", c.ID, q.Pool, known(p.Nodes.Pools, func(n api.PoolPlan) string { return n.Pool }))
 		}
 		out.Pool = &p.Nodes.Pools[i]
-		objects = append(objects, "pool "+q.Pool)
+		objects = append(objects, api.PoolRef(q.Pool))
 		for _, n := range e.Snapshot.Nodes {
 			if n.Pool == q.Pool {
-				objects = append(objects, "node "+n.Name)
+				objects = append(objects, api.NodeRef(n.Name))
 			}
 		}
 	}
-	about := func(object string) bool { return len(objects) == 0 || slices.Contains(objects, object) }
+	about := func(object api.ObjectRef) bool { return len(objects) == 0 || slices.Contains(objects, object) }
 	for i, a := range e.Actions {
 		if about(a.Object()) {
 			out.Actions = append(out.Actions, Done{a.String(), outcome(c.Outcomes, i)})
 		}
 	}
 	for _, f := range c.Findings {
-		if about(f.Object) || !strings.Contains(f.Object, " ") {
+		if about(f.Object) || f.Object.Key == (api.Key{}) {
 			out.Findings = append(out.Findings, f)
 		}
 	}

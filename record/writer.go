@@ -215,7 +215,7 @@ func extent(dir, name string) (whole, size int64, last uint64, err error) {
 }
 
 func (w *Writer) note(s api.FindingSeverity, reason, message string) {
-	w.notes = append(w.notes, api.Finding{Severity: s, Reason: reason, Object: "records", Message: message})
+	w.notes = append(w.notes, api.Finding{Severity: s, Reason: reason, Object: api.ObjectRef{Kind: "records"}, Message: message})
 }
 
 // Record appends a record and returns what somebody should know: that recording

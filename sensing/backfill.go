@@ -350,7 +350,7 @@ func (b *backfill) findings(step time.Duration) []api.Finding {
 			steps += s.to - s.from + 1
 		}
 		f := api.Finding{
-			Severity: api.Normal, Agent: api.WorkloadPlanningAgent, Reason: ReasonBackfilling, Object: "prometheus",
+			Severity: api.Normal, Agent: api.WorkloadPlanningAgent, Reason: ReasonBackfilling, Object: api.ObjectRef{Kind: "prometheus"},
 			Message: "reading history: " + (time.Duration(steps) * step).String() + " to go",
 		}
 		if b.err != nil {
@@ -364,7 +364,7 @@ func (b *backfill) findings(step time.Duration) []api.Finding {
 	}
 	if b.lost > 0 {
 		out = append(out, api.Finding{
-			Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: ReasonBackfillIncomplete, Object: "prometheus",
+			Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: ReasonBackfillIncomplete, Object: api.ObjectRef{Kind: "prometheus"},
 			Message: "parts of history could not be read and stay gaps",
 		})
 	}

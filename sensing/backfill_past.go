@@ -121,7 +121,7 @@ func (p *past) findings() []api.Finding {
 	defer p.d.mu.Unlock()
 	var out []api.Finding
 	add := func(severity api.FindingSeverity, reason, message string) {
-		out = append(out, api.Finding{Severity: severity, Agent: api.WorkloadPlanningAgent, Reason: reason, Object: "prometheus", Message: message})
+		out = append(out, api.Finding{Severity: severity, Agent: api.WorkloadPlanningAgent, Reason: reason, Object: api.ObjectRef{Kind: "prometheus"}, Message: message})
 	}
 	switch {
 	case p.err != nil && p.due():

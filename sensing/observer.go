@@ -276,7 +276,7 @@ func watchFindings(failures map[string]error) []api.Finding {
 	var out []api.Finding
 	for _, kind := range slices.Sorted(maps.Keys(failures)) {
 		out = append(out, api.Finding{
-			Severity: api.Warning, Reason: ReasonWatchFailing, Object: "cache " + kind, Message: failures[kind].Error(),
+			Severity: api.Warning, Reason: ReasonWatchFailing, Object: api.ObjectRef{Kind: "cache", Key: api.Key{Name: kind}}, Message: failures[kind].Error(),
 		})
 	}
 	return out
@@ -285,9 +285,9 @@ func watchFindings(failures map[string]error) []api.Finding {
 // sourceFindings tell how the sources of measurements are.
 func (o *Observer) sourceFindings(fresh newest) []api.Finding {
 	var out []api.Finding
-	add := func(reason, object, message string) {
+	add := func(reason, source, message string) {
 		out = append(out, api.Finding{
-			Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: reason, Object: object, Message: message,
+			Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: reason, Object: api.ObjectRef{Kind: source}, Message: message,
 		})
 	}
 	if e := o.demand.health.Error; e != "" {
@@ -311,7 +311,7 @@ func speedFinding(unknown map[string]bool, which string) (api.Finding, bool) {
 	}
 	const most = 5
 	return api.Finding{
-		Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: ReasonUnknownNodeSpeed, Object: "nodes",
+		Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: ReasonUnknownNodeSpeed, Object: api.ObjectRef{Kind: "nodes"},
 		Message: fmt.Sprintf("the pools of %d nodes %sare not known, their cores count as reference ones: %s",
 			len(names), which, strings.Join(names[:min(len(names), most)], ", ")),
 	}, true

@@ -46,7 +46,7 @@ func (s *poolSource) read(ctx context.Context) ([]api.Pool, []api.Finding) {
 		held[i].Hold = "the provider can't be read: " + err.Error()
 	}
 	return held, []api.Finding{{
-		Severity: api.Warning, Agent: api.NodePlanningAgent, Reason: ReasonPoolsUnreadable, Object: "pools", Message: err.Error(),
+		Severity: api.Warning, Agent: api.NodePlanningAgent, Reason: ReasonPoolsUnreadable, Object: api.ObjectRef{Kind: "pools"}, Message: err.Error(),
 	}}
 }
 
@@ -76,7 +76,7 @@ func holdForeign(reader PoolReader, pools []api.Pool, nodes []*nodeRecord) (api.
 		pools[i].Hold = why
 	}
 	return api.Finding{
-		Severity: api.Warning, Agent: api.NodePlanningAgent, Reason: ReasonOtherCluster, Object: "pools", Message: why,
+		Severity: api.Warning, Agent: api.NodePlanningAgent, Reason: ReasonOtherCluster, Object: api.ObjectRef{Kind: "pools"}, Message: why,
 	}, true
 }
 

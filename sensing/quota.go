@@ -103,7 +103,7 @@ func withinQuota(w *api.Workload, t *targetRecord, members []*podRecord, quotas 
 			w.MaxReplicas = int32(most)
 			w.MinReplicas = min(w.MinReplicas, w.MaxReplicas)
 			found = api.Finding{
-				Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: ReasonQuota, Object: "workload " + w.Key.String(),
+				Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: ReasonQuota, Object: api.WorkloadRef(w.Key),
 				Message: fmt.Sprintf("spec.maxReplicas: %s of ResourceQuota %s has no room for %d replicas", of, q.key.Name, author),
 			}
 		}

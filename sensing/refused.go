@@ -34,7 +34,7 @@ func refusedFinding(w api.Workload, t *targetRecord) (api.Finding, bool) {
 		return api.Finding{}, false
 	}
 	return api.Finding{
-		Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: ReasonPodsRefused, Object: "workload " + w.Key.String(),
+		Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: ReasonPodsRefused, Object: api.WorkloadRef(w.Key),
 		Message: "spec.targetRef: pods of " + t.id.kind + " " + t.id.name + " are not let in: " + t.refusal,
 	}, true
 }

@@ -61,7 +61,7 @@ func TestRefusedPods(t *testing.T) {
 				t.Errorf("workload %+v", got)
 			}
 			f := findings(s, ReasonPodsRefused)
-			if c.want == "" && len(f) > 0 || c.want != "" && (len(f) != 1 || f[0].Message != c.want || f[0].Object != "workload shop/web" || f[0].Severity != api.Warning) {
+			if c.want == "" && len(f) > 0 || c.want != "" && (len(f) != 1 || f[0].Message != c.want || f[0].Object != api.ParseRef("workload shop/web") || f[0].Severity != api.Warning) {
 				t.Errorf("findings %v, want %q", f, c.want)
 			}
 		})

@@ -457,7 +457,7 @@ func requested(t trigger, target *targetRecord, w api.Workload) float64 {
 // missingFinding names the triggers of a workload that can't be read.
 func missingFinding(w api.Workload) (api.Finding, bool) {
 	f := api.Finding{
-		Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: ReasonTriggerMissing, Object: "workload " + w.Key.String(),
+		Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: ReasonTriggerMissing, Object: api.WorkloadRef(w.Key),
 	}
 	for i, s := range w.Signals {
 		if s.Missing == "" || w.Replicas == 0 && !s.Activates {

@@ -27,7 +27,7 @@ func TestEventsHaveTheirOwnMessage(t *testing.T) {
 	s := &Status{Events: broadcaster.NewRecorder(clientgoscheme.Scheme, "mash2"), Policy: types.NamespacedName{Namespace: "mash2-system", Name: "mash2-policy"}}
 	want := []string{"policies.A.quantile: must be below 1, is 5", "policies.B: unknown field", "policies.yaml: has 2 YAML documents"}
 	for _, message := range want {
-		s.tell(api.Cycle{Findings: []api.Finding{{Severity: api.Warning, Reason: "InvalidPolicy", Object: "policy", Message: message}}}, nil)
+		s.tell(api.Cycle{Findings: []api.Finding{{Severity: api.Warning, Reason: "InvalidPolicy", Object: api.PolicyRef, Message: message}}}, nil)
 	}
 	var got []string
 	for len(got) < len(want) {

@@ -129,9 +129,9 @@ func TestStatusOf(t *testing.T) {
 		"paused":               {func(c *api.Cycle) { c.Paused = true }, metav1.ConditionFalse, "Paused"},
 		"demand is stale":      {func(c *api.Cycle) { c.Workloads[0].DemandStale = true }, metav1.ConditionFalse, "DemandStale"},
 		"it could not be scaled": {func(c *api.Cycle) {
-			c.Outcomes[0].Object, c.Outcomes[0].Error = "workload shop/web", "deployments.apps is forbidden"
+			c.Outcomes[0].Object, c.Outcomes[0].Error = api.ParseRef("workload shop/web"), "deployments.apps is forbidden"
 		}, metav1.ConditionFalse, "ScaleWorkloadFailed"},
-		"another could not be scaled": {func(c *api.Cycle) { c.Outcomes[0].Object, c.Outcomes[0].Error = "workload shop/api", "no" }, metav1.ConditionTrue, "Forecast"},
+		"another could not be scaled": {func(c *api.Cycle) { c.Outcomes[0].Object, c.Outcomes[0].Error = api.ParseRef("workload shop/api"), "no" }, metav1.ConditionTrue, "Forecast"},
 		"a reason that is no word":    {func(c *api.Cycle) { c.Plan.Workloads[0].Binding = "– " }, metav1.ConditionTrue, "Planned"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -185,8 +185,8 @@ mash2_workload_trigger_replicas{namespace="shop",trigger="queue",workload="web"}
 			record := cycle(now, func(c *api.Cycle) {
 				c.Plan.Workloads[0].Pools = pools
 				c.Findings = []api.Finding{
-					{Severity: api.Warning, Reason: api.ReasonConflict, Object: "workload shop/till", Message: "an HPA"},
-					{Severity: api.Warning, Reason: api.ReasonConflict, Object: "pool cheap", Message: "Karpenter resizes it"},
+					{Severity: api.Warning, Reason: api.ReasonConflict, Object: api.ParseRef("workload shop/till"), Message: "an HPA"},
+					{Severity: api.Warning, Reason: api.ReasonConflict, Object: api.ParseRef("pool cheap"), Message: "Karpenter resizes it"},
 				}
 			})
 			got := meta.FindStatusCondition(statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil).Conditions, v1alpha1.ConditionMovable)
@@ -202,7 +202,7 @@ mash2_workload_trigger_replicas{namespace="shop",trigger="queue",workload="web"}
 			"workload shop/till": "True Forecast: because",
 		} {
 			record := cycle(now, func(c *api.Cycle) {
-				c.Findings = []api.Finding{{Severity: api.Warning, Reason: api.ReasonPodsRefused, Object: object, Message: "spec.targetRef: no room"}}
+				c.Findings = []api.Finding{{Severity: api.Warning, Reason: api.ReasonPodsRefused, Object: api.ParseRef(object), Message: "spec.targetRef: no room"}}
 			})
 			got := meta.FindStatusCondition(statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil).Conditions, v1alpha1.ConditionReady)
 			if got == nil || fmt.Sprintf("%s %s: %s", got.Status, got.Reason, got.Message) != want {
@@ -286,11 +286,11 @@ func TestPolicyAccepted(t *testing.T) {
 	}{
 		"nothing is wrong": {wantStatus: metav1.ConditionTrue, wantReason: "Accepted"},
 		"a field is wrong": {
-			api.Finding{Severity: api.Warning, Agent: api.StrategicAgent, Reason: "InvalidPolicy", Object: "policy", Message: "policies.A.quantile: no"},
+			api.Finding{Severity: api.Warning, Agent: api.StrategicAgent, Reason: "InvalidPolicy", Object: api.PolicyRef, Message: "policies.A.quantile: no"},
 			metav1.ConditionFalse, "InvalidPolicy",
 		},
 		"something else is": {
-			api.Finding{Severity: api.Warning, Agent: api.NodePlanningAgent, Reason: "PoolsUnreadable", Object: "pools", Message: "down"},
+			api.Finding{Severity: api.Warning, Agent: api.NodePlanningAgent, Reason: "PoolsUnreadable", Object: api.ParseRef("pools"), Message: "down"},
 			metav1.ConditionTrue, "Accepted",
 		},
 	} {
@@ -327,7 +327,7 @@ func TestStatusIsWrittenWhenItMatters(t *testing.T) {
 	policy := func(why string) func(*api.Cycle) {
 		return func(c *api.Cycle) {
 			held(c, "InvalidBounds", "it uses 1.5 cores")
-			c.Findings = append(c.Findings, api.Finding{Severity: api.Warning, Agent: api.StrategicAgent, Reason: "InvalidPolicy", Object: "policy", Message: why})
+			c.Findings = append(c.Findings, api.Finding{Severity: api.Warning, Agent: api.StrategicAgent, Reason: "InvalidPolicy", Object: api.PolicyRef, Message: why})
 		}
 	}
 	old = of(now, policy("policies.A.quantile: must be below 1, is 5"))

@@ -44,6 +44,9 @@ type Status struct {
 	said map[api.Finding]bool
 }
 
+// managed are the ManagedWorkloads that there are.
+type managed map[api.Key]*v1alpha1.ManagedWorkload
+
 // Report implements mash2.Reporter. A status that can't be written is logged
 // and tried again in the next cycle.
 func (s *Status) Report(ctx context.Context, c api.Cycle) {
@@ -52,10 +55,10 @@ func (s *Status) Report(ctx context.Context, c api.Cycle) {
 		s.Logger.Error("listing ManagedWorkloads for their status", "error", err)
 		return
 	}
-	objects := make(map[string]*v1alpha1.ManagedWorkload, len(list.Items))
+	objects := make(managed, len(list.Items))
 	for i := range list.Items {
 		o := &list.Items[i]
-		objects["workload "+o.Namespace+"/"+o.Name] = o
+		objects[api.Key{Namespace: o.Namespace, Name: o.Name}] = o
 	}
 	if c.Error == "" {
 		s.write(ctx, c, objects)
@@ -63,7 +66,7 @@ func (s *Status) Report(ctx context.Context, c api.Cycle) {
 	s.tell(c, objects)
 }
 
-func (s *Status) write(ctx context.Context, c api.Cycle, objects map[string]*v1alpha1.ManagedWorkload) {
+func (s *Status) write(ctx context.Context, c api.Cycle, objects managed) {
 	seen := make(map[api.Key]api.WorkloadStatus, len(c.Workloads))
 	for _, w := range c.Workloads {
 		seen[w.Key] = w
@@ -88,14 +91,14 @@ func (s *Status) write(ctx context.Context, c api.Cycle, objects map[string]*v1a
 		})
 	}
 	for _, plan := range c.Plan.Workloads {
-		o := objects["workload "+plan.Key.String()]
+		o := objects[plan.Key]
 		if o == nil {
 			continue // deleted meanwhile
 		}
 		put(plan.Key, o, statusOf(c, plan, seen[plan.Key], o.Status.Conditions))
 	}
 	for key, w := range seen {
-		if o := objects["workload "+key.String()]; o != nil && w.Mode == api.ModeOff {
+		if o := objects[key]; o != nil && w.Mode == api.ModeOff {
 			put(key, o, statusOff(c, w, o.Status))
 		}
 	}
@@ -264,7 +267,7 @@ func ready(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus) metav1.C
 		not("TriggerMissing", "a trigger can't be read, and replicas don't go down: "+plan.Reason)
 	}
 	for _, o := range c.Outcomes {
-		if o.Error != "" && o.Object == "workload "+plan.Key.String() {
+		if o.Error != "" && o.Object == api.WorkloadRef(plan.Key) {
 			not(camel(o.Kind+"Failed"), o.Action+": "+o.Error)
 			break
 		}
@@ -276,7 +279,7 @@ func ready(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus) metav1.C
 // whyHeld is the reason of what was found wrong with a workload that is held.
 func whyHeld(c api.Cycle, plan api.WorkloadPlan) string {
 	for _, f := range c.Findings {
-		if f.Object == "workload "+plan.Key.String() && f.Severity == api.Warning {
+		if f.Object == api.WorkloadRef(plan.Key) && f.Severity == api.Warning {
 			return camel(f.Reason)
 		}
 	}
@@ -286,7 +289,7 @@ func whyHeld(c api.Cycle, plan api.WorkloadPlan) string {
 // whyStale tells demand that is old from that of a target which somebody paused.
 func whyStale(c api.Cycle, key api.Key) string {
 	for _, f := range c.Findings {
-		if f.Reason == api.ReasonTargetPaused && f.Object == "workload "+key.String() {
+		if f.Reason == api.ReasonTargetPaused && f.Object == api.WorkloadRef(key) {
 			return f.Reason
 		}
 	}
@@ -328,7 +331,7 @@ func movable(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus) (metav
 // empty if there is none.
 func refusedPods(c api.Cycle, key api.Key) string {
 	for _, f := range c.Findings {
-		if f.Reason == api.ReasonPodsRefused && f.Object == "workload "+key.String() {
+		if f.Reason == api.ReasonPodsRefused && f.Object == api.WorkloadRef(key) {
 			return f.Message
 		}
 	}
@@ -339,8 +342,8 @@ func refusedPods(c api.Cycle, key api.Key) string {
 func poolConflict(c api.Cycle) (string, bool) {
 	var said []string
 	for _, f := range c.Findings {
-		if f.Reason == api.ReasonConflict && strings.HasPrefix(f.Object, "pool ") {
-			said = append(said, f.Object+": "+f.Message)
+		if f.Reason == api.ReasonConflict && f.Object.Kind == api.KindPool {
+			said = append(said, f.Object.String()+": "+f.Message)
 		}
 	}
 	return strings.Join(said, "; "), len(said) > 0
@@ -373,7 +376,7 @@ func policyAccepted(c api.Cycle, generation int64) metav1.Condition {
 		Reason: "Accepted", Message: c.Policy.Reason, LastTransitionTime: metav1.NewTime(c.Time),
 	}
 	for _, f := range c.Findings {
-		if f.Agent == api.StrategicAgent && f.Object == "policy" && f.Severity == api.Warning {
+		if f.Agent == api.StrategicAgent && f.Object == api.PolicyRef && f.Severity == api.Warning {
 			accepted.Status, accepted.Reason, accepted.Message = metav1.ConditionFalse, camel(f.Reason), cut(f.Message, 32768)
 			break
 		}
@@ -409,7 +412,7 @@ func camel(s string) string {
 
 // tell records an Event for every action that changed something or failed,
 // and for every finding that was not there in the cycle before.
-func (s *Status) tell(c api.Cycle, objects map[string]*v1alpha1.ManagedWorkload) {
+func (s *Status) tell(c api.Cycle, objects managed) {
 	said := make(map[api.Finding]bool, len(c.Findings))
 	for _, f := range c.Findings {
 		if said[f] {
@@ -431,23 +434,23 @@ func (s *Status) tell(c api.Cycle, objects map[string]*v1alpha1.ManagedWorkload)
 	}
 }
 
-func (s *Status) event(objects map[string]*v1alpha1.ManagedWorkload, object, kind, reason, action, message string) {
+func (s *Status) event(objects managed, object api.ObjectRef, kind, reason, action, message string) {
 	if s.Events == nil {
 		return
 	}
 	var about runtime.Object
-	switch o, isWorkload := objects[object]; {
-	case isWorkload:
+	name := object.Key.Name
+	switch o, known := objects[object.Key]; {
+	case known && object.Kind == api.KindWorkload:
 		about = o
-	case strings.HasPrefix(object, "node "):
-		about = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: strings.TrimPrefix(object, "node ")}}
-	case strings.HasPrefix(object, "pod "):
-		namespace, name, _ := strings.Cut(strings.TrimPrefix(object, "pod "), "/")
-		about = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	case object.Kind == api.KindNode:
+		about = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	case object.Kind == api.KindPod:
+		about = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: object.Key.Namespace, Name: name}}
 	default: // pools, the policy, the cycle itself
 		about = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Policy.Namespace, Name: s.Policy.Name}}
-		if object != "" && object != "policy" && object != "cycle" {
-			message = object + ": " + message
+		if object != (api.ObjectRef{}) && object != api.PolicyRef && object != api.CycleRef {
+			message = object.String() + ": " + message
 		}
 	}
 	message = cut(message, 1024) // what an Event's note may have

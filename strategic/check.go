@@ -25,7 +25,7 @@ func Check(spec api.PolicySpec, s api.Snapshot) []api.Finding {
 	var out []api.Finding
 	warn := func(reason, format string, args ...any) {
 		out = append(out, api.Finding{
-			Severity: api.Warning, Agent: api.StrategicAgent, Reason: reason, Object: "policy", Message: fmt.Sprintf(format, args...),
+			Severity: api.Warning, Agent: api.StrategicAgent, Reason: reason, Object: api.PolicyRef, Message: fmt.Sprintf(format, args...),
 		})
 	}
 	for _, name := range slices.Sorted(maps.Keys(spec.Policies)) {

@@ -59,7 +59,7 @@ func TestConflict(t *testing.T) {
 			continue
 		}
 		for _, out := range c.Outcomes {
-			if strings.Contains(out.Object, testbed.WorkloadName) {
+			if strings.Contains(out.Object.String(), testbed.WorkloadName) {
 				t.Errorf("cycle %d writes against the HPA: %s", c.ID, out.Action)
 			}
 		}

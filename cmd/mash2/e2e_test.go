@@ -173,7 +173,7 @@ func testUnnamedPool(t *testing.T, w *world) {
 			}
 		}
 		for _, out := range c.Outcomes {
-			if theirs[out.Object] {
+			if theirs[out.Object.String()] {
 				t.Errorf("cycle %d: %s", c.ID, out.Action)
 			}
 		}

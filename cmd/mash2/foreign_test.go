@@ -111,7 +111,7 @@ func (w *world) testNodeAutoscaler(pool string) {
 	w.eventually("the condition for Cluster Autoscaler", func() string { return w.movable(metav1.ConditionFalse, "Conflict", "Cluster Autoscaler") })
 	for _, c := range w.cyclesAfter(from.Time, 2) {
 		for _, o := range c.Outcomes {
-			if strings.Contains(o.Object, "pool ") || strings.Contains(o.Object, "node ") {
+			if strings.Contains(o.Object.String(), "pool ") || strings.Contains(o.Object.String(), "node ") {
 				w.t.Errorf("cycle %d writes against Cluster Autoscaler: %s", c.ID, o.Action)
 			}
 		}

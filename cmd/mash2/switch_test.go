@@ -127,7 +127,7 @@ func TestPolicySwitchKilled(t *testing.T) {
 	for _, c := range w.cyclesAfter(time.Now(), 5) {
 		for _, out := range c.Outcomes {
 			// Trimming the new pool to what pods need is no part of the switch.
-			if !strings.Contains(out.Object, w.PoolOf(api.Performance)) {
+			if !strings.Contains(out.Object.String(), w.PoolOf(api.Performance)) {
 				t.Errorf("something was left to do: %s", out.Action)
 			}
 		}
@@ -276,7 +276,7 @@ func (w *world) refused(budget *policyv1.PodDisruptionBudget) {
 	for _, c := range w.cyclesAfter(from, 8) {
 		for _, out := range c.Outcomes {
 			// The pool that they stay on may have to grow for what the policy wants.
-			if stays := w.PoolOf(api.CostSaving); out.Kind != "ScaleWorkload" && out.Object != "pool "+stays {
+			if stays := w.PoolOf(api.CostSaving); out.Kind != "ScaleWorkload" && out.Object != api.PoolRef(stays) {
 				w.t.Errorf("although it is refused: %s", out.Action)
 			}
 		}

@@ -169,7 +169,7 @@ func (s *sensors) Observe(context.Context) (api.Snapshot, error) {
 	if c.scrapeDown {
 		snapshot.Metrics.Error = "connection refused"
 		snapshot.Findings = append(snapshot.Findings, api.Finding{
-			Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: sensing.ReasonPrometheusUnreachable, Object: "prometheus", Message: "connection refused",
+			Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: sensing.ReasonPrometheusUnreachable, Object: api.ObjectRef{Kind: "prometheus"}, Message: "connection refused",
 		})
 	}
 	var disagree demand.Disagreements

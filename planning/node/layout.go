@@ -377,7 +377,8 @@ func (l *layout) whyUnplaced(item int) string {
 }
 
 func (l *layout) leave(item int, count int32, reason string) {
-	l.unplaced = append(l.unplaced, api.Unplaced{Name: l.view.items[item].name, Count: count, Reason: reason})
+	it := &l.view.items[item]
+	l.unplaced = append(l.unplaced, api.Unplaced{Object: it.of, Name: it.name, Count: count, Reason: reason})
 }
 
 // leftOver is how many pods have no place, and price what all nodes cost, USD/h.

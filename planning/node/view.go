@@ -59,8 +59,9 @@ type itemKey struct {
 
 // podItem is a shape with where its pods belong.
 type podItem struct {
-	name string
-	zone string // that its pods run in, where they are spread over zones
+	of   api.ObjectRef // a workload or pod that it is of
+	name string        // of that
+	zone string        // that its pods run in, where they are spread over zones
 	// bound are the zones that the pods' volumes can be reached from; nil for any.
 	bound []string
 	// copy is the item whose pods are copies of these, wherever they may run.
@@ -308,7 +309,7 @@ func (v *view) addWorkloads() {
 		}
 		load := workload{demand: demand, replicas: w.Replicas, rolling: w.RollingOut}
 		shape := sized(w.Shape, demand.Scale)
-		load.item = v.item(shape, demand.Key, demand.Key, "", nil, demand.Pools)
+		load.item = v.item(shape, demand.Key, api.WorkloadRef(demand.Key), "", nil, demand.Pools)
 		load.spread, load.zones = v.spreadItems(shape, demand.Key, load.item, demand.Pools)
 		v.loads = append(v.loads, load)
 	}
@@ -327,8 +328,8 @@ func sized(shape *api.PodShape, scale api.Scale) *api.PodShape {
 
 // item is the index of a shape's item, in a zone if that isn't empty, of pods that
 // their volumes bind to some zones unless these are nil, on some of the open pools
-// unless these are none; a new one gets the name.
-func (v *view) item(shape *api.PodShape, owner, name api.Key, zone string, bound, pools []string) int {
+// unless these are none; a new one gets the name of who it is of.
+func (v *view) item(shape *api.PodShape, owner api.Key, of api.ObjectRef, zone string, bound, pools []string) int {
 	key := itemKey{shape: shape.ID, zone: zone, pools: strings.Join(pools, " ")}
 	if bound != nil {
 		key.bound = "in " + strings.Join(bound, " ")
@@ -342,9 +343,9 @@ func (v *view) item(shape *api.PodShape, owner, name api.Key, zone string, bound
 	if i, ok := v.byKey[key]; ok {
 		return i
 	}
-	it := podItem{name: name.String(), zone: zone, bound: bound, shape: shape, requests: v.dims.vector(shape.Requests), copy: len(v.items)}
+	it := podItem{of: of, name: of.Key.String(), zone: zone, bound: bound, shape: shape, requests: v.dims.vector(shape.Requests), copy: len(v.items)}
 	if zone != "" || bound != nil {
-		it.copy = v.item(shape, owner, name, "", nil, pools)
+		it.copy = v.item(shape, owner, of, "", nil, pools)
 	}
 	accepted, large, zoned := false, false, false
 	for _, target := range []bool{true, false} {
@@ -446,7 +447,7 @@ func (v *view) seat(p *api.Pod, r *resident, load int) {
 	if load >= 0 {
 		pools = v.loads[load].demand.Pools
 	}
-	it := v.item(p.Shape, p.Workload, p.Key, zone, p.Zones, pools)
+	it := v.item(p.Shape, p.Workload, api.PodRef(p.Key), zone, p.Zones, pools)
 	stuck := p.DoNotDisrupt != "" || p.ControllerKind == ""
 	if r != nil && (r.usable || stuck) {
 		elsewhere := len(pools) > 0 && !slices.Contains(pools, v.pools[r.pool].Name)

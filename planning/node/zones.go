@@ -28,7 +28,7 @@ func (v *view) spreadItems(shape *api.PodShape, owner api.Key, item int, pools [
 	slices.Sort(zones)
 	zones = slices.Compact(zones)
 	for _, zone := range zones {
-		items = append(items, v.item(shape, owner, owner, zone, nil, pools))
+		items = append(items, v.item(shape, owner, api.WorkloadRef(owner), zone, nil, pools))
 	}
 	return items, zones
 }

@@ -180,7 +180,7 @@ func (s *Source) read(ctx context.Context) (api.PolicySpec, []api.Finding, error
 // fallback is what is in force for want of a ConfigMap that can be used, and
 // why.
 func (s *Source) fallback(reason, why string) (api.PolicySpec, []api.Finding) {
-	finding := api.Finding{Severity: api.Warning, Agent: api.StrategicAgent, Reason: reason, Object: "policy"}
+	finding := api.Finding{Severity: api.Warning, Agent: api.StrategicAgent, Reason: reason, Object: api.PolicyRef}
 	spec := api.PolicySpec{Policies: strategic.Defaults()}
 	switch {
 	case s.lastGood != nil:
@@ -212,7 +212,7 @@ func (s *Source) keep(ctx context.Context, next kept) []api.Finding {
 		metav1.ApplyOptions{FieldManager: api.FieldManager, Force: true})
 	if err != nil {
 		return []api.Finding{{
-			Severity: api.Warning, Agent: api.StrategicAgent, Reason: "LastGoodPolicyNotSaved", Object: "policy",
+			Severity: api.Warning, Agent: api.StrategicAgent, Reason: "LastGoodPolicyNotSaved", Object: api.PolicyRef,
 			Message: fmt.Sprintf("a crash now, followed by a broken or deleted ConfigMap, would forget this policy or pause: %v", err),
 		}}
 	}
