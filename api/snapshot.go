@@ -186,6 +186,9 @@ type PodShape struct {
 	// zones may differ, by topology spread that must be kept; 0 unlimited.
 	MaxPerZone int32
 	ZoneSkew   int32
+	// Unheeded names a rule of the scheduler that the pod is under and that the
+	// fields above don't hold; empty if there is none.
+	Unheeded string `json:",omitempty"`
 }
 
 // NodeTerm is one nodeSelectorTerm.

@@ -335,6 +335,9 @@ func podOf(l line, serial int) api.Pod {
 		Terminating: l.has("terminating"), Unschedulable: l.has("stuck"), DaemonSet: l.has("daemon"),
 		Created: l.ago("ago"), DoNotDisrupt: l.args["keep"], Budgets: l.list("budgets"), Zones: l.list("zones"),
 	}
+	if rule := strings.ReplaceAll(l.args["rule"], "_", " "); rule != "" {
+		p.Shape = &api.PodShape{ID: rule, Requests: shape.Requests, Unheeded: rule}
+	}
 	if w := l.args["workload"]; w != "" {
 		p.Workload = key(w)
 	}

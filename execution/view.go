@@ -359,6 +359,8 @@ func (v *view) blocker(p *api.Pod) string {
 		return v.guarded[p.Workload]
 	case p.ControllerKind == "":
 		return "nothing would recreate it"
+	case placement.Unsure(p) != "":
+		return "mash2 doesn't know where its " + placement.Unsure(p) + " would let it run"
 	}
 	return v.forbids(p)
 }

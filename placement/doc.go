@@ -13,12 +13,15 @@
 //
 // # What is not understood
 //
-// Three things that the scheduler heeds are not known here: required affinity or
-// anti-affinity to the pods of others, topology spread over other keys than
-// zones, and resource claims. A pod that has them may be said to fit and stay
-// pending; it is then seen as unschedulable in the next cycle, and nothing is
-// given up for it. Preferences and scores are not looked at: they never decide
-// whether a pod fits.
+// Some rules that the scheduler heeds are not known here: required affinity to pods,
+// anti-affinity to others than a pod's own copies, topology spread over other keys
+// than zones, host ports that others hold, resource claims, and how many volumes a
+// node takes. All but the last are named in api.PodShape.Unheeded. Nobody is moved on
+// a guess about them: a pod under such a rule that would have to leave its node before
+// another one runs in its stead stays where it is, and its node with it (Unsure). New
+// replicas are given nodes by what is known; one that stays pending all the same is
+// seen as unschedulable in the next cycle, and nothing is given up for it. Preferences
+// and scores are not looked at: they never decide whether a pod fits.
 //
 // What is written here but can't be read as the API server would have it (an
 // operator that doesn't exist, a bound that is no number) matches nothing.

@@ -79,6 +79,16 @@ func tolerates(t api.Toleration, taint api.Taint) bool {
 	return false
 }
 
+// Unsure is why nobody knows where a pod would fit that has to leave its node before
+// another one runs in its stead; empty where that is known, or the pod is of a workload
+// whose new pods are Ready before the old ones go.
+func Unsure(p *api.Pod) string {
+	if p.Shape == nil || p.Shape.Unheeded == "" || p.Workload != (api.Key{}) && p.ControllerKind == "ReplicaSet" {
+		return ""
+	}
+	return p.Shape.Unheeded
+}
+
 // InZones reports whether a zone is one of those that a pod's volumes can be
 // reached from; nil zones bind it to none.
 func InZones(zones []string, zone string) bool {

@@ -71,6 +71,7 @@ func shapeOf(pod *corev1.Pod) api.PodShape {
 		MaxPerNode:   maxPerNode(pod),
 		MaxPerZone:   maxPerZone(pod),
 		ZoneSkew:     zoneSkew(pod),
+		Unheeded:     unheeded(pod),
 	}
 	s.Requests.Pods = 1
 	s.ID = shapeID(s)
@@ -230,6 +231,41 @@ func zoneSkew(pod *corev1.Pod) (skew int32) {
 		}
 	}
 	return skew
+}
+
+// unheeded names the first rule of the scheduler that limits where the pod may go and
+// that its shape doesn't hold.
+func unheeded(pod *corev1.Pod) string {
+	if a := pod.Spec.Affinity; a != nil && a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+		return "required affinity to pods"
+	}
+	if a := pod.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
+		for _, term := range a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+			if term.LabelSelector == nil {
+				continue // of no pods
+			}
+			ours := term.TopologyKey == corev1.LabelHostname || slices.Contains(zoneKeys, term.TopologyKey)
+			if !ours || !selectsItself(term, pod) {
+				return "required anti-affinity to other pods than its copies"
+			}
+		}
+	}
+	for _, c := range pod.Spec.TopologySpreadConstraints {
+		if c.WhenUnsatisfiable != corev1.DoNotSchedule {
+			continue
+		}
+		selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
+		if !slices.Contains(zoneKeys, c.TopologyKey) || err != nil || !selector.Matches(labels.Set(pod.Labels)) {
+			return "topology spread over " + c.TopologyKey
+		}
+	}
+	if len(pod.Spec.ResourceClaims) > 0 {
+		return "resource claims"
+	}
+	if slices.ContainsFunc(pod.Spec.Containers, hasHostPort) {
+		return "host ports"
+	}
+	return ""
 }
 
 func hasHostPort(c corev1.Container) bool {

@@ -135,7 +135,7 @@ func TestShape(t *testing.T) {
 		},
 		"a host port is for one": {
 			pod:  corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Ports: []corev1.ContainerPort{{ContainerPort: 80}, {HostPort: 443}}}}}},
-			want: api.PodShape{Requests: api.Resources{Pods: 1}, MaxPerNode: 1},
+			want: api.PodShape{Requests: api.Resources{Pods: 1}, MaxPerNode: 1, Unheeded: "host ports"},
 		},
 		"anti-affinity to its own kind is for one": {
 			pod: corev1.Pod{
@@ -162,7 +162,7 @@ func TestShape(t *testing.T) {
 					{TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, MaxSkew: 1, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}},
 				}},
 			},
-			want: api.PodShape{Requests: api.Resources{Pods: 1}, ZoneSkew: 2},
+			want: api.PodShape{Requests: api.Resources{Pods: 1}, ZoneSkew: 2, Unheeded: "topology spread over kubernetes.io/hostname"},
 		},
 		"anti-affinity to others or in other namespaces is not": {
 			pod: corev1.Pod{
@@ -175,7 +175,27 @@ func TestShape(t *testing.T) {
 					},
 				}}},
 			},
+			want: api.PodShape{Requests: api.Resources{Pods: 1}, Unheeded: "required anti-affinity to other pods than its copies"},
+		},
+		"anti-affinity to no pods is none": {
+			pod:  corev1.Pod{Spec: corev1.PodSpec{Affinity: antiAffinity(corev1.LabelHostname, corev1.PodAffinityTerm{})}},
 			want: api.PodShape{Requests: api.Resources{Pods: 1}},
+		},
+		"affinity to pods is not held": {
+			pod: corev1.Pod{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelHostname, LabelSelector: web}},
+			}}}},
+			want: api.PodShape{Requests: api.Resources{Pods: 1}, Unheeded: "required affinity to pods"},
+		},
+		"a preference is no rule": {
+			pod: corev1.Pod{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
+				PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 1, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: web}}},
+			}}}},
+			want: api.PodShape{Requests: api.Resources{Pods: 1}},
+		},
+		"resource claims are not held": {
+			pod:  corev1.Pod{Spec: corev1.PodSpec{ResourceClaims: []corev1.PodResourceClaim{{Name: "gpu"}}}},
+			want: api.PodShape{Requests: api.Resources{Pods: 1}, Unheeded: "resource claims"},
 		},
 		"topology spread is not a limit per node": {
 			pod: corev1.Pod{
@@ -184,7 +204,7 @@ func TestShape(t *testing.T) {
 					MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: web,
 				}}},
 			},
-			want: api.PodShape{Requests: api.Resources{Pods: 1}},
+			want: api.PodShape{Requests: api.Resources{Pods: 1}, Unheeded: "topology spread over kubernetes.io/hostname"},
 		},
 	}
 	for name, tt := range tests {

@@ -448,7 +448,7 @@ func (v *view) seat(p *api.Pod, r *resident, load int) {
 		pools = v.loads[load].demand.Pools
 	}
 	it := v.item(p.Shape, p.Workload, api.PodRef(p.Key), zone, p.Zones, pools)
-	stuck := p.DoNotDisrupt != "" || p.ControllerKind == ""
+	stuck := p.DoNotDisrupt != "" || p.ControllerKind == "" || placement.Unsure(p) != ""
 	if r != nil && (r.usable || stuck) {
 		elsewhere := len(pools) > 0 && !slices.Contains(pools, v.pools[r.pool].Name)
 		leaves := v.items[it].target && (!v.pools[r.pool].target || elsewhere)
