@@ -23,6 +23,9 @@
 // seen as unschedulable in the next cycle, and nothing is given up for it. Preferences
 // and scores are not looked at: they never decide whether a pod fits.
 //
+// Nothing is placed on a cordoned node, although a pod that tolerates every taint may go
+// there.
+//
 // What is written here but can't be read as the API server would have it (an
 // operator that doesn't exist, a bound that is no number) matches nothing.
 package placement
