@@ -195,7 +195,10 @@ func (c *cycle) consider(k *candidate, mw *managed) {
 	k.speed = append(k.speed, speed)
 	k.plans = append(k.plans, plan)
 	k.subjects = append(k.subjects, subject)
-	r := c.guard.Range(subject)
+	var r Range
+	if failure := c.attempt("the Guard", w.Key, func() { r = c.guard.Range(subject) }); failure != "" {
+		r = holding(subject, failure)
+	}
 	k.ranges = append(k.ranges, r)
 	k.steered = append(k.steered, w.Mode == api.ModeFull && r.Hold == "")
 }
@@ -238,7 +241,11 @@ func (c *cycle) planWorkload(in Input) api.WorkloadPlan {
 	if !ok {
 		return held(fmt.Sprintf("there is no planner %q", name))
 	}
-	plan, err := planner.PlanWorkload(in)
+	var plan api.WorkloadPlan
+	var err error
+	if failure := c.attempt("planner "+name, in.Workload.Key, func() { plan, err = planner.PlanWorkload(in) }); failure != "" {
+		return held(failure)
+	}
 	if err != nil {
 		return held(fmt.Sprintf("planner %s: %v", name, err))
 	}
@@ -408,9 +415,15 @@ func (c *cycle) items(k *candidate) {
 			it.load = loads[i] / sup
 		}
 		it.shares, it.share = shares(mw, k.pool)
-		k.nodeMin[i], k.nodeNote[i] = c.guard.NodeReplicas(k.subjects[i], r.Lo)
-		it.nodeMin = k.nodeMin[i]
-		k.raw[i], k.steady[i] = c.settle(of, &it, k.subjects[i], r)
+		if failure := c.attempt("the Guard", it.key, func() {
+			k.nodeMin[i], k.nodeNote[i] = c.guard.NodeReplicas(k.subjects[i], r.Lo)
+			it.nodeMin = k.nodeMin[i]
+			k.raw[i], k.steady[i] = c.settle(of, &it, k.subjects[i], r)
+		}); failure != "" {
+			*r = holding(k.subjects[i], failure)
+			k.steered[i], k.raw[i], k.steady[i] = false, r.Lo, r.Lo
+			k.nodeMin[i], k.nodeNote[i] = r.Lo, ""
+		}
 		it.lo, it.hi = r.Lo, r.Hi
 		it.loBinding, it.hiBinding = r.LoBinding, r.HiBinding
 		if !k.steered[i] {
