@@ -13,8 +13,8 @@ import (
 // gone. It is empty when all fits. With onTarget replicas have to fit on the
 // nodes of the pool that they are planned on, unless their shape can't run there at all.
 func (v *view) missing(gone map[string]bool, onTarget bool) string {
-	stays := func(p *api.Pod) bool { return p.Node != "" && (!gone[p.Node] || v.blocker(p) != "") }
-	return v.unplaced(v.wants(gone, stays), v.roomWithout(gone, v.acting), onTarget)
+	r := v.roomWithout(gone, v.acting)
+	return v.unplaced(v.wantsWithout(gone), &r, onTarget, nil)
 }
 
 // missingAt is missing for the time when targets have so many nodes per zone and the
@@ -55,7 +55,7 @@ func (v *view) missingAt(perZone map[string]int32) string {
 		n := v.nodes[p.Node]
 		return n != nil && !v.isTarget(n.Pool) && (!gone[p.Node] || v.blocker(p) != "")
 	}
-	return v.unplaced(v.wants(gone, elsewhere), r, true)
+	return v.unplaced(v.wants(gone, elsewhere), &r, true, nil)
 }
 
 // want is a number of pods that need a place.
@@ -69,29 +69,74 @@ type want struct {
 // wants are the replicas wanted beside the pods that stay, and the other pods
 // that have to leave gone nodes; both by size, the largest first.
 func (v *view) wants(gone map[string]bool, stays func(*api.Pod) bool) []want {
-	var own, others []want
-	v.planned(func(w *api.Workload, wp *api.WorkloadPlan) {
-		n := wp.Replicas
-		for _, p := range v.podsOf[w.Key] {
+	return v.wantsOf(gone, func(key api.Key) int32 {
+		n := int32(0)
+		for _, p := range v.podsOf[key] {
 			if !p.Terminating && stays(p) {
-				n--
+				n++
 			}
 		}
-		if n > 0 {
-			own = append(own, want{pods: replicas(w), count: n, name: "workload " + w.Key.String(), replicas: true})
-		}
+		return n
 	})
-	for i := range v.snapshot.Nodes {
-		name := v.snapshot.Nodes[i].Name
-		if !gone[name] {
-			continue
-		}
+}
+
+// wantsWithout are the wants when the pods stay that are on other nodes than gone or
+// may not be moved: only the pods on gone nodes are looked at.
+func (v *view) wantsWithout(gone map[string]bool) []want {
+	leave := map[api.Key]int32{}
+	for name := range gone {
 		for _, p := range v.podsOn[name] {
-			if v.movable(p) && !v.acting[p.Workload] {
-				others = append(others, want{pods: placement.PodsOf(p), count: 1, name: "pod " + p.Key.String()})
+			if v.leaves(p) {
+				leave[p.Workload]++
 			}
 		}
 	}
+	return v.wantsOf(gone, func(key api.Key) int32 { return v.bound[key] - leave[key] })
+}
+
+// leaves reports whether a pod of a workload has to be made anew elsewhere when its
+// node goes.
+func (v *view) leaves(p *api.Pod) bool {
+	return v.acting[p.Workload] && !p.Terminating && v.blocker(p) == ""
+}
+
+// wantsOf are the wants when so many pods of a workload stay.
+func (v *view) wantsOf(gone map[string]bool, stay func(api.Key) int32) []want {
+	var own, others []want
+	v.planned(func(w *api.Workload, wp *api.WorkloadPlan) {
+		if n := wp.Replicas - stay(w.Key); n > 0 {
+			own = append(own, replicasOf(w, n))
+		}
+	})
+	for i := range v.snapshot.Nodes {
+		if name := v.snapshot.Nodes[i].Name; gone[name] {
+			others = append(others, v.strangersOn(name)...)
+		}
+	}
+	return v.inOrder(own, others)
+}
+
+// strangersOn are the pods of nobody's workload that have to leave a node.
+func (v *view) strangersOn(node string) []want {
+	var out []want
+	for _, p := range v.podsOn[node] {
+		if v.movable(p) && !v.acting[p.Workload] {
+			out = append(out, onePod(p))
+		}
+	}
+	return out
+}
+
+func replicasOf(w *api.Workload, n int32) want {
+	return want{pods: replicas(w), count: n, name: "workload " + w.Key.String(), replicas: true}
+}
+
+func onePod(p *api.Pod) want {
+	return want{pods: placement.PodsOf(p), count: 1, name: "pod " + p.Key.String()}
+}
+
+// inOrder puts replicas of workloads before other pods, and of each the largest first.
+func (v *view) inOrder(own, others []want) []want {
 	var largest api.Resources
 	for _, name := range v.targets {
 		largest = largest.Max(v.pool(name).Allocatable)
@@ -101,8 +146,9 @@ func (v *view) wants(gone map[string]bool, stays func(*api.Pod) bool) []want {
 	return append(own, others...)
 }
 
-// unplaced names what doesn't fit, empty if all does.
-func (v *view) unplaced(wants []want, r room, onTarget bool) string {
+// unplaced places what is wanted and names what doesn't fit, empty if all does. Took
+// is told what each space took, unless it is nil.
+func (v *view) unplaced(wants []want, r *room, onTarget bool, took func(w want, space int, n int32)) string {
 	for _, w := range wants {
 		pool := ""
 		if onTarget && w.replicas {
@@ -110,7 +156,11 @@ func (v *view) unplaced(wants []want, r room, onTarget bool) string {
 				pool = home.Name
 			}
 		}
-		if placed := r.place(w.pods, w.count, pool); placed < w.count {
+		var tell func(int, int32)
+		if took != nil {
+			tell = func(space int, n int32) { took(w, space, n) }
+		}
+		if placed := r.put(w.pods, w.count, pool, tell); placed < w.count {
 			return fmt.Sprintf("%d of %s", w.count-placed, w.name)
 		}
 	}

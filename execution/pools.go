@@ -112,6 +112,8 @@ func (q *sequencer) uncreated(w *api.Workload) int32 {
 // they stay, uncordoned, and what was surged for them goes.
 func (q *sequencer) giveUpEmptying() {
 	leaving := maps.Clone(q.leaving)
+	missing := ""
+	known := false // missing is that of leaving
 	for i := range q.snapshot.Nodes {
 		n := &q.snapshot.Nodes[i]
 		// The cordon may be that of a move which turned round, not taken back yet.
@@ -119,15 +121,19 @@ func (q *sequencer) giveUpEmptying() {
 			continue
 		}
 		late := !n.CordonedAt.IsZero() && q.snapshot.Time.Sub(n.CordonedAt) > q.disruption.MoveTimeout
-		switch missing := q.crampedBy(leaving, n); {
+		if !known {
+			missing, known = q.missing(leaving, false), true
+		}
+		switch {
 		case late && q.guards.holds(guardEmptying):
 			q.giveUpNode(n, fmt.Sprintf("its pods have not left it within %v", q.disruption.MoveTimeout))
-		case missing != "" && q.guards.holds(guardShrinkRoom):
+		case q.guards.holds(guardShrinkRoom) && q.crampedBy(leaving, n, missing):
 			q.giveUpNode(n, "without it the Ready nodes can't hold "+missing+" any more")
 		default:
 			continue
 		}
 		delete(leaving, n.Name)
+		known = false
 	}
 }
 
@@ -135,19 +141,15 @@ func (q *sequencer) giveUpNode(n *api.Node, reason string) {
 	q.notes = append(q.notes, api.GiveUpMove{Node: n.Name, Pool: n.Pool, At: q.snapshot.Time, Reason: reason})
 }
 
-// crampedBy names what the nodes other than the leaving ones can't hold, if they
-// could hold more of it with a node that is one of these.
-func (q *sequencer) crampedBy(leaving map[string]bool, n *api.Node) string {
-	missing := q.missing(leaving, false)
+// crampedBy reports whether the nodes other than the leaving ones, which can't hold
+// what is missing, could hold more of it with a node that is one of these.
+func (q *sequencer) crampedBy(leaving map[string]bool, n *api.Node, missing string) bool {
 	if missing == "" {
-		return ""
+		return false
 	}
 	without := maps.Clone(leaving)
 	delete(without, n.Name)
-	if q.missing(without, false) == missing {
-		return ""
-	}
-	return missing
+	return q.missing(without, false) != missing
 }
 
 // cordonDying cordons nodes that are being deleted without one, such as those
@@ -224,28 +226,30 @@ func (q *sequencer) explainPool() {
 // cordonSurplus cordons the targets' surplus nodes one by one, each if the rest
 // can hold what is wanted without it.
 func (q *sequencer) cordonSurplus() {
-	gone := make(map[string]bool, len(q.leaving)+len(q.shrink))
-	for name := range q.leaving {
-		gone[name] = true
-	}
 	for _, mp := range q.pools {
 		if !q.isTarget(mp.Name) || mp.Hold != "" {
 			continue
 		}
+		var nodes []*api.Node
 		for _, n := range mp.nodes {
-			if !q.shrink[n.Name] || n.Cordoned {
-				continue
+			if q.shrink[n.Name] && !n.Cordoned && q.worthEmptying(mp, n) {
+				nodes = append(nodes, n)
 			}
-			if !q.worthEmptying(mp, n) {
-				continue
-			}
-			gone[n.Name] = true
-			if missing := q.missing(gone, false); missing != "" && q.guards.holds(guardShrinkRoom) {
-				delete(gone, n.Name)
+		}
+		if len(nodes) == 0 {
+			continue
+		}
+		spared, why := nodes, map[string]string(nil)
+		if q.guards.holds(guardShrinkRoom) {
+			spared, why = q.spared(q.leaving, nodes)
+		}
+		for _, n := range nodes {
+			if missing := why[n.Name]; missing != "" {
 				q.note(api.NodeScalingAgent, "ShrinkWaitsForRoom", api.NodeRef(n.Name),
 					"without it the Ready nodes can't hold %s", missing)
-				continue
 			}
+		}
+		for _, n := range spared {
 			q.cordoning[n.Name] = true
 			q.cordons = append(q.cordons, api.CordonNode{
 				Node: n.Name, For: api.CordonShrink, At: q.snapshot.Time,

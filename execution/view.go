@@ -33,8 +33,12 @@ type view struct {
 	nodes  map[string]*api.Node
 	podsOn map[string][]*api.Pod // by node, terminating ones too
 	podsOf map[api.Key][]*api.Pod
-	acting map[api.Key]bool  // workloads that may be written to
-	wanted map[api.Key]int32 // replicas of those
+	// bound is how many pods of a workload have a node and are not terminating.
+	bound map[api.Key]int32
+	// workloads that the snapshot shows, by key.
+	workloads map[api.Key]*api.Workload
+	acting    map[api.Key]bool  // workloads that may be written to
+	wanted    map[api.Key]int32 // replicas of those
 	// guarded are the workloads whose pods nobody moves: held and shadow ones.
 	guarded map[api.Key]string
 
@@ -65,17 +69,19 @@ type managedPool struct {
 func newView(s api.Snapshot, p api.Plan, policy api.Policy, g guards) (*view, []api.Finding) {
 	v := &view{
 		snapshot: s, plan: p, disruption: Defaults(policy.Disruption), guards: g, budgets: newBudgets(s),
-		wanted:  make(map[api.Key]int32, len(p.Workloads)),
-		homes:   make(map[api.Key]string, len(p.Workloads)),
-		nodes:   make(map[string]*api.Node, len(s.Nodes)),
-		podsOn:  make(map[string][]*api.Pod, len(s.Nodes)),
-		podsOf:  make(map[api.Key][]*api.Pod, len(s.Workloads)),
-		acting:  make(map[api.Key]bool, len(p.Workloads)),
-		guarded: map[api.Key]string{},
-		old:     map[string]bool{},
-		leaving: map[string]bool{},
-		dying:   map[string]bool{},
-		shrink:  map[string]bool{},
+		wanted:    make(map[api.Key]int32, len(p.Workloads)),
+		homes:     make(map[api.Key]string, len(p.Workloads)),
+		nodes:     make(map[string]*api.Node, len(s.Nodes)),
+		podsOn:    make(map[string][]*api.Pod, len(s.Nodes)),
+		podsOf:    make(map[api.Key][]*api.Pod, len(s.Workloads)),
+		bound:     make(map[api.Key]int32, len(s.Workloads)),
+		workloads: make(map[api.Key]*api.Workload, len(s.Workloads)),
+		acting:    make(map[api.Key]bool, len(p.Workloads)),
+		guarded:   map[api.Key]string{},
+		old:       map[string]bool{},
+		leaving:   map[string]bool{},
+		dying:     map[string]bool{},
+		shrink:    map[string]bool{},
 	}
 	for i := range s.Nodes {
 		v.nodes[s.Nodes[i].Name] = &s.Nodes[i]
@@ -90,6 +96,9 @@ func newView(s api.Snapshot, p api.Plan, policy api.Policy, g guards) (*view, []
 		}
 		if pod.Workload != (api.Key{}) {
 			v.podsOf[pod.Workload] = append(v.podsOf[pod.Workload], pod)
+			if pod.Node != "" && !pod.Terminating {
+				v.bound[pod.Workload]++
+			}
 		}
 	}
 	v.classifyWorkloads()
@@ -123,10 +132,9 @@ func newView(s api.Snapshot, p api.Plan, policy api.Policy, g guards) (*view, []
 }
 
 func (v *view) classifyWorkloads() {
-	present := make(map[api.Key]*api.Workload, len(v.snapshot.Workloads))
 	for i := range v.snapshot.Workloads {
 		w := &v.snapshot.Workloads[i]
-		present[w.Key] = w
+		v.workloads[w.Key] = w
 		switch {
 		case w.Mode == api.ModeShadow:
 			v.guarded[w.Key] = "its workload is in Shadow"
@@ -138,7 +146,7 @@ func (v *view) classifyWorkloads() {
 		if len(wp.Pools) > 0 {
 			v.homes[wp.Key] = wp.Pools[0].Pool
 		}
-		w, ok := present[wp.Key]
+		w, ok := v.workloads[wp.Key]
 		switch {
 		case !ok || w.Mode == api.ModeOff || v.guarded[wp.Key] != "":
 		case wp.Shadow:
@@ -385,13 +393,9 @@ func (v *view) movable(p *api.Pod) bool {
 // planned are the workload plans that may be acted on, in their order, each
 // with its workload.
 func (v *view) planned(do func(*api.Workload, *api.WorkloadPlan)) {
-	present := make(map[api.Key]*api.Workload, len(v.snapshot.Workloads))
-	for i := range v.snapshot.Workloads {
-		present[v.snapshot.Workloads[i].Key] = &v.snapshot.Workloads[i]
-	}
 	for i := range v.plan.Workloads {
 		if wp := &v.plan.Workloads[i]; v.acting[wp.Key] {
-			do(present[wp.Key], wp)
+			do(v.workloads[wp.Key], wp)
 		}
 	}
 }
@@ -424,16 +428,21 @@ func (v *view) pool(name string) api.Pool {
 // pending pods placed, except those of the given workloads. Old nodes that are
 // not cordoned are room, unless given.
 func (v *view) roomWithout(gone map[string]bool, except map[api.Key]bool) room {
-	r := room{spaces: make([]placement.Space, 0, len(v.spaces))}
-	for _, sp := range v.spaces {
-		if !gone[sp.Node.Name] {
-			r.spaces = append(r.spaces, sp)
-		}
-	}
-	r = r.clone()
+	r := v.spacesWithout(gone)
 	for _, p := range v.pending {
 		if !except[p.Workload] {
 			r.place(placement.PodsOf(p), 1, "")
+		}
+	}
+	return r
+}
+
+// spacesWithout is the free space of all nodes but the given ones.
+func (v *view) spacesWithout(gone map[string]bool) room {
+	r := room{spaces: make([]placement.Space, 0, len(v.spaces))}
+	for _, sp := range v.spaces {
+		if !gone[sp.Node.Name] {
+			r.spaces = append(r.spaces, sp.Clone())
 		}
 	}
 	return r

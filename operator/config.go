@@ -132,5 +132,6 @@ func (c Config) sensing(pools sensing.PoolReader) sensing.Config {
 	cfg := c.Sensing
 	cfg.REST, cfg.Pools = c.REST, pools
 	cfg.PoolLabel = cmp.Or(cfg.PoolLabel, c.Provider.PoolLabel())
+	cfg.Panicked = c.panicked
 	return cfg
 }

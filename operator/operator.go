@@ -44,6 +44,7 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
+	hierarchy.Panicked = c.panicked
 	// 2. What is shared by all that runs: the API server's client, leader election,
 	// the servers of metrics and probes.
 	mgr, err := c.manager()
@@ -89,6 +90,11 @@ func Run(ctx context.Context, c Config) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// panicked logs a panic about one workload, which is held for it.
+func (c Config) panicked(what string, workload api.Key, value any, stack []byte) {
+	c.Logger.Error("panicked", "what", what, "workload", workload.String(), "panic", value, "stack", string(stack))
 }
 
 // manager holds the API server's cached client, leader election and the servers

@@ -97,6 +97,18 @@ func (sp *Space) Place(p Pods, n int32) int32 {
 	return k
 }
 
+// Remove takes n of the pods out again that Place has put in.
+func (sp *Space) Remove(p Pods, n int32) {
+	requests := api.Resources{Pods: 1}
+	if p.Shape != nil {
+		requests = p.Shape.Requests
+	}
+	sp.Free = sp.Free.Plus(requests.Times(int64(n)))
+	if p.Shape != nil && p.Shape.MaxPerNode > 0 {
+		sp.count(p, -n)
+	}
+}
+
 // Copies is how many pods with these requests fit into what is free, at most
 // math.MaxInt32. As for the scheduler, what is not asked for may be negative.
 func Copies(requests, free api.Resources) int32 {

@@ -213,7 +213,10 @@ func (c *cycle) consider(k *candidate, i int) {
 	k.speed = append(k.speed, speed)
 	k.proposals = append(k.proposals, asked)
 	k.subjects = append(k.subjects, subject)
-	r := c.guard.Range(subject)
+	var r Range
+	if failure := c.attempt("the Guard", w.Key, func() { r = c.guard.Range(subject) }); failure != "" {
+		r = holding(subject, failure)
+	}
 	k.ranges = append(k.ranges, r)
 	k.steered = append(k.steered, w.Mode == api.ModeFull && r.Hold == "")
 }
@@ -248,7 +251,11 @@ func (c *cycle) propose(in Input) Proposal {
 	if !ok {
 		return hold(in.Workload, fmt.Sprintf("there is no planner %q", name))
 	}
-	asked, err := planner.PlanWorkload(in)
+	var asked Proposal
+	var err error
+	if failure := c.attempt("planner "+name, in.Workload.Key, func() { asked, err = planner.PlanWorkload(in) }); failure != "" {
+		return hold(in.Workload, failure)
+	}
 	if err != nil {
 		return hold(in.Workload, fmt.Sprintf("planner %s: %v", name, err))
 	}
@@ -424,9 +431,15 @@ func (c *cycle) items(k *candidate) {
 			it.load = loads[i] / sup
 		}
 		it.shares, it.share = shares(mw, k.to.pool(i))
-		k.nodeMin[i], k.nodeNote[i] = c.guard.NodeReplicas(k.subjects[i], r.Lo.Replicas)
-		it.nodeMin = k.nodeMin[i]
-		k.raw[i], k.steady[i] = c.settle(of, &it, k.subjects[i], r)
+		if failure := c.attempt("the Guard", it.key, func() {
+			k.nodeMin[i], k.nodeNote[i] = c.guard.NodeReplicas(k.subjects[i], r.Lo.Replicas)
+			it.nodeMin = k.nodeMin[i]
+			k.raw[i], k.steady[i] = c.settle(of, &it, k.subjects[i], r)
+		}); failure != "" {
+			*r = holding(k.subjects[i], failure)
+			k.steered[i], k.raw[i], k.steady[i] = false, r.Lo.Replicas, r.Lo.Replicas
+			k.nodeMin[i], k.nodeNote[i] = r.Lo.Replicas, ""
+		}
 		it.lo, it.hi = r.Lo.Replicas, r.Hi.Replicas
 		it.loBinding, it.hiBinding = r.Lo.Binding, r.Hi.Binding
 		if !k.steered[i] {

@@ -26,6 +26,9 @@ type Hierarchy struct {
 	// Moves is asked whether workloads can be moved to the pool that was chosen;
 	// nil takes it that they can.
 	Moves MoveCheck
+	// Panicked is told of a panic about one workload, with its stack, for the log; nil for
+	// nobody.
+	Panicked func(what string, workload api.Key, value any, stack []byte)
 }
 
 // Plan chooses the plan for a snapshot under a policy. It doesn't fail: what
@@ -253,19 +256,24 @@ func (c *cycle) outlook(states map[api.Key]forecast.State, key, workload api.Key
 	}
 	late := max(0, c.s.Time.Sub(series.End()))
 	steps := int((c.Config.Horizon+late)/series.Step) + 1
+	var f api.Forecast
 	var err error
-	if due := state.Due(series, steps); !due || c.fits > 0 {
-		if due {
-			c.fits -= min(fitWhole, len(series.Values)) + state.Folded(series)
+	if failure := c.attempt("the forecaster", workload, func() {
+		if due := state.Due(series, steps); !due || c.fits > 0 {
+			if due {
+				c.fits -= min(fitWhole, len(series.Values)) + state.Folded(series)
+			}
+			state, err = c.Forecaster.Update(state, series, steps)
 		}
-		state, err = c.Forecaster.Update(state, series, steps)
+		if err == nil {
+			states[key] = state
+			f, err = c.Forecaster.Forecast(state, series, steps, levels(c.p.Quantile))
+		}
+	}); failure != "" {
+		return Outlook{Note: failure}
 	}
 	if err == nil {
-		states[key] = state
-		var f api.Forecast
-		if f, err = c.Forecaster.Forecast(state, series, steps, levels(c.p.Quantile)); err == nil {
-			return license(f, c.Config)
-		}
+		return license(f, c.Config)
 	}
 	c.find(api.Warning, api.WorkloadPlanningAgent, "ForecastFailed", api.WorkloadRef(workload), err.Error())
 	return Outlook{Note: err.Error()}

@@ -53,6 +53,9 @@ type Config struct {
 	Self api.Key
 	// Clock tells the time of a snapshot.
 	Clock clock.Clock
+	// Panicked is told of a panic about one workload, with its stack, for the log; nil for
+	// nobody.
+	Panicked func(what string, workload api.Key, value any, stack []byte)
 
 	// SyncTimeout bounds how long Start waits for the caches to fill.
 	SyncTimeout time.Duration

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -186,46 +187,75 @@ func (o *Observer) addWorkloads(s *api.Snapshot, v *view, usage map[targetID]*ap
 	var disagree demand.Disagreements
 	known := map[targetID]bool{}
 	for _, r := range v.workloads {
-		w := observeWorkload(r, v, o.speeds)
-		if w.HoldReason == "" && v.runs(r.target, o.cfg.Self) {
-			w.HoldReason, w.Hold = HoldOwnDeployment, "spec.targetRef: mash2 itself runs in it, and doesn't scale itself"
-		}
-		if at := o.scaled[r.target].changed; at.After(w.LastScaled) {
-			w.LastScaled = at
-		}
-		in := demand.Input{Now: s.Time}
-		in.Demand, in.Coverage = o.demand.series(r.target)
-		w.Demand, w.DemandStale = in.Demand, o.judge.Fresh(in).Stale()
 		if v.byTarget[r.target] == r {
 			known[r.target] = true
-			if t := v.targets[r.target]; t != nil && w.HoldReason == "" {
-				if f, ok := withinQuota(&w, t, v.members[r.target], v.quotas[r.key.Namespace]); ok {
-					s.Findings = append(s.Findings, f)
-				}
-				if f, ok := refusedFinding(w, t); ok && w.Mode != api.ModeOff {
-					s.Findings = append(s.Findings, f)
-				}
-			}
-			w.Usage = usage[r.target]
-			if w.HoldReason == "" && w.Mode != api.ModeOff {
-				w.Signals = o.signals.of(s.Time, r, v, w, o.usage.pods)
-				if f, ok := missingFinding(w); ok {
-					s.Findings = append(s.Findings, f)
-				}
-			}
-			if len(w.Signals) > 0 && (w.IgnoreCPU || w.Replicas == 0) {
-				in.Ignored = true
-			}
-			in.Usage = w.Usage
-			verdict := o.judge.Verdict(r.target, in)
-			w.DemandStale = verdict.Stale()
-			s.Findings = append(s.Findings, o.staleFindings(w, v.targets[r.target], in, verdict)...)
-			disagree.Add(w.Key, verdict.Disagreement)
 		}
-		s.Workloads = append(s.Workloads, w)
+		s.Workloads = append(s.Workloads, o.attempt(r, v, func() api.Workload { return o.look(s, r, v, usage, &disagree) }))
 	}
 	o.judge.Forget(known)
 	s.Findings = append(s.Findings, o.judge.Findings(s.Time, disagree, len(known))...)
+}
+
+// attempt looks at one workload. If that panics it is held, and the others are looked at
+// all the same.
+func (o *Observer) attempt(r *workloadRecord, v *view, look func() api.Workload) (w api.Workload) {
+	defer func() {
+		value := recover()
+		if value == nil {
+			return
+		}
+		if o.cfg.Panicked != nil {
+			o.cfg.Panicked("sensing", r.key, value, debug.Stack())
+		}
+		w = r.workload
+		w.HoldReason, w.Hold = HoldPanicked, fmt.Sprintf("sensing panicked: %v", value)
+		w.DemandStale = true
+		if t := v.targets[r.target]; t != nil {
+			w.Replicas = t.replicas
+		}
+	}()
+	return look()
+}
+
+// look returns one workload with its demand; what is wrong with that are findings of the
+// snapshot.
+func (o *Observer) look(s *api.Snapshot, r *workloadRecord, v *view, usage map[targetID]*api.Usage, disagree *demand.Disagreements) api.Workload {
+	w := observeWorkload(r, v, o.speeds)
+	if w.HoldReason == "" && v.runs(r.target, o.cfg.Self) {
+		w.HoldReason, w.Hold = HoldOwnDeployment, "spec.targetRef: mash2 itself runs in it, and doesn't scale itself"
+	}
+	if at := o.scaled[r.target].changed; at.After(w.LastScaled) {
+		w.LastScaled = at
+	}
+	in := demand.Input{Now: s.Time}
+	in.Demand, in.Coverage = o.demand.series(r.target)
+	w.Demand, w.DemandStale = in.Demand, o.judge.Fresh(in).Stale()
+	if v.byTarget[r.target] == r {
+		if t := v.targets[r.target]; t != nil && w.HoldReason == "" {
+			if f, ok := withinQuota(&w, t, v.members[r.target], v.quotas[r.key.Namespace]); ok {
+				s.Findings = append(s.Findings, f)
+			}
+			if f, ok := refusedFinding(w, t); ok && w.Mode != api.ModeOff {
+				s.Findings = append(s.Findings, f)
+			}
+		}
+		w.Usage = usage[r.target]
+		if w.HoldReason == "" && w.Mode != api.ModeOff {
+			w.Signals = o.signals.of(s.Time, r, v, w, o.usage.pods)
+			if f, ok := missingFinding(w); ok {
+				s.Findings = append(s.Findings, f)
+			}
+		}
+		if len(w.Signals) > 0 && (w.IgnoreCPU || w.Replicas == 0) {
+			in.Ignored = true
+		}
+		in.Usage = w.Usage
+		verdict := o.judge.Verdict(r.target, in)
+		w.DemandStale = verdict.Stale()
+		s.Findings = append(s.Findings, o.staleFindings(w, v.targets[r.target], in, verdict)...)
+		disagree.Add(w.Key, verdict.Disagreement)
+	}
+	return w
 }
 
 // staleFindings say why a workload's demand can't be acted on. While Prometheus

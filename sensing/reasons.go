@@ -51,4 +51,6 @@ const (
 	// HoldScaledToZero: the target has 0 replicas although it should have some:
 	// somebody switched it off, as with an HPA.
 	HoldScaledToZero = "ScaledToZero"
+	// HoldPanicked: looking at it panicked, which is a defect of mash2's.
+	HoldPanicked = "SensingPanicked"
 )

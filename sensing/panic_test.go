@@ -1,0 +1,54 @@
+package sensing
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/api/v1alpha1"
+)
+
+// Looking at one workload that panics holds that one, with its name and the panic's text
+// but no stack, and the others are sensed as ever.
+func TestAPanicHoldsItsWorkload(t *testing.T) {
+	var told []string
+	w := newWorld(t, func(c *Config) {
+		c.Panicked = func(what string, workload api.Key, value any, stack []byte) {
+			if !strings.Contains(string(stack), "gather") {
+				t.Errorf("the stack doesn't tell where: %s", stack)
+			}
+			told = append(told, workload.Name)
+		}
+	})
+	for _, name := range []string{"a", "b", "c"} {
+		mw := managed(name)
+		mw.Spec.CountRequests = v1alpha1.CountTemplate
+		w.put(mw, deployment(name, 2, "100m"))
+	}
+	// A record as only a defect makes it.
+	sound := w.caches.view().targets[targetID{ns, kindDeployment, "b"}]
+	broken := *sound
+	broken.template = nil
+	store := w.caches.informers[kindDeployment].GetStore()
+	if err := store.Update(&broken); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"a": "", "b": HoldPanicked, "c": ""} {
+		got, _ := w.workload(name)
+		if got.HoldReason != want || got.Replicas != 2 {
+			t.Errorf("%s: held for %q, want %q, %d replicas: %s", name, got.HoldReason, want, got.Replicas, got.Hold)
+		}
+		if want != "" && (!strings.Contains(got.Hold, "sensing panicked: runtime error") || strings.Contains(got.Hold, "goroutine")) {
+			t.Errorf("%s: %q", name, got.Hold)
+		}
+	}
+	if strings.Join(told, " ") != "b b b" {
+		t.Errorf("told of %v in three looks", told)
+	}
+	if err := store.Update(sound); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := w.workload("b"); got.HoldReason != "" {
+		t.Errorf("still held for %s: %s", got.HoldReason, got.Hold)
+	}
+}
