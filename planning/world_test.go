@@ -220,10 +220,16 @@ func (w *world) snapshot() api.Snapshot {
 func (w *world) cycle() api.Plan {
 	w.t.Helper()
 	plan, memory := w.planner.Plan(w.snapshot(), w.policy, w.memory)
+	w.carry(plan, memory)
+	return plan
+}
+
+// carry carries a plan out.
+func (w *world) carry(plan api.Plan, memory planning.Memory) {
 	w.memory, w.lastPlan = memory, plan
 	w.now = w.now.Add(w.period)
 	if w.nothing {
-		return plan
+		return
 	}
 	for _, wp := range plan.Workloads {
 		for _, l := range w.loads {
@@ -236,7 +242,6 @@ func (w *world) cycle() api.Plan {
 		w.resize(pp)
 	}
 	w.settle()
-	return plan
 }
 
 func (w *world) resize(pp api.PoolPlan) {
