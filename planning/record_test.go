@@ -17,6 +17,8 @@ type logged struct {
 	*world
 	log    *record.Writer
 	cycles int
+	seen   api.Snapshot // by a loop
+	done   api.Cycle
 }
 
 // newLogged is a world of so many workloads, with noise or with a load that repeats

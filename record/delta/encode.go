@@ -226,7 +226,17 @@ func (w *writer) slice(d *desc, prev, cur *header) {
 		// As many as follow one another, all the same or all changed.
 		same := e.equal(was(at), is(i))
 		n := 1
-		for i+n < cur.len && find(i+n, at+n) == at+n && e.equal(was(at+n), is(i+n)) == same {
+		if rest := min(cur.len-i, prev.len-at); same && e.plain && sameBytes(was(at), is(i), uintptr(rest)*e.size) {
+			n = rest // as of a history that has gone on
+		}
+		for i+n < cur.len && at+n < prev.len {
+			if sameBytes(was(at+n), is(i+n), e.size) { // the very same, key included
+				if !same {
+					break
+				}
+			} else if find(i+n, at+n) != at+n || e.equal(was(at+n), is(i+n)) != same {
+				break
+			}
 			n++
 		}
 		if same {
@@ -264,13 +274,13 @@ func (d *desc) finder(prev, cur *header) func(i, at int) int {
 		}
 	}
 	ident := e.fields[d.ident]
-	var places map[string]int
+	var places map[[2]string]int
 	return func(i, at int) int {
 		if at < prev.len && ident.desc.equal(unsafe.Add(was(at), ident.offset), unsafe.Add(is(i), ident.offset)) {
 			return at
 		}
 		if places == nil {
-			places = make(map[string]int, prev.len)
+			places = make(map[[2]string]int, prev.len)
 			for k := range prev.len {
 				places[text(ident.desc, unsafe.Add(was(k), ident.offset))] = k
 			}
@@ -282,17 +292,22 @@ func (d *desc) finder(prev, cur *header) func(i, at int) int {
 	}
 }
 
-// text of a key.
-func text(d *desc, p unsafe.Pointer) string {
+// text of a key: of the usual two strings without writing them to memory of their own.
+func text(d *desc, p unsafe.Pointer) (out [2]string) {
 	if d.kind == kString {
-		return *(*string)(p)
+		out[0] = *(*string)(p)
+		return out
 	}
-	var b strings.Builder
-	for _, f := range d.fields {
-		b.WriteString(*(*string)(unsafe.Add(p, f.offset)))
-		b.WriteByte(0)
+	for i, f := range d.fields {
+		s := *(*string)(unsafe.Add(p, f.offset))
+		switch i {
+		case 0, 1:
+			out[i] = s
+		default:
+			out[1] += "\x00" + s
+		}
 	}
-	return b.String()
+	return out
 }
 
 // slid is by how many elements the head of a slice was cut off: the first few are
