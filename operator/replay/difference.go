@@ -210,5 +210,8 @@ func printed(v reflect.Value) string {
 		}
 		v = v.Elem()
 	}
+	if step, ok := v.Interface().(api.PathStep); ok {
+		return fmt.Sprintf("%d from %s", step.Replicas, step.At.UTC().Format(time.RFC3339))
+	}
 	return fmt.Sprint(v.Interface())
 }
