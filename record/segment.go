@@ -35,6 +35,8 @@ type Header struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+
 // frameHead is the length and the checksum before a frame's bytes.
 const frameHead = 8
 

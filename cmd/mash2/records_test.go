@@ -140,7 +140,7 @@ func TestExplainCommand(t *testing.T) {
 		t.Errorf("the workload is explained as\n%s", text)
 	}
 	// A cycle in the middle is the one in force at that time.
-	at := all.Time.Add(-80*time.Second).UTC().Format(time.RFC3339)
+	at := all.Time.Add(-80 * time.Second).UTC().Format(time.RFC3339)
 	if before := explained("--at", at); before.Cycle >= all.Cycle || before.Cycle == 0 || before.Time.After(all.Time.Add(-80*time.Second)) {
 		t.Errorf("at %s it was cycle %d of %v", at, before.Cycle, before.Time)
 	}
