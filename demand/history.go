@@ -33,9 +33,10 @@ func NewHistory(window, slack int) *History {
 	return &History{window: window, slack: max(slack, 1)}
 }
 
-// Set notes the sample of a step. NaN, infinite and negative values are gaps.
-// A step older than the window is ignored.
+// Set notes the sample of a step, to seven digits. NaN, infinite and negative values are
+// gaps. A step older than the window is ignored.
 func (h *History) Set(step int64, v float64) {
+	v = measured(v)
 	if !Usable(v) {
 		return
 	}
@@ -82,10 +83,19 @@ func (h *History) censored(g Grid) []api.Span {
 	return out
 }
 
+// measured is a sample to 24 bits. No measurement is truer than that, and the rest is
+// noise, which would be most of what a record of a cycle consists of.
+func measured(v float64) float64 {
+	if math.Abs(v) >= math.MaxFloat32 || math.Abs(v) < 0x1p-126 {
+		return v
+	}
+	return float64(float32(v))
+}
+
 // sameSample reports whether a sample that was fetched again is the same but for
-// the order in which its parts were summed.
+// the order in which its parts were summed, which may change its last bit.
 func sameSample(a, b float64) bool {
-	return math.Abs(a-b) <= 1e-9*math.Max(math.Abs(a), math.Abs(b))
+	return math.Abs(a-b) <= 0x1p-23*math.Max(math.Abs(a), math.Abs(b))
 }
 
 // reach makes the buffer cover a step, with the whole window before it.

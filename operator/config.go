@@ -53,6 +53,9 @@ type Config struct {
 	// StateDir is the folder of checkpoints of what a restart can't read from history;
 	// none are kept if empty.
 	StateDir string
+	// StateConfigMap begins the names of the ConfigMaps, beside the policy, in which the
+	// same is kept for a leader on another node, as far as it is small; none if empty.
+	StateConfigMap string
 	// StatusRefresh is the longest time for which an unchanged status is not
 	// written again.
 	StatusRefresh time.Duration

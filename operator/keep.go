@@ -3,6 +3,8 @@ package operator
 import (
 	"fmt"
 
+	"k8s.io/client-go/kubernetes"
+
 	"github.com/mash2-io/mash2"
 	"github.com/mash2-io/mash2/planning"
 	"github.com/mash2-io/mash2/record"
@@ -11,12 +13,27 @@ import (
 // keep opens the log of records and the checkpoints, those that are asked for, and gives
 // them to the loop: only who leads writes. The function returned closes the log.
 func (c Config) keep(loop *mash2.Loop) (func(), error) {
+	var places newest
 	if c.StateDir != "" {
 		checkpoints, err := record.NewCheckpoints[planning.Memory](c.StateDir, c.Version)
 		if err != nil {
 			return nil, fmt.Errorf("--state-dir: %w", err)
 		}
-		loop.Checkpoints = checkpoints
+		places = append(places, checkpoints)
+	}
+	if c.StateConfigMap != "" {
+		client, err := kubernetes.NewForConfig(c.REST)
+		if err != nil {
+			return nil, err
+		}
+		maps, err := newStateMaps(client, c.Policy.Namespace, c.StateConfigMap, c.Version)
+		if err != nil {
+			return nil, fmt.Errorf("--state-configmap: %w", err)
+		}
+		places = append(places, maps)
+	}
+	if len(places) > 0 {
+		loop.Checkpoints = places
 	}
 	if c.Records.Dir == "" {
 		return func() {}, nil

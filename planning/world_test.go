@@ -39,6 +39,8 @@ type world struct {
 	prom     bool // Prometheus answers
 	nothing  bool // nothing that is planned is carried out
 	lastPlan api.Plan
+	texts    map[string]string
+	daemons  map[string]*api.PodShape
 }
 
 // load is a workload with its demand.
@@ -170,8 +172,8 @@ func (w *world) settle() {
 	for _, n := range w.nodes {
 		at := w.pools[slices.IndexFunc(w.pools, func(p api.Pool) bool { return p.Name == n.Pool })]
 		w.pods = append(w.pods, api.Pod{
-			Key: api.Key{Namespace: "kube-system", Name: "ds-" + n.Name}, Node: n.Name, Phase: "Running", Ready: true,
-			Shape: &api.PodShape{ID: "ds-" + n.Pool, Requests: at.Overhead}, ControllerKind: "DaemonSet", DaemonSet: true,
+			Key: api.Key{Namespace: "kube-system", Name: w.text("ds-%s", n.Name)}, Node: n.Name, Phase: "Running", Ready: true,
+			Shape: w.daemon(n.Pool, at.Overhead), ControllerKind: "DaemonSet", DaemonSet: true,
 		})
 	}
 	for _, l := range w.loads {
@@ -191,13 +193,38 @@ func (w *world) settle() {
 				}
 			}
 			w.pods = append(w.pods, api.Pod{
-				Key: api.Key{Namespace: l.Key.Namespace, Name: fmt.Sprintf("%s-%d", l.Key.Name, i)}, UID: fmt.Sprint(i),
+				Key: api.Key{Namespace: l.Key.Namespace, Name: w.text("%s-%d", l.Key.Name, i)}, UID: w.text("%d", i),
 				Shape: shape, Node: on, Phase: map[bool]string{true: "Pending", false: "Running"}[on == ""],
 				Ready: on != "", Workload: l.Key, ControllerKind: "ReplicaSet", ControllerName: l.Key.Name,
 				Unschedulable: on == "",
 			})
 		}
 	}
+}
+
+// text is formatted once: what sensing knows of a pod is the same memory in each cycle.
+func (w *world) text(format string, args ...any) string {
+	s := fmt.Sprintf(format, args...)
+	if known, ok := w.texts[s]; ok {
+		return known
+	}
+	if w.texts == nil {
+		w.texts = map[string]string{}
+	}
+	w.texts[s] = s
+	return s
+}
+
+// daemon is the shape of what runs on each node of a pool.
+func (w *world) daemon(pool string, requests api.Resources) *api.PodShape {
+	if known, ok := w.daemons[pool]; ok {
+		return known
+	}
+	if w.daemons == nil {
+		w.daemons = map[string]*api.PodShape{}
+	}
+	w.daemons[pool] = &api.PodShape{ID: w.text("ds-%s", pool), Requests: requests}
+	return w.daemons[pool]
 }
 
 func (w *world) snapshot() api.Snapshot {
@@ -228,10 +255,16 @@ func (w *world) snapshot() api.Snapshot {
 func (w *world) cycle() api.Plan {
 	w.t.Helper()
 	plan, memory := w.planner.Plan(w.snapshot(), w.policy, w.memory)
+	w.carry(plan, memory)
+	return plan
+}
+
+// carry carries a plan out.
+func (w *world) carry(plan api.Plan, memory planning.Memory) {
 	w.memory, w.lastPlan = memory, plan
 	w.now = w.now.Add(w.period)
 	if w.nothing {
-		return plan
+		return
 	}
 	for _, wp := range plan.Workloads {
 		for _, l := range w.loads {
@@ -244,7 +277,6 @@ func (w *world) cycle() api.Plan {
 		w.resize(pp)
 	}
 	w.settle()
-	return plan
 }
 
 func (w *world) resize(pp api.PoolPlan) {

@@ -7,25 +7,25 @@ import (
 	"github.com/mash2-io/mash2/api"
 )
 
-// Brief is a plan as a record that is no keyframe keeps it: without the curves of
-// forecasts (their quantiles of the peak stay), of the path only the steps at which
-// replicas change, and figures to four digits.
+// Brief is a plan as a record keeps it: without the curves of forecasts (their quantiles
+// of the peak stay), of the path only where it begins, where it is first at its largest
+// and where at its smallest; demand to four digits, skills, needs and quantiles to two.
 func Brief(p api.Plan) api.Plan {
 	p.Workloads = slices.Clone(p.Workloads)
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
-		w.Demand, w.PeakDemand, w.Need = round(w.Demand), round(w.PeakDemand), round(w.Need)
+		w.Demand, w.PeakDemand, w.Need = round(w.Demand, digits), round(w.PeakDemand, digits), round(w.Need, coarse)
 		w.Path = turns(w.Path)
 		w.Forecast = briefForecast(w.Forecast)
 		w.Signals = slices.Clone(w.Signals)
 		for k := range w.Signals {
 			s := &w.Signals[k]
-			s.Value, s.Load, s.PeakLoad = round(s.Value), round(s.Load), round(s.PeakLoad)
+			s.Value, s.Load, s.PeakLoad = round(s.Value, digits), round(s.Load, digits), round(s.PeakLoad, digits)
 			s.Forecast = briefForecast(s.Forecast)
 		}
 		if w.Skill != nil {
 			skill := *w.Skill
-			skill.LastValue, skill.Seasonal = roundAt(skill.LastValue), roundAt(skill.Seasonal)
+			skill.LastValue, skill.Seasonal = gradeAt(skill.LastValue), gradeAt(skill.Seasonal)
 			w.Skill = &skill
 		}
 	}
@@ -38,7 +38,9 @@ func Brief(p api.Plan) api.Plan {
 }
 
 func briefUtility(u api.Utility) api.Utility {
-	return api.Utility{Performance: round(u.Performance), Cost: round(u.Cost), Resilience: round(u.Resilience), Total: round(u.Total)}
+	return api.Utility{
+		Performance: round(u.Performance, digits), Cost: round(u.Cost, digits), Resilience: round(u.Resilience, digits), Total: round(u.Total, digits),
+	}
 }
 
 func briefForecast(f *api.Forecast) *api.Forecast {
@@ -49,41 +51,67 @@ func briefForecast(f *api.Forecast) *api.Forecast {
 	out.Mean, out.Quantiles = nil, nil
 	out.PeakQuantiles = slices.Clone(out.PeakQuantiles)
 	for i, v := range out.PeakQuantiles {
-		out.PeakQuantiles[i] = round(v)
+		out.PeakQuantiles[i] = round(v, coarse)
 	}
-	out.Skill, out.SeasonalSkill = round(out.Skill), round(out.SeasonalSkill)
+	out.Skill, out.SeasonalSkill = grade(out.Skill), grade(out.SeasonalSkill)
 	return &out
 }
 
-// turns are the steps of a path at which replicas change.
+// turns are the first step of a path, the first of those with the most replicas and the
+// first of those with the fewest.
 func turns(path []api.PathStep) []api.PathStep {
-	var out []api.PathStep
+	if len(path) == 0 {
+		return nil
+	}
+	most, fewest := 0, 0
 	for i, s := range path {
-		if i == 0 || s.Replicas != path[i-1].Replicas {
-			s.Need = 0
-			out = append(out, s)
+		if s.Replicas > path[most].Replicas {
+			most = i
 		}
+		if s.Replicas < path[fewest].Replicas {
+			fewest = i
+		}
+	}
+	out := []api.PathStep{path[0]}
+	for _, i := range []int{min(most, fewest), max(most, fewest)} {
+		if i > 0 {
+			out = append(out, path[i])
+		}
+	}
+	for i := range out {
+		out[i].Need = 0
 	}
 	return out
 }
 
-func roundAt(v *float64) *float64 {
+// grade is a skill to the second digit after the point: skills are at most 1.
+func grade(v float64) float64 {
+	const steps = 1 << 8
+	if math.IsNaN(v) || math.Abs(v) > math.MaxInt32 {
+		return round(v, digits)
+	}
+	return math.Round(v*steps) / steps
+}
+
+func gradeAt(v *float64) *float64 {
 	if v == nil {
 		return nil
 	}
-	r := round(*v)
-	return &r
+	g := grade(*v)
+	return &g
 }
 
-// kept are the bits of a float's fraction that a brief plan keeps: one part in
-// 16,384.
-const kept = 13
+// Bits of a float's fraction that a brief plan keeps.
+const (
+	digits = 12 // one part in 8,192
+	coarse = 8  // one part in 512
+)
 
 // round keeps the first bits of a number. What is left is short to write.
-func round(v float64) float64 {
+func round(v float64, kept int) float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return v
 	}
-	const cut = 52 - kept
+	cut := 52 - kept
 	return math.Float64frombits((math.Float64bits(v) + 1<<(cut-1)) &^ (1<<cut - 1))
 }

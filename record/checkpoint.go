@@ -1,19 +1,13 @@
 package record
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/mash2-io/mash2/api"
-	"github.com/mash2-io/mash2/record/delta"
 )
 
 // CheckpointEvery is the least time between two checkpoints.
@@ -28,35 +22,25 @@ const (
 // Checkpoints keep the newest value of a type in a folder, and the one before: two
 // files that are written in turn, each whole or not at all.
 type Checkpoints[T any] struct {
-	dir, program string
-	encoder      *delta.Encoder[T]
-	saved        time.Time // the newest one's
-	slot         int       // to write to next
-	failing      bool
+	dir     string
+	codec   *Codec[T]
+	saved   time.Time // the newest one's
+	slot    int       // to write to next
+	failing bool
 }
 
 // NewCheckpoints makes the folder. The error is of a folder that can't be made or of a
 // type that can't be encoded.
 func NewCheckpoints[T any](dir, program string) (*Checkpoints[T], error) {
-	e, err := delta.NewEncoder[T]()
+	codec, err := NewCodec[T](program)
 	if err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the folder of checkpoints: %w", err)
 	}
-	return &Checkpoints[T]{dir: dir, program: program, encoder: e}, nil
+	return &Checkpoints[T]{dir: dir, codec: codec}, nil
 }
-
-// checkpointHeader is the first frame of a checkpoint, whose second one is the value.
-type checkpointHeader struct {
-	Format  int             `json:"format"`
-	Program string          `json:"program"`
-	Time    time.Time       `json:"time"`
-	Schema  json.RawMessage `json:"schema"`
-}
-
-const checkpointMagic = "mash2ckp"
 
 func (c *Checkpoints[T]) path(slot int) string {
 	return filepath.Join(c.dir, fmt.Sprintf("checkpoint-%d.mash2ckp", slot))
@@ -85,19 +69,10 @@ func (c *Checkpoints[T]) Save(v T, at time.Time) []api.Finding {
 }
 
 func (c *Checkpoints[T]) write(v T, at time.Time) (err error) {
-	plain, err := c.encoder.Append(nil, nil, &v)
+	b, err := c.codec.Encode(v, at)
 	if err != nil {
 		return err
 	}
-	h, err := json.Marshal(checkpointHeader{Format, c.program, at.UTC(), c.encoder.Schema()})
-	if err != nil {
-		return err
-	}
-	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		return err
-	}
-	b := appendFrame(appendFrame([]byte(checkpointMagic), h), z.EncodeAll(plain, nil))
 	temporary := filepath.Join(c.dir, "checkpoint.tmp")
 	f, err := os.OpenFile(temporary, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -145,39 +120,5 @@ func (c *Checkpoints[T]) read(path string) (v T, at time.Time, err error) {
 	if err != nil {
 		return v, at, err
 	}
-	rest, ok := bytes.CutPrefix(b, []byte(checkpointMagic))
-	if !ok {
-		return v, at, errors.New("it is no checkpoint")
-	}
-	r := &frames{r: bytes.NewReader(rest)}
-	head, err := r.next()
-	if err != nil {
-		return v, at, errTorn
-	}
-	var h checkpointHeader
-	if err := json.Unmarshal(head, &h); err != nil {
-		return v, at, fmt.Errorf("reading its header: %w", err)
-	}
-	if h.Format != Format {
-		return v, at, fmt.Errorf("it has format %d, of mash2 %s; this program reads format %d", h.Format, h.Program, Format)
-	}
-	packed, err := r.next()
-	if err != nil {
-		return v, at, errTorn
-	}
-	z, err := zstd.NewReader(bytes.NewReader(packed), zstd.WithDecoderConcurrency(1))
-	if err != nil {
-		return v, at, err
-	}
-	defer z.Close()
-	plain, err := io.ReadAll(io.LimitReader(z, largest))
-	if err != nil {
-		return v, at, fmt.Errorf("%w: %w", errTorn, err)
-	}
-	d, err := delta.NewDecoder[T](h.Schema)
-	if err != nil {
-		return v, at, err
-	}
-	v, err = d.Decode(plain, nil)
-	return v, h.Time, err
+	return c.codec.Decode(b)
 }

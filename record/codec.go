@@ -40,7 +40,7 @@ func newDigester() (*digester, error) {
 // digest is the same for two decisions only if they are the same to the last bit.
 func (d *digester) digest(p api.Policy, plan api.Plan, actions []api.Action) (string, error) {
 	var err error
-	d.buffer, err = d.encoder.Append(d.buffer[:0], nil, &decided{p, plan, actions})
+	d.buffer, err = d.encoder.AppendExact(d.buffer[:0], &decided{p, plan, actions})
 	if err != nil {
 		return "", err
 	}
@@ -60,9 +60,9 @@ func Digest(p api.Policy, plan api.Plan, actions []api.Action) (string, error) {
 // slim is a record without what can be had of the rest of it.
 func slim(r api.Record, key bool) api.Record {
 	r.Cycle.Pools, r.Cycle.Workloads = nil, nil
+	r.Cycle.Plan, r.Brief = Brief(r.Cycle.Plan), true
 	if !key {
 		r.Memory = nil
-		r.Cycle.Plan, r.Brief = Brief(r.Cycle.Plan), true
 	}
 	return r
 }

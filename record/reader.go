@@ -219,7 +219,7 @@ func (s *segmentReader) next() (api.Record, error) {
 		return api.Record{}, err
 	}
 	s.before = &r
-	return r, nil
+	return restored(r), nil
 }
 
 // plainBytes reads byte by byte.

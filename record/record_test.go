@@ -166,6 +166,37 @@ func TestLossless(t *testing.T) {
 	}
 }
 
+// TestImplied: what the rest of a record implies is not written, and comes back.
+func TestImplied(t *testing.T) {
+	key := func(name string) api.Key { return api.Key{Namespace: "shop", Name: name} }
+	series := func(v float64) api.Series {
+		return api.Series{Start: epoch, Step: time.Second, Values: []float64{1, v}}
+	}
+	skill := 0.25
+	r := stamped(api.Record{}, planning.Memory{}, 1)
+	r.Snapshot.Time = epoch
+	r.Snapshot.Workloads = []api.Workload{{Key: key("a"), Demand: series(3)}, {Key: key("b"), Demand: series(5)}, {Key: key("c")}, {Key: key("d"), Demand: series(7)}}
+	r.Cycle.Plan.Workloads = []api.WorkloadPlan{
+		{Key: key("a"), Demand: 3, Skill: &api.ForecastSkill{LastValue: &skill}, Forecast: &api.Forecast{Skill: skill, SeasonalSkill: math.NaN()}},
+		{Key: key("b"), Demand: 6}, // of another source
+		{Key: key("d"), Demand: 7, Forecast: &api.Forecast{Skill: 0.5, SeasonalSkill: 0}},
+		{Key: key("e"), Demand: -1},
+	}
+	written := slim(r, true)
+	imply(&written)
+	var left []bool
+	for _, w := range written.Cycle.Plan.Workloads {
+		left = append(left, isImplied(w.Demand))
+	}
+	f := written.Cycle.Plan.Workloads[0].Forecast
+	if diff := cmp.Diff([]bool{true, false, true, false, true, true}, append(left, isImplied(f.Skill), isImplied(f.SeasonalSkill))); diff != "" {
+		t.Errorf("left out:\n%s", diff)
+	}
+	if diff := cmp.Diff(slim(r, true), restored(written), exact); diff != "" {
+		t.Errorf("it comes back as\n%s", diff)
+	}
+}
+
 // TestHeldCycle: a cycle that saw nothing has the snapshot of the one before.
 func TestHeldCycle(t *testing.T) {
 	w := newWriter(t, Config{})

@@ -11,7 +11,7 @@ import (
 )
 
 // Format of the segments that this program writes. Another one is refused.
-const Format = 1
+const Format = 2
 
 // magic is what a segment begins with.
 const magic = "mash2rec"
@@ -34,6 +34,8 @@ type Header struct {
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
 // frameHead is the length and the checksum before a frame's bytes.
 const frameHead = 8

@@ -58,7 +58,7 @@ const (
 	least = 240
 	// outgrown is how many times the keyframe's bytes the rest of a segment has
 	// when the next one begins.
-	outgrown = 2
+	outgrown = 6
 	// retry is how long recording pauses after a failure.
 	retry = time.Minute
 )
@@ -123,7 +123,7 @@ func NewWriter(c Config) (*Writer, error) {
 	if w.digest, err = newDigester(); err != nil {
 		return nil, err
 	}
-	if w.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window/2), zstd.WithEncoderCRC(false)); err != nil {
+	if w.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window/2), zstd.WithEncoderCRC(false)); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
@@ -259,6 +259,7 @@ func (w *Writer) append(r api.Record) error {
 	}
 	r.Digest = digest
 	r = slim(r, key)
+	imply(&r)
 	if w.plain, err = w.encoder.Append(w.plain[:0], w.before, &r); err != nil {
 		return err
 	}
@@ -267,11 +268,16 @@ func (w *Writer) append(r api.Record) error {
 	if _, err := w.zstd.Write(binary.AppendUvarint(size[:0], uint64(len(w.plain)))); err != nil {
 		return err
 	}
-	if _, err := w.zstd.Write(w.plain); err != nil {
-		return err
-	}
-	if err := w.zstd.Flush(); err != nil {
-		return err
+	begin := 0
+	for _, end := range w.encoder.Parts(len(w.plain)) {
+		if _, err := w.zstd.Write(w.plain[begin:end]); err != nil {
+			return err
+		}
+		// A block for each, with codes of its own.
+		if err := w.zstd.Flush(); err != nil {
+			return err
+		}
+		begin = end
 	}
 	w.frame = appendFrame(w.frame[:0], w.packed.Bytes())
 	if _, err := w.segment.Write(w.frame); err != nil {

@@ -234,7 +234,7 @@ func TestCustomMetrics(t *testing.T) {
 		if s.Value != 0.4 || s.Target != 0.25 || !s.Ratio || s.Missing != "" {
 			t.Errorf("%+v", s)
 		}
-		if v, _, _ := s.History.Last(); math.Abs(v-1.2) > 1e-12 {
+		if v, _, _ := s.History.Last(); math.Abs(v-1.2) > 1e-6 {
 			t.Errorf("history has %v, want that of three replicas", v)
 		}
 	})

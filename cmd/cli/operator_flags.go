@@ -76,7 +76,7 @@ type operatorFlags struct {
 	verbose                      bool
 	cycleLog                     string
 	records                      record.Config
-	stateDir                     string
+	stateDir, stateConfigMap     string
 	kubeQPS                      float32
 	kubeBurst                    int
 }
@@ -173,6 +173,7 @@ func (o *operatorFlags) register(cmd *cobra.Command) {
 	f.Int64Var(&o.records.MaxBytes, "records-max-bytes", 1<<30, "bytes that records may take; the oldest are deleted; 0 for no bound")
 	f.DurationVar(&o.records.MaxAge, "records-max-age", 7*24*time.Hour, "age from which records are deleted; 0 for no bound")
 	f.StringVar(&o.stateDir, "state-dir", "", "folder for checkpoints of what a restart can't read from history: trust in forecasts, stabilization, cooldowns; none are kept if empty")
+	f.StringVar(&o.stateConfigMap, "state-configmap", "", "beginning of the names of the ConfigMaps in which the same is kept for a leader on another node, at most once a minute; none are if empty")
 	f.StringVar(&o.cycleLog, "cycle-log", "", "file to append every cycle's record to, one JSON object a line")
 }
 
@@ -256,7 +257,7 @@ func (o *operatorFlags) config() operator.Config {
 	c.MetricsAddress, c.MetricsInsecure, c.Profiling = o.metricsAddress, o.metricsInsecure, o.profiling
 	c.ProbeAddress, c.LeaderElection = o.probeAddress, o.leaderElect
 	c.CycleLog, c.Version = o.cycleLog, version
-	c.Records, c.StateDir = o.records, o.stateDir
+	c.Records, c.StateDir, c.StateConfigMap = o.records, o.stateDir, o.stateConfigMap
 	return c
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -128,6 +129,9 @@ func (o *replayFlags) run(ctx context.Context, progress io.Writer) (replay.Resul
 	}
 	out, err = replay.Run(ctx, l, options)
 	fmt.Fprint(progress, "\r")
+	if errors.Is(err, replay.ErrNoPlanner) {
+		err = Usage(fmt.Errorf("--planner: %w", err))
+	}
 	return out, o.policies != "" || o.planner != "", err
 }
 

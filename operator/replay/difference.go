@@ -78,7 +78,7 @@ func differences(r api.Record, d mash2.Decision) []Difference {
 	c.compare("plan", "", reflect.ValueOf(was), reflect.ValueOf(is))
 	c.compare("actions", "", reflect.ValueOf(texts(r.Actions)), reflect.ValueOf(texts(d.Actions)))
 	if len(c.found) == 0 {
-		c.add("plan", "what is kept only at keyframes (curves of forecasts, digits beyond the fourth)", r.Digest, "another digest")
+		c.add("plan", "what records don't keep (curves of forecasts, more digits)", r.Digest, "another digest")
 	}
 	return c.found
 }
@@ -209,6 +209,9 @@ func printed(v reflect.Value) string {
 			return ""
 		}
 		v = v.Elem()
+	}
+	if step, ok := v.Interface().(api.PathStep); ok {
+		return fmt.Sprintf("%d from %s", step.Replicas, step.At.UTC().Format(time.RFC3339))
 	}
 	return fmt.Sprint(v.Interface())
 }

@@ -7,6 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/mash2-io/mash2"
@@ -15,6 +18,9 @@ import (
 	"github.com/mash2-io/mash2/planning"
 	"github.com/mash2-io/mash2/record"
 )
+
+// ErrNoPlanner is of a Planner that is not there.
+var ErrNoPlanner = errors.New("there is no such planner")
 
 // Options of a replay. The zero value replays everything as it was.
 type Options struct {
@@ -93,6 +99,9 @@ func Run(ctx context.Context, l *record.Log, o Options) (Result, error) {
 			segment = e.Segment.Name
 			if planner, err = planners(e.Segment.Config, o.Configure); err != nil {
 				return out, fmt.Errorf("records in %s: %w", segment, err)
+			}
+			if _, ok := planner.Planners[o.Planner]; o.Planner != "" && !ok {
+				return out, fmt.Errorf("%w: %q; there is %s", ErrNoPlanner, o.Planner, strings.Join(slices.Sorted(maps.Keys(planner.Planners)), ", "))
 			}
 			if n := len(out.Programs); n == 0 || out.Programs[n-1] != e.Segment.Program {
 				out.Programs = append(out.Programs, e.Segment.Program)

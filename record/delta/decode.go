@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
 	"time"
 	"unsafe"
@@ -14,19 +13,22 @@ import (
 var ErrDamaged = errors.New("delta: damaged")
 
 // Decoder reads what an Encoder wrote, of this or of another version of the type.
-type Decoder[T any] struct{ root *pair }
+type Decoder[T any] struct {
+	root    *pair
+	columns int
+}
 
 // NewDecoder returns a Decoder for values of a schema. Fields that T lacks, or has of
 // another kind, are skipped; those that the schema lacks stay zero.
 func NewDecoder[T any](schema []byte) (*Decoder[T], error) {
-	root, err := newPairing(schema, reflect.TypeFor[T]())
+	root, columns, err := newPairing(schema, reflect.TypeFor[T]())
 	if err != nil {
 		return nil, err
 	}
 	if root.typ == nil {
 		return nil, fmt.Errorf("delta: the schema is of a %s, not of a %v", root.node.Kind, reflect.TypeFor[T]())
 	}
-	return &Decoder[T]{root}, nil
+	return &Decoder[T]{root, columns}, nil
 }
 
 // Decode returns the value that was written as b, as it differs from prev, which
@@ -37,9 +39,15 @@ func (d *Decoder[T]) Decode(b []byte, prev *T) (out T, err error) {
 		prev = new(T)
 	}
 	r := reader{b: b}
+	r.split(d.columns)
 	r.value(d.root, reflect.ValueOf(prev).Elem(), reflect.ValueOf(&out).Elem())
-	if r.err == nil && len(r.b) > 0 {
-		r.fail("bytes are left over")
+	if r.err == nil {
+		r.streams[r.at] = r.b
+		for _, s := range r.streams {
+			if len(s) > 0 {
+				r.fail("bytes are left over")
+			}
+		}
 	}
 	if r.err != nil {
 		var zero T
@@ -48,10 +56,33 @@ func (d *Decoder[T]) Decode(b []byte, prev *T) (out T, err error) {
 	return out, nil
 }
 
+// reader reads from the stream at, of which b is the rest. Without streams everything
+// comes from b.
 type reader struct {
-	b     []byte
-	err   error
-	depth int
+	b       []byte
+	at      int
+	streams [][]byte
+	flat    bool // a key is being read
+	err     error
+	depth   int
+}
+
+// enter reads from another stream from here on and returns the one before.
+func (r *reader) enter(stream int) (before int) {
+	before = r.at
+	if !r.flat && stream != before && r.err == nil {
+		r.streams[before] = r.b
+		r.b, r.at = r.streams[stream], stream
+	}
+	return before
+}
+
+// raw is where bytes of no structure are read from.
+func (r *reader) raw() *[]byte {
+	if r.flat || r.err != nil {
+		return &r.b
+	}
+	return &r.streams[streamOf(r.at, rawStream)]
 }
 
 // maxDepth of values within values.
@@ -168,42 +199,26 @@ func (r *reader) value(p *pair, prev, out reflect.Value) {
 
 func (r *reader) float(p *pair, prev, out reflect.Value, keep bool) {
 	how := r.byte()
-	lead, trail := int(how>>4), int(how&15)
-	if lead > 8 || lead+trail > 8 {
-		r.fail("a float has too many bytes")
+	n, cut := int(how>>4), int(how&15)*4
+	raw := r.raw()
+	if n > 8 || n > len(*raw) {
+		r.fail("a float is cut off")
 		return
 	}
 	var v uint64
-	for i := 7 - lead; i >= trail; i-- {
-		v |= uint64(r.byte()) << (8 * i)
+	for i, b := range (*raw)[:n] {
+		v |= uint64(b) << (8 * i)
 	}
+	*raw = (*raw)[n:]
 	if !keep {
 		return
 	}
+	to := func(before uint64) uint64 { return (before>>cut + (v>>1 ^ -(v & 1))) << cut }
 	if at := unsafe.Pointer(out.UnsafeAddr()); p.node.Single {
-		*(*uint32)(at) = *(*uint32)(unsafe.Pointer(prev.UnsafeAddr())) ^ uint32(v>>32)
+		*(*uint32)(at) = uint32(to(uint64(*(*uint32)(unsafe.Pointer(prev.UnsafeAddr())))<<32) >> 32)
 	} else {
-		*(*float64)(at) = math.Float64frombits(math.Float64bits(*(*float64)(unsafe.Pointer(prev.UnsafeAddr()))) ^ v)
+		*(*uint64)(at) = to(*(*uint64)(unsafe.Pointer(prev.UnsafeAddr())))
 	}
-}
-
-func (r *reader) string(prev, out reflect.Value, keep bool) {
-	head, tail, n := r.uint(), r.uint(), r.uint()
-	if n > uint64(len(r.b)) {
-		r.fail("a text is cut off")
-		return
-	}
-	middle := r.b[:n]
-	r.b = r.b[n:]
-	if !keep {
-		return
-	}
-	before := prev.String()
-	if size := uint64(len(before)); head > size || tail > size-head {
-		r.fail("a text refers to more than there was")
-		return
-	}
-	out.SetString(before[:head] + string(middle) + before[len(before)-int(tail):])
 }
 
 func (r *reader) pointer(p *pair, prev, out reflect.Value, keep bool) {
@@ -245,11 +260,13 @@ func (r *reader) fields(p *pair, prev, out reflect.Value, keep bool) {
 		if mask[i/8]&(1<<(i%8)) == 0 {
 			continue
 		}
+		was := r.enter((p.column + i) * streamsOf)
 		if f := p.parts[i].index; keep && f >= 0 {
 			r.value(p.parts[i].pair, own(prev, f), own(out, f))
 		} else {
 			r.value(p.parts[i].pair, reflect.Value{}, reflect.Value{})
 		}
+		r.enter(was)
 		if r.err != nil {
 			return
 		}
@@ -297,6 +314,7 @@ func (r *reader) slice(p *pair, prev, out reflect.Value, keep bool) {
 			at += int64(n)
 		default:
 			for range n {
+				stream := r.enter(streamOf(r.at, elementStream))
 				if !keep {
 					r.value(p.elem, reflect.Value{}, reflect.Value{})
 				} else {
@@ -312,6 +330,7 @@ func (r *reader) slice(p *pair, prev, out reflect.Value, keep bool) {
 					}
 					list = r.element(p, list, from)
 				}
+				r.enter(stream)
 				if op&3 == opChange {
 					at++
 				}
@@ -339,6 +358,8 @@ func (r *reader) mapping(p *pair, prev, out reflect.Value, keep bool) {
 		return
 	}
 	key := func() reflect.Value {
+		defer func(was bool) { r.flat = was }(r.flat)
+		r.flat = true
 		if !keep || p.key.typ == nil {
 			r.value(p.key, reflect.Value{}, reflect.Value{})
 			return reflect.Value{}

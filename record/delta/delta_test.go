@@ -111,6 +111,65 @@ func TestLossless(t *testing.T) {
 	}
 }
 
+// TestExact: two values have the same exact form only if they are the same.
+func TestExact(t *testing.T) {
+	e, err := delta.NewEncoder[world]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := 0
+	for seed := range uint64(300) {
+		f := filler(seed)
+		was := world{}
+		f.Fill(&was)
+		now := was
+		f.Change(&now)
+		a, err := e.AppendExact(nil, &was)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := e.AppendExact(nil, &now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (string(a) == string(b)) != cmp.Equal(was, now, exact) {
+			t.Fatalf("seed %d: the same %v, in the exact form %v", seed, !(string(a) == string(b)), string(a) == string(b))
+		}
+		if string(a) == string(b) {
+			same++
+		}
+	}
+	t.Logf("%d of 300 were the same", same)
+}
+
+// TestTexts: texts that differ in numbers only, and numbers of all lengths.
+func TestTexts(t *testing.T) {
+	e, err := delta.NewEncoder[string]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := delta.NewDecoder[string](e.Schema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []string{
+		"", "0", "00", "007", "7", "10", "9", "a 9", "a 10", "a 010", "a 9 b", "at 12:00:15 needs 4 × 170m", "at 09:59:00 needs 12 × 5m",
+		"at 09:59:00 needs", "1 2 3", "4 5 6", "4 5 6 7", "a 999999999999999999", "a 1", "a 9999999999999999999", "a 18446744073709551617",
+		"a \x00 1", "a \x00 2", "\x00", "é 1→2", "é 2→1", " ", "  ",
+	}
+	for _, was := range all {
+		for _, now := range all {
+			b, err := e.Append(nil, &was, &now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := d.Decode(b, &was); err != nil || got != now {
+				t.Errorf("%q after %q came back as %q, %v", now, was, got, err)
+			}
+		}
+	}
+}
+
 // TestWhatChangesIsWritten: a value of which little changes takes few bytes.
 func TestWhatChangesIsWritten(t *testing.T) {
 	e, err := delta.NewEncoder[world]()
@@ -132,9 +191,11 @@ func TestWhatChangesIsWritten(t *testing.T) {
 		now  world
 		want int // bytes, at most
 	}{
-		"nothing":                      {one, 2},
-		"a head cut off, one appended": {slid, 2 + 2 + 2 + 2 + 2 + 9}, // fields, length, skip, copy, new, a float
-		"an element gone":              {gone, 2 + 1 + 2 + 1 + 2},     // fields, length, copy, skip, copy
+		// How many streams there are and, for each, which one it is and its length; then
+		// what is in them.
+		"nothing":                      {one, 1 + 2 + 2},                              // fields
+		"a head cut off, one appended": {slid, 1 + 4*2 + 2 + (2 + 2 + 2 + 2) + 1 + 8}, // fields; length, skip, copy, new; a float's length; its digits
+		"an element gone":              {gone, 1 + 2*2 + 2 + (1 + 2 + 1 + 2)},         // fields; length, copy, skip, copy
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := e.Append(nil, &one, &c.now)

@@ -9,6 +9,9 @@
 // schema of the type, with the names of fields, goes along, so that another version of
 // the program reads what it knows of it.
 //
+// What is written of one field of all the structs of a type lies together, as a column,
+// and numbers within texts apart from the words: so it compresses best.
+//
 // A field tagged `delta:"-"` is left out. Interfaces may hold what [Register] names.
 //
 // Values are taken to be immutable once encoded: what is behind the same pointer, or is

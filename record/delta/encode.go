@@ -11,10 +11,12 @@ import (
 	"unsafe"
 )
 
-// Encoder writes values of a type.
+// Encoder writes values of a type. It is for one goroutine.
 type Encoder[T any] struct {
-	types *types
-	root  *desc
+	types   *types
+	root    *desc
+	streams [][]byte
+	parts   []int
 }
 
 // NewEncoder returns an Encoder of T, or an error that names what of T can't be
@@ -24,7 +26,7 @@ func NewEncoder[T any]() (*Encoder[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Encoder[T]{all, root}, nil
+	return &Encoder[T]{types: all, root: root, streams: make([][]byte, all.columns*streamsOf)}, nil
 }
 
 // Append appends cur, as it differs from prev, to b; nil is the zero value. The
@@ -42,18 +44,46 @@ func (e *Encoder[T]) Append(b []byte, prev, cur *T) (out []byte, err error) {
 	if prev == nil {
 		prev = new(T)
 	}
-	w := writer{b}
+	for i := range e.streams {
+		e.streams[i] = e.streams[i][:0]
+	}
+	w := writer{b: e.streams[0], streams: e.streams}
 	w.value(e.root, unsafe.Pointer(prev), unsafe.Pointer(cur))
-	return w.b, nil
+	e.streams[w.at] = w.b
+	return appendStreams(b, e.streams), nil
 }
 
 // unregistered is the panic of a type that an interface may not hold.
 type unregistered struct{ reflect.Type }
 
-type writer struct{ b []byte }
+// writer writes to the stream at, of which b is what there is so far. Without streams
+// everything goes to b.
+type writer struct {
+	b       []byte
+	at      int
+	streams [][]byte
+}
 
 func (w *writer) uint(v uint64) { w.b = binary.AppendUvarint(w.b, v) }
 func (w *writer) int(v int64)   { w.b = binary.AppendVarint(w.b, v) }
+
+// enter writes to another stream from here on and returns the one before.
+func (w *writer) enter(stream int) (before int) {
+	before = w.at
+	if w.streams != nil && stream != before {
+		w.streams[before] = w.b
+		w.b, w.at = w.streams[stream], stream
+	}
+	return before
+}
+
+// raw is where bytes of no structure are written.
+func (w *writer) raw() *[]byte {
+	if w.streams == nil {
+		return &w.b
+	}
+	return &w.streams[streamOf(w.at, rawStream)]
+}
 
 // What an operation on a slice does, in the low two bits before its count. At is a
 // place in the earlier slice that moves along.
@@ -73,7 +103,7 @@ func (w *writer) value(d *desc, prev, cur unsafe.Pointer) {
 	case kUint:
 		w.int(int64(d.value(cur).Uint() - d.value(prev).Uint()))
 	case kFloat:
-		w.float(d.bits(prev) ^ d.bits(cur))
+		w.float(d.bits(prev), d.bits(cur))
 	case kString:
 		w.string(*(*string)(prev), *(*string)(cur))
 	case kTime:
@@ -106,35 +136,24 @@ func (d *desc) bits(p unsafe.Pointer) uint64 {
 	return *(*uint64)(p)
 }
 
-// float writes bits without the zero bytes at both ends: how many there are, then
-// the rest.
-func (w *writer) float(v uint64) {
-	lead, trail := bits.LeadingZeros64(v)/8, min(bits.TrailingZeros64(v)/8, 7)
-	if v == 0 {
-		lead, trail = 8, 0
-	}
-	w.b = append(w.b, byte(lead<<4|trail))
-	for i := 7 - lead; i >= trail; i-- {
-		w.b = append(w.b, byte(v>>(8*i)))
+// float writes the difference of two floats as numbers of 64 bits, without the bits at
+// the end that are 0 in both: a byte that says how many bytes follow, and how many times
+// four bits were cut off, and then those bytes. Figures that were rounded to a few bits
+// take a byte or two.
+func (w *writer) float(prev, cur uint64) {
+	cut := floatCut(prev | cur)
+	v := zigzag(int64(cur>>cut - prev>>cut))
+	n := (bits.Len64(v) + 7) / 8
+	w.b = append(w.b, byte(n<<4|cut/4))
+	raw := w.raw()
+	for range n {
+		*raw = append(*raw, byte(v))
+		v >>= 8
 	}
 }
 
-// string writes what lies between the ends that two strings share.
-func (w *writer) string(prev, cur string) {
-	short := min(len(prev), len(cur))
-	head := 0
-	for head < short && prev[head] == cur[head] {
-		head++
-	}
-	tail := 0
-	for tail < short-head && prev[len(prev)-1-tail] == cur[len(cur)-1-tail] {
-		tail++
-	}
-	w.uint(uint64(head))
-	w.uint(uint64(tail))
-	w.uint(uint64(len(cur) - head - tail))
-	w.b = append(w.b, cur[head:len(cur)-tail]...)
-}
+// floatCut is how many bits at the end, in fours, are 0.
+func floatCut(v uint64) int { return min(bits.TrailingZeros64(v)&^3, 60) }
 
 func (w *writer) pointer(d *desc, prev, cur unsafe.Pointer) {
 	from, to := *(*unsafe.Pointer)(prev), *(*unsafe.Pointer)(cur)
@@ -158,7 +177,9 @@ func (w *writer) fields(d *desc, prev, cur unsafe.Pointer) {
 		from, to := unsafe.Add(prev, f.offset), unsafe.Add(cur, f.offset)
 		if !f.desc.equal(from, to) {
 			w.b[mask+i/8] |= 1 << (i % 8)
+			was := w.enter(f.column * streamsOf)
 			w.value(f.desc, from, to)
+			w.enter(was)
 		}
 	}
 }
@@ -192,7 +213,9 @@ func (w *writer) slice(d *desc, prev, cur *header) {
 				if i > 0 {
 					before = is(i - 1)
 				}
+				stream := w.enter(streamOf(w.at, elementStream))
 				w.value(e, before, is(i))
+				w.enter(stream)
 				i++
 			}
 			continue
@@ -203,7 +226,17 @@ func (w *writer) slice(d *desc, prev, cur *header) {
 		// As many as follow one another, all the same or all changed.
 		same := e.equal(was(at), is(i))
 		n := 1
-		for i+n < cur.len && find(i+n, at+n) == at+n && e.equal(was(at+n), is(i+n)) == same {
+		if rest := min(cur.len-i, prev.len-at); same && e.plain && sameBytes(was(at), is(i), uintptr(rest)*e.size) {
+			n = rest // as of a history that has gone on
+		}
+		for i+n < cur.len && at+n < prev.len {
+			if sameBytes(was(at+n), is(i+n), e.size) { // the very same, key included
+				if !same {
+					break
+				}
+			} else if find(i+n, at+n) != at+n || e.equal(was(at+n), is(i+n)) != same {
+				break
+			}
 			n++
 		}
 		if same {
@@ -211,7 +244,9 @@ func (w *writer) slice(d *desc, prev, cur *header) {
 		} else {
 			w.uint(uint64(n)<<2 | opChange)
 			for k := range n {
+				stream := w.enter(streamOf(w.at, elementStream))
 				w.value(e, was(at+k), is(i+k))
+				w.enter(stream)
 			}
 		}
 		i, at = i+n, at+n
@@ -239,13 +274,13 @@ func (d *desc) finder(prev, cur *header) func(i, at int) int {
 		}
 	}
 	ident := e.fields[d.ident]
-	var places map[string]int
+	var places map[[2]string]int
 	return func(i, at int) int {
 		if at < prev.len && ident.desc.equal(unsafe.Add(was(at), ident.offset), unsafe.Add(is(i), ident.offset)) {
 			return at
 		}
 		if places == nil {
-			places = make(map[string]int, prev.len)
+			places = make(map[[2]string]int, prev.len)
 			for k := range prev.len {
 				places[text(ident.desc, unsafe.Add(was(k), ident.offset))] = k
 			}
@@ -257,17 +292,22 @@ func (d *desc) finder(prev, cur *header) func(i, at int) int {
 	}
 }
 
-// text of a key.
-func text(d *desc, p unsafe.Pointer) string {
+// text of a key: of the usual two strings without writing them to memory of their own.
+func text(d *desc, p unsafe.Pointer) (out [2]string) {
 	if d.kind == kString {
-		return *(*string)(p)
+		out[0] = *(*string)(p)
+		return out
 	}
-	var b strings.Builder
-	for _, f := range d.fields {
-		b.WriteString(*(*string)(unsafe.Add(p, f.offset)))
-		b.WriteByte(0)
+	for i, f := range d.fields {
+		s := *(*string)(unsafe.Add(p, f.offset))
+		switch i {
+		case 0, 1:
+			out[i] = s
+		default:
+			out[1] += "\x00" + s
+		}
 	}
-	return b.String()
+	return out
 }
 
 // slid is by how many elements the head of a slice was cut off: the first few are

@@ -54,6 +54,9 @@ func (d *desc) equal(a, b unsafe.Pointer) bool {
 		x, y := *(*unsafe.Pointer)(a), *(*unsafe.Pointer)(b)
 		return x == y || x != nil && y != nil && d.elem.equal(x, y)
 	case kStruct:
+		if sameBytes(a, b, d.size) { // what it refers to is the same too
+			return true
+		}
 		for i := range d.fields {
 			f := &d.fields[i]
 			if !f.desc.equal(unsafe.Add(a, f.offset), unsafe.Add(b, f.offset)) {

@@ -51,6 +51,7 @@ func (e *Encoder[T]) Schema() []byte {
 // pair is a type of the schema with the one of ours that it is read into, nil
 // where there is none: then what is written is skipped.
 type pair struct {
+	column    int // of its first field, of a struct
 	node      *node
 	typ       reflect.Type
 	elem, key *pair
@@ -69,6 +70,7 @@ type pairKey struct {
 
 type pairing struct {
 	nodes []node
+	first []int                   // column of each struct's first field
 	names map[string]reflect.Type // that were registered
 	known map[pairKey]*pair
 }
@@ -76,16 +78,25 @@ type pairing struct {
 var errSchema = errors.New("delta: the schema is damaged")
 
 // newPairing pairs a schema with a type.
-func newPairing(schema []byte, t reflect.Type) (*pair, error) {
+// It returns how many columns there are, too.
+func newPairing(schema []byte, t reflect.Type) (root *pair, columns int, err error) {
 	p := &pairing{names: registered(), known: map[pairKey]*pair{}}
 	if err := json.Unmarshal(schema, &p.nodes); err != nil {
-		return nil, fmt.Errorf("%w: %w", errSchema, err)
+		return nil, 0, fmt.Errorf("%w: %w", errSchema, err)
 	}
-	if len(p.nodes) > maxTypes {
-		return nil, errSchema
+	columns = 1
+	for _, n := range p.nodes {
+		p.first = append(p.first, columns)
+		if n.Kind == kStruct {
+			columns += len(n.Names)
+		}
+	}
+	if len(p.nodes) > maxTypes || columns > maxColumns {
+		return nil, 0, errSchema
 	}
 	// The first is the root.
-	return p.pair(0, t)
+	root, err = p.pair(0, t)
+	return root, columns, err
 }
 
 // pair finds, by the names of fields, where a type of the schema is read into.
@@ -101,7 +112,7 @@ func (p *pairing) pair(id int, t reflect.Type) (*pair, error) {
 	if known, ok := p.known[key]; ok {
 		return known, nil
 	}
-	out := &pair{node: n, typ: t}
+	out := &pair{node: n, typ: t, column: p.first[id]}
 	p.known[key] = out
 	inside := func(id *int, of func(reflect.Type) reflect.Type) (*pair, error) {
 		if id == nil {
@@ -159,10 +170,12 @@ func (p *pairing) pair(id int, t reflect.Type) (*pair, error) {
 	return out, err
 }
 
-// maxArray is the longest array, and maxTypes the most types, that a schema may have.
+// maxArray is the longest array, maxTypes the most types, and maxColumns the most
+// columns, that a schema may have.
 const (
-	maxArray = 1 << 10
-	maxTypes = 1 << 12
+	maxArray   = 1 << 10
+	maxTypes   = 1 << 12
+	maxColumns = 1 << 14
 )
 
 // fits reports whether values of a node can be read into a type.

@@ -52,6 +52,7 @@ type field struct {
 	index  int
 	offset uintptr
 	desc   *desc
+	column int // see columns
 }
 
 type choice struct {
@@ -86,13 +87,22 @@ var timeType = reflect.TypeFor[time.Time]()
 
 // types are all that a root type refers to, by id.
 type types struct {
-	list []*desc
-	of   map[reflect.Type]*desc
+	list    []*desc
+	of      map[reflect.Type]*desc
+	columns int
 }
 
 func describe(t reflect.Type) (*types, *desc, error) {
 	all := &types{of: map[reflect.Type]*desc{}}
 	root, err := all.add(t, t.String())
+	column := 0
+	for _, d := range all.list {
+		for i := range d.fields {
+			column++
+			d.fields[i].column = column
+		}
+	}
+	all.columns = column + 1
 	return all, root, err
 }
 
@@ -146,7 +156,7 @@ func (a *types) add(t reflect.Type, path string) (*desc, error) {
 			if err != nil {
 				return nil, err
 			}
-			d.fields = append(d.fields, field{f.Name, i, f.Offset, fd})
+			d.fields = append(d.fields, field{name: f.Name, index: i, offset: f.Offset, desc: fd})
 		}
 	case k == reflect.Interface:
 		d.kind = kAny

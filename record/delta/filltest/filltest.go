@@ -97,9 +97,9 @@ func (f Filler) fill(v reflect.Value, depth int) {
 			v.SetFloat(r.NormFloat64())
 		}
 	case k == reflect.String:
-		b := make([]rune, r.IntN(5))
+		b := make([]rune, r.IntN(7))
 		for i := range b {
-			b[i] = []rune("abé→ ")[r.IntN(5)]
+			b[i] = []rune("ab01→ ")[r.IntN(6)]
 		}
 		v.SetString(string(b))
 	case k == reflect.Struct:

@@ -1,0 +1,54 @@
+package planning
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast"
+)
+
+// Kept is what of a Memory history doesn't give back, without what makes a Memory large:
+// some hundred bytes a workload, to be kept where there is little room.
+type Kept struct {
+	// Memory without forecasts and packings.
+	Memory Memory
+	// Trust in forecasts, in order of key.
+	Trust []KeptTrust
+}
+
+// KeptTrust is what forecasts of a series are worth.
+type KeptTrust struct {
+	Key   api.Key
+	Trust forecast.Trust
+}
+
+// Kept returns what must be kept of m for the next process.
+func (m Memory) Kept() Kept {
+	var k Kept
+	for key, s := range m.forecasts {
+		k.Trust = append(k.Trust, KeptTrust{key, s.Trust()})
+	}
+	slices.SortFunc(k.Trust, func(a, b KeptTrust) int {
+		if c := strings.Compare(a.Key.Namespace, b.Key.Namespace); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Key.Name, b.Key.Name)
+	})
+	m.forecasts, m.packings = nil, nil
+	k.Memory = m
+	return k
+}
+
+// Restored is a memory of what was kept. Forecasts begin with a refit; trust that no
+// forecaster ever came to is left out.
+func (k Kept) Restored() Memory {
+	m := k.Memory
+	m.forecasts = make(map[api.Key]forecast.State, len(k.Trust))
+	for _, t := range k.Trust {
+		if s, err := forecast.NewState(t.Key.String()).WithTrust(t.Trust); err == nil {
+			m.forecasts[t.Key] = s
+		}
+	}
+	return m
+}
