@@ -87,8 +87,8 @@ var rooms = map[string]room{
 	"cmd/mash2-operator": {ours: []string{"cmd/cli"}},
 	"cmd/mash2": {
 		ours: []string{
-			"api", "cmd/cli", "experiments/backtest", "experiments/demo", "experiments/history", "experiments/scenarios", "experiments/score",
-			"experiments/sim", "experiments/simulation", "experiments/whatif", "forecast", "forecast/seriesfile", "planning/node", "planning/node/instance",
+			"api", "cmd/cli", "experiments/backtest", "experiments/demo", "experiments/forecasters", "experiments/history", "experiments/scenarios",
+			"experiments/score", "experiments/sim", "experiments/simulation", "experiments/whatif", "forecast", "forecast/seriesfile", "planning/node", "planning/node/instance",
 		},
 		outside: []string{"github.com/spf13/cobra"},
 	},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mash2-io/mash2/cmd/cli"
 	"github.com/mash2-io/mash2/experiments/backtest"
+	"github.com/mash2-io/mash2/experiments/forecasters"
 	"github.com/mash2-io/mash2/forecast"
 )
 
@@ -32,7 +33,7 @@ before each stretch.
 	f := cmd.Flags()
 	f.IntVar(&windows, "windows", 10, "number of stretches")
 	f.StringSliceVar(&models, "models", []string{forecast.AutoName, forecast.SeasonalNaiveName, forecast.NaiveName},
-		"models to compare, of "+strings.Join(forecast.Names(), ", ")+"; all for all of them")
+		"models to compare, of "+strings.Join(forecasters.Names(), ", ")+"; all for all of them")
 	f.StringVar(&dir, "report", "", "folder for an HTML report and its figures as PNG")
 	show := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -43,7 +44,7 @@ before each stretch.
 			return cli.Usagef("--windows must be 1 or more, is %d", windows)
 		}
 		if len(models) == 1 && models[0] == "all" {
-			models = forecast.Names()
+			models = forecasters.Names()
 		}
 		levels, err := o.levels()
 		if err != nil {
@@ -54,7 +55,7 @@ before each stretch.
 		}
 		run := backtest.Options{Windows: windows, Levels: levels, Report: dir}
 		for _, name := range models {
-			f, err := forecast.ByName(name)
+			f, err := forecasters.ByName(name)
 			if err != nil {
 				return cli.Usage(fmt.Errorf("--models: %w", err))
 			}

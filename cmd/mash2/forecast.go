@@ -12,6 +12,7 @@ import (
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/cmd/cli"
 	"github.com/mash2-io/mash2/experiments/backtest"
+	"github.com/mash2-io/mash2/experiments/forecasters"
 	"github.com/mash2-io/mash2/experiments/score"
 	"github.com/mash2-io/mash2/forecast"
 )
@@ -46,13 +47,13 @@ there twice the last row counts.
 		Args: cli.NoArgs,
 	}
 	o.add(cmd, []float64{0.1, 0.5, 0.9, 0.95})
-	cmd.Flags().StringVar(&modelName, "model", forecast.AutoName, "one of "+strings.Join(forecast.Names(), ", "))
+	cmd.Flags().StringVar(&modelName, "model", forecast.AutoName, "one of "+strings.Join(forecasters.Names(), ", "))
 	show := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := cli.CheckOutput(cmd); err != nil {
 			return err
 		}
-		f, err := forecast.ByName(modelName)
+		f, err := forecasters.ByName(modelName)
 		if err != nil {
 			return cli.Usage(fmt.Errorf("--model: %w", err))
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mash2-io/mash2/cmd/cli"
 	"github.com/mash2-io/mash2/experiments/backtest"
+	"github.com/mash2-io/mash2/experiments/forecasters"
 )
 
 // daily writes days of an hourly series with a gap, a duplicate, blank lines and
@@ -185,5 +186,30 @@ func TestForecastRefusals(t *testing.T) {
 				t.Errorf("exit %d: %s; want %d and %q", code, stderr.String(), cli.ExitUsage, tc.want)
 			}
 		})
+	}
+}
+
+// Models that mash2 is compared with are there for comparisons; the operator refuses
+// them before it does anything else, and names what it takes.
+func TestModelsToCompareWith(t *testing.T) {
+	for _, name := range []string{forecasters.DSPName, forecasters.AutopilotName} {
+		var forecast forecastResult
+		call(t, &forecast, "forecast", "--input", daily(t, 14), "--horizon", "2h", "--model", name, "-o", "json")
+		var scores backtest.Result
+		call(t, &scores, "backtest", "--input", daily(t, 14), "--horizon", "2h", "--models", name, "-o", "json")
+		if forecast.Model != name || len(scores.Series) != 1 || scores.Series[0].Model != name {
+			t.Errorf("%s: forecast by %s, scored %+v", name, forecast.Model, scores.Series)
+		}
+		if code, _, stderr := simulateCommand(t, "--scenario", short(t), "--scaler", "mash2", "--forecaster", name); code != 0 {
+			t.Errorf("mash2 simulate --forecaster %s: exit %d: %s", name, code, stderr)
+		}
+		var stdout, stderr bytes.Buffer
+		code := run(t.Context(), []string{"operator", "--forecaster", name}, &stdout, &stderr)
+		if want := fmt.Sprintf(`--forecaster: unknown forecast model %q (have ["auto" "quick" `, name); code != cli.ExitUsage || !strings.Contains(stderr.String(), want) {
+			t.Errorf("exit %d: %s; want %d and %s", code, stderr.String(), cli.ExitUsage, want)
+		}
+		if _, have, _ := strings.Cut(stderr.String(), "(have"); strings.Contains(have, name) {
+			t.Errorf("%s is refused and offered: %s", name, stderr.String())
+		}
 	}
 }
