@@ -33,7 +33,7 @@ func (m Auto) Name() string {
 // first origin when the history reaches that far; only the length of the season
 // is taken from all of it.
 func (m Auto) Update(s State, series api.Series, horizon int) (State, error) {
-	if err := check(s, series, horizon, nil); err != nil {
+	if err := Check(s, series, horizon, nil); err != nil {
 		return s, err
 	}
 	if s.Due(series, horizon) {
@@ -246,7 +246,7 @@ func tryMixture(next *State, last *MixtureFit, series api.Series, seasons []Seas
 
 // Forecast implements Forecaster.
 func (Auto) Forecast(s State, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
-	if err := check(s, series, horizon, levels); err != nil {
+	if err := Check(s, series, horizon, levels); err != nil {
 		return api.Forecast{}, err
 	}
 	series = s.withoutFreak(series)

@@ -19,7 +19,7 @@ type Window struct {
 // anew. It returns an error wrapping ErrBadRequest when the series is too short
 // to leave a sample before the first window.
 func Backtest(f Forecaster, series api.Series, horizon, windows int, levels []float64) ([]Window, error) {
-	if err := check(State{}, series, horizon, levels); err != nil {
+	if err := Check(State{}, series, horizon, levels); err != nil {
 		return nil, err
 	}
 	if windows < 1 || len(series.Values)-1 < horizon*windows {

@@ -196,7 +196,7 @@ func Names() []string {
 	for _, r := range recipes() {
 		names = append(names, r.name())
 	}
-	return append(names, DSPName, AutopilotName)
+	return names
 }
 
 // ByName returns the forecaster of that name, or an error wrapping
@@ -207,10 +207,6 @@ func ByName(name string) (Forecaster, error) {
 		return Auto{Portfolio: true}, nil
 	case QuickName:
 		return Auto{}, nil
-	case DSPName:
-		return DSP{}, nil
-	case AutopilotName:
-		return Autopilot{}, nil
 	case SeasonalName:
 		return Seasonal{}, nil
 	case SeasonalNaiveName:
@@ -246,8 +242,9 @@ func Predict(f Forecaster, series api.Series, horizon int, levels []float64) (ap
 // fourth powers don't overflow.
 const maxSample = 1e60
 
-// check refuses what no forecaster can work with.
-func check(s State, series api.Series, horizon int, levels []float64) error {
+// Check refuses what no forecaster can work with. Of a series that s was fitted to only
+// what came since is looked at.
+func Check(s State, series api.Series, horizon int, levels []float64) error {
 	if series.Step <= 0 {
 		return fmt.Errorf("%w: step %v, want more than 0", ErrBadRequest, series.Step)
 	}

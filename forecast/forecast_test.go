@@ -92,9 +92,6 @@ func TestPlainHistories(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			series := api.Series{Start: time.Unix(0, 0), Step: time.Minute, Values: tc.values}
 			for _, model := range Names() {
-				if model == AutopilotName { // its margin is on top of everything
-					continue
-				}
 				got, err := Predict(mustByName(t, model), series, 5, levels)
 				if err != nil {
 					t.Fatal(err)

@@ -16,7 +16,7 @@ func (Level) Name() string { return LevelName }
 
 // Update implements Forecaster.
 func (Level) Update(s State, series api.Series, horizon int) (State, error) {
-	if err := check(s, series, horizon, nil); err != nil {
+	if err := Check(s, series, horizon, nil); err != nil {
 		return s, err
 	}
 	if !s.Due(series, horizon) {
@@ -30,7 +30,7 @@ func (Level) Update(s State, series api.Series, horizon int) (State, error) {
 
 // Forecast implements Forecaster.
 func (Level) Forecast(s State, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
-	if err := check(s, series, horizon, levels); err != nil {
+	if err := Check(s, series, horizon, levels); err != nil {
 		return api.Forecast{}, err
 	}
 	alpha := 1.0

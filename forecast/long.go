@@ -140,7 +140,7 @@ func (l Long) Forecast(s State, series api.Series, horizon int, levels []float64
 	if s.Long == nil || s.Fold == nil || !s.usable(series) {
 		return l.Forecaster.Forecast(s, series, horizon, levels)
 	}
-	if err := check(s, series, horizon, levels); err != nil {
+	if err := Check(s, series, horizon, levels); err != nil {
 		return api.Forecast{}, err
 	}
 	s.Skill, s.kept = &s.Long.Skill, s.keptLong

@@ -16,7 +16,7 @@ func (Naive) Name() string { return NaiveName }
 
 // Update implements Forecaster. There is nothing to learn.
 func (Naive) Update(s State, series api.Series, horizon int) (State, error) {
-	if err := check(s, series, horizon, nil); err != nil {
+	if err := Check(s, series, horizon, nil); err != nil {
 		return s, err
 	}
 	if !s.Due(series, horizon) {
@@ -29,7 +29,7 @@ func (Naive) Update(s State, series api.Series, horizon int) (State, error) {
 
 // Forecast implements Forecaster.
 func (Naive) Forecast(s State, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
-	if err := check(s, series, horizon, levels); err != nil {
+	if err := Check(s, series, horizon, levels); err != nil {
 		return api.Forecast{}, err
 	}
 	return predict(NaiveName, lastValue{series.Values}, series.Values, State{kept: s.kept}, series, horizon, levels), nil

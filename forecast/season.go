@@ -179,6 +179,17 @@ type correlator struct {
 	effective float64
 }
 
+// Autocorrelations of values, NaN at gaps, at lags of 1 and more; freak values are
+// clipped. It is 0 where there is nothing to tell.
+func Autocorrelations(values []float64, lags ...int) []float64 {
+	c := newCorrelator(slices.Clone(values))
+	out := make([]float64, len(lags))
+	for i, lag := range lags {
+		out[i], _ = c.at(lag)
+	}
+	return out
+}
+
 // newCorrelator takes raw over.
 func newCorrelator(raw []float64) correlator {
 	c := correlator{x: raw, squares: make([]float64, len(raw)+1)}

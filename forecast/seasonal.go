@@ -26,7 +26,7 @@ func (m Seasonal) Name() string {
 
 // Update implements Forecaster.
 func (m Seasonal) Update(s State, series api.Series, horizon int) (State, error) {
-	if err := check(s, series, horizon, nil); err != nil {
+	if err := Check(s, series, horizon, nil); err != nil {
 		return s, err
 	}
 	if !s.Due(series, horizon) {
@@ -67,7 +67,7 @@ func (m Seasonal) skill(y []float64, fit SeasonalFit, horizon int) *float64 {
 
 // Forecast implements Forecaster.
 func (m Seasonal) Forecast(s State, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
-	if err := check(s, series, horizon, levels); err != nil {
+	if err := Check(s, series, horizon, levels); err != nil {
 		return api.Forecast{}, err
 	}
 	if !s.usable(series) || s.Seasonal == nil {

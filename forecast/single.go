@@ -20,7 +20,7 @@ func (m Single) Name() string { return m.Model }
 
 // Update implements Forecaster.
 func (m Single) Update(s State, series api.Series, horizon int) (State, error) {
-	if err := check(s, series, horizon, nil); err != nil {
+	if err := Check(s, series, horizon, nil); err != nil {
 		return s, err
 	}
 	if !s.Due(series, horizon) {
@@ -67,7 +67,7 @@ func (m Single) Update(s State, series api.Series, horizon int) (State, error) {
 
 // Forecast implements Forecaster.
 func (m Single) Forecast(s State, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
-	if err := check(s, series, horizon, levels); err != nil {
+	if err := Check(s, series, horizon, levels); err != nil {
 		return api.Forecast{}, err
 	}
 	series = s.withoutFreak(series)

@@ -11,6 +11,9 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/cmd/cli"
+	"github.com/mash2-io/mash2/experiments/backtest"
+	"github.com/mash2-io/mash2/experiments/forecasters"
+	"github.com/mash2-io/mash2/experiments/score"
 	"github.com/mash2-io/mash2/forecast"
 )
 
@@ -44,13 +47,13 @@ there twice the last row counts.
 		Args: cli.NoArgs,
 	}
 	o.add(cmd, []float64{0.1, 0.5, 0.9, 0.95})
-	cmd.Flags().StringVar(&modelName, "model", forecast.AutoName, "one of "+strings.Join(forecast.Names(), ", "))
+	cmd.Flags().StringVar(&modelName, "model", forecast.AutoName, "one of "+strings.Join(forecasters.Names(), ", "))
 	show := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := cli.CheckOutput(cmd); err != nil {
 			return err
 		}
-		f, err := forecast.ByName(modelName)
+		f, err := forecasters.ByName(modelName)
 		if err != nil {
 			return cli.Usage(fmt.Errorf("--model: %w", err))
 		}
@@ -72,7 +75,7 @@ there twice the last row counts.
 		}
 		got, err := forecast.Predict(f, s.series, horizon, levels)
 		if err != nil {
-			return inputError(s.name, err)
+			return asInput(fmt.Errorf("%s: %w", s.name, err))
 		}
 		out := newForecastResult(s.name, got)
 		return show(out, out.text(got))
@@ -80,9 +83,8 @@ there twice the last row counts.
 	return cmd
 }
 
-// inputError tells an error about what was read from one of the program.
-func inputError(name string, err error) error {
-	err = fmt.Errorf("%s: %w", name, err)
+// asInput tells an error about what was read from one of the program.
+func asInput(err error) error {
 	for _, of := range []error{forecast.ErrNoHistory, forecast.ErrBadSample, forecast.ErrBadRequest} {
 		if errors.Is(err, of) {
 			return cli.Usage(err)
@@ -93,7 +95,7 @@ func inputError(name string, err error) error {
 
 func newForecastResult(name string, f api.Forecast) forecastResult {
 	out := forecastResult{
-		Input: name, Model: f.Model, Step: f.Step.Seconds(), Season: []float64{}, Skill: defined(f.Skill),
+		Input: name, Model: f.Model, Step: f.Step.Seconds(), Season: []float64{}, Skill: score.Finite(f.Skill),
 		Mean: f.Mean, Quantiles: map[string][]float64{}, Peak: map[string]float64{},
 	}
 	for _, s := range f.Seasons {
@@ -103,7 +105,7 @@ func newForecastResult(name string, f api.Forecast) forecastResult {
 		out.Timestamps = append(out.Timestamps, f.Start.Add(time.Duration(h)*f.Step).UTC().Format(time.RFC3339))
 	}
 	for i, q := range f.Levels {
-		out.Quantiles[levelKey(q)], out.Peak[levelKey(q)] = f.Quantiles[i], f.PeakQuantiles[i]
+		out.Quantiles[backtest.LevelKey(q)], out.Peak[backtest.LevelKey(q)] = f.Quantiles[i], f.PeakQuantiles[i]
 	}
 	return out
 }
@@ -121,7 +123,7 @@ func (r forecastResult) text(f api.Forecast) string {
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	header := []string{"time", "mean"}
 	for _, q := range f.Levels {
-		header = append(header, levelKey(q))
+		header = append(header, backtest.LevelKey(q))
 	}
 	fmt.Fprintln(t, strings.Join(header, "\t")+"\t")
 	for h, at := range r.Timestamps {

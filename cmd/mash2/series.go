@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -148,13 +147,3 @@ func (o *seriesFlags) levels() ([]float64, error) {
 	}
 	return o.quantiles, nil
 }
-
-// defined is nil for what JSON has no number for.
-func defined(x float64) *float64 {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return nil
-	}
-	return &x
-}
-
-func levelKey(q float64) string { return strconv.FormatFloat(q, 'g', -1, 64) }

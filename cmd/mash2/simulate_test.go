@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mash2-io/mash2/cmd/cli"
+	"github.com/mash2-io/mash2/experiments/demo"
 	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/experiments/score"
 	"github.com/mash2-io/mash2/experiments/sim"
@@ -188,7 +189,7 @@ func TestSimulateAgainstWhatDemoPrinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := simulation.World{Scenario: s, Passes: 3, Switches: []scenarios.Switch{simulation.AddedSwitch(s, 2)}}
-	printed := demoResult{Scenario: s.Name}
+	printed := demo.Result{Scenario: s.Name}
 	for _, scaler := range []string{"mash2", "hpa"} {
 		o, err := w.Run(t.Context(), scaler, sim.Fluid, 5, false)
 		if err != nil {

@@ -322,7 +322,7 @@ func (w *world) notMovedTo(policy string) string {
 
 // dump prints what a failure is understood from.
 func (w *world) dump() {
-	w.t.Logf("the operator's log ends with:\n%s", tail(w.OperatorLog(), 60))
+	w.t.Logf("the operator's log ends with:\n%s", testbed.Tail(w.OperatorLog(), 60))
 	cycles, err := w.Cycles()
 	if err != nil {
 		w.t.Logf("the cycle log: %v", err)

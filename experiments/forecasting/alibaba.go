@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/experiments/forecasters"
 	"github.com/mash2-io/mash2/forecast"
 	"github.com/mash2-io/mash2/forecast/seriesfile"
 )
@@ -52,7 +53,7 @@ func (o options) alibaba(w io.Writer) error {
 
 // squaredErrors of the mean at each lead, of utilisation in percent over 100.
 func squaredErrors(model string, s api.Series, first, ahead, every int) ([]float64, error) {
-	f, err := forecast.ByName(model)
+	f, err := forecasters.ByName(model)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/experiments/forecasters"
 	"github.com/mash2-io/mash2/forecast"
 )
 
@@ -19,7 +20,7 @@ func (o options) carried(w io.Writer) error {
 }
 
 func (o options) carry(s api.Series, name string, ahead time.Duration) (cell, error) {
-	f, err := forecast.ByName(name)
+	f, err := forecasters.ByName(name)
 	if err != nil {
 		return cell{}, err
 	}

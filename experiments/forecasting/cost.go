@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/experiments/forecasters"
 	"github.com/mash2-io/mash2/forecast"
 )
 
@@ -21,7 +22,7 @@ const coldFits = 9
 func (o options) cost(w io.Writer) error {
 	var rows [][]string
 	for _, name := range o.models {
-		f, err := forecast.ByName(name)
+		f, err := forecasters.ByName(name)
 		if err != nil {
 			return err
 		}
@@ -76,7 +77,7 @@ func (o options) amortised(w io.Writer) error {
 	} {
 		long := of.load(of.n + of.most)
 		for _, name := range slices.DeleteFunc(slices.Clone(o.models), choosesNot) {
-			bare, err := forecast.ByName(name)
+			bare, err := forecasters.ByName(name)
 			if err != nil {
 				return err
 			}

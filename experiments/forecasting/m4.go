@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/experiments/forecasters"
 	"github.com/mash2-io/mash2/forecast"
 )
 
@@ -94,7 +95,7 @@ func (o options) m4(w io.Writer) error {
 	err = parallel(kept, runtime.GOMAXPROCS(0), func(j job) error {
 		series := api.Series{Start: time.Unix(0, 0).UTC(), Step: time.Hour, Values: j.history}
 		for _, name := range o.models {
-			f, err := forecast.ByName(name)
+			f, err := forecasters.ByName(name)
 			if err != nil {
 				return err
 			}

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mash2-io/mash2/forecast"
+	"github.com/mash2-io/mash2/experiments/forecasters"
 )
 
 func main() {
@@ -24,7 +24,7 @@ func main() {
 	flag.StringVar(&o.only, "only", "", "m4, traces, carried, alibaba, regimes, cost, updates, cycles or scenarios: that part only")
 	flag.StringVar(&o.mash2, "mash2", "", "mash2's program, which simulates the scenarios")
 	flag.StringVar(&o.figures, "figures", "", "folder for figures of the changes of regime")
-	models := flag.String("models", strings.Join(forecast.Names(), ","), "models to score")
+	models := flag.String("models", strings.Join(forecasters.Names(), ","), "models to score")
 	flag.Parse()
 	o.models = strings.Split(*models, ",")
 	if err := o.run(os.Stdout); err != nil {
@@ -42,7 +42,7 @@ type options struct {
 
 func (o options) run(w io.Writer) error {
 	for _, name := range o.models {
-		if _, err := forecast.ByName(name); err != nil {
+		if _, err := forecasters.ByName(name); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/experiments/forecasters"
 	"github.com/mash2-io/mash2/forecast"
 	"github.com/mash2-io/mash2/forecast/seriesfile"
 )
@@ -140,7 +141,7 @@ func upTo(s api.Series, end int) api.Series {
 // roll forecasts from origins spread over the last third of a series, learning all
 // anew at each.
 func (o options) roll(s api.Series, name string, ahead time.Duration) (cell, error) {
-	f, err := forecast.ByName(name)
+	f, err := forecasters.ByName(name)
 	if err != nil {
 		return cell{}, err
 	}
@@ -239,8 +240,8 @@ func (o options) beside(w io.Writer, how string, cells []cell) {
 			}
 			row = append(row, fmt.Sprintf("%.3f", of(own, func(c cell) float64 { return c.cover90 })))
 			dsp, autopilot := math.NaN(), math.NaN()
-			if slices.Contains(singles, forecast.DSPName) && slices.Contains(singles, forecast.AutopilotName) {
-				dsp, autopilot = of(forecast.DSPName, pinball), of(forecast.AutopilotName, pinball)
+			if slices.Contains(singles, forecasters.DSPName) && slices.Contains(singles, forecasters.AutopilotName) {
+				dsp, autopilot = of(forecasters.DSPName, pinball), of(forecasters.AutopilotName, pinball)
 			}
 			less = append(less, 100*(1-of(own, pinball)/math.Min(dsp, autopilot)))
 			rows = append(rows, append(row, fmt.Sprintf("%.4f", dsp), fmt.Sprintf("%.4f", autopilot), fmt.Sprintf("%.0f %%", less[len(less)-1])))

@@ -124,7 +124,7 @@ func Compare(real, simulated []Outcome) ([]Difference, error) {
 
 func (d *Difference) setError() {
 	if *d.Real.Mean != 0 {
-		d.Error = finite(*d.Simulated.Mean / *d.Real.Mean - 1)
+		d.Error = Finite(*d.Simulated.Mean / *d.Real.Mean - 1)
 	}
 }
 
@@ -193,7 +193,7 @@ func apart(of func(joined) []float64, a, b []joined, same bool) *float64 {
 			}
 		}
 	}
-	return finite(mean(all))
+	return Finite(mean(all))
 }
 
 // mean of what is no NaN.
@@ -217,7 +217,8 @@ func distance(a, b []float64) float64 {
 	return mean(diffs)
 }
 
-func finite(x float64) *float64 {
+// Finite is x, nil for what JSON has no number for.
+func Finite(x float64) *float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return nil
 	}

@@ -83,96 +83,16 @@ func Figures(outcomes []Outcome, events []Event) (over, pairs []report.Figure, e
 		return nil, nil, nil
 	}
 	unit, xlabel := axis(outcomes[0].end())
-	figure := func(title, y, note string) *report.Figure {
-		return &report.Figure{Title: title, XLabel: xlabel, YLabel: y, Note: note}
-	}
-	var (
-		demand   = figure("Load", "requests per second", "Requests that ended: users who wait send fewer.")
-		replicas = figure("Replicas", "pods", "")
-		cpu      = figure("CPU utilisation", "% of Ready pods' requests", "")
-		infra    = figure("Infrastructure by pool", "Ready nodes", "")
-		latency  = figure("Response time, 95th percentile", "ms", "")
-		pending  = figure("Scheduling pressure", "pending pods", "")
-		podCost  = figure("Cumulative pod cost", "USD", "")
-		nodeCost = figure("Cumulative node cost", "USD", "From boot request to deletion.")
-		waste    = figure("CPU waste", "idle requested cores", "Requested by Ready pods and not used.")
-		packing  = figure("Node packing efficiency", "% of allocatable", "Requested over allocatable of Ready nodes, of the resource that is requested most.")
-	)
-	type cloud struct {
-		name   string
-		values map[string][]float64
-	}
+	f := newFigures(unit, xlabel)
 	var clouds []cloud
 	for i, o := range outcomes {
-		j := o.joined()
-		x := scaled(j.at, 1/unit)
-		add := func(f *report.Figure, y []float64) {
-			f.Series = append(f.Series, report.Series{Name: o.Scaler, X: x, Y: y, Color: i})
-		}
-		unused := make([]float64, len(x))
-		total, costs := 0.0, make([]float64, len(x))
-		for k := range x {
-			unused[k] = max(0, j.ready[k]-j.cores[k])
-			total += j.podCost[k]
-			costs[k] = total
-		}
-		add(demand, j.rps)
-		add(cpu, j.util)
-		add(latency, j.p95)
-		add(waste, unused)
-		add(podCost, costs)
-		rx, ry := o.stairs(unit, func(w load.WorkloadResult, s int) float64 { return float64(w.Steps[s].Replicas) }, j.replicas, x)
-		replicas.Series = append(replicas.Series, report.Series{Name: o.Scaler, X: rx, Y: ry, Color: i})
-		px, py := o.stairs(unit, func(w load.WorkloadResult, s int) float64 { return float64(w.Steps[s].Pending) }, j.pending, x)
-		pending.Series = append(pending.Series, report.Series{Name: o.Scaler, X: px, Y: py, Color: i})
-		nodes, efficiency := make([]float64, len(x)), make([]float64, len(x))
-		weights := make([]float64, len(x))
-		dash := 0
-		for _, p := range o.Pools {
-			any := false
-			for _, b := range p.Buckets {
-				// A pool's begin when it has its first node.
-				if k, ok := slices.BinarySearch(j.at, b.Start+b.Seconds/2); ok {
-					any = any || b.ReadyNodes > 0
-					nodes[k] += b.ReadyNodes
-					efficiency[k] += b.PackingEfficiency * b.AllocatableCores
-					weights[k] += b.AllocatableCores
-				}
-			}
-			if p.Name == "" || !any {
-				continue
-			}
-			s := report.Series{Name: o.Scaler + ": " + shortPool(p.Name), Color: i, Dash: dash}
-			for n, step := range p.Steps {
-				at := step.At.Seconds() / unit
-				if n > 0 {
-					s.X, s.Y = append(s.X, at), append(s.Y, float64(p.Steps[n-1].Ready))
-				}
-				s.X, s.Y = append(s.X, at), append(s.Y, float64(step.Ready))
-			}
-			if n := len(p.Steps); n > 0 {
-				s.X, s.Y = append(s.X, o.end()/unit), append(s.Y, float64(p.Steps[n-1].Ready))
-			}
-			infra.Series = append(infra.Series, s)
-			dash++
-		}
-		for k := range efficiency {
-			efficiency[k] = 100 * orNaN(ratio(efficiency[k], weights[k]))
-		}
-		add(packing, efficiency)
-		s, err := o.cumulativeNodeCost(unit)
+		c, err := f.add(o, i)
 		if err != nil {
 			return nil, nil, err
 		}
-		s.Color = i
-		nodeCost.Series = append(nodeCost.Series, s)
-		clouds = append(clouds, cloud{o.Scaler, map[string][]float64{
-			"replicas": j.replicas, "nodes": nodes, "CPU, %": j.util, "waste, cores": unused, "p95, ms": j.p95,
-		}})
+		clouds = append(clouds, c)
 	}
-	all := []*report.Figure{demand, replicas, cpu, infra, pending, podCost, nodeCost, waste, packing, latency}
-	all = append(all, planned(outcomes, unit, xlabel)...)
-	for _, f := range all {
+	for _, f := range append(f.all(), planned(outcomes, unit, xlabel)...) {
 		for _, e := range events {
 			f.Marks = append(f.Marks, outcomes[0].mark(e.At, e.Name))
 		}
@@ -183,6 +103,134 @@ func Figures(outcomes []Outcome, events []Event) (over, pairs []report.Figure, e
 			over = append(over, *f)
 		}
 	}
+	return over, pairsOf(clouds), nil
+}
+
+// figures are those over time.
+type figures struct {
+	unit float64 // of time, in seconds
+
+	demand, replicas, cpu, infra, latency, pending, podCost, nodeCost, waste, packing *report.Figure
+}
+
+func newFigures(unit float64, xlabel string) figures {
+	figure := func(title, y, note string) *report.Figure {
+		return &report.Figure{Title: title, XLabel: xlabel, YLabel: y, Note: note}
+	}
+	return figures{
+		unit:     unit,
+		demand:   figure("Load", "requests per second", "Requests that ended: users who wait send fewer."),
+		replicas: figure("Replicas", "pods", ""),
+		cpu:      figure("CPU utilisation", "% of Ready pods' requests", ""),
+		infra:    figure("Infrastructure by pool", "Ready nodes", ""),
+		latency:  figure("Response time, 95th percentile", "ms", ""),
+		pending:  figure("Scheduling pressure", "pending pods", ""),
+		podCost:  figure("Cumulative pod cost", "USD", ""),
+		nodeCost: figure("Cumulative node cost", "USD", "From boot request to deletion."),
+		waste:    figure("CPU waste", "idle requested cores", "Requested by Ready pods and not used."),
+		packing:  figure("Node packing efficiency", "% of allocatable", "Requested over allocatable of Ready nodes, of the resource that is requested most."),
+	}
+}
+
+// all are in the order of a report.
+func (f figures) all() []*report.Figure {
+	return []*report.Figure{f.demand, f.replicas, f.cpu, f.infra, f.pending, f.podCost, f.nodeCost, f.waste, f.packing, f.latency}
+}
+
+// add draws an outcome, and returns its points for pair plots.
+func (f figures) add(o Outcome, color int) (cloud, error) {
+	j := o.joined()
+	x := scaled(j.at, 1/f.unit)
+	add := func(f *report.Figure, x, y []float64) {
+		f.Series = append(f.Series, report.Series{Name: o.Scaler, X: x, Y: y, Color: color})
+	}
+	unused := make([]float64, len(x))
+	total, costs := 0.0, make([]float64, len(x))
+	for k := range x {
+		unused[k] = max(0, j.ready[k]-j.cores[k])
+		total += j.podCost[k]
+		costs[k] = total
+	}
+	add(f.demand, x, j.rps)
+	add(f.cpu, x, j.util)
+	add(f.latency, x, j.p95)
+	add(f.waste, x, unused)
+	add(f.podCost, x, costs)
+	rx, ry := o.stairs(f.unit, func(w load.WorkloadResult, s int) float64 { return float64(w.Steps[s].Replicas) }, j.replicas, x)
+	add(f.replicas, rx, ry)
+	px, py := o.stairs(f.unit, func(w load.WorkloadResult, s int) float64 { return float64(w.Steps[s].Pending) }, j.pending, x)
+	add(f.pending, px, py)
+	f.infra.Series = append(f.infra.Series, o.poolSizes(j.at, f.unit, color)...)
+	nodes, efficiency := o.packed(j.at)
+	add(f.packing, x, efficiency)
+	s, err := o.cumulativeNodeCost(f.unit)
+	if err != nil {
+		return cloud{}, err
+	}
+	s.Color = color
+	f.nodeCost.Series = append(f.nodeCost.Series, s)
+	return cloud{o.Scaler, map[string][]float64{
+		"replicas": j.replicas, "nodes": nodes, "CPU, %": j.util, "waste, cores": unused, "p95, ms": j.p95,
+	}}, nil
+}
+
+// poolSizes are the stairs of each pool that had a Ready node in a bucket around one
+// of these times.
+func (o Outcome) poolSizes(at []float64, unit float64, color int) []report.Series {
+	var out []report.Series
+	for _, p := range o.Pools {
+		used := slices.ContainsFunc(p.Buckets, func(b load.PoolBucket) bool {
+			_, ok := slices.BinarySearch(at, b.Start+b.Seconds/2)
+			return ok && b.ReadyNodes > 0
+		})
+		if p.Name == "" || !used {
+			continue
+		}
+		s := report.Series{Name: o.Scaler + ": " + shortPool(p.Name), Color: color, Dash: len(out)}
+		for n, step := range p.Steps {
+			at := step.At.Seconds() / unit
+			if n > 0 {
+				s.X, s.Y = append(s.X, at), append(s.Y, float64(p.Steps[n-1].Ready))
+			}
+			s.X, s.Y = append(s.X, at), append(s.Y, float64(step.Ready))
+		}
+		if n := len(p.Steps); n > 0 {
+			s.X, s.Y = append(s.X, o.end()/unit), append(s.Y, float64(p.Steps[n-1].Ready))
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// packed are the Ready nodes of all pools and their packing efficiency, in %, in the
+// buckets around these times.
+func (o Outcome) packed(at []float64) (nodes, efficiency []float64) {
+	nodes, efficiency = make([]float64, len(at)), make([]float64, len(at))
+	weights := make([]float64, len(at))
+	for _, p := range o.Pools {
+		for _, b := range p.Buckets {
+			// A pool's begin when it has its first node.
+			if k, ok := slices.BinarySearch(at, b.Start+b.Seconds/2); ok {
+				nodes[k] += b.ReadyNodes
+				efficiency[k] += b.PackingEfficiency * b.AllocatableCores
+				weights[k] += b.AllocatableCores
+			}
+		}
+	}
+	for k := range efficiency {
+		efficiency[k] = 100 * orNaN(ratio(efficiency[k], weights[k]))
+	}
+	return nodes, efficiency
+}
+
+// cloud are the points of an outcome, by axis.
+type cloud struct {
+	name   string
+	values map[string][]float64
+}
+
+// pairsOf plots each axis by each of those before it.
+func pairsOf(clouds []cloud) (pairs []report.Figure) {
 	axes := []string{"replicas", "nodes", "CPU, %", "waste, cores", "p95, ms"}
 	for i := range axes {
 		for j := range i {
@@ -195,7 +243,7 @@ func Figures(outcomes []Outcome, events []Event) (over, pairs []report.Figure, e
 			}
 		}
 	}
-	return over, pairs, nil
+	return pairs
 }
 
 // shortPool is a pool's name without what says that it is one.

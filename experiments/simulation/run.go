@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/experiments/forecasters"
 	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/experiments/score"
 	"github.com/mash2-io/mash2/experiments/sim"
@@ -53,7 +54,7 @@ func (w *World) Run(ctx context.Context, scaler string, fidelity sim.Fidelity, s
 		return out, nil
 	}
 	operator := core.DefaultConfig()
-	operator.Forecaster = cmp.Or(w.Forecaster, operator.Forecaster)
+	operator.Forecaster, operator.FindForecaster = cmp.Or(w.Forecaster, operator.Forecaster), forecasters.ByName
 	var plans []score.Planned
 	type line struct {
 		at   time.Time

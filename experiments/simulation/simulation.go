@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/experiments/forecasters"
 	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/experiments/score"
 	"github.com/mash2-io/mash2/experiments/sim"
@@ -81,7 +82,7 @@ func (o Options) Load() (scenarios.Scenario, error) {
 			return scenarios.Scenario{}, fmt.Errorf("--scaler names %s twice", name)
 		}
 	}
-	if _, err := forecast.ByName(cmp.Or(o.Forecaster, forecast.QuickName)); err != nil {
+	if _, err := forecasters.ByName(cmp.Or(o.Forecaster, forecast.QuickName)); err != nil {
 		return scenarios.Scenario{}, fmt.Errorf("--forecaster: %w", err)
 	}
 	if o.Records != "" && o.recorded() == 0 {

@@ -57,23 +57,43 @@ type machine struct {
 	requested, deleted time.Time
 }
 
-// startKarpenter installs Karpenter's CRDs, says what it may launch and runs it.
+// startKarpenter installs Karpenter's CRDs, says what it may launch and runs it, if
+// it is asked for.
 func (t *Testbed) startKarpenter(ctx, life context.Context) error {
+	if t.options.Karpenter == "" {
+		return nil
+	}
+	t.say("starting Karpenter")
 	program, err := filepath.Abs(t.options.Karpenter)
 	if err != nil {
 		return err
 	}
-	crds := filepath.Join(t.Dir, "karpenter-crds.json")
-	data, err := exec.CommandContext(ctx, program, "crds").Output()
-	if err != nil {
-		return fmt.Errorf("asking %s for its CRDs: %w", program, err)
+	if err := t.installKarpenter(ctx, program); err != nil {
+		return err
 	}
 	types, err := t.karpenterTypes()
 	if err != nil {
 		return err
 	}
 	typesFile := filepath.Join(t.Dir, "karpenter-types.json")
-	if err := errors.Join(os.WriteFile(crds, data, 0o644), os.WriteFile(typesFile, types, 0o644)); err != nil {
+	if err := os.WriteFile(typesFile, types, 0o644); err != nil {
+		return err
+	}
+	if err := t.runKarpenter(program, typesFile); err != nil {
+		return err
+	}
+	go t.watchKarpenter(life)
+	return nil
+}
+
+// installKarpenter creates its CRDs, which the program prints, and its NodePool.
+func (t *Testbed) installKarpenter(ctx context.Context, program string) error {
+	crds := filepath.Join(t.Dir, "karpenter-crds.json")
+	data, err := exec.CommandContext(ctx, program, "crds").Output()
+	if err != nil {
+		return fmt.Errorf("asking %s for its CRDs: %w", program, err)
+	}
+	if err := os.WriteFile(crds, data, 0o644); err != nil {
 		return err
 	}
 	if _, err := t.Cluster.Kubectl(ctx, "apply", "--server-side", "-f", crds); err != nil {
@@ -92,6 +112,11 @@ func (t *Testbed) startKarpenter(ctx, life context.Context) error {
 	if _, err := t.Cluster.Kubectl(ctx, "apply", "-f", objects); err != nil {
 		return fmt.Errorf("creating Karpenter's NodePool: %w", err)
 	}
+	return nil
+}
+
+// runKarpenter starts the program with the machine types of a file.
+func (t *Testbed) runKarpenter(program, typesFile string) error {
 	log, err := os.Create(filepath.Join(t.Dir, "karpenter.log"))
 	if err != nil {
 		return err
@@ -112,7 +137,6 @@ func (t *Testbed) startKarpenter(ctx, life context.Context) error {
 	}()
 	t.karpenter = k
 	t.stop = append(t.stop, k.stop)
-	go t.watchKarpenter(life)
 	return nil
 }
 

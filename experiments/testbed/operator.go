@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -93,4 +94,14 @@ func (t *Testbed) WaitLeading(ctx context.Context, o *Operator, from time.Time) 
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
+}
+
+// Tail is the last n lines of a file, or why there are none.
+func Tail(path string, n int) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimRight(string(data), "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }

@@ -111,7 +111,6 @@ func Start(ctx context.Context, o Options) (_ *Testbed, err error) {
 	if o.Progress == nil {
 		o.Progress = io.Discard
 	}
-	say := func(format string, args ...any) { fmt.Fprintf(o.Progress, format+"\n", args...) }
 	life, cancel := context.WithCancel(context.Background())
 	t := &Testbed{options: o, cancel: cancel, Dir: o.Dir}
 	defer func() {
@@ -125,80 +124,115 @@ func Start(ctx context.Context, o Options) (_ *Testbed, err error) {
 		}
 		t.stop = append(t.stop, func() error { return os.RemoveAll(t.Dir) })
 	}
+	// In this order: each needs what is there by then.
+	for _, step := range []func(ctx, life context.Context) error{
+		t.startCluster, t.startGKE, t.createObjects, t.startKarpenter, t.startLoad, t.startPrometheus, t.awaitReplicas,
+	} {
+		if err := step(ctx, life); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
 
-	say("starting a control plane: etcd, kube-apiserver, controller-manager, scheduler, kwok")
+func (t *Testbed) say(format string, args ...any) {
+	fmt.Fprintf(t.options.Progress, format+"\n", args...)
+}
+
+// startCluster starts the control plane and makes a client of it.
+func (t *Testbed) startCluster(ctx, _ context.Context) (err error) {
+	o := t.options
+	t.say("starting a control plane: etcd, kube-apiserver, controller-manager, scheduler, kwok")
 	t.Cluster, err = cluster.Start(ctx, cluster.Options{
 		Dir: filepath.Join(t.Dir, "cluster"), Speed: o.Speed, HPA: cluster.StockHPAWindows(o.Speed), Progress: o.Progress,
 		APIServerArgs: o.APIServerArgs,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	t.stop = append(t.stop, t.Cluster.Stop)
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		return nil, err
+		return err
 	}
-	if t.Client, err = client.New(t.Cluster.RESTConfig(), client.Options{Scheme: scheme}); err != nil {
-		return nil, err
-	}
+	t.Client, err = client.New(t.Cluster.RESTConfig(), client.Options{Scheme: scheme})
+	return err
+}
 
-	say("starting simulated GKE: %d node pools", len(o.Scenario.Pools))
+// startGKE starts what runs the scenario's pools.
+func (t *Testbed) startGKE(_, life context.Context) error {
+	t.say("starting simulated GKE: %d node pools", len(t.options.Scenario.Pools))
 	kube, err := kubernetes.NewForConfig(t.Cluster.RESTConfig())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if t.GKE, err = gkesim.New(t.gke(), kube); err != nil {
-		return nil, err
+		return err
 	}
 	if err := t.GKE.Start(life); err != nil {
-		return nil, err
+		return err
 	}
 	t.stop = append(t.stop, t.GKE.Close)
+	return nil
+}
 
+// createObjects installs the CRDs and creates what is there from the beginning.
+func (t *Testbed) createObjects(ctx, _ context.Context) error {
 	if _, err := t.Cluster.Kubectl(ctx, "apply", "-f", filepath.Join(root(), "charts", "mash2", "crds")); err != nil {
-		return nil, fmt.Errorf("installing the CRDs: %w", err)
+		return fmt.Errorf("installing the CRDs: %w", err)
 	}
 	if _, err := t.Cluster.Kubectl(ctx, "wait", "--for=condition=Established", "crd/managedworkloads."+api.Group, "--timeout=60s"); err != nil {
-		return nil, fmt.Errorf("installing the CRDs: %w", err)
+		return fmt.Errorf("installing the CRDs: %w", err)
 	}
-	say("creating workloads and the policy ConfigMap")
+	t.say("creating workloads and the policy ConfigMap")
 	objects, err := t.objects()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, o := range objects {
 		if err := t.Client.Create(ctx, o); err != nil {
-			return nil, fmt.Errorf("creating %T %s: %w", o, o.GetName(), err)
+			return fmt.Errorf("creating %T %s: %w", o, o.GetName(), err)
 		}
 	}
+	return nil
+}
 
-	workloads := []load.Workload{{Namespace: Mash2, Name: WorkloadName, Selector: "app=" + WorkloadName}}
-	if o.StatefulReplicas > 0 {
-		workloads = append(workloads, load.Workload{Namespace: Mash2, Name: StatefulName, Selector: "app=" + StatefulName})
+// workloads are what the load is for, mash2's first.
+func (t *Testbed) workloads() []load.Workload {
+	deployment := func(namespace string) load.Workload {
+		return load.Workload{Namespace: namespace, Name: WorkloadName, Selector: "app=" + WorkloadName}
 	}
-	if o.Baseline {
-		workloads = append(workloads, load.Workload{Namespace: Baseline, Name: WorkloadName, Selector: "app=" + WorkloadName})
+	out := []load.Workload{deployment(Mash2)}
+	if t.options.StatefulReplicas > 0 {
+		out = append(out, load.Workload{Namespace: Mash2, Name: StatefulName, Selector: "app=" + StatefulName})
 	}
-	if o.Karpenter != "" {
-		say("starting Karpenter")
-		if err := t.startKarpenter(ctx, life); err != nil {
-			return nil, err
-		}
-		workloads = append(workloads, load.Workload{Namespace: Karpenter, Name: WorkloadName, Selector: "app=" + WorkloadName})
+	if t.options.Baseline {
+		out = append(out, deployment(Baseline))
 	}
+	if t.options.Karpenter != "" {
+		out = append(out, deployment(Karpenter))
+	}
+	return out
+}
+
+// startLoad starts the users, who wait for Load.Begin, and the metrics API of what
+// their requests cost.
+func (t *Testbed) startLoad(ctx, life context.Context) (err error) {
+	o := t.options
 	t.Load, err = load.Start(life, load.Config{
 		RESTConfig: t.Cluster.RESTConfig(), Scenario: o.Scenario, Speed: o.Speed, Seed: o.Seed,
-		Workloads: workloads, WarmupPasses: o.WarmupPasses, Passes: o.Passes, Hold: true,
+		Workloads: t.workloads(), WarmupPasses: o.WarmupPasses, Passes: o.Passes, Hold: true,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	t.stop = append(t.stop, t.Load.Stop)
-	if err := cluster.RegisterMetricsAPI(ctx, t.Cluster.RESTConfig(), t.Load.ResourceMetricsAddr()); err != nil {
-		return nil, err
-	}
-	say("starting Prometheus")
+	return cluster.RegisterMetricsAPI(ctx, t.Cluster.RESTConfig(), t.Load.ResourceMetricsAddr())
+}
+
+// startPrometheus starts what scrapes the load's metrics.
+func (t *Testbed) startPrometheus(ctx, _ context.Context) (err error) {
+	t.say("starting Prometheus")
 	t.Prometheus, err = cluster.StartPrometheus(ctx, cluster.PrometheusOptions{
 		Jobs: []cluster.ScrapeJob{{
 			Name: "cadvisor", Targets: []string{t.Load.MetricsAddr()}, MetricsPath: "/metrics/cadvisor", HonorLabels: true,
@@ -207,20 +241,25 @@ func Start(ctx context.Context, o Options) (_ *Testbed, err error) {
 		Dir: filepath.Join(t.Dir, "prometheus"),
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	t.stop = append(t.stop, t.Prometheus.Stop)
-	say("waiting for the first replicas")
-	for _, w := range workloads {
+	return nil
+}
+
+// awaitReplicas waits until the first replicas of all workloads are Ready.
+func (t *Testbed) awaitReplicas(ctx, _ context.Context) error {
+	t.say("waiting for the first replicas")
+	for _, w := range t.workloads() {
 		kind := "deployment/"
 		if w.Name == StatefulName {
 			kind = "statefulset/"
 		}
 		if _, err := t.Cluster.Kubectl(ctx, "-n", w.Namespace, "rollout", "status", kind+w.Name, "--timeout=300s"); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return t, nil
+	return nil
 }
 
 func (t *Testbed) scaled(d time.Duration) time.Duration {

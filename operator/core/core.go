@@ -25,6 +25,9 @@ type Config struct {
 	// Forecaster of demand by name, one of forecast.Names; empty forecasts nothing,
 	// and the reactive floor alone decides.
 	Forecaster string
+	// FindForecaster, if not nil, finds Forecaster in the place of forecast.ByName: for
+	// experiments, which know more of them. It is not recorded.
+	FindForecaster func(name string) (forecast.Forecaster, error) `json:"-"`
 	// Solver that packs pods onto nodes, one of node.Solvers; empty is node.Auto.
 	Solver string
 
@@ -83,7 +86,7 @@ func (c Config) Validate() error {
 		return err
 	}
 	if c.Forecaster != "" {
-		if _, err := forecast.ByName(c.Forecaster); err != nil {
+		if _, err := c.forecaster(); err != nil {
 			return fmt.Errorf("core config: Forecaster: %w", err)
 		}
 	}
@@ -91,6 +94,14 @@ func (c Config) Validate() error {
 		return fmt.Errorf("core config: Solver %q is not in this build, which has %v", c.Solver, node.Solvers())
 	}
 	return c.loop().Validate()
+}
+
+// forecaster is the one that is named.
+func (c Config) forecaster() (forecast.Forecaster, error) {
+	if c.FindForecaster != nil {
+		return c.FindForecaster(c.Forecaster)
+	}
+	return forecast.ByName(c.Forecaster)
 }
 
 // loop is the loop's own configuration.
@@ -114,7 +125,7 @@ func (c Config) Hierarchy() (planning.Hierarchy, error) {
 		Moves:    execution.Preflight,
 	}
 	if c.Forecaster != "" {
-		f, err := forecast.ByName(c.Forecaster)
+		f, err := c.forecaster()
 		if err != nil {
 			return planning.Hierarchy{}, err
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mash2-io/mash2/forecast"
 	"github.com/mash2-io/mash2/operator/core"
 	"github.com/mash2-io/mash2/sensing"
 )
@@ -30,12 +31,15 @@ func TestDefaultConfig(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
+	found := func(string) (forecast.Forecaster, error) { return forecast.Naive{}, nil }
 	for name, c := range map[string]struct {
 		change  func(*core.Config)
 		wantErr string // part of it; none if empty
 	}{
 		"nothing forecasts":              {func(c *core.Config) { c.Forecaster = "" }, ""},
 		"the solver that suits":          {func(c *core.Config) { c.Solver = "" }, ""},
+		"a forecaster to compare with":   {func(c *core.Config) { c.Forecaster = "dsp" }, `Forecaster: unknown forecast model "dsp" (have ["auto" "quick" `},
+		"a forecaster of an experiment":  {func(c *core.Config) { c.Forecaster, c.FindForecaster = "dsp", found }, ""},
 		"a forecaster nobody knows":      {func(c *core.Config) { c.Forecaster = "oracle" }, `Forecaster: unknown forecast model "oracle"`},
 		"a solver nobody knows":          {func(c *core.Config) { c.Solver = "oracle" }, `Solver "oracle" is not in this build`},
 		"no time for an action":          {func(c *core.Config) { c.ActionTimeout = 0 }, "ActionTimeout must be positive"},

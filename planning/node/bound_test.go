@@ -8,18 +8,12 @@ import (
 	"github.com/mash2-io/mash2/api"
 )
 
+// bound says in which zones a pod's volumes are.
+func bound(p *api.Pod, zones ...string) { p.Zones = append([]string{}, zones...) }
+
 // Pods whose volumes are in a zone have their places there and nowhere else.
-func TestBoundToZones(t *testing.T) {
-	bound := func(p *api.Pod, zones ...string) { p.Zones = append([]string{}, zones...) }
-	alone := func(milli int64) *api.PodShape {
-		s := shapeOf(milli)
-		s.ID, s.MaxPerNode = s.ID+"-alone", 1
-		return s
-	}
-	for name, tc := range map[string]struct {
-		world func(w *world)
-		want  brief
-	}{
+func TestVolumesBindNewPods(t *testing.T) {
+	planCases{
 		"a full zone grows, although others have room": {
 			world: func(w *world) {
 				w.level("slow", 1)
@@ -44,6 +38,52 @@ func TestBoundToZones(t *testing.T) {
 			},
 			want: brief{Slow: 1},
 		},
+		"another node of its zone takes it, of no managed pool": {
+			world: func(w *world) {
+				w.Nodes = append(w.Nodes, api.Node{Name: "own", Zone: "d", Ready: true})
+				p := w.pod(api.Key{}, shapeOf(500), "")
+				p.Unschedulable = false
+				bound(p, "d")
+			},
+			want: brief{},
+		},
+		"a replica is one of those planned": {
+			world: func(w *world) {
+				w.level("slow", 1)
+				db := w.workload("db", shapeOf(600), 3, 3)
+				w.pod(db, shapeOf(600), "slow-a-1")
+				w.pod(db, shapeOf(600), "slow-b-1")
+				bound(w.pod(db, shapeOf(600), ""), "a")
+			},
+			want: brief{Slow: 2},
+		},
+		"a replica more than planned asks for nothing": {
+			world: func(w *world) {
+				w.level("slow", 1)
+				db := w.workload("db", shapeOf(600), 2, 1)
+				w.pod(db, shapeOf(600), "slow-a-1")
+				bound(w.pod(db, shapeOf(600), ""), "a")
+			},
+			want: brief{Slow: 1},
+		},
+		"copies that exclude one another do so whatever binds them": {
+			world: func(w *world) {
+				p := w.pool("slow")
+				p.Zones, p.Sizes = []string{"a"}, []int32{0}
+				w.level("slow", 1)
+				db := w.workload("db", alone(100), 3, 3)
+				bound(w.pod(db, alone(100), "slow-a-1"), "a")
+				bound(w.pod(db, alone(100), ""), "a")
+				w.pod(db, alone(100), "")
+			},
+			want: brief{Slow: 3},
+		},
+	}.run(t)
+}
+
+// What volumes keep from running is said.
+func TestVolumesWithoutAPlace(t *testing.T) {
+	planCases{
 		"a zone at its maximum is said": {
 			world: func(w *world) {
 				w.level("slow", 1)
@@ -65,25 +105,6 @@ func TestBoundToZones(t *testing.T) {
 			},
 			want: brief{Unplaced: []string{"1 web/p0: its volumes are in zone (none that all have), where no managed pool that takes it has nodes"}},
 		},
-		"another node of its zone takes it, of no managed pool": {
-			world: func(w *world) {
-				w.Nodes = append(w.Nodes, api.Node{Name: "own", Zone: "d", Ready: true})
-				p := w.pod(api.Key{}, shapeOf(500), "")
-				p.Unschedulable = false
-				bound(p, "d")
-			},
-			want: brief{},
-		},
-		"a replica is one of those planned": {
-			world: func(w *world) {
-				w.level("slow", 1)
-				db := w.workload("db", shapeOf(600), 3, 3)
-				w.pod(db, shapeOf(600), "slow-a-1")
-				w.pod(db, shapeOf(600), "slow-b-1")
-				bound(w.pod(db, shapeOf(600), ""), "a")
-			},
-			want: brief{Slow: 2},
-		},
 		"a replica that can't start is said": {
 			world: func(w *world) {
 				w.level("slow", 1)
@@ -94,15 +115,12 @@ func TestBoundToZones(t *testing.T) {
 			},
 			want: brief{Slow: 1, Unplaced: []string{"1 web/p1: pool slow is at its maximum of 1 nodes in zone a, where its volumes are"}},
 		},
-		"a replica more than planned asks for nothing": {
-			world: func(w *world) {
-				w.level("slow", 1)
-				db := w.workload("db", shapeOf(600), 2, 1)
-				w.pod(db, shapeOf(600), "slow-a-1")
-				bound(w.pod(db, shapeOf(600), ""), "a")
-			},
-			want: brief{Slow: 1},
-		},
+	}.run(t)
+}
+
+// A node stays while a zone has no other room for pods that are bound to it.
+func TestVolumesHoldNodes(t *testing.T) {
+	planCases{
 		"nodes whose pods can't leave their zone stay": {
 			world: func(w *world) {
 				w.level("slow", 2)
@@ -119,31 +137,7 @@ func TestBoundToZones(t *testing.T) {
 			},
 			want: brief{Slow: 1, Surplus: []string{"slow-a-1", "slow-b-1", "slow-c-1"}},
 		},
-		"copies that exclude one another do so whatever binds them": {
-			world: func(w *world) {
-				p := w.pool("slow")
-				p.Zones, p.Sizes = []string{"a"}, []int32{0}
-				w.level("slow", 1)
-				db := w.workload("db", alone(100), 3, 3)
-				bound(w.pod(db, alone(100), "slow-a-1"), "a")
-				bound(w.pod(db, alone(100), ""), "a")
-				w.pod(db, alone(100), "")
-			},
-			want: brief{Slow: 3},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld()
-			tc.world(w)
-			plan := w.plan(t)
-			if diff := cmp.Diff(tc.want, briefly(plan)); diff != "" {
-				t.Errorf("plan (-want +got):\n%s\nin full: %+v", diff, plan)
-			}
-			if plan.LowerBound > plan.HourlyCost {
-				t.Errorf("lower bound %v above the cost %v", plan.LowerBound, plan.HourlyCost)
-			}
-		})
-	}
+	}.run(t)
 }
 
 // Required affinity without a term that can match admits no node.

@@ -1,6 +1,7 @@
-package forecast
+package forecasters
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/dsp/fourier"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast"
 )
 
 // DSP is the periodic predictor of Crane (gocrane/crane, pkg/prediction/dsp), a
@@ -22,12 +24,12 @@ type DSP struct{}
 // DSPName is the name of DSP.
 const DSPName = "dsp"
 
-// Name implements Forecaster.
+// Name implements forecast.Forecaster.
 func (DSP) Name() string { return DSPName }
 
-// Update implements Forecaster. Crane estimates anew each time.
-func (DSP) Update(s State, series api.Series, horizon int) (State, error) {
-	return Naive{}.Update(s, series, horizon)
+// Update implements forecast.Forecaster. Crane estimates anew each time.
+func (DSP) Update(s forecast.State, series api.Series, horizon int) (forecast.State, error) {
+	return forecast.Naive{}.Update(s, series, horizon)
 }
 
 // dspEstimator is one of Crane's default set.
@@ -47,12 +49,12 @@ var dspEstimators = []dspEstimator{
 	{margin: 0.15, items: 50, amplitude: 0.05, frequencyThreshold: 1.0 / 3600},
 }
 
-// Forecast implements Forecaster.
-func (DSP) Forecast(s State, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
-	if err := check(s, series, horizon, levels); err != nil {
+// Forecast implements forecast.Forecaster.
+func (DSP) Forecast(s forecast.State, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
+	if err := forecast.Check(s, series, horizon, levels); err != nil {
 		return api.Forecast{}, err
 	}
-	y := slices.Clone(history{}.filled(series.Values).y)
+	y := filled(series.Values)
 	clipOutliers(y)
 	path := make([]float64, horizon)
 	if m := dspPeriod(y, series.Step); m > 0 {
@@ -91,6 +93,22 @@ func dspError(actual, guess []float64) float64 {
 	return sum
 }
 
+// filled is values with those before them, or the first one, in place of gaps.
+func filled(values []float64) []float64 {
+	y := slices.Clone(values)
+	last := 0.0
+	if first := slices.IndexFunc(y, func(v float64) bool { return !math.IsNaN(v) }); first >= 0 {
+		last = y[first]
+	}
+	for t, v := range y {
+		if math.IsNaN(v) {
+			y[t] = last
+		}
+		last = y[t]
+	}
+	return y
+}
+
 // clipOutliers puts the value before in place of what is outside 0.1–99.9 %.
 func clipOutliers(y []float64) {
 	sorted := slices.Sorted(slices.Values(y))
@@ -105,7 +123,6 @@ func clipOutliers(y []float64) {
 // dspPeriod is a day or a week in samples, if the autocorrelation stands on a
 // hill there and three cycles were seen (two of a week); 0 if neither.
 func dspPeriod(y []float64, step time.Duration) int {
-	c := newCorrelator(slices.Clone(y))
 	for _, p := range []struct {
 		period time.Duration
 		cycles int
@@ -114,10 +131,8 @@ func dspPeriod(y []float64, step time.Duration) int {
 		if m < 4 || len(y) < p.cycles*m {
 			continue
 		}
-		here, _ := c.at(m)
-		left, _ := c.at(m - m/4)
-		right, _ := c.at(min(len(y)-2, m+m/4))
-		if here > 0.2 && here > left && here > right {
+		r := forecast.Autocorrelations(y, m, m-m/4, min(len(y)-2, m+m/4))
+		if here, left, right := r[0], r[1], r[2]; here > 0.2 && here > left && here > right {
 			return m
 		}
 	}
@@ -146,7 +161,7 @@ func (e dspEstimator) next(y []float64, m int, step time.Duration) []float64 {
 		order[i] = i + 1
 	}
 	size := func(i int) float64 { return math.Hypot(real(c[i]), imag(c[i])) / float64(n) }
-	slices.SortStableFunc(order, func(a, b int) int { return compare(size(b), size(a)) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(size(b), size(a)) })
 	for rank, i := range order {
 		frequency := float64(i) / (float64(n) * step.Seconds())
 		if frequency > e.frequencyThreshold && rank >= e.items && (rank >= dspItems || size(i) < e.amplitude) {

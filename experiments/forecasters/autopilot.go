@@ -1,11 +1,13 @@
-package forecast
+package forecasters
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast"
 )
 
 // Autopilot is the moving window recommender of Google's Autopilot (Rzadca et
@@ -23,17 +25,17 @@ const (
 	autopilotHold     = time.Hour      // recommendations hold for as long
 )
 
-// Name implements Forecaster.
+// Name implements forecast.Forecaster.
 func (Autopilot) Name() string { return AutopilotName }
 
-// Update implements Forecaster. There is nothing to learn.
-func (Autopilot) Update(s State, series api.Series, horizon int) (State, error) {
-	return Naive{}.Update(s, series, horizon)
+// Update implements forecast.Forecaster. There is nothing to learn.
+func (Autopilot) Update(s forecast.State, series api.Series, horizon int) (forecast.State, error) {
+	return forecast.Naive{}.Update(s, series, horizon)
 }
 
-// Forecast implements Forecaster.
-func (Autopilot) Forecast(s State, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
-	if err := check(s, series, horizon, levels); err != nil {
+// Forecast implements forecast.Forecaster.
+func (Autopilot) Forecast(s forecast.State, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
+	if err := forecast.Check(s, series, horizon, levels); err != nil {
 		return api.Forecast{}, err
 	}
 	f := api.Forecast{
@@ -108,7 +110,7 @@ func decayedPercentiles(y []float64, step time.Duration, levels []float64) []flo
 	if total == 0 {
 		return out
 	}
-	slices.SortFunc(samples, func(a, b sample) int { return compare(a.v, b.v) })
+	slices.SortFunc(samples, func(a, b sample) int { return cmp.Compare(a.v, b.v) })
 	i, cum := 0, samples[0].w
 	for k, q := range levels {
 		for i < len(samples)-1 && cum < q*total {

@@ -1,4 +1,4 @@
-package main
+package backtest
 
 import (
 	"fmt"
@@ -13,12 +13,12 @@ import (
 const maxFans = 12
 
 // writeReport draws fans, calibration and scores into a folder.
-func (r backtestResult) writeReport(dir string) (string, error) {
+func (r Result) writeReport(dir string) (string, error) {
 	page := report.Page{
 		Title: "Backtest",
 		Intro: []string{fmt.Sprintf("The last %d stretches of %d steps of each series, each forecast from what was known before it.", r.Windows, r.Horizon)},
 		Sections: []report.Section{
-			{Title: "Scores", Tables: []report.Table{{Header: r.header(), Rows: r.rows(),
+			{Title: "Scores", Tables: []report.Table{{Header: r.Header(), Rows: r.Rows(),
 				Note: "WQL over 0.1 to 0.9; MASE relative to the seasonal last value; coverage is one-sided; peak under and over are of the highest quantile; ms of CPU per window."}}},
 			{Title: "Calibration", Figures: []report.Figure{r.calibration()}},
 		},
@@ -34,7 +34,7 @@ func (r backtestResult) writeReport(dir string) (string, error) {
 }
 
 // calibration is the share of samples at or below each quantile, by model.
-func (r backtestResult) calibration() report.Figure {
+func (r Result) calibration() report.Figure {
 	f := report.Figure{
 		Title: "Calibration", XLabel: "quantile", YLabel: "share of samples at or below",
 		Series: []report.Series{{Name: "ideal", X: []float64{0, 1}, Y: []float64{0, 1}, Color: 7, Dash: 1}},
@@ -69,10 +69,10 @@ func (r backtestResult) calibration() report.Figure {
 }
 
 // fan shows what came, and the forecasts of the newest windows around it.
-func fan(run backtestRun) report.Figure {
+func fan(run run) report.Figure {
 	const newest = 4 // windows, and as much before them
 	windows := run.windows[max(0, len(run.windows)-newest):]
-	s := run.input.series
+	s := run.input.Series
 	hours := func(i int) float64 { return (time.Duration(i) * s.Step).Hours() }
 	first := max(0, windows[0].Origin-newest*len(windows[0].Actual))
 	actual := report.Series{Name: "actual", Color: 6}
@@ -80,13 +80,13 @@ func fan(run backtestRun) report.Figure {
 		actual.X, actual.Y = append(actual.X, hours(i)), append(actual.Y, s.Values[i])
 	}
 	f := report.Figure{
-		Title: filepath.Base(run.input.name) + " by " + run.model, XLabel: "hours since the first sample", YLabel: "value",
+		Title: filepath.Base(run.input.Name) + " by " + run.model, XLabel: "hours since the first sample", YLabel: "value",
 		Note: "Each window is forecast from what lies before it.",
 	}
 	f.Series = append(f.Series, actual)
 	levels := windows[0].Forecast.Levels
 	for _, k := range []int{0, len(levels) / 2, len(levels) - 1} {
-		line := report.Series{Name: "quantile " + levelKey(levels[k]), Color: k * 3 % 6, Dash: 1}
+		line := report.Series{Name: "quantile " + LevelKey(levels[k]), Color: k * 3 % 6, Dash: 1}
 		for _, w := range windows {
 			for h, v := range w.Forecast.Quantiles[k] {
 				line.X, line.Y = append(line.X, hours(w.Origin+1+h)), append(line.Y, v)
