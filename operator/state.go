@@ -75,7 +75,7 @@ func (s *stateMaps) Save(m planning.Memory, at time.Time) []api.Finding {
 		return nil
 	}
 	return []api.Finding{{
-		Severity: api.Warning, Reason: reason, Object: "checkpoint",
+		Severity: api.Warning, Reason: reason, Object: api.ObjectRef{Kind: "checkpoint"},
 		Message: fmt.Sprintf("a leader on another node would start without trust in forecasts, stabilization and cooldowns; deciding goes on: %v", err),
 	}}
 }
@@ -114,7 +114,7 @@ func (s *stateMaps) Load() (m planning.Memory, kept time.Time, notes []api.Findi
 		case apierrors.IsNotFound(err):
 		case err != nil:
 			notes = append(notes, api.Finding{
-				Severity: api.Warning, Reason: reasonStateRefused, Object: "checkpoint",
+				Severity: api.Warning, Reason: reasonStateRefused, Object: api.ObjectRef{Kind: "checkpoint"},
 				Message: fmt.Sprintf("the state in ConfigMap %s is not used: %v", s.mapName(set, 0), err),
 			})
 			if kept.IsZero() {
