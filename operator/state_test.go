@@ -23,7 +23,7 @@ var stateEpoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // remembered is a memory of so many workloads that tells one number from another.
 func remembered(workloads int, number int32) planning.Memory {
-	m := planning.Memory{Pool: fmt.Sprint("pool-", number), Start: stateEpoch}
+	m := planning.Memory{Policy: fmt.Sprint("pool-", number), Start: stateEpoch}
 	for i := range workloads {
 		m.Workloads = append(m.Workloads, planning.WorkloadMemory{
 			Key: api.Key{Namespace: "shop", Name: fmt.Sprintf("app-%05d", i)}, Replicas: number, IdleSince: stateEpoch.Add(time.Duration(i*i*7919) * time.Millisecond),
@@ -49,7 +49,7 @@ func loaded(t *testing.T, client *fake.Clientset, part int) (pool string, reason
 	for _, n := range notes {
 		reasons = append(reasons, n.Reason)
 	}
-	return m.Pool, reasons
+	return m.Policy, reasons
 }
 
 // parts are the ConfigMaps that there are, by name.
@@ -190,7 +190,7 @@ func TestStateTooLarge(t *testing.T) {
 
 // TestNewest: of several places the newest is loaded, and of the same time the first.
 func TestNewest(t *testing.T) {
-	place := func(pool string, at time.Time) fixed { return fixed{planning.Memory{Pool: pool}, at} }
+	place := func(pool string, at time.Time) fixed { return fixed{planning.Memory{Policy: pool}, at} }
 	for name, c := range map[string]struct {
 		places newest
 		want   string
@@ -200,8 +200,8 @@ func TestNewest(t *testing.T) {
 		"only the second":     {newest{place("", time.Time{}), place("map", stateEpoch)}, "map"},
 		"none":                {newest{place("", time.Time{})}, ""},
 	} {
-		if m, _, _ := c.places.Load(); m.Pool != c.want {
-			t.Errorf("%s: %q is loaded, want %q", name, m.Pool, c.want)
+		if m, _, _ := c.places.Load(); m.Policy != c.want {
+			t.Errorf("%s: %q is loaded, want %q", name, m.Policy, c.want)
 		}
 	}
 }
