@@ -30,6 +30,8 @@ type demoFlags struct {
 	baseline bool
 	keep     bool
 	report   string
+	// records is the folder that the operator keeps its records in, or empty.
+	records string
 	// karpenter is the program of experiments/karpenter, or empty.
 	karpenter string
 }
@@ -56,6 +58,7 @@ the last pass the policy switches to PERFORMANCE.`,
 	f.StringVar(&o.karpenter, "karpenter", "", "run the stock HPA on nodes of Karpenter's, too, by this program (make karpenter)")
 	f.BoolVar(&o.keep, "keep", false, "leave the cluster running at the end, until interrupted")
 	f.StringVar(&o.report, "report", "out/demo", "folder for the HTML report, the cycle records and the operator's log")
+	f.StringVar(&o.records, "records", "", "folder to keep every cycle in, for mash2 replay and mash2 explain; nothing is kept if empty")
 	show := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !(o.speed > 0) || o.warm < 0 {
@@ -106,7 +109,15 @@ func (o demoFlags) run(ctx context.Context, s scenarios.Scenario, progress io.Wr
 		return err
 	}
 	defer func() { err = errors.Join(err, bed.Stop()) }()
-	operator, err := bed.StartOperator(program, nil, "--verbose")
+	args := []string{"--verbose"}
+	if o.records != "" {
+		dir, err := filepath.Abs(o.records)
+		if err != nil {
+			return err
+		}
+		args = append(args, "--records="+dir)
+	}
+	operator, err := bed.StartOperator(program, nil, args...)
 	if err != nil {
 		return err
 	}
