@@ -37,6 +37,7 @@ the last pass the policy switches to PERFORMANCE.`,
 	f.StringVar(&o.Karpenter, "karpenter", "", "run the stock HPA on nodes of Karpenter's, too, by this program (make karpenter)")
 	f.BoolVar(&keep, "keep", false, "leave the cluster running at the end, until interrupted")
 	f.StringVar(&o.Report, "report", "out/demo", "folder for the HTML report, the cycle records and the operator's log")
+	f.StringVar(&o.Records, "records", "", "folder to keep every cycle in, for mash2 replay and mash2 explain; nothing is kept if empty")
 	show := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !(o.Speed > 0) || o.Warm < 0 {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -38,6 +39,8 @@ type Options struct {
 	Program string
 	// Report is the folder for the page, the cycles' records and the operator's log.
 	Report string
+	// Records is the folder that the operator keeps its records in, or empty.
+	Records string
 	// Progress gets a line at each step.
 	Progress io.Writer
 }
@@ -83,7 +86,15 @@ func (o Options) Run(ctx context.Context, done func(r Result, kubeconfig string)
 		return err
 	}
 	defer func() { err = errors.Join(err, r.bed.Stop()) }()
-	if r.operator, err = r.bed.StartOperator(o.Program, nil, "--verbose"); err != nil {
+	args := []string{"--verbose"}
+	if o.Records != "" {
+		dir, err := filepath.Abs(o.Records)
+		if err != nil {
+			return err
+		}
+		args = append(args, "--records="+dir)
+	}
+	if r.operator, err = r.bed.StartOperator(o.Program, nil, args...); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.operator.Stop()) }()
