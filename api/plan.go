@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 )
@@ -137,17 +138,27 @@ type ForecastSkill struct {
 	// there were enough results, or without a season.
 	LastValue *float64 `json:"lastValue,omitempty"`
 	Seasonal  *float64 `json:"seasonal,omitempty"`
-	Licence   Licence  `json:"licence"`
+	Trust     Trust    `json:"trust"`
 }
 
-// Licence is what a forecast may do.
-type Licence string
+// MarshalJSON writes trust under its old name, licence, as well: readers of the JSON
+// form have a release to change.
+func (s ForecastSkill) MarshalJSON() ([]byte, error) {
+	type plain ForecastSkill
+	return json.Marshal(struct {
+		plain
+		Licence Trust `json:"licence"`
+	}{plain(s), s.Trust})
+}
 
-// The licences, the least first.
+// Trust is what a forecast may do.
+type Trust string
+
+// The degrees of trust, the least first.
 const (
-	LicenceNone Licence = "none" // plans are reactive
-	LicenceUp   Licence = "up"   // it may raise replicas
-	LicenceFull Licence = "full" // and lower them
+	TrustNone Trust = "none" // plans are reactive
+	TrustUp   Trust = "up"   // it may raise replicas
+	TrustFull Trust = "full" // and lower them
 )
 
 // PoolPlan is the size one pool should have.

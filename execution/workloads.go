@@ -240,7 +240,7 @@ func (q *sequencer) move(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 const surgeShare = 4
 
 // surgeLimit is the most replicas that a move asks for. What a maximum protects,
-// connections or licences, may bear a quarter more for a while, not twice as much; a
+// connections or trust, may bear a quarter more for a while, not twice as much; a
 // ResourceQuota bears none.
 func (q *sequencer) surgeLimit(w *api.Workload, wp *api.WorkloadPlan) int32 {
 	limit := max(w.MaxReplicas, wp.Replicas) + max(1, (w.MaxReplicas+surgeShare-1)/surgeShare)

@@ -77,7 +77,7 @@ func TestCensoredDemand(t *testing.T) {
 	}
 }
 
-// A forecast above what was seen at a limit was not wrong: its licence stays.
+// A forecast above what was seen at a limit was not wrong: its trust stays.
 func TestBoundsAreNoEvidenceAgainst(t *testing.T) {
 	const period, horizon = 40, 20
 	demand := sampled(square(600), 15*time.Second, 14*period, 0.03, 2, 0, 1)

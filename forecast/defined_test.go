@@ -42,13 +42,13 @@ func quickAndAuto(t *testing.T, test func(t *testing.T, f Forecaster)) {
 }
 
 // Cold start: from the first sample on there is a distribution, bounded by what
-// was seen; it has no skill, and so no licence, before there was enough to judge
+// was seen; it has no skill, and so no trust, before there was enough to judge
 // it by; a season is in use before its third cycle ends.
 func TestColdStart(t *testing.T) {
 	quickAndAuto(t, func(t *testing.T, f Forecaster) {
 		const period, horizon = 40, 20
 		series := sampled(square(600), 15*time.Second, 6*period, 0.03, 2, 0, 1)
-		licensed, top := 0, 0.0
+		trusted, top := 0, 0.0
 		walk(t, Watched{f}, series, 1, horizon, func(n int, got api.Forecast) {
 			top = max(top, series.Values[n-1])
 			for i, q := range got.PeakQuantiles {
@@ -59,14 +59,14 @@ func TestColdStart(t *testing.T) {
 			if n < 16 && got.Skill > 0 {
 				t.Errorf("sample %d: a skill of %.2f already", n, got.Skill)
 			}
-			if licensed == 0 && got.Skill >= 0.1 {
-				licensed = n
+			if trusted == 0 && got.Skill >= 0.1 {
+				trusted = n
 			}
 		})
-		if licensed == 0 || licensed > 3*period {
-			t.Errorf("licensed after %d samples, want by the end of the third cycle, %d", licensed, 3*period)
+		if trusted == 0 || trusted > 3*period {
+			t.Errorf("trusted after %d samples, want by the end of the third cycle, %d", trusted, 3*period)
 		}
-		t.Logf("licensed after %d samples of a period of %d", licensed, period)
+		t.Logf("trusted after %d samples of a period of %d", trusted, period)
 	})
 }
 
@@ -151,8 +151,8 @@ func TestCounterReset(t *testing.T) {
 
 // Changes of regime: a level shift, a deploy that halves or doubles what a
 // request costs, traffic that stops and comes back, a phase that jumps, a season
-// that ends. While the forecast keeps its licence it errs less than the last
-// value, or it loses the licence within two horizons; and it comes back, where
+// that ends. While the forecast keeps its trust it errs less than the last
+// value, or it loses the trust within two horizons; and it comes back, where
 // a refit's past origins lie around the change with the refit after that.
 func TestRegimes(t *testing.T) {
 	const period, horizon, at, soon, n = 40, 40, 400, 200, 1000
@@ -210,12 +210,12 @@ func TestRegimes(t *testing.T) {
 						}
 					}
 				})
-				t.Logf("trusted in %d of %d samples after, error there %.2f of the last value's; back after %d; in the last %d samples licensed in %d, error there %.2f", trusted, soon, ours/naive, back, 2*period, last, late/lateNaive)
+				t.Logf("trusted in %d of %d samples after, error there %.2f of the last value's; back after %d; in the last %d samples trusted in %d, error there %.2f", trusted, soon, ours/naive, back, 2*period, last, late/lateNaive)
 				if trusted > 2*horizon && ours > naive {
 					t.Errorf("trusted in %d samples after the change with %.2f of the last value's error", trusted, ours/naive)
 				}
 				if tc.back && (back < 0 || last < period || late > 0.5*lateNaive) {
-					t.Errorf("licensed again after %d samples; in the last %d in %d, error there %.2f of the last value's", back, 2*period, last, late/lateNaive)
+					t.Errorf("trusted again after %d samples; in the last %d in %d, error there %.2f of the last value's", back, 2*period, last, late/lateNaive)
 				}
 			})
 		})
@@ -225,7 +225,7 @@ func TestRegimes(t *testing.T) {
 // Zero traffic is a demand like another: forecasts of it are zero, they are
 // neither NaN nor negative, and when traffic comes back as it was, what was there
 // before is not forgotten. Where a refit of the portfolio is upset by the outage
-// later, the licence is gone within a horizon.
+// later, the trust is gone within a horizon.
 func TestZeroTraffic(t *testing.T) {
 	const period, horizon = 40, 20
 	series := sampled(square(600), 15*time.Second, 26*period, 0.03, 0, 0, 0)
@@ -268,12 +268,12 @@ func TestZeroTraffic(t *testing.T) {
 				}
 			}
 		})
-		t.Logf("after the outage the season is back in %d seasons; licensed later in %d samples that are far off", back, upset)
+		t.Logf("after the outage the season is back in %d seasons; trusted later in %d samples that are far off", back, upset)
 		if back == 0 || back > 5 {
 			t.Errorf("after the outage the season is back in %d seasons", back)
 		}
 		if upset > horizon {
-			t.Errorf("licensed in %d samples that are far off", upset)
+			t.Errorf("trusted in %d samples that are far off", upset)
 		}
 	})
 	nothing := api.Series{Start: time.Unix(0, 0), Step: time.Minute, Values: make([]float64, 500)}
@@ -289,7 +289,7 @@ func TestZeroTraffic(t *testing.T) {
 }
 
 // A forecaster that beats the last value, and is clearly outdone by repeating the
-// season from a time on, loses its licence within a horizon: something better is
+// season from a time on, loses its trust within a horizon: something better is
 // known.
 func TestOutdoneBySeason(t *testing.T) {
 	const period, horizon, turn = 40, 20, 12 * 40
@@ -315,13 +315,13 @@ func TestOutdoneBySeason(t *testing.T) {
 			})
 			t.Logf("skill %.2f, against the season %.2f; lost after %d samples", skill, seasonal, lost)
 			if (skill > 0) != tc.want || (lost < 0) != tc.want || lost > horizon {
-				t.Errorf("skill %.2f, against the season %.2f, lost after %d samples; licensed is to be %v", skill, seasonal, lost, tc.want)
+				t.Errorf("skill %.2f, against the season %.2f, lost after %d samples; trusted is to be %v", skill, seasonal, lost, tc.want)
 			}
 		})
 	}
 }
 
-// The seasonal models say how good they are, so that they can be licensed alone.
+// The seasonal models say how good they are, so that they can be trusted alone.
 func TestSeasonalSkill(t *testing.T) {
 	series := sampled(square(600), 15*time.Second, 400, 0.03, 2, 0, 1)
 	for _, f := range []Forecaster{Seasonal{}, SeasonalNaive{}} {

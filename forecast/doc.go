@@ -24,7 +24,7 @@
 // file and says where it is from.
 //
 // Whatever a forecaster says of its skill, Watched checks what came of its words
-// and takes the licence to act from one that was wrong.
+// and takes the trust to act from one that was wrong.
 //
 // The package is pure: no clock, no randomness, no I/O, inputs untouched.
 package forecast

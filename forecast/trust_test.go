@@ -34,8 +34,8 @@ func restarted(t *testing.T, s State) (fresh State, size int) {
 	return fresh, len(kept)
 }
 
-// licence that a skill earns under the planner's defaults.
-func licence(skill float64) string {
+// trust that a skill earns under the planner's defaults.
+func trust(skill float64) string {
 	switch {
 	case math.IsNaN(skill) || skill <= 0:
 		return "none"
@@ -53,7 +53,7 @@ func TestARestartKeepsTrust(t *testing.T) {
 	at := func(i int) time.Time { return long.Start.Add(time.Duration(i) * long.Step) }
 	for name, tc := range map[string]struct {
 		times float64
-		// licence with trust and without, at once.
+		// what is kept of trust decides with it and without, at once.
 		want, without string
 	}{
 		"right":          {1, "full", "full"},
@@ -67,8 +67,8 @@ func TestARestartKeepsTrust(t *testing.T) {
 			for n := begin; n < restart; n++ {
 				s, got = said(t, f, s, windowOf(long, 0, n), horizon, []float64{0.5, 0.9})
 			}
-			if licence(got.Skill) != tc.want {
-				t.Fatalf("the licence is %s before the restart, want %s", licence(got.Skill), tc.want)
+			if trust(got.Skill) != tc.want {
+				t.Fatalf("the trust is %s before the restart, want %s", trust(got.Skill), tc.want)
 			}
 			before := *s.Record
 			fresh, _ := restarted(t, s)
@@ -77,13 +77,13 @@ func TestARestartKeepsTrust(t *testing.T) {
 			} else if got.Model != NaiveName {
 				t.Errorf("before the first update it forecasts by %s, want %s", got.Model, NaiveName)
 			}
-			if _, got := said(t, f, NewState(name), windowOf(long, 0, restart), horizon, []float64{0.5, 0.9}); licence(got.Skill) != tc.without {
-				t.Errorf("without trust the licence is %s, want %s: the test shows nothing", licence(got.Skill), tc.without)
+			if _, got := said(t, f, NewState(name), windowOf(long, 0, restart), horizon, []float64{0.5, 0.9}); trust(got.Skill) != tc.without {
+				t.Errorf("without trust the trust is %s, want %s: the test shows nothing", trust(got.Skill), tc.without)
 			}
 			for n := restart; n < end; n++ {
 				fresh, got = said(t, f, fresh, windowOf(long, 0, n), horizon, []float64{0.5, 0.9})
-				if licence(got.Skill) != tc.want {
-					t.Fatalf("the licence is %s (skill %.2f) %d samples after the restart, want %s", licence(got.Skill), got.Skill, n-restart, tc.want)
+				if trust(got.Skill) != tc.want {
+					t.Fatalf("the trust is %s (skill %.2f) %d samples after the restart, want %s", trust(got.Skill), got.Skill, n-restart, tc.want)
 				}
 			}
 			if before.Probation > 0 && fresh.Record.Probation == 0 {

@@ -102,9 +102,9 @@ func TestLiarsAreFoundOut(t *testing.T) {
 				}
 			}
 			if back < 0 {
-				t.Error("never licensed again")
+				t.Error("never trusted again")
 			}
-			t.Logf("licensed again after %d samples", back)
+			t.Logf("trusted again after %d samples", back)
 		})
 	}
 }

@@ -86,7 +86,7 @@ func DefaultConfig() Config {
 func Sensing(speed float64) sensing.Config {
 	c := sensing.DefaultConfig().Faster(speed)
 	// Where a workload states no behaviour, the Guard's own defaults hold: a
-	// licensed forecast looks ahead instead of back.
+	// trusted forecast looks ahead instead of back.
 	c.Behavior = api.Behavior{}
 	c.AutoscalerStatus = api.Key{Namespace: "kube-system", Name: "cluster-autoscaler-status"}
 	c.PoolLabel = ""

@@ -202,12 +202,12 @@ func (c *cycle) consider(k *candidate, i int) {
 	asked := c.propose(Input{
 		Time: c.s.Time, Workload: w, Policy: c.p, Pods: mw.pods, Readings: memory.Readings,
 		Metrics: c.s.Metrics, ResourceMetrics: c.s.ResourceMetrics,
-		Forecast: mw.forecast, Licensed: mw.licensed, ForecastNote: mw.note, Outlooks: mw.outlooks,
+		Forecast: mw.forecast, Trusted: mw.trusted, ForecastNote: mw.note, Outlooks: mw.outlooks,
 		Speed: speed, Windows: windows,
 	})
 	subject := Subject{
 		Time: c.s.Time, Workload: w, Policy: c.p, Proposal: asked, Memory: memory.counted(asked).idle(c.s.Time, asked.Activity),
-		Speed: speed, Licensed: mw.looksAhead(), Windows: windows,
+		Speed: speed, Trusted: mw.looksAhead(), Windows: windows,
 		Stale: c.stale(w),
 	}
 	k.speed = append(k.speed, speed)

@@ -250,7 +250,7 @@ func (c *cycle) remember(k *candidate, i int, w api.WorkloadPlan) {
 	}
 	next.Planned, next.NodeReplicas = w.Replicas, w.NodeReplicas
 	b := c.managed[i].workload.Behavior
-	longest := max(c.Config.Stabilization, c.Config.LicensedStabilization, c.Config.NodeStabilization, b.ScaleUp.StabilizationWindow, b.ScaleDown.StabilizationWindow)
+	longest := max(c.Config.Stabilization, c.Config.TrustedStabilization, c.Config.NodeStabilization, b.ScaleUp.StabilizationWindow, b.ScaleDown.StabilizationWindow)
 	for _, rules := range []api.ScalingRules{b.ScaleUp, b.ScaleDown} {
 		for _, policy := range rules.Policies {
 			longest = max(longest, policy.Period)
@@ -355,7 +355,7 @@ func (c *cycle) occupied(pool api.Pool) int32 {
 	return most
 }
 
-// keepFound keeps, where no licensed forecast looks ahead, the nodes that were
+// keepFound keeps, where no trusted forecast looks ahead, the nodes that were
 // there at the start for a while: nobody knows yet what for.
 func (c *cycle) keepFound(k *candidate, pp *api.PoolPlan, pool api.Pool) {
 	looksAhead := true

@@ -22,21 +22,21 @@ type Config struct {
 	// are cut, so it should exceed NodeTrough plus twice a node's boot time.
 	Horizon time.Duration
 	// Trough is how much longer than the pod lead replicas must be out of use,
-	// by a licensed forecast, before they are given up: a trough shorter than
+	// by a trusted forecast, before they are given up: a trough shorter than
 	// that isn't worth stopping and starting pods for.
 	Trough time.Duration
 	// NodeTrough is the same for nodes, on top of twice the node lead: a node
 	// given up for less would be paid for booting all the while.
 	NodeTrough time.Duration
 	// Stabilization is the window of the past whose largest recommendation
-	// holds replicas up where no licensed forecast looks ahead instead and the
+	// holds replicas up where no trusted forecast looks ahead instead and the
 	// workload states none. The HPA's default is 300 s.
 	Stabilization time.Duration
-	// LicensedStabilization replaces Stabilization while a licensed forecast
+	// TrustedStabilization replaces Stabilization while a trusted forecast
 	// looks ahead: it only irons out the forecast's own changes of mind.
-	LicensedStabilization time.Duration
+	TrustedStabilization time.Duration
 	// NodeStabilization is how long nodes must have been of no use before they
-	// are given up where no licensed forecast looks ahead, and how long those
+	// are given up where no trusted forecast looks ahead, and how long those
 	// found at the start stay: what they were there for isn't known. It is
 	// Cluster Autoscaler's --scale-down-unneeded-time, 10 minutes. While demand
 	// keeps falling, and falls weren't made up for at once before, it is no longer
@@ -81,23 +81,23 @@ type Config struct {
 // DefaultConfig is for real time: cycles every 15 s.
 func DefaultConfig() Config {
 	return Config{
-		CyclePeriod:           15 * time.Second,
-		MetricDelay:           15 * time.Second,
-		Horizon:               15 * time.Minute,
-		Trough:                15 * time.Second,
-		NodeTrough:            time.Minute,
-		Stabilization:         5 * time.Minute,
-		LicensedStabilization: 30 * time.Second,
-		NodeStabilization:     10 * time.Minute,
-		PoolErrorMemory:       10 * time.Minute,
-		MinSkill:              0.1,
-		MinSkillUp:            0,
-		FitWork:               75_000,
-		Tolerance:             DefaultTolerance,
-		SwitchMargin:          0.02,
-		Packings:              200,
-		PackingWork:           250_000,
-		Candidates:            8,
+		CyclePeriod:          15 * time.Second,
+		MetricDelay:          15 * time.Second,
+		Horizon:              15 * time.Minute,
+		Trough:               15 * time.Second,
+		NodeTrough:           time.Minute,
+		Stabilization:        5 * time.Minute,
+		TrustedStabilization: 30 * time.Second,
+		NodeStabilization:    10 * time.Minute,
+		PoolErrorMemory:      10 * time.Minute,
+		MinSkill:             0.1,
+		MinSkillUp:           0,
+		FitWork:              75_000,
+		Tolerance:            DefaultTolerance,
+		SwitchMargin:         0.02,
+		Packings:             200,
+		PackingWork:          250_000,
+		Candidates:           8,
 	}
 }
 
@@ -108,7 +108,7 @@ const fitWhole = 1500
 func (c Config) Scaled(speed float64) Config {
 	for _, d := range []*time.Duration{
 		&c.CyclePeriod, &c.MetricDelay, &c.Horizon, &c.Trough, &c.NodeTrough,
-		&c.Stabilization, &c.LicensedStabilization, &c.NodeStabilization, &c.PoolErrorMemory,
+		&c.Stabilization, &c.TrustedStabilization, &c.NodeStabilization, &c.PoolErrorMemory,
 	} {
 		*d = time.Duration(float64(*d) / speed)
 	}
@@ -129,7 +129,7 @@ func (c Config) Validate() error {
 		{"Trough", c.Trough < 0, "0 or more", c.Trough},
 		{"NodeTrough", c.NodeTrough < 0, "0 or more", c.NodeTrough},
 		{"Stabilization", c.Stabilization < 0, "0 or more", c.Stabilization},
-		{"LicensedStabilization", c.LicensedStabilization < 0, "0 or more", c.LicensedStabilization},
+		{"TrustedStabilization", c.TrustedStabilization < 0, "0 or more", c.TrustedStabilization},
 		{"NodeStabilization", c.NodeStabilization < 0, "0 or more", c.NodeStabilization},
 		{"PoolErrorMemory", c.PoolErrorMemory < 0, "0 or more", c.PoolErrorMemory},
 		{"MinSkill", !(c.MinSkill <= 1), "1 or less", c.MinSkill},

@@ -22,9 +22,9 @@ import (
 // Behaviour has the meaning it has in a HorizontalPodAutoscaler, with these
 // defaults: scale-up is neither stabilised nor limited; scale-down is not
 // limited and is stabilised by looking back over Config.Stabilization, or,
-// when a licensed forecast covers the time, by looking ahead over
+// when a trusted forecast covers the time, by looking ahead over
 // Windows.Trough instead. What only a rise of demand asked for is kept for
-// Config.LicensedStabilization. A window that the author states is always enforced
+// Config.TrustedStabilization. A window that the author states is always enforced
 // looking back. Where the author limits scale-up, the reactive floor is limited
 // alike, being what the HPA with that behaviour would do.
 type Guard struct {
@@ -64,7 +64,7 @@ type Subject struct {
 	Proposal Proposal       // by a WorkloadPlanner
 	Memory   WorkloadMemory // after observing this cycle's replicas
 	Speed    float64        // of the pool planned for
-	Licensed bool
+	Trusted  bool
 	// Stale is true while there is no fresh demand: then nothing goes down.
 	Stale   bool
 	Windows Windows
@@ -177,8 +177,8 @@ func (g Guard) keep(s Subject, current int32) (n int32, binding api.Binding, not
 	window := rules.StabilizationWindow
 	if !rules.WindowStated && window <= 0 {
 		window = g.Config.Stabilization
-		if s.Licensed {
-			window = g.Config.LicensedStabilization
+		if s.Trusted {
+			window = g.Config.TrustedStabilization
 		}
 	}
 	if window > 0 {
@@ -189,13 +189,13 @@ func (g Guard) keep(s Subject, current int32) (n int32, binding api.Binding, not
 			}
 		}
 	}
-	if rose := min(window, g.Config.LicensedStabilization); rose > 0 {
+	if rose := min(window, g.Config.TrustedStabilization); rose > 0 {
 		if _, largest, ok := span(s.Memory.Rising, s.Time.Add(-rose)); ok && min(current, ceil(largest/s.Speed)) > n {
 			n, binding = min(current, ceil(largest/s.Speed)), api.BindingStabilization
 			note = fmt.Sprintf("kept at %d: what a rise asked for within the last %v", n, rose)
 		}
 	}
-	if s.Licensed {
+	if s.Trusted {
 		if peak, _ := highest(s.Proposal, s.Time, s.Windows.Trough); min(current, peak) > n {
 			n, binding = min(current, peak), api.BindingStabilization
 			note = fmt.Sprintf("kept at %d: needed again within %v", n, s.Windows.Trough)
@@ -262,7 +262,7 @@ func rateLimit(rules api.ScalingRules, m WorkloadMemory, now time.Time, current 
 // NodeReplicas returns the replicas that nodes must be there for: what the
 // coming node lead needs, and of what nodes were last planned for as much as
 // is needed again before giving it up would pay, or was needed of late where no
-// licensed forecast looks ahead. What was last planned for also stays while it is
+// trusted forecast looks ahead. What was last planned for also stays while it is
 // within the tolerance of what is needed. The note says, where what was needed of late
 // decides, for how long that keeps nodes.
 func (g Guard) NodeReplicas(s Subject, replicas int32) (nodes int32, note string) {
@@ -288,7 +288,7 @@ func (g Guard) NodeReplicas(s Subject, replicas int32) (nodes int32, note string
 		n = before
 	}
 	again, _ := highest(s.Proposal, s.Time, s.Windows.NodeTrough)
-	if !s.Licensed {
+	if !s.Trusted {
 		late, window, falls := g.needed(s)
 		window = window.Round(time.Second)
 		switch kept := min(before, limit, late); {

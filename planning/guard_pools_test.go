@@ -172,7 +172,7 @@ func TestNodeReplicasOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := Subject{
-				Time: now, Workload: api.Workload{MinReplicas: 1, MaxReplicas: 20}, Speed: 1, Licensed: true,
+				Time: now, Workload: api.Workload{MinReplicas: 1, MaxReplicas: 20}, Speed: 1, Trusted: true,
 				Proposal: Proposal{Path: []api.PathStep{at(0, 2)}},
 				Memory:   WorkloadMemory{Replicas: 2, NodeReplicas: 2},
 				Windows:  Windows{Node: 2 * time.Minute, Trough: time.Minute, NodeTrough: 4 * time.Minute, Horizon: 10 * time.Minute},

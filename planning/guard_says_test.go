@@ -88,7 +88,7 @@ func TestGuardSays(t *testing.T) {
 		},
 		"needed again soon": {
 			current: 9, need: 2, change: func(s *planning.Subject) {
-				s.Licensed = true
+				s.Trusted = true
 				s.Proposal.Path = append(s.Proposal.Path, api.PathStep{At: start.Add(50 * time.Second), Scale: api.Scale{Replicas: 6}})
 			},
 			wantLo: 6, wantLoBinding: "stabilization", wantLoNote: "kept at 6: needed again within 1m0s", wantHi: 20, wantHiBinding: "maxReplicas",

@@ -78,7 +78,7 @@ func TestGuardRange(t *testing.T) {
 			current: 25, need: 9, change: func(s *planning.Subject) { s.Proposal.Held = true },
 			want: want{25, 25, "hold", "hold", 1},
 		},
-		"without a licence the largest recommendation of five minutes stays": {
+		"without trust the largest recommendation of five minutes stays": {
 			current: 9, need: 2, change: func(s *planning.Subject) {
 				s.Memory.Recommendations = []planning.Recommendation{recommended(301*time.Second, 9), recommended(299*time.Second, 7), recommended(15*time.Second, 2)}
 			},
@@ -96,31 +96,31 @@ func TestGuardRange(t *testing.T) {
 			},
 			want: want{4, 20, "stabilization", "maxReplicas", 1},
 		},
-		"with a licence replicas go at once when the trough is long": {
+		"with trust replicas go at once when the trough is long": {
 			current: 9, need: 2, change: func(s *planning.Subject) {
-				s.Licensed = true
+				s.Trusted = true
 				s.Memory.Recommendations = []planning.Recommendation{recommended(time.Minute, 9)}
 			},
 			want: want{2, 20, "forecast", "maxReplicas", 1},
 		},
-		"with a licence replicas stay that are needed again soon": {
+		"with trust replicas stay that are needed again soon": {
 			current: 9, need: 2, change: func(s *planning.Subject) {
-				s.Licensed = true
+				s.Trusted = true
 				s.Proposal.Path = append(s.Proposal.Path, api.PathStep{At: start.Add(50 * time.Second), Scale: api.Scale{Replicas: 6}})
 			},
 			want: want{6, 20, "stabilization", "maxReplicas", 1},
 		},
 		"without fresh demand nothing goes down": {
-			current: 9, need: 2, change: func(s *planning.Subject) { s.Stale, s.Licensed = true, true },
+			current: 9, need: 2, change: func(s *planning.Subject) { s.Stale, s.Trusted = true, true },
 			want: want{9, 20, "stale", "maxReplicas", 1},
 		},
 		"without fresh demand the floor still lifts": {
 			current: 9, need: 2, change: func(s *planning.Subject) { s.Stale, s.Proposal.Floor = true, 12 },
 			want: want{12, 20, "floor", "maxReplicas", 12},
 		},
-		"a window that the author states looks back even with a licence": {
+		"a window that the author states looks back even with trust": {
 			current: 9, need: 2, change: func(s *planning.Subject) {
-				s.Licensed = true
+				s.Trusted = true
 				s.Workload.Behavior.ScaleDown.StabilizationWindow = 10 * time.Minute
 				s.Memory.Recommendations = []planning.Recommendation{recommended(9*time.Minute, 8)}
 			},
@@ -241,7 +241,7 @@ func TestGuardRangeAlwaysHolds(t *testing.T) {
 		s.Workload.MinReplicas, s.Workload.MaxReplicas = replicas.Draw(t, "min"), replicas.Draw(t, "max")
 		s.Policy.MinReplicas = replicas.Draw(t, "policyMin")
 		s.Workload.Behavior.ScaleUp, s.Workload.Behavior.ScaleDown = rules.Draw(t, "up"), rules.Draw(t, "down")
-		s.Licensed = rapid.Bool().Draw(t, "licensed")
+		s.Trusted = rapid.Bool().Draw(t, "trusted")
 		for i := range rapid.IntRange(0, 5).Draw(t, "recommendations") {
 			at := ago(time.Duration(600-100*i) * time.Second)
 			s.Memory.Recommendations = append(s.Memory.Recommendations,
@@ -307,30 +307,30 @@ func TestNodeReplicas(t *testing.T) {
 	}
 }
 
-// Without a licensed forecast nodes stay for what was needed lately, whatever
+// Without a trusted forecast nodes stay for what was needed lately, whatever
 // the speed of the machines it was recommended for.
 func TestNodesStayForAWhileWhereNoForecastLooksAhead(t *testing.T) {
 	recommended := func(before time.Duration, capacity float64) planning.Recommendation {
 		return planning.Recommendation{From: ago(before), To: ago(before), Capacity: capacity}
 	}
 	for name, c := range map[string]struct {
-		before   int32
-		past     []planning.Recommendation
-		speed    float64
-		licensed bool
-		want     int32
+		before  int32
+		past    []planning.Recommendation
+		speed   float64
+		trusted bool
+		want    int32
 	}{
-		"needed nine minutes ago":                 {8, []planning.Recommendation{recommended(9*time.Minute, 8)}, 1, false, 8},
-		"needed eleven minutes ago":               {8, []planning.Recommendation{recommended(11*time.Minute, 8)}, 1, false, 2},
-		"a part of it needed since":               {8, []planning.Recommendation{recommended(11*time.Minute, 8), recommended(6*time.Minute, 5)}, 1, false, 5},
-		"no more than nodes were planned for":     {6, []planning.Recommendation{recommended(9*time.Minute, 8)}, 1, false, 6},
-		"on slower machines as much needs more":   {16, []planning.Recommendation{recommended(9*time.Minute, 8)}, 0.5, false, 16},
-		"a licensed forecast looks ahead instead": {8, []planning.Recommendation{recommended(9*time.Minute, 8)}, 1, true, 2},
+		"needed nine minutes ago":                {8, []planning.Recommendation{recommended(9*time.Minute, 8)}, 1, false, 8},
+		"needed eleven minutes ago":              {8, []planning.Recommendation{recommended(11*time.Minute, 8)}, 1, false, 2},
+		"a part of it needed since":              {8, []planning.Recommendation{recommended(11*time.Minute, 8), recommended(6*time.Minute, 5)}, 1, false, 5},
+		"no more than nodes were planned for":    {6, []planning.Recommendation{recommended(9*time.Minute, 8)}, 1, false, 6},
+		"on slower machines as much needs more":  {16, []planning.Recommendation{recommended(9*time.Minute, 8)}, 0.5, false, 16},
+		"a trusted forecast looks ahead instead": {8, []planning.Recommendation{recommended(9*time.Minute, 8)}, 1, true, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := subject(2, 2)
 			s.Memory.NodeReplicas, s.Memory.Recommendations = c.before, c.past
-			s.Speed, s.Licensed = c.speed, c.licensed
+			s.Speed, s.Trusted = c.speed, c.trusted
 			if got, _ := (planning.Guard{Config: config()}).NodeReplicas(s, 2); got != c.want {
 				t.Errorf("NodeReplicas = %d, want %d", got, c.want)
 			}

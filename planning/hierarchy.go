@@ -70,7 +70,7 @@ func (c *cycle) on(pool string) *cycle {
 	out := newCycle(c.Hierarchy, c.s, p, c.before)
 	for i := range out.managed { // the same ones in the same order
 		from, to := &c.managed[i], &out.managed[i]
-		to.forecast, to.licensed, to.note, to.skill, to.outlooks = from.forecast, from.licensed, from.note, from.skill, from.outlooks
+		to.forecast, to.trusted, to.note, to.skill, to.outlooks = from.forecast, from.trusted, from.note, from.skill, from.outlooks
 	}
 	out.memory.forecasts = c.memory.forecasts
 	out.findings = append(out.findings, c.predicted...)
@@ -104,7 +104,7 @@ type managed struct {
 	pods     []api.Pod
 	memory   WorkloadMemory
 	forecast *api.Forecast
-	licensed bool
+	trusted  bool
 	note     string             // about the forecast
 	skill    *api.ForecastSkill // of it, in use or not
 	outlooks []Outlook          // one for each signal
@@ -221,13 +221,13 @@ func (c *cycle) predict() {
 		w := mw.workload
 		if usesCPU(w) {
 			o := c.outlook(states, w.Key, w.Key, w.Demand, !w.DemandStale && c.s.Metrics.Reachable)
-			mw.forecast, mw.licensed, mw.note, mw.skill = o.Forecast, o.Licensed, o.Note, o.Skill
+			mw.forecast, mw.trusted, mw.note, mw.skill = o.Forecast, o.Trusted, o.Note, o.Skill
 		} else if state, ok := c.memory.forecasts[w.Key]; ok {
 			states[w.Key] = state
 		}
 		for _, s := range w.Signals {
 			if s.Known != nil {
-				mw.outlooks = append(mw.outlooks, Outlook{Forecast: s.Known, Licensed: true})
+				mw.outlooks = append(mw.outlooks, Outlook{Forecast: s.Known, Trusted: true})
 				continue
 			}
 			// No workload has a name with a space.
@@ -273,33 +273,33 @@ func (c *cycle) outlook(states map[api.Key]forecast.State, key, workload api.Key
 		return Outlook{Note: failure}
 	}
 	if err == nil {
-		return license(f, c.Config)
+		return trust(f, c.Config)
 	}
 	c.find(api.Warning, api.WorkloadPlanningAgent, "ForecastFailed", api.WorkloadRef(workload), err.Error())
 	return Outlook{Note: err.Error()}
 }
 
 // license decides what a forecast may be used for.
-func license(f api.Forecast, c Config) Outlook {
-	skill := &api.ForecastSkill{Model: f.Model, LastValue: known(f.Skill), Seasonal: known(f.SeasonalSkill), Licence: api.LicenceNone}
+func trust(f api.Forecast, c Config) Outlook {
+	skill := &api.ForecastSkill{Model: f.Model, LastValue: known(f.Skill), Seasonal: known(f.SeasonalSkill), Trust: api.TrustNone}
 	switch {
 	case math.IsNaN(f.Skill):
 		return Outlook{Note: "forecast not used: too little history to know its skill", Skill: skill}
 	case f.Skill <= c.MinSkillUp:
 		return Outlook{Note: fmt.Sprintf("forecast not used: its skill is %.2f, not above %.2f", f.Skill, c.MinSkillUp), Skill: skill}
 	case f.Skill >= c.MinSkill:
-		skill.Licence = api.LicenceFull
-		return Outlook{Forecast: &f, Licensed: true, Skill: skill}
+		skill.Trust = api.TrustFull
+		return Outlook{Forecast: &f, Trusted: true, Skill: skill}
 	}
-	skill.Licence = api.LicenceUp
+	skill.Trust = api.TrustUp
 	return Outlook{Forecast: &f, Skill: skill, Note: fmt.Sprintf("forecast may not lower replicas: its skill is %.2f, not %.2f", f.Skill, c.MinSkill)}
 }
 
-// looksAhead tells whether licensed forecasts see every demand input.
+// looksAhead tells whether trusted forecasts see every demand input.
 func (mw *managed) looksAhead() bool {
-	return (mw.licensed || !usesCPU(mw.workload)) &&
-		!slices.ContainsFunc(mw.outlooks, func(o Outlook) bool { return !o.Licensed }) &&
-		(mw.licensed || len(mw.outlooks) > 0)
+	return (mw.trusted || !usesCPU(mw.workload)) &&
+		!slices.ContainsFunc(mw.outlooks, func(o Outlook) bool { return !o.Trusted }) &&
+		(mw.trusted || len(mw.outlooks) > 0)
 }
 
 // waits reports whether a workload is held that is otherwise acted on: it has a

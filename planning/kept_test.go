@@ -42,20 +42,20 @@ func TestKept(t *testing.T) {
 	if again, err := codec.Encode(restored.Kept(), s.Time); err != nil || string(again) != string(b) {
 		t.Error("what is kept of it is not the same")
 	}
-	licences := func(m planning.Memory) (out map[api.Licence]int) {
-		out = map[api.Licence]int{}
+	trust := func(m planning.Memory) (out map[api.Trust]int) {
+		out = map[api.Trust]int{}
 		plan, _ := w.planner.Plan(s, w.policy, m)
 		for _, p := range plan.Workloads {
 			if p.Skill != nil {
-				out[p.Skill.Licence]++
+				out[p.Skill.Trust]++
 			}
 		}
 		return out
 	}
-	with, without, before := licences(restored), licences(planning.Memory{}), licences(w.memory)
-	t.Logf("%d bytes; licences of the leader before %v, of one with what was kept %v, without %v", len(b), before, with, without)
+	with, without, before := trust(restored), trust(planning.Memory{}), trust(w.memory)
+	t.Logf("%d bytes; trust of the leader before %v, of one with what was kept %v, without %v", len(b), before, with, without)
 	if fmt.Sprint(with) != fmt.Sprint(before) {
-		t.Errorf("licences %v, want those of the leader before, %v", with, before)
+		t.Errorf("trust %v, want those of the leader before, %v", with, before)
 	}
 }
 

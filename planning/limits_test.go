@@ -163,8 +163,8 @@ func TestNodesFoundAtTheStartStayForAWhile(t *testing.T) {
 		policy     api.Policy
 		want       int32
 	}{
-		"without a licensed forecast":           {nil, costSaving(), 6},
-		"a licensed one speaks for what comes":  {ahead{demand: 300}, costSaving(), 2},
+		"without a trusted forecast":            {nil, costSaving(), 6},
+		"a trusted one speaks for what comes":   {ahead{demand: 300}, costSaving(), 2},
 		"a pool that the policy leaves is left": {nil, performance(), 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,11 +20,11 @@ type Input struct {
 	Readings []api.Usage
 	// Metrics and ResourceMetrics tell how the two sources of demand are.
 	Metrics, ResourceMetrics api.SourceHealth
-	// Forecast of the workload's demand, nil when there is none; Licensed is
+	// Forecast of the workload's demand, nil when there is none; Trusted is
 	// true when its skill entitles it to lower replicas, and ForecastNote says
-	// why there is none or why it is not licensed.
+	// why there is none or why it is not trusted.
 	Forecast     *api.Forecast
-	Licensed     bool
+	Trusted      bool
 	ForecastNote string
 	// Outlooks are the same for the workload's signals, one for each; nil when
 	// there are none.
@@ -38,7 +38,7 @@ type Input struct {
 // Outlook is what is forecast of a signal: see Input.Forecast.
 type Outlook struct {
 	Forecast *api.Forecast
-	Licensed bool
+	Trusted  bool
 	Note     string
 	// Skill of it, in use or not; nil where nothing was forecast.
 	Skill *api.ForecastSkill

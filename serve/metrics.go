@@ -145,7 +145,8 @@ var (
 	descPeak     = desc("mash2_workload_forecast_peak_cores", "Planned peak of the coming horizon at the policy's quantile, reference cores.", "namespace", "workload")
 	descSkill    = desc("mash2_workload_forecast_skill_ratio", "1 - loss/loss of the last value, of what is forecast, in use or not; negative is worse than the last value.", "namespace", "workload", "model")
 	descSeasonal = desc("mash2_workload_forecast_seasonal_skill_ratio", "1 - error/error of what was a season before, of what is forecast, in use or not.", "namespace", "workload", "model")
-	descLicence  = desc("mash2_workload_forecast_licensed", "1 while the forecast may raise replicas (up), and while it may lower them as well (full).", "namespace", "workload", "licence")
+	descTrust    = desc("mash2_workload_forecast_trusted", "1 while the forecast may raise replicas (up), and while it may lower them as well (full).", "namespace", "workload", "trust")
+	descLicence  = desc("mash2_workload_forecast_licensed", "Deprecated: mash2_workload_forecast_trusted under its old name.", "namespace", "workload", "licence")
 	descHeld     = desc("mash2_workload_held", "1 for a workload that is not acted on.", "namespace", "workload")
 	descStale    = desc("mash2_workload_demand_stale", "1 while the workload's demand is too old or too full of gaps to scale down on.", "namespace", "workload")
 	descNodes    = desc("mash2_pool_nodes", "Nodes of a pool: target, ready, planned.", "pool", "machine_type", "state")
@@ -214,8 +215,10 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 			if k.Seasonal != nil {
 				gauge(descSeasonal, *k.Seasonal, w.Key.Namespace, w.Key.Name, k.Model)
 			}
-			for _, l := range []api.Licence{api.LicenceUp, api.LicenceFull} {
-				gauge(descLicence, truth(k.Licence == l || k.Licence == api.LicenceFull), w.Key.Namespace, w.Key.Name, string(l))
+			for _, t := range []api.Trust{api.TrustUp, api.TrustFull} {
+				may := truth(k.Trust == t || k.Trust == api.TrustFull)
+				gauge(descTrust, may, w.Key.Namespace, w.Key.Name, string(t))
+				gauge(descLicence, may, w.Key.Namespace, w.Key.Name, string(t))
 			}
 		}
 	}

@@ -41,7 +41,7 @@ func cycle(at time.Time, change func(*api.Cycle)) api.Cycle {
 		Plan: api.Plan{
 			Workloads: []api.WorkloadPlan{{Key: web, Current: 4, Scale: api.Scale{Replicas: 5}, Pools: []api.PoolShare{{Pool: "cheap", Replicas: 5}}, Floor: 4, NodeReplicas: 6, PeakDemand: 900, Binding: "forecast", Reason: "because",
 				Forecast: &api.Forecast{Model: "seasonal", Start: at.Add(15 * time.Second), Step: 15 * time.Second, Mean: []float64{500, 700}, Skill: 0.8},
-				Skill:    &api.ForecastSkill{Model: "seasonal", LastValue: of(0.8), Seasonal: of(-0.25), Licence: api.LicenceUp}}},
+				Skill:    &api.ForecastSkill{Model: "seasonal", LastValue: of(0.8), Seasonal: of(-0.25), Trust: api.TrustUp}}},
 			Nodes: api.NodePlan{Solver: "columns", HourlyCost: 0.1, LowerBound: 0.07, Gap: 0.02, Pool: "cheap", Pools: []api.PoolPlan{{Pool: "cheap", Nodes: 3, HourlyCost: 0.1}}},
 		},
 		Steps:    []api.StepTime{{Step: "plan", Duration: time.Millisecond}},
@@ -86,10 +86,14 @@ mash2_pool_cost_usd_per_hour{machine_type="e2-medium",pool="cheap",state="target
 # HELP mash2_workload_forecast_cores What was forecast for now one horizon ago (mean), reference cores.
 # TYPE mash2_workload_forecast_cores gauge
 mash2_workload_forecast_cores{namespace="shop",workload="web"} 0.7
-# HELP mash2_workload_forecast_licensed 1 while the forecast may raise replicas (up), and while it may lower them as well (full).
+# HELP mash2_workload_forecast_licensed Deprecated: mash2_workload_forecast_trusted under its old name.
 # TYPE mash2_workload_forecast_licensed gauge
 mash2_workload_forecast_licensed{licence="full",namespace="shop",workload="web"} 0
 mash2_workload_forecast_licensed{licence="up",namespace="shop",workload="web"} 1
+# HELP mash2_workload_forecast_trusted 1 while the forecast may raise replicas (up), and while it may lower them as well (full).
+# TYPE mash2_workload_forecast_trusted gauge
+mash2_workload_forecast_trusted{namespace="shop",trust="full",workload="web"} 0
+mash2_workload_forecast_trusted{namespace="shop",trust="up",workload="web"} 1
 # HELP mash2_workload_forecast_seasonal_skill_ratio 1 - error/error of what was a season before, of what is forecast, in use or not.
 # TYPE mash2_workload_forecast_seasonal_skill_ratio gauge
 mash2_workload_forecast_seasonal_skill_ratio{model="seasonal",namespace="shop",workload="web"} -0.25
@@ -105,7 +109,7 @@ mash2_workload_replicas{namespace="shop",state="planned",workload="web"} 5
 mash2_workload_replicas{namespace="shop",state="ready",workload="web"} 3
 `
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "mash2_actions_total", "mash2_cycles_total",
-		"mash2_packing_gap_ratio", "mash2_plan_cost_usd_per_hour", "mash2_pool_cost_usd_per_hour", "mash2_workload_forecast_cores", "mash2_workload_forecast_licensed",
+		"mash2_packing_gap_ratio", "mash2_plan_cost_usd_per_hour", "mash2_pool_cost_usd_per_hour", "mash2_workload_forecast_cores", "mash2_workload_forecast_licensed", "mash2_workload_forecast_trusted",
 		"mash2_workload_forecast_skill_ratio", "mash2_workload_forecast_seasonal_skill_ratio", "mash2_workload_replicas"); err != nil {
 		t.Error(err)
 	}
@@ -131,8 +135,10 @@ func TestStatusOf(t *testing.T) {
 		"it could not be scaled": {func(c *api.Cycle) {
 			c.Outcomes[0].Object, c.Outcomes[0].Error = api.ParseRef("workload shop/web"), "deployments.apps is forbidden"
 		}, metav1.ConditionFalse, "ScaleWorkloadFailed"},
-		"another could not be scaled": {func(c *api.Cycle) { c.Outcomes[0].Object, c.Outcomes[0].Error = api.ParseRef("workload shop/api"), "no" }, metav1.ConditionTrue, "Forecast"},
-		"a reason that is no word":    {func(c *api.Cycle) { c.Plan.Workloads[0].Binding = "– " }, metav1.ConditionTrue, "Planned"},
+		"another could not be scaled": {func(c *api.Cycle) {
+			c.Outcomes[0].Object, c.Outcomes[0].Error = api.ParseRef("workload shop/api"), "no"
+		}, metav1.ConditionTrue, "Forecast"},
+		"a reason that is no word": {func(c *api.Cycle) { c.Plan.Workloads[0].Binding = "– " }, metav1.ConditionTrue, "Planned"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			record := cycle(now, c.change)
@@ -255,20 +261,20 @@ mash2_workload_trigger_replicas{namespace="shop",trigger="queue",workload="web"}
 	})
 	t.Run("a skill that is not known is not shown", func(t *testing.T) {
 		record := cycle(now, func(c *api.Cycle) {
-			c.Plan.Workloads[0].Skill = &api.ForecastSkill{Model: "seasonal", Licence: api.LicenceNone}
+			c.Plan.Workloads[0].Skill = &api.ForecastSkill{Model: "seasonal", Trust: api.TrustNone}
 		})
 		got := statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil).Forecast
-		if got.Skill != "" || got.SeasonalSkill != "" || got.Licence != "none" {
+		if got.Skill != "" || got.SeasonalSkill != "" || got.Trust != "none" {
 			t.Errorf("forecast %+v", got)
 		}
 	})
 	t.Run("the skill of a forecast that may not act is shown", func(t *testing.T) {
 		record := cycle(now, func(c *api.Cycle) {
 			p := &c.Plan.Workloads[0]
-			p.Forecast, p.Skill = nil, &api.ForecastSkill{Model: "level", LastValue: of(-0.4), Seasonal: of(-1.5), Licence: api.LicenceNone}
+			p.Forecast, p.Skill = nil, &api.ForecastSkill{Model: "level", LastValue: of(-0.4), Seasonal: of(-1.5), Trust: api.TrustNone}
 		})
 		got := statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil).Forecast
-		want := &v1alpha1.ForecastStatus{Model: "level", Skill: "-0.40", SeasonalSkill: "-1.50", Licence: "none"}
+		want := &v1alpha1.ForecastStatus{Model: "level", Skill: "-0.40", SeasonalSkill: "-1.50", Trust: "none", Licence: "none"}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}

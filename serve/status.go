@@ -232,7 +232,7 @@ func forecastOf(plan api.WorkloadPlan) *v1alpha1.ForecastStatus {
 	if status == nil {
 		status = &v1alpha1.ForecastStatus{Model: k.Model}
 	}
-	status.Licence = string(k.Licence)
+	status.Trust, status.Licence = string(k.Trust), string(k.Trust)
 	if k.LastValue != nil {
 		status.Skill = strconv.FormatFloat(*k.LastValue, 'f', 2, 64)
 	}

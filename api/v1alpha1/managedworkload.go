@@ -301,8 +301,12 @@ type ForecastStatus struct {
 	// without a season.
 	// +optional
 	SeasonalSkill string `json:"seasonalSkill,omitempty"`
-	// licence is what the forecast may do: none, up (raise replicas) or full
+	// trust is what the forecast may do: none, up (raise replicas) or full
 	// (lower them as well).
+	// +optional
+	Trust string `json:"trust,omitempty"`
+	// licence is the same. Deprecated: read trust; it goes with the next version of
+	// this API.
 	// +optional
 	Licence string `json:"licence,omitempty"`
 }

@@ -134,7 +134,7 @@ func workloadText(b *strings.Builder, e record.Explanation, when string) {
 	}
 	trust := "nothing is forecast"
 	if s := e.Trust; s != nil {
-		trust = fmt.Sprintf("%s, licence %s, skill over the last value %s, over the season %s", s.Model, s.Licence, skillText(s.LastValue), skillText(s.Seasonal))
+		trust = fmt.Sprintf("%s, trust %s, skill over the last value %s, over the season %s", s.Model, s.Trust, skillText(s.LastValue), skillText(s.Seasonal))
 		if e.Forecast == nil {
 			trust += "; not used"
 		}

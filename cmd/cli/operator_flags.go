@@ -129,8 +129,8 @@ func (o *operatorFlags) durations() []durationFlag {
 		{&o.staleAfter, "stale-after", sense.StaleAfter, "age of the newest sample from which demand is stale: then nothing scales down"},
 		{&o.usageInterval, "resource-metrics-interval", sense.UsageInterval, "time between two readings of metrics.k8s.io"},
 		{&o.horizon, "horizon", plan.Horizon, "how far ahead demand is forecast; covers the node lead"},
-		{&o.downStabilization, "downscale-stabilization", plan.Stabilization, "backward stabilization of scale-down where no licensed forecast looks ahead, as the HPA's"},
-		{&o.nodeStabilization, "node-stabilization", plan.NodeStabilization, "how long nodes must have been of no use where no licensed forecast looks ahead, as Cluster Autoscaler's unneeded time; less while demand keeps falling"},
+		{&o.downStabilization, "downscale-stabilization", plan.Stabilization, "backward stabilization of scale-down where no trusted forecast looks ahead, as the HPA's"},
+		{&o.nodeStabilization, "node-stabilization", plan.NodeStabilization, "how long nodes must have been of no use where no trusted forecast looks ahead, as Cluster Autoscaler's unneeded time; less while demand keeps falling"},
 		{&o.podLead, "pod-lead", sense.PodLead.P90, "how long a replica takes to become Ready, until it is measured"},
 		{&o.nodeLead, "node-lead", sense.BootLead.P90, "how long a node takes to become Ready, until it is measured"},
 	}

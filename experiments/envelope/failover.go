@@ -27,7 +27,7 @@ type failover struct {
 	// FirstCycle is the end of the first cycle that planned every workload.
 	FirstCycle float64 `json:"firstCycleSeconds"`
 	// Forecast is the end of the first cycle in which nine tenths as many workloads
-	// have a forecast as had before: licences come and go with the noise. 0: none
+	// have a forecast as had before: trust comes and goes with the noise. 0: none
 	// of so many cycles that it is not worth waiting any longer.
 	Forecast float64 `json:"forecastSeconds"`
 	// Backfilled is the end of the first cycle with the whole history.

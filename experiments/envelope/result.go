@@ -46,7 +46,7 @@ type measurement struct {
 	Stale         int `json:"staleWorkloads"`
 	HeldWorkloads int `json:"heldWorkloads"`
 	// Forecasts is the number of workloads by the model that last had a say, in
-	// whatever cycle: a forecaster may lose its licence on the way.
+	// whatever cycle: a forecaster may lose its trust on the way.
 	Forecasts map[string]int `json:"forecasts"`
 }
 

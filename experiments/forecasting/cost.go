@@ -60,7 +60,7 @@ func (o options) cost(w io.Writer) error {
 }
 
 // amortised is what an update costs the operator in the long run, refits, long memory
-// and the licence's account included: a window that slides by a sample a cycle, over as
+// and the trust's account included: a window that slides by a sample a cycle, over as
 // many cycles as several refits take, or some thousands.
 func (o options) amortised(w io.Writer) error {
 	var rows [][]string

@@ -74,9 +74,9 @@ func changes() []change {
 // regimes runs the operator's forecaster from a cold start through changes.
 func (o options) regimes(w io.Writer) error {
 	const (
-		horizon  = 63
-		ahead    = 20  // samples that errors are over
-		licensed = 0.1 // planning.DefaultConfig's MinSkill
+		horizon = 63
+		ahead   = 20  // samples that errors are over
+		trusted = 0.1 // planning.DefaultConfig's MinSkill
 	)
 	f := forecast.Guarded(forecast.Auto{})
 	var rows [][]string
@@ -116,7 +116,7 @@ func (o options) regimes(w io.Writer) error {
 			for i := range said {
 				said[i].X, said[i].Y = append(said[i].X, minute+8*changeStep.Minutes()), append(said[i].Y, got.Quantiles[i][8])
 			}
-			good := got.Skill >= licensed
+			good := got.Skill >= trusted
 			switch {
 			case good && first < 0:
 				first = n
@@ -148,11 +148,11 @@ func (o options) regimes(w io.Writer) error {
 			mark = append(mark, report.Mark{X: float64(c.at+demoted) * changeStep.Minutes(), Name: "demoted"})
 		}
 		if back >= 0 {
-			mark = append(mark, report.Mark{X: float64(c.at+back) * changeStep.Minutes(), Name: "licensed"})
+			mark = append(mark, report.Mark{X: float64(c.at+back) * changeStep.Minutes(), Name: "trusted"})
 		}
 		shown := append([]report.Series{actual}, said...)
 		if len(figures) == 0 { // all begin alike
-			begin := []report.Mark{{X: float64(first) * changeStep.Minutes(), Name: "licensed"}}
+			begin := []report.Mark{{X: float64(first) * changeStep.Minutes(), Name: "trusted"}}
 			figures = append(figures,
 				report.Figure{Title: "Cold start", XLabel: "minutes", YLabel: "millicores", Series: between(shown, 0, 160), Marks: begin},
 				report.Figure{Title: "Skill after a cold start", XLabel: "minutes", YLabel: "skill", Series: between([]report.Series{line}, 0, 160), Marks: begin})
@@ -162,8 +162,8 @@ func (o options) regimes(w io.Writer) error {
 			report.Figure{Title: "Skill where " + c.name, XLabel: "minutes", YLabel: "skill", Series: between([]report.Series{line}, c.at-60, c.at+240), Marks: mark})
 	}
 	table(w, "Cold start and changes of regime, operator's forecaster, samples of 15 s",
-		[]string{"at sample 500", "first licensed after", "error before, of the last value's", "demoted after", "licensed again after", "error in the 80 samples after", "error at the end"}, rows,
-		"Licensed is a skill of 0.1 or more, as the planner asks for. A dash: not within the run. Errors are of the mean over the next 20 samples.")
+		[]string{"at sample 500", "first trusted after", "error before, of the last value's", "demoted after", "trusted again after", "error in the 80 samples after", "error at the end"}, rows,
+		"Trusted is a skill of 0.1 or more, as the planner asks for. A dash: not within the run. Errors are of the mean over the next 20 samples.")
 	if o.figures == "" {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/mash2-io/mash2/forecast"
 )
 
-// What a scenario is planned by: the last value, which never has a licence to act,
+// What a scenario is planned by: the last value, which never has trust to act,
 // so that planning is reactive; the season before as it was; and ours.
 var plannedBy = []string{forecast.NaiveName, forecast.SeasonalNaiveName, forecast.QuickName, forecast.AutoName}
 
@@ -62,7 +62,7 @@ func (o options) scenarios(w io.Writer) error {
 		header = append(header, score.MetricNamed(name).Title)
 	}
 	table(w, "Scenarios, the operator with each forecaster", header, rows,
-		"Means over seeds, ± half the 95 % interval. By the last value the operator plans reactively: a forecast that is no better than that has no licence to act.")
+		"Means over seeds, ± half the 95 % interval. By the last value the operator plans reactively: a forecast that is no better than that has no trust to act.")
 	return nil
 }
 

@@ -18,7 +18,7 @@ type part struct {
 
 var targets = []target{
 	{Name: "trust", Strict: true, Parts: []part{
-		{Dir: "planning", Functions: `license|managed\.looksAhead`},
+		{Dir: "planning", Functions: `trust|managed\.looksAhead`},
 	}},
 	{Name: "watched", Parts: []part{{Dir: "forecast", Files: `(watched|precedented|trust)\.go`}}},
 	{Name: "guard", Strict: true, Parts: []part{{Dir: "planning", Files: `guard\.go`}}},

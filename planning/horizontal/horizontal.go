@@ -1,6 +1,6 @@
 // Package horizontal plans the replicas of one workload from forecasts of its
 // demand (MAS-H², eq. 3), never below what the HorizontalPodAutoscaler of
-// Kubernetes would ask for now, or leave within its tolerance where a licensed
+// Kubernetes would ask for now, or leave within its tolerance where a trusted
 // forecast says that this passes before a node would come.
 //
 // Demand is CPU usage in reference millicores. A replica that requests r
@@ -147,7 +147,7 @@ func (p Planner) cpu(plan *planning.Proposal, in planning.Input, c supply) part 
 		plan.Demand = w.Usage.MilliCPU
 	}
 	out.peak = plan.Demand
-	if fresh && in.Licensed {
+	if fresh && in.Trusted {
 		out.floor = p.passing(out.floor, in, c, in.Forecast)
 	}
 	out.react(in)
@@ -218,7 +218,7 @@ func (p Planner) cpuFloor(in planning.Input, c supply) floor {
 	return best
 }
 
-// passing is the floor of demand that a licensed forecast expects to have fallen by
+// passing is the floor of demand that a trusted forecast expects to have fallen by
 // the time that nodes would be there which are asked for now: replicas that wait for
 // them were pending at its peak and are of no use afterwards. So it is raised by no
 // more than brings usage back within the tolerance, where an HPA would leave it as

@@ -8,7 +8,7 @@ import (
 	"github.com/mash2-io/mash2/planning/horizontal"
 )
 
-// A peak that a licensed forecast expects to have passed before a node could come is
+// A peak that a trusted forecast expects to have passed before a node could come is
 // brought within the tolerance only.
 func TestTheFloorOfAPassingPeak(t *testing.T) {
 	passing := forecast(1000, 1000, 900, 700, 500, 300, 200, 100, 100, 100)
@@ -17,7 +17,7 @@ func TestTheFloorOfAPassingPeak(t *testing.T) {
 		demand   float64
 		replicas int32
 		forecast *api.Forecast
-		licensed bool
+		trusted  bool
 		want     int32
 	}{
 		"an HPA asks for the target":           {1080, 5, nil, false, 7},     // 6.17
@@ -32,7 +32,7 @@ func TestTheFloorOfAPassingPeak(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := input(c.demand)
 			in.Workload.Replicas, in.Workload.ReadyReplicas = c.replicas, c.replicas
-			in.Forecast, in.Licensed = c.forecast, c.licensed
+			in.Forecast, in.Trusted = c.forecast, c.trusted
 			got, err := horizontal.Planner{}.PlanWorkload(in)
 			if err != nil {
 				t.Fatal(err)

@@ -35,7 +35,7 @@ func (p Planner) signal(plan *planning.Proposal, in planning.Input, i int) (part
 		return out, true
 	}
 	out.floor = p.signalFloor(w, s)
-	if licensedOf(in, i) {
+	if trustedOf(in, i) {
 		out.floor = p.passing(out.floor, in, c, forecastOf(in, i))
 	}
 	out.peak = s.Total(w.ReadyReplicas)
@@ -95,9 +95,9 @@ func forecastOf(in planning.Input, i int) *api.Forecast {
 	return nil
 }
 
-// licensedOf tells whether what is known or forecast of a signal may lower replicas.
-func licensedOf(in planning.Input, i int) bool {
-	return in.Workload.Signals[i].Known != nil || i < len(in.Outlooks) && in.Outlooks[i].Licensed
+// trustedOf tells whether what is known or forecast of a signal may lower replicas.
+func trustedOf(in planning.Input, i int) bool {
+	return in.Workload.Signals[i].Known != nil || i < len(in.Outlooks) && in.Outlooks[i].Trusted
 }
 
 // activeStep tells from when on a signal is forecast to be active, or not.
@@ -120,7 +120,7 @@ func activeSteps(in planning.Input, s api.Signal, f *api.Forecast) []activeStep 
 }
 
 // activity tells whether a workload that may have no replicas is asked for: now,
-// or soon by what is known or forecast with a licence. With replicas soon is
+// or soon by what is known or forecast with trust. With replicas soon is
 // what would be given up and wanted again.
 func activity(in planning.Input) api.Activity {
 	w := in.Workload
@@ -143,7 +143,7 @@ func activity(in planning.Input) api.Activity {
 		if s.Active(s.Value) {
 			return api.Active
 		}
-		if f := forecastOf(in, i); f != nil && licensedOf(in, i) {
+		if f := forecastOf(in, i); f != nil && trustedOf(in, i) {
 			for _, step := range activeSteps(in, s, f) {
 				if step.active && !step.at.After(in.Time.Add(soon)) {
 					return api.Active

@@ -74,7 +74,7 @@ func TestSignals(t *testing.T) {
 		},
 		"its forecast is for pods soon and nodes later": {
 			value: 80, change: func(in *planning.Input) {
-				in.Outlooks[0] = planning.Outlook{Forecast: forecast(80, 100, 132, 90, 90, 90, 220, 400), Licensed: true}
+				in.Outlooks[0] = planning.Outlook{Forecast: forecast(80, 100, 132, 90, 90, 90, 220, 400), Trusted: true}
 			},
 			// 132/(20·1.1) = 6; until 90 s 220/22 = 10.
 			wantReplicas: 6, wantNodes: 10, wantBinding: "forecast", wantInReason: "queue: forecast 132 at 12:00:30",
@@ -110,7 +110,7 @@ func TestSignals(t *testing.T) {
 		"from zero what is foreseen for the node lead boots nodes": {
 			change: func(in *planning.Input) {
 				zero(in)
-				in.Outlooks[0] = planning.Outlook{Forecast: forecast(0, 0, 0, 0, 0, 60, 60, 60, 60), Licensed: true}
+				in.Outlooks[0] = planning.Outlook{Forecast: forecast(0, 0, 0, 0, 0, 60, 60, 60, 60), Trusted: true}
 			},
 			// At 75 s: pods are asked for 30 s ahead, nodes 90 s: 60/22.
 			wantNodes: 3, wantActivity: api.Inactive, wantBinding: "inactive",
@@ -118,11 +118,11 @@ func TestSignals(t *testing.T) {
 		"from zero what is foreseen for the pod lead starts pods": {
 			change: func(in *planning.Input) {
 				zero(in)
-				in.Outlooks[0] = planning.Outlook{Forecast: forecast(0, 0, 60, 60, 60), Licensed: true}
+				in.Outlooks[0] = planning.Outlook{Forecast: forecast(0, 0, 60, 60, 60), Trusted: true}
 			},
 			wantReplicas: 3, wantNodes: 3, wantActivity: api.Active, wantBinding: "forecast",
 		},
-		"without a licence a forecast starts no first pod": {
+		"without trust a forecast starts no first pod": {
 			change: func(in *planning.Input) {
 				zero(in)
 				in.Outlooks[0] = planning.Outlook{Forecast: forecast(0, 0, 60, 60, 60)}

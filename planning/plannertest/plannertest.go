@@ -143,7 +143,7 @@ func Test(t *testing.T, p planning.WorkloadPlanner) {
 		rng := planning.Guard{Config: planning.DefaultConfig()}.Range(planning.Subject{
 			Time: in.Time, Workload: in.Workload, Policy: in.Policy, Proposal: out, Speed: in.Speed,
 			Memory:  planning.WorkloadMemory{Replicas: in.Workload.Replicas},
-			Windows: in.Windows, Licensed: in.Licensed,
+			Windows: in.Windows, Trusted: in.Trusted,
 		})
 		if rng.Hold == "" && (rng.Lo.Replicas < in.Workload.MinReplicas || rng.Hi.Replicas > in.Workload.MaxReplicas) {
 			t.Errorf("range %d–%d, bounds %d–%d", rng.Lo.Replicas, rng.Hi.Replicas, in.Workload.MinReplicas, in.Workload.MaxReplicas)
@@ -200,7 +200,7 @@ func Input(r *rand.Rand) planning.Input {
 			start = w.Demand.End().Add(step)
 		}
 		in.Forecast = drawn(r, start, step, level)
-		in.Licensed = in.Forecast.Skill > 0.5
+		in.Trusted = in.Forecast.Skill > 0.5
 	}
 	for i := range max(0, r.IntN(5)-2) {
 		level := 100 * r.Float64()
@@ -217,7 +217,7 @@ func Input(r *rand.Rand) planning.Input {
 		var o planning.Outlook
 		if r.IntN(2) == 0 {
 			o.Forecast = drawn(r, now, step, level)
-			o.Licensed = o.Forecast.Skill > 0.5
+			o.Trusted = o.Forecast.Skill > 0.5
 		}
 		w.Signals, in.Outlooks = append(w.Signals, s), append(in.Outlooks, o)
 	}

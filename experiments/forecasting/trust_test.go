@@ -79,8 +79,8 @@ func outcome(t *testing.T, scenario string, seed uint64, passes int, f forecast.
 			used := false
 			for _, w := range c.Plan.Workloads {
 				used = used || w.Forecast != nil
-				if w.Skill != nil && (w.Skill.Licence == api.LicenceNone) == (w.Forecast != nil) {
-					t.Errorf("at %v the licence is %q, a forecast in use: %v", c.Time, w.Skill.Licence, used)
+				if w.Skill != nil && (w.Skill.Trust == api.TrustNone) == (w.Forecast != nil) {
+					t.Errorf("at %v the trust is %q, a forecast in use: %v", c.Time, w.Skill.Trust, used)
 				}
 			}
 			times, inUse = append(times, c.Time), append(inUse, used)
@@ -254,9 +254,9 @@ func turned(t *testing.T, scenario string, seed uint64, passes int, times []time
 	return got
 }
 
-// TestRestartKeepsALicence: a forecaster that is right is in use again in the cycle
+// TestRestartKeepsTrust: a forecaster that is right is in use again in the cycle
 // after a restart, when all of the history is at hand at once.
-func TestRestartKeepsALicence(t *testing.T) {
+func TestRestartKeepsTrust(t *testing.T) {
 	const scenario, passes = "heartbeat", 5
 	f := forecast.Watched{Forecaster: forecast.Auto{}}
 	undisturbed, times, before := outcome(t, scenario, 1, passes, f)

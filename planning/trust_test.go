@@ -1,0 +1,75 @@
+package planning
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// What a forecast may do follows from its skill against the last value alone.
+func TestTrust(t *testing.T) {
+	config := DefaultConfig()
+	config.MinSkillUp, config.MinSkill = 0.1, 0.4
+	for name, c := range map[string]struct {
+		skill                  float64
+		wantTrust              api.Trust
+		wantForecast, wantDown bool
+		wantNote               string
+	}{
+		"not known":           {skill: math.NaN(), wantTrust: api.TrustNone, wantNote: "too little history"},
+		"worse than nothing":  {skill: -0.5, wantTrust: api.TrustNone, wantNote: "its skill is -0.50, not above 0.10"},
+		"just not enough":     {skill: 0.1, wantTrust: api.TrustNone, wantNote: "its skill is 0.10, not above 0.10"},
+		"enough to raise":     {skill: 0.11, wantTrust: api.TrustUp, wantForecast: true, wantNote: "may not lower replicas"},
+		"just not enough for": {skill: 0.39, wantTrust: api.TrustUp, wantForecast: true, wantNote: "may not lower replicas"},
+		"enough to lower":     {skill: 0.4, wantTrust: api.TrustFull, wantForecast: true, wantDown: true},
+		"perfect":             {skill: 1, wantTrust: api.TrustFull, wantForecast: true, wantDown: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := trust(api.Forecast{Model: "m", Skill: c.skill, SeasonalSkill: 0.2}, config)
+			if (got.Forecast != nil) != c.wantForecast || got.Trusted != c.wantDown {
+				t.Errorf("forecast given %v, trusted %v; want %v and %v", got.Forecast != nil, got.Trusted, c.wantForecast, c.wantDown)
+			}
+			if got.Skill == nil || got.Skill.Trust != c.wantTrust || got.Skill.Model != "m" || *got.Skill.Seasonal != 0.2 {
+				t.Errorf("skill is told as %+v, want %s", got.Skill, c.wantTrust)
+			}
+			if (got.Skill.LastValue == nil) != math.IsNaN(c.skill) {
+				t.Errorf("skill against the last value is told as %v, it is %v", got.Skill.LastValue, c.skill)
+			}
+			if (c.wantNote == "") != (got.Note == "") || !strings.Contains(got.Note, c.wantNote) {
+				t.Errorf("note %q, want one with %q", got.Note, c.wantNote)
+			}
+		})
+	}
+}
+
+// Only where a trusted forecast sees every demand input may a plan look ahead
+// instead of back.
+func TestLooksAhead(t *testing.T) {
+	yes, no := Outlook{Trusted: true}, Outlook{}
+	cpu := api.Workload{Replicas: 1}
+	both := api.Workload{Replicas: 1, Signals: []api.Signal{{Name: "queue"}}}
+	signal := api.Workload{Replicas: 1, IgnoreCPU: true, Signals: []api.Signal{{Name: "queue"}}}
+	two := api.Workload{Replicas: 1, IgnoreCPU: true, Signals: []api.Signal{{Name: "queue"}, {Name: "lag"}}}
+	for name, c := range map[string]struct {
+		mw   managed
+		want bool
+	}{
+		"CPU, not trusted":                         {mw: managed{workload: cpu}},
+		"CPU, trusted":                             {mw: managed{workload: cpu, trusted: true}, want: true},
+		"CPU trusted, its signal not":              {mw: managed{workload: both, trusted: true, outlooks: []Outlook{no}}},
+		"its signal trusted, CPU not":              {mw: managed{workload: both, outlooks: []Outlook{yes}}},
+		"both trusted":                             {mw: managed{workload: both, trusted: true, outlooks: []Outlook{yes}}, want: true},
+		"only a signal, trusted":                   {mw: managed{workload: signal, outlooks: []Outlook{yes}}, want: true},
+		"only a signal, not trusted":               {mw: managed{workload: signal, outlooks: []Outlook{no}}},
+		"one of two signals trusted":               {mw: managed{workload: two, outlooks: []Outlook{yes, no}}},
+		"only a signal, of which nothing is known": {mw: managed{workload: signal}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := c.mw.looksAhead(); got != c.want {
+				t.Errorf("looksAhead is %v, want %v", got, c.want)
+			}
+		})
+	}
+}
