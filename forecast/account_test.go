@@ -252,7 +252,7 @@ func (f scripted) Forecast(_ State, series api.Series, horizon int, levels []flo
 func TestWhatIsNoted(t *testing.T) {
 	const horizon = 16 // noted every other sample
 	series := byTheMinute(0, 1, 2, 3, 4, math.NaN(), 6)
-	w := Watched{scripted{skill: 0.5, fits: 1}}
+	w := Monitored{scripted{skill: 0.5, fits: 1}}
 	s, err := w.Update(State{}, series, horizon)
 	if err != nil {
 		t.Fatal(err)
@@ -331,7 +331,7 @@ func TestWhatIsNoted(t *testing.T) {
 			r.Probation, r.Reference, r.Scored = tc.probation, 1e6, 1
 			before := s
 			before.Record = &r
-			next, err := Watched{scripted{skill: tc.skill, fits: 1}}.Update(before, tc.series, horizon)
+			next, err := Monitored{scripted{skill: tc.skill, fits: 1}}.Update(before, tc.series, horizon)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -367,12 +367,12 @@ func (f failing) Forecast(s State, series api.Series, horizon int, levels []floa
 // No word is beyond twice what was ever seen, and none is no number.
 func TestWordsAreBounded(t *testing.T) {
 	series := byTheMinute(0, 3, 50, 4)
-	if _, err := (Watched{failing{}}).Forecast(State{Record: &Record{}}, series, 1, []float64{0.5}); !errors.Is(err, ErrNoHistory) {
+	if _, err := (Monitored{failing{}}).Forecast(State{Record: &Record{}}, series, 1, []float64{0.5}); !errors.Is(err, ErrNoHistory) {
 		t.Errorf("error %v, want %v", err, ErrNoHistory)
 	}
 	for _, tc := range []struct{ said, want float64 }{{99, 99}, {100, 100}, {101, 100}, {math.Inf(1), 100}, {math.NaN(), 100}, {0, 0}} {
 		for _, f := range []wordy{{mean: tc.said}, {quantile: tc.said}, {peak: tc.said}} {
-			got, err := Watched{f}.Forecast(State{Record: &Record{}}, series, 1, []float64{0.5})
+			got, err := Monitored{f}.Forecast(State{Record: &Record{}}, series, 1, []float64{0.5})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -380,7 +380,7 @@ func TestWordsAreBounded(t *testing.T) {
 				t.Errorf("said %+v, which is let pass as %v, want %v", f, v, tc.want)
 			}
 		}
-		got, err := Watched{wordy{mean: tc.said}}.Forecast(State{}, series, 1, []float64{0.5})
+		got, err := Monitored{wordy{mean: tc.said}}.Forecast(State{}, series, 1, []float64{0.5})
 		if err != nil || !cmp.Equal(got.Mean[0], tc.said, nearly) || got.Skill != 0.9 {
 			t.Errorf("without a record %v became %v, skill %v, error %v", tc.said, got.Mean[0], got.Skill, err)
 		}

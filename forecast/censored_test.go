@@ -89,7 +89,7 @@ func TestBoundsAreNoEvidenceAgainst(t *testing.T) {
 			s.Censored = nil
 		}
 		// The forecaster goes on to say what was true before the limit.
-		f := Watched{liar{say: func(v float64, _ int) float64 {
+		f := Monitored{liar{say: func(v float64, _ int) float64 {
 			if v > 150 {
 				return 300
 			}

@@ -49,7 +49,7 @@ func TestColdStart(t *testing.T) {
 		const period, horizon = 40, 20
 		series := sampled(square(600), 15*time.Second, 6*period, 0.03, 2, 0, 1)
 		trusted, top := 0, 0.0
-		walk(t, Watched{f}, series, 1, horizon, func(n int, got api.Forecast) {
+		walk(t, Monitored{f}, series, 1, horizon, func(n int, got api.Forecast) {
 			top = max(top, series.Values[n-1])
 			for i, q := range got.PeakQuantiles {
 				if !(q >= 0 && q <= 2*top) {
@@ -187,7 +187,7 @@ func TestRegimes(t *testing.T) {
 				}
 				var ours, naive, late, lateNaive float64
 				trusted, back, last := 0, -1, 0
-				walk(t, Watched{f}, series, at-20, horizon, func(k int, got api.Forecast) {
+				walk(t, Monitored{f}, series, at-20, horizon, func(k int, got api.Forecast) {
 					if k < at {
 						return
 					}
@@ -234,7 +234,7 @@ func TestZeroTraffic(t *testing.T) {
 	}
 	quickAndAuto(t, func(t *testing.T, f Forecaster) {
 		back, good, upset := 0, 0, 0
-		walk(t, Watched{f}, series, 11*period, horizon, func(n int, got api.Forecast) {
+		walk(t, Monitored{f}, series, 11*period, horizon, func(n int, got api.Forecast) {
 			if n == 16*period { // four cycles of nothing
 				for h, v := range got.Quantiles[1] {
 					if v > 1 {
@@ -304,7 +304,7 @@ func TestOutdoneBySeason(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			lost, skill, seasonal := -1, math.NaN(), math.NaN()
-			walk(t, Watched{liar{from: from, say: func(v float64, _ int) float64 { return tc.say(v) }}}, series, 8*period, horizon, func(n int, got api.Forecast) {
+			walk(t, Monitored{liar{from: from, say: func(v float64, _ int) float64 { return tc.say(v) }}}, series, 8*period, horizon, func(n int, got api.Forecast) {
 				skill, seasonal = got.Skill, got.SeasonalSkill
 				switch {
 				case n > 9*period && n <= turn && !(skill > 0):

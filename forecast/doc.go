@@ -23,7 +23,7 @@
 // origins, with parameters from before them. Each model of the portfolio is one
 // file and says where it is from.
 //
-// Whatever a forecaster says of its skill, Watched checks what came of its words
+// Whatever a forecaster says of its skill, Monitored checks what came of its words
 // and takes the trust to act from one that was wrong.
 //
 // The package is pure: no clock, no randomness, no I/O, inputs untouched.

@@ -80,7 +80,7 @@ type State struct {
 	Analog *AnalogFit `json:"analog,omitempty"`
 	// Mixture holds the experts of a mixture; nil where one model forecasts.
 	Mixture *MixtureFit `json:"mixture,omitempty"`
-	// Record is kept by Watched; nil without.
+	// Record is kept by Monitored; nil without.
 	Record *Record `json:"record,omitempty"`
 	// Fold and Long are kept by Long: the long memory, which is rebuilt from
 	// history, and what was learnt of it; nil without.
@@ -115,7 +115,7 @@ func NewState(name string) State {
 // with the history, so that its share of a cycle does not. One of the portfolio is
 // dear, and seldom: in between its weights follow what comes (rounds.go), but the
 // shape of a season does not, so it waits for a week at most, however far apart
-// samples are. Where Watched found out that what was learnt is not true, it is learnt
+// samples are. Where Monitored found out that what was learnt is not true, it is learnt
 // anew in a quarter of that time.
 const (
 	refitGrowth     = 8
@@ -223,10 +223,10 @@ func ByName(name string) (Forecaster, error) {
 }
 
 // Guarded is f as a planner may use it: with a long memory, with usage at a limit
-// read as a lower bound, with no word beyond what there is precedent for, and watched,
+// read as a lower bound, with no word beyond what there is precedent for, and monitored,
 // so that it acts only while it earns that.
 func Guarded(f Forecaster) Forecaster {
-	return Watched{Uncensored{Precedented{Long{f}}}}
+	return Monitored{Uncensored{Precedented{Long{f}}}}
 }
 
 // Predict fits f to series and forecasts it, for callers that keep no State.

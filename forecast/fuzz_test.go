@@ -11,7 +11,7 @@ import (
 )
 
 // FuzzForecasters: any values, of any number, give a sound distribution or one
-// of the documented errors, from every forecaster, watched or not, and guarded as
+// of the documented errors, from every forecaster, monitored or not, and guarded as
 // the operator's is through a few updates of a window that grows and slides, with
 // some of its samples cut off.
 func FuzzForecasters(f *testing.F) {
@@ -76,7 +76,7 @@ func FuzzForecasters(f *testing.F) {
 				}
 			}
 		}
-		for _, forecaster := range []Forecaster{forecaster, Watched{forecaster}} {
+		for _, forecaster := range []Forecaster{forecaster, Monitored{forecaster}} {
 			sound(Predict(forecaster, series, horizon, levels))
 		}
 		guarded := Guarded(forecaster)

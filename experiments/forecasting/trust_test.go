@@ -153,7 +153,7 @@ func TestWildForecastersInTheLoop(t *testing.T) {
 		}
 		for name, say := range lies {
 			t.Run(scenario+" "+name, func(t *testing.T) {
-				got, _, inUse := outcome(t, scenario, 1, passes, forecast.Watched{Forecaster: wild{say: say}})
+				got, _, inUse := outcome(t, scenario, 1, passes, forecast.Monitored{Forecaster: wild{say: say}})
 				used, cycles := count(inUse), len(inUse)
 				t.Logf("violated %d min, without %d; cost $%.4f, without $%.4f; in use in %d of %d cycles",
 					got.SLOViolationMinutes, reactive.SLOViolationMinutes, got.CostUSD, reactive.CostUSD, used, cycles)
@@ -227,7 +227,7 @@ func TestForecastersThatTurnInTheLoop(t *testing.T) {
 func turned(t *testing.T, scenario string, seed uint64, passes int, times []time.Time, say func([]float64), after []int, within int) score.Run {
 	t.Helper()
 	at := len(times) * 2 / 3
-	got, cycles, inUse := outcome(t, scenario, seed, passes, forecast.Watched{Forecaster: wild{from: times[at], say: say}}, timesAt(times[at:], after)...)
+	got, cycles, inUse := outcome(t, scenario, seed, passes, forecast.Monitored{Forecaster: wild{from: times[at], say: say}}, timesAt(times[at:], after)...)
 	if !cycles[at].Equal(times[at]) {
 		t.Fatalf("seed %d: cycle %d is at %v, without a forecast at %v", seed, at, cycles[at], times[at])
 	}
@@ -258,7 +258,7 @@ func turned(t *testing.T, scenario string, seed uint64, passes int, times []time
 // after a restart, when all of the history is at hand at once.
 func TestRestartKeepsTrust(t *testing.T) {
 	const scenario, passes = "heartbeat", 5
-	f := forecast.Watched{Forecaster: forecast.Auto{}}
+	f := forecast.Monitored{Forecaster: forecast.Auto{}}
 	undisturbed, times, before := outcome(t, scenario, 1, passes, f)
 	at := len(times) * 3 / 5
 	got, _, inUse := outcome(t, scenario, 1, passes, f, times[at])

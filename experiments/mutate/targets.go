@@ -20,7 +20,7 @@ var targets = []target{
 	{Name: "trust", Strict: true, Parts: []part{
 		{Dir: "planning", Functions: `trust|managed\.looksAhead`},
 	}},
-	{Name: "watched", Parts: []part{{Dir: "forecast", Files: `(watched|precedented|trust)\.go`}}},
+	{Name: "monitored", Parts: []part{{Dir: "forecast", Files: `(monitored|precedented|trust)\.go`}}},
 	{Name: "guard", Strict: true, Parts: []part{{Dir: "planning", Files: `guard\.go`}}},
 	{Name: "utility", Parts: []part{{Dir: "planning", Files: `utility\.go`}}},
 	{Name: "sequence", Strict: true, Parts: []part{{Dir: "execution", Files: `(sequence|guards|pools|workloads|budgets)\.go`}}},

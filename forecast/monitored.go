@@ -7,7 +7,7 @@ import (
 	"github.com/mash2-io/mash2/api"
 )
 
-// Watched keeps account of what came of a forecaster's words, and takes its
+// Monitored keeps account of what came of a forecaster's words, and takes its
 // skill back when they were not true. What a forecaster says of its own skill is
 // learnt from the past; after a change of regime, or from one that is simply
 // wrong, it is worth nothing. Every few samples some of its quantiles are noted,
@@ -19,7 +19,7 @@ import (
 // Who claims no skill can't be found out: nobody foresees a season before it came
 // back. What was said meanwhile counts as the last value's, which a claim to skill
 // must outweigh.
-type Watched struct {
+type Monitored struct {
 	Forecaster
 }
 
@@ -83,8 +83,8 @@ const (
 )
 
 // Update implements Forecaster.
-func (w Watched) Update(s State, series api.Series, horizon int) (State, error) {
-	next, err := w.Forecaster.Update(s, series, horizon)
+func (m Monitored) Update(s State, series api.Series, horizon int) (State, error) {
+	next, err := m.Forecaster.Update(s, series, horizon)
 	if err != nil {
 		return s, err
 	}
@@ -98,7 +98,7 @@ func (w Watched) Update(s State, series api.Series, horizon int) (State, error) 
 		next.keptLast = next.keptLast.renewed(next.ID, series, horizon, func() (predictor, []float64) {
 			return lastValue{series.Values}, series.Values
 		})
-		if r, err = w.promise(r, next, series, horizon); err != nil {
+		if r, err = m.promise(r, next, series, horizon); err != nil {
 			return s, err
 		}
 	}
@@ -108,8 +108,8 @@ func (w Watched) Update(s State, series api.Series, horizon int) (State, error) 
 
 // promise notes what is said now of some samples to come: the next few, by which
 // the wild are known at once, and some further ones.
-func (w Watched) promise(r Record, s State, series api.Series, horizon int) (Record, error) {
-	own, err := w.Forecaster.Forecast(s, series, horizon, skillLevels)
+func (m Monitored) promise(r Record, s State, series api.Series, horizon int) (Record, error) {
+	own, err := m.Forecaster.Forecast(s, series, horizon, skillLevels)
 	if err != nil {
 		return r, err
 	}
@@ -282,8 +282,8 @@ func (r Record) SeasonalSkill() float64 {
 }
 
 // Forecast implements Forecaster.
-func (w Watched) Forecast(s State, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
-	f, err := w.Forecaster.Forecast(s, series, horizon, levels)
+func (m Monitored) Forecast(s State, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
+	f, err := m.Forecaster.Forecast(s, series, horizon, levels)
 	if err != nil || s.Record == nil {
 		return f, err
 	}

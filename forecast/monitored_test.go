@@ -208,13 +208,13 @@ func TestSilenceBuysNothing(t *testing.T) {
 	}
 }
 
-// The state is a value: an update of a watched forecaster leaves the one before
+// The state is a value: an update of a monitored forecaster leaves the one before
 // as it was.
-func TestWatchedStateIsAValue(t *testing.T) {
+func TestMonitoredStateIsAValue(t *testing.T) {
 	long := sampled(heartbeat, 15*time.Second, 300, 0.03, 3, 0, 1)
 	past := long
 	past.Values = long.Values[:250]
-	f := Watched{Auto{}}
+	f := Monitored{Auto{}}
 	s, err := f.Update(NewState("x"), past, 20)
 	if err != nil {
 		t.Fatal(err)
@@ -235,10 +235,10 @@ func TestWatchedStateIsAValue(t *testing.T) {
 	}
 }
 
-// TestWatchedWaitsForTheHorizon: after a start what is due first is of the next
+// TestMonitoredWaitsForTheHorizon: after a start what is due first is of the next
 // few steps, where the last value is as good as any. A forecaster that is good
 // over the horizon keeps its skill meanwhile, but for bad luck.
-func TestWatchedWaitsForTheHorizon(t *testing.T) {
+func TestMonitoredWaitsForTheHorizon(t *testing.T) {
 	const horizon, start, seeds = 63, 1500, 8
 	lost, runs := 0, 0
 	for name, signal := range map[string]signal{"half an hour": sine(1800, 100, 60), "13 minutes": sine(780, 100, 60)} {
@@ -259,7 +259,7 @@ func TestWatchedWaitsForTheHorizon(t *testing.T) {
 // little skill left, -1 if it never has.
 func distrusted(t *testing.T, long api.Series, start, horizon int) int {
 	t.Helper()
-	w := Watched{Forecaster: Auto{}}
+	w := Monitored{Forecaster: Auto{}}
 	s := NewState("started")
 	for n := start; n < len(long.Values); n++ {
 		past := long
