@@ -158,7 +158,7 @@ var (
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descLast, descPolicy, descPaused, descUtility, descReplicas, descDemand, descTrigger, descMissing,
-		descForecast, descPeak, descSkill, descSeasonal, descLicence, descHeld, descStale, descNodes, descCost, descGap, descPlanCost} {
+		descForecast, descPeak, descSkill, descSeasonal, descTrust, descLicence, descHeld, descStale, descNodes, descCost, descGap, descPlanCost} {
 		ch <- d
 	}
 }
