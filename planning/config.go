@@ -46,7 +46,7 @@ type Config struct {
 	// being considered beyond its present size while there are other pools.
 	PoolErrorMemory time.Duration
 
-	// MinSkill licenses a forecast to lower replicas: its skill over the last
+	// MinSkill trusts a forecast to lower replicas: its skill over the last
 	// value must be known and no less.
 	MinSkill float64
 	// MinSkillUp is the skill that a forecast must exceed to raise replicas.

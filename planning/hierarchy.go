@@ -279,7 +279,7 @@ func (c *cycle) outlook(states map[api.Key]forecast.State, key, workload api.Key
 	return Outlook{Note: err.Error()}
 }
 
-// license decides what a forecast may be used for.
+// trust decides what a forecast may be used for.
 func trust(f api.Forecast, c Config) Outlook {
 	skill := &api.ForecastSkill{Model: f.Model, LastValue: known(f.Skill), Seasonal: known(f.SeasonalSkill), Trust: api.TrustNone}
 	switch {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mash2-io/mash2"
+	"github.com/mash2-io/mash2/forecast"
 )
 
 // Exit codes of the command-line contract.
@@ -37,6 +38,9 @@ func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, 
 
 // Program is a mash2 with the commands by which the operator is run and handled.
 type Program struct {
+	// FindForecaster, if not nil, finds the forecasters that records of simulated runs
+	// may name besides the operator's.
+	FindForecaster func(name string) (forecast.Forecaster, error)
 	// Commands that this program has besides.
 	Commands []*cobra.Command
 	// WrapActuator is for tests that stand between the operator's loop and the
@@ -86,7 +90,7 @@ func (p Program) Root() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage(err) })
-	root.AddCommand(newOperator(p.WrapActuator), newPolicy(), newReplay(), newExplain(), newAdopt(), newRelease(), newPause(true), newPause(false), newVersion())
+	root.AddCommand(newOperator(p.WrapActuator), newPolicy(), newReplay(p.FindForecaster), newExplain(), newAdopt(), newRelease(), newPause(true), newPause(false), newVersion())
 	root.AddCommand(p.Commands...)
 	return root
 }

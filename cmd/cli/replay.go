@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast"
 	"github.com/mash2-io/mash2/operator/replay"
 	"github.com/mash2-io/mash2/record"
 	"github.com/mash2-io/mash2/strategic/configmap"
@@ -20,10 +21,12 @@ import (
 // replayFlags are the settings of mash2 replay.
 type replayFlags struct {
 	records, from, to, policies, planner string
+	// find is Program.FindForecaster.
+	find func(name string) (forecast.Forecaster, error)
 }
 
-func newReplay() *cobra.Command {
-	var o replayFlags
+func newReplay(find func(name string) (forecast.Forecaster, error)) *cobra.Command {
+	o := replayFlags{find: find}
 	cmd := &cobra.Command{
 		Use:   "replay",
 		Short: "Decides recorded cycles again and says what differs",
@@ -93,7 +96,7 @@ func (o *replayFlags) run(ctx context.Context, progress io.Writer) (replay.Resul
 	if err != nil {
 		return out, false, err
 	}
-	options := replay.Options{Planner: o.planner}
+	options := replay.Options{Planner: o.planner, FindForecaster: o.find}
 	if options.From, err = timeFlag("from", o.from); err != nil {
 		return out, false, err
 	}

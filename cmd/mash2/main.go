@@ -6,12 +6,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mash2-io/mash2/cmd/cli"
+	"github.com/mash2-io/mash2/experiments/forecasters"
 )
 
 func main() { program().Main() }
 
 func program() cli.Program {
-	return cli.Program{Commands: []*cobra.Command{
+	return cli.Program{FindForecaster: forecasters.ByName, Commands: []*cobra.Command{
 		newDemo(), newSimulate(), newForecast(), newBacktest(), newPack(), newWhatif(),
 	}}
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/mash2-io/mash2/operator/replay"
 	"github.com/mash2-io/mash2/record"
+
+	"github.com/mash2-io/mash2/cmd/cli"
 )
 
 // command runs mash2 and returns what it printed.
@@ -155,5 +157,21 @@ func TestExplainCommand(t *testing.T) {
 		if code, _, stderr := command(t, append([]string{"explain", "--records", dir}, args...)...); code != 2 || !strings.Contains(stderr, name) {
 			t.Errorf("%v: exit %d: %s", args, code, stderr)
 		}
+	}
+}
+
+// TestReplayOfARival: a run planned by a forecaster of the laboratory is replayed too,
+// and the operator's own program says what it lacks.
+func TestReplayOfARival(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "records")
+	if code, _, stderr := simulateCommand(t, "--scenario", short(t), "--scaler", "mash2", "--forecaster", "dsp", "--records", dir); code != 0 {
+		t.Fatal(stderr)
+	}
+	if code, stdout, stderr := command(t, "replay", "--records", dir); code != 0 || !strings.Contains(stdout, "give the same bytes.") {
+		t.Errorf("exit %d: %s%s", code, stdout, stderr)
+	}
+	var stdout, stderr bytes.Buffer
+	if code := (cli.Program{}).Run(t.Context(), []string{"replay", "--records", dir}, &stdout, &stderr); code == 0 || !strings.Contains(stderr.String(), `unknown forecast model "dsp"`) {
+		t.Errorf("the operator's program: exit %d: %s", code, stderr.String())
 	}
 }

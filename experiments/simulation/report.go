@@ -25,10 +25,42 @@ func (o Options) writeReport(s Result, w World, all [2][]score.Outcome, recordin
 			w.Scenario.Description,
 			"Made by: " + o.command() + ". Each scaler has a cluster of its own, with the same load and the same bounds of replicas and nodes.",
 		},
+		Sections: []report.Section{s.section()},
 	}
 	if n := w.Scenario.Warmup.Passes; n > 0 {
 		page.Intro = append(page.Intro, fmt.Sprintf("%d passes of warm-up come before what is measured, for every scaler.", n))
 	}
+	if len(recordings) > 0 {
+		section, err := o.againstSection(s, outcomes, recordings)
+		if err != nil {
+			return "", err
+		}
+		page.Sections = append(page.Sections, section)
+	}
+	if len(s.Fidelities) > 0 {
+		section, err := o.fidelitySection(s, all)
+		if err != nil {
+			return "", err
+		}
+		page.Sections = append(page.Sections, section)
+	}
+	sections, err := o.overTime(outcomes, w)
+	if err != nil {
+		return "", err
+	}
+	page.Sections = append(page.Sections, sections...)
+	if len(w.Transcript) > 0 {
+		title := "What mash2 did"
+		if len(w.Transcript) == MaxTranscript {
+			title += fmt.Sprintf(", its first %d actions", MaxTranscript)
+		}
+		page.Sections = append(page.Sections, report.Section{Title: title, Lines: w.Transcript})
+	}
+	return report.WriteFolder(o.Report, page)
+}
+
+// section is the table of results, and what it comes to.
+func (s Result) section() report.Section {
 	results := report.Section{
 		Title: "Results", Text: s.EqualSLO(),
 		Tables: []report.Table{{Header: s.Header(), Rows: s.Rows(),
@@ -38,42 +70,65 @@ func (o Options) writeReport(s Result, w World, all [2][]score.Outcome, recordin
 	if len(s.Summary) > 1 {
 		results.Figures = []report.Figure{score.Pareto(s.Summary)}
 	}
-	page.Sections = append(page.Sections, results)
+	return results
+}
 
-	if len(recordings) > 0 {
-		figures, err := score.ComparisonFigures(recordings[0].Outcomes, firstOf(outcomes, recordings[0].Outcomes), recordings[0].Switches, score.RealAndSimulated)
-		if err != nil {
-			return "", err
-		}
-		// Beside the page, so that pictures of both can be made without simulating.
-		simulated := score.Recording{Scenario: s.Scenario, Seed: s.Seed, Switches: recordings[0].Switches, Outcomes: outcomes}
-		if err := os.MkdirAll(o.Report, 0o755); err != nil {
-			return "", err
-		}
-		if err := simulated.Write(filepath.Join(o.Report, score.RecordingFile)); err != nil {
-			return "", err
-		}
-		page.Sections = append(page.Sections, report.Section{
-			Title: "Against the real control plane", Tables: []report.Table{score.DifferenceTable(s.Against, score.RealAndSimulated)}, Figures: figures,
-		})
+// againstSection compares with what was recorded. It writes what was simulated beside
+// the page, so that pictures of both can be made without simulating.
+func (o Options) againstSection(s Result, outcomes []score.Outcome, recordings []score.Recording) (report.Section, error) {
+	figures, err := score.ComparisonFigures(recordings[0].Outcomes, firstOf(outcomes, recordings[0].Outcomes), recordings[0].Switches, score.RealAndSimulated)
+	if err != nil {
+		return report.Section{}, err
 	}
-	if len(s.Fidelities) > 0 {
-		exact, fluid := o.byFidelity(all)
-		exact, _ = o.drawn(exact)
-		figures, err := score.ComparisonFigures(exact, firstOf(fluid, exact), nil, score.Fidelities)
-		if err != nil {
-			return "", err
-		}
-		for i := range figures {
-			figures[i].Title += ", both fidelities"
-		}
-		page.Sections = append(page.Sections, report.Section{
-			Title: "Fluid beside every single request", Text: []string{fmt.Sprintf("Figures are of seed %d.", o.Seed)},
-			Tables: []report.Table{score.DifferenceTable(Differences(s.Fidelities), score.Fidelities)}, Figures: figures,
-		})
+	simulated := score.Recording{Scenario: s.Scenario, Seed: s.Seed, Switches: recordings[0].Switches, Outcomes: outcomes}
+	if err := os.MkdirAll(o.Report, 0o755); err != nil {
+		return report.Section{}, err
 	}
+	if err := simulated.Write(filepath.Join(o.Report, score.RecordingFile)); err != nil {
+		return report.Section{}, err
+	}
+	return report.Section{
+		Title: "Against the real control plane", Tables: []report.Table{score.DifferenceTable(s.Against, score.RealAndSimulated)}, Figures: figures,
+	}, nil
+}
 
+// fidelitySection compares the two fidelities.
+func (o Options) fidelitySection(s Result, all [2][]score.Outcome) (report.Section, error) {
+	exact, fluid := o.byFidelity(all)
+	exact, _ = o.drawn(exact)
+	figures, err := score.ComparisonFigures(exact, firstOf(fluid, exact), nil, score.Fidelities)
+	if err != nil {
+		return report.Section{}, err
+	}
+	for i := range figures {
+		figures[i].Title += ", both fidelities"
+	}
+	return report.Section{
+		Title: "Fluid beside every single request", Text: []string{fmt.Sprintf("Figures are of seed %d.", o.Seed)},
+		Tables: []report.Table{score.DifferenceTable(Differences(s.Fidelities), score.Fidelities)}, Figures: figures,
+	}, nil
+}
+
+// overTime shows the first seed.
+func (o Options) overTime(outcomes []score.Outcome, w World) ([]report.Section, error) {
 	first, left := o.drawn(outcomes)
+	figures, pairs, err := score.Figures(first, w.marks())
+	if err != nil || len(figures) == 0 {
+		return nil, err
+	}
+	over := report.Section{Title: "Over time", Text: []string{fmt.Sprintf("Seed %d.", o.Seed)}, Figures: figures}
+	if len(left) > 0 {
+		over.Text[0] += " Left out, so that lines can be told apart: " + strings.Join(left, ", ") + "."
+	}
+	grid := report.Section{Title: "Pair plots", Text: []string{"A point for every ten seconds."}, Grid: pairs}
+	for _, f := range first {
+		grid.Legend = append(grid.Legend, f.Scaler)
+	}
+	return []report.Section{over, grid}, nil
+}
+
+// marks are the switches of the policy, those of the scenario in every pass.
+func (w World) marks() []score.Event {
 	var marks []score.Event
 	for _, sw := range w.Switches {
 		marks = append(marks, score.Event{At: sw.At.Seconds(), Name: sw.Policy})
@@ -83,29 +138,7 @@ func (o Options) writeReport(s Result, w World, all [2][]score.Outcome, recordin
 			marks = append(marks, score.Event{At: (sw.At.Duration).Seconds() + float64(n)*w.Scenario.PassDuration().Seconds(), Name: sw.Policy})
 		}
 	}
-	figures, pairs, err := score.Figures(first, marks)
-	if err != nil {
-		return "", err
-	}
-	if len(figures) > 0 {
-		over := report.Section{Title: "Over time", Text: []string{fmt.Sprintf("Seed %d.", o.Seed)}, Figures: figures}
-		if len(left) > 0 {
-			over.Text[0] += " Left out, so that lines can be told apart: " + strings.Join(left, ", ") + "."
-		}
-		grid := report.Section{Title: "Pair plots", Text: []string{"A point for every ten seconds."}, Grid: pairs}
-		for _, f := range first {
-			grid.Legend = append(grid.Legend, f.Scaler)
-		}
-		page.Sections = append(page.Sections, over, grid)
-	}
-	if len(w.Transcript) > 0 {
-		title := "What mash2 did"
-		if len(w.Transcript) == MaxTranscript {
-			title += fmt.Sprintf(", its first %d actions", MaxTranscript)
-		}
-		page.Sections = append(page.Sections, report.Section{Title: title, Lines: w.Transcript})
-	}
-	return report.WriteFolder(o.Report, page)
+	return marks
 }
 
 // drawn are the outcomes with the first seed that figures over time show, those

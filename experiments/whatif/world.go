@@ -176,77 +176,118 @@ type podLimits struct{ cpuRequest, cpuLimit, memoryRequest, memoryLimit string }
 
 // world joins the history with what it can't tell.
 func (o *World) world(h cpuHistory, pools []scenarios.Pool, given func(string) bool) (simulatedWorld, error) {
-	w := simulatedWorld{World: *o, history: h, pools: pools}
-	origin := func(flag string) string {
-		if given(flag) {
-			return fromFlag
-		}
-		return assumed
+	j := joining{simulatedWorld{World: *o, history: h, pools: pools}, given}
+	if err := j.limitPods(); err != nil {
+		return j.simulatedWorld, err
 	}
-	add := func(name, value, from, flag string) {
-		w.assumptions = append(w.assumptions, Assumption{name, value, from, flag})
+	if err := j.boundReplicas(); err != nil {
+		return j.simulatedWorld, err
 	}
-	// A quantity of a flag, of kube-state-metrics, or else of the fallback.
-	quantity := func(name, flag, text string, seen float64, asRead func(float64) string, fallback string) string {
-		value, from := text, fromFlag
-		if !given(flag) {
-			value, from = fallback, assumed
-			if seen > 0 {
-				value, from = asRead(seen), read
-			}
-		}
-		if q, err := resource.ParseQuantity(value); err != nil || q.IsZero() {
-			value = ""
-		}
-		add(name, cmp.Or(value, "none"), from, "--"+flag)
-		return value
+	j.assumeRequests()
+	j.assumeNodes()
+	j.assumeDemand()
+	return j.simulatedWorld, nil
+}
+
+// joining is a world while it is joined.
+type joining struct {
+	simulatedWorld
+	given func(flag string) bool
+}
+
+func (j *joining) add(name, value, from, flag string) {
+	j.assumptions = append(j.assumptions, Assumption{name, value, from, flag})
+}
+
+// origin is flag if any of the flags was given.
+func (j *joining) origin(flags ...string) string {
+	if slices.ContainsFunc(flags, j.given) {
+		return fromFlag
 	}
+	return assumed
+}
+
+// quantity is that of a flag, of kube-state-metrics, or else the fallback.
+func (j *joining) quantity(name, flag, text string, seen float64, asRead func(float64) string, fallback string) string {
+	value, from := text, fromFlag
+	if !j.given(flag) {
+		value, from = fallback, assumed
+		if seen > 0 {
+			value, from = asRead(seen), read
+		}
+	}
+	if q, err := resource.ParseQuantity(value); err != nil || q.IsZero() {
+		value = ""
+	}
+	j.add(name, cmp.Or(value, "none"), from, "--"+flag)
+	return value
+}
+
+// limitPods sets what pods request and are limited to.
+func (j *joining) limitPods() error {
 	cores := func(v float64) string {
 		return resource.NewMilliQuantity(int64(math.Round(v*1000)), resource.DecimalSI).String()
 	}
 	bytes := func(v float64) string { return resource.NewQuantity(int64(v), resource.BinarySI).String() }
-	l := &w.limits
-	l.cpuRequest = quantity("CPU request of a pod", "cpu-request", o.CPURequest, h.shape.cpuRequest, cores, o.CPURequest)
+	l, shape := &j.limits, j.history.shape
+	l.cpuRequest = j.quantity("CPU request of a pod", "cpu-request", j.CPURequest, shape.cpuRequest, cores, j.CPURequest)
 	request, err := resource.ParseQuantity(l.cpuRequest)
 	if err != nil {
-		return w, fmt.Errorf("--cpu-request: %w", err)
+		return fmt.Errorf("--cpu-request: %w", err)
 	}
 	twice := cores(2 * request.AsApproximateFloat64())
-	if h.shape.cpuRequest > 0 {
+	if shape.cpuRequest > 0 {
 		twice = "0" // kube-state-metrics is there, and tells of no limit
 	}
-	l.cpuLimit = quantity("CPU limit of a pod", "cpu-limit", o.CPULimit, h.shape.cpuLimit, cores, twice)
-	l.memoryRequest = quantity("memory request of a pod", "memory-request", o.MemoryRequest, h.shape.memoryRequest, bytes, o.MemoryRequest)
-	l.memoryLimit = quantity("memory limit of a pod", "memory-limit", o.MemoryLimit, h.shape.memoryLimit, bytes, "0")
+	l.cpuLimit = j.quantity("CPU limit of a pod", "cpu-limit", j.CPULimit, shape.cpuLimit, cores, twice)
+	l.memoryRequest = j.quantity("memory request of a pod", "memory-request", j.MemoryRequest, shape.memoryRequest, bytes, j.MemoryRequest)
+	l.memoryLimit = j.quantity("memory limit of a pod", "memory-limit", j.MemoryLimit, shape.memoryLimit, bytes, "0")
+	return nil
+}
 
-	measured := o.MeasuredOn
-	if measured == "" {
-		measured = pools[0].MachineType
+// measuredOn is the machine type whose cores the history is of.
+func (w simulatedWorld) measuredOn() string { return cmp.Or(w.MeasuredOn, w.pools[0].MachineType) }
+
+// boundReplicas sets the speed of the cores that were measured, and how many replicas
+// the highest use may take.
+func (j *joining) boundReplicas() error {
+	request, err := resource.ParseQuantity(j.limits.cpuRequest)
+	if err != nil {
+		return fmt.Errorf("--cpu-request: %w", err)
 	}
-	w.speed = speedOf(measured)
+	j.speed = speedOf(j.measuredOn())
 	slowest := math.Inf(1)
-	for _, p := range pools {
+	for _, p := range j.pools {
 		slowest = min(slowest, speedOf(p.MachineType))
 	}
-	highest := slices.Max(h.series.Values)
-	add("least replicas", strconv.Itoa(int(o.MinReplicas)), origin("min-replicas"), "--min-replicas")
-	if w.MaxReplicas == 0 {
-		const utilisation, most = 0.3, 5000
-		n := math.Ceil(highest * w.speed / (utilisation * slowest * request.AsApproximateFloat64()))
-		if n > most {
-			return w, fmt.Errorf("%.1f cores, the highest use, ask for %.0f pods of %s, more than can be simulated: are --scale and --cpu-request right?", highest, n, l.cpuRequest)
-		}
-		w.MaxReplicas = max(int32(n), o.MinReplicas+1)
-		add("most replicas", fmt.Sprintf("%d, what the highest use needs at a utilisation of 30 %%", w.MaxReplicas), derived, "--max-replicas")
-	} else {
-		add("most replicas", strconv.Itoa(int(w.MaxReplicas)), fromFlag, "--max-replicas")
+	highest := slices.Max(j.history.series.Values)
+	j.add("least replicas", strconv.Itoa(int(j.MinReplicas)), j.origin("min-replicas"), "--min-replicas")
+	if j.MaxReplicas != 0 {
+		j.add("most replicas", strconv.Itoa(int(j.MaxReplicas)), fromFlag, "--max-replicas")
+		return nil
 	}
-	add("a request's CPU time on a core of n2", o.RequestCPU.String()+", exponential", origin("request-cpu"), "--request-cpu")
-	add("a minute is in violation", fmt.Sprintf("above p95 %v or %g %% failed", o.SLOP95, 100*o.SLOFailed), origins(origin, "slo-p95", "slo-failed"), "--slo-p95, --slo-failed")
-	add("senders give up", "after "+o.Timeout.String(), origin("timeout"), "--timeout")
-	add("cores that were measured", fmt.Sprintf("%s's, at %g of n2's speed", measured, w.speed), origin("measured-on"), "--measured-on")
+	const utilisation, most = 0.3, 5000
+	n := math.Ceil(highest * j.speed / (utilisation * slowest * request.AsApproximateFloat64()))
+	if n > most {
+		return fmt.Errorf("%.1f cores, the highest use, ask for %.0f pods of %s, more than can be simulated: are --scale and --cpu-request right?", highest, n, j.limits.cpuRequest)
+	}
+	j.MaxReplicas = max(int32(n), j.MinReplicas+1)
+	j.add("most replicas", fmt.Sprintf("%d, what the highest use needs at a utilisation of 30 %%", j.MaxReplicas), derived, "--max-replicas")
+	return nil
+}
+
+// assumeRequests tells what is assumed of requests and those who send them.
+func (j *joining) assumeRequests() {
+	j.add("a request's CPU time on a core of n2", j.RequestCPU.String()+", exponential", j.origin("request-cpu"), "--request-cpu")
+	j.add("a minute is in violation", fmt.Sprintf("above p95 %v or %g %% failed", j.SLOP95, 100*j.SLOFailed), j.origin("slo-p95", "slo-failed"), "--slo-p95, --slo-failed")
+	j.add("senders give up", "after "+j.Timeout.String(), j.origin("timeout"), "--timeout")
+}
+
+// assumeNodes tells what is assumed of machines, pools and boots.
+func (j *joining) assumeNodes() {
+	j.add("cores that were measured", fmt.Sprintf("%s's, at %g of n2's speed", j.measuredOn(), j.speed), j.origin("measured-on"), "--measured-on")
 	var names []string
-	for _, p := range pools {
+	for _, p := range j.pools {
 		name := p.Name
 		if name != p.MachineType {
 			name += " of " + p.MachineType
@@ -254,28 +295,21 @@ func (o *World) world(h cpuHistory, pools []scenarios.Pool, given func(string) b
 		names = append(names, name)
 	}
 	bound := "without a bound"
-	if o.MaxNodes > 0 {
-		bound = fmt.Sprintf("at most %d nodes each", o.MaxNodes)
+	if j.MaxNodes > 0 {
+		bound = fmt.Sprintf("at most %d nodes each", j.MaxNodes)
 	}
-	add("node pools", strings.Join(names, ", ")+", one zone, "+bound+", on-demand prices of us-central1", origins(origin, "pool", "max-nodes"), "--pool, --max-nodes")
-	add("boot of a node", o.Boot.String()+" in the median", origin("boot"), "--boot")
-	if o.Noise > 0 {
-		add("on top of the history", fmt.Sprintf("noise of %g %%, correlated over 10s", 100*o.Noise), origin("noise"), "--noise")
-	} else {
-		add("within a step of the history", fmt.Sprintf("demand goes straight from sample to sample, %v apart; requests come at random", h.series.Step), origin("noise"), "--noise")
-	}
-	add("demand", "what was used is what was asked for: pods that were throttled or refused then asked for more", assumed, "")
-	return w, nil
+	j.add("node pools", strings.Join(names, ", ")+", one zone, "+bound+", on-demand prices of us-central1", j.origin("pool", "max-nodes"), "--pool, --max-nodes")
+	j.add("boot of a node", j.Boot.String()+" in the median", j.origin("boot"), "--boot")
 }
 
-// origins is flag if any of the flags was given.
-func origins(origin func(string) string, flags ...string) string {
-	for _, f := range flags {
-		if origin(f) == fromFlag {
-			return fromFlag
-		}
+// assumeDemand tells what is assumed of the demand behind what was used.
+func (j *joining) assumeDemand() {
+	if j.Noise > 0 {
+		j.add("on top of the history", fmt.Sprintf("noise of %g %%, correlated over 10s", 100*j.Noise), j.origin("noise"), "--noise")
+	} else {
+		j.add("within a step of the history", fmt.Sprintf("demand goes straight from sample to sample, %v apart; requests come at random", j.history.series.Step), j.origin("noise"), "--noise")
 	}
-	return assumed
+	j.add("demand", "what was used is what was asked for: pods that were throttled or refused then asked for more", assumed, "")
 }
 
 // speedOf a machine type in the simulation.

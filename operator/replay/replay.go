@@ -14,6 +14,7 @@ import (
 
 	"github.com/mash2-io/mash2"
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast"
 	"github.com/mash2-io/mash2/operator/core"
 	"github.com/mash2-io/mash2/planning"
 	"github.com/mash2-io/mash2/record"
@@ -33,6 +34,9 @@ type Options struct {
 	Planner string
 	// Configure, if not nil, changes the recorded configuration of the planners.
 	Configure func(*core.Config)
+	// FindForecaster, if not nil, is core.Config's: for records of runs by a
+	// forecaster that forecast.ByName doesn't know.
+	FindForecaster func(name string) (forecast.Forecaster, error)
 	// Differences is the most that are listed; 0 is [DefaultDifferences].
 	Differences int
 	// Progress, if not nil, is told the time of each cycle.
@@ -97,7 +101,7 @@ func Run(ctx context.Context, l *record.Log, o Options) (Result, error) {
 		}
 		if e.Segment.Name != segment {
 			segment = e.Segment.Name
-			if planner, err = planners(e.Segment.Config, o.Configure); err != nil {
+			if planner, err = o.planners(e.Segment.Config); err != nil {
 				return out, fmt.Errorf("records in %s: %w", segment, err)
 			}
 			if _, ok := planner.Planners[o.Planner]; o.Planner != "" && !ok {
@@ -184,15 +188,16 @@ func (o Options) input(r api.Record) (api.Snapshot, api.PolicySpec, error) {
 }
 
 // planners are those of a recorded configuration.
-func planners(recorded json.RawMessage, change func(*core.Config)) (planning.Hierarchy, error) {
+func (o Options) planners(recorded json.RawMessage) (planning.Hierarchy, error) {
 	c := core.DefaultConfig()
+	c.FindForecaster = o.FindForecaster
 	if len(recorded) > 0 {
 		if err := json.Unmarshal(recorded, &c); err != nil {
 			return planning.Hierarchy{}, fmt.Errorf("reading the recorded configuration: %w", err)
 		}
 	}
-	if change != nil {
-		change(&c)
+	if o.Configure != nil {
+		o.Configure(&c)
 	}
 	return c.Hierarchy()
 }

@@ -31,7 +31,14 @@ const rounds = 300
 //   - after the Guard, replicas are within the author's bounds.
 func Test(t *testing.T, p planning.WorkloadPlanner) {
 	t.Helper()
-	each := func(name string, check func(t *testing.T, r *rand.Rand)) {
+	s := suite{p}
+	for name, check := range map[string]func(t *testing.T, r *rand.Rand){
+		"deterministic and without traces": s.deterministic,
+		"well formed":                      s.wellFormed,
+		"never down without fresh demand":  s.neverDown,
+		"monotone in demand":               s.monotone,
+		"within bounds after the Guard":    s.withinBounds,
+	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(rounds) {
 				check(t, rand.New(rand.NewPCG(seed, 7)))
@@ -41,114 +48,123 @@ func Test(t *testing.T, p planning.WorkloadPlanner) {
 			}
 		})
 	}
-	plan := func(t *testing.T, in planning.Input) planning.Proposal {
-		t.Helper()
-		out, err := p.PlanWorkload(in)
-		if err != nil {
-			t.Fatalf("PlanWorkload: %v", err)
-		}
-		return out
+}
+
+// suite is the checks of one planner, each of one random input.
+type suite struct{ planner planning.WorkloadPlanner }
+
+func (s suite) plan(t *testing.T, in planning.Input) planning.Proposal {
+	t.Helper()
+	out, err := s.planner.PlanWorkload(in)
+	if err != nil {
+		t.Fatalf("PlanWorkload: %v", err)
 	}
+	return out
+}
 
-	each("deterministic and without traces", func(t *testing.T, r *rand.Rand) {
-		in := Input(r)
-		before := deepCopy(in)
-		one, two := plan(t, in), plan(t, in)
-		if diff := cmp.Diff(one, two, cmpopts.EquateNaNs()); diff != "" {
-			t.Errorf("two plans of one input differ:\n%s", diff)
-		}
-		if diff := cmp.Diff(before, in, cmpopts.EquateNaNs()); diff != "" {
-			t.Errorf("the input was written to:\n%s", diff)
-		}
-	})
+// deterministic: equal inputs give equal plans, and inputs are left as they are.
+func (s suite) deterministic(t *testing.T, r *rand.Rand) {
+	in := Input(r)
+	before := deepCopy(in)
+	one, two := s.plan(t, in), s.plan(t, in)
+	if diff := cmp.Diff(one, two, cmpopts.EquateNaNs()); diff != "" {
+		t.Errorf("two plans of one input differ:\n%s", diff)
+	}
+	if diff := cmp.Diff(before, in, cmpopts.EquateNaNs()); diff != "" {
+		t.Errorf("the input was written to:\n%s", diff)
+	}
+}
 
-	each("well formed", func(t *testing.T, r *rand.Rand) {
-		in := Input(r)
-		out := plan(t, in)
-		if out.Key != in.Workload.Key {
-			t.Errorf("the proposal for %s is for %s", in.Workload.Key, out.Key)
+// wellFormed: a plan is for its workload and made of numbers.
+func (s suite) wellFormed(t *testing.T, r *rand.Rand) {
+	in := Input(r)
+	out := s.plan(t, in)
+	if out.Key != in.Workload.Key {
+		t.Errorf("the proposal for %s is for %s", in.Workload.Key, out.Key)
+	}
+	if out.Reason == "" || out.Binding == "" {
+		t.Errorf("reason %q, binding %q", out.Reason, out.Binding)
+	}
+	if out.Replicas < 0 || out.Replicas < out.Floor || out.NodeReplicas < out.Replicas {
+		t.Errorf("replicas %d, floor %d, for nodes %d", out.Replicas, out.Floor, out.NodeReplicas)
+	}
+	for _, x := range []float64{out.Demand, out.PeakDemand, out.Need} {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			t.Errorf("demand %v, peak %v, need %v", out.Demand, out.PeakDemand, out.Need)
 		}
-		if out.Reason == "" || out.Binding == "" {
-			t.Errorf("reason %q, binding %q", out.Reason, out.Binding)
+	}
+	for i, step := range out.Path {
+		if i == 0 && !step.At.Equal(in.Time) || i > 0 && !step.At.After(out.Path[i-1].At) || step.Replicas < 0 {
+			t.Errorf("path of %v: step %d is %+v", in.Time, i, step)
 		}
-		if out.Replicas < 0 || out.Replicas < out.Floor || out.NodeReplicas < out.Replicas {
-			t.Errorf("replicas %d, floor %d, for nodes %d", out.Replicas, out.Floor, out.NodeReplicas)
-		}
-		for _, x := range []float64{out.Demand, out.PeakDemand, out.Need} {
-			if math.IsNaN(x) || math.IsInf(x, 0) {
-				t.Errorf("demand %v, peak %v, need %v", out.Demand, out.PeakDemand, out.Need)
-			}
-		}
-		for i, step := range out.Path {
-			if i == 0 && !step.At.Equal(in.Time) || i > 0 && !step.At.After(out.Path[i-1].At) || step.Replicas < 0 {
-				t.Errorf("path of %v: step %d is %+v", in.Time, i, step)
-			}
-		}
-		if out.Held && (out.Replicas != in.Workload.Replicas || out.Binding != "hold") {
-			t.Errorf("held with %d replicas of %d, binding %q", out.Replicas, in.Workload.Replicas, out.Binding)
-		}
-		if !out.Held && len(out.Path) == 0 {
-			t.Error("no path")
-		}
-	})
+	}
+	if out.Held && (out.Replicas != in.Workload.Replicas || out.Binding != "hold") {
+		t.Errorf("held with %d replicas of %d, binding %q", out.Replicas, in.Workload.Replicas, out.Binding)
+	}
+	if !out.Held && len(out.Path) == 0 {
+		t.Error("no path")
+	}
+}
 
-	each("never down without fresh demand", func(t *testing.T, r *rand.Rand) {
-		in := Input(r)
-		w := &in.Workload
-		switch {
-		case len(w.Signals) > 0 && (!in.UsesCPU() || r.IntN(2) == 0):
-			w.Signals[r.IntN(len(w.Signals))].Missing = "no answer"
-			if w.Replicas == 0 {
-				return // there is no down from there
-			}
-		case r.IntN(2) == 0:
-			in.Metrics.Reachable = false
-		default:
-			w.DemandStale = true
+// neverDown: without fresh demand replicas never go down.
+func (s suite) neverDown(t *testing.T, r *rand.Rand) {
+	in := Input(r)
+	w := &in.Workload
+	switch {
+	case len(w.Signals) > 0 && (!in.UsesCPU() || r.IntN(2) == 0):
+		w.Signals[r.IntN(len(w.Signals))].Missing = "no answer"
+		if w.Replicas == 0 {
+			return // there is no down from there
 		}
-		if out := plan(t, in); out.Replicas < in.Workload.Replicas {
-			t.Errorf("%d replicas of %d: %s", out.Replicas, in.Workload.Replicas, out.Reason)
-		}
-	})
+	case r.IntN(2) == 0:
+		in.Metrics.Reachable = false
+	default:
+		w.DemandStale = true
+	}
+	if out := s.plan(t, in); out.Replicas < in.Workload.Replicas {
+		t.Errorf("%d replicas of %d: %s", out.Replicas, in.Workload.Replicas, out.Reason)
+	}
+}
 
-	each("monotone in demand", func(t *testing.T, r *rand.Rand) {
-		in := Input(r)
-		more := deepCopy(in)
-		factor := 1 + 2*r.Float64()
-		for i := range more.Workload.Demand.Values {
-			more.Workload.Demand.Values[i] *= factor
-		}
-		if u := more.Workload.Usage; u != nil {
-			u.MilliCPU *= factor
-		}
-		for i := range more.Workload.Signals {
-			more.Workload.Signals[i].Value *= factor
-			if f := more.Outlooks[i].Forecast; f != nil {
-				scale(f, factor)
-			}
-		}
-		if f := more.Forecast; f != nil {
+// monotone: more demand never leads to fewer replicas.
+func (s suite) monotone(t *testing.T, r *rand.Rand) {
+	in := Input(r)
+	more := deepCopy(in)
+	factor := 1 + 2*r.Float64()
+	for i := range more.Workload.Demand.Values {
+		more.Workload.Demand.Values[i] *= factor
+	}
+	if u := more.Workload.Usage; u != nil {
+		u.MilliCPU *= factor
+	}
+	for i := range more.Workload.Signals {
+		more.Workload.Signals[i].Value *= factor
+		if f := more.Outlooks[i].Forecast; f != nil {
 			scale(f, factor)
 		}
-		less, greater := plan(t, in), plan(t, more)
-		if greater.Replicas < less.Replicas || greater.NodeReplicas < less.NodeReplicas {
-			t.Errorf("%.2f times the demand: %d replicas after %d, nodes for %d after %d",
-				factor, greater.Replicas, less.Replicas, greater.NodeReplicas, less.NodeReplicas)
-		}
-	})
+	}
+	if f := more.Forecast; f != nil {
+		scale(f, factor)
+	}
+	less, greater := s.plan(t, in), s.plan(t, more)
+	if greater.Replicas < less.Replicas || greater.NodeReplicas < less.NodeReplicas {
+		t.Errorf("%.2f times the demand: %d replicas after %d, nodes for %d after %d",
+			factor, greater.Replicas, less.Replicas, greater.NodeReplicas, less.NodeReplicas)
+	}
+}
 
-	each("within bounds after the Guard", func(t *testing.T, r *rand.Rand) {
-		in := Input(r)
-		out := plan(t, in)
-		rng := planning.Guard{Config: planning.DefaultConfig()}.Range(planning.Subject{
-			Time: in.Time, Workload: in.Workload, Policy: in.Policy, Proposal: out, Speed: in.Speed,
-			Memory:  planning.WorkloadMemory{Replicas: in.Workload.Replicas},
-			Windows: in.Windows, Trusted: in.Trusted,
-		})
-		if rng.Hold == "" && (rng.Lo.Replicas < in.Workload.MinReplicas || rng.Hi.Replicas > in.Workload.MaxReplicas) {
-			t.Errorf("range %d–%d, bounds %d–%d", rng.Lo.Replicas, rng.Hi.Replicas, in.Workload.MinReplicas, in.Workload.MaxReplicas)
-		}
+// withinBounds: after the Guard, replicas are within the author's bounds.
+func (s suite) withinBounds(t *testing.T, r *rand.Rand) {
+	in := Input(r)
+	out := s.plan(t, in)
+	rng := planning.Guard{Config: planning.DefaultConfig()}.Range(planning.Subject{
+		Time: in.Time, Workload: in.Workload, Policy: in.Policy, Proposal: out, Speed: in.Speed,
+		Memory:  planning.WorkloadMemory{Replicas: in.Workload.Replicas},
+		Windows: in.Windows, Trusted: in.Trusted,
 	})
+	if rng.Hold == "" && (rng.Lo.Replicas < in.Workload.MinReplicas || rng.Hi.Replicas > in.Workload.MaxReplicas) {
+		t.Errorf("range %d–%d, bounds %d–%d", rng.Lo.Replicas, rng.Hi.Replicas, in.Workload.MinReplicas, in.Workload.MaxReplicas)
+	}
 }
 
 // Input draws an input as a Hierarchy might pass it, the odd ones included:

@@ -26,8 +26,14 @@ type eta struct {
 	entries []entry // the direction elsewhere
 }
 
-// relative size below which an element is no pivot: stability against fill.
-const markowitzTol = 0.1
+// What is no pivot.
+const (
+	markowitzTol = 0.1  // relative size below which: stability against fill
+	noPivot      = 1e-9 // size of a column's largest element below which it depends on others
+	noElement    = 1e-13
+	// pivotColumns is how many columns with fewest elements are looked at for a pivot.
+	pivotColumns = 4
+)
 
 // factorise inverts the matrix with these columns. It returns the positions of
 // columns that depend on others and, parallel, rows left without a pivot; those
@@ -39,167 +45,222 @@ func (b *basisInverse) factorise(n int, columns func(at int) []entry) (positions
 	if len(b.buf) < n {
 		b.buf = make([]float64, n)
 	}
-	active := make([][]entry, n) // rows; entry.row is the position
-	inCol := make([][]int32, n)  // rows that may have an element there
-	colCount := make([]int, n)
-	for at := range n {
-		for _, e := range columns(at) {
-			active[e.row] = append(active[e.row], entry{int32(at), e.value})
-			inCol[at] = append(inCol[at], e.row)
-			colCount[at]++
-		}
-	}
-	rowDone, colDone := make([]bool, n), make([]bool, n)
-	where := make([]int32, n) // position → index+1 in the row in hand
-	// Columns by count, lazily: a heap would cost more than it saves here.
-	singles := make([]int32, 0, n)
-	for at := range n {
-		if colCount[at] == 1 {
-			singles = append(singles, int32(at))
-		}
-	}
-	value := func(row, at int32) (float64, bool) {
-		for _, e := range active[row] {
-			if e.row == at {
-				return e.value, true
-			}
-		}
-		return 0, false
-	}
-	rest := make([]int32, n)
-	for at := range rest {
-		rest[at] = int32(at)
-	}
-	for {
-		at, row, best := int32(-1), int32(-1), math.MaxInt
-		consider := func(c int32) {
-			most := 0.0
-			for _, r := range inCol[c] {
-				if !rowDone[r] {
-					if v, ok := value(r, c); ok {
-						most = max(most, math.Abs(v))
-					}
-				}
-			}
-			if most < 1e-9 {
-				return
-			}
-			for _, r := range inCol[c] {
-				if rowDone[r] {
-					continue
-				}
-				if v, ok := value(r, c); ok && math.Abs(v) >= markowitzTol*most {
-					if cost := (len(active[r]) - 1) * (colCount[c] - 1); cost < best {
-						at, row, best = c, r, cost
-					}
-				}
-			}
-		}
-		for len(singles) > 0 && best > 0 {
-			c := singles[len(singles)-1]
-			singles = singles[:len(singles)-1]
-			if !colDone[c] && colCount[c] == 1 {
-				consider(c)
-			}
-		}
-		if at < 0 {
-			// The few columns with the fewest elements.
-			least, seen := math.MaxInt, 0
-			keep := rest[:0]
-			for _, c := range rest {
-				if colDone[c] {
-					continue
-				}
-				keep = append(keep, c)
-				if colCount[c] > 0 {
-					least = min(least, colCount[c])
-				}
-			}
-			rest = keep
-			b.work += int64(len(rest))
-			for _, c := range rest {
-				if colCount[c] > 0 && colCount[c] <= least+1 {
-					consider(c)
-					if seen++; seen >= 4 && at >= 0 || best == 0 {
-						break
-					}
-				}
-			}
-			for _, c := range rest {
-				if at >= 0 {
-					break
-				}
-				consider(c)
-			}
-		}
-		if at < 0 {
-			break
-		}
-		p, _ := value(row, at)
-		rowDone[row], colDone[at] = true, true
-		var up []entry
-		for _, e := range active[row] {
-			colCount[e.row]--
-			if e.row != at {
-				up = append(up, e)
-			}
-			if colCount[e.row] == 1 && !colDone[e.row] {
-				singles = append(singles, e.row)
-			}
-		}
-		var low []entry
-		for _, r := range inCol[at] {
-			if rowDone[r] {
-				continue
-			}
-			v, ok := value(r, at)
-			if !ok {
-				continue
-			}
-			f := v / p
-			low = append(low, entry{r, f})
-			list := active[r]
-			for k, e := range list {
-				where[e.row] = int32(k + 1)
-			}
-			for _, e := range up {
-				if k := where[e.row]; k > 0 {
-					list[k-1].value -= f * e.value
-				} else {
-					list = append(list, entry{e.row, -f * e.value})
-					inCol[e.row] = append(inCol[e.row], r)
-					colCount[e.row]++
-				}
-			}
-			for _, e := range list {
-				where[e.row] = 0
-			}
-			kept := list[:0]
-			for _, e := range list {
-				switch {
-				case e.row == at:
-				case math.Abs(e.value) < 1e-13:
-					if colCount[e.row]--; colCount[e.row] == 1 {
-						singles = append(singles, e.row)
-					}
-				default:
-					kept = append(kept, e)
-				}
-			}
-			active[r] = kept
-			b.work += int64(4 * (len(kept) + len(up)))
-		}
-		b.pivotRow, b.pivotAt, b.pivot = append(b.pivotRow, row), append(b.pivotAt, at), append(b.pivot, p)
+	e := b.eliminate(n, columns)
+	for e.choose() {
+		up := e.takeRow()
+		low := e.takeColumn(up)
+		b.pivotRow, b.pivotAt, b.pivot = append(b.pivotRow, e.row), append(b.pivotAt, e.at), append(b.pivot, e.pivot)
 		b.lower, b.upper = append(b.lower, low), append(b.upper, up)
 		b.work += int64(16 + 4*len(up))
 	}
+	return e.left()
+}
+
+// elimination is the matrix that is left while pivots are chosen.
+type elimination struct {
+	b        *basisInverse
+	active   [][]entry // rows; entry.row is the position
+	inCol    [][]int32 // rows that may have an element there
+	colCount []int
+	rowDone  []bool
+	colDone  []bool
+	where    []int32 // position → index+1 in the row in hand
+	// Columns by count, lazily: a heap would cost more than it saves here.
+	singles []int32 // those that had one element
+	rest    []int32 // those that may not be done
+	// at and row are those of the pivot, −1 without one; cost bounds its fill.
+	at, row int32
+	cost    int
+	pivot   float64
+}
+
+// eliminate begins with the whole matrix.
+func (b *basisInverse) eliminate(n int, columns func(at int) []entry) *elimination {
+	e := &elimination{
+		b: b, active: make([][]entry, n), inCol: make([][]int32, n), colCount: make([]int, n),
+		rowDone: make([]bool, n), colDone: make([]bool, n), where: make([]int32, n),
+		singles: make([]int32, 0, n), rest: make([]int32, n),
+	}
 	for at := range n {
-		if colDone[at] {
+		for _, x := range columns(at) {
+			e.active[x.row] = append(e.active[x.row], entry{int32(at), x.value})
+			e.inCol[at] = append(e.inCol[at], x.row)
+			e.colCount[at]++
+		}
+	}
+	for at := range n {
+		if e.colCount[at] == 1 {
+			e.singles = append(e.singles, int32(at))
+		}
+		e.rest[at] = int32(at)
+	}
+	return e
+}
+
+// value of an element, if there is one.
+func (e *elimination) value(row, at int32) (float64, bool) {
+	for _, x := range e.active[row] {
+		if x.row == at {
+			return x.value, true
+		}
+	}
+	return 0, false
+}
+
+// consider takes the element of a column that is large enough and makes least fill
+// for the pivot, if it makes less than the one at hand.
+func (e *elimination) consider(c int32) {
+	most := 0.0
+	for _, r := range e.inCol[c] {
+		if !e.rowDone[r] {
+			if v, ok := e.value(r, c); ok {
+				most = max(most, math.Abs(v))
+			}
+		}
+	}
+	if most < noPivot {
+		return
+	}
+	for _, r := range e.inCol[c] {
+		if e.rowDone[r] {
 			continue
 		}
-		for r := range n {
-			if !rowDone[r] {
-				rowDone[r] = true
+		if v, ok := e.value(r, c); ok && math.Abs(v) >= markowitzTol*most {
+			if cost := (len(e.active[r]) - 1) * (e.colCount[c] - 1); cost < e.cost {
+				e.at, e.row, e.cost = c, r, cost
+			}
+		}
+	}
+}
+
+// choose reports whether there is a pivot: of a column with a single element, or else of
+// the few columns with the fewest, or else of any.
+func (e *elimination) choose() bool {
+	e.at, e.row, e.cost = -1, -1, math.MaxInt
+	for len(e.singles) > 0 && e.cost > 0 {
+		c := e.singles[len(e.singles)-1]
+		e.singles = e.singles[:len(e.singles)-1]
+		if !e.colDone[c] && e.colCount[c] == 1 {
+			e.consider(c)
+		}
+	}
+	if e.at < 0 {
+		e.chooseShort()
+	}
+	if e.at < 0 {
+		return false
+	}
+	e.pivot, _ = e.value(e.row, e.at)
+	return true
+}
+
+// chooseShort looks for the pivot in columns with few elements first.
+func (e *elimination) chooseShort() {
+	least, seen := math.MaxInt, 0
+	keep := e.rest[:0]
+	for _, c := range e.rest {
+		if e.colDone[c] {
+			continue
+		}
+		keep = append(keep, c)
+		if e.colCount[c] > 0 {
+			least = min(least, e.colCount[c])
+		}
+	}
+	e.rest = keep
+	e.b.work += int64(len(e.rest))
+	for _, c := range e.rest {
+		if e.colCount[c] > 0 && e.colCount[c] <= least+1 {
+			e.consider(c)
+			if seen++; seen >= pivotColumns && e.at >= 0 || e.cost == 0 {
+				break
+			}
+		}
+	}
+	for _, c := range e.rest {
+		if e.at >= 0 {
+			break
+		}
+		e.consider(c)
+	}
+}
+
+// takeRow takes the pivot's row and column out and returns the rest of the row.
+func (e *elimination) takeRow() (up []entry) {
+	e.rowDone[e.row], e.colDone[e.at] = true, true
+	for _, x := range e.active[e.row] {
+		e.colCount[x.row]--
+		if x.row != e.at {
+			up = append(up, x)
+		}
+		if e.colCount[x.row] == 1 && !e.colDone[x.row] {
+			e.singles = append(e.singles, x.row)
+		}
+	}
+	return up
+}
+
+// takeColumn subtracts multiples of the pivot's row, the rest of which is up, from the
+// others with an element in its column, and returns the multiples.
+func (e *elimination) takeColumn(up []entry) (low []entry) {
+	for _, r := range e.inCol[e.at] {
+		if e.rowDone[r] {
+			continue
+		}
+		v, ok := e.value(r, e.at)
+		if !ok {
+			continue
+		}
+		f := v / e.pivot
+		low = append(low, entry{r, f})
+		e.subtract(r, f, up)
+		e.b.work += int64(4 * (len(e.active[r]) + len(up)))
+	}
+	return low
+}
+
+// subtract takes f times up from a row, whose element in the pivot's column goes.
+func (e *elimination) subtract(r int32, f float64, up []entry) {
+	list := e.active[r]
+	for k, x := range list {
+		e.where[x.row] = int32(k + 1)
+	}
+	for _, x := range up {
+		if k := e.where[x.row]; k > 0 {
+			list[k-1].value -= f * x.value
+		} else {
+			list = append(list, entry{x.row, -f * x.value})
+			e.inCol[x.row] = append(e.inCol[x.row], r)
+			e.colCount[x.row]++
+		}
+	}
+	for _, x := range list {
+		e.where[x.row] = 0
+	}
+	kept := list[:0]
+	for _, x := range list {
+		switch {
+		case x.row == e.at:
+		case math.Abs(x.value) < noElement:
+			if e.colCount[x.row]--; e.colCount[x.row] == 1 {
+				e.singles = append(e.singles, x.row)
+			}
+		default:
+			kept = append(kept, x)
+		}
+	}
+	e.active[r] = kept
+}
+
+// left are the positions without a pivot and, parallel, rows without one.
+func (e *elimination) left() (positions, rows []int32) {
+	for at, done := range e.colDone {
+		if done {
+			continue
+		}
+		for r := range e.rowDone {
+			if !e.rowDone[r] {
+				e.rowDone[r] = true
 				positions, rows = append(positions, int32(at)), append(rows, int32(r))
 				break
 			}
