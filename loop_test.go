@@ -284,7 +284,7 @@ func TestParallelActions(t *testing.T) {
 // A plan whose move is refused says so itself: the loop asks for one plan a cycle.
 func TestARefusedMoveIsPlannedOnce(t *testing.T) {
 	w := two()
-	w.plan.Nodes = api.NodePlan{Pool: "cheap", Refusal: &api.Refusal{
+	w.plan.Nodes = api.NodePlan{Refusal: &api.Refusal{
 		Pool: "fast", Stay: "cheap", Reason: "OutsideWindow", Message: "outside every maintenance window",
 	}}
 	c, err := w.loop().RunOnce(t.Context())

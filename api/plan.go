@@ -186,9 +186,8 @@ type PoolPlan struct {
 type NodePlan struct {
 	Solver string `json:"solver"`
 	// Pool that all workloads are planned on; empty when nodes are not planned, or
-	// workloads are on several.
-	//
-	// Deprecated: it is kept for readers of the JSON form. See WorkloadPlan.Pools.
+	// workloads are on several. It is kept for readers of the JSON form: nothing here
+	// reads it. See WorkloadPlan.Pools.
 	Pool  string     `json:"pool,omitempty"`
 	Pools []PoolPlan `json:"pools,omitempty"` // in order of name
 	// Unplaced are pods no planned node can hold, by shape.

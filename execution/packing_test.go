@@ -70,7 +70,7 @@ func randomView(r *rand.Rand) (*view, []*api.Node) {
 	zones := []string{"a", "b"}
 	s := api.Snapshot{}
 	policy := api.Policy{NodePools: []string{"fast"}, ManagedPools: []string{"cheap", "fast"}}
-	plan := api.Plan{Nodes: api.NodePlan{Pool: "fast"}}
+	var plan api.Plan
 	full := api.Resources{MilliCPU: 4000, Memory: 8000, Pods: int64(6 + r.IntN(6))}
 	for _, name := range []string{"fast", "cheap"} {
 		n := r.IntN(12)

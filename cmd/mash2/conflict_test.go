@@ -76,7 +76,7 @@ func TestConflict(t *testing.T) {
 	})
 
 	w.testVertical()
-	w.testNodeAutoscaler(w.records()[0].Plan.Nodes.Pool)
+	w.testNodeAutoscaler(w.records()[0].Plan.PoolsInUse()[0])
 
 	w.testRefused()
 

@@ -133,7 +133,7 @@ func TestExact(t *testing.T) {
 			t.Fatal(err)
 		}
 		if (string(a) == string(b)) != cmp.Equal(was, now, exact) {
-			t.Fatalf("seed %d: the same %v, in the exact form %v", seed, !(string(a) == string(b)), string(a) == string(b))
+			t.Fatalf("seed %d: the same %v, in the exact form %v", seed, string(a) != string(b), string(a) == string(b))
 		}
 		if string(a) == string(b) {
 			same++

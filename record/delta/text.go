@@ -109,7 +109,7 @@ func (w *writer) string(prev, cur string) {
 	for tail < short-head && prev[len(prev)-1-tail] == cur[len(cur)-1-tail] {
 		tail++
 	}
-	w.uint(uint64(head)<<2 | textEnds)
+	w.uint(uint64(head) << 2) // textEnds
 	w.uint(uint64(tail))
 	w.uint(uint64(len(cur) - head - tail))
 	*raw = append(*raw, cur[head:len(cur)-tail]...)
