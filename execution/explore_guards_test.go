@@ -47,6 +47,9 @@ func TestEveryGuardIsNeeded(t *testing.T) {
 		{"a move that was given up is not tried again at once", guardGaveUp, rules{}},
 		{"emptying a surplus node is given up when it takes too long", guardEmptying, rules{surplus: true, anywhere: true}},
 		{"emptying a surplus node that was given up is not tried again at once", guardKept, rules{surplus: true, anywhere: true}},
+		{"nothing is taken away while pods are not proven to be as they are seen", guardProven, rules{stalls: true}},
+		{"a node goes only when the API server has nothing on it", guardVacant, rules{stalls: true}},
+		{"a Ready pod is evicted only while the API server has the others Ready", guardLook, rules{stalls: true, loose: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.pods, c.nodes, c.guards = cmp.Or(c.pods, 2), 2, everyGuard&^c.guard

@@ -61,6 +61,9 @@ func (r rules) moves(c cluster, ops []op, told bool) []move {
 		}
 		c.stale++
 	}
+	if r.stalls && len(c.ops) == 0 {
+		r.watchMoves(c, add)
+	}
 	before := len(out)
 	r.podMoves(c, waits, add)
 	r.deletions(c, func(to cluster, node int, wrong string) {
@@ -92,6 +95,56 @@ func (r rules) moves(c cluster, ops []op, told bool) []move {
 type name int
 
 func (n name) String() string { return nodeName(int(n)) }
+
+// watchMoves: the watch of pods stalls, which is not known at first, and goes on.
+// Meanwhile a pod may cease to be Ready, of those that can't surge.
+func (r rules) watchMoves(c cluster, add func(class, cluster, string, ...any)) {
+	if c.lag == current {
+		to := c
+		to.lag = stalled
+		for i, b := range c.nodes {
+			to.seen[i] = pictured{b.web, b.fixed}
+		}
+		add(fault, to, "the watch of pods stalls")
+		return
+	}
+	to := c
+	to.lag = current
+	add(progress, to, "the watch of pods goes on")
+	if c.lag == stalled {
+		to := c
+		to.lag = unproven
+		add(passing, to, "pods are not proven to be as they are seen any more")
+	}
+	for which := range fixedNames {
+		if c.healthy(which) < r.total(which) {
+			continue
+		}
+		for i, b := range c.nodes {
+			if b.fixed[which][1] == 0 {
+				continue
+			}
+			to := c
+			to.nodes[i].fixed[which][1]--
+			to.nodes[i].fixed[which][0]++
+			r.follow(&to, which)
+			add(fault, to, "a %s pod on %s is not Ready any more", fixedNames[which], name(i))
+		}
+	}
+}
+
+// looks reports whether the actuator looks at the API server, by such a guard. Where the
+// watch doesn't stall, promises are kept without.
+func (r rules) looks(guard guards) bool { return r.stalls && r.guards.holds(guard) }
+
+// healthy are the Ready pods of db or dns.
+func (c cluster) healthy(which int) int {
+	n := 0
+	for _, b := range c.nodes {
+		n += int(b.fixed[which][1])
+	}
+	return n
+}
 
 // poolMoves: nodes come.
 func (r rules) poolMoves(c cluster, add func(class, cluster, string, ...any)) {
@@ -273,7 +326,7 @@ func (r rules) deletions(c cluster, deleted func(to cluster, node int, wrong str
 				found = true
 				to, wrong := c, ""
 				to.nodes[i].web[kind]--
-				if kind == isReady && !r.turns && !r.dead && !r.spare {
+				if kind == isReady && !r.turns && !r.dead && !r.spare && !r.stalls {
 					wrong = wrongVictim(c, i)
 				}
 				deleted(to, i, wrong)
@@ -314,6 +367,10 @@ func (r rules) carryOut(c cluster, o op) (to cluster, wrong string) {
 				have = append(have, i)
 			}
 		}
+		if o.arg < c.size[pool] && r.looks(guardVacant) &&
+			slices.ContainsFunc(have, func(i int) bool { return c.nodes[i].pods() > 0 || !c.nodes[i].ours() }) {
+			return c, ""
+		}
 		c.stray[pool] = c.stray[pool] || r.lingers && len(have) < int(c.size[pool]) && o.arg < c.size[pool]
 		// The provider picks its own victims: the worst ones.
 		slices.SortStableFunc(have, func(x, y int) int { return c.nodes[x].pods() - c.nodes[y].pods() })
@@ -329,6 +386,7 @@ func (r rules) carryOut(c cluster, o op) (to cluster, wrong string) {
 		switch {
 		case r.denies:
 			c.denied = true
+		case b.phase == present && r.looks(guardVacant) && (b.pods() > 0 || !b.ours()):
 		case b.phase == present:
 			c.size[pool]--
 			wrong = r.doom(&c, int(o.node))
@@ -352,7 +410,7 @@ func (r rules) carryOut(c cluster, o op) (to cluster, wrong string) {
 			}
 		}
 	case opEvict:
-		wrong = r.evict(&c, b, int(o.arg))
+		wrong = r.evict(&c, int(o.node), int(o.arg))
 	case opGiveUp:
 		if int(o.arg) == pool {
 			b.kept = b.phase != absent
@@ -366,37 +424,46 @@ func (r rules) carryOut(c cluster, o op) (to cluster, wrong string) {
 // evict is what the Eviction API does. A pod that is not Ready goes while its
 // budget counts as many healthy ones as it wants, and wants any; all others are
 // allowed ones. What was asked for on what is still so is not refused.
-func (r rules) evict(c *cluster, b *box, which int) (wrong string) {
-	pods := &b.fixed[which]
+func (r rules) evict(c *cluster, node, which int) (wrong string) {
+	pods := &c.nodes[node].fixed[which]
 	ready := 0
 	if pods[0] == 0 {
 		ready = 1
+	}
+	if c.lag != current {
+		seen := c.seen[node].fixed[which]
+		if pods[0]+pods[1] < seen[0]+seen[1] {
+			return "" // that one is gone, another one is not meant
+		}
+	}
+	settled := c.nodes[node].ours() && c.healthy(which) == r.total(which)
+	if ready == 1 && pods[1] > 0 && !settled && r.looks(guardLook) {
+		return ""
 	}
 	budgeted := r.total(which) > 1
 	free := ready == 0 && r.desired(which) > 0 && int(c.counted[which]) >= r.desired(which)
 	switch {
 	case pods[ready] == 0:
 		return ""
-	case budgeted && !free && c.allowed[which] == 0 && c.stale > 0:
+	case budgeted && !free && c.allowed[which] == 0 && (c.stale > 0 || c.lag != current):
 		return ""
 	case budgeted && !free && c.allowed[which] == 0:
 		return "its budget refuses that, and nothing has happened since the operator looked"
 	case budgeted && !free:
 		c.allowed[which]--
 	}
+	if ready == 1 && c.lag != current && !settled {
+		wrong = "a Ready " + fixedNames[which] + " pod is killed on a stale view"
+	}
 	pods[ready]--
 	r.follow(c, which)
-	return ""
+	return wrong
 }
 
 // follow has a budget count at once, unless it lags.
 func (r rules) follow(c *cluster, which int) {
-	healthy := 0
-	for _, b := range c.nodes {
-		healthy += int(b.fixed[which][1])
-	}
 	if !r.lags {
-		r.count(c, which, healthy)
+		r.count(c, which, c.healthy(which))
 	}
 }
 

@@ -83,6 +83,20 @@ func opOf(a api.Action) op {
 
 func (o op) onNode() bool { return o.kind != opResize && o.kind != opScale }
 
+// takenAwayBy reports whether an action takes away what can't be given back: pods that
+// serve, or nodes.
+func (c cluster) takenAwayBy(o op) bool {
+	switch o.kind {
+	case opScale:
+		return o.arg < c.web
+	case opResize:
+		return o.arg < c.size[poolOf(int(o.node))]
+	case opEvict, opRemove:
+		return true
+	}
+	return false
+}
+
 func (o op) String() string {
 	names := [...]string{"scale web to", "resize", "remove", "cordon", "uncordon", "mark a pod on", "clear a pod on", "evict", "give up moving from"}
 	switch o.kind {

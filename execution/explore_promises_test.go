@@ -33,7 +33,7 @@ func (r rules) violated(c cluster, waits bool) string {
 		return fmt.Sprintf("%d web pods are asked for, more than twice the %d wanted", c.web, r.wanted())
 	case r.tight && c.web > r.wanted()+1:
 		return fmt.Sprintf("%d web pods are asked for, more than one above the maximum of %d", c.web, r.most())
-	case shut && open == 0 && (waits || !r.kubectl) && all <= 2*r.pods+r.dns:
+	case shut && open == 0 && (waits || !r.kubectl && !r.stalls) && c.lag == current && all <= 2*r.pods+r.dns:
 		return "a pod on a cordoned node that crashes finds no other node"
 	case r.forbidden && budgeted:
 		return "a node is cordoned although the budget of pods on it allows nothing"
@@ -56,7 +56,7 @@ const (
 
 // restOf a state in which the operator has this to do.
 func (r rules) restOf(c cluster, ops []op) rest {
-	if len(c.ops) > 0 || len(ops) > 0 || c.web != r.wanted() {
+	if len(c.ops) > 0 || len(ops) > 0 || c.lag != current || c.web != r.wanted() {
 		return restless
 	}
 	var on, all [2]int
@@ -80,7 +80,7 @@ func (r rules) restOf(c cluster, ops []op) rest {
 		ready[2] += int(b.fixed[dns][1])
 	}
 	lacks := 0
-	if r.surplus || r.spare {
+	if r.surplus || r.spare || r.stalls {
 		lacks = 1
 	}
 	switch {

@@ -73,6 +73,25 @@ func bits(flags ...bool) uint8 {
 
 func bit(from uint8, i int) bool { return from>>i&1 != 0 }
 
+// podBits are the pods on a node.
+func podBits(web [kinds]uint8, fixed [2][2]uint8) uint16 {
+	return uint16(web[0]|web[1]<<2|web[2]<<4|web[3]<<6)<<8 |
+		uint16(fixed[0][0]|fixed[0][1]<<2|fixed[1][0]<<4|fixed[1][1]<<6)
+}
+
+func podsOfBits(high, low uint8) (web [kinds]uint8, fixed [2][2]uint8) {
+	for kind := range web {
+		web[kind] = high >> (2 * kind) & 3
+	}
+	for which := range fixed {
+		fixed[which] = [2]uint8{low >> (4 * which) & 3, low >> (4*which + 2) & 3}
+	}
+	return web, fixed
+}
+
+// pictures marks a node in a key of which it is also there what the operator sees.
+const pictures = 0x40
+
 // endOfNodes in a key can't be a node.
 const endOfNodes = 0xff
 
@@ -87,12 +106,11 @@ func (c cluster) appendKey(key []byte) []byte {
 			first[c.ops[i].node] = uint8(i + 1)
 		}
 	}
-	var content [2 * maxNodes]uint32
+	var content [2 * maxNodes]uint64
 	for i, b := range c.nodes {
 		at[i] = uint8(i)
-		web := uint32(b.web[0] | b.web[1]<<2 | b.web[2]<<4 | b.web[3]<<6)
-		fixed := uint32(b.fixed[0][0] | b.fixed[0][1]<<2 | b.fixed[1][0]<<4 | b.fixed[1][1]<<6)
-		content[i] = uint32(bits(b.kept)<<4|b.phase<<2|b.cordoned)<<16 | web<<8 | fixed
+		content[i] = uint64(podBits(c.seen[i].web, c.seen[i].fixed))<<32 |
+			uint64(bits(b.kept)<<4|b.phase<<2|b.cordoned)<<16 | uint64(podBits(b.web, b.fixed))
 	}
 	for p := range 2 {
 		slices.SortStableFunc(at[p*maxNodes:(p+1)*maxNodes], func(x, y uint8) int {
@@ -102,13 +120,17 @@ func (c cluster) appendKey(key []byte) []byte {
 	for i, from := range at {
 		to[from] = uint8(i)
 		if n := content[from]; n != 0 {
-			key = append(key, uint8(i), uint8(n>>16), uint8(n>>8), uint8(n))
+			if c.lag == current {
+				key = append(key, uint8(i), uint8(n>>16), uint8(n>>8), uint8(n))
+			} else {
+				key = append(key, uint8(i)|pictures, uint8(n>>16), uint8(n>>8), uint8(n), uint8(n>>40), uint8(n>>32))
+			}
 		}
 	}
 	key = append(key,
 		endOfNodes, c.size[0]|c.size[1]<<4, c.web|c.target<<4|c.stale<<5,
 		bits(c.late[0], c.late[1], c.overdue[0], c.overdue[1], c.gaveUp[0], c.gaveUp[1], c.stockout[0], c.stockout[1]),
-		bits(c.stray[0], c.stray[1], c.denied)<<2|c.pick,
+		c.lag<<5|bits(c.stray[0], c.stray[1], c.denied)<<2|c.pick,
 		c.counted[0]|c.counted[1]<<2|c.allowed[0]<<4|c.allowed[1]<<6)
 	for _, o := range c.ops {
 		if o.onNode() {
@@ -123,13 +145,13 @@ func (c cluster) appendKey(key []byte) []byte {
 func decode(key []byte) cluster {
 	var c cluster
 	for ; key[0] != endOfNodes; key = key[4:] {
-		b := &c.nodes[key[0]]
+		at := key[0] &^ pictures
+		b := &c.nodes[at]
 		b.kept, b.phase, b.cordoned = bit(key[1], 4), key[1]>>2&3, key[1]&3
-		for kind := range b.web {
-			b.web[kind] = key[2] >> (2 * kind) & 3
-		}
-		for which := range b.fixed {
-			b.fixed[which] = [2]uint8{key[3] >> (4 * which) & 3, key[3] >> (4*which + 2) & 3}
+		b.web, b.fixed = podsOfBits(key[2], key[3])
+		if key[0]&pictures != 0 {
+			c.seen[at].web, c.seen[at].fixed = podsOfBits(key[4], key[5])
+			key = key[2:]
 		}
 	}
 	c.size = [2]uint8{key[1] & 15, key[1] >> 4}
@@ -139,7 +161,7 @@ func decode(key []byte) cluster {
 		c.stray[p] = bit(key[4], 2+p)
 		c.counted[p], c.allowed[p] = key[5]>>(2*p)&3, key[5]>>(4+2*p)&3
 	}
-	c.denied, c.pick = bit(key[4], 4), key[4]&3
+	c.lag, c.denied, c.pick = key[4]>>5&3, bit(key[4], 4), key[4]&3
 	for ops := key[6:]; len(ops) > 0; ops = ops[2:] {
 		c.ops = append(c.ops, op{kind: opKind(ops[0] >> 4), node: ops[0] & 15, arg: ops[1]})
 	}
@@ -155,6 +177,9 @@ func (c *cluster) normalise() {
 		if int(c.size[p]) <= nodes {
 			c.late[p], c.stockout[p] = false, false
 		}
+	}
+	if c.lag == current {
+		c.seen = [2 * maxNodes]pictured{}
 	}
 	if len(c.ops) == 0 {
 		c.ops, c.stale = nil, 0

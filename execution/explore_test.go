@@ -57,6 +57,11 @@ func explore(r rules) (*graph, string) {
 		if wrong := r.violated(c, len(c.ops)+len(ops) == 0); wrong != "" {
 			return g, g.story(at) + wrong
 		}
+		for _, o := range ops {
+			if c.takenAwayBy(o) && c.lag == unproven {
+				return g, g.story(at) + "the operator sees this, and is to " + o.String() + ", although pods are not proven to be as they are seen"
+			}
+		}
 		g.first = append(g.first, int64(len(g.to)))
 		for i, m := range r.moves(c, ops, false) {
 			if m.wrong != "" {
@@ -256,7 +261,7 @@ func check(r rules) (*graph, string) {
 	}
 	for i, l := range all {
 		enough := resting
-		if (r.surplus || r.spare || r.dns > 0) && i > 0 {
+		if (r.surplus || r.spare || r.stalls || r.dns > 0) && i > 0 {
 			enough = settled
 		}
 		if wrong := g.stuck(l.classes, enough); wrong != "" {
@@ -297,6 +302,9 @@ var explorations = []struct {
 	{"a node too many, and a provider that picks which goes", rules{pods: 3, nodes: 3, stale: 1, lags: true, surplus: true, anywhere: true, denies: true}, false},
 	{"two pods, a node too many, and a provider that picks which goes", rules{pods: 2, nodes: 2, stale: 1, lags: true, surplus: true, anywhere: true, denies: true}, false},
 	{"a node too many, and an operator that may be dead for long", rules{pods: 2, nodes: 2, stale: 1, lags: true, surplus: true, anywhere: true, dead: true, turns: true}, true},
+	{"a node too many, pods of nobody's workload, and a watch of pods that stalls", rules{pods: 1, dns: 2, nodes: 2, surplus: true, anywhere: true, stalls: true}, false},
+	{"a node too many, and a watch of pods that stalls", rules{pods: 2, nodes: 2, surplus: true, anywhere: true, stalls: true}, true},
+	{"one pod and one node, and a watch of pods that stalls", rules{pods: 1, nodes: 1, stalls: true}, false},
 	{"a node too many of three, and a planner that thinks again", rules{pods: 3, nodes: 3, surplus: true, anywhere: true, turns: true}, true},
 }
 

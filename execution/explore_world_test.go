@@ -92,6 +92,19 @@ const (
 	opGiveUp
 )
 
+// How the watch of pods is.
+const (
+	current  = iota
+	stalled  // and nobody knows yet
+	unproven // the snapshot says so
+)
+
+// pictured are the pods that the operator sees on a node.
+type pictured struct {
+	web   [kinds]uint8
+	fixed [2][2]uint8
+}
+
 // op is an action of the operator: on a node, or on a pool or the workload.
 type op struct {
 	kind opKind
@@ -117,6 +130,10 @@ type cluster struct {
 	stray [2]bool
 	// denied: not long ago the provider didn't let mash2 say which node goes.
 	denied bool
+	// lag is how far the operator is from seeing pods as they are, and seen what it sees
+	// of each node's instead.
+	lag  uint8
+	seen [2 * maxNodes]pictured
 	// ops are left of the operator's last sequence, seen `stale` events ago.
 	ops   []op
 	stale uint8
@@ -131,6 +148,7 @@ type rules struct {
 	// forbidden none.
 	loose, forbidden bool
 	tight            bool // the maximum is what is wanted: a surge may exceed it by one
+	stalls           bool // the watch of pods may stall at any time, for any time; pods may cease to be Ready meanwhile
 	lags             bool // budgets count pods some time after they get Ready
 	turns            bool // the policy may turn round at any time; so may the planner in a pool
 	surplus          bool // no switch: the old pool has one node too many
@@ -258,6 +276,9 @@ var (
 // snapshot is what the operator sees of a cluster.
 func (r rules) snapshot(c cluster) api.Snapshot {
 	s := api.Snapshot{Time: exploreNow}
+	if c.lag == unproven {
+		s.Unproven = "the watch of pods fails"
+	}
 	for p, name := range poolNames {
 		pool := api.Pool{
 			Name: name, Zones: poolZones, Sizes: []int32{int32(c.size[p])}, MaxPerZone: int32(max(r.nodes, int(c.size[p]))), Allocatable: allocation,
@@ -290,10 +311,10 @@ func (r rules) snapshot(c cluster) api.Snapshot {
 	var placedFixed [2]int
 	placed := uint8(0)
 	for i, b := range c.nodes {
-		if b.phase == absent {
-			continue
-		}
 		p := poolOf(i)
+		if c.lag != current {
+			b.web, b.fixed = c.seen[i].web, c.seen[i].fixed
+		}
 		n := api.Node{
 			Name: nodeName(i), Pool: poolNames[p], Zone: "a", ProviderID: "gce://p/a/" + nodeName(i),
 			Allocatable: allocation, Ready: true, Cordoned: b.cordoned != 0,
@@ -307,7 +328,9 @@ func (r rules) snapshot(c cluster) api.Snapshot {
 		case c.gaveUp[p]:
 			n.GaveUp, n.GaveUpAt = poolNames[1-p], age(false)
 		}
-		s.Nodes = append(s.Nodes, n)
+		if b.phase != absent {
+			s.Nodes = append(s.Nodes, n)
+		}
 		serial := 0
 		for kind, count := range b.web {
 			placed += count

@@ -62,7 +62,16 @@ const (
 	// guardKept: a surplus node of which that was given up is not tried again at once.
 	guardKept
 
-	everyGuard = guardKept<<1 - 1
+	// guardProven: nothing is taken away while pods, nodes or budgets are not proven to
+	// be as they are seen.
+	guardProven
+	// guardVacant: before a node goes, the API server is asked whether it is empty still.
+	// The actuator does that, not Sequence; and so it does
+	// guardLook: before a Ready pod is evicted, whether the others of its controller are.
+	guardVacant
+	guardLook
+
+	everyGuard = guardLook<<1 - 1
 )
 
 // holds reports whether a guard is in force.

@@ -109,7 +109,7 @@ func (q *sequencer) actions() []api.Action {
 // date: what it shows as Ready, or as empty, need not be.
 func (q *sequencer) holdIrreversible() {
 	held := len(q.downs) + len(q.evictions) + len(q.removals)
-	if q.snapshot.Unproven == "" || held == 0 {
+	if q.snapshot.Unproven == "" || held == 0 || !q.guards.holds(guardProven) {
 		return
 	}
 	q.downs, q.evictions, q.removals = nil, nil, nil

@@ -21,6 +21,9 @@ func (a *Actuator) evict(ctx context.Context, action api.EvictPod) error {
 	if a.refused.IsInBackOffSinceUpdate(action.UID, now) {
 		return &api.NotTriedError{Why: fmt.Sprintf("it was refused: asked for again after %v", a.refused.Get(action.UID))}
 	}
+	if err := a.settled(ctx, action); err != nil {
+		return err
+	}
 	err := a.tryEviction(ctx, action)
 	if err != nil {
 		a.refused.Next(action.UID, now)
