@@ -313,6 +313,7 @@ func (c *cycle) nodes(k *candidate, plans []api.WorkloadPlan) api.NodePlan {
 			pp.Reason = strings.TrimPrefix(fmt.Sprintf("%s; none is taken from pods that have no other place", pp.Reason), "; ")
 		}
 		c.guard.keepSize(pp, pool)
+		c.keepResized(pp, pool, k.pool.Name)
 		pp.HourlyCost = float64(pp.Nodes) * pool.Price
 		out.HourlyCost += pp.HourlyCost
 	}
