@@ -326,6 +326,7 @@ func (c *cycle) nodes(k *candidate, plans []api.WorkloadPlan) api.NodePlan {
 			pp.Reason = strings.TrimPrefix(fmt.Sprintf("%s; none is taken from pods that have no other place", pp.Reason), "; ")
 		}
 		c.guard.keepSize(pp, pool)
+		c.keepResized(pp, pool, k.to)
 		pp.HourlyCost = float64(pp.Nodes) * pool.Price
 		out.HourlyCost += pp.HourlyCost
 	}

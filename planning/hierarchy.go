@@ -124,6 +124,7 @@ func newCycle(h Hierarchy, s api.Snapshot, p api.Policy, m Memory) *cycle {
 	if nodes, ok := h.Nodes.(NodePreparer); ok {
 		c.planNodes, c.packed = nodes.Prepare(m.packings)
 	}
+	c.memory.Pools = watchPools(m, s, p)
 	c.memory.found(m, s, h.Config.NodeStabilization)
 	migrating := map[string]bool{} // nodes being left
 	for _, n := range s.Nodes {

@@ -29,6 +29,8 @@ type Memory struct {
 	// name, and Start is its time.
 	Found []PoolSize `json:"found,omitempty"`
 	Start time.Time  `json:"start,omitzero"`
+	// Pools that are managed, in order of name.
+	Pools []PoolMemory `json:"pools,omitempty"`
 	// Workloads in order of key.
 	Workloads []WorkloadMemory `json:"workloads,omitempty"`
 

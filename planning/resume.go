@@ -31,6 +31,15 @@ func (m Memory) Resumed(kept, now time.Time) Memory {
 			workloads[i] = w
 		}
 		m.Workloads = workloads
+		if age > askedFor {
+			// Who led meanwhile may have asked for other sizes.
+			pools := make([]PoolMemory, len(m.Pools))
+			for i, p := range m.Pools {
+				p.Sizes, p.Asked = nil, nil
+				pools[i] = p
+			}
+			m.Pools = pools
+		}
 	}
 	return m
 }
