@@ -48,7 +48,7 @@ func TestAPoolThatAPersonGrewIsNotShrunk(t *testing.T) {
 	for w.now.Sub(began) < 30*time.Minute {
 		plan := w.cycle()
 		findings := resizedByOther(plan)
-		if len(findings) != 1 || findings[0].Object != "pool "+fast || findings[0].Severity != api.Warning {
+		if len(findings) != 1 || findings[0].Object != api.PoolRef(fast) || findings[0].Severity != api.Warning {
 			t.Fatalf("after %v: %+v", w.now.Sub(began), findings)
 		}
 		if said == "" {
