@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"flag"
+	"math"
 	"os"
 	"os/exec"
 	"strings"
@@ -178,7 +179,7 @@ func TestReplayFindsAChange(t *testing.T) {
 		"fewer candidates shown":    {func(c *core.Config) { c.Planning.Candidates = 1 }, "candidates["},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := replay.Run(t.Context(), l, replay.Options{Configure: c.change})
+			r, err := replay.Run(t.Context(), l, replay.Options{Configure: c.change, Differences: math.MaxInt})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -186,6 +187,12 @@ func TestReplayFindsAChange(t *testing.T) {
 				t.Fatalf("%d of %d identical, first %+v; want %q", r.Identical, r.Cycles, r.First, c.want)
 			}
 			t.Logf("%d of %d cycles differ; cycle %d: %s", r.Cycles-r.Identical, r.Cycles, r.First.Cycle, r.First.Text)
+			// What the recorded operator did to pools is not somebody else's doing.
+			for _, d := range r.Differences {
+				if strings.Contains(d.Replayed, "somebody else resized it") {
+					t.Errorf("cycle %d: %s", d.Cycle, d)
+				}
+			}
 			// Nothing before it differs: replayed to just before it, all is the same.
 			r, err = replay.Run(t.Context(), l, replay.Options{Configure: c.change, To: r.First.Time.Add(-time.Millisecond)})
 			if r.First != nil || err != nil && !strings.Contains(err.Error(), "no cycle") {

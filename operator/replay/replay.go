@@ -134,6 +134,10 @@ func Run(ctx context.Context, l *record.Log, o Options) (Result, error) {
 		if err != nil {
 			return out, err
 		}
+		if o.changed() && out.First != nil {
+			// Pools change as the recorded operator asked: that is nobody else's doing.
+			memory.Pools = nil
+		}
 		d := mash2.Decide(planner, snapshot, spec, memory)
 		memory = d.Memory
 		if !within {
