@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"os"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -47,12 +48,16 @@ func Run(ctx context.Context, c Config) error {
 	hierarchy.Panicked = c.panicked
 	// 2. What is shared by all that runs: the API server's client, leader election,
 	// the servers of metrics and probes.
-	mgr, err := c.manager()
+	self, err := identity()
+	if err != nil {
+		return err
+	}
+	mgr, err := c.manager(self)
 	if err != nil {
 		return err
 	}
 	// 3. The ports to the world.
-	w, err := c.open(ctx)
+	w, err := c.open(ctx, self)
 	if err != nil {
 		return err
 	}
@@ -99,7 +104,7 @@ func (c Config) panicked(what string, workload api.Key, value any, stack []byte)
 
 // manager holds the API server's cached client, leader election and the servers
 // of metrics and probes.
-func (c Config) manager() (manager.Manager, error) {
+func (c Config) manager(self string) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, err
@@ -109,9 +114,19 @@ func (c Config) manager() (manager.Manager, error) {
 		HealthProbeBindAddress:        c.ProbeAddress,
 		Metrics:                       metricsserver.Options{BindAddress: c.MetricsAddress},
 		LeaderElection:                c.LeaderElection,
-		LeaderElectionID:              "operator." + api.Group,
-		LeaderElectionNamespace:       c.Policy.Namespace,
 		LeaderElectionReleaseOnCancel: true,
+	}
+	if c.LeaderElection {
+		// A request that hangs must not make a leader miss its renewal.
+		rest := *c.REST
+		rest.Timeout = 5 * time.Second
+		client, err := kubernetes.NewForConfig(&rest)
+		if err != nil {
+			return nil, err
+		}
+		if options.LeaderElectionResourceLockInterface, err = lock(client, c.Policy.Namespace, self); err != nil {
+			return nil, fmt.Errorf("setting up leader election: %w", err)
+		}
 	}
 	if !c.MetricsInsecure {
 		options.Metrics.SecureServing = true
@@ -147,7 +162,7 @@ type world struct {
 }
 
 // open makes the ports. They read nothing yet but the provider's pools.
-func (c Config) open(ctx context.Context) (*world, error) {
+func (c Config) open(ctx context.Context, self string) (*world, error) {
 	client, err := kubernetes.NewForConfig(c.REST)
 	if err != nil {
 		return nil, err
@@ -178,6 +193,11 @@ func (c Config) open(ctx context.Context) (*world, error) {
 		return nil, err
 	}
 	w.actuator = actuator{pods: pods, nodes: nodes}
+	if c.LeaderElection {
+		w.actuator = &fence{
+			Actuator: w.actuator, leases: client.CoordinationV1().Leases(c.Policy.Namespace), self: self, now: time.Now,
+		}
+	}
 	if c.WrapActuator != nil {
 		w.actuator = c.WrapActuator(w.actuator)
 	}

@@ -25,10 +25,13 @@ func suicidal(plan string) (func(mash2.Actuator) mash2.Actuator, error) {
 		}
 		return func(next mash2.Actuator) mash2.Actuator { return &thorough{next: next, had: had} }, nil
 	}
+	if plan == "frozen" {
+		return func(next mash2.Actuator) mash2.Actuator { return &frozen{next: next} }, nil
+	}
 	count, when, _ := strings.Cut(plan, ":")
 	n, err := strconv.Atoi(count)
 	if err != nil || n < 1 || when != "before" && when != "after" {
-		return nil, fmt.Errorf("%s=%q is neither N:before, N:after nor each", envKill, plan)
+		return nil, fmt.Errorf("%s=%q is neither N:before, N:after, each nor frozen", envKill, plan)
 	}
 	return func(next mash2.Actuator) mash2.Actuator {
 		return &suicide{next: next, left: n, before: when == "before"}

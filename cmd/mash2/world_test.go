@@ -31,6 +31,7 @@ const (
 	// action that none was killed before, or after the first that none was killed
 	// after, by what envKilled says.
 	envKill = "MASH2_TEST_KILL"
+	// With "frozen" it stops itself by SIGSTOP before its first action.
 	// envKilled has a line for each "before DEED" and "after DEED" there was.
 	envKilled = "MASH2_TEST_KILLED"
 )

@@ -63,6 +63,9 @@ func (o *Operator) Kill() {
 	<-o.done
 }
 
+// Thaw lets it go on after a SIGSTOP.
+func (o *Operator) Thaw() error { return o.cmd.Process.Signal(syscall.SIGCONT) }
+
 // Stop ends it by SIGTERM and waits; after 20 s it is killed and that is the
 // error.
 func (o *Operator) Stop() error {

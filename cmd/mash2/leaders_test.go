@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mash2-io/mash2"
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/experiments/scenarios"
+	"github.com/mash2-io/mash2/experiments/testbed"
+)
+
+// frozen is an Actuator that stops its process before the first action, and goes on
+// with it when somebody thaws it.
+type frozen struct {
+	next mash2.Actuator
+	once sync.Once
+}
+
+// What a frozen operator leaves in its log.
+const (
+	froze  = "SIGSTOP before: "
+	thawed = "SIGCONT: "
+)
+
+// Apply implements mash2.Actuator.
+func (f *frozen) Apply(ctx context.Context, a api.Action) error {
+	first := false
+	f.once.Do(func() {
+		first = true
+		fmt.Fprintf(os.Stderr, "%s%s\n", froze, a)
+		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	})
+	err := f.next.Apply(ctx, a)
+	if first {
+		fmt.Fprintf(os.Stderr, "%s%v\n", thawed, err)
+	}
+	return err
+}
+
+// TestTwoLeaders: a leader that is frozen right before it acts, and thawed when another
+// one has long led, does nothing any more, and ends.
+func TestTwoLeaders(t *testing.T) {
+	w := newWorld(t, testbed.Options{Scenario: scenario(t, 200, scenarios.Stage{Duration: 10 * time.Hour, Target: 200}), Speed: 10})
+	old := w.launch([]string{envKill + "=frozen"}, "--leader-elect", "--cycle-log", filepath.Join(w.Dir, "old.jsonl"))
+	w.Load.Begin()
+	said := func(prefix string) string {
+		log, err := os.ReadFile(w.OperatorLog())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(log)) {
+			if rest, ok := strings.CutPrefix(line, prefix); ok {
+				return strings.TrimSpace(rest)
+			}
+		}
+		return ""
+	}
+	w.eventually("the first leader's first action", func() string {
+		if said(froze) == "" {
+			return "none yet"
+		}
+		return ""
+	})
+	next := w.launch(nil, "--leader-elect")
+	w.until("the next leader acts", func(c api.Cycle) bool {
+		for _, o := range c.Outcomes {
+			if o.Error == "" && o.Skipped == "" {
+				return true
+			}
+		}
+		return false
+	})
+	if err := old.Thaw(); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the end of the one that was frozen", func() string {
+		select {
+		case <-old.Done():
+			return ""
+		default:
+			return "it goes on"
+		}
+	})
+	if got := said(thawed); !strings.Contains(got, "leads, not this process") && !strings.Contains(got, "context canceled") {
+		t.Errorf("when it was thawed, its action ended with %q: another one led", got)
+	}
+	w.stop(next)
+}
