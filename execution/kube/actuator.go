@@ -120,6 +120,9 @@ func (a *Actuator) scale(ctx context.Context, action api.ScaleWorkload) error {
 	if err != nil {
 		return wrap(err)
 	}
+	if err := a.spares(ctx, action, target); err != nil {
+		return err
+	}
 	_, taken := target.GetAnnotations()[api.AnnotationTakenOver]
 	body, err := json.Marshal(map[string]any{
 		"apiVersion": "autoscaling/v1", "kind": "Scale",

@@ -43,19 +43,20 @@ func TestActuator(t *testing.T) {
 		t.Fatal(err)
 	}
 	cases := map[string]func(*bed, string){
-		"a first scaling takes the replicas over from whoever has them":   testTakeOver,
-		"a claim made after the take-over is a conflict naming who":       testConflict,
-		"scaling again to the same number changes nothing":                testScaleTwice,
-		"a StatefulSet is scaled as a Deployment is":                      testScaleStatefulSet,
-		"scaling what is gone fails and creates nothing":                  testScaleMissing,
-		"a cordon is set with its reason and taken back":                  testCordon,
-		"a cordon of somebody else is neither taken over nor taken back":  testForeignCordon,
-		"nodes go only when the API server has no pods on them":           testVacant,
-		"a Ready pod goes only while the API server has the others Ready": testSettled,
-		"a deletion cost is set, marked, and cleared":                     testDeletionCost,
-		"another pod of the same name is left alone":                      testOtherUID,
-		"an eviction honours the disruption budget":                       testEvict,
-		"what isn't Ready goes if the budget says always":                 testEvictUnhealthy,
+		"a first scaling takes the replicas over from whoever has them":    testTakeOver,
+		"a claim made after the take-over is a conflict naming who":        testConflict,
+		"scaling again to the same number changes nothing":                 testScaleTwice,
+		"a StatefulSet is scaled as a Deployment is":                       testScaleStatefulSet,
+		"scaling what is gone fails and creates nothing":                   testScaleMissing,
+		"a cordon is set with its reason and taken back":                   testCordon,
+		"a cordon of somebody else is neither taken over nor taken back":   testForeignCordon,
+		"nodes go only when the API server has no pods on them":            testVacant,
+		"a Ready pod goes only while the API server has the others Ready":  testSettled,
+		"a StatefulSet shrinks past a Ready pod only while the others are": testSpares,
+		"a deletion cost is set, marked, and cleared":                      testDeletionCost,
+		"another pod of the same name is left alone":                       testOtherUID,
+		"an eviction honours the disruption budget":                        testEvict,
+		"what isn't Ready goes if the budget says always":                  testEvictUnhealthy,
 		"a refused eviction is asked for ever more seldom": func(b *bed, namespace string) {
 			testEvictionBackoff(b, namespace, c.RESTConfig())
 		},

@@ -3,12 +3,16 @@ package kube
 import (
 	"context"
 	"fmt"
+	"math"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/pager"
 
 	"github.com/mash2-io/mash2/api"
@@ -78,6 +82,44 @@ func (a *Actuator) settled(ctx context.Context, action api.EvictPod) error {
 	return nil
 }
 
+// spares looks at the API server, not at a cache, before a StatefulSet is scaled down. It
+// deletes its highest ordinals, Ready or not: a Ready one goes only while all that stay
+// are Ready. Otherwise the error is an *api.NotTriedError. (A ReplicaSet deletes what is
+// not Ready first, by what the API server has.)
+func (a *Actuator) spares(ctx context.Context, action api.ScaleWorkload, target metav1.Object) error {
+	if action.Target.Kind != "StatefulSet" || action.To >= action.From {
+		return nil
+	}
+	var stay, going int32 // Ready ones
+	err := a.podsOf(ctx, target.GetNamespace(), target.GetUID(), func(p *corev1.Pod) {
+		if p.DeletionTimestamp != nil || !isReady(p) {
+			return
+		}
+		if ordinal(p.Name) < int64(action.To) {
+			stay++
+		} else {
+			going++
+		}
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("looking at the pods of StatefulSet %s/%s before it is scaled down: %w", target.GetNamespace(), target.GetName(), err)
+	case going > 0 && stay < action.To:
+		return &api.NotTriedError{Reason: ReasonNotSettled, Why: fmt.Sprintf(
+			"%d of the %d pods that would stay are Ready, as the API server says, and %d that would go", stay, action.To, going)}
+	}
+	return nil
+}
+
+// ordinal of a StatefulSet's pod; of a name that has none a large one.
+func ordinal(pod string) int64 {
+	n, err := strconv.ParseInt(pod[strings.LastIndex(pod, "-")+1:], 10, 32)
+	if err != nil {
+		return math.MaxInt64
+	}
+	return n
+}
+
 // siblings are the other pods of a controller.
 type siblings struct {
 	ready           int32
@@ -87,19 +129,9 @@ type siblings struct {
 // others looks at the pods that have a pod's controller, but for finished ones.
 func (a *Actuator) others(ctx context.Context, pod *corev1.Pod, owner *metav1.OwnerReference) (siblings, error) {
 	var out siblings
-	// Without a resource version the answer is of now, not of a cache.
-	pages := pager.New(pager.SimplePageFunc(func(o metav1.ListOptions) (runtime.Object, error) {
-		return a.client.CoreV1().Pods(pod.Namespace).List(ctx, o)
-	}))
-	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
-		p, ok := o.(*corev1.Pod)
-		if !ok || p.UID == pod.UID || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
-			return nil
-		}
-		if of := metav1.GetControllerOf(p); of == nil || of.UID != owner.UID {
-			return nil
-		}
+	err := a.podsOf(ctx, pod.Namespace, owner.UID, func(p *corev1.Pod) {
 		switch {
+		case p.UID == pod.UID:
 		case p.DeletionTimestamp != nil:
 			out.name, out.unsettled = p.Name, "is terminating"
 		case !isReady(p):
@@ -107,9 +139,26 @@ func (a *Actuator) others(ctx context.Context, pod *corev1.Pod, owner *metav1.Ow
 		default:
 			out.ready++
 		}
-		return nil
 	})
 	return out, err
+}
+
+// podsOf are the pods that a controller has now, but for finished ones.
+func (a *Actuator) podsOf(ctx context.Context, namespace string, controller types.UID, do func(*corev1.Pod)) error {
+	// Without a resource version the answer is of now, not of a cache.
+	pages := pager.New(pager.SimplePageFunc(func(o metav1.ListOptions) (runtime.Object, error) {
+		return a.client.CoreV1().Pods(namespace).List(ctx, o)
+	}))
+	return pages.EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
+		p, ok := o.(*corev1.Pod)
+		if !ok || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+			return nil
+		}
+		if of := metav1.GetControllerOf(p); of != nil && of.UID == controller {
+			do(p)
+		}
+		return nil
+	})
 }
 
 func isReady(p *corev1.Pod) bool {

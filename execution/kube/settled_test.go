@@ -128,6 +128,70 @@ func testSettled(b *bed, ns string) {
 	want("when it lacks none", db, "")
 }
 
+// testSpares: a StatefulSet is scaled down past a Ready pod only while the API server has
+// all that stay as Ready.
+func testSpares(b *bed, ns string) {
+	template := podTemplate("db")
+	template.Spec.ServiceAccountName = "missing" // so that its controller makes no pods
+	set, err := b.client.AppsV1().StatefulSets(ns).Create(b.Context(), &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "db"},
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: ptr.To[int32](4), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}, Template: template,
+			PodManagementPolicy: appsv1.ParallelPodManagement,                                                   // else its controller itself waits for all before
+			UpdateStrategy:      appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}, // these pods are of no revision
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ready := func(name, status string) {
+		b.Helper()
+		patch := fmt.Sprintf(`{"status":{"phase":"Running","conditions":[{"type":"Ready","status":%q}]}}`, status)
+		if _, err := b.client.CoreV1().Pods(ns).Patch(b.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, name := range []string{"db-0", "db-1", "db-2", "db-3"} {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: map[string]string{"app": "db"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: set.UID, Controller: ptr.To(true)}},
+		}, Spec: podTemplate("db").Spec}
+		if _, err := b.client.CoreV1().Pods(ns).Create(b.Context(), p, metav1.CreateOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		ready(name, "True")
+	}
+	scale := func(from, to int32, refused string) {
+		b.Helper()
+		err := b.actuator.Apply(b.Context(), api.ScaleWorkload{
+			Workload: api.Key{Namespace: ns, Name: "db"}, Target: api.TargetRef{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db"}, From: from, To: to,
+		})
+		var left *api.NotTriedError
+		switch {
+		case refused == "" && err != nil:
+			b.Errorf("%d to %d: %v", from, to, err)
+		case refused != "" && (!errors.As(err, &left) || left.Reason != kube.ReasonNotSettled || !strings.Contains(left.Why, refused)):
+			b.Errorf("%d to %d: %v, want a refusal that says %q", from, to, err, refused)
+		}
+		now, err := b.client.AppsV1().StatefulSets(ns).Get(b.Context(), "db", metav1.GetOptions{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if want := map[bool]int32{true: to, false: from}[refused == ""]; *now.Spec.Replicas != want {
+			b.Errorf("%d to %d: it has %d replicas, want %d", from, to, *now.Spec.Replicas, want)
+		}
+	}
+	ready("db-0", "False")
+	scale(4, 3, "2 of the 3 pods that would stay are Ready, as the API server says, and 1 that would go")
+	ready("db-3", "False")
+	scale(4, 3, "") // nobody that serves goes
+	b.eventuallyGone(ns, "db-3")
+	scale(3, 4, "") // up at any time
+	scale(4, 3, "")
+	ready("db-0", "True")
+	scale(3, 2, "")
+}
+
 func (b *bed) eventuallyGone(ns string, names ...string) {
 	b.Helper()
 	for _, name := range names {
