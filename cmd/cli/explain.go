@@ -155,6 +155,14 @@ func workloadText(b *strings.Builder, e record.Explanation, when string) {
 		fmt.Fprintf(b, "Trigger %s: %g, target %g: %d replicas\n", s.Name, s.Value, s.Target, s.Replicas)
 	}
 	fmt.Fprintf(b, "Nodes are planned for %d replicas.\n", w.NodeReplicas)
+	if len(w.Pools) == 0 {
+		return
+	}
+	pools := make([]string, len(w.Pools))
+	for i, share := range w.Pools {
+		pools[i] = fmt.Sprintf("%d on %s", share.Replicas, share.Pool)
+	}
+	fmt.Fprintf(b, "Replicas by pool: %s.\n", strings.Join(pools, ", "))
 }
 
 func skillText(v *float64) string {
