@@ -40,8 +40,8 @@ func (n numbers) snapshot() (api.Snapshot, api.PolicySpec) {
 			values[i] = math.NaN()
 		}
 	}
-	lead := api.Lead{P50: 15 * time.Second, P90: time.Minute}
-	s := api.Snapshot{Time: fuzzTime, PodLead: lead, Metrics: api.SourceHealth{Reachable: n.is(1), LastOK: fuzzTime}}
+	lead := api.StartupLatency{P50: 15 * time.Second, P90: time.Minute}
+	s := api.Snapshot{Time: fuzzTime, PodStartup: lead, Metrics: api.SourceHealth{Reachable: n.is(1), LastOK: fuzzTime}}
 	for i, name := range []string{"a", "b"} {
 		w := api.Workload{
 			Key: api.Key{Namespace: "shop", Name: name}, UID: name, Mode: api.ModeFull, Planner: planning.DefaultPlanner,
@@ -73,7 +73,7 @@ func (n numbers) snapshot() (api.Snapshot, api.PolicySpec) {
 			Name: name, MachineType: name, Zones: []string{"a", "b"}, Sizes: []int32{int32(n.nodes), int32(n.nodes) / 2},
 			Allocatable: api.Resources{MilliCPU: n.allocatable, Memory: n.allocatable, Pods: 110},
 			Overhead:    api.Resources{MilliCPU: n.overhead, Pods: 5},
-			Price:       n.price * float64(i+1), CPUSpeed: n.speed, BootLead: lead, Autoscaled: n.is(10), MaxPerZone: int32(n.nodes) * 2,
+			Price:       n.price * float64(i+1), CPUSpeed: n.speed, NodeStartup: lead, Autoscaled: n.is(10), MaxPerZone: int32(n.nodes) * 2,
 		}
 		if n.is(11 + i) {
 			p.Hold = "an upgrade"

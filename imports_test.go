@@ -82,7 +82,7 @@ var rooms = map[string]room{
 			".", "adoption", "api", "api/v1alpha1", "execution/clusterapi", "execution/gke", "forecast", "operator", "operator/core",
 			"operator/replay", "planning/node", "record", "sensing", "strategic", "strategic/configmap",
 		},
-		outside: append([]string{"github.com/spf13/cobra", "github.com/go-logr/logr"}, kubeClients...),
+		outside: append([]string{"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/go-logr/logr"}, kubeClients...),
 	},
 	"cmd/mash2-operator": {ours: []string{"cmd/cli"}},
 	"cmd/mash2": {
@@ -90,7 +90,7 @@ var rooms = map[string]room{
 			"api", "cmd/cli", "experiments/backtest", "experiments/demo", "experiments/forecasters", "experiments/history", "experiments/scenarios",
 			"experiments/score", "experiments/sim", "experiments/simulation", "experiments/whatif", "forecast", "forecast/seriesfile", "planning/node", "planning/node/instance",
 		},
-		outside: []string{"github.com/spf13/cobra"},
+		outside: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 	},
 	"experiments/...": anything,
 	"container/...":   anything,

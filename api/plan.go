@@ -57,9 +57,9 @@ type Binding string
 // want, then what holds a change back.
 const (
 	BindingForecast  Binding = "forecast"
-	BindingRise      Binding = "rise"
-	BindingFloor     Binding = "floor"  // the reactive rule
-	BindingSignal    Binding = "signal" // the same of a trigger
+	BindingRamp      Binding = "ramp"
+	BindingFloor     Binding = "floor"   // the reactive rule
+	BindingTrigger   Binding = "trigger" // the same of a trigger
 	BindingInactive  Binding = "inactive"
 	BindingUtility   Binding = "utility"
 	BindingTolerance Binding = "tolerance"
@@ -84,17 +84,17 @@ type WorkloadPlan struct {
 	Held bool `json:"held,omitempty"`
 	// Shadow plans are shown and never written.
 	Shadow bool `json:"shadow,omitempty"`
-	// Scale wanted now, after the pod lead and every guard.
+	// Scale wanted now, after the pod startup latency and every guard.
 	Scale
 	// Pools that the replicas are to run on, in order of name; nil where nodes are
 	// not planned. The shares add up to Replicas.
 	Pools []PoolShare `json:"pools,omitempty"`
-	// NodeReplicas is the largest value of the path up to the node lead: for how
+	// NodeReplicas is the largest value of the path up to the node startup latency: for how
 	// many replicas of this size nodes must be there.
 	NodeReplicas int32 `json:"nodeReplicas"`
-	// Rise is how many of these replicas only the newest rise of demand asks for,
+	// Ramp is how many of these replicas only the newest ramp of demand asks for,
 	// were it to go on.
-	Rise int32 `json:"rise,omitempty"`
+	Ramp int32 `json:"ramp,omitempty"`
 	// Current replicas when the plan was made.
 	Current int32 `json:"current"`
 	// Path over the horizon, times increasing.
@@ -102,7 +102,7 @@ type WorkloadPlan struct {
 	// Floor is what the reactive rule asks for now; Replicas is never below it.
 	Floor int32 `json:"floor"`
 	// FloorSource names what the floor was read from: prometheus,
-	// metrics.k8s.io, signal, or none.
+	// metrics.k8s.io, trigger, or none.
 	FloorSource string `json:"floorSource,omitempty"`
 	// Demand now and its planned peak (policy's quantile), reference
 	// millicores; NaN-free: negative when not known.
@@ -117,16 +117,27 @@ type WorkloadPlan struct {
 	Reason  string  `json:"reason"`
 	// Forecast behind the path; nil when the plan is reactive.
 	Forecast *Forecast `json:"forecast,omitempty"`
-	// Signals besides CPU, in the author's order, and whether they ask for a
+	// Triggers besides CPU, in the author's order, and whether they ask for a
 	// first replica.
-	Signals  []SignalPlan `json:"signals,omitempty"`
-	Activity Activity     `json:"activity,omitempty"`
+	Triggers []TriggerPlan `json:"triggers,omitempty"`
+	Activity Activity      `json:"activity,omitempty"`
 	// Skill of what is forecast for this workload, whether or not it may act;
 	// nil where nothing is forecast.
 	Skill *ForecastSkill `json:"skill,omitempty"`
 	// Need is what demand asks for now in replicas before rounding up, bounds
 	// and guards: the figure that tolerances are relative to. 0 if not known.
 	Need float64 `json:"need"`
+}
+
+// MarshalJSON writes triggers and ramp under their old names, signals and rise, as well:
+// readers of the JSON form have a release to change.
+func (p WorkloadPlan) MarshalJSON() ([]byte, error) {
+	type plain WorkloadPlan
+	return json.Marshal(struct {
+		plain
+		Signals []TriggerPlan `json:"signals,omitempty"`
+		Rise    int32         `json:"rise,omitempty"`
+	}{plain(p), p.Triggers, p.Ramp})
 }
 
 // ForecastSkill is how good forecasts of one workload were of late, and what

@@ -15,9 +15,9 @@ type Snapshot struct {
 	Nodes     []Node             // in order of name
 	Pools     []Pool             // in order of name; empty when there is no provider
 	Budgets   []DisruptionBudget // PodDisruptionBudgets, in order of key
-	// PodLead is how long a new replica takes from the scale call to Ready
+	// PodStartup is how long a new replica takes from the scale call to Ready
 	// when a node has room; measured.
-	PodLead Lead
+	PodStartup StartupLatency
 	// Metrics tells how the demand source is.
 	Metrics SourceHealth
 	// ResourceMetrics tells how metrics.k8s.io is.
@@ -36,8 +36,8 @@ type SourceHealth struct {
 	Error     string    // of the last failure; empty when it answered last
 }
 
-// Lead is a measured lead time with its sample count.
-type Lead struct {
+// StartupLatency is measured: how long something new takes to become Ready, with its sample count.
+type StartupLatency struct {
 	P50, P90 time.Duration
 	// Samples behind the figures; with 0 they are the configured prior.
 	Samples int
@@ -69,12 +69,12 @@ type Workload struct {
 	Mode       Mode
 	Planner    string // "horizontal"
 	// MinReplicas and MaxReplicas are the author's bounds. With a minimum of 0
-	// some signal Activates.
+	// some trigger Activates.
 	MinReplicas, MaxReplicas int32
 	// QuotaReplicas is how many replicas the quotas of its namespace have room for,
 	// with those there are; 0 without a quota that counts them.
 	QuotaReplicas int32
-	// Cooldown is how long no signal must have been active before the last
+	// Cooldown is how long no trigger must have been active before the last
 	// replica goes.
 	Cooldown time.Duration
 	Behavior Behavior
@@ -108,9 +108,9 @@ type Workload struct {
 	DemandStale bool
 	// IgnoreCPU is true when CPU usage is no demand input of this workload.
 	IgnoreCPU bool
-	// Signals are the other demand inputs, in the author's order; the largest
+	// Triggers are the other demand inputs, in the author's order; the largest
 	// demand counts.
-	Signals []Signal
+	Triggers []Trigger
 	// Usage is the CPU usage in reference millicores from metrics.k8s.io, the
 	// second source of Demand. Nil when it has nothing fresh for this workload.
 	Usage *Usage
@@ -347,8 +347,8 @@ type Pool struct {
 	// CPUSpeed is the work one core does per second relative to a core of the
 	// reference machine (n2).
 	CPUSpeed float64
-	// BootLead is how long a node takes from the resize call to Ready; measured.
-	BootLead Lead
+	// NodeStartup is how long a node takes from the resize call to Ready; measured.
+	NodeStartup StartupLatency
 	// ResizeOnly is true when the provider lets mash2 resize the pool but not
 	// remove a node of its choice: then the provider chooses which ones go.
 	ResizeOnly bool

@@ -6,7 +6,7 @@
 // ([Folding]): pods without a sample are taken to be like the others while these are
 // at least half, usage at a CPU limit is a lower bound, and what no pod could burn is
 // a gap. A [History] keeps the sums and hands them out. A [Judge] says whether they
-// are fresh and plausible. [Leads] are the times that new pods and nodes take.
+// are fresh and plausible. [StartupLatencies] are the times that new pods and nodes take.
 //
 // It is pure: time comes in as a value. Package sensing and the simulator both use it,
 // so that simulations run on the rules of the product. Usage is in millicores;

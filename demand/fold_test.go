@@ -123,19 +123,19 @@ func TestSumsBeyond(t *testing.T) {
 	})
 }
 
-func TestLeads(t *testing.T) {
-	l := Leads{Limit: 10}
+func TestStartups(t *testing.T) {
+	l := StartupLatencies{Limit: 10}
 	for i := -1; i < 20; i++ { // the newest ten are 10…19 s
 		l.Add(time.Duration(i) * time.Second)
 	}
-	if got := l.Lead(lead(1, 2, 0)); got != lead(14, 18, 10) {
+	if got := l.Latency(lead(1, 2, 0)); got != lead(14, 18, 10) {
 		t.Errorf("lead = %+v", got)
 	}
-	if got := (&Leads{Limit: 10}).Lead(lead(1, 2, 5)); got != lead(1, 2, 0) {
+	if got := (&StartupLatencies{Limit: 10}).Latency(lead(1, 2, 5)); got != lead(1, 2, 0) {
 		t.Errorf("without measurements = %+v", got)
 	}
 }
 
-func lead(p50, p90 time.Duration, samples int) api.Lead {
-	return api.Lead{P50: p50 * time.Second, P90: p90 * time.Second, Samples: samples}
+func lead(p50, p90 time.Duration, samples int) api.StartupLatency {
+	return api.StartupLatency{P50: p50 * time.Second, P90: p90 * time.Second, Samples: samples}
 }

@@ -54,10 +54,10 @@ const (
 	Old      Doubt = "Old"
 	// Gaps: more than half of the newest samples are missing.
 	Gaps Doubt = "Gaps"
-	// Fall: the second source reads much more.
-	Fall Doubt = "Fall"
-	// Rise: the second source does not bear out a rise.
-	Rise Doubt = "Rise"
+	// Decline: the second source reads much more.
+	Decline Doubt = "Decline"
+	// Ramp: the second source does not bear out a ramp.
+	Ramp Doubt = "Ramp"
 )
 
 // Verdict on a workload's demand.

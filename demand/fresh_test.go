@@ -47,37 +47,37 @@ func TestVerdict(t *testing.T) {
 		cycles []Input // the verdict is on the last
 		want   Doubt
 	}{
-		"full and new":                             {[]Input{observed(2, -1, full(1000)...)}, Fresh},
-		"one gap":                                  {[]Input{observed(2, -1, 1, 1, 1, nan, 1, 1, 1)}, Fresh},
-		"half gaps":                                {[]Input{observed(2, -1, nan, 1, nan, 1, nan, 1, 1)}, Fresh},
-		"more gaps than samples":                   {[]Input{observed(2, -1, 1, nan, 1, nan, nan, nan, 1)}, Gaps},
-		"a first sample has no gaps before it":     {[]Input{observed(2, -1, 1)}, Fresh},
-		"nothing":                                  {[]Input{observed(2, -1)}, NoSample},
-		"gaps only":                                {[]Input{observed(2, -1, nan, nan)}, NoSample},
-		"as old as may be":                         {[]Input{observed(45, -1, full(1)...)}, Fresh},
-		"older":                                    {[]Input{observed(46, -1, full(1)...)}, Old},
-		"nine of ten pods":                         {[]Input{covered(observed(2, -1, full(1)...), 9, 10)}, Fresh},
-		"eight of ten pods":                        {[]Input{covered(observed(2, -1, full(1)...), 8, 10)}, Partial},
-		"no pod is said before no sample":          {[]Input{covered(observed(2, -1), 0, 2)}, Partial},
-		"no pod is expected":                       {[]Input{covered(observed(2, -1, full(1)...), 0, 0)}, Fresh},
-		"stale, but nobody asks":                   {[]Input{ignored(observed(99, -1))}, Fresh},
-		"implausible, but nobody asks":             {[]Input{observed(2, 1000, full(1000)...), ignored(then(15, 1000, 1000, 10))}, Fresh},
-		"both agree":                               {[]Input{observed(2, 1000, full(1000)...)}, Fresh},
-		"half of the second source":                {[]Input{observed(2, 1000, full(500)...)}, Fresh},
-		"idle pods":                                {[]Input{observed(2, 10, full(0)...)}, Fresh},
-		"a fall that the second source has not":    {[]Input{observed(2, 1000, full(1000)...), then(15, 1000, 1000, 400)}, Fall},
-		"a rise that the second source sees first": {[]Input{observed(2, 1000, full(1000)...), then(15, 4000, 1000, 1000)}, Fresh},
-		"a rise that only the second source ever sees": {[]Input{observed(2, 1000, full(1000)...), then(15, 4000, 1000, 1000), then(135, 4000, 1000, 1000)}, Fall},
-		"a fall stays open without a second reading":   {[]Input{observed(2, 1000, full(1000)...), then(15, 1000, 1000, 400), then(30, -1, 400, 400)}, Fall},
-		"no doubt without a second source":             {[]Input{observed(2, -1, full(1000)...), then(15, -1, 1000, 9000)}, Fresh},
-		"a rise before the second source can see it":   {[]Input{observed(2, 1000, full(1000)...), then(15, 1000, 1000, 9000)}, Fresh},
-		"a rise that the second source should see":     {[]Input{observed(2, 1000, full(1000)...), then(15, 1000, 1000, 9000), then(30, 1000, 9000, 9000)}, Rise},
-		"a rise that the second source bears out":      {[]Input{observed(2, 1000, full(1000)...), then(15, 1000, 1000, 9000), then(30, 8000, 9000, 9000)}, Fresh},
-		"a rise that is over":                          {[]Input{observed(2, 1000, full(1000)...), then(15, 1000, 1000, 9000), then(30, 1000, 9000, 9000), then(45, 1000, 9000, 1000)}, Fresh},
-		"usage fell, demand follows later":             {[]Input{observed(2, 9000, full(9000)...), then(15, 1000, 9000, 9000), then(30, 1000, 9000, 9000)}, Fresh},
-		"usage fell for ever, demand grows":            {[]Input{observed(2, 9000, full(9000)...), then(15, 1000, 9000, 9000), then(300, 1000, 9000, 20000)}, Fresh},
-		"a rise at the first sight":                    {[]Input{observed(2, 1000, full(9000)...), then(15, 1000, 9000, 9000)}, Fresh},
-		"the second source has not all pods":           {[]Input{observed(2, 1000, full(1000)...), covered(then(15, 1000, 1000, 9000), 9, 9), covered(then(30, 1000, 9000, 9000), 9, 9)}, Fresh},
+		"full and new":                         {[]Input{observed(2, -1, full(1000)...)}, Fresh},
+		"one gap":                              {[]Input{observed(2, -1, 1, 1, 1, nan, 1, 1, 1)}, Fresh},
+		"half gaps":                            {[]Input{observed(2, -1, nan, 1, nan, 1, nan, 1, 1)}, Fresh},
+		"more gaps than samples":               {[]Input{observed(2, -1, 1, nan, 1, nan, nan, nan, 1)}, Gaps},
+		"a first sample has no gaps before it": {[]Input{observed(2, -1, 1)}, Fresh},
+		"nothing":                              {[]Input{observed(2, -1)}, NoSample},
+		"gaps only":                            {[]Input{observed(2, -1, nan, nan)}, NoSample},
+		"as old as may be":                     {[]Input{observed(45, -1, full(1)...)}, Fresh},
+		"older":                                {[]Input{observed(46, -1, full(1)...)}, Old},
+		"nine of ten pods":                     {[]Input{covered(observed(2, -1, full(1)...), 9, 10)}, Fresh},
+		"eight of ten pods":                    {[]Input{covered(observed(2, -1, full(1)...), 8, 10)}, Partial},
+		"no pod is said before no sample":      {[]Input{covered(observed(2, -1), 0, 2)}, Partial},
+		"no pod is expected":                   {[]Input{covered(observed(2, -1, full(1)...), 0, 0)}, Fresh},
+		"stale, but nobody asks":               {[]Input{ignored(observed(99, -1))}, Fresh},
+		"implausible, but nobody asks":         {[]Input{observed(2, 1000, full(1000)...), ignored(then(15, 1000, 1000, 10))}, Fresh},
+		"both agree":                           {[]Input{observed(2, 1000, full(1000)...)}, Fresh},
+		"half of the second source":            {[]Input{observed(2, 1000, full(500)...)}, Fresh},
+		"idle pods":                            {[]Input{observed(2, 10, full(0)...)}, Fresh},
+		"a decline that the second source has not":      {[]Input{observed(2, 1000, full(1000)...), then(15, 1000, 1000, 400)}, Decline},
+		"a ramp that the second source sees first":      {[]Input{observed(2, 1000, full(1000)...), then(15, 4000, 1000, 1000)}, Fresh},
+		"a ramp that only the second source ever sees":  {[]Input{observed(2, 1000, full(1000)...), then(15, 4000, 1000, 1000), then(135, 4000, 1000, 1000)}, Decline},
+		"a decline stays open without a second reading": {[]Input{observed(2, 1000, full(1000)...), then(15, 1000, 1000, 400), then(30, -1, 400, 400)}, Decline},
+		"no doubt without a second source":              {[]Input{observed(2, -1, full(1000)...), then(15, -1, 1000, 9000)}, Fresh},
+		"a ramp before the second source can see it":    {[]Input{observed(2, 1000, full(1000)...), then(15, 1000, 1000, 9000)}, Fresh},
+		"a ramp that the second source should see":      {[]Input{observed(2, 1000, full(1000)...), then(15, 1000, 1000, 9000), then(30, 1000, 9000, 9000)}, Ramp},
+		"a ramp that the second source bears out":       {[]Input{observed(2, 1000, full(1000)...), then(15, 1000, 1000, 9000), then(30, 8000, 9000, 9000)}, Fresh},
+		"a ramp that is over":                           {[]Input{observed(2, 1000, full(1000)...), then(15, 1000, 1000, 9000), then(30, 1000, 9000, 9000), then(45, 1000, 9000, 1000)}, Fresh},
+		"usage fell, demand follows later":              {[]Input{observed(2, 9000, full(9000)...), then(15, 1000, 9000, 9000), then(30, 1000, 9000, 9000)}, Fresh},
+		"usage fell for ever, demand grows":             {[]Input{observed(2, 9000, full(9000)...), then(15, 1000, 9000, 9000), then(300, 1000, 9000, 20000)}, Fresh},
+		"a ramp at the first sight":                     {[]Input{observed(2, 1000, full(9000)...), then(15, 1000, 9000, 9000)}, Fresh},
+		"the second source has not all pods":            {[]Input{observed(2, 1000, full(1000)...), covered(then(15, 1000, 1000, 9000), 9, 9), covered(then(30, 1000, 9000, 9000), 9, 9)}, Fresh},
 	} {
 		t.Run(name, func(t *testing.T) {
 			judge := NewJudge[string](rules)
@@ -97,7 +97,7 @@ func TestFindings(t *testing.T) {
 	in := observed(99, -1, 1)
 	in.Coverage = Coverage{Seen: 1, Expected: 3}
 	for doubt, want := range map[Doubt]string{
-		Fresh: "", Rise: "", Fall: "",
+		Fresh: "", Ramp: "", Decline: "",
 		NoSample: "DemandStale: there is no sample of cpu",
 		Old:      "DemandStale: the newest sample of cpu is of 2026-11-21T12:00:00Z",
 		Gaps:     "DemandStale: the newest sample of cpu is of 2026-11-21T12:00:00Z",
@@ -111,19 +111,19 @@ func TestFindings(t *testing.T) {
 			t.Errorf("%q: %q, want %q", doubt, got, want)
 		}
 	}
-	fall := Disagreement{Since: noon, Kind: Fall, Demand: 123456.789, Usage: 1e306}
-	rise := Disagreement{Since: noon, Kind: Rise, Demand: 1e300, Usage: 1234}
+	fall := Disagreement{Since: noon, Kind: Decline, Demand: 123456.789, Usage: 1e306}
+	rise := Disagreement{Since: noon, Kind: Ramp, Demand: 1e300, Usage: 1234}
 	for name, c := range map[string]struct {
 		after time.Duration
 		all   []Disagreement
 		want  []string
 	}{
-		"one fall is waited for": {after: time.Minute, all: []Disagreement{fall}},
-		"one fall that lasts": {after: 2 * time.Minute, all: []Disagreement{fall}, want: []string{
+		"one decline is waited for": {after: time.Minute, all: []Disagreement{fall}},
+		"one decline that lasts": {after: 2 * time.Minute, all: []Disagreement{fall}, want: []string{
 			"Prometheus reads much less CPU usage, 123.5 cores, than metrics.k8s.io, 1e+303; replicas won't go down"}},
-		"one rise at once": {all: []Disagreement{rise}, want: []string{
+		"one ramp at once": {all: []Disagreement{rise}, want: []string{
 			"Prometheus reads much more CPU usage, 1e+297 cores, than metrics.k8s.io, 1.234; replicas grow no further than that bears out"}},
-		"without a second reading": {after: 2 * time.Minute, all: []Disagreement{{Since: noon, Kind: Fall, Demand: 1}}, want: []string{
+		"without a second reading": {after: 2 * time.Minute, all: []Disagreement{{Since: noon, Kind: Decline, Demand: 1}}, want: []string{
 			"Prometheus reads much less CPU usage than metrics.k8s.io did; replicas won't go down"}},
 	} {
 		var all Disagreements
@@ -146,6 +146,6 @@ func TestFindings(t *testing.T) {
 	all.Add(key, &fall)
 	all.Add(key, &fall)
 	if got := rules.Findings(noon, all, 3); len(got) != 2 {
-		t.Errorf("many falls at once: %v", got)
+		t.Errorf("many declines at once: %v", got)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // away. K tells workloads apart.
 type Judge[K comparable] struct {
 	Rules
-	falls, rises map[K]opened
+	declines, ramps map[K]opened
 	// agreed is what both read when the second last read no more than the first,
 	// borne when it read no less either.
 	agreed, borne map[K]agreement
@@ -22,7 +22,7 @@ type Judge[K comparable] struct {
 
 // NewJudge has seen nothing yet.
 func NewJudge[K comparable](r Rules) Judge[K] {
-	return Judge[K]{Rules: r, falls: map[K]opened{}, rises: map[K]opened{}, agreed: map[K]agreement{}, borne: map[K]agreement{}}
+	return Judge[K]{Rules: r, declines: map[K]opened{}, ramps: map[K]opened{}, agreed: map[K]agreement{}, borne: map[K]agreement{}}
 }
 
 // agreement of the two sources, in reference millicores.
@@ -35,10 +35,10 @@ type opened struct {
 	rose          bool
 }
 
-// Disagreement of the two sources. A Fall may not be acted on yet, a Rise is.
+// Disagreement of the two sources. A Decline may not be acted on yet, a Ramp is.
 type Disagreement struct {
 	Since time.Time
-	Kind  Doubt // Fall or Rise
+	Kind  Doubt // Decline or Ramp
 	// Demand by the first source, Usage by the second: reference millicores.
 	Demand, Usage float64
 }
@@ -56,57 +56,57 @@ func (j *Judge[K]) Verdict(id K, in Input) Verdict {
 	if v := j.Fresh(in); v.Stale() || in.Ignored {
 		return v
 	}
-	if v := j.fall(id, in); v.Disagreement != nil {
+	if v := j.decline(id, in); v.Disagreement != nil {
 		return v
 	}
 	if newest, _, ok := in.Demand.Last(); ok && in.Usage != nil {
 		j.agreed[id] = agreement{newest, in.Usage.MilliCPU}
 	}
-	return j.rise(id, in)
+	return j.ramp(id, in)
 }
 
-// fall doubts demand that is far less than what metrics.k8s.io reads. When usage rose
+// decline doubts demand that is far less than what metrics.k8s.io reads. When usage rose
 // since the two agreed and demand did not fall, that is no more than the longer window
 // of its rate, unless it lasts for longer than two of these.
-func (j *Judge[K]) fall(id K, in Input) Verdict {
-	open, known := j.falls[id]
+func (j *Judge[K]) decline(id K, in Input) Verdict {
+	open, known := j.declines[id]
 	newest, at, _ := in.Demand.Last()
 	switch {
 	case in.Usage != nil && newest < j.ImplausibleRatio*(in.Usage.MilliCPU-noiseMilliCPU*float64(in.Usage.Pods)):
 		if !known {
 			open = opened{since: in.Now, sample: at}
-			j.falls[id] = open
+			j.declines[id] = open
 		}
 		settled := 2 * j.RateWindow
 		var late bool
 		if before, ok := j.agreed[id]; ok {
 			late = newest >= clearly*before.demand && clearly*in.Usage.MilliCPU > before.usage
 		} else {
-			late = !fallen(in.Demand, newest, int(settled/j.Step))
+			late = !declined(in.Demand, newest, int(settled/j.Step))
 		}
-		v := Verdict{Disagreement: &Disagreement{Since: open.since, Kind: Fall, Demand: newest, Usage: in.Usage.MilliCPU}}
+		v := Verdict{Disagreement: &Disagreement{Since: open.since, Kind: Decline, Demand: newest, Usage: in.Usage.MilliCPU}}
 		if in.Now.Sub(open.since) >= settled || !late {
-			v.Doubt = Fall
+			v.Doubt = Decline
 		}
 		return v
 	case known && in.Usage == nil:
 		// Without a second reading an open disagreement stays open.
-		return Verdict{Doubt: Fall, Disagreement: &Disagreement{Since: open.since, Kind: Fall, Demand: newest}}
+		return Verdict{Doubt: Decline, Disagreement: &Disagreement{Since: open.since, Kind: Decline, Demand: newest}}
 	}
-	delete(j.falls, id)
+	delete(j.declines, id)
 	return Verdict{}
 }
 
-// rise doubts demand that rose far above what metrics.k8s.io reads of as many pods,
-// once that has a reading whose whole window lies after the rise. Demand that stayed
+// ramp doubts demand that rose far above what metrics.k8s.io reads of as many pods,
+// once that has a reading whose whole window lies after the ramp. Demand that stayed
 // while usage fell is believed: it is the longer window of its rate, or the second
 // source that is wrong, and too many replicas harm less than too few.
-func (j *Judge[K]) rise(id K, in Input) Verdict {
-	open, known := j.rises[id]
+func (j *Judge[K]) ramp(id K, in Input) Verdict {
+	open, known := j.ramps[id]
 	newest, at, _ := in.Demand.Last()
 	if in.Usage == nil || in.Coverage.Expected == 0 || in.Usage.Pods < in.Coverage.Expected ||
 		j.ImplausibleRatio*newest <= in.Usage.MilliCPU+noiseMilliCPU*float64(in.Usage.Pods) {
-		delete(j.rises, id)
+		delete(j.ramps, id)
 		if in.Usage != nil {
 			j.borne[id] = agreement{newest, in.Usage.MilliCPU}
 		}
@@ -115,19 +115,19 @@ func (j *Judge[K]) rise(id K, in Input) Verdict {
 	before, agreed := j.borne[id]
 	if !known {
 		open = opened{since: in.Now, sample: at, rose: agreed && clearly*newest > before.demand && in.Usage.MilliCPU >= clearly*before.usage}
-		j.rises[id] = open
+		j.ramps[id] = open
 	}
 	if !open.rose || in.Usage.At.Add(-in.Usage.Window).Before(open.sample) {
 		return Verdict{}
 	}
-	return Verdict{Doubt: Rise, Disagreement: &Disagreement{Since: open.since, Kind: Rise, Demand: newest, Usage: in.Usage.MilliCPU}}
+	return Verdict{Doubt: Ramp, Disagreement: &Disagreement{Since: open.since, Kind: Ramp, Demand: newest, Usage: in.Usage.MilliCPU}}
 }
 
 // Forget lets go of what isn't known any more.
 func (j *Judge[K]) Forget(known map[K]bool) {
 	gone := func(id K, _ opened) bool { return !known[id] }
-	maps.DeleteFunc(j.falls, gone)
-	maps.DeleteFunc(j.rises, gone)
+	maps.DeleteFunc(j.declines, gone)
+	maps.DeleteFunc(j.ramps, gone)
 	for _, m := range []map[K]agreement{j.agreed, j.borne} {
 		maps.DeleteFunc(m, func(id K, _ agreement) bool { return !known[id] })
 	}
@@ -149,18 +149,18 @@ func (d *Disagreements) Add(key api.Key, of *Disagreement) {
 	}
 }
 
-// Findings of the disagreements among so many workloads. Many falls at once are a fault
+// Findings of the disagreements among so many workloads. Many declines at once are a fault
 // of the metric; one alone may be a steep ramp, which the two sources see through
-// different windows, unless it lasts. A rise was waited for already.
+// different windows, unless it lasts. A ramp was waited for already.
 func (r Rules) Findings(now time.Time, all Disagreements, workloads int) []api.Finding {
 	many := len(all) > 1 && 2*len(all) >= workloads
 	var out []api.Finding
 	for _, d := range all {
-		if d.Kind == Fall && !many && now.Sub(d.Since) < r.ImplausibleFor {
+		if d.Kind == Decline && !many && now.Sub(d.Since) < r.ImplausibleFor {
 			continue
 		}
 		switch {
-		case d.Kind == Rise:
+		case d.Kind == Ramp:
 			out = append(out, implausible(d.Key, fmt.Sprintf("Prometheus reads much more CPU usage, %s cores, than metrics.k8s.io, %s; replicas grow no further than that bears out", Cores(d.Demand), Cores(d.Usage))))
 		case d.Usage > 0:
 			out = append(out, implausible(d.Key, fmt.Sprintf("Prometheus reads much less CPU usage, %s cores, than metrics.k8s.io, %s; replicas won't go down", Cores(d.Demand), Cores(d.Usage))))
@@ -178,8 +178,8 @@ func implausible(key api.Key, message string) api.Finding {
 	}
 }
 
-// fallen reports whether the newest value is clearly below one of the n before.
-func fallen(demand api.Series, newest float64, n int) bool {
+// declined reports whether the newest value is clearly below one of the n before.
+func declined(demand api.Series, newest float64, n int) bool {
 	for _, v := range demand.Values[max(0, len(demand.Values)-n-1):] {
 		if newest < clearly*v {
 			return true

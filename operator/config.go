@@ -117,8 +117,8 @@ func (c Config) Validate() error {
 		return err
 	}
 	plan := c.Core.Planning
-	if lead := c.Sensing.BootLead.P90; plan.Horizon < lead+plan.CyclePeriod {
-		return fmt.Errorf("operator config: Core.Planning.Horizon %v does not cover Sensing.BootLead.P90 of %v and a cycle", plan.Horizon, lead)
+	if lead := c.Sensing.NodeStartup.P90; plan.Horizon < lead+plan.CyclePeriod {
+		return fmt.Errorf("operator config: Core.Planning.Horizon %v does not cover Sensing.NodeStartup.P90 of %v and a cycle", plan.Horizon, lead)
 	}
 	return c.sensing(nil).Validate()
 }

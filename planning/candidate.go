@@ -187,9 +187,9 @@ func (c *cycle) relax(k *candidate, packings int) {
 func (c *cycle) consider(k *candidate, i int) {
 	mw, pool := &c.managed[i], k.to.pool(i)
 	w, memory := mw.workload, mw.memory
-	speed, bootLead := positive(w.SpeedNow), api.Lead{}
+	speed, nodeStartup := positive(w.SpeedNow), api.StartupLatency{}
 	if pool != nil {
-		speed, bootLead = positive(pool.CPUSpeed), pool.BootLead
+		speed, nodeStartup = positive(pool.CPUSpeed), pool.NodeStartup
 	}
 	if k.settled && c.elsewhere(mw, pool) {
 		// As many as are worth the same there.
@@ -198,7 +198,7 @@ func (c *cycle) consider(k *candidate, i int) {
 		w.Replicas, w.SpeedNow = there(w.Replicas), speed
 		memory.Replicas, memory.NodeReplicas = there(memory.Replicas), there(memory.NodeReplicas)
 	}
-	windows := c.Config.windows(c.s.PodLead, bootLead)
+	windows := c.Config.windows(c.s.PodStartup, nodeStartup)
 	asked := c.propose(Input{
 		Time: c.s.Time, Workload: w, Policy: c.p, Pods: mw.pods, Readings: memory.Readings,
 		Metrics: c.s.Metrics, ResourceMetrics: c.s.ResourceMetrics,
@@ -225,7 +225,7 @@ func (c *cycle) consider(k *candidate, i int) {
 // have fewer replicas.
 func (c *cycle) stale(w api.Workload) bool {
 	return usesCPU(w) && (w.DemandStale || !c.s.Metrics.Reachable) ||
-		slices.ContainsFunc(w.Signals, func(s api.Signal) bool { return s.Missing != "" && (w.Replicas > 0 || s.Activates) })
+		slices.ContainsFunc(w.Triggers, func(s api.Trigger) bool { return s.Missing != "" && (w.Replicas > 0 || s.Activates) })
 }
 
 // elsewhere tells whether a workload's pods are on machines of another speed than
@@ -264,7 +264,7 @@ func (c *cycle) propose(in Input) Proposal {
 
 // expected is a workload's demand by the forecasts' mean, in reference
 // millicores: the average over the window a decision is for, and the peak of
-// the horizon. What a signal asks for counts as the CPU of as many replicas.
+// the horizon. What a trigger asks for counts as the CPU of as many replicas.
 func expected(sub Subject) (mean, peak float64) {
 	now := math.Max(sub.Proposal.Demand, 0)
 	mean, peak = now, now
@@ -272,7 +272,7 @@ func expected(sub Subject) (mean, peak float64) {
 		mean, peak = Expected(*f, sub.Time.Add(sub.Windows.Pod), now)
 	}
 	one := supply(sub.Proposal, sub.Speed)
-	for _, s := range sub.Proposal.Signals {
+	for _, s := range sub.Proposal.Triggers {
 		mean, peak = math.Max(mean, s.Load*one), math.Max(peak, s.PeakLoad*one)
 	}
 	return mean, peak
@@ -473,7 +473,7 @@ func (c *cycle) settle(t terms, it *item, sub Subject, r *Range) (raw, steady in
 		return t.best(*it, min(max(lo, least), w.MaxReplicas), w.MaxReplicas, nodeFactor, demand)
 	}
 	raw = recommend(max(sub.Proposal.Replicas, sub.Proposal.Floor), 1, 1)
-	steady = recommend(max(sub.Proposal.Replicas-sub.Proposal.Rise, sub.Proposal.Floor), 1, 1)
+	steady = recommend(max(sub.Proposal.Replicas-sub.Proposal.Ramp, sub.Proposal.Floor), 1, 1)
 	if w.SpeedNow > 0 && w.SpeedNow < sub.Speed*(1-settledSpeed) {
 		// On its way to faster machines it needs more for a while than it will
 		// there; nothing is bought on top of that.

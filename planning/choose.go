@@ -68,7 +68,7 @@ func (c *cycle) movePrice(k *candidate) float64 {
 	var takes time.Duration
 	hourly := 0.0
 	for p, pool := range k.to.pools {
-		w := c.Config.windows(c.s.PodLead, pool.BootLead)
+		w := c.Config.windows(c.s.PodStartup, pool.NodeStartup)
 		takes = max(takes, w.Node+2*w.Pod) // nodes boot, pods start there, pods stop here
 		hourly += float64(k.result.best.nodes[p]) * pool.Price
 	}

@@ -246,7 +246,7 @@ func (c *cycle) remember(k *candidate, i int, w api.WorkloadPlan) {
 	}
 	next = next.recommend(c.s.Time, float64(steady)*speed)
 	if raw := k.raw[i]; raw > k.steady[i] {
-		next.Rising = recommended(next.Rising, c.s.Time, float64(raw)*speed)
+		next.Ramps = recommended(next.Ramps, c.s.Time, float64(raw)*speed)
 	}
 	next.Planned, next.NodeReplicas = w.Replicas, w.NodeReplicas
 	b := c.managed[i].workload.Behavior

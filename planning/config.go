@@ -21,11 +21,11 @@ type Config struct {
 	// Horizon of the forecast and the path. Windows that are longer than it
 	// are cut, so it should exceed NodeTrough plus twice a node's boot time.
 	Horizon time.Duration
-	// Trough is how much longer than the pod lead replicas must be out of use,
+	// Trough is how much longer than the pod startup latency replicas must be out of use,
 	// by a trusted forecast, before they are given up: a trough shorter than
 	// that isn't worth stopping and starting pods for.
 	Trough time.Duration
-	// NodeTrough is the same for nodes, on top of twice the node lead: a node
+	// NodeTrough is the same for nodes, on top of twice the node startup latency: a node
 	// given up for less would be paid for booting all the while.
 	NodeTrough time.Duration
 	// Stabilization is the window of the past whose largest recommendation
@@ -40,7 +40,7 @@ type Config struct {
 	// found at the start stay: what they were there for isn't known. It is
 	// Cluster Autoscaler's --scale-down-unneeded-time, 10 minutes. While demand
 	// keeps falling, and falls weren't made up for at once before, it is no longer
-	// than Windows.NodeTrough (see falling).
+	// than Windows.NodeTrough (see declining).
 	NodeStabilization time.Duration
 	// PoolErrorMemory is how long a quota or stockout error keeps a pool from
 	// being considered beyond its present size while there are other pools.
@@ -150,7 +150,7 @@ func (c Config) Validate() error {
 }
 
 // windows of the path, given the measured leads.
-func (c Config) windows(pod, node api.Lead) Windows {
+func (c Config) windows(pod, node api.StartupLatency) Windows {
 	late := c.CyclePeriod + c.MetricDelay
 	w := Windows{
 		Pod:     pod.P90 + late,

@@ -23,7 +23,7 @@ import (
 // defaults: scale-up is neither stabilised nor limited; scale-down is not
 // limited and is stabilised by looking back over Config.Stabilization, or,
 // when a trusted forecast covers the time, by looking ahead over
-// Windows.Trough instead. What only a rise of demand asked for is kept for
+// Windows.Trough instead. What only a ramp of demand asked for is kept for
 // Config.TrustedStabilization. A window that the author states is always enforced
 // looking back. Where the author limits scale-up, the reactive floor is limited
 // alike, being what the HPA with that behaviour would do.
@@ -137,7 +137,7 @@ func (g Guard) Range(s Subject) Range {
 }
 
 // empty tells whether a workload has no replicas, and why: its author and the
-// policy allow it, and no signal has been active for the cooldown. Signals that
+// policy allow it, and no trigger has been active for the cooldown. Triggers that
 // aren't known leave it empty, but don't make it so.
 func (g Guard) empty(s Subject) (why string, empty bool) {
 	if s.Workload.MinReplicas > 0 || !s.Policy.ScaleToZero {
@@ -190,9 +190,9 @@ func (g Guard) keep(s Subject, current int32) (n int32, binding api.Binding, not
 		}
 	}
 	if rose := min(window, g.Config.TrustedStabilization); rose > 0 {
-		if _, largest, ok := span(s.Memory.Rising, s.Time.Add(-rose)); ok && min(current, ceil(largest/s.Speed)) > n {
+		if _, largest, ok := span(s.Memory.Ramps, s.Time.Add(-rose)); ok && min(current, ceil(largest/s.Speed)) > n {
 			n, binding = min(current, ceil(largest/s.Speed)), api.BindingStabilization
-			note = fmt.Sprintf("kept at %d: what a rise asked for within the last %v", n, rose)
+			note = fmt.Sprintf("kept at %d: what a ramp asked for within the last %v", n, rose)
 		}
 	}
 	if s.Trusted {
@@ -260,7 +260,7 @@ func rateLimit(rules api.ScalingRules, m WorkloadMemory, now time.Time, current 
 }
 
 // NodeReplicas returns the replicas that nodes must be there for: what the
-// coming node lead needs, and of what nodes were last planned for as much as
+// coming node startup latency needs, and of what nodes were last planned for as much as
 // is needed again before giving it up would pay, or was needed of late where no
 // trusted forecast looks ahead. What was last planned for also stays while it is
 // within the tolerance of what is needed. The note says, where what was needed of late
@@ -302,9 +302,9 @@ func (g Guard) NodeReplicas(s Subject, replicas int32) (nodes int32, note string
 		}
 		again = max(again, late)
 	}
-	// What a rise has asked for takes as long to come again, should it be needed
+	// What a ramp has asked for takes as long to come again, should it be needed
 	// after all, as it would be kept for nothing.
-	if _, most, ok := span(s.Memory.Rising, s.Time.Add(-s.Windows.Node)); ok {
+	if _, most, ok := span(s.Memory.Ramps, s.Time.Add(-s.Windows.Node)); ok {
 		again = max(again, ceil(most/s.Speed))
 	}
 	return max(replicas, min(n, limit), min(before, limit, again)), note
@@ -319,8 +319,8 @@ func (g Guard) needed(s Subject) (most int32, window time.Duration, falls bool) 
 		return ceil(most / s.Speed)
 	}
 	most = within(g.Config.NodeStabilization)
-	if trough := s.Windows.NodeTrough; trough < g.Config.NodeStabilization && len(s.Workload.Signals) == 0 {
-		if least := within(trough); least < most && falling(s.Workload.Demand, trough, s.Policy.Quantile) {
+	if trough := s.Windows.NodeTrough; trough < g.Config.NodeStabilization && len(s.Workload.Triggers) == 0 {
+		if least := within(trough); least < most && declining(s.Workload.Demand, trough, s.Policy.Quantile) {
 			return least, trough, true
 		}
 	}

@@ -125,7 +125,7 @@ func TestMaxNodesOfSeveral(t *testing.T) {
 	}
 }
 
-// What nodes are for, where a rise, a held plan or a workload without replicas has
+// What nodes are for, where a ramp, a held plan or a workload without replicas has
 // a say.
 func TestNodeReplicasOf(t *testing.T) {
 	now := time.Date(2026, 8, 3, 12, 0, 0, 0, time.UTC)
@@ -148,16 +148,16 @@ func TestNodeReplicasOf(t *testing.T) {
 		"held, for what is asked for": {
 			asked: 6, change: func(s *Subject) { s.Proposal.Held, s.Memory.Replicas = true, 5 }, want: 6,
 		},
-		"what a rise asked for a moment ago, of those that nodes were planned for": {
+		"what a ramp asked for a moment ago, of those that nodes were planned for": {
 			asked: 2, change: func(s *Subject) {
 				s.Memory.NodeReplicas = 8
-				s.Memory.Rising = []Recommendation{{From: now.Add(-time.Minute), To: now.Add(-time.Minute), Capacity: 6}}
+				s.Memory.Ramps = []Recommendation{{From: now.Add(-time.Minute), To: now.Add(-time.Minute), Capacity: 6}}
 			}, want: 6,
 		},
-		"what a rise asked for before the time of a node": {
+		"what a ramp asked for before the time of a node": {
 			asked: 2, change: func(s *Subject) {
 				s.Memory.NodeReplicas = 8
-				s.Memory.Rising = []Recommendation{{From: now.Add(-time.Hour), To: now.Add(-time.Hour), Capacity: 6}}
+				s.Memory.Ramps = []Recommendation{{From: now.Add(-time.Hour), To: now.Add(-time.Hour), Capacity: 6}}
 			}, want: 2,
 		},
 		"without replicas, what is foreseen": {

@@ -13,7 +13,7 @@ import (
 func TestGuardSays(t *testing.T) {
 	rising := func(age time.Duration, capacity float64) func(*planning.Subject) {
 		return func(s *planning.Subject) {
-			s.Memory.Rising = []planning.Recommendation{{From: ago(age), To: ago(age), Capacity: capacity}}
+			s.Memory.Ramps = []planning.Recommendation{{From: ago(age), To: ago(age), Capacity: capacity}}
 		}
 	}
 	recent := func(capacity float64) []planning.Recommendation {
@@ -60,26 +60,26 @@ func TestGuardSays(t *testing.T) {
 			current: 9, need: 2, change: func(s *planning.Subject) { s.Memory.Recommendations = recent(7) },
 			wantLo: 7, wantLoBinding: "stabilization", wantLoNote: "kept at 7: the highest need of the last 5m0s", wantHi: 20, wantHiBinding: "maxReplicas",
 		},
-		"what a rise asked for": {
+		"what a ramp asked for": {
 			current: 9, need: 2, change: rising(5*time.Second, 6),
-			wantLo: 6, wantLoBinding: "stabilization", wantLoNote: "kept at 6: what a rise asked for within the last", wantHi: 20, wantHiBinding: "maxReplicas",
+			wantLo: 6, wantLoBinding: "stabilization", wantLoNote: "kept at 6: what a ramp asked for within the last", wantHi: 20, wantHiBinding: "maxReplicas",
 		},
-		"what a rise asked for is not more than there are": {
+		"what a ramp asked for is not more than there are": {
 			current: 4, need: 2, change: rising(5*time.Second, 6),
-			wantLo: 4, wantLoBinding: "stabilization", wantLoNote: "kept at 4: what a rise", wantHi: 20, wantHiBinding: "maxReplicas",
+			wantLo: 4, wantLoBinding: "stabilization", wantLoNote: "kept at 4: what a ramp", wantHi: 20, wantHiBinding: "maxReplicas",
 		},
-		"what a rise asked for long ago": {
+		"what a ramp asked for long ago": {
 			current: 9, need: 2, change: rising(10*time.Minute, 6),
 			wantLo: 2, wantLoBinding: "forecast", wantHi: 20, wantHiBinding: "maxReplicas",
 		},
-		"with a window of none a rise keeps nothing": {
+		"with a window of none a ramp keeps nothing": {
 			current: 9, need: 2, change: func(s *planning.Subject) {
 				rising(0, 6)(s)
 				s.Workload.Behavior.ScaleDown.WindowStated = true
 			},
 			wantLo: 2, wantLoBinding: "forecast", wantHi: 20, wantHiBinding: "maxReplicas",
 		},
-		"of what was needed and what a rise asked for the larger": {
+		"of what was needed and what a ramp asked for the larger": {
 			current: 9, need: 2, change: func(s *planning.Subject) {
 				rising(5*time.Second, 6)(s)
 				s.Memory.Recommendations = recent(7)
@@ -161,7 +161,7 @@ func TestGuardEmpties(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := subject(c.current, 0)
 			s.Workload.MinReplicas, s.Workload.Cooldown, s.Policy.ScaleToZero = 0, cooldown, true
-			s.Workload.Signals = []api.Signal{{Name: "queue", Activates: true}}
+			s.Workload.Triggers = []api.Trigger{{Name: "queue", Activates: true}}
 			s.Proposal.Activity, s.Proposal.Floor = api.Inactive, 0
 			if c.idle >= 0 {
 				s.Memory.IdleSince = ago(c.idle)

@@ -286,16 +286,16 @@ func TestNodeReplicas(t *testing.T) {
 		want   int32
 		stale  bool
 	}{
-		"nodes are ordered a node lead before they are needed":    {2, []api.PathStep{step(0, 2), step(100*time.Second, 8)}, 8, false},
-		"what is needed later is ordered later":                   {2, []api.PathStep{step(0, 2), step(121*time.Second, 8)}, 2, false},
-		"nodes stay for what is needed again before it would pay": {8, []api.PathStep{step(0, 2), step(200*time.Second, 6)}, 6, false},
-		"nodes go when the trough is long":                        {8, []api.PathStep{step(0, 2), step(5*time.Minute, 8)}, 2, false},
-		"the author's bound holds for nodes":                      {2, []api.PathStep{step(0, 2), step(time.Minute, 90)}, 20, false},
-		"a need within the tolerance leaves nodes as they are":    {21, []api.PathStep{step(0, 20)}, 20, false},
-		"one more than just enough, no more than the need, stays": {11, within(10, 10.6), 11, false},
-		"one more than the need goes":                             {12, within(10, 10.6), 10, false},
-		"without fresh demand nodes stay":                         {12, []api.PathStep{step(0, 2)}, 12, true},
-		"two more than planned for go":                            {12, []api.PathStep{step(0, 10)}, 10, false},
+		"nodes are ordered a node startup latency before they are needed": {2, []api.PathStep{step(0, 2), step(100*time.Second, 8)}, 8, false},
+		"what is needed later is ordered later":                           {2, []api.PathStep{step(0, 2), step(121*time.Second, 8)}, 2, false},
+		"nodes stay for what is needed again before it would pay":         {8, []api.PathStep{step(0, 2), step(200*time.Second, 6)}, 6, false},
+		"nodes go when the trough is long":                                {8, []api.PathStep{step(0, 2), step(5*time.Minute, 8)}, 2, false},
+		"the author's bound holds for nodes":                              {2, []api.PathStep{step(0, 2), step(time.Minute, 90)}, 20, false},
+		"a need within the tolerance leaves nodes as they are":            {21, []api.PathStep{step(0, 20)}, 20, false},
+		"one more than just enough, no more than the need, stays":         {11, within(10, 10.6), 11, false},
+		"one more than the need goes":                                     {12, within(10, 10.6), 10, false},
+		"without fresh demand nodes stay":                                 {12, []api.PathStep{step(0, 2)}, 12, true},
+		"two more than planned for go":                                    {12, []api.PathStep{step(0, 10)}, 10, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := subject(2, 2)
@@ -382,7 +382,7 @@ func TestNodesGoSoonerWhileDemandKeepsFalling(t *testing.T) {
 		needed   time.Duration // ago
 		lately   float64       // needed three minutes ago
 		quantile float64
-		signals  int
+		triggers int
 		want     int32
 	}{
 		"it keeps falling": {demand: fall, want: 2},
@@ -395,7 +395,7 @@ func TestNodesGoSoonerWhileDemandKeepsFalling(t *testing.T) {
 		"a sample is missing":                         {demand: changed(func(v []float64) { v[7] = math.NaN() }), want: 8},
 		"not enough is known":                         {demand: fall[1:], want: 8},
 		"nothing is known":                            {want: 8},
-		"a queue asks for replicas as well":           {demand: fall, signals: 1, want: 8},
+		"a queue asks for replicas as well":           {demand: fall, triggers: 1, want: 8},
 		"no fall of before came back":                 {demand: after(9, 0, 850), want: 2},
 		"all came back by less than half":             {demand: after(0, 10, 815), want: 2},
 		"one of ten came back":                        {demand: after(9, 1, 850), want: 2},
@@ -414,7 +414,7 @@ func TestNodesGoSoonerWhileDemandKeepsFalling(t *testing.T) {
 			s.Policy.Quantile = c.quantile
 			s.Windows.NodeTrough += 300 * time.Millisecond // the notes are of whole seconds
 			s.Workload.Demand = api.Series{Start: ago(time.Duration(len(c.demand)-1) * 15 * time.Second), Step: 15 * time.Second, Values: c.demand}
-			s.Workload.Signals = make([]api.Signal, c.signals)
+			s.Workload.Triggers = make([]api.Trigger, c.triggers)
 			at := ago(c.needed)
 			s.Memory.NodeReplicas, s.Memory.Recommendations = 8, []planning.Recommendation{
 				{From: at, To: at, Capacity: 8}, {From: ago(3 * time.Minute), To: ago(3 * time.Minute), Capacity: c.lately},

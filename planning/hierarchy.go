@@ -107,7 +107,7 @@ type managed struct {
 	trusted  bool
 	note     string             // about the forecast
 	skill    *api.ForecastSkill // of it, in use or not
-	outlooks []Outlook          // one for each signal
+	outlooks []Outlook          // one for each trigger
 }
 
 func newCycle(h Hierarchy, s api.Snapshot, p api.Policy, m Memory) *cycle {
@@ -226,7 +226,7 @@ func (c *cycle) predict() {
 		} else if state, ok := c.memory.forecasts[w.Key]; ok {
 			states[w.Key] = state
 		}
-		for _, s := range w.Signals {
+		for _, s := range w.Triggers {
 			if s.Known != nil {
 				mw.outlooks = append(mw.outlooks, Outlook{Forecast: s.Known, Trusted: true})
 				continue
@@ -235,7 +235,7 @@ func (c *cycle) predict() {
 			key := api.Key{Namespace: w.Key.Namespace, Name: w.Key.Name + " " + s.Name}
 			o := c.outlook(states, key, w.Key, s.History, s.Missing == "")
 			mw.outlooks = append(mw.outlooks, o)
-			if mw.skill == nil { // of the first signal where CPU is none
+			if mw.skill == nil { // of the first trigger where CPU is none
 				mw.skill = o.Skill
 			}
 		}

@@ -84,9 +84,9 @@ type WorkloadMemory struct {
 	Pool string `json:"pool,omitempty"`
 	// Recommendations before stabilisation, oldest first.
 	Recommendations []Recommendation `json:"recommendations,omitempty"`
-	// Rising are those with what a rise of demand asked for besides, were it to go
+	// Ramps are those with what a ramp of demand asked for besides, were it to go
 	// on, of cycles in which one did. They hold nothing for as long as the others.
-	Rising []Recommendation `json:"rising,omitempty"`
+	Ramps []Recommendation `json:"ramps,omitempty"`
 	// Readings are the newest two of metrics.k8s.io, oldest first.
 	Readings []api.Usage `json:"readings,omitempty"`
 	// Scalings seen, oldest first.
@@ -94,7 +94,7 @@ type WorkloadMemory struct {
 	// Request of a replica that NodeReplicas and Recommendations count,
 	// millicores; 0 if not known.
 	Request int64 `json:"request,omitempty"`
-	// IdleSince is from when on no signal of a workload that may have no
+	// IdleSince is from when on no trigger of a workload that may have no
 	// replicas has been active; zero while one is, or may be.
 	IdleSince time.Time `json:"idleSince,omitzero"`
 }
@@ -175,9 +175,9 @@ func (w WorkloadMemory) read(u *api.Usage) WorkloadMemory {
 
 // counted returns w for replicas as a proposal counts them: as many of another
 // request as were worth the same, so that what was needed of small ones is no
-// reason to keep large ones. Signals count replicas whatever they request.
+// reason to keep large ones. Triggers count replicas whatever they request.
 func (w WorkloadMemory) counted(asked Proposal) WorkloadMemory {
-	if asked.Request <= 0 || len(asked.Signals) > 0 {
+	if asked.Request <= 0 || len(asked.Triggers) > 0 {
 		return w
 	}
 	if w.Request > 0 && w.Request != asked.Request {
@@ -187,16 +187,16 @@ func (w WorkloadMemory) counted(asked Proposal) WorkloadMemory {
 		for i := range w.Recommendations {
 			w.Recommendations[i].Capacity *= ratio
 		}
-		w.Rising = slices.Clone(w.Rising)
-		for i := range w.Rising {
-			w.Rising[i].Capacity *= ratio
+		w.Ramps = slices.Clone(w.Ramps)
+		for i := range w.Ramps {
+			w.Ramps[i].Capacity *= ratio
 		}
 	}
 	w.Request = asked.Request
 	return w
 }
 
-// idle returns w with what is known of its signals now.
+// idle returns w with what is known of its triggers now.
 func (w WorkloadMemory) idle(now time.Time, a api.Activity) WorkloadMemory {
 	switch {
 	case a != api.Inactive:
@@ -231,10 +231,10 @@ func (w WorkloadMemory) forget(before time.Time) WorkloadMemory {
 	}
 	w.Recommendations = w.Recommendations[keep:len(w.Recommendations):len(w.Recommendations)]
 	keep = 0
-	for keep < len(w.Rising) && w.Rising[keep].To.Before(before) {
+	for keep < len(w.Ramps) && w.Ramps[keep].To.Before(before) {
 		keep++
 	}
-	w.Rising = w.Rising[keep:len(w.Rising):len(w.Rising)]
+	w.Ramps = w.Ramps[keep:len(w.Ramps):len(w.Ramps)]
 	keep = 0
 	for keep < len(w.Scalings) && w.Scalings[keep].At.Before(before) {
 		keep++

@@ -26,7 +26,7 @@ type Input struct {
 	Forecast     *api.Forecast
 	Trusted      bool
 	ForecastNote string
-	// Outlooks are the same for the workload's signals, one for each; nil when
+	// Outlooks are the same for the workload's triggers, one for each; nil when
 	// there are none.
 	Outlooks []Outlook
 	// Speed is the CPUSpeed of the pool that is planned for.
@@ -35,7 +35,7 @@ type Input struct {
 	Windows Windows
 }
 
-// Outlook is what is forecast of a signal: see Input.Forecast.
+// Outlook is what is forecast of a trigger: see Input.Forecast.
 type Outlook struct {
 	Forecast *api.Forecast
 	Trusted  bool
@@ -44,12 +44,12 @@ type Outlook struct {
 	Skill *api.ForecastSkill
 }
 
-// UsesCPU tells whether CPU usage is a demand input: with signals it is none
+// UsesCPU tells whether CPU usage is a demand input: with triggers it is none
 // where the author says so, nor where there are no pods that could use any.
 func (in Input) UsesCPU() bool { return usesCPU(in.Workload) }
 
 func usesCPU(w api.Workload) bool {
-	return len(w.Signals) == 0 || !w.IgnoreCPU && w.Replicas > 0
+	return len(w.Triggers) == 0 || !w.IgnoreCPU && w.Replicas > 0
 }
 
 // Expected is what a forecast's mean says of demand: the average until a time,
@@ -101,18 +101,18 @@ type Proposal struct {
 	// Held is true when nothing can be proposed; Reason says why, and Scale is
 	// what there is.
 	Held bool
-	// Scale needed now, after the pod lead.
+	// Scale needed now, after the pod startup latency.
 	api.Scale
 	// NodeReplicas is the largest number of replicas of this size up to the node
 	// lead.
 	NodeReplicas int32
-	// Rise is how many of the replicas only the newest rise of demand asks for,
+	// Ramp is how many of the replicas only the newest ramp of demand asks for,
 	// were it to go on.
-	Rise int32
+	Ramp int32
 	// Path over the horizon, times increasing, from now on.
 	Path []api.PathStep
 	// Floor is what the reactive rule asks for now, and FloorSource what it was
-	// read from: prometheus, metrics.k8s.io, signal, or none.
+	// read from: prometheus, metrics.k8s.io, trigger, or none.
 	Floor       int32
 	FloorSource string
 	// Demand now and its planned peak (policy's quantile), reference millicores;
@@ -129,9 +129,9 @@ type Proposal struct {
 	Reason  string
 	// Forecast behind the path; nil when it is reactive.
 	Forecast *api.Forecast
-	// Signals besides CPU, in the author's order, and whether they ask for a first
+	// Triggers besides CPU, in the author's order, and whether they ask for a first
 	// replica.
-	Signals  []api.SignalPlan
+	Triggers []api.TriggerPlan
 	Activity api.Activity
 }
 
@@ -148,9 +148,9 @@ func hold(w api.Workload, reason string) Proposal {
 // plan is the proposal as a plan, before anything is decided.
 func (p Proposal) plan() api.WorkloadPlan {
 	return api.WorkloadPlan{
-		Key: p.Key, Held: p.Held, Scale: p.Scale, NodeReplicas: p.NodeReplicas, Rise: p.Rise, Path: p.Path,
+		Key: p.Key, Held: p.Held, Scale: p.Scale, NodeReplicas: p.NodeReplicas, Ramp: p.Ramp, Path: p.Path,
 		Floor: p.Floor, FloorSource: p.FloorSource, Demand: p.Demand, PeakDemand: p.PeakDemand, Request: p.Request, Need: p.Need,
-		Binding: p.Binding, Reason: p.Reason, Forecast: p.Forecast, Signals: p.Signals, Activity: p.Activity,
+		Binding: p.Binding, Reason: p.Reason, Forecast: p.Forecast, Triggers: p.Triggers, Activity: p.Activity,
 	}
 }
 

@@ -4,7 +4,7 @@ import "time"
 
 // How old a memory may be for what is left of it to be of use.
 const (
-	// resumeReadings: readings of metrics.k8s.io tell a rise only where they follow
+	// resumeReadings: readings of metrics.k8s.io tell a ramp only where they follow
 	// one another.
 	resumeReadings = time.Minute
 	// resumeWorkloads: what workloads needed, how they were scaled and from when on

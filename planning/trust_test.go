@@ -49,22 +49,22 @@ func TestTrust(t *testing.T) {
 func TestLooksAhead(t *testing.T) {
 	yes, no := Outlook{Trusted: true}, Outlook{}
 	cpu := api.Workload{Replicas: 1}
-	both := api.Workload{Replicas: 1, Signals: []api.Signal{{Name: "queue"}}}
-	signal := api.Workload{Replicas: 1, IgnoreCPU: true, Signals: []api.Signal{{Name: "queue"}}}
-	two := api.Workload{Replicas: 1, IgnoreCPU: true, Signals: []api.Signal{{Name: "queue"}, {Name: "lag"}}}
+	both := api.Workload{Replicas: 1, Triggers: []api.Trigger{{Name: "queue"}}}
+	trigger := api.Workload{Replicas: 1, IgnoreCPU: true, Triggers: []api.Trigger{{Name: "queue"}}}
+	two := api.Workload{Replicas: 1, IgnoreCPU: true, Triggers: []api.Trigger{{Name: "queue"}, {Name: "lag"}}}
 	for name, c := range map[string]struct {
 		mw   managed
 		want bool
 	}{
-		"CPU, not trusted":                         {mw: managed{workload: cpu}},
-		"CPU, trusted":                             {mw: managed{workload: cpu, trusted: true}, want: true},
-		"CPU trusted, its signal not":              {mw: managed{workload: both, trusted: true, outlooks: []Outlook{no}}},
-		"its signal trusted, CPU not":              {mw: managed{workload: both, outlooks: []Outlook{yes}}},
-		"both trusted":                             {mw: managed{workload: both, trusted: true, outlooks: []Outlook{yes}}, want: true},
-		"only a signal, trusted":                   {mw: managed{workload: signal, outlooks: []Outlook{yes}}, want: true},
-		"only a signal, not trusted":               {mw: managed{workload: signal, outlooks: []Outlook{no}}},
-		"one of two signals trusted":               {mw: managed{workload: two, outlooks: []Outlook{yes, no}}},
-		"only a signal, of which nothing is known": {mw: managed{workload: signal}},
+		"CPU, not trusted":                          {mw: managed{workload: cpu}},
+		"CPU, trusted":                              {mw: managed{workload: cpu, trusted: true}, want: true},
+		"CPU trusted, its trigger not":              {mw: managed{workload: both, trusted: true, outlooks: []Outlook{no}}},
+		"its trigger trusted, CPU not":              {mw: managed{workload: both, outlooks: []Outlook{yes}}},
+		"both trusted":                              {mw: managed{workload: both, trusted: true, outlooks: []Outlook{yes}}, want: true},
+		"only a trigger, trusted":                   {mw: managed{workload: trigger, outlooks: []Outlook{yes}}, want: true},
+		"only a trigger, not trusted":               {mw: managed{workload: trigger, outlooks: []Outlook{no}}},
+		"one of two triggers trusted":               {mw: managed{workload: two, outlooks: []Outlook{yes, no}}},
+		"only a trigger, of which nothing is known": {mw: managed{workload: trigger}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := c.mw.looksAhead(); got != c.want {

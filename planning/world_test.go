@@ -58,19 +58,19 @@ func pools(zones int) []api.Pool {
 	for z := range zones {
 		names = append(names, fmt.Sprintf("europe-west1-%c", 'b'+z))
 	}
-	lead := api.Lead{P50: 50 * time.Second, P90: 75 * time.Second, Samples: 10}
+	lead := api.StartupLatency{P50: 50 * time.Second, P90: 75 * time.Second, Samples: 10}
 	return []api.Pool{
 		{
 			Name: cheap, MachineType: "e2-medium", Zones: names, Sizes: make([]int32, zones),
 			Allocatable: api.Resources{MilliCPU: 940, Memory: 2800 << 20, Pods: 110},
 			Overhead:    api.Resources{MilliCPU: 200, Memory: 300 << 20, Pods: 5},
-			Price:       0.0335, CPUSpeed: 0.5, BootLead: lead,
+			Price:       0.0335, CPUSpeed: 0.5, NodeStartup: lead,
 		},
 		{
 			Name: fast, MachineType: "n2-standard-2", Zones: names, Sizes: make([]int32, zones),
 			Allocatable: api.Resources{MilliCPU: 1930, Memory: 5900 << 20, Pods: 110},
 			Overhead:    api.Resources{MilliCPU: 200, Memory: 300 << 20, Pods: 5},
-			Price:       0.0971, CPUSpeed: 1, BootLead: lead,
+			Price:       0.0971, CPUSpeed: 1, NodeStartup: lead,
 		},
 	}
 }
@@ -230,7 +230,7 @@ func (w *world) daemon(pool string, requests api.Resources) *api.PodShape {
 func (w *world) snapshot() api.Snapshot {
 	s := api.Snapshot{
 		Time: w.now, Pods: w.pods, Nodes: w.nodes, Pools: w.pools,
-		PodLead:         api.Lead{P50: 4 * time.Second, P90: 8 * time.Second, Samples: 20},
+		PodStartup:      api.StartupLatency{P50: 4 * time.Second, P90: 8 * time.Second, Samples: 20},
 		Metrics:         api.SourceHealth{Reachable: w.prom, LastOK: w.now},
 		ResourceMetrics: api.SourceHealth{Reachable: true, LastOK: w.now},
 	}

@@ -17,9 +17,9 @@ func Brief(p api.Plan) api.Plan {
 		w.Demand, w.PeakDemand, w.Need = round(w.Demand, digits), round(w.PeakDemand, digits), round(w.Need, coarse)
 		w.Path = turns(w.Path)
 		w.Forecast = briefForecast(w.Forecast)
-		w.Signals = slices.Clone(w.Signals)
-		for k := range w.Signals {
-			s := &w.Signals[k]
+		w.Triggers = slices.Clone(w.Triggers)
+		for k := range w.Triggers {
+			s := &w.Triggers[k]
 			s.Value, s.Load, s.PeakLoad = round(s.Value, digits), round(s.Load, digits), round(s.PeakLoad, digits)
 			s.Forecast = briefForecast(s.Forecast)
 		}

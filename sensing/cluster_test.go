@@ -241,8 +241,8 @@ func (b *bed) checkWorkload(s api.Snapshot, created time.Time) {
 	if n != 3 {
 		b.Errorf("%d pods of the workload", n)
 	}
-	if s.PodLead.Samples != 3 {
-		b.Errorf("pod lead = %+v, want of 3 samples", s.PodLead)
+	if s.PodStartup.Samples != 3 {
+		b.Errorf("pod startup latency = %+v, want of 3 samples", s.PodStartup)
 	}
 	if len(s.Nodes) != 1 || !s.Nodes[0].Ready || s.Nodes[0].Pool != "e2" || s.Nodes[0].Zone != "a" || s.Nodes[0].ProviderID != "gce://p/a/node-1" || len(s.Nodes[0].Taints) > 0 {
 		b.Errorf("nodes = %+v", s.Nodes)

@@ -139,11 +139,11 @@ type Config struct {
 	// before it is reported; many at once are reported immediately.
 	ImplausibleFor time.Duration
 
-	// PodLead and BootLead are the leads assumed until some were measured.
-	PodLead, BootLead api.Lead
-	// LeadSamples is how many of the newest measurements a lead is taken
+	// PodStartup and NodeStartup are the leads assumed until some were measured.
+	PodStartup, NodeStartup api.StartupLatency
+	// StartupSamples is how many of the newest measurements a lead is taken
 	// from.
-	LeadSamples int
+	StartupSamples int
 
 	// NamespaceLabel is the label that names a series' namespace: the queries of
 	// triggers are confined by it.
@@ -197,9 +197,9 @@ func DefaultConfig() Config {
 		ImplausibleRatio: 0.5,
 		ImplausibleFor:   2 * time.Minute,
 
-		PodLead:     api.Lead{P50: 15 * time.Second, P90: 30 * time.Second},
-		BootLead:    api.Lead{P50: 75 * time.Second, P90: 120 * time.Second},
-		LeadSamples: 100,
+		PodStartup:     api.StartupLatency{P50: 15 * time.Second, P90: 30 * time.Second},
+		NodeStartup:    api.StartupLatency{P50: 75 * time.Second, P90: 120 * time.Second},
+		StartupSamples: 100,
 
 		NamespaceLabel: "namespace",
 		KnownAhead:     20 * time.Minute,
@@ -237,7 +237,7 @@ func (c Config) Faster(speed float64) Config {
 	}
 	div(&c.Step, &c.RateWindow, &c.EvaluationDelay, &c.History, &c.Past, &c.StaleAfter,
 		&c.UsageInterval, &c.UsageStaleAfter, &c.ImplausibleFor, &c.KnownAhead,
-		&c.PodLead.P50, &c.PodLead.P90, &c.BootLead.P50, &c.BootLead.P90)
+		&c.PodStartup.P50, &c.PodStartup.P90, &c.NodeStartup.P50, &c.NodeStartup.P90)
 	for _, r := range []*api.ScalingRules{&c.Behavior.ScaleUp, &c.Behavior.ScaleDown} {
 		r.Policies = append([]api.ScalingPolicy(nil), r.Policies...)
 		div(&r.StabilizationWindow)
@@ -279,19 +279,19 @@ func (c Config) Validate() error {
 	}
 	for name, d := range map[string]time.Duration{
 		"EvaluationDelay": c.EvaluationDelay, "Past": c.Past, "BackfillWait": c.BackfillWait, "UsageInterval": c.UsageInterval,
-		"ImplausibleFor": c.ImplausibleFor, "PodLead.P50": c.PodLead.P50, "BootLead.P50": c.BootLead.P50,
+		"ImplausibleFor": c.ImplausibleFor, "PodStartup.P50": c.PodStartup.P50, "NodeStartup.P50": c.NodeStartup.P50,
 	} {
 		check(d >= 0, "%s must not be negative, is %v", name, d)
 	}
 	check(c.Step%time.Millisecond == 0 && c.RateWindow%time.Millisecond == 0,
 		"Step and RateWindow must be whole milliseconds, are %v and %v", c.Step, c.RateWindow)
 	check(c.History >= c.Step, "History must be at least one Step, is %v", c.History)
-	check(c.PodLead.P90 >= c.PodLead.P50 && c.BootLead.P90 >= c.BootLead.P50, "PodLead and BootLead: P90 must not be less than P50")
+	check(c.PodStartup.P90 >= c.PodStartup.P50 && c.NodeStartup.P90 >= c.NodeStartup.P50, "PodStartup and NodeStartup: P90 must not be less than P50")
 	check(c.Overlap >= 0, "Overlap must not be negative, is %d", c.Overlap)
 	check(c.NewestSteps > c.Overlap, "NewestSteps must be more than Overlap, is %d", c.NewestSteps)
 	check(c.MaxPoints > c.NewestSteps, "MaxPoints must be more than NewestSteps, is %d", c.MaxPoints)
 	check(c.MaxSamples > 0 && c.MaxResponseBytes > 0, "MaxSamples and MaxResponseBytes must be positive")
-	check(c.BackfillAttempts > 0 && c.LeadSamples > 0, "BackfillAttempts and LeadSamples must be positive")
+	check(c.BackfillAttempts > 0 && c.StartupSamples > 0, "BackfillAttempts and StartupSamples must be positive")
 	check(c.Churn >= 1, "Churn must be at least 1, is %v", c.Churn)
 	check(c.MinCoverage > 0 && c.MinCoverage <= 1, "MinCoverage must be in (0, 1], is %v", c.MinCoverage)
 	check(c.ImplausibleRatio >= 0 && c.ImplausibleRatio < 1, "ImplausibleRatio must be in [0, 1), is %v", c.ImplausibleRatio)

@@ -117,7 +117,7 @@ func FuzzConfine(f *testing.F) {
 	})
 }
 
-func TestSignalsEscape(t *testing.T) {
+func TestTriggersEscape(t *testing.T) {
 	// A selector's values are data, not part of the address.
 	x := external("queue", "20")
 	x.External.Metric.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}

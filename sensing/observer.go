@@ -20,17 +20,17 @@ type Observer struct {
 	caches    *caches
 	watermark watermark
 
-	mu      sync.Mutex // one Observe at a time; guards what is below
-	demand  *demandSource
-	usage   *usageSource
-	signals *signals
-	pools   poolSource
-	speeds  *speeds
-	pods    *podLeads
-	boots   *bootLeads
-	judge   demand.Judge[targetID]
-	scaled  scalings
-	current *currency
+	mu       sync.Mutex // one Observe at a time; guards what is below
+	demand   *demandSource
+	usage    *usageSource
+	readings *readings
+	pools    poolSource
+	speeds   *speeds
+	pods     *podStartups
+	boots    *nodeStartups
+	judge    demand.Judge[targetID]
+	scaled   scalings
+	current  *currency
 	// background is the context given to Start: what reads history in the
 	// background outlives the cycle that began it.
 	background context.Context
@@ -53,7 +53,7 @@ func New(cfg Config) (*Observer, error) {
 	if err != nil {
 		return nil, err
 	}
-	signals, err := newSignals(cfg, source.prom)
+	triggers, err := newReadings(cfg, source.prom)
 	if err != nil {
 		return nil, err
 	}
@@ -62,18 +62,18 @@ func New(cfg Config) (*Observer, error) {
 		return nil, err
 	}
 	return &Observer{
-		current: current,
-		signals: signals,
-		cfg:     cfg,
-		caches:  caches,
-		demand:  source,
-		usage:   usage,
-		pools:   poolSource{reader: cfg.Pools, timeout: cfg.PoolsTimeout},
-		speeds:  newSpeeds(cfg.History),
-		pods:    newPodLeads(cfg.LeadSamples),
-		boots:   newBootLeads(cfg.LeadSamples),
-		judge:   demand.NewJudge[targetID](cfg.rules()),
-		scaled:  scalings{},
+		current:  current,
+		readings: triggers,
+		cfg:      cfg,
+		caches:   caches,
+		demand:   source,
+		usage:    usage,
+		pools:    poolSource{reader: cfg.Pools, timeout: cfg.PoolsTimeout},
+		speeds:   newSpeeds(cfg.History),
+		pods:     newPodStartups(cfg.StartupSamples),
+		boots:    newNodeStartups(cfg.StartupSamples),
+		judge:    demand.NewJudge[targetID](cfg.rules()),
+		scaled:   scalings{},
 
 		background: context.Background(),
 	}, nil
@@ -117,7 +117,7 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 	group.Go(func() { s.Pools, poolFindings = o.pools.read(ctx) })
 	group.Go(func() { fresh = o.demand.fetch(ctx, now, namespaces) })
 	group.Go(func() { o.usage.read(ctx, now, namespaces) })
-	group.Go(func() { o.signals.read(ctx, o.background, now, v) })
+	group.Go(func() { o.readings.read(ctx, o.background, now, v) })
 	group.Wait()
 	if err := ctx.Err(); err != nil {
 		return api.Snapshot{}, fmt.Errorf("observing: %w", err)
@@ -148,9 +148,9 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 	leaveForeign(now, s.Pools, v.nodes, records[*statusRecord](o.caches, kindAutoscalerStatus))
 	for i, p := range s.Pools {
 		s.Pools[i] = describePool(p, v.nodes, overheads)
-		s.Pools[i].BootLead = o.boots.lead(p.Name, o.cfg.BootLead)
+		s.Pools[i].NodeStartup = o.boots.lead(p.Name, o.cfg.NodeStartup)
 	}
-	s.PodLead = o.pods.samples.Lead(o.cfg.PodLead)
+	s.PodStartup = o.pods.samples.Latency(o.cfg.PodStartup)
 	s.Metrics, s.ResourceMetrics = o.demand.health, o.usage.health
 	if f, ok := speedFinding(o.speeds.unknown, ""); ok {
 		s.Findings = append(s.Findings, f)
@@ -241,12 +241,12 @@ func (o *Observer) look(s *api.Snapshot, r *workloadRecord, v *view, usage map[t
 		}
 		w.Usage = usage[r.target]
 		if w.HoldReason == "" && w.Mode != api.ModeOff {
-			w.Signals = o.signals.of(s.Time, r, v, w, o.usage.pods)
+			w.Triggers = o.readings.of(s.Time, r, v, w, o.usage.pods)
 			if f, ok := missingFinding(w); ok {
 				s.Findings = append(s.Findings, f)
 			}
 		}
-		if len(w.Signals) > 0 && (w.IgnoreCPU || w.Replicas == 0) {
+		if len(w.Triggers) > 0 && (w.IgnoreCPU || w.Replicas == 0) {
 			in.Ignored = true
 		}
 		in.Usage = w.Usage

@@ -196,8 +196,8 @@ func TestImpossibleSamples(t *testing.T) {
 	}
 }
 
-// A rise that metrics.k8s.io should see and doesn't is doubted, with both figures.
-func TestImplausibleRise(t *testing.T) {
+// A ramp that metrics.k8s.io should see and doesn't is doubted, with both figures.
+func TestImplausibleRamp(t *testing.T) {
 	w := newWorld(t, nil)
 	keys := w.shop("web", 2)
 	jump := epoch.Add(20 * w.cfg.Step)

@@ -241,9 +241,9 @@ func TestSpeeds(t *testing.T) {
 	}
 }
 
-func TestPodLead(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.LeadSamples = 10 })
-	if got := w.observe().PodLead; got != w.cfg.PodLead {
+func TestPodStartup(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.StartupSamples = 10 })
+	if got := w.observe().PodStartup; got != w.cfg.PodStartup {
 		t.Errorf("without pods = %+v, want the prior", got)
 	}
 	w.shop("web", 0)
@@ -257,17 +257,17 @@ func TestPodLead(t *testing.T) {
 	restarted.Status.Conditions[1].LastTransitionTime = metav1.NewTime(epoch.Add(time.Hour))
 	w.put(restarted)
 	// The newest ten took 11…20 s.
-	want := api.Lead{P50: 15 * time.Second, P90: 19 * time.Second, Samples: 10}
+	want := api.StartupLatency{P50: 15 * time.Second, P90: 19 * time.Second, Samples: 10}
 	for range 2 { // each is counted once
-		if got := w.observe().PodLead; got != want {
+		if got := w.observe().PodStartup; got != want {
 			t.Errorf("lead = %+v, want %+v", got, want)
 		}
 	}
 }
 
-func TestBootLead(t *testing.T) {
-	b := newBootLeads(10)
-	prior := api.Lead{P50: time.Minute, P90: 2 * time.Minute}
+func TestBootStartup(t *testing.T) {
+	b := newNodeStartups(10)
+	prior := api.StartupLatency{P50: time.Minute, P90: 2 * time.Minute}
 	var nodes []*nodeRecord
 	ready := func(name string, at time.Time) {
 		n := node(name, "e2")
@@ -288,7 +288,7 @@ func TestBootLead(t *testing.T) {
 	b.learn(at(75), size(3), nodes)
 	ready("new-2", at(90))
 	b.learn(at(105), size(3), nodes)
-	want := api.Lead{P50: 70 * time.Second, P90: 90 * time.Second, Samples: 2}
+	want := api.StartupLatency{P50: 70 * time.Second, P90: 90 * time.Second, Samples: 2}
 	if got := b.lead("e2", prior); got != want {
 		t.Errorf("after two nodes = %+v, want %+v", got, want)
 	}

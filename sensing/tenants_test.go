@@ -105,7 +105,7 @@ func TestTenantsQueriesAreAskedOnce(t *testing.T) {
 		if asked != 1 || own == before {
 			t.Errorf("after cycle %d: %d tenants' queries and %d of its own, want 1 and some", i, asked, own-before)
 		}
-		if missing := s.Workloads[0].Signals[0].Missing; missing == "" {
+		if missing := s.Workloads[0].Triggers[0].Missing; missing == "" {
 			t.Errorf("cycle %d has a value", i)
 		}
 	}
@@ -129,7 +129,7 @@ func TestTenantsQueriesBackOff(t *testing.T) {
 		if asked, _ := n.counts(); asked > before {
 			at, before = append(at, now), asked
 		}
-		if missing := s.Workloads[0].Signals[0].Missing; !strings.Contains(missing, "it takes too long") {
+		if missing := s.Workloads[0].Triggers[0].Missing; !strings.Contains(missing, "it takes too long") {
 			t.Fatalf("at %v: %q", now, missing)
 		}
 	}

@@ -199,7 +199,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 		gauge(descReplicas, float64(w.Floor), w.Key.Namespace, w.Key.Name, "floor")
 		gauge(descReplicas, float64(w.NodeReplicas), w.Key.Namespace, w.Key.Name, "nodes")
 		gauge(descHeld, truth(w.Held), w.Key.Namespace, w.Key.Name)
-		for _, s := range w.Signals {
+		for _, s := range w.Triggers {
 			gauge(descMissing, truth(s.Missing != ""), w.Key.Namespace, w.Key.Name, s.Name)
 			if s.Missing == "" {
 				gauge(descTrigger, float64(s.Replicas), w.Key.Namespace, w.Key.Name, s.Name)

@@ -154,7 +154,7 @@ func TestStatusOf(t *testing.T) {
 	}
 	t.Run("triggers are shown, and one that is missing is why nothing goes down", func(t *testing.T) {
 		record := cycle(now, func(c *api.Cycle) {
-			c.Plan.Workloads[0].Signals = []api.SignalPlan{
+			c.Plan.Workloads[0].Triggers = []api.TriggerPlan{
 				{Name: "queue", Value: 42.5, Target: 20, Replicas: 3, Active: true},
 				{Name: "lag", Value: -1, Target: 5, Missing: "no answer"},
 			}
@@ -323,7 +323,7 @@ func TestStatusIsWrittenWhenItMatters(t *testing.T) {
 	}
 	triggered := func(value float64, missing string) func(*api.Cycle) {
 		return func(c *api.Cycle) {
-			c.Plan.Workloads[0].Signals = []api.SignalPlan{{Name: "queue", Value: value, Target: 2, Missing: missing}}
+			c.Plan.Workloads[0].Triggers = []api.TriggerPlan{{Name: "queue", Value: value, Target: 2, Missing: missing}}
 		}
 	}
 	held := func(c *api.Cycle, reason, why string) {

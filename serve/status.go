@@ -263,7 +263,7 @@ func ready(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus) metav1.C
 		not(api.ReasonPodsRefused, refused+"; the plan stays: "+plan.Reason)
 	case seen.DemandStale:
 		not(whyStale(c, plan.Key), "demand is too old to scale down on; the reactive floor is kept: "+plan.Reason)
-	case missing(plan.Signals):
+	case missing(plan.Triggers):
 		not("TriggerMissing", "a trigger can't be read, and replicas don't go down: "+plan.Reason)
 	}
 	for _, o := range c.Outcomes {
@@ -352,7 +352,7 @@ func poolConflict(c api.Cycle) (string, bool) {
 // triggersOf is what was seen of the triggers.
 func triggersOf(plan api.WorkloadPlan) []v1alpha1.TriggerStatus {
 	var out []v1alpha1.TriggerStatus
-	for _, s := range plan.Signals {
+	for _, s := range plan.Triggers {
 		t := v1alpha1.TriggerStatus{Name: s.Name, Active: s.Active, Message: cut(s.Missing, 1024)}
 		if s.Missing == "" {
 			t.Value = strconv.FormatFloat(s.Value, 'g', 6, 64)
@@ -364,8 +364,8 @@ func triggersOf(plan api.WorkloadPlan) []v1alpha1.TriggerStatus {
 }
 
 // missing tells whether a trigger can't be read.
-func missing(signals []api.SignalPlan) bool {
-	return slices.ContainsFunc(signals, func(s api.SignalPlan) bool { return s.Missing != "" })
+func missing(triggers []api.TriggerPlan) bool {
+	return slices.ContainsFunc(triggers, func(s api.TriggerPlan) bool { return s.Missing != "" })
 }
 
 // policyAccepted tells the author of a workload what is wrong with the policy

@@ -147,7 +147,7 @@ func workloadText(b *strings.Builder, e record.Explanation, when string) {
 		}
 		fmt.Fprintf(b, "  quantiles of the peak, millicores: %s\n", strings.Join(peaks, ", "))
 	}
-	for _, s := range w.Signals {
+	for _, s := range w.Triggers {
 		if s.Missing != "" {
 			fmt.Fprintf(b, "Trigger %s: missing: %s\n", s.Name, s.Missing)
 			continue

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -62,7 +63,7 @@ type operatorFlags struct {
 	forecaster                string
 	downStabilization         time.Duration
 	nodeStabilization         time.Duration
-	podLead, nodeLead         time.Duration
+	podStartup, nodeStartup   time.Duration
 
 	// Nodes.
 	provider                     providerFlags
@@ -128,11 +129,11 @@ func (o *operatorFlags) durations() []durationFlag {
 		{&o.past, "past", sense.Past, "how far back means of ten minutes are read, once, in the background, for seasons of a week; none if no more than --history"},
 		{&o.staleAfter, "stale-after", sense.StaleAfter, "age of the newest sample from which demand is stale: then nothing scales down"},
 		{&o.usageInterval, "resource-metrics-interval", sense.UsageInterval, "time between two readings of metrics.k8s.io"},
-		{&o.horizon, "horizon", plan.Horizon, "how far ahead demand is forecast; covers the node lead"},
+		{&o.horizon, "horizon", plan.Horizon, "how far ahead demand is forecast; covers the node startup latency"},
 		{&o.downStabilization, "downscale-stabilization", plan.Stabilization, "backward stabilization of scale-down where no trusted forecast looks ahead, as the HPA's"},
 		{&o.nodeStabilization, "node-stabilization", plan.NodeStabilization, "how long nodes must have been of no use where no trusted forecast looks ahead, as Cluster Autoscaler's unneeded time; less while demand keeps falling"},
-		{&o.podLead, "pod-lead", sense.PodLead.P90, "how long a replica takes to become Ready, until it is measured"},
-		{&o.nodeLead, "node-lead", sense.BootLead.P90, "how long a node takes to become Ready, until it is measured"},
+		{&o.podStartup, "pod-startup", sense.PodStartup.P90, "how long a replica takes to become Ready, until it is measured"},
+		{&o.nodeStartup, "node-startup", sense.NodeStartup.P90, "how long a node takes to become Ready, until it is measured"},
 	}
 }
 
@@ -147,6 +148,7 @@ type durationFlag struct {
 func (o *operatorFlags) register(cmd *cobra.Command) {
 	o.flags(cmd)
 	f := cmd.Flags()
+	f.SetNormalizeFunc(oldNames)
 	f.Float64Var(&o.speed, "speed", 1, "divides the default of every duration, for demonstrations on compressed time")
 	for _, d := range o.durations() {
 		f.DurationVar(d.value, d.name, d.def, d.usage)
@@ -175,6 +177,17 @@ func (o *operatorFlags) register(cmd *cobra.Command) {
 	f.StringVar(&o.stateDir, "state-dir", "", "folder for checkpoints of what a restart can't read from history: trust in forecasts, stabilization, cooldowns; none are kept if empty")
 	f.StringVar(&o.stateConfigMap, "state-configmap", "", "beginning of the names of the ConfigMaps in which the same is kept for a leader on another node, at most once a minute; none are if empty")
 	f.StringVar(&o.cycleLog, "cycle-log", "", "file to append every cycle's record to, one JSON object a line")
+}
+
+// oldNames are flags' names of the release before, which still work for this one.
+func oldNames(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	switch name {
+	case "pod-lead":
+		name = "pod-startup"
+	case "node-lead":
+		name = "node-startup"
+	}
+	return pflag.NormalizedName(name)
 }
 
 // ForecasterFlag names what forecasts demand.
@@ -233,8 +246,8 @@ func (o *operatorFlags) complete(cmd *cobra.Command) error {
 	if o.actionTimeout <= 0 {
 		return Usagef("--action-timeout must be above 0, is %v", o.actionTimeout)
 	}
-	if o.horizon < o.nodeLead+o.period {
-		return Usagef("--horizon %v does not cover the node lead of %v and a cycle", o.horizon, o.nodeLead)
+	if o.horizon < o.nodeStartup+o.period {
+		return Usagef("--horizon %v does not cover the node startup latency of %v and a cycle", o.horizon, o.nodeStartup)
 	}
 	// Clients come with the connection.
 	cfg := o.config()
@@ -283,7 +296,7 @@ func (o *operatorFlags) sensing() sensing.Config {
 	c.PoolLabel = o.provider.poolLabel
 	c.AutoscalerStatus = api.Key{}
 	c.AutoscalerStatus.Namespace, c.AutoscalerStatus.Name, _ = strings.Cut(o.autoscalerStatus, "/")
-	c.PodLead.P90, c.BootLead.P90 = o.podLead, o.nodeLead
-	c.PodLead.P50, c.BootLead.P50 = min(c.PodLead.P50, o.podLead), min(c.BootLead.P50, o.nodeLead)
+	c.PodStartup.P90, c.NodeStartup.P90 = o.podStartup, o.nodeStartup
+	c.PodStartup.P50, c.NodeStartup.P50 = min(c.PodStartup.P50, o.podStartup), min(c.NodeStartup.P50, o.nodeStartup)
 	return c
 }

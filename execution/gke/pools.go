@@ -28,7 +28,7 @@ const concurrentReads = 8
 // instance group, and one more for each group that is deleting instances.
 //
 // Allocatable is GKE's documented formula, for pools without a node to look at;
-// Overhead and BootLead are left to who watches nodes. Errors: ErrAutopilot,
+// Overhead and NodeStartup are left to who watches nodes. Errors: ErrAutopilot,
 // ErrPermission, ErrNotFound, ErrUnavailable.
 func (p *Provider) Pools(ctx context.Context) ([]api.Pool, error) {
 	cluster, err := p.containers.GetCluster(ctx, &containerpb.GetClusterRequest{Name: p.cluster()})

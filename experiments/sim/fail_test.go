@@ -78,13 +78,13 @@ func TestBootTimeOfAPool(t *testing.T) {
 	c.run(20 * time.Minute)
 	for i, want := range []time.Duration{5 * time.Minute, c.params.BootMedian} {
 		p := c.pools[i]
-		if got := p.leads.Lead(c.params.BootLead); got.Samples != 3 || got.P50 < want*7/10 || got.P50 > want*14/10 {
+		if got := p.leads.Latency(c.params.NodeStartup); got.Samples != 3 || got.P50 < want*7/10 || got.P50 > want*14/10 {
 			t.Errorf("%s: boots %+v, want about %v", p.name, got, want)
 		}
 	}
 	sensors := sensors{c: c}
-	c.pools[0].leads = demand.Leads{Limit: c.params.LeadSamples}
-	if got := sensors.pool(c.pools[0]).BootLead; got.P50 != 5*time.Minute {
+	c.pools[0].leads = demand.StartupLatencies{Limit: c.params.StartupSamples}
+	if got := sensors.pool(c.pools[0]).NodeStartup; got.P50 != 5*time.Minute {
 		t.Errorf("assumed of the slow pool: %+v", got)
 	}
 }

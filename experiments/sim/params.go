@@ -62,9 +62,9 @@ type Params struct {
 	// what it reads, as in sensing.Config.
 	MinCoverage, ImplausibleRatio float64
 	ImplausibleFor                time.Duration
-	// PodLead and BootLead are assumed until some were measured.
-	PodLead, BootLead api.Lead
-	LeadSamples       int
+	// PodStartup and NodeStartup are assumed until some were measured.
+	PodStartup, NodeStartup api.StartupLatency
+	StartupSamples          int
 
 	// Cycle is the operator's period, Reaction from the start of a cycle until a
 	// scaling of it is written: 0.2 s, of the order of the cycles that the demo's
@@ -87,8 +87,8 @@ func DefaultParams() Params {
 		Step: 15 * time.Second, RateWindow: time.Minute, EvaluationDelay: 2 * time.Second, History: 48 * time.Hour,
 		StaleAfter: 45 * time.Second, UsageStaleAfter: 2 * time.Minute,
 		MinCoverage: 0.9, ImplausibleRatio: 0.5, ImplausibleFor: 2 * time.Minute,
-		PodLead:  api.Lead{P50: 15 * time.Second, P90: 30 * time.Second},
-		BootLead: api.Lead{P50: 75 * time.Second, P90: 120 * time.Second}, LeadSamples: 100,
+		PodStartup:  api.StartupLatency{P50: 15 * time.Second, P90: 30 * time.Second},
+		NodeStartup: api.StartupLatency{P50: 75 * time.Second, P90: 120 * time.Second}, StartupSamples: 100,
 
 		Cycle: 15 * time.Second, Reaction: 200 * time.Millisecond,
 	}

@@ -33,7 +33,7 @@ type pool struct {
 	resizedAt         time.Duration
 	failure           *api.PoolError
 	bootMedian        time.Duration // 0: that of all pools
-	leads             demand.Leads
+	leads             demand.StartupLatencies
 	asked             []time.Duration // of nodes that aren't Ready yet
 }
 

@@ -117,7 +117,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	}
 	if d := o.Scenario.BootMedian.Duration; d > 0 {
 		c.params.BootMedian = d
-		c.params.BootLead = priorLead(d)
+		c.params.NodeStartup = priorStartup(d)
 	}
 	collector := load.NewCollector(load.Config{
 		Scenario: o.Scenario, Seed: o.Seed, WarmupPasses: o.WarmupPasses, Passes: o.Passes,
@@ -166,9 +166,9 @@ func (c *Cluster) addPool(s scenarios.Pool, autoscaled bool) error {
 	return nil
 }
 
-// priorLead is what is assumed of boots with this median until some were seen.
-func priorLead(median time.Duration) api.Lead {
-	return api.Lead{P50: median, P90: median * 3 / 2}
+// priorStartup is what is assumed of boots with this median until some were seen.
+func priorStartup(median time.Duration) api.StartupLatency {
+	return api.StartupLatency{P50: median, P90: median * 3 / 2}
 }
 
 // newPool is a pool without nodes.
@@ -196,7 +196,7 @@ func (c *Cluster) newPool(s scenarios.Pool, autoscaled bool) (*pool, error) {
 		labels:   map[string]string{api.LabelNodePool: s.Name},
 		capacity: api.Resources{MilliCPU: allCPU.MilliValue(), Memory: allMemory.Value()},
 		overhead: nodeOverhead, cores: float64(machine.VCPU), vcpu: machine.VCPU, price: priced.Price, speed: speed,
-		leads: demand.Leads{Limit: c.params.LeadSamples}, bootMedian: s.BootMedian.Duration,
+		leads: demand.StartupLatencies{Limit: c.params.StartupSamples}, bootMedian: s.BootMedian.Duration,
 	}, nil
 }
 
@@ -235,7 +235,7 @@ func (r *run) begin(ctx context.Context) error {
 		r.sensors.workload = append(r.sensors.workload, &watched{workload: w})
 	}
 	c.ended = r.sensors.remember
-	c.becameReady = func(p *pod) { r.sensors.podLeads.Add(p.readyAt - p.scheduled) }
+	c.becameReady = func(p *pod) { r.sensors.podStartups.Add(p.readyAt - p.scheduled) }
 	for _, w := range c.workloads {
 		c.scale(w, w.min)
 	}

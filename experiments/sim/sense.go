@@ -16,21 +16,21 @@ import (
 // read, and the Observer that makes snapshots of it. What becomes of the samples is
 // package demand's, as in the operator.
 type sensors struct {
-	c        *Cluster
-	workload []*watched
-	podLeads demand.Leads
-	lastOK   time.Duration
-	grid     demand.Grid
-	covered  int64 // newest step that was folded
-	behavior api.Behavior
-	target   float64         // of workloads that state one, 0–1; 0 for the policy's
-	pools    map[string]bool // that mash2 may see; nil for all
-	judge    demand.Judge[api.Key]
+	c           *Cluster
+	workload    []*watched
+	podStartups demand.StartupLatencies
+	lastOK      time.Duration
+	grid        demand.Grid
+	covered     int64 // newest step that was folded
+	behavior    api.Behavior
+	target      float64         // of workloads that state one, 0–1; 0 for the policy's
+	pools       map[string]bool // that mash2 may see; nil for all
+	judge       demand.Judge[api.Key]
 }
 
 func newSensors(c *Cluster, behavior api.Behavior) *sensors {
 	return &sensors{
-		c: c, behavior: behavior, podLeads: demand.Leads{Limit: c.params.LeadSamples}, covered: math.MinInt64,
+		c: c, behavior: behavior, podStartups: demand.StartupLatencies{Limit: c.params.StartupSamples}, covered: math.MinInt64,
 		grid: demand.Grid{Step: c.params.Step}, judge: demand.NewJudge[api.Key](c.params.rules()),
 	}
 }
@@ -162,7 +162,7 @@ func (s *sensors) Observe(context.Context) (api.Snapshot, error) {
 		w.read(c)
 	}
 	snapshot := api.Snapshot{
-		Time: c.time(), PodLead: s.podLeads.Lead(c.params.PodLead),
+		Time: c.time(), PodStartup: s.podStartups.Latency(c.params.PodStartup),
 		Metrics:         api.SourceHealth{Reachable: !c.scrapeDown, LastOK: Epoch.Add(s.lastOK)},
 		ResourceMetrics: api.SourceHealth{Reachable: true, LastOK: c.time()},
 	}
@@ -310,15 +310,15 @@ func (s *sensors) observe(w *watched) api.Workload {
 }
 
 func (s *sensors) pool(p *pool) api.Pool {
-	prior := s.c.params.BootLead
+	prior := s.c.params.NodeStartup
 	if p.bootMedian > 0 {
-		prior = priorLead(p.bootMedian)
+		prior = priorStartup(p.bootMedian)
 	}
 	out := api.Pool{
 		Name: p.name, MachineType: p.machineType, Zones: p.zones, Sizes: slices.Clone(p.sizes),
 		MinPerZone: p.min, MaxPerZone: p.max, Autoscaled: p.autoscaled, Error: p.failure,
 		Allocatable: p.allocatable, Overhead: p.overhead, Labels: map[string]string{api.LabelNodePool: p.name},
-		Price: p.price, CPUSpeed: p.speed, BootLead: p.leads.Lead(prior),
+		Price: p.price, CPUSpeed: p.speed, NodeStartup: p.leads.Latency(prior),
 		ResizedAt: Epoch.Add(p.resizedAt),
 	}
 	if s.c.now < p.busyUntil {

@@ -265,7 +265,7 @@ func TestPools(t *testing.T) {
 			ready++
 		}
 	}
-	if ready != 6 || p.leads.Lead(c.params.BootLead).Samples != 3 {
+	if ready != 6 || p.leads.Latency(c.params.NodeStartup).Samples != 3 {
 		t.Errorf("%d nodes Ready, leads %+v; want 6 and three measured", ready, p.leads)
 	}
 	if err := c.resize(p, 1); err != nil {

@@ -24,11 +24,11 @@
 // that is expected to have fallen by then there are as many, within the tolerance,
 // as the quantile won't ask more than: min(d̄(t)·(1+τ), d_q(t)) instead of d̄(t).
 //
-// Of usage that no forecast in use knows a rise that stands out from the scatter of
-// before is taken to go on for as long as it has lasted (see rise): pods and nodes are
+// Of usage that no forecast in use knows a ramp that stands out from the scatter of
+// before is taken to go on for as long as it has lasted (see ramp): pods and nodes are
 // asked for then, not when usage is there. It is no part of the floor.
 //
-// A signal (a queue's length, say) has a target T per replica instead, which is
+// A trigger (a queue's length, say) has a target T per replica instead, which is
 // what a replica does at the utilisation u: r·s·u becomes T and r·s becomes T/u.
 // Of several inputs the largest R counts at every time, as in an HPA.
 package horizontal
@@ -73,9 +73,9 @@ type part struct {
 	doubt   string
 	binding api.Binding
 	reason  string
-	// rising is true of what is asked for only if a rise goes on.
-	rising bool
-	// active steps of a signal's forecast, and when they begin; nil without one.
+	// ramp is true of what is asked for only if a ramp goes on.
+	ramp bool
+	// active steps of a trigger's forecast, and when they begin; nil without one.
 	active []activeStep
 }
 
@@ -109,14 +109,14 @@ func (p Planner) PlanWorkload(in planning.Input) (planning.Proposal, error) {
 		plan.Request = c.near.mean(w.Replicas)
 		cpu := p.cpu(&plan, in, c)
 		parts = append(parts, cpu)
-		if rise, ok := p.rise(in, c, cpu); ok {
-			parts = append(parts, rise)
+		if ramp, ok := p.ramp(in, c, cpu); ok {
+			parts = append(parts, ramp)
 		}
 	} else if w.Shape != nil {
 		plan.Request = max(w.Shape.Requests.MilliCPU, 0)
 	}
-	for i := range w.Signals {
-		out, ok := p.signal(&plan, in, i)
+	for i := range w.Triggers {
+		out, ok := p.trigger(&plan, in, i)
 		if ok {
 			parts = append(parts, out)
 		}
@@ -175,8 +175,8 @@ func (o *part) react(in planning.Input) {
 	o.need, o.replicas, o.nodes = o.floor.need, o.floor.replicas, o.floor.replicas
 	o.path = []api.PathStep{{At: in.Time, Scale: api.Scale{Replicas: o.floor.replicas}, Need: o.floor.need}}
 	o.binding, o.reason = api.BindingFloor, o.floor.reason
-	if o.floor.source == "signal" {
-		o.binding = api.BindingSignal
+	if o.floor.source == "trigger" {
+		o.binding = api.BindingTrigger
 	}
 }
 

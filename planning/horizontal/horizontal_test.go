@@ -92,7 +92,7 @@ func TestPlanWorkload(t *testing.T) {
 			},
 			wantReplicas: 10, wantNodes: 10, wantFloor: 10, wantBinding: "floor", wantInReason: "metrics.k8s.io",
 		},
-		"the forecast's peak within the pod lead is for now, within the node lead for nodes": {
+		"the forecast's peak within the pod startup latency is for now, within the node startup latency for nodes": {
 			demand: 200, change: func(in *planning.Input) {
 				in.Forecast = forecast(200, 300, 1240, 900, 1300, 1750, 1800, 5000)
 			},

@@ -127,13 +127,13 @@ func (p Planner) merge(plan *planning.Proposal, in planning.Input, parts []part)
 		if best < 0 || part.replicas > parts[best].replicas {
 			best = i
 		}
-		if !part.rising {
+		if !part.ramp {
 			steady = max(steady, part.replicas)
 		}
 		plan.Need = math.Max(plan.Need, part.need)
 		nodes = max(nodes, part.nodes)
 	}
-	plan.Rise = parts[best].replicas - steady
+	plan.Ramp = parts[best].replicas - steady
 	plan.Replicas, plan.NodeReplicas = parts[best].replicas, nodes
 	plan.Binding, plan.Reason = parts[best].binding, parts[best].reason
 	plan.Path = merged(parts)
@@ -141,7 +141,7 @@ func (p Planner) merge(plan *planning.Proposal, in planning.Input, parts []part)
 		quiet(plan, in, parts)
 	}
 	if len(kept) > 0 && w.Replicas > plan.Replicas {
-		plan.Replicas, plan.Binding, plan.Rise = w.Replicas, api.BindingStale, 0
+		plan.Replicas, plan.Binding, plan.Ramp = w.Replicas, api.BindingStale, 0
 		plan.Reason = fmt.Sprintf("kept at %d: %s; %s", w.Replicas, strings.Join(kept, "; "), plan.Reason)
 		plan.Path[0].Replicas = plan.Replicas
 	}

@@ -13,7 +13,7 @@ import (
 type supply struct {
 	// utilization is the share of a replica that expected demand may take, 0–1.
 	utilization float64
-	// target is what of a signal one replica is for at that utilisation; 0 for
+	// target is what of a trigger one replica is for at that utilisation; 0 for
 	// CPU, of which replicas supply their requests.
 	target float64
 	// near are the CPU requests that hold until replicas asked for now are

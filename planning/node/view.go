@@ -293,7 +293,7 @@ func (v *view) addNodes() {
 
 // lost reports whether a node that is not Ready can't be waited for any more.
 func (v *view) lost(n *api.Node, p *pool) bool {
-	lead := 2 * p.BootLead.P90
+	lead := 2 * p.NodeStartup.P90
 	return lead > 0 && !n.Created.IsZero() && v.snapshot.Time.Sub(n.Created) > lead
 }
 

@@ -35,7 +35,7 @@ func newWorld() *world {
 		{Name: "slow", Allocatable: api.Resources{MilliCPU: 1000, Memory: 4 * gib, Pods: 10}, Price: .03},
 	} {
 		p.Zones, p.Sizes = []string{"a", "b", "c"}, []int32{0, 0, 0}
-		p.BootLead = api.Lead{P50: time.Minute, P90: 90 * time.Second}
+		p.NodeStartup = api.StartupLatency{P50: time.Minute, P90: 90 * time.Second}
 		w.Pools = append(w.Pools, p)
 	}
 	w.open = []string{"slow"}

@@ -111,8 +111,8 @@ func (s suite) neverDown(t *testing.T, r *rand.Rand) {
 	in := Input(r)
 	w := &in.Workload
 	switch {
-	case len(w.Signals) > 0 && (!in.UsesCPU() || r.IntN(2) == 0):
-		w.Signals[r.IntN(len(w.Signals))].Missing = "no answer"
+	case len(w.Triggers) > 0 && (!in.UsesCPU() || r.IntN(2) == 0):
+		w.Triggers[r.IntN(len(w.Triggers))].Missing = "no answer"
 		if w.Replicas == 0 {
 			return // there is no down from there
 		}
@@ -137,8 +137,8 @@ func (s suite) monotone(t *testing.T, r *rand.Rand) {
 	if u := more.Workload.Usage; u != nil {
 		u.MilliCPU *= factor
 	}
-	for i := range more.Workload.Signals {
-		more.Workload.Signals[i].Value *= factor
+	for i := range more.Workload.Triggers {
+		more.Workload.Triggers[i].Value *= factor
 		if f := more.Outlooks[i].Forecast; f != nil {
 			scale(f, factor)
 		}
@@ -220,7 +220,7 @@ func Input(r *rand.Rand) planning.Input {
 	}
 	for i := range max(0, r.IntN(5)-2) {
 		level := 100 * r.Float64()
-		s := api.Signal{
+		s := api.Trigger{
 			Name: fmt.Sprintf("queue-%d", i), Target: 1 + 20*r.Float64(), Value: level * r.Float64(), At: now,
 			Ratio: r.IntN(3) == 0, Activates: r.IntN(4) > 0, Activation: float64(r.IntN(2)) * 10 * r.Float64(),
 		}
@@ -235,7 +235,7 @@ func Input(r *rand.Rand) planning.Input {
 			o.Forecast = drawn(r, now, step, level)
 			o.Trusted = o.Forecast.Skill > 0.5
 		}
-		w.Signals, in.Outlooks = append(w.Signals, s), append(in.Outlooks, o)
+		w.Triggers, in.Outlooks = append(w.Triggers, s), append(in.Outlooks, o)
 	}
 	w.IgnoreCPU = r.IntN(4) == 0
 	return in
@@ -302,7 +302,7 @@ func deepCopy(in planning.Input) planning.Input {
 		return &c
 	}
 	in.Forecast = foreseen(in.Forecast)
-	in.Workload.Signals = append([]api.Signal(nil), in.Workload.Signals...)
+	in.Workload.Triggers = append([]api.Trigger(nil), in.Workload.Triggers...)
 	in.Outlooks = append([]planning.Outlook(nil), in.Outlooks...)
 	for i := range in.Outlooks {
 		in.Outlooks[i].Forecast = foreseen(in.Outlooks[i].Forecast)

@@ -13,7 +13,7 @@ func ramp(low, high float64, from time.Time, lasts time.Duration) func(time.Time
 	}
 }
 
-// What a rise asks for besides is there during it and is given up soon after its end,
+// What a ramp asks for besides is there during it and is given up soon after its end,
 // not after the five minutes for which what was needed is kept.
 func TestWhatARiseAsksForGoesWithIt(t *testing.T) {
 	w := newWorld(t, costSaving(), nil)
@@ -22,10 +22,10 @@ func TestWhatARiseAsksForGoesWithIt(t *testing.T) {
 	most, ahead := int32(0), 0
 	for w.now.Before(from.Add(75 * time.Second)) {
 		plan := w.cycle().Workloads[0]
-		if plan.Rise > 0 {
+		if plan.Ramp > 0 {
 			ahead++
 		}
-		if before := w.now.Before(from); before && plan.Rise > 0 {
+		if before := w.now.Before(from); before && plan.Ramp > 0 {
 			t.Errorf("%s: %s", w.now.Format(time.TimeOnly), plan.Reason)
 		}
 		most = max(most, plan.Replicas)
@@ -37,11 +37,11 @@ func TestWhatARiseAsksForGoesWithIt(t *testing.T) {
 		w.cycle()
 	}
 	plan := w.lastPlan.Workloads[0]
-	if plan.Rise > 0 || plan.Replicas >= most || plan.Replicas > plan.Floor+1 {
+	if plan.Ramp > 0 || plan.Replicas >= most || plan.Replicas > plan.Floor+1 {
 		t.Errorf("%d replicas a minute later, %d at most before, floor %d: %s", plan.Replicas, most, plan.Floor, plan.Reason)
 	}
-	if len(w.memory.Workloads[0].Rising) == 0 {
-		t.Error("nothing is remembered of the rise")
+	if len(w.memory.Workloads[0].Ramps) == 0 {
+		t.Error("nothing is remembered of the ramp")
 	}
 	for _, r := range w.memory.Workloads[0].Recommendations {
 		if got := r.Capacity; got > float64(plan.Floor+1)*0.5 { // of machines of speed 0.5
@@ -50,7 +50,7 @@ func TestWhatARiseAsksForGoesWithIt(t *testing.T) {
 	}
 }
 
-// Neither the author's limit on scale-up nor maxReplicas is exceeded for a rise.
+// Neither the author's limit on scale-up nor maxReplicas is exceeded for a ramp.
 func TestARiseStaysWithinLimits(t *testing.T) {
 	w := newWorld(t, costSaving(), nil)
 	from := w.now.Add(10 * time.Minute)

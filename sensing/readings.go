@@ -22,14 +22,14 @@ import (
 	"github.com/mash2-io/mash2/demand"
 )
 
-// signals reads the triggers of workloads and remembers what they were.
-type signals struct {
+// readings reads the triggers of workloads and remembers what they were.
+type readings struct {
 	cfg      Config
 	grid     demand.Grid
 	prom     *prometheus
 	external externalmetrics.ExternalMetricsClient
 	custom   custommetrics.CustomMetricsClient
-	known    map[signalID]*signalState
+	known    map[triggerID]*triggerState
 
 	// all and queries are places for those that are being asked for.
 	all, queries chan struct{}
@@ -37,14 +37,14 @@ type signals struct {
 	namespaces   map[string]chan struct{} // places by namespace
 }
 
-// signalID tells triggers apart; another definition is another trigger.
-type signalID struct {
+// triggerID tells triggers apart; another definition is another trigger.
+type triggerID struct {
 	workload         api.Key
 	name, definition string
 }
 
-// signalState is what is known of a trigger.
-type signalState struct {
+// triggerState is what is known of a trigger.
+type triggerState struct {
 	mu      sync.Mutex // guards what is below: questions outlive cycles
 	history *demand.History
 	// value is the last one, of so many pods (0 where it is of none in
@@ -65,10 +65,10 @@ type signalState struct {
 	resume     time.Time
 }
 
-func newSignals(cfg Config, prom *prometheus) (*signals, error) {
-	s := &signals{
-		cfg: cfg, grid: demand.Grid{Step: cfg.Step}, prom: prom, known: map[signalID]*signalState{},
-		all: make(chan struct{}, signalsAtOnce), queries: make(chan struct{}, queriesAtOnce),
+func newReadings(cfg Config, prom *prometheus) (*readings, error) {
+	s := &readings{
+		cfg: cfg, grid: demand.Grid{Step: cfg.Step}, prom: prom, known: map[triggerID]*triggerState{},
+		all: make(chan struct{}, triggersAtOnce), queries: make(chan struct{}, queriesAtOnce),
 		namespaces: map[string]chan struct{}{},
 	}
 	rc := rest.CopyConfig(cfg.REST)
@@ -90,14 +90,14 @@ func newSignals(cfg Config, prom *prometheus) (*signals, error) {
 // What the users of a namespace may cost the rest. Their triggers are read apart
 // from the cycle's own queries, which they never delay.
 const (
-	// signalsAtOnce is how many triggers are read at the same time, of which
+	// triggersAtOnce is how many triggers are read at the same time, of which
 	// queriesAtOnce ask Prometheus, and namespaceAtOnce are of one namespace.
-	signalsAtOnce   = 16
+	triggersAtOnce  = 16
 	queriesAtOnce   = 8
 	namespaceAtOnce = 4
-	// signalWait is how long a cycle waits for them; what comes later is for the
+	// triggerWait is how long a cycle waits for them; what comes later is for the
 	// next one. One that took longer the last time isn't waited for.
-	signalWait = time.Second
+	triggerWait = time.Second
 	// olderAtOnce is how many of the older parts of Prometheus triggers one cycle
 	// asks for.
 	olderAtOnce = 8
@@ -110,8 +110,8 @@ const (
 // read asks for what the triggers of all workloads are now, those that are not
 // being asked for already. It fails none: what can't be read keeps its last value,
 // which ages. Questions outlive the cycle, by life at most.
-func (s *signals) read(ctx, life context.Context, now time.Time, v *view) {
-	seen := map[signalID]bool{}
+func (s *readings) read(ctx, life context.Context, now time.Time, v *view) {
+	seen := map[triggerID]bool{}
 	older := olderAtOnce
 	var asked []chan struct{}
 	for target, r := range v.byTarget {
@@ -119,12 +119,12 @@ func (s *signals) read(ctx, life context.Context, now time.Time, v *view) {
 			continue
 		}
 		for _, t := range r.triggers {
-			id := signalID{r.key, t.name, t.definition}
+			id := triggerID{r.key, t.name, t.definition}
 			seen[id] = true
 			state := s.known[id]
 			if state == nil {
 				newest := s.grid.At(now)
-				state = &signalState{
+				state = &triggerState{
 					history: demand.NewHistory(s.cfg.steps(), slackOf(target, s.cfg.steps())),
 					older:   newest - int64(s.cfg.NewestSteps), oldest: newest - int64(s.cfg.steps()) + 1,
 				}
@@ -167,7 +167,7 @@ func (s *signals) read(ctx, life context.Context, now time.Time, v *view) {
 			delete(s.known, id)
 		}
 	}
-	enough := s.cfg.Clock.After(signalWait)
+	enough := s.cfg.Clock.After(triggerWait)
 	for _, done := range asked {
 		select {
 		case <-done:
@@ -180,7 +180,7 @@ func (s *signals) read(ctx, life context.Context, now time.Time, v *view) {
 }
 
 // ask for one trigger when it is its turn.
-func (s *signals) ask(life context.Context, state *signalState, t trigger, namespace string, back bool, ask func(context.Context) error, done chan struct{}) {
+func (s *readings) ask(life context.Context, state *triggerState, t trigger, namespace string, back bool, ask func(context.Context) error, done chan struct{}) {
 	defer close(done)
 	defer s.turn(life, t, namespace)()
 	begun := s.cfg.Clock.Now()
@@ -193,7 +193,7 @@ func (s *signals) ask(life context.Context, state *signalState, t trigger, names
 	now := s.cfg.Clock.Now()
 	state.mu.Lock()
 	defer state.mu.Unlock()
-	state.busy, state.slow = false, now.Sub(begun) > signalWait
+	state.busy, state.slow = false, now.Sub(begun) > triggerWait
 	if err == nil || classify(err) != tooMuch {
 		state.err, state.tooMuch = err, 0
 		return
@@ -205,7 +205,7 @@ func (s *signals) ask(life context.Context, state *signalState, t trigger, names
 }
 
 // turn waits until a trigger may be asked for, and returns what ends its turn.
-func (s *signals) turn(life context.Context, t trigger, namespace string) (end func()) {
+func (s *readings) turn(life context.Context, t trigger, namespace string) (end func()) {
 	s.mu.Lock()
 	if s.namespaces[namespace] == nil {
 		s.namespaces[namespace] = make(chan struct{}, namespaceAtOnce)
@@ -231,14 +231,14 @@ func (s *signals) turn(life context.Context, t trigger, namespace string) (end f
 }
 
 // takeLocked notes the answer to a question.
-func (s *signalState) takeLocked(value float64, pods int32, at time.Time) error {
+func (s *triggerState) takeLocked(value float64, pods int32, at time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.take(value, pods, at)
 }
 
 // take notes a value.
-func (s *signalState) take(value float64, pods int32, at time.Time) error {
+func (s *triggerState) take(value float64, pods int32, at time.Time) error {
 	if !demand.Usable(value) {
 		return fmt.Errorf("it is %v", value)
 	}
@@ -246,7 +246,7 @@ func (s *signalState) take(value float64, pods int32, at time.Time) error {
 	return nil
 }
 
-func (s *signals) readExternal(state *signalState, t trigger, namespace string, now time.Time) error {
+func (s *readings) readExternal(state *triggerState, t trigger, namespace string, now time.Time) error {
 	list, err := s.external.NamespacedMetrics(namespace).List(t.metric, t.selector)
 	if err != nil {
 		return fmt.Errorf("external.metrics.k8s.io: %w", err)
@@ -261,7 +261,7 @@ func (s *signals) readExternal(state *signalState, t trigger, namespace string, 
 	return state.takeLocked(sum, 0, now)
 }
 
-func (s *signals) readObject(state *signalState, t trigger, namespace string, now time.Time) error {
+func (s *readings) readObject(state *triggerState, t trigger, namespace string, now time.Time) error {
 	kind := schema.GroupKind{Group: t.object.Group, Kind: t.object.Kind}
 	m, err := s.custom.NamespacedMetrics(namespace).GetForObject(kind, t.objectName, t.metric, t.selector)
 	if err != nil {
@@ -270,7 +270,7 @@ func (s *signals) readObject(state *signalState, t trigger, namespace string, no
 	return state.takeLocked(m.Value.AsApproximateFloat64(), 0, now)
 }
 
-func (s *signals) readPods(state *signalState, t trigger, v *view, target targetID, now time.Time) error {
+func (s *readings) readPods(state *triggerState, t trigger, v *view, target targetID, now time.Time) error {
 	record := v.targets[target]
 	if record == nil || record.selector == nil || len(v.members[target]) == 0 {
 		return errors.New("there are no pods")
@@ -298,7 +298,7 @@ func (s *signals) readPods(state *signalState, t trigger, v *view, target target
 }
 
 // readPrometheus asks for the newest steps.
-func (s *signals) readPrometheus(ctx context.Context, state *signalState, t trigger, now time.Time) error {
+func (s *readings) readPrometheus(ctx context.Context, state *triggerState, t trigger, now time.Time) error {
 	newest := s.grid.At(now.Add(-s.cfg.EvaluationDelay))
 	samples, err := s.samplesOf(ctx, t, newest-int64(s.cfg.NewestSteps)+1, newest)
 	if err != nil {
@@ -323,7 +323,7 @@ func (s *signals) readPrometheus(ctx context.Context, state *signalState, t trig
 
 // readOlder goes back in the past by one part. The error is that of one that is too
 // much for Prometheus; others are no reason to wait.
-func (s *signals) readOlder(ctx context.Context, state *signalState, t trigger) error {
+func (s *readings) readOlder(ctx context.Context, state *triggerState, t trigger) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.QueryTimeout)
 	defer cancel()
 	from, to := max(state.oldest, state.older-int64(s.cfg.MaxPoints)+1), state.older // only questions change it
@@ -341,7 +341,7 @@ func (s *signals) readOlder(ctx context.Context, state *signalState, t trigger) 
 }
 
 // samplesOf the one series that a query gives.
-func (s *signals) samplesOf(ctx context.Context, t trigger, from, to int64) ([]model.SamplePair, error) {
+func (s *readings) samplesOf(ctx context.Context, t trigger, from, to int64) ([]model.SamplePair, error) {
 	a, err := s.prom.queryRange(ctx, t.query, from, to, s.cfg.QueryTimeout)
 	switch {
 	case err != nil:
@@ -354,56 +354,56 @@ func (s *signals) samplesOf(ctx context.Context, t trigger, from, to int64) ([]m
 	return a.series[0].Values, nil
 }
 
-// of hands out the signals of a workload.
-func (s *signals) of(now time.Time, r *workloadRecord, v *view, w api.Workload, usage []podUsage) []api.Signal {
-	out := make([]api.Signal, 0, len(r.triggers))
+// of hands out the readings of a workload.
+func (s *readings) of(now time.Time, r *workloadRecord, v *view, w api.Workload, usage []podUsage) []api.Trigger {
+	out := make([]api.Trigger, 0, len(r.triggers))
 	for _, t := range r.triggers {
-		signal := api.Signal{
+		read := api.Trigger{
 			Name: t.name, Target: t.target, Ratio: t.ratio, Activates: t.activates(), Activation: t.activation,
 		}
 		if t.kind == v1alpha1.TriggerCron {
-			signal.Value, _ = t.at(now)
-			signal.At = now
-			signal.Known = t.scheduled(now, s.cfg.Step, s.cfg.KnownAhead)
-			out = append(out, signal)
+			read.Value, _ = t.at(now)
+			read.At = now
+			read.Known = t.scheduled(now, s.cfg.Step, s.cfg.KnownAhead)
+			out = append(out, read)
 			continue
 		}
-		state := s.known[signalID{r.key, t.name, t.definition}]
+		state := s.known[triggerID{r.key, t.name, t.definition}]
 		if state == nil {
-			signal.Missing = "it was not read yet"
-			out = append(out, signal)
+			read.Missing = "it was not read yet"
+			out = append(out, read)
 			continue
 		}
 		state.mu.Lock()
 		if t.kind == v1alpha1.TriggerResource {
-			signal.Target, state.err = readResource(state, t, now, r, v, w, usage, s.cfg.UsageStaleAfter)
+			read.Target, state.err = readResource(state, t, now, r, v, w, usage, s.cfg.UsageStaleAfter)
 		}
-		signal.Value, signal.Pods, signal.At = state.value, state.pods, state.at
+		read.Value, read.Pods, read.At = state.value, state.pods, state.at
 		switch age := now.Sub(state.at); {
-		case !(signal.Target > 0):
-			signal.Missing = state.err.Error()
+		case !(read.Target > 0):
+			read.Missing = state.err.Error()
 		case state.at.IsZero() || age > s.cfg.StaleAfter+s.cfg.EvaluationDelay:
-			signal.Missing = "there is no recent value"
+			read.Missing = "there is no recent value"
 			if state.err != nil {
-				signal.Missing = state.err.Error()
+				read.Missing = state.err.Error()
 			}
 		case t.kind != v1alpha1.TriggerPrometheus || t.ratio:
-			total := signal.Total(w.ReadyReplicas)
-			if signal.Pods > 0 && w.ReadyReplicas > 0 {
-				total *= float64(w.ReadyReplicas) / float64(signal.Pods)
+			total := read.Total(w.ReadyReplicas)
+			if read.Pods > 0 && w.ReadyReplicas > 0 {
+				total *= float64(w.ReadyReplicas) / float64(read.Pods)
 			}
 			state.history.Set(s.grid.At(now), total)
 		}
-		signal.History = state.history.Series(s.grid)
+		read.History = state.history.Series(s.grid)
 		state.mu.Unlock()
-		out = append(out, signal)
+		out = append(out, read)
 	}
 	return out
 }
 
 // readResource sums what metrics.k8s.io says of the Ready pods, in cores or
 // bytes, and returns the target of one replica in the same unit.
-func readResource(state *signalState, t trigger, now time.Time, r *workloadRecord, v *view, w api.Workload, usage []podUsage, stale time.Duration) (float64, error) {
+func readResource(state *triggerState, t trigger, now time.Time, r *workloadRecord, v *view, w api.Workload, usage []podUsage, stale time.Duration) (float64, error) {
 	target := t.target
 	if t.utilization {
 		request := requested(t, v.targets[r.target], w)
@@ -459,7 +459,7 @@ func missingFinding(w api.Workload) (api.Finding, bool) {
 	f := api.Finding{
 		Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: ReasonTriggerMissing, Object: api.WorkloadRef(w.Key),
 	}
-	for i, s := range w.Signals {
+	for i, s := range w.Triggers {
 		if s.Missing == "" || w.Replicas == 0 && !s.Activates {
 			continue
 		}

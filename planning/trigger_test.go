@@ -16,18 +16,18 @@ func (w *world) consumer(replicas int32, history time.Duration, length func(time
 	l := w.load("consumer", replicas, 20, 0, func(time.Time) float64 { return math.NaN() })
 	l.MinReplicas, l.IgnoreCPU, l.Cooldown = 0, true, 5*time.Minute
 	n := int(history / w.period)
-	queue := api.Signal{Name: "queue", Target: 20, Activates: true, History: api.Series{
+	queue := api.Trigger{Name: "queue", Target: 20, Activates: true, History: api.Series{
 		Start: w.now.Add(-time.Duration(n) * w.period), Step: w.period,
 	}}
 	for i := range n {
 		queue.History.Values = append(queue.History.Values, length(queue.History.Start.Add(time.Duration(i)*w.period)))
 	}
-	l.Signals = []api.Signal{queue}
+	l.Triggers = []api.Trigger{queue}
 	l.change = func(l *load, now time.Time) {
-		s := l.Signals[0]
+		s := l.Triggers[0]
 		s.Value, s.At = length(now), now
 		s.History.Values = append(slices.Clone(s.History.Values), s.Value)
-		l.Signals = []api.Signal{s}
+		l.Triggers = []api.Trigger{s}
 	}
 	w.settle()
 	return l
@@ -85,7 +85,7 @@ func TestScaleToZero(t *testing.T) {
 			l.change = func(l *load, now time.Time) {
 				next(l, now)
 				if now.Sub(start) >= after {
-					l.Signals[0].Missing = "the server is currently unable to handle the request"
+					l.Triggers[0].Missing = "the server is currently unable to handle the request"
 				}
 			}
 		}
@@ -116,7 +116,7 @@ func TestScaleToZero(t *testing.T) {
 		},
 		"below the threshold is nothing": {
 			policy: zeroable(costSaving()), replicas: 3, length: constant(50),
-			change: func(l *load) { l.Signals[0].Activation = 50 },
+			change: func(l *load) { l.Triggers[0].Activation = 50 },
 		},
 		"a workload whose author wants one": {
 			policy: zeroable(costSaving()), replicas: 3, length: constant(0),

@@ -126,13 +126,13 @@ func triggered(t *testing.T, triggers ...v1alpha1.Trigger) (*world, *adapter, []
 	return w, a, keys
 }
 
-func signalOf(t *testing.T, w *world) api.Signal {
+func apiTriggerOf(t *testing.T, w *world) api.Trigger {
 	t.Helper()
 	got, _ := w.workload("web")
-	if got.HoldReason != "" || len(got.Signals) != 1 {
-		t.Fatalf("held %s %s, signals %+v", got.HoldReason, got.Hold, got.Signals)
+	if got.HoldReason != "" || len(got.Triggers) != 1 {
+		t.Fatalf("held %s %s, readings %+v", got.HoldReason, got.Hold, got.Triggers)
 	}
-	return got.Signals[0]
+	return got.Triggers[0]
 }
 
 func TestExternalMetrics(t *testing.T) {
@@ -143,7 +143,7 @@ func TestExternalMetrics(t *testing.T) {
 	const name = ns + "/queue?scaledobject.keda.sh/name=web"
 	a.external[name] = []string{"30", "12500m"}
 
-	s := signalOf(t, w)
+	s := apiTriggerOf(t, w)
 	if s.Value != 42.5 || s.Target != 20 || s.Activation != 5 || !s.Activates || s.Ratio || s.Missing != "" || !s.At.Equal(epoch) {
 		t.Errorf("%+v", s)
 	}
@@ -155,12 +155,12 @@ func TestExternalMetrics(t *testing.T) {
 	// finding says why. Nothing is made of the gap.
 	a.status = http.StatusServiceUnavailable
 	w.clock.Step(30 * time.Second)
-	if s = signalOf(t, w); s.Missing != "" || s.Value != 42.5 {
+	if s = apiTriggerOf(t, w); s.Missing != "" || s.Value != 42.5 {
 		t.Errorf("after 30 s: %+v", s)
 	}
 	w.clock.Step(30 * time.Second)
 	got, snapshot := w.workload("web")
-	if s = got.Signals[0]; !strings.Contains(s.Missing, "currently unable") {
+	if s = got.Triggers[0]; !strings.Contains(s.Missing, "currently unable") {
 		t.Errorf("after a minute: %+v", s)
 	}
 	if f := findings(snapshot, ReasonTriggerMissing); len(f) != 1 || !strings.Contains(f[0].Message, "spec.triggers[0] queue: external.metrics.k8s.io") {
@@ -168,16 +168,16 @@ func TestExternalMetrics(t *testing.T) {
 	}
 	a.status = 0
 	a.external[name] = nil
-	if s = signalOf(t, w); !strings.Contains(s.Missing, "has no value of queue") {
+	if s = apiTriggerOf(t, w); !strings.Contains(s.Missing, "has no value of queue") {
 		t.Errorf("without values: %+v", s)
 	}
 	a.external[name] = []string{"7"}
-	if s = signalOf(t, w); s.Missing != "" || s.Value != 7 || len(s.History.Values) != 5 || !math.IsNaN(s.History.Values[3]) {
+	if s = apiTriggerOf(t, w); s.Missing != "" || s.Value != 7 || len(s.History.Values) != 5 || !math.IsNaN(s.History.Values[3]) {
 		t.Errorf("back again: %+v", s)
 	}
 	a.external[name] = []string{"-7"}
 	w.clock.Step(time.Minute)
-	if s = signalOf(t, w); s.Missing != "it is -7" {
+	if s = apiTriggerOf(t, w); s.Missing != "it is -7" {
 		t.Errorf("below 0: %+v", s)
 	}
 }
@@ -188,14 +188,14 @@ func TestExternalMetricsAreApart(t *testing.T) {
 	w, a, _ := triggered(t, external("queue", "20"), external("lag", "5"))
 	a.external[ns+"/lag"] = []string{"9"}
 	got, _ := w.workload("web")
-	if got.Signals[0].Missing == "" || got.Signals[1].Missing != "" || got.Signals[1].Value != 9 {
-		t.Errorf("%+v", got.Signals)
+	if got.Triggers[0].Missing == "" || got.Triggers[1].Missing != "" || got.Triggers[1].Value != 9 {
+		t.Errorf("%+v", got.Triggers)
 	}
 	mw := managed("web")
 	mw.Spec.Triggers = []v1alpha1.Trigger{external("lag", "7")}
 	w.put(mw)
 	a.status = http.StatusNotFound
-	if s := signalOf(t, w); s.Missing == "" || len(s.History.Values) != 0 {
+	if s := apiTriggerOf(t, w); s.Missing == "" || len(s.History.Values) != 0 {
 		t.Errorf("another target, but the value of before: %+v", s)
 	}
 }
@@ -208,7 +208,7 @@ func TestCustomMetrics(t *testing.T) {
 	t.Run("of pods", func(t *testing.T) {
 		w, a, keys := triggered(t, rps)
 		a.pods[keys[0].Name], a.pods[keys[1].Name], a.pods["web-of-yesterday"] = "12", "500m", "99"
-		s := signalOf(t, w)
+		s := apiTriggerOf(t, w)
 		if s.Value != 12.5 || s.Pods != 2 || s.Target != 10 || s.Activates || s.Missing != "" {
 			t.Errorf("%+v", s)
 		}
@@ -217,7 +217,7 @@ func TestCustomMetrics(t *testing.T) {
 		}
 		clear(a.pods)
 		w.clock.Step(time.Minute)
-		if s := signalOf(t, w); !strings.Contains(s.Missing, "has no value of rps of a Ready pod") {
+		if s := apiTriggerOf(t, w); !strings.Contains(s.Missing, "has no value of rps of a Ready pod") {
 			t.Errorf("%+v", s)
 		}
 	})
@@ -230,7 +230,7 @@ func TestCustomMetrics(t *testing.T) {
 			},
 		})
 		a.objects["services/web/latency"] = "400m"
-		s := signalOf(t, w)
+		s := apiTriggerOf(t, w)
 		if s.Value != 0.4 || s.Target != 0.25 || !s.Ratio || s.Missing != "" {
 			t.Errorf("%+v", s)
 		}
@@ -252,13 +252,13 @@ func TestResourceTriggers(t *testing.T) {
 	d.Spec.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse("100Mi")
 	w.put(d)
 	w.memory = map[api.Key]int64{keys[0]: 90 << 20, keys[1]: 70 << 20, keys[2]: 50 << 20}
-	if s := signalOf(t, w); s.Value != 210<<20 || s.Pods != 3 || s.Target != 80<<20 || s.Missing != "" {
+	if s := apiTriggerOf(t, w); s.Value != 210<<20 || s.Pods != 3 || s.Target != 80<<20 || s.Missing != "" {
 		t.Errorf("%+v", s)
 	}
 	mw := managed("web")
 	mw.Spec.Triggers = []v1alpha1.Trigger{memory(v1alpha1.TriggerTarget{AverageUtilization: ptr.To[int32](80)}, "sidecar")}
 	w.put(mw)
-	if s := signalOf(t, w); s.Missing == "" {
+	if s := apiTriggerOf(t, w); s.Missing == "" {
 		t.Errorf("a container that isn't there: %+v", s)
 	}
 }
@@ -293,7 +293,7 @@ func TestPrometheusTriggers(t *testing.T) {
 		_ = json.NewEncoder(rw).Encode(map[string]any{"status": "success", "data": map[string]any{"resultType": "matrix", "result": result}})
 		return true
 	})
-	s := signalOf(t, w)
+	s := apiTriggerOf(t, w)
 	if s.Value != 1000 || s.Missing != "" || !s.At.Equal(epoch) {
 		t.Errorf("%+v", s)
 	}
@@ -308,19 +308,19 @@ func TestPrometheusTriggers(t *testing.T) {
 	}
 	values = append(values, values[0])
 	w.clock.Step(time.Minute)
-	if s = signalOf(t, w); !strings.Contains(s.Missing, "gives 2 series") {
+	if s = apiTriggerOf(t, w); !strings.Contains(s.Missing, "gives 2 series") {
 		t.Errorf("%+v", s)
 	}
 	values = nil
-	if s = signalOf(t, w); s.Missing != "the query gives no series" {
+	if s = apiTriggerOf(t, w); s.Missing != "the query gives no series" {
 		t.Errorf("nothing counted as something: %+v", s)
 	}
 	values = []func(time.Time) float64{func(time.Time) float64 { return math.NaN() }}
-	if s = signalOf(t, w); s.Missing != "it is NaN" {
+	if s = apiTriggerOf(t, w); s.Missing != "it is NaN" {
 		t.Errorf("%+v", s)
 	}
 	down = true
-	if s = signalOf(t, w); !strings.Contains(s.Missing, "503") && !strings.Contains(s.Missing, "server error") {
+	if s = apiTriggerOf(t, w); !strings.Contains(s.Missing, "503") && !strings.Contains(s.Missing, "server error") {
 		t.Errorf("%+v", s)
 	}
 }
@@ -329,7 +329,7 @@ func TestCronTriggers(t *testing.T) {
 	w, _, _ := triggered(t, v1alpha1.Trigger{Name: "office", Type: v1alpha1.TriggerCron, Cron: &v1alpha1.CronTrigger{
 		TimeZone: "Europe/Berlin", Start: "10 13 * * 1-6", End: "0 18 * * 1-6", Replicas: 6, // epoch is a Saturday, 13:00 there
 	}})
-	s := signalOf(t, w)
+	s := apiTriggerOf(t, w)
 	if s.Value != 0 || s.Target != 1 || !s.Activates || s.Known == nil {
 		t.Fatalf("%+v", s)
 	}
@@ -339,11 +339,11 @@ func TestCronTriggers(t *testing.T) {
 		}
 	}
 	w.clock.Step(10 * time.Minute)
-	if s = signalOf(t, w); s.Value != 6 {
+	if s = apiTriggerOf(t, w); s.Value != 6 {
 		t.Errorf("at the start: %+v", s)
 	}
 	w.clock.Step(5 * time.Hour)
-	if s = signalOf(t, w); s.Value != 0 {
+	if s = apiTriggerOf(t, w); s.Value != 0 {
 		t.Errorf("after the end: %+v", s)
 	}
 }
@@ -362,7 +362,7 @@ func TestNoReplicasNoDoubt(t *testing.T) {
 	w.series = nil
 	a.external[ns+"/queue"] = []string{"0"}
 	got, snapshot := w.workload("web")
-	if got.DemandStale || got.HoldReason != "" || got.MinReplicas != 0 || len(got.Signals) != 1 {
+	if got.DemandStale || got.HoldReason != "" || got.MinReplicas != 0 || len(got.Triggers) != 1 {
 		t.Errorf("%+v", got)
 	}
 	if f := findings(snapshot, ReasonDemandStale); len(f) > 0 {

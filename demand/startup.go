@@ -7,14 +7,14 @@ import (
 	"github.com/mash2-io/mash2/api"
 )
 
-// Leads are the newest measurements of a lead time. Limit is how many are kept.
-type Leads struct {
+// StartupLatencies are the newest measurements of a lead time. Limit is how many are kept.
+type StartupLatencies struct {
 	Limit  int
 	values []time.Duration // oldest first
 }
 
 // Add a measurement; a negative one is none.
-func (l *Leads) Add(d time.Duration) {
+func (l *StartupLatencies) Add(d time.Duration) {
 	if d < 0 {
 		return
 	}
@@ -24,14 +24,14 @@ func (l *Leads) Add(d time.Duration) {
 	}
 }
 
-// Lead is the nearest-rank median and 90th percentile, or the prior, with no samples,
+// Latency is the nearest-rank median and 90th percentile, or the prior, with no samples,
 // when nothing was measured.
-func (l *Leads) Lead(prior api.Lead) api.Lead {
+func (l *StartupLatencies) Latency(prior api.StartupLatency) api.StartupLatency {
 	n := len(l.values)
 	if n == 0 {
-		return api.Lead{P50: prior.P50, P90: prior.P90}
+		return api.StartupLatency{P50: prior.P50, P90: prior.P90}
 	}
 	sorted := slices.Sorted(slices.Values(l.values))
 	rank := func(percent int) time.Duration { return sorted[(n*percent+99)/100-1] }
-	return api.Lead{P50: rank(50), P90: rank(90), Samples: n}
+	return api.StartupLatency{P50: rank(50), P90: rank(90), Samples: n}
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/mash2-io/mash2/planning"
 )
 
-// signal is what one of the workload's signals asks for; false when it says
+// trigger is what one of the workload's triggers asks for; false when it says
 // nothing without pods and there are none.
-func (p Planner) signal(plan *planning.Proposal, in planning.Input, i int) (part, bool) {
-	w, s := in.Workload, in.Workload.Signals[i]
+func (p Planner) trigger(plan *planning.Proposal, in planning.Input, i int) (part, bool) {
+	w, s := in.Workload, in.Workload.Triggers[i]
 	out := part{floor: floor{source: "none"}, peak: -1}
-	told := api.SignalPlan{Name: s.Name, Value: -1, Target: s.Target, Missing: s.Missing}
-	defer func() { plan.Signals = append(plan.Signals, told) }()
+	told := api.TriggerPlan{Name: s.Name, Value: -1, Target: s.Target, Missing: s.Missing}
+	defer func() { plan.Triggers = append(plan.Triggers, told) }()
 	if w.Replicas == 0 && !s.Activates {
 		told.Value, told.Missing = 0, "" // of no pods
 		return part{}, false
@@ -34,7 +34,7 @@ func (p Planner) signal(plan *planning.Proposal, in planning.Input, i int) (part
 		out.doubt = s.Name + ": " + told.Missing
 		return out, true
 	}
-	out.floor = p.signalFloor(w, s)
+	out.floor = p.triggerFloor(w, s)
 	if trustedOf(in, i) {
 		out.floor = p.passing(out.floor, in, c, forecastOf(in, i))
 	}
@@ -57,11 +57,11 @@ func (p Planner) signal(plan *planning.Proposal, in planning.Input, i int) (part
 	return out, true
 }
 
-// signalFloor is the HPA's recommendation: for an average value, ⌈total/target⌉;
+// triggerFloor is the HPA's recommendation: for an average value, ⌈total/target⌉;
 // for a ratio, ⌈ready·value/target⌉; of pods, that of the mean over the pods that
 // were read, those that were not at 0 where it asks for more and at the target
 // where it asks for fewer. No change within the tolerance.
-func (p Planner) signalFloor(w api.Workload, s api.Signal) floor {
+func (p Planner) triggerFloor(w api.Workload, s api.Trigger) floor {
 	total, counted := s.Total(w.ReadyReplicas), w.Replicas
 	if s.Ratio || s.Pods > 0 {
 		counted = w.ReadyReplicas
@@ -79,14 +79,14 @@ func (p Planner) signalFloor(w api.Workload, s api.Signal) floor {
 	need := total / s.Target
 	n := min(hpaReplicas(need, counted, w.Replicas, p.tolerance(w)), most)
 	return floor{
-		replicas: n, need: need, source: "signal",
+		replicas: n, need: need, source: "trigger",
 		reason: fmt.Sprintf("%s: %.4g now needs %d at %.4g per replica", s.Name, s.Value, n, s.Target),
 	}
 }
 
-// forecastOf is what may be used of what is known or forecast of a signal.
+// forecastOf is what may be used of what is known or forecast of a trigger.
 func forecastOf(in planning.Input, i int) *api.Forecast {
-	if f := in.Workload.Signals[i].Known; f != nil {
+	if f := in.Workload.Triggers[i].Known; f != nil {
 		return f
 	}
 	if i < len(in.Outlooks) {
@@ -95,12 +95,12 @@ func forecastOf(in planning.Input, i int) *api.Forecast {
 	return nil
 }
 
-// trustedOf tells whether what is known or forecast of a signal may lower replicas.
+// trustedOf tells whether what is known or forecast of a trigger may lower replicas.
 func trustedOf(in planning.Input, i int) bool {
-	return in.Workload.Signals[i].Known != nil || i < len(in.Outlooks) && in.Outlooks[i].Trusted
+	return in.Workload.Triggers[i].Known != nil || i < len(in.Outlooks) && in.Outlooks[i].Trusted
 }
 
-// activeStep tells from when on a signal is forecast to be active, or not.
+// activeStep tells from when on a trigger is forecast to be active, or not.
 type activeStep struct {
 	at     time.Time
 	active bool
@@ -108,7 +108,7 @@ type activeStep struct {
 
 // activeSteps of a forecast at the policy's quantile: with q = 0.9 a replica
 // waits for work that comes with a chance of one in ten.
-func activeSteps(in planning.Input, s api.Signal, f *api.Forecast) []activeStep {
+func activeSteps(in planning.Input, s api.Trigger, f *api.Forecast) []activeStep {
 	var out []activeStep
 	for i, v := range f.Quantile(in.Policy.Quantile) {
 		at := f.Start.Add(time.Duration(i) * f.Step)
@@ -124,7 +124,7 @@ func activeSteps(in planning.Input, s api.Signal, f *api.Forecast) []activeStep 
 // what would be given up and wanted again.
 func activity(in planning.Input) api.Activity {
 	w := in.Workload
-	if w.MinReplicas > 0 || !slices.ContainsFunc(w.Signals, func(s api.Signal) bool { return s.Activates }) {
+	if w.MinReplicas > 0 || !slices.ContainsFunc(w.Triggers, func(s api.Trigger) bool { return s.Activates }) {
 		return ""
 	}
 	soon := in.Windows.Pod
@@ -132,7 +132,7 @@ func activity(in planning.Input) api.Activity {
 		soon = max(soon, in.Windows.Trough)
 	}
 	known := true
-	for i, s := range w.Signals {
+	for i, s := range w.Triggers {
 		if !s.Activates {
 			continue
 		}
@@ -158,7 +158,7 @@ func activity(in planning.Input) api.Activity {
 }
 
 // quiet takes out of the path what nobody asks for: replicas at times when no
-// signal is active. Those there now are the Guard's to give up.
+// trigger is active. Those there now are the Guard's to give up.
 func quiet(plan *planning.Proposal, in planning.Input, parts []part) {
 	now := plan.Activity == api.Active
 	var times []time.Time
@@ -224,10 +224,10 @@ func quiet(plan *planning.Proposal, in planning.Input, parts []part) {
 	}
 }
 
-// idle names what signals are at.
+// idle names what triggers are at.
 func idle(in planning.Input) string {
 	var out []string
-	for _, s := range in.Workload.Signals {
+	for _, s := range in.Workload.Triggers {
 		switch {
 		case !s.Activates:
 		case s.Missing != "":
@@ -249,7 +249,7 @@ func unknown(in planning.Input, parts []part) string {
 	}
 	if len(out) == 0 {
 		if !in.UsesCPU() && in.Workload.Replicas == 0 {
-			return "there are no pods, and no signal that tells without"
+			return "there are no pods, and no trigger that tells without"
 		}
 		return staleness(in)
 	}

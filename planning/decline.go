@@ -8,25 +8,25 @@ import (
 	"github.com/mash2-io/mash2/api"
 )
 
-// fallParts is in how many parts of a window demand must have fallen. Seven means (of
+// declineParts is in how many parts of a window demand must have fallen. Seven means (of
 // these and of the part before) that don't depend on each other come in this order with
 // the chance 1/7! = 1/5040; those of a random walk fall six times with about 1/64.
-const fallParts = 6
+const declineParts = 6
 
-// falling tells whether demand has kept falling for a window: the mean of each of its
+// declining tells whether demand has kept falling for a window: the mean of each of its
 // parts is below that of the part before. Unless it climbs faster than it fell, it isn't
 // back before as much time has gone by. Nor did it use to be: of the times that it had
 // fallen like this, in all of the history, it came back by half, or more, within the
 // window after in a share of no more than 1 − q. One that never fell so before is not
 // expected to.
-func falling(d api.Series, window time.Duration, q float64) bool {
+func declining(d api.Series, window time.Duration, q float64) bool {
 	if d.Step <= 0 {
 		return false
 	}
 	v := d.Values
-	each, ahead := int(max(1, (window+fallParts*d.Step-1)/(fallParts*d.Step))), int(max(1, window/d.Step))
+	each, ahead := int(max(1, (window+declineParts*d.Step-1)/(declineParts*d.Step))), int(max(1, window/d.Step))
 	n := len(v) - each + 1 // parts, one from each sample on
-	if n <= fallParts*each {
+	if n <= declineParts*each {
 		return false
 	}
 	sum := func(i int) float64 {
@@ -36,7 +36,7 @@ func falling(d api.Series, window time.Duration, q float64) bool {
 		}
 		return s
 	}
-	for i := n - 1; i > n-1-fallParts*each; i -= each {
+	for i := n - 1; i > n-1-declineParts*each; i -= each {
 		if !(sum(i) < sum(i-each)) { // nor with a gap
 			return false
 		}
@@ -50,11 +50,11 @@ func falling(d api.Series, window time.Duration, q float64) bool {
 	falls, back := 0, 0
 	for i := range n - ahead {
 		after := v[i+each:][:ahead]
-		if fell[i] < fallParts || slices.ContainsFunc(after, math.IsNaN) {
+		if fell[i] < declineParts || slices.ContainsFunc(after, math.IsNaN) {
 			continue
 		}
 		falls++
-		if half := sums[i-fallParts/2*each] / float64(each); slices.Max(after) >= half {
+		if half := sums[i-declineParts/2*each] / float64(each); slices.Max(after) >= half {
 			back++
 		}
 	}

@@ -11,32 +11,32 @@ import (
 	"github.com/mash2-io/mash2/planning"
 )
 
-// A rise is seen in three readings: the newest is above the one before the last by
+// A ramp is seen in three readings: the newest is above the one before the last by
 // more than so many standard deviations of what two steps changed before. With
-// changes that are normal one cycle in a hundred takes noise for a rise.
+// changes that are normal one cycle in a hundred takes noise for a ramp.
 const (
-	riseSteps = 2
-	riseLevel = 2.326 // the normal distribution's quantile of 0.99
+	rampSteps = 2
+	rampLevel = 2.326 // the normal distribution's quantile of 0.99
 )
 
-// riseKnown is of how many changes the scatter is taken at least.
-const riseKnown = 8
+// rampKnown is of how many changes the scatter is taken at least.
+const rampKnown = 8
 
 // readingScatter is what two readings of metrics.k8s.io, each over a step, differ by
-// relative to what samples differ by over riseSteps of them. A sample is a rate over a
+// relative to what samples differ by over rampSteps of them. A sample is a rate over a
 // minute, of four steps: with readings that are independent and of the variance σ²,
 // the difference of two has 2σ², that of two such averages with two of four in common
 // 4σ²/4².
 const readingScatter = 2 * math.Sqrt2
 
-// rise is what a rise of demand that no forecast knows asks for if it goes on; false
-// without one. All scales of time are alike to it: that a rise which has lasted for a
+// ramp is what a ramp of demand that no forecast knows asks for if it goes on; false
+// without one. All scales of time are alike to it: that a ramp which has lasted for a
 // time τ lasts for another t has the chance τ/(τ+t) then (Gott 1993, "Implications of
 // the Copernican principle"), so that it is expected, by the median, to last for τ
 // more and with the policy's quantile q for no more than τ·q/(1−q). What it asks for
 // is planned like a forecast of this: it is no part of the floor, waits for room as
 // all growth beyond it does, and is the first to be given up.
-func (p Planner) rise(in planning.Input, c supply, cpu part) (part, bool) {
+func (p Planner) ramp(in planning.Input, c supply, cpu part) (part, bool) {
 	if in.Forecast != nil {
 		return part{}, false
 	}
@@ -44,27 +44,27 @@ func (p Planner) rise(in planning.Input, c supply, cpu part) (part, bool) {
 	if f == nil {
 		return part{}, false
 	}
-	out := part{floor: cpu.floor, peak: -1, rising: true}
+	out := part{floor: cpu.floor, peak: -1, ramp: true}
 	out.react(in)
 	p.predict(&out, in, c, f, func(replicas int32, mean, high float64, at string, _ float64) string {
 		return fmt.Sprintf("usage rises by more than noise: if that goes on it is %s at %s, %s at q=%.2f, and needs %d × %s",
 			cores(mean), at, cores(high), in.Policy.Quantile, replicas, c.near)
 	})
 	if out.binding == api.BindingForecast {
-		out.binding = api.BindingRise
+		out.binding = api.BindingRamp
 	}
 	return out, true
 }
 
-// goesOn is fresh demand if its rise goes on, but not beyond what there is precedent for
-// (forecast.Precedent); nil without a rise by more than the tolerance.
+// goesOn is fresh demand if its ramp goes on, but not beyond what there is precedent for
+// (forecast.Precedent); nil without a ramp by more than the tolerance.
 func goesOn(in planning.Input, tolerance float64) *api.Forecast {
 	now, fresh := freshDemand(in)
 	d, q := in.Workload.Demand, in.Policy.Quantile
 	if !fresh || d.Step <= 0 || !(q < 1) {
 		return nil
 	}
-	slope, lasted, scatter := rising(d.Values, int(in.Windows.Horizon/d.Step), tolerance)
+	slope, lasted, scatter := ramping(d.Values, int(in.Windows.Horizon/d.Step), tolerance)
 	if r, u := in.Readings, in.Workload.Usage; slope > 0 && u != nil && len(r) == 2 && r[1].At.Equal(u.At) {
 		slope = steepness(slope, now, scatter, r[0], r[1], float64(d.Step))
 	}
@@ -72,7 +72,7 @@ func goesOn(in planning.Input, tolerance float64) *api.Forecast {
 		return nil
 	}
 	f := &api.Forecast{
-		Model: "rise", Start: d.End().Add(d.Step), Step: d.Step, Levels: []float64{q}, Quantiles: [][]float64{nil},
+		Model: "ramp", Start: d.End().Add(d.Step), Step: d.Step, Levels: []float64{q}, Quantiles: [][]float64{nil},
 	}
 	seen := forecast.PrecedentOf(d)
 	for k := 1; time.Duration(k-1)*d.Step <= in.Windows.Horizon; k++ {
@@ -99,14 +99,14 @@ func steepness(slope, now, scatter float64, first, second api.Usage, step float6
 		// what new pods did that had none yet.
 		least = second.MilliCPU - math.Max(first.MilliCPU, now)
 	}
-	return math.Min(math.Max(slope, (least-riseLevel*readingScatter*scatter)/between), rise/between)
+	return math.Min(math.Max(slope, (least-rampLevel*readingScatter*scatter)/between), rise/between)
 }
 
-// rising is by how much samples rise in a step, as far as that stands out from the
+// ramping is by how much samples rise in a step, as far as that stands out from the
 // scatter of so many changes before, and for how many steps they have. What has risen
 // by no more than the tolerance is nothing that an HPA would act on: noise within it
 // buys no node.
-func rising(v []float64, window int, tolerance float64) (slope, lasted, scatter float64) {
+func ramping(v []float64, window int, tolerance float64) (slope, lasted, scatter float64) {
 	last := len(v) - 1
 	scatter, known := scattered(v, window)
 	if !known {
@@ -115,24 +115,24 @@ func rising(v []float64, window int, tolerance float64) (slope, lasted, scatter 
 	for i := last; i > 0 && v[i] > v[i-1]; i-- {
 		lasted++
 	}
-	slope = (v[last] - v[last-riseSteps] - riseLevel*scatter) / riseSteps
-	if !(slope > 0) || lasted < riseSteps || !(v[last] > v[last-int(lasted)]*(1+tolerance)) {
+	slope = (v[last] - v[last-rampSteps] - rampLevel*scatter) / rampSteps
+	if !(slope > 0) || lasted < rampSteps || !(v[last] > v[last-int(lasted)]*(1+tolerance)) {
 		return 0, 0, scatter
 	}
 	return slope, lasted, scatter
 }
 
-// scattered is the standard deviation of what samples changed by over riseSteps of them,
+// scattered is the standard deviation of what samples changed by over rampSteps of them,
 // of so many such changes before the newest.
 func scattered(v []float64, window int) (scatter float64, known bool) {
 	last := len(v) - 1
 	var before []float64
-	for i := last - riseSteps; i >= riseSteps && len(before) < window; i-- {
-		if change := math.Abs(v[i] - v[i-riseSteps]); finite(change) {
+	for i := last - rampSteps; i >= rampSteps && len(before) < window; i-- {
+		if change := math.Abs(v[i] - v[i-rampSteps]); finite(change) {
 			before = append(before, change)
 		}
 	}
-	if len(before) < riseKnown {
+	if len(before) < rampKnown {
 		return 0, false
 	}
 	// Of rises and falls that were no noise the median knows nothing.

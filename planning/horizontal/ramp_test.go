@@ -103,18 +103,18 @@ func TestARiseGoesOn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.Replicas != c.replicas || got.NodeReplicas != c.nodes || got.Rise != c.rise || got.Floor != 4 {
-				t.Errorf("%d replicas, nodes for %d, %d of them for the rise, floor %d; want %d, %d, %d and 4: %s",
-					got.Replicas, got.NodeReplicas, got.Rise, got.Floor, c.replicas, c.nodes, c.rise, got.Reason)
+			if got.Replicas != c.replicas || got.NodeReplicas != c.nodes || got.Ramp != c.rise || got.Floor != 4 {
+				t.Errorf("%d replicas, nodes for %d, %d of them for the ramp, floor %d; want %d, %d, %d and 4: %s",
+					got.Replicas, got.NodeReplicas, got.Ramp, got.Floor, c.replicas, c.nodes, c.rise, got.Reason)
 			}
-			if want := c.rise > 0; want != (got.Binding == "rise") || want != strings.Contains(got.Reason, "rises by more than noise") {
+			if want := c.rise > 0; want != (got.Binding == "ramp") || want != strings.Contains(got.Reason, "rises by more than noise") {
 				t.Errorf("%s: %s", got.Binding, got.Reason)
 			}
 		})
 	}
 }
 
-// The more a rise has lasted, the steeper it is and the more the policy covers, the
+// The more a ramp has lasted, the steeper it is and the more the policy covers, the
 // more it asks for; and never more than demand that rises as it did for the node lead.
 func TestMoreOfARiseAsksForMore(t *testing.T) {
 	plan := func(slope float64, steps int, q float64) planning.Proposal {
@@ -124,7 +124,7 @@ func TestMoreOfARiseAsksForMore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Beyond the rise by a step: the first of a forecast is a step from now.
+		// Beyond the ramp by a step: the first of a forecast is a step from now.
 		steepest := 700 + slope*float64(in.Windows.Node/in.Workload.Demand.Step+1)
 		if most := steepest/175 + 1; float64(got.NodeReplicas) > most {
 			t.Errorf("slope %v for %d steps at q=%v: nodes for %d, want at most %v", slope, steps, q, got.NodeReplicas, most)

@@ -16,12 +16,12 @@ import (
 func queue(length float64) planning.Input {
 	in := input(0)
 	in.Workload.IgnoreCPU = true
-	in.Workload.Signals = []api.Signal{{Name: "queue", Target: 20, Value: length, At: now, Activates: true, Activation: 5}}
+	in.Workload.Triggers = []api.Trigger{{Name: "queue", Target: 20, Value: length, At: now, Activates: true, Activation: 5}}
 	in.Outlooks = []planning.Outlook{{}}
 	return in
 }
 
-func TestSignals(t *testing.T) {
+func TestTriggers(t *testing.T) {
 	for name, c := range map[string]struct {
 		value                   float64
 		change                  func(*planning.Input)
@@ -32,14 +32,14 @@ func TestSignals(t *testing.T) {
 		wantInReason            string
 	}{
 		"total over target": {
-			value: 130, wantReplicas: 7, wantNodes: 7, wantBinding: "signal", // 6.5
+			value: 130, wantReplicas: 7, wantNodes: 7, wantBinding: "trigger", // 6.5
 			wantInReason: "queue: 130 now needs 7 at 20 per replica",
 		},
-		"within the tolerance nothing changes": {value: 88, wantReplicas: 4, wantNodes: 4, wantBinding: "signal"},
-		"beyond it it does":                    {value: 89, wantReplicas: 5, wantNodes: 5, wantBinding: "signal"},
+		"within the tolerance nothing changes": {value: 88, wantReplicas: 4, wantNodes: 4, wantBinding: "trigger"},
+		"beyond it it does":                    {value: 89, wantReplicas: 5, wantNodes: 5, wantBinding: "trigger"},
 		"a ratio is of the replicas that are Ready": {
-			value: 30, change: func(in *planning.Input) { in.Workload.Signals[0].Ratio = true }, // 4·30/20
-			wantReplicas: 6, wantNodes: 6, wantBinding: "signal",
+			value: 30, change: func(in *planning.Input) { in.Workload.Triggers[0].Ratio = true }, // 4·30/20
+			wantReplicas: 6, wantNodes: 6, wantBinding: "trigger",
 		},
 		"the largest of two inputs counts": {
 			value: 130, change: func(in *planning.Input) {
@@ -48,29 +48,29 @@ func TestSignals(t *testing.T) {
 			},
 			wantReplicas: 8, wantNodes: 8, wantBinding: "floor", wantInReason: "usage 1.40 cores",
 		},
-		"a signal that is missing keeps the replicas": {
+		"a trigger that is missing keeps the replicas": {
 			value: 130, change: func(in *planning.Input) {
-				in.Workload.Signals[0].Missing = "no answer"
+				in.Workload.Triggers[0].Missing = "no answer"
 				in.Workload.IgnoreCPU = false
 				in.Workload.Demand = input(100).Workload.Demand
 			},
 			wantReplicas: 4, wantNodes: 4, wantBinding: "stale", wantInReason: "kept at 4: queue: no answer",
 		},
-		"a signal that is missing doesn't keep another from asking for more": {
+		"a trigger that is missing doesn't keep another from asking for more": {
 			change: func(in *planning.Input) {
-				in.Workload.Signals[0].Missing = "no answer"
+				in.Workload.Triggers[0].Missing = "no answer"
 				in.Workload.IgnoreCPU = false
 				in.Workload.Demand = input(1400).Workload.Demand
 			},
 			wantReplicas: 8, wantNodes: 8, wantBinding: "floor",
 		},
 		"nothing is known at all": {
-			change:       func(in *planning.Input) { in.Workload.Signals[0].Missing = "no answer" },
+			change:       func(in *planning.Input) { in.Workload.Triggers[0].Missing = "no answer" },
 			wantReplicas: 4, wantNodes: 4, wantHeld: true, wantBinding: "hold", wantInReason: "no demand is known: queue: no answer",
 		},
 		"CPU that is not an input may be stale": {
 			value: 20, change: func(in *planning.Input) { in.Metrics.Reachable = false },
-			wantReplicas: 1, wantNodes: 1, wantBinding: "signal",
+			wantReplicas: 1, wantNodes: 1, wantBinding: "trigger",
 		},
 		"its forecast is for pods soon and nodes later": {
 			value: 80, change: func(in *planning.Input) {
@@ -86,16 +86,16 @@ func TestSignals(t *testing.T) {
 			},
 			wantReplicas: 3, wantNodes: 3, wantBinding: "forecast",
 		},
-		"from zero an active signal asks for all it needs": {
-			value: 130, change: zero, wantReplicas: 7, wantNodes: 7, wantActivity: api.Active, wantBinding: "signal",
+		"from zero an active trigger asks for all it needs": {
+			value: 130, change: zero, wantReplicas: 7, wantNodes: 7, wantActivity: api.Active, wantBinding: "trigger",
 		},
 		"from zero the threshold itself is not active": {
 			value: 5, change: zero, wantActivity: api.Inactive, wantBinding: "inactive", wantInReason: "queue is 5, not above 5",
 		},
-		"from zero a signal that is missing is held": {
+		"from zero a trigger that is missing is held": {
 			change: func(in *planning.Input) {
 				zero(in)
-				in.Workload.Signals[0].Missing = "no answer"
+				in.Workload.Triggers[0].Missing = "no answer"
 			},
 			wantActivity: api.ActivityUnknown, wantHeld: true, wantBinding: "hold",
 		},
@@ -107,7 +107,7 @@ func TestSignals(t *testing.T) {
 			},
 			wantActivity: api.Inactive, wantBinding: "inactive",
 		},
-		"from zero what is foreseen for the node lead boots nodes": {
+		"from zero what is foreseen for the node startup latency boots nodes": {
 			change: func(in *planning.Input) {
 				zero(in)
 				in.Outlooks[0] = planning.Outlook{Forecast: forecast(0, 0, 0, 0, 0, 60, 60, 60, 60), Trusted: true}
@@ -115,7 +115,7 @@ func TestSignals(t *testing.T) {
 			// At 75 s: pods are asked for 30 s ahead, nodes 90 s: 60/22.
 			wantNodes: 3, wantActivity: api.Inactive, wantBinding: "inactive",
 		},
-		"from zero what is foreseen for the pod lead starts pods": {
+		"from zero what is foreseen for the pod startup latency starts pods": {
 			change: func(in *planning.Input) {
 				zero(in)
 				in.Outlooks[0] = planning.Outlook{Forecast: forecast(0, 0, 60, 60, 60), Trusted: true}
@@ -132,7 +132,7 @@ func TestSignals(t *testing.T) {
 		"a metric of pods says nothing without any": {
 			change: func(in *planning.Input) {
 				zero(in)
-				in.Workload.Signals = append(in.Workload.Signals, api.Signal{Name: "rps", Target: 1, Missing: "no pods"})
+				in.Workload.Triggers = append(in.Workload.Triggers, api.Trigger{Name: "rps", Target: 1, Missing: "no pods"})
 			},
 			wantActivity: api.Inactive, wantBinding: "inactive",
 		},
@@ -160,12 +160,12 @@ func zero(in *planning.Input) {
 	in.Workload.MinReplicas, in.Workload.Replicas, in.Workload.ReadyReplicas = 0, 0, 0
 }
 
-// TestSignalsAreTheHPAs compares the floor with the formulas of Kubernetes'
+// TestTriggersAreTheHPAs compares the floor with the formulas of Kubernetes'
 // replica_calculator.go (GetExternalPerPodMetricReplicas, GetExternalMetricReplicas,
 // calcPlainMetricReplicas with all pods Ready), written down again here.
-func TestSignalsAreTheHPAs(t *testing.T) {
+func TestTriggersAreTheHPAs(t *testing.T) {
 	const tolerance = 0.1
-	hpa := func(s api.Signal, current, ready int32) int32 {
+	hpa := func(s api.Trigger, current, ready int32) int32 {
 		var ratio float64
 		var times float64
 		switch {
@@ -200,7 +200,7 @@ func TestSignalsAreTheHPAs(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 13))
 	for range 20_000 {
 		in := queue(0)
-		w, s := &in.Workload, &in.Workload.Signals[0]
+		w, s := &in.Workload, &in.Workload.Triggers[0]
 		w.Replicas = 1 + r.Int32N(40)
 		w.ReadyReplicas = w.Replicas
 		s.Target = 0.5 + 50*r.Float64()

@@ -2,11 +2,11 @@ package api
 
 import "time"
 
-// Signal is a demand input besides CPU usage: a metric with a target for each
+// Trigger is a demand input besides CPU usage: a metric with a target for each
 // replica, as a HorizontalPodAutoscaler's metrics and KEDA's triggers have it.
 // The demand is its total divided by the target, in replicas' worth of work,
 // whatever machines they run on.
-type Signal struct {
+type Trigger struct {
 	// Name tells it from the workload's others: "queue".
 	Name string
 	// Target is what one replica is for, in the metric's own unit; positive.
@@ -38,7 +38,7 @@ type Signal struct {
 
 // Total of the metric over all replicas, of which so many are Ready. With none
 // a ratio counts as seen by one.
-func (s Signal) Total(ready int32) float64 {
+func (s Trigger) Total(ready int32) float64 {
 	if s.Ratio {
 		return s.Value * float64(max(ready, 1))
 	}
@@ -46,7 +46,7 @@ func (s Signal) Total(ready int32) float64 {
 }
 
 // Active tells whether a value asks for at least one replica.
-func (s Signal) Active(value float64) bool { return s.Activates && value > s.Activation }
+func (s Trigger) Active(value float64) bool { return s.Activates && value > s.Activation }
 
 // Activity tells whether a workload that may have no replicas is asked for.
 type Activity string
@@ -55,12 +55,12 @@ type Activity string
 const (
 	Active   Activity = "active"
 	Inactive Activity = "inactive"
-	// ActivityUnknown: no signal is active, but not all of them are known.
+	// ActivityUnknown: no trigger is active, but not all of them are known.
 	ActivityUnknown Activity = "unknown"
 )
 
-// SignalPlan is what a signal asks for.
-type SignalPlan struct {
+// TriggerPlan is what a trigger asks for.
+type TriggerPlan struct {
 	Name string `json:"name"`
 	// Value now, -1 if missing; Missing says why.
 	Value   float64 `json:"value"`
@@ -69,7 +69,7 @@ type SignalPlan struct {
 	// Replicas that it asks for now, as the HPA would.
 	Replicas int32 `json:"replicas"`
 	Active   bool  `json:"active,omitempty"`
-	// Load is what is expected of it over the pod lead and PeakLoad over the
+	// Load is what is expected of it over the pod startup latency and PeakLoad over the
 	// horizon, in replicas in use at 100 % of their requests.
 	Load     float64 `json:"load"`
 	PeakLoad float64 `json:"peakLoad"`

@@ -37,7 +37,7 @@ func TestNoiseIsTakenForARiseInAHundredthOfCycles(t *testing.T) {
 			v := noise(rng, 20_000, window)
 			alarms := 0
 			for end := 100; end <= len(v); end++ {
-				if slope, _, _ := rising(v[:end], 60, 0); slope > 0 {
+				if slope, _, _ := ramping(v[:end], 60, 0); slope > 0 {
 					alarms++
 				}
 			}
@@ -112,7 +112,7 @@ func TestRising(t *testing.T) {
 	}{
 		"two steps":                  {ramp(21, 120, 140), 19.5, 2},
 		"five steps":                 {ramp(21, 110, 120, 140, 160, 180), 20, 5},
-		"one step is no rise yet":    {ramp(20, 101, 140), 0, 0},
+		"one step is no ramp yet":    {ramp(20, 101, 140), 0, 0},
 		"it has ended":               {ramp(20, 120, 140, 140, 140), 0, 0},
 		"a fall":                     {ramp(20, 90, 80), 0, 0},
 		"too little is known before": {ramp(8, 120, 140), 0, 0},
@@ -123,7 +123,7 @@ func TestRising(t *testing.T) {
 		"nothing":                    {nil, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			slope, lasted, _ := rising(c.v, 60, 0.1)
+			slope, lasted, _ := ramping(c.v, 60, 0.1)
 			if math.Abs(slope-c.slope) > 0.51 || lasted != c.lasted {
 				t.Errorf("%v for %v steps, want %v for %v", slope, lasted, c.slope, c.lasted)
 			}
@@ -131,17 +131,17 @@ func TestRising(t *testing.T) {
 	}
 }
 
-// What rises and falls lately is no rise, though it would be on quiet demand.
+// What rises and falls lately is no ramp, though it would be on quiet demand.
 func TestARiseMustStandOut(t *testing.T) {
 	var v []float64
 	for i := range 60 {
 		v = append(v, 100+20*math.Sin(float64(i)))
 	}
 	last := v[len(v)-1]
-	if slope, _, _ := rising(append(v, last+10, last+20), 60, 0.1); slope > 0 {
-		t.Errorf("a rise of %v a step among swings of 20", slope)
+	if slope, _, _ := ramping(append(v, last+10, last+20), 60, 0.1); slope > 0 {
+		t.Errorf("a ramp of %v a step among swings of 20", slope)
 	}
-	if slope, _, _ := rising(append(v, last+100, last+200), 60, 0.1); !(slope > 0 && slope < 100) {
-		t.Errorf("a rise of %v a step, want what is beyond the scatter of 100", slope)
+	if slope, _, _ := ramping(append(v, last+100, last+200), 60, 0.1); !(slope > 0 && slope < 100) {
+		t.Errorf("a ramp of %v a step, want what is beyond the scatter of 100", slope)
 	}
 }

@@ -8,19 +8,19 @@ import (
 	"github.com/mash2-io/mash2/demand"
 )
 
-// podLeads measures how long pods take from being bound to a node to Ready.
-type podLeads struct {
-	samples demand.Leads
+// podStartups measures how long pods take from being bound to a node to Ready.
+type podStartups struct {
+	samples demand.StartupLatencies
 	counted map[string]bool // by UID, of pods that still exist
 }
 
-func newPodLeads(limit int) *podLeads {
-	return &podLeads{samples: demand.Leads{Limit: limit}, counted: map[string]bool{}}
+func newPodStartups(limit int) *podStartups {
+	return &podStartups{samples: demand.StartupLatencies{Limit: limit}, counted: map[string]bool{}}
 }
 
 // learn counts each pod once, at the first sight of it Ready. A pod whose
 // containers were started again is left out: its Ready time is not its first.
-func (l *podLeads) learn(pods []*podRecord) {
+func (l *podStartups) learn(pods []*podRecord) {
 	var fresh []*podRecord
 	counted := make(map[string]bool, len(pods))
 	for _, p := range pods {
@@ -41,29 +41,29 @@ func (l *podLeads) learn(pods []*podRecord) {
 	}
 }
 
-// bootLeads measures per pool how long nodes take from the growth of the
+// nodeStartups measures per pool how long nodes take from the growth of the
 // pool's target size to Ready.
-type bootLeads struct {
+type nodeStartups struct {
 	limit int
-	pools map[string]*bootLead
+	pools map[string]*nodeStartup
 	last  time.Time // of the previous look
 }
 
-type bootLead struct {
-	samples demand.Leads
+type nodeStartup struct {
+	samples demand.StartupLatencies
 	size    int32
 	asked   []time.Time // of nodes asked for that aren't Ready yet, oldest first
 	ready   map[string]bool
 }
 
-func newBootLeads(limit int) *bootLeads {
-	return &bootLeads{limit: limit, pools: map[string]*bootLead{}}
+func newNodeStartups(limit int) *nodeStartups {
+	return &nodeStartups{limit: limit, pools: map[string]*nodeStartup{}}
 }
 
 // learn pairs each node that became Ready with the oldest growth that no node
 // answered yet. The nodes of the first sight are not paired with anything. A
 // growth is dated to the previous look, after which a cycle of ours acts.
-func (l *bootLeads) learn(now time.Time, pools []api.Pool, nodes []*nodeRecord) {
+func (l *nodeStartups) learn(now time.Time, pools []api.Pool, nodes []*nodeRecord) {
 	askedAt := now
 	if !l.last.IsZero() {
 		askedAt = l.last
@@ -78,7 +78,7 @@ func (l *bootLeads) learn(now time.Time, pools []api.Pool, nodes []*nodeRecord) 
 	for _, p := range pools {
 		b, known := l.pools[p.Name]
 		if !known {
-			b = &bootLead{samples: demand.Leads{Limit: l.limit}, size: p.Nodes()}
+			b = &nodeStartup{samples: demand.StartupLatencies{Limit: l.limit}, size: p.Nodes()}
 			l.pools[p.Name] = b
 		}
 		for ; b.size < p.Nodes(); b.size++ {
@@ -111,9 +111,9 @@ func (l *bootLeads) learn(now time.Time, pools []api.Pool, nodes []*nodeRecord) 
 	}
 }
 
-func (l *bootLeads) lead(pool string, prior api.Lead) api.Lead {
+func (l *nodeStartups) lead(pool string, prior api.StartupLatency) api.StartupLatency {
 	if b, ok := l.pools[pool]; ok {
-		return b.samples.Lead(prior)
+		return b.samples.Latency(prior)
 	}
-	return api.Lead{P50: prior.P50, P90: prior.P90}
+	return api.StartupLatency{P50: prior.P50, P90: prior.P90}
 }
