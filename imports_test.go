@@ -90,7 +90,7 @@ var rooms = map[string]room{
 			"api", "cmd/cli", "experiments/backtest", "experiments/demo", "experiments/forecasters", "experiments/history", "experiments/scenarios",
 			"experiments/score", "experiments/sim", "experiments/simulation", "experiments/whatif", "forecast", "forecast/seriesfile", "planning/node", "planning/node/instance",
 		},
-		outside: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
+		outside: []string{"github.com/spf13/cobra"},
 	},
 	"experiments/...": anything,
 	"container/...":   anything,
