@@ -94,3 +94,47 @@ func TestTwoLeaders(t *testing.T) {
 	}
 	w.stop(next)
 }
+
+// TestTakeOver: a leader is killed while it keeps replicas that were needed a short time
+// ago. The next one, on another node and with no folder of its, keeps them as well: it
+// has read from ConfigMaps what the first one knew. One that has not read them doesn't.
+func TestTakeOver(t *testing.T) {
+	w := newWorld(t, testbed.Options{Speed: 10, Scenario: scenario(t, 200,
+		scenarios.Stage{Duration: 3 * time.Minute, Target: 200},
+		scenarios.Stage{Duration: 30 * time.Second, Target: 20},
+		scenarios.Stage{Duration: 10 * time.Hour, Target: 20})})
+	kept := func(c api.Cycle) bool {
+		return len(c.Plan.Workloads) == 1 && c.Plan.Workloads[0].Binding == api.BindingStabilization && c.Plan.Workloads[0].Replicas > c.Plan.Workloads[0].Floor+1
+	}
+	stabilization := []string{"--leader-elect", "--downscale-stabilization", "2h"}
+	state := append([]string{"--state-configmap", "mash2-state"}, stabilization...)
+	old := w.launch(nil, state...)
+	w.Load.Begin()
+	first := w.until("replicas are kept", kept)
+	// The state is saved once a minute.
+	last := w.until("they are after the state was saved", func(c api.Cycle) bool { return kept(c) && c.Time.After(first.Time.Add(70*time.Second)) })
+	old.Kill()
+	killed := time.Now()
+	next := w.launch(nil, state...)
+	planned := 0
+	for _, c := range w.cyclesAfter(killed, 5) {
+		if len(c.Plan.Workloads) == 0 {
+			continue
+		}
+		planned++
+		if p := c.Plan.Workloads[0]; !kept(c) || p.Replicas != last.Plan.Workloads[0].Replicas {
+			t.Errorf("the next leader plans %d replicas (%s: %s), the one before kept %d", p.Replicas, p.Binding, p.Reason, last.Plan.Workloads[0].Replicas)
+		}
+	}
+	t.Logf("%d replicas are kept, by each of %d plans of the next leader", last.Plan.Workloads[0].Replicas, planned)
+	if planned == 0 {
+		t.Error("the next leader has planned nothing")
+	}
+	w.stop(next)
+	stopped := time.Now()
+	forgetful := w.launch(nil, stabilization...)
+	w.until("a leader that knows of nothing gives replicas up", func(c api.Cycle) bool {
+		return c.Time.After(stopped) && len(c.Plan.Workloads) == 1 && c.Plan.Workloads[0].Replicas < last.Plan.Workloads[0].Replicas
+	})
+	w.stop(forgetful)
+}
