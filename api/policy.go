@@ -74,6 +74,15 @@ type Policy struct {
 	// nothing asks for them. MinReplicas holds for the others, and while
 	// something does.
 	ScaleToZero bool `json:"scaleToZero,omitempty"`
+	// Objective is the share of time, in (0, 1), in which demand is to fit into what
+	// replicas can use. The margin that keeps it is found by what each workload's demand
+	// did before; until its history tells, and for one that states a target utilisation,
+	// Quantile and TargetUtilization count. 0: they always do.
+	Objective float64 `json:"objective,omitempty"`
+	// Burst counts what replicas can use beyond their requests, as far as their limits and
+	// the cores of machines that are full of requests let all of them. Only where margins
+	// keep the Objective.
+	Burst bool `json:"burst,omitempty"`
 	// Quantile of the demand forecast, in (0, 1), that must fit into requests:
 	// eq. 3 of the paper.
 	Quantile float64 `json:"quantile"`

@@ -173,7 +173,9 @@ type PodShape struct {
 	ID string
 	// Requests by the scheduler's rules: max(sum of containers and sidecars,
 	// init containers) + overhead; Pods is 1.
-	Requests     Resources
+	Requests Resources
+	// LimitCPU is what one pod may use at most, millicores; 0 without a limit.
+	LimitCPU     int64
 	NodeSelector map[string]string
 	// Affinity is requiredDuringScheduling node affinity: a node must match
 	// one of the terms, each term's requirements all. Nil matches every node.
@@ -341,9 +343,12 @@ type Pool struct {
 	// Allocatable of one fresh node, and Overhead: what DaemonSets and static
 	// pods take of it.
 	Allocatable, Overhead Resources
-	Labels                map[string]string
-	Taints                []Taint
-	Price                 float64 // USD per node and hour
+	// Cores of one node that pods can use together, millicores: its capacity, of which
+	// Allocatable may be requested. 0 if not known.
+	Cores  int64
+	Labels map[string]string
+	Taints []Taint
+	Price  float64 // USD per node and hour
 	// CPUSpeed is the work one core does per second relative to a core of the
 	// reference machine (n2).
 	CPUSpeed float64

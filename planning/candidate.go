@@ -189,7 +189,7 @@ func (c *cycle) consider(k *candidate, i int) {
 	w, memory := mw.workload, mw.memory
 	speed, nodeStartup := positive(w.SpeedNow), api.StartupLatency{}
 	if pool != nil {
-		speed, nodeStartup = positive(pool.CPUSpeed), pool.NodeStartup
+		speed, nodeStartup = c.speed(mw, pool), pool.NodeStartup
 	}
 	if k.settled && c.elsewhere(mw, pool) {
 		// As many as are worth the same there.
@@ -203,7 +203,7 @@ func (c *cycle) consider(k *candidate, i int) {
 		Time: c.s.Time, Workload: w, Policy: c.p, Pods: mw.pods, Readings: memory.Readings,
 		Metrics: c.s.Metrics, ResourceMetrics: c.s.ResourceMetrics,
 		Forecast: mw.forecast, Trusted: mw.trusted, ForecastNote: mw.note, Outlooks: mw.outlooks,
-		Speed: speed, Windows: windows,
+		Speed: speed, Windows: windows, Margins: memory.Margins,
 	})
 	subject := Subject{
 		Time: c.s.Time, Workload: w, Policy: c.p, Proposal: asked, Memory: memory.counted(asked).idle(c.s.Time, asked.Activity),
@@ -231,7 +231,7 @@ func (c *cycle) stale(w api.Workload) bool {
 // elsewhere tells whether a workload's pods are on machines of another speed than
 // a pool's.
 func (c *cycle) elsewhere(mw *managed, pool *api.Pool) bool {
-	now, there := positive(mw.workload.SpeedNow), positive(pool.CPUSpeed)
+	now, there := positive(mw.workload.SpeedNow), c.speed(mw, pool)
 	if mw.workload.Replicas == 0 {
 		return false
 	}
@@ -342,7 +342,7 @@ func (c *cycle) halfUsed(k *candidate, i int, pool *api.Pool) float64 {
 	_, share := shares(mw, pool)
 	speed, price := k.speed[i], 1.0
 	if pool != nil {
-		speed, price = positive(pool.CPUSpeed), pool.Price
+		speed, price = c.speed(mw, pool), pool.Price
 	}
 	least := mw.workload.MinReplicas
 	if k.ranges[i].Hold != "" {

@@ -18,6 +18,9 @@ type Config struct {
 	// MetricDelay is how old demand is when a cycle sees it: scrape interval
 	// plus half the averaging window.
 	MetricDelay time.Duration
+	// Averaging is the window that a sample of demand is a mean of: it shows in full, and
+	// on average half of it, that much later.
+	Averaging time.Duration
 	// Horizon of the forecast and the path. Windows that are longer than it
 	// are cut, so it should exceed NodeTrough plus twice a node's boot time.
 	Horizon time.Duration
@@ -83,6 +86,7 @@ func DefaultConfig() Config {
 	return Config{
 		CyclePeriod:          15 * time.Second,
 		MetricDelay:          15 * time.Second,
+		Averaging:            time.Minute,
 		Horizon:              15 * time.Minute,
 		Trough:               15 * time.Second,
 		NodeTrough:           time.Minute,
@@ -107,7 +111,7 @@ const fitWhole = 1500
 // Scaled returns c for a run at speed times real time.
 func (c Config) Scaled(speed float64) Config {
 	for _, d := range []*time.Duration{
-		&c.CyclePeriod, &c.MetricDelay, &c.Horizon, &c.Trough, &c.NodeTrough,
+		&c.CyclePeriod, &c.MetricDelay, &c.Averaging, &c.Horizon, &c.Trough, &c.NodeTrough,
 		&c.Stabilization, &c.TrustedStabilization, &c.NodeStabilization, &c.PoolErrorMemory,
 	} {
 		*d = time.Duration(float64(*d) / speed)
@@ -125,6 +129,7 @@ func (c Config) Validate() error {
 	}{
 		{"CyclePeriod", c.CyclePeriod <= 0, "positive", c.CyclePeriod},
 		{"MetricDelay", c.MetricDelay < 0, "0 or more", c.MetricDelay},
+		{"Averaging", c.Averaging < 0, "0 or more", c.Averaging},
 		{"Horizon", c.Horizon < c.CyclePeriod, "CyclePeriod or more", c.Horizon},
 		{"Trough", c.Trough < 0, "0 or more", c.Trough},
 		{"NodeTrough", c.NodeTrough < 0, "0 or more", c.NodeTrough},
@@ -155,6 +160,7 @@ func (c Config) windows(pod, node api.StartupLatency) Windows {
 	w := Windows{
 		Pod:     pod.P90 + late,
 		Horizon: c.Horizon,
+		PodHold: c.Stabilization, NodeHold: c.NodeStabilization, Late: c.Averaging / 2,
 	}
 	// Nodes must be there before the pods that need them are asked for.
 	w.Node = node.P90 + w.Pod

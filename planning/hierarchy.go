@@ -37,6 +37,7 @@ func (h Hierarchy) Plan(s api.Snapshot, p api.Policy, m Memory) (api.Plan, Memor
 	c := newCycle(h, s, p, m)
 	// 1. Predict demand, once per workload.
 	c.predict()
+	c.tell()
 	// 2. The best plan.
 	plan := c.decide()
 	// 3. The best one where workloads are, when they can't be moved now.
@@ -171,6 +172,7 @@ func newCycle(h Hierarchy, s api.Snapshot, p api.Policy, m Memory) *cycle {
 		return boolToInt(b.workload.Key.Less(a.workload.Key))
 	})
 	c.allow()
+	c.margins()
 	return c
 }
 

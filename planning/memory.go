@@ -91,6 +91,8 @@ type WorkloadMemory struct {
 	Readings []api.Usage `json:"readings,omitempty"`
 	// Scalings seen, oldest first.
 	Scalings []Scaling `json:"scalings,omitempty"`
+	// Margins that keep the policy's objective.
+	Margins Margins `json:"margins,omitzero"`
 	// Request of a replica that NodeReplicas and Recommendations count,
 	// millicores; 0 if not known.
 	Request int64 `json:"request,omitempty"`

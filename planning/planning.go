@@ -29,8 +29,12 @@ type Input struct {
 	// Outlooks are the same for the workload's triggers, one for each; nil when
 	// there are none.
 	Outlooks []Outlook
-	// Speed is the CPUSpeed of the pool that is planned for.
+	// Speed is what a requested core does on the pool that is planned for: its CPUSpeed,
+	// times what replicas burst by where the policy counts on that.
 	Speed float64
+	// Margins that keep the policy's objective; not known where Quantile and
+	// TargetUtilization count instead.
+	Margins Margins
 	// Windows are the stretches of the path that decide.
 	Windows Windows
 }
@@ -85,6 +89,11 @@ type Windows struct {
 	Trough time.Duration
 	// NodeTrough is the same for nodes.
 	NodeTrough time.Duration
+	// PodHold and NodeHold are how long of the past replicas, and nodes, are held that were
+	// needed, where no trusted forecast looks ahead.
+	PodHold, NodeHold time.Duration
+	// Late is by how much demand is there sooner than it shows.
+	Late time.Duration
 	// Horizon is the length of the whole path.
 	Horizon time.Duration
 }

@@ -138,8 +138,8 @@ func runsOn(pod *corev1.Pod, node *corev1.Node) bool {
 	return !untolerated
 }
 
-// describePool completes a pool by what its nodes show. Allocatable is the
-// least of its Ready nodes, else what the provider says. Overhead is the most
+// describePool completes a pool by what its nodes show. Allocatable and
+// Cores are the least of its Ready nodes, else what the provider says. Overhead is the most
 // that DaemonSets and static pods were seen to take of a node, and not less
 // than what the DaemonSets ask for, because on a fresh node they don't run yet;
 // static pods are taken from the cluster's other nodes when the pool is empty.
@@ -152,9 +152,9 @@ func describePool(p api.Pool, nodes []*nodeRecord, o *overheads) api.Pool {
 			continue
 		}
 		if !live {
-			p.Allocatable, labels, taints, live = n.node.Allocatable, n.node.Labels, n.node.Taints, true
+			p.Allocatable, p.Cores, labels, taints, live = n.node.Allocatable, n.cores, n.node.Labels, n.node.Taints, true
 		} else {
-			p.Allocatable = least(p.Allocatable, n.node.Allocatable)
+			p.Allocatable, p.Cores = least(p.Allocatable, n.node.Allocatable), min(p.Cores, n.cores)
 		}
 		observed = observed.Max(o.byNode[n.node.Name])
 	}

@@ -148,10 +148,13 @@ type nodeRecord struct {
 	parked bool
 	// scaler is the foreign autoscaler whose mark it bears.
 	scaler nodeScaler
+	// cores are its CPU capacity, millicores.
+	cores int64
 }
 
 func nodeRecordOf(n *corev1.Node, poolLabel string) *nodeRecord {
 	r := &nodeRecord{identity: identify(n), scaler: nodeScalerOf(n)}
+	r.cores = n.Status.Capacity.Cpu().MilliValue()
 	r.node = api.Node{
 		Name:        n.Name,
 		Pool:        n.Labels[poolLabel],

@@ -74,6 +74,7 @@ func shapeOf(pod *corev1.Pod) api.PodShape {
 		Unheeded:     unheeded(pod),
 	}
 	s.Requests.Pods = 1
+	s.LimitCPU, _ = limitsOf(pod)
 	s.ID = shapeID(s)
 	return s
 }

@@ -28,12 +28,12 @@ func Defaults() map[string]api.Policy {
 		api.CostSaving: {
 			Name:        api.CostSaving,
 			Weights:     api.Weights{Performance: 0.2, Cost: 1, Resilience: 0.05},
-			MinReplicas: 1, Quantile: 0.9, TargetUtilization: 0.8, ScaleToZero: true,
+			MinReplicas: 1, Objective: 0.999, Burst: true, Quantile: 0.9, TargetUtilization: 0.8, ScaleToZero: true,
 		},
 		api.Performance: {
 			Name:        api.Performance,
 			Weights:     api.Weights{Performance: 1, Cost: 0.2, Resilience: 0.2},
-			MinReplicas: 2, Quantile: 0.97, TargetUtilization: 0.5,
+			MinReplicas: 2, Objective: 0.9995, Quantile: 0.97, TargetUtilization: 0.5,
 		},
 	}
 }

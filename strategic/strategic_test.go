@@ -164,6 +164,8 @@ func TestValidate(t *testing.T) {
 			spec: with(func(p *api.Policy) { p.MinNodesPerPool, p.MaxNodesPerPool = 5, 4 }), want: "minNodesPerPool: must not be above maxNodesPerPool, which is 4, is 5",
 		},
 		"negative nodes":   {spec: with(func(p *api.Policy) { p.MinNodesPerPool = -1 }), want: "minNodesPerPool: must be 0 or more"},
+		"objective 1":      {spec: with(func(p *api.Policy) { p.Objective = 1 }), want: "objective: must be 0 (none) or above and below 1"},
+		"objective NaN":    {spec: with(func(p *api.Policy) { p.Objective = math.NaN() }), want: "objective"},
 		"quantile 0":       {spec: with(func(p *api.Policy) { p.Quantile = 0 }), want: "quantile"},
 		"target above one": {spec: with(func(p *api.Policy) { p.TargetUtilization = 80 }), want: "targetUtilization: must be from 0.01 to 1, is 80"},
 		"no replicas":      {spec: with(func(p *api.Policy) { p.MinReplicas = 0 }), want: "minReplicas"},

@@ -14,12 +14,14 @@ import (
 
 // Bounds on what a policy may say, so that a slip of the keyboard is refused.
 const (
-	maxWeight   = 1e6
-	maxReplicas = 100_000
-	maxCost     = 1e9 // USD/h
-	maxSchedule = 100
-	maxDuration = 31 * 24 * time.Hour
-	maxWindow   = 7 * 24 * time.Hour
+	maxWeight = 1e6
+	// maxObjective is one that some days of samples can tell about.
+	maxObjective = 0.9999
+	maxReplicas  = 100_000
+	maxCost      = 1e9 // USD/h
+	maxSchedule  = 100
+	maxDuration  = 31 * 24 * time.Hour
+	maxWindow    = 7 * 24 * time.Hour
 )
 
 // leapYear is a time after which every day that exists comes within the five
@@ -82,6 +84,7 @@ func validatePolicy(path string, p api.Policy) error {
 		errs = append(errs, fmt.Errorf("%s.weights: must not all be 0: nothing would be better than anything else", path))
 	}
 	within("minReplicas", float64(p.MinReplicas), 1, maxReplicas, "1 or more")
+	within("objective", p.Objective, 0, maxObjective, "0 (none) or above and below 1, 0.9999 at most")
 	within("quantile", p.Quantile, math.SmallestNonzeroFloat64, math.Nextafter(1, 0), "above 0 and below 1")
 	within("targetUtilization", p.TargetUtilization, 0.01, 1, "from 0.01 to 1")
 	within("maxHourlyCost", p.MaxHourlyCost, 0, maxCost, "0 (unbounded) or more USD/h")

@@ -247,7 +247,7 @@ func TestSimulateRefuses(t *testing.T) {
 		"an unknown scenario":        {[]string{"--scenario", "tsunami"}, `unknown scenario "tsunami"`},
 		"a mistake in a file":        {[]string{"--scenario", broken}, broken + `:3: stages[0]: "1m:x": target "x" is not a number of virtual users`},
 		"an unknown scaler":          {[]string{"--scaler", "vpa"}, `scaler "vpa" is none of`},
-		"a target beyond all":        {[]string{"--scaler", "hpa:0"}, `scaler "hpa:0": the parameter must be a number from 1 to 100`},
+		"a target beyond all":        {[]string{"--scaler", "hpa:0"}, `scaler "hpa:0": the parameter must be a number from 1 to 400`},
 		"a scaler twice":             {[]string{"--scaler", "hpa,hpa"}, "--scaler names hpa twice"},
 		"no seeds":                   {[]string{"--seeds", "0"}, "--seeds must be 1 or more"},
 		"an unknown fidelity":        {[]string{"--fidelity", "high"}, `--fidelity must be fluid or request`},

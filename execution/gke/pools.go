@@ -190,6 +190,7 @@ func (p *Provider) describe(np *containerpb.NodePool, groups []groupState) api.P
 		return pool
 	}
 	pool.Allocatable = machine.allocatable(int64(config.GetDiskSizeGb()), np.GetMaxPodsConstraint().GetMaxPodsPerNode())
+	pool.Cores = machine.MilliCPU
 	pool.Price = machine.Price
 	pool.CPUSpeed = machine.CPUSpeed
 	return pool

@@ -137,12 +137,12 @@ func TestPoolsAreReadAsTheyAre(t *testing.T) {
 	want := []api.Pool{
 		{
 			Name: cheap, MachineType: "e2-medium", Zones: []string{"us-central1-a"}, Sizes: []int32{2},
-			Price: 0.033503, CPUSpeed: 0.5,
+			Price: 0.033503, CPUSpeed: 0.5, Cores: 2000,
 		},
 		{
 			Name: fast, MachineType: "n2-standard-2", Zones: []string{"us-central1-a", "us-central1-b"}, Sizes: []int32{0, 0},
 			Taints: []api.Taint{{Key: "tier", Value: "fast", Effect: "NoSchedule"}},
-			Price:  0.097118, CPUSpeed: 1,
+			Price:  0.097118, CPUSpeed: 1, Cores: 2000,
 		},
 	}
 	if diff := cmp.Diff(want, pools, cmpopts.IgnoreFields(api.Pool{}, "Labels", "Allocatable")); diff != "" {

@@ -31,7 +31,7 @@ func workloadOf(s scenarios.Scenario, d scenarios.Service) *workload {
 	requests := api.Resources{MilliCPU: d.CPU.Request.MilliValue(), Memory: d.Memory.Request.Value(), Pods: 1}
 	w := &workload{
 		key: api.Key{Namespace: "mash2", Name: d.Name}, stream: streamOf(d.Name),
-		shape:   &api.PodShape{ID: d.Name, Requests: requests},
+		shape:   &api.PodShape{ID: d.Name, Requests: requests, LimitCPU: d.CPU.Limit.MilliValue()},
 		request: d.CPU.Request.AsApproximateFloat64(), limit: d.CPU.Limit.AsApproximateFloat64(),
 		priority: d.Priority, min: d.Replicas.Min, max: d.Replicas.Max, target: d.TargetUtilization,
 		preStop: d.PreStop.Duration, grace: d.TerminationGrace.Duration,

@@ -219,9 +219,10 @@ func TestParseScaler(t *testing.T) {
 		"keda-rps:NaN":           {wantErr: "from 1"},
 		"karpenter:60":           {kind: Karpenter, parameter: 60},
 		"phpa:60.5":              {wantErr: "whole number"},
-		"hpa:0":                  {wantErr: "from 1 to 100"},
-		"hpa:101":                {wantErr: "from 1 to 100"},
-		"hpa:":                   {wantErr: "from 1 to 100"},
+		"hpa:0":                  {wantErr: "from 1 to 400"},
+		"hpa:401":                {wantErr: "from 1 to 400"},
+		"mash2:101":              {wantErr: "from 1 to 100"},
+		"hpa:":                   {wantErr: "from 1 to 400"},
 		"static:3":               {wantErr: "takes no parameter"},
 		"vpa":                    {wantErr: "none of mash2"},
 	}

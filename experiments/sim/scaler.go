@@ -58,7 +58,9 @@ func ParseScaler(scaler string) (kind string, parameter float64, err error) {
 	kind, text, given := strings.Cut(scaler, ":")
 	most := 100.0
 	switch kind {
-	case Mash2, Mash2Any, Clairvoyant, HPA, PHPA, Karpenter:
+	case HPA, PHPA, Karpenter:
+		most = 400 // of requests: pods may burst
+	case Mash2, Mash2Any, Clairvoyant:
 	case HPAOverprovisioned:
 		most = 90 // placeholders of a whole node never end
 	case KEDARPS:

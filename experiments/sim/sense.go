@@ -317,7 +317,7 @@ func (s *sensors) pool(p *pool) api.Pool {
 	out := api.Pool{
 		Name: p.name, MachineType: p.machineType, Zones: p.zones, Sizes: slices.Clone(p.sizes),
 		MinPerZone: p.min, MaxPerZone: p.max, Autoscaled: p.autoscaled, Error: p.failure,
-		Allocatable: p.allocatable, Overhead: p.overhead, Labels: map[string]string{api.LabelNodePool: p.name},
+		Allocatable: p.allocatable, Cores: int64(p.cores * 1000), Overhead: p.overhead, Labels: map[string]string{api.LabelNodePool: p.name},
 		Price: p.price, CPUSpeed: p.speed, NodeStartup: p.leads.Latency(prior),
 		ResizedAt: Epoch.Add(p.resizedAt),
 	}

@@ -339,7 +339,7 @@ func TestRefusals(t *testing.T) {
 	s := loadScenario(t, "heartbeat")
 	for name, o := range map[string]Options{
 		"scaler":   {Scenario: s, Scaler: "vpa"},
-		"target":   {Scenario: s, Scaler: "hpa:200"},
+		"target":   {Scenario: s, Scaler: "hpa:500"},
 		"static":   {Scenario: s, Scaler: "static:50"},
 		"fidelity": {Scenario: s, Scaler: "hpa", Fidelity: "exact"},
 		"params":   {Scenario: s, Scaler: "hpa", Params: &Params{}},

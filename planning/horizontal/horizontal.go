@@ -147,13 +147,20 @@ func (p Planner) cpu(plan *planning.Proposal, in planning.Input, c supply) part 
 		plan.Demand = w.Usage.MilliCPU
 	}
 	out.peak = plan.Demand
-	if fresh && in.Trusted {
+	if fresh && in.Trusted && !c.margins.Known() {
 		out.floor = p.passing(out.floor, in, c, in.Forecast)
 	}
 	out.react(in)
+	if fresh && c.margins.Known() && !in.Trusted {
+		out.nodes = max(out.nodes, ceil(c.covering(c.later, c.margins.Nodes(demand), in.Speed)))
+	}
 	if fresh {
 		if in.Forecast != nil {
 			p.predict(&out, in, c, in.Forecast, func(replicas int32, mean, high float64, at string, speed float64) string {
+				if c.margins.Known() {
+					return fmt.Sprintf("forecast peak %s at %s, %s at q=%.2f, for %.4g %% of time to be covered needs %d × %s",
+						cores(mean), at, cores(high), in.Policy.Quantile, 100*in.Policy.Objective, replicas, c.near)
+				}
 				text := fmt.Sprintf("forecast peak %s at %s, %s at q=%.2f, needs %d × %s: expected usage at %.0f %%, the quantile at 100 %%",
 					cores(mean), at, cores(high), in.Policy.Quantile, replicas, c.near, 100*c.utilization)
 				if speed != 1 {
@@ -197,6 +204,10 @@ func (p Planner) cpuFloor(in planning.Input, c supply) floor {
 	tolerance := p.tolerance(w)
 	best := floor{source: "none"}
 	consider := func(usage float64, source string) {
+		if c.margins.Known() {
+			best = p.covered(best, in, c, usage, source)
+			return
+		}
 		need := c.atTarget(c.near, usage, speed)
 		n := hpaReplicas(need, w.Replicas, w.Replicas, tolerance)
 		if best.source != "none" && n <= best.replicas {
@@ -216,6 +227,46 @@ func (p Planner) cpuFloor(in planning.Input, c supply) floor {
 		consider(u.MilliCPU, "metrics.k8s.io")
 	}
 	return best
+}
+
+// covered is the floor where margins keep an objective: the larger of best and what covers
+// all that usage may become until replicas asked for now serve. Where a trusted forecast
+// says that it will be less by then, that counts. Replicas that are a few too many stay.
+func (p Planner) covered(best floor, in planning.Input, c supply, usage float64, source string) floor {
+	w := in.Workload
+	bound := c.margins.Now(usage)
+	if in.Trusted && in.Forecast != nil {
+		bound = math.Max(math.Min(bound, c.margins.Told*reach(in)), planning.Margins{}.Now(usage))
+	}
+	need := c.covering(c.near, bound, speedNow(in))
+	n := ceil(need)
+	if r := float64(w.Replicas); need <= r && need >= r*(1-2*p.tolerance(w)) {
+		n = w.Replicas
+	}
+	if best.source != "none" && n <= best.replicas {
+		best.need = math.Max(best.need, need)
+		return best
+	}
+	return floor{
+		replicas: n, need: math.Max(best.need, need), source: source,
+		reason: fmt.Sprintf("usage %s now may be %s once new replicas serve, for %.4g %% of time to be covered, and needs %d × %s (%s)",
+			cores(usage), cores(bound), 100*in.Policy.Objective, n, c.near, source),
+	}
+}
+
+// reach is what a forecast's quantile comes to until nodes asked for now are there.
+func reach(in planning.Input) float64 {
+	f, most := in.Forecast, 0.0
+	for i, v := range f.Quantile(in.Policy.Quantile) {
+		at := f.Start.Add(time.Duration(i) * f.Step)
+		if at.After(in.Time.Add(in.Windows.Node + in.Windows.Late)) {
+			break
+		}
+		if at.Add(f.Step).After(in.Time) {
+			most = math.Max(most, v)
+		}
+	}
+	return most
 }
 
 // passing is the floor of demand that a trusted forecast expects to have fallen by

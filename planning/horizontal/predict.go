@@ -27,6 +27,13 @@ func (p Planner) predict(o *part, in planning.Input, c supply, f *api.Forecast, 
 		if near {
 			fleet = c.near
 		}
+		if c.margins.Known() {
+			if in.Trusted { // it decides alone what nodes there are
+				quantile *= math.Max(c.margins.Told, 1)
+			}
+			need := c.covering(fleet, math.Max(math.Min(quantile, c.margins.Most), mean), speed)
+			return need, ceil(need)
+		}
 		need, high := c.atTarget(fleet, mean, speed), c.full(fleet, quantile, speed)
 		if passing {
 			need = math.Max(need, math.Min(need*(1+tolerance), c.atTarget(fleet, quantile, speed)))
@@ -37,6 +44,10 @@ func (p Planner) predict(o *part, in planning.Input, c supply, f *api.Forecast, 
 	// a faster pool, the slower one's speed counts.
 	slower := math.Min(in.Speed, speedNow(in))
 
+	soon, boot := in.Windows.Pod, in.Windows.Node
+	if c.margins.Known() {
+		soon, boot = soon+in.Windows.Late, boot+in.Windows.Late
+	}
 	var (
 		path     []api.PathStep
 		need     float64
@@ -62,14 +73,14 @@ func (p Planner) predict(o *part, in planning.Input, c supply, f *api.Forecast, 
 		passing := passes(f, i, in.Windows.Node, tolerance)
 		step := api.PathStep{At: at}
 		step.Need, step.Replicas = want(mean, d, in.Speed, false, passing)
-		if ahead <= in.Windows.Pod || len(path) == 0 {
+		if ahead <= soon || len(path) == 0 {
 			step.Need, step.Replicas = want(mean, d, slower, true, passing)
 			if step.Replicas > replicas || needAt.IsZero() {
 				replicas, needAt, needMean, needHigh = step.Replicas, at, mean, d
 			}
 			need = math.Max(need, step.Need)
 		}
-		if ahead <= in.Windows.Node {
+		if ahead <= boot {
 			nodes = max(nodes, step.Replicas)
 		}
 		o.peak = math.Max(o.peak, d)

@@ -37,7 +37,7 @@ const readingScatter = 2 * math.Sqrt2
 // is planned like a forecast of this: it is no part of the floor, waits for room as
 // all growth beyond it does, and is the first to be given up.
 func (p Planner) ramp(in planning.Input, c supply, cpu part) (part, bool) {
-	if in.Forecast != nil {
+	if now, _ := freshDemand(in); in.Forecast != nil || in.Margins.Known() && !in.Margins.Beyond(now) {
 		return part{}, false
 	}
 	f := goesOn(in, p.tolerance(in.Workload))
@@ -46,6 +46,7 @@ func (p Planner) ramp(in planning.Input, c supply, cpu part) (part, bool) {
 	}
 	out := part{floor: cpu.floor, peak: -1, ramp: true}
 	out.react(in)
+	c.margins.Most = math.Inf(1) // that is what it is about to leave
 	p.predict(&out, in, c, f, func(replicas int32, mean, high float64, at string, _ float64) string {
 		return fmt.Sprintf("usage rises by more than noise: if that goes on it is %s at %s, %s at q=%.2f, and needs %d × %s",
 			cores(mean), at, cores(high), in.Policy.Quantile, replicas, c.near)

@@ -146,6 +146,7 @@ func (s suite) monotone(t *testing.T, r *rand.Rand) {
 	if f := more.Forecast; f != nil {
 		scale(f, factor)
 	}
+	more.Margins.Most *= factor
 	less, greater := s.plan(t, in), s.plan(t, more)
 	if greater.Replicas < less.Replicas || greater.NodeReplicas < less.NodeReplicas {
 		t.Errorf("%.2f times the demand: %d replicas after %d, nodes for %d after %d",
@@ -238,6 +239,14 @@ func Input(r *rand.Rand) planning.Input {
 		w.Triggers, in.Outlooks = append(w.Triggers, s), append(in.Outlooks, o)
 	}
 	w.IgnoreCPU = r.IntN(4) == 0
+	if r.IntN(3) == 0 {
+		in.Policy.Objective = 0.9 + 0.09*r.Float64()
+		in.Margins = planning.Margins{Objective: in.Policy.Objective, Pod: 1 + 3*r.Float64(), Most: level * (1 + r.Float64())}
+		in.Margins.Node = in.Margins.Pod * (1 + r.Float64())
+		if in.Trusted {
+			in.Margins.Told = 1 + r.Float64()
+		}
+	}
 	return in
 }
 

@@ -75,6 +75,8 @@ type filePolicy struct {
 	MachineType       *string      `json:"machineType"`
 	MinReplicas       *int32       `json:"minReplicas"`
 	ScaleToZero       *bool        `json:"scaleToZero"`
+	Objective         *float64     `json:"objective"`
+	Burst             *bool        `json:"burst"`
 	Quantile          *float64     `json:"quantile"`
 	TargetUtilization *float64     `json:"targetUtilization"`
 	MaxHourlyCost     *float64     `json:"maxHourlyCost"`
@@ -311,6 +313,12 @@ func (p filePolicy) over(base api.Policy) api.Policy {
 	set(&base.MachineType, p.MachineType)
 	set(&base.MinReplicas, p.MinReplicas)
 	set(&base.ScaleToZero, p.ScaleToZero)
+	if p.Quantile != nil || p.TargetUtilization != nil {
+		// Who says what margin there is to be means that one.
+		base.Objective, base.Burst = 0, false
+	}
+	set(&base.Objective, p.Objective)
+	set(&base.Burst, p.Burst)
 	set(&base.Quantile, p.Quantile)
 	set(&base.TargetUtilization, p.TargetUtilization)
 	set(&base.MaxHourlyCost, p.MaxHourlyCost)

@@ -70,6 +70,7 @@ func TestParse(t *testing.T) {
 			Windows: []api.Window{{Cron: "0 1 * * *", TimeZone: "Europe/London", Duration: 4 * time.Hour}},
 		}
 		night.MinNodesPerPool = 2
+		night.Objective, night.Burst = 0, false // it says what margin there is to be
 		want[api.CostSaving], want["NIGHT"] = cheap, night
 		if diff := cmp.Diff(want, spec.Policies); diff != "" {
 			t.Error(diff)
@@ -81,6 +82,28 @@ func TestParse(t *testing.T) {
 			t.Error("an empty pause annotation must pause")
 		}
 	})
+	for text, want := range map[string]struct {
+		objective float64
+		burst     bool
+	}{
+		"{}":                                {0.999, true},
+		"{objective: 0.99}":                 {0.99, true},
+		"{objective: 0}":                    {0, true},
+		"{burst: false}":                    {0.999, false},
+		"{targetUtilization: 0.7}":          {0, false},
+		"{quantile: 0.95}":                  {0, false},
+		"{quantile: 0.95, objective: 0.99}": {0.99, false},
+	} {
+		t.Run("the margin of "+text, func(t *testing.T) {
+			spec, err := Parse(map[string]string{"policies.yaml": "policies: {COST_SAVING: " + text + "}"}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := spec.Policies[api.CostSaving]; got.Objective != want.objective || got.Burst != want.burst {
+				t.Errorf("objective %v, burst %v; want %+v", got.Objective, got.Burst, want)
+			}
+		})
+	}
 	for name, c := range map[string]struct {
 		policy, policies, other string
 		want                    string

@@ -1,0 +1,97 @@
+package horizontal_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/planning"
+	"github.com/mash2-io/mash2/planning/horizontal"
+)
+
+// Margins instead of a target: of replicas that can use 250m each, 85 % may be used,
+// 212.5m.
+func TestMargins(t *testing.T) {
+	m := planning.Margins{Objective: 0.999, Pod: 1.5, Node: 2, Most: 1e6}
+	for name, c := range map[string]struct {
+		demand    float64
+		margins   planning.Margins
+		change    func(*planning.Input)
+		replicas  int32
+		nodes     int32
+		says      string
+		wantBound api.Binding
+	}{
+		"over each lead by its own": {1000, m, nil, 8, 10, "1.50 cores once new replicas serve, for 99.9 % of time", api.BindingFloor}, // 7.06, 9.4
+		"more than there ever was":  {1000, planning.Margins{Objective: 0.999, Pod: 1.5, Node: 2, Most: 1200}, nil, 6, 6, "1.20 cores", api.BindingFloor},
+		"a tenth in any case":       {1000, planning.Margins{Objective: 0.999, Pod: 1, Node: 1, Most: 900}, nil, 6, 6, "1.10 cores", api.BindingFloor}, // 5.2
+		"a few too many stay": {500, m, func(in *planning.Input) { // 3.5
+			in.Workload.Replicas, in.Workload.ReadyReplicas = 4, 4
+		}, 4, 5, "", api.BindingFloor},
+		"too many don't": {500, m, func(in *planning.Input) {
+			in.Workload.Replicas, in.Workload.ReadyReplicas = 9, 9
+		}, 4, 5, "", api.BindingFloor},
+		"without any the target counts": {1000, planning.Margins{}, nil, 6, 6, "at 70 %", api.BindingFloor}, // 5.7
+		"what bursts on the pool needs fewer": {1000, m, func(in *planning.Input) {
+			in.Speed, in.Workload.SpeedNow = 2, 2
+		}, 4, 5, "", api.BindingFloor},
+		"a trusted forecast says what nodes are for": {1000, planning.Margins{Objective: 0.999, Pod: 1.5, Node: 2, Most: 1e6, Told: 1.2}, func(in *planning.Input) {
+			in.Forecast, in.Trusted = forecast(1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000), true
+		}, 6, 6, "forecast peak 1.00 cores", api.BindingForecast}, // 1200/212.5 = 5.6
+		"one that may only raise does": {1000, m, func(in *planning.Input) {
+			in.Forecast = forecast(1000, 1000, 1000, 1000, 1000, 3000, 3000, 3000, 3000, 3000)
+		}, 8, 15, "", api.BindingFloor}, // 3000/212.5 = 14.1
+		"a ramp to what there never was": {1000, planning.Margins{Objective: 0.999, Pod: 1, Node: 1, Most: 1000}, func(in *planning.Input) {
+			in.Workload.Demand.Start = in.Time.Add(-31 * in.Workload.Demand.Step)
+			in.Workload.Demand.Values = append(steady(30, 600), 800, 1000)
+		}, 7, 11, "rises by more than noise", api.BindingRamp},
+		"a ramp that is nothing new": {1000, planning.Margins{Objective: 0.999, Pod: 1, Node: 1, Most: 2000}, func(in *planning.Input) {
+			in.Workload.Demand.Start = in.Time.Add(-31 * in.Workload.Demand.Step)
+			in.Workload.Demand.Values = append(steady(30, 600), 800, 1000)
+		}, 6, 6, "99.9 %", api.BindingFloor},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := input(c.demand)
+			in.Policy.Objective, in.Margins = 0.999, c.margins
+			if c.change != nil {
+				c.change(&in)
+			}
+			got, err := horizontal.Planner{}.PlanWorkload(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Replicas != c.replicas || got.NodeReplicas != c.nodes || got.Binding != c.wantBound || !strings.Contains(got.Reason, c.says) {
+				t.Errorf("%d replicas, nodes for %d (%s); want %d, %d (%s) and %q: %s", got.Replicas, got.NodeReplicas, got.Binding, c.replicas, c.nodes, c.wantBound, c.says, got.Reason)
+			}
+		})
+	}
+}
+
+// Size doesn't matter: so many times the demand needs as many times the replicas, but for
+// what is whole.
+func TestMarginsAtAnySize(t *testing.T) {
+	m := planning.Margins{Objective: 0.999, Pod: 1.7, Node: 2.3, Most: 1500}
+	for _, size := range []float64{1, 20, 200} {
+		in := input(1000 * size)
+		in.Workload.MaxReplicas = 10_000
+		in.Policy.Objective, in.Margins = 0.999, m
+		in.Margins.Most *= size
+		got, err := horizontal.Planner{}.PlanWorkload(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 1500 * size / (0.85 * 250)
+		if float64(got.NodeReplicas) < want || float64(got.NodeReplicas) >= want+1 || got.Replicas != got.NodeReplicas {
+			t.Errorf("%v times the demand: %d replicas, nodes for %d, want %v in whole ones", size, got.Replicas, got.NodeReplicas, want)
+		}
+	}
+}
+
+// steady are n samples around a level that differ by a little.
+func steady(n int, level float64) []float64 {
+	out := make([]float64, n)
+	for i := range out {
+		out[i] = level + float64(i%3)
+	}
+	return out
+}

@@ -1,0 +1,230 @@
+package planning
+
+import (
+	"hash/fnv"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast"
+)
+
+// Margins are what keeps a policy's objective for one workload: by how much demand is to
+// be thought larger than it is, by what it did before. The zero value is of a history that
+// is too young to tell.
+type Margins struct {
+	// At is when they were taken, by an objective.
+	At        time.Time `json:"at,omitzero"`
+	Objective float64   `json:"objective,omitempty"`
+	// Pod and Node are factors, 1 or more, over the time until new replicas serve, and
+	// until they do on new nodes; see forecast.Growth.
+	Pod  float64 `json:"pod,omitempty"`
+	Node float64 `json:"node,omitempty"`
+	// Most is a tenth more than demand ever was, reference millicores. Where that is
+	// reached a ramp counts as it does without margins.
+	Most float64 `json:"most,omitempty"`
+	// Told is the factor, 1 or more, of what a trusted forecast says of the time until
+	// nodes are there; 0 before there was one. Due are what it said of times to come.
+	Told float64 `json:"told,omitempty"`
+	Due  []Said  `json:"due,omitempty"`
+}
+
+// Beyond reports whether demand, reference millicores, is more than it was when margins
+// were taken, and ever before.
+func (m Margins) Beyond(demand float64) bool { return demand*leastMargin > m.Most }
+
+// Known reports whether there are margins.
+func (m Margins) Known() bool { return m.Pod > 0 }
+
+// Now is what demand, reference millicores, is to be thought to become by the time that
+// new replicas serve, and Nodes by the time that they do on new nodes.
+func (m Margins) Now(demand float64) float64   { return m.within(demand, m.Pod) }
+func (m Margins) Nodes(demand float64) float64 { return m.within(demand, m.Node) }
+
+func (m Margins) within(demand, factor float64) float64 {
+	bound := demand * math.Max(factor, leastMargin)
+	return math.Max(math.Min(bound, m.Most), demand*leastMargin)
+}
+
+const (
+	// leastMargin is a margin that is never gone below, a tolerance of an HPA's: what two
+	// sources read of the same load differs by as much.
+	leastMargin = 1.1
+	// marginsFor is how long margins are used before they are taken anew: a history of two
+	// days is then another one by two thousandths.
+	marginsFor = 5 * time.Minute
+	// toldFirst is the factor that a forecast begins with, toldMost the largest, and
+	// toldRate the step of its logarithm for a time that was not covered.
+	toldFirst, toldMost, toldRate = 1.25, 10, 0.2
+	// toldEvery is how often what a forecast says is kept to be compared with what comes.
+	toldEvery = time.Minute
+)
+
+// Said is up to what demand was said to come until a time, reference millicores.
+type Said struct {
+	At     time.Time `json:"at"`
+	Demand float64   `json:"demand"`
+}
+
+// taken returns margins that are not too old, of what the workload's demand did.
+func (m Margins) taken(w api.Workload, p api.Policy, now time.Time, windows Windows) Margins {
+	if p.Objective == 0 || w.TargetUtilization > 0 || !usesCPU(w) {
+		return Margins{}
+	}
+	if m.Objective == p.Objective && now.Sub(m.At) < marginsFor+spread(w.Key) {
+		return m
+	}
+	out := Margins{At: now, Objective: p.Objective, Told: m.Told, Due: m.Due}
+	pod, known := forecast.Growth(w.Demand, windows.Pod+windows.Late, windows.PodHold, p.Objective)
+	node, knownNode := forecast.Growth(w.Demand, windows.Node+windows.Late, windows.NodeHold, p.Objective)
+	if !known || !knownNode || math.IsInf(pod, 1) || math.IsInf(node, 1) {
+		return out
+	}
+	out.Pod, out.Node = pod, math.Max(pod, node)
+	// What was cut off at a limit counts as it was seen: next time there is room for a
+	// tenth more.
+	raw := w.Demand
+	raw.Censored = nil
+	out.Most = forecast.PrecedentOf(raw).Top
+	return out
+}
+
+// spread over time when workloads' margins are taken.
+func spread(k api.Key) time.Duration {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(k.Namespace + "/" + k.Name))
+	return time.Duration(h.Sum32()%uint32(time.Minute/time.Millisecond)*uint32(time.Millisecond/time.Microsecond)) * time.Microsecond
+}
+
+// compared returns m with the factor of forecasts corrected by what came of what they
+// said: after Gibbs and Candès 2021, "Adaptive conformal inference under distribution
+// shift", by which the share of what is not covered tends to 1 − objective whatever
+// forecasts are worth. Demand is of now.
+func (m Margins) compared(now time.Time, demand float64) Margins {
+	n := 0
+	for n < len(m.Due) && !m.Due[n].At.After(now) {
+		miss := 0.0
+		if demand > m.Due[n].Demand*m.Told {
+			miss = 1
+		}
+		m.Told = math.Min(math.Max(m.Told*math.Exp(toldRate*(miss-(1-m.Objective))), 1), toldMost)
+		n++
+	}
+	m.Due = slices.Clone(m.Due[n:])
+	return m
+}
+
+// says returns m with what a forecast that is used says of the time until nodes are there.
+func (m Margins) says(f *api.Forecast, q float64, now time.Time, lead time.Duration) Margins {
+	if m.Told == 0 {
+		m.Told = toldFirst
+	}
+	at := now.Add(lead)
+	if n := len(m.Due); n > 0 && at.Sub(m.Due[n-1].At) < toldEvery {
+		return m
+	}
+	most := 0.0
+	for i, v := range f.Quantile(q) {
+		if t := f.Start.Add(time.Duration(i) * f.Step); t.After(at) {
+			break
+		} else if t.Add(f.Step).After(now) && v > most {
+			most = v
+		}
+	}
+	m.Due = append(slices.Clone(m.Due), Said{At: at, Demand: most})
+	return m
+}
+
+// burst is how many times what it requests a replica can use of CPU on a pool's machines
+// while every pod there uses as much of its own: cores that are short are shared by
+// request, and its limit confines it. 1 where the machine's cores aren't known.
+func burst(shape *api.PodShape, pool *api.Pool) float64 {
+	if pool == nil || shape == nil || shape.Requests.MilliCPU <= 0 || pool.Allocatable.MilliCPU <= 0 {
+		return 1
+	}
+	most := float64(pool.Cores) / float64(pool.Allocatable.MilliCPU)
+	if shape.LimitCPU > 0 {
+		most = math.Min(most, float64(shape.LimitCPU)/float64(shape.Requests.MilliCPU))
+	}
+	return math.Max(most, 1)
+}
+
+// speed is what one requested core of a workload's replicas does on a pool, relative to
+// one of the reference machine: with what it may use beyond, where the policy counts on
+// it and there are margins to keep.
+func (c *cycle) speed(mw *managed, pool *api.Pool) float64 {
+	speed := positive(pool.CPUSpeed)
+	if c.p.Burst && mw.memory.Margins.Known() {
+		speed *= burst(mw.workload.Shape, pool)
+	}
+	return speed
+}
+
+// burstNow is the mean burst of the machines that a workload's pods are on.
+func (c *cycle) burstNow(mw *managed, pools map[string]*api.Pool) float64 {
+	if !c.p.Burst || !mw.memory.Margins.Known() {
+		return 1
+	}
+	var sum float64
+	n := 0
+	for _, pod := range mw.pods {
+		if pool := pools[pod.Node]; pool != nil && !pod.Terminating {
+			sum += burst(mw.workload.Shape, pool)
+			n++
+		}
+	}
+	if n == 0 {
+		return 1
+	}
+	return sum / float64(n)
+}
+
+// margins takes those of all workloads.
+func (c *cycle) margins() {
+	if c.p.Objective == 0 {
+		return
+	}
+	pools := make(map[string]*api.Pool, len(c.s.Pools))
+	for i := range c.s.Pools {
+		pools[c.s.Pools[i].Name] = &c.s.Pools[i]
+	}
+	at := make(map[string]*api.Pool, len(c.s.Nodes)) // by node
+	for _, n := range c.s.Nodes {
+		at[n.Name] = pools[n.Pool]
+	}
+	var boot api.StartupLatency // the longest of the pools that are allowed
+	for i := range c.pools {
+		if p := c.pools[i].NodeStartup; p.P90 > boot.P90 {
+			boot = p
+		}
+	}
+	windows := c.Config.windows(c.s.PodStartup, boot)
+	for i := range c.managed {
+		mw := &c.managed[i]
+		m := mw.memory.Margins.taken(mw.workload, c.p, c.s.Time, windows)
+		if now, _, ok := mw.workload.Demand.Last(); ok && m.Known() && !mw.workload.DemandStale {
+			m = m.compared(c.s.Time, now)
+		}
+		mw.memory.Margins = m
+		mw.workload.SpeedNow = positive(mw.workload.SpeedNow) * c.burstNow(mw, at)
+	}
+}
+
+// tell keeps what trusted forecasts say, to compare it with what comes.
+func (c *cycle) tell() {
+	for i := range c.managed {
+		mw := &c.managed[i]
+		if mw.forecast == nil || !mw.trusted || !mw.memory.Margins.Known() {
+			continue
+		}
+		startup := api.StartupLatency{}
+		for k := range c.pools {
+			if p := c.pools[k].NodeStartup; p.P90 > startup.P90 {
+				startup = p
+			}
+		}
+		w := c.Config.windows(c.s.PodStartup, startup)
+		mw.memory.Margins = mw.memory.Margins.says(mw.forecast, c.p.Quantile, c.s.Time, w.Node+w.Late)
+	}
+}

@@ -1,0 +1,149 @@
+package planning
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+var marginNow = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+
+func TestBurst(t *testing.T) {
+	shape := func(request, limit int64) *api.PodShape {
+		return &api.PodShape{Requests: api.Resources{MilliCPU: request}, LimitCPU: limit}
+	}
+	pool := func(allocatable, cores int64) *api.Pool {
+		return &api.Pool{Allocatable: api.Resources{MilliCPU: allocatable}, Cores: cores}
+	}
+	for name, c := range map[string]struct {
+		shape *api.PodShape
+		pool  *api.Pool
+		want  float64
+	}{
+		"cores that may not be requested, shared by request": {shape(200, 0), pool(1900, 2000), 2000. / 1900},
+		"its limit confines it":                              {shape(200, 240), pool(940, 2000), 1.2},
+		"the limit is beyond its share":                      {shape(200, 1000), pool(940, 2000), 2000. / 940},
+		"a limit as requested":                               {shape(200, 200), pool(940, 2000), 1},
+		"cores that are not known":                           {shape(200, 400), pool(940, 0), 1},
+		"no request":                                         {shape(0, 400), pool(940, 2000), 1},
+		"no shape":                                           {nil, pool(940, 2000), 1},
+		"no pool":                                            {shape(200, 400), nil, 1},
+	} {
+		if got := burst(c.shape, c.pool); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+func TestMarginsBound(t *testing.T) {
+	m := Margins{Pod: 2, Node: 3, Most: 500}
+	for name, c := range map[string]struct {
+		demand, now, nodes float64
+	}{
+		"by the factors":                        {100, 200, 300},
+		"no more than it ever was, and a tenth": {240, 480, 500},
+		"but more than there is":                {480, 528, 528},
+		"none":                                  {0, 0, 0},
+	} {
+		if now, nodes := m.Now(c.demand), m.Nodes(c.demand); math.Abs(now-c.now) > 1e-9 || math.Abs(nodes-c.nodes) > 1e-9 {
+			t.Errorf("%s: %v and %v, want %v and %v", name, now, nodes, c.now, c.nodes)
+		}
+	}
+	if !m.Beyond(460) || m.Beyond(450) {
+		t.Error("beyond what there was is what comes within a tenth of Most")
+	}
+}
+
+func TestMarginsAreTaken(t *testing.T) {
+	day := api.Series{Start: marginNow.Add(-24 * time.Hour), Step: 15 * time.Second}
+	for i := range 24 * 60 * 4 {
+		v := 100.
+		if i/4%30 == 29 { // a burst of a minute each half hour
+			v = 250
+		}
+		day.Values = append(day.Values, v)
+	}
+	windows := DefaultConfig().windows(api.StartupLatency{P90: 30 * time.Second}, api.StartupLatency{P90: 2 * time.Minute})
+	windows.PodHold, windows.NodeHold = 0, 0
+	before := Margins{At: marginNow.Add(-time.Minute), Objective: 0.99, Pod: 7, Node: 8, Most: 9, Told: 2}
+	for name, c := range map[string]struct {
+		before Margins
+		change func(*api.Workload, *api.Policy)
+		want   Margins
+	}{
+		"of the history": {want: Margins{At: marginNow, Objective: 0.99, Pod: 2.5, Node: 2.5, Most: 275}},
+		"of one that is too short for the objective": {
+			change: func(_ *api.Workload, p *api.Policy) { p.Objective = 0.9999 },
+			want:   Margins{At: marginNow, Objective: 0.9999},
+		},
+		"a while ago": {before: before, want: before},
+		"a while ago by another objective": {
+			before: before, change: func(_ *api.Workload, p *api.Policy) { p.Objective = 0.98 },
+			want: Margins{At: marginNow, Objective: 0.98, Pod: 2.5, Node: 2.5, Most: 275, Told: 2},
+		},
+		"too long ago": {
+			before: Margins{At: marginNow.Add(-time.Hour), Objective: 0.99, Pod: 7, Told: 2},
+			want:   Margins{At: marginNow, Objective: 0.99, Pod: 2.5, Node: 2.5, Most: 275, Told: 2},
+		},
+		"none without an objective":              {before: before, change: func(_ *api.Workload, p *api.Policy) { p.Objective = 0 }},
+		"none for who states a target":           {before: before, change: func(w *api.Workload, _ *api.Policy) { w.TargetUtilization = 0.7 }},
+		"none where CPU is no measure of demand": {before: before, change: func(w *api.Workload, _ *api.Policy) { w.Triggers, w.IgnoreCPU = []api.Trigger{{}}, true }},
+		"none where there was demand after none at all": {
+			change: func(w *api.Workload, _ *api.Policy) {
+				w.Demand.Values = append([]float64(nil), w.Demand.Values...)
+				for i := range w.Demand.Values {
+					if w.Demand.Values[i] < 200 {
+						w.Demand.Values[i] = 0
+					}
+				}
+			},
+			want: Margins{At: marginNow, Objective: 0.99},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, p := api.Workload{Key: api.Key{Namespace: "shop", Name: "web"}, Replicas: 2, Demand: day}, api.Policy{Objective: 0.99}
+			if c.change != nil {
+				c.change(&w, &p)
+			}
+			got := c.before.taken(w, p, marginNow, windows)
+			if math.Abs(got.Most-c.want.Most) < 1e-6 {
+				got.Most = c.want.Most
+			}
+			if got.At != c.want.At || got.Objective != c.want.Objective || got.Pod != c.want.Pod || got.Node != c.want.Node || got.Most != c.want.Most || got.Told != c.want.Told {
+				t.Errorf("%+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+// The factor of forecasts comes to where they cover the objective's share of times, though
+// they say far too little, or far too much.
+func TestForecastsAreCorrectedByWhatCame(t *testing.T) {
+	const objective = 0.99
+	for name, said := range map[string]float64{"too little": 60, "too much": 900, "about right": 110} {
+		m := Margins{Objective: objective, Pod: 1, Node: 1, Most: 1e6}
+		now, missed, n := marginNow, 0, 20_000
+		for i := range n {
+			// A triangle of 80 to 120, for which 120/said covers everything.
+			demand := 100 + 20*math.Abs(float64(i%41)/20-1)
+			f := &api.Forecast{Start: now, Step: time.Hour, Levels: []float64{0.9}, Quantiles: [][]float64{{said}}}
+			if len(m.Due) > 0 && !m.Due[0].At.After(now) && demand > said*m.Told && i > n/2 {
+				missed++
+			}
+			m = m.compared(now, demand).says(f, 0.9, now, time.Minute)
+			now = now.Add(time.Minute)
+		}
+		share := 1 - 2*float64(missed)/float64(n)
+		if share < objective-0.005 {
+			t.Errorf("%s: %.4f of times were covered, want %v", name, share, objective)
+		}
+		if m.Told < 1 || name == "too little" && (m.Told < 1.9 || m.Told > 3) || name == "too much" && m.Told > 1.001 {
+			t.Errorf("%s: the factor is %v", name, m.Told)
+		}
+		if len(m.Due) > 2 {
+			t.Errorf("%s: %d times are due", name, len(m.Due))
+		}
+	}
+}
