@@ -24,7 +24,7 @@ type Margins struct {
 	// Most is a tenth more than demand ever was, reference millicores. Where that is
 	// reached a ramp counts as it does without margins.
 	Most float64 `json:"most,omitempty"`
-	// Told is the factor, 1 or more, of what a trusted forecast says of the time until
+	// Told is the factor, leastMargin or more, of what a trusted forecast says of the time until
 	// nodes are there; 0 before there was one. Due are what it said of times to come.
 	Told float64 `json:"told,omitempty"`
 	Due  []Said  `json:"due,omitempty"`
@@ -108,7 +108,7 @@ func (m Margins) compared(now time.Time, demand float64) Margins {
 		if demand > m.Due[n].Demand*m.Told {
 			miss = 1
 		}
-		m.Told = math.Min(math.Max(m.Told*math.Exp(toldRate*(miss-(1-m.Objective))), 1), toldMost)
+		m.Told = math.Min(math.Max(m.Told*math.Exp(toldRate*(miss-(1-m.Objective))), leastMargin), toldMost)
 		n++
 	}
 	m.Due = slices.Clone(m.Due[n:])
