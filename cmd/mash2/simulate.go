@@ -62,6 +62,7 @@ compares the two with each other.`,
 	f.Uint64Var(&o.Seed, "seed", 1, "of all that is random")
 	f.IntVar(&o.Seeds, "seeds", 1, "number of seeds, from --seed on; with several, 95 % intervals are shown")
 	f.IntVar(&o.Warm, "warm-passes", -1, "passes that come first and are not measured; -1 for the scenario's")
+	f.Float64Var(&o.Scale, "scale", 1, "multiplies load, bounds of replicas and bounds of pools alike")
 	f.StringSliceVar(&o.Fidelities, "fidelity", []string{string(sim.Fluid)}, "fluid, or request for every single one; both compares the second with the first")
 	f.StringVar(&o.Report, "report", "", "folder for an HTML report and its figures as PNG")
 	f.StringSliceVar(&o.Against, "against", nil, "recordings of mash2 demo to compare with, such as out/demo/results.json")
@@ -72,6 +73,9 @@ compares the two with each other.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := cli.CheckOutput(cmd); err != nil {
 			return err
+		}
+		if o.Scale == 0 {
+			return cli.Usage(errors.New("--scale must be a positive number, is 0"))
 		}
 		s, err := o.Load()
 		if err != nil {

@@ -130,10 +130,42 @@ func TestSimulateKeys(t *testing.T) {
 	if diff := cmp.Diff([]string{"fidelity", "runs", "scenario", "seed", "summary"}, keys(out)); diff != "" {
 		t.Errorf("keys (-want +got):\n%s", diff)
 	}
-	want := strings.Fields("costUsd failedRatio failedRequests maxReplicas meanCpuUtilization meanReplicas minReadyPods nodeHours p50Ms p95Ms p99Ms packingEfficiency pass " +
+	want := strings.Fields("costUsd failedRatio failedRequests maxReplicas meanCpuUtilization meanReplicas minReadyPods nodeHours objective objectiveKept p50Ms p95Ms p99Ms packingEfficiency pass " +
 		"peakCpuUtilization pendingPodSeconds phase podCostUsd requests scaleActions scaler seed simulatedSeconds sloViolationMinutes sloViolationRatio unscheduledStretchSeconds wallSeconds")
 	if diff := cmp.Diff(want, keys(out["runs"].([]any)[0])); diff != "" {
 		t.Errorf("keys of a run (-want +got):\n%s", diff)
+	}
+}
+
+// At twenty times the load and bounds there are twenty times the requests, replicas
+// and nodes; the objective is judged as at any size.
+func TestSimulateScale(t *testing.T) {
+	runs := map[string]score.Run{}
+	for _, scale := range []string{"1", "20"} {
+		code, stdout, stderr := simulateCommand(t, "--scenario", short(t), "--scaler", "static", "--scale", scale, "-o", "json")
+		if code != 0 {
+			t.Fatal(stderr)
+		}
+		var out simulation.Result
+		if err := json.Unmarshal([]byte(stdout), &out); err != nil {
+			t.Fatal(err)
+		}
+		runs[scale] = out.Runs[0]
+		r := out.Runs[0]
+		if r.Objective == nil || *r.Objective != 0.999 || r.ObjectiveKept == nil || *r.ObjectiveKept != (r.SLOViolationMinutes == 0) {
+			t.Errorf("scale %s: objective %v, kept %v with %d minutes in violation", scale, r.Objective, r.ObjectiveKept, r.SLOViolationMinutes)
+		}
+	}
+	one, twenty := runs["1"], runs["20"]
+	for name, of := range map[string]func(score.Run) float64{
+		"requests": func(r score.Run) float64 { return float64(r.Requests) },
+		"replicas": func(r score.Run) float64 { return float64(r.MaxReplicas) },
+		"cost":     func(r score.Run) float64 { return r.CostUSD },
+	} {
+		// A whole pod and a whole node are much at 1×.
+		if ratio := of(twenty) / of(one); ratio < 10 || ratio > 21 || name == "requests" && ratio < 19 {
+			t.Errorf("%s: %g times as much", name, ratio)
+		}
 	}
 }
 
@@ -249,6 +281,9 @@ func TestSimulateRefuses(t *testing.T) {
 		"an unknown scaler":          {[]string{"--scaler", "vpa"}, `scaler "vpa" is none of`},
 		"a target beyond all":        {[]string{"--scaler", "hpa:0"}, `scaler "hpa:0": the parameter must be a number from 1 to 400`},
 		"a scaler twice":             {[]string{"--scaler", "hpa,hpa"}, "--scaler names hpa twice"},
+		"a scale of nothing":         {[]string{"--scale", "0"}, "--scale must be a positive number, is 0"},
+		"a negative scale":           {[]string{"--scale", "-2"}, "--scale must be a positive number, is -2"},
+		"a scale beyond all":         {[]string{"--scale", "1000"}, "heartbeat.yaml: stages[0]: 400 times 1000 is beyond 100000"},
 		"no seeds":                   {[]string{"--seeds", "0"}, "--seeds must be 1 or more"},
 		"an unknown fidelity":        {[]string{"--fidelity", "high"}, `--fidelity must be fluid or request`},
 		"one fidelity twice":         {[]string{"--fidelity", "fluid,fluid"}, `--fidelity must be fluid or request, or one after the other`},

@@ -217,6 +217,9 @@ type Changes struct {
 	Trace string
 	// Warmup replaces the passes of the warm-up; negative leaves them.
 	Warmup int
+	// Scale multiplies load, replicas' bounds and pools' bounds alike; 0 and 1
+	// leave them.
+	Scale float64
 }
 
 // LoadWith is Load with changes.
@@ -238,6 +241,11 @@ func LoadWith(nameOrFile string, change Changes) (Scenario, error) {
 		}
 		if s.Arrivals.CSV, err = filepath.Abs(csv); err != nil {
 			return Scenario{}, fmt.Errorf("reading arrivals: %w", err)
+		}
+	}
+	if change.Scale != 0 && change.Scale != 1 {
+		if err := s.scale(change.Scale); err != nil {
+			return Scenario{}, fmt.Errorf("%s: %w", file, err)
 		}
 	}
 	if err := s.readTraces(file); err != nil {

@@ -27,6 +27,9 @@ type Outcome struct {
 	PassSeconds  float64 `json:"passSeconds"`
 	WarmupPasses int     `json:"warmupPasses"`
 	Passes       int     `json:"passes"`
+	// Objective is the share of minutes within the SLO that the policy promises; 0
+	// where none is known.
+	Objective float64 `json:"objective,omitempty"`
 	// WallSeconds it took, of all passes.
 	WallSeconds float64               `json:"wallSeconds"`
 	Workloads   []load.WorkloadResult `json:"workloads"`
@@ -151,6 +154,9 @@ func (o Outcome) run(all []load.Summary, from, to float64) (Run, error) {
 		}
 	}
 	r.FailedRatio = ratio(float64(r.FailedRequests), float64(r.Requests))
+	if o.Objective > 0 {
+		r.Objective, r.ObjectiveKept = &o.Objective, kept(o.Objective, all)
+	}
 	r.SLOViolationRatio = ratio(float64(r.SLOViolationMinutes), minutes)
 	r.MeanCPUUtilization = ratio(used, requested)
 	for _, m := range replicas {

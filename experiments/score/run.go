@@ -35,25 +35,30 @@ type Run struct {
 	Bound               bool     `json:"bound,omitempty"`
 	SLOViolationMinutes int      `json:"sloViolationMinutes"`
 	SLOViolationRatio   *float64 `json:"sloViolationRatio"`
-	P50Ms               *float64 `json:"p50Ms"`
-	P95Ms               *float64 `json:"p95Ms"`
-	P99Ms               *float64 `json:"p99Ms"`
-	FailedRatio         *float64 `json:"failedRatio"`
-	FailedRequests      uint64   `json:"failedRequests"`
-	Requests            uint64   `json:"requests"`
-	MeanCPUUtilization  *float64 `json:"meanCpuUtilization"`
-	PeakCPUUtilization  *float64 `json:"peakCpuUtilization"`
-	MaxReplicas         int32    `json:"maxReplicas"`
-	MeanReplicas        *float64 `json:"meanReplicas"`
-	NodeHours           float64  `json:"nodeHours"`
-	CostUSD             float64  `json:"costUsd"` // of the nodes
-	PodCostUSD          float64  `json:"podCostUsd"`
-	PendingPodSeconds   float64  `json:"pendingPodSeconds"`
-	PackingEfficiency   *float64 `json:"packingEfficiency"`
-	ScaleActions        int      `json:"scaleActions"`
-	MinReadyPods        int32    `json:"minReadyPods"`
-	SimulatedSeconds    float64  `json:"simulatedSeconds"`
-	WallSeconds         float64  `json:"wallSeconds"`
+	// Objective is the share of minutes within the SLO that the policy promises;
+	// kept when every workload is within it. Absent where no policy is known, as of
+	// a bound.
+	Objective          *float64 `json:"objective,omitempty"`
+	ObjectiveKept      *bool    `json:"objectiveKept,omitempty"`
+	P50Ms              *float64 `json:"p50Ms"`
+	P95Ms              *float64 `json:"p95Ms"`
+	P99Ms              *float64 `json:"p99Ms"`
+	FailedRatio        *float64 `json:"failedRatio"`
+	FailedRequests     uint64   `json:"failedRequests"`
+	Requests           uint64   `json:"requests"`
+	MeanCPUUtilization *float64 `json:"meanCpuUtilization"`
+	PeakCPUUtilization *float64 `json:"peakCpuUtilization"`
+	MaxReplicas        int32    `json:"maxReplicas"`
+	MeanReplicas       *float64 `json:"meanReplicas"`
+	NodeHours          float64  `json:"nodeHours"`
+	CostUSD            float64  `json:"costUsd"` // of the nodes
+	PodCostUSD         float64  `json:"podCostUsd"`
+	PendingPodSeconds  float64  `json:"pendingPodSeconds"`
+	PackingEfficiency  *float64 `json:"packingEfficiency"`
+	ScaleActions       int      `json:"scaleActions"`
+	MinReadyPods       int32    `json:"minReadyPods"`
+	SimulatedSeconds   float64  `json:"simulatedSeconds"`
+	WallSeconds        float64  `json:"wallSeconds"`
 	// UnscheduledStretchSeconds is the longest stretch of time in which a pod had no
 	// node, at any workload: no pod waited longer for one. Null without a record of it.
 	UnscheduledStretchSeconds *float64 `json:"unscheduledStretchSeconds,omitempty"`
@@ -68,32 +73,46 @@ type Metric struct {
 	Of     func(Run) float64
 	// Ran is false for what a bound has too.
 	Ran bool
+	// Plain is shown without an interval.
+	Plain bool
 }
 
 // Metrics of a run that are summed up over seeds.
 var Metrics = []Metric{
-	{"sloViolationMinutes", "SLO violated, min", "%.1f", 1, func(r Run) float64 { return float64(r.SLOViolationMinutes) }, true},
-	{"sloViolationRatio", "SLO violated, %", "%.1f", 100, func(r Run) float64 { return orNaN(r.SLOViolationRatio) }, true},
-	{"costUsd", "node cost, $", "%.4f", 1, func(r Run) float64 { return r.CostUSD }, false},
-	{"podCostUsd", "pod cost, $", "%.4f", 1, func(r Run) float64 { return r.PodCostUSD }, true},
-	{"p95Ms", "p95, ms", "%.0f", 1, func(r Run) float64 { return orNaN(r.P95Ms) }, true},
-	{"p99Ms", "p99, ms", "%.0f", 1, func(r Run) float64 { return orNaN(r.P99Ms) }, true},
-	{"failedRatio", "failed, %", "%.2f", 100, func(r Run) float64 { return orNaN(r.FailedRatio) }, true},
-	{"meanCpuUtilization", "CPU mean, %", "%.0f", 100, func(r Run) float64 { return orNaN(r.MeanCPUUtilization) }, true},
-	{"peakCpuUtilization", "CPU peak, %", "%.0f", 100, func(r Run) float64 { return orNaN(r.PeakCPUUtilization) }, true},
-	{"meanReplicas", "replicas mean", "%.1f", 1, func(r Run) float64 { return orNaN(r.MeanReplicas) }, true},
-	{"maxReplicas", "replicas max", "%.0f", 1, func(r Run) float64 { return float64(r.MaxReplicas) }, true},
-	{"pendingPodSeconds", "pending pod-s", "%.0f", 1, func(r Run) float64 { return r.PendingPodSeconds }, true},
-	{"packingEfficiency", "packing, %", "%.0f", 100, func(r Run) float64 { return orNaN(r.PackingEfficiency) }, true},
-	{"scaleActions", "scalings", "%.0f", 1, func(r Run) float64 { return float64(r.ScaleActions) }, true},
-	{"nodeHours", "node-hours", "%.2f", 1, func(r Run) float64 { return r.NodeHours }, true},
+	{"sloViolationMinutes", "SLO violated, min", "%.1f", 1, func(r Run) float64 { return float64(r.SLOViolationMinutes) }, true, false},
+	{"sloViolationRatio", "SLO violated, %", "%.1f", 100, func(r Run) float64 { return orNaN(r.SLOViolationRatio) }, true, false},
+	{"costUsd", "node cost, $", "%.4f", 1, func(r Run) float64 { return r.CostUSD }, false, false},
+	{"podCostUsd", "pod cost, $", "%.4f", 1, func(r Run) float64 { return r.PodCostUSD }, true, false},
+	{"p95Ms", "p95, ms", "%.0f", 1, func(r Run) float64 { return orNaN(r.P95Ms) }, true, false},
+	{"p99Ms", "p99, ms", "%.0f", 1, func(r Run) float64 { return orNaN(r.P99Ms) }, true, false},
+	{"failedRatio", "failed, %", "%.2f", 100, func(r Run) float64 { return orNaN(r.FailedRatio) }, true, false},
+	{"meanCpuUtilization", "CPU mean, %", "%.0f", 100, func(r Run) float64 { return orNaN(r.MeanCPUUtilization) }, true, false},
+	{"peakCpuUtilization", "CPU peak, %", "%.0f", 100, func(r Run) float64 { return orNaN(r.PeakCPUUtilization) }, true, false},
+	{"meanReplicas", "replicas mean", "%.1f", 1, func(r Run) float64 { return orNaN(r.MeanReplicas) }, true, false},
+	{"maxReplicas", "replicas max", "%.0f", 1, func(r Run) float64 { return float64(r.MaxReplicas) }, true, false},
+	{"pendingPodSeconds", "pending pod-s", "%.0f", 1, func(r Run) float64 { return r.PendingPodSeconds }, true, false},
+	{"packingEfficiency", "packing, %", "%.0f", 100, func(r Run) float64 { return orNaN(r.PackingEfficiency) }, true, false},
+	{"scaleActions", "scalings", "%.0f", 1, func(r Run) float64 { return float64(r.ScaleActions) }, true, false},
+	{"objective", "objective, %", "%.2f", 100, func(r Run) float64 { return orNaN(r.Objective) }, true, true},
+	{"objectiveKept", "kept, % of seeds", "%.0f", 100, keptShare, true, true},
+	{"nodeHours", "node-hours", "%.2f", 1, func(r Run) float64 { return r.NodeHours }, true, false},
+}
+
+func keptShare(r Run) float64 {
+	switch {
+	case r.ObjectiveKept == nil:
+		return math.NaN()
+	case *r.ObjectiveKept:
+		return 1
+	}
+	return 0
 }
 
 // Columns are the metrics that tables have room for, the others are in JSON.
 func Columns() []Metric {
 	var out []Metric
 	for _, name := range []string{
-		"sloViolationMinutes", "costUsd", "podCostUsd", "p95Ms", "p99Ms", "failedRatio", "meanCpuUtilization",
+		"sloViolationMinutes", "objective", "objectiveKept", "costUsd", "podCostUsd", "p95Ms", "p99Ms", "failedRatio", "meanCpuUtilization",
 		"meanReplicas", "maxReplicas", "pendingPodSeconds", "packingEfficiency", "scaleActions",
 	} {
 		out = append(out, MetricNamed(name))
@@ -148,7 +167,7 @@ func (i Interval) Text(m Metric) string {
 		return "–"
 	}
 	text := fmt.Sprintf(m.Format, *i.Mean*m.Scale)
-	if i.Low != nil {
+	if i.Low != nil && !m.Plain {
 		text += " ± " + strings.TrimPrefix(fmt.Sprintf(m.Format, (*i.High-*i.Mean)*m.Scale), "+")
 	}
 	return text

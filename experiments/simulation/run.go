@@ -39,6 +39,7 @@ func (w *World) Run(ctx context.Context, scaler string, fidelity sim.Fidelity, s
 	s := w.Scenario
 	out := score.Outcome{
 		Scaler: scaler, Seed: seed, PassSeconds: s.PassDuration().Seconds(), WarmupPasses: s.Warmup.Passes, Passes: w.Passes,
+		Objective: score.ObjectiveFor(s, w.Switches),
 	}
 	begun := time.Now()
 	if scaler == "oracle" {

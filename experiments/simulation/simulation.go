@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -46,6 +47,9 @@ type Options struct {
 	// Warm is how many passes come first and are not measured; -1 for the
 	// scenario's.
 	Warm int
+	// Scale multiplies load, replicas' bounds and pools' bounds alike; 0 and 1 leave
+	// them.
+	Scale float64
 	// Against are files with recordings to compare with.
 	Against []string
 	// Forecaster of mash2 by name; the operator's default if empty.
@@ -62,6 +66,8 @@ func (o Options) Load() (scenarios.Scenario, error) {
 	switch {
 	case o.Seeds < 1:
 		return scenarios.Scenario{}, fmt.Errorf("--seeds must be 1 or more, is %d", o.Seeds)
+	case !(o.Scale >= 0) || math.IsInf(o.Scale, 0):
+		return scenarios.Scenario{}, fmt.Errorf("--scale must be a positive number, is %g", o.Scale)
 	case o.Warm < -1:
 		return scenarios.Scenario{}, fmt.Errorf("--warm-passes must be 0 or more, or -1, is %d", o.Warm)
 	case len(o.Scalers) == 0:
@@ -88,7 +94,7 @@ func (o Options) Load() (scenarios.Scenario, error) {
 	if o.Records != "" && o.recorded() == 0 {
 		return scenarios.Scenario{}, fmt.Errorf("--records: only cycles of mash2 and mash2-any can be recorded, and --scaler names neither")
 	}
-	return scenarios.LoadWith(o.Scenario, scenarios.Changes{Trace: o.Trace, Warmup: o.Warm})
+	return scenarios.LoadWith(o.Scenario, scenarios.Changes{Trace: o.Trace, Warmup: o.Warm, Scale: o.Scale})
 }
 
 func checkScaler(name string) error {
