@@ -4,16 +4,17 @@ import (
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/experiments/load"
 	"github.com/mash2-io/mash2/experiments/scenarios"
+	"github.com/mash2-io/mash2/strategic"
 )
 
-// ObjectiveOf is the share of minutes within the SLO that a policy promises, 0–1.
-// It is the one place that knows: policies of other names promise what COST_SAVING
-// does.
+// ObjectiveOf is the share of minutes within the SLO that a policy states by default, 0–1;
+// COST_SAVING's for a name that is not built in.
 func ObjectiveOf(policy string) float64 {
-	if policy == api.Performance {
-		return 0.9995
+	defaults := strategic.Defaults()
+	if p, ok := defaults[policy]; ok {
+		return p.Objective
 	}
-	return 0.999
+	return defaults[api.CostSaving].Objective
 }
 
 // ObjectiveFor is the strictest objective of the policies that are in force during a
