@@ -109,3 +109,17 @@ func TestGrowthCovers(t *testing.T) {
 		}
 	}
 }
+
+// Two days of samples: what a workload costs every five minutes.
+func BenchmarkGrowth(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 2))
+	s := api.Series{Start: time.Unix(0, 0), Step: 15 * time.Second}
+	for i := range 48 * 240 {
+		s.Values = append(s.Values, (2+math.Sin(float64(i)/900))*math.Exp(0.05*r.NormFloat64()))
+	}
+	for b.Loop() {
+		if _, known := forecast.Growth(s, 3*time.Minute, 10*time.Minute, 0.999); !known {
+			b.Fatal("not known")
+		}
+	}
+}

@@ -72,6 +72,7 @@ func (c *cycle) on(pool string) *cycle {
 	for i := range out.managed { // the same ones in the same order
 		from, to := &c.managed[i], &out.managed[i]
 		to.forecast, to.trusted, to.note, to.skill, to.outlooks = from.forecast, from.trusted, from.note, from.skill, from.outlooks
+		to.memory.Margins = from.memory.Margins
 	}
 	out.memory.forecasts = c.memory.forecasts
 	out.findings = append(out.findings, c.predicted...)

@@ -1,7 +1,6 @@
 package planning
 
 import (
-	"hash/fnv"
 	"math"
 	"slices"
 	"time"
@@ -54,6 +53,8 @@ const (
 	// marginsFor is how long margins are used before they are taken anew: a history of two
 	// days is then another one by two thousandths.
 	marginsFor = 5 * time.Minute
+	// marginWork is how many samples a cycle reads at most for it, some 40 ms.
+	marginWork = 2_000_000
 	// toldFirst is the factor that a forecast begins with, toldMost the largest, and
 	// toldRate the step of its logarithm for a time that was not covered.
 	toldFirst, toldMost, toldRate = 1.25, 10, 0.2
@@ -67,14 +68,17 @@ type Said struct {
 	Demand float64   `json:"demand"`
 }
 
-// taken returns margins that are not too old, of what the workload's demand did.
-func (m Margins) taken(w api.Workload, p api.Policy, now time.Time, windows Windows) Margins {
+// due reports whether margins must be taken anew, and none whether there are none to take:
+// without an objective, where the author states a target, where CPU is no measure.
+func (m Margins) due(w api.Workload, p api.Policy, now time.Time) (due, none bool) {
 	if p.Objective == 0 || w.TargetUtilization > 0 || !usesCPU(w) {
-		return Margins{}
+		return false, true
 	}
-	if m.Objective == p.Objective && now.Sub(m.At) < marginsFor+spread(w.Key) {
-		return m
-	}
+	return m.Objective != p.Objective || now.Sub(m.At) >= marginsFor, false
+}
+
+// taken returns margins of what the workload's demand did, with what forecasts said before.
+func (m Margins) taken(w api.Workload, p api.Policy, now time.Time, windows Windows) Margins {
 	out := Margins{At: now, Objective: p.Objective, Told: m.Told, Due: m.Due}
 	pod, known := forecast.Growth(w.Demand, windows.Pod+windows.Late, windows.PodHold, p.Objective)
 	node, knownNode := forecast.Growth(w.Demand, windows.Node+windows.Late, windows.NodeHold, p.Objective)
@@ -88,13 +92,6 @@ func (m Margins) taken(w api.Workload, p api.Policy, now time.Time, windows Wind
 	raw.Censored = nil
 	out.Most = forecast.PrecedentOf(raw).Top
 	return out
-}
-
-// spread over time when workloads' margins are taken.
-func spread(k api.Key) time.Duration {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(k.Namespace + "/" + k.Name))
-	return time.Duration(h.Sum32()%uint32(time.Minute/time.Millisecond)*uint32(time.Millisecond/time.Microsecond)) * time.Microsecond
 }
 
 // compared returns m with the factor of forecasts corrected by what came of what they
@@ -183,6 +180,9 @@ func (c *cycle) burstNow(mw *managed, pools map[string]*api.Pool) float64 {
 // margins takes those of all workloads.
 func (c *cycle) margins() {
 	if c.p.Objective == 0 {
+		for i := range c.managed {
+			c.managed[i].memory.Margins = Margins{}
+		}
 		return
 	}
 	pools := make(map[string]*api.Pool, len(c.s.Pools))
@@ -200,9 +200,27 @@ func (c *cycle) margins() {
 		}
 	}
 	windows := c.Config.windows(c.s.PodStartup, boot)
+	var due []*managed
 	for i := range c.managed {
 		mw := &c.managed[i]
-		m := mw.memory.Margins.taken(mw.workload, c.p, c.s.Time, windows)
+		again, none := mw.memory.Margins.due(mw.workload, c.p, c.s.Time)
+		if none {
+			mw.memory.Margins = Margins{}
+		} else if again {
+			due = append(due, mw)
+		}
+	}
+	slices.SortStableFunc(due, func(a, b *managed) int { return a.memory.Margins.At.Compare(b.memory.Margins.At) })
+	work := 0
+	for _, mw := range due { // the oldest first
+		if work += 2 * len(mw.workload.Demand.Values); work > marginWork && mw != due[0] {
+			break
+		}
+		mw.memory.Margins = mw.memory.Margins.taken(mw.workload, c.p, c.s.Time, windows)
+	}
+	for i := range c.managed {
+		mw := &c.managed[i]
+		m := mw.memory.Margins
 		if now, _, ok := mw.workload.Demand.Last(); ok && m.Known() && !mw.workload.DemandStale {
 			m = m.compared(c.s.Time, now)
 		}

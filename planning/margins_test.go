@@ -1,6 +1,7 @@
 package planning
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -56,15 +57,105 @@ func TestMarginsBound(t *testing.T) {
 	}
 }
 
-func TestMarginsAreTaken(t *testing.T) {
+// bursts are a day of demand with a burst of a minute each half hour.
+func bursts() api.Series {
 	day := api.Series{Start: marginNow.Add(-24 * time.Hour), Step: 15 * time.Second}
 	for i := range 24 * 60 * 4 {
 		v := 100.
-		if i/4%30 == 29 { // a burst of a minute each half hour
+		if i/4%30 == 29 {
 			v = 250
 		}
 		day.Values = append(day.Values, v)
 	}
+	return day
+}
+
+// A cycle takes margins once, counts what pods burst by where they are and where they may
+// go, and forgets both with a policy that states no objective.
+func TestCyclesTakeMargins(t *testing.T) {
+	slow := api.Pool{Name: "slow", Zones: []string{"a"}, Sizes: []int32{1}, Allocatable: api.Resources{MilliCPU: 1000}, Cores: 2000, CPUSpeed: 0.5}
+	fast := api.Pool{Name: "fast", Zones: []string{"a"}, Sizes: []int32{1}, Allocatable: api.Resources{MilliCPU: 1900}, Cores: 2000, CPUSpeed: 1}
+	shape := &api.PodShape{ID: "s", Requests: api.Resources{MilliCPU: 200, Pods: 1}, LimitCPU: 300}
+	key := api.Key{Namespace: "shop", Name: "web"}
+	s := api.Snapshot{
+		Time: marginNow, Metrics: api.SourceHealth{Reachable: true}, Pools: []api.Pool{fast, slow},
+		Nodes: []api.Node{{Name: "n", Pool: "slow", Zone: "a", Ready: true, Allocatable: slow.Allocatable}},
+		Pods:  []api.Pod{{Key: api.Key{Namespace: "shop", Name: "web-1"}, Workload: key, Node: "n", Shape: shape, Ready: true}},
+		Workloads: []api.Workload{{
+			Key: key, Mode: api.ModeFull, MinReplicas: 1, MaxReplicas: 9, Replicas: 1, ReadyReplicas: 1, Shape: shape, SpeedNow: 0.5, Demand: bursts(),
+		}},
+	}
+	h := Hierarchy{Config: DefaultConfig()}
+	h.Config.Stabilization, h.Config.NodeStabilization = 0, 0
+	for name, c := range map[string]struct {
+		policy           api.Policy
+		known            bool
+		now, slow, swift float64
+	}{
+		"an objective, and bursts":     {api.Policy{Objective: 0.99, Burst: true}, true, 0.75, 0.75, 1 * 2000. / 1900},
+		"an objective within requests": {api.Policy{Objective: 0.99}, true, 0.5, 0.5, 1},
+		"no objective":                 {api.Policy{Burst: true}, false, 0.5, 0.5, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.policy.NodePools = []string{"slow", "fast"}
+			before := Memory{Workloads: []WorkloadMemory{{Key: key, Replicas: 1, Margins: Margins{Objective: 0.5, Pod: 9, Node: 9}}}}
+			got := newCycle(h, s, c.policy, before)
+			mw := &got.managed[0]
+			if m := mw.memory.Margins; m.Known() != c.known || c.known && m.Pod != 2.5 {
+				t.Fatalf("margins %+v", m)
+			}
+			for what, v := range map[string][2]float64{
+				"where it is": {mw.workload.SpeedNow, c.now}, "on the slow pool": {got.speed(mw, &slow), c.slow}, "on the fast one": {got.speed(mw, &fast), c.swift},
+			} {
+				if math.Abs(v[0]-v[1]) > 1e-9 {
+					t.Errorf("a core %s does %v, want %v", what, v[0], v[1])
+				}
+			}
+			mw.memory.Margins.Told = 3
+			if there := got.on("slow"); there.managed[0].memory.Margins.Told != 3 {
+				t.Error("what this cycle knows is not what it knows on one pool")
+			}
+		})
+	}
+}
+
+// No cycle reads more of history than there is time for: who waits longest comes first.
+func TestMarginsAreTakenWithinABudget(t *testing.T) {
+	s := api.Snapshot{Time: marginNow, Metrics: api.SourceHealth{Reachable: true}}
+	var before Memory
+	demand := bursts()
+	n := 3*marginWork/(2*len(demand.Values)) + 1
+	for i := range n {
+		w := api.Workload{Key: api.Key{Namespace: "shop", Name: fmt.Sprintf("web-%05d", i)}, Mode: api.ModeFull, Replicas: 1, SpeedNow: 1, Demand: demand}
+		s.Workloads = append(s.Workloads, w)
+	}
+	p, h := api.Policy{Objective: 0.99}, Hierarchy{Config: DefaultConfig()}
+	for cycle := range 4 {
+		c := newCycle(h, s, p, before)
+		before.Workloads = nil
+		taken, first := 0, 0
+		for i := range c.managed {
+			m := c.managed[i].memory
+			if m.Margins.At.Equal(s.Time) {
+				taken++
+			}
+			if !m.Margins.At.IsZero() {
+				first++
+			}
+			before.Workloads = append(before.Workloads, m)
+		}
+		if most := marginWork / (2 * len(demand.Values)); taken > most {
+			t.Errorf("cycle %d takes %d, more than %d", cycle, taken, most)
+		}
+		if cycle == 3 && first != n {
+			t.Errorf("%d of %d have margins after %d cycles", first, n, cycle+1)
+		}
+		s.Time = s.Time.Add(15 * time.Second)
+	}
+}
+
+func TestMarginsAreTaken(t *testing.T) {
+	day := bursts()
 	windows := DefaultConfig().windows(api.StartupLatency{P90: 30 * time.Second}, api.StartupLatency{P90: 2 * time.Minute})
 	windows.PodHold, windows.NodeHold = 0, 0
 	before := Margins{At: marginNow.Add(-time.Minute), Objective: 0.99, Pod: 7, Node: 8, Most: 9, Told: 2}
@@ -107,7 +198,12 @@ func TestMarginsAreTaken(t *testing.T) {
 			if c.change != nil {
 				c.change(&w, &p)
 			}
-			got := c.before.taken(w, p, marginNow, windows)
+			got := c.before
+			if due, none := got.due(w, p, marginNow); none {
+				got = Margins{}
+			} else if due {
+				got = got.taken(w, p, marginNow, windows)
+			}
 			if math.Abs(got.Most-c.want.Most) < 1e-6 {
 				got.Most = c.want.Most
 			}
