@@ -55,7 +55,12 @@ type Arrivals struct {
 	length time.Duration // of one round
 }
 
-const maxRows = 5_000_000
+// Limits of a trace: rows, and requests per second in any of them, which may be far
+// beyond its peak.
+const (
+	maxRows = 5_000_000
+	maxRPS  = 1e9
+)
 
 func (a *Arrivals) validate(at string, fail failure) {
 	if a == nil {
@@ -258,7 +263,7 @@ func (a *Arrivals) decode(r io.Reader, warmup int) error {
 		factor = a.PeakRPS / peak
 	}
 	for i := range values {
-		if values[i] *= factor; !(values[i] <= 1e7) {
+		if values[i] *= factor; !(values[i] <= maxRPS) {
 			return fmt.Errorf("row %d: %g requests per second are beyond what can be simulated", i+1, values[i])
 		}
 	}

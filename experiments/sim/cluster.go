@@ -52,7 +52,9 @@ type Cluster struct {
 	placeholders *workload
 	budgets      []*budget
 	pods         map[string]*pod // by UID
+	loose        map[*pod]bool   // without a node
 	nodes        map[string]*node
+	sorted       []*node // by name; nil when nodes has changed
 	pools        []*pool
 	serial       int // of pods and nodes
 
@@ -170,7 +172,7 @@ type node struct {
 func newCluster(p Params, seed uint64, t traffic) *Cluster {
 	c := &Cluster{
 		params: p, rng: rand.New(rand.NewPCG(seed, 7)), traffic: t,
-		pods: map[string]*pod{}, nodes: map[string]*node{}, stockout: map[string]bool{}, nominated: map[*pod]*node{}, scrapeSees: 1,
+		pods: map[string]*pod{}, loose: map[*pod]bool{}, nodes: map[string]*node{}, stockout: map[string]bool{}, nominated: map[*pod]*node{}, scrapeSees: 1,
 	}
 	c.before = t.Advance
 	c.becameReady, c.ended, c.unschedulable = func(*pod) {}, func(*pod) {}, func(*pod) {}
@@ -267,7 +269,7 @@ func (c *Cluster) create(w *workload, suffix string) {
 		uid: id, name: w.key.Name + "-" + cmp.Or(suffix, id), workload: w, created: c.now, readyAt: -1,
 		shape: w.shape, request: w.request, limit: w.limit,
 	}
-	c.pods[p.uid] = p
+	c.pods[p.uid], c.loose[p] = p, true
 	w.pods = append(w.pods, p)
 	c.observe(p)
 	c.schedule()
@@ -295,6 +297,7 @@ func (c *Cluster) bind(p *pod, n *node) {
 	p.allocated = p.shape.Requests
 	n.used = n.used.Plus(p.held())
 	n.pods[p.uid] = p
+	delete(c.loose, p)
 	delete(c.nominated, p)
 	c.observe(p)
 	alive := func() bool { return c.pods[p.uid] == p && !p.terminating && !n.deleting }
@@ -354,6 +357,7 @@ func (c *Cluster) remove(p *pod) {
 		return
 	}
 	delete(c.pods, p.uid)
+	delete(c.loose, p)
 	i := slices.Index(p.workload.pods, p)
 	p.workload.pods = slices.Delete(p.workload.pods, i, i+1)
 	delete(c.nominated, p)

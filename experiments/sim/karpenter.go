@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"slices"
@@ -31,8 +32,9 @@ type seen struct {
 
 // startKarpenter runs Karpenter for all pools: a pool is a machine type that its
 // NodePool allows.
-func (c *Cluster) startKarpenter() {
+func (c *Cluster) startKarpenter(t Tuning) {
 	k := &provisioner{c: c, settings: karpenter.DefaultSettings(), unavailable: map[zoned]time.Duration{}, seen: map[*node]seen{}}
+	k.settings.ConsolidateAfter = cmp.Or(t.ConsolidateAfter, k.settings.ConsolidateAfter)
 	c.unschedulable = func(*pod) { k.trigger() }
 	period := k.settings.PollingPeriod
 	c.every(c.now+c.phase(period), period, func() bool {

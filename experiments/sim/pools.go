@@ -83,7 +83,7 @@ func (c *Cluster) boot(p *pool, zone string, initial bool) {
 			Shape: &api.PodShape{ID: "daemons-" + p.name, Requests: p.overhead}, Node: n.name, Phase: "Running", Ready: true,
 			Created: c.time(), ReadyAt: c.time(), ControllerKind: "DaemonSet", ControllerName: "daemons", DaemonSet: true,
 		}
-		c.nodes[n.name] = n
+		c.nodes[n.name], c.sorted = n, nil
 		c.must(c.traffic.SetNode(queueing.Node{Name: n.name, Cores: p.cores, Speed: p.speed}))
 		c.record.Node(c.now, record.Node{Name: n.name, Pool: p.name, Ready: true, MilliCPU: p.allocatable.MilliCPU, Memory: p.allocatable.Memory})
 		c.record.Pod(c.now, record.Pod{ID: n.daemon.UID, Node: n.name, MilliCPU: p.overhead.MilliCPU, Memory: p.overhead.Memory})
@@ -98,7 +98,7 @@ func (c *Cluster) boot(p *pool, zone string, initial bool) {
 		return
 	}
 	p.asked = append(p.asked, c.now)
-	c.nodes[n.name] = n
+	c.nodes[n.name], c.sorted = n, nil
 	params := c.params
 	if p.bootMedian > 0 {
 		params.BootMedian = p.bootMedian
@@ -188,6 +188,7 @@ func (c *Cluster) discard(n *node) {
 			n.pool.asked = n.pool.asked[:len(n.pool.asked)-1]
 		}
 		delete(c.nodes, n.name)
+		c.sorted = nil
 		n.paid.Deleted = c.now
 		return
 	}
@@ -226,6 +227,7 @@ func (c *Cluster) gone(n *node) {
 	c.record.NodeGone(c.now, n.name)
 	c.record.PodGone(c.now, n.daemon.UID)
 	delete(c.nodes, n.name)
+	c.sorted = nil
 	for p, at := range c.nominated {
 		if at == n {
 			delete(c.nominated, p)

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -13,6 +14,21 @@ import (
 )
 
 const hpaSync = 15 * time.Second // --horizontal-pod-autoscaler-sync-period
+
+// Tuning is what an owner may set of a rival beside its target. What is 0 is the
+// default.
+type Tuning struct {
+	// DownscaleStabilization of the HPA: --horizontal-pod-autoscaler-downscale-stabilization.
+	DownscaleStabilization time.Duration
+	// Tolerance of the HPA: --horizontal-pod-autoscaler-tolerance.
+	Tolerance float64
+	// Unneeded and Threshold of Cluster Autoscaler: --scale-down-unneeded-time, which
+	// the delay after a growth follows down, and --scale-down-utilization-threshold.
+	Unneeded  time.Duration
+	Threshold float64
+	// ConsolidateAfter of Karpenter's NodePool.
+	ConsolidateAfter time.Duration
+}
 
 // rival starts one of the scalers that mash2 is compared with.
 func (r *run) rival(kind string, parameter float64) {
@@ -34,11 +50,13 @@ func (r *run) rival(kind string, parameter float64) {
 			r.pods(w, baseline.PHPASync, p.Reconcile)
 		default:
 			h := baseline.Default(target, w.min, w.max)
+			h.DownscaleStabilization = cmp.Or(r.Tuning.DownscaleStabilization, h.DownscaleStabilization)
+			h.Tolerance = cmp.Or(r.Tuning.Tolerance, h.Tolerance)
 			r.pods(w, hpaSync, h.Reconcile)
 		}
 	}
 	if kind == Karpenter {
-		c.startKarpenter()
+		c.startKarpenter(r.Tuning)
 		return
 	}
 	if kind == HPAOverprovisioned {
@@ -48,6 +66,10 @@ func (r *run) rival(kind string, parameter float64) {
 		c.overprovision(baseline.Placeholders(parameter))
 	}
 	a := newScaler(c)
+	if t := r.Tuning.Unneeded; t > 0 {
+		a.Rules.ScaleDownUnneededTime, a.Rules.ScaleDownDelayAfterAdd = t, min(a.Rules.ScaleDownDelayAfterAdd, t)
+	}
+	a.Rules.ScaleDownUtilizationThreshold = cmp.Or(r.Tuning.Threshold, a.Rules.ScaleDownUtilizationThreshold)
 	c.every(c.now+c.phase(a.Rules.ScanInterval), a.Rules.ScanInterval, func() bool { a.scan(); return true })
 }
 

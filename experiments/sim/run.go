@@ -68,6 +68,8 @@ type Options struct {
 	Behavior api.Behavior
 	// Faults of the operator and its cluster beside the scenario's.
 	Faults Faults
+	// Tuning of the rivals' rules; the zero value has their defaults.
+	Tuning Tuning
 	// Report gets every cycle of mash2; nil for none.
 	Report func(api.Cycle)
 

@@ -18,17 +18,24 @@ func (c *Cluster) schedule() {
 	c.scheduling = true
 	c.after(c.params.Binding.sample(c.rng), func() {
 		c.scheduling = false
+		pass := newPass(c)
 		for _, p := range c.waiting() {
-			n := c.place(p)
-			if n != nil {
-				c.bind(p, n)
-				continue
+			held := c.nominated[p] != nil
+			if held || !pass.hopeless[pass.kind(p)] {
+				if n := pass.place(p); n != nil {
+					c.bind(p, n)
+					pass.bound(p, n, held)
+					continue
+				}
 			}
 			if !p.unschedul {
 				p.unschedul = true
 				c.observe(p)
 			}
-			c.preempt(p)
+			if held || !pass.hopeless[pass.kind(p)] {
+				c.preempt(p)
+				pass.refused(p, held)
+			}
 			c.unschedulable(p)
 		}
 	})
@@ -37,63 +44,14 @@ func (c *Cluster) schedule() {
 // waiting are the pods without a node, in the scheduler's order: higher priority
 // first, then by creation.
 func (c *Cluster) waiting() []*pod {
-	var out []*pod
-	for _, p := range c.pods {
-		if p.node == nil && !p.terminating {
-			out = append(out, p)
-		}
+	out := make([]*pod, 0, len(c.loose))
+	for p := range c.loose {
+		out = append(out, p)
 	}
 	slices.SortFunc(out, func(a, b *pod) int {
 		return cmp.Or(cmp.Compare(b.workload.priority, a.workload.priority), cmp.Compare(a.uid, b.uid))
 	})
 	return out
-}
-
-// place is the node that the scheduler chooses for a pod: the one that was made
-// free for it, else of those that fit the one with the highest score. Scores are
-// those of the default plugins that decide between nodes of a pool:
-// NodeResourcesFit (LeastAllocated) and NodeResourcesBalancedAllocation with
-// weight 1, PodTopologySpread's system default (ScheduleAnyway by hostname and
-// zone) with weight 2; each 0–100.
-func (c *Cluster) place(p *pod) *node {
-	if n := c.nominated[p]; n != nil && c.fits(p, n) {
-		return n
-	}
-	var best *node
-	bestScore := -1.0
-	copies, zones, most := c.copies(p.workload)
-	for _, n := range c.sortedNodes() {
-		if !c.fits(p, n) {
-			continue
-		}
-		alloc, after := n.pool.allocatable, n.used.Plus(p.shape.Requests)
-		cpu := float64(after.MilliCPU) / float64(alloc.MilliCPU)
-		memory := float64(after.Memory) / float64(alloc.Memory)
-		score := 100*(1-(cpu+memory)/2) + 100*(1-abs(cpu-memory)/2)
-		if most > 0 {
-			score += 2 * 100 * (1 - float64(copies[n]+zones[n.zone])/float64(most))
-		}
-		if score > bestScore {
-			best, bestScore = n, score
-		}
-	}
-	return best
-}
-
-// copies counts a workload's pods by node and by zone, and the most that there are
-// on any node together with its zone.
-func (c *Cluster) copies(w *workload) (nodes map[*node]int, zones map[string]int, most int) {
-	nodes, zones = map[*node]int{}, map[string]int{}
-	for _, p := range c.pods {
-		if p.workload == w && p.node != nil && !p.terminating {
-			nodes[p.node]++
-			zones[p.node.zone]++
-		}
-	}
-	for n, count := range nodes { // once all are counted: c.pods has no order
-		most = max(most, count+zones[n.zone])
-	}
-	return nodes, zones, most
 }
 
 // fits is the scheduler's filter. What a node was made free for is kept for pods
@@ -134,6 +92,9 @@ func (c *Cluster) preempt(p *pod) {
 		}
 		delete(c.nominated, p)
 	}
+	if !c.anyBelow(p.workload.priority) {
+		return
+	}
 	var best *node
 	var victims []*pod
 	for _, n := range c.sortedNodes() {
@@ -156,6 +117,12 @@ func (c *Cluster) preempt(p *pod) {
 	for _, v := range victims {
 		c.delete(v)
 	}
+}
+
+// anyBelow reports whether there are workloads of lower priority.
+func (c *Cluster) anyBelow(priority int32) bool {
+	below := func(w *workload) bool { return w.priority < priority }
+	return slices.ContainsFunc(c.workloads, below) || c.placeholders != nil && below(c.placeholders)
 }
 
 // victims are the pods of a node that must end for p to fit, most important
@@ -204,13 +171,16 @@ func lesser(a, b []*pod) bool {
 	) < 0
 }
 
+// sortedNodes are all by name; not to be changed.
 func (c *Cluster) sortedNodes() []*node {
-	out := make([]*node, 0, len(c.nodes))
-	for _, n := range c.nodes {
-		out = append(out, n)
+	if c.sorted == nil {
+		c.sorted = make([]*node, 0, len(c.nodes))
+		for _, n := range c.nodes {
+			c.sorted = append(c.sorted, n)
+		}
+		slices.SortFunc(c.sorted, func(a, b *node) int { return cmp.Compare(a.name, b.name) })
 	}
-	slices.SortFunc(out, func(a, b *node) int { return cmp.Compare(a.name, b.name) })
-	return out
+	return c.sorted
 }
 
 func abs(x float64) float64 {

@@ -60,8 +60,8 @@ func TestCopiesHaveNoOrder(t *testing.T) {
 	w := deploy(t, c, "web", 100, 5, 0)
 	for range 100 {
 		// Three on one node and two on the other, five in the zone.
-		if nodes, zones, most := c.copies(w); len(nodes) != 2 || zones["a"] != 5 || most != 3+5 {
-			t.Fatalf("%d nodes, %d pods in the zone, at most %d; want 2, 5 and 8", len(nodes), zones["a"], most)
+		if count := newPass(c).copiesOf(w); len(count.nodes) != 2 || count.zones["a"] != 5 || count.highest() != 3+5 {
+			t.Fatalf("%d nodes, %d pods in the zone, at most %d; want 2, 5 and 8", len(count.nodes), count.zones["a"], count.highest())
 		}
 	}
 }

@@ -21,6 +21,8 @@ type World struct {
 	Passes   int // measured
 	Switches []scenarios.Switch
 	Policies string // policies.yaml; the scenario's if empty
+	// Tuning of the rivals' rules; the zero value has their defaults.
+	Tuning sim.Tuning
 	// Forecaster of mash2 by name; the operator's default if empty.
 	Forecaster string
 	// Records is the folder of a run's records, empty for none; nil keeps none.
@@ -81,7 +83,7 @@ func (w *World) Run(ctx context.Context, scaler string, fidelity sim.Fidelity, s
 	result, err := sim.Run(ctx, sim.Options{
 		Record:   log.begin(),
 		Scenario: s, Scaler: scaler, Seed: seed, Fidelity: fidelity,
-		WarmupPasses: s.Warmup.Passes, Passes: w.Passes, Switches: w.Switches, Policies: w.Policies, Operator: &operator, Report: watch,
+		WarmupPasses: s.Warmup.Passes, Passes: w.Passes, Switches: w.Switches, Policies: w.Policies, Operator: &operator, Report: watch, Tuning: w.Tuning,
 	})
 	if err = errors.Join(err, log.failed()); err != nil {
 		return out, err

@@ -1,0 +1,52 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/mash2-io/mash2/experiments/scenarios"
+)
+
+// Machine is what one node of a pool is good for, as far as no scaler can change it.
+type Machine struct {
+	Pool  string
+	Price float64 // USD per hour
+	// Capacity is the most reference cores that it serves: what its cores do, and
+	// what the limits of as many pods as fit let them.
+	Capacity float64
+	Pods     int64 // that fit by their requests
+	// Most nodes of the pool; 0 is unlimited.
+	Most int64
+}
+
+// MachinesOf are the machines of a scenario's pools, for pods of its one workload.
+func MachinesOf(s scenarios.Scenario) ([]Machine, error) {
+	if !s.Single() {
+		return nil, fmt.Errorf("scenario %s: machines are known for pods of one size only", s.Name)
+	}
+	c := newCluster(DefaultParams(), 1, newFluid(1))
+	var out []Machine
+	for _, pool := range s.Pools {
+		p, err := c.newPool(pool, false)
+		if err != nil {
+			return nil, err
+		}
+		d := s.Deployments()[0]
+		free := p.allocatable.Minus(p.overhead)
+		request, limit, _ := sizesOf(s, d)
+		m := Machine{Pool: p.name, Price: p.price, Most: int64(p.max) * int64(len(p.zones)),
+			Pods: min(free.MilliCPU/request, free.Memory/max(d.Memory.Request.Value(), 1), free.Pods)}
+		cores := p.cores
+		if limit > 0 {
+			cores = math.Min(cores, float64(m.Pods)*limit)
+		}
+		m.Capacity = cores * p.speed
+		if m.Pods > 0 {
+			out = append(out, m)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("scenario %s: no pool can hold its pods", s.Name)
+	}
+	return out, nil
+}
