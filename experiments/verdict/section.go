@@ -130,6 +130,20 @@ func (r results) tables(title string, bounds map[string]float64, rivals []string
 	return b.String() + "\n"
 }
 
+// legend is a scaler's line in a figure, and its point there.
+func legend(scaler string) (group, target string) {
+	name, pool, onPool := strings.Cut(scaler, " @")
+	words := strings.Fields(name)
+	kind, target, _ := strings.Cut(words[0], ":")
+	if len(words) > 1 {
+		kind += ", tuned"
+	}
+	if onPool {
+		kind += ", " + strings.TrimSuffix(pool, "-pool")
+	}
+	return kind, target
+}
+
 // front draws cost against violations, the points of a kind on a pool joined.
 func (r results) front(title string, bounds map[string]float64) report.Figure {
 	f := report.Figure{
@@ -142,9 +156,7 @@ func (r results) front(title string, bounds map[string]float64) report.Figure {
 		if math.IsNaN(cost) {
 			continue
 		}
-		name, rest, _ := strings.Cut(s, " ")
-		kind, target, _ := strings.Cut(name, ":")
-		group := strings.TrimSpace(kind + " " + rest)
+		group, target := legend(s)
 		i, ok := kinds[group]
 		if !ok {
 			if len(f.Series) == report.Colors() {
