@@ -309,6 +309,22 @@ experiments-traces: build ## every scaler on recorded load, held-out traces apar
 	bin/mash2 version > $(OUT)/traces/version
 	go run ./experiments/evaluation --traces experiments/traces --out docs/evaluation.md $(OUT)/traces
 
+# Rivals are chosen on the development traces only, and frozen in a file. VERDICT has
+# further flags: --sizes 1 --set development --traces crane-1,crane-4 --seeds 3.
+CALIBRATED := experiments/verdict/calibrated.json
+$(CALIBRATED):
+	go run -tags '$(TAGS)' ./experiments/verdict --calibrate --sizes 1,20 --calibrated $@
+
+.PHONY: calibrate-rivals
+calibrate-rivals: deps ## choose the verdict's rivals anew, on the development traces
+	rm -f $(CALIBRATED)
+	$(MAKE) $(CALIBRATED)
+
+.PHONY: verdict
+verdict: deps $(CALIBRATED) ## mash2 beside calibrated rivals at three sizes and in fleets: tables, fronts, marks
+	@mkdir -p $(OUT)/verdict
+	go run -tags '$(TAGS)' ./experiments/verdict --calibrated $(CALIBRATED) --out $(OUT)/verdict $(VERDICT) | tee $(OUT)/verdict/verdict.md
+
 .PHONY: karpenter
 karpenter: ## Karpenter with its provider of simulated nodes, into .cache/bin (five minutes)
 	@mkdir -p $(TOOLS)

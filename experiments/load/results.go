@@ -63,6 +63,10 @@ type Summary struct {
 	// without traffic are left out of the ratio.
 	SLOViolationMinutes int      `json:"sloViolationMinutes"`
 	SLOViolationRatio   *float64 `json:"sloViolationRatio"`
+	// Minutes had traffic; Violating are those beyond the SLO, counted from the
+	// beginning of the first of these passes.
+	Minutes   int   `json:"-"`
+	Violating []int `json:"-"`
 
 	// CPUSeconds are core seconds of the nodes' cores, ReferenceCPUSeconds of
 	// the reference machine's.
@@ -328,6 +332,7 @@ func (b *Collector) summarize(c *collected, from, to int) Summary {
 			traffic++
 			if m.violate {
 				s.SLOViolationMinutes++
+				s.Violating = append(s.Violating, (m.pass-from)*int(math.Ceil(b.pass.Minutes()))+m.index)
 			}
 		}
 	}
@@ -339,6 +344,7 @@ func (b *Collector) summarize(c *collected, from, to int) Summary {
 	for pass := from; pass < to; pass++ {
 		window.Add(c.passes[pass])
 	}
+	s.Minutes = traffic
 	s.SLOViolationRatio = ratio(float64(s.SLOViolationMinutes), float64(traffic))
 	s.Requests, s.Failed = window.Ended(), window.Failed()
 	s.Refused, s.Reset, s.TimedOut = window.Refused, window.Reset, window.TimedOut

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/mash2-io/mash2/experiments/scenarios"
 )
@@ -19,10 +20,13 @@ type Machine struct {
 	Most int64
 }
 
-// MachinesOf are the machines of a scenario's pools, for pods of its one workload.
+// MachinesOf are the machines of a scenario's pools, whose pods must all be of one size.
 func MachinesOf(s scenarios.Scenario) ([]Machine, error) {
-	if !s.Single() {
-		return nil, fmt.Errorf("scenario %s: machines are known for pods of one size only", s.Name)
+	d := s.Deployments()[0]
+	for _, other := range s.Deployments() {
+		if other.CPU.Request.Cmp(d.CPU.Request.Quantity) != 0 || other.CPU.Limit.Cmp(d.CPU.Limit.Quantity) != 0 || other.Memory.Request.Cmp(d.Memory.Request.Quantity) != 0 {
+			return nil, fmt.Errorf("scenario %s: machines are known for pods of one size only", s.Name)
+		}
 	}
 	c := newCluster(DefaultParams(), 1, newFluid(1))
 	var out []Machine
@@ -31,7 +35,6 @@ func MachinesOf(s scenarios.Scenario) ([]Machine, error) {
 		if err != nil {
 			return nil, err
 		}
-		d := s.Deployments()[0]
 		free := p.allocatable.Minus(p.overhead)
 		request, limit, _ := sizesOf(s, d)
 		m := Machine{Pool: p.name, Price: p.price, Most: int64(p.max) * int64(len(p.zones)),
@@ -49,4 +52,20 @@ func MachinesOf(s scenarios.Scenario) ([]Machine, error) {
 		return nil, fmt.Errorf("scenario %s: no pool can hold its pods", s.Name)
 	}
 	return out, nil
+}
+
+// LeastBoot is the least time that a machine of the scenario takes from its request
+// until it serves: the fastest boot in 30,000, four standard deviations, and a
+// resize's latency.
+func (p Params) LeastBoot(s scenarios.Scenario) time.Duration {
+	median := p.BootMedian
+	if d := s.BootMedian.Duration; d > 0 {
+		median = d
+	}
+	for _, pool := range s.Pools {
+		if d := pool.BootMedian.Duration; d > 0 {
+			median = min(median, d)
+		}
+	}
+	return time.Duration(float64(median)*math.Exp(-4*p.BootSigma)) + p.Operation
 }

@@ -1,0 +1,224 @@
+// Command verdict judges mash2 beside calibrated rivals on recorded load, at several
+// sizes and in fleets:
+//
+//	go run ./experiments/verdict --calibrate        # on the development traces; writes calibrated.json
+//	go run ./experiments/verdict --out out/verdict  # tables, fronts, marks
+//
+// Rivals are chosen on the development traces alone and frozen in a file; see
+// docs/verdict.md. Tables and one JSON line a mark go to stdout, progress to stderr.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/experiments/score"
+	"github.com/mash2-io/mash2/experiments/sim"
+)
+
+// fleets is the set of fleets, beside those of single traces.
+const fleets = "fleets"
+
+// options of the command.
+type options struct {
+	traces, out, calibrated string
+	sizes                   []float64
+	sets, only              []string
+	seeds, workers          int
+	fronts                  bool
+	progress, tables        io.Writer
+}
+
+func main() {
+	o := options{progress: os.Stderr, tables: os.Stdout}
+	sizes := flag.String("sizes", "1,20,200", "sizes: what load, replicas and pools are multiplied by")
+	sets := flag.String("set", "development,held-out,"+fleets, "sets of loads to judge")
+	only := flag.String("traces", "", "names of the traces; empty for all of a set")
+	flag.StringVar(&o.traces, "folder", "experiments/traces", "folder of folders of scenario files")
+	flag.StringVar(&o.out, "out", "out/verdict", "folder for figures.json and the fronts")
+	flag.StringVar(&o.calibrated, "calibrated", "experiments/verdict/calibrated.json", "file with the frozen rivals by size")
+	flag.IntVar(&o.seeds, "seeds", 1, "number of seeds, from 1 on")
+	flag.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "runs at a time")
+	flag.BoolVar(&o.fronts, "fronts", true, "run the frozen rivals at every target as well, at sizes below 100")
+	calibrate := flag.Bool("calibrate", false, "choose the rivals on the development traces and freeze them")
+	flag.Parse()
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(sim.GCPercent)
+	}
+	o.sets, o.only = split(*sets), split(*only)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	err := func() error {
+		for _, text := range split(*sizes) {
+			x, err := strconv.ParseFloat(text, 64)
+			if err != nil || !(x > 0) {
+				return fmt.Errorf("--sizes: %q is not a positive number", text)
+			}
+			o.sizes = append(o.sizes, x)
+		}
+		if flag.NArg() > 0 || o.seeds < 1 || len(o.sizes) == 0 {
+			return errors.New("no arguments are taken, and at least one seed and one size are needed")
+		}
+		if *calibrate {
+			return o.calibrate(ctx)
+		}
+		return o.judge(ctx)
+	}()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "verdict:", err)
+		stop()
+		os.Exit(1) //nolint:gocritic // stop was called
+	}
+}
+
+func split(list string) []string {
+	return slices.DeleteFunc(strings.Split(list, ","), func(s string) bool { return s == "" })
+}
+
+// frozen are the chosen rivals by size, as in the file.
+type frozen map[string][]config
+
+// at are the rivals of a size: those of the largest size that is no larger.
+func (f frozen) at(size float64) []config {
+	var best []config
+	most := 0.0
+	for text, rivals := range f {
+		if x, err := strconv.ParseFloat(text, 64); err == nil && x <= size && x > most {
+			best, most = rivals, x
+		}
+	}
+	return best
+}
+
+func (o options) jobs(of load, configs []config) []job {
+	var out []job
+	for i := range o.seeds {
+		for _, c := range configs {
+			out = append(out, job{of, c, uint64(1 + i)})
+		}
+	}
+	return out
+}
+
+// calibrate chooses each kind of rival on each pool by runs on the development traces:
+// at the first size every window at every target, at further ones the windows of the
+// first at every target.
+func (o options) calibrate(ctx context.Context) error {
+	objective := score.ObjectiveOf(api.CostSaving)
+	chosen := frozen{}
+	var before []config
+	for _, size := range o.sizes {
+		all, err := loads(o.traces, "development", []float64{size}, o.only)
+		if err != nil || len(all) == 0 {
+			return errors.Join(err, errors.New("no development traces"))
+		}
+		var tried [][]config
+		for i, kind := range kinds(poolsOf(all[0])) {
+			var group []config
+			if before == nil {
+				for _, w := range windows(kind) {
+					group = append(group, swept(w)...)
+				}
+			} else {
+				group = append(swept(kind), swept(before[i])...)
+			}
+			slices.SortFunc(group, func(a, b config) int { return strings.Compare(a.String(), b.String()) })
+			tried = append(tried, slices.Compact(group))
+		}
+		var jobs []job
+		for _, l := range all {
+			for _, group := range tried {
+				jobs = append(jobs, o.jobs(l, group)...)
+			}
+		}
+		figures, err := run(ctx, jobs, o.workers, o.progress)
+		if err != nil {
+			return err
+		}
+		var best []config
+		for _, group := range tried {
+			c, ok := choose(figures, group, objective)
+			if !ok {
+				return fmt.Errorf("nothing was run of %s", group[0])
+			}
+			best = append(best, c)
+			fmt.Fprintf(o.tables, "%g×: %s\n", size, c)
+		}
+		chosen[strconv.FormatFloat(size, 'g', -1, 64)], before = best, best
+	}
+	return write(filepath.Dir(o.calibrated), filepath.Base(o.calibrated), func(w io.Writer) error { return indented(w, chosen) })
+}
+
+func indented(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+func poolsOf(l load) []string {
+	var out []string
+	for _, p := range l.scenario.Pools {
+		out = append(out, p.Name)
+	}
+	return out
+}
+
+// judge runs everybody and prints tables and marks.
+func (o options) judge(ctx context.Context) error {
+	data, err := os.ReadFile(filepath.Clean(o.calibrated))
+	if err != nil {
+		return fmt.Errorf("the frozen rivals (--calibrate makes them): %w", err)
+	}
+	chosen := frozen{}
+	if err := json.Unmarshal(data, &chosen); err != nil {
+		return fmt.Errorf("%s: %w", o.calibrated, err)
+	}
+	var marks []mark
+	var all []figure
+	for _, size := range o.sizes {
+		rivals := chosen.at(size)
+		if len(rivals) == 0 {
+			return fmt.Errorf("%s has no rivals for size %g", o.calibrated, size)
+		}
+		for _, set := range o.sets {
+			s, err := o.section(ctx, set, size, rivals)
+			if err != nil {
+				return err
+			}
+			all, marks = append(all, s.results...), append(marks, s.marks...)
+			if _, err := io.WriteString(o.tables, s.text); err != nil {
+				return err
+			}
+			if s.front != nil {
+				name := fmt.Sprintf("front-%s-%g.png", set, size)
+				if err := write(o.out, name, s.front.PNG); err != nil {
+					return err
+				}
+				fmt.Fprintf(o.tables, "front: %s\n\n", filepath.Join(o.out, name))
+			}
+		}
+	}
+	if err := write(o.out, "figures.json", func(w io.Writer) error { return indented(w, all) }); err != nil {
+		return err
+	}
+	line := json.NewEncoder(o.tables)
+	for _, m := range marks {
+		if err := line.Encode(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}

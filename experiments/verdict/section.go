@@ -1,0 +1,187 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/experiments/report"
+	"github.com/mash2-io/mash2/experiments/score"
+)
+
+// section is a set of loads at a size.
+type section struct {
+	results results
+	marks   []mark
+	text    string
+	front   *report.Figure
+}
+
+// section runs everybody on a set at a size.
+func (o options) section(ctx context.Context, set string, size float64, rivals []config) (section, error) {
+	var all []load
+	var err error
+	if set == fleets {
+		all, err = fleetsOf(o.traces, size)
+	} else {
+		all, err = loads(o.traces, set, []float64{size}, o.only)
+	}
+	if err != nil || len(all) == 0 {
+		return section{}, err
+	}
+	counted := slices.Clone(rivals)
+	for _, d := range defaults(poolsOf(all[0])) {
+		if !slices.Contains(counted, d) {
+			counted = append(counted, d)
+		}
+	}
+	configs := append([]config{judged, onePool, clairvoyant}, counted...)
+	if o.fronts && size < 100 && set != fleets {
+		for _, r := range rivals {
+			for _, c := range swept(r) {
+				if !slices.Contains(configs, c) {
+					configs = append(configs, c)
+				}
+			}
+		}
+	}
+	var jobs []job
+	bounds := map[string]float64{}
+	for _, l := range all {
+		jobs = append(jobs, o.jobs(l, configs)...)
+		for i := range o.seeds {
+			b, err := l.lowest(uint64(1 + i))
+			if err != nil {
+				return section{}, err
+			}
+			bounds[l.name] += b / float64(o.seeds)
+		}
+	}
+	figures, err := run(ctx, jobs, o.workers, o.progress)
+	if err != nil {
+		return section{}, err
+	}
+	s := section{results: figures}
+	var names []string
+	for _, c := range counted {
+		names = append(names, c.String())
+	}
+	s.marks = judge(s.results, size, set, judged.String(), clairvoyant.String(), names, score.ObjectiveOf(api.CostSaving))
+	s.text = s.results.tables(fmt.Sprintf("%s at %g×", set, size), bounds, names)
+	front := s.results.front(fmt.Sprintf("%s at %g×", set, size), bounds)
+	s.front = &front
+	return s, nil
+}
+
+// over is a scaler's means over the traces: cost relative to another's and to the
+// bound, geometric; violating and the worst, shares; scalings and traces.
+func (r results) over(scaler string, to func(trace string) float64) (cost, violating, worst, scalings float64, traces int) {
+	var factors []float64
+	for _, t := range r.traces() {
+		c, v, ok := r.mean(t, scaler)
+		if !ok || !(to(t) > 0) {
+			continue
+		}
+		traces++
+		factors, violating, worst = append(factors, c/to(t)), violating+v, max(worst, v)
+		all := r.of(t, scaler)
+		for _, f := range all {
+			scalings += float64(f.Scalings) / float64(len(all))
+		}
+	}
+	n := float64(traces)
+	return geometric(factors), violating / n, worst, scalings / n, traces
+}
+
+// tables for people.
+func (r results) tables(title string, bounds map[string]float64, rivals []string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "## %s\n\n", title)
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "scaler\tcost / bound\tcost / clairvoyant's\tviolating, %\tworst trace, %\tscalings\ttraces\tcounts as rival")
+	best := func(trace string) float64 { c, _, _ := r.mean(trace, clairvoyant.String()); return c }
+	for _, s := range r.scalers() {
+		toBound, violating, worst, scalings, n := r.over(s, func(trace string) float64 { return bounds[trace] })
+		toBest, _, _, _, _ := r.over(s, best)
+		counts := ""
+		if slices.Contains(rivals, s) {
+			counts = "yes"
+		}
+		fmt.Fprintf(t, "%s\t%.3f\t%.3f\t%.3f\t%.2f\t%.0f\t%d\t%s\n", s, toBound, toBest, 100*violating, 100*worst, scalings, n, counts)
+	}
+	_ = t.Flush() // into memory
+	fmt.Fprintln(&b)
+	t = tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "trace\tbound, $\tclairvoyant / bound\t%s / bound\tviolating, %%\tapart, %%\tcheapest rival at no more violations\tcost / its\tbest rival at no more money\tviolating, %%\n", judged)
+	for _, trace := range r.traces() {
+		mine, violating, _ := r.mean(trace, judged.String())
+		apart, _ := r.apart(trace, judged.String(), clairvoyant.String())
+		equal, relative := r.atEqualViolations(trace, judged.String(), rivals)
+		money, theirs := r.atEqualMoney(trace, judged.String(), rivals)
+		fmt.Fprintf(t, "%s\t%.4f\t%.3f\t%.3f\t%.3f\t%.3f\t%s\t%.3f\t%s\t%.3f\n", trace, bounds[trace], best(trace)/bounds[trace], mine/bounds[trace],
+			100*violating, 100*apart, cmp.Or(equal, "none"), relative, cmp.Or(money, "none"), 100*theirs)
+	}
+	_ = t.Flush()
+	return b.String() + "\n"
+}
+
+// legend is a scaler's line in a figure, and its point there.
+func legend(scaler string) (group, target string) {
+	name, pool, onPool := strings.Cut(scaler, " @")
+	words := strings.Fields(name)
+	kind, target, _ := strings.Cut(words[0], ":")
+	if len(words) > 1 {
+		kind += ", tuned"
+	}
+	if onPool {
+		kind += ", " + strings.TrimSuffix(pool, "-pool")
+	}
+	return kind, target
+}
+
+// front draws cost against violations, the points of a kind on a pool joined.
+func (r results) front(title string, bounds map[string]float64) report.Figure {
+	f := report.Figure{
+		Title: "Cost and violations: " + title, XLabel: "node cost / bound, geometric mean over traces", YLabel: "minutes in violation, %",
+		Note: "Lower and further to the left is better. A line is one rival on one pool, by its target.",
+	}
+	kinds := map[string]int{}
+	for _, s := range r.scalers() {
+		cost, violating, _, _, _ := r.over(s, func(trace string) float64 { return bounds[trace] })
+		if math.IsNaN(cost) {
+			continue
+		}
+		group, target := legend(s)
+		i, ok := kinds[group]
+		if !ok {
+			if len(f.Series) == report.Colors() {
+				continue // what can't be told apart
+			}
+			i = len(f.Series)
+			kinds[group] = i
+			f.Series = append(f.Series, report.Series{Name: group, Color: i})
+		}
+		line := &f.Series[i]
+		line.X, line.Y, line.Labels = append(line.X, cost), append(line.Y, 100*violating), append(line.Labels, target)
+	}
+	for i := range f.Series {
+		s := &f.Series[i]
+		order := make([]int, len(s.X))
+		for k := range order {
+			order[k] = k
+		}
+		slices.SortFunc(order, func(a, b int) int { return cmp.Compare(s.X[a], s.X[b]) })
+		var x, y []float64
+		var labels []string
+		for _, k := range order {
+			x, y, labels = append(x, s.X[k]), append(y, s.Y[k]), append(labels, s.Labels[k])
+		}
+		s.X, s.Y, s.Labels = x, y, labels
+	}
+	return f
+}
