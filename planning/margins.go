@@ -37,8 +37,10 @@ func (m Margins) Beyond(demand float64) bool { return demand*leastMargin > m.Mos
 func (m Margins) Known() bool { return m.Pod > 0 }
 
 // Now is what demand, reference millicores, is to be thought to become by the time that
-// new replicas serve, and Nodes by the time that they do on new nodes.
-func (m Margins) Now(demand float64) float64   { return m.within(demand, m.Pod) }
+// new replicas serve.
+func (m Margins) Now(demand float64) float64 { return m.within(demand, m.Pod) }
+
+// Nodes is the same by the time that new replicas serve on new nodes.
 func (m Margins) Nodes(demand float64) float64 { return m.within(demand, m.Node) }
 
 func (m Margins) within(demand, factor float64) float64 {
