@@ -90,8 +90,8 @@ var (
 	clairvoyant = config{Kind: sim.Clairvoyant}
 )
 
-// targets of a sweep, percent.
-var targets = []int{50, 60, 70, 80, 90}
+// targets of a sweep, percent of requests: pods may burst.
+var targets = []int{50, 60, 70, 80, 90, 100, 120, 140}
 
 // defaults are the rivals as they come, at the usual target, on each pool.
 func defaults(pools []string) []config {
