@@ -35,7 +35,7 @@ const fleets = "fleets"
 // options of the command.
 type options struct {
 	traces, out, calibrated string
-	sizes                   []float64
+	sizes, fleetSizes       []float64
 	sets, only              []string
 	seeds, workers          int
 	fronts                  bool
@@ -44,6 +44,7 @@ type options struct {
 
 func main() {
 	o := options{progress: os.Stderr, tables: os.Stdout}
+	fleet := flag.String("fleet-sizes", "1", "sizes of --sizes at which fleets are judged")
 	sizes := flag.String("sizes", "1,20,200", "sizes: what load, replicas and pools are multiplied by")
 	sets := flag.String("set", "development,held-out,"+fleets, "sets of loads to judge")
 	only := flag.String("traces", "", "names of the traces; empty for all of a set")
@@ -62,12 +63,17 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	err := func() error {
-		for _, text := range split(*sizes) {
-			x, err := strconv.ParseFloat(text, 64)
-			if err != nil || !(x > 0) {
-				return fmt.Errorf("--sizes: %q is not a positive number", text)
+		for name, list := range map[string]struct {
+			text string
+			to   *[]float64
+		}{"sizes": {*sizes, &o.sizes}, "fleet-sizes": {*fleet, &o.fleetSizes}} {
+			for _, text := range split(list.text) {
+				x, err := strconv.ParseFloat(text, 64)
+				if err != nil || !(x > 0) {
+					return fmt.Errorf("--%s: %q is not a positive number", name, text)
+				}
+				*list.to = append(*list.to, x)
 			}
-			o.sizes = append(o.sizes, x)
 		}
 		if flag.NArg() > 0 || o.seeds < 1 || len(o.sizes) == 0 {
 			return errors.New("no arguments are taken, and at least one seed and one size are needed")
@@ -194,6 +200,9 @@ func (o options) judge(ctx context.Context) error {
 			return fmt.Errorf("%s has no rivals for size %g", o.calibrated, size)
 		}
 		for _, set := range o.sets {
+			if set == fleets && !slices.Contains(o.fleetSizes, size) {
+				continue
+			}
 			s, err := o.section(ctx, set, size, rivals)
 			if err != nil {
 				return err
