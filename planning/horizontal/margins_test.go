@@ -23,7 +23,7 @@ func TestMargins(t *testing.T) {
 		wantBound api.Binding
 	}{
 		"over each lead by its own": {1000, m, nil, 8, 10, "1.50 cores once new replicas serve, for 99.9 % of time", api.BindingFloor}, // 7.06, 9.4
-		"more than there ever was":  {1000, planning.Margins{Objective: 0.999, Pod: 1.5, Node: 2, Most: 1200}, nil, 6, 6, "1.25 cores", api.BindingFloor},
+		"more than there ever was":  {1000, planning.Margins{Objective: 0.999, Pod: 1.5, Node: 2, Most: 1200}, nil, 6, 6, "1.20 cores", api.BindingFloor},
 		"a tenth in any case":       {1000, planning.Margins{Objective: 0.999, Pod: 1, Node: 1, Most: 900}, nil, 6, 6, "1.10 cores", api.BindingFloor}, // 5.2
 		"a few too many stay": {500, m, func(in *planning.Input) { // 3.5
 			in.Workload.Replicas, in.Workload.ReadyReplicas = 4, 4
