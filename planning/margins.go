@@ -44,21 +44,13 @@ func (m Margins) Now(demand float64) float64 { return m.within(demand, m.Pod) }
 func (m Margins) Nodes(demand float64) float64 { return m.within(demand, m.Node) }
 
 func (m Margins) within(demand, factor float64) float64 {
-	factor = math.Max(factor, leastMargin)
-	least := leastMargin
-	if m.Beyond(demand) {
-		least = math.Min(factor, recordMargin)
-	}
-	return math.Max(math.Min(demand*factor, m.Most), demand*least)
+	return math.Max(math.Min(demand*factor, m.Most), demand*leastMargin)
 }
 
 const (
 	// leastMargin is a margin that is never gone below, a tolerance of an HPA's: what two
 	// sources read of the same load differs by as much.
 	leastMargin = 1.1
-	// recordMargin is the margin, at most, of demand that is larger than it ever was, that
-	// of an HPA at 80 %.
-	recordMargin = 1.25
 	// marginsFor is how long margins are used before they are taken anew: a history of two
 	// days is then another one by two thousandths.
 	marginsFor = 5 * time.Minute

@@ -45,7 +45,7 @@ func TestMarginsBound(t *testing.T) {
 	}{
 		"by the factors":                        {100, 200, 300},
 		"no more than it ever was, and a tenth": {240, 480, 500},
-		"a quarter more than there is":          {480, 600, 600},
+		"but a tenth more than there is":        {480, 528, 528},
 		"none":                                  {0, 0, 0},
 	} {
 		if now, nodes := m.Now(c.demand), m.Nodes(c.demand); math.Abs(now-c.now) > 1e-9 || math.Abs(nodes-c.nodes) > 1e-9 {
