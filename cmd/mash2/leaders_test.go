@@ -15,6 +15,8 @@ import (
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/experiments/testbed"
+	"github.com/mash2-io/mash2/planning"
+	"github.com/mash2-io/mash2/record"
 )
 
 // frozen is an Actuator that stops its process before the first action, and goes on
@@ -95,46 +97,44 @@ func TestTwoLeaders(t *testing.T) {
 	w.stop(next)
 }
 
-// TestTakeOver: a leader is killed while it keeps replicas that were needed a short time
-// ago. The next one, on another node and with no folder of its, keeps them as well: it
-// has read from ConfigMaps what the first one knew. One that has not read them doesn't.
+// TestTakeOver: a leader is killed. The next one, as on another node with no folder of its,
+// begins with what the first one remembered, which it has read from ConfigMaps. One that
+// isn't told where they are begins with nothing.
 func TestTakeOver(t *testing.T) {
-	w := newWorld(t, testbed.Options{Speed: 10, Scenario: scenario(t, 200,
-		scenarios.Stage{Duration: 3 * time.Minute, Target: 200},
-		scenarios.Stage{Duration: 30 * time.Second, Target: 20},
-		scenarios.Stage{Duration: 10 * time.Hour, Target: 20})})
-	kept := func(c api.Cycle) bool {
-		return len(c.Plan.Workloads) == 1 && c.Plan.Workloads[0].Binding == api.BindingStabilization && c.Plan.Workloads[0].Replicas > c.Plan.Workloads[0].Floor+1
-	}
-	stabilization := []string{"--leader-elect", "--downscale-stabilization", "2h"}
-	state := append([]string{"--state-configmap", "mash2-state"}, stabilization...)
+	w := newWorld(t, testbed.Options{Speed: 10, Scenario: scenario(t, 150, scenarios.Stage{Duration: 10 * time.Hour, Target: 150})})
+	state := []string{"--leader-elect", "--state-configmap", "mash2-state"}
 	old := w.launch(nil, state...)
 	w.Load.Begin()
-	first := w.until("replicas are kept", kept)
+	first := w.until("a plan", func(c api.Cycle) bool { return len(c.Plan.Workloads) == 1 })
 	// The state is saved once a minute.
-	last := w.until("they are after the state was saved", func(c api.Cycle) bool { return kept(c) && c.Time.After(first.Time.Add(70*time.Second)) })
+	w.until("one after the state was saved", func(c api.Cycle) bool { return c.Time.After(first.Time.Add(65 * time.Second)) })
 	old.Kill()
 	killed := time.Now()
-	next := w.launch(nil, state...)
-	planned := 0
-	for _, c := range w.cyclesAfter(killed, 5) {
-		if len(c.Plan.Workloads) == 0 {
-			continue
+	// begins is the memory that an operator begins with.
+	begins := func(args ...string) planning.Memory {
+		dir := t.TempDir()
+		o := w.launch(nil, append(args, "--records", dir)...)
+		w.cyclesAfter(time.Now(), 3)
+		w.stop(o)
+		log, err := record.Open(os.DirFS(dir))
+		if err != nil {
+			t.Fatal(err)
 		}
-		planned++
-		if p := c.Plan.Workloads[0]; !kept(c) || p.Replicas != last.Plan.Workloads[0].Replicas {
-			t.Errorf("the next leader plans %d replicas (%s: %s), the one before kept %d", p.Replicas, p.Binding, p.Reason, last.Plan.Workloads[0].Replicas)
+		for e, err := range log.Records(time.Time{}) {
+			m, ok := e.Memory.(planning.Memory)
+			if err != nil || !ok {
+				t.Fatalf("the first record has a %T, error %v", e.Memory, err)
+			}
+			return m
 		}
+		t.Fatal("there are no records")
+		return planning.Memory{}
 	}
-	t.Logf("%d replicas are kept, by each of %d plans of the next leader", last.Plan.Workloads[0].Replicas, planned)
-	if planned == 0 {
-		t.Error("the next leader has planned nothing")
+	known := begins(state...)
+	if len(known.Workloads) != 1 || len(known.Workloads[0].Recommendations) == 0 || !known.Workloads[0].Recommendations[0].From.Before(killed) {
+		t.Errorf("the next leader remembers %+v", known.Workloads)
 	}
-	w.stop(next)
-	stopped := time.Now()
-	forgetful := w.launch(nil, stabilization...)
-	w.until("a leader that knows of nothing gives replicas up", func(c api.Cycle) bool {
-		return c.Time.After(stopped) && len(c.Plan.Workloads) == 1 && c.Plan.Workloads[0].Replicas < last.Plan.Workloads[0].Replicas
-	})
-	w.stop(forgetful)
+	if unknown := begins("--leader-elect"); len(unknown.Workloads) != 0 {
+		t.Errorf("one that has read nothing remembers %+v", unknown.Workloads)
+	}
 }
