@@ -127,6 +127,7 @@ func (c Config) Validate() error {
 func (c Config) core() core.Config {
 	cfg := c.Core
 	cfg.Planning.MetricDelay = core.MetricDelay(c.Sensing.Step, c.Sensing.RateWindow)
+	cfg.Planning.Averaging = c.Sensing.RateWindow
 	return cfg
 }
 

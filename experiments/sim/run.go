@@ -274,6 +274,7 @@ func (r *run) config() core.Config {
 	p := r.c.params
 	cfg.Planning.CyclePeriod = p.Cycle
 	cfg.Planning.MetricDelay = core.MetricDelay(p.Step, p.RateWindow)
+	cfg.Planning.Averaging = p.RateWindow
 	cfg.Parallel = 1
 	return cfg
 }

@@ -64,6 +64,7 @@ func DefaultConfig() Config {
 		Parallel:      parallelActions,
 	}
 	c.Planning.MetricDelay = MetricDelay(defaultStep, defaultRateWindow)
+	c.Planning.Averaging = defaultRateWindow
 	return c
 }
 

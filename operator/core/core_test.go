@@ -21,6 +21,9 @@ func TestDefaultConfig(t *testing.T) {
 	if want := core.MetricDelay(sense.Step, sense.RateWindow); c.Planning.MetricDelay != want {
 		t.Errorf("MetricDelay is %v, sensing's defaults make it %v", c.Planning.MetricDelay, want)
 	}
+	if c.Planning.Averaging != sense.RateWindow {
+		t.Errorf("Averaging is %v, sensing's rate window %v", c.Planning.Averaging, sense.RateWindow)
+	}
 	fast := c.Faster(10)
 	if err := fast.Validate(); err != nil {
 		t.Fatal(err)
