@@ -116,9 +116,8 @@ test-race: deps $(TOOLS)/gotestsum ## the race detector on the rooms where thing
 	$(TOOLS)/gotestsum $(TEST_FORMAT) --jsonfile $(OUT)/test-race.json -- \
 		-race -short -tags '$(TAGS)' -timeout 20m -skip 'TestExplore|TestEveryGuardIsNeeded' $(RACE) | $(PROGRESS)
 
-# The version that an upgrade is tested from: the one before plans named the pools of
-# each workload.
-OLD ?= 6c88c09
+# The version that an upgrade is tested from: the one before policies had an objective.
+OLD ?= e228623
 .PHONY: test-upgrade
 test-upgrade: deps localkube ## version OLD and this one take turns in the midst of a move (three minutes)
 	rm -rf $(OUT)/old && mkdir -p $(OUT)/old && git archive $(OLD) | tar x -C $(OUT)/old
