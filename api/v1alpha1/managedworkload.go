@@ -65,7 +65,9 @@ type ManagedWorkloadSpec struct {
 	// +kubebuilder:validation:Maximum=100000
 	MinReplicas *int32 `json:"minReplicas,omitempty"`
 
-	// maxReplicas is the largest number of replicas.
+	// maxReplicas is the largest number of replicas. While pods move to other nodes
+	// there may be a quarter more for a while, rounded up and at least one, and never
+	// more than a ResourceQuota has room for.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
