@@ -26,5 +26,6 @@ var targets = []target{
 	{Name: "sequence", Strict: true, Parts: []part{{Dir: "execution", Files: `(sequence|guards|pools|workloads|budgets)\.go`}}},
 	{Name: "preflight", Parts: []part{{Dir: "execution", Files: `(preflight|missing|price)\.go`}}},
 	{Name: "plausibility", Parts: []part{{Dir: "sensing", Files: `plausibility\.go`}}},
+	{Name: "watches", Strict: true, Parts: []part{{Dir: "sensing", Files: `(current|watermark)\.go`}}},
 	{Name: "hpa", Parts: []part{{Dir: "experiments/baseline", Files: `hpa\.go`}}},
 }

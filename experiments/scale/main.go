@@ -1,0 +1,237 @@
+// Command scale measures the pure steps of a cycle in process, at growing sizes of a
+// cluster, and prints one JSON line per size and step. A time on one machine says little
+// about another one, so that each is also told as a ratio to a fixed loop of sorting and
+// looking up in the same run. It exits 1 when a ratio leaves the range that was calibrated
+// for it.
+package main
+
+import (
+	_ "embed"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/execution"
+	"github.com/mash2-io/mash2/operator/core"
+	"github.com/mash2-io/mash2/planning"
+)
+
+// line is what is printed of a step at a size.
+type line struct {
+	Nodes     int     `json:"nodes"`
+	Pods      int     `json:"pods"`
+	Workloads int     `json:"workloads"`
+	Step      string  `json:"step"`
+	P50Ms     float64 `json:"p50Ms"`
+	P99Ms     float64 `json:"p99Ms"`
+	RSSMiB    float64 `json:"rssMiB"` // of the whole process, after a collection
+	Ratio     float64 `json:"ratio"`  // of the fastest run to that of the reference loop
+}
+
+// key of a line's range.
+func (l line) key() string { return fmt.Sprintf("%d/%s", l.Nodes, l.Step) }
+
+// slack is how much more than the largest calibrated ratio is still let pass.
+const slack = 0.15
+
+//go:embed ranges.json
+var calibrated []byte
+
+func main() {
+	sizes := flag.String("nodes", "100,300,1000", "sizes, in nodes; there are 30 pods on each, and as many workloads as nodes")
+	runs := flag.Int("runs", 20, "times that each step is run")
+	calibrate := flag.String("calibrate", "", "file to write the largest ratio of each step to; what it has already is kept where larger")
+	flag.Parse()
+	ok, err := run(os.Stdout, *sizes, *runs, *calibrate)
+	switch {
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "scale:", err)
+		os.Exit(2)
+	case !ok:
+		os.Exit(1)
+	}
+}
+
+func run(out io.Writer, sizes string, runs int, calibrate string) (ok bool, err error) {
+	most := map[string]float64{}
+	if err := json.Unmarshal(calibrated, &most); err != nil {
+		return false, fmt.Errorf("ranges.json: %w", err)
+	}
+	if runs < 1 {
+		return false, fmt.Errorf("--runs: must be 1 or more, is %d", runs)
+	}
+	var lines []line
+	for _, size := range strings.Split(sizes, ",") {
+		nodes, err := strconv.Atoi(size)
+		if err != nil || nodes < 10 {
+			return false, fmt.Errorf("--nodes: %q is not a size of 10 or more", size)
+		}
+		of, err := measure(nodes, runs)
+		if err != nil {
+			return false, err
+		}
+		for _, l := range of {
+			if err := json.NewEncoder(out).Encode(l); err != nil {
+				return false, err
+			}
+		}
+		lines = append(lines, of...)
+	}
+	if calibrate != "" {
+		for _, l := range lines {
+			most[l.key()] = max(most[l.key()], l.Ratio)
+		}
+		text, err := json.MarshalIndent(most, "", "  ")
+		if err != nil {
+			return false, err
+		}
+		return true, os.WriteFile(calibrate, append(text, '\n'), 0o644)
+	}
+	left := leaves(lines, most)
+	for _, why := range left {
+		fmt.Fprintln(os.Stderr, why)
+	}
+	return len(left) == 0, nil
+}
+
+// leaves says which lines leave their range; sizes that were never calibrated have none.
+func leaves(lines []line, most map[string]float64) []string {
+	var out []string
+	for _, l := range lines {
+		if top, ok := most[l.key()]; ok && l.Ratio > top*(1+slack) {
+			out = append(out, fmt.Sprintf("%d nodes, %s: %.3g times the reference loop, the largest calibrated is %.3g", l.Nodes, l.Step, l.Ratio, top))
+		}
+	}
+	return out
+}
+
+// step is what is measured; it fails when it has not done what it is for.
+type step struct {
+	name string
+	do   func() error
+}
+
+// measure runs all steps at a size. The reference loop is run before every step's run:
+// what else the machine does, it does to both.
+func measure(nodes, runs int) ([]line, error) {
+	all, pods, err := stepsOf(nodes)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]line, 0, len(all))
+	for _, s := range all {
+		runtime.GC()
+		if err := s.do(); err != nil { // warm
+			return nil, fmt.Errorf("%d nodes, %s: %w", nodes, s.name, err)
+		}
+		var times, reference []time.Duration
+		for range runs {
+			reference = append(reference, timed(refer))
+			var err error
+			times = append(times, timed(func() { err = s.do() }))
+			if err != nil {
+				return nil, fmt.Errorf("%d nodes, %s: %w", nodes, s.name, err)
+			}
+		}
+		debug.FreeOSMemory()
+		out = append(out, line{
+			Nodes: nodes, Pods: pods, Workloads: nodes, Step: s.name,
+			P50Ms: ms(quantile(times, 0.5)), P99Ms: ms(quantile(times, 0.99)), RSSMiB: resident(),
+			// What else the machine does only adds to a time.
+			Ratio: float64(slices.Min(times)) / float64(slices.Min(reference)),
+		})
+	}
+	runtime.KeepAlive(all)
+	return out, nil
+}
+
+// stepsOf are a plan in the steady state, the actions after it, those of a shrink by a
+// tenth, and those in the midst of a policy switch.
+func stepsOf(nodes int) (all []step, pods int, err error) {
+	hierarchy, err := core.DefaultConfig().Hierarchy()
+	if err != nil {
+		return nil, 0, err
+	}
+	still, policy := steady(nodes)
+	memory := planning.Memory{}
+	for range 3 + nodes/50 { // until all forecasts are made, of which a cycle makes some
+		_, memory = hierarchy.Plan(still, policy, memory)
+	}
+	plan, _ := hierarchy.Plan(still, policy, memory)
+	small, shrunk := shrinking(still)
+	moved, target, to := switching(still)
+	acts := func(s api.Snapshot, p api.Plan, policy api.Policy, least int) func() error {
+		return func() error {
+			if actions, findings := execution.Sequence(s, p, policy); len(actions)+len(findings) < least {
+				return fmt.Errorf("%d actions and %d findings, at least %d were to be", len(actions), len(findings), least)
+			}
+			return nil
+		}
+	}
+	return []step{
+		{"plan", func() error {
+			if p, _ := hierarchy.Plan(still, policy, memory); len(p.Workloads) != nodes {
+				return fmt.Errorf("%d of %d workloads are planned", len(p.Workloads), nodes)
+			}
+			return nil
+		}},
+		{"sequence", acts(still, plan, policy, 0)},
+		{"shrink", acts(small, shrunk, policy, nodes/10)},
+		{"switch", acts(moved, target, to, 1)},
+	}, len(still.Pods), nil
+}
+
+// refer is the loop that others are compared with: sorting, and looking up.
+func refer() {
+	const n = 100_000
+	numbers := make([]uint32, n)
+	index := make(map[uint32]int, n)
+	x := uint32(1)
+	for i := range numbers {
+		x = x*1664525 + 1013904223
+		numbers[i], index[x] = x, i
+	}
+	slices.Sort(numbers)
+	sum := 0
+	for _, v := range numbers {
+		sum += index[v]
+	}
+	runtime.KeepAlive(sum)
+}
+
+func timed(do func()) time.Duration {
+	began := time.Now()
+	do()
+	return time.Since(began)
+}
+
+// quantile q of times, the next larger one of them.
+func quantile(times []time.Duration, q float64) time.Duration {
+	sorted := slices.Sorted(slices.Values(times))
+	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// resident is the process' memory in MiB as Linux counts it; 0 elsewhere.
+func resident() float64 {
+	text, err := os.ReadFile("/proc/self/statm")
+	fields := strings.Fields(string(text))
+	if err != nil || len(fields) < 2 {
+		return 0
+	}
+	pages, err := strconv.Atoi(fields[1])
+	if err != nil {
+		return 0
+	}
+	return float64(pages*os.Getpagesize()) / (1 << 20)
+}
