@@ -90,6 +90,9 @@ func run(ctx context.Context, jobs []job, workers int, progress io.Writer) ([]fi
 	return out, failed
 }
 
+// settled is how long before the measured passes a scaler begins that remembers minutes.
+const settled = 2 * time.Hour
+
 // weight orders jobs by what they take: larger sizes later, our own loop last.
 func (j job) weight() int {
 	w := int(2 * j.load.size * float64(len(j.load.scenario.Deployments())))
@@ -106,6 +109,9 @@ func (j job) run(ctx context.Context) (figure, error) {
 		return f, err
 	}
 	world := simulation.World{Scenario: s, Passes: max(1, s.Repeat), Tuning: j.config.tuning()}
+	if !j.config.own() {
+		world.Skipped = max(0, time.Duration(s.Warmup.Passes)*s.PassDuration()-settled)
+	}
 	outcome, err := world.Run(ctx, j.config.scaler(), sim.Fluid, j.seed, false)
 	if err != nil {
 		return f, err
