@@ -161,6 +161,7 @@ func (c Config) windows(pod, node api.StartupLatency) Windows {
 		Pod:     pod.P90 + late,
 		Horizon: c.Horizon,
 		PodHold: c.Stabilization, NodeHold: c.NodeStabilization, Late: c.Averaging / 2,
+		Tolerance: c.Tolerance,
 	}
 	// Nodes must be there before the pods that need them are asked for.
 	w.Node = node.P90 + w.Pod

@@ -528,4 +528,3 @@ func vectorKey(v []int32) string {
 	}
 	return string(b)
 }
-

@@ -103,6 +103,9 @@ func (p Planner) predict(o *part, in planning.Input, c supply, f *api.Forecast, 
 		path[0].At = in.Time
 	}
 
+	if c.margins.Known() { // which know that within the tolerance replicas stay
+		replicas = hpaReplicas(need, in.Workload.Replicas, in.Workload.Replicas, tolerance)
+	}
 	o.forecast = f
 	o.path = path
 	if replicas >= o.floor.replicas {
