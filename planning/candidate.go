@@ -430,6 +430,9 @@ func (c *cycle) items(k *candidate) {
 		if sup := supply(k.proposals[i], k.speed[i]); sup > 0 {
 			it.load = loads[i] / sup
 		}
+		if m := mw.memory.Margins; m.Known() {
+			it.tail = growthTail(m.Pod.At(c.s.Time), m.Objective)
+		}
 		it.shares, it.share = shares(mw, k.to.pool(i))
 		if failure := c.attempt("the Guard", it.key, func() {
 			k.nodeMin[i], k.nodeNote[i] = c.guard.NodeReplicas(k.subjects[i], r.Lo.Replicas)

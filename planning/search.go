@@ -352,7 +352,7 @@ func (s *search) nodeCost(at int, nodes int32) float64 {
 func (s *search) part(i int, replicas int32) float64 {
 	it := s.items[i]
 	at := &s.places[it.place]
-	return s.weights.Performance*it.weight*at.speedRatio*responsiveness(it.load, replicas) +
+	return s.weights.Performance*it.weight*at.speedRatio*it.responsiveness(1, replicas) +
 		s.weights.Resilience*it.weight*at.survival(replicas, math.MaxInt32) -
 		float64(replicas)*s.podPrice(it)
 }
