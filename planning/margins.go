@@ -153,16 +153,45 @@ func (m Margins) says(f *api.Forecast, q float64, now time.Time, lead time.Durat
 
 // burst is how many times what it requests a replica can use of CPU on a pool's machines
 // while every pod there uses as much of its own: cores that are short are shared by
-// request, and its limit confines it. 1 where the machine's cores aren't known.
-func burst(shape *api.PodShape, pool *api.Pool) float64 {
-	if pool == nil || shape == nil || shape.Requests.MilliCPU <= 0 || pool.Allocatable.MilliCPU <= 0 {
+// request, DaemonSets use what they request, and its limit confines it. A machine is as full
+// as it gets of pods like it, and of such as request the least of all. 1 where the
+// machine's cores aren't known.
+func burst(shape *api.PodShape, pool *api.Pool, least int64) float64 {
+	if pool == nil || shape == nil || pool.Cores <= 0 {
 		return 1
 	}
-	most := float64(pool.Cores) / float64(pool.Allocatable.MilliCPU)
+	request, room := shape.Requests.MilliCPU, pool.Allocatable.MilliCPU-pool.Overhead.MilliCPU
+	if request <= 0 || room < request {
+		return 1
+	}
+	full := room / request * request
+	if least > 0 {
+		full += (room - full) / least * least
+	}
+	most := float64(pool.Cores-pool.Overhead.MilliCPU) / float64(full)
 	if shape.LimitCPU > 0 {
-		most = math.Min(most, float64(shape.LimitCPU)/float64(shape.Requests.MilliCPU))
+		most = math.Min(most, float64(shape.LimitCPU)/float64(request))
 	}
 	return math.Max(most, 1)
+}
+
+// leastRequest is the least CPU that a pod requests which isn't on every node, millicores.
+func leastRequest(s api.Snapshot) int64 {
+	least := int64(0)
+	consider := func(shape *api.PodShape) {
+		if shape != nil && shape.Requests.MilliCPU > 0 && (least == 0 || shape.Requests.MilliCPU < least) {
+			least = shape.Requests.MilliCPU
+		}
+	}
+	for i := range s.Workloads {
+		consider(s.Workloads[i].Shape)
+	}
+	for i := range s.Pods {
+		if !s.Pods[i].DaemonSet && !s.Pods[i].Mirror {
+			consider(s.Pods[i].Shape)
+		}
+	}
+	return least
 }
 
 // speed is what one requested core of a workload's replicas does on a pool, relative to
@@ -171,7 +200,7 @@ func burst(shape *api.PodShape, pool *api.Pool) float64 {
 func (c *cycle) speed(mw *managed, pool *api.Pool) float64 {
 	speed := positive(pool.CPUSpeed)
 	if c.p.Burst && mw.memory.Margins.Known() {
-		speed *= burst(mw.workload.Shape, pool)
+		speed *= burst(mw.workload.Shape, pool, c.leastRequest)
 	}
 	return speed
 }
@@ -185,7 +214,7 @@ func (c *cycle) burstNow(mw *managed, pools map[string]*api.Pool) float64 {
 	n := 0
 	for _, pod := range mw.pods {
 		if pool := pools[pod.Node]; pool != nil && !pod.Terminating {
-			sum += burst(mw.workload.Shape, pool)
+			sum += burst(mw.workload.Shape, pool, c.leastRequest)
 			n++
 		}
 	}

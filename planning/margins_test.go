@@ -19,23 +19,46 @@ func TestBurst(t *testing.T) {
 	pool := func(allocatable, cores int64) *api.Pool {
 		return &api.Pool{Allocatable: api.Resources{MilliCPU: allocatable}, Cores: cores}
 	}
+	overhead := func(p *api.Pool, milli int64) *api.Pool {
+		p.Overhead.MilliCPU = milli
+		return p
+	}
 	for name, c := range map[string]struct {
 		shape *api.PodShape
 		pool  *api.Pool
+		least int64
 		want  float64
 	}{
-		"cores that may not be requested, shared by request": {shape(200, 0), pool(1900, 2000), 2000. / 1900},
-		"its limit confines it":                              {shape(200, 240), pool(940, 2000), 1.2},
-		"the limit is beyond its share":                      {shape(200, 1000), pool(940, 2000), 2000. / 940},
-		"a limit as requested":                               {shape(200, 200), pool(940, 2000), 1},
-		"cores that are not known":                           {shape(200, 400), pool(940, 0), 1},
-		"no request":                                         {shape(0, 400), pool(940, 2000), 1},
-		"no shape":                                           {nil, pool(940, 2000), 1},
-		"no pool":                                            {shape(200, 400), nil, 1},
+		"cores that may not be requested, shared by request": {shape(200, 0), pool(1800, 2000), 0, 2000. / 1800},
+		"nothing like it has room for the rest":              {shape(200, 0), pool(1900, 2000), 200, 2000. / 1800},
+		"smaller pods have":                                  {shape(200, 0), pool(1900, 2000), 60, 2000. / 1860},
+		"DaemonSets use what they request":                   {shape(200, 0), overhead(pool(1900, 2000), 300), 200, 1700. / 1600},
+		"its limit confines it":                              {shape(200, 240), pool(940, 2000), 0, 1.2},
+		"the limit is beyond its share":                      {shape(200, 1000), pool(940, 2000), 0, 2000. / 800},
+		"a limit as requested":                               {shape(200, 200), pool(940, 2000), 0, 1},
+		"cores that are not known":                           {shape(200, 400), pool(940, 0), 0, 1},
+		"no request":                                         {shape(0, 400), pool(940, 2000), 0, 1},
+		"more than a machine has":                            {shape(2000, 4000), pool(940, 2000), 0, 1},
+		"no shape":                                           {nil, pool(940, 2000), 0, 1},
+		"no pool":                                            {shape(200, 400), nil, 0, 1},
 	} {
-		if got := burst(c.shape, c.pool); math.Abs(got-c.want) > 1e-9 {
+		if got := burst(c.shape, c.pool, c.least); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
+	}
+}
+
+// Daemons' requests and limits of nobody are not what a machine is filled with.
+func TestLeastRequest(t *testing.T) {
+	pod := func(milli int64, daemon bool) api.Pod {
+		return api.Pod{Shape: &api.PodShape{Requests: api.Resources{MilliCPU: milli}}, DaemonSet: daemon}
+	}
+	s := api.Snapshot{Pods: []api.Pod{pod(10, true), pod(0, false), pod(90, false), {}}, Workloads: []api.Workload{{Shape: pod(200, false).Shape}, {}}}
+	if got := leastRequest(s); got != 90 {
+		t.Errorf("%d, want 90", got)
+	}
+	if got := leastRequest(api.Snapshot{}); got != 0 {
+		t.Errorf("of nothing %d", got)
 	}
 }
 
@@ -93,7 +116,7 @@ func TestCyclesTakeMargins(t *testing.T) {
 		known            bool
 		now, slow, swift float64
 	}{
-		"an objective, and bursts":     {api.Policy{Objective: 0.99, Burst: true}, true, 0.75, 0.75, 1 * 2000. / 1900},
+		"an objective, and bursts":     {api.Policy{Objective: 0.99, Burst: true}, true, 0.75, 0.75, 1 * 2000. / 1800},
 		"an objective within requests": {api.Policy{Objective: 0.99}, true, 0.5, 0.5, 1},
 		"no objective":                 {api.Policy{Burst: true}, false, 0.5, 0.5, 1},
 	} {

@@ -103,8 +103,8 @@ func (p Planner) predict(o *part, in planning.Input, c supply, f *api.Forecast, 
 		path[0].At = in.Time
 	}
 
-	if c.margins.Known() { // which know that within the tolerance replicas stay
-		replicas = hpaReplicas(need, in.Workload.Replicas, in.Workload.Replicas, tolerance)
+	if c.margins.Known() {
+		replicas = p.near(need, in.Workload, false)
 	}
 	o.forecast = f
 	o.path = path
