@@ -198,7 +198,11 @@ func (c *cycle) consider(k *candidate, i int) {
 		w.Replicas, w.SpeedNow = there(w.Replicas), speed
 		memory.Replicas, memory.NodeReplicas = there(memory.Replicas), there(memory.NodeReplicas)
 	}
-	windows := c.Config.windows(c.s.PodStartup, nodeStartup)
+	podStartup := c.s.PodStartup
+	if memory.Margins.Known() {
+		podStartup, nodeStartup = rare(podStartup), rare(nodeStartup)
+	}
+	windows := c.Config.windows(podStartup, nodeStartup)
 	asked := c.propose(Input{
 		Time: c.s.Time, Workload: w, Policy: c.p, Pods: mw.pods, Readings: memory.Readings,
 		Metrics: c.s.Metrics, ResourceMetrics: c.s.ResourceMetrics,

@@ -3,6 +3,7 @@ package planning
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -59,6 +60,27 @@ func TestLeastRequest(t *testing.T) {
 	}
 	if got := leastRequest(api.Snapshot{}); got != 0 {
 		t.Errorf("of nothing %d", got)
+	}
+}
+
+// One start in a hundred is later than what an objective waits for, not one in ten.
+func TestRareStartup(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	const sigma = 0.3
+	got := rare(api.StartupLatency{P50: 60 * time.Second, P90: time.Duration(60 * float64(time.Second) * math.Exp(1.2816*sigma))})
+	late := 0
+	for range 100_000 {
+		if 60*math.Exp(sigma*r.NormFloat64()) > got.P90.Seconds() {
+			late++
+		}
+	}
+	if late < 900 || late > 1100 {
+		t.Errorf("%d of 100,000 starts are later than %v", late, got.P90)
+	}
+	for _, l := range []api.StartupLatency{{}, {P90: time.Minute}, {P50: time.Minute, P90: time.Minute}} {
+		if got := rare(l); got != l {
+			t.Errorf("%+v became %+v", l, got)
+		}
 	}
 }
 
