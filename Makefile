@@ -182,9 +182,21 @@ bench-envelope: build localkube ## cycle time by step, CPU and memory of the ope
 	go run -tags '$(TAGS)' ./experiments/envelope --workloads $(WORKLOADS) --nodes $(NODES) --pods $(PODS) $(ENVELOPE)
 
 .PHONY: explore
-explore: deps ## every state of a policy switch of three pods and three nodes, whatever fails; 1,000 fault schedules (half an hour)
+explore: deps ## every state of a policy switch of three pods and three nodes, whatever fails; 1,000 fault schedules, and 1,000 with watches that fail (three quarters of an hour)
 	go test -tags '$(TAGS)' ./execution -run 'TestExplore|TestEveryGuardIsNeeded' -explore-all -v -count 1 -timeout 3h
-	go test -tags '$(TAGS)' ./experiments/sim -run TestSwitchUnderFaults -fault-schedules 1000 -v -count 1 -timeout 1h
+	go test -tags '$(TAGS)' ./experiments/sim -run 'TestSwitchUnderFaults|TestWatchesThatFail' -fault-schedules 1000 -v -count 1 -timeout 1h
+
+.PHONY: bench-scale
+# Further ones: SCALE='--nodes 5000'.
+SCALE ?=
+bench-scale: deps ## the pure steps of a cycle at 100, 300 and 1,000 nodes, in process: JSON lines; fails beyond the calibrated ranges (two minutes)
+	go run -tags '$(TAGS)' ./experiments/scale $(SCALE)
+
+.PHONY: mutate
+# Names of targets, separated by commas; empty is all.
+MUTATE ?= trust,guard,sequence,watches
+mutate: deps ## do tests notice small changes of the program: fails on one that none notices, where every one has to be (hours)
+	nice go run -tags '$(TAGS)' ./experiments/mutate --targets '$(MUTATE)'
 
 .PHONY: bench-failover
 bench-failover: build localkube ## a leader is killed at WORKLOADS with a week of history: until the next one plans, and knows it all

@@ -33,8 +33,9 @@ const (
 	// AnnotationPodDeletionCost is Kubernetes' own: ReplicaSets delete the
 	// pods with the lowest cost first.
 	AnnotationPodDeletionCost = "controller.kubernetes.io/pod-deletion-cost"
-	// AnnotationTakenOver is on a scaled target whose replicas field was taken
-	// over from another field manager, once, by force.
+	// AnnotationTakenOver is on a target that a version before status.takenOver of
+	// ManagedWorkloads has taken over. It is read for one version more, and not
+	// written any longer.
 	AnnotationTakenOver = Group + "/taken-over"
 	// AnnotationParked marks a cordoned node that takes no part for now, because
 	// its pool is smaller than the machines it is made of.

@@ -3,6 +3,7 @@ package execution_test
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -51,7 +52,7 @@ func (w *world) seeWorkloads(s *api.Snapshot) {
 	for _, o := range w.owners {
 		if o.workload != (api.Key{}) {
 			s.Workloads = append(s.Workloads, api.Workload{
-				Key: o.workload, Mode: api.ModeFull, Replicas: o.replicas, MinReplicas: 1, MaxReplicas: 20, Shape: shape,
+				Key: o.workload, Mode: api.ModeFull, Replicas: o.replicas, MinReplicas: 1, MaxReplicas: o.most, QuotaReplicas: o.quota, Shape: shape,
 			})
 		}
 	}
@@ -140,7 +141,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	for i, kind := range kinds {
 		n := 1 + w.rng.Int32N(6)
 		w.owners = append(w.owners, &simOwner{
-			kind: kind, name: fmt.Sprintf("web%d", i), workload: api.Key{Namespace: "shop", Name: fmt.Sprintf("web%d", i)}, replicas: n, wanted: n,
+			kind: kind, name: fmt.Sprintf("web%d", i), workload: api.Key{Namespace: "shop", Name: fmt.Sprintf("web%d", i)}, replicas: n, wanted: n, most: 20,
 		})
 		pods += n
 	}
@@ -209,14 +210,50 @@ func TestSwitchInAnyOrderOfEvents(t *testing.T) {
 		seeds = 200
 	}
 	for seed := range seeds {
-		if !t.Run("", func(t *testing.T) { simulate(t, seed) }) {
+		if !t.Run("", func(t *testing.T) { newWorld(t, seed).live() }) {
 			t.Fatalf("seed %d", seed)
 		}
 	}
 }
 
-func simulate(t *testing.T, seed uint64) {
-	w := newWorld(t, seed)
+// TestASurgeIsBounded has maxima of what is wanted at most, and quotas: whatever happens in
+// any order, no scaling asks for more than the maximum and a quarter of it, at least one
+// more, nor for more than a quota has room for; and a move still ends.
+func TestASurgeIsBounded(t *testing.T) {
+	above, atQuota := 0, 0
+	for seed := range uint64(300) {
+		w := newWorld(t, seed)
+		for _, o := range w.owners {
+			o.most = max(o.wanted, 1+w.rng.Int32N(8))
+			if w.rng.IntN(2) == 0 {
+				o.quota = o.most + 1
+			}
+		}
+		w.scaled = func(o *simOwner, a api.ScaleWorkload) {
+			bound := o.most + max(1, int32(math.Ceil(float64(o.most)/4)))
+			if o.quota > 0 {
+				bound = min(bound, o.quota)
+			}
+			if a.To > max(bound, a.From) {
+				w.fail("%s: a maximum of %d and a quota of %d bear %d", a, o.most, o.quota, bound)
+			}
+			if a.To > o.most && a.To > a.From {
+				above++
+				if a.To == o.quota {
+					atQuota++
+				}
+			}
+		}
+		w.live()
+	}
+	t.Logf("%d scalings went above a maximum, %d of them as far as a quota has room", above, atQuota)
+	if above == 0 || above == atQuota || atQuota == 0 {
+		t.Error("not every bound was met")
+	}
+}
+
+// live has it all happen, and then waits until all is as wanted.
+func (w *world) live() {
 	target := "fast"
 	for range 10 + w.rng.IntN(60) {
 		switch w.rng.IntN(25) {
@@ -225,7 +262,7 @@ func simulate(t *testing.T, seed uint64) {
 			w.logf("policy wants %s", target)
 		case 2, 3:
 			o := w.owners[w.rng.IntN(2)]
-			o.wanted = 1 + w.rng.Int32N(8)
+			o.wanted = 1 + w.rng.Int32N(min(8, o.most))
 			w.logf("%s wants %d", o.name, o.wanted)
 		}
 		w.ratchet()
@@ -252,5 +289,5 @@ func simulate(t *testing.T, seed uint64) {
 	for _, n := range w.nodes {
 		w.logf("%s Ready=%v cordoned=%v %s: %d pods", n.Name, n.Ready, n.Cordoned, n.CordonedFor, len(w.podsOn(n.Name)))
 	}
-	w.fail("seed %d: not settled: %s", seed, w.settled(target))
+	w.fail("not settled: %s", w.settled(target))
 }

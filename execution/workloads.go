@@ -330,6 +330,12 @@ func (q *sequencer) surge(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 	}
 	if limit := max(q.surgeLimit(w, wp), w.Replicas, min(wp.Floor, wp.Replicas)); to > limit {
 		to = limit
+		if to == w.Replicas && old > wp.Replicas {
+			// There is no room for a first new pod before those beyond what is wanted
+			// are gone.
+			q.trim(w, wp, ps)
+			return
+		}
 	}
 	if to > w.Replicas {
 		reason := fmt.Sprintf("%d pods beside the %d on leaving nodes", to-old, old)

@@ -38,6 +38,9 @@ type simOwner struct {
 	floor int32
 	// wanted by the plan in force; readyBefore is ratcheted.
 	wanted int32
+	// most is the maximum of its replicas, and quota what a quota has room for, 0 for
+	// none.
+	most, quota int32
 }
 
 type simNode struct {
@@ -63,7 +66,9 @@ type world struct {
 	log    []string
 	// findings of the last sequence.
 	findings []api.Finding
-	tells    bool // whether the provider tells which nodes it is deleting
+	// scaled, if not nil, is told of what is asked for before it is done.
+	scaled func(*simOwner, api.ScaleWorkload)
+	tells  bool // whether the provider tells which nodes it is deleting
 }
 
 func (w *world) logf(format string, args ...any) {
@@ -314,6 +319,9 @@ func (w *world) apply(a api.Action) {
 	case api.ScaleWorkload:
 		for _, o := range w.owners {
 			if o.workload == a.Workload {
+				if w.scaled != nil {
+					w.scaled(o, a)
+				}
 				o.replicas = a.To
 			}
 		}

@@ -376,8 +376,13 @@ func (b *bed) testCordon() {
 // Somebody scales after mash2 has taken the field over.
 func (b *bed) testTakenBack() {
 	b.Helper()
-	note := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, api.AnnotationTakenOver)
-	if _, err := b.client.AppsV1().Deployments(ns).Patch(b.Context(), "web", types.MergePatchType, []byte(note), metav1.PatchOptions{}); err != nil {
+	d, err := b.client.AppsV1().Deployments(ns).Get(b.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	note := fmt.Sprintf(`{"status":{"takenOver":%q}}`, d.UID)
+	if _, err := b.dyn.Resource(v1alpha1.GroupVersion.WithResource("managedworkloads")).Namespace(ns).
+		Patch(b.Context(), "web", types.MergePatchType, []byte(note), metav1.PatchOptions{}, "status"); err != nil {
 		b.Fatal(err)
 	}
 	b.scale(4)

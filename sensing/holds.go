@@ -106,8 +106,11 @@ func takenOver(in holdInput) (reason, message string) {
 	if in.foreign == "" || !in.full() {
 		return "", ""
 	}
-	return HoldConflict, fmt.Sprintf("%s has set the replicas of %s %s; remove its annotation %s to give them back to mash2",
-		in.foreign, in.w.Target.Kind, in.w.Target.Name, api.AnnotationTakenOver)
+	give := "set spec.mode to Shadow, and back to Full once the status says so, to give them back to mash2"
+	if in.t.notedBefore {
+		give = "remove its annotation " + api.AnnotationTakenOver + " and " + give
+	}
+	return HoldConflict, fmt.Sprintf("%s has set the replicas of %s %s; %s", in.foreign, in.w.Target.Kind, in.w.Target.Name, give)
 }
 
 func impossibleBounds(in holdInput) (reason, message string) {

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/api/v1alpha1"
@@ -34,7 +35,10 @@ type targetRecord struct {
 	paused     bool // a Deployment whose controller rolls nothing out
 	template   *api.PodShape
 	scaling    scalingFields
-	takenOver  bool
+	uid        types.UID
+	// notedBefore is the annotation by which the version before noted a take-over;
+	// read for one version more.
+	notedBefore bool
 	// requests of the template's containers by their names, and the selector of
 	// its pods; nil if that can't be read.
 	requests map[string]api.Resources
@@ -56,10 +60,12 @@ func (s *shapes) deploymentRecord(d *appsv1.Deployment) *targetRecord {
 		paused:     d.Spec.Paused,
 		template:   s.of(pod),
 		scaling:    scalingFieldsOf(d.ManagedFields),
-		takenOver:  hasTakenOver(d),
-		requests:   requestsOf(pod),
-		selector:   selectorOf(d.Spec.Selector),
-		refusal:    refusalIn(d.Status.Conditions),
+		uid:        d.UID,
+
+		notedBefore: hasOldNote(d),
+		requests:    requestsOf(pod),
+		selector:    selectorOf(d.Spec.Selector),
+		refusal:     refusalIn(d.Status.Conditions),
 	}
 	r.limitCPU, r.limitMemory = limitsOf(pod)
 	return r
@@ -74,9 +80,11 @@ func (s *shapes) statefulSetRecord(d *appsv1.StatefulSet) *targetRecord {
 		rollingOut: d.Status.UpdateRevision != "" && d.Status.CurrentRevision != d.Status.UpdateRevision,
 		template:   s.of(pod),
 		scaling:    scalingFieldsOf(d.ManagedFields),
-		takenOver:  hasTakenOver(d),
-		requests:   requestsOf(pod),
-		selector:   selectorOf(d.Spec.Selector),
+		uid:        d.UID,
+
+		notedBefore: hasOldNote(d),
+		requests:    requestsOf(pod),
+		selector:    selectorOf(d.Spec.Selector),
 	}
 	r.limitCPU, r.limitMemory = limitsOf(pod)
 	return r
@@ -108,7 +116,7 @@ func replicasOf(r *int32) int32 {
 	return *r
 }
 
-func hasTakenOver(o metav1.Object) bool {
+func hasOldNote(o metav1.Object) bool {
 	_, ok := o.GetAnnotations()[api.AnnotationTakenOver]
 	return ok
 }
@@ -172,10 +180,12 @@ func ownsReplicas(fields *metav1.FieldsV1) bool {
 }
 
 // foreignWriter is a manager that has taken spec.replicas from mash2 after
-// mash2 took it over; empty if there is none. net tells that the target has a
-// safety net, which may have.
-func (t *targetRecord) foreignWriter(net bool) string {
-	if !t.takenOver || len(t.scaling.managers) == 0 || slices.Contains(t.scaling.managers, api.FieldManager) {
+// mash2 took it over; empty if there is none. noted is the UID of the target that the
+// ManagedWorkload says was taken over; net tells that the target has a safety net,
+// which may have taken it.
+func (t *targetRecord) foreignWriter(noted types.UID, net bool) string {
+	taken := t.notedBefore || noted != "" && noted == t.uid
+	if !taken || len(t.scaling.managers) == 0 || slices.Contains(t.scaling.managers, api.FieldManager) {
 		return ""
 	}
 	if net && t.scaling.lastBy == hpaManager {
@@ -221,13 +231,14 @@ type workloadRecord struct {
 	triggers []trigger
 	// byTemplate: replicas are counted by the template's requests.
 	byTemplate bool
+	takenOver  types.UID // of the target; empty if none was
 }
 
 // defaultCooldown is the CRD's, and KEDA's.
 const defaultCooldown = 5 * time.Minute
 
 func workloadRecordOf(w *v1alpha1.ManagedWorkload, cfg Config) *workloadRecord {
-	r := &workloadRecord{identity: identify(w), created: w.CreationTimestamp.Time}
+	r := &workloadRecord{identity: identify(w), created: w.CreationTimestamp.Time, takenOver: w.Status.TakenOver}
 	r.target = targetID{w.Namespace, w.Spec.TargetRef.Kind, w.Spec.TargetRef.Name}
 	r.workload = api.Workload{
 		Key:         r.key,

@@ -43,7 +43,7 @@ func gather(r *workloadRecord, v *view, sp *speeds) holdInput {
 		return in
 	}
 	in.scalers, in.verticals = v.scalers[r.target], v.verticals[r.target]
-	in.foreign = t.foreignWriter(v.nets[r.target])
+	in.foreign = t.foreignWriter(r.takenOver, v.nets[r.target])
 	members := v.members[r.target]
 	w.Shape = shapeOfReplica(t, members)
 	for _, vertical := range in.verticals {

@@ -190,16 +190,16 @@ func TestHolds(t *testing.T) {
 			func(w *world, _ *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) { w.put(safetyNet(nil)) }, "", "",
 		},
 		"a safety net that has scaled while there was no operator": {
-			func(w *world, _ *v1alpha1.ManagedWorkload, d *appsv1.Deployment) {
+			func(w *world, mw *v1alpha1.ManagedWorkload, d *appsv1.Deployment) {
 				w.put(safetyNet(nil))
-				d.Annotations = map[string]string{api.AnnotationTakenOver: "true"}
+				mw.Status.TakenOver = d.UID
 				d.ManagedFields = []metav1.ManagedFieldsEntry{entry(hpaManager, "scale", owned, epoch)}
 			}, "", "",
 		},
 		"somebody else beside a safety net": {
-			func(w *world, _ *v1alpha1.ManagedWorkload, d *appsv1.Deployment) {
+			func(w *world, mw *v1alpha1.ManagedWorkload, d *appsv1.Deployment) {
 				w.put(safetyNet(nil))
-				d.Annotations = map[string]string{api.AnnotationTakenOver: "true"}
+				mw.Status.TakenOver = d.UID
 				d.ManagedFields = []metav1.ManagedFieldsEntry{entry("argocd", "", owned, epoch)}
 			}, HoldConflict, "argocd",
 		},
@@ -219,9 +219,21 @@ func TestHolds(t *testing.T) {
 				mw.Spec.Mode = v1alpha1.ModeShadow
 			}, "", "",
 		},
-		"somebody has taken the field back": {
+		"somebody has taken the field back, as the version before noted the take-over": {
 			func(_ *world, _ *v1alpha1.ManagedWorkload, d *appsv1.Deployment) {
 				d.Annotations = map[string]string{api.AnnotationTakenOver: "true"}
+				d.ManagedFields = []metav1.ManagedFieldsEntry{entry("argocd", "", owned, epoch)}
+			}, HoldConflict, "remove its annotation mash2.io/taken-over",
+		},
+		"another target of the same name was taken over": {
+			func(_ *world, mw *v1alpha1.ManagedWorkload, d *appsv1.Deployment) {
+				mw.Status.TakenOver = "another"
+				d.ManagedFields = []metav1.ManagedFieldsEntry{entry("argocd", "", owned, epoch)}
+			}, "", "",
+		},
+		"somebody has taken the field back": {
+			func(_ *world, mw *v1alpha1.ManagedWorkload, d *appsv1.Deployment) {
+				mw.Status.TakenOver = d.UID
 				d.ManagedFields = []metav1.ManagedFieldsEntry{entry("argocd", "", owned, epoch)}
 			}, HoldConflict, "argocd",
 		},
@@ -231,8 +243,8 @@ func TestHolds(t *testing.T) {
 			}, "", "",
 		},
 		"after take-over mash2 does": {
-			func(_ *world, _ *v1alpha1.ManagedWorkload, d *appsv1.Deployment) {
-				d.Annotations = map[string]string{api.AnnotationTakenOver: "true"}
+			func(_ *world, mw *v1alpha1.ManagedWorkload, d *appsv1.Deployment) {
+				mw.Status.TakenOver = d.UID
 				d.ManagedFields = []metav1.ManagedFieldsEntry{entry("kubectl", "", owned, epoch), entry("mash2", "scale", owned, epoch)}
 			}, "", "",
 		},
@@ -256,8 +268,8 @@ func TestHolds(t *testing.T) {
 			if err := w.caches.informers[kindScaler].GetStore().Replace(nil, ""); err != nil {
 				t.Fatal(err)
 			}
-			d.Annotations = nil
-			w.put(d)
+			d.Annotations, mw.Status.TakenOver = nil, ""
+			w.put(mw, d)
 			if got, _ := w.workload("web"); got.HoldReason != "" {
 				t.Errorf("still held: %s", got.Hold)
 			}

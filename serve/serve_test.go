@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -142,7 +143,7 @@ func TestStatusOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			record := cycle(now, c.change)
-			got := statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil)
+			got := statusOf(record, record.Plan.Workloads[0], record.Workloads[0], v1alpha1.ManagedWorkloadStatus{})
 			ready := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionReady)
 			if ready == nil || ready.Status != c.wantStatus || ready.Reason != c.wantReason {
 				t.Errorf("conditions %+v, want Ready %s %s", got.Conditions, c.wantStatus, c.wantReason)
@@ -159,7 +160,7 @@ func TestStatusOf(t *testing.T) {
 				{Name: "lag", Value: -1, Target: 5, Missing: "no answer"},
 			}
 		})
-		got := statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil)
+		got := statusOf(record, record.Plan.Workloads[0], record.Workloads[0], v1alpha1.ManagedWorkloadStatus{})
 		want := []v1alpha1.TriggerStatus{{Name: "queue", Value: "42.5", Replicas: new(int32(3)), Active: true}, {Name: "lag", Message: "no answer"}}
 		if diff := cmp.Diff(want, got.Triggers); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -195,7 +196,7 @@ mash2_workload_trigger_replicas{namespace="shop",trigger="queue",workload="web"}
 					{Severity: api.Warning, Reason: api.ReasonConflict, Object: api.ParseRef("pool cheap"), Message: "Karpenter resizes it"},
 				}
 			})
-			got := meta.FindStatusCondition(statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil).Conditions, v1alpha1.ConditionMovable)
+			got := meta.FindStatusCondition(statusOf(record, record.Plan.Workloads[0], record.Workloads[0], v1alpha1.ManagedWorkloadStatus{}).Conditions, v1alpha1.ConditionMovable)
 			const want = "False Conflict: pool cheap: Karpenter resizes it"
 			if got == nil || fmt.Sprintf("%s %s: %s", got.Status, got.Reason, got.Message) != want {
 				t.Errorf("plan for %v: condition %+v, want %s", pools, got, want)
@@ -210,7 +211,7 @@ mash2_workload_trigger_replicas{namespace="shop",trigger="queue",workload="web"}
 			record := cycle(now, func(c *api.Cycle) {
 				c.Findings = []api.Finding{{Severity: api.Warning, Reason: api.ReasonPodsRefused, Object: api.ParseRef(object), Message: "spec.targetRef: no room"}}
 			})
-			got := meta.FindStatusCondition(statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil).Conditions, v1alpha1.ConditionReady)
+			got := meta.FindStatusCondition(statusOf(record, record.Plan.Workloads[0], record.Workloads[0], v1alpha1.ManagedWorkloadStatus{}).Conditions, v1alpha1.ConditionReady)
 			if got == nil || fmt.Sprintf("%s %s: %s", got.Status, got.Reason, got.Message) != want {
 				t.Errorf("condition %+v, want %s", got, want)
 			}
@@ -224,7 +225,7 @@ mash2_workload_trigger_replicas{namespace="shop",trigger="queue",workload="web"}
 			},
 		} {
 			record := cycle(now, func(c *api.Cycle) { c.Plan.Nodes.Refusal = r })
-			got := meta.FindStatusCondition(statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil).Conditions, v1alpha1.ConditionMovable)
+			got := meta.FindStatusCondition(statusOf(record, record.Plan.Workloads[0], record.Workloads[0], v1alpha1.ManagedWorkloadStatus{}).Conditions, v1alpha1.ConditionMovable)
 			if got == nil || fmt.Sprintf("%s %s: %s", got.Status, got.Reason, got.Message) != want {
 				t.Errorf("condition %+v, want %s", got, want)
 			}
@@ -238,7 +239,7 @@ mash2_workload_trigger_replicas{namespace="shop",trigger="queue",workload="web"}
 			},
 		} {
 			record := cycle(now, change)
-			got := meta.FindStatusCondition(statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil).Conditions, v1alpha1.ConditionMovable)
+			got := meta.FindStatusCondition(statusOf(record, record.Plan.Workloads[0], record.Workloads[0], v1alpha1.ManagedWorkloadStatus{}).Conditions, v1alpha1.ConditionMovable)
 			if got == nil || fmt.Sprintf("%s %s: %s", got.Status, got.Reason, got.Message) != want {
 				t.Errorf("condition %+v, want %s", got, want)
 			}
@@ -246,7 +247,7 @@ mash2_workload_trigger_replicas{namespace="shop",trigger="queue",workload="web"}
 	})
 	t.Run("what is off is not ready, and keeps what was planned", func(t *testing.T) {
 		before := cycle(now, nil)
-		old := statusOf(before, before.Plan.Workloads[0], before.Workloads[0], nil)
+		old := statusOf(before, before.Plan.Workloads[0], before.Workloads[0], v1alpha1.ManagedWorkloadStatus{})
 		off := cycle(now.Add(time.Minute), func(c *api.Cycle) {
 			c.Plan.Workloads, c.Workloads[0].Mode, c.Workloads[0].Generation = nil, api.ModeOff, 4
 		})
@@ -263,7 +264,7 @@ mash2_workload_trigger_replicas{namespace="shop",trigger="queue",workload="web"}
 		record := cycle(now, func(c *api.Cycle) {
 			c.Plan.Workloads[0].Skill = &api.ForecastSkill{Model: "seasonal", Trust: api.TrustNone}
 		})
-		got := statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil).Forecast
+		got := statusOf(record, record.Plan.Workloads[0], record.Workloads[0], v1alpha1.ManagedWorkloadStatus{}).Forecast
 		if got.Skill != "" || got.SeasonalSkill != "" || got.Trust != "none" {
 			t.Errorf("forecast %+v", got)
 		}
@@ -273,7 +274,7 @@ mash2_workload_trigger_replicas{namespace="shop",trigger="queue",workload="web"}
 			p := &c.Plan.Workloads[0]
 			p.Forecast, p.Skill = nil, &api.ForecastSkill{Model: "level", LastValue: of(-0.4), Seasonal: of(-1.5), Trust: api.TrustNone}
 		})
-		got := statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil).Forecast
+		got := statusOf(record, record.Plan.Workloads[0], record.Workloads[0], v1alpha1.ManagedWorkloadStatus{}).Forecast
 		want := &v1alpha1.ForecastStatus{Model: "level", Skill: "-0.40", SeasonalSkill: "-1.50", Trust: "none", Licence: "none"}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -302,7 +303,7 @@ func TestPolicyAccepted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			record := cycle(now, func(r *api.Cycle) { r.Findings = append(r.Findings, c.finding) })
-			status := statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil)
+			status := statusOf(record, record.Plan.Workloads[0], record.Workloads[0], v1alpha1.ManagedWorkloadStatus{})
 			got := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionPolicyAccepted)
 			if got == nil || got.Status != c.wantStatus || got.Reason != c.wantReason {
 				t.Fatalf("condition is %+v, want %s %s", got, c.wantStatus, c.wantReason)
@@ -319,7 +320,7 @@ func TestStatusIsWrittenWhenItMatters(t *testing.T) {
 	var old v1alpha1.ManagedWorkloadStatus
 	of := func(at time.Time, change func(*api.Cycle)) v1alpha1.ManagedWorkloadStatus {
 		record := cycle(at, change)
-		return statusOf(record, record.Plan.Workloads[0], record.Workloads[0], old.Conditions)
+		return statusOf(record, record.Plan.Workloads[0], record.Workloads[0], old)
 	}
 	triggered := func(value float64, missing string) func(*api.Cycle) {
 		return func(c *api.Cycle) {
@@ -396,7 +397,7 @@ func TestStatusesTakeTurns(t *testing.T) {
 	all := make([]written, workloads)
 	record := cycle(now, nil)
 	for i := range all {
-		all[i] = written{api.Key{Namespace: "shop", Name: fmt.Sprintf("app-%d", i)}, statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil)}
+		all[i] = written{api.Key{Namespace: "shop", Name: fmt.Sprintf("app-%d", i)}, statusOf(record, record.Plan.Workloads[0], record.Workloads[0], v1alpha1.ManagedWorkloadStatus{})}
 	}
 	writes := make([]int, 20)
 	for n := range writes {
@@ -496,7 +497,7 @@ func TestStatusNamesThePools(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			record := cycle(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), func(r *api.Cycle) { r.Plan.Workloads[0].Pools = c.pools })
-			got := statusOf(record, record.Plan.Workloads[0], record.Workloads[0], nil)
+			got := statusOf(record, record.Plan.Workloads[0], record.Workloads[0], v1alpha1.ManagedWorkloadStatus{})
 			if !slices.Equal(got.NodePools, c.want) || got.NodePool != c.wantAlias {
 				t.Errorf("pools %+v and %q, want %+v and %q", got.NodePools, got.NodePool, c.want, c.wantAlias)
 			}
@@ -508,5 +509,34 @@ func TestStatusNamesThePools(t *testing.T) {
 				t.Errorf("Movable says %q, want %q", said, c.movable)
 			}
 		})
+	}
+}
+
+// The note of a take-over stays as long as the mode is Full, and goes with it:
+// whoever sets Full again asks for the replicas anew.
+func TestTheNoteOfATakeOverEndsWithFull(t *testing.T) {
+	for mode, want := range map[api.Mode]types.UID{api.ModeFull: "target", api.ModeShadow: "", api.ModeOff: ""} {
+		o := &v1alpha1.ManagedWorkload{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+			Status:     v1alpha1.ManagedWorkloadStatus{TakenOver: "target"},
+		}
+		scheme := runtime.NewScheme()
+		if err := v1alpha1.AddToScheme(scheme); err != nil {
+			t.Fatal(err)
+		}
+		c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(o).WithStatusSubresource(o).Build()
+		s := &Status{Client: c, Refresh: time.Minute, Logger: slog.New(slog.DiscardHandler)}
+		s.Report(t.Context(), cycle(now, func(c *api.Cycle) {
+			c.Workloads[0].Mode = mode
+			if mode == api.ModeOff {
+				c.Plan.Workloads = nil
+			}
+		}))
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+			t.Fatal(err)
+		}
+		if o.Status.ObservedGeneration == 0 || o.Status.TakenOver != want {
+			t.Errorf("%s: generation %d is seen, the note is %q, want %q", mode, o.Status.ObservedGeneration, o.Status.TakenOver, want)
+		}
 	}
 }

@@ -95,7 +95,7 @@ func (s *Status) write(ctx context.Context, c api.Cycle, objects managed) {
 		if o == nil {
 			continue // deleted meanwhile
 		}
-		put(plan.Key, o, statusOf(c, plan, seen[plan.Key], o.Status.Conditions))
+		put(plan.Key, o, statusOf(c, plan, seen[plan.Key], o.Status))
 	}
 	for key, w := range seen {
 		if o := objects[key]; o != nil && w.Mode == api.ModeOff {
@@ -109,7 +109,7 @@ func (s *Status) write(ctx context.Context, c api.Cycle, objects managed) {
 func statusOff(c api.Cycle, seen api.WorkloadStatus, old v1alpha1.ManagedWorkloadStatus) v1alpha1.ManagedWorkloadStatus {
 	now := metav1.NewTime(c.Time)
 	status := *old.DeepCopy()
-	status.ObservedGeneration, status.LastCycleTime = seen.Generation, &now
+	status.ObservedGeneration, status.LastCycleTime, status.TakenOver = seen.Generation, &now, ""
 	status.Reason = "spec.mode is Off: it is not planned"
 	ready := metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: seen.Generation,
@@ -182,11 +182,11 @@ func (s *Status) turn(key api.Key, now time.Time) time.Time {
 }
 
 // statusOf is the status of a workload that is planned.
-func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old []metav1.Condition) v1alpha1.ManagedWorkloadStatus {
+func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old v1alpha1.ManagedWorkloadStatus) v1alpha1.ManagedWorkloadStatus {
 	now := metav1.NewTime(c.Time)
 	status := v1alpha1.ManagedWorkloadStatus{
 		ObservedGeneration: seen.Generation,
-		Conditions:         append([]metav1.Condition(nil), old...),
+		Conditions:         append([]metav1.Condition(nil), old.Conditions...),
 		CurrentReplicas:    &seen.Replicas,
 		ReadyReplicas:      &seen.ReadyReplicas,
 		PlannedReplicas:    &plan.Replicas,
@@ -195,6 +195,10 @@ func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old [
 		Policy:             c.Policy.Name,
 		Reason:             plan.Reason,
 		LastCycleTime:      &now,
+	}
+	// Whoever sets Full again asks for the replicas anew.
+	if seen.Mode == api.ModeFull {
+		status.TakenOver = old.TakenOver
 	}
 	for _, share := range plan.Pools {
 		status.NodePools = append(status.NodePools, v1alpha1.NodePoolShare{Name: share.Pool, Replicas: share.Replicas})

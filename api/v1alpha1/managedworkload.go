@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // ManagedWorkload puts one workload under mash2's management.
@@ -64,7 +65,9 @@ type ManagedWorkloadSpec struct {
 	// +kubebuilder:validation:Maximum=100000
 	MinReplicas *int32 `json:"minReplicas,omitempty"`
 
-	// maxReplicas is the largest number of replicas.
+	// maxReplicas is the largest number of replicas. While pods move to other nodes
+	// there may be a quarter more for a while, rounded up and at least one, and never
+	// more than a ResourceQuota has room for.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
@@ -273,6 +276,11 @@ type ManagedWorkloadStatus struct {
 	// reason says in a sentence why this many replicas are planned.
 	// +optional
 	Reason string `json:"reason,omitempty"`
+	// takenOver is the UID of the target whose replicas mash2 has taken over from
+	// whoever set them before; from then on somebody else's claim to them is a
+	// Conflict. Absent before the first scaling, and while the mode is not Full.
+	// +optional
+	TakenOver types.UID `json:"takenOver,omitempty"`
 	// lastCycleTime is when the status last changed in anything but time, or
 	// was confirmed.
 	// +optional

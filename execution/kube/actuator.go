@@ -104,10 +104,11 @@ func (a *Actuator) Apply(ctx context.Context, action api.Action) error {
 }
 
 // scale applies spec.replicas to the target's scale subresource as the field
-// manager mash2. The first time it takes the field from whoever owns it and
-// notes that on the target; from then on somebody else's claim is a
-// *ConflictError, but for that of its own safety net. The note comes after the field: killed in between, the field
-// is taken once more, while the other order would look like a lost claim.
+// manager mash2; nothing else of a target is ever written. The first time it takes
+// the field from whoever owns it and notes that in the ManagedWorkload's status; from
+// then on somebody else's claim is a *ConflictError, but for that of its own safety
+// net. The note comes after the field: killed in between, the field is taken once
+// more, while the other order would look like a lost claim.
 func (a *Actuator) scale(ctx context.Context, action api.ScaleWorkload) error {
 	wrap := func(err error) error {
 		return fmt.Errorf("scaling %s %s/%s to %d: %w", action.Target.Kind, action.Workload.Namespace, action.Target.Name, action.To, err)
@@ -116,14 +117,25 @@ func (a *Actuator) scale(ctx context.Context, action api.ScaleWorkload) error {
 	if err != nil {
 		return wrap(err)
 	}
-	target, err := resource.Get(ctx, action.Target.Name, metav1.GetOptions{})
+	target, err := named(ctx, resource, action.Target.Kind, action.Target.Name)
 	if err != nil {
 		return wrap(err)
 	}
 	if err := a.spares(ctx, action, target); err != nil {
 		return err
 	}
-	_, taken := target.GetAnnotations()[api.AnnotationTakenOver]
+	note, err := a.readNote(ctx, action.Workload)
+	if err != nil {
+		return wrap(err)
+	}
+	noted := note.of(target)
+	_, older := target.GetAnnotations()[api.AnnotationTakenOver]
+	taken := noted || older
+	if !taken {
+		if err := a.rehearse(ctx, note, target); err != nil {
+			return wrap(err)
+		}
+	}
 	body, err := json.Marshal(map[string]any{
 		"apiVersion": "autoscaling/v1", "kind": "Scale",
 		"metadata": map[string]any{"name": target.GetName(), "namespace": target.GetNamespace()},
@@ -151,26 +163,12 @@ func (a *Actuator) scale(ctx context.Context, action api.ScaleWorkload) error {
 	}
 	key := api.Key{Namespace: target.GetNamespace(), Name: target.GetName()}
 	a.options.Written(action.Target.Kind, key, scaled.GetResourceVersion())
-	if taken {
+	if noted {
 		return nil
 	}
-	// The UID keeps the apply from creating a target that has just been deleted.
-	body, err = json.Marshal(map[string]any{
-		"apiVersion": target.GetAPIVersion(), "kind": target.GetKind(),
-		"metadata": map[string]any{
-			"name": target.GetName(), "namespace": target.GetNamespace(), "uid": target.GetUID(),
-			"annotations": map[string]string{api.AnnotationTakenOver: "true"},
-		},
-	})
-	if err != nil {
+	if err := a.write(ctx, note, target); err != nil {
 		return wrap(err)
 	}
-	noted, err := resource.Patch(ctx, target.GetName(), types.ApplyPatchType, body,
-		metav1.PatchOptions{FieldManager: api.FieldManager, Force: &force})
-	if err != nil {
-		return wrap(fmt.Errorf("noting the take-over: %w", err))
-	}
-	a.options.Written(action.Target.Kind, key, noted.GetResourceVersion())
 	return nil
 }
 

@@ -164,7 +164,7 @@ func testSpares(b *bed, ns string) {
 	scale := func(from, to int32, refused string) {
 		b.Helper()
 		err := b.actuator.Apply(b.Context(), api.ScaleWorkload{
-			Workload: api.Key{Namespace: ns, Name: "db"}, Target: api.TargetRef{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db"}, From: from, To: to,
+			Workload: api.Key{Namespace: ns, Name: "some-mw"}, Target: api.TargetRef{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db"}, From: from, To: to,
 		})
 		var left *api.NotTriedError
 		switch {

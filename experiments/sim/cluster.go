@@ -70,6 +70,9 @@ type Cluster struct {
 	// Ready. Nil: none.
 	silent func(*pool) bool
 	stuck  func(*node) bool
+	// unaware is a node that the scheduler binds a pod to although it has been cordoned,
+	// which it has not seen yet. Nil: none.
+	unaware func(*pod) *node
 	// becameReady and ended tell the sensors of a pod, unschedulable a node autoscaler
 	// that watches pods.
 	becameReady, ended, unschedulable func(*pod)
@@ -77,6 +80,10 @@ type Cluster struct {
 	// The operator's evictions of Ready pods, those that a budget refused it, and
 	// somebody else's right before one of them.
 	evicted, overBudget, overtaken int
+	// looked are actions that a look at what is so has stopped, and harm what the operator
+	// has done under watches that fail.
+	looked int
+	harm   harm
 }
 
 // Lifetime of an instance, as it is paid for.

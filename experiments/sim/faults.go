@@ -17,7 +17,8 @@ import (
 // Ready. What runs is left alone but for that: whatever becomes of it is the
 // operator's doing.
 type Faults struct {
-	Until time.Duration
+	Until   time.Duration
+	Watches Watches
 }
 
 var (
@@ -31,7 +32,7 @@ func (r *run) mortal(begin func(mash2.Actuator)) (alive func() bool) {
 	c := r.c
 	rng := rand.New(rand.NewPCG(r.Seed, 99))
 	end := r.start + r.Faults.Until
-	f := &frail{c: c, rng: rng, until: end}
+	f := &frail{Actuator: r.hands(), c: c, rng: rng, until: end, alone: r.Faults.Watches.alone}
 	begin(f)
 	within := func(low, high time.Duration) time.Duration {
 		return low + time.Duration(rng.Float64()*float64(high-low))
@@ -40,6 +41,9 @@ func (r *run) mortal(begin func(mash2.Actuator)) (alive func() bool) {
 	c.silent = func(p *pool) bool { return c.now < silent[p] }
 	c.stuck = func(n *node) bool { return c.now < stuck[n.pool] }
 	for range 1 + rng.IntN(4) {
+		if r.Faults.Watches.alone {
+			break
+		}
 		from := r.start + within(0, r.Faults.Until)
 		to := min(from+within(time.Minute, r.Faults.Until), end)
 		p := c.pools[rng.IntN(len(c.pools))]
@@ -55,6 +59,9 @@ func (r *run) mortal(begin func(mash2.Actuator)) (alive func() bool) {
 		}
 	}
 	return func() bool {
+		if w := r.watching; w != nil && w.behind() {
+			return false
+		}
 		if !f.dead {
 			return true
 		}
@@ -69,9 +76,11 @@ func (r *run) mortal(begin func(mash2.Actuator)) (alive func() bool) {
 
 // frail are hands that fail, and an operator that dies on them.
 type frail struct {
+	mash2.Actuator
 	c     *Cluster
 	rng   *rand.Rand
 	until time.Duration
+	alone bool // nothing fails but watches
 	dead  bool
 	back  time.Duration // when there is an operator again
 }
@@ -81,13 +90,13 @@ func (f *frail) Apply(ctx context.Context, a api.Action) error {
 	if f.dead {
 		return errDead
 	}
-	if f.c.now < f.until {
+	if f.c.now < f.until && !f.alone {
 		switch f.rng.IntN(20) {
 		case 0: // before it
 			f.die()
 			return errDead
 		case 1: // after it
-			err := hands{f.c}.Apply(ctx, a)
+			err := f.Actuator.Apply(ctx, a)
 			f.die()
 			return err
 		case 2, 3:
@@ -96,7 +105,15 @@ func (f *frail) Apply(ctx context.Context, a api.Action) error {
 			f.overtake(a)
 		}
 	}
-	return hands{f.c}.Apply(ctx, a)
+	return f.Actuator.Apply(ctx, a)
+}
+
+// hands of the operator: those that look where watches fail.
+func (r *run) hands() mash2.Actuator {
+	if r.watching != nil {
+		return looking{hands{r.c}, r.watching}
+	}
+	return hands{r.c}
 }
 
 // overtake lets somebody else evict a pod under the budget of the one that the

@@ -234,6 +234,9 @@ func (c *Cluster) gone(n *node) {
 		}
 	}
 	for _, p := range c.podsOn(n) {
+		if p.ready && !p.terminating {
+			c.harm.died = append(c.harm.died, fmt.Sprintf("at %v the Ready pod %s died with node %s", c.now, p.name, n.name))
+		}
 		p.terminating, p.ready = true, false
 		c.observe(p)
 	}

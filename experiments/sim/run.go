@@ -147,6 +147,7 @@ type run struct {
 	Options
 	c         *Cluster
 	sensors   *sensors
+	watching  *watching // nil: no watch fails
 	collector *load.Collector
 	start     time.Duration       // of scenario time
 	factors   map[string]*float64 // of the work of a visit, by service
@@ -307,8 +308,13 @@ func (r *run) operator(ctx context.Context, clairvoyant bool) error {
 		planner = r.Wrap(hierarchy)
 	}
 	var loop *mash2.Loop
+	var observer mash2.Observer = r.sensors
+	if r.Faults.Watches.ways != 0 {
+		r.watching = r.newWatching()
+		observer = r.watching
+	}
 	begin := func(a mash2.Actuator) {
-		loop = cfg.Loop(planner, core.Ports{Observer: r.sensors, Policies: r, Actuator: a, Reporter: r, Recorder: recorder})
+		loop = cfg.Loop(planner, core.Ports{Observer: observer, Policies: r, Actuator: a, Reporter: r, Recorder: recorder})
 	}
 	begin(hands{c})
 	alive := func() bool { return true }

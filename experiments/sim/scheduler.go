@@ -20,6 +20,13 @@ func (c *Cluster) schedule() {
 		c.scheduling = false
 		pass := newPass(c)
 		for _, p := range c.waiting() {
+			if c.unaware != nil {
+				if n := c.unaware(p); n != nil {
+					c.bind(p, n)
+					pass.bound(p, n, false)
+					continue
+				}
+			}
 			held := c.nominated[p] != nil
 			if held || !pass.hopeless[pass.kind(p)] {
 				if n := pass.place(p); n != nil {
