@@ -336,6 +336,10 @@ verdict: deps $(CALIBRATED) ## mash2 beside calibrated rivals at three sizes and
 	@mkdir -p $(OUT)/verdict
 	go run -tags '$(TAGS)' ./experiments/verdict --calibrated $(CALIBRATED) --out $(OUT)/verdict $(VERDICT) | tee $(OUT)/verdict/verdict.md
 
+.PHONY: ablation
+ablation: deps ## what each term of the utility does, on the development traces at 20 times the load (half an hour)
+	go run -tags '$(TAGS)' ./experiments/verdict --ablation --sizes 20 --set development $(VERDICT)
+
 .PHONY: karpenter
 karpenter: ## Karpenter with its provider of simulated nodes, into .cache/bin (five minutes)
 	@mkdir -p $(TOOLS)

@@ -43,7 +43,7 @@ func TestGrowth(t *testing.T) {
 		"level":                                  {minutes(levels(200, 200, 100, 100)...), time.Minute, 0, 0.99, 1, false},
 		"peaks in more minutes than may be late": {minutes(levels(200, 20, 100, 300)...), time.Minute, 0, 0.99, 3, false},
 		"peaks in fewer":                         {minutes(levels(400, 200, 100, 300)...), time.Minute, 0, 0.99, 1, false},
-		"a peak that is held until the next":     {minutes(levels(200, 20, 100, 300)...), time.Minute, 25 * time.Minute, 0.9, 1, false},
+		"a peak that is held until the next":     {minutes(levels(200, 23, 100, 300)...), time.Minute, 25 * time.Minute, 0.99, 1, false},
 		"what falls":                             {minutes(levels(200, 20, 100, 10)...), time.Minute, 5 * time.Minute, 0.99, 1, false},
 		"demand after none":                      {minutes(levels(200, 20, 0, 10)...), time.Minute, 0, 0.99, math.Inf(1), false},
 		"too short to tell":                      {minutes(levels(90, 90, 100, 100)...), time.Minute, 0, 0.99, 0, true},
@@ -53,20 +53,78 @@ func TestGrowth(t *testing.T) {
 		"nothing":                                {api.Series{}, time.Minute, 0, 0.99, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, known := forecast.Growth(c.series, c.lead, c.hold, c.objective)
-			if got != c.want || known == c.unknown {
-				t.Errorf("%v, known %v; want %v, known %v", got, known, c.want, !c.unknown)
+			got, known := forecast.GrowthOf(c.series, forecast.GrowthRule{Lead: c.lead, Hold: c.hold}, c.objective)
+			if got.Factor != c.want || known == c.unknown || len(got.Phases) > 0 {
+				t.Errorf("%+v, known %v; want %v, known %v", got, known, c.want, !c.unknown)
 			}
 		})
 	}
 }
 
+// Jobs that begin by the clock are grown for when they come, and not in between.
+func TestGrowthByTheClock(t *testing.T) {
+	hour := func(burst int) []float64 { return levels(24*60, 30, 100, float64(burst)) }
+	noon := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	rule := forecast.GrowthRule{Lead: 2 * time.Minute, Tolerance: 0.1}
+	got, known := forecast.GrowthOf(minutes(hour(400)...), rule, 0.99)
+	if !known || len(got.Phases) != 30 {
+		t.Fatalf("%+v, known %v: want half an hour's", got, known)
+	}
+	// The burst is in the last minute of each half hour, here one before and after count
+	// as it, and two minutes before one asks for it.
+	for minute, want := range map[int]float64{0: 4, 1: 1, 10: 1, 25: 1, 26: 4, 29: 4, 30: 4, 31: 1, 56: 4, 59: 4} {
+		if f := got.At(noon.Add(time.Duration(minute) * time.Minute)); f < want/1.03 || f > want*1.03 {
+			t.Errorf("in minute %d demand may grow by %.2f, want %v", minute, f, want)
+		}
+	}
+	// A burst that comes at any time is grown for at any time.
+	r := rand.New(rand.NewPCG(3, 4))
+	var any []float64
+	for range 24 * 60 {
+		any = append(any, 100)
+		if r.IntN(30) == 0 {
+			any[len(any)-1] = 400
+		}
+	}
+	if got, _ := forecast.GrowthOf(minutes(any...), rule, 0.99); got.At(noon) < 3.9 || got.At(noon.Add(7*time.Minute)) < 3.9 {
+		t.Errorf("bursts at random: %v at noon, %v after", got.At(noon), got.At(noon.Add(7*time.Minute)))
+	}
+	if got := (forecast.Growth{}).At(noon); got != 1 {
+		t.Errorf("nothing known grows by %v", got)
+	}
+}
+
+// What the rule holds is what is grown from.
+func TestGrowthKnowsTheRule(t *testing.T) {
+	steps := minutes(levels(400, 2, 100, 109)...)
+	for name, c := range map[string]struct {
+		rule forecast.GrowthRule
+		want float64
+	}{
+		"follows at once": {forecast.GrowthRule{Lead: time.Minute}, 1.09},
+		"holds":           {forecast.GrowthRule{Lead: time.Minute, Hold: 5 * time.Minute}, 1},
+	} {
+		if got, _ := forecast.GrowthOf(steps, c.rule, 0.99); math.Abs(got.Factor-c.want) > 1e-9 || len(got.Phases) > 0 {
+			t.Errorf("%s: %+v, want %v", name, got, c.want)
+		}
+	}
+}
+
 // Of what comes the objective's share is covered, on demand with noise, bursts at random
 // and gaps, whatever their size: that is the promise. Half of each series is what is
-// known, the other half what comes.
+// known, the other half what comes. Capacity follows demand at once, or by a tolerance
+// and a while late.
 func TestGrowthCovers(t *testing.T) {
 	const objective, lead, n = 0.99, 3 * time.Minute, 40_000
-	for name, size := range map[string]float64{"one pod's": 1, "three hundred pods'": 300} {
+	for name, c := range map[string]struct {
+		size float64
+		rule forecast.GrowthRule
+	}{
+		"one pod's":           {1, forecast.GrowthRule{Lead: lead}},
+		"three hundred pods'": {300, forecast.GrowthRule{Lead: lead}},
+		"held":                {1, forecast.GrowthRule{Lead: lead, Hold: 5 * time.Minute, Tolerance: 0.1}},
+	} {
+		size := c.size
 		r := rand.New(rand.NewPCG(7, 9))
 		missed, minutes := 0, 0
 		for range 10 {
@@ -87,15 +145,33 @@ func TestGrowthCovers(t *testing.T) {
 			}
 			past := s
 			past.Values = s.Values[:n/2]
-			factor, known := forecast.Growth(past, lead, 0, objective)
+			growth, known := forecast.GrowthOf(past, c.rule, objective)
 			if !known {
 				t.Fatal("not known")
 			}
-			ahead := int(lead / s.Step)
+			ahead, has := int(lead/s.Step), math.NaN()
+			capacity := make([]float64, n)
+			for i, v := range s.Values {
+				need := func(k int) float64 {
+					return s.Values[k] * growth.At(s.Start.Add(time.Duration(k)*s.Step))
+				}
+				most := 0.0
+				for k := max(0, i-int(c.rule.Hold/s.Step)); k <= i; k++ {
+					if !math.IsNaN(s.Values[k]) {
+						most = max(most, need(k))
+					}
+				}
+				if math.IsNaN(has) || !math.IsNaN(v) && need(i) > has*(1+c.rule.Tolerance) {
+					has = need(i)
+				} else if most > 0 && most < has*(1-c.rule.Tolerance) {
+					has = most
+				}
+				capacity[i] = has
+			}
 			for i := n / 2; i+4 <= n; i += 4 {
 				late := false
 				for k := i; k < i+4; k++ {
-					late = late || s.Values[k] > factor*s.Values[k-ahead]
+					late = late || s.Values[k] > capacity[k-ahead]
 				}
 				minutes++
 				if late {
@@ -118,7 +194,7 @@ func BenchmarkGrowth(b *testing.B) {
 		s.Values = append(s.Values, (2+math.Sin(float64(i)/900))*math.Exp(0.05*r.NormFloat64()))
 	}
 	for b.Loop() {
-		if _, known := forecast.Growth(s, 3*time.Minute, 10*time.Minute, 0.999); !known {
+		if _, known := forecast.GrowthOf(s, forecast.GrowthRule{Lead: 3 * time.Minute, Hold: 10 * time.Minute, Tolerance: 0.1}, 0.999); !known {
 			b.Fatal("not known")
 		}
 	}

@@ -198,7 +198,11 @@ func (c *cycle) consider(k *candidate, i int) {
 		w.Replicas, w.SpeedNow = there(w.Replicas), speed
 		memory.Replicas, memory.NodeReplicas = there(memory.Replicas), there(memory.NodeReplicas)
 	}
-	windows := c.Config.windows(c.s.PodStartup, nodeStartup)
+	podStartup := c.s.PodStartup
+	if memory.Margins.Known() {
+		podStartup, nodeStartup = rare(podStartup), rare(nodeStartup)
+	}
+	windows := c.Config.windows(podStartup, nodeStartup)
 	asked := c.propose(Input{
 		Time: c.s.Time, Workload: w, Policy: c.p, Pods: mw.pods, Readings: memory.Readings,
 		Metrics: c.s.Metrics, ResourceMetrics: c.s.ResourceMetrics,
@@ -429,6 +433,9 @@ func (c *cycle) items(k *candidate) {
 		}
 		if sup := supply(k.proposals[i], k.speed[i]); sup > 0 {
 			it.load = loads[i] / sup
+		}
+		if m := mw.memory.Margins; m.Known() {
+			it.tail = growthTail(m.Pod.At(c.s.Time), m.Objective)
 		}
 		it.shares, it.share = shares(mw, k.to.pool(i))
 		if failure := c.attempt("the Guard", it.key, func() {

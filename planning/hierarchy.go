@@ -97,6 +97,8 @@ type cycle struct {
 	nodesOff  string        // why nodes are not planned although the policy names pools
 	search    api.Search
 	fits      int // left of Config.FitWork
+	// leastRequest is the least CPU that a pod requests, millicores; see burst.
+	leastRequest int64
 }
 
 // managed is a workload to plan.
@@ -114,7 +116,7 @@ type managed struct {
 
 func newCycle(h Hierarchy, s api.Snapshot, p api.Policy, m Memory) *cycle {
 	c := &cycle{
-		Hierarchy: h, guard: Guard{Config: h.Config}, s: s, p: p, before: m,
+		Hierarchy: h, guard: Guard{Config: h.Config}, s: s, p: p, before: m, leastRequest: leastRequest(s),
 		memory: Memory{
 			Policy: p.Name, Weights: p.Weights,
 			forecasts: maps.Clone(m.forecasts),

@@ -16,10 +16,10 @@ type Margins struct {
 	// At is when they were taken, by an objective.
 	At        time.Time `json:"at,omitzero"`
 	Objective float64   `json:"objective,omitempty"`
-	// Pod and Node are factors, 1 or more, over the time until new replicas serve, and
-	// until they do on new nodes; see forecast.Growth.
-	Pod  float64 `json:"pod,omitempty"`
-	Node float64 `json:"node,omitempty"`
+	// Pod and Node are what demand may grow by until new replicas serve, and until they do
+	// on new nodes.
+	Pod  forecast.Growth `json:"pod,omitzero"`
+	Node forecast.Growth `json:"node,omitzero"`
 	// Most is a tenth more than demand ever was, reference millicores. Where that is
 	// reached a ramp counts as it does without margins.
 	Most float64 `json:"most,omitempty"`
@@ -34,14 +34,16 @@ type Margins struct {
 func (m Margins) Beyond(demand float64) bool { return demand*leastMargin > m.Most }
 
 // Known reports whether there are margins.
-func (m Margins) Known() bool { return m.Pod > 0 }
+func (m Margins) Known() bool { return m.Pod.Factor > 0 }
 
-// Now is what demand, reference millicores, is to be thought to become by the time that
-// new replicas serve.
-func (m Margins) Now(demand float64) float64 { return m.within(demand, m.Pod) }
+// Pods is what demand of now, reference millicores, is to be thought to become by the time
+// that new replicas serve.
+func (m Margins) Pods(demand float64, now time.Time) float64 { return m.within(demand, m.Pod.At(now)) }
 
 // Nodes is the same by the time that new replicas serve on new nodes.
-func (m Margins) Nodes(demand float64) float64 { return m.within(demand, m.Node) }
+func (m Margins) Nodes(demand float64, now time.Time) float64 {
+	return m.within(demand, math.Max(m.Pod.At(now), m.Node.At(now)))
+}
 
 func (m Margins) within(demand, factor float64) float64 {
 	return math.Max(math.Min(demand*factor, m.Most), demand*leastMargin)
@@ -54,8 +56,10 @@ const (
 	// marginsFor is how long margins are used before they are taken anew: a history of two
 	// days is then another one by two thousandths.
 	marginsFor = 5 * time.Minute
-	// marginWork is how many samples a cycle reads at most for it, some 40 ms.
-	marginWork = 2_000_000
+	// marginWork is how many samples a cycle reads at most for it, some 50 ms; pods and
+	// nodes read a history marginReads times together.
+	marginWork  = 1_000_000
+	marginReads = 10
 	// toldFirst is the factor that a forecast begins with, toldMost the largest, and
 	// toldRate the step of its logarithm for a time that was not covered.
 	toldFirst, toldMost, toldRate = 1.25, 10, 0.2
@@ -69,6 +73,11 @@ type Said struct {
 	Demand float64   `json:"demand"`
 }
 
+// Saturation is the share of what replicas can use from which on answers come late. By the
+// service model that was fitted to measurements (docs/calibration.md) the 95th percentile
+// of a pod whose CPU limit is 0.4 cores passes ten times what it is at rest at 0.83.
+const Saturation = 0.85
+
 // due reports whether margins must be taken anew, and none whether there are none to take:
 // without an objective, where the author states a target, where CPU is no measure.
 func (m Margins) due(w api.Workload, p api.Policy, now time.Time) (due, none bool) {
@@ -81,12 +90,20 @@ func (m Margins) due(w api.Workload, p api.Policy, now time.Time) (due, none boo
 // taken returns margins of what the workload's demand did, with what forecasts said before.
 func (m Margins) taken(w api.Workload, p api.Policy, now time.Time, windows Windows) Margins {
 	out := Margins{At: now, Objective: p.Objective, Told: m.Told, Due: m.Due}
-	pod, known := forecast.Growth(w.Demand, windows.Pod+windows.Late, windows.PodHold, p.Objective)
-	node, knownNode := forecast.Growth(w.Demand, windows.Node+windows.Late, windows.NodeHold, p.Objective)
-	if !known || !knownNode || math.IsInf(pod, 1) || math.IsInf(node, 1) {
+	growth := func(lead, hold time.Duration, tolerance float64) (forecast.Growth, bool) {
+		g, known := forecast.GrowthOf(w.Demand, forecast.GrowthRule{Lead: lead + windows.Late, Hold: hold, Tolerance: tolerance}, p.Objective)
+		return g, known && !math.IsInf(g.Factor, 1)
+	}
+	tolerance := windows.Tolerance
+	if w.Behavior.Tolerance > 0 {
+		tolerance = w.Behavior.Tolerance
+	}
+	pod, known := growth(windows.Pod, windows.PodHold, tolerance)
+	node, knownNode := growth(windows.Node, windows.NodeHold, 0)
+	if !known || !knownNode {
 		return out
 	}
-	out.Pod, out.Node = pod, math.Max(pod, node)
+	out.Pod, out.Node = pod, node
 	// What was cut off at a limit counts as it was seen: next time there is room for a
 	// tenth more.
 	raw := w.Demand
@@ -136,16 +153,45 @@ func (m Margins) says(f *api.Forecast, q float64, now time.Time, lead time.Durat
 
 // burst is how many times what it requests a replica can use of CPU on a pool's machines
 // while every pod there uses as much of its own: cores that are short are shared by
-// request, and its limit confines it. 1 where the machine's cores aren't known.
-func burst(shape *api.PodShape, pool *api.Pool) float64 {
-	if pool == nil || shape == nil || shape.Requests.MilliCPU <= 0 || pool.Allocatable.MilliCPU <= 0 {
+// request, DaemonSets use what they request, and its limit confines it. A machine is as full
+// as it gets of pods like it, and of such as request the least of all. 1 where the
+// machine's cores aren't known.
+func burst(shape *api.PodShape, pool *api.Pool, least int64) float64 {
+	if pool == nil || shape == nil || pool.Cores <= 0 {
 		return 1
 	}
-	most := float64(pool.Cores) / float64(pool.Allocatable.MilliCPU)
+	request, room := shape.Requests.MilliCPU, pool.Allocatable.MilliCPU-pool.Overhead.MilliCPU
+	if request <= 0 || room < request {
+		return 1
+	}
+	full := room / request * request
+	if least > 0 {
+		full += (room - full) / least * least
+	}
+	most := float64(pool.Cores-pool.Overhead.MilliCPU) / float64(full)
 	if shape.LimitCPU > 0 {
-		most = math.Min(most, float64(shape.LimitCPU)/float64(shape.Requests.MilliCPU))
+		most = math.Min(most, float64(shape.LimitCPU)/float64(request))
 	}
 	return math.Max(most, 1)
+}
+
+// leastRequest is the least CPU that a pod requests which isn't on every node, millicores.
+func leastRequest(s api.Snapshot) int64 {
+	least := int64(0)
+	consider := func(shape *api.PodShape) {
+		if shape != nil && shape.Requests.MilliCPU > 0 && (least == 0 || shape.Requests.MilliCPU < least) {
+			least = shape.Requests.MilliCPU
+		}
+	}
+	for i := range s.Workloads {
+		consider(s.Workloads[i].Shape)
+	}
+	for i := range s.Pods {
+		if !s.Pods[i].DaemonSet && !s.Pods[i].Mirror {
+			consider(s.Pods[i].Shape)
+		}
+	}
+	return least
 }
 
 // speed is what one requested core of a workload's replicas does on a pool, relative to
@@ -154,7 +200,7 @@ func burst(shape *api.PodShape, pool *api.Pool) float64 {
 func (c *cycle) speed(mw *managed, pool *api.Pool) float64 {
 	speed := positive(pool.CPUSpeed)
 	if c.p.Burst && mw.memory.Margins.Known() {
-		speed *= burst(mw.workload.Shape, pool)
+		speed *= burst(mw.workload.Shape, pool, c.leastRequest)
 	}
 	return speed
 }
@@ -168,7 +214,7 @@ func (c *cycle) burstNow(mw *managed, pools map[string]*api.Pool) float64 {
 	n := 0
 	for _, pod := range mw.pods {
 		if pool := pools[pod.Node]; pool != nil && !pod.Terminating {
-			sum += burst(mw.workload.Shape, pool)
+			sum += burst(mw.workload.Shape, pool, c.leastRequest)
 			n++
 		}
 	}
@@ -214,7 +260,7 @@ func (c *cycle) margins() {
 	slices.SortStableFunc(due, func(a, b *managed) int { return a.memory.Margins.At.Compare(b.memory.Margins.At) })
 	work := 0
 	for _, mw := range due { // the oldest first
-		if work += 2 * len(mw.workload.Demand.Values); work > marginWork && mw != due[0] {
+		if work += marginReads * len(mw.workload.Demand.Values); work > marginWork && mw != due[0] {
 			break
 		}
 		mw.memory.Margins = mw.memory.Margins.taken(mw.workload, c.p, c.s.Time, windows)
@@ -243,7 +289,7 @@ func (c *cycle) tell() {
 				startup = p
 			}
 		}
-		w := c.Config.windows(c.s.PodStartup, startup)
+		w := c.Config.windows(rare(c.s.PodStartup), rare(startup))
 		mw.memory.Margins = mw.memory.Margins.says(mw.forecast, c.p.Quantile, c.s.Time, w.Node+w.Late)
 	}
 }

@@ -3,10 +3,12 @@ package planning
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast"
 )
 
 var marginNow = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
@@ -18,28 +20,72 @@ func TestBurst(t *testing.T) {
 	pool := func(allocatable, cores int64) *api.Pool {
 		return &api.Pool{Allocatable: api.Resources{MilliCPU: allocatable}, Cores: cores}
 	}
+	overhead := func(p *api.Pool, milli int64) *api.Pool {
+		p.Overhead.MilliCPU = milli
+		return p
+	}
 	for name, c := range map[string]struct {
 		shape *api.PodShape
 		pool  *api.Pool
+		least int64
 		want  float64
 	}{
-		"cores that may not be requested, shared by request": {shape(200, 0), pool(1900, 2000), 2000. / 1900},
-		"its limit confines it":                              {shape(200, 240), pool(940, 2000), 1.2},
-		"the limit is beyond its share":                      {shape(200, 1000), pool(940, 2000), 2000. / 940},
-		"a limit as requested":                               {shape(200, 200), pool(940, 2000), 1},
-		"cores that are not known":                           {shape(200, 400), pool(940, 0), 1},
-		"no request":                                         {shape(0, 400), pool(940, 2000), 1},
-		"no shape":                                           {nil, pool(940, 2000), 1},
-		"no pool":                                            {shape(200, 400), nil, 1},
+		"cores that may not be requested, shared by request": {shape(200, 0), pool(1800, 2000), 0, 2000. / 1800},
+		"nothing like it has room for the rest":              {shape(200, 0), pool(1900, 2000), 200, 2000. / 1800},
+		"smaller pods have":                                  {shape(200, 0), pool(1900, 2000), 60, 2000. / 1860},
+		"DaemonSets use what they request":                   {shape(200, 0), overhead(pool(1900, 2000), 300), 200, 1700. / 1600},
+		"its limit confines it":                              {shape(200, 240), pool(940, 2000), 0, 1.2},
+		"the limit is beyond its share":                      {shape(200, 1000), pool(940, 2000), 0, 2000. / 800},
+		"a limit as requested":                               {shape(200, 200), pool(940, 2000), 0, 1},
+		"cores that are not known":                           {shape(200, 400), pool(940, 0), 0, 1},
+		"no request":                                         {shape(0, 400), pool(940, 2000), 0, 1},
+		"more than a machine has":                            {shape(2000, 4000), pool(940, 2000), 0, 1},
+		"no shape":                                           {nil, pool(940, 2000), 0, 1},
+		"no pool":                                            {shape(200, 400), nil, 0, 1},
 	} {
-		if got := burst(c.shape, c.pool); math.Abs(got-c.want) > 1e-9 {
+		if got := burst(c.shape, c.pool, c.least); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 }
 
+// Daemons' requests and limits of nobody are not what a machine is filled with.
+func TestLeastRequest(t *testing.T) {
+	pod := func(milli int64, daemon bool) api.Pod {
+		return api.Pod{Shape: &api.PodShape{Requests: api.Resources{MilliCPU: milli}}, DaemonSet: daemon}
+	}
+	s := api.Snapshot{Pods: []api.Pod{pod(10, true), pod(0, false), pod(90, false), {}}, Workloads: []api.Workload{{Shape: pod(200, false).Shape}, {}}}
+	if got := leastRequest(s); got != 90 {
+		t.Errorf("%d, want 90", got)
+	}
+	if got := leastRequest(api.Snapshot{}); got != 0 {
+		t.Errorf("of nothing %d", got)
+	}
+}
+
+// One start in a hundred is later than what an objective waits for, not one in ten.
+func TestRareStartup(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	const sigma = 0.3
+	got := rare(api.StartupLatency{P50: 60 * time.Second, P90: time.Duration(60 * float64(time.Second) * math.Exp(1.2816*sigma))})
+	late := 0
+	for range 100_000 {
+		if 60*math.Exp(sigma*r.NormFloat64()) > got.P90.Seconds() {
+			late++
+		}
+	}
+	if late < 900 || late > 1100 {
+		t.Errorf("%d of 100,000 starts are later than %v", late, got.P90)
+	}
+	for _, l := range []api.StartupLatency{{}, {P90: time.Minute}, {P50: time.Minute, P90: time.Minute}} {
+		if got := rare(l); got != l {
+			t.Errorf("%+v became %+v", l, got)
+		}
+	}
+}
+
 func TestMarginsBound(t *testing.T) {
-	m := Margins{Pod: 2, Node: 3, Most: 500}
+	m := Margins{Pod: forecast.Growth{Factor: 2}, Node: forecast.Growth{Factor: 3}, Most: 500}
 	for name, c := range map[string]struct {
 		demand, now, nodes float64
 	}{
@@ -48,7 +94,7 @@ func TestMarginsBound(t *testing.T) {
 		"but a tenth more than there is":        {480, 528, 528},
 		"none":                                  {0, 0, 0},
 	} {
-		if now, nodes := m.Now(c.demand), m.Nodes(c.demand); math.Abs(now-c.now) > 1e-9 || math.Abs(nodes-c.nodes) > 1e-9 {
+		if now, nodes := m.Pods(c.demand, marginNow), m.Nodes(c.demand, marginNow); math.Abs(now-c.now) > 1e-9 || math.Abs(nodes-c.nodes) > 1e-9 {
 			t.Errorf("%s: %v and %v, want %v and %v", name, now, nodes, c.now, c.nodes)
 		}
 	}
@@ -57,12 +103,12 @@ func TestMarginsBound(t *testing.T) {
 	}
 }
 
-// bursts are a day of demand with a burst of a minute each half hour.
+// bursts are a day of demand with a burst of a minute each 31 minutes.
 func bursts() api.Series {
 	day := api.Series{Start: marginNow.Add(-24 * time.Hour), Step: 15 * time.Second}
 	for i := range 24 * 60 * 4 {
 		v := 100.
-		if i/4%30 == 29 {
+		if i/4%31 == 30 {
 			v = 250
 		}
 		day.Values = append(day.Values, v)
@@ -92,16 +138,16 @@ func TestCyclesTakeMargins(t *testing.T) {
 		known            bool
 		now, slow, swift float64
 	}{
-		"an objective, and bursts":     {api.Policy{Objective: 0.99, Burst: true}, true, 0.75, 0.75, 1 * 2000. / 1900},
+		"an objective, and bursts":     {api.Policy{Objective: 0.99, Burst: true}, true, 0.75, 0.75, 1 * 2000. / 1800},
 		"an objective within requests": {api.Policy{Objective: 0.99}, true, 0.5, 0.5, 1},
 		"no objective":                 {api.Policy{Burst: true}, false, 0.5, 0.5, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.policy.NodePools = []string{"slow", "fast"}
-			before := Memory{Workloads: []WorkloadMemory{{Key: key, Replicas: 1, Margins: Margins{Objective: 0.5, Pod: 9, Node: 9}}}}
+			before := Memory{Workloads: []WorkloadMemory{{Key: key, Replicas: 1, Margins: Margins{Objective: 0.5, Pod: forecast.Growth{Factor: 9}, Node: forecast.Growth{Factor: 9}}}}}
 			got := newCycle(h, s, c.policy, before)
 			mw := &got.managed[0]
-			if m := mw.memory.Margins; m.Known() != c.known || c.known && m.Pod != 2.5 {
+			if m := mw.memory.Margins; m.Known() != c.known || c.known && m.Pod.Factor != 2.5 {
 				t.Fatalf("margins %+v", m)
 			}
 			for what, v := range map[string][2]float64{
@@ -124,7 +170,7 @@ func TestMarginsAreTakenWithinABudget(t *testing.T) {
 	s := api.Snapshot{Time: marginNow, Metrics: api.SourceHealth{Reachable: true}}
 	var before Memory
 	demand := bursts()
-	n := 3*marginWork/(2*len(demand.Values)) + 1
+	n := 3*marginWork/(marginReads*len(demand.Values)) + 1
 	for i := range n {
 		w := api.Workload{Key: api.Key{Namespace: "shop", Name: fmt.Sprintf("web-%05d", i)}, Mode: api.ModeFull, Replicas: 1, SpeedNow: 1, Demand: demand}
 		s.Workloads = append(s.Workloads, w)
@@ -144,7 +190,7 @@ func TestMarginsAreTakenWithinABudget(t *testing.T) {
 			}
 			before.Workloads = append(before.Workloads, m)
 		}
-		if most := marginWork / (2 * len(demand.Values)); taken > most {
+		if most := marginWork / (marginReads * len(demand.Values)); taken > most {
 			t.Errorf("cycle %d takes %d, more than %d", cycle, taken, most)
 		}
 		if cycle == 3 && first != n {
@@ -158,13 +204,13 @@ func TestMarginsAreTaken(t *testing.T) {
 	day := bursts()
 	windows := DefaultConfig().windows(api.StartupLatency{P90: 30 * time.Second}, api.StartupLatency{P90: 2 * time.Minute})
 	windows.PodHold, windows.NodeHold = 0, 0
-	before := Margins{At: marginNow.Add(-time.Minute), Objective: 0.99, Pod: 7, Node: 8, Most: 9, Told: 2}
+	before := Margins{At: marginNow.Add(-time.Minute), Objective: 0.99, Pod: forecast.Growth{Factor: 7}, Node: forecast.Growth{Factor: 8}, Most: 9, Told: 2}
 	for name, c := range map[string]struct {
 		before Margins
 		change func(*api.Workload, *api.Policy)
 		want   Margins
 	}{
-		"of the history": {want: Margins{At: marginNow, Objective: 0.99, Pod: 2.5, Node: 2.5, Most: 275}},
+		"of the history": {want: Margins{At: marginNow, Objective: 0.99, Pod: forecast.Growth{Factor: 2.5}, Node: forecast.Growth{Factor: 2.5}, Most: 275}},
 		"of one that is too short for the objective": {
 			change: func(_ *api.Workload, p *api.Policy) { p.Objective = 0.9999 },
 			want:   Margins{At: marginNow, Objective: 0.9999},
@@ -172,11 +218,11 @@ func TestMarginsAreTaken(t *testing.T) {
 		"a while ago": {before: before, want: before},
 		"a while ago by another objective": {
 			before: before, change: func(_ *api.Workload, p *api.Policy) { p.Objective = 0.98 },
-			want: Margins{At: marginNow, Objective: 0.98, Pod: 2.5, Node: 2.5, Most: 275, Told: 2},
+			want: Margins{At: marginNow, Objective: 0.98, Pod: forecast.Growth{Factor: 2.5}, Node: forecast.Growth{Factor: 2.5}, Most: 275, Told: 2},
 		},
 		"too long ago": {
-			before: Margins{At: marginNow.Add(-time.Hour), Objective: 0.99, Pod: 7, Told: 2},
-			want:   Margins{At: marginNow, Objective: 0.99, Pod: 2.5, Node: 2.5, Most: 275, Told: 2},
+			before: Margins{At: marginNow.Add(-time.Hour), Objective: 0.99, Pod: forecast.Growth{Factor: 7}, Told: 2},
+			want:   Margins{At: marginNow, Objective: 0.99, Pod: forecast.Growth{Factor: 2.5}, Node: forecast.Growth{Factor: 2.5}, Most: 275, Told: 2},
 		},
 		"none without an objective":              {before: before, change: func(_ *api.Workload, p *api.Policy) { p.Objective = 0 }},
 		"none for who states a target":           {before: before, change: func(w *api.Workload, _ *api.Policy) { w.TargetUtilization = 0.7 }},
@@ -207,7 +253,7 @@ func TestMarginsAreTaken(t *testing.T) {
 			if math.Abs(got.Most-c.want.Most) < 1e-6 {
 				got.Most = c.want.Most
 			}
-			if got.At != c.want.At || got.Objective != c.want.Objective || got.Pod != c.want.Pod || got.Node != c.want.Node || got.Most != c.want.Most || got.Told != c.want.Told {
+			if got.At != c.want.At || got.Objective != c.want.Objective || got.Pod.Factor != c.want.Pod.Factor || got.Node.Factor != c.want.Node.Factor || got.Most != c.want.Most || got.Told != c.want.Told {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}
 		})
@@ -219,7 +265,7 @@ func TestMarginsAreTaken(t *testing.T) {
 func TestForecastsAreCorrectedByWhatCame(t *testing.T) {
 	const objective = 0.99
 	for name, said := range map[string]float64{"too little": 60, "too much": 900, "about right": 110} {
-		m := Margins{Objective: objective, Pod: 1, Node: 1, Most: 1e6}
+		m := Margins{Objective: objective, Pod: forecast.Growth{Factor: 1}, Node: forecast.Growth{Factor: 1}, Most: 1e6}
 		now, missed, n := marginNow, 0, 20_000
 		for i := range n {
 			// A triangle of 80 to 120, for which 120/said covers everything.

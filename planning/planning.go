@@ -92,6 +92,8 @@ type Windows struct {
 	// PodHold and NodeHold are how long of the past replicas, and nodes, are held that were
 	// needed, where no trusted forecast looks ahead.
 	PodHold, NodeHold time.Duration
+	// Tolerance is the relative difference between need and replicas that changes nothing.
+	Tolerance float64
 	// Late is by how much demand is there sooner than it shows.
 	Late time.Duration
 	// Horizon is the length of the whole path.

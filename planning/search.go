@@ -87,8 +87,13 @@ type search struct {
 	best     solution
 	losers   []solution
 	keep     int // how many losers
-	err      error
+	// packed are what enumeration has packed: the least of everything, and last.
+	packed []packed
+	err    error
 }
+
+// packed is a vector and the nodes of each place that its pods take.
+type packed struct{ replicas, nodes []int32 }
 
 // result of a search.
 type result struct {
@@ -285,7 +290,8 @@ func (p problem) dear(nodes []int32) string {
 }
 
 // fewest is a lower bound on the nodes of a place that a vector needs: what its
-// resources add up to, one by one, rounded to zones.
+// resources add up to, one by one, rounded to zones, and no fewer than a vector took
+// that asks for no more of anything.
 func (s *search) fewest(replicas []int32, at int) int32 {
 	var sums [len(item{}.shares)]float64
 	for i, it := range s.items {
@@ -297,7 +303,23 @@ func (s *search) fewest(replicas []int32, at int) int32 {
 		}
 	}
 	n, zones := ceil(slices.Max(sums[:])), s.places[at].zones
-	return (n + zones - 1) / zones * zones
+	n = (n + zones - 1) / zones * zones
+	for _, k := range s.packed {
+		if k.nodes[at] > n && noMore(k.replicas, replicas) {
+			n = k.nodes[at]
+		}
+	}
+	return n
+}
+
+// noMore reports whether a vector asks for no more of anything than another.
+func noMore(a, b []int32) bool {
+	for i := range a {
+		if a[i] > b[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // hope is an upper bound on the total utility of a vector: as if it needed the
@@ -330,7 +352,7 @@ func (s *search) nodeCost(at int, nodes int32) float64 {
 func (s *search) part(i int, replicas int32) float64 {
 	it := s.items[i]
 	at := &s.places[it.place]
-	return s.weights.Performance*it.weight*at.speedRatio*responsiveness(it.load, replicas) +
+	return s.weights.Performance*it.weight*at.speedRatio*it.responsiveness(1, replicas) +
 		s.weights.Resilience*it.weight*at.survival(replicas, math.MaxInt32) -
 		float64(replicas)*s.podPrice(it)
 }
@@ -363,6 +385,10 @@ func (s *search) enumerate() bool {
 				return false
 			}
 			s.offer(sol, false)
+			if sol.feasible() && sol.packing.nodes != nil {
+				// A packing of more is also one of less.
+				s.packed = append(s.packed[:min(1, len(s.packed))], packed{sol.replicas, sol.packing.nodes})
+			}
 		}
 		i := 0
 		for ; i < len(replicas); i++ {

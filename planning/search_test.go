@@ -2,6 +2,7 @@ package planning
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -10,24 +11,23 @@ import (
 	"github.com/mash2-io/mash2/api"
 )
 
-// byResources packs by what resources add up to, whole rounds of zones, plus a
-// lumpiness: some vectors waste a node, as first fit does.
+// byResources packs by what resources add up to, whole rounds of zones. A lumpy one
+// wastes what pods leave free of pairs. As of any packing, more pods never take fewer
+// nodes.
 func (p *problem) byResources(lumpy bool) {
 	p.pack = func(n []int32) (packing, error) {
 		s := search{problem: *p}
 		s.items = slices.Clone(p.items)
+		if lumpy {
+			n = slices.Clone(n)
+			for i := range n {
+				n[i] += n[i] % 2
+				s.items[i].nodeMin += s.items[i].nodeMin % 2
+			}
+		}
 		var out packing
 		for at, place := range p.places {
 			nodes := s.fewest(n, at)
-			var sum int32
-			for i, x := range n {
-				if p.items[i].place == at {
-					sum += x
-				}
-			}
-			if lumpy && sum%3 == 1 {
-				nodes += place.zones
-			}
 			if most := p.maxNodes[at]; most >= 0 && nodes > most {
 				out.infeasible, out.unplaced = p.limit[at], out.unplaced+nodes-most
 				nodes = most / place.zones * place.zones
@@ -70,6 +70,9 @@ func small(t *rapid.T) problem {
 		it.nodeMin = rapid.Int32Range(0, it.hi+2).Draw(t, "nodeMin")
 		it.load = rapid.Float64Range(0, float64(it.hi)).Draw(t, "load")
 		it.weight = rapid.Float64Range(0.01, 1).Draw(t, "weight")
+		if rapid.Bool().Draw(t, "growth is known") {
+			it.tail = rapid.Float64Range(1, 60).Draw(t, "tail")
+		}
 		weights += it.weight
 		for r := range it.shares {
 			it.shares[r] = rapid.Float64Range(0.01, 0.6).Draw(t, "share")
@@ -183,9 +186,6 @@ func TestNoNeighbourOfALocalOptimumIsBetter(t *testing.T) {
 					continue
 				}
 				sol, ok := s.evaluate(n, "")
-				if at := it.place; d > 0 && sol.packing.nodes[at] < s.best.packing.nodes[at] {
-					continue // more pods on fewer nodes: the packer missed it, not the search
-				}
 				if ok && sol.feasible() && sol.utility.Total > s.best.utility.Total+1e-6 {
 					t.Fatalf("%v on %d nodes has U = %v, its neighbour %v on %d has %v", s.best.replicas,
 						s.best.nodes, s.best.utility.Total, n, sol.nodes, sol.utility.Total)
@@ -227,7 +227,7 @@ func TestUtilityIsConcaveInReplicasFromTheLoadOn(t *testing.T) {
 		on := p.places[it.place]
 		at := func(r int32) float64 {
 			n := float64(max(r, it.nodeMin)) * it.share // linear nodes
-			u := p.weights.Performance*it.weight*on.speedRatio*responsiveness(it.load, r) -
+			u := p.weights.Performance*it.weight*on.speedRatio*it.responsiveness(1, r) -
 				p.weights.Cost*(float64(r)*it.share+n)*on.price/p.reference/2
 			if r > 0 { // of enough nodes, zones aside
 				u += p.weights.Resilience * it.weight * (1 - 1/float64(r)) * 2 / 3
@@ -235,6 +235,9 @@ func TestUtilityIsConcaveInReplicasFromTheLoadOn(t *testing.T) {
 			return u
 		}
 		from := max(ceil(it.load), 1)
+		if it.tail > 0 {
+			from = max(ceil(it.load/Saturation), 1)
+		}
 		for r := from + 1; r < from+40; r++ {
 			if up, down := at(r+1)-at(r), at(r)-at(r-1); up > down+1e-9 {
 				t.Fatalf("at %d replicas one more gains %v, the one before gained %v", r, up, down)
@@ -247,6 +250,71 @@ func TestUtilityIsConcaveInReplicasFromTheLoadOn(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Performance is what users feel: the share of time that is served in time.
+func TestResponsiveness(t *testing.T) {
+	known := item{load: 8.5, tail: growthTail(1.5, 0.999)}
+	for name, c := range map[string]struct {
+		item     item
+		demand   float64
+		replicas int32
+		want     float64
+	}{
+		"demand that saturates is late half of the time": {known, 1, 10, 0.5},
+		"room for what the objective is about keeps it":  {known, 1, 15, 0.999},
+		"twice the demand needs twice the replicas":      {known, 2, 30, 0.999},
+		"far too few serve nothing in time":              {known, 1, 2, 0},
+		"none":                                           {known, 1, 0, 0},
+		"nothing known of growth, half used":             {item{load: 5}, 1, 10, 0.5},
+		"nothing known of growth, full":                  {item{load: 5}, 2, 10, 0},
+	} {
+		if got := c.item.responsiveness(c.demand, c.replicas); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// Each term of the utility decides something: without it another plan is best.
+func TestEachTermDecides(t *testing.T) {
+	all := api.Weights{Performance: 1, Cost: 0.2, Resilience: 0.2}
+	// A slow pool of one zone, and one of three zones that is fast and dear.
+	slow := place{pool: "slow", speedRatio: 0.5, price: 0.4, zones: 1}
+	fast := place{pool: "fast", speedRatio: 1, price: 1, zones: 3}
+	best := func(w api.Weights, load float64, at place) (result, float64) {
+		p := problem{terms: terms{weights: w, places: []place{at}, reference: 10}, maxNodes: []int32{-1}, limit: []string{""}}
+		it := item{key: api.Key{Name: "web"}, lo: 1, hi: 30, load: load, tail: growthTail(3, 0.999), weight: 1, share: 0.25}
+		it.shares = [3]float64{0.25, 0.1, 0.01}
+		p.items = append(p.items, it)
+		p.byResources(false)
+		r, err := p.solve(1000, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r, r.best.utility.Total
+	}
+	chosen := func(w api.Weights, load float64) (string, solution) {
+		a, ua := best(w, load, slow)
+		b, ub := best(w, load, fast)
+		if ua >= ub {
+			return "slow", a.best
+		}
+		return "fast", b.best
+	}
+	pool, with := chosen(all, 4)
+	if pool != "fast" {
+		t.Fatalf("chosen is %s", pool)
+	}
+	if pool, got := chosen(api.Weights{Cost: all.Cost, Resilience: all.Resilience}, 4); pool == "fast" && got.replicas[0] >= with.replicas[0] {
+		t.Errorf("without performance: %d replicas on %s as well", got.replicas[0], pool)
+	}
+	if _, got := chosen(api.Weights{Performance: all.Performance, Resilience: all.Resilience}, 4); got.nodes[0] <= with.nodes[0] {
+		t.Errorf("without cost: %d nodes, with it %d", got.nodes[0], with.nodes[0])
+	}
+	_, with = chosen(all, 0.2)
+	if _, got := chosen(api.Weights{Performance: all.Performance, Cost: all.Cost}, 0.2); got.replicas[0] >= with.replicas[0] {
+		t.Errorf("without resilience: %d replicas, with it %d", got.replicas[0], with.replicas[0])
+	}
 }
 
 func TestBudgetIsHeldAndSaid(t *testing.T) {

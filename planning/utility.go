@@ -2,6 +2,7 @@ package planning
 
 import (
 	"math"
+	"sort"
 
 	"github.com/mash2-io/mash2/api"
 )
@@ -16,6 +17,8 @@ type item struct {
 	nodeMin int32
 	// load is the expected demand in fully used replicas of this pool, dᵢ/(rᵢ·s).
 	load float64
+	// tail is θ, of how demand grows; 0 where there are no margins that tell.
+	tail float64
 	// weight is aᵢ.
 	weight float64
 	// share of one node that a replica takes, by its dominant resource.
@@ -55,7 +58,7 @@ func (t terms) utility(items []item, replicas []int32, nodes []int32) api.Utilit
 	var u api.Utility
 	for i, it := range items {
 		at := &t.places[it.place]
-		u.Performance += it.weight * at.speedRatio * responsiveness(it.load, replicas[i])
+		u.Performance += it.weight * at.speedRatio * it.responsiveness(1, replicas[i])
 		u.Resilience += it.weight * at.survival(replicas[i], nodes[it.place])
 	}
 	var paid float64
@@ -79,12 +82,25 @@ func (t terms) utility(items []item, replicas []int32, nodes []int32) api.Utilit
 // planned reports whether nodes are.
 func (t terms) planned() bool { return t.places[0].zones > 0 }
 
-// responsiveness is max(0, 1−ρ).
-func responsiveness(load float64, replicas int32) float64 {
+// responsiveness is the share of time that is served in time at so many times the demand,
+// as the growth of demand in the past has it: at a utilisation ρ of what replicas can use
+// before answers come late, demand that grows by g or more with probability ½·g^−θ
+// saturates them in ½·ρ^θ of time. Where nothing is known of growth it is 1−ρ of requests.
+func (it item) responsiveness(demand float64, replicas int32) float64 {
 	if replicas <= 0 {
 		return 0
 	}
-	return math.Max(0, 1-load/float64(replicas))
+	rho := demand * it.load / float64(replicas)
+	if it.tail > 0 {
+		return math.Max(0, 1-math.Pow(rho/Saturation, it.tail)/2)
+	}
+	return math.Max(0, 1-rho)
+}
+
+// growthTail is θ: margins say that demand grows by more than a factor in a share 1 −
+// objective of time, and by more than it is in half of it.
+func growthTail(factor, objective float64) float64 {
+	return math.Log(0.5/(1-objective)) / math.Log(math.Max(factor, leastMargin))
 }
 
 // survival is the mean share of replicas left after losing one of them, one of
@@ -119,38 +135,36 @@ func (t terms) nodePrice(it item) float64 {
 	return t.podPrice(it)
 }
 
-// gain is K in the marginal gain K/(R·(R+1)) of one more replica than R ≥ load.
-func (t terms) gain(it item, load float64) float64 {
-	k := t.weights.Performance * t.places[it.place].speedRatio * it.weight * load
-	res := t.weights.Resilience * it.weight
-	if t.planned() {
-		res *= 2. / 3 // one replica and one node lost, of enough nodes
+// worth is an item's own part of U with so many times its demand, nodes aside, of which
+// there are enough. From Saturation on it is concave in replicas.
+func (t terms) worth(it item, demand float64, replicas int32) float64 {
+	at := t.places[it.place]
+	u := t.weights.Performance*at.speedRatio*it.weight*it.responsiveness(demand, replicas) - float64(replicas)*t.podPrice(it)
+	if replicas > 0 {
+		res := t.weights.Resilience * it.weight
+		if t.planned() {
+			res *= 2. / 3 // one replica and one node lost
+		}
+		u += res * (1 - 1/float64(replicas))
 	}
-	return k + res
+	return u
 }
 
 // best returns the replicas in [lo, hi] that maximise an item's own part of U
 // when nodes cost nodeFactor (0–1) of their linear price, with demand scaled.
 func (t terms) best(it item, lo, hi int32, nodeFactor, demand float64) int32 {
-	k := t.gain(it, it.load*demand)
-	pod := t.podPrice(it)
+	from := min(max(lo, ceil(it.load*demand), 1), hi)
 	// Up to nodeMin the nodes are there anyway, above it each replica asks for
 	// more: the price has a step there, so U stays concave.
-	r := turning(k, pod)
+	turning := func(from int32, price float64) int32 {
+		return from + int32(sort.Search(int(max(hi-from, 0)), func(n int) bool {
+			r := from + int32(n)
+			return t.worth(it, demand, r+1)-t.worth(it, demand, r) <= price
+		}))
+	}
+	r := turning(from, 0)
 	if r > it.nodeMin {
-		r = max(it.nodeMin, turning(k, pod+nodeFactor*t.nodePrice(it)))
+		r = turning(min(max(it.nodeMin, from), hi), nodeFactor*t.nodePrice(it))
 	}
 	return min(max(r, lo), hi)
-}
-
-// turning is the least R whose next replica gains no more than its price:
-// K/(R·(R+1)) ≤ price.
-func turning(k, price float64) int32 {
-	switch {
-	case k <= 0:
-		return 0
-	case price <= 0:
-		return math.MaxInt32 / 4
-	}
-	return ceil((math.Sqrt(1+4*k/price) - 1) / 2)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Format of the segments that this program writes. Another one is refused.
-const Format = 3
+const Format = 4
 
 // magic is what a segment begins with.
 const magic = "mash2rec"

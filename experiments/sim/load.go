@@ -90,9 +90,9 @@ func (r *run) startTraffic() error {
 	passes := r.WarmupPasses + r.Passes
 	start := func(name string, load scenarios.Traffic) error {
 		if load.Open() {
-			return c.traffic.StartArrivals(name, load)
+			return c.traffic.StartArrivals(name, begun{load, r.Skipped})
 		}
-		return c.traffic.StartUsers(name, load)
+		return c.traffic.StartUsers(name, begun{load, r.Skipped})
 	}
 	if !s.Single() {
 		for i, u := range s.UserTypes() {
@@ -110,6 +110,27 @@ func (r *run) startTraffic() error {
 		}
 	}
 	return nil
+}
+
+// begun is load that has been coming for a while.
+type begun struct {
+	scenarios.Traffic
+	since time.Duration
+}
+
+// RPS implements queueing.Arrivals.
+func (b begun) RPS(at time.Duration) float64 { return b.Traffic.RPS(at + b.since) }
+
+// MaxRPS implements queueing.Arrivals.
+func (b begun) MaxRPS(at time.Duration) float64 { return b.Traffic.MaxRPS(at + b.since) }
+
+// VUs implements queueing.Ramp.
+func (b begun) VUs(at time.Duration) int { return b.Traffic.VUs(at + b.since) }
+
+// Next implements queueing.Ramp.
+func (b begun) Next(at time.Duration) (time.Duration, bool) {
+	next, ok := b.Traffic.Next(at + b.since)
+	return next - b.since, ok
 }
 
 // work is that of a visit, which events change.

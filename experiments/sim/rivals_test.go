@@ -257,3 +257,31 @@ func FuzzParseScaler(f *testing.F) {
 		}
 	})
 }
+
+// What is left out of a warm-up changes nothing for who remembers minutes: the same load
+// comes at the same time, and is served as well.
+func TestSkippedWarmup(t *testing.T) {
+	s := loadScenario(t, "heartbeat")
+	run := func(skipped time.Duration, fidelity Fidelity) (requests, replicas, usd float64) {
+		r := simulate(t, Options{Scenario: s, Scaler: "hpa:60", Seed: 1, WarmupPasses: 4, Passes: 2, Skipped: skipped, Fidelity: fidelity})
+		m := r.Workloads[0].Measured
+		return float64(m.Requests), *m.MeanReplicas, r.CostUSD[4] + r.CostUSD[5]
+	}
+	for _, fidelity := range []Fidelity{Fluid, PerRequest} {
+		requests, replicas, usd := run(0, fidelity)
+		for name, of := range map[string][2]float64{
+			"requests": {requests, 0}, "mean replicas": {replicas, 1}, "USD": {usd, 2},
+		} {
+			var got [3]float64
+			got[0], got[1], got[2] = run(3*s.PassDuration(), fidelity)
+			if ratio := got[int(of[1])] / of[0]; ratio < 0.95 || ratio > 1.05 {
+				t.Errorf("%s, %s: %v, without anything left out %v", fidelity, name, got[int(of[1])], of[0])
+			}
+		}
+	}
+	for _, d := range []time.Duration{-time.Second, 5 * s.PassDuration()} {
+		if _, err := Run(t.Context(), Options{Scenario: s, Scaler: "hpa", Seed: 1, WarmupPasses: 4, Passes: 1, Skipped: d}); err == nil {
+			t.Errorf("%v of a warm-up of four passes were left out", d)
+		}
+	}
+}

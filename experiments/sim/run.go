@@ -48,6 +48,9 @@ type Options struct {
 	// WarmupPasses of the scenario come before the measured Passes; 0 passes
 	// takes the scenario's.
 	WarmupPasses, Passes int
+	// Skipped is how much of the warm-up, from its beginning, is left out: of use for
+	// scalers without a memory of days. The load begins as it is then.
+	Skipped time.Duration
 	// Switches of the policy at scenario times from the first pass on; they go
 	// before the scenario's own, which begin anew in each pass.
 	Switches []scenarios.Switch
@@ -247,7 +250,10 @@ func (r *run) begin(ctx context.Context) error {
 	c.every(c.phase(c.params.ScrapeInterval), c.params.ScrapeInterval, forever(r.sensors.scrape))
 	c.every(c.phase(c.params.Resolution), c.params.Resolution, forever(r.sensors.read))
 	c.run(quiet)
-	r.start = c.now
+	if r.Skipped < 0 || r.Skipped > time.Duration(r.WarmupPasses)*s.PassDuration() {
+		return fmt.Errorf("%v of a warm-up of %d passes can't be left out", r.Skipped, r.WarmupPasses)
+	}
+	r.start = c.now - r.Skipped
 
 	switch {
 	case operated(kind):
@@ -437,7 +443,7 @@ func (r *run) static() error {
 		c.scale(w, replicas[i])
 	}
 	c.run(c.now + 5*time.Minute)
-	r.start = c.now
+	r.start = c.now - r.Skipped
 	return nil
 }
 
@@ -454,7 +460,7 @@ func (r *run) measure(ctx context.Context) (Result, error) {
 		}
 	}
 	for at := r.collector.Next(); ; at = r.collector.Next() {
-		c.run(r.start + at)
+		c.run(max(c.now, r.start+at))
 		if r.err != nil {
 			return Result{}, r.err
 		}

@@ -23,6 +23,8 @@ type World struct {
 	Policies string // policies.yaml; the scenario's if empty
 	// Tuning of the rivals' rules; the zero value has their defaults.
 	Tuning sim.Tuning
+	// Skipped is left out of the warm-up; see sim.Options.
+	Skipped time.Duration
 	// Forecaster of mash2 by name; the operator's default if empty.
 	Forecaster string
 	// Records is the folder of a run's records, empty for none; nil keeps none.
@@ -84,6 +86,7 @@ func (w *World) Run(ctx context.Context, scaler string, fidelity sim.Fidelity, s
 		Record:   log.begin(),
 		Scenario: s, Scaler: scaler, Seed: seed, Fidelity: fidelity,
 		WarmupPasses: s.Warmup.Passes, Passes: w.Passes, Switches: w.Switches, Policies: w.Policies, Operator: &operator, Report: watch, Tuning: w.Tuning,
+		Skipped: w.Skipped,
 	})
 	if err = errors.Join(err, log.failed()); err != nil {
 		return out, err

@@ -3,6 +3,7 @@
 //
 //	go run ./experiments/verdict --calibrate        # on the development traces; writes calibrated.json
 //	go run ./experiments/verdict --out out/verdict  # tables, fronts, marks
+//	go run ./experiments/verdict --ablation         # what each term of the utility does
 //
 // Rivals are chosen on the development traces alone and frozen in a file; see
 // docs/verdict.md. Tables and one JSON line a mark go to stdout, progress to stderr.
@@ -55,6 +56,7 @@ func main() {
 	flag.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "runs at a time")
 	flag.BoolVar(&o.fronts, "fronts", true, "run the frozen rivals at every target as well, at sizes below 100")
 	calibrate := flag.Bool("calibrate", false, "choose the rivals on the development traces and freeze them")
+	ablation := flag.Bool("ablation", false, "tell what each term of the utility does, instead of judging")
 	flag.Parse()
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(sim.GCPercent)
@@ -80,6 +82,9 @@ func main() {
 		}
 		if *calibrate {
 			return o.calibrate(ctx)
+		}
+		if *ablation {
+			return o.ablate(ctx)
 		}
 		return o.judge(ctx)
 	}()

@@ -20,10 +20,17 @@ type config struct {
 	Unneeded      int     `json:"unneededSeconds,omitempty"`
 	Threshold     float64 `json:"threshold,omitempty"`
 	Consolidate   int     `json:"consolidateAfterSeconds,omitempty"`
+	// Policies is policies.yaml of mash2, empty for the scenario's, and Name what it is then
+	// called.
+	Policies string `json:"-"`
+	Name     string `json:"-"`
 }
 
 // String is the name in tables: hpa:80 s60 u180 t0.85 @pool.
 func (c config) String() string {
+	if c.Name != "" {
+		return c.Name
+	}
 	name := c.Kind
 	if c.Target > 0 {
 		name += fmt.Sprintf(":%d", c.Target)

@@ -38,7 +38,9 @@ type figure struct {
 	Violated  int     `json:"violated"`
 	Violating [][]int `json:"violating"`
 	Scalings  int     `json:"scalings"`
+	P95Ms     float64 `json:"p95Ms"`
 	P99Ms     float64 `json:"p99Ms"`
+	Replicas  float64 `json:"meanReplicas"`
 	Seconds   float64 `json:"seconds"` // it took
 }
 
@@ -90,6 +92,9 @@ func run(ctx context.Context, jobs []job, workers int, progress io.Writer) ([]fi
 	return out, failed
 }
 
+// settled is how long before the measured passes a scaler begins that remembers minutes.
+const settled = 2 * time.Hour
+
 // weight orders jobs by what they take: larger sizes later, our own loop last.
 func (j job) weight() int {
 	w := int(2 * j.load.size * float64(len(j.load.scenario.Deployments())))
@@ -105,7 +110,10 @@ func (j job) run(ctx context.Context) (figure, error) {
 	if err != nil {
 		return f, err
 	}
-	world := simulation.World{Scenario: s, Passes: max(1, s.Repeat), Tuning: j.config.tuning()}
+	world := simulation.World{Scenario: s, Passes: max(1, s.Repeat), Tuning: j.config.tuning(), Policies: j.config.Policies}
+	if !j.config.own() {
+		world.Skipped = max(0, time.Duration(s.Warmup.Passes)*s.PassDuration()-settled)
+	}
 	outcome, err := world.Run(ctx, j.config.scaler(), sim.Fluid, j.seed, false)
 	if err != nil {
 		return f, err
@@ -115,8 +123,10 @@ func (j job) run(ctx context.Context) (figure, error) {
 		return f, err
 	}
 	f.Cost, f.Violated, f.Scalings, f.Seconds = r.CostUSD, r.SLOViolationMinutes, r.ScaleActions, r.WallSeconds
-	if r.P99Ms != nil {
-		f.P99Ms = *r.P99Ms
+	for value, to := range map[*float64]*float64{r.P95Ms: &f.P95Ms, r.P99Ms: &f.P99Ms, r.MeanReplicas: &f.Replicas} {
+		if value != nil {
+			*to = *value
+		}
 	}
 	for _, w := range outcome.Workloads {
 		f.Minutes += w.Measured.Minutes

@@ -152,7 +152,7 @@ func (p Planner) cpu(plan *planning.Proposal, in planning.Input, c supply) part 
 	}
 	out.react(in)
 	if fresh && c.margins.Known() && !in.Trusted {
-		out.nodes = max(out.nodes, ceil(c.covering(c.later, c.margins.Nodes(demand), in.Speed)))
+		out.nodes = max(out.nodes, ceil(c.covering(c.later, c.margins.Nodes(demand, in.Time), in.Speed)))
 	}
 	if fresh {
 		if in.Forecast != nil {
@@ -231,18 +231,16 @@ func (p Planner) cpuFloor(in planning.Input, c supply) floor {
 
 // covered is the floor where margins keep an objective: the larger of best and what covers
 // all that usage may become until replicas asked for now serve. Where a trusted forecast
-// says that it will be less by then, that counts. Replicas that are a few too many stay.
+// says that it will be less by then, that counts. Within the tolerance replicas stay: the
+// margins of what demand did know that, a forecast doesn't.
 func (p Planner) covered(best floor, in planning.Input, c supply, usage float64, source string) floor {
 	w := in.Workload
-	bound := c.margins.Now(usage)
-	if in.Trusted && in.Forecast != nil {
-		bound = math.Max(math.Min(bound, c.margins.Told*reach(in)), planning.Margins{}.Now(usage))
+	bound, told := c.margins.Pods(usage, in.Time), in.Trusted && in.Forecast != nil
+	if told {
+		bound = math.Max(math.Min(bound, c.margins.Told*reach(in)), planning.Margins{}.Pods(usage, in.Time))
 	}
 	need := c.covering(c.near, bound, speedNow(in))
-	n := ceil(need)
-	if r := float64(w.Replicas); need <= r && need >= r*(1-2*p.tolerance(w)) {
-		n = w.Replicas
-	}
+	n := p.near(need, w, !told)
 	if best.source != "none" && n <= best.replicas {
 		best.need = math.Max(best.need, need)
 		return best
@@ -252,6 +250,15 @@ func (p Planner) covered(best floor, in planning.Input, c supply, usage float64,
 		reason: fmt.Sprintf("usage %s now may be %s once new replicas serve, for %.4g %% of time to be covered, and needs %d × %s (%s)",
 			cores(usage), cores(bound), 100*in.Policy.Objective, n, c.near, source),
 	}
+}
+
+// near is what is needed in whole replicas, or the present ones where that differs by no
+// more than the tolerance. Where there must be no fewer than are needed, only down.
+func (p Planner) near(need float64, w api.Workload, either bool) int32 {
+	if !either && need > float64(w.Replicas) {
+		return ceil(need)
+	}
+	return hpaReplicas(need, w.Replicas, w.Replicas, p.tolerance(w))
 }
 
 // reach is what a forecast's quantile comes to until nodes asked for now are there.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/mash2-io/mash2/api"
+	predict "github.com/mash2-io/mash2/forecast"
 	"github.com/mash2-io/mash2/planning"
 	"github.com/mash2-io/mash2/planning/horizontal"
 )
@@ -12,7 +13,7 @@ import (
 // Margins instead of a target: of replicas that can use 250m each, 85 % may be used,
 // 212.5m.
 func TestMargins(t *testing.T) {
-	m := planning.Margins{Objective: 0.999, Pod: 1.5, Node: 2, Most: 1e6}
+	m := planning.Margins{Objective: 0.999, Pod: growth(1.5), Node: growth(2), Most: 1e6}
 	for name, c := range map[string]struct {
 		demand    float64
 		margins   planning.Margins
@@ -23,8 +24,8 @@ func TestMargins(t *testing.T) {
 		wantBound api.Binding
 	}{
 		"over each lead by its own": {1000, m, nil, 8, 10, "1.50 cores once new replicas serve, for 99.9 % of time", api.BindingFloor}, // 7.06, 9.4
-		"more than there ever was":  {1000, planning.Margins{Objective: 0.999, Pod: 1.5, Node: 2, Most: 1200}, nil, 6, 6, "1.20 cores", api.BindingFloor},
-		"a tenth in any case":       {1000, planning.Margins{Objective: 0.999, Pod: 1, Node: 1, Most: 900}, nil, 6, 6, "1.10 cores", api.BindingFloor}, // 5.2
+		"more than there ever was":  {1000, planning.Margins{Objective: 0.999, Pod: growth(1.5), Node: growth(2), Most: 1200}, nil, 6, 6, "1.20 cores", api.BindingFloor},
+		"a tenth in any case":       {1000, planning.Margins{Objective: 0.999, Pod: growth(1), Node: growth(1), Most: 900}, nil, 6, 6, "1.10 cores", api.BindingFloor}, // 5.2
 		"a few too many stay": {500, m, func(in *planning.Input) { // 3.5
 			in.Workload.Replicas, in.Workload.ReadyReplicas = 4, 4
 		}, 4, 5, "", api.BindingFloor},
@@ -35,17 +36,17 @@ func TestMargins(t *testing.T) {
 		"what bursts on the pool needs fewer": {1000, m, func(in *planning.Input) {
 			in.Speed, in.Workload.SpeedNow = 2, 2
 		}, 4, 5, "", api.BindingFloor},
-		"a trusted forecast says what nodes are for": {1000, planning.Margins{Objective: 0.999, Pod: 1.5, Node: 2, Most: 1e6, Told: 1.2}, func(in *planning.Input) {
+		"a trusted forecast says what nodes are for": {1000, planning.Margins{Objective: 0.999, Pod: growth(1.5), Node: growth(2), Most: 1e6, Told: 1.2}, func(in *planning.Input) {
 			in.Forecast, in.Trusted = forecast(1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000), true
 		}, 6, 6, "forecast peak 1.00 cores", api.BindingForecast}, // 1200/212.5 = 5.6
 		"one that may only raise does": {1000, m, func(in *planning.Input) {
 			in.Forecast = forecast(1000, 1000, 1000, 1000, 1000, 3000, 3000, 3000, 3000, 3000)
 		}, 8, 15, "", api.BindingFloor}, // 3000/212.5 = 14.1
-		"a ramp to what there never was": {1000, planning.Margins{Objective: 0.999, Pod: 1, Node: 1, Most: 1000}, func(in *planning.Input) {
+		"a ramp to what there never was": {1000, planning.Margins{Objective: 0.999, Pod: growth(1), Node: growth(1), Most: 1000}, func(in *planning.Input) {
 			in.Workload.Demand.Start = in.Time.Add(-31 * in.Workload.Demand.Step)
 			in.Workload.Demand.Values = append(steady(30, 600), 800, 1000)
 		}, 7, 11, "rises by more than noise", api.BindingRamp},
-		"a ramp that is nothing new": {1000, planning.Margins{Objective: 0.999, Pod: 1, Node: 1, Most: 2000}, func(in *planning.Input) {
+		"a ramp that is nothing new": {1000, planning.Margins{Objective: 0.999, Pod: growth(1), Node: growth(1), Most: 2000}, func(in *planning.Input) {
 			in.Workload.Demand.Start = in.Time.Add(-31 * in.Workload.Demand.Step)
 			in.Workload.Demand.Values = append(steady(30, 600), 800, 1000)
 		}, 6, 6, "99.9 %", api.BindingFloor},
@@ -70,7 +71,7 @@ func TestMargins(t *testing.T) {
 // Size doesn't matter: so many times the demand needs as many times the replicas, but for
 // what is whole.
 func TestMarginsAtAnySize(t *testing.T) {
-	m := planning.Margins{Objective: 0.999, Pod: 1.7, Node: 2.3, Most: 1500}
+	m := planning.Margins{Objective: 0.999, Pod: growth(1.7), Node: growth(2.3), Most: 1500}
 	for _, size := range []float64{1, 20, 200} {
 		in := input(1000 * size)
 		in.Workload.MaxReplicas = 10_000
@@ -86,6 +87,9 @@ func TestMarginsAtAnySize(t *testing.T) {
 		}
 	}
 }
+
+// growth is the same at any time.
+func growth(factor float64) predict.Growth { return predict.Growth{Factor: factor} }
 
 // steady are n samples around a level that differ by a little.
 func steady(n int, level float64) []float64 {

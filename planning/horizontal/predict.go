@@ -103,6 +103,9 @@ func (p Planner) predict(o *part, in planning.Input, c supply, f *api.Forecast, 
 		path[0].At = in.Time
 	}
 
+	if c.margins.Known() {
+		replicas = p.near(need, in.Workload, false)
+	}
 	o.forecast = f
 	o.path = path
 	if replicas >= o.floor.replicas {

@@ -23,15 +23,10 @@ type supply struct {
 	margins planning.Margins
 }
 
-// saturation is the share of what replicas can use from which on answers come late. By the
-// service model that was fitted to measurements (docs/calibration.md) the 95th percentile
-// of a pod whose CPU limit is 0.4 cores passes ten times what it is at rest at 0.83.
-const saturation = 0.85
-
 // covering returns the replicas, before rounding up, that so much demand saturates no
 // more than an objective allows. Speed is of the machines.
 func (c supply) covering(f fleet, demand, speed float64) float64 {
-	return f.replicas(demand / (speed * saturation))
+	return f.replicas(demand / (speed * planning.Saturation))
 }
 
 // atTarget returns the replicas, before rounding up, that demand takes no more

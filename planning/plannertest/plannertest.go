@@ -241,8 +241,12 @@ func Input(r *rand.Rand) planning.Input {
 	w.IgnoreCPU = r.IntN(4) == 0
 	if r.IntN(3) == 0 {
 		in.Policy.Objective = 0.9 + 0.09*r.Float64()
-		in.Margins = planning.Margins{Objective: in.Policy.Objective, Pod: 1 + 3*r.Float64(), Most: level * (1 + r.Float64())}
-		in.Margins.Node = in.Margins.Pod * (1 + r.Float64())
+		in.Margins = planning.Margins{Objective: in.Policy.Objective, Most: level * (1 + r.Float64())}
+		in.Margins.Pod.Factor = 1 + 3*r.Float64()
+		in.Margins.Node.Factor = in.Margins.Pod.Factor * (1 + r.Float64())
+		if r.IntN(2) == 0 {
+			in.Margins.Node.Phases = []byte{0, byte(r.IntN(200))}
+		}
 		if in.Trusted {
 			in.Margins.Told = 1 + r.Float64()
 		}
