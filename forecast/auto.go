@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast/score"
 )
 
 // Auto chooses among the last value, the level and, when there is a season, the
@@ -384,7 +385,7 @@ func pathLoss(p predictor, y []float64, origins []int, horizon int) float64 {
 func (d distribution) loss(actual []float64) float64 {
 	sum := 0.0
 	for i, q := range skillLevels {
-		sum += Pinball(actual, d.quantiles[i], q) / float64(len(skillLevels))
+		sum += score.Pinball(actual, d.quantiles[i], q) / float64(len(skillLevels))
 	}
 	return sum
 }

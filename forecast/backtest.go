@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast/score"
 )
 
 // Window is one forecast of a backtest and what came.
@@ -69,13 +70,13 @@ func Evaluate(series api.Series, windows []Window, period int) Score {
 			tops[i] = append(tops[i], w.Forecast.PeakQuantiles[i])
 		}
 	}
-	s.SMAPE = SMAPE(actual, mean)
-	s.MASE = MASE(actual, mean, series.Values[:windows[0].Origin+1], period)
-	s.WQL = WQL(actual, quantiles, levels)
+	s.SMAPE = score.SMAPE(actual, mean)
+	s.MASE = score.MASE(actual, mean, series.Values[:windows[0].Origin+1], period)
+	s.WQL = score.WQL(actual, quantiles, levels)
 	for i, q := range levels {
-		s.Pinball = append(s.Pinball, Pinball(actual, quantiles[i], q))
-		s.Coverage = append(s.Coverage, Coverage(actual, quantiles[i]))
-		s.PeakUnder = append(s.PeakUnder, PeakUnderRatio(peaks, tops[i]))
+		s.Pinball = append(s.Pinball, score.Pinball(actual, quantiles[i], q))
+		s.Coverage = append(s.Coverage, score.Coverage(actual, quantiles[i]))
+		s.PeakUnder = append(s.PeakUnder, score.PeakUnderRatio(peaks, tops[i]))
 	}
 	return s
 }

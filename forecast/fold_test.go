@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast/score"
 )
 
 // Folding a history as it comes, in pieces that overlap, is the same as folding it
@@ -211,7 +212,7 @@ func TestLongSeason(t *testing.T) {
 			}
 		}
 		actual := whole.Values[n : n+horizon]
-		long, short = long+Pinball(actual, got.Quantiles[1], 0.9), short+Pinball(actual, plain.Quantiles[1], 0.9)
+		long, short = long+score.Pinball(actual, got.Quantiles[1], 0.9), short+score.Pinball(actual, plain.Quantiles[1], 0.9)
 	}
 	t.Logf("pinball(0.9) on Monday %.1f by the fold (in use %d times), %.1f by two days alone", long, used, short)
 	if kepts == 0 {

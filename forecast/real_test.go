@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast/score"
 )
 
 // dataFile opens a file of the real workload data, which is not part of the
@@ -155,10 +156,10 @@ func TestM4Hourly(t *testing.T) {
 		for h := range reference {
 			reference[h] = history[len(history)-period+h%period]
 		}
-		mase += MASE(actual, f.Mean, history, period)
-		smape += SMAPE(actual, f.Mean)
-		refMASE += MASE(actual, reference, history, period)
-		refSMAPE += SMAPE(actual, reference)
+		mase += score.MASE(actual, f.Mean, history, period)
+		smape += score.SMAPE(actual, f.Mean)
+		refMASE += score.MASE(actual, reference, history, period)
+		refSMAPE += score.SMAPE(actual, reference)
 		n++
 	}
 	if n == 0 || math.IsNaN(mase) {

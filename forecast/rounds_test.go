@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast/score"
 )
 
 // slid hands every window of n samples of long, from one to another, to Update,
@@ -76,7 +77,7 @@ func TestWeightsFollowBetweenRefits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return meanOver(actual, fc.Mean, absolute)
+		return 2 * score.Pinball(actual, fc.Mean, 0.5) // mean absolute
 	}
 	frozen := last
 	frozen.Mixture = first.Mixture

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/experiments/report"
-	"github.com/mash2-io/mash2/forecast"
+	"github.com/mash2-io/mash2/forecast/score"
 )
 
 // maxFans bounds how many series a report draws.
@@ -61,7 +61,7 @@ func (r Result) calibration() report.Figure {
 			}
 		}
 		for k, q := range levels {
-			line.X, line.Y = append(line.X, q), append(line.Y, forecast.Coverage(actual, rows[k]))
+			line.X, line.Y = append(line.X, q), append(line.Y, score.Coverage(actual, rows[k]))
 		}
 		f.Series = append(f.Series, line)
 	}

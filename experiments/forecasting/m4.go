@@ -16,6 +16,7 @@ import (
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/experiments/forecasters"
 	"github.com/mash2-io/mash2/forecast"
+	"github.com/mash2-io/mash2/forecast/score"
 )
 
 const (
@@ -105,12 +106,12 @@ func (o options) m4(w io.Writer) error {
 			}
 			mu.Lock()
 			s := scores[name]
-			s.smape = append(s.smape, forecast.SMAPE(j.actual, got.Mean))
-			s.mase = append(s.mase, forecast.MASE(j.actual, got.Mean, j.history, m4Season))
-			s.cover50 = append(s.cover50, forecast.Coverage(j.actual, got.Quantiles[0]))
-			s.cover90 = append(s.cover90, forecast.Coverage(j.actual, got.Quantiles[1]))
-			s.cover95 = append(s.cover95, forecast.Coverage(j.actual, got.Quantiles[2]))
-			s.peakUnder = append(s.peakUnder, forecast.PeakUnderRatio([]float64{peak(j.actual)}, got.PeakQuantiles[1:2]))
+			s.smape = append(s.smape, score.SMAPE(j.actual, got.Mean))
+			s.mase = append(s.mase, score.MASE(j.actual, got.Mean, j.history, m4Season))
+			s.cover50 = append(s.cover50, score.Coverage(j.actual, got.Quantiles[0]))
+			s.cover90 = append(s.cover90, score.Coverage(j.actual, got.Quantiles[1]))
+			s.cover95 = append(s.cover95, score.Coverage(j.actual, got.Quantiles[2]))
+			s.peakUnder = append(s.peakUnder, score.PeakUnderRatio([]float64{peak(j.actual)}, got.PeakQuantiles[1:2]))
 			mu.Unlock()
 		}
 		return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/experiments/forecasters"
 	"github.com/mash2-io/mash2/forecast"
+	"github.com/mash2-io/mash2/forecast/score"
 	"github.com/mash2-io/mash2/forecast/seriesfile"
 )
 
@@ -170,7 +171,7 @@ func (o options) rollBy(s api.Series, ahead time.Duration, origins int, said fun
 		}
 		actual := s.Values[end+1 : end+1+h]
 		windows = append(windows, forecast.Window{Origin: end, Forecast: fc, Actual: actual})
-		mase = append(mase, forecast.MASE(actual, fc.Mean, past.Values, min(period, len(past.Values)/2)))
+		mase = append(mase, score.MASE(actual, fc.Mean, past.Values, min(period, len(past.Values)/2)))
 	}
 	e := forecast.Evaluate(s, windows, period)
 	c := cell{wql: e.WQL, mase: mean(mase)}

@@ -1,4 +1,6 @@
-package forecast
+// Package score has the measures by which forecasts are judged, as their literature defines
+// them.
+package score
 
 import "math"
 
