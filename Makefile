@@ -117,7 +117,7 @@ test-race: deps $(TOOLS)/gotestsum ## the race detector on the rooms where thing
 		-race -short -tags '$(TAGS)' -timeout 20m -skip 'TestExplore|TestEveryGuardIsNeeded' $(RACE) | $(PROGRESS)
 
 # The version that an upgrade is tested from: the one before policies had an objective.
-OLD ?= e228623
+OLD ?= e9f5c2e
 .PHONY: test-upgrade
 test-upgrade: deps localkube ## version OLD and this one take turns in the midst of a move (three minutes)
 	rm -rf $(OUT)/old && mkdir -p $(OUT)/old && git archive $(OLD) | tar x -C $(OUT)/old

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -38,7 +39,11 @@ func (f *frozen) Apply(ctx context.Context, a api.Action) error {
 	f.once.Do(func() {
 		first = true
 		fmt.Fprintf(os.Stderr, "%s%s\n", froze, a)
-		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		// To this very thread, which takes it before it goes on: another one might be woken
+		// for it, and this one act meanwhile.
+		runtime.LockOSThread()
+		_, _, _ = syscall.Syscall(syscall.SYS_TGKILL, uintptr(os.Getpid()), uintptr(syscall.Gettid()), uintptr(syscall.SIGSTOP))
+		runtime.UnlockOSThread()
 	})
 	err := f.next.Apply(ctx, a)
 	if first {
