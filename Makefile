@@ -116,7 +116,7 @@ test-race: deps $(TOOLS)/gotestsum ## the race detector on the rooms where thing
 	$(TOOLS)/gotestsum $(TEST_FORMAT) --jsonfile $(OUT)/test-race.json -- \
 		-race -short -tags '$(TAGS)' -timeout 20m -skip 'TestExplore|TestEveryGuardIsNeeded' $(RACE) | $(PROGRESS)
 
-# The version that an upgrade is tested from: the one before policies had an objective.
+# The version that an upgrade is tested from: the last one whose take-overs are noted on the target.
 OLD ?= e9f5c2e
 .PHONY: test-upgrade
 test-upgrade: deps localkube ## version OLD and this one take turns in the midst of a move (three minutes)
