@@ -439,14 +439,14 @@ func (c *cycle) items(k *candidate) {
 		}
 		it.shares, it.share = shares(mw, k.to.pool(i))
 		if failure := c.attempt("the Guard", it.key, func() {
-			k.nodeMin[i], k.nodeNote[i] = c.guard.NodeReplicas(k.subjects[i], r.Lo.Replicas)
-			it.nodeMin = k.nodeMin[i]
+			k.nodeMin[i], it.nodeMin, k.nodeNote[i] = c.guard.NodeReplicas(k.subjects[i], r.Lo.Replicas)
 			k.raw[i], k.steady[i] = c.settle(of, &it, k.subjects[i], r)
 		}); failure != "" {
 			*r = holding(k.subjects[i], failure)
 			k.steered[i], k.raw[i], k.steady[i] = false, r.Lo.Replicas, r.Lo.Replicas
 			k.nodeMin[i], k.nodeNote[i] = r.Lo.Replicas, ""
 		}
+		it.nodeMin = k.nodeMin[i]
 		it.lo, it.hi = r.Lo.Replicas, r.Hi.Replicas
 		it.loBinding, it.hiBinding = r.Lo.Binding, r.Hi.Binding
 		if !k.steered[i] {
@@ -461,7 +461,9 @@ func (c *cycle) items(k *candidate) {
 // for it to have arrived there.
 const settledSpeed = 0.05
 
-// settle returns what utility recommends before stabilisation, and sees to it
+// settle returns what utility recommends before stabilisation, with the nodes that what is
+// ahead needs: were replicas recommended that only nodes kept for them make worth it, both
+// would keep each other for ever. It sees to it
 // that demand moving within the tolerance moves nothing. Present replicas that a
 // demand within the tolerance would have led to are all that stays feasible; as
 // replicas go down only for less than the tolerance below what would be enough of

@@ -1,6 +1,7 @@
 package planning_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -67,6 +68,35 @@ func TestNoiseWithinTheToleranceChangesNothing(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestWhatReplicasComeToIsNotWhereTheyBegan: nodes are kept for what was needed of late, and
+// utility puts replicas onto nodes that are there anyway. What it put there is no need that
+// keeps them.
+func TestWhatReplicasComeToIsNotWhereTheyBegan(t *testing.T) {
+	for name, policy := range map[string]api.Policy{"cost": costSaving(), "performance": performance()} {
+		t.Run(name, func(t *testing.T) {
+			for level := 150.0; level < 1400; level += 83 {
+				var least, most, few, many int32 = math.MaxInt32, 0, math.MaxInt32, 0
+				for _, before := range []int32{1, 6, 11, 16, 30} {
+					w := newWorld(t, policy, nil)
+					w.add("shop", before, 40, 20*time.Minute, constant(level))
+					for range 3 * settled {
+						w.cycle()
+					}
+					n, nodes := w.lastPlan.Workloads[0].Replicas, int32(0)
+					for _, p := range w.lastPlan.Nodes.Pools {
+						nodes += p.Nodes
+					}
+					least, most, few, many = min(least, n), max(most, n), min(few, nodes), max(many, nodes)
+				}
+				// What utility gains and pays within the tolerance of each other stays: up to one node.
+				if within := int32(math.Ceil(1.1 * 1.1 * float64(least))); most > within && many > few+1 {
+					t.Errorf("demand %v: from %d to %d replicas on %d to %d nodes, by where they began", level, least, most, few, many)
+				}
+			}
+		})
 	}
 }
 

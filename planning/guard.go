@@ -264,25 +264,29 @@ func rateLimit(rules api.ScalingRules, m WorkloadMemory, now time.Time, current 
 // is needed again before giving it up would pay, or was needed of late where no
 // trusted forecast looks ahead. What was last planned for also stays while it is
 // within the tolerance of what is needed. The note says, where what was needed of late
-// decides, for how long that keeps nodes.
-func (g Guard) NodeReplicas(s Subject, replicas int32) (nodes int32, note string) {
+// decides, for how long that keeps nodes. Ahead is what they must be there for without
+// what was planned or needed before.
+func (g Guard) NodeReplicas(s Subject, replicas int32) (nodes, ahead int32, note string) {
 	if s.Proposal.Held {
-		return max(replicas, s.Memory.Replicas), ""
+		n := max(replicas, s.Memory.Replicas)
+		return n, n, ""
 	}
 	limit := max(replicas, s.Workload.MaxReplicas)
 	before := s.Memory.NodeReplicas
 	if s.Stale {
-		return max(replicas, min(max(before, s.Proposal.NodeReplicas), limit)), ""
+		n := max(replicas, min(max(before, s.Proposal.NodeReplicas), limit))
+		return n, n, ""
 	}
 	if _, empty := g.empty(s); empty {
 		// No pods now; nodes for those that are foreseen.
 		later := s.Proposal
 		later.Path = later.Path[min(1, len(later.Path)):]
 		n, _ := highest(later, s.Time, s.Windows.Node)
-		return max(replicas, min(n, limit)), ""
+		return max(replicas, min(n, limit)), min(n, limit), ""
 	}
 	n, need := highest(s.Proposal, s.Time, s.Windows.Node)
 	n = min(max(n, s.Proposal.NodeReplicas), limit)
+	ahead = n
 	tolerance := 1 + g.Tolerance(s.Workload)
 	if need > 0 && ceil(need/tolerance) <= before && before <= max(n, ceil(need)) {
 		n = before
@@ -307,7 +311,7 @@ func (g Guard) NodeReplicas(s Subject, replicas int32) (nodes int32, note string
 	if _, most, ok := span(s.Memory.Ramps, s.Time.Add(-s.Windows.Node)); ok {
 		again = max(again, ceil(most/s.Speed))
 	}
-	return max(replicas, min(n, limit), min(before, limit, again)), note
+	return max(replicas, min(n, limit), min(before, limit, again)), ahead, note
 }
 
 // needed is the most replicas of late, which are kept nodes for: of

@@ -178,7 +178,7 @@ func TestNodeReplicasOf(t *testing.T) {
 				Windows:  Windows{Node: 2 * time.Minute, Trough: time.Minute, NodeTrough: 4 * time.Minute, Horizon: 10 * time.Minute},
 			}
 			c.change(&s)
-			if got, _ := (Guard{Config: DefaultConfig()}).NodeReplicas(s, c.asked); got != c.want {
+			if got, _, _ := (Guard{Config: DefaultConfig()}).NodeReplicas(s, c.asked); got != c.want {
 				t.Errorf("NodeReplicas = %d, want %d", got, c.want)
 			}
 		})

@@ -300,7 +300,7 @@ func TestNodeReplicas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := subject(2, 2)
 			s.Memory.NodeReplicas, s.Proposal.Path, s.Proposal.NodeReplicas, s.Stale = c.before, c.path, 0, c.stale
-			if got, _ := (planning.Guard{Config: config()}).NodeReplicas(s, 2); got != c.want {
+			if got, _, _ := (planning.Guard{Config: config()}).NodeReplicas(s, 2); got != c.want {
 				t.Errorf("NodeReplicas = %d, want %d", got, c.want)
 			}
 		})
@@ -331,7 +331,7 @@ func TestNodesStayForAWhileWhereNoForecastLooksAhead(t *testing.T) {
 			s := subject(2, 2)
 			s.Memory.NodeReplicas, s.Memory.Recommendations = c.before, c.past
 			s.Speed, s.Trusted = c.speed, c.trusted
-			if got, _ := (planning.Guard{Config: config()}).NodeReplicas(s, 2); got != c.want {
+			if got, _, _ := (planning.Guard{Config: config()}).NodeReplicas(s, 2); got != c.want {
 				t.Errorf("NodeReplicas = %d, want %d", got, c.want)
 			}
 		})
@@ -419,7 +419,7 @@ func TestNodesGoSoonerWhileDemandKeepsFalling(t *testing.T) {
 			s.Memory.NodeReplicas, s.Memory.Recommendations = 8, []planning.Recommendation{
 				{From: at, To: at, Capacity: 8}, {From: ago(3 * time.Minute), To: ago(3 * time.Minute), Capacity: c.lately},
 			}
-			got, note := planning.Guard{Config: config()}.NodeReplicas(s, 2)
+			got, _, note := planning.Guard{Config: config()}.NodeReplicas(s, 2)
 			said := "nodes kept for 8: the highest need of the last 10m0s"
 			switch c.want {
 			case 5:
