@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/planning/choice"
 	"github.com/mash2-io/mash2/planning/node"
 )
 
@@ -15,7 +16,7 @@ import (
 type asks struct{}
 
 func (asks) PlanWorkload(in Input) (Proposal, error) {
-	n := ceil(in.Workload.Usage.MilliCPU / 100 / in.Speed)
+	n := choice.Ceil(in.Workload.Usage.MilliCPU / 100 / in.Speed)
 	return Proposal{
 		Key: in.Workload.Key, Scale: api.Scale{Replicas: n}, NodeReplicas: n, Need: float64(n), Demand: in.Workload.Usage.MilliCPU,
 		Request: 100, Floor: n, FloorSource: "prometheus", Binding: api.BindingFloor, Reason: "usage",
@@ -83,7 +84,7 @@ func TestACandidateIsAnAssignment(t *testing.T) {
 				t.Fatal(k.err)
 			}
 			if c.why != "" {
-				if got := k.result.best.packing.infeasible; !strings.Contains(got, c.why) {
+				if got := k.result.Best.Packing.Infeasible; !strings.Contains(got, c.why) {
 					t.Errorf("it is not feasible because of %q, want %q", got, c.why)
 				}
 				return

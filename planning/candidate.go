@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/planning/choice"
 )
 
 // candidate is the best plan for one assignment of workloads to pools.
@@ -24,8 +25,8 @@ type candidate struct {
 	steered []bool
 	costs   []poolCost
 	index   []int // of each item among the managed workloads
-	problem problem
-	result  result
+	problem choice.Problem
+	result  choice.Result
 	// limited is not empty when growth ahead of demand was given up, and why.
 	limited string
 	note    string
@@ -49,14 +50,14 @@ func (c *cycle) candidates() []candidate {
 	feasible := false
 	for i, to := range all {
 		out[i] = c.candidate(to, len(all) > 1, share, len(all) > 1)
-		feasible = feasible || out[i].err == nil && out[i].result.best.feasible()
+		feasible = feasible || out[i].err == nil && out[i].result.Best.Feasible()
 	}
 	if feasible {
 		return out
 	}
 	for i, to := range all {
 		if again := c.candidate(to, false, share, len(all) > 1); again.err == nil {
-			again.result.packings += out[i].result.packings
+			again.result.Packings += out[i].result.Packings
 			out[i] = again
 		}
 	}
@@ -89,15 +90,15 @@ func (c *cycle) candidate(to assignment, heedErrors bool, packings int, settled 
 	for i := range c.managed {
 		c.consider(&k, i)
 	}
-	k.problem.terms = c.terms(&k)
+	k.problem.Terms = c.terms(&k)
 	c.items(&k)
 	if len(to.pools) > 0 {
 		c.limits(&k)
-		k.problem.pack = func(nodeReplicas []int32) (packing, error) { return c.pack(&k, nodeReplicas) }
+		k.problem.Pack = func(nodeReplicas []int32) (choice.Packing, error) { return c.pack(&k, nodeReplicas) }
 	}
-	k.result, k.err = k.problem.solve(packings, c.Config.Candidates)
-	c.search.Packings += k.result.packings
-	if k.err == nil && !k.result.best.feasible() {
+	k.result, k.err = k.problem.Solve(packings, c.Config.Candidates)
+	c.search.Packings += k.result.Packings
+	if k.err == nil && !k.result.Best.Feasible() {
 		c.relax(&k, packings)
 	}
 	return k
@@ -107,21 +108,21 @@ func (c *cycle) candidate(to assignment, heedErrors bool, packings int, settled 
 func (c *cycle) limits(k *candidate) {
 	for _, other := range c.s.Pools {
 		if k.to.uses(other.Name) < 0 && slices.Contains(c.p.ManagedPools, other.Name) {
-			k.problem.fixedCost += float64(other.MinPerZone) * float64(len(other.Zones)) * other.Price
+			k.problem.FixedCost += float64(other.MinPerZone) * float64(len(other.Zones)) * other.Price
 		}
 	}
 	for _, pool := range k.to.pools {
-		others := k.problem.fixedCost
+		others := k.problem.FixedCost
 		for _, other := range k.to.pools {
 			if other != pool {
 				others += float64(other.MinPerZone) * float64(max(1, len(other.Zones))) * other.Price
 			}
 		}
 		most, why := c.guard.MaxNodes(c.s.Time, c.p, *pool, others, k.heedErrors)
-		k.problem.maxNodes, k.problem.limit = append(k.problem.maxNodes, most), append(k.problem.limit, why)
+		k.problem.MaxNodes, k.problem.Limit = append(k.problem.MaxNodes, most), append(k.problem.Limit, why)
 	}
 	if len(k.to.pools) > 1 { // each within its limit may be too much together
-		k.problem.maxCost = c.p.MaxHourlyCost
+		k.problem.MaxCost = c.p.MaxHourlyCost
 	}
 }
 
@@ -132,35 +133,35 @@ const relaxSteps = 16
 // leave no room for, by the same share of every workload's, but nothing of the
 // reactive floor and the bounds.
 func (c *cycle) relax(k *candidate, packings int) {
-	at := func(step int) problem {
+	at := func(step int) choice.Problem {
 		p := k.problem
-		p.items = slices.Clone(p.items)
-		for i := range p.items {
-			it, r := &p.items[i], k.ranges[k.index[i]]
+		p.Items = slices.Clone(p.Items)
+		for i := range p.Items {
+			it, r := &p.Items[i], k.ranges[k.index[i]]
 			if r.Hold != "" {
 				continue
 			}
-			least := max(r.Floor, min(r.Least, it.hi))
+			least := max(r.Floor, min(r.Least, it.Hi))
 			if subject := k.subjects[k.index[i]]; subject.Stale {
 				// Nobody knows that fewer would do.
 				least = max(least, subject.Workload.Replicas)
 			}
-			least = min(it.lo, least)
+			least = min(it.Lo, least)
 			part := func(n int32) int32 { return least + int32(int64(n-least)*int64(step)/relaxSteps) }
-			it.nodeMin = part(max(it.nodeMin, least))
-			it.lo, it.loBinding = part(it.lo), api.BindingBudget
+			it.NodeMin = part(max(it.NodeMin, least))
+			it.Lo, it.LoBinding = part(it.Lo), api.BindingBudget
 		}
 		return p
 	}
 	fits := func(step int) bool {
 		p := at(step)
-		n := make([]int32, len(p.items))
-		for i, it := range p.items {
-			n[i] = max(it.lo, it.nodeMin)
+		n := make([]int32, len(p.Items))
+		for i, it := range p.Items {
+			n[i] = max(it.Lo, it.NodeMin)
 		}
 		c.search.Packings++
-		packed, err := p.pack(n)
-		return err == nil && packed.infeasible == ""
+		packed, err := p.Pack(n)
+		return err == nil && packed.Infeasible == ""
 	}
 	step, beyond := 0, relaxSteps
 	for beyond-step > 1 {
@@ -171,15 +172,15 @@ func (c *cycle) relax(k *candidate, packings int) {
 		}
 	}
 	tight := at(step)
-	result, err := tight.solve(packings, c.Config.Candidates)
-	c.search.Packings += result.packings
-	if err != nil || ranks(result.best, k.result.best) >= 0 {
+	result, err := tight.Solve(packings, c.Config.Candidates)
+	c.search.Packings += result.Packings
+	if err != nil || choice.Ranks(result.Best, k.result.Best) >= 0 {
 		return
 	}
-	k.limited = k.result.best.packing.infeasible
+	k.limited = k.result.Best.Packing.Infeasible
 	k.problem, k.result = tight, result
 	for i, at := range k.index {
-		k.nodeMin[at] = tight.items[i].nodeMin
+		k.nodeMin[at] = tight.Items[i].NodeMin
 	}
 }
 
@@ -194,7 +195,7 @@ func (c *cycle) consider(k *candidate, i int) {
 	if k.settled && c.elsewhere(mw, pool) {
 		// As many as are worth the same there.
 		ratio := w.SpeedNow / speed
-		there := func(n int32) int32 { return ceil(float64(n) * ratio) }
+		there := func(n int32) int32 { return choice.Ceil(float64(n) * ratio) }
 		w.Replicas, w.SpeedNow = there(w.Replicas), speed
 		memory.Replicas, memory.NodeReplicas = there(memory.Replicas), there(memory.NodeReplicas)
 	}
@@ -361,8 +362,8 @@ func (c *cycle) halfUsed(k *candidate, i int, pool *api.Pool) float64 {
 }
 
 // terms of the utility under a candidate's assignment.
-func (c *cycle) terms(k *candidate) terms {
-	t := terms{weights: c.p.Weights}
+func (c *cycle) terms(k *candidate) choice.Terms {
+	t := choice.Terms{Weights: c.p.Weights}
 	fastest := 0.0
 	consider := func(pool *api.Pool) {
 		var cost float64
@@ -378,7 +379,7 @@ func (c *cycle) terms(k *candidate) terms {
 	}
 	if len(k.to.pools) == 0 {
 		consider(nil)
-		t.places = []place{{speedRatio: 1, price: 1}}
+		t.Places = []choice.Place{{SpeedRatio: 1, Price: 1}}
 	} else {
 		for i := range c.s.Pools {
 			pool := &c.s.Pools[i]
@@ -388,11 +389,11 @@ func (c *cycle) terms(k *candidate) terms {
 		}
 	}
 	for _, pool := range k.to.pools {
-		t.places = append(t.places, place{
-			speedRatio: positive(pool.CPUSpeed) / fastest, price: pool.Price, zones: int32(max(1, len(pool.Zones))), pool: pool.Name,
+		t.Places = append(t.Places, choice.Place{
+			SpeedRatio: positive(pool.CPUSpeed) / fastest, Price: pool.Price, Zones: int32(max(1, len(pool.Zones))), Pool: pool.Name,
 		})
 	}
-	t.reference = c.reference(k, -1)
+	t.Reference = c.reference(k, -1)
 	return t
 }
 
@@ -414,45 +415,45 @@ func (c *cycle) items(k *candidate) {
 	k.nodeNote = make([]string, len(c.managed))
 	for i := range c.managed {
 		mw, r := &c.managed[i], &k.ranges[i]
-		it := item{key: mw.workload.Key, weight: 1}
+		it := choice.Item{Key: mw.workload.Key, Weight: 1}
 		if len(k.to.pools) > 0 {
-			it.place = k.to.of[i]
+			it.Place = k.to.of[i]
 		}
 		// Workloads that are only shown are planned as if alone with the rest.
-		of := k.problem.terms
+		of := k.problem.Terms
 		if sum := total; k.steered[i] {
-			it.weight = 1 / float64(joint)
+			it.Weight = 1 / float64(joint)
 			if sum > 0 {
-				it.weight = loads[i] / sum
+				it.Weight = loads[i] / sum
 			}
 		} else {
-			of.reference = c.reference(k, i)
+			of.Reference = c.reference(k, i)
 			if sum+loads[i] > 0 {
-				it.weight = loads[i] / (sum + loads[i])
+				it.Weight = loads[i] / (sum + loads[i])
 			}
 		}
 		if sup := supply(k.proposals[i], k.speed[i]); sup > 0 {
-			it.load = loads[i] / sup
+			it.Load = loads[i] / sup
 		}
 		if m := mw.memory.Margins; m.Known() {
-			it.tail = growthTail(m.Pod.At(c.s.Time), m.Objective)
+			it.Tail = choice.GrowthTail(math.Max(m.Pod.At(c.s.Time), leastMargin), m.Objective)
 		}
-		it.shares, it.share = shares(mw, k.to.pool(i))
-		if failure := c.attempt("the Guard", it.key, func() {
-			k.nodeMin[i], it.nodeMin, k.nodeNote[i] = c.guard.NodeReplicas(k.subjects[i], r.Lo.Replicas)
+		it.Shares, it.Share = shares(mw, k.to.pool(i))
+		if failure := c.attempt("the Guard", it.Key, func() {
+			k.nodeMin[i], it.NodeMin, k.nodeNote[i] = c.guard.NodeReplicas(k.subjects[i], r.Lo.Replicas)
 			k.raw[i], k.steady[i] = c.settle(of, &it, k.subjects[i], r)
 		}); failure != "" {
 			*r = holding(k.subjects[i], failure)
 			k.steered[i], k.raw[i], k.steady[i] = false, r.Lo.Replicas, r.Lo.Replicas
 			k.nodeMin[i], k.nodeNote[i] = r.Lo.Replicas, ""
 		}
-		it.nodeMin = k.nodeMin[i]
-		it.lo, it.hi = r.Lo.Replicas, r.Hi.Replicas
-		it.loBinding, it.hiBinding = r.Lo.Binding, r.Hi.Binding
+		it.NodeMin = k.nodeMin[i]
+		it.Lo, it.Hi = r.Lo.Replicas, r.Hi.Replicas
+		it.LoBinding, it.HiBinding = r.Lo.Binding, r.Hi.Binding
 		if !k.steered[i] {
 			continue
 		}
-		k.problem.items = append(k.problem.items, it)
+		k.problem.Items = append(k.problem.Items, it)
 		k.index = append(k.index, i)
 	}
 }
@@ -471,7 +472,7 @@ const settledSpeed = 0.05
 // smaller than the tolerance can't make them go to and fro. Replicas beyond the band that
 // utility could still have paid for, with room on nodes that are there anyway,
 // are left only for a plan that pays for it (see search.stay).
-func (c *cycle) settle(t terms, it *item, sub Subject, r *Range) (raw, steady int32) {
+func (c *cycle) settle(t choice.Terms, it *choice.Item, sub Subject, r *Range) (raw, steady int32) {
 	current := sub.Memory.Replicas
 	if r.Hold != "" {
 		return current, current
@@ -479,7 +480,7 @@ func (c *cycle) settle(t terms, it *item, sub Subject, r *Range) (raw, steady in
 	w := sub.Workload
 	least := r.Least
 	recommend := func(lo int32, nodeFactor, demand float64) int32 {
-		return t.best(*it, min(max(lo, least), w.MaxReplicas), w.MaxReplicas, nodeFactor, demand)
+		return t.Best(*it, min(max(lo, least), w.MaxReplicas), w.MaxReplicas, nodeFactor, demand)
 	}
 	raw = recommend(max(sub.Proposal.Replicas, sub.Proposal.Floor), 1, 1)
 	steady = recommend(max(sub.Proposal.Replicas-sub.Proposal.Ramp, sub.Proposal.Floor), 1, 1)
@@ -492,12 +493,12 @@ func (c *cycle) settle(t terms, it *item, sub Subject, r *Range) (raw, steady in
 		return raw, steady
 	}
 	tolerance := 1 + c.guard.Tolerance(w)
-	low := recommend(max(ceil(sub.Proposal.Need/tolerance), r.Floor), 1, 1/tolerance)
+	low := recommend(max(choice.Ceil(sub.Proposal.Need/tolerance), r.Floor), 1, 1/tolerance)
 	// Like an HPA, which compares what is needed before rounding with what there is:
 	// to round up a need that has grown by the tolerance would make the band twice as
 	// wide for few replicas.
-	high := recommend(max(ceil(sub.Proposal.Need*tolerance-1), ceil(sub.Proposal.Need), r.Floor), 1, tolerance)
-	roomy := recommend(max(ceil(sub.Proposal.Need*tolerance), r.Floor), 0, tolerance)
+	high := recommend(max(choice.Ceil(sub.Proposal.Need*tolerance-1), choice.Ceil(sub.Proposal.Need), r.Floor), 1, tolerance)
+	roomy := recommend(max(choice.Ceil(sub.Proposal.Need*tolerance), r.Floor), 0, tolerance)
 	switch {
 	case low <= current && current <= high && raw != current:
 		r.Lo.to(current, api.BindingTolerance,
@@ -505,7 +506,7 @@ func (c *cycle) settle(t terms, it *item, sub Subject, r *Range) (raw, steady in
 		r.Hi = r.Lo
 	case low <= current && current <= roomy:
 		// Utility is about proportional to demand, and so is its reference.
-		it.stay, it.inertia = current, tolerance*tolerance
+		it.Stay, it.Inertia = current, tolerance*tolerance
 	}
 	return raw, steady
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/planning/choice"
 )
 
 // choose returns the index of the candidate to take, −1 if there is none.
@@ -18,7 +19,7 @@ import (
 func (c *cycle) choose(candidates []candidate) int {
 	best := -1
 	for i := range candidates {
-		if candidates[i].err == nil && (best < 0 || ranks(candidates[i].result.best, candidates[best].result.best) < 0) {
+		if candidates[i].err == nil && (best < 0 || choice.Ranks(candidates[i].result.Best, candidates[best].result.Best) < 0) {
 			best = i
 		}
 	}
@@ -29,7 +30,7 @@ func (c *cycle) choose(candidates []candidate) int {
 		return best // a new policy chooses afresh
 	}
 	stay := c.staying(candidates)
-	if stay < 0 || !candidates[stay].result.best.feasible() {
+	if stay < 0 || !candidates[stay].result.Best.Feasible() {
 		return best
 	}
 	other := best
@@ -40,7 +41,7 @@ func (c *cycle) choose(candidates []candidate) int {
 		return best
 	}
 	k := &candidates[other]
-	gain := k.result.best.utility.Total - candidates[stay].result.best.utility.Total
+	gain := k.result.Best.Utility.Total - candidates[stay].result.Best.Utility.Total
 	regret := 0.0
 	if before := c.before.Better; before.Assignment == k.to.name() {
 		since := min(max(c.s.Time.Sub(before.At), 0), 4*c.Config.CyclePeriod)
@@ -70,9 +71,9 @@ func (c *cycle) movePrice(k *candidate) float64 {
 	for p, pool := range k.to.pools {
 		w := c.Config.windows(c.s.PodStartup, pool.NodeStartup)
 		takes = max(takes, w.Node+2*w.Pod) // nodes boot, pods start there, pods stop here
-		hourly += float64(k.result.best.nodes[p]) * pool.Price
+		hourly += float64(k.result.Best.Nodes[p]) * pool.Price
 	}
-	return c.p.Weights.Cost * hourly / k.problem.reference * takes.Seconds()
+	return c.p.Weights.Cost * hourly / k.problem.Reference * takes.Seconds()
 }
 
 // named is the index of a candidate, −1 without one that could be planned.

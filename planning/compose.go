@@ -7,41 +7,42 @@ import (
 	"strings"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/planning/choice"
 )
 
 // pack asks the NodePlanner to place all pods with nodes for these replicas of
 // the candidate's items, within the candidate's limits.
-func (c *cycle) pack(k *candidate, nodeReplicas []int32) (packing, error) {
+func (c *cycle) pack(k *candidate, nodeReplicas []int32) (choice.Packing, error) {
 	replicas := make([]int32, len(nodeReplicas))
 	for i, n := range nodeReplicas {
-		replicas[i] = min(n, k.problem.items[i].hi)
+		replicas[i] = min(n, k.problem.Items[i].Hi)
 	}
 	budget := c.Config.Solver
 	budget.SizesOnly = true
-	limited, err := c.packWithin(k, replicas, nodeReplicas, k.problem.maxNodes, budget)
+	limited, err := c.packWithin(k, replicas, nodeReplicas, k.problem.MaxNodes, budget)
 	if err != nil {
-		return packing{}, err
+		return choice.Packing{}, err
 	}
-	chosen := make(map[api.ObjectRef]bool, len(k.problem.items))
-	for _, it := range k.problem.items {
-		chosen[api.WorkloadRef(it.key)] = true
+	chosen := make(map[api.ObjectRef]bool, len(k.problem.Items))
+	for _, it := range k.problem.Items {
+		chosen[api.WorkloadRef(it.Key)] = true
 	}
-	for _, u := range limited.plan.Unplaced {
+	for _, u := range limited.Plan.Unplaced {
 		if chosen[u.Object] {
-			limited.infeasible = fmt.Sprintf("%d pods of %s have no place: %s", u.Count, u.Name, u.Reason)
+			limited.Infeasible = fmt.Sprintf("%d pods of %s have no place: %s", u.Count, u.Name, u.Reason)
 		}
 	}
-	if limited.unplaced == 0 || !slices.ContainsFunc(k.problem.maxNodes, func(n int32) bool { return n >= 0 }) {
+	if limited.Unplaced == 0 || !slices.ContainsFunc(k.problem.MaxNodes, func(n int32) bool { return n >= 0 }) {
 		return limited, nil
 	}
 	// Pods that no number of nodes could take say nothing about this candidate;
 	// those that a limit leaves without a place do.
 	free, err := c.packWithin(k, replicas, nodeReplicas, unlimited(len(k.to.pools)), budget)
 	if err != nil {
-		return packing{}, err
+		return choice.Packing{}, err
 	}
-	if short := limited.unplaced - free.unplaced; short > 0 {
-		limited.infeasible = fmt.Sprintf("%d pods have no place: %s", short, strings.Join(limits(k.problem.limit), "; "))
+	if short := limited.Unplaced - free.Unplaced; short > 0 {
+		limited.Infeasible = fmt.Sprintf("%d pods have no place: %s", short, strings.Join(limits(k.problem.Limit), "; "))
 	}
 	return limited, nil
 }
@@ -56,7 +57,7 @@ func limits(all []string) []string {
 
 // packWithin is one call of the NodePlanner, which is told of the workloads whose
 // replicas are chosen only: the pods of all others count as they are.
-func (c *cycle) packWithin(k *candidate, replicas, nodeReplicas, maxNodes []int32, budget api.Budget) (packing, error) {
+func (c *cycle) packWithin(k *candidate, replicas, nodeReplicas, maxNodes []int32, budget api.Budget) (choice.Packing, error) {
 	in := api.NodeInput{Snapshot: c.s, Demands: make([]api.NodeDemand, len(k.index)), Bounds: c.bounds(k.to, maxNodes), Budget: budget}
 	in.Snapshot.Workloads = make([]api.Workload, len(k.index))
 	for i, at := range k.index {
@@ -70,24 +71,24 @@ func (c *cycle) packWithin(k *candidate, replicas, nodeReplicas, maxNodes []int3
 	}
 	plan, err := c.planNodes(in)
 	if err != nil {
-		return packing{}, fmt.Errorf("pool %s: %w", k.to.name(), err)
+		return choice.Packing{}, fmt.Errorf("pool %s: %w", k.to.name(), err)
 	}
-	out := packing{plan: plan, nodes: make([]int32, len(k.to.pools))}
+	out := choice.Packing{Plan: plan, Nodes: make([]int32, len(k.to.pools))}
 	for _, pp := range plan.Pools {
 		if p := k.to.uses(pp.Pool); p >= 0 {
-			out.nodes[p] = pp.Nodes
+			out.Nodes[p] = pp.Nodes
 		}
 	}
 	for _, u := range plan.Unplaced {
-		out.unplaced += u.Count
+		out.Unplaced += u.Count
 	}
-	for p, n := range out.nodes {
+	for p, n := range out.Nodes {
 		if maxNodes[p] >= 0 && n > maxNodes[p] {
-			out.infeasible = fmt.Sprintf("%d nodes are needed: %s", n, k.problem.limit[p])
+			out.Infeasible = fmt.Sprintf("%d nodes are needed: %s", n, k.problem.Limit[p])
 		}
 	}
-	if why := k.problem.dear(out.nodes); why != "" && out.infeasible == "" {
-		out.infeasible = why
+	if why := k.problem.TooDear(out.Nodes); why != "" && out.Infeasible == "" {
+		out.Infeasible = why
 	}
 	return out, nil
 }
@@ -100,15 +101,15 @@ func (c *cycle) compose(candidates []candidate, chosen int) api.Plan {
 		return plan
 	}
 	k := &candidates[chosen]
-	best := k.result.best
-	plan.Utility = best.utility
+	best := k.result.Best
+	plan.Utility = best.Utility
 	replicas := make([]int32, len(c.managed))
 	for i := range c.managed {
 		r := k.ranges[i]
 		replicas[i] = min(max(k.raw[i], r.Lo.Replicas), r.Hi.Replicas) // of those that are only shown
 	}
 	for i, at := range k.index {
-		replicas[at] = best.replicas[i]
+		replicas[at] = best.Replicas[i]
 	}
 	for i := range c.managed {
 		w := c.describe(k, i, replicas[i])
@@ -117,9 +118,9 @@ func (c *cycle) compose(candidates []candidate, chosen int) api.Plan {
 	}
 	if len(k.to.pools) > 0 {
 		plan.Nodes = c.nodes(k, plan.Workloads)
-		if !best.feasible() {
+		if !best.Feasible() {
 			c.find(api.Warning, api.NodePlanningAgent, "Infeasible", api.NamedPolicyRef(c.p.Name),
-				fmt.Sprintf("no allowed pool can hold what is needed; on %s %s", k.to.name(), best.packing.infeasible))
+				fmt.Sprintf("no allowed pool can hold what is needed; on %s %s", k.to.name(), best.Packing.Infeasible))
 		}
 	}
 	for _, u := range plan.Nodes.Unplaced {
@@ -129,8 +130,8 @@ func (c *cycle) compose(candidates []candidate, chosen int) api.Plan {
 	c.search.Complete, c.search.Exhaustive = true, true
 	for i := range candidates {
 		r := candidates[i].result
-		c.search.Complete = c.search.Complete && r.complete
-		c.search.Exhaustive = c.search.Exhaustive && r.exhaustive
+		c.search.Complete = c.search.Complete && r.Complete
+		c.search.Exhaustive = c.search.Exhaustive && r.Exhaustive
 	}
 	plan.Search = c.search
 	plan.Candidates = c.losers(candidates, chosen)
@@ -262,16 +263,16 @@ func (c *cycle) remember(k *candidate, i int, w api.WorkloadPlan) {
 // nodes is the node plan of the choice: the packing with the nodes that utility
 // added, pools that may not be resized as they are, and pools to be left.
 func (c *cycle) nodes(k *candidate, plans []api.WorkloadPlan) api.NodePlan {
-	best := k.result.best
-	out := best.packing.plan
+	best := k.result.Best
+	out := best.Packing.Plan
 	// What is needed at once was packed with room for what comes; ask again.
 	replicas, nodeReplicas := make([]int32, len(k.index)), make([]int32, len(k.index))
 	for i, at := range k.index {
 		replicas[i], nodeReplicas[i] = plans[at].Replicas, plans[at].NodeReplicas
 	}
-	if again, err := c.packWithin(k, replicas, nodeReplicas, k.problem.maxNodes, c.Config.Solver); err == nil {
+	if again, err := c.packWithin(k, replicas, nodeReplicas, k.problem.MaxNodes, c.Config.Solver); err == nil {
 		c.search.Packings++
-		out = again.plan
+		out = again.Plan
 	}
 	if len(k.to.pools) == 1 {
 		out.Pool = k.to.pools[0].Name
@@ -301,13 +302,13 @@ func (c *cycle) nodes(k *candidate, plans []api.WorkloadPlan) api.NodePlan {
 			continue
 		}
 		pool := c.s.Pools[at]
-		if extra := best.nodes[p] - best.packing.nodes[p]; extra > 0 {
+		if extra := best.Nodes[p] - best.Packing.Nodes[p]; extra > 0 {
 			grow(pp, pool, extra, c.s.Nodes)
 			pp.Reason = strings.TrimPrefix(fmt.Sprintf("%s; utility pays for %d more nodes", pp.Reason, extra), "; ")
 		}
 		c.keepFound(k, pp, pool)
-		most := k.problem.maxNodes[p]
-		c.guard.limitSize(pp, pool, most, k.problem.limit[p])
+		most := k.problem.MaxNodes[p]
+		c.guard.limitSize(pp, pool, most, k.problem.Limit[p])
 		limited[p] = len(out.Unplaced) > 0 && most >= 0 && pp.Nodes+int32(max(1, len(pool.Zones))) > most
 	}
 	crowded := slices.Contains(limited, true)
@@ -413,18 +414,18 @@ func (c *cycle) losers(candidates []candidate, chosen int) []api.Candidate {
 			out = append(out, api.Candidate{Pool: name, Infeasible: k.err.Error()})
 			continue
 		}
-		show := func(s solution, note string) {
+		show := func(s choice.Solution, note string) {
 			var replicas int64
-			for _, r := range s.replicas {
+			for _, r := range s.Replicas {
 				replicas += int64(r)
 			}
 			var nodes int32
-			for _, n := range s.nodes {
+			for _, n := range s.Nodes {
 				nodes += n
 			}
 			out = append(out, api.Candidate{
-				Pool: name, Nodes: nodes, Replicas: replicas, HourlyCost: k.problem.cost(s.nodes),
-				Utility: s.utility, Infeasible: s.packing.infeasible, Note: note,
+				Pool: name, Nodes: nodes, Replicas: replicas, HourlyCost: k.problem.Cost(s.Nodes),
+				Utility: s.Utility, Infeasible: s.Packing.Infeasible, Note: note,
 			})
 		}
 		if i != chosen {
@@ -432,11 +433,11 @@ func (c *cycle) losers(candidates []candidate, chosen int) []api.Candidate {
 			if k.note != "" {
 				note += ", " + k.note
 			}
-			show(k.result.best, note)
+			show(k.result.Best, note)
 			continue
 		}
-		for _, l := range k.result.losers {
-			show(l, l.note)
+		for _, l := range k.result.Losers {
+			show(l, l.Note)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b api.Candidate) int {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/planning/choice"
 )
 
 // declineParts is in how many parts of a window demand must have fallen. Seven means (of
@@ -58,5 +59,5 @@ func declining(d api.Series, window time.Duration, q float64) bool {
 			back++
 		}
 	}
-	return float64(back) <= (1-q)*float64(falls)+epsilon
+	return float64(back) <= (1-q)*float64(falls)+choice.Epsilon
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/planning/choice"
 )
 
 // Guard is the only place where limits are enforced, around whatever planner
@@ -183,15 +184,15 @@ func (g Guard) keep(s Subject, current int32) (n int32, binding api.Binding, not
 	}
 	if window > 0 {
 		if _, largest, ok := s.Memory.span(s.Time.Add(-window)); ok {
-			if m := min(current, ceil(largest/s.Speed)); m > n {
+			if m := min(current, choice.Ceil(largest/s.Speed)); m > n {
 				n, binding = m, api.BindingStabilization
 				note = fmt.Sprintf("kept at %d: the highest need of the last %v", m, window)
 			}
 		}
 	}
 	if rose := min(window, g.Config.TrustedStabilization); rose > 0 {
-		if _, largest, ok := span(s.Memory.Ramps, s.Time.Add(-rose)); ok && min(current, ceil(largest/s.Speed)) > n {
-			n, binding = min(current, ceil(largest/s.Speed)), api.BindingStabilization
+		if _, largest, ok := span(s.Memory.Ramps, s.Time.Add(-rose)); ok && min(current, choice.Ceil(largest/s.Speed)) > n {
+			n, binding = min(current, choice.Ceil(largest/s.Speed)), api.BindingStabilization
 			note = fmt.Sprintf("kept at %d: what a ramp asked for within the last %v", n, rose)
 		}
 	}
@@ -219,7 +220,7 @@ func (g Guard) allow(s Subject, current int32) (n int32, binding api.Binding, no
 	}
 	if rules.StabilizationWindow > 0 {
 		if least, _, ok := s.Memory.span(s.Time.Add(-rules.StabilizationWindow)); ok {
-			n, binding = max(current, ceil(least/s.Speed)), api.BindingStabilization
+			n, binding = max(current, choice.Ceil(least/s.Speed)), api.BindingStabilization
 			note = fmt.Sprintf("limited to %d: the lowest need of the last %v", n, rules.StabilizationWindow)
 		}
 	}
@@ -243,9 +244,9 @@ func rateLimit(rules api.ScalingRules, m WorkloadMemory, now time.Time, current 
 		var proposed int64
 		switch {
 		case p.Type == "Percent" && up:
-			proposed = int64(math.Ceil(float64(start)*(1+float64(p.Value)/100) - epsilon))
+			proposed = int64(math.Ceil(float64(start)*(1+float64(p.Value)/100) - choice.Epsilon))
 		case p.Type == "Percent":
-			proposed = int64(float64(start)*(1-float64(p.Value)/100) + epsilon)
+			proposed = int64(float64(start)*(1-float64(p.Value)/100) + choice.Epsilon)
 		case up:
 			proposed = start + int64(p.Value)
 		default:
@@ -288,7 +289,7 @@ func (g Guard) NodeReplicas(s Subject, replicas int32) (nodes, ahead int32, note
 	n = min(max(n, s.Proposal.NodeReplicas), limit)
 	ahead = n
 	tolerance := 1 + g.Tolerance(s.Workload)
-	if need > 0 && ceil(need/tolerance) <= before && before <= max(n, ceil(need)) {
+	if need > 0 && choice.Ceil(need/tolerance) <= before && before <= max(n, choice.Ceil(need)) {
 		n = before
 	}
 	again, _ := highest(s.Proposal, s.Time, s.Windows.NodeTrough)
@@ -309,7 +310,7 @@ func (g Guard) NodeReplicas(s Subject, replicas int32) (nodes, ahead int32, note
 	// What a ramp has asked for takes as long to come again, should it be needed
 	// after all, as it would be kept for nothing.
 	if _, most, ok := span(s.Memory.Ramps, s.Time.Add(-s.Windows.Node)); ok {
-		again = max(again, ceil(most/s.Speed))
+		again = max(again, choice.Ceil(most/s.Speed))
 	}
 	return max(replicas, min(n, limit), min(before, limit, again)), ahead, note
 }
@@ -320,7 +321,7 @@ func (g Guard) NodeReplicas(s Subject, replicas int32) (nodes, ahead int32, note
 func (g Guard) needed(s Subject) (most int32, window time.Duration, falls bool) {
 	within := func(window time.Duration) int32 {
 		_, most, _ := s.Memory.span(s.Time.Add(-window))
-		return ceil(most / s.Speed)
+		return choice.Ceil(most / s.Speed)
 	}
 	most = within(g.Config.NodeStabilization)
 	if trough := s.Windows.NodeTrough; trough < g.Config.NodeStabilization && len(s.Workload.Triggers) == 0 {
@@ -364,7 +365,7 @@ func (g Guard) MaxNodes(now time.Time, p api.Policy, pool api.Pool, others float
 		limit(p.MaxNodesPerPool, fmt.Sprintf("policy %s allows %d nodes per pool", p.Name, p.MaxNodesPerPool))
 	}
 	if p.MaxHourlyCost > 0 && pool.Price > 0 {
-		affordable := math.Floor((p.MaxHourlyCost-others)/pool.Price + epsilon)
+		affordable := math.Floor((p.MaxHourlyCost-others)/pool.Price + choice.Epsilon)
 		limit(int32(min(max(affordable, 0), math.MaxInt32/2)), fmt.Sprintf("policy %s allows $%.2f/h", p.Name, p.MaxHourlyCost))
 	}
 	if e := pool.Error; heedErrors && e != nil && (e.Kind == api.PoolQuota || e.Kind == api.PoolStockout) &&
@@ -413,16 +414,4 @@ func largest(sizes []int32) int32 {
 		n = max(n, s)
 	}
 	return n
-}
-
-const epsilon = 1e-9
-
-func ceil(x float64) int32 {
-	switch {
-	case !(x > 0):
-		return 0
-	case x >= math.MaxInt32/4:
-		return math.MaxInt32 / 4
-	}
-	return int32(math.Ceil(x - epsilon))
 }

@@ -1,7 +1,6 @@
 package planning
 
 import (
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -182,18 +181,5 @@ func TestNodeReplicasOf(t *testing.T) {
 				t.Errorf("NodeReplicas = %d, want %d", got, c.want)
 			}
 		})
-	}
-}
-
-func TestCeil(t *testing.T) {
-	for x, want := range map[float64]int32{
-		-1: 0, 0: 0, 1: 1, 1.2: 2, 2 + epsilon/2: 2, math.Inf(1): math.MaxInt32 / 4, math.MaxInt32 / 4: math.MaxInt32 / 4,
-	} {
-		if got := ceil(x); got != want {
-			t.Errorf("ceil(%v) = %d, want %d", x, got, want)
-		}
-	}
-	if got := ceil(math.NaN()); got != 0 {
-		t.Errorf("ceil(NaN) = %d", got)
 	}
 }

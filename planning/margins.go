@@ -73,11 +73,6 @@ type Said struct {
 	Demand float64   `json:"demand"`
 }
 
-// Saturation is the share of what replicas can use from which on answers come late. By the
-// service model that was fitted to measurements (docs/calibration.md) the 95th percentile
-// of a pod whose CPU limit is 0.4 cores passes ten times what it is at rest at 0.83.
-const Saturation = 0.85
-
 // due reports whether margins must be taken anew, and none whether there are none to take:
 // without an objective, where the author states a target, where CPU is no measure.
 func (m Margins) due(w api.Workload, p api.Policy, now time.Time) (due, none bool) {

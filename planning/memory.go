@@ -12,6 +12,7 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/forecast"
+	"github.com/mash2-io/mash2/planning/choice"
 	"github.com/mash2-io/mash2/record/delta"
 )
 
@@ -184,7 +185,7 @@ func (w WorkloadMemory) counted(asked Proposal) WorkloadMemory {
 	}
 	if w.Request > 0 && w.Request != asked.Request {
 		ratio := float64(w.Request) / float64(asked.Request)
-		w.NodeReplicas = ceil(float64(w.NodeReplicas) * ratio)
+		w.NodeReplicas = choice.Ceil(float64(w.NodeReplicas) * ratio)
 		w.Recommendations = slices.Clone(w.Recommendations)
 		for i := range w.Recommendations {
 			w.Recommendations[i].Capacity *= ratio

@@ -40,14 +40,11 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/planning"
+	"github.com/mash2-io/mash2/planning/choice"
 )
 
 // epsilon keeps a quotient that is whole up to rounding from being rounded up.
 const epsilon = 1e-9
-
-// maxReplicas bounds what a plan may say before the Guard applies the author's
-// bound; it keeps absurd demand inside an int32.
-const maxReplicas = math.MaxInt32 / 4
 
 // Planner is the horizontal planner. Its zero value can be used.
 type Planner struct {
@@ -152,7 +149,7 @@ func (p Planner) cpu(plan *planning.Proposal, in planning.Input, c supply) part 
 	}
 	out.react(in)
 	if fresh && c.margins.Known() && !in.Trusted {
-		out.nodes = max(out.nodes, ceil(c.covering(c.later, c.margins.Nodes(demand, in.Time), in.Speed)))
+		out.nodes = max(out.nodes, choice.Ceil(c.covering(c.later, c.margins.Nodes(demand, in.Time), in.Speed)))
 	}
 	if fresh {
 		if in.Forecast != nil {
@@ -256,7 +253,7 @@ func (p Planner) covered(best floor, in planning.Input, c supply, usage float64,
 // more than the tolerance. Where there must be no fewer than are needed, only down.
 func (p Planner) near(need float64, w api.Workload, either bool) int32 {
 	if !either && need > float64(w.Replicas) {
-		return ceil(need)
+		return choice.Ceil(need)
 	}
 	return hpaReplicas(need, w.Replicas, w.Replicas, p.tolerance(w))
 }
@@ -284,7 +281,7 @@ func reach(in planning.Input) float64 {
 // than the tolerance is not what the forecast speaks of.
 func (p Planner) passing(f floor, in planning.Input, c supply, expected *api.Forecast) floor {
 	tolerance := p.tolerance(in.Workload)
-	least := max(ceil(f.need/(1+tolerance)), in.Workload.Replicas)
+	least := max(choice.Ceil(f.need/(1+tolerance)), in.Workload.Replicas)
 	if f.replicas <= least || expected == nil || expected.Step <= 0 || !usable(expected.Mean) {
 		return f
 	}
@@ -327,7 +324,7 @@ func hpaReplicas(need float64, counted, current int32, tolerance float64) int32 
 	if counted > 0 && math.Abs(need/float64(counted)-1) <= tolerance+epsilon {
 		return current
 	}
-	return ceil(need)
+	return choice.Ceil(need)
 }
 
 // freshDemand returns the newest demand, if it is recent enough to act on.
@@ -365,16 +362,6 @@ func hold(plan planning.Proposal, w api.Workload, reason string) planning.Propos
 	plan.Replicas, plan.NodeReplicas = w.Replicas, w.Replicas
 	plan.Floor, plan.FloorSource = min(plan.Floor, w.Replicas), "none"
 	return plan
-}
-
-func ceil(x float64) int32 {
-	switch {
-	case !(x > 0):
-		return 0
-	case x >= maxReplicas:
-		return maxReplicas
-	}
-	return int32(math.Ceil(x - epsilon))
 }
 
 func cores(milli float64) string { return fmt.Sprintf("%.2f cores", milli/1000) }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/planning"
+	"github.com/mash2-io/mash2/planning/choice"
 )
 
 // predict raises what an input asks for to its forecast's path. Tell says in a
@@ -32,13 +33,13 @@ func (p Planner) predict(o *part, in planning.Input, c supply, f *api.Forecast, 
 				quantile *= math.Max(c.margins.Told, 1)
 			}
 			need := c.covering(fleet, math.Max(math.Min(quantile, c.margins.Most), mean), speed)
-			return need, ceil(need)
+			return need, choice.Ceil(need)
 		}
 		need, high := c.atTarget(fleet, mean, speed), c.full(fleet, quantile, speed)
 		if passing {
 			need = math.Max(need, math.Min(need*(1+tolerance), c.atTarget(fleet, quantile, speed)))
 		}
-		return math.Max(need, high), max(ceil(need/(1+tolerance)), ceil(high))
+		return math.Max(need, high), max(choice.Ceil(need/(1+tolerance)), choice.Ceil(high))
 	}
 	// Replicas needed now run where the pods are now: until they have moved to
 	// a faster pool, the slower one's speed counts.

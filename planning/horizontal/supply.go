@@ -7,6 +7,7 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/planning"
+	"github.com/mash2-io/mash2/planning/choice"
 )
 
 // supply is what replicas give of one demand input.
@@ -26,7 +27,7 @@ type supply struct {
 // covering returns the replicas, before rounding up, that so much demand saturates no
 // more than an objective allows. Speed is of the machines.
 func (c supply) covering(f fleet, demand, speed float64) float64 {
-	return f.replicas(demand / (speed * planning.Saturation))
+	return f.replicas(demand / (speed * choice.Saturation))
 }
 
 // atTarget returns the replicas, before rounding up, that demand takes no more

@@ -1,4 +1,4 @@
-package planning
+package choice
 
 import (
 	"cmp"
@@ -14,60 +14,63 @@ import (
 // above the noise of summation.
 const better = 1e-9
 
-// problem is the choice under one assignment.
-type problem struct {
-	terms
-	items []item
-	// fixedCost is USD/h of nodes that no choice here changes.
-	fixedCost float64
-	// maxNodes each place may have and why, negative for no limit.
-	maxNodes []int32
-	limit    []string
-	// maxCost of all nodes where there are several places, USD/h; 0 for no limit.
-	maxCost float64
-	// pack places all pods, with nodes for at least these replicas. Nil where
+// Problem is the choice under one assignment.
+type Problem struct {
+	Terms
+	Items []Item
+	// FixedCost is USD/h of nodes that no choice here changes.
+	FixedCost float64
+	// MaxNodes each place may have and why, negative for no limit.
+	MaxNodes []int32
+	Limit    []string
+	// MaxCost of all nodes where there are several places, USD/h; 0 for no limit.
+	MaxCost float64
+	// Pack places all pods, with nodes for at least these replicas. Nil where
 	// there are no pools.
-	pack func(nodeReplicas []int32) (packing, error)
+	Pack func(nodeReplicas []int32) (Packing, error)
 }
 
-// packing is what the NodePlanner made of a vector of replicas.
-type packing struct {
-	nodes      []int32 // of each place
-	plan       api.NodePlan
-	infeasible string
-	unplaced   int32
+// Packing is what the NodePlanner made of a vector of replicas.
+type Packing struct {
+	Nodes []int32 // of each place
+	Plan  api.NodePlan
+	// Infeasible says why it may not be; empty if it may.
+	Infeasible string
+	Unplaced   int32 // pods
 }
 
-// solution is a point of the search.
-type solution struct {
-	replicas []int32
-	nodes    []int32 // of each place, not to be written to
-	packing  packing
-	utility  api.Utility
-	note     string
+// Solution is a point of the search.
+type Solution struct {
+	Replicas []int32
+	Nodes    []int32 // of each place, not to be written to
+	Packing  Packing
+	Utility  api.Utility
+	// Note says how it was found, or why it was left.
+	Note string
 }
 
 // sameNodes reports whether two solutions are on as many nodes.
-func (s solution) sameNodes(o solution) bool { return slices.Equal(s.nodes, o.nodes) }
+func (s Solution) sameNodes(o Solution) bool { return slices.Equal(s.Nodes, o.Nodes) }
 
-func (s solution) feasible() bool { return s.packing.infeasible == "" }
+// Feasible reports whether everything has a place within the limits.
+func (s Solution) Feasible() bool { return s.Packing.Infeasible == "" }
 
-// ranks orders solutions: feasible first, then fewer pods without a place, then
+// Ranks orders solutions: feasible first, then fewer pods without a place, then
 // higher utility, then lower cost, so that equals don't depend on their order.
-func ranks(a, b solution) int {
-	if c := cmp.Compare(a.packing.unplaced*boolean(!a.feasible()), b.packing.unplaced*boolean(!b.feasible())); c != 0 {
+func Ranks(a, b Solution) int {
+	if c := cmp.Compare(a.Packing.Unplaced*boolean(!a.Feasible()), b.Packing.Unplaced*boolean(!b.Feasible())); c != 0 {
 		return c
 	}
-	if c := cmp.Compare(boolean(!a.feasible()), boolean(!b.feasible())); c != 0 {
+	if c := cmp.Compare(boolean(!a.Feasible()), boolean(!b.Feasible())); c != 0 {
 		return c
 	}
 	// In steps, not by difference: what differs by less than a step from the next would
 	// make an order that runs in a circle, and the climb with it.
 	steps := func(u float64) float64 { return math.Round(u / better) }
 	return cmp.Or(
-		cmp.Compare(steps(b.utility.Total), steps(a.utility.Total)),
-		cmp.Compare(steps(a.utility.Cost), steps(b.utility.Cost)),
-		slices.Compare(a.replicas, b.replicas),
+		cmp.Compare(steps(b.Utility.Total), steps(a.Utility.Total)),
+		cmp.Compare(steps(a.Utility.Cost), steps(b.Utility.Cost)),
+		slices.Compare(a.Replicas, b.Replicas),
 	)
 }
 
@@ -80,12 +83,12 @@ func boolean(b bool) int32 {
 
 // search is one run over a problem.
 type search struct {
-	problem
+	Problem
 	budget   int // packings left
 	packings int
-	memo     map[string]packing
-	best     solution
-	losers   []solution
+	memo     map[string]Packing
+	best     Solution
+	losers   []Solution
 	keep     int // how many losers
 	// packed are what enumeration has packed: the least of everything, and last.
 	packed []packed
@@ -95,12 +98,14 @@ type search struct {
 // packed is a vector and the nodes of each place that its pods take.
 type packed struct{ replicas, nodes []int32 }
 
-// result of a search.
-type result struct {
-	best                 solution
-	losers               []solution // in order of rank
-	packings             int
-	complete, exhaustive bool
+// Result of a search.
+type Result struct {
+	Best     Solution
+	Losers   []Solution // in order of rank
+	Packings int        // used of the budget
+	// Complete is true when no neighbour of the best is better, and Exhaustive when every
+	// vector of replicas was looked at or ruled out by a bound.
+	Complete, Exhaustive bool
 	// stayed is true when the best plan of all did not pay enough for leaving
 	// what there is.
 	stayed bool
@@ -109,30 +114,30 @@ type result struct {
 // enumerable is how many replica vectors are few enough to look at all.
 const enumerable = 20_000
 
-// solve looks for the best solution. It returns an error only when nothing
-// could be packed at all.
-func (p problem) solve(budget, keep int) (result, error) {
-	s := &search{problem: p, budget: max(budget, 1), memo: map[string]packing{}, keep: keep}
+// Solve looks for the best solution within a budget of packings, and keeps so many of the
+// others. It returns an error only when nothing could be packed at all.
+func (p Problem) Solve(budget, keep int) (Result, error) {
+	s := &search{Problem: p, budget: max(budget, 1), memo: map[string]Packing{}, keep: keep}
 	s.start()
 	if s.err != nil {
-		return result{}, s.err
+		return Result{}, s.err
 	}
-	r := result{}
+	r := Result{}
 	if s.count() <= enumerable {
-		r.exhaustive = s.enumerate()
-		r.complete = r.exhaustive
+		r.Exhaustive = s.enumerate()
+		r.Complete = r.Exhaustive
 	}
-	if !r.exhaustive {
-		r.complete = s.climb()
+	if !r.Exhaustive {
+		r.Complete = s.climb()
 	}
 	r.stayed = s.stay()
 	s.neighbours()
-	r.best, r.packings = s.best, s.packings
-	r.losers = s.ranked()
-	for i := range r.losers {
+	r.Best, r.Packings = s.best, s.packings
+	r.Losers = s.ranked()
+	for i := range r.Losers {
 		// Not only the best of all was left for staying.
-		if l := &r.losers[i]; r.stayed && ranks(*l, r.best) < 0 && l.note != stayedNote {
-			l.note = strings.TrimPrefix(l.note+"; better by less than the tolerance for changing replicas", "; ")
+		if l := &r.Losers[i]; r.stayed && Ranks(*l, r.Best) < 0 && l.Note != stayedNote {
+			l.Note = strings.TrimPrefix(l.Note+"; better by less than the tolerance for changing replicas", "; ")
 		}
 	}
 	return r, nil
@@ -142,25 +147,25 @@ func (p problem) solve(budget, keep int) (result, error) {
 // linear price (a node that is there anyway is free, one that has to be added
 // is not), and the least of everything in case none of these is feasible.
 func (s *search) start() {
-	least := make([]int32, len(s.items))
-	for i, it := range s.items {
-		least[i] = it.lo
+	least := make([]int32, len(s.Items))
+	for i, it := range s.Items {
+		least[i] = it.Lo
 	}
 	for n, factor := range []float64{1, 0.5, 0} {
-		replicas := make([]int32, len(s.items))
-		for i, it := range s.items {
-			replicas[i] = s.terms.best(it, it.lo, it.hi, factor, 1)
+		replicas := make([]int32, len(s.Items))
+		for i, it := range s.Items {
+			replicas[i] = s.Terms.Best(it, it.Lo, it.Hi, factor, 1)
 		}
 		sol, ok := s.evaluate(replicas, "separable optimum")
 		if !ok {
 			return
 		}
 		s.offer(sol, n == 0)
-		if s.pack == nil {
+		if s.Pack == nil {
 			return // without nodes the separable optimum is the optimum
 		}
 	}
-	if !s.best.feasible() {
+	if !s.best.Feasible() {
 		if sol, ok := s.evaluate(least, "least replicas"); ok {
 			s.offer(sol, false)
 		}
@@ -168,15 +173,15 @@ func (s *search) start() {
 }
 
 // offer takes a solution as the best or as a loser.
-func (s *search) offer(sol solution, first bool) bool {
+func (s *search) offer(sol Solution, first bool) bool {
 	if first {
 		s.best = sol
 		return true
 	}
-	if slices.Equal(sol.replicas, s.best.replicas) && sol.sameNodes(s.best) {
+	if slices.Equal(sol.Replicas, s.best.Replicas) && sol.sameNodes(s.best) {
 		return false
 	}
-	if ranks(sol, s.best) < 0 {
+	if Ranks(sol, s.best) < 0 {
 		s.lose(s.best)
 		s.best = sol
 		return true
@@ -185,7 +190,7 @@ func (s *search) offer(sol solution, first bool) bool {
 	return false
 }
 
-func (s *search) lose(sol solution) {
+func (s *search) lose(sol Solution) {
 	if s.keep == 0 {
 		return
 	}
@@ -196,11 +201,11 @@ func (s *search) lose(sol solution) {
 }
 
 // ranked returns the best of the losers, without doubles.
-func (s *search) ranked() []solution {
-	slices.SortStableFunc(s.losers, ranks)
+func (s *search) ranked() []Solution {
+	slices.SortStableFunc(s.losers, Ranks)
 	out := s.losers[:0]
 	for _, l := range s.losers {
-		same := func(o solution) bool { return o.sameNodes(l) && slices.Equal(o.replicas, l.replicas) }
+		same := func(o Solution) bool { return o.sameNodes(l) && slices.Equal(o.Replicas, l.Replicas) }
 		if same(s.best) || slices.ContainsFunc(out, same) {
 			continue
 		}
@@ -213,37 +218,37 @@ func (s *search) ranked() []solution {
 
 // evaluate packs a vector and adds nodes while that pays. It is false when the
 // budget is spent or packing failed.
-func (s *search) evaluate(replicas []int32, note string) (solution, bool) {
-	sol := solution{replicas: replicas, nodes: make([]int32, len(s.places)), note: note}
-	if s.pack != nil {
+func (s *search) evaluate(replicas []int32, note string) (Solution, bool) {
+	sol := Solution{Replicas: replicas, Nodes: make([]int32, len(s.Places)), Note: note}
+	if s.Pack != nil {
 		nodeReplicas := make([]int32, len(replicas))
-		for i, it := range s.items {
-			nodeReplicas[i] = max(replicas[i], it.nodeMin)
+		for i, it := range s.Items {
+			nodeReplicas[i] = max(replicas[i], it.NodeMin)
 		}
 		key := vectorKey(nodeReplicas)
 		pk, known := s.memo[key]
 		if !known {
 			if s.budget <= 0 {
-				return solution{}, false
+				return Solution{}, false
 			}
 			s.budget--
 			s.packings++
 			var err error
-			if pk, err = s.pack(nodeReplicas); err != nil {
+			if pk, err = s.Pack(nodeReplicas); err != nil {
 				s.err = err
-				return solution{}, false
+				return Solution{}, false
 			}
 			s.memo[key] = pk
 		}
-		sol.packing = pk
-		sol.nodes = pk.nodes
+		sol.Packing = pk
+		sol.Nodes = pk.Nodes
 	}
-	sol.utility = s.utility(s.items, replicas, sol.nodes)
-	if sol.feasible() && s.planned() {
-		for p := range s.places {
+	sol.Utility = s.utility(s.Items, replicas, sol.Nodes)
+	if sol.Feasible() && s.planned() {
+		for p := range s.Places {
 			for {
-				more := s.withNodes(sol, p, s.places[p].zones)
-				if !more.feasible() || more.utility.Total <= sol.utility.Total+better {
+				more := s.withNodes(sol, p, s.Places[p].Zones)
+				if !more.Feasible() || more.Utility.Total <= sol.Utility.Total+better {
 					break
 				}
 				sol = more
@@ -254,55 +259,55 @@ func (s *search) evaluate(replicas []int32, note string) (solution, bool) {
 }
 
 // withNodes is a solution with so many more nodes of a place, or fewer.
-func (s *search) withNodes(sol solution, at int, more int32) solution {
-	sol.nodes = slices.Clone(sol.nodes)
-	sol.nodes[at] += more
-	sol.utility = s.utility(s.items, sol.replicas, sol.nodes)
+func (s *search) withNodes(sol Solution, at int, more int32) Solution {
+	sol.Nodes = slices.Clone(sol.Nodes)
+	sol.Nodes[at] += more
+	sol.Utility = s.utility(s.Items, sol.Replicas, sol.Nodes)
 	switch {
-	case sol.nodes[at] < sol.packing.nodes[at]:
-		sol.packing.infeasible = fmt.Sprintf("the pods need %d nodes", sol.packing.nodes[at])
-		sol.packing.unplaced = 1
-	case s.maxNodes[at] >= 0 && sol.nodes[at] > s.maxNodes[at]:
-		sol.packing.infeasible = s.limit[at]
-	case s.dear(sol.nodes) != "":
-		sol.packing.infeasible = s.dear(sol.nodes)
+	case sol.Nodes[at] < sol.Packing.Nodes[at]:
+		sol.Packing.Infeasible = fmt.Sprintf("the pods need %d nodes", sol.Packing.Nodes[at])
+		sol.Packing.Unplaced = 1
+	case s.MaxNodes[at] >= 0 && sol.Nodes[at] > s.MaxNodes[at]:
+		sol.Packing.Infeasible = s.Limit[at]
+	case s.TooDear(sol.Nodes) != "":
+		sol.Packing.Infeasible = s.TooDear(sol.Nodes)
 	}
 	return sol
 }
 
-// cost of all nodes, USD/h.
-func (p problem) cost(nodes []int32) float64 {
-	cost := p.fixedCost
-	for i, at := range p.places {
-		if at.zones > 0 {
-			cost += float64(nodes[i]) * at.price
+// Cost of all nodes, USD/h.
+func (p Problem) Cost(nodes []int32) float64 {
+	cost := p.FixedCost
+	for i, at := range p.Places {
+		if at.Zones > 0 {
+			cost += float64(nodes[i]) * at.Price
 		}
 	}
 	return cost
 }
 
-// dear says that nodes of several places cost too much together; empty if they don't.
-func (p problem) dear(nodes []int32) string {
-	if p.maxCost <= 0 || p.cost(nodes) <= p.maxCost+epsilon {
+// TooDear says that nodes of several places cost too much together; empty if they don't.
+func (p Problem) TooDear(nodes []int32) string {
+	if p.MaxCost <= 0 || p.Cost(nodes) <= p.MaxCost+Epsilon {
 		return ""
 	}
-	return fmt.Sprintf("the policy allows $%.2f/h", p.maxCost)
+	return fmt.Sprintf("the policy allows $%.2f/h", p.MaxCost)
 }
 
 // fewest is a lower bound on the nodes of a place that a vector needs: what its
 // resources add up to, one by one, rounded to zones, and no fewer than a vector took
 // that asks for no more of anything.
 func (s *search) fewest(replicas []int32, at int) int32 {
-	var sums [len(item{}.shares)]float64
-	for i, it := range s.items {
-		if it.place != at {
+	var sums [len(Item{}.Shares)]float64
+	for i, it := range s.Items {
+		if it.Place != at {
 			continue
 		}
-		for r, share := range it.shares {
-			sums[r] += float64(max(replicas[i], it.nodeMin)) * share
+		for r, share := range it.Shares {
+			sums[r] += float64(max(replicas[i], it.NodeMin)) * share
 		}
 	}
-	n, zones := ceil(slices.Max(sums[:])), s.places[at].zones
+	n, zones := Ceil(slices.Max(sums[:])), s.Places[at].Zones
 	n = (n + zones - 1) / zones * zones
 	for _, k := range s.packed {
 		if k.nodes[at] > n && noMore(k.replicas, replicas) {
@@ -326,7 +331,7 @@ func noMore(a, b []int32) bool {
 // fewest nodes and were as resilient as on many.
 func (s *search) hope(replicas []int32) float64 {
 	total := -s.leastCost(replicas)
-	for i := range s.items {
+	for i := range s.Items {
 		total += s.part(i, replicas[i])
 	}
 	return total
@@ -337,7 +342,7 @@ func (s *search) leastCost(replicas []int32) (sum float64) {
 	if !s.planned() {
 		return 0
 	}
-	for p := range s.places {
+	for p := range s.Places {
 		sum += s.nodeCost(p, s.fewest(replicas, p))
 	}
 	return sum
@@ -345,23 +350,23 @@ func (s *search) leastCost(replicas []int32) (sum float64) {
 
 // nodeCost is what nodes of a place take from U.
 func (s *search) nodeCost(at int, nodes int32) float64 {
-	return s.weights.Cost * float64(nodes) * s.places[at].price / s.reference / 2
+	return s.Weights.Cost * float64(nodes) * s.Places[at].Price / s.Reference / 2
 }
 
 // part is the most that one item can contribute to U, nodes aside.
 func (s *search) part(i int, replicas int32) float64 {
-	it := s.items[i]
-	at := &s.places[it.place]
-	return s.weights.Performance*it.weight*at.speedRatio*it.responsiveness(1, replicas) +
-		s.weights.Resilience*it.weight*at.survival(replicas, math.MaxInt32) -
+	it := s.Items[i]
+	at := &s.Places[it.Place]
+	return s.Weights.Performance*it.Weight*at.SpeedRatio*it.responsiveness(1, replicas) +
+		s.Weights.Resilience*it.Weight*at.survival(replicas, math.MaxInt32) -
 		float64(replicas)*s.podPrice(it)
 }
 
 // count is the number of vectors, or more than enumerable.
 func (s *search) count() int {
 	n := 1
-	for _, it := range s.items {
-		if n *= int(it.hi-it.lo) + 1; n > enumerable || n <= 0 {
+	for _, it := range s.Items {
+		if n *= int(it.Hi-it.Lo) + 1; n > enumerable || n <= 0 {
 			return enumerable + 1
 		}
 	}
@@ -371,31 +376,31 @@ func (s *search) count() int {
 // enumerate looks at every vector that could beat the best one. It is false
 // when the budget was spent first.
 func (s *search) enumerate() bool {
-	if s.pack == nil {
+	if s.Pack == nil {
 		return true
 	}
-	replicas := make([]int32, len(s.items))
-	for i, it := range s.items {
-		replicas[i] = it.lo
+	replicas := make([]int32, len(s.Items))
+	for i, it := range s.Items {
+		replicas[i] = it.Lo
 	}
 	for {
-		if !s.best.feasible() || s.hope(replicas) > s.best.utility.Total-better {
+		if !s.best.Feasible() || s.hope(replicas) > s.best.Utility.Total-better {
 			sol, ok := s.evaluate(slices.Clone(replicas), "")
 			if !ok {
 				return false
 			}
 			s.offer(sol, false)
-			if sol.feasible() && sol.packing.nodes != nil {
+			if sol.Feasible() && sol.Packing.Nodes != nil {
 				// A packing of more is also one of less.
-				s.packed = append(s.packed[:min(1, len(s.packed))], packed{sol.replicas, sol.packing.nodes})
+				s.packed = append(s.packed[:min(1, len(s.packed))], packed{sol.Replicas, sol.Packing.Nodes})
 			}
 		}
 		i := 0
 		for ; i < len(replicas); i++ {
-			if replicas[i]++; replicas[i] <= s.items[i].hi {
+			if replicas[i]++; replicas[i] <= s.Items[i].Hi {
 				break
 			}
-			replicas[i] = s.items[i].lo
+			replicas[i] = s.Items[i].Lo
 		}
 		if i == len(replicas) {
 			return true
@@ -420,14 +425,14 @@ func (m move) apply(replicas []int32) []int32 {
 	return out
 }
 
-func (m move) note(items []item) string {
+func (m move) note(items []Item) string {
 	switch {
 	case m.down < 0:
-		return fmt.Sprintf("%s +1 replica", items[m.up].key)
+		return fmt.Sprintf("%s +1 replica", items[m.up].Key)
 	case m.up < 0:
-		return fmt.Sprintf("%s −1 replica", items[m.down].key)
+		return fmt.Sprintf("%s −1 replica", items[m.down].Key)
 	}
-	return fmt.Sprintf("%s +1 replica, %s −1", items[m.up].key, items[m.down].key)
+	return fmt.Sprintf("%s +1 replica, %s −1", items[m.up].Key, items[m.down].Key)
 }
 
 // exchanges are tried between the items of a problem no larger than this.
@@ -436,16 +441,16 @@ const exchanges = 12
 // climb moves to better neighbours until there is none. It is false when the
 // budget was spent first.
 func (s *search) climb() bool {
-	if s.pack == nil {
+	if s.Pack == nil {
 		return true
 	}
 	for {
 		improved := false
 		for _, m := range s.moves() {
-			if m.hope <= s.best.utility.Total+better && s.best.feasible() {
+			if m.hope <= s.best.Utility.Total+better && s.best.Feasible() {
 				break // in order of hope: the rest can't either
 			}
-			sol, ok := s.evaluate(m.apply(s.best.replicas), m.note(s.items))
+			sol, ok := s.evaluate(m.apply(s.best.Replicas), m.note(s.Items))
 			if !ok {
 				return false
 			}
@@ -463,11 +468,11 @@ func (s *search) climb() bool {
 // moves from the best solution, the most promising first.
 func (s *search) moves() []move {
 	var up, down []int
-	for i, it := range s.items {
-		if s.best.replicas[i] < it.hi {
+	for i, it := range s.Items {
+		if s.best.Replicas[i] < it.Hi {
 			up = append(up, i)
 		}
-		if s.best.replicas[i] > it.lo {
+		if s.best.Replicas[i] > it.Lo {
 			down = append(down, i)
 		}
 	}
@@ -476,14 +481,14 @@ func (s *search) moves() []move {
 	// those without it, so that it takes no fewer nodes than they do; the nodes
 	// of a neighbour with fewer of something are bounded once for all, by what
 	// is asked for with every item one replica smaller.
-	least := slices.Clone(s.best.replicas)
+	least := slices.Clone(s.best.Replicas)
 	var base float64
 	for i := range least {
 		base += s.part(i, least[i])
 		least[i]--
 	}
 	asMany, fewer := base, base-s.leastCost(least)
-	for p, n := range s.best.packing.nodes {
+	for p, n := range s.best.Packing.Nodes {
 		asMany -= s.nodeCost(p, n)
 	}
 	var moves []move
@@ -493,11 +498,11 @@ func (s *search) moves() []move {
 			m.hope = fewer
 		}
 		if m.up >= 0 {
-			r := s.best.replicas[m.up]
+			r := s.best.Replicas[m.up]
 			m.hope += s.part(m.up, r+1) - s.part(m.up, r)
 		}
 		if m.down >= 0 {
-			r := s.best.replicas[m.down]
+			r := s.best.Replicas[m.down]
 			m.hope += s.part(m.down, r-1) - s.part(m.down, r)
 		}
 		moves = append(moves, m)
@@ -508,7 +513,7 @@ func (s *search) moves() []move {
 	for _, i := range down {
 		add(move{up: -1, down: i})
 	}
-	if len(s.items) <= exchanges {
+	if len(s.Items) <= exchanges {
 		for _, i := range up {
 			for _, j := range down {
 				if i != j {

@@ -1,4 +1,4 @@
-package planning
+package choice
 
 import (
 	"fmt"
@@ -15,31 +15,31 @@ import (
 // are equal.
 func (s *search) stay() bool {
 	inertia := math.Inf(1)
-	replicas := slices.Clone(s.best.replicas)
-	for i, it := range s.items {
-		if it.inertia > 0 && it.stay >= it.lo && it.stay <= it.hi && it.stay != replicas[i] {
-			replicas[i] = it.stay
-			inertia = min(inertia, it.inertia)
+	replicas := slices.Clone(s.best.Replicas)
+	for i, it := range s.Items {
+		if it.Inertia > 0 && it.Stay >= it.Lo && it.Stay <= it.Hi && it.Stay != replicas[i] {
+			replicas[i] = it.Stay
+			inertia = min(inertia, it.Inertia)
 		}
 	}
-	if math.IsInf(inertia, 1) || !s.best.feasible() {
+	if math.IsInf(inertia, 1) || !s.best.Feasible() {
 		return false
 	}
 	sol, ok := s.evaluate(replicas, "replicas as they are")
-	if !ok || !sol.feasible() {
+	if !ok || !sol.Feasible() {
 		return false
 	}
 	benefit := func(u api.Utility) float64 {
-		return s.weights.Performance*u.Performance + s.weights.Resilience*u.Resilience
+		return s.Weights.Performance*u.Performance + s.Weights.Resilience*u.Resilience
 	}
-	gained := benefit(s.best.utility) - benefit(sol.utility)
-	paid := s.weights.Cost * (s.best.utility.Cost - sol.utility.Cost)
+	gained := benefit(s.best.Utility) - benefit(sol.Utility)
+	paid := s.Weights.Cost * (s.best.Utility.Cost - sol.Utility.Cost)
 	switch {
 	case paid >= 0 && gained > inertia*paid+better, paid < 0 && -paid > inertia*-gained+better:
 		return false
 	}
 	best := s.best
-	best.note = stayedNote
+	best.Note = stayedNote
 	s.best = sol
 	s.lose(best)
 	return true
@@ -58,20 +58,20 @@ func (s *search) neighbours() {
 	if s.keep == 0 {
 		return
 	}
-	for p, at := range s.places {
-		if at.zones == 0 {
+	for p, at := range s.Places {
+		if at.Zones == 0 {
 			continue
 		}
 		on := ""
-		if len(s.places) > 1 {
-			on = " on " + at.pool
+		if len(s.Places) > 1 {
+			on = " on " + at.Pool
 		}
-		more := s.withNodes(s.best, p, at.zones)
-		more.note = fmt.Sprintf("+%d nodes%s", at.zones, on)
+		more := s.withNodes(s.best, p, at.Zones)
+		more.Note = fmt.Sprintf("+%d nodes%s", at.Zones, on)
 		s.lose(more)
-		if s.best.nodes[p] >= at.zones {
-			fewer := s.withNodes(s.best, p, -at.zones)
-			fewer.note = fmt.Sprintf("−%d nodes%s", at.zones, on)
+		if s.best.Nodes[p] >= at.Zones {
+			fewer := s.withNodes(s.best, p, -at.Zones)
+			fewer.Note = fmt.Sprintf("−%d nodes%s", at.Zones, on)
 			s.lose(fewer)
 		}
 	}
@@ -79,28 +79,28 @@ func (s *search) neighbours() {
 		if n == min(s.keep, shown) {
 			break
 		}
-		sol, ok := s.evaluate(m.apply(s.best.replicas), m.note(s.items))
+		sol, ok := s.evaluate(m.apply(s.best.Replicas), m.note(s.Items))
 		if !ok {
 			break
 		}
 		s.lose(sol)
 	}
-	for i, it := range s.items {
+	for i, it := range s.Items {
 		if i == s.keep {
 			break
 		}
 		for _, m := range []move{{up: i, down: -1}, {up: -1, down: i}} {
-			replicas, bound, binding := s.best.replicas[i]+1, it.hi, it.hiBinding
+			replicas, bound, binding := s.best.Replicas[i]+1, it.Hi, it.HiBinding
 			if m.down >= 0 {
-				replicas, bound, binding = s.best.replicas[i]-1, it.lo, it.loBinding
+				replicas, bound, binding = s.best.Replicas[i]-1, it.Lo, it.LoBinding
 			}
-			if replicas < 0 || replicas >= it.lo && replicas <= it.hi {
+			if replicas < 0 || replicas >= it.Lo && replicas <= it.Hi {
 				continue
 			}
-			sol := solution{replicas: m.apply(s.best.replicas), nodes: s.best.nodes, note: m.note(s.items)}
-			sol.utility = s.utility(s.items, sol.replicas, sol.nodes)
-			sol.packing.infeasible = fmt.Sprintf("%s: %d is beyond %d (%s)", it.key, replicas, bound, binding)
-			sol.packing.unplaced = 1
+			sol := Solution{Replicas: m.apply(s.best.Replicas), Nodes: s.best.Nodes, Note: m.note(s.Items)}
+			sol.Utility = s.utility(s.Items, sol.Replicas, sol.Nodes)
+			sol.Packing.Infeasible = fmt.Sprintf("%s: %d is beyond %d (%s)", it.Key, replicas, bound, binding)
+			sol.Packing.Unplaced = 1
 			s.lose(sol)
 		}
 	}
