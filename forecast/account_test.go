@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast/forecasttest"
+	"github.com/mash2-io/mash2/forecast/season"
 )
 
 // minute is the time of sample i of byTheMinute's.
@@ -229,7 +231,7 @@ type scripted struct {
 func (scripted) Name() string { return "scripted" }
 
 func (f scripted) Update(s State, series api.Series, horizon int) (State, error) {
-	s.Step, s.Fits, s.Seasons = series.Step, f.fits, []Season{{Period: 2}, {Period: 4}}
+	s.Step, s.Fits, s.Seasons = series.Step, f.fits, []season.Season{{Period: 2}, {Period: 4}}
 	return s, nil
 }
 
@@ -305,7 +307,7 @@ func TestWhatIsNoted(t *testing.T) {
 		}
 	}
 	// What the last value's spread was is not looked for each time.
-	many := sampled(heartbeat, time.Minute, 300, 0.05, 3, 0, 1)
+	many := forecasttest.Sampled(forecasttest.Heartbeat, time.Minute, 300, 0.05, 3, 0, 1)
 	if s, err := w.Update(State{}, many, horizon); err != nil || !s.keptLast.of(many, horizon) {
 		t.Errorf("the spread of the last value is not kept, error %v", err)
 	}

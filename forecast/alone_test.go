@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast/forecasttest"
 )
 
 // What one model alone says is calibrated as it goes on: after noise, of a level or
@@ -14,7 +15,7 @@ import (
 func TestAloneIsCalibrated(t *testing.T) {
 	const n, turn, length, horizon = 1200, 1200, 1800, 12
 	for name, load := range map[string]func(float64) float64{
-		"level": func(float64) float64 { return 1000 }, "season": sine(60*60, 1000, 300),
+		"level": func(float64) float64 { return 1000 }, "season": forecasttest.Sine(60*60, 1000, 300),
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 2))
@@ -67,14 +68,14 @@ func TestAloneIsCalibrated(t *testing.T) {
 func TestHeldOutKnowsNothingOfItsOrigin(t *testing.T) {
 	const horizon, n = 8, 100
 	r := rand.New(rand.NewPCG(3, 4))
-	y := generate(n, r.Float64)
+	y := forecasttest.Generate(n, r.Float64)
 	var origins []int
 	for o := 40; o+horizon < n; o += 5 {
 		origins = append(origins, o)
 	}
 	paths := make([][]float64, 4)
 	for j := range paths {
-		paths[j] = generate(len(origins)*horizon, r.Float64)
+		paths[j] = forecasttest.Generate(len(origins)*horizon, r.Float64)
 	}
 	before := heldOut(paths, y, origins, horizon)
 	if before == nil {

@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/forecast/score"
+	"github.com/mash2-io/mash2/forecast/season"
 )
 
 // Auto chooses among the last value, the level and, when there is a season, the
@@ -101,7 +103,7 @@ func (m Auto) refit(s State, series api.Series, horizon int) State {
 		next.Growth = portfolioGrowth
 	}
 
-	seasons, before := s.remembered(FindSeasons(y), len(y), series.Step)
+	seasons, before := s.remembered(season.Find(y), len(y), series.Step)
 	period, seasonal := choosePeriod(y, seasons, before, horizon)
 	if seasonal {
 		next.Seasons = listSeasons(seasons, period)
@@ -159,27 +161,27 @@ func (m Auto) refit(s State, series api.Series, horizon int) State {
 // among that: one that is hard to see is found in one window and not in the next.
 // It stays a candidate for as long as a forecast by it is chosen. Before is the
 // period of it, or of what it was found as now; 0 without one.
-func (s State) remembered(found []Season, samples int, step time.Duration) (seasons []Season, before float64) {
+func (s State) remembered(found []season.Season, samples int, step time.Duration) (seasons []season.Season, before float64) {
 	if s.Seasonal == nil || s.Step != step || s.Model != SeasonalName && s.Model != MixtureName {
 		return found, 0
 	}
 	before = s.Seasonal.Period
 	for _, f := range found {
-		if math.Abs(f.Period-before) < distinct*before/2 {
+		if math.Abs(f.Period-before) < season.Distinct*before/2 {
 			return found, f.Period
 		}
 	}
 	if 2*before > float64(samples) {
 		return found, 0
 	}
-	lost := Season{Period: before}
+	lost := season.Season{Period: before}
 	for _, listed := range s.Seasons {
 		if listed.Period == before {
 			lost = listed
 		}
 	}
 	seasons = append(slices.Clone(found), lost)
-	slices.SortFunc(seasons, func(a, b Season) int { return compare(a.Period, b.Period) })
+	slices.SortFunc(seasons, func(a, b season.Season) int { return cmp.Compare(a.Period, b.Period) })
 	return seasons, before
 }
 
@@ -228,7 +230,7 @@ func tryAnalogs(y []float64, past int, origins []int, horizon int) (*AnalogFit, 
 // few origins the better one is a matter of luck, and a mixture is then the safer
 // choice (the one-standard-error rule of Breiman et al. 1984, of losses in pairs).
 // It returns the mean loss of what is chosen.
-func tryMixture(next *State, last *MixtureFit, series api.Series, seasons []Season, period float64, origins []int, horizon int, single losses) float64 {
+func tryMixture(next *State, last *MixtureFit, series api.Series, seasons []season.Season, period float64, origins []int, horizon int, single losses) float64 {
 	h := newHistory(series.Values, seasons)
 	fit, before, said := fitMixture(h, last, period, origins, horizon)
 	if len(fit.Experts) == 0 {

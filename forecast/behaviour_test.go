@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast/forecasttest"
 )
 
 // TestAutoLearnsThePeriod: nothing but the series tells the period, and the
@@ -19,16 +20,16 @@ import (
 func TestAutoLearnsThePeriod(t *testing.T) {
 	const windows = 12
 	tests := map[string]struct {
-		f       signal
+		f       forecasttest.Signal
 		step    time.Duration
 		n       int
 		gaps    float64
 		horizon int
 		want    time.Duration // among the seasons
 	}{
-		"heartbeat":           {f: heartbeat, step: 15 * time.Second, n: 600, horizon: 20, want: 13 * time.Minute},
-		"heartbeat with gaps": {f: heartbeat, step: 15 * time.Second, n: 600, gaps: 0.05, horizon: 20, want: 13 * time.Minute},
-		"3:20":                {f: square(200), step: 15 * time.Second, n: 600, gaps: 0.02, horizon: 20, want: 200 * time.Second},
+		"heartbeat":           {f: forecasttest.Heartbeat, step: 15 * time.Second, n: 600, horizon: 20, want: 13 * time.Minute},
+		"heartbeat with gaps": {f: forecasttest.Heartbeat, step: 15 * time.Second, n: 600, gaps: 0.05, horizon: 20, want: 13 * time.Minute},
+		"3:20":                {f: forecasttest.Square(200), step: 15 * time.Second, n: 600, gaps: 0.02, horizon: 20, want: 200 * time.Second},
 		"a day at one minute": {
 			f:    func(s float64) float64 { return 50 + 5*math.Pow(1+math.Sin(2*math.Pi*s/86400), 4) },
 			step: time.Minute, n: 5 * 1440, gaps: 0.02, horizon: 120, want: 24 * time.Hour,
@@ -37,7 +38,7 @@ func TestAutoLearnsThePeriod(t *testing.T) {
 	levels := []float64{0.5, 0.9, 0.95}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			series := sampled(tc.f, tc.step, tc.n, 0.05, 3, tc.gaps, 2)
+			series := forecasttest.Sampled(tc.f, tc.step, tc.n, 0.05, 3, tc.gaps, 2)
 			scores := map[string]Score{}
 			for _, model := range []string{QuickName, AutoName, NaiveName} {
 				got, err := Backtest(mustByName(t, model), series, tc.horizon, windows, levels)
@@ -133,7 +134,7 @@ func TestPeakIsNotTheMaxOfSteps(t *testing.T) {
 	joint, shortcut := 0, 0
 	for seed := range uint64(series) {
 		r := rand.New(rand.NewPCG(seed, 11))
-		values := generate(600, func() float64 { return 100 + 10*r.NormFloat64() })
+		values := forecasttest.Generate(600, func() float64 { return 100 + 10*r.NormFloat64() })
 		past := api.Series{Start: time.Unix(0, 0), Step: time.Minute, Values: values[:570]}
 		f, err := Predict(Level{}, past, horizon, []float64{0.8})
 		if err != nil {
@@ -159,7 +160,7 @@ func TestPeakIsNotTheMaxOfSteps(t *testing.T) {
 // the new level, without waiting for a refit.
 func TestLevelShift(t *testing.T) {
 	const period, horizon = 52, 20
-	series := sampled(heartbeat, 15*time.Second, 10*period, 0.03, 3, 0, 1)
+	series := forecasttest.Sampled(forecasttest.Heartbeat, 15*time.Second, 10*period, 0.03, 3, 0, 1)
 	s, err := Auto{}.Update(State{}, api.Series{Start: series.Start, Step: series.Step, Values: series.Values[:8*period]}, horizon)
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +186,7 @@ func TestLevelShift(t *testing.T) {
 // TestNoSeasonNoSeasonalModel: where there is no season, auto says so, and its
 // skill is not negative by choice.
 func TestNoSeasonNoSeasonalModel(t *testing.T) {
-	for name, noise := range noises {
+	for name, noise := range forecasttest.Noises {
 		t.Run(name, func(t *testing.T) {
 			seasonal := 0
 			for seed := range uint64(25) {
@@ -216,7 +217,7 @@ func TestNoSeasonNoSeasonalModel(t *testing.T) {
 // the forecast of it.
 func TestBacktestDoesNotSeeTheFuture(t *testing.T) {
 	const horizon, windows = 15, 4
-	series := sampled(heartbeat, 15*time.Second, 400, 0.05, 5, 0.02, 4)
+	series := forecasttest.Sampled(forecasttest.Heartbeat, 15*time.Second, 400, 0.05, 5, 0.02, 4)
 	changed := series
 	changed.Values = slices.Clone(series.Values)
 	for i := 400 - 2*horizon; i < 400; i++ {
@@ -268,8 +269,8 @@ func TestQuantilesOfPaths(t *testing.T) {
 	check := func(seed uint64, size uint8) bool {
 		r := rand.New(rand.NewPCG(seed, 1))
 		n := 1 + int(size)%60
-		weights := generate(n, func() float64 { return 0.05 + r.Float64() })
-		residuals := generate(n*horizon, func() float64 { return math.Round(10 * r.NormFloat64()) })
+		weights := forecasttest.Generate(n, func() float64 { return 0.05 + r.Float64() })
+		residuals := forecasttest.Generate(n*horizon, func() float64 { return math.Round(10 * r.NormFloat64()) })
 		total := 0.0
 		for _, w := range weights {
 			total += w
@@ -330,7 +331,7 @@ func TestPhaseJump(t *testing.T) {
 	const horizon, ahead = 63, 20
 	ours, naive := 0.0, 0.0
 	for seed := range uint64(8) {
-		long := sampled(heartbeat, 15*time.Second, 104, 0.03, 3, 0, seed)
+		long := forecasttest.Sampled(forecasttest.Heartbeat, 15*time.Second, 104, 0.03, 3, 0, seed)
 		s := NewState("beat")
 		for n := 12; n < 84; n++ {
 			past := long

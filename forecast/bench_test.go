@@ -6,15 +6,16 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast/forecasttest"
 )
 
 var benchLevels = []float64{0.5, 0.9, 0.95, 0.99}
 
 func benchSeries(n int) map[string]api.Series {
 	return map[string]api.Series{
-		"heartbeat": sampled(heartbeat, 15*time.Second, n, 0.05, 5, 0.02, 1),
-		"daily":     sampled(sine(86400, 100, 50), time.Minute, n, 0, 10, 0.02, 1),
-		"fine":      sampled(sine(86400, 100, 50), 15*time.Second, n, 0, 10, 0.02, 1),
+		"heartbeat": forecasttest.Sampled(forecasttest.Heartbeat, 15*time.Second, n, 0.05, 5, 0.02, 1),
+		"daily":     forecasttest.Sampled(forecasttest.Sine(86400, 100, 50), time.Minute, n, 0, 10, 0.02, 1),
+		"fine":      forecasttest.Sampled(forecasttest.Sine(86400, 100, 50), 15*time.Second, n, 0, 10, 0.02, 1),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast/forecasttest"
 )
 
 // cut is what a limit leaves to see of demand, from sample `from` on.
@@ -33,7 +34,7 @@ func cut(demand api.Series, limit float64, from int) api.Series {
 // of demand before there was a limit.
 func TestCensoredDemand(t *testing.T) {
 	const period, horizon, limit, n = 60, 60, 700, 12 * 60
-	demand := sampled(sine(900, 500, 450), 15*time.Second, n+horizon, 0.02, 2, 0, 0)
+	demand := forecasttest.Sampled(forecasttest.Sine(900, 500, 450), 15*time.Second, n+horizon, 0.02, 2, 0, 0)
 	truth := slices.Max(demand.Values[n:])
 	for name, tc := range map[string]struct {
 		from  int     // the limit is there from here on
@@ -80,7 +81,7 @@ func TestCensoredDemand(t *testing.T) {
 // A forecast above what was seen at a limit was not wrong: its trust stays.
 func TestBoundsAreNoEvidenceAgainst(t *testing.T) {
 	const period, horizon = 40, 20
-	demand := sampled(square(600), 15*time.Second, 14*period, 0.03, 2, 0, 1)
+	demand := forecasttest.Sampled(forecasttest.Square(600), 15*time.Second, 14*period, 0.03, 2, 0, 1)
 	seen := cut(demand, 220, 10*period)
 	skill := map[bool]float64{}
 	for _, told := range []bool{true, false} {

@@ -1,5 +1,7 @@
 package forecast
 
+import "github.com/mash2-io/mash2/forecast/season"
+
 // indices of seasons: what each phase is above the level, additively, or of it,
 // as a ratio. Of several seasons each is taken from what the shorter ones leave
 // (Bandara, Hyndman and Bergmeir 2021, with means of recent cycles for loess).
@@ -77,7 +79,7 @@ func newIndices(y []float64, periods []int, ratio bool, fade float64) indices {
 
 // centred is the mean over a season around each sample, cut at the ends.
 func centred(y []float64, m int) []float64 {
-	sums := newPrefix(y, 1)
+	sums := season.NewMeans(y, 1)
 	out := make([]float64, len(y))
 	for t := range y {
 		from, to := max(0, t-m/2), min(len(y), t-m/2+m)
@@ -86,7 +88,7 @@ func centred(y []float64, m int) []float64 {
 		} else if to-from < m {
 			from = max(0, to-m)
 		}
-		out[t], _ = sums.mean(from, to)
+		out[t], _ = sums.Of(from, to)
 	}
 	return out
 }

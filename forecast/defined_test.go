@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast/forecasttest"
 )
 
 // The behaviours that docs/forecasting.md defines, one test each, for the
@@ -47,7 +48,7 @@ func quickAndAuto(t *testing.T, test func(t *testing.T, f Forecaster)) {
 func TestColdStart(t *testing.T) {
 	quickAndAuto(t, func(t *testing.T, f Forecaster) {
 		const period, horizon = 40, 20
-		series := sampled(square(600), 15*time.Second, 6*period, 0.03, 2, 0, 1)
+		series := forecasttest.Sampled(forecasttest.Square(600), 15*time.Second, 6*period, 0.03, 2, 0, 1)
 		trusted, top := 0, 0.0
 		walk(t, Monitored{f}, series, 1, horizon, func(n int, got api.Forecast) {
 			top = max(top, series.Values[n-1])
@@ -75,7 +76,7 @@ func TestColdStart(t *testing.T) {
 // gaps, and no low quantile falls to zero.
 func TestGaps(t *testing.T) {
 	const period, horizon = 40, 20
-	whole := sampled(square(600), 15*time.Second, 16*period, 0.03, 2, 0, 1)
+	whole := forecasttest.Sampled(forecasttest.Square(600), 15*time.Second, 16*period, 0.03, 2, 0, 1)
 	holed := whole
 	holed.Values = slices.Clone(whole.Values)
 	r := rand.New(rand.NewPCG(5, 5))
@@ -118,7 +119,7 @@ func TestGaps(t *testing.T) {
 // what is forecast a season later.
 func TestCounterReset(t *testing.T) {
 	const period, horizon = 40, 20
-	clean := sampled(square(600), 15*time.Second, 12*period, 0.03, 2, 0, 1)
+	clean := forecasttest.Sampled(forecasttest.Square(600), 15*time.Second, 12*period, 0.03, 2, 0, 1)
 	for name, freak := range map[string]float64{"nothing": 0, "fifty times": 15000} {
 		for _, model := range []string{QuickName, AutoName} {
 			f := mustByName(t, model)
@@ -228,7 +229,7 @@ func TestRegimes(t *testing.T) {
 // later, the trust is gone within a horizon.
 func TestZeroTraffic(t *testing.T) {
 	const period, horizon = 40, 20
-	series := sampled(square(600), 15*time.Second, 26*period, 0.03, 0, 0, 0)
+	series := forecasttest.Sampled(forecasttest.Square(600), 15*time.Second, 26*period, 0.03, 0, 0, 0)
 	for i := 12 * period; i < 16*period; i++ {
 		series.Values[i] = 0
 	}
@@ -293,7 +294,7 @@ func TestZeroTraffic(t *testing.T) {
 // known.
 func TestOutdoneBySeason(t *testing.T) {
 	const period, horizon, turn = 40, 20, 12 * 40
-	series := sampled(square(600), 15*time.Second, 16*period, 0.02, 1, 0, 1)
+	series := forecasttest.Sampled(forecasttest.Square(600), 15*time.Second, 16*period, 0.02, 1, 0, 1)
 	from := series.Start.Add(turn * series.Step)
 	for name, tc := range map[string]struct {
 		say  func(v float64) float64
@@ -323,7 +324,7 @@ func TestOutdoneBySeason(t *testing.T) {
 
 // The seasonal models say how good they are, so that they can be trusted alone.
 func TestSeasonalSkill(t *testing.T) {
-	series := sampled(square(600), 15*time.Second, 400, 0.03, 2, 0, 1)
+	series := forecasttest.Sampled(forecasttest.Square(600), 15*time.Second, 400, 0.03, 2, 0, 1)
 	for _, f := range []Forecaster{Seasonal{}, SeasonalNaive{}} {
 		got, err := Predict(f, series, 20, []float64{0.5, 0.9})
 		if err != nil {

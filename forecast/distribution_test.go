@@ -3,6 +3,8 @@ package forecast
 import (
 	"testing"
 	"time"
+
+	"github.com/mash2-io/mash2/forecast/forecasttest"
 )
 
 // TestSpreadIsKeptForAWhile: residual paths are taken anew after a quarter of
@@ -10,7 +12,7 @@ import (
 // forecast in between are distributions all the same.
 func TestSpreadIsKeptForAWhile(t *testing.T) {
 	const horizon, n = 64, 600
-	long := sampled(sine(86400, 100, 50), 15*time.Second, n+100, 0, 10, 0.02, 1)
+	long := forecasttest.Sampled(forecasttest.Sine(86400, 100, 50), 15*time.Second, n+100, 0, 10, 0.02, 1)
 	renewed := map[int]int{} // by sample
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"} {
 		s := NewState(name)

@@ -1,6 +1,6 @@
 // Package forecast predicts demand: a distribution per step and one for the
 // peak of the horizon, learnt from the history alone. Nothing here knows a
-// period beforehand; FindSeasons finds it.
+// period beforehand; season.Find finds it.
 //
 // A Forecaster splits its work in two. Update does what is expensive (finding
 // the season, choosing parameters, measuring skill by a rolling backtest inside

@@ -12,7 +12,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast/forecasttest"
 	"github.com/mash2-io/mash2/forecast/score"
+	"github.com/mash2-io/mash2/forecast/season"
 )
 
 // Folding a history as it comes, in pieces that overlap, is the same as folding it
@@ -24,7 +26,7 @@ func TestFoldIsIncremental(t *testing.T) {
 		n := rapid.IntRange(1, 600).Draw(t, "n")
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		start := time.Unix(0, 0).UTC().Add(time.Duration(r.IntN(1000)) * step)
-		series := api.Series{Start: start, Step: step, Values: generate(n, func() float64 {
+		series := api.Series{Start: start, Step: step, Values: forecasttest.Generate(n, func() float64 {
 			if r.Float64() < 0.2 {
 				return math.NaN()
 			}
@@ -97,7 +99,7 @@ func TestFoldFindsDayAndWeek(t *testing.T) {
 		t.Errorf("%d KiB", size>>10)
 	}
 	tens := f.Tens.values()
-	if got, want := newHistory(tens, FindSeasons(tens)).periods, []int{144, 1008}; !slices.Equal(got, want) {
+	if got, want := newHistory(tens, season.Find(tens)).periods, []int{144, 1008}; !slices.Equal(got, want) {
 		t.Errorf("periods of ten minutes %v, want a day and a week, %v", got, want)
 	}
 }
@@ -252,11 +254,11 @@ func TestLongDoesNotLookAhead(t *testing.T) {
 // A refit that reads four weeks beside the samples counts them: known ones, or a
 // past that is handed in, once.
 func TestFoldedCountsBins(t *testing.T) {
-	series := api.Series{Start: time.Unix(0, 0).UTC().Add(28 * 24 * time.Hour), Step: time.Minute, Values: generate(600, func() float64 { return 1 })}
+	series := api.Series{Start: time.Unix(0, 0).UTC().Add(28 * 24 * time.Hour), Step: time.Minute, Values: forecasttest.Generate(600, func() float64 { return 1 })}
 	if n := NewState("a").Folded(series); n != 0 {
 		t.Errorf("%d bins of nothing", n)
 	}
-	series.Past = &api.Series{Start: series.Start.Add(-1000 * FoldStep), Step: FoldStep, Values: generate(1000, func() float64 { return 1 })}
+	series.Past = &api.Series{Start: series.Start.Add(-1000 * FoldStep), Step: FoldStep, Values: forecasttest.Generate(1000, func() float64 { return 1 })}
 	if n := NewState("a").Folded(series); n != 1000 {
 		t.Errorf("%d bins of a past of 1000", n)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast/season"
 )
 
 // Errors a caller can branch on.
@@ -67,7 +68,7 @@ type State struct {
 	// Model names the model chosen.
 	Model string `json:"model,omitempty"`
 	// Seasons found, shortest first. The model in Seasonal uses one of them.
-	Seasons []Season `json:"seasons,omitempty"`
+	Seasons []season.Season `json:"seasons,omitempty"`
 	// Seasonal holds the seasonal model's parameters; nil without a season.
 	Seasonal *SeasonalFit `json:"seasonal,omitempty"`
 	// Alpha is the smoothing factor of the level model, in (0, 1].

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast/forecasttest"
 )
 
 func mustByName(t testing.TB, name string) Forecaster {
@@ -115,18 +116,18 @@ func anySeries(t *rapid.T) api.Series {
 	n := rapid.IntRange(1, 250).Draw(t, "n")
 	seed := rapid.Uint64().Draw(t, "seed")
 	kinds := []string{"seasonal"}
-	for k := range noises {
+	for k := range forecasttest.Noises {
 		kinds = append(kinds, k)
 	}
 	slices.Sort(kinds)
 	kind := rapid.SampledFrom(kinds).Draw(t, "kind")
 	r := rand.New(rand.NewPCG(seed, 5))
 	var values []float64
-	if noise := noises[kind]; noise != nil {
+	if noise := forecasttest.Noises[kind]; noise != nil {
 		values = noise(r, n)
 	} else {
-		f := square(rapid.Float64Range(40, 2000).Draw(t, "period"))
-		values = sampled(f, 15*time.Second, n, 0.05, 5, 0, seed).Values
+		f := forecasttest.Square(rapid.Float64Range(40, 2000).Draw(t, "period"))
+		values = forecasttest.Sampled(f, 15*time.Second, n, 0.05, 5, 0, seed).Values
 	}
 	gaps := rapid.Float64Range(0, 0.9).Draw(t, "gaps")
 	for i := range values {
@@ -248,7 +249,7 @@ func TestPredictorsDoNotLookAhead(t *testing.T) {
 
 // Reading the whole history or only its tail gives the same forecast.
 func TestTailIsEnough(t *testing.T) {
-	series := sampled(heartbeat, 15*time.Second, 3000, 0.05, 5, 0.02, 1)
+	series := forecasttest.Sampled(forecasttest.Heartbeat, 15*time.Second, 3000, 0.05, 5, 0.02, 1)
 	s, err := Auto{}.Update(State{}, series, 20)
 	if err != nil {
 		t.Fatal(err)
@@ -266,7 +267,7 @@ func TestTailIsEnough(t *testing.T) {
 }
 
 func TestRefitsAreRareAndSpread(t *testing.T) {
-	long := sampled(heartbeat, 15*time.Second, 800, 0.05, 5, 0, 1)
+	long := forecasttest.Sampled(forecasttest.Heartbeat, 15*time.Second, 800, 0.05, 5, 0, 1)
 	first := map[int]int{} // how many series are refitted at which cycle
 	for name := range 50 {
 		s := NewState(string(rune('a' + name)))
@@ -303,7 +304,7 @@ func TestRefitsAreRareAndSpread(t *testing.T) {
 // what was fitted to the beginning of that must not last as long as what is fitted
 // to all of it.
 func TestAPastReadLaterIsFitted(t *testing.T) {
-	whole := sampled(heartbeat, 15*time.Second, 4000, 0.05, 5, 0, 1)
+	whole := forecasttest.Sampled(forecasttest.Heartbeat, 15*time.Second, 4000, 0.05, 5, 0, 1)
 	newest := func(n int) api.Series {
 		s := whole
 		s.Start, s.Values = whole.Start.Add(time.Duration(len(whole.Values)-n)*whole.Step), whole.Values[len(whole.Values)-n:]
@@ -331,7 +332,7 @@ func TestAPastReadLaterIsFitted(t *testing.T) {
 }
 
 func TestStateOfAnotherStepIsNotUsed(t *testing.T) {
-	series := sampled(heartbeat, 15*time.Second, 500, 0, 1, 0, 1)
+	series := forecasttest.Sampled(forecasttest.Heartbeat, 15*time.Second, 500, 0, 1, 0, 1)
 	s, err := Auto{}.Update(State{}, series, 20)
 	if err != nil {
 		t.Fatal(err)
@@ -350,7 +351,7 @@ func TestStateOfAnotherStepIsNotUsed(t *testing.T) {
 func TestNobodyWritesToTheSeries(t *testing.T) {
 	for name, gap := range map[string]bool{"without gaps": false, "with one": true} {
 		t.Run(name, func(t *testing.T) {
-			series := sampled(sine(86400, 100, 60), 10*time.Minute, 2100, 0, 5, 0, 8)
+			series := forecasttest.Sampled(forecasttest.Sine(86400, 100, 60), 10*time.Minute, 2100, 0, 5, 0, 8)
 			// Outliers, a freak, an outage, and what a limit has cut off.
 			series.Values[300], series.Values[301], series.Values[400] = 900, 0, 1e5
 			for i := 500; i < 530; i++ {

@@ -3,6 +3,8 @@ package forecast
 import (
 	"testing"
 	"time"
+
+	"github.com/mash2-io/mash2/forecast/forecasttest"
 )
 
 // After demand fell to a fiftieth the quantiles of what knows a level only shrink
@@ -19,7 +21,7 @@ func TestQuantilesShrinkWithDemand(t *testing.T) {
 		"not at all":    {1, 1.2, 0.8},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := sampled(func(float64) float64 { return 100 }, time.Minute, n, 0, 20, 0, 6)
+			s := forecasttest.Sampled(func(float64) float64 { return 100 }, time.Minute, n, 0, 20, 0, 6)
 			wide := func(values []float64) float64 {
 				of := s
 				of.Values = values
@@ -55,7 +57,7 @@ func TestSeasonIsKept(t *testing.T) {
 	const n, horizon, windows, stride = 700, 24, 40, 30
 	changes := func(remember bool) (changed, seasonal int) {
 		for seed := uint64(1); seed <= 2; seed++ {
-			long := sampled(sine(140*60, 100, 12), time.Minute, n+windows*stride, 0, 13, 0, seed)
+			long := forecasttest.Sampled(forecasttest.Sine(140*60, 100, 12), time.Minute, n+windows*stride, 0, 13, 0, seed)
 			s, was := NewState("z"), false
 			for i := range windows {
 				if !remember {
@@ -85,8 +87,8 @@ func TestSeasonIsKept(t *testing.T) {
 		t.Errorf("%d changes with a memory, %d without; want half of them or less", with, without)
 	}
 	// What ends is given up all the same.
-	long := sampled(sine(140*60, 100, 60), time.Minute, 3*n, 0, 5, 0, 9)
-	flat := sampled(func(float64) float64 { return 100 }, time.Minute, 3*n, 0, 5, 0, 10)
+	long := forecasttest.Sampled(forecasttest.Sine(140*60, 100, 60), time.Minute, 3*n, 0, 5, 0, 9)
+	flat := forecasttest.Sampled(func(float64) float64 { return 100 }, time.Minute, 3*n, 0, 5, 0, 10)
 	copy(long.Values[n:], flat.Values[n:])
 	s := Auto{}.refit(NewState("z"), windowOf(long, 0, n), horizon)
 	if s.Model != SeasonalName {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast/season"
 )
 
 // Long remembers more than the history it is given: it keeps a Fold of it, and
@@ -69,7 +70,7 @@ func fitLong(bins Bins, s State, series api.Series, horizon int) *LongFit {
 	y := series.Values
 	coarse := int(math.Ceil(float64(horizon)*float64(series.Step)/float64(bins.Width))) + 1
 	means := bins.values()
-	period, ok := choosePeriod(means, FindSeasons(means), 0, coarse)
+	period, ok := choosePeriod(means, season.Find(means), 0, coarse)
 	// Twice within the history is seen in the history itself, and more sharply.
 	if !ok || period <= float64(coarse)+1 || period*float64(bins.Width) < float64(len(y))*float64(series.Step)/4 {
 		return nil
@@ -145,7 +146,7 @@ func (l Long) Forecast(s State, series api.Series, horizon int, levels []float64
 	}
 	s.Skill, s.kept = &s.Long.Skill, s.keptLong
 	width := s.Fold.Tens.Width
-	s.Seasons = []Season{{Period: s.Long.Seasonal.Period * float64(width) / float64(series.Step)}}
+	s.Seasons = []season.Season{{Period: s.Long.Seasonal.Period * float64(width) / float64(series.Step)}}
 	return predict(LongName, newLongPredictor(s.Fold.Tens, *s.Long, series), series.Values, s, series, horizon, levels), nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast/forecasttest"
 )
 
 // liar forecasts by Auto until a time, then something else, and goes on to claim
@@ -46,7 +47,7 @@ func TestLiarsAreFoundOut(t *testing.T) {
 		turn    = 400
 		within  = horizon
 	)
-	long := sampled(heartbeat, 15*time.Second, 900, 0.03, 3, 0.01, 1)
+	long := forecasttest.Sampled(forecasttest.Heartbeat, 15*time.Second, 900, 0.03, 3, 0.01, 1)
 	at := func(i int) time.Time { return long.Start.Add(time.Duration(i) * long.Step) }
 	for name, tc := range map[string]struct {
 		say    func(v float64, h int) float64
@@ -55,7 +56,7 @@ func TestLiarsAreFoundOut(t *testing.T) {
 		"right":                    {func(v float64, _ int) float64 { return v }, false},
 		"zero":                     {func(float64, int) float64 { return 0 }, true},
 		"a million times":          {func(v float64, _ int) float64 { return 1e6 * v }, true},
-		"shifted by half a period": {func(_ float64, h int) float64 { return heartbeat(float64(h) * 15) }, true},
+		"shifted by half a period": {func(_ float64, h int) float64 { return forecasttest.Heartbeat(float64(h) * 15) }, true},
 		"three times":              {func(v float64, _ int) float64 { return 3 * v }, true},
 		"not a number":             {func(float64, int) float64 { return math.NaN() }, true},
 	} {
@@ -148,8 +149,8 @@ func TestTheThirdToothIsForeseen(t *testing.T) {
 		return 100
 	}
 	for seed := range uint64(8) {
-		long := sampled(teeth, 15*time.Second, idle+3*tooth, 0.03, 3, 0, 0)
-		for i, noise := 0, sampled(func(float64) float64 { return 1 }, 15*time.Second, len(long.Values), 0.03, 0, 0, seed); i < len(long.Values); i++ {
+		long := forecasttest.Sampled(teeth, 15*time.Second, idle+3*tooth, 0.03, 3, 0, 0)
+		for i, noise := 0, forecasttest.Sampled(func(float64) float64 { return 1 }, 15*time.Second, len(long.Values), 0.03, 0, 0, seed); i < len(long.Values); i++ {
 			long.Values[i] *= noise.Values[i]
 		}
 		f := Guarded(Auto{})
@@ -173,7 +174,7 @@ func TestTheThirdToothIsForeseen(t *testing.T) {
 // out as soon as ever.
 func TestSilenceBuysNothing(t *testing.T) {
 	const horizon, begin, quiet, claims = 40, 350, 430, 520
-	long := sampled(heartbeat, 15*time.Second, claims+2*horizon, 0.03, 3, 0, 1)
+	long := forecasttest.Sampled(forecasttest.Heartbeat, 15*time.Second, claims+2*horizon, 0.03, 3, 0, 1)
 	at := func(n int) time.Time { return long.Start.Add(time.Duration(n-1) * long.Step) }
 	for name, first := range map[string]float64{"found out": 0.9, "silent": math.NaN()} {
 		within := horizon
@@ -211,7 +212,7 @@ func TestSilenceBuysNothing(t *testing.T) {
 // The state is a value: an update of a monitored forecaster leaves the one before
 // as it was.
 func TestMonitoredStateIsAValue(t *testing.T) {
-	long := sampled(heartbeat, 15*time.Second, 300, 0.03, 3, 0, 1)
+	long := forecasttest.Sampled(forecasttest.Heartbeat, 15*time.Second, 300, 0.03, 3, 0, 1)
 	past := long
 	past.Values = long.Values[:250]
 	f := Monitored{Auto{}}
@@ -241,10 +242,10 @@ func TestMonitoredStateIsAValue(t *testing.T) {
 func TestMonitoredWaitsForTheHorizon(t *testing.T) {
 	const horizon, start, seeds = 63, 1500, 8
 	lost, runs := 0, 0
-	for name, signal := range map[string]signal{"half an hour": sine(1800, 100, 60), "13 minutes": sine(780, 100, 60)} {
+	for name, signal := range map[string]forecasttest.Signal{"half an hour": forecasttest.Sine(1800, 100, 60), "13 minutes": forecasttest.Sine(780, 100, 60)} {
 		for seed := range uint64(seeds) {
 			runs++
-			if after := distrusted(t, sampled(signal, 15*time.Second, start+2*horizon, 0.05, 0, 0, seed), start, horizon); after >= 0 {
+			if after := distrusted(t, forecasttest.Sampled(signal, 15*time.Second, start+2*horizon, 0.05, 0, 0, seed), start, horizon); after >= 0 {
 				t.Logf("%s, seed %d: distrusted after %d samples", name, seed, after)
 				lost++
 			}

@@ -3,6 +3,8 @@ package forecast
 import (
 	"math"
 	"slices"
+
+	"github.com/mash2-io/mash2/forecast/season"
 )
 
 // recipe is a model of the portfolio: how to learn its parameters from a
@@ -45,7 +47,7 @@ type history struct {
 }
 
 // newHistory reads a series whose seasons were found.
-func newHistory(raw []float64, seasons []Season) history {
+func newHistory(raw []float64, seasons []season.Season) history {
 	var h history
 	for _, s := range seasons {
 		m := math.Round(s.Period)

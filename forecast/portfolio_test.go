@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast/season"
 )
 
 // What recipes say at a sample depends on nothing after it, parameters aside,
@@ -29,7 +30,7 @@ func TestRecipesDoNotLookAhead(t *testing.T) {
 		for i := o + 1; i < n; i++ {
 			changed[i] = 1e6
 		}
-		seasons := []Season{{Period: float64(period), Strength: 1}}
+		seasons := []season.Season{{Period: float64(period), Strength: 1}}
 		h := newHistory(y, seasons)
 		with := history{periods: h.periods}.filled(changed)
 		for _, r := range recipes() {
@@ -64,7 +65,7 @@ func TestShiftedHistory(t *testing.T) {
 	for i := range y {
 		y[i] = 100 + 40*math.Sin(2*math.Pi*float64(i)/24) + r.NormFloat64()
 	}
-	h := newHistory(y, []Season{{Period: 24, Strength: 1}})
+	h := newHistory(y, []season.Season{{Period: 24, Strength: 1}})
 	late := history{periods: h.periods, shift: drop}.filled(y[drop:])
 	for _, rec := range recipes() {
 		params := rec.learn(h, horizon)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/mash2-io/mash2/forecast/forecasttest"
 )
 
 // A forecast that is made once does not run the net through all of the history: what
@@ -13,14 +15,14 @@ import (
 // whatever was asked before, and in a window that has slid the same to the bit.
 func TestRecurrentMadeOnce(t *testing.T) {
 	const n, horizon = 1500, 40
-	for name, load := range map[string]func(float64) float64{"waves": sine(3600, 100, 50), "steps": func(at float64) float64 {
+	for name, load := range map[string]func(float64) float64{"waves": forecasttest.Sine(3600, 100, 50), "steps": func(at float64) float64 {
 		if math.Mod(at, 3600) < 1200 {
 			return 400
 		}
 		return 100
 	}} {
 		t.Run(name, func(t *testing.T) {
-			long := sampled(load, time.Minute, n+10, 0, 10, 0, 4)
+			long := forecasttest.Sampled(load, time.Minute, n+10, 0, 10, 0, 4)
 			params := []float64{scale(long.Values), 60}
 			at := func(shift int, once bool) predictor {
 				h := history{periods: []int{60}}.filled(long.Values[shift : shift+n])

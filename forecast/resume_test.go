@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast/forecasttest"
 	"github.com/mash2-io/mash2/record/delta"
 )
 
@@ -29,10 +30,10 @@ func TestAStateReadAgainGoesOn(t *testing.T) {
 	}
 	bits := cmp.Comparer(func(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) })
 	for _, name := range Names() {
-		for seed, load := range []signal{heartbeat, sine(300, 80, 60), square(450)} {
+		for seed, load := range []forecasttest.Signal{forecasttest.Heartbeat, forecasttest.Sine(300, 80, 60), forecasttest.Square(450)} {
 			t.Run(fmt.Sprint(name, " ", seed), func(t *testing.T) {
 				r := rand.New(rand.NewPCG(uint64(seed), 7))
-				long := sampled(load, 15*time.Second, begin+steps, 0.05, 3, 0.05, uint64(seed))
+				long := forecasttest.Sampled(load, 15*time.Second, begin+steps, 0.05, 3, 0.05, uint64(seed))
 				long.Values[begin-40+r.IntN(20)] = 1e9
 				long.Past = &api.Series{Start: long.Start.Add(-24 * time.Hour), Step: 10 * time.Minute, Values: month(10*time.Minute, 0).Values[:144]}
 				from := long.Start.Add(time.Duration(begin+r.IntN(20)) * long.Step)

@@ -8,6 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/mash2-io/mash2/forecast/forecasttest"
+	"github.com/mash2-io/mash2/forecast/season"
 )
 
 // A model that goes on from a mark says at every later sample, to the bit, what it
@@ -23,10 +26,10 @@ func TestResumedIsTheWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(200, 5000).Draw(t, "n")
 		period := rapid.IntRange(4, n/6).Draw(t, "period")
-		load := sampled(sine(float64(period)*60, 100, 60), time.Minute, n, 0, 5, rapid.SampledFrom([]float64{0, 0.05}).Draw(t, "gaps"), rapid.Uint64().Draw(t, "seed"))
-		seasons := []Season{{Period: float64(period)}}
+		load := forecasttest.Sampled(forecasttest.Sine(float64(period)*60, 100, 60), time.Minute, n, 0, 5, rapid.SampledFrom([]float64{0, 0.05}).Draw(t, "gaps"), rapid.Uint64().Draw(t, "seed"))
+		seasons := []season.Season{{Period: float64(period)}}
 		if rapid.Bool().Draw(t, "two seasons") && n > 12*period {
-			seasons = append(seasons, Season{Period: float64(3 * period)})
+			seasons = append(seasons, season.Season{Period: float64(3 * period)})
 		}
 		h := newHistory(load.Values, seasons)
 		h.from = n - 1
@@ -69,7 +72,7 @@ func TestMarksAreMovedOn(t *testing.T) {
 	const n, slides, horizon = 1500, 700, 24
 	for name, period := range map[string]float64{"a short season": 30, "a long one": 360} {
 		t.Run(name, func(t *testing.T) {
-			long := sampled(sine(period*60, 100, 60), time.Minute, n+slides, 0, 5, 0.02, 3)
+			long := forecasttest.Sampled(forecasttest.Sine(period*60, 100, 60), time.Minute, n+slides, 0, 5, 0.02, 3)
 			f := Auto{Portfolio: true}
 			s, err := f.Update(NewState("y"), windowOf(long, 0, n), horizon)
 			if err != nil {
@@ -148,8 +151,8 @@ func TestResumedOverAnyWindows(t *testing.T) {
 	used, with, without := 0, 0.0, 0.0
 	rapid.Check(t, func(t *rapid.T) {
 		period := rapid.IntRange(8, 60).Draw(t, "period")
-		load := sine(float64(period)*60, 100, 60)
-		long := sampled(load, time.Minute, 1200, 0, 5, rapid.SampledFrom([]float64{0, 0.1}).Draw(t, "gaps"), rapid.Uint64().Draw(t, "seed"))
+		load := forecasttest.Sine(float64(period)*60, 100, 60)
+		long := forecasttest.Sampled(load, time.Minute, 1200, 0, 5, rapid.SampledFrom([]float64{0, 0.1}).Draw(t, "gaps"), rapid.Uint64().Draw(t, "seed"))
 		f := Auto{Portfolio: true}
 		s := NewState("w")
 		from, to := 0, 400

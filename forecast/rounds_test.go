@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast/forecasttest"
 	"github.com/mash2-io/mash2/forecast/score"
 )
 
@@ -37,7 +38,7 @@ func windowOf(long api.Series, i, n int) api.Series {
 // refit would say.
 func TestWeightsFollowBetweenRefits(t *testing.T) {
 	const n, horizon, after = 720, 24, 240
-	long := sampled(sine(144*60, 100, 60), time.Minute, n+after+horizon, 0, 5, 0.03, 3)
+	long := forecasttest.Sampled(forecasttest.Sine(144*60, 100, 60), time.Minute, n+after+horizon, 0, 5, 0.03, 3)
 	f := Auto{Portfolio: true}
 	first, err := f.Update(NewState("x"), windowOf(long, 0, n), horizon)
 	if err != nil {
@@ -132,7 +133,7 @@ func TestRoundsWriteToNothing(t *testing.T) {
 	const n, horizon = 720, 24
 	for name, period := range map[string]float64{"a short season": 30, "a long one": 144} {
 		t.Run(name, func(t *testing.T) {
-			long := sampled(sine(period*60, 100, 60), time.Minute, n+200, 0, 5, 0.03, 3)
+			long := forecasttest.Sampled(forecasttest.Sine(period*60, 100, 60), time.Minute, n+200, 0, 5, 0.03, 3)
 			f := Auto{Portfolio: true}
 			s, err := f.Update(NewState("y"), windowOf(long, 0, n), horizon)
 			if err != nil {
@@ -165,7 +166,7 @@ func TestRoundsWriteToNothing(t *testing.T) {
 // by leads says, and later what was said of the same samples.
 func TestAlignedSpread(t *testing.T) {
 	const horizon = 12
-	y := sampled(sine(20*60, 100, 60), time.Minute, 300, 0, 5, 0, 5)
+	y := forecasttest.Sampled(forecasttest.Sine(20*60, 100, 60), time.Minute, 300, 0, 5, 0, 5)
 	p := newSeasonalPredictor(y.Values, SeasonalFit{Period: 20, Cycles: 3})
 	by := taken(p, y.Values, y.End(), horizon, 4, false)
 	aligned := taken(p, y.Values, y.End(), horizon, 4, true)

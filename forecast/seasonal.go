@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast/season"
 )
 
 // Seasonal repeats the season it finds: the median of what followed the same
@@ -34,7 +35,7 @@ func (m Seasonal) Update(s State, series api.Series, horizon int) (State, error)
 	}
 	next := s.fitted(series, horizon)
 	next.Model = m.Name()
-	seasons := FindSeasons(series.Values)
+	seasons := season.Find(series.Values)
 	if period, ok := choosePeriod(series.Values, seasons, 0, horizon); ok {
 		fit := SeasonalFit{Period: period, Cycles: 1}
 		if !m.lastCycle {
@@ -110,10 +111,11 @@ func (f SeasonalFit) tail(y []float64, horizon int) []float64 {
 // seasonalPredictor is the seasonal model over one history. It keeps scratch
 // space and is for one goroutine.
 type seasonalPredictor struct {
-	y    []float64
-	sums prefix
-	fit  SeasonalFit
-	back []cycle // by how many cycles back; set by setLevels for an origin
+	y      []float64
+	stride int
+	sums   *season.Means // nil where one path is all that is asked for
+	fit    SeasonalFit
+	back   []cycle // by how many cycles back; set by setLevels for an origin
 	// terms and rows are scratch space of profile and profiles.
 	terms []float64
 	rows  []float64
@@ -140,7 +142,9 @@ const (
 const levelSamples = 512
 
 func newSeasonalPredictor(y []float64, fit SeasonalFit) *seasonalPredictor {
-	p := &seasonalPredictor{sums: newPrefix(y, strideOf(fit.Period))}
+	stride := strideOf(fit.Period)
+	sums := season.NewMeans(y, stride)
+	p := &seasonalPredictor{stride: stride, sums: &sums}
 	return p.over(y, fit)
 }
 
@@ -153,7 +157,7 @@ func strideOf(period float64) int {
 
 // newSeasonalPredictorOnce is for one path: it prepares nothing.
 func newSeasonalPredictorOnce(y []float64, fit SeasonalFit) *seasonalPredictor {
-	p := &seasonalPredictor{sums: prefix{strideOf(fit.Period), nil}}
+	p := &seasonalPredictor{stride: strideOf(fit.Period)}
 	return p.over(y, fit)
 }
 
@@ -161,7 +165,7 @@ func newSeasonalPredictorOnce(y []float64, fit SeasonalFit) *seasonalPredictor {
 func (p *seasonalPredictor) with(fit SeasonalFit) *seasonalPredictor { return p.over(p.y, fit) }
 
 func (p *seasonalPredictor) over(y []float64, fit SeasonalFit) *seasonalPredictor {
-	return &seasonalPredictor{y: y, sums: p.sums, fit: fit, terms: make([]float64, 0, fit.Cycles)}
+	return &seasonalPredictor{y: y, stride: p.stride, sums: p.sums, fit: fit, terms: make([]float64, 0, fit.Cycles)}
 }
 
 // steady: phases that are taken for alike.
@@ -315,12 +319,12 @@ func (p *seasonalPredictor) setLevels(o, horizon int) {
 
 // mean of y[from:to], of every stride-th sample, and how many are not gaps.
 func (p *seasonalPredictor) mean(from, to int) (float64, int) {
-	if p.sums.sums != nil {
-		return p.sums.mean(from, to)
+	if p.sums != nil {
+		return p.sums.Of(from, to)
 	}
-	stride := p.sums.stride
+	stride := p.stride
 	sum, n := 0.0, 0
-	for i := p.sums.index(from) * stride; i < to; i += stride {
+	for i := (from + stride - 1) / stride * stride; i < to; i += stride {
 		if v := p.y[i]; !math.IsNaN(v) {
 			sum += v
 			n++

@@ -1,6 +1,10 @@
 package forecast
 
-import "math"
+import (
+	"math"
+
+	"github.com/mash2-io/mash2/forecast/season"
+)
 
 // fitOrigins is how many past origins parameters are fitted on. It is prime, so
 // that origins spread evenly over a few cycles do not fall on few phases.
@@ -31,7 +35,7 @@ func trainingOrigins(n int, first, period float64, horizon int) []int {
 // earn its place; a multiple that only repeats the period does not. Before is the
 // one of seasons that was chosen before, 0 without: another must be better by more
 // than luck.
-func choosePeriod(y []float64, seasons []Season, before float64, horizon int) (float64, bool) {
+func choosePeriod(y []float64, seasons []season.Season, before float64, horizon int) (float64, bool) {
 	const (
 		tolerance   = 0.05 // of error, relative
 		maxMultiple = 6    // any two periods are multiples if this is large
@@ -61,7 +65,7 @@ func choosePeriod(y []float64, seasons []Season, before float64, horizon int) (f
 	for i, s := range seasons[:best] {
 		ratio := seasons[best].Period / s.Period
 		whole := math.Round(ratio)
-		if whole <= maxMultiple && math.Abs(ratio-whole) < distinct*whole/2 && errs[i] <= errs[best]*(1+tolerance) {
+		if whole <= maxMultiple && math.Abs(ratio-whole) < season.Distinct*whole/2 && errs[i] <= errs[best]*(1+tolerance) {
 			return s.Period, true
 		}
 	}
@@ -70,8 +74,8 @@ func choosePeriod(y []float64, seasons []Season, before float64, horizon int) (f
 
 // listSeasons reports the period in use and the shorter ones inside it that
 // carry at least two thirds of its strength.
-func listSeasons(seasons []Season, period float64) []Season {
-	var out []Season
+func listSeasons(seasons []season.Season, period float64) []season.Season {
+	var out []season.Season
 	strength := 0.0
 	for _, s := range seasons {
 		if s.Period == period {
@@ -187,4 +191,13 @@ func median(xs []float64) float64 {
 		return xs[n/2]
 	}
 	return (xs[n/2-1] + xs[n/2]) / 2
+}
+
+// SeasonOf is the period, in whole samples, that a forecast of values would
+// repeat; 1 when there is none. It is the scale of MASE.
+func SeasonOf(values []float64, horizon int) int {
+	if p, ok := choosePeriod(values, season.Find(values), 0, horizon); ok {
+		return max(1, int(math.Round(p)))
+	}
+	return 1
 }

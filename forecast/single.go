@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast/season"
 )
 
 // Single forecasts by one model of the portfolio alone, calibrated at past
@@ -35,7 +36,7 @@ func (m Single) Update(s State, series api.Series, horizon int) (State, error) {
 		return s, fmt.Errorf("%w %q", ErrUnknownModel, m.Model)
 	}
 	y := series.Values
-	seasons := FindSeasons(y)
+	seasons := season.Find(y)
 	h := newHistory(y, seasons)
 	params := learn(r, h, horizon)
 	if params == nil {

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast/forecasttest"
 )
 
 // heldBy is how many bytes v refers to, each stretch of memory counted once, but for
@@ -72,10 +73,10 @@ func TestStateIsSmall(t *testing.T) {
 	month := month(10*time.Minute, 0)
 	for _, f := range []Forecaster{Auto{Portfolio: true}, Auto{}} {
 		for name, load := range map[string]func(float64) float64{
-			"a season of ten minutes": sine(600, 100, 50), "of two hours": sine(7200, 100, 50), "of a day": sine(86400, 100, 50), "none": func(float64) float64 { return 100 },
+			"a season of ten minutes": forecasttest.Sine(600, 100, 50), "of two hours": forecasttest.Sine(7200, 100, 50), "of a day": forecasttest.Sine(86400, 100, 50), "none": func(float64) float64 { return 100 },
 		} {
 			t.Run(fmt.Sprint(f.Name(), " ", name), func(t *testing.T) {
-				long := sampled(load, 30*time.Second, n+700, 0.02, 10, 0.01, 1)
+				long := forecasttest.Sampled(load, 30*time.Second, n+700, 0.02, 10, 0.01, 1)
 				long.Past = &api.Series{Start: long.Start.Add(-26 * 24 * time.Hour), Step: 10 * time.Minute, Values: month.Values[:26*144+6]}
 				g := Guarded(f)
 				s := NewState("a")

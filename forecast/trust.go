@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/mash2-io/mash2/forecast/season"
 )
 
 // ErrBadTrust means that a Trust holds what no State ever came to.
@@ -30,7 +32,7 @@ type Trust struct {
 	Up    float64 `json:"up,omitempty"`
 	Down  float64 `json:"down,omitempty"`
 	// Season that it forecasts by; nil without one.
-	Season *Season `json:"season,omitempty"`
+	Season *season.Season `json:"season,omitempty"`
 	// Weights of a mixture's experts.
 	Weights []Weight `json:"weights,omitempty"`
 }
@@ -53,7 +55,7 @@ func (s State) Trust() Trust {
 		t.Record = &r
 	}
 	if s.Seasonal != nil {
-		t.Season = &Season{Period: s.Seasonal.Period}
+		t.Season = &season.Season{Period: s.Seasonal.Period}
 		for _, listed := range s.Seasons {
 			if listed.Period == s.Seasonal.Period {
 				*t.Season = listed
@@ -89,7 +91,7 @@ func (s State) WithTrust(t Trust) (State, error) {
 		s.Record = &r
 	}
 	if t.Season != nil {
-		s.Seasonal, s.Seasons = &SeasonalFit{Period: t.Season.Period, Cycles: 1}, []Season{*t.Season}
+		s.Seasonal, s.Seasons = &SeasonalFit{Period: t.Season.Period, Cycles: 1}, []season.Season{*t.Season}
 	}
 	if len(t.Weights) > 0 {
 		s.Mixture = &MixtureFit{Up: 1, Down: 1}

@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast/forecasttest"
+	"github.com/mash2-io/mash2/forecast/season"
 )
 
 // restarted is the state of a process that begins anew with what was kept of s, as
@@ -49,7 +51,7 @@ func trust(skill float64) string {
 // that is right is, at once and later. Who has no trust kept believes the liar.
 func TestARestartKeepsTrust(t *testing.T) {
 	const horizon, begin, turn, restart, end = 40, 350, 400, 440, 480
-	long := sampled(heartbeat, 15*time.Second, 900, 0.03, 3, 0.01, 1)
+	long := forecasttest.Sampled(forecasttest.Heartbeat, 15*time.Second, 900, 0.03, 3, 0.01, 1)
 	at := func(i int) time.Time { return long.Start.Add(time.Duration(i) * long.Step) }
 	for name, tc := range map[string]struct {
 		times float64
@@ -99,13 +101,13 @@ func TestARestartKeepsTrust(t *testing.T) {
 func TestARestartIsAsARefit(t *testing.T) {
 	const horizon = 24
 	mostly, largest := 0, 0
-	for name, load := range map[string]signal{
-		"heartbeat": heartbeat, "a hard season": sine(140*60, 100, 12), "a plain season": sine(3600, 100, 60),
+	for name, load := range map[string]forecasttest.Signal{
+		"heartbeat": forecasttest.Heartbeat, "a hard season": forecasttest.Sine(140*60, 100, 12), "a plain season": forecasttest.Sine(3600, 100, 60),
 		"none": func(float64) float64 { return 100 },
 	} {
 		for _, f := range []Auto{{}, {Portfolio: true}} {
 			for seed := range uint64(3) {
-				long := sampled(load, time.Minute, 1400, 0.03, 10, 0.01, seed)
+				long := forecasttest.Sampled(load, time.Minute, 1400, 0.03, 10, 0.01, seed)
 				s := NewState(name)
 				g := Guarded(f)
 				for n := 700; n <= 1400; n += 20 {
@@ -143,7 +145,7 @@ func TestARestartIsAsARefit(t *testing.T) {
 func TestWhatTrustHolds(t *testing.T) {
 	s := NewState("z")
 	s.Fits, s.Step, s.Model, s.Up, s.Down = 3, time.Minute, MixtureName, 1.5, 0.5
-	s.Seasons, s.Seasonal = []Season{{12, 0.3}, {24, 0.6}, {48, 0.4}}, &SeasonalFit{Period: 24, Cycles: 4, Gain: []float64{1}}
+	s.Seasons, s.Seasonal = []season.Season{{Period: 12, Strength: 0.3}, {Period: 24, Strength: 0.6}, {Period: 48, Strength: 0.4}}, &SeasonalFit{Period: 24, Cycles: 4, Gain: []float64{1}}
 	s.Mixture = &MixtureFit{Unit: 3, Start: minute(1), Up: 2, Down: 3, Experts: []Expert{
 		{Name: NaiveName, Weight: 0.25}, {Name: SeasonalName, Weight: 0.5, Seasonal: &SeasonalFit{Period: 24, Cycles: 4}}, {Name: "ets", Weight: 0.25, Params: []float64{1}},
 	}}
@@ -152,7 +154,7 @@ func TestWhatTrustHolds(t *testing.T) {
 		Probation: 6, Error: 7, Cycle: 8, Cycles: 9, Top: 10, Seen: minute(5), Fits: 11,
 	}
 	want := Trust{
-		Step: time.Minute, Model: MixtureName, Up: 1.5, Down: 0.5, Season: &Season{24, 0.6},
+		Step: time.Minute, Model: MixtureName, Up: 1.5, Down: 0.5, Season: &season.Season{Period: 24, Strength: 0.6},
 		Weights: []Weight{{NaiveName, 0, 0.25}, {SeasonalName, 24, 0.5}, {"ets", 0, 0.25}},
 		Record:  &Record{Loss: 1, Reference: 2, Scored: 3, Above: 4, Counted: 5, Probation: 6, Error: 7, Cycle: 8, Cycles: 9},
 	}
@@ -165,7 +167,7 @@ func TestWhatTrustHolds(t *testing.T) {
 	}
 	back := NewState("z")
 	back.Step, back.Model, back.Up, back.Down, back.Record = want.Step, want.Model, want.Up, want.Down, want.Record
-	back.Seasons, back.Seasonal = []Season{{24, 0.6}}, &SeasonalFit{Period: 24, Cycles: 1}
+	back.Seasons, back.Seasonal = []season.Season{{Period: 24, Strength: 0.6}}, &SeasonalFit{Period: 24, Cycles: 1}
 	back.Mixture = &MixtureFit{Up: 1, Down: 1, Experts: []Expert{
 		{Name: NaiveName, Weight: 0.25}, {Name: SeasonalName, Weight: 0.5, Seasonal: &SeasonalFit{Period: 24, Cycles: 1}}, {Name: "ets", Weight: 0.25},
 	}}
@@ -188,7 +190,7 @@ func TestWhatTrustHolds(t *testing.T) {
 
 func TestBadTrustIsRefused(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
-	fitted, err := Auto{}.Update(NewState("z"), sampled(heartbeat, time.Minute, 100, 0, 0, 0, 1), 10)
+	fitted, err := Auto{}.Update(NewState("z"), forecasttest.Sampled(forecasttest.Heartbeat, time.Minute, 100, 0, 0, 0, 1), 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,9 +203,9 @@ func TestBadTrustIsRefused(t *testing.T) {
 		"a factor below bounds":    {Up: 0.39, Down: 1},
 		"a factor beyond bounds":   {Up: 1, Down: 5},
 		"one factor":               {Up: 1},
-		"a season of one sample":   {Season: &Season{Period: 1}},
-		"a season that never ends": {Season: &Season{Period: inf}},
-		"a season of no strength":  {Season: &Season{Period: 9, Strength: nan}},
+		"a season of one sample":   {Season: &season.Season{Period: 1}},
+		"a season that never ends": {Season: &season.Season{Period: inf}},
+		"a season of no strength":  {Season: &season.Season{Period: 9, Strength: nan}},
 		"a weight above one":       {Weights: []Weight{{Expert: "ets", Weight: 1.5}}},
 		"a weight that is none":    {Weights: []Weight{{Expert: "ets", Weight: nan}}},
 		"a weight below zero":      {Weights: []Weight{{Expert: "ets", Weight: -0.1}}},
@@ -239,7 +241,7 @@ func TestBadTrustIsRefused(t *testing.T) {
 		"a certain choice": {Weights: []Weight{{Expert: NaiveName, Weight: 1}, {Expert: LevelName}}},
 		"nothing counted":  {Record: &Record{}},
 		"all that can be said": {
-			Season: &Season{Period: math.MaxInt32}, Weights: make([]Weight, mostWeights),
+			Season: &season.Season{Period: math.MaxInt32}, Weights: make([]Weight, mostWeights),
 			Record: &Record{Loss: math.MaxFloat64, Reference: math.MaxFloat64, Error: math.MaxFloat64, Cycle: math.MaxFloat64},
 		},
 	} {
@@ -252,7 +254,7 @@ func TestBadTrustIsRefused(t *testing.T) {
 // FuzzTrust: whatever is read as a checkpoint is refused or serves: forecasts from it
 // are numbers, and what is kept of it next is accepted.
 func FuzzTrust(f *testing.F) {
-	long := sampled(heartbeat, time.Minute, 160, 0.03, 3, 0.01, 1)
+	long := forecasttest.Sampled(forecasttest.Heartbeat, time.Minute, 160, 0.03, 3, 0.01, 1)
 	long.Censored = []api.Span{{From: long.Start.Add(100 * time.Minute), To: long.Start.Add(110 * time.Minute)}}
 	for _, forecaster := range []Auto{{}, {Portfolio: true}} {
 		s, err := Guarded(forecaster).Update(NewState("z"), long, 12)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/forecast"
+	"github.com/mash2-io/mash2/forecast/season"
 )
 
 // DSP is the periodic predictor of Crane (gocrane/crane, pkg/prediction/dsp), a
@@ -131,7 +132,7 @@ func dspPeriod(y []float64, step time.Duration) int {
 		if m < 4 || len(y) < p.cycles*m {
 			continue
 		}
-		r := forecast.Autocorrelations(y, m, m-m/4, min(len(y)-2, m+m/4))
+		r := season.Autocorrelations(y, m, m-m/4, min(len(y)-2, m+m/4))
 		if here, left, right := r[0], r[1], r[2]; here > 0.2 && here > left && here > right {
 			return m
 		}

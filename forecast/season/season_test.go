@@ -1,4 +1,4 @@
-package forecast
+package season
 
 import (
 	"math"
@@ -6,12 +6,14 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/mash2-io/mash2/forecast/forecasttest"
 )
 
-func TestFindSeasons(t *testing.T) {
+func TestFind(t *testing.T) {
 	const step = 15 * time.Second
 	tests := map[string]struct {
-		f                        signal
+		f                        forecasttest.Signal
 		step                     time.Duration
 		n                        int
 		relative, absolute, gaps float64
@@ -21,32 +23,32 @@ func TestFindSeasons(t *testing.T) {
 		tolerance float64
 	}{
 		"heartbeat, ten cycles: the beat and the super-period": {
-			f: heartbeat, step: step, n: 520, relative: 0.05, absolute: 5,
+			f: forecasttest.Heartbeat, step: step, n: 520, relative: 0.05, absolute: 5,
 			want: []time.Duration{4 * time.Minute, 13 * time.Minute}, tolerance: 0.1,
 		},
 		"heartbeat, barely two cycles": {
-			f: heartbeat, step: step, n: 110, relative: 0.05, absolute: 5,
+			f: forecasttest.Heartbeat, step: step, n: 110, relative: 0.05, absolute: 5,
 			want: []time.Duration{13 * time.Minute}, tolerance: 0.5,
 		},
 		"heartbeat with a tenth of the samples missing": {
-			f: heartbeat, step: step, n: 520, relative: 0.05, absolute: 5, gaps: 0.1,
+			f: forecasttest.Heartbeat, step: step, n: 520, relative: 0.05, absolute: 5, gaps: 0.1,
 			want: []time.Duration{4 * time.Minute, 13 * time.Minute}, tolerance: 0.2,
 		},
 		"3:20 is 13⅓ samples": {
-			f: square(200), step: step, n: 400, absolute: 10,
+			f: forecasttest.Square(200), step: step, n: 400, absolute: 10,
 			want: []time.Duration{200 * time.Second}, tolerance: 0.05,
 		},
 		"3:20 after five cycles": {
-			f: square(200), step: step, n: 67, absolute: 10,
+			f: forecasttest.Square(200), step: step, n: 67, absolute: 10,
 			want: []time.Duration{200 * time.Second}, tolerance: 0.3,
 		},
 		"heartbeat ten times as fast": {
-			f: func(s float64) float64 { return heartbeat(10 * s) }, step: 1500 * time.Millisecond, n: 400,
+			f: func(s float64) float64 { return forecasttest.Heartbeat(10 * s) }, step: 1500 * time.Millisecond, n: 400,
 			relative: 0.05, absolute: 5,
 			want: []time.Duration{24 * time.Second, 78 * time.Second}, tolerance: 0.1,
 		},
 		"a day in minutes, four days, noise half the amplitude, gaps": {
-			f: sine(86400, 100, 50), step: time.Minute, n: 4 * 1440, absolute: 25, gaps: 0.05,
+			f: forecasttest.Sine(86400, 100, 50), step: time.Minute, n: 4 * 1440, absolute: 25, gaps: 0.05,
 			want: []time.Duration{24 * time.Hour}, tolerance: 15,
 		},
 		"a day in hours with a trend": {
@@ -55,14 +57,14 @@ func TestFindSeasons(t *testing.T) {
 			want: []time.Duration{24 * time.Hour}, tolerance: 0.2,
 		},
 		"less than two cycles": {
-			f: sine(86400, 100, 50), step: time.Minute, n: 1.9 * 1440, absolute: 5,
+			f: forecasttest.Sine(86400, 100, 50), step: time.Minute, n: 1.9 * 1440, absolute: 5,
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(5) {
-				series := sampled(tc.f, tc.step, tc.n, tc.relative, tc.absolute, tc.gaps, seed)
-				got := FindSeasons(series.Values)
+				series := forecasttest.Sampled(tc.f, tc.step, tc.n, tc.relative, tc.absolute, tc.gaps, seed)
+				got := Find(series.Values)
 				for _, want := range tc.want {
 					w := float64(want) / float64(tc.step)
 					if !slices.ContainsFunc(got, func(s Season) bool { return math.Abs(s.Period-w) <= tc.tolerance }) {
@@ -81,12 +83,12 @@ func TestFindSeasons(t *testing.T) {
 // hardest: two or three of them in a history do repeat themselves.
 func TestNoSeasonInNoise(t *testing.T) {
 	const seeds = 200
-	for name, noise := range noises {
+	for name, noise := range forecasttest.Noises {
 		t.Run(name, func(t *testing.T) {
 			for _, n := range []int{30, 120, 400, 1500} {
 				found := 0
 				for seed := range uint64(seeds) {
-					if len(FindSeasons(noise(rand.New(rand.NewPCG(seed, 3)), n))) > 0 {
+					if len(Find(noise(rand.New(rand.NewPCG(seed, 3)), n))) > 0 {
 						found++
 					}
 				}
@@ -98,30 +100,7 @@ func TestNoSeasonInNoise(t *testing.T) {
 	}
 }
 
-func TestChoosePeriod(t *testing.T) {
-	const step = 15 * time.Second
-	tests := map[string]struct {
-		f    signal
-		n    int
-		want time.Duration
-	}{
-		"heartbeat needs the super-period":             {f: heartbeat, n: 400, want: 13 * time.Minute},
-		"of a plain period its multiples earn nothing": {f: sine(240, 200, 100), n: 400, want: 4 * time.Minute},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(5) {
-				y := sampled(tc.f, step, tc.n, 0.03, 3, 0, seed).Values
-				got, ok := choosePeriod(y, FindSeasons(y), 0, 20)
-				if want := float64(tc.want) / float64(step); !ok || math.Abs(got-want) > 0.3 {
-					t.Errorf("seed %d: period %.2f, want %.2f", seed, got, want)
-				}
-			}
-		})
-	}
-}
-
-func TestFindSeasonsTakesAnything(t *testing.T) {
+func TestFindTakesAnything(t *testing.T) {
 	nan := math.NaN()
 	for name, values := range map[string][]float64{
 		"nothing":       nil,
@@ -132,7 +111,7 @@ func TestFindSeasonsTakesAnything(t *testing.T) {
 		"one spike":     append(append(make([]float64, 50), 1e9), make([]float64, 50)...),
 		"every 2nd gap": slices.Repeat([]float64{1, nan}, 50),
 	} {
-		if got := FindSeasons(values); len(got) > 0 {
+		if got := Find(values); len(got) > 0 {
 			t.Errorf("%s: found %v", name, got)
 		}
 	}

@@ -1,6 +1,8 @@
-package forecast
+// Package season finds the periods that a series may repeat itself after.
+package season
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -25,13 +27,13 @@ const (
 	// log2(n) resolutions are tried, so a usual 3 would be passed by chance;
 	// TestNoSeasonInNoise holds the rate of false positives.
 	significance = 4
-	// distinct is how far apart two periods must be to be told apart, relative.
-	distinct = 0.06
+	// Distinct is how far apart two periods must be to be told apart, relative.
+	Distinct = 0.06
 	// maxSeasons bounds what is handed on for the closer look.
 	maxSeasons = 6
 )
 
-// FindSeasons lists the periods, in samples, that a series may have, shortest
+// Find lists the periods, in samples, that a series may have, shortest
 // first. Gaps are NaN. A period needs two full cycles; multiples of a period
 // are listed only when they are stronger than it.
 //
@@ -42,7 +44,7 @@ const (
 // formula for the changes' own short memory, and by their kurtosis, because a
 // few large changes are few observations. A season so found is a candidate: it
 // is for a backtest to say whether it helps.
-func FindSeasons(values []float64) []Season {
+func Find(values []float64) []Season {
 	b := pyramid{values: [][]float64{values}}
 	var found []Season
 	scale := 1.0
@@ -81,7 +83,7 @@ func snapped(found []Season) []Season {
 // their prefix sums and correlators; made as they are asked for.
 type pyramid struct {
 	values      [][]float64
-	sums        []prefix
+	sums        []Means
 	correlators map[[2]int]correlator
 }
 
@@ -298,10 +300,10 @@ func vertex(left, mid, right float64) float64 {
 // multiples that are no stronger than what they are multiples of, and keeps
 // the strongest few, shortest first.
 func mergeSeasons(found []Season) []Season {
-	slices.SortStableFunc(found, func(a, b Season) int { return compare(a.Period, b.Period) })
+	slices.SortStableFunc(found, func(a, b Season) int { return cmp.Compare(a.Period, b.Period) })
 	var merged []Season
 	for _, s := range found {
-		if n := len(merged); n > 0 && s.Period <= merged[n-1].Period*(1+distinct) {
+		if n := len(merged); n > 0 && s.Period <= merged[n-1].Period*(1+Distinct) {
 			if s.Strength > merged[n-1].Strength {
 				merged[n-1] = s
 			}
@@ -316,26 +318,16 @@ next:
 			ratio := s.Period / k.Period
 			whole := math.Round(ratio)
 			// The error of a period found at a lag of minLag bins or more.
-			if whole >= 2 && math.Abs(ratio-whole) < distinct*whole && s.Strength <= k.Strength+0.05 {
+			if whole >= 2 && math.Abs(ratio-whole) < Distinct*whole && s.Strength <= k.Strength+0.05 {
 				continue next
 			}
 		}
 		kept = append(kept, s)
 	}
-	slices.SortStableFunc(kept, func(a, b Season) int { return compare(b.Strength, a.Strength) })
+	slices.SortStableFunc(kept, func(a, b Season) int { return cmp.Compare(b.Strength, a.Strength) })
 	kept = kept[:min(len(kept), maxSeasons)]
-	slices.SortStableFunc(kept, func(a, b Season) int { return compare(a.Period, b.Period) })
+	slices.SortStableFunc(kept, func(a, b Season) int { return cmp.Compare(a.Period, b.Period) })
 	return kept
-}
-
-func compare(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // refine sharpens a period in two ways. Changes seen through an ever
@@ -353,7 +345,7 @@ func (b *pyramid) refine(period float64) float64 {
 	p := period / float64(int(1)<<level)
 	width := max(1, int(math.Round(p/8)))
 	best := b.correlator(level, width)
-	p, base := best.peakNear(p, max(1, int(p*distinct)), width)
+	p, base := best.peakNear(p, max(1, int(p*Distinct)), width)
 	if base == 0 {
 		return period
 	}
@@ -404,14 +396,14 @@ func (c correlator) peakNear(lag float64, reach, width int) (at, r float64) {
 func (b *pyramid) steps(level, width int) []float64 {
 	values := b.level(level)
 	for len(b.sums) <= level {
-		b.sums = append(b.sums, newPrefix(b.level(len(b.sums)), 1))
+		b.sums = append(b.sums, NewMeans(b.level(len(b.sums)), 1))
 	}
 	sums := b.sums[level]
 	out := make([]float64, max(0, len(values)-2*width+1))
 	for i := range out {
 		mid := i + width
-		before, n := sums.mean(i, mid)
-		after, m := sums.mean(mid, mid+width)
+		before, n := sums.Of(i, mid)
+		after, m := sums.Of(mid, mid+width)
 		if 2*n < width || 2*m < width {
 			out[i] = math.NaN()
 			continue
@@ -419,51 +411,4 @@ func (b *pyramid) steps(level, width int) []float64 {
 		out[i] = after - before
 	}
 	return out
-}
-
-// prefix gives means over any range of a series with gaps in constant time, from
-// every stride-th sample.
-type prefix struct {
-	stride int
-	sums   []prefixSum
-}
-
-type prefixSum struct {
-	sum   float64
-	count int
-}
-
-func newPrefix(values []float64, stride int) prefix {
-	p := prefix{stride, make([]prefixSum, (len(values)+stride-1)/stride+1)}
-	var s prefixSum
-	for i, at := 0, 0; at < len(values); i, at = i+1, at+stride {
-		if v := values[at]; !math.IsNaN(v) {
-			s.sum += v
-			s.count++
-		}
-		p.sums[i+1] = s
-	}
-	return p
-}
-
-// mean of values[from:to] and how many of them are not gaps.
-func (p prefix) mean(from, to int) (float64, int) {
-	a, b := p.sums[p.index(from)], p.sums[p.index(to)]
-	n := b.count - a.count
-	if n == 0 {
-		return math.NaN(), 0
-	}
-	return (b.sum - a.sum) / float64(n), n * p.stride
-}
-
-// index is the number of samples read that lie before at.
-func (p prefix) index(at int) int { return (at + p.stride - 1) / p.stride }
-
-// SeasonOf is the period, in whole samples, that a forecast of values would
-// repeat; 1 when there is none. It is the scale of MASE.
-func SeasonOf(values []float64, horizon int) int {
-	if p, ok := choosePeriod(values, FindSeasons(values), 0, horizon); ok {
-		return max(1, int(math.Round(p)))
-	}
-	return 1
 }
