@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/api/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // tenant is a world with one workload whose query Prometheus doesn't come to an end
@@ -142,5 +144,30 @@ func TestTenantsQueriesBackOff(t *testing.T) {
 		if i >= len(waits) || waits[i] != w*time.Minute {
 			t.Fatalf("waits are %v, want %d minutes", waits, want)
 		}
+	}
+}
+
+func TestTriggersEscape(t *testing.T) {
+	// A selector's values are data, not part of the address.
+	x := external("queue", "20")
+	x.External.Metric.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+	w, a, _ := triggered(t, x)
+	w.observe()
+	if len(a.asked) != 1 {
+		t.Fatal(a.asked)
+	}
+	u, err := url.Parse(a.asked[0])
+	if err != nil || u.Path != "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/queue" || u.Query().Get("labelSelector") != "a=b" {
+		t.Errorf("%v, %v", u, err)
+	}
+}
+
+func TestAnExpensiveQueryIsTheTriggersFault(t *testing.T) {
+	_, err := triggersOf(&v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: ns}, Spec: v1alpha1.ManagedWorkloadSpec{Triggers: []v1alpha1.Trigger{{
+		Name: "q", Type: v1alpha1.TriggerPrometheus, Target: averageValue("1"),
+		Prometheus: &v1alpha1.PrometheusTrigger{Query: `sum_over_time(vector(1)[365d:1s])`},
+	}}}}, DefaultConfig())
+	if err == nil || !strings.HasPrefix(err.Error(), "spec.triggers[0].prometheus.query: the range of a subquery is 1y, more than 1h") {
+		t.Errorf("error = %v, want the field's path and the limit", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/api/v1alpha1"
+	"github.com/mash2-io/mash2/sensing/promql"
 )
 
 // trigger is a demand input as its author wrote it, checked and taken apart.
@@ -130,7 +131,7 @@ func triggerOf(in *v1alpha1.Trigger, namespace string, cfg Config) (t trigger, f
 		if in.Prometheus == nil {
 			return missing("prometheus")
 		}
-		if t.query, err = confine(in.Prometheus.Query, cfg.NamespaceLabel, namespace, cfg.Matchers); err != nil {
+		if t.query, err = promql.Confine(in.Prometheus.Query, cfg.NamespaceLabel, namespace, cfg.Matchers); err != nil {
 			return t, "prometheus.query", err
 		}
 	case v1alpha1.TriggerCron:

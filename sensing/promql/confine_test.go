@@ -1,15 +1,13 @@
-package sensing
+package promql
 
 import (
-	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/prometheus/promql/parser"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/mash2-io/mash2/api/v1alpha1"
 )
+
+const ns = "shop"
 
 func TestConfine(t *testing.T) {
 	for name, c := range map[string]struct{ query, want, err string }{
@@ -35,13 +33,13 @@ func TestConfine(t *testing.T) {
 		"too much":                  {query: strings.Repeat("(", 5000), err: "longer than"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := confine(c.query, "namespace", ns, "")
+			got, err := Confine(c.query, "namespace", ns, "")
 			if c.err == "" && (err != nil || got != c.want) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 				t.Errorf("%q, %v; want %q, %q", got, err, c.want, c.err)
 			}
 		})
 	}
-	if got, err := confine("a", "namespace", ns, `cluster="prod"`); err != nil || got != `a{cluster="prod",namespace="shop"}` {
+	if got, err := Confine("a", "namespace", ns, `cluster="prod"`); err != nil || got != `a{cluster="prod",namespace="shop"}` {
 		t.Errorf("with the operator's matchers: %s, %v", got, err)
 	}
 }
@@ -73,7 +71,7 @@ func TestExpensiveQueriesAreRefused(t *testing.T) {
 		"a fixed time of a sub": {`max_over_time(a[5m:1m] @ 1700000000)`, "@ with a time is not allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := confine(c.query, "namespace", ns, "")
+			got, err := Confine(c.query, "namespace", ns, "")
 			if err == nil || !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%q, %v; want a refusal with %q", got, err, c.err)
 			}
@@ -85,16 +83,9 @@ func TestExpensiveQueriesAreRefused(t *testing.T) {
 		`quantile_over_time(0.9, queue_length[1h])`, `max_over_time(a[5m:])`, `a @ end()`,
 		`sum(a) / sum(b) + sum(c) / sum(d) or vector(0)`,
 	} {
-		if _, err := confine(q, "namespace", ns, ""); err != nil {
+		if _, err := Confine(q, "namespace", ns, ""); err != nil {
 			t.Errorf("%s is refused: %v", q, err)
 		}
-	}
-	_, err := triggersOf(&v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: ns}, Spec: v1alpha1.ManagedWorkloadSpec{Triggers: []v1alpha1.Trigger{{
-		Name: "q", Type: v1alpha1.TriggerPrometheus, Target: averageValue("1"),
-		Prometheus: &v1alpha1.PrometheusTrigger{Query: `sum_over_time(vector(1)[365d:1s])`},
-	}}}}, DefaultConfig())
-	if err == nil || !strings.HasPrefix(err.Error(), "spec.triggers[0].prometheus.query: the range of a subquery is 1y, more than 1h") {
-		t.Errorf("error = %v, want the field's path and the limit", err)
 	}
 }
 
@@ -105,7 +96,7 @@ func FuzzConfine(f *testing.F) {
 		f.Add(q)
 	}
 	f.Fuzz(func(t *testing.T, q string) {
-		out, err := confine(q, "namespace", ns, "")
+		out, err := Confine(q, "namespace", ns, "")
 		if err != nil {
 			return
 		}
@@ -115,21 +106,6 @@ func FuzzConfine(f *testing.F) {
 			}
 		}
 	})
-}
-
-func TestTriggersEscape(t *testing.T) {
-	// A selector's values are data, not part of the address.
-	x := external("queue", "20")
-	x.External.Metric.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
-	w, a, _ := triggered(t, x)
-	w.observe()
-	if len(a.asked) != 1 {
-		t.Fatal(a.asked)
-	}
-	u, err := url.Parse(a.asked[0])
-	if err != nil || u.Path != "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/queue" || u.Query().Get("labelSelector") != "a=b" {
-		t.Errorf("%v, %v", u, err)
-	}
 }
 
 // selectorsOf a query that was confined, as text.

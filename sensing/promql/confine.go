@@ -1,4 +1,5 @@
-package sensing
+// Package promql lets a query of PromQL see one namespace only, and cost no more than it may.
+package promql
 
 import (
 	"errors"
@@ -8,14 +9,14 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// confine returns a query that reads no series but those of a namespace: every
+// Confine returns a query that reads no series but those of a namespace: every
 // selector in it gets the matcher, besides those it has. Matchers are further
 // ones, in PromQL, such as `cluster="prod"`; empty for none.
 //
 // A selector that names another namespace is refused rather than left to find
 // nothing, and so is info(), which adds labels of series that no selector names, and
 // whatever is beyond the bounds of what one query may cost.
-func confine(query, label, namespace, matchers string) (string, error) {
+func Confine(query, label, namespace, matchers string) (string, error) {
 	if len(query) > maxQuery {
 		return "", fmt.Errorf("is longer than %d bytes", maxQuery)
 	}

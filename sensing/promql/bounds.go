@@ -1,4 +1,4 @@
-package sensing
+package promql
 
 import (
 	"errors"
