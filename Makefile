@@ -181,6 +181,10 @@ PODS ?= 10000
 bench-envelope: build localkube ## cycle time by step, CPU and memory of the operator at WORKLOADS, NODES, PODS (half an hour)
 	go run -tags '$(TAGS)' ./experiments/envelope --workloads $(WORKLOADS) --nodes $(NODES) --pods $(PODS) $(ENVELOPE)
 
+.PHONY: docs-check
+docs-check: deps ## every link, every command and flag that a page names, the README's length (half a minute)
+	go test -tags '$(TAGS)' -count 1 -run 'OfDocs|TestReadmeIsShort' ./cmd/mash2
+
 .PHONY: explore
 explore: deps ## every state of a policy switch of three pods and three nodes, whatever fails; 1,000 fault schedules, and 1,000 with watches that fail (three quarters of an hour)
 	go test -tags '$(TAGS)' ./execution -run 'TestExplore|TestEveryGuardIsNeeded' -explore-all -v -count 1 -timeout 3h

@@ -1,17 +1,21 @@
 package main
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
-// TestTestsOfDocsExist: every test, fuzz target and make target that a page
+// TestEvidenceOfDocs: every test, fuzz target and make target that a page
 // names as evidence is there.
-func TestTestsOfDocsExist(t *testing.T) {
+func TestEvidenceOfDocs(t *testing.T) {
 	const root = "../.."
 	there := map[string]bool{}
 	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
@@ -59,5 +63,168 @@ func TestTestsOfDocsExist(t *testing.T) {
 	}
 	if named < 40 {
 		t.Errorf("only %d names in all pages", named)
+	}
+}
+
+// readmeWords is how long the README may be: what a stranger reads in five minutes.
+const readmeWords = 800
+
+// page is a page of the docs, by its path from the root of the repository.
+type page struct {
+	path  string
+	lines []string
+	// code says of each line whether it is inside a fenced block.
+	code    []bool
+	anchors map[string]bool
+}
+
+var heading = regexp.MustCompile(`^#+ +(.*)$`)
+
+// anchor is the name that GitHub gives a heading.
+func anchor(title string) string {
+	title = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`).ReplaceAllString(title, "$1")
+	title = regexp.MustCompile(`[^\p{L}\p{N}\s_-]`).ReplaceAllString(strings.ToLower(title), "")
+	return strings.ReplaceAll(strings.TrimSpace(title), " ", "-")
+}
+
+func pagesOf(t *testing.T, root string) map[string]*page {
+	t.Helper()
+	out := map[string]*page{}
+	for _, pattern := range []string{"*.md", "docs/*.md"} {
+		paths, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("%s: %d pages, %v", pattern, len(paths), err)
+		}
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := &page{lines: strings.Split(string(text), "\n"), anchors: map[string]bool{}}
+			p.path, _ = filepath.Rel(root, path)
+			fenced, seen := false, map[string]int{}
+			for _, line := range p.lines {
+				fence := strings.HasPrefix(strings.TrimSpace(line), "```")
+				p.code = append(p.code, fenced || fence)
+				if fence {
+					fenced = !fenced
+				}
+				if m := heading.FindStringSubmatch(line); m != nil && !fenced {
+					a := anchor(m[1])
+					if seen[a]++; seen[a] > 1 {
+						a = fmt.Sprintf("%s-%d", a, seen[a]-1)
+					}
+					p.anchors[a] = true
+				}
+			}
+			out[p.path] = p
+		}
+	}
+	return out
+}
+
+// TestLinksOfDocs: every page, picture and heading that a page leads to is there, and
+// every page is led to from the index.
+func TestLinksOfDocs(t *testing.T) {
+	const root = "../.."
+	pages := pagesOf(t, root)
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	links, indexed := 0, map[string]bool{}
+	for _, p := range pages {
+		for i, line := range p.lines {
+			if p.code[i] {
+				continue
+			}
+			for _, m := range link.FindAllStringSubmatch(line, -1) {
+				if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
+					continue
+				}
+				links++
+				file, fragment, _ := strings.Cut(m[1], "#")
+				target := p.path
+				if file != "" {
+					target = filepath.Join(filepath.Dir(p.path), file)
+				}
+				if p.path == "docs/README.md" {
+					indexed[target] = true
+				}
+				if _, err := os.Stat(filepath.Join(root, target)); err != nil {
+					t.Errorf("%s:%d: %s isn't there", p.path, i+1, m[1])
+				} else if to := pages[target]; fragment != "" && to != nil && !to.anchors[fragment] {
+					t.Errorf("%s:%d: %s has no heading #%s", p.path, i+1, target, fragment)
+				}
+			}
+		}
+	}
+	if links < 100 {
+		t.Errorf("only %d links in all pages", links)
+	}
+	for path := range pages {
+		if strings.HasPrefix(path, "docs/") && path != "docs/README.md" && !indexed[path] {
+			t.Errorf("docs/README.md:1: %s is not in the index", path)
+		}
+	}
+}
+
+// TestCommandsOfDocs: every command of mash2 that a page names is there, with the flags
+// that the page gives it.
+func TestCommandsOfDocs(t *testing.T) {
+	root := program().Root()
+	use := regexp.MustCompile(`^(?:\$ )?(?:bin/)?mash2 ([a-z][a-z-]*)(?: ([a-z][a-z-]*))?( .*)?$`)
+	flag := regexp.MustCompile(`(?:^|[\s\[(])--([a-z][a-z0-9-]*)`)
+	named := 0
+	for _, p := range pagesOf(t, "../..") {
+		for i, line := range p.lines {
+			spans := []string{line}
+			if !p.code[i] {
+				spans = nil
+				for n, part := range strings.Split(line, "`") {
+					if n%2 == 1 {
+						spans = append(spans, part)
+					}
+				}
+			}
+			for _, span := range spans {
+				m := use.FindStringSubmatch(strings.TrimSpace(span))
+				if m == nil {
+					continue
+				}
+				named++
+				cmd, _, err := root.Find(m[1:2])
+				if err != nil || cmd == root {
+					t.Errorf("%s:%d: there is no mash2 %s", p.path, i+1, m[1])
+					continue
+				}
+				if sub, _, err := cmd.Find(m[2:3]); err == nil && m[2] != "" {
+					cmd = sub
+				}
+				for _, f := range flag.FindAllStringSubmatch(m[3], -1) {
+					if !knows(cmd, f[1]) {
+						t.Errorf("%s:%d: %s has no --%s", p.path, i+1, cmd.CommandPath(), f[1])
+					}
+				}
+			}
+		}
+	}
+	if named < 60 {
+		t.Errorf("only %d commands in all pages", named)
+	}
+}
+
+// knows reports whether a command, or one below it, has a flag.
+func knows(cmd *cobra.Command, name string) bool {
+	if name == "help" || cmd.Flags().Lookup(name) != nil || cmd.InheritedFlags().Lookup(name) != nil {
+		return true
+	}
+	return slices.ContainsFunc(cmd.Commands(), func(c *cobra.Command) bool { return knows(c, name) })
+}
+
+func TestReadmeIsShort(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(strings.Fields(string(text))); n > readmeWords {
+		t.Errorf("README.md:1: %d words, more than %d", n, readmeWords)
 	}
 }
