@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -103,6 +104,10 @@ type Loop struct {
 	Recorder Recorder
 	// Checkpoints are loaded in the first cycle and saved after each; nil for none.
 	Checkpoints Checkpoints
+	// Panicked is told of a panic in a cycle, with its stack, for the log. The cycle then
+	// changes nothing more, and the next one tries again. Nil lets it end the process, as a
+	// simulation should.
+	Panicked func(what string, value any, stack []byte)
 
 	memory planning.Memory
 	loaded bool
@@ -154,7 +159,7 @@ func (l *Loop) RunOnce(ctx context.Context) (api.Cycle, error) {
 	l.cycles++
 	r := api.Record{Cycle: api.Cycle{ID: l.cycles, Time: time.Now().Round(0)}}
 	c := &r.Cycle
-	err := l.walk(ctx, &r)
+	err := l.attempt("the cycle", func() error { return l.walk(ctx, &r) })
 	if err != nil {
 		c.Error = err.Error()
 		c.Findings = append(c.Findings, api.Finding{
@@ -170,6 +175,24 @@ func (l *Loop) RunOnce(ctx context.Context) (api.Cycle, error) {
 	}
 	l.Reporter.Report(ctx, *c)
 	return *c, err
+}
+
+// attempt does something, and returns a panic of it as an error. A process that ended of
+// what it sees would end again after its restart, and its standby too: better that nothing
+// is changed, that this is said, and that metrics and status go on.
+func (l *Loop) attempt(what string, do func() error) (err error) {
+	if l.Panicked == nil {
+		return do()
+	}
+	defer func() {
+		value := recover()
+		if value == nil {
+			return
+		}
+		err = fmt.Errorf("%s panicked: %v", what, value)
+		l.Panicked(what, value, debug.Stack())
+	}()
+	return do()
 }
 
 // walk is the corridor: its numbered steps are timed one by one.
@@ -296,7 +319,7 @@ func (l *Loop) apply(ctx context.Context, a api.Action, paused bool) api.Outcome
 	ctx, cancel := context.WithTimeout(ctx, l.Config.ActionTimeout)
 	defer cancel()
 	started := time.Now()
-	err := l.Actuator.Apply(ctx, a)
+	err := l.attempt("the action", func() error { return l.Actuator.Apply(ctx, a) })
 	o.Duration = time.Since(started)
 	var left *api.NotTriedError
 	switch {

@@ -301,3 +301,84 @@ func TestARefusedMoveIsPlannedOnce(t *testing.T) {
 		t.Errorf("findings %v don't say why workloads stay", c.Findings)
 	}
 }
+
+// A panic in a step changes nothing more in this cycle, is told, and leaves the loop, the
+// memory and the next cycle as they were; one in an action fails that action alone.
+func TestAPanicHoldsTheCycle(t *testing.T) {
+	for name, c := range map[string]struct {
+		panics  func(w *world, l *Loop)
+		wantErr string
+		failed  int
+	}{
+		"the observer": {panics: func(w *world, l *Loop) { l.Observer = panicking{w, "observe"} }, wantErr: "the cycle panicked: observe"},
+		"the planner":  {panics: func(w *world, l *Loop) { l.Planner = panicking{w, "plan"} }, wantErr: "the cycle panicked: plan"},
+		"an action":    {panics: func(w *world, l *Loop) { l.Actuator = panicking{w, "act"} }, failed: 2},
+		"several actions at once": {
+			panics: func(w *world, l *Loop) { l.Actuator, l.Config.Parallel = panicking{w, "act"}, 4 }, failed: 2,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := two()
+			l := w.loop()
+			var told []string
+			var mu sync.Mutex
+			l.Panicked = func(what string, value any, stack []byte) {
+				mu.Lock()
+				defer mu.Unlock()
+				if len(stack) == 0 {
+					t.Error("no stack")
+				}
+				told = append(told, fmt.Sprintf("%s: %v", what, value))
+			}
+			before := l.memory.Hash()
+			c.panics(w, l)
+			r, err := l.RunOnce(t.Context())
+			if got := fmt.Sprint(err); c.wantErr != "" && got != c.wantErr || c.wantErr == "" && err != nil {
+				t.Errorf("error = %v, want %q", err, c.wantErr)
+			}
+			failed := 0
+			for _, o := range r.Outcomes {
+				if o.Error == "the action panicked: act" {
+					failed++
+				}
+			}
+			if failed != c.failed || len(told) != max(1, c.failed) || len(w.applied) > 0 {
+				t.Errorf("%d actions failed, %v told, %v applied", failed, told, w.applied)
+			}
+			if c.wantErr != "" && (l.memory.Hash() != before || !slices.ContainsFunc(r.Findings, func(f api.Finding) bool { return f.Reason == "CycleHeld" })) {
+				t.Errorf("memory changed, or nobody is told: %v", r.Findings)
+			}
+			l.Observer, l.Planner, l.Actuator = w, w, w
+			if _, err := l.RunOnce(t.Context()); err != nil || len(w.applied) != 2 {
+				t.Errorf("the next cycle: %v, applied %v", err, w.applied)
+			}
+		})
+	}
+}
+
+// panicking is a world of which one port panics.
+type panicking struct {
+	*world
+	at string
+}
+
+func (p panicking) panic(at string) {
+	if p.at == at {
+		panic(at)
+	}
+}
+
+func (p panicking) Observe(ctx context.Context) (api.Snapshot, error) {
+	p.panic("observe")
+	return p.world.Observe(ctx)
+}
+
+func (p panicking) Plan(s api.Snapshot, policy api.Policy, m planning.Memory) (api.Plan, planning.Memory) {
+	p.panic("plan")
+	return p.world.Plan(s, policy, m)
+}
+
+func (p panicking) Apply(ctx context.Context, a api.Action) error {
+	p.panic("act")
+	return p.world.Apply(ctx, a)
+}

@@ -74,6 +74,7 @@ func Run(ctx context.Context, c Config) error {
 		Observer: w.observer, Policies: w.policies, Actuator: w.actuator, Reporter: reporters, Wake: w.policies.Changed(),
 	}
 	loop := c.core().Loop(hierarchy, ports)
+	loop.Panicked = func(what string, value any, stack []byte) { c.panicked(what, api.Key{}, value, stack) }
 	lead := manager.RunnableFunc(func(ctx context.Context) error {
 		c.Logger.Info("leading", "version", c.Version, "period", c.Core.Planning.CyclePeriod, "provider", c.Provider.name(), "solver", c.Core.Solver)
 		if err := w.start(ctx); err != nil {
