@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"text/template"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/promql/parser"
 	"sigs.k8s.io/yaml"
 
 	"github.com/mash2-io/mash2/sensing"
@@ -105,7 +107,7 @@ func TestAlertsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := describedMetrics(t, m)
+	known := labelsOf(t, m)
 	sections := regexp.MustCompile(`(?m)^## (Mash2\w+)$`).FindAllStringSubmatch(string(runbooks), -1)
 	var names []string
 	for _, g := range alerts.Groups {
@@ -121,7 +123,7 @@ func TestAlertsAreDocumented(t *testing.T) {
 				t.Errorf("%s: no test makes it fire", r.Alert)
 			}
 			for _, metric := range regexp.MustCompile(`mash2_\w+`).FindAllString(r.Expr, -1) {
-				if !slices.Contains(known, metric) {
+				if _, ok := known[metric]; !ok {
 					t.Errorf("%s: there is no metric %s", r.Alert, metric)
 				}
 			}
@@ -137,18 +139,111 @@ func TestAlertsAreDocumented(t *testing.T) {
 	}
 }
 
-// describedMetrics are the names of the operator's metrics.
-func describedMetrics(t *testing.T, m *serve.Metrics) []string {
+// TestDashboard: every query of the chart's dashboard can be read, and asks for metrics
+// that exist by labels that they have.
+func TestDashboard(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(chartFolder, "dashboards", "mash2.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type panel struct {
+		Title, Description, Type string
+		Targets                  []struct{ Expr string }
+	}
+	var dashboard struct {
+		Panels     []panel
+		Templating struct {
+			List []struct{ Name, Definition string }
+		}
+	}
+	if err := json.Unmarshal(text, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	m, err := serve.NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels := labelsOf(t, m)
+	asked := map[string]bool{}
+	check := func(where, query string) {
+		query = strings.NewReplacer("$__rate_interval", "5m", "$namespace", "shop", "$workload", "web").Replace(query)
+		expr, err := parser.ParseExpr(query)
+		if err != nil {
+			t.Errorf("%s: %s: %v", where, query, err)
+			return
+		}
+		parser.Inspect(expr, func(n parser.Node, path []parser.Node) error {
+			v, ok := n.(*parser.VectorSelector)
+			if !ok {
+				return nil
+			}
+			asked[v.Name] = true
+			has, known := labels[v.Name]
+			if !known {
+				t.Errorf("%s: there is no metric %s", where, v.Name)
+				return nil
+			}
+			names := []string{}
+			for _, match := range v.LabelMatchers {
+				names = append(names, match.Name)
+			}
+			for _, above := range path {
+				if a, ok := above.(*parser.AggregateExpr); ok {
+					names = append(names, a.Grouping...)
+				}
+			}
+			for _, name := range names {
+				if name != "__name__" && !slices.Contains(has, name) {
+					t.Errorf("%s: %s has no label %s, it has %v", where, v.Name, name, has)
+				}
+			}
+			return nil
+		})
+	}
+	for _, p := range dashboard.Panels {
+		if p.Type == "row" {
+			continue
+		}
+		if p.Title == "" || p.Description == "" || len(p.Targets) == 0 {
+			t.Errorf("panel %q has no title, description or query", p.Title)
+		}
+		for _, target := range p.Targets {
+			check(p.Title, target.Expr)
+		}
+	}
+	values := regexp.MustCompile(`^label_values\((.*), (\w+)\)$`)
+	for _, v := range dashboard.Templating.List {
+		if v.Definition == "" {
+			continue
+		}
+		q := values.FindStringSubmatch(v.Definition)
+		if q == nil {
+			t.Errorf("variable %s: %q can't be read", v.Name, v.Definition)
+			continue
+		}
+		check("variable "+v.Name, "count by ("+q[2]+") ("+q[1]+")")
+	}
+	if len(asked) < 15 {
+		t.Errorf("only %d metrics are shown: %v", len(asked), asked)
+	}
+}
+
+// labelsOf are the labels of the operator's metrics, by name.
+func labelsOf(t *testing.T, m *serve.Metrics) map[string][]string {
 	t.Helper()
+	out := map[string][]string{
+		"mash2_cycles_total": {"result"}, "mash2_findings_total": {"severity", "reason"}, "mash2_actions_total": {"agent", "kind", "result"},
+		"mash2_cycle_step_duration_seconds_bucket": {"step", "le"},
+	}
 	ch := make(chan *prometheus.Desc, 100)
 	m.Describe(ch)
 	close(ch)
-	var out []string
 	for d := range ch {
-		if name := regexp.MustCompile(`fqName: "([^"]+)"`).FindStringSubmatch(d.String()); name != nil {
-			out = append(out, name[1])
+		q := regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`).FindStringSubmatch(d.String())
+		if q == nil {
+			t.Fatalf("%s can't be read", d)
 		}
+		out[q[1]] = strings.Split(q[2], ",")
 	}
-	// The counters are registered beside the gauges.
-	return append(out, "mash2_cycles_total", "mash2_findings_total", "mash2_actions_total", "mash2_cycle_step_duration_seconds_bucket")
+	return out
 }
