@@ -5,7 +5,9 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -82,14 +84,37 @@ type operatorFlags struct {
 	kubeBurst                    int
 }
 
+// memoryVariable has the container's memory limit in bytes; the chart sets it.
+const memoryVariable = "MASH2_MEMORY_LIMIT"
+
+// memoryLimit is what the garbage collector keeps the process within, in bytes: nine tenths
+// of the container's limit, the rest being for what is not on the heap. It is 0, none,
+// where that is not known or GOMEMLIMIT states one.
+func memoryLimit(stated, container string) (int64, error) {
+	if stated != "" || container == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(container, 10, 64)
+	if err != nil || n <= 0 {
+		return 0, Usagef("%s must be a number of bytes, is %q", memoryVariable, container)
+	}
+	return n / 10 * 9, nil
+}
+
 // run runs the operator until ctx ends.
 func (o *operatorFlags) run(ctx context.Context, stderr io.Writer, wrap func(mash2.Actuator) mash2.Actuator) error {
+	limit, err := memoryLimit(os.Getenv("GOMEMLIMIT"), os.Getenv(memoryVariable))
+	if err != nil {
+		return err
+	}
+	if limit > 0 {
+		debug.SetMemoryLimit(limit)
+	}
 	cfg := o.config()
 	cfg.WrapActuator = wrap
 	cfg.Logger = o.logger(stderr)
 	ctrl.SetLogger(logr.FromSlogHandler(cfg.Logger.Handler()))
 	klog.SetLogger(logr.FromSlogHandler(cfg.Logger.Handler()))
-	var err error
 	if cfg.REST, err = o.rest(); err != nil {
 		return err
 	}
