@@ -20,44 +20,89 @@ func (p Planner) predict(o *part, in planning.Input, c supply, f *api.Forecast, 
 		o.reason += "; the forecast has no usable quantiles"
 		return
 	}
-	tolerance := p.tolerance(in.Workload)
-	// want is what a step needs, at the target and in whole replicas. While demand
-	// is passing that is what the floor won't ask more than.
-	want := func(mean, quantile, speed float64, near, passing bool) (need float64, replicas int32) {
-		fleet := c.later
-		if near {
-			fleet = c.near
-		}
-		if c.margins.Known() {
-			if in.Trusted { // it decides alone what nodes there are
-				quantile *= math.Max(c.margins.Told, 1)
-			}
-			need := c.covering(fleet, math.Max(math.Min(quantile, c.margins.Most), mean), speed)
-			return need, choice.Ceil(need)
-		}
-		need, high := c.atTarget(fleet, mean, speed), c.full(fleet, quantile, speed)
-		if passing {
-			need = math.Max(need, math.Min(need*(1+tolerance), c.atTarget(fleet, quantile, speed)))
-		}
-		return math.Max(need, high), max(choice.Ceil(need/(1+tolerance)), choice.Ceil(high))
+	n := needs{supply: c, told: 1, tolerance: p.tolerance(in.Workload)}
+	if in.Trusted { // it decides alone what nodes there are
+		n.told = math.Max(c.margins.Told, 1)
 	}
-	// Replicas needed now run where the pods are now: until they have moved to
-	// a faster pool, the slower one's speed counts.
-	slower := math.Min(in.Speed, speedNow(in))
+	w := n.along(f, quantile, in)
+	w.nodes = max(w.nodes, o.floor.replicas)
+	// The quantile of the whole horizon's maximum is above the maximum of the
+	// steps' quantiles; nodes that must last the whole horizon are sized by it.
+	o.peak = math.Max(o.peak, w.peak)
+	if peak := f.Peak(in.Policy.Quantile); !math.IsNaN(peak) && peak > o.peak {
+		o.peak = peak
+		if end := f.Start.Add(time.Duration(len(quantile)) * f.Step); !in.Time.Add(in.Windows.Node).Before(end) {
+			_, most := n.of(0, peak, in.Speed, false, false)
+			w.nodes = max(w.nodes, most)
+		}
+	}
 
-	soon, boot := in.Windows.Pod, in.Windows.Node
 	if c.margins.Known() {
+		w.replicas = p.near(w.need, in.Workload, false)
+	}
+	o.forecast = f
+	o.path = w.path
+	if w.replicas >= o.floor.replicas {
+		o.replicas, o.binding = w.replicas, api.BindingForecast
+		o.reason = tell(w.replicas, w.mean, w.high, w.at.UTC().Format(time.TimeOnly), slowest(in))
+	} else {
+		o.reason += fmt.Sprintf("; forecast (q=%.2f) needs %d", in.Policy.Quantile, w.replicas)
+	}
+	o.need = math.Max(o.need, w.need)
+	o.nodes = max(w.nodes, o.replicas)
+}
+
+// slowest is the speed that replicas needed now run at: where the pods are now, until they
+// have moved to a faster pool.
+func slowest(in planning.Input) float64 { return math.Min(in.Speed, speedNow(in)) }
+
+// needs tells what steps of a forecast need.
+type needs struct {
+	supply
+	// told is the factor of a trusted forecast's quantile, 1 of others.
+	told      float64
+	tolerance float64
+}
+
+// of is what a step needs, at the target and in whole replicas. While demand is passing
+// that is what the floor won't ask more than.
+func (n needs) of(mean, quantile, speed float64, near, passing bool) (need float64, replicas int32) {
+	fleet := n.later
+	if near {
+		fleet = n.near
+	}
+	if n.margins.Known() {
+		need := n.covering(fleet, math.Max(math.Min(quantile*n.told, n.margins.Most), mean), speed)
+		return need, choice.Ceil(need)
+	}
+	need, high := n.atTarget(fleet, mean, speed), n.full(fleet, quantile, speed)
+	if passing {
+		need = math.Max(need, math.Min(need*(1+n.tolerance), n.atTarget(fleet, quantile, speed)))
+	}
+	return math.Max(need, high), max(choice.Ceil(need/(1+n.tolerance)), choice.Ceil(high))
+}
+
+// walk is what the steps of a forecast need.
+type walk struct {
+	path []api.PathStep
+	// replicas are the most that a step needs which is too near for others to start in
+	// time, at is the first such step, and mean and high are its forecast; need is the
+	// largest of their needs.
+	replicas   int32
+	at         time.Time
+	mean, high float64
+	need       float64
+	nodes      int32   // the most that a step needs which is too near for nodes to start
+	peak       float64 // the largest quantile
+}
+
+// along walks a forecast's steps, of the same quantile, from now to the horizon.
+func (n needs) along(f *api.Forecast, quantile []float64, in planning.Input) walk {
+	soon, boot := in.Windows.Pod, in.Windows.Node
+	if n.margins.Known() {
 		soon, boot = soon+in.Windows.Late, boot+in.Windows.Late
 	}
-	var (
-		path     []api.PathStep
-		need     float64
-		replicas int32
-		needAt   time.Time
-		needMean float64
-		needHigh float64
-		nodes    = o.floor.replicas
-	)
+	var w walk
 	for i, d := range quantile {
 		at := f.Start.Add(time.Duration(i) * f.Step)
 		if i+1 < len(quantile) && !at.Add(f.Step).After(in.Time) {
@@ -67,56 +112,34 @@ func (p Planner) predict(o *part, in planning.Input, c supply, f *api.Forecast, 
 			at = in.Time
 		}
 		ahead := at.Sub(in.Time)
-		if ahead > in.Windows.Horizon && len(path) > 0 {
+		if ahead > in.Windows.Horizon && len(w.path) > 0 {
 			break
 		}
 		d, mean := math.Max(d, 0), math.Max(f.Mean[i], 0)
-		passing := passes(f, i, in.Windows.Node, tolerance)
+		passing := passes(f, i, in.Windows.Node, n.tolerance)
 		step := api.PathStep{At: at}
-		step.Need, step.Replicas = want(mean, d, in.Speed, false, passing)
-		if ahead <= soon || len(path) == 0 {
-			step.Need, step.Replicas = want(mean, d, slower, true, passing)
-			if step.Replicas > replicas || needAt.IsZero() {
-				replicas, needAt, needMean, needHigh = step.Replicas, at, mean, d
+		step.Need, step.Replicas = n.of(mean, d, in.Speed, false, passing)
+		if ahead <= soon || len(w.path) == 0 {
+			step.Need, step.Replicas = n.of(mean, d, slowest(in), true, passing)
+			if step.Replicas > w.replicas || w.at.IsZero() {
+				w.replicas, w.at, w.mean, w.high = step.Replicas, at, mean, d
 			}
-			need = math.Max(need, step.Need)
+			w.need = math.Max(w.need, step.Need)
 		}
 		if ahead <= boot {
-			nodes = max(nodes, step.Replicas)
+			w.nodes = max(w.nodes, step.Replicas)
 		}
-		o.peak = math.Max(o.peak, d)
-		if n := len(path); n > 0 && path[n-1].Replicas == step.Replicas {
-			path[n-1].Need = math.Max(path[n-1].Need, step.Need)
+		w.peak = math.Max(w.peak, d)
+		if last := len(w.path) - 1; last >= 0 && w.path[last].Replicas == step.Replicas {
+			w.path[last].Need = math.Max(w.path[last].Need, step.Need)
 		} else {
-			path = append(path, step)
+			w.path = append(w.path, step)
 		}
 	}
-	// The quantile of the whole horizon's maximum is above the maximum of the
-	// steps' quantiles; nodes that must last the whole horizon are sized by it.
-	if peak := f.Peak(in.Policy.Quantile); !math.IsNaN(peak) && peak > o.peak {
-		o.peak = peak
-		if end := f.Start.Add(time.Duration(len(quantile)) * f.Step); !in.Time.Add(in.Windows.Node).Before(end) {
-			_, most := want(0, peak, in.Speed, false, false)
-			nodes = max(nodes, most)
-		}
+	if w.path[0].At.After(in.Time) {
+		w.path[0].At = in.Time
 	}
-	if path[0].At.After(in.Time) {
-		path[0].At = in.Time
-	}
-
-	if c.margins.Known() {
-		replicas = p.near(need, in.Workload, false)
-	}
-	o.forecast = f
-	o.path = path
-	if replicas >= o.floor.replicas {
-		o.replicas, o.binding = replicas, api.BindingForecast
-		o.reason = tell(replicas, needMean, needHigh, needAt.UTC().Format(time.TimeOnly), slower)
-	} else {
-		o.reason += fmt.Sprintf("; forecast (q=%.2f) needs %d", in.Policy.Quantile, replicas)
-	}
-	o.need = math.Max(o.need, need)
-	o.nodes = max(nodes, o.replicas)
+	return w
 }
 
 // passes tells whether the demand of a step is expected to be down, by more than the
