@@ -56,6 +56,7 @@ var rooms = map[string]room{
 	"planning":              {ours: []string{"api", "forecast", "planning/choice", "record/delta"}, outside: []string{"github.com/fxamacker/cbor"}},
 	"planning/choice":       {ours: []string{"api"}},
 	"planning/horizontal":   {ours: []string{"api", "planning", "planning/choice", "forecast"}, outside: gonum},
+	"planning/rl":           {outside: gonum},
 	"planning/plannertest":  {ours: []string{"api", "planning"}, outside: []string{"github.com/google/go-cmp"}},
 	"planning/node":         {ours: []string{"api", "placement", "planning/node/packing", "record/delta"}, outside: append([]string{"github.com/draffensperger/golp"}, gonum...)},
 	"planning/node/packing": {},
@@ -92,8 +93,8 @@ var rooms = map[string]room{
 	"cmd/mash2-operator": {ours: []string{"cmd/cli"}},
 	"cmd/mash2": {
 		ours: []string{
-			"api", "cmd/cli", "experiments/backtest", "experiments/demo", "experiments/forecasters", "experiments/history", "experiments/scenarios",
-			"experiments/score", "experiments/sim", "experiments/simulation", "experiments/whatif", "forecast", "forecast/seriesfile", "planning/node", "planning/node/instance",
+			"api", "cmd/cli", "experiments/backtest", "experiments/demo", "experiments/forecasters", "experiments/gym", "experiments/history", "experiments/scenarios",
+			"experiments/score", "experiments/sim", "experiments/simulation", "experiments/training", "experiments/whatif", "forecast", "forecast/seriesfile", "planning/node", "planning/node/instance",
 		},
 		outside: []string{"github.com/spf13/cobra"},
 	},

@@ -1,5 +1,5 @@
 // Command mash2 is for people: the operator and all that handles it, and the
-// laboratory: demo, simulations, forecasts, packings.
+// laboratory: demo, simulations, forecasts, packings, learned policies.
 package main
 
 import (
@@ -13,6 +13,6 @@ func main() { program().Main() }
 
 func program() cli.Program {
 	return cli.Program{FindForecaster: forecasters.ByName, Commands: []*cobra.Command{
-		newDemo(), newSimulate(), newForecast(), newBacktest(), newPack(), newWhatif(),
+		newDemo(), newSimulate(), newForecast(), newBacktest(), newPack(), newWhatif(), newTrain(), newEvaluate(),
 	}}
 }

@@ -1,0 +1,108 @@
+package training
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/mash2-io/mash2/experiments/gym"
+	"github.com/mash2-io/mash2/planning/rl"
+)
+
+// Evaluation compares models on the same episodes.
+type Evaluation struct {
+	Environment string  `json:"environment"`
+	Seed        uint64  `json:"seed"`
+	Models      []Score `json:"models"`
+	// Ranking has the names of models, the highest mean return first.
+	Ranking []string `json:"ranking"`
+	// Promote is whether the first is to replace a rule: null, as there is no rule to
+	// compare with in these environments.
+	Promote *bool  `json:"promote"`
+	Why     string `json:"why"`
+}
+
+// Score of a model.
+type Score struct {
+	Name        string `json:"name"`
+	Environment string `json:"environment"`
+	Algorithm   string `json:"algorithm"`
+	// Return is the mean over episodes, Interval its 95 % confidence interval by
+	// Student's t; null for a single episode.
+	Return   float64     `json:"return"`
+	Interval *[2]float64 `json:"interval"`
+	Episodes int         `json:"episodes"`
+	// Solved is whether the mean reaches what Gymnasium calls solved; null where it
+	// names nothing.
+	Solved *bool `json:"solved"`
+}
+
+// MaxEpisodes bounds what can be asked for.
+const MaxEpisodes = 1_000_000
+
+// Evaluate plays episodes with each model in a folder, greedily and all from the same
+// starts. Errors wrap ErrInput where what was asked for can't be done.
+func Evaluate(ctx context.Context, dirs []string, environment string, count int, seed uint64, progress io.Writer) (Evaluation, error) {
+	out := Evaluation{Environment: environment, Seed: seed, Why: "no rule to compare with in this environment"}
+	task, err := gym.ByName(environment)
+	if err != nil {
+		return out, inputf("--environment: %w", err)
+	}
+	if count < 1 || count > MaxEpisodes {
+		return out, inputf("--episodes must be from 1 to %d, is %d", MaxEpisodes, count)
+	}
+	if len(dirs) == 0 {
+		return out, inputf("--model must name a folder")
+	}
+	models := make([]rl.Model, len(dirs))
+	for i, dir := range dirs {
+		if slices.Contains(dirs[:i], dir) {
+			return out, inputf("--model: %s twice", dir)
+		}
+		if models[i], _, err = Load(dir); err != nil {
+			return out, inputf("--model: %w", err)
+		}
+		if got := models[i].Environment; got != environment {
+			return out, inputf("--model: %s was trained in %s, not in %s", dir, got, environment)
+		}
+		p := models[i].Policy
+		if p.Network.Architecture.Inputs != task.Spec.Observations || p.Actions.N != task.Spec.Actions.N ||
+			!slices.Equal(p.Actions.Low, task.Spec.Actions.Low) || !slices.Equal(p.Actions.High, task.Spec.Actions.High) {
+			return out, inputf("--model: %s does not fit the observations or actions of %s", dir, environment)
+		}
+	}
+	for i, m := range models {
+		if err := ctx.Err(); err != nil {
+			return out, err
+		}
+		returns := rl.Evaluate(m.Policy, task.New(), count, seed)
+		s := Score{Name: dirs[i], Environment: m.Environment, Algorithm: m.Algorithm, Episodes: count}
+		var deviation float64
+		s.Return, deviation = stat.MeanStdDev(returns, nil)
+		if math.IsNaN(s.Return) {
+			return out, fmt.Errorf("--model: the return of %s is not a number", dirs[i])
+		}
+		if count > 1 {
+			half := distuv.StudentsT{Sigma: 1, Nu: float64(count - 1)}.Quantile(0.975) * deviation / math.Sqrt(float64(count))
+			s.Interval = &[2]float64{s.Return - half, s.Return + half}
+		}
+		if task.Solved != 0 {
+			solved := s.Return >= task.Solved
+			s.Solved = &solved
+		}
+		out.Models = append(out.Models, s)
+		fmt.Fprintf(progress, "%s: mean return %.1f of %d episodes\n", dirs[i], s.Return, count)
+	}
+	ranked := slices.Clone(out.Models)
+	slices.SortStableFunc(ranked, func(a, b Score) int { return cmp.Compare(b.Return, a.Return) })
+	for _, s := range ranked {
+		out.Ranking = append(out.Ranking, s.Name)
+	}
+	return out, nil
+}

@@ -1,0 +1,116 @@
+package training
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/mash2-io/mash2/experiments/gym"
+	"github.com/mash2-io/mash2/planning/rl"
+)
+
+// Names of a model's files in its folder.
+const (
+	ModelFile = "model.rl"
+	CardFile  = "card.json"
+)
+
+// Card says what a model is.
+type Card struct {
+	Environment string `json:"environment"`
+	Algorithm   string `json:"algorithm"`
+	Seed        uint64 `json:"seed"`
+	// Steps it was trained for, and the one that the kept policy is of.
+	Steps    int `json:"steps"`
+	BestStep int `json:"bestStep"`
+	// Return is the mean over Episodes greedy episodes that the policy was chosen by.
+	Return   float64 `json:"return"`
+	Episodes int     `json:"episodes"`
+	Curve    []Point `json:"curve"`
+	Seconds  float64 `json:"seconds"`
+	// Parameters is how many the network has.
+	Parameters   int             `json:"parameters"`
+	Architecture rl.Architecture `json:"architecture"`
+	// Limits are what the model is not for, in words.
+	Limits []string `json:"limits"`
+	// Hash is the SHA-256 of the model's file, in hexadecimal.
+	Hash    string `json:"hash"`
+	Format  int    `json:"format"`
+	Version string `json:"version"`
+}
+
+func save(o Options, task gym.Task, best Point, r Result, p rl.Policy) (card string, err error) {
+	data, err := rl.Encode(rl.Model{Environment: o.Environment, Algorithm: o.Algorithm, Policy: p})
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(data)
+	text, err := json.MarshalIndent(Card{
+		Environment: o.Environment, Algorithm: o.Algorithm, Seed: o.Seed, Steps: r.Steps, BestStep: best.Step,
+		Return: best.Return, Episodes: episodes, Curve: r.Curve, Seconds: r.Seconds,
+		Parameters: len(p.Network.Params), Architecture: p.Network.Architecture,
+		Limits: []string{
+			fmt.Sprintf("It decides in the environment %s only, in episodes of up to %d steps.", task.Name, task.Limit),
+			"Its return is that of the best of several evaluations on the same starts: evaluate it with another seed.",
+			"It was not trained on, and must not decide for, any workload.",
+		},
+		Hash: hex.EncodeToString(sum[:]), Format: rl.ModelVersion, Version: o.Version,
+	}, "", "  ")
+	if err != nil {
+		return "", err
+	}
+	card = filepath.Join(o.Out, CardFile)
+	// The model last: a card without its model is refused, and so is a model beside
+	// another's card.
+	if err := write(card, append(text, '\n')); err != nil {
+		return "", err
+	}
+	return card, write(filepath.Join(o.Out, ModelFile), data)
+}
+
+// write replaces a file in one go.
+func write(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// Load reads a model and its card from a folder. Errors name the file.
+func Load(dir string) (rl.Model, Card, error) {
+	var card Card
+	path := filepath.Join(dir, ModelFile)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return rl.Model{}, card, err
+	}
+	m, err := rl.Decode(data)
+	if err != nil {
+		return rl.Model{}, card, fmt.Errorf("%s: %w", path, err)
+	}
+	path = filepath.Join(dir, CardFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return rl.Model{}, card, err
+	}
+	if err := json.Unmarshal(text, &card); err != nil {
+		return rl.Model{}, card, fmt.Errorf("%s: %w", path, err)
+	}
+	if sum := sha256.Sum256(data); card.Hash != hex.EncodeToString(sum[:]) {
+		return rl.Model{}, card, fmt.Errorf("%s: the card is of another model: its hash does not fit %s", path, ModelFile)
+	}
+	return m, card, nil
+}

@@ -1,0 +1,122 @@
+package rl
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+)
+
+// Policy is what decides: the action with the largest output of its network in a
+// discrete space; in a continuous one outputs from -1 to 1, cut to that and scaled to the
+// space's bounds.
+type Policy struct {
+	Network *Network
+	Actions Space
+}
+
+// Validate returns an error for a policy whose network does not fit its space.
+func (p Policy) Validate() error {
+	if err := (Spec{p.Network.Architecture.Inputs, p.Actions}).Validate(); err != nil {
+		return err
+	}
+	if got, want := p.Network.Outputs(), p.Actions.Outputs(); got != want {
+		return fmt.Errorf("a network of %d outputs for a space of %d", got, want)
+	}
+	return nil
+}
+
+// Actor decides by a policy. It is for one goroutine and allocates nothing.
+type Actor struct {
+	pass    *Pass
+	actions Space
+	out     []float32
+}
+
+// NewActor decides by a policy, which must not change meanwhile unless this is wanted.
+func (p Policy) NewActor() *Actor {
+	return &Actor{pass: p.Network.NewPass(1), actions: p.Actions, out: make([]float32, p.Actions.Outputs())}
+}
+
+// Act returns the best action after an observation.
+func (a *Actor) Act(observation []float32) Action {
+	y := a.pass.Forward(observation, 1)
+	if a.actions.Discrete() {
+		return Action{Discrete: argmax(y)}
+	}
+	a.actions.scale(y, a.out)
+	return Action{Continuous: a.out}
+}
+
+// argmax is the index of the largest number, the first of several.
+func argmax(x []float32) int {
+	best := 0
+	for i, v := range x {
+		if v > x[best] {
+			best = i
+		}
+	}
+	return best
+}
+
+// Evaluate returns the undiscounted return of each episode that a policy plays. The
+// starts come from seed: policies that are evaluated with the same seed meet the same
+// ones.
+func Evaluate(p Policy, env Env, episodes int, seed uint64) []float64 {
+	actor, returns := p.NewActor(), make([]float64, episodes)
+	for i := range returns {
+		observation := env.Reset(rand.New(rand.NewPCG(seed, uint64(i))))
+		for over := false; !over; {
+			next, reward, terminated, truncated := env.Step(actor.Act(observation))
+			returns[i] += reward
+			observation, over = next, terminated || truncated
+		}
+	}
+	return returns
+}
+
+// Learner improves a policy by trial and error.
+type Learner interface {
+	// Learn goes on for so many steps of environments, rounded up to whole rounds.
+	Learn(steps int)
+	// Round is the number of steps that belong together: 1, or a rollout's.
+	Round() int
+	// Policy is a copy of the best action known for each observation, without what
+	// exploration adds.
+	Policy() Policy
+}
+
+// source of randomness of one part of a learner.
+func source(seed, part uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, part)) }
+
+// Parts of a learner that are random.
+const (
+	forWeights = iota + 1
+	forActions
+	forBatches
+	forEnv // and on, one for each
+)
+
+// interaction is one environment in the middle of an episode.
+type interaction struct {
+	env Env
+	rng *rand.Rand
+	// at is the observation to act on, before the last one that was acted on.
+	at, before []float32
+}
+
+func newInteraction(env Env, rng *rand.Rand) *interaction {
+	at := env.Reset(rng)
+	return &interaction{env: env, rng: rng, at: slices.Clone(at), before: slices.Clone(at)}
+}
+
+// step acts. next holds until the next call, and is not at when the episode is over: at
+// is the first of the next episode then.
+func (x *interaction) step(a Action) (next []float32, reward float64, terminated, truncated bool) {
+	x.at, x.before = x.before, x.at
+	next, reward, terminated, truncated = x.env.Step(a)
+	copy(x.at, next)
+	return x.at, reward, terminated, truncated
+}
+
+// renew begins an episode.
+func (x *interaction) renew() { copy(x.at, x.env.Reset(x.rng)) }
