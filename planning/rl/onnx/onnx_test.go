@@ -88,10 +88,10 @@ func TestRoundTrip(t *testing.T) {
 		// folded: read as another network that computes the same.
 		folded bool
 	}{
-		"the student of 643 parameters": {arch: rl.MLP(5, []int{24, 18}, false, rl.ReLU, 2)},
-		"with LayerNorm":                {arch: rl.MLP(4, []int{12, 8}, true, rl.Tanh, 3)},
-		"linear":                        {arch: rl.MLP(3, nil, false, rl.ReLU, 2), tail: []Step{{Op: Softmax}}},
-		"with bounds":                   {arch: rl.MLP(3, []int{6}, false, rl.Tanh, 2), tail: []Step{{Op: Clip, Low: -0.1, High: 0.2}}},
+		"with ReLU":      {arch: rl.MLP(5, []int{24, 18}, false, rl.ReLU, 2)},
+		"with LayerNorm": {arch: rl.MLP(4, []int{12, 8}, true, rl.Tanh, 3)},
+		"linear":         {arch: rl.MLP(3, nil, false, rl.ReLU, 2), tail: []Step{{Op: Softmax}}},
+		"with bounds":    {arch: rl.MLP(3, []int{6}, false, rl.Tanh, 2), tail: []Step{{Op: Clip, Low: -0.1, High: 0.2}}},
 		"dueling": {
 			arch:   rl.Architecture{Inputs: 4, Layers: []rl.Layer{{Kind: rl.Dense, Outputs: 9}, {Kind: rl.ReLU}, {Kind: rl.Dense, Outputs: 4}, {Kind: rl.Dueling}}},
 			folded: true,
