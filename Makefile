@@ -190,6 +190,10 @@ explore: deps ## every state of a policy switch of three pods and three nodes, w
 	go test -tags '$(TAGS)' ./execution -run 'TestExplore|TestEveryGuardIsNeeded' -explore-all -v -count 1 -timeout 3h
 	go test -tags '$(TAGS)' ./experiments/sim -run 'TestSwitchUnderFaults|TestWatchesThatFail' -fault-schedules 1000 -v -count 1 -timeout 1h
 
+.PHONY: bench-rl
+bench-rl: ## every learner on the standard tasks with five seeds, beside published figures; curves in out/bench-rl (twenty minutes of one core)
+	go run ./experiments/training/bench --seeds 5 --out $(OUT)/bench-rl
+
 .PHONY: bench-scale
 # Further ones: SCALE='--nodes 5000'.
 SCALE ?=

@@ -57,6 +57,7 @@ var rooms = map[string]room{
 	"planning/choice":       {ours: []string{"api"}},
 	"planning/horizontal":   {ours: []string{"api", "planning", "planning/choice", "forecast"}, outside: gonum},
 	"planning/rl":           {outside: gonum},
+	"planning/rl/onnx":      {ours: []string{"planning/rl"}, outside: []string{"google.golang.org/protobuf/encoding/protowire"}},
 	"planning/plannertest":  {ours: []string{"api", "planning"}, outside: []string{"github.com/google/go-cmp"}},
 	"planning/node":         {ours: []string{"api", "placement", "planning/node/packing", "record/delta"}, outside: append([]string{"github.com/draffensperger/golp"}, gonum...)},
 	"planning/node/packing": {},

@@ -58,13 +58,14 @@ func newEvaluate() *cobra.Command {
 		Short: "Ranks trained policies",
 		Long: `Plays episodes with trained policies, without exploration, and ranks them by mean
 return. All meet the same starts, which come from --seed. Intervals are of 95 %, by
-Student's t.
+Student's t. A policy in an ONNX file, trained elsewhere, decides by its largest output; in a
+continuous space by outputs from -1 to 1, which stand for what lies between the bounds.
 
   mash2 evaluate --model cartpole-dqn --model cartpole-ppo --environment cartpole --episodes 100`,
 		Args: cli.NoArgs,
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&models, "model", nil, "folder that mash2 train wrote; may be repeated")
+	f.StringArrayVar(&models, "model", nil, "folder that mash2 train wrote, or an ONNX file; may be repeated")
 	f.StringVar(&environment, "environment", "", "where to play: "+strings.Join(gym.Names(), ", "))
 	f.IntVar(&episodes, "episodes", 100, "episodes of each model")
 	f.Uint64Var(&seed, "seed", 1, "of the starts")

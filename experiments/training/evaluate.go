@@ -46,7 +46,7 @@ type Score struct {
 // MaxEpisodes bounds what can be asked for.
 const MaxEpisodes = 1_000_000
 
-// Evaluate plays episodes with each model in a folder, greedily and all from the same
+// Evaluate plays episodes with each model, in a folder or an ONNX file, greedily and all from the same
 // starts. Errors wrap ErrInput where what was asked for can't be done.
 func Evaluate(ctx context.Context, dirs []string, environment string, count int, seed uint64, progress io.Writer) (Evaluation, error) {
 	out := Evaluation{Environment: environment, Seed: seed, Why: "no rule to compare with in this environment"}
@@ -58,14 +58,14 @@ func Evaluate(ctx context.Context, dirs []string, environment string, count int,
 		return out, inputf("--episodes must be from 1 to %d, is %d", MaxEpisodes, count)
 	}
 	if len(dirs) == 0 {
-		return out, inputf("--model must name a folder")
+		return out, inputf("--model must name a folder or an ONNX file")
 	}
 	models := make([]rl.Model, len(dirs))
 	for i, dir := range dirs {
 		if slices.Contains(dirs[:i], dir) {
 			return out, inputf("--model: %s twice", dir)
 		}
-		if models[i], _, err = Load(dir); err != nil {
+		if models[i], err = open(dir, environment, task.Spec.Actions); err != nil {
 			return out, inputf("--model: %w", err)
 		}
 		if got := models[i].Environment; got != environment {

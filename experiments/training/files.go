@@ -8,16 +8,24 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/mash2-io/mash2/experiments/gym"
 	"github.com/mash2-io/mash2/planning/rl"
+	"github.com/mash2-io/mash2/planning/rl/onnx"
 )
 
 // Names of a model's files in its folder.
 const (
 	ModelFile = "model.rl"
 	CardFile  = "card.json"
+	// ONNXFile has the network for other programs: an action is the index of its largest
+	// output, or what lies between an action's bounds as its outputs lie between -1 and 1.
+	ONNXFile = "policy.onnx"
 )
+
+// onnxSuffix is that of models which are no folders.
+const onnxSuffix = ".onnx"
 
 // Card says what a model is.
 type Card struct {
@@ -69,7 +77,40 @@ func save(o Options, task gym.Task, best Point, r Result, p rl.Policy) (card str
 	if err := write(card, append(text, '\n')); err != nil {
 		return "", err
 	}
+	graph := onnx.Model{Network: p.Network}
+	if !p.Actions.Discrete() {
+		graph.Tail = []onnx.Step{{Op: onnx.Clip, Low: -1, High: 1}}
+	}
+	others, err := onnx.Write(graph)
+	if err != nil {
+		return "", err
+	}
+	if err := write(filepath.Join(o.Out, ONNXFile), others); err != nil {
+		return "", err
+	}
 	return card, write(filepath.Join(o.Out, ModelFile), data)
+}
+
+// open reads a model from a folder, or the policy of an ONNX file, which knows nothing of
+// an environment.
+func open(path, environment string, actions rl.Space) (rl.Model, error) {
+	if !strings.HasSuffix(path, onnxSuffix) {
+		m, _, err := Load(path)
+		return m, err
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return rl.Model{}, err
+	}
+	m, err := onnx.Read(data, "")
+	if err != nil {
+		return rl.Model{}, fmt.Errorf("%s: %w", path, err)
+	}
+	p := rl.Policy{Network: m.Network, Actions: actions}
+	if err := p.Validate(); err != nil {
+		return rl.Model{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return rl.Model{Environment: environment, Algorithm: "onnx", Policy: p}, nil
 }
 
 // write replaces a file in one go.
