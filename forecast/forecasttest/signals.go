@@ -12,7 +12,7 @@ import (
 // Signal is a demand, in millicores, at a number of seconds.
 type Signal func(seconds float64) float64
 
-// Heartbeat: three beats of 4:00 (half a minute up, two minutes high, half a
+// Heartbeat is three beats of 4:00 (half a minute up, two minutes high, half a
 // minute down, a minute low), then a minute of nothing; 13:00 in all.
 func Heartbeat(seconds float64) float64 {
 	u := math.Mod(seconds, 780)
