@@ -14,6 +14,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -72,8 +73,8 @@ func evaluate(traces string, args []string, out string) error {
 		return errors.New("one folder of results is needed")
 	}
 	var b strings.Builder
-	b.WriteString(introduction)
 	listed := map[string][]trace{}
+	var everything []result
 	for _, set := range sets {
 		all, err := tracesIn(filepath.Join(traces, set.folder))
 		if err != nil {
@@ -102,8 +103,35 @@ func evaluate(traces string, args []string, out string) error {
 			return fmt.Errorf("no results in %s", filepath.Join(args[0], set.folder))
 		}
 		section(&b, set.title, found, len(listed[set.folder]))
+		everything = append(everything, found...)
 	}
-	return os.WriteFile(out, []byte(b.String()), 0o644)
+	head := fmt.Sprintf(introduction, tracesCommand(everything))
+	return os.WriteFile(out, []byte(head+b.String()), 0o644)
+}
+
+// tracesCommand is what makes the figures of traces: with the seeds besides the first
+// that all of them have.
+func tracesCommand(all []result) string {
+	count := map[uint64]int{}
+	for _, r := range all {
+		seeds := map[uint64]bool{}
+		for _, run := range r.Runs {
+			seeds[run.Seed] = true
+		}
+		for s := range seeds {
+			count[s]++
+		}
+	}
+	var more []string
+	for _, s := range slices.Sorted(maps.Keys(count)) {
+		if count[s] == len(all) && s != 1 {
+			more = append(more, fmt.Sprint(s))
+		}
+	}
+	if len(more) == 0 {
+		return "make experiments-traces"
+	}
+	return "make experiments-traces TRACE_SEEDS='" + strings.Join(more, " ") + "'"
 }
 
 // tracesIn reads the scenario files of a folder, in the order of their names.
@@ -145,7 +173,7 @@ func list(b *strings.Builder, title string, all []trace) {
 
 const introduction = `# Recorded load
 
-Made by ` + "`make experiments-traces TRACE_SEEDS='2 3 4 5 6 7 8 9 10'`" + `, which runs ` + "`mash2 simulate`" + ` in the fluid fidelity on
+Made by ` + "`%s`" + `, which runs ` + "`mash2 simulate`" + ` in the fluid fidelity on
 a day of each trace. The scalers are those of [simulation.md](simulation.md).
 
 ## The traces

@@ -198,3 +198,22 @@ func TestResultsPage(t *testing.T) {
 		t.Errorf("a seed of another trace: %v", err)
 	}
 }
+
+func TestTracesCommand(t *testing.T) {
+	trace := func(seeds ...uint64) result {
+		var runs []score.Run
+		for _, s := range seeds {
+			runs = append(runs, of("mash2", s, 1, 0, 1), of("hpa", s, 1, 0, 1))
+		}
+		return result{Scenario: "t", Runs: runs}
+	}
+	for want, all := range map[string][]result{
+		"make experiments-traces":                    {trace(1), trace(1, 2)},
+		"make experiments-traces TRACE_SEEDS='2 3'":  {trace(1, 2, 3), trace(3, 2, 1, 4)},
+		"make experiments-traces TRACE_SEEDS='2 10'": {trace(10, 2, 1)},
+	} {
+		if got := tracesCommand(all); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -35,11 +35,17 @@ func results(in inputs, out string) error {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, resultsHead, in.version)
 	groups, performance, err := in.groups()
 	if err != nil {
 		return err
 	}
+	var traces []result
+	for _, g := range groups {
+		if g.title != scenariosTitle {
+			traces = append(traces, g.results...)
+		}
+	}
+	fmt.Fprintf(&b, resultsHead, tracesCommand(traces), in.version)
 	marks, err := in.marks(groups, performance)
 	if err != nil {
 		return err

@@ -3,7 +3,7 @@ package main
 const resultsHead = `# Results
 
 Made by ` + "`make results`" + ` from what ` + "`make experiments`" + ` (real control plane),
-` + "`make experiments-traces TRACE_SEEDS='2 3 4 5 6 7 8 9 10'`" + ` (recorded load) and ` + "`make experiments-sim`" + ` (scenarios) have
+` + "`%s`" + ` (recorded load) and ` + "`make experiments-sim`" + ` (scenarios) have
 measured; no figure on this page is written by hand. Recorded load was run by %s.
 Each of the pages below has the rest, with the commands that make it:
 
