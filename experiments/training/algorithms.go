@@ -25,6 +25,13 @@ func algorithms() []algorithm {
 			return rl.NewDQN(c, task.Spec, task.New())
 		}}
 	}
+	ddpg := func(name string, config func() rl.DDPGConfig) algorithm {
+		return algorithm{name: name, continuous: true, new: func(task gym.Task, _ int, seed uint64) (rl.Learner, error) {
+			c := config()
+			c.Seed = seed
+			return rl.NewDDPG(c, task.Spec, task.New())
+		}}
+	}
 	return []algorithm{
 		dqn("dqn", false, false), dqn("double-dqn", true, false), dqn("dueling-dqn", false, true),
 		{name: "ppo", discrete: true, new: func(task gym.Task, steps int, seed uint64) (rl.Learner, error) {
@@ -32,6 +39,7 @@ func algorithms() []algorithm {
 			c.Seed = seed
 			return rl.NewPPO(c, task.Spec, task.New)
 		}},
+		ddpg("ddpg", rl.DefaultDDPG), ddpg("td3", rl.DefaultTD3),
 	}
 }
 
