@@ -123,7 +123,7 @@ func TestTrainRefuses(t *testing.T) {
 		"no environment":              {[]string{"train", "--algorithm", "dqn", "--out", dir}, []string{"--environment", "cartpole, pendulum"}},
 		"unknown environment":         {train("atari", "dqn", "10", dir), []string{"--environment", "atari", "cartpole, pendulum"}},
 		"unknown algorithm":           {train("cartpole", "sarsa", "10", dir), []string{"--algorithm", "sarsa", "dqn, double-dqn, dueling-dqn, ppo, ddpg, td3"}},
-		"algorithm that doesn't fit":  {train("pendulum", "dqn", "10", dir), []string{"--algorithm", "dqn", "ddpg, td3"}},
+		"algorithm that doesn't fit":  {train("pendulum", "dqn", "10", dir), []string{"--algorithm", "dqn", "ppo, ddpg, td3"}},
 		"no steps":                    {train("cartpole", "dqn", "0", dir), []string{"--steps", "0"}},
 		"less than a rollout":         {train("cartpole", "ppo", "255", dir), []string{"--steps", "256", "255"}},
 		"steps that are no number":    {train("cartpole", "dqn", "many", dir), []string{"--steps"}},
