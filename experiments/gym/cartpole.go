@@ -7,7 +7,7 @@ import (
 	"github.com/mash2-io/mash2/planning/rl"
 )
 
-// CartPole-v1: a pole stands on a cart that is pushed left (0) or right (1) at each step
+// CartPole is CartPole-v1: a pole stands on a cart that is pushed left (0) or right (1) at each step
 // of 0.02 s. The reward is 1 a step, the last included. An episode is terminated when the
 // cart is more than 2.4 m from the middle or the pole more than 12° from upright, and
 // truncated after 500 steps. The observation is position and velocity (m, m/s), angle and

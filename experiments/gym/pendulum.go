@@ -7,7 +7,7 @@ import (
 	"github.com/mash2-io/mash2/planning/rl"
 )
 
-// Pendulum-v1: a pendulum is to be swung up and held there by a torque of up to ±2 N·m,
+// Pendulum is Pendulum-v1: a pendulum is to be swung up and held there by a torque of up to ±2 N·m,
 // too small to lift it in one go. The reward of a step is −(θ² + 0.1·θ̇² + 0.001·u²) of
 // the state before it, θ from upright in −π…π. Episodes are truncated after 200 steps and
 // never terminated. The observation is cos θ, sin θ, θ̇.

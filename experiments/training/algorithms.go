@@ -34,8 +34,11 @@ func algorithms() []algorithm {
 	}
 	return []algorithm{
 		dqn("dqn", false, false), dqn("double-dqn", true, false), dqn("dueling-dqn", false, true),
-		{name: "ppo", discrete: true, new: func(task gym.Task, steps int, seed uint64) (rl.Learner, error) {
+		{name: "ppo", discrete: true, continuous: true, new: func(task gym.Task, steps int, seed uint64) (rl.Learner, error) {
 			c := rl.DefaultPPO(steps)
+			if !task.Spec.Actions.Discrete() {
+				c = rl.DefaultContinuousPPO(steps)
+			}
 			c.Seed = seed
 			return rl.NewPPO(c, task.Spec, task.New)
 		}},

@@ -48,12 +48,14 @@ func (s Schedule) At(steps int) float64 {
 	return s.From + (s.To-s.From)*float64(steps)/float64(s.Steps)
 }
 
-// DefaultDQN is what rl-baselines3-zoo tuned for CartPole-v1, for a run of steps.
+// DefaultDQN is CleanRL's for CartPole-v1, for a run of steps, but fitted to a fifth of
+// its steps: twice the learning rate (5e-4), 2.5 times as many gradient steps (one in
+// four steps), and exploration that ends after a fifth of the run instead of half.
 func DefaultDQN(steps int) DQNConfig {
 	return DQNConfig{
-		Hidden: []int{64, 64}, Optimiser: Adam{Rate: 2.3e-3}, ClipNorm: 10, Gamma: 0.99,
-		Batch: 64, Capacity: 100_000, Start: 1000, Every: 256, Gradients: 128,
-		TargetEvery: 10, Tau: 1, Explore: Schedule{1, 0.04, max(1, steps*16/100)},
+		Hidden: []int{120, 84}, Optimiser: Adam{Rate: 5e-4}, ClipNorm: 10, Gamma: 0.99,
+		Batch: 128, Capacity: 100_000, Start: 1000, Every: 4, Gradients: 1,
+		TargetEvery: 500, Tau: 1, Explore: Schedule{1, 0.05, max(1, steps/5)},
 	}
 }
 

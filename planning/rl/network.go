@@ -183,13 +183,11 @@ func (n *Network) InitOrthogonal(rng *rand.Rand, head float64) {
 		q := orthonormal(rng, rows, cols)
 		for r := range s.in {
 			for c := range s.out {
-				v := &q[0][0]
+				i, j := c, r
 				if wide {
-					v = &q[r][c]
-				} else {
-					v = &q[c][r]
+					i, j = r, c
 				}
-				n.Params[s.at+r*s.out+c] = float32(gain * *v)
+				n.Params[s.at+r*s.out+c] = float32(gain * q[i][j])
 			}
 		}
 		clear(n.Params[s.at+s.in*s.out:][:s.out])

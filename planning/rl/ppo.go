@@ -40,6 +40,15 @@ func DefaultPPO(steps int) PPOConfig {
 	}
 }
 
+// DefaultContinuousPPO is what rl-baselines3-zoo has for Pendulum-v1, for a run of steps,
+// with independent noise at each step instead of the zoo's state-dependent exploration.
+func DefaultContinuousPPO(steps int) PPOConfig {
+	c := DefaultPPO(steps)
+	c.Envs, c.Steps, c.Minibatch, c.Epochs, c.Gamma, c.Lambda = 4, 1024, 64, 10, 0.9, 0.95
+	c.Rate.To, c.Clip.To = c.Rate.From, c.Clip.From
+	return c
+}
+
 // Validate returns an error that names a field which makes no sense.
 func (c PPOConfig) Validate() error {
 	switch {

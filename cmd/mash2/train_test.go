@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mash2-io/mash2/cmd/cli"
+	"github.com/mash2-io/mash2/experiments/training"
+)
+
+// trained is the folder of a model after a few steps.
+func trained(t *testing.T, environment, algorithm string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "model")
+	var out training.Result
+	if progress := call(t, &out, "train", "--environment", environment, "--algorithm", algorithm, "--steps", "600", "--seed", "3", "--out", dir, "-o", "json"); progress != "" {
+		t.Errorf("progress %q, which is for terminals", progress)
+	}
+	last := out.Curve[len(out.Curve)-1]
+	if out.Algorithm != algorithm || out.Environment != environment || out.Steps > 600 || out.Steps < 256 || out.Seconds <= 0 || last.Step != out.Steps {
+		t.Errorf("%+v", out)
+	}
+	text, err := os.ReadFile(out.Card)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var card training.Card
+	if err := json.Unmarshal(text, &card); err != nil {
+		t.Fatal(err)
+	}
+	best := out.Curve[0].Return
+	for _, p := range out.Curve {
+		best = max(best, p.Return)
+	}
+	if card.Algorithm != algorithm || card.Environment != environment || card.Seed != 3 || card.Steps != out.Steps || card.Return != best || len(card.Hash) != 64 || card.Parameters == 0 {
+		t.Errorf("%+v, the best return is %g", card, best)
+	}
+	return dir
+}
+
+// TestTrainAndEvaluate each algorithm, in brief.
+func TestTrainAndEvaluate(t *testing.T) {
+	for environment, algorithms := range map[string][]string{
+		"cartpole": {"dqn", "double-dqn", "dueling-dqn", "ppo"},
+		"pendulum": {"ddpg", "td3"},
+	} {
+		args := []string{"evaluate", "--environment", environment, "--episodes", "5", "--seed", "12", "-o", "json"}
+		for _, a := range algorithms {
+			args = append(args, "--model", trained(t, environment, a))
+		}
+		var got, again training.Evaluation
+		call(t, &got, args...)
+		call(t, &again, args...)
+		if len(got.Models) != len(algorithms) || len(got.Ranking) != len(algorithms) {
+			t.Fatalf("%+v", got)
+		}
+		returns := map[string]float64{}
+		for i, m := range got.Models {
+			returns[m.Name] = m.Return
+			if m.Algorithm != algorithms[i] || m.Episodes != 5 || m.Interval == nil || m.Interval[0] > m.Return || m.Interval[1] < m.Return {
+				t.Errorf("%+v", m)
+			}
+			if m.Return != again.Models[i].Return {
+				t.Errorf("%s: return %g, then %g with the same seed", m.Algorithm, m.Return, again.Models[i].Return)
+			}
+		}
+		for i, name := range got.Ranking[1:] {
+			if returns[name] > returns[got.Ranking[i]] {
+				t.Errorf("ranking %v of returns %v", got.Ranking, returns)
+			}
+		}
+	}
+}
+
+// TestEvaluateUndefined: a single episode has no interval, and nothing to be promoted
+// over is null.
+func TestEvaluateUndefined(t *testing.T) {
+	var got map[string]any
+	call(t, &got, "evaluate", "--model", trained(t, "cartpole", "dqn"), "--environment", "cartpole", "--episodes", "1", "-o", "json")
+	if v, ok := got["promote"]; !ok || v != nil {
+		t.Errorf("promote %v", v)
+	}
+	if v, ok := got["models"].([]any)[0].(map[string]any)["interval"]; !ok || v != nil {
+		t.Errorf("interval %v", v)
+	}
+}
+
+func TestTrainRefuses(t *testing.T) {
+	dir := trained(t, "cartpole", "dqn")
+	file := filepath.Join(dir, training.ModelFile)
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// other is a copy of the model with its file changed.
+	other := func(change func([]byte) []byte) string {
+		out := t.TempDir()
+		card, err := os.ReadFile(filepath.Join(dir, training.CardFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range map[string][]byte{training.CardFile: card, training.ModelFile: change(bytes.Clone(data))} {
+			if err := os.WriteFile(filepath.Join(out, name), text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return out
+	}
+	train := func(environment, algorithm, steps, out string) []string {
+		return []string{"train", "--environment", environment, "--algorithm", algorithm, "--steps", steps, "--out", out}
+	}
+	evaluate := func(model, environment, episodes string) []string {
+		return []string{"evaluate", "--model", model, "--environment", environment, "--episodes", episodes}
+	}
+	for name, c := range map[string]struct {
+		args []string
+		want []string // in the message
+	}{
+		"no environment":              {[]string{"train", "--algorithm", "dqn", "--out", dir}, []string{"--environment", "cartpole, pendulum"}},
+		"unknown environment":         {train("atari", "dqn", "10", dir), []string{"--environment", "atari", "cartpole, pendulum"}},
+		"unknown algorithm":           {train("cartpole", "sarsa", "10", dir), []string{"--algorithm", "sarsa", "dqn, double-dqn, dueling-dqn, ppo, ddpg, td3"}},
+		"algorithm that doesn't fit":  {train("pendulum", "dqn", "10", dir), []string{"--algorithm", "dqn", "ppo, ddpg, td3"}},
+		"no steps":                    {train("cartpole", "dqn", "0", dir), []string{"--steps", "0"}},
+		"less than a rollout":         {train("cartpole", "ppo", "255", dir), []string{"--steps", "256", "255"}},
+		"steps that are no number":    {train("cartpole", "dqn", "many", dir), []string{"--steps"}},
+		"no folder":                   {train("cartpole", "dqn", "10", ""), []string{"--out"}},
+		"a folder that is a file":     {train("cartpole", "dqn", "10", file), []string{"--out", file}},
+		"no model":                    {[]string{"evaluate", "--environment", "cartpole"}, []string{"--model"}},
+		"a model that isn't there":    {evaluate(filepath.Join(dir, "none"), "cartpole", "1"), []string{"--model", filepath.Join(dir, "none", training.ModelFile)}},
+		"no episodes":                 {evaluate(dir, "cartpole", "0"), []string{"--episodes", "0"}},
+		"another environment's model": {evaluate(dir, "pendulum", "1"), []string{"--model", dir, "cartpole", "pendulum"}},
+		"a torn model":                {evaluate(other(func(b []byte) []byte { return b[:len(b)/2] }), "cartpole", "1"), []string{training.ModelFile, "torn"}},
+		"a model of another version": {
+			evaluate(other(func(b []byte) []byte { b[8]++; return b }), "cartpole", "1"), []string{training.ModelFile, "version 2", "reads 1"},
+		},
+		"the same model twice": {append(evaluate(dir, "cartpole", "1"), "--model", dir), []string{"--model", "twice"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			if code := run(t.Context(), c.args, &stdout, &stderr); code != cli.ExitUsage || stdout.Len() > 0 {
+				t.Errorf("exit %d, printed %s", code, stdout.String())
+			}
+			for _, want := range c.want {
+				if !strings.Contains(stderr.String(), want) {
+					t.Errorf("message %q without %q", stderr.String(), want)
+				}
+			}
+		})
+	}
+}
