@@ -25,7 +25,7 @@ are right, not the least cost there can be: that is the bound in [evaluation.md]
 it is tuned on. Two of those held out have shown faults: on autothrottle-noisy a ninth pod
 stayed where an HPA goes to eight, on autothrottle-diurnal a second node stayed for ten
 minutes although demand kept falling. Both were mended by rules that know nothing of these
-traces (the HPA's own; [falls](policy.md#falls-that-no-forecast-knows)), tried with other
+traces (the HPA's own; [declines](policy.md#declines-that-no-forecast-knows)), tried with other
 variants there too, and judged on development. These two are held out no more; nothing was
 looked at for the other seven, and nothing set by what does best there. Means over seeds
 are judged, however wide their intervals are (± is half of one). The
