@@ -274,7 +274,17 @@ func (l *Loop) walk(ctx context.Context, r *api.Record) error {
 
 	// 6. Keep what the next process can't read from history.
 	if l.Checkpoints != nil {
-		c.Findings = append(c.Findings, l.Checkpoints.Save(l.memory, snapshot.Time)...)
+		err := l.attempt("keeping the memory", func() error {
+			c.Findings = append(c.Findings, l.Checkpoints.Save(l.memory, snapshot.Time)...)
+			return nil
+		})
+		// The actions are done: that is no held cycle.
+		if err != nil {
+			c.Findings = append(c.Findings, api.Finding{
+				Severity: api.Warning, Reason: "StateNotSaved", Object: api.CycleRef,
+				Message: fmt.Sprintf("a restart now would forget what was learnt: %v", err),
+			})
+		}
 		step("checkpoint")
 	}
 	return nil

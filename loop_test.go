@@ -382,3 +382,28 @@ func (p panicking) Apply(ctx context.Context, a api.Action) error {
 	p.panic("act")
 	return p.world.Apply(ctx, a)
 }
+
+// What was done is not called undone where only keeping the memory panics.
+func TestAPanicOfCheckpointsIsNoHeldCycle(t *testing.T) {
+	w := two()
+	l := w.loop()
+	l.Checkpoints = panickingCheckpoints{}
+	l.Panicked = func(string, any, []byte) {}
+	c, err := l.RunOnce(t.Context())
+	if err != nil || c.Error != "" || len(w.applied) != 2 {
+		t.Errorf("error = %v, cycle's %q, %d applied", err, c.Error, len(w.applied))
+	}
+	has := func(reason string) bool {
+		return slices.ContainsFunc(c.Findings, func(f api.Finding) bool { return f.Reason == reason })
+	}
+	if !has("StateNotSaved") || has("CycleHeld") {
+		t.Errorf("findings: %v", c.Findings)
+	}
+}
+
+type panickingCheckpoints struct{}
+
+func (panickingCheckpoints) Load() (planning.Memory, time.Time, []api.Finding) {
+	return planning.Memory{}, time.Time{}, nil
+}
+func (panickingCheckpoints) Save(planning.Memory, time.Time) []api.Finding { panic("save") }

@@ -10,10 +10,10 @@ import (
 
 // The ONNX file beside a model decides as the model does.
 func TestONNXFile(t *testing.T) {
-	for environment, algorithm := range map[string]string{"cartpole": "dqn", "cartpole again": "ppo"} {
+	for algorithm, environment := range map[string]string{"dqn": "cartpole", "ppo": "cartpole", "td3": "pendulum"} {
 		t.Run(environment+" "+algorithm, func(t *testing.T) {
 			dir := t.TempDir()
-			o := Options{Environment: strings.Fields(environment)[0], Algorithm: algorithm, Steps: 2000, Seed: 3, Out: dir}
+			o := Options{Environment: environment, Algorithm: algorithm, Steps: 2000, Seed: 3, Out: dir}
 			if _, err := Run(t.Context(), o, io.Discard); err != nil {
 				t.Fatal(err)
 			}

@@ -36,8 +36,8 @@ type Model struct {
 }
 
 // Read reads a model: what its graph computes of its input until one of its outputs, the
-// first if output is empty. Sizes but the last of an input are those of a batch, unless
-// the graph flattens them. It returns an error for what is not in the package's list.
+// first if output is empty. The first size of an input is the batch's; the others,
+// multiplied, are how many numbers the network reads. It returns an error for what is not in the package's list.
 func Read(data []byte, output string) (Model, error) {
 	g, opset, err := parseModel(data)
 	if err != nil {

@@ -73,13 +73,12 @@ func Write(m Model) ([]byte, error) {
 			return nil, fmt.Errorf("onnx: %s is not written: decide by the largest output", s.Op)
 		}
 	}
-	// The last node makes the output.
 	return w.model(m.Network.Architecture.Inputs, width), nil
 }
 
 // writer collects a graph: nodes that follow one another, and their constants.
 type writer struct {
-	message []node
+	nodes []node
 	tensors [][]byte
 }
 
@@ -114,17 +113,17 @@ func (w *writer) tensor(data []float32, dims ...int) string {
 
 // node adds an operation on the output of the one before.
 func (w *writer) node(op string, constants ...string) {
-	in, out := Input, fmt.Sprintf("v%d", len(w.message))
-	if n := len(w.message); n > 0 {
-		in = w.message[n-1].outputs[0]
+	in, out := Input, fmt.Sprintf("v%d", len(w.nodes))
+	if n := len(w.nodes); n > 0 {
+		in = w.nodes[n-1].outputs[0]
 	}
-	w.message = append(w.message, node{op: op, name: fmt.Sprintf("%s_%d", op, len(w.message)), inputs: append([]string{in}, constants...), outputs: []string{out}})
+	w.nodes = append(w.nodes, node{op: op, name: fmt.Sprintf("%s_%d", op, len(w.nodes)), inputs: append([]string{in}, constants...), outputs: []string{out}})
 }
 
 func (w *writer) model(inputs, outputs int) []byte {
-	w.message[len(w.message)-1].outputs[0] = Output
+	w.nodes[len(w.nodes)-1].outputs[0] = Output
 	var g []byte
-	for _, n := range w.message {
+	for _, n := range w.nodes {
 		var b []byte
 		for _, in := range n.inputs {
 			b = text(b, 1, in)
