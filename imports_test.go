@@ -78,7 +78,7 @@ var rooms = map[string]room{
 	"operator": {
 		ours: []string{
 			".", "api", "api/v1alpha1", "execution/clusterapi", "execution/gke", "execution/kind", "execution/kube",
-			"execution/provider", "operator/core", "planning", "record", "sensing", "serve", "strategic/configmap",
+			"execution/provider", "operator/core", "planning", "record", "sensing", "serve", "serve/rest", "serve/web", "strategic/configmap",
 		},
 		outside: kubeClients,
 	},
@@ -87,7 +87,7 @@ var rooms = map[string]room{
 	"cmd/cli": {
 		ours: []string{
 			".", "adoption", "api", "api/v1alpha1", "execution/clusterapi", "execution/gke", "forecast", "operator", "operator/core",
-			"operator/replay", "planning/node", "record", "sensing", "strategic", "strategic/configmap",
+			"operator/replay", "planning/node", "record", "sensing", "serve/rest", "serve/web", "strategic", "strategic/configmap",
 		},
 		outside: append([]string{"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/go-logr/logr"}, kubeClients...),
 	},
@@ -102,6 +102,12 @@ var rooms = map[string]room{
 	"experiments/...": anything,
 	"container/...":   anything,
 	"adoption":        {ours: []string{"api", "api/v1alpha1"}, outside: kubeClients},
+	// What others see and call: the API asks Kubernetes who may see what, the page has no
+	// data of its own.
+	"serve/rest": {
+		ours: []string{"api", "api/v1alpha1", "record", "strategic", "strategic/configmap"}, outside: append([]string{"golang.org/x/time/rate"}, kubeClients...),
+	},
+	"serve/web": {},
 	"serve":           {ours: []string{"api", "api/v1alpha1"}, outside: append([]string{"github.com/prometheus/", "github.com/go-logr/logr"}, kubeClients...)},
 }
 

@@ -237,7 +237,7 @@ func (l *Loop) walk(ctx context.Context, r *api.Record) error {
 	// 2. Strategic: which intent is in force.
 	c.Policy = strategic.Decide(spec, snapshot)
 	c.Findings = append(c.Findings, strategic.Check(spec, snapshot)...)
-	c.Pools, c.Workloads = observed(snapshot, c.Policy)
+	c.Pools, c.Workloads = api.Observed(snapshot, c.Policy)
 	for _, w := range c.Workloads {
 		if w.Hold != "" {
 			c.Findings = append(c.Findings, api.Finding{
@@ -341,43 +341,4 @@ func (l *Loop) apply(ctx context.Context, a api.Action, paused bool) api.Outcome
 		o.Error = err.Error()
 	}
 	return o
-}
-
-// observed extracts from the snapshot what the record keeps of it.
-func observed(s api.Snapshot, p api.Policy) ([]api.PoolStatus, []api.WorkloadStatus) {
-	managed := make(map[string]bool, len(p.ManagedPools))
-	for _, name := range p.ManagedPools {
-		managed[name] = true
-	}
-	ready := make(map[string]int32, len(s.Pools))
-	for _, n := range s.Nodes {
-		if n.Ready {
-			ready[n.Pool]++
-		}
-	}
-	pools := make([]api.PoolStatus, 0, len(s.Pools))
-	for _, pool := range s.Pools {
-		pools = append(pools, api.PoolStatus{
-			Name: pool.Name, MachineType: pool.MachineType,
-			TargetNodes: pool.Nodes(), ReadyNodes: ready[pool.Name],
-			HourlyCost: float64(pool.Nodes()) * pool.Price,
-			Managed:    managed[pool.Name], Hold: pool.Hold,
-		})
-	}
-	workloads := make([]api.WorkloadStatus, 0, len(s.Workloads))
-	for _, w := range s.Workloads {
-		demand := -1.0
-		if v, _, ok := w.Demand.Last(); ok {
-			demand = v
-		} else if w.Usage != nil {
-			demand = w.Usage.MilliCPU
-		}
-		workloads = append(workloads, api.WorkloadStatus{
-			Key: w.Key, Mode: w.Mode, Generation: w.Generation,
-			Replicas: w.Replicas, ReadyReplicas: w.ReadyReplicas,
-			Demand: demand, DemandStale: w.DemandStale,
-			Hold: w.Hold, HoldReason: w.HoldReason,
-		})
-	}
-	return pools, workloads
 }

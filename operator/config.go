@@ -15,6 +15,7 @@ import (
 	"github.com/mash2-io/mash2/operator/core"
 	"github.com/mash2-io/mash2/record"
 	"github.com/mash2-io/mash2/sensing"
+	restapi "github.com/mash2-io/mash2/serve/rest"
 )
 
 // Config of the operator. Start from [DefaultConfig]; REST and
@@ -40,6 +41,11 @@ type Config struct {
 	MetricsAddress, ProbeAddress string
 	// MetricsInsecure serves /metrics over plain HTTP without authentication.
 	MetricsInsecure bool
+	// PageAddress is where the page and its API are served; empty or "0" for no page.
+	PageAddress string
+	// PageInsecure serves them over plain HTTP to everybody who reaches PageAddress, which
+	// must be one of this machine alone, and only shows.
+	PageInsecure bool
 	// Profiling serves Go's profiles beside /metrics, behind the same checks.
 	Profiling bool
 	// LeaderElection lets one of several replicas act.
@@ -104,6 +110,9 @@ func (c Config) Validate() error {
 		return errors.New("operator config: Logger is required")
 	case c.StatusRefresh <= 0:
 		return fmt.Errorf("operator config: StatusRefresh must be positive, is %v", c.StatusRefresh)
+	}
+	if c.PageInsecure && c.PageAddress != "" && c.PageAddress != "0" && !restapi.LoopbackHost(c.PageAddress) {
+		return fmt.Errorf("operator config: PageInsecure needs a PageAddress of this machine alone, such as 127.0.0.1:8444, not %q", c.PageAddress)
 	}
 	if c.Records.Dir != "" {
 		if err := c.Records.Validate(); err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/mash2-io/mash2/api"
 )
 
-// leaseName is that of the Lease by which one of several replicas leads.
-const leaseName = "operator." + api.Group
+// LeaseName is that of the Lease by which one of several replicas leads.
+const LeaseName = "operator." + api.Group
 
 // identity names this process among those that would lead.
 func identity() (string, error) {
@@ -37,7 +37,7 @@ func identity() (string, error) {
 func lock(client kubernetes.Interface, namespace, self string) (resourcelock.Interface, error) {
 	events := record.NewBroadcaster()
 	events.StartRecordingToSink(&coreclient.EventSinkImpl{Interface: client.CoreV1().Events(namespace)})
-	return resourcelock.New(resourcelock.LeasesResourceLock, namespace, leaseName, client.CoreV1(), client.CoordinationV1(),
+	return resourcelock.New(resourcelock.LeasesResourceLock, namespace, LeaseName, client.CoreV1(), client.CoordinationV1(),
 		resourcelock.ResourceLockConfig{
 			Identity: self, EventRecorder: events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: self}),
 		})
@@ -83,7 +83,7 @@ func (f *fence) leads(ctx context.Context) error {
 	if age := now.Sub(f.asked); !f.asked.IsZero() && age >= 0 && age < serves {
 		return nil
 	}
-	lease, err := f.leases.Get(ctx, leaseName, metav1.GetOptions{})
+	lease, err := f.leases.Get(ctx, LeaseName, metav1.GetOptions{})
 	if err != nil {
 		return &api.NotTriedError{Why: fmt.Sprintf("who leads can't be read: %v", err), Reason: ReasonNotLeading}
 	}

@@ -29,10 +29,10 @@ func (c *counting) Apply(context.Context, api.Action) error {
 // answer that is not older than a second.
 func TestFence(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	client := fake.NewClientset(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "mash2-system", Name: leaseName}})
+	client := fake.NewClientset(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "mash2-system", Name: LeaseName}})
 	lease := client.CoordinationV1().Leases("mash2-system")
 	hold := func(who *string) {
-		l, err := lease.Get(t.Context(), leaseName, metav1.GetOptions{})
+		l, err := lease.Get(t.Context(), LeaseName, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

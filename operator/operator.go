@@ -69,6 +69,10 @@ func Run(ctx context.Context, c Config) error {
 		return err
 	}
 	defer closeReporters()
+	page, err := c.page(ctx, mgr)
+	if err != nil {
+		return err
+	}
 	// 5. The loop, while this process leads.
 	ports := core.Ports{
 		Observer: w.observer, Policies: w.policies, Actuator: w.actuator, Reporter: reporters, Wake: w.policies.Changed(),
@@ -85,6 +89,7 @@ func Run(ctx context.Context, c Config) error {
 			return err
 		}
 		defer closeLog()
+		page.tap(loop)
 		beat.start()
 		return loop.Start(ctx)
 	})

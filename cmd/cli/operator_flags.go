@@ -73,6 +73,8 @@ type operatorFlags struct {
 	solverIterations, packings   int
 	metricsAddress, probeAddress string
 	metricsInsecure, profiling   bool
+	pageAddress                  string
+	pageInsecure                 bool
 	leaderElect                  bool
 	autoscalerStatus             string
 	logFormat                    string
@@ -191,6 +193,8 @@ func (o *operatorFlags) register(cmd *cobra.Command) {
 	f.BoolVar(&o.metricsInsecure, "metrics-insecure", false, "serve /metrics over plain HTTP without authentication (loopback only)")
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 turns it off")
 	f.BoolVar(&o.profiling, "profiling", false, "serve Go's profiles at /debug/pprof/ beside /metrics, to those who may get that non-resource URL")
+	f.StringVar(&o.pageAddress, "page-bind-address", "0", "address of the page and its API, over TLS, to who has a token that may list ManagedWorkloads; 0 turns it off")
+	f.BoolVar(&o.pageInsecure, "page-insecure", false, "serve the page over plain HTTP without authentication, to look only; loopback addresses only")
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "only the leader of several replicas acts")
 	f.Float32Var(&o.kubeQPS, "kube-api-qps", 200, "requests per second to the Kubernetes API; a change of many workloads at once takes two each")
 	f.IntVar(&o.kubeBurst, "kube-api-burst", 400, "requests to the Kubernetes API at once")
@@ -293,6 +297,7 @@ func (o *operatorFlags) config() operator.Config {
 	}
 	c.Provider = o.provider.provider()
 	c.MetricsAddress, c.MetricsInsecure, c.Profiling = o.metricsAddress, o.metricsInsecure, o.profiling
+	c.PageAddress, c.PageInsecure = o.pageAddress, o.pageInsecure
 	c.ProbeAddress, c.LeaderElection = o.probeAddress, o.leaderElect
 	c.CycleLog, c.Version = o.cycleLog, version
 	c.Records, c.StateDir, c.StateConfigMap = o.records, o.stateDir, o.stateConfigMap

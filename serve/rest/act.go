@@ -1,0 +1,169 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/api/v1alpha1"
+	"github.com/mash2-io/mash2/strategic/configmap"
+)
+
+// actHeader must be on what changes something: another site's page can't set it.
+const actHeader = "X-Mash2-Act"
+
+// actions are the paths that change something. Who may is for the API server to say: the
+// Actor asks it with the viewer's own credentials.
+func (s *Server) actions(mux *http.ServeMux) {
+	post := func(path string, do func(r *http.Request, body map[string]any) error) {
+		mux.HandleFunc("POST /api/v1/"+path, func(w http.ResponseWriter, r *http.Request) {
+			err := func() error {
+				if s.Actor == nil {
+					return &RefusedError{http.StatusForbidden, "this page only shows: act by mash2 policy set, mash2 pause and kubectl"}
+				}
+				if r.Header.Get(actHeader) == "" {
+					return badf("%s is missing: what changes something must say so", actHeader)
+				}
+				var body map[string]any
+				if err := json.NewDecoder(io.LimitReader(r.Body, 4096)).Decode(&body); err != nil && !errors.Is(err, io.EOF) {
+					return badf("the body must be a JSON object: %v", err)
+				}
+				return do(r, body)
+			}()
+			if err != nil {
+				fail(w, err)
+				return
+			}
+			send(w, r, http.StatusOK, struct{}{})
+		})
+	}
+	post("policy", func(r *http.Request, body map[string]any) error {
+		name, ok := body["policy"].(string)
+		if !ok {
+			return badf("policy: the name of a policy is needed, or an empty text for the schedule's")
+		}
+		return s.Actor.SetPolicy(r.Context(), r, name)
+	})
+	post("pause", func(r *http.Request, _ map[string]any) error { return s.Actor.Pause(r.Context(), r, true) })
+	post("resume", func(r *http.Request, _ map[string]any) error { return s.Actor.Pause(r.Context(), r, false) })
+	post("workloads/{namespace}/{name}/mode", func(r *http.Request, body map[string]any) error {
+		mode, _ := body["mode"].(string)
+		switch api.Mode(mode) {
+		case api.ModeOff, api.ModeShadow, api.ModeFull:
+		default:
+			return badf("mode: must be Off, Shadow or Full, not %q", mode)
+		}
+		return s.Actor.SetMode(r.Context(), r, api.Key{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}, api.Mode(mode))
+	})
+}
+
+// ClusterActor writes to the cluster with the rights of who asks, not with the operator's.
+type ClusterActor struct {
+	// REST leads to the API server.
+	REST *rest.Config
+	// AsRequest takes credentials from the request's token; else those of REST are used.
+	AsRequest bool
+	// Policy is the policy ConfigMap.
+	Policy types.NamespacedName
+}
+
+// config is that of who asks.
+func (a ClusterActor) config(r *http.Request) *rest.Config {
+	if !a.AsRequest {
+		return a.REST
+	}
+	c := rest.AnonymousClientConfig(a.REST)
+	c.BearerToken = token(r)
+	c.UserAgent = "mash2-page"
+	return c
+}
+
+// fieldManager of what is written by the page.
+const fieldManager = "mash2-page"
+
+// SetPolicy implements Actor.
+func (a ClusterActor) SetPolicy(ctx context.Context, r *http.Request, name string) error {
+	client, err := kubernetes.NewForConfig(a.config(r))
+	if err != nil {
+		return err
+	}
+	maps := client.CoreV1().ConfigMaps(a.Policy.Namespace)
+	if name != "" {
+		// The whole ConfigMap as it would be: a wrong name is refused here.
+		cm, err := maps.Get(ctx, a.Policy.Name, metav1.GetOptions{})
+		if err != nil {
+			return refusal(err)
+		}
+		data := map[string]string{}
+		for k, v := range cm.Data {
+			data[k] = v
+		}
+		data[configmap.KeyPolicy] = name
+		if _, err := configmap.Parse(data, cm.Annotations); err != nil {
+			return badf("policy %s: %v", name, err)
+		}
+	}
+	var value any = name
+	if name == "" {
+		value = nil // the key goes: the schedule chooses
+	}
+	return a.patch(ctx, func(body []byte) error {
+		_, err := maps.Patch(ctx, a.Policy.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager})
+		return err
+	}, map[string]any{"data": map[string]any{configmap.KeyPolicy: value}})
+}
+
+// Pause implements Actor.
+func (a ClusterActor) Pause(ctx context.Context, r *http.Request, on bool) error {
+	client, err := kubernetes.NewForConfig(a.config(r))
+	if err != nil {
+		return err
+	}
+	set := configmap.Resume
+	if on {
+		set = configmap.Pause
+	}
+	return refusal(set(ctx, client, a.Policy.Namespace, a.Policy.Name))
+}
+
+// SetMode implements Actor.
+func (a ClusterActor) SetMode(ctx context.Context, r *http.Request, key api.Key, mode api.Mode) error {
+	client, err := dynamic.NewForConfig(a.config(r))
+	if err != nil {
+		return err
+	}
+	workloads := client.Resource(v1alpha1.GroupVersion.WithResource("managedworkloads")).Namespace(key.Namespace)
+	return a.patch(ctx, func(body []byte) error {
+		_, err := workloads.Patch(ctx, key.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager})
+		return err
+	}, map[string]any{"spec": map[string]any{"mode": mode}})
+}
+
+func (a ClusterActor) patch(_ context.Context, write func([]byte) error, body any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	return refusal(write(text))
+}
+
+// refusal is what the API server says to who asks, with its own status.
+func refusal(err error) error {
+	var status apierrors.APIStatus
+	if err == nil || !errors.As(err, &status) || status.Status().Code < 400 {
+		return err
+	}
+	s := status.Status()
+	return &RefusedError{int(s.Code), fmt.Sprintf("Kubernetes refuses it: %s", s.Message)}
+}

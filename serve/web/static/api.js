@@ -1,0 +1,70 @@
+// The server's API, and who asks. Addresses are relative: the page works below any path.
+
+const key = "mash2-token";
+let token = "";
+try { token = sessionStorage.getItem(key) ?? ""; } catch { /* no storage: it is asked for again */ }
+
+export class Refused extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+export function setToken(value) {
+  token = value.trim();
+  try { sessionStorage.setItem(key, token); } catch { /* as above */ }
+}
+
+export const hasToken = () => token !== "";
+
+const headers = () => (token ? { "X-Mash2-Token": token } : {});
+
+async function answer(response) {
+  const text = await response.text();
+  let body;
+  try { body = JSON.parse(text); } catch { body = { error: text.slice(0, 300) || response.statusText }; }
+  if (!response.ok) throw new Refused(response.status, body.error ?? response.statusText);
+  return body;
+}
+
+export async function get(path, signal) {
+  return answer(await fetch("api/v1/" + path, { headers: headers(), signal }));
+}
+
+export async function post(path, body) {
+  return answer(await fetch("api/v1/" + path, {
+    method: "POST", headers: { ...headers(), "X-Mash2-Act": "1", "Content-Type": "application/json" }, body: JSON.stringify(body ?? {}),
+  }));
+}
+
+// listen calls onCycle after each cycle and onState when the line is lost or back. A
+// stream by fetch, since EventSource can't send a token.
+export async function listen(onCycle, onState) {
+  for (let pause = 500; ; pause = Math.min(pause * 2, 15000)) {
+    try {
+      const response = await fetch("api/v1/stream", { headers: headers() });
+      if (!response.ok) await answer(response);
+      onState(true);
+      pause = 500;
+      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      let rest = "";
+      for (;;) {
+        const { value, done } = await reader.read();
+        if (done) break;
+        rest += value;
+        const parts = rest.split("\n\n");
+        rest = parts.pop();
+        if (parts.some((p) => p.includes("event: cycle"))) onCycle();
+        if (parts.some((p) => p.includes("event: end"))) break;
+      }
+    } catch (error) {
+      if (error instanceof Refused && error.status === 401) return;
+      onState(false, error.message);
+      await new Promise((r) => setTimeout(r, pause));
+      continue;
+    }
+    onState(false, "the line was lost");
+    await new Promise((r) => setTimeout(r, pause));
+  }
+}

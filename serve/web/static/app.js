@@ -1,0 +1,133 @@
+// Which view is shown, when it is drawn again, and who looks.
+
+import { Refused, get, hasToken, listen, post, setToken } from "./api.js";
+import { forget } from "./charts.js";
+import { card, clock, h } from "./dom.js";
+import * as views from "./views.js";
+
+const main = document.getElementById("main");
+const status = document.getElementById("status");
+const banner = document.getElementById("banner");
+const login = document.getElementById("login");
+
+let overview = null;
+let shown = ""; // the route on the page
+let asking = null; // what aborts the requests of a view that is left
+
+const routes = [
+  [/^\/?$/, views.overview], [/^\/workloads$/, views.workloads], [/^\/workload\/([^/]+)\/([^/]+)$/, views.workload],
+  [/^\/nodes$/, views.nodes], [/^\/timeline$/, views.timeline],
+];
+
+function route() {
+  const path = location.hash.replace(/^#/, "") || "/";
+  for (const [pattern, view] of routes) {
+    const found = path.match(pattern);
+    if (found) return { path, view, args: found.slice(1).map(decodeURIComponent) };
+  }
+  return { path, view: async () => [h("h1", {}, "There is no such page"), h("p", {}, h("a", { href: "#/" }, "Overview"))], args: [] };
+}
+
+// show draws the view of the address. With live it is the same view with newer data:
+// then what the reader opened, typed or scrolled to stays.
+async function show(live) {
+  const { path, view, args } = route();
+  if (live && view.still?.()) return;
+  asking?.abort();
+  const mine = (asking = new AbortController());
+  const ask = { get: (p) => get(p, mine.signal), act, overview: () => overview, again: () => show(true) };
+  try {
+    overview = await ask.get("overview");
+    frame();
+    const content = await view(ask, ...args);
+    if (mine !== asking || content === null) return;
+    const same = shown === path;
+    const scroll = [scrollY, document.getElementById("rows")?.scrollTop ?? 0];
+    forget();
+    main.replaceChildren(...content);
+    shown = path;
+    for (const draw of content.flatMap((e) => [e, ...e.querySelectorAll("*")])) draw.drawn?.();
+    if (same) {
+      scrollTo(0, scroll[0]);
+      const rows = document.getElementById("rows");
+      if (rows) rows.scrollTop = scroll[1];
+    } else {
+      scrollTo(0, 0);
+      if (live !== undefined) main.focus({ preventScroll: true });
+    }
+    document.title = (main.querySelector("h1")?.textContent ?? "mash2") + " · mash2";
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    if (error instanceof Refused && error.status === 401) return who(hasToken() ? error.message : "");
+    shown = "";
+    main.replaceChildren(h("h1", {}, "Nothing to show"), card(null, h("p", { role: "alert" }, error.message),
+      h("p", {}, h("button", { onclick: () => show() }, "Try again"))));
+  }
+}
+
+// frame is what is around every view.
+function frame() {
+  const o = overview;
+  for (const a of document.querySelectorAll("nav a")) {
+    const target = a.getAttribute("href").slice(1);
+    const here = route().path;
+    const on = target === "/" ? here === "/" : here.startsWith(target.replace(/s$/, ""));
+    if (on) a.setAttribute("aria-current", "page"); else a.removeAttribute("aria-current");
+  }
+  document.getElementById("nav-nodes").hidden = !o.everything;
+  const age = (Date.now() - new Date(o.newest)) / 1000;
+  const told = [];
+  if (o.paused) told.push("Paused: mash2 plans and writes nothing.");
+  if (o.error) told.push("The newest cycle changed nothing: " + o.error);
+  if (!o.recorded && o.period > 0 && age > 20 * o.period) told.push(`The newest cycle is of ${clock(o.newest, true)}.`);
+  banner.hidden = told.length === 0;
+  banner.textContent = told.join(" ");
+  document.getElementById("foot").replaceChildren(
+    `mash2 ${o.program} · cycle ${o.cycle} at ${clock(o.time)} · you look as ${o.viewer}`,
+    o.everything ? "" : " · shown is what is in the namespaces that you may see");
+}
+
+// act does something after a question, and says what Kubernetes says.
+async function act(question, path, body) {
+  if (!confirm(question)) return;
+  try {
+    await post(path, body);
+    status.textContent = "done; the next cycle shows it";
+  } catch (error) {
+    alert(error.message);
+  }
+  show(true);
+}
+
+function who(message) {
+  document.getElementById("login-error").textContent = message;
+  if (!login.open) login.showModal();
+}
+
+login.addEventListener("close", () => {
+  const field = document.getElementById("token");
+  if (!field.value) {
+    shown = "";
+    main.replaceChildren(h("h1", {}, "Nothing to show"), card(null, h("p", {}, "mash2 has to know who you are."),
+      h("p", {}, h("button", { class: "primary", onclick: () => who("") }, "Sign in"))));
+    return;
+  }
+  setToken(field.value);
+  field.value = "";
+  show();
+  live();
+});
+
+let listening = false;
+async function live() {
+  if (listening) return;
+  listening = true;
+  await listen(() => show(true), (up, why) => {
+    status.textContent = up && overview?.recorded ? "recorded" : up ? "live" : "not connected: " + why;
+    status.className = up ? "ok" : "warn";
+  });
+  listening = false;
+}
+
+addEventListener("hashchange", () => show(false));
+show().then(() => { if (!login.open) live(); });
