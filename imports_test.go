@@ -108,7 +108,7 @@ var rooms = map[string]room{
 		ours: []string{"api", "api/v1alpha1", "record", "strategic", "strategic/configmap"}, outside: append([]string{"golang.org/x/time/rate"}, kubeClients...),
 	},
 	"serve/web": {},
-	"serve":           {ours: []string{"api", "api/v1alpha1"}, outside: append([]string{"github.com/prometheus/", "github.com/go-logr/logr"}, kubeClients...)},
+	"serve":     {ours: []string{"api", "api/v1alpha1"}, outside: append([]string{"github.com/prometheus/", "github.com/go-logr/logr"}, kubeClients...)},
 }
 
 // TestImports holds the table of rooms: a package imports only what its row

@@ -58,7 +58,7 @@ type Kubernetes struct {
 
 // Remembered is for how long an answer of the API server counts: a token that is revoked,
 // or a right that is taken away, ends no later.
-const Remembered = 30 * time.Second
+const Remembered = 20 * time.Second
 
 // mostUsers whose answers are remembered at once.
 const mostUsers = 1000

@@ -55,7 +55,7 @@ type Server struct {
 	// Loopback refuses requests that don't name this machine as their host: a page of
 	// somewhere else must not read this one by a name that leads here.
 	Loopback bool
-	// Recheck is how often a stream asks again who listens; 0 is 30 seconds.
+	// Recheck is how often a stream asks again who listens; 0 is [Remembered].
 	Recheck time.Duration
 
 	streams atomic.Int32

@@ -78,7 +78,7 @@ func Write(m Model) ([]byte, error) {
 
 // writer collects a graph: nodes that follow one another, and their constants.
 type writer struct {
-	nodes []node
+	nodes   []node
 	tensors [][]byte
 }
 

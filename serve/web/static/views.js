@@ -25,7 +25,8 @@ export async function overview(ask) {
   const o = ask.overview();
   const { changes } = await ask.get("changes?limit=12");
   const saved = o.money && o.money.hpaHourly > 0 ? 1 - o.money.hourly / o.money.hpaHourly : null;
-  const spent = (s) => `${money(s.spent)}, the stock HPA ${money(s.hpa)}; of ${percent(s.known)} of the time`;
+  const spent = (s) => `the stock HPA about ${money(s.hpa)}; known for ${percent(s.known)} of it`;
+  const beside = saved === null ? "" : Math.abs(saved) < 0.005 ? "" : saved > 0 ? `: ${percent(saved)} is saved` : `: ${percent(-saved)} more is paid`;
   return [
     h("h1", {}, "Overview"),
     h("div", { class: "cards" },
@@ -34,7 +35,7 @@ export async function overview(ask) {
         o.policy.next ? h("p", { class: "small" }, `next: ${o.policy.next}, `, when(o.policy.nextAt, true)) : null,
         o.actions ? controls(ask, o) : null),
       o.money ? figure("Nodes, now", money(o.money.hourly) + "/h",
-        `the stock HPA would pay about ${money(o.money.hpaHourly)}/h` + (saved === null ? "" : saved >= 0 ? `: ${percent(saved)} is saved` : `: ${percent(-saved)} more is paid`),
+        `the stock HPA would pay about ${money(o.money.hpaHourly)}/h` + beside,
         "an estimate: target 80 %, default behavior, nodes as full as these") : null,
       o.money ? card("Spent", h("p", {}, "today ", h("strong", {}, money(o.money.day.spent))), h("p", { class: "soft small" }, spent(o.money.day)),
         h("p", {}, "this month ", h("strong", {}, money(o.money.month.spent))), h("p", { class: "soft small" }, spent(o.money.month))) : null,
