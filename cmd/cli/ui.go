@@ -180,10 +180,11 @@ func (o *uiFlags) overCluster(ctx context.Context) (http.Handler, error) {
 			if err != nil {
 				pod = leader
 			}
-			path := fmt.Sprintf("api/v1/namespaces/%s/pods/https:%s:%d/proxy", o.namespace, pod, o.port)
-			target := host.JoinPath(path, r.In.URL.Path)
+			path := fmt.Sprintf("/api/v1/namespaces/%s/pods/https:%s:%d/proxy", o.namespace, pod, o.port)
+			target := *host
+			target.Path = strings.TrimSuffix(host.Path, "/") + path + r.In.URL.Path
 			target.RawQuery = r.In.URL.RawQuery
-			r.Out.URL, r.Out.Host = target, ""
+			r.Out.URL, r.Out.Host = &target, ""
 			r.Out.Header.Del("Cookie")
 			r.Out.Header.Set(restapi.TokenHeader, token)
 		},

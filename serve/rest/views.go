@@ -42,9 +42,10 @@ type Overview struct {
 	Time  time.Time `json:"time"`
 	// Newest is the time of the newest cycle, and Error why it decided nothing: then the
 	// rest is of the last one that did.
-	Newest  time.Time `json:"newest"`
-	Error   string    `json:"error,omitempty"`
-	Program string    `json:"program"`
+	Newest      time.Time `json:"newest"`
+	NewestCycle uint64    `json:"newestCycle"`
+	Error       string    `json:"error,omitempty"`
+	Program     string    `json:"program"`
 	// Recorded is true where nothing new comes.
 	Recorded bool `json:"recorded,omitempty"`
 	// Period between cycles, seconds.
@@ -165,7 +166,7 @@ func (s *Store) overview(v Viewer) Overview {
 	defer s.mu.RUnlock()
 	c, spec := s.last.Cycle, s.last.Spec
 	o := Overview{
-		Cycle: c.ID, Time: c.Time, Newest: s.newest.Time, Error: s.newest.Error, Program: s.config.Program,
+		Cycle: c.ID, Time: c.Time, Newest: s.newest.Time, NewestCycle: s.newest.ID, Error: s.newest.Error, Program: s.config.Program,
 		Period: s.config.Period.Seconds(), Recorded: s.config.Recorded, Viewer: v.Name, Everything: v.All, Paused: s.newest.Paused,
 		Policy:   PolicyView{Name: c.Policy.Name, Source: c.Policy.Source, Reason: c.Policy.Reason, Since: c.Policy.Since, Objective: c.Policy.Objective},
 		Policies: slices.Sorted(maps.Keys(spec.Policies)), Findings: v.findings(s.newest.Findings, nil),

@@ -55,7 +55,10 @@ export async function listen(onCycle, onState) {
         rest += value;
         const parts = rest.split("\n\n");
         rest = parts.pop();
-        if (parts.some((p) => p.includes("event: cycle"))) onCycle();
+        for (const p of parts) {
+          const found = p.match(/event: cycle\ndata: (.*)/);
+          if (found) onCycle(JSON.parse(found[1]).cycle);
+        }
         if (parts.some((p) => p.includes("event: end"))) break;
       }
     } catch (error) {

@@ -32,7 +32,10 @@ function route() {
 // then what the reader opened, typed or scrolled to stays.
 async function show(live) {
   const { path, view, args } = route();
-  if (live && view.still?.()) return;
+  if (live && view.still?.()) {
+    status.textContent = "live; this view waits while you read";
+    return;
+  }
   asking?.abort();
   const mine = (asking = new AbortController());
   const ask = { get: (p) => get(p, mine.signal), act, overview: () => overview, again: () => show(true) };
@@ -42,6 +45,7 @@ async function show(live) {
     const content = await view(ask, ...args);
     if (mine !== asking || content === null) return;
     const same = shown === path;
+    const focus = same ? focused() : null;
     const scroll = [scrollY, document.getElementById("rows")?.scrollTop ?? 0];
     forget();
     main.replaceChildren(...content);
@@ -51,6 +55,7 @@ async function show(live) {
       scrollTo(0, scroll[0]);
       const rows = document.getElementById("rows");
       if (rows) rows.scrollTop = scroll[1];
+      focus?.();
     } else {
       scrollTo(0, 0);
       if (live !== undefined) main.focus({ preventScroll: true });
@@ -63,6 +68,17 @@ async function show(live) {
     main.replaceChildren(h("h1", {}, "Nothing to show"), card(null, h("p", { role: "alert" }, error.message),
       h("p", {}, h("button", { onclick: () => show() }, "Try again"))));
   }
+}
+
+// focused remembers which element of the view has the focus: what it returns gives the
+// focus to its like in the view as it is drawn anew.
+function focused() {
+  const e = document.activeElement;
+  if (!main.contains(e) || e === main) return null;
+  const like = (x) => x.tagName + (x.getAttribute("href") ?? "") + (x.getAttribute("aria-label") ?? "") + (x.tagName === "SUMMARY" ? "" : x.textContent);
+  const all = () => [...main.querySelectorAll(e.tagName)].filter((x) => like(x) === like(e));
+  const place = all().indexOf(e);
+  return () => all()[place]?.focus({ preventScroll: true });
 }
 
 // frame is what is around every view.
@@ -122,7 +138,7 @@ let listening = false;
 async function live() {
   if (listening) return;
   listening = true;
-  await listen(() => show(true), (up, why) => {
+  await listen((cycle) => { if (cycle !== overview?.newestCycle) show(true); }, (up, why) => {
     status.textContent = up && overview?.recorded ? "recorded" : up ? "live" : "not connected: " + why;
     status.className = up ? "ok" : "warn";
   });
