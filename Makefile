@@ -95,10 +95,18 @@ demo: build localkube ## Heartbeat at ten times real time, then the policy switc
 	bin/mash2 demo --scenario heartbeat --speed 10 --report $(OUT)/demo
 
 # Long packages say where they are: every test that took a second is a line.
+# What tests of the page look through.
+.PHONY: browser
+browser:
+	@command -v chromium >/dev/null || { \
+		echo "installing chromium, 100 MB to download" && $(SUDO) apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq --no-install-recommends chromium >/dev/null || \
+		{ echo "could not install chromium: install this package by hand and run make again" >&2; exit 1; }; }
+
 TEST_FORMAT := --format testname
 PROGRESS := sed -uE -e '/^PASS ([^ ]*\.)?(Test|Fuzz|Example)[^./]*\//d' -e '/^PASS ([^ ]*\.)?(Test|Fuzz|Example).* \(0\.[0-9]+s\)$$/d'
 .PHONY: test
-test: deps localkube helm $(TOOLS)/gotestsum ## every test, the ones on the real control plane included
+test: deps browser localkube helm $(TOOLS)/gotestsum ## every test, the ones on the real control plane included
 	@mkdir -p $(OUT)
 	$(TOOLS)/gotestsum $(TEST_FORMAT) --jsonfile $(OUT)/test.json -- \
 		-tags '$(TAGS)' -timeout 40m -p 1 ./... | $(PROGRESS)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -86,7 +87,11 @@ func (o Options) Run(ctx context.Context, done func(r Result, kubeconfig string)
 		return err
 	}
 	defer func() { err = errors.Join(err, r.bed.Stop()) }()
-	args := []string{"--verbose"}
+	page, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	args := []string{"--verbose", "--page-bind-address=" + page, "--page-insecure"}
 	if o.Records != "" {
 		dir, err := filepath.Abs(o.Records)
 		if err != nil {
@@ -104,6 +109,7 @@ func (o Options) Run(ctx context.Context, done func(r Result, kubeconfig string)
 	if err != nil {
 		return err
 	}
+	fmt.Fprintf(o.Progress, "the operator's page, until the demo ends: http://%s/\n", page)
 	r.bed.Load.Begin()
 	marks, err := r.play(ctx)
 	if err != nil {
@@ -114,6 +120,15 @@ func (o Options) Run(ctx context.Context, done func(r Result, kubeconfig string)
 		return err
 	}
 	return done(result, r.bed.Cluster.Kubeconfig)
+}
+
+// freeAddress of this machine alone.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
 }
 
 // play waits for the scenario's end, switches policies at their times and says

@@ -217,7 +217,6 @@ export async function workload(ask, namespace, name) {
       { label: "the plan's path", times: path_.times, values: path_.values, colour: "--c5", step: true },
     ], { now }))),
     card("Why", explanation(x)),
-    w.findings.length ? card("Findings", findings(w.findings)) : null,
     card("What changed", changeList(w.changes, ask)),
   ].filter(Boolean);
 }
