@@ -89,7 +89,7 @@ func Run(ctx context.Context, c Config) error {
 			return err
 		}
 		defer closeLog()
-		page.tap(loop)
+		page.tap(loop, c)
 		beat.start()
 		return loop.Start(ctx)
 	})

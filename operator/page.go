@@ -81,9 +81,26 @@ func (c Config) page(ctx context.Context, mgr manager.Manager) (page, error) {
 	})
 }
 
-// tap lets the page see what the loop records.
-func (p page) tap(loop *mash2.Loop) {
-	if p.store != nil {
-		loop.Recorder = rest.Tap{Store: p.store, Next: loop.Recorder}
+// recalled is how much of the records a page begins with.
+const recalled = 2 * time.Hour
+
+// tap lets the page see what the loop records, and recalls what was recorded before.
+func (p page) tap(loop *mash2.Loop, c Config) {
+	if p.store == nil {
+		return
 	}
+	var past *record.Log
+	if c.Records.Dir != "" {
+		// Opened before the loop begins a segment of its own. Without a record it fails.
+		past, _ = record.Open(os.DirFS(c.Records.Dir))
+	}
+	loop.Recorder = rest.Tap{Store: p.store, Next: loop.Recorder}
+	if past == nil {
+		return
+	}
+	go func() {
+		if err := p.store.Recall(past, time.Now().Add(-recalled)); err != nil {
+			c.Logger.Warn("the page begins without what was recorded", "error", err)
+		}
+	}()
 }

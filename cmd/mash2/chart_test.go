@@ -77,7 +77,7 @@ func TestChart(t *testing.T) {
 	installed := time.Now()
 	if out, err := w.Cluster.Helm(t.Context(), "install", release, chartFolder, "--namespace", testbed.Namespace, "--wait",
 		"--values", filepath.Join(chartFolder, "values-gke.yaml"),
-		"--set", "policy.create=false,metrics.dashboard.enabled=true", "--set", "metrics.port="+port, "--set", "prometheus.url="+w.Prometheus.URL,
+		"--set", "policy.create=false,metrics.dashboard.enabled=true", "--set", "metrics.port="+port+",page.port="+freePort(t, "127.0.0.1"), "--set", "prometheus.url="+w.Prometheus.URL,
 		"--set", "provider.gke.project="+testbed.Project+",provider.gke.location="+testbed.Location+",provider.gke.cluster="+testbed.ClusterName,
 		"--set", "operator.extraArgs={"+strings.Join(extra, ",")+"}",
 	); err != nil {

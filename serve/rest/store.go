@@ -287,6 +287,68 @@ func (s *Store) Fill(l *record.Log) error {
 	return nil
 }
 
+// Recall puts what was recorded from a time on before what is there already, so that a
+// page after a restart has a past. It takes as long as reading takes; cycles may be added
+// meanwhile.
+func (s *Store) Recall(l *record.Log, from time.Time) error {
+	past := NewStore(Config{Period: s.config.Period})
+	for e, err := range l.Records(from) {
+		if err != nil {
+			return err
+		}
+		if !e.Cycle.Time.Before(from) {
+			past.Add(e.Record)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := func(at time.Time) bool { return len(s.heads) == 0 || at.Before(s.heads[0].Time) }
+	var heads []Head
+	for _, h := range past.heads {
+		if before(h.Time) {
+			heads = append(heads, h)
+		}
+	}
+	var changes []Change
+	for _, k := range past.changes {
+		if before(k.Time) {
+			changes = append(changes, k)
+		}
+	}
+	for key, q := range past.workloads {
+		if p := s.workloads[key]; p != nil {
+			p.history = joined(q.history, p.history)
+		} else {
+			s.workloads[key] = q // the first cycle is still to come
+		}
+	}
+	if s.total == nil {
+		s.total = past.total
+	} else if past.total != nil {
+		s.total = joined(past.total, s.total)
+	}
+	s.heads, s.changes = newest(append(heads, s.heads...), mostHeads), newest(append(changes, s.changes...), mostChanges)
+	return nil
+}
+
+// joined is one history after the other.
+func joined(first, second *history) *history {
+	out := newHistory(second.size)
+	last := int64(0)
+	for _, h := range []*history{first, second} {
+		for _, p := range h.points() {
+			if p.at > last {
+				out.add(p)
+				last = p.at
+			}
+		}
+	}
+	return out
+}
+
+// newest are the last so many.
+func newest[T any](all []T, most int) []T { return all[max(0, len(all)-most):] }
+
 // listen returns a channel that has something after each cycle; stop ends it.
 func (s *Store) listen() (wake <-chan struct{}, stop func()) {
 	c := make(chan struct{}, 1)
