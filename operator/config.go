@@ -46,6 +46,9 @@ type Config struct {
 	// PageInsecure serves them over plain HTTP to everybody who reaches PageAddress, which
 	// must be one of this machine alone, and only shows.
 	PageInsecure bool
+	// Speed is how many times faster than real time the world runs, for what the page
+	// estimates; 0 is 1.
+	Speed float64
 	// Profiling serves Go's profiles beside /metrics, behind the same checks.
 	Profiling bool
 	// LeaderElection lets one of several replicas act.

@@ -36,7 +36,7 @@ func (c Config) page(ctx context.Context, mgr manager.Manager) (page, error) {
 		return page{}, nil
 	}
 	cfg := rest.Config{
-		Program: c.Version, Period: c.Core.Planning.CyclePeriod,
+		Program: c.Version, Period: c.Core.Planning.CyclePeriod, Speed: c.Speed,
 		Failed: func(err error) { c.Logger.Warn("the page's figures of money", "error", err) },
 	}
 	if dir := c.Records.Dir; dir != "" {

@@ -297,7 +297,7 @@ func (o *operatorFlags) config() operator.Config {
 	}
 	c.Provider = o.provider.provider()
 	c.MetricsAddress, c.MetricsInsecure, c.Profiling = o.metricsAddress, o.metricsInsecure, o.profiling
-	c.PageAddress, c.PageInsecure = o.pageAddress, o.pageInsecure
+	c.PageAddress, c.PageInsecure, c.Speed = o.pageAddress, o.pageInsecure, o.speed
 	c.ProbeAddress, c.LeaderElection = o.probeAddress, o.leaderElect
 	c.CycleLog, c.Version = o.cycleLog, version
 	c.Records, c.StateDir, c.StateConfigMap = o.records, o.stateDir, o.stateConfigMap

@@ -247,7 +247,7 @@ func (o *uiFlags) token(ctx context.Context, cfg *rest.Config, client kubernetes
 		return "", err
 	}
 	if token == "" {
-		return "", Usagef("your kubeconfig has a client certificate, which the operator can't check: name a ServiceAccount to look as, such as --service-account %s/mash2-viewer", o.namespace)
+		return "", Usagef("your kubeconfig has no token, and the operator can't check a client certificate: name a ServiceAccount to look as, such as --service-account %s/mash2-viewer", o.namespace)
 	}
 	return token, nil
 }
@@ -269,7 +269,11 @@ func bearerOf(cfg *rest.Config) (string, error) {
 		return "", fmt.Errorf("reading your kubeconfig's credentials: %w", err)
 	}
 	_ = response.Body.Close() // there is none
-	return strings.TrimPrefix(seen.authorization, "Bearer "), nil
+	token, _ := strings.CutPrefix(seen.authorization, "Bearer ")
+	if token == seen.authorization {
+		return "", nil // no bearer's: a name and a password
+	}
+	return token, nil
 }
 
 // lastRequest answers requests itself and keeps the last one's credentials.

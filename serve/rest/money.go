@@ -25,8 +25,10 @@ const (
 // to the largest recommendation of the last five minutes. Its limits on the rate of
 // growth and its own delays are left out, in its favour.
 type stockHPA struct {
-	replicas int32
-	recent   []recommendation // of the stabilization window, oldest first
+	// stabilization is how long what was recommended keeps replicas up.
+	stabilization time.Duration
+	replicas      int32
+	recent        []recommendation // of the stabilization window, oldest first
 }
 
 type recommendation struct {
@@ -49,7 +51,7 @@ func (h *stockHPA) step(at time.Time, need float64, w api.Workload) int32 {
 	}
 	r := int32(min(want, float64(w.MaxReplicas)))
 	r = max(r, w.MinReplicas, 1)
-	for len(h.recent) > 0 && at.Sub(h.recent[0].at) > hpaStabilization {
+	for len(h.recent) > 0 && at.Sub(h.recent[0].at) > h.stabilization {
 		h.recent = h.recent[1:]
 	}
 	// An older recommendation that is no larger decides nothing any more.

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -57,7 +58,7 @@ func TestStockHPA(t *testing.T) {
 		"unknown demand":              {{0, 4.8, 6}, {1, -1, 6}, {9, -1, 6}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var h stockHPA
+			h := stockHPA{stabilization: hpaStabilization}
 			for _, s := range steps {
 				at := began.Add(time.Duration(s.minute * float64(time.Minute)))
 				if got := h.step(at, s.need, w); got != s.want {
@@ -68,7 +69,7 @@ func TestStockHPA(t *testing.T) {
 	}
 	// By its definition: the largest of what the last five minutes recommended.
 	r := rand.New(rand.NewPCG(1, 2))
-	var h stockHPA
+	h := stockHPA{stabilization: hpaStabilization}
 	var all []recommendation
 	now := int32(4)
 	for n := range 2000 {
@@ -211,5 +212,22 @@ func TestBounds(t *testing.T) {
 	s.Add(recordOf(401, "aa"))
 	if len(s.workloads) != 1 {
 		t.Errorf("%d workloads are remembered of one", len(s.workloads))
+	}
+}
+
+// BenchmarkAdd is what the page takes of a cycle of 5,000 workloads.
+func BenchmarkAdd(b *testing.B) {
+	names := make([]string, 5000)
+	for i := range names {
+		names[i] = fmt.Sprint("ns", i)
+	}
+	s := NewStore(Config{Period: 15 * time.Second})
+	records := []api.Record{recordOf(1, names...), recordOf(2, names...), recordOf(3, names...)}
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		r := records[n%3]
+		r.Cycle.ID = uint64(n + 1)
+		r.Cycle.Time = began.Add(time.Duration(n) * 15 * time.Second)
+		s.Add(r)
 	}
 }

@@ -219,6 +219,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	out := http.NewResponseController(w)
+	_ = out.SetReadDeadline(time.Time{}) // nothing more is read
 	say := func(text string) bool {
 		// The server's own deadline is for answers.
 		_ = out.SetWriteDeadline(time.Now().Add(15 * time.Second))

@@ -30,6 +30,8 @@ type Config struct {
 	Program string
 	// Period between cycles: a longer gap is time of which nothing is known.
 	Period time.Duration
+	// Speed is how many times faster than real time the world runs that is shown; 0 is 1.
+	Speed float64
 	// Recorded is true of a page over records: its newest cycle is as old as it is.
 	Recorded bool
 	// Records opens the log of older cycles; nil where none are kept.
@@ -181,7 +183,7 @@ func (s *Store) follow(r api.Record, head Head) {
 		}
 		p := s.workloads[plan.Key]
 		if p == nil {
-			p = &past{history: newHistory(size)}
+			p = &past{history: newHistory(size), hpa: stockHPA{stabilization: s.stabilization()}}
 			s.workloads[plan.Key] = p
 		}
 		p.hpaNow = p.hpa.step(c.Time, needOf(plan, w), w)
@@ -221,6 +223,14 @@ func (s *Store) follow(r api.Record, head Head) {
 	if err := s.ledger.save(c.Time); err != nil {
 		s.config.Failed(err)
 	}
+}
+
+// stabilization of the stock HPA, in the world's time.
+func (s *Store) stabilization() time.Duration {
+	if s.config.Speed > 0 {
+		return time.Duration(float64(hpaStabilization) / s.config.Speed)
+	}
+	return hpaStabilization
 }
 
 func known32(v float64) float32 {
@@ -291,7 +301,7 @@ func (s *Store) Fill(l *record.Log) error {
 // page after a restart has a past. It takes as long as reading takes; cycles may be added
 // meanwhile.
 func (s *Store) Recall(l *record.Log, from time.Time) error {
-	past := NewStore(Config{Period: s.config.Period})
+	past := NewStore(Config{Period: s.config.Period, Speed: s.config.Speed})
 	for e, err := range l.Records(from) {
 		if err != nil {
 			return err

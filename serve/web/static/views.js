@@ -49,7 +49,7 @@ export async function overview(ask) {
     o.pools?.length ? card("Node pools", table("Node pools", [
       ["pool", (p) => p.name], ["machine", (p) => p.machineType, "", "wide"], ["nodes", (p) => arrow(p.target, p.planned), "n"],
       ["Ready", (p) => p.ready, "n"], ["USD/h", (p) => money(p.hourlyCost), "n"],
-      ["why", (p) => [p.hold ? h("span", { class: "warn" }, p.hold + " ") : null, p.managed ? p.reason : "not mash2's"].filter(Boolean), "", "wide"],
+      ["why", (p) => [p.hold && !p.reason.includes(p.hold) ? h("span", { class: "warn" }, p.hold + " ") : null, p.managed ? p.reason : "not mash2's"].filter(Boolean), "", "wide"],
     ], o.pools)) : null,
     o.refusal ? card("A move that waits", h("p", {}, `Workloads stay on ${o.refusal.stay} instead of ${o.refusal.pool}: ${o.refusal.reason}: ${o.refusal.message}`)) : null,
     o.unplaced?.length ? card("Pods without a place", h("ul", { class: "plain" }, o.unplaced.map((u) => h("li", {}, u)))) : null,
