@@ -67,7 +67,7 @@ func (c Config) page(ctx context.Context, mgr manager.Manager) (page, error) {
 		if err != nil {
 			return p, fmt.Errorf("serving the page: %w", err)
 		}
-		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})
+		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}})
 	}
 	c.Logger.Info("serving the page", "address", listener.Addr().String(), "insecure", c.PageInsecure)
 	return p, mgr.Add(&manager.Server{

@@ -38,12 +38,36 @@ export async function post(path, body) {
   }));
 }
 
+let left = false; // the page was left, and may come back as it was
+addEventListener("pagehide", () => { left = true; });
+addEventListener("pageshow", () => { left = false; });
+
+// seen waits until the page can be seen.
+const seen = () => new Promise((done) => {
+  const look = () => {
+    if (document.hidden || left) return;
+    removeEventListener("visibilitychange", look);
+    removeEventListener("pageshow", look);
+    done();
+  };
+  addEventListener("visibilitychange", look);
+  addEventListener("pageshow", look);
+  look();
+});
+
 // listen calls onCycle after each cycle and onState when the line is lost or back. A
-// stream by fetch, since EventSource can't send a token.
+// stream by fetch, since EventSource can't send a token. A page that nobody sees has no
+// stream: a browser has six connections to one host for all its tabs.
 export async function listen(onCycle, onState) {
   for (let pause = 500; ; pause = Math.min(pause * 2, 15000)) {
+    await seen();
+    const hidden = new AbortController();
+    const leave = () => { if (document.hidden) hidden.abort(); };
+    const gone = () => hidden.abort();
+    addEventListener("visibilitychange", leave);
+    addEventListener("pagehide", gone);
     try {
-      const response = await fetch("api/v1/stream", { headers: headers() });
+      const response = await fetch("api/v1/stream", { headers: headers(), signal: hidden.signal });
       if (!response.ok) await answer(response);
       onState(true);
       pause = 500;
@@ -63,9 +87,13 @@ export async function listen(onCycle, onState) {
       }
     } catch (error) {
       if (error instanceof Refused && error.status === 401) return;
+      if (hidden.signal.aborted) continue;
       onState(false, error.message);
       await new Promise((r) => setTimeout(r, pause));
       continue;
+    } finally {
+      removeEventListener("visibilitychange", leave);
+      removeEventListener("pagehide", gone);
     }
     onState(false, "the line was lost");
     await new Promise((r) => setTimeout(r, pause));
