@@ -74,7 +74,7 @@ var rooms = map[string]room{
 		ours: []string{"api", "execution/provider"}, outside: []string{"github.com/google/go-cmp"},
 	},
 	"operator/core":   {ours: []string{".", "api", "execution", "forecast", "planning", "planning/horizontal", "planning/node", "record"}},
-	"operator/replay": {ours: []string{".", "api", "forecast", "operator/core", "planning", "record"}},
+	"operator/replay": {ours: []string{".", "api", "forecast", "operator/core", "planning", "record", "strategic"}},
 	"operator": {
 		ours: []string{
 			".", "api", "api/v1alpha1", "execution/clusterapi", "execution/gke", "execution/kind", "execution/kube",

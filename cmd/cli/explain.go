@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -9,18 +10,26 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast"
+	"github.com/mash2-io/mash2/operator/replay"
 	"github.com/mash2-io/mash2/record"
 )
 
-func newExplain() *cobra.Command {
+func newExplain(find func(name string) (forecast.Forecaster, error)) *cobra.Command {
 	var records, at string
 	var q record.Question
+	change := replay.Change{FindForecaster: find}
 	cmd := &cobra.Command{
 		Use:   "explain",
 		Short: "Says why a recorded cycle decided as it did",
 		Long: `Says why a recorded cycle decided as it did: what bound it, the forecast and its
 trust, the plans that lost and what each would have cost, what was done. It reads the
-record and decides nothing again.`,
+record and decides nothing again.
+
+With --with, --without, --policy or --planner it decides the cycle again, from what was
+seen and remembered then, with that change, and says what would have been planned
+instead. What would have followed is not told: mash2 whatif simulates that. Fields are
+` + strings.Join(replay.Fields(), ", ") + `.`,
 		Args: NoArgs,
 	}
 	f := cmd.Flags()
@@ -28,6 +37,10 @@ record and decides nothing again.`,
 	f.StringVar(&q.Workload, "workload", "", "NAMESPACE/NAME of a ManagedWorkload; all if empty")
 	f.StringVar(&q.Pool, "node-pool", "", "name of a node pool")
 	f.StringVar(&at, "at", "", "time, RFC 3339: the cycle in force then; the last one if empty")
+	f.StringArrayVar(&change.With, "with", nil, "FIELD=VALUE of the policy, or of the workload's bounds: what would have been planned with it")
+	f.StringArrayVar(&change.Without, "without", nil, "budget: what would have been planned without limits of money and nodes")
+	f.StringVar(&change.Policy, "policy", "", "what would have been planned under this policy")
+	f.StringVar(&change.Planner, "planner", "", "what would have been planned by this planner")
 	show := OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := CheckOutput(cmd); err != nil {
@@ -44,9 +57,37 @@ record and decides nothing again.`,
 		if err != nil {
 			return Usage(err)
 		}
-		return show(e, explanationText(e))
+		if len(change.With)+len(change.Without) == 0 && change.Policy == "" && change.Planner == "" {
+			return show(e, explanationText(e))
+		}
+		change.Workload = q.Workload
+		otherwise, err := replay.Otherwise(cmd.Context(), l, q.At, change)
+		if errors.Is(err, replay.ErrChange) || errors.Is(err, replay.ErrNoPlanner) {
+			return Usage(err)
+		}
+		if err != nil {
+			return err
+		}
+		return show(struct {
+			record.Explanation
+			Otherwise replay.Counterfactual `json:"otherwise"`
+		}{e, otherwise}, otherwiseText(otherwise)+"\n\nAs it was: "+explanationText(e))
 	}
 	return cmd
+}
+
+// otherwiseText is what would have been decided instead: the result first.
+func otherwiseText(o replay.Counterfactual) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Decided again %s\n", o.Summary)
+	if !o.Reproduced {
+		fmt.Fprintln(&b, "Without the change this program doesn't decide as was recorded: both sides are this program's.")
+	}
+	for _, w := range o.Workloads {
+		fmt.Fprintf(&b, "  %s  %d, by %s: %s\n    was %d, by %s: %s\n", w.Workload, w.Otherwise.Replicas, w.Otherwise.Binding, w.Otherwise.Reason, w.Was.Replicas, w.Was.Binding, w.Was.Reason)
+	}
+	fmt.Fprintf(&b, "All together: %d replicas on %d nodes, %.3f USD/h; was %d on %d, %.3f USD/h.", o.Otherwise.Replicas, o.Otherwise.Nodes, o.Otherwise.HourlyCost, o.Was.Replicas, o.Was.Nodes, o.Was.HourlyCost)
+	return b.String()
 }
 
 // explanationText is for who is woken at night: the result first.
