@@ -78,7 +78,7 @@ var rooms = map[string]room{
 	"operator": {
 		ours: []string{
 			".", "api", "api/v1alpha1", "execution/clusterapi", "execution/gke", "execution/kind", "execution/kube",
-			"execution/provider", "operator/core", "planning", "record", "sensing", "serve", "serve/rest", "serve/web", "strategic/configmap",
+			"execution/provider", "operator/core", "operator/replay", "planning", "record", "sensing", "serve", "serve/rest", "serve/web", "strategic/configmap",
 		},
 		outside: kubeClients,
 	},

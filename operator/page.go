@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/mash2-io/mash2"
+	"github.com/mash2-io/mash2/operator/replay"
 	"github.com/mash2-io/mash2/record"
 	"github.com/mash2-io/mash2/serve/rest"
 	"github.com/mash2-io/mash2/serve/web"
@@ -41,6 +43,13 @@ func (c Config) page(ctx context.Context, mgr manager.Manager) (page, error) {
 	}
 	if dir := c.Records.Dir; dir != "" {
 		cfg.Records = func() (*record.Log, error) { return record.Open(os.DirFS(dir)) }
+		cfg.Otherwise = func(ctx context.Context, at time.Time, o rest.Otherwise) (any, error) {
+			l, err := cfg.Records()
+			if err != nil {
+				return nil, err
+			}
+			return Otherwise(ctx, l, at, o)
+		}
 	}
 	if c.StateDir != "" {
 		cfg.MoneyFile = filepath.Join(c.StateDir, moneyFile)
@@ -79,6 +88,15 @@ func (c Config) page(ctx context.Context, mgr manager.Manager) (page, error) {
 			BaseContext: func(net.Listener) context.Context { return ctx },
 		},
 	})
+}
+
+// Otherwise answers the page's question about a recorded cycle.
+func Otherwise(ctx context.Context, l *record.Log, at time.Time, o rest.Otherwise) (any, error) {
+	f, err := replay.Otherwise(ctx, l, at, replay.Change{With: o.With, Without: o.Without, Policy: o.Policy, Workload: o.Workload})
+	if errors.Is(err, replay.ErrChange) {
+		err = &rest.RefusedError{Status: http.StatusBadRequest, Why: err.Error()}
+	}
+	return f, err
 }
 
 // recalled is how much of the records a page begins with.

@@ -90,7 +90,7 @@ func (p Program) Root() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage(err) })
-	root.AddCommand(newOperator(p.WrapActuator), newPolicy(), newReplay(p.FindForecaster), newExplain(p.FindForecaster), newUI(), newAdopt(), newRelease(), newPause(true), newPause(false), newVersion())
+	root.AddCommand(newOperator(p.WrapActuator), newPolicy(), newReplay(p.FindForecaster), newExplain(p.FindForecaster), newUI(p.FindForecaster), newAdopt(), newRelease(), newPause(true), newPause(false), newVersion())
 	root.AddCommand(p.Commands...)
 	return root
 }

@@ -21,7 +21,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/mash2-io/mash2/forecast"
 	"github.com/mash2-io/mash2/operator"
+	"github.com/mash2-io/mash2/operator/replay"
 	"github.com/mash2-io/mash2/record"
 	restapi "github.com/mash2-io/mash2/serve/rest"
 	"github.com/mash2-io/mash2/serve/web"
@@ -32,10 +34,12 @@ type uiFlags struct {
 	connection
 	records, address, pod, serviceAccount string
 	port                                  int
+	// find is Program.FindForecaster.
+	find func(name string) (forecast.Forecaster, error)
 }
 
-func newUI() *cobra.Command {
-	var o uiFlags
+func newUI(find func(name string) (forecast.Forecaster, error)) *cobra.Command {
+	o := uiFlags{find: find}
 	cmd := &cobra.Command{
 		Use:   "ui",
 		Short: "Serves the operator's page on this machine, or a page over records",
@@ -66,7 +70,7 @@ nobody can guess: who shares this machine doesn't see your cluster.`,
 		var page http.Handler
 		var err error
 		if o.records != "" {
-			page, err = o.overRecords(ProgressTo(cmd.ErrOrStderr()))
+			page, err = o.overRecords(ctx, ProgressTo(cmd.ErrOrStderr()))
 		} else {
 			page, err = o.overCluster(ctx)
 		}
@@ -108,7 +112,7 @@ func serveHere(ctx context.Context, address string, page http.Handler, ready fun
 }
 
 // overRecords is the page over a folder of records.
-func (o *uiFlags) overRecords(progress interface{ Write([]byte) (int, error) }) (http.Handler, error) {
+func (o *uiFlags) overRecords(ctx context.Context, progress interface{ Write([]byte) (int, error) }) (http.Handler, error) {
 	l, err := openRecords(o.records)
 	if err != nil {
 		return nil, err
@@ -120,10 +124,17 @@ func (o *uiFlags) overRecords(progress interface{ Write([]byte) (int, error) }) 
 	store := restapi.NewStore(restapi.Config{
 		Program: l.Segments[len(l.Segments)-1].Program, Period: period, Recorded: true,
 		Records: func() (*record.Log, error) { return l, nil },
+		Otherwise: func(ctx context.Context, at time.Time, c restapi.Otherwise) (any, error) {
+			return operator.Otherwise(ctx, l, at, c)
+		},
 	})
 	fmt.Fprint(progress, "reading records\r")
 	if err := store.Fill(l); err != nil {
 		return nil, err
+	}
+	// The last cycle whole, with its curves, where this program can decide it again.
+	if f, err := replay.Otherwise(ctx, l, time.Time{}, replay.Change{FindForecaster: o.find}); err == nil && f.Reproduced {
+		store.Complete(f.Decided.Plan)
 	}
 	s := &restapi.Server{Store: store, Auth: restapi.Everybody{}, Loopback: true}
 	return web.Handler(s.Handler()), nil

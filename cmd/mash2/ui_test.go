@@ -15,6 +15,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/mash2-io/mash2/cmd/cli"
+	"github.com/mash2-io/mash2/operator/replay"
 	"github.com/mash2-io/mash2/record"
 	"github.com/mash2-io/mash2/serve/rest"
 )
@@ -64,6 +65,28 @@ func TestUIOverRecords(t *testing.T) {
 	get("workloads/"+name, &detail)
 	if len(detail.Past.Times) < 30 || len(detail.Changes) == 0 {
 		t.Errorf("%d points, %d changes", len(detail.Past.Times), len(detail.Changes))
+	}
+	if len(detail.Path) == 0 {
+		t.Errorf("the last cycle is not whole: %+v", detail.Plan)
+	}
+	var otherwise replay.Counterfactual
+	get("otherwise?workload="+name+"&with=workload.maxReplicas=3", &otherwise)
+	if !otherwise.Reproduced || len(otherwise.Workloads) != 1 || otherwise.Workloads[0].Otherwise.Replicas != 3 {
+		t.Errorf("%+v", otherwise)
+	}
+	if status, body := page.ask("GET", "otherwise?with=quantil=1", "", ""); status != http.StatusBadRequest || !strings.Contains(body, "quantile") {
+		t.Errorf("%d %s", status, body)
+	}
+	out.Reset()
+	if code := run(t.Context(), []string{"explain", "--records", dir, "--workload", name, "--with", "workload.maxReplicas=3", "-o", "json"}, &out, &errs); code != 0 {
+		t.Fatal(errs.String())
+	}
+	var command struct{ Otherwise replay.Counterfactual }
+	if err := json.Unmarshal(out.Bytes(), &command); err != nil || command.Otherwise.Summary != otherwise.Summary || otherwise.Summary == "" {
+		t.Errorf("the page: %q, mash2 explain: %q, %v", otherwise.Summary, command.Otherwise.Summary, err)
+	}
+	if code := run(t.Context(), []string{"explain", "--records", dir, "--with", "quantil=1"}, io.Discard, &errs); code != cli.ExitUsage {
+		t.Errorf("a field that is none: exit code %d", code)
 	}
 	var heads struct{ Cycles []rest.Head }
 	get("cycles", &heads)

@@ -135,6 +135,20 @@ func (s *Server) Handler() http.Handler {
 		}
 		return s.Store.explain(v, record.Question{At: at, Workload: q.Get("workload"), Pool: q.Get("pool")})
 	})
+	get("otherwise", func(v Viewer, q url.Values, r *http.Request) (any, error) {
+		at, err := timeOf(q, "at")
+		switch {
+		case err != nil:
+			return nil, err
+		case !v.All || s.Store.config.Otherwise == nil:
+			return nil, errNotThere
+		}
+		s.Store.reading.Lock()
+		defer s.Store.reading.Unlock()
+		ctx, cancel := context.WithTimeout(r.Context(), 45*time.Second)
+		defer cancel()
+		return s.Store.config.Otherwise(ctx, at, Otherwise{Workload: q.Get("workload"), With: q["with"], Without: q["without"], Policy: q.Get("policy")})
+	})
 	get("nodes", func(v Viewer, q url.Values, _ *http.Request) (any, error) {
 		if !v.Nodes {
 			return nil, errNotThere

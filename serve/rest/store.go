@@ -5,6 +5,7 @@
 package rest
 
 import (
+	"context"
 	"math"
 	"sync"
 	"time"
@@ -36,6 +37,9 @@ type Config struct {
 	Recorded bool
 	// Records opens the log of older cycles; nil where none are kept.
 	Records func() (*record.Log, error)
+	// Otherwise decides a recorded cycle again with a change; nil where nothing is recorded.
+	// Its answer is shown as JSON; a RefusedError is of a change that can't be made.
+	Otherwise func(ctx context.Context, at time.Time, o Otherwise) (any, error)
 	// MoneyFile keeps what was spent for the next process; only in memory if empty.
 	MoneyFile string
 	// Failed is told when the MoneyFile can't be read or written; nil for nobody.
@@ -61,6 +65,13 @@ type Store struct {
 	listeners map[chan struct{}]bool
 
 	reading sync.Mutex // held while records are read
+}
+
+// Otherwise is what is to be changed in a cycle that is decided again; see package replay.
+type Otherwise struct {
+	Workload      string   // whose bounds, namespace/name
+	With, Without []string // FIELD=VALUE, and limits
+	Policy        string
 }
 
 // past of one workload.
@@ -295,6 +306,16 @@ func (s *Store) Fill(l *record.Log) error {
 		s.Add(e.Record)
 	}
 	return nil
+}
+
+// Complete gives the newest cycle its whole plan, where it was read from a record that
+// has only the brief one.
+func (s *Store) Complete(p api.Plan) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.Time.Equal(s.last.Cycle.Plan.Time) {
+		s.last.Cycle.Plan, s.last.Brief = p, false
+	}
 }
 
 // Recall puts what was recorded from a time on before what is there already, so that a

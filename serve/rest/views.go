@@ -57,6 +57,9 @@ type Overview struct {
 	// for Kubernetes to say.
 	Actions bool `json:"actions"`
 
+	// Otherwise tells whether recorded cycles can be decided again with a change.
+	Otherwise bool `json:"otherwise"`
+
 	Paused   bool       `json:"paused"`
 	Policy   PolicyView `json:"policy"`
 	Policies []string   `json:"policies"`
@@ -167,7 +170,7 @@ func (s *Store) overview(v Viewer) Overview {
 	c, spec := s.last.Cycle, s.last.Spec
 	o := Overview{
 		Cycle: c.ID, Time: c.Time, Newest: s.newest.Time, NewestCycle: s.newest.ID, Error: s.newest.Error, Program: s.config.Program,
-		Period: s.config.Period.Seconds(), Recorded: s.config.Recorded, Viewer: v.Name, Everything: v.All, Paused: s.newest.Paused,
+		Period: s.config.Period.Seconds(), Recorded: s.config.Recorded, Otherwise: v.All && s.config.Otherwise != nil, Viewer: v.Name, Everything: v.All, Paused: s.newest.Paused,
 		Policy:   PolicyView{Name: c.Policy.Name, Source: c.Policy.Source, Reason: c.Policy.Reason, Since: c.Policy.Since, Objective: c.Policy.Objective},
 		Policies: slices.Sorted(maps.Keys(spec.Policies)), Findings: v.findings(s.newest.Findings, nil),
 	}

@@ -119,6 +119,32 @@ function explanation(x) {
   ].filter(Boolean);
 }
 
+// whatIf asks what would have been planned otherwise.
+function whatIf(ask, name, at) {
+  const fields = ["quantile", "objective", "targetUtilization", "minReplicas", "maxHourlyCost", "workload.minReplicas", "workload.maxReplicas"];
+  const what = h("select", { "aria-label": "what to change" }, fields.map((f) => h("option", { value: "with=" + f }, f)),
+    h("option", { value: "without=budget" }, "without the budget"), ask.overview().policies.map((p) => h("option", { value: "policy=" + p }, "under " + p)));
+  const value = h("input", { "aria-label": "value", size: 8, value: "0.95" });
+  const box = h("div", { role: "status" });
+  what.addEventListener("change", () => { value.hidden = !what.value.startsWith("with="); });
+  const form = h("form", { class: "row" }, "What if", what, value, h("button", {}, "Ask"));
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    box.replaceChildren("deciding that cycle again …");
+    const change = what.value.startsWith("with=") ? "with=" + encodeURIComponent(what.value.slice(5) + "=" + value.value) : what.value;
+    try {
+      const o = await ask.get(`otherwise?${change}&workload=${encodeURIComponent(name)}&at=${encodeURIComponent(at)}`);
+      box.replaceChildren(h("p", {}, h("strong", {}, o.summary)), ...o.workloads.slice(0, 20).map((d) =>
+        h("p", { class: "soft" }, `${d.workload}: ${d.otherwise.replicas}, by ${d.otherwise.binding}: ${d.otherwise.reason}`)),
+      h("p", { class: "soft small" }, `cycle ${o.cycle}, decided again; what would have followed is not told` + (o.reproduced ? "" : ". Recorded by another version: both sides are this one's")));
+    } catch (error) {
+      box.replaceChildren(h("p", { class: "warn" }, error.message));
+    }
+  });
+  const details = h("details", {}, h("summary", {}, "What if it had been otherwise?"), h("div", {}, form, box));
+  return details;
+}
+
 // state of the list of workloads, kept from one drawing to the next.
 const list = { find: "", by: "key", down: false };
 const rowHeight = 34;
@@ -216,7 +242,7 @@ export async function workload(ask, namespace, name) {
       { label: "stock HPA (estimate)", times: w.past.times, values: w.past.hpa, colour: "--c2", step: true, dash: [5, 4] },
       { label: "the plan's path", times: path_.times, values: path_.values, colour: "--c5", step: true },
     ], { now }))),
-    card("Why", explanation(x)),
+    card("Why", explanation(x), ask.overview().otherwise ? whatIf(ask, `${namespace}/${name}`, w.time) : null),
     card("What changed", changeList(w.changes, ask)),
   ].filter(Boolean);
 }
