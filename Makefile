@@ -49,6 +49,10 @@ build: deps ## bin/mash2, with lp_solve
 	@echo "building bin/mash2 (cold: two to four minutes)"
 	go build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/mash2 ./cmd/mash2
 
+.PHONY: plugin
+plugin: build ## bin/kubectl-mash2: with bin on the PATH, kubectl mash2 works
+	ln -sf mash2 bin/kubectl-mash2
+
 # The programs of images: nothing of the build's time or place is in them.
 OS ?= linux
 ARCH ?= $(shell go env GOARCH)

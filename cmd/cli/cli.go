@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 	_ "time/tzdata" // images have no time zones of their own
 
@@ -89,10 +91,22 @@ func (p Program) Root() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	if name := pluginName(os.Args[0]); name != "" {
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: name}
+	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage(err) })
 	root.AddCommand(newOperator(p.WrapActuator), newPolicy(), newReplay(p.FindForecaster), newExplain(p.FindForecaster), newUI(p.FindForecaster), newAdopt(), newRelease(), newPause(true), newPause(false), newVersion())
 	root.AddCommand(p.Commands...)
 	return root
+}
+
+// pluginName is what people type where the program runs as a plugin of kubectl, which
+// finds kubectl-mash2 on the PATH; empty elsewhere.
+func pluginName(program string) string {
+	if plugin, ok := strings.CutPrefix(filepath.Base(program), "kubectl-"); ok {
+		return "kubectl " + strings.TrimSuffix(plugin, ".exe")
+	}
+	return ""
 }
 
 // NoArgs refuses arguments as a usage error.

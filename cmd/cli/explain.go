@@ -16,7 +16,7 @@ import (
 )
 
 func newExplain(find func(name string) (forecast.Forecaster, error)) *cobra.Command {
-	var records, at string
+	var records, at, from, to string
 	var q record.Question
 	change := replay.Change{FindForecaster: find}
 	cmd := &cobra.Command{
@@ -25,6 +25,8 @@ func newExplain(find func(name string) (forecast.Forecaster, error)) *cobra.Comm
 		Long: `Says why a recorded cycle decided as it did: what bound it, the forecast and its
 trust, the plans that lost and what each would have cost, what was done. It reads the
 record and decides nothing again.
+
+With --from and --to it says what changed between two times, and why.
 
 With --with, --without, --policy or --planner it decides the cycle again, from what was
 seen and remembered then, with that change, and says what would have been planned
@@ -41,6 +43,8 @@ instead. What would have followed is not told: mash2 whatif simulates that. Fiel
 	f.StringArrayVar(&change.Without, "without", nil, "budget: what would have been planned without limits of money and nodes")
 	f.StringVar(&change.Policy, "policy", "", "what would have been planned under this policy")
 	f.StringVar(&change.Planner, "planner", "", "what would have been planned by this planner")
+	f.StringVar(&from, "from", "", "time, RFC 3339: what changed from then on, and why")
+	f.StringVar(&to, "to", "", "time, RFC 3339: until when; the last cycle if empty")
 	show := OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := CheckOutput(cmd); err != nil {
@@ -50,6 +54,17 @@ instead. What would have followed is not told: mash2 whatif simulates that. Fiel
 		if err != nil {
 			return err
 		}
+		changed := len(change.With)+len(change.Without) > 0 || change.Policy != "" || change.Planner != ""
+		if from != "" || to != "" {
+			if at != "" || changed {
+				return Usagef("--from and --to tell what changed between two times; --at, --with, --without, --policy and --planner are of one cycle")
+			}
+			account, err := over(l, q, from, to)
+			if err != nil {
+				return err
+			}
+			return show(account, accountText(account))
+		}
 		if q.At, err = timeFlag("at", at); err != nil {
 			return err
 		}
@@ -57,7 +72,7 @@ instead. What would have followed is not told: mash2 whatif simulates that. Fiel
 		if err != nil {
 			return Usage(err)
 		}
-		if len(change.With)+len(change.Without) == 0 && change.Policy == "" && change.Planner == "" {
+		if !changed {
 			return show(e, explanationText(e))
 		}
 		change.Workload = q.Workload

@@ -88,6 +88,22 @@ func TestUIOverRecords(t *testing.T) {
 	if code := run(t.Context(), []string{"explain", "--records", dir, "--with", "quantil=1"}, io.Discard, &errs); code != cli.ExitUsage {
 		t.Errorf("a field that is none: exit code %d", code)
 	}
+	out.Reset()
+	if code := run(t.Context(), []string{"explain", "--records", dir, "--from", "2026-01-05T00:00:00Z", "-o", "json"}, &out, &errs); code != 0 {
+		t.Fatal(errs.String())
+	}
+	var account record.Account
+	if err := json.Unmarshal(out.Bytes(), &account); err != nil || len(account.Workloads) != 1 || len(account.Policies) != 2 || account.Spent <= 0 {
+		t.Errorf("%v: %s", err, out.String())
+	}
+	for _, args := range [][]string{
+		{"--from", "2026-01-05T00:00:00Z", "--at", "2026-01-05T00:00:00Z"}, {"--from", "2026-01-05T00:00:00Z", "--to", "2025-01-05T00:00:00Z"},
+		{"--to", "2025-01-05T00:00:00Z"}, {"--from", "2026-01-05T00:00:00Z", "--workload", "a/b"},
+	} {
+		if code := run(t.Context(), append([]string{"explain", "--records", dir}, args...), io.Discard, &errs); code != cli.ExitUsage {
+			t.Errorf("%v: exit code %d", args, code)
+		}
+	}
 	var heads struct{ Cycles []rest.Head }
 	get("cycles", &heads)
 	for _, h := range []rest.Head{heads.Cycles[0], heads.Cycles[len(heads.Cycles)/2], heads.Cycles[len(heads.Cycles)-1]} {

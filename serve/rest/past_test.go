@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/record"
 )
 
 // A history is bounded, has the newest points as they were, and reaches back to the first.
@@ -161,7 +162,7 @@ func TestChanges(t *testing.T) {
 		kinds[k.Kind]++
 	}
 	// Findings are told when they appear, failures each time.
-	if kinds[replicasChanged] != 2 || kinds[findingAppeared] != 4 || kinds[actionFailed] != 3 || kinds[policyChanged] != 0 {
+	if kinds[record.ReplicasChanged] != 2 || kinds[record.FindingAppeared] != 4 || kinds[record.ActionFailed] != 3 || kinds[record.PolicyChanged] != 0 {
 		t.Errorf("%v", kinds)
 	}
 	r := recordOf(4, "a")
@@ -177,7 +178,7 @@ func TestChanges(t *testing.T) {
 			counts[k.Kind]++
 		}
 	}
-	if counts[cycleHeld] != 1 || counts[policyChanged] != 1 || counts[pausedChanged] != 0 || counts[replicasChanged] != 1 {
+	if counts[record.CycleHeld] != 1 || counts[record.PolicyChanged] != 1 || counts[record.PausedChanged] != 0 || counts[record.ReplicasChanged] != 1 {
 		t.Errorf("%v: %+v", counts, got)
 	}
 	if o := s.overview(Viewer{All: true}); o.Cycle != 5 || o.Error != "" || o.Policy.Name != api.Performance {

@@ -102,7 +102,7 @@ func (s *Server) Handler() http.Handler {
 			return nil, err
 		}
 		return struct {
-			Changes []Change `json:"changes"`
+			Changes []record.Change `json:"changes"`
 		}{s.Store.changeList(v, Filter{Workload: q.Get("workload"), Before: before, Limit: limit})}, nil
 	})
 	get("cycles", func(v Viewer, q url.Values, _ *http.Request) (any, error) {

@@ -55,13 +55,13 @@ type Store struct {
 	newest    api.Cycle  // the newest of all
 	heads     []Head
 	cycles    []api.Record // recent ones, without snapshots and curves
-	changes   []Change
+	changes   []record.Change
 	workloads map[api.Key]*past
 	total     *history
 	ledger    *ledger
 	hourly    float64 // USD/h now
 	hpaHourly float64
-	before    remembered
+	comparer  record.Comparer
 	listeners map[chan struct{}]bool
 
 	reading sync.Mutex // held while records are read
@@ -110,17 +110,12 @@ type Head struct {
 }
 
 func headOf(c api.Cycle) Head {
-	h := Head{Cycle: c.ID, Time: c.Time, Policy: c.Policy.Name, Paused: c.Paused, Error: c.Error, Actions: len(c.Outcomes)}
+	h := Head{Cycle: c.ID, Time: c.Time, Policy: c.Policy.Name, Paused: c.Paused, Error: c.Error, Hourly: record.HourlyCost(c), Actions: len(c.Outcomes)}
 	for _, w := range c.Plan.Workloads {
 		h.Replicas += int64(w.Replicas)
 	}
 	for _, p := range c.Plan.Nodes.Pools {
 		h.Nodes += p.Nodes
-	}
-	for _, p := range c.Pools {
-		if p.Managed {
-			h.Hourly += p.HourlyCost
-		}
 	}
 	for _, o := range c.Outcomes {
 		if o.Error != "" {
@@ -140,17 +135,16 @@ func (s *Store) Add(r api.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.Cycle.Workloads == nil {
-		// Simulations record no cycle's own list.
+		// A record leaves out what its snapshot tells.
 		r.Cycle.Pools, r.Cycle.Workloads = api.Observed(r.Snapshot, r.Cycle.Policy)
 	}
 	c := r.Cycle
 	s.newest = c
 	head := headOf(c)
 	s.heads = keep(s.heads, head, mostHeads)
-	for _, k := range changes(s.before, c) {
+	for _, k := range s.comparer.Next(c) {
 		s.changes = keep(s.changes, k, mostChanges)
 	}
-	s.before = remember(c, s.before)
 	if c.Error == "" {
 		s.follow(r, head)
 		s.last = r
@@ -340,7 +334,7 @@ func (s *Store) Recall(l *record.Log, from time.Time) error {
 			heads = append(heads, h)
 		}
 	}
-	var changes []Change
+	var changes []record.Change
 	for _, k := range past.changes {
 		if before(k.Time) {
 			changes = append(changes, k)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/record"
 	"github.com/mash2-io/mash2/strategic"
 )
 
@@ -142,7 +143,7 @@ type WorkloadDetail struct {
 	Forecast *Curves             `json:"forecast,omitempty"`
 	Path     []PathPoint         `json:"path"`
 	Findings []api.Finding       `json:"findings"`
-	Changes  []Change            `json:"changes"`
+	Changes  []record.Change     `json:"changes"`
 	Observed *api.WorkloadStatus `json:"observed,omitempty"`
 	Skill    *api.ForecastSkill  `json:"skill,omitempty"`
 	Actions  []api.Outcome       `json:"actions"` // of this cycle, about this workload
@@ -371,21 +372,21 @@ type Filter struct {
 }
 
 // changeList is the timeline that a viewer may see, newest first.
-func (s *Store) changeList(v Viewer, f Filter) []Change {
+func (s *Store) changeList(v Viewer, f Filter) []record.Change {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.changesOf(v, f)
 }
 
-func (s *Store) changesOf(v Viewer, f Filter) []Change {
-	out := []Change{}
+func (s *Store) changesOf(v Viewer, f Filter) []record.Change {
+	out := []record.Change{}
 	for _, k := range slices.Backward(s.changes) {
 		switch {
 		case len(out) == f.Limit:
 			return out
 		case !f.Before.IsZero() && !k.Time.Before(f.Before):
 		case f.Workload != "" && (k.Object.Kind != api.KindWorkload || k.Object.Key.String() != f.Workload):
-		case v.about(k.Object) || k.Kind == policyChanged || k.Kind == pausedChanged:
+		case v.about(k.Object) || k.Kind == record.PolicyChanged || k.Kind == record.PausedChanged:
 			out = append(out, k)
 		}
 	}

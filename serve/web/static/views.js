@@ -240,7 +240,7 @@ export async function workload(ask, namespace, name) {
       { label: "planned", times: w.past.times, values: w.past.planned, colour: "--c1", step: true },
       { label: "at least (reactive)", times: w.past.times, values: w.past.floor, colour: "--c3", step: true, dash: [2, 3] },
       { label: "stock HPA (estimate)", times: w.past.times, values: w.past.hpa, colour: "--c2", step: true, dash: [5, 4] },
-      { label: "the plan's path", times: path_.times, values: path_.values, colour: "--c5", step: true },
+      { label: "path, before bounds", times: path_.times, values: path_.values, colour: "--c5", step: true },
     ], { now }))),
     card("Why", explanation(x), ask.overview().otherwise ? whatIf(ask, `${namespace}/${name}`, w.time) : null),
     card("What changed", changeList(w.changes, ask)),

@@ -1,4 +1,4 @@
-package rest
+package record
 
 import (
 	"fmt"
@@ -25,14 +25,25 @@ type Change struct {
 
 // Kinds of changes.
 const (
-	policyChanged   = "policy"
-	pausedChanged   = "paused"
-	replicasChanged = "replicas"
-	poolChanged     = "pool"
-	actionFailed    = "action"
-	findingAppeared = "finding"
-	cycleHeld       = "held"
+	PolicyChanged   = "policy"
+	PausedChanged   = "paused"
+	ReplicasChanged = "replicas"
+	PoolChanged     = "pool"
+	ActionFailed    = "action"
+	FindingAppeared = "finding"
+	CycleHeld       = "held"
 )
+
+// Comparer tells what each cycle has that the one before it had not. The zero value has
+// seen none.
+type Comparer struct{ before remembered }
+
+// Next returns the changes of a cycle, given each in order of time.
+func (m *Comparer) Next(c api.Cycle) []Change {
+	out := changes(m.before, c)
+	m.before = remember(c, m.before)
+	return out
+}
 
 // remembered is what the next cycle is compared with.
 type remembered struct {
@@ -78,41 +89,41 @@ func changes(before remembered, c api.Cycle) []Change {
 		out = append(out, k)
 	}
 	if c.Error != "" && before.held == "" {
-		tell(Change{Kind: cycleHeld, Object: api.CycleRef, Text: "nothing was changed: " + c.Error, Warning: true})
+		tell(Change{Kind: CycleHeld, Object: api.CycleRef, Text: "nothing was changed: " + c.Error, Warning: true})
 	}
 	if c.Error == "" {
 		if before.policy != "" && c.Policy.Name != before.policy {
-			tell(Change{Kind: policyChanged, Object: api.NamedPolicyRef(c.Policy.Name), Text: c.Policy.Reason})
+			tell(Change{Kind: PolicyChanged, Object: api.NamedPolicyRef(c.Policy.Name), Text: c.Policy.Reason})
 		}
 		if c.Paused != before.paused {
 			text := "writing goes on"
 			if c.Paused {
 				text = "paused: nothing is written"
 			}
-			tell(Change{Kind: pausedChanged, Object: api.PolicyRef, Text: text, Warning: c.Paused})
+			tell(Change{Kind: PausedChanged, Object: api.PolicyRef, Text: text, Warning: c.Paused})
 		}
 		for _, w := range c.Plan.Workloads {
 			if was, known := before.replicas[w.Key]; known && was != w.Replicas {
 				tell(Change{
-					Kind: replicasChanged, Object: api.WorkloadRef(w.Key), From: &was, To: new(w.Replicas),
+					Kind: ReplicasChanged, Object: api.WorkloadRef(w.Key), From: &was, To: new(w.Replicas),
 					Text: fmt.Sprintf("%s: %s", w.Binding, w.Reason),
 				})
 			}
 		}
 		for _, p := range c.Plan.Nodes.Pools {
 			if was, known := before.pools[p.Pool]; known && was != p.Nodes {
-				tell(Change{Kind: poolChanged, Object: api.PoolRef(p.Pool), From: &was, To: new(p.Nodes), Text: p.Reason})
+				tell(Change{Kind: PoolChanged, Object: api.PoolRef(p.Pool), From: &was, To: new(p.Nodes), Text: p.Reason})
 			}
 		}
 	}
 	for _, o := range c.Outcomes {
 		if o.Error != "" {
-			tell(Change{Kind: actionFailed, Object: o.Object, Text: o.Action + ": failed: " + o.Error, Warning: true})
+			tell(Change{Kind: ActionFailed, Object: o.Object, Text: o.Action + ": failed: " + o.Error, Warning: true})
 		}
 	}
 	for _, f := range c.Findings {
 		if f.Severity == api.Warning && !before.findings[finding{f.Reason, f.Object}] {
-			tell(Change{Kind: findingAppeared, Object: f.Object, Text: f.Reason + ": " + f.Message, Warning: true})
+			tell(Change{Kind: FindingAppeared, Object: f.Object, Text: f.Reason + ": " + f.Message, Warning: true})
 		}
 	}
 	return out
