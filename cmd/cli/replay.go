@@ -21,6 +21,8 @@ import (
 // replayFlags are the settings of mash2 replay.
 type replayFlags struct {
 	records, from, to, policies, planner string
+	// maxCost is in percent of what was recorded; both limits are empty for none.
+	maxCost, maxShort string
 	// find is Program.FindForecaster.
 	find func(name string) (forecast.Forecaster, error)
 }
@@ -36,7 +38,10 @@ policy, plan and actions to the last bit.
 Without a change the same program reproduces the same bytes; if it doesn't, mash2
 replay prints the first difference and exits 1. With --policies-file or --planner it
 prints what would have been decided instead. Snapshots stay as recorded: what another
-decision would have changed in the cluster is not simulated (see mash2 whatif).`,
+decision would have changed in the cluster is not simulated (see mash2 whatif).
+
+With --max-cost-increase or --max-short-increase it is a gate for a new policy file or a
+new version: it exits 1 when a limit is left, and names the workload and the time.`,
 		Args: NoArgs,
 	}
 	f := cmd.Flags()
@@ -45,9 +50,14 @@ decision would have changed in the cluster is not simulated (see mash2 whatif).`
 	f.StringVar(&o.to, "to", "", "time of the last one")
 	f.StringVar(&o.policies, "policies-file", "", "policies.yaml to decide by instead of the recorded policies; what chose among them stays as it was")
 	f.StringVar(&o.planner, "planner", "", "planner of every workload instead of its own")
+	f.StringVar(&o.maxCost, "max-cost-increase", "", "by how much planned nodes may cost more than recorded, such as 5%; exit 1 beyond it")
+	f.StringVar(&o.maxShort, "max-short-increase", "", "for how much longer than recorded workloads may have too few replicas for the demand that came, summed, such as 30m; exit 1 beyond it")
 	show := OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := CheckOutput(cmd); err != nil {
+			return err
+		}
+		if _, _, err := o.limits(); err != nil {
 			return err
 		}
 		out, changed, err := o.run(cmd.Context(), ProgressTo(cmd.ErrOrStderr()))
@@ -55,6 +65,9 @@ decision would have changed in the cluster is not simulated (see mash2 whatif).`
 			return err
 		}
 		if err := show(out, replayText(out)); err != nil {
+			return err
+		}
+		if gated, err := o.gate(out); gated || err != nil {
 			return err
 		}
 		if !changed && out.Identical != out.Cycles {
@@ -154,6 +167,9 @@ func replayText(r replay.Result) string {
 			}
 			fmt.Fprintf(&b, "  %s\n", d)
 		}
+	}
+	if w := r.Balance; r.Identical != r.Cycles {
+		fmt.Fprintf(&b, "Planned nodes: %.3f USD instead of %.3f. Too few replicas for %.1f minutes instead of %.1f.\n", w.Cost.Decided, w.Cost.Recorded, w.Short.Decided, w.Short.Recorded)
 	}
 	if r.Held > 0 {
 		fmt.Fprintf(&b, "%d cycles decided nothing when they were recorded.\n", r.Held)

@@ -65,6 +65,8 @@ type Result struct {
 	Programs []string  `json:"programs,omitempty"`
 	From     time.Time `json:"from,omitzero"`
 	To       time.Time `json:"to,omitzero"`
+	// Balance weighs cost and risk of both.
+	Balance Balance `json:"balance"`
 	// Torn says what of the log was lost.
 	Torn []string `json:"torn,omitempty"`
 }
@@ -88,6 +90,7 @@ func Run(ctx context.Context, l *record.Log, o Options) (Result, error) {
 	}
 	var planner planning.Hierarchy
 	var memory planning.Memory
+	var weighed scales
 	segment, broken := "", true
 	for e, err := range l.Records(o.From) {
 		if err == nil {
@@ -147,6 +150,7 @@ func Run(ctx context.Context, l *record.Log, o Options) (Result, error) {
 			out.From = e.Cycle.Time
 		}
 		out.To = e.Cycle.Time
+		weighed.add(e.Snapshot, e.Cycle.Plan, d.Plan)
 		if o.Progress != nil {
 			o.Progress(e.Cycle.Time, out.Cycles)
 		}
@@ -167,6 +171,7 @@ func Run(ctx context.Context, l *record.Log, o Options) (Result, error) {
 		}
 		out.Differences = append(out.Differences, found[:min(len(found), limit-len(out.Differences))]...)
 	}
+	out.Balance = weighed.balance()
 	if out.Cycles == 0 && out.Held == 0 {
 		return out, errors.New("no cycle was recorded in that time")
 	}
