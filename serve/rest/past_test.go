@@ -162,7 +162,7 @@ func TestChanges(t *testing.T) {
 		kinds[k.Kind]++
 	}
 	// Findings are told when they appear, failures each time.
-	if kinds[record.ReplicasChanged] != 2 || kinds[record.FindingAppeared] != 4 || kinds[record.ActionFailed] != 3 || kinds[record.PolicyChanged] != 0 {
+	if kinds[record.ReplicasChanged] != 2 || kinds[record.FindingAppeared] != 5 || kinds[record.ActionFailed] != 3 || kinds[record.PolicyChanged] != 0 {
 		t.Errorf("%v", kinds)
 	}
 	r := recordOf(4, "a")

@@ -55,7 +55,8 @@ func recordOf(id uint64, namespaces ...string) api.Record {
 			api.Finding{Severity: api.Warning, Reason: "Conflict", Object: api.WorkloadRef(key), Message: "somebody writes " + ns},
 			api.Finding{Severity: api.Warning, Reason: "Lost", Object: api.PodRef(api.Key{Namespace: ns, Name: "pod-" + ns}), Message: "pod of " + ns},
 			api.Finding{Severity: api.Warning, Reason: "NotReady", Object: api.NodeRef(node), Message: "node of " + ns},
-			api.Finding{Severity: api.Warning, Reason: "All", Object: api.CycleRef, Message: "cycle tells of " + ns})
+			api.Finding{Severity: api.Warning, Reason: "All", Object: api.CycleRef, Message: "cycle tells of " + ns},
+			api.Finding{Severity: api.Warning, Reason: "Bad", Object: api.PolicyRef, Message: "the policy names " + ns})
 		c.Plan.Candidates = append(c.Plan.Candidates, api.Candidate{Pool: "pool-of-all", Note: key.String() + " −1 replica"})
 		c.Plan.Nodes.Unplaced = append(c.Plan.Nodes.Unplaced, api.Unplaced{Name: key.String(), Count: 1, Reason: "no room for " + ns})
 	}

@@ -28,13 +28,13 @@ type Viewer struct {
 // sees reports whether a namespace may be shown.
 func (v Viewer) sees(namespace string) bool { return v.All || v.Namespaces[namespace] }
 
-// about reports whether something about an object may be shown. What is about the policy
-// alone is everybody's.
+// about reports whether something about an object may be shown: of one namespace what is
+// about its own objects. What is said of the policy may name anybody's.
 func (v Viewer) about(o api.ObjectRef) bool {
 	if v.All {
 		return v.Nodes || o.Kind != api.KindNode
 	}
-	return o.Key.Namespace != "" && v.sees(o.Key.Namespace) || o == api.PolicyRef
+	return o.Key.Namespace != "" && v.sees(o.Key.Namespace)
 }
 
 // Overview is the present at a glance.

@@ -216,7 +216,9 @@ export async function workload(ask, namespace, name) {
   const bands = [];
   if (w.forecast) {
     const f = w.forecast;
-    demand.push({ label: "expected", times: f.times, values: scale(f.mean), colour: "--c1" });
+    // The mean of a skewed forecast may lie outside its quantiles; the median can't.
+    const median = f.levels.indexOf(0.5);
+    demand.push({ label: median < 0 ? "expected" : "median", times: f.times, values: scale(median < 0 ? f.mean : f.bands[median]), colour: "--c1" });
     const low = f.bands[0], high = f.bands.at(-1);
     demand.push({ label: percent(f.levels.at(-1)), times: f.times, values: scale(high), colour: "--c0", width: 0.5 });
     demand.push({ label: percent(f.levels[0]), times: f.times, values: scale(low), colour: "--c0", width: 0.5 });
