@@ -19,13 +19,14 @@ func newWhatif() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "whatif",
 		Short: "Replays a workload's own history under each policy and each rival",
-		Long: `Reads the CPU that a workload has used, from Prometheus or from a file, lets the same
+		Long: `Reads the CPU that a workload has used, from Prometheus, from a file or from records, lets the same
 demand come in virtual time, and tells what each policy and each rival would have
 done with it: minutes in violation of the SLO, node-hours, money, scalings.
 
   mash2 whatif --prometheus http://prometheus:9090 \
     --selector 'namespace="shop",pod=~"web-.+"' --from 48h --to 24h --report out/whatif
   mash2 whatif --trace cpu.csv.gz --from 24h --policy COST_SAVING
+  mash2 whatif --records D --workload shop/web --from 24h
 
 The stretch from --from to --to is what counts. As much time before it, once or
 --warm-passes times, is the history that every scaler has seen.
@@ -101,6 +102,9 @@ func whatifText(o whatif.Result) string {
 		_ = t.Flush() // into memory
 	}
 	fmt.Fprintln(&b, o.Replayed())
+	if o.Recorded != nil {
+		fmt.Fprintln(&b, o.Recorded.Sentence())
+	}
 	for _, n := range o.History.Notes {
 		fmt.Fprintln(&b, "note:", n)
 	}

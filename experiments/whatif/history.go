@@ -25,6 +25,9 @@ type History struct {
 	PrometheusURL string
 	Transport     http.RoundTripper
 	Trace         string
+	// Records of an operator, a folder, are read instead: those of one Workload,
+	// NAMESPACE/NAME.
+	Records, Workload string
 
 	// Selector has label matchers of the workload's pods; or else Query is PromQL
 	// that gives the cores used.
@@ -51,8 +54,12 @@ type History struct {
 
 func (o *History) validate() error {
 	switch {
-	case o.PrometheusURL == "" && o.Trace == "":
-		return errors.New("--prometheus must name a server, or --trace a file")
+	case o.Records != "" && (o.PrometheusURL != "" || o.Trace != ""):
+		return errors.New("either --records or --prometheus or --trace")
+	case (o.Records != "") != (o.Workload != ""):
+		return errors.New("--records and --workload go together: whose history is it?")
+	case o.PrometheusURL == "" && o.Trace == "" && o.Records == "":
+		return errors.New("--prometheus must name a server, or --trace a file, or --records a folder")
 	case o.PrometheusURL != "" && o.Trace != "":
 		return errors.New("either --prometheus or --trace")
 	case o.PrometheusURL != "" && (o.Selector == "") == (o.Query == ""):
@@ -88,9 +95,13 @@ type cpuHistory struct {
 	notes    []string
 	gaps     float64 // share of samples in the window that were filled in
 	shape    podShape
+	// recorded and the bounds of the workload's replicas are of records; nil and 0
+	// otherwise.
+	recorded *Recorded
+	bounds   [2]int32
 }
 
-// podShape is what kube-state-metrics tells of a pod, 0 for what it doesn't:
+// podShape is what kube-state-metrics, or records, tell of a pod, 0 for what it doesn't:
 // cores and bytes.
 type podShape struct{ cpuRequest, cpuLimit, memoryRequest, memoryLimit float64 }
 
@@ -134,6 +145,9 @@ func (h cpuHistory) summary() HistorySummary {
 func (o *History) read(ctx context.Context, given func(string) bool, progress io.Writer) (cpuHistory, error) {
 	if o.Trace != "" {
 		return o.readTrace(given)
+	}
+	if o.Records != "" {
+		return o.readRecords(ctx, given)
 	}
 	step := o.Step
 	if step == 0 {

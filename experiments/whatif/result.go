@@ -14,10 +14,12 @@ import (
 type Result struct {
 	History     HistorySummary `json:"history"`
 	Assumptions []Assumption   `json:"assumptions"`
-	Policies    []string       `json:"policies"`
-	Seed        uint64         `json:"seed"`
-	Fidelity    string         `json:"fidelity"`
-	Runs        []Run          `json:"runs"`
+	// Recorded is what was done meanwhile; nil unless the history is of records.
+	Recorded *Recorded `json:"recorded,omitempty"`
+	Policies []string  `json:"policies"`
+	Seed     uint64    `json:"seed"`
+	Fidelity string    `json:"fidelity"`
+	Runs     []Run     `json:"runs"`
 	// Summary is by scaler over seeds.
 	Summary []Summary `json:"summary"`
 	// AtEqualSLO compares each policy with the cheapest of the HPA's targets that

@@ -116,7 +116,7 @@ func (o *Options) Run(ctx context.Context, progress io.Writer) (Result, error) {
 	if err != nil {
 		return Result{}, input(fmt.Errorf("what the flags make is no scenario: %w", err))
 	}
-	out := Result{History: h.summary(), Assumptions: w.assumptions, Policies: o.Policies, Seed: o.Seed, Fidelity: string(sim.Fluid)}
+	out := Result{History: h.summary(), Assumptions: w.assumptions, Recorded: h.recorded, Policies: o.Policies, Seed: o.Seed, Fidelity: string(sim.Fluid)}
 	if out.KnownError, err = readKnownError(); err != nil {
 		return out, err
 	}

@@ -149,6 +149,7 @@ const (
 	assumed  = "assumed"
 	fromFlag = "flag"
 	read     = "kube-state-metrics"
+	recorded = "records"
 	derived  = "derived"
 )
 
@@ -156,7 +157,7 @@ const (
 type Assumption struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
-	// From is flag, kube-state-metrics, derived from the history, or assumed.
+	// From is flag, kube-state-metrics, records, derived from the history, or assumed.
 	From string `json:"from"`
 	Flag string `json:"flag,omitempty"`
 }
@@ -177,6 +178,9 @@ type podLimits struct{ cpuRequest, cpuLimit, memoryRequest, memoryLimit string }
 // world joins the history with what it can't tell.
 func (o *World) world(h cpuHistory, pools []scenarios.Pool, given func(string) bool) (simulatedWorld, error) {
 	j := joining{simulatedWorld{World: *o, history: h, pools: pools}, given}
+	if h.recorded != nil {
+		j.takeRecorded()
+	}
 	if err := j.limitPods(); err != nil {
 		return j.simulatedWorld, err
 	}
@@ -199,10 +203,29 @@ func (j *joining) add(name, value, from, flag string) {
 	j.assumptions = append(j.assumptions, Assumption{name, value, from, flag})
 }
 
-// origin is flag if any of the flags was given.
+// takeRecorded takes from records what no flag says.
+func (j *joining) takeRecorded() {
+	if !j.given("measured-on") {
+		j.MeasuredOn = referenceMachine
+	}
+	if !j.given("min-replicas") {
+		j.MinReplicas = max(j.history.bounds[0], 1)
+	}
+	if !j.given("max-replicas") {
+		j.MaxReplicas = max(j.history.bounds[1], j.MinReplicas)
+	}
+}
+
+// origin is flag if any of the flags was given, and records for what these tell.
 func (j *joining) origin(flags ...string) string {
-	if slices.ContainsFunc(flags, j.given) {
+	told := func(flag string) bool {
+		return flag == "min-replicas" || flag == "max-replicas" || flag == "measured-on"
+	}
+	switch {
+	case slices.ContainsFunc(flags, j.given):
 		return fromFlag
+	case j.history.recorded != nil && slices.ContainsFunc(flags, told):
+		return recorded
 	}
 	return assumed
 }
@@ -214,6 +237,9 @@ func (j *joining) quantity(name, flag, text string, seen float64, asRead func(fl
 		value, from = fallback, assumed
 		if seen > 0 {
 			value, from = asRead(seen), read
+			if j.history.recorded != nil {
+				from = recorded
+			}
 		}
 	}
 	if q, err := resource.ParseQuantity(value); err != nil || q.IsZero() {
@@ -263,7 +289,7 @@ func (j *joining) boundReplicas() error {
 	highest := slices.Max(j.history.series.Values)
 	j.add("least replicas", strconv.Itoa(int(j.MinReplicas)), j.origin("min-replicas"), "--min-replicas")
 	if j.MaxReplicas != 0 {
-		j.add("most replicas", strconv.Itoa(int(j.MaxReplicas)), fromFlag, "--max-replicas")
+		j.add("most replicas", strconv.Itoa(int(j.MaxReplicas)), j.origin("max-replicas"), "--max-replicas")
 		return nil
 	}
 	const utilisation, most = 0.3, 5000

@@ -1,0 +1,159 @@
+package whatif
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/record"
+)
+
+// Recorded is what was done for the workload in the stretch, beside what would have been.
+type Recorded struct {
+	// MeanReplicas there were, over the time that cycles tell of, and how often the
+	// target's replicas changed.
+	MeanReplicas float64 `json:"meanReplicas"`
+	Scalings     int     `json:"scalings"`
+	// PlannedReplicas is the mean that mash2 planned, whether or not it was to write it.
+	PlannedReplicas float64 `json:"plannedReplicas"`
+	// Modes of the workload in that time, in order, without repetition.
+	Modes []api.Mode `json:"modes"`
+}
+
+// Sentence says it.
+func (r Recorded) Sentence() string {
+	return fmt.Sprintf("meanwhile there were %.1f replicas on average, scaled %d times; mash2 planned %.1f, in mode %v", r.MeanReplicas, r.Scalings, r.PlannedReplicas, r.Modes)
+}
+
+// referenceMachine is the one that demand in records is relative to.
+const referenceMachine = "n2-standard-2"
+
+// readRecords reads the history of one workload from an operator's records.
+func (o *History) readRecords(ctx context.Context, given func(string) bool) (cpuHistory, error) {
+	l, err := record.Open(os.DirFS(o.Records))
+	if err != nil {
+		return cpuHistory{}, inputf("--records %s: %w", o.Records, err)
+	}
+	last, err := l.At(time.Time{})
+	if err != nil {
+		return cpuHistory{}, inputf("--records %s: %w", o.Records, err)
+	}
+	step := o.Step
+	if step == 0 {
+		step = time.Minute
+	}
+	end, first := last.Cycle.Time.Truncate(step), l.Segments[0].Time.Truncate(step).Add(step)
+	from, to, err := o.stretch(end, step)
+	if err != nil {
+		return cpuHistory{}, input(err)
+	}
+	switch {
+	case to.After(end):
+		return cpuHistory{}, inputf("--to %s is after %s, where the records end", o.To, end.Format(time.RFC3339))
+	case from.Before(first) && (given("from") || !to.After(first)):
+		return cpuHistory{}, inputf("--from %s is before %s, where the records begin", o.From, first.Format(time.RFC3339))
+	case from.Before(first):
+		from = first.Add(to.Sub(first) % max(step, time.Minute))
+	}
+	begin := from.Add(-time.Duration(o.Warm) * to.Sub(from))
+	h := cpuHistory{
+		source: fmt.Sprintf("%s in %s", o.Workload, o.Records), recorded: &Recorded{Modes: []api.Mode{}},
+		series: api.Series{Start: begin, Step: step, Values: make([]float64, int(to.Sub(begin)/step))},
+	}
+	counts := make([]int, len(h.series.Values))
+	var did account
+	for e, err := range l.Records(begin) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return h, err
+		}
+		if !e.Cycle.Time.Before(to) {
+			break
+		}
+		w := workloadOf(e.Snapshot, o.Workload)
+		if w == nil {
+			continue
+		}
+		if v, at, ok := w.Demand.Last(); ok && v >= 0 {
+			if i := int(at.Sub(begin) / step); !at.Before(begin) && i < len(counts) {
+				h.series.Values[i] += v / 1000
+				counts[i]++
+			}
+		}
+		h.bounds = [2]int32{w.MinReplicas, w.MaxReplicas}
+		if s := w.Shape; s != nil {
+			h.shape = podShape{cpuRequest: float64(s.Requests.MilliCPU) / 1000, cpuLimit: float64(s.LimitCPU) / 1000, memoryRequest: float64(s.Requests.Memory)}
+		}
+		if !e.Cycle.Time.Before(from) && e.Cycle.Error == "" {
+			did.add(e.Record, *w)
+		}
+	}
+	found := false
+	for i, n := range counts {
+		if n == 0 {
+			h.series.Values[i] = math.NaN()
+			continue
+		}
+		h.series.Values[i] /= float64(n)
+		found = true
+	}
+	if !found {
+		return h, inputf("--workload %s: the records from %s to %s tell nothing of its demand", o.Workload, begin.Format(time.RFC3339), to.Format(time.RFC3339))
+	}
+	*h.recorded = did.sum()
+	return h, o.cut(&h, from, to)
+}
+
+func workloadOf(s api.Snapshot, name string) *api.Workload {
+	for i := range s.Workloads {
+		if s.Workloads[i].Key.String() == name {
+			return &s.Workloads[i]
+		}
+	}
+	return nil
+}
+
+// account adds up what was done.
+type account struct {
+	out              Recorded
+	at               time.Time
+	replicas, wanted int32
+	seconds          float64
+}
+
+func (a *account) add(r api.Record, w api.Workload) {
+	if !a.at.IsZero() {
+		d := r.Cycle.Time.Sub(a.at).Seconds()
+		a.seconds += d
+		a.out.MeanReplicas += d * float64(a.replicas)
+		a.out.PlannedReplicas += d * float64(a.wanted)
+		if w.Replicas != a.replicas {
+			a.out.Scalings++
+		}
+	}
+	a.at, a.replicas, a.wanted = r.Cycle.Time, w.Replicas, w.Replicas
+	for _, p := range r.Cycle.Plan.Workloads {
+		if p.Key == w.Key {
+			a.wanted = p.Replicas
+		}
+	}
+	if n := len(a.out.Modes); n == 0 || a.out.Modes[n-1] != w.Mode {
+		a.out.Modes = append(a.out.Modes, w.Mode)
+	}
+}
+
+func (a *account) sum() Recorded {
+	if a.seconds > 0 {
+		a.out.MeanReplicas /= a.seconds
+		a.out.PlannedReplicas /= a.seconds
+	}
+	if a.out.Modes == nil {
+		a.out.Modes = []api.Mode{}
+	}
+	return a.out
+}

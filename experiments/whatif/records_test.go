@@ -1,0 +1,138 @@
+package whatif
+
+import (
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mash2-io/mash2"
+	"github.com/mash2-io/mash2/experiments/scenarios"
+	"github.com/mash2-io/mash2/experiments/sim"
+	"github.com/mash2-io/mash2/operator/core"
+	"github.com/mash2-io/mash2/record"
+)
+
+// recordsOf simulates flash-sale into a folder of records.
+func recordsOf(t *testing.T) string {
+	t.Helper()
+	s, err := scenarios.Load("flash-sale")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	var w *record.Writer
+	if _, err := sim.Run(t.Context(), sim.Options{Scenario: s, Scaler: sim.Mash2, Seed: 1, Record: func(c core.Config) (mash2.Recorder, error) {
+		w, err = c.Records(record.Config{Dir: dir})
+		return w, err
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestRecords: whatif over records has the demand that cycles saw, the pods and bounds
+// that they knew, and says what was done meanwhile.
+func TestRecords(t *testing.T) {
+	dir := recordsOf(t)
+	options := func(change func(*Options)) Options {
+		o := Options{
+			History: History{Records: dir, Workload: "mash2/web", From: "10m", To: "0s", Scale: 1, LoadFactor: 1, Delimiter: ","},
+			World: World{
+				RequestCPU: 3 * time.Millisecond, Timeout: 5 * time.Second, SLOP95: 200 * time.Millisecond, SLOFailed: 0.01, CPURequest: "100m",
+				MemoryRequest: "64Mi", MinReplicas: 1, PoolNames: []string{"e2-standard-2"}, Boot: 75 * time.Second,
+			},
+			Policies: []string{"COST_SAVING"}, Rivals: []string{"hpa:80"}, Seed: 1, Seeds: 1,
+			Given: func(flag string) bool { return flag == "boot" },
+		}
+		change(&o)
+		return o
+	}
+	o := options(func(*Options) {})
+	if err := o.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := o.Run(t.Context(), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// The same from the records themselves.
+	l, err := record.Open(os.DirFS(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := time.Parse(time.RFC3339, out.History.From)
+	if err != nil {
+		t.Fatal(err)
+	}
+	highest, scalings, before := 0.0, 0, int32(-1)
+	for e, err := range l.Records(time.Time{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := e.Snapshot.Workloads[0]
+		if v, _, ok := w.Demand.Last(); ok {
+			highest = max(highest, v/1000)
+		}
+		if e.Cycle.Time.Before(from) {
+			continue
+		}
+		if before >= 0 && w.Replicas != before {
+			scalings++
+		}
+		before = w.Replicas
+	}
+	if h := out.History; h.Samples != 10 || h.PeakCores > highest || h.PeakCores < 0.7*highest || h.GapRatio != 0 {
+		t.Errorf("%+v, the highest sample is %g cores", h, highest)
+	}
+	if r := out.Recorded; r == nil || math.Abs(float64(r.Scalings-scalings)) > 1 || r.MeanReplicas < 2 || r.MeanReplicas > 32 || len(r.Modes) != 1 {
+		t.Errorf("%+v, want %d scalings", r, scalings)
+	}
+	told := map[string]string{}
+	for _, a := range out.Assumptions {
+		told[a.Flag] = a.From + " " + a.Value
+	}
+	for flag, want := range map[string]string{
+		"--cpu-request": "records 200m", "--memory-request": "records 128Mi", "--min-replicas": "records 2", "--max-replicas": "records 32",
+		"--measured-on": "records n2-standard-2's, at 1 of n2's speed",
+	} {
+		if told[flag] != want {
+			t.Errorf("%s: %q, want %q", flag, told[flag], want)
+		}
+	}
+	if !slices.ContainsFunc(out.Runs, func(r Run) bool { return r.Policy == "COST_SAVING" && r.CostUSD > 0 }) {
+		t.Errorf("%+v", out.Runs)
+	}
+
+	for name, c := range map[string]struct {
+		change func(*Options)
+		says   string
+	}{
+		"another workload":  {func(o *Options) { o.Workload = "mash2/nobody" }, "tell nothing of its demand"},
+		"no such folder":    {func(o *Options) { o.Records = dir + "/none" }, "--records"},
+		"after the end":     {func(o *Options) { o.From, o.To = "2030-01-01T00:00:00Z", "2030-01-02T00:00:00Z" }, "where the records end"},
+		"no workload named": {func(o *Options) { o.Workload = "" }, "go together"},
+		"two sources":       {func(o *Options) { o.Trace = "x.csv" }, "either --records"},
+		"before the beginning": {func(o *Options) {
+			o.From, o.Given = "48h", func(flag string) bool { return flag == "from" }
+		}, "where the records begin"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := options(c.change)
+			err := o.Validate()
+			if err == nil {
+				_, err = o.Run(t.Context(), io.Discard)
+			}
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, want it to say %q", err, c.says)
+			}
+		})
+	}
+}
