@@ -51,8 +51,11 @@ token may see, and what you do on the page is done with your kubeconfig's rights
 kubeconfig with a client certificate has no token: name a ServiceAccount to look as with
 --service-account.
 
-With --records it shows recorded cycles, without a cluster. The address has a part that
-nobody can guess: who shares this machine doesn't see your cluster.`,
+The address has a part that nobody can guess: who shares this machine doesn't see your
+cluster.
+
+With --records it shows recorded cycles, without a cluster, at the root of the address, to
+whoever is on this machine.`,
 		Args: NoArgs,
 	}
 	o.flags(cmd)
@@ -69,15 +72,16 @@ nobody can guess: who shares this machine doesn't see your cluster.`,
 		ctx := cmd.Context()
 		var page http.Handler
 		var err error
+		prefix := ""
 		if o.records != "" {
 			page, err = o.overRecords(ctx, ProgressTo(cmd.ErrOrStderr()))
-		} else {
-			page, err = o.overCluster(ctx)
+		} else if page, err = o.overCluster(ctx); err == nil {
+			prefix, err = secretPath()
 		}
 		if err != nil {
 			return err
 		}
-		return serveHere(ctx, o.address, page, func(address string) {
+		return serveHere(ctx, o.address, prefix, page, func(address string) {
 			fmt.Fprintf(cmd.OutOrStdout(), "%s\n", address)
 			fmt.Fprintln(cmd.ErrOrStderr(), "open this address in a browser; Ctrl-C ends it")
 		})
@@ -85,13 +89,15 @@ nobody can guess: who shares this machine doesn't see your cluster.`,
 	return cmd
 }
 
-// serveHere serves a page below a path that can't be guessed, until ctx ends.
-func serveHere(ctx context.Context, address string, page http.Handler, ready func(string)) error {
+// secretPath can't be guessed.
+func secretPath() (string, error) {
 	secret := make([]byte, 16)
-	if _, err := rand.Read(secret); err != nil {
-		return err
-	}
-	prefix := "/" + hex.EncodeToString(secret)
+	_, err := rand.Read(secret)
+	return "/" + hex.EncodeToString(secret), err
+}
+
+// serveHere serves a page below a path until ctx ends.
+func serveHere(ctx context.Context, address, prefix string, page http.Handler, ready func(string)) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return Usage(fmt.Errorf("--address: %w", err))

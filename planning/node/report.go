@@ -71,17 +71,25 @@ func (v *view) why(p int, one api.PoolPlan, pl poolLayout) string {
 	case pl.size == at.most && pl.fresh > 0:
 		return fmt.Sprintf("at its maximum of %d per zone", at.most)
 	case pl.fresh > 0:
-		return fmt.Sprintf("%d nodes more than there are, for pods without room; from scratch %d would do", pl.fresh, one.Needed)
+		return fmt.Sprintf("%s more than there are, for pods without room; from scratch %d would do", nodes(pl.fresh), one.Needed)
 	case pl.size == at.least:
 		return "at its minimum"
 	case len(pl.surplus) > 0 && !at.target:
 		return "being left; the nodes that remain have pods that can't leave them"
 	case len(pl.surplus) > 0:
-		return fmt.Sprintf("%d nodes can be emptied; from scratch %d would do", len(pl.surplus), one.Needed)
+		return fmt.Sprintf("%s can be emptied; from scratch %d would do", nodes(len(pl.surplus)), one.Needed)
 	case one.Needed < one.Nodes:
 		return fmt.Sprintf("no node in each zone can be emptied; from scratch %d would do", one.Needed)
 	}
 	return "all nodes are needed"
+}
+
+// nodes is a number of them: "1 node", "2 nodes".
+func nodes[N int | int32](n N) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", n)
 }
 
 // efficiency is what the pods placed on the policy's pools request, over what
