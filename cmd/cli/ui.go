@@ -202,8 +202,14 @@ func (o *uiFlags) overCluster(ctx context.Context) (http.Handler, error) {
 			target.Path = strings.TrimSuffix(host.Path, "/") + path + r.In.URL.Path
 			target.RawQuery = r.In.URL.RawQuery
 			r.Out.URL, r.Out.Host = &target, ""
-			r.Out.Header.Del("Cookie")
-			r.Out.Header.Set(restapi.TokenHeader, token)
+			// The API server gets nothing of a browser's that could mean something to it,
+			// such as whom to impersonate.
+			r.Out.Header = http.Header{restapi.TokenHeader: {token}}
+			for _, name := range []string{"Accept", "Accept-Encoding", "If-None-Match"} {
+				if v := r.In.Header.Get(name); v != "" {
+					r.Out.Header.Set(name, v)
+				}
+			}
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			http.Error(w, fmt.Sprintf("the operator's page can't be reached: %v", err), http.StatusBadGateway)
@@ -217,8 +223,12 @@ func (o *uiFlags) overCluster(ctx context.Context) (http.Handler, error) {
 		switch {
 		case !restapi.LoopbackHost(r.Host):
 			http.Error(w, "this page is for this machine: open it by 127.0.0.1 or localhost", http.StatusForbidden)
+		case strings.Contains(r.URL.Path, ".."):
+			http.Error(w, "no such page", http.StatusNotFound)
 		case r.Method == http.MethodPost:
 			act.ServeHTTP(w, r)
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+			http.Error(w, "only GET", http.StatusMethodNotAllowed)
 		default:
 			proxy.ServeHTTP(w, r)
 		}

@@ -195,6 +195,18 @@ func TestPage(t *testing.T) {
 		if got := w.mash2("policy", "get"); !strings.Contains(got, "active: COST_SAVING") {
 			t.Errorf("policy get: %s", got)
 		}
+		// What leads out of the page, or pretends to be somebody, doesn't reach the API server.
+		for _, path := range []string{"/../../../../secrets", "/..%2f..%2fpods", "/api/v1/%2e%2e/%2e%2e/pods"} {
+			if status, body := ui.raw("GET", path, "", ""); status != 404 || strings.Contains(body, "apiVersion") {
+				t.Errorf("%s: %d %.200s", path, status, body)
+			}
+		}
+		if status, _ := ui.raw("DELETE", "/api/v1/overview", "", ""); status != 405 {
+			t.Errorf("DELETE: %d", status)
+		}
+		if status, body := ui.as("GET", "/api/v1/overview", http.Header{"Impersonate-User": {"nobody"}, "Authorization": {"Bearer x"}}); status != 200 || !strings.Contains(body, "page-viewer") {
+			t.Errorf("impersonating: %d %.200s", status, body)
+		}
 		root, _, _ := strings.Cut(strings.TrimPrefix(ui.address, "http://"), "/")
 		if status, _ := (visitor{t, "http://" + root, http.DefaultClient}).raw("GET", "/", "", ""); status != 404 {
 			t.Errorf("without the part that can't be guessed: %d", status)
@@ -246,14 +258,25 @@ func (p visitor) ask(method, path, token, body string) (int, string) {
 
 func (p visitor) raw(method, path, token, body string) (int, string) {
 	p.t.Helper()
+	h := http.Header{"X-Mash2-Act": {"1"}}
+	if token != "" {
+		h.Set("Authorization", "Bearer "+token)
+	}
+	return p.send(method, path, h, body)
+}
+
+func (p visitor) as(method, path string, h http.Header) (int, string) {
+	p.t.Helper()
+	return p.send(method, path, h, "")
+}
+
+func (p visitor) send(method, path string, h http.Header, body string) (int, string) {
+	p.t.Helper()
 	r, err := http.NewRequestWithContext(p.t.Context(), method, p.address+path, strings.NewReader(body))
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
-	}
-	r.Header.Set("X-Mash2-Act", "1")
+	r.Header = h
 	response, err := p.client.Do(r)
 	if err != nil {
 		p.t.Fatal(err)
