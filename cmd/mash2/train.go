@@ -31,13 +31,18 @@ steps without exploration; the best one is kept.
 	f.StringVar(&o.Algorithm, "algorithm", "", "how to learn: "+strings.Join(training.Algorithms(), ", "))
 	f.IntVar(&o.Steps, "steps", 100_000, "steps of the environment")
 	f.Uint64Var(&o.Seed, "seed", 1, "of all that is random")
-	f.StringVar(&o.Out, "out", "", "folder for the model and its card; a model that is there is replaced")
+	var stopAt float64
+	f.Float64Var(&stopAt, "stop-at", 0, "end early, at an evaluation whose mean return is this or more (default: never)")
+	f.StringVar(&o.Out, "out", "", "folder for the model, its card and its curve; a model that is there is replaced")
 	show := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := cli.CheckOutput(cmd); err != nil {
 			return err
 		}
 		o.Version = cli.Version()
+		if cmd.Flags().Changed("stop-at") {
+			o.StopAt = &stopAt
+		}
 		out, err := training.Run(cmd.Context(), o, cli.ProgressTo(cmd.ErrOrStderr()))
 		if err != nil {
 			return asTraining(err)

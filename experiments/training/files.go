@@ -77,6 +77,13 @@ func save(o Options, task gym.Task, best Point, r Result, p rl.Policy) (card str
 	if err := write(card, append(text, '\n')); err != nil {
 		return "", err
 	}
+	curve, err := curvePage(o, best, r)
+	if err != nil {
+		return "", err
+	}
+	if err := write(filepath.Join(o.Out, CurveFile), curve); err != nil {
+		return "", err
+	}
 	graph := onnx.Model{Network: p.Network}
 	if !p.Actions.Discrete() {
 		graph.Tail = []onnx.Step{{Op: onnx.Clip, Low: -1, High: 1}}

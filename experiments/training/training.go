@@ -36,7 +36,9 @@ type Options struct {
 	// Steps of the environment, over all that are stepped side by side.
 	Steps int
 	Seed  uint64
-	// Out is the folder for the model and its card.
+	// StopAt ends the training once an evaluation's mean return reaches it; nil for never.
+	StopAt *float64
+	// Out is the folder for the model, its card and its curve.
 	Out string
 	// Version of this program, for the card.
 	Version string
@@ -57,6 +59,8 @@ type Result struct {
 	Seconds     float64 `json:"seconds"`
 	Curve       []Point `json:"curve"`
 	Card        string  `json:"card"`
+	// Stopped is true of a training that ended early, at the return that was asked for.
+	Stopped bool `json:"stopped,omitempty"`
 }
 
 const (
@@ -119,6 +123,10 @@ func Run(ctx context.Context, o Options, progress io.Writer) (Result, error) {
 		}
 		fmt.Fprintf(progress, "step %d of %d: mean return %.1f of %d greedy episodes, best %.1f at step %d\n",
 			at.Step, o.Steps, at.Return, episodes, best.Return, best.Step)
+		if o.StopAt != nil && at.Return >= *o.StopAt {
+			out.Stopped = true
+			break
+		}
 	}
 	out.Seconds = time.Since(began).Seconds()
 	out.Card, err = save(o, task, best, out, policy)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -111,5 +112,39 @@ func TestCardOfAnother(t *testing.T) {
 	}
 	if _, _, err := Load(b); err == nil || !strings.Contains(err.Error(), "card is of another model") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A training ends early where that is asked for, with the policy that reached the return,
+// and leaves a page with its curve.
+func TestStopsEarly(t *testing.T) {
+	dir := t.TempDir()
+	enough := 60.0
+	o := Options{Environment: "cartpole", Algorithm: "ppo", Steps: 40_000, Seed: 3, Out: dir, StopAt: &enough}
+	r, err := Run(t.Context(), o, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := r.Curve[len(r.Curve)-1]
+	if !r.Stopped || r.Steps >= 40_000 || last.Return < enough || last.Step != r.Steps {
+		t.Errorf("%+v", r)
+	}
+	for _, p := range r.Curve[:len(r.Curve)-1] {
+		if p.Return >= enough {
+			t.Errorf("it went on after step %d, at %g", p.Step, p.Return)
+		}
+	}
+	_, card, err := Load(dir)
+	if err != nil || card.BestStep != last.Step || card.Steps != r.Steps {
+		t.Errorf("%+v, %v", card, err)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, CurveFile))
+	if err != nil || !strings.Contains(string(page), "<svg") || !strings.Contains(string(page), "ppo in cartpole") {
+		t.Errorf("%v: %.300s", err, page)
+	}
+	never := math.Inf(1)
+	o.StopAt, o.Steps = &never, 6_000
+	if r, err = Run(t.Context(), o, io.Discard); err != nil || r.Stopped || r.Steps < 4_000 {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
