@@ -107,6 +107,7 @@ func (p page) tap(loop *mash2.Loop, c Config) {
 	if p.store == nil {
 		return
 	}
+	p.store.LoadMoney()
 	var past *record.Log
 	if c.Records.Dir != "" {
 		// Opened before the loop begins a segment of its own. Without a record it fails.

@@ -136,6 +136,22 @@ func TestLedger(t *testing.T) {
 	}
 }
 
+// A replica that begins to lead goes on from what the one before it spent.
+func TestMoneyOfAnother(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "spent.json")
+	store := func() *Store { return NewStore(Config{Period: 15 * time.Second, MoneyFile: path}) }
+	leader, standby := store(), store()
+	for id := range 10 {
+		leader.Add(recordOf(uint64(id+1), "a"))
+	}
+	standby.LoadMoney()
+	standby.Add(recordOf(11, "a"))
+	// The file is written once a minute at most: after four cycles, and four later.
+	if got := standby.overview(Viewer{All: true}).Money.Day.Spent; math.Abs(got-8*15.0/3600*0.1) > 1e-9 {
+		t.Errorf("%g USD", got)
+	}
+}
+
 // A gap between cycles is billed by nobody, and prices are those of the time before.
 func TestSpent(t *testing.T) {
 	s := NewStore(Config{Period: 15 * time.Second})

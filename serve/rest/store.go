@@ -87,11 +87,20 @@ func NewStore(c Config) *Store {
 	if c.Failed == nil {
 		c.Failed = func(error) {}
 	}
-	l, err := newLedger(c.MoneyFile)
+	s := &Store{config: c, workloads: map[api.Key]*past{}, listeners: map[chan struct{}]bool{}}
+	s.LoadMoney()
+	return s
+}
+
+// LoadMoney reads what was spent anew: who begins to lead may have another's file.
+func (s *Store) LoadMoney() {
+	l, err := newLedger(s.config.MoneyFile)
 	if err != nil {
-		c.Failed(err)
+		s.config.Failed(err)
 	}
-	return &Store{config: c, workloads: map[api.Key]*past{}, ledger: l, listeners: map[chan struct{}]bool{}}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ledger = l
 }
 
 // Head is a cycle in a line.
