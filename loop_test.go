@@ -27,7 +27,7 @@ type world struct {
 	applied             []string
 	plans               int // asked for
 
-	mu     sync.Mutex // of cycles: TestStart reads them while the loop runs
+	mu     sync.Mutex // of cycles, which TestStart reads while the loop runs, and of applied
 	cycles []api.Cycle
 }
 
@@ -47,6 +47,8 @@ func (w *world) Plan(_ api.Snapshot, _ api.Policy, m planning.Memory) (api.Plan,
 }
 
 func (w *world) Apply(_ context.Context, a api.Action) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.applied = append(w.applied, a.Object().String())
 	return w.applyErr[a.Object().String()]
 }
