@@ -43,6 +43,9 @@ const (
 	// LabelSafetyNet marks the HorizontalPodAutoscaler that scales a workload up
 	// when no operator has for long. Its writes are not somebody else's.
 	LabelSafetyNet = Group + "/safety-net"
+	// AnnotationRollbackEnded on the policy ConfigMap is a time, RFC 3339: rollbacks from
+	// before it are over.
+	AnnotationRollbackEnded = Group + "/rollback-ended"
 	// AnnotationPaused on the policy ConfigMap stops every write.
 	AnnotationPaused = Group + "/paused"
 	// LabelNodePool is the label by which GKE tells a node's pool.

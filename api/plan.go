@@ -73,6 +73,8 @@ const (
 	BindingScaleUpRate   Binding = "scaleUpRate"
 	BindingScaleDownRate Binding = "scaleDownRate"
 	BindingStale         Binding = "stale"
+	BindingSLO           Binding = "slo"      // it burns, or nobody knows
+	BindingRollback      Binding = "rollback" // to what ran while it was kept
 	BindingHold          Binding = "hold"
 )
 
@@ -121,6 +123,8 @@ type WorkloadPlan struct {
 	// first replica.
 	Triggers []TriggerPlan `json:"triggers,omitempty"`
 	Activity Activity      `json:"activity,omitempty"`
+	// SLOs of the workload and what is proven of them, in the author's order.
+	SLOs []SLOPlan `json:"slos,omitempty"`
 	// Skill of what is forecast for this workload, whether or not it may act;
 	// nil where nothing is forecast.
 	Skill *ForecastSkill `json:"skill,omitempty"`
@@ -275,6 +279,8 @@ type Plan struct {
 	// Candidates that lost, best first, at most a few per kind.
 	Candidates []Candidate `json:"candidates,omitempty"`
 	Findings   []Finding   `json:"findings,omitempty"`
+	// Rollback is not nil while the plan is one that was taken back to.
+	Rollback *Rollback `json:"rollback,omitempty"`
 	// Search tells how much work the choice took.
 	Search Search `json:"search"`
 }

@@ -24,6 +24,8 @@ type PolicySpec struct {
 	Default string `json:"default,omitempty"`
 	// Paused stops every write while true.
 	Paused bool `json:"paused,omitempty"`
+	// RollbackEnded is when a person ended a rollback; zero for never.
+	RollbackEnded time.Time `json:"rollbackEnded,omitzero"`
 	// Generation tells one content from another (the ConfigMap's resource
 	// version, or a hash).
 	Generation string `json:"generation,omitempty"`
@@ -101,6 +103,8 @@ type Policy struct {
 	MaxNodesPerPool int32 `json:"maxNodesPerPool,omitempty"`
 	// Disruption is what moving pods may cost, and when it may happen.
 	Disruption Disruption `json:"disruption,omitzero"`
+	// Rollback says when the whole plan is taken back because an SLO burns.
+	Rollback RollbackPolicy `json:"rollback,omitzero"`
 	// ManagedPools are all pools that some policy names, in order of name: the
 	// only pools mash2 may ever touch. Set by strategic.Decide.
 	ManagedPools []string `json:"managedPools,omitempty"`

@@ -111,6 +111,8 @@ type Workload struct {
 	// Triggers are the other demand inputs, in the author's order; the largest
 	// demand counts.
 	Triggers []Trigger
+	// SLOs are the objectives that its author named, in order.
+	SLOs []SLO
 	// Usage is the CPU usage in reference millicores from metrics.k8s.io, the
 	// second source of Demand. Nil when it has nothing fresh for this workload.
 	Usage *Usage

@@ -50,7 +50,7 @@ func apart(t *testing.T, change func(*api.Policy)) *cycle {
 		change(&p)
 	}
 	h := Hierarchy{Config: DefaultConfig(), Planners: map[string]WorkloadPlanner{DefaultPlanner: asks{}}, Nodes: nodes}
-	return newCycle(h, s, p, Memory{})
+	return newCycle(h, s, p, Memory{}, "")
 }
 
 // A candidate may be any assignment: each workload is counted by the speed of its own
@@ -113,7 +113,7 @@ func TestACandidateIsAnAssignment(t *testing.T) {
 			if got := cycle.memory.Workloads[0].Pool; got != to.pool(0).Name {
 				t.Errorf("remembered on %q", got)
 			}
-			if got := newCycle(cycle.Hierarchy, cycle.s, cycle.p, cycle.memory).staying([]candidate{k}); got != 0 {
+			if got := newCycle(cycle.Hierarchy, cycle.s, cycle.p, cycle.memory, "").staying([]candidate{k}); got != 0 {
 				t.Error("the next cycle doesn't know where they are")
 			}
 		})

@@ -142,7 +142,7 @@ func (c *cycle) relax(k *candidate, packings int) {
 				continue
 			}
 			least := max(r.Floor, min(r.Least, it.Hi))
-			if subject := k.subjects[k.index[i]]; subject.Stale {
+			if subject := k.subjects[k.index[i]]; subject.keeps() {
 				// Nobody knows that fewer would do.
 				least = max(least, subject.Workload.Replicas)
 			}
@@ -213,7 +213,7 @@ func (c *cycle) consider(k *candidate, i int) {
 	subject := Subject{
 		Time: c.s.Time, Workload: w, Policy: c.p, Proposal: asked, Memory: memory.counted(asked).idle(c.s.Time, asked.Activity),
 		Speed: speed, Trusted: mw.looksAhead(), Windows: windows,
-		Stale: c.stale(w),
+		Stale: c.stale(w), Doubt: mw.doubt, Kept: c.kept(w.Key),
 	}
 	k.speed = append(k.speed, speed)
 	k.proposals = append(k.proposals, asked)

@@ -95,7 +95,7 @@ func (c *cycle) packWithin(k *candidate, replicas, nodeReplicas, maxNodes []int3
 
 // compose writes the plan down and remembers what the next cycle needs.
 func (c *cycle) compose(candidates []candidate, chosen int) api.Plan {
-	plan := api.Plan{Time: c.s.Time, Policy: c.p.Name}
+	plan := api.Plan{Time: c.s.Time, Policy: c.p.Name, Rollback: c.rollback()}
 	if chosen < 0 {
 		c.holdAll(candidates, &plan)
 		return plan
@@ -175,7 +175,7 @@ func (c *cycle) stay(k *candidate, i int, reason string) api.WorkloadPlan {
 func (c *cycle) start(k *candidate, i int) api.WorkloadPlan {
 	mw := &c.managed[i]
 	w := k.proposals[i].plan()
-	w.Skill = mw.skill
+	w.Skill, w.SLOs = mw.skill, mw.slos
 	w.Current = mw.replicas
 	w.Shadow = mw.workload.Mode == api.ModeShadow
 	return w

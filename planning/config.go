@@ -49,6 +49,11 @@ type Config struct {
 	// PoolErrorMemory is how long a quota or stockout error keeps a pool from
 	// being considered beyond its present size while there are other pools.
 	PoolErrorMemory time.Duration
+	// SLOProving is how long a plan must have run with an SLO kept to count as one that
+	// keeps it: what bites later is not told from what came with demand. SLOPast is how
+	// far back readings of SLOs, and what ran, are remembered.
+	SLOProving time.Duration
+	SLOPast    time.Duration
 
 	// MinSkill trusts a forecast to lower replicas: its skill over the last
 	// value must be known and no less.
@@ -95,6 +100,8 @@ func DefaultConfig() Config {
 		TrustedStabilization: 30 * time.Second,
 		NodeStabilization:    10 * time.Minute,
 		PoolErrorMemory:      10 * time.Minute,
+		SLOProving:           5 * time.Minute,
+		SLOPast:              time.Hour,
 		MinSkill:             0.1,
 		MinSkillUp:           0,
 		FitWork:              75_000,
@@ -114,6 +121,7 @@ func (c Config) Scaled(speed float64) Config {
 	for _, d := range []*time.Duration{
 		&c.CyclePeriod, &c.MetricDelay, &c.Averaging, &c.Horizon, &c.Trough, &c.NodeTrough,
 		&c.Stabilization, &c.TrustedStabilization, &c.NodeStabilization, &c.PoolErrorMemory,
+		&c.SLOProving, &c.SLOPast,
 	} {
 		*d = time.Duration(float64(*d) / speed)
 	}
@@ -138,6 +146,8 @@ func (c Config) Validate() error {
 		{"TrustedStabilization", c.TrustedStabilization < 0, "0 or more", c.TrustedStabilization},
 		{"NodeStabilization", c.NodeStabilization < 0, "0 or more", c.NodeStabilization},
 		{"PoolErrorMemory", c.PoolErrorMemory < 0, "0 or more", c.PoolErrorMemory},
+		{"SLOProving", c.SLOProving < 0, "0 or more", c.SLOProving},
+		{"SLOPast", c.SLOPast < c.SLOProving, "SLOProving or more", c.SLOPast},
 		{"MinSkill", !(c.MinSkill <= 1), "1 or less", c.MinSkill},
 		{"MinSkillUp", !(c.MinSkillUp <= c.MinSkill), "MinSkill or less", c.MinSkillUp},
 		{"FitWork", c.FitWork < 1, "1 or more", c.FitWork},

@@ -67,9 +67,17 @@ type Subject struct {
 	Speed    float64        // of the pool planned for
 	Trusted  bool
 	// Stale is true while there is no fresh demand: then nothing goes down.
-	Stale   bool
+	Stale bool
+	// Doubt is not empty while an SLO of it is not proven to be kept, and says why: then
+	// neither does anything.
+	Doubt string
+	// Kept is what it is to have while the whole plan is taken back; nil if it isn't.
+	Kept    *KeptScale
 	Windows Windows
 }
+
+// keeps reports whether nothing may be given up.
+func (s Subject) keeps() bool { return s.Stale || s.Doubt != "" }
 
 // Range returns the feasible replicas of a workload.
 func (g Guard) Range(s Subject) Range {
@@ -118,7 +126,8 @@ func (g Guard) Range(s Subject) Range {
 	}
 
 	// 2. Scale-down: nothing is given up that was, or will be, needed again soon.
-	if keep, binding, note := g.keep(s, current); keep > r.Lo.Replicas {
+	keep, binding, note := g.keep(s, current)
+	if keep > r.Lo.Replicas {
 		r.Lo.to(keep, binding, note)
 	}
 
@@ -128,6 +137,13 @@ func (g Guard) Range(s Subject) Range {
 	}
 	r.Hi.Replicas = min(r.Hi.Replicas, w.MaxReplicas)
 	r.Floor = min(r.Floor, r.Hi.Replicas)
+
+	// 4. While the whole plan is taken back, only the floor adds to it.
+	if s.Kept != nil {
+		back := of(min(max(s.Kept.Replicas, r.Floor, keep, r.Least), r.Hi.Replicas), api.BindingRollback,
+			fmt.Sprintf("%d ran while the SLOs were kept, and the whole plan is taken back to that", s.Kept.Replicas))
+		r.Lo, r.Hi = back, back
+	}
 	if r.Lo.Replicas > r.Hi.Replicas {
 		r.Lo = r.Hi
 		if r.Hi.Binding == api.BindingMaxReplicas {
@@ -153,7 +169,7 @@ func (g Guard) empty(s Subject) (why string, empty bool) {
 			return "none are needed", true
 		}
 		return fmt.Sprintf("nothing has asked for a replica for %v", idle.Round(time.Second)),
-			!s.Memory.IdleSince.IsZero() && idle >= s.Workload.Cooldown && !s.Stale
+			!s.Memory.IdleSince.IsZero() && idle >= s.Workload.Cooldown && !s.keeps()
 	}
 	return "", false
 }
@@ -171,6 +187,9 @@ func (g Guard) keep(s Subject, current int32) (n int32, binding api.Binding, not
 	rules := s.Workload.Behavior.ScaleDown
 	if s.Stale {
 		return current, api.BindingStale, fmt.Sprintf("kept at %d: there is no fresh demand", current)
+	}
+	if s.Doubt != "" {
+		return current, api.BindingSLO, fmt.Sprintf("kept at %d: %s", current, s.Doubt)
 	}
 	if rules.SelectPolicy == "Disabled" {
 		return current, api.BindingScaleDownRate, "scale-down is disabled"
@@ -274,7 +293,7 @@ func (g Guard) NodeReplicas(s Subject, replicas int32) (nodes, ahead int32, note
 	}
 	limit := max(replicas, s.Workload.MaxReplicas)
 	before := s.Memory.NodeReplicas
-	if s.Stale {
+	if s.keeps() {
 		n := max(replicas, min(max(before, s.Proposal.NodeReplicas), limit))
 		return n, n, ""
 	}

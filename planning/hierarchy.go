@@ -34,7 +34,7 @@ type Hierarchy struct {
 // Plan chooses the plan for a snapshot under a policy. It doesn't fail: what
 // can't be planned is held, with a reason and a finding.
 func (h Hierarchy) Plan(s api.Snapshot, p api.Policy, m Memory) (api.Plan, Memory) {
-	c := newCycle(h, s, p, m)
+	c := newCycle(h, s, p, m, "")
 	// 1. Predict demand, once per workload.
 	c.predict()
 	c.tell()
@@ -68,7 +68,7 @@ func (c *cycle) decide() api.Plan {
 func (c *cycle) on(pool string) *cycle {
 	p := c.p
 	p.NodePools, p.MachineType = []string{pool}, ""
-	out := newCycle(c.Hierarchy, c.s, p, c.before)
+	out := newCycle(c.Hierarchy, c.s, p, c.before, pool)
 	for i := range out.managed { // the same ones in the same order
 		from, to := &c.managed[i], &out.managed[i]
 		to.forecast, to.trusted, to.note, to.skill, to.outlooks = from.forecast, from.trusted, from.note, from.skill, from.outlooks
@@ -94,6 +94,7 @@ type cycle struct {
 	pools     []api.Pool // allowed ones, in order of name
 	findings  []api.Finding
 	predicted []api.Finding // those of them that tell of predictions
+	staysOn   string        // the pool that workloads can't be moved from; empty if they can
 	nodesOff  string        // why nodes are not planned although the policy names pools
 	search    api.Search
 	fits      int // left of Config.FitWork
@@ -112,11 +113,13 @@ type managed struct {
 	note     string             // about the forecast
 	skill    *api.ForecastSkill // of it, in use or not
 	outlooks []Outlook          // one for each trigger
+	slos     []api.SLOPlan
+	doubt    string // why nothing may be given up, by its SLOs; empty if it may
 }
 
-func newCycle(h Hierarchy, s api.Snapshot, p api.Policy, m Memory) *cycle {
+func newCycle(h Hierarchy, s api.Snapshot, p api.Policy, m Memory, stay string) *cycle {
 	c := &cycle{
-		Hierarchy: h, guard: Guard{Config: h.Config}, s: s, p: p, before: m, leastRequest: leastRequest(s),
+		Hierarchy: h, guard: Guard{Config: h.Config}, s: s, p: p, before: m, leastRequest: leastRequest(s), staysOn: stay,
 		memory: Memory{
 			Policy: p.Name, Weights: p.Weights,
 			forecasts: maps.Clone(m.forecasts),
@@ -174,6 +177,7 @@ func newCycle(h Hierarchy, s api.Snapshot, p api.Policy, m Memory) *cycle {
 		}
 		return boolToInt(b.workload.Key.Less(a.workload.Key))
 	})
+	c.watch()
 	c.allow()
 	c.margins()
 	return c
@@ -191,7 +195,7 @@ func (c *cycle) allow() {
 	for _, pool := range c.s.Pools {
 		if slices.Contains(c.p.NodePools, pool.Name) && (c.p.MachineType == "" || c.p.MachineType == pool.MachineType) {
 			zones := int32(max(1, len(pool.Zones)))
-			pool.MinPerZone = max(pool.MinPerZone, (c.p.MinNodesPerPool+zones-1)/zones)
+			pool.MinPerZone = max(pool.MinPerZone, (c.p.MinNodesPerPool+zones-1)/zones, c.keptSize(pool))
 			c.pools = append(c.pools, pool)
 		}
 	}

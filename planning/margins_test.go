@@ -145,7 +145,7 @@ func TestCyclesTakeMargins(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.policy.NodePools = []string{"slow", "fast"}
 			before := Memory{Workloads: []WorkloadMemory{{Key: key, Replicas: 1, Margins: Margins{Objective: 0.5, Pod: forecast.Growth{Factor: 9}, Node: forecast.Growth{Factor: 9}}}}}
-			got := newCycle(h, s, c.policy, before)
+			got := newCycle(h, s, c.policy, before, "")
 			mw := &got.managed[0]
 			if m := mw.memory.Margins; m.Known() != c.known || c.known && m.Pod.Factor != 2.5 {
 				t.Fatalf("margins %+v", m)
@@ -177,7 +177,7 @@ func TestMarginsAreTakenWithinABudget(t *testing.T) {
 	}
 	p, h := api.Policy{Objective: 0.99}, Hierarchy{Config: DefaultConfig()}
 	for cycle := range 4 {
-		c := newCycle(h, s, p, before)
+		c := newCycle(h, s, p, before, "")
 		before.Workloads = nil
 		taken, first := 0, 0
 		for i := range c.managed {

@@ -34,6 +34,8 @@ type Memory struct {
 	Pools []PoolMemory `json:"pools,omitempty"`
 	// Workloads in order of key.
 	Workloads []WorkloadMemory `json:"workloads,omitempty"`
+	// Rollback is not nil while the plan is one that was taken back to.
+	Rollback *RolledBack `json:"rollback,omitempty"`
 
 	// forecasts is a cache that the next cycles rebuild from history.
 	forecasts map[api.Key]forecast.State
@@ -100,6 +102,10 @@ type WorkloadMemory struct {
 	// IdleSince is from when on no trigger of a workload that may have no
 	// replicas has been active; zero while one is, or may be.
 	IdleSince time.Time `json:"idleSince,omitzero"`
+	// SLOs in the author's order, and Past, what ran, oldest first: both only while some
+	// workload has SLOs.
+	SLOs []SLOMemory `json:"slos,omitempty"`
+	Past []PastScale `json:"past,omitempty"`
 }
 
 // Recommendation that held from a first to a last cycle, in replicas of a

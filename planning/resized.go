@@ -32,6 +32,8 @@ type PoolMemory struct {
 	Resized time.Time `json:"resized,omitzero"`
 	From    int32     `json:"from,omitempty"`
 	To      int32     `json:"to,omitempty"`
+	// Past sizes per zone, oldest first, while some workload has SLOs.
+	Past []PastSize `json:"past,omitempty"`
 }
 
 // AskedSize is a size per zone that was asked for, at last at a time.

@@ -18,12 +18,19 @@ const (
 // Resumed is a memory that was kept at a time, for a process that starts now: without
 // what is too old to be of use. What is younger but beyond a window is forgotten by the
 // next Plan as ever. A memory of the future is of a clock that was wrong, and of no use.
+//
+// A rollback lasts as long as it was to last, whoever was killed meanwhile.
 func (m Memory) Resumed(kept, now time.Time) Memory {
+	back := m.Rollback
+	if back != nil && (now.Before(back.At) || !now.Before(back.Until)) {
+		back = nil
+	}
+	m.Rollback = back
 	switch age := now.Sub(kept); {
 	case age < -time.Minute || age > resumeForecasts:
-		return Memory{}
+		return Memory{Rollback: back}
 	case age > resumeWorkloads:
-		return Memory{forecasts: m.forecasts}
+		return Memory{forecasts: m.forecasts, Rollback: back}
 	case age > resumeReadings:
 		workloads := make([]WorkloadMemory, len(m.Workloads))
 		for i, w := range m.Workloads {
