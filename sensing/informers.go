@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
@@ -29,6 +30,7 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/api/v1alpha1"
+	"github.com/mash2-io/mash2/sensing/slo"
 )
 
 // Kinds under which caches are kept, besides the targets' kinds.
@@ -44,9 +46,20 @@ const (
 	kindManagedWorkload = "ManagedWorkload"
 	// Of somebody else's installation, which need not be there.
 	kindVertical = "VerticalPodAutoscaler"
+	kindSloth    = slo.KindSloth
+	kindPyrra    = slo.KindPyrra
+	kindOpenSLO  = slo.KindOpenSLO
 	// The Cluster Autoscaler's status ConfigMap.
 	kindAutoscalerStatus = "cluster-autoscaler-status"
 )
+
+// elsewhere are the kinds that need not be installed.
+var elsewhere = map[string]schema.GroupVersionResource{
+	kindVertical: verticals,
+	kindSloth:    {Group: slo.GroupSloth, Version: "v1", Resource: "prometheusservicelevels"},
+	kindPyrra:    {Group: slo.GroupPyrra, Version: "v1alpha1", Resource: "servicelevelobjectives"},
+	kindOpenSLO:  {Group: slo.GroupOpenSLO, Version: "v1", Resource: "slos"},
+}
 
 // caches are the shared informers, by kind. Their transforms turn every object
 // into its record before it is stored.
@@ -100,8 +113,10 @@ func newCaches(cfg Config) (*caches, error) {
 				appsv1.SchemeGroupVersion.WithResource("replicasets"), metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(),
 			kindManagedWorkload: dynamicinformer.NewFilteredDynamicInformer(dyn,
 				v1alpha1.GroupVersion.WithResource("managedworkloads"), metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(),
-			kindVertical: dynamicinformer.NewFilteredDynamicInformer(dyn, verticals, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(),
 		},
+	}
+	for kind, resource := range elsewhere {
+		c.informers[kind] = dynamicinformer.NewFilteredDynamicInformer(dyn, resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 	}
 	if of := cfg.AutoscalerStatus; of.Name != "" && cfg.Pools != nil {
 		c.informers[kindAutoscalerStatus] = coreinformers.NewFilteredConfigMapInformer(client, of.Namespace, 0, cache.Indexers{},
@@ -114,7 +129,8 @@ func newCaches(cfg Config) (*caches, error) {
 		err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			if c.absent[kind] = kind == kindVertical && apierrors.IsNotFound(err); !c.absent[kind] {
+			_, optional := elsewhere[kind]
+			if c.absent[kind] = optional && apierrors.IsNotFound(err); !c.absent[kind] {
 				c.failed[kind] = err
 			}
 		})
@@ -154,8 +170,11 @@ func (c *caches) transform(cfg Config) cache.TransformFunc {
 		case *corev1.ConfigMap:
 			return statusRecordOf(o), nil
 		case *unstructured.Unstructured:
-			if o.GetKind() == kindVertical {
+			switch o.GetKind() {
+			case kindVertical:
 				return verticalRecordOf(o), nil
+			case kindSloth, kindPyrra, kindOpenSLO:
+				return sloRecordOf(o), nil
 			}
 			var w v1alpha1.ManagedWorkload
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &w); err != nil {

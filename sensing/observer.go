@@ -245,6 +245,7 @@ func (o *Observer) look(s *api.Snapshot, r *workloadRecord, v *view, usage map[t
 			if f, ok := missingFinding(w); ok {
 				s.Findings = append(s.Findings, f)
 			}
+			w.SLOs = o.readings.objectives(r, v)
 		}
 		if len(w.Triggers) > 0 && (w.IgnoreCPU || w.Replicas == 0) {
 			in.Ignored = true

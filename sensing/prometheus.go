@@ -218,6 +218,19 @@ func (p *prometheus) queryEvery(ctx context.Context, query string, from, to, str
 	return answer{matrix, warnings}, nil
 }
 
+// instant asks for what a query gives at a time.
+func (p *prometheus) instant(ctx context.Context, query string, at time.Time) (model.Vector, error) {
+	value, _, err := p.api.Query(ctx, query, at, promv1.WithTimeout(p.cfg.QueryTimeout))
+	if err != nil {
+		return nil, fmt.Errorf("asking Prometheus: %w%s", err, detail(err))
+	}
+	vector, ok := value.(model.Vector)
+	if !ok {
+		return nil, fmt.Errorf("asking Prometheus: the answer is a %T, not a vector", value)
+	}
+	return vector, nil
+}
+
 // detail is the beginning of what Prometheus, or a proxy before it, has said
 // with an error status.
 func detail(err error) string {

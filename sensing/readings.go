@@ -30,6 +30,7 @@ type readings struct {
 	external externalmetrics.ExternalMetricsClient
 	custom   custommetrics.CustomMetricsClient
 	known    map[triggerID]*triggerState
+	slos     map[triggerID]*sloState
 
 	// all and queries are places for those that are being asked for.
 	all, queries chan struct{}
@@ -67,7 +68,7 @@ type triggerState struct {
 
 func newReadings(cfg Config, prom *prometheus) (*readings, error) {
 	s := &readings{
-		cfg: cfg, grid: demand.Grid{Step: cfg.Step}, prom: prom, known: map[triggerID]*triggerState{},
+		cfg: cfg, grid: demand.Grid{Step: cfg.Step}, prom: prom, known: map[triggerID]*triggerState{}, slos: map[triggerID]*sloState{},
 		all: make(chan struct{}, triggersAtOnce), queries: make(chan struct{}, queriesAtOnce),
 		namespaces: map[string]chan struct{}{},
 	}
@@ -167,6 +168,7 @@ func (s *readings) read(ctx, life context.Context, now time.Time, v *view) {
 			delete(s.known, id)
 		}
 	}
+	asked = append(asked, s.readObjectives(life, now, v)...)
 	enough := s.cfg.Clock.After(triggerWait)
 	for _, done := range asked {
 		select {

@@ -229,6 +229,7 @@ type workloadRecord struct {
 	workload api.Workload // what its spec says
 	target   targetID
 	triggers []trigger
+	slos     []objective
 	// byTemplate: replicas are counted by the template's requests.
 	byTemplate bool
 	takenOver  types.UID // of the target; empty if none was
@@ -271,6 +272,7 @@ func workloadRecordOf(w *v1alpha1.ManagedWorkload, cfg Config) *workloadRecord {
 	if r.triggers, err = triggersOf(w, cfg); err != nil {
 		r.workload.HoldReason, r.workload.Hold = HoldInvalidTrigger, err.Error()
 	}
+	r.slos = objectivesOf(w)
 	if p := w.Status.PlannedReplicas; p != nil {
 		r.workload.PlannedReplicas = *p
 	}

@@ -20,6 +20,7 @@ type view struct {
 	nets      map[targetID]bool              // targets with a safety net
 	verticals map[targetID][]*verticalRecord // in order of name
 	quotas    map[string][]*quotaRecord      // by namespace, in order of name
+	slos      map[sloID]*sloRecord           // of others' resources
 	workloads []*workloadRecord              // in order of key
 	// byTarget has the oldest ManagedWorkload of each target.
 	byTarget map[targetID]*workloadRecord
@@ -38,6 +39,7 @@ func (c *caches) view() *view {
 		nets:      map[targetID]bool{},
 		verticals: map[targetID][]*verticalRecord{},
 		quotas:    map[string][]*quotaRecord{},
+		slos:      map[sloID]*sloRecord{},
 		byTarget:  map[targetID]*workloadRecord{},
 		members:   map[targetID][]*podRecord{},
 	}
@@ -69,6 +71,11 @@ func (c *caches) view() *view {
 	}
 	for _, of := range v.verticals {
 		slices.SortFunc(of, func(a, b *verticalRecord) int { return compareKeys(a.key, b.key) })
+	}
+	for _, kind := range []string{kindSloth, kindPyrra, kindOpenSLO} {
+		for _, r := range records[*sloRecord](c, kind) {
+			v.slos[sloID{kind, r.key}] = r
+		}
 	}
 	for _, r := range records[*quotaRecord](c, kindQuota) {
 		v.quotas[r.key.Namespace] = append(v.quotas[r.key.Namespace], r)

@@ -192,6 +192,7 @@ func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old v
 		PlannedReplicas:    &plan.Replicas,
 		Forecast:           forecastOf(plan),
 		Triggers:           triggersOf(plan),
+		SLOs:               slosOf(plan),
 		Policy:             c.Policy.Name,
 		Reason:             plan.Reason,
 		LastCycleTime:      &now,
@@ -214,6 +215,14 @@ func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old v
 		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionMovable)
 	}
 	return status
+}
+
+// slosOf are the verdicts on a workload's objectives.
+func slosOf(plan api.WorkloadPlan) (out []v1alpha1.SLOStatus) {
+	for _, s := range plan.SLOs {
+		out = append(out, v1alpha1.SLOStatus{Name: s.Name, Verdict: string(s.Verdict)})
+	}
+	return out
 }
 
 // forecastOf is what is forecast for a workload, and what it is worth, used or not;

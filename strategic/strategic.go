@@ -53,6 +53,7 @@ func Decide(spec api.PolicySpec, s api.Snapshot) api.Policy {
 	}
 	policy.ManagedPools = slices.Sorted(maps.Keys(pools))
 	policy.Disruption.Closed = closed(policy.Disruption.Windows, s.Time)
+	policy.Rollback.Ended = spec.RollbackEnded
 	return policy
 }
 

@@ -106,6 +106,14 @@ func validatePolicy(path string, p api.Policy) error {
 			errs = append(errs, fmt.Errorf("%s.disruption.%s: must be 0 (the default) or between 1m and %v, is %v", path, t.field, maxDuration, t.value))
 		}
 	}
+	if h := p.Rollback.Hold; h < 0 || h > maxDuration || h > 0 && h < time.Minute {
+		errs = append(errs, fmt.Errorf("%s.rollback.hold: must be 0 (the default) or between 1m and %v, is %v", path, maxDuration, h))
+	}
+	for i, namespace := range p.Rollback.Namespaces {
+		if strings.TrimSpace(namespace) == "" {
+			errs = append(errs, fmt.Errorf("%s.rollback.namespaces[%d]: is empty", path, i))
+		}
+	}
 	for i, w := range d.Windows {
 		at := fmt.Sprintf("%s.disruption.windows[%d]", path, i)
 		if w.Duration < time.Minute || w.Duration > maxWindow {

@@ -98,6 +98,15 @@ type ManagedWorkloadSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	Triggers []Trigger `json:"triggers,omitempty"`
 
+	// slos are service level objectives of the workload. While one is not known to be
+	// kept, replicas don't go down; when one burns since something was given up, the
+	// whole plan is taken back.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	SLOs []SLO `json:"slos,omitempty"`
+
 	// cooldownSeconds is how long no trigger must have been active before the
 	// last replicas go, with minReplicas 0.
 	// +optional
@@ -260,6 +269,11 @@ type ManagedWorkloadStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Triggers []TriggerStatus `json:"triggers,omitempty"`
+	// slos, in the order of the spec.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	SLOs []SLOStatus `json:"slos,omitempty"`
 	// policy that was active.
 	// +optional
 	Policy string `json:"policy,omitempty"`

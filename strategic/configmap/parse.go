@@ -84,6 +84,13 @@ type filePolicy struct {
 	MaxNodesPerPool   *int32       `json:"maxNodesPerPool"`
 
 	Disruption *fileDisruption `json:"disruption"`
+	Rollback   *fileRollback   `json:"rollback"`
+}
+
+// fileRollback says whose SLOs take the plan back, and for how long.
+type fileRollback struct {
+	Hold       *duration `json:"hold"`
+	Namespaces *[]string `json:"namespaces"`
 }
 
 // fileDisruption is what moving pods may cost, and when; durations are texts
@@ -137,6 +144,13 @@ func Parse(data, annotations map[string]string) (api.PolicySpec, error) {
 		Policies:   strategic.Defaults(),
 		Paused:     Paused(annotations),
 		Generation: generation(data),
+	}
+	if text, ok := annotations[api.AnnotationRollbackEnded]; ok {
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("metadata.annotations[%s]: %q is not a time such as 2026-08-03T12:00:00Z", api.AnnotationRollbackEnded, text))
+		}
+		spec.RollbackEnded = at
 	}
 	if err := decode(data[KeyPolicies], &spec); err != nil {
 		// Names may be unknown only because the file could not be read.
@@ -326,6 +340,10 @@ func (p filePolicy) over(base api.Policy) api.Policy {
 	set(&base.MaxNodesPerPool, p.MaxNodesPerPool)
 	if d := p.Disruption; d != nil {
 		base.Disruption = d.over(base.Disruption)
+	}
+	if r := p.Rollback; r != nil {
+		set((*duration)(&base.Rollback.Hold), r.Hold)
+		set(&base.Rollback.Namespaces, r.Namespaces)
 	}
 	return base
 }

@@ -34,6 +34,7 @@ policies:
       moveTimeout: 1h
       retryAfter: 3h
       windows: [{cron: "0 1 * * *", timeZone: Europe/London, duration: 4h}]
+    rollback: {hold: 2h, namespaces: [shop]}
 schedule:
   - {cron: "0 22 * * *", timeZone: Europe/London, policy: NIGHT}
 `
@@ -69,6 +70,7 @@ func TestParse(t *testing.T) {
 			GrowTimeout: 20 * time.Minute, MoveTimeout: time.Hour, RetryAfter: 3 * time.Hour,
 			Windows: []api.Window{{Cron: "0 1 * * *", TimeZone: "Europe/London", Duration: 4 * time.Hour}},
 		}
+		night.Rollback = api.RollbackPolicy{Hold: 2 * time.Hour, Namespaces: []string{"shop"}}
 		night.MinNodesPerPool = 2
 		night.Objective, night.Burst = 0, false // it says what margin there is to be
 		want[api.CostSaving], want["NIGHT"] = cheap, night
@@ -155,7 +157,7 @@ func TestFieldsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for of, fields := range map[string]reflect.Type{"`": reflect.TypeFor[filePolicy](), ".": reflect.TypeFor[fileDisruption]()} {
+	for of, fields := range map[string]reflect.Type{"`": reflect.TypeFor[filePolicy](), ".": reflect.TypeFor[fileDisruption](), "rollback.": reflect.TypeFor[fileRollback]()} {
 		for i := range fields.NumField() {
 			if name := fields.Field(i).Tag.Get("json"); !strings.Contains(string(text), of+name) {
 				t.Errorf("docs/policy.md has no row for %s", name)
@@ -172,6 +174,24 @@ func TestPaused(t *testing.T) {
 	}
 	if Paused(nil) {
 		t.Error("paused without the annotation")
+	}
+}
+
+// TestRollbackEnded: a time on the ConfigMap ends rollbacks from before it; what is no time
+// is refused.
+func TestRollbackEnded(t *testing.T) {
+	at := time.Date(2026, 8, 3, 12, 0, 0, 0, time.UTC)
+	spec, err := Parse(nil, map[string]string{api.AnnotationRollbackEnded: at.Format(time.RFC3339)})
+	if err != nil || !strategic.Decide(spec, api.Snapshot{}).Rollback.Ended.Equal(at) {
+		t.Errorf("%v, %v", spec.RollbackEnded, err)
+	}
+	if _, err := Parse(nil, map[string]string{api.AnnotationRollbackEnded: "now"}); err == nil || !strings.Contains(err.Error(), "is not a time") {
+		t.Errorf("now: %v", err)
+	}
+	for text, want := range map[string]string{"hold: 30s": "rollback.hold: must be 0", "namespaces: ['']": "rollback.namespaces[0]: is empty"} {
+		if _, err := Parse(map[string]string{"policies.yaml": "policies: {COST_SAVING: {rollback: {" + text + "}}}"}, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }
 
