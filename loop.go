@@ -57,8 +57,9 @@ type Recorder interface {
 type Checkpoints interface {
 	// Load returns the newest one and when it was kept, the zero time without one.
 	Load() (m planning.Memory, kept time.Time, notes []api.Finding)
-	// Save keeps one, at most once a minute, and returns what somebody should know.
-	Save(m planning.Memory, at time.Time) []api.Finding
+	// Save keeps one, at most once a minute unless it is urgent, and returns what
+	// somebody should know.
+	Save(m planning.Memory, at time.Time, urgent bool) []api.Finding
 }
 
 // Config of a Loop.
@@ -249,7 +250,8 @@ func (l *Loop) walk(ctx context.Context, r *api.Record) error {
 	step("decide")
 
 	// 3. Plan pods and nodes together.
-	c.Plan, l.memory = l.Planner.Plan(snapshot, c.Policy, l.memory)
+	before := l.memory
+	c.Plan, l.memory = l.Planner.Plan(snapshot, c.Policy, before)
 	c.MemoryHash = l.memory.Hash()
 	c.Findings = append(c.Findings, c.Plan.Findings...)
 	step("plan")
@@ -274,8 +276,9 @@ func (l *Loop) walk(ctx context.Context, r *api.Record) error {
 
 	// 6. Keep what the next process can't read from history.
 	if l.Checkpoints != nil {
+		// Whoever leads next must know of a rollback.
 		err := l.attempt("keeping the memory", func() error {
-			c.Findings = append(c.Findings, l.Checkpoints.Save(l.memory, snapshot.Time)...)
+			c.Findings = append(c.Findings, l.Checkpoints.Save(l.memory, snapshot.Time, l.memory.Turned(before))...)
 			return nil
 		})
 		// The actions are done: that is no held cycle.

@@ -408,4 +408,4 @@ type panickingCheckpoints struct{}
 func (panickingCheckpoints) Load() (planning.Memory, time.Time, []api.Finding) {
 	return planning.Memory{}, time.Time{}, nil
 }
-func (panickingCheckpoints) Save(planning.Memory, time.Time) []api.Finding { panic("save") }
+func (panickingCheckpoints) Save(planning.Memory, time.Time, bool) []api.Finding { panic("save") }

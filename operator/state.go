@@ -60,9 +60,9 @@ func newStateMaps(client kubernetes.Interface, namespace, name, program string) 
 // mapName is the name of a part of a set.
 func (s *stateMaps) mapName(set, part int) string { return fmt.Sprintf("%s-%d-%d", s.name, set, part) }
 
-// Save implements mash2.Checkpoints: it writes at most once a minute.
-func (s *stateMaps) Save(m planning.Memory, at time.Time) []api.Finding {
-	if age := at.Sub(s.tried); !s.tried.IsZero() && age >= 0 && age < stateEvery {
+// Save implements mash2.Checkpoints: it writes at most once a minute, unless it is urgent.
+func (s *stateMaps) Save(m planning.Memory, at time.Time, urgent bool) []api.Finding {
+	if age := at.Sub(s.tried); !urgent && !s.tried.IsZero() && age >= 0 && age < stateEvery {
 		return nil
 	}
 	s.tried = at
@@ -165,9 +165,9 @@ func (n newest) Load() (m planning.Memory, kept time.Time, notes []api.Finding) 
 }
 
 // Save implements mash2.Checkpoints.
-func (n newest) Save(m planning.Memory, at time.Time) (notes []api.Finding) {
+func (n newest) Save(m planning.Memory, at time.Time, urgent bool) (notes []api.Finding) {
 	for _, c := range n {
-		notes = append(notes, c.Save(m, at)...)
+		notes = append(notes, c.Save(m, at, urgent)...)
 	}
 	return notes
 }

@@ -75,7 +75,7 @@ func TestStateInConfigMaps(t *testing.T) {
 		t.Errorf("before the first: %v, %v", kept, notes)
 	}
 	for i := range int32(20) { // 15 s apart: 5 minutes
-		if notes := s.Save(remembered(300, i), stateEpoch.Add(time.Duration(i)*15*time.Second)); len(notes) > 0 {
+		if notes := s.Save(remembered(300, i), stateEpoch.Add(time.Duration(i)*15*time.Second), false); len(notes) > 0 {
 			t.Fatal(notes)
 		}
 	}
@@ -99,6 +99,13 @@ func TestStateInConfigMaps(t *testing.T) {
 	if diff := cmp.Diff(remembered(300, 16).Workloads, m.Workloads); diff != "" || !kept.Equal(stateEpoch.Add(4*time.Minute)) || len(notes) > 0 {
 		t.Errorf("kept %v, notes %v:\n%s", kept, notes, diff)
 	}
+	// A rollback doesn't wait.
+	back := remembered(300, 17)
+	back.Rollback = &planning.RolledBack{Rollback: api.Rollback{At: stateEpoch, SLO: "x"}, Scales: []planning.KeptScale{{Replicas: 3}}}
+	s.Save(back, stateEpoch.Add(19*15*time.Second+time.Second), true)
+	if m, _, _ := newTestMaps(t, client, 4096).Load(); m.Rollback == nil || !cmp.Equal(m.Rollback, back.Rollback) {
+		t.Errorf("kept %+v", m.Rollback)
+	}
 }
 
 // TestStateDamaged: one of two sets that is damaged or was not written whole is not
@@ -115,8 +122,8 @@ func TestStateDamaged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client := fake.NewClientset()
 			s := newTestMaps(t, client, 4096)
-			s.Save(remembered(300, 1), stateEpoch)
-			s.Save(remembered(300, 2), stateEpoch.Add(time.Minute))
+			s.Save(remembered(300, 1), stateEpoch, false)
+			s.Save(remembered(300, 2), stateEpoch.Add(time.Minute), false)
 			for _, at := range []string{"mash2-state-1-0", "mash2-state-1-1"} {
 				cm := parts(t, client)[at]
 				whole := cm.DeepCopy()
@@ -151,14 +158,14 @@ func TestStateWrittenInPart(t *testing.T) {
 		return false, nil, nil
 	})
 	s := newTestMaps(t, client, 4096)
-	s.Save(remembered(300, 1), stateEpoch)
-	s.Save(remembered(300, 2), stateEpoch.Add(time.Minute))
+	s.Save(remembered(300, 1), stateEpoch, false)
+	s.Save(remembered(300, 2), stateEpoch.Add(time.Minute), false)
 	failing, writes = true, 0
-	notes := s.Save(remembered(300, 3), stateEpoch.Add(2*time.Minute))
+	notes := s.Save(remembered(300, 3), stateEpoch.Add(2*time.Minute), false)
 	if len(notes) != 1 || notes[0].Reason != reasonStateNotSaved || !strings.Contains(notes[0].Message, "no route to host") {
 		t.Errorf("notes %v", notes)
 	}
-	if notes := s.Save(remembered(300, 3), stateEpoch.Add(3*time.Minute)); len(notes) > 0 {
+	if notes := s.Save(remembered(300, 3), stateEpoch.Add(3*time.Minute), false); len(notes) > 0 {
 		t.Errorf("said twice: %v", notes)
 	}
 	if pool, reasons := loaded(t, client, 4096); pool != "pool-2" || len(reasons) != 1 {
@@ -167,7 +174,7 @@ func TestStateWrittenInPart(t *testing.T) {
 	failing = false
 	next := newTestMaps(t, client, 4096)
 	next.Load()
-	if notes := next.Save(remembered(300, 4), stateEpoch.Add(4*time.Minute)); len(notes) > 0 {
+	if notes := next.Save(remembered(300, 4), stateEpoch.Add(4*time.Minute), false); len(notes) > 0 {
 		t.Error(notes)
 	}
 	if pool, reasons := loaded(t, client, 4096); pool != "pool-4" || len(reasons) > 0 {
@@ -179,7 +186,7 @@ func TestStateWrittenInPart(t *testing.T) {
 func TestStateTooLarge(t *testing.T) {
 	client := fake.NewClientset()
 	s := newTestMaps(t, client, 1024)
-	notes := s.Save(remembered(3000, 1), stateEpoch)
+	notes := s.Save(remembered(3000, 1), stateEpoch, false)
 	if len(notes) != 1 || notes[0].Reason != reasonStateTooLarge || !strings.Contains(notes[0].Message, "3000 workloads") {
 		t.Errorf("notes %v", notes)
 	}
@@ -212,5 +219,5 @@ type fixed struct {
 	at     time.Time
 }
 
-func (f fixed) Load() (planning.Memory, time.Time, []api.Finding) { return f.memory, f.at, nil }
-func (f fixed) Save(planning.Memory, time.Time) []api.Finding     { return nil }
+func (f fixed) Load() (planning.Memory, time.Time, []api.Finding)   { return f.memory, f.at, nil }
+func (f fixed) Save(planning.Memory, time.Time, bool) []api.Finding { return nil }

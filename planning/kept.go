@@ -36,8 +36,25 @@ func (m Memory) Kept() Kept {
 		return strings.Compare(a.Key.Name, b.Key.Name)
 	})
 	m.forecasts, m.packings = nil, nil
+	m.Workloads = slices.Clone(m.Workloads)
+	for i := range m.Workloads {
+		m.Workloads[i].keepLittle()
+	}
 	k.Memory = m
 	return k
+}
+
+// keptPast is how many states of a workload are kept.
+const keptPast = 8
+
+// keepLittle leaves out readings of SLOs, of which there are new ones in minutes, and what
+// ran long ago.
+func (w *WorkloadMemory) keepLittle() {
+	w.Past = w.Past[max(0, len(w.Past)-keptPast):]
+	w.SLOs = slices.Clone(w.SLOs)
+	for i := range w.SLOs {
+		w.SLOs[i].Counts = nil
+	}
 }
 
 // Restored is a memory of what was kept. Forecasts begin with a refit; trust that no

@@ -45,7 +45,7 @@ func TestRestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if notes := c.Save(m, now); len(notes) > 0 {
+		if notes := c.Save(m, now, false); len(notes) > 0 {
 			t.Fatal(notes)
 		}
 		next, kept, notes := c.Load()

@@ -52,12 +52,16 @@ type KeptScale struct {
 	Pool     string  `json:"pool,omitempty"`
 }
 
-// at is the newest of some states from no later than a time, and whether there is one.
+// at is the newest of some states from no later than a time, or else the oldest that is
+// known; ok is false if none is.
 func at[T any](states []T, t time.Time, from func(T) time.Time) (state T, ok bool) {
 	for _, s := range slices.Backward(states) {
 		if !from(s).After(t) {
 			return s, true
 		}
+	}
+	if len(states) > 0 {
+		return states[0], true
 	}
 	return state, false
 }
@@ -73,6 +77,14 @@ func trim[T any](states []T, since time.Time, from func(T) time.Time) []T {
 
 func (s PastScale) from() time.Time { return s.From }
 func (s PastSize) from() time.Time  { return s.From }
+
+// Turned reports whether a rollback began or ended since an earlier memory.
+func (m Memory) Turned(before Memory) bool {
+	if m.Rollback == nil || before.Rollback == nil {
+		return m.Rollback != before.Rollback
+	}
+	return !m.Rollback.At.Equal(before.Rollback.At)
+}
 
 // watch reads the objectives of workloads, remembers what runs, and takes the plan back
 // when one burns since something was given up.

@@ -75,3 +75,34 @@ func repeat(s api.SLO, n int) (out []api.SLO) {
 	}
 	return out
 }
+
+// TestAt: what ran at a time, and how long that is remembered. Before what was seen first,
+// that is the best there is: an objective may be known for longer.
+func TestAt(t *testing.T) {
+	at0 := time.Date(2026, 8, 3, 12, 0, 0, 0, time.UTC)
+	var past []PastScale
+	for i := range 5 {
+		past = append(past, PastScale{From: at0.Add(time.Duration(i) * time.Minute), Replicas: int32(10 - i)})
+	}
+	for after, want := range map[time.Duration]int32{
+		-time.Hour: 10, 0: 10, 59 * time.Second: 10, time.Minute: 9, 150 * time.Second: 8, time.Hour: 6,
+	} {
+		if got, ok := at(past, at0.Add(after), PastScale.from); !ok || got.Replicas != want {
+			t.Errorf("after %v: %d, %v; want %d", after, got.Replicas, ok, want)
+		}
+	}
+	if _, ok := at(nil, at0, PastScale.from); ok {
+		t.Error("something ran of which nothing is known")
+	}
+	// The state that ruled at the oldest time stays.
+	if got := trim(past, at0.Add(150*time.Second), PastScale.from); len(got) != 3 || got[0].Replicas != 8 {
+		t.Errorf("trimmed to %v", got)
+	}
+	var long []PastScale
+	for i := range 3 * maxPast {
+		long = append(long, PastScale{From: at0.Add(time.Duration(i) * time.Second)})
+	}
+	if got := trim(long, time.Time{}, PastScale.from); len(got) != maxPast {
+		t.Errorf("%d are kept", len(got))
+	}
+}

@@ -46,11 +46,11 @@ func (c *Checkpoints[T]) path(slot int) string {
 	return filepath.Join(c.dir, fmt.Sprintf("checkpoint-%d.mash2ckp", slot))
 }
 
-// Save writes v, unless the newest checkpoint is less than CheckpointEvery old: to a
-// file of its own that then takes the place of the older one. A process killed in
+// Save writes v, unless the newest checkpoint is less than CheckpointEvery old and it
+// isn't urgent: to a file of its own that then takes the place of the older one. A process killed in
 // between leaves both. It returns a finding when it fails for the first time in a row.
-func (c *Checkpoints[T]) Save(v T, at time.Time) []api.Finding {
-	if !c.saved.IsZero() && at.Sub(c.saved) < CheckpointEvery && !at.Before(c.saved) {
+func (c *Checkpoints[T]) Save(v T, at time.Time, urgent bool) []api.Finding {
+	if !urgent && !c.saved.IsZero() && at.Sub(c.saved) < CheckpointEvery && !at.Before(c.saved) {
 		return nil
 	}
 	c.saved = at // a failure is tried again a minute later

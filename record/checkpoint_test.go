@@ -37,17 +37,23 @@ func TestCheckpoint(t *testing.T) {
 	c := newCheckpoints(t, dir)
 	for i := range uint64(5) {
 		m, at := anyMemory(i), epoch.Add(time.Duration(i)*time.Minute)
-		if notes := c.Save(m, at); len(notes) > 0 {
+		if notes := c.Save(m, at, false); len(notes) > 0 {
 			t.Fatal(notes)
 		}
 		// Less than a minute later.
-		if notes := c.Save(planning.Memory{}, at.Add(59*time.Second)); len(notes) > 0 {
+		if notes := c.Save(planning.Memory{}, at.Add(59*time.Second), false); len(notes) > 0 {
 			t.Fatal(notes)
 		}
 		got, kept, notes := newCheckpoints(t, dir).Load()
 		if diff := cmp.Diff(m, got, exact); diff != "" || !kept.Equal(at) || len(notes) > 0 {
 			t.Fatalf("checkpoint %d: kept %v, %v\n%s", i, kept, notes, diff)
 		}
+	}
+	// What is urgent doesn't wait.
+	m, at := anyMemory(9), epoch.Add(4*time.Minute+time.Second)
+	c.Save(m, at, true)
+	if got, kept, _ := newCheckpoints(t, dir).Load(); !kept.Equal(at) || !cmp.Equal(m, got, exact) {
+		t.Errorf("what is urgent was kept at %v", kept)
 	}
 }
 
@@ -71,7 +77,7 @@ func TestCheckpointDamaged(t *testing.T) {
 			dir := t.TempDir()
 			w := newCheckpoints(t, dir)
 			for i := range uint64(2) {
-				w.Save(anyMemory(i), epoch.Add(time.Duration(i)*time.Minute))
+				w.Save(anyMemory(i), epoch.Add(time.Duration(i)*time.Minute), false)
 			}
 			newest := w.path(1)
 			b, err := os.ReadFile(newest)
@@ -90,7 +96,7 @@ func TestCheckpointDamaged(t *testing.T) {
 				t.Errorf("notes %v", notes)
 			}
 			// The next one takes the place of the damaged one.
-			next.Save(anyMemory(7), epoch.Add(time.Hour))
+			next.Save(anyMemory(7), epoch.Add(time.Hour), false)
 			if _, kept, notes := newCheckpoints(t, dir).Load(); !kept.Equal(epoch.Add(time.Hour)) || len(notes) > 0 {
 				t.Errorf("afterwards: kept at %v, %v", kept, notes)
 			}
@@ -108,7 +114,7 @@ func TestCheckpointFails(t *testing.T) {
 	}
 	told := 0
 	for i := range 5 {
-		told += len(c.Save(planning.Memory{}, epoch.Add(time.Duration(i)*time.Minute)))
+		told += len(c.Save(planning.Memory{}, epoch.Add(time.Duration(i)*time.Minute), false))
 	}
 	if told != 1 {
 		t.Errorf("told %d times", told)
@@ -136,7 +142,7 @@ func TestCheckpointKilled(t *testing.T) {
 		for range 100_000 {                              // until it is killed
 			at = at.Add(time.Minute)
 			m.Start = at
-			if notes := c.Save(m, at); len(notes) > 0 {
+			if notes := c.Save(m, at, false); len(notes) > 0 {
 				t.Fatal(notes)
 			}
 			os.Stdout.WriteString(".")

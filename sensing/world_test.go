@@ -145,6 +145,8 @@ func (w *world) put(objs ...runtime.Object) {
 				w.t.Fatal(err)
 			}
 			in = &unstructured.Unstructured{Object: m}
+		case *unstructured.Unstructured:
+			kind = o.GetKind()
 		default:
 			kind = kindScaler
 		}

@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/experiments/load"
 )
 
@@ -15,6 +16,8 @@ type Result struct {
 	Start  time.Duration
 	Ledger []Lifetime
 	Cycles int
+	// Rollbacks of mash2's whole plan, warm-up and all.
+	Rollbacks []api.Rollback
 	// NodeHours and CostUSD by pass, of the nodes.
 	NodeHours, CostUSD []float64
 }

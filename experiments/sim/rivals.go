@@ -172,10 +172,12 @@ type counting struct {
 	traffic
 	held  map[string]queueing.Window
 	total map[string]float64
+	// failed are those of them that were not answered.
+	failed map[string]float64
 }
 
 func newCounting(t traffic) *counting {
-	return &counting{traffic: t, held: map[string]queueing.Window{}, total: map[string]float64{}}
+	return &counting{traffic: t, held: map[string]queueing.Window{}, total: map[string]float64{}, failed: map[string]float64{}}
 }
 
 // ended is the number of a stream's requests that have ended, well or not.
@@ -195,6 +197,7 @@ func (t *counting) take(stream string) error {
 	held.Add(w)
 	t.held[stream] = held
 	t.total[stream] += float64(w.Ended())
+	t.failed[stream] += float64(w.Ended() - w.Succeeded)
 	return nil
 }
 

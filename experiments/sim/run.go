@@ -71,6 +71,9 @@ type Options struct {
 	Behavior api.Behavior
 	// Faults of the operator and its cluster beside the scenario's.
 	Faults Faults
+	// SLO of mash2's workloads: the share of their requests that are to be answered, and
+	// which fail besides.
+	SLO SLO
 	// Tuning of the rivals' rules; the zero value has their defaults.
 	Tuning Tuning
 	// Report gets every cycle of mash2; nil for none.
@@ -104,7 +107,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	default:
 		return Result{}, fmt.Errorf("fidelity %q is neither %s nor %s", o.Fidelity, PerRequest, Fluid)
 	}
-	if kind, _, _ := ParseScaler(o.Scaler); kind == KEDARPS {
+	if kind, _, _ := ParseScaler(o.Scaler); kind == KEDARPS || o.SLO.Objective > 0 {
 		t = newCounting(t)
 	}
 	c := newCluster(p, o.Seed, t)
@@ -152,6 +155,7 @@ type run struct {
 	start     time.Duration       // of scenario time
 	factors   map[string]*float64 // of the work of a visit, by service
 	policies  map[string]api.PolicySpec
+	rollbacks []api.Rollback
 	cycles    int
 	err       error
 }
@@ -238,7 +242,7 @@ func (r *run) begin(ctx context.Context) error {
 		r.sensors.target = parameter / 100
 	}
 	for _, w := range c.workloads {
-		r.sensors.workload = append(r.sensors.workload, &watched{workload: w})
+		r.sensors.workload = append(r.sensors.workload, &watched{workload: w, slo: r.SLO.sensor(c)})
 	}
 	c.ended = r.sensors.remember
 	c.becameReady = func(p *pod) { r.sensors.podStartups.Add(p.readyAt - p.scheduled) }
@@ -254,6 +258,11 @@ func (r *run) begin(ctx context.Context) error {
 		return fmt.Errorf("%v of a warm-up of %d passes can't be left out", r.Skipped, r.WarmupPasses)
 	}
 	r.start = c.now - r.Skipped
+	for _, w := range r.sensors.workload {
+		if w.slo != nil {
+			w.slo.start = r.start
+		}
+	}
 
 	switch {
 	case operated(kind):
@@ -353,6 +362,9 @@ func (r *run) Report(_ context.Context, cycle api.Cycle) {
 				w.planned = p.Replicas
 			}
 		}
+	}
+	if back := cycle.Plan.Rollback; back != nil && (len(r.rollbacks) == 0 || !r.rollbacks[len(r.rollbacks)-1].At.Equal(back.At)) {
+		r.rollbacks = append(r.rollbacks, *back)
 	}
 	if r.Options.Report != nil {
 		r.Options.Report(cycle)
@@ -474,7 +486,7 @@ func (r *run) measure(ctx context.Context) (Result, error) {
 			break
 		}
 	}
-	out := Result{Results: r.collector.Results(c.record), Start: r.start, Cycles: r.cycles}
+	out := Result{Results: r.collector.Results(c.record), Start: r.start, Cycles: r.cycles, Rollbacks: r.rollbacks}
 	for _, l := range c.ledger {
 		out.Ledger = append(out.Ledger, *l)
 	}

@@ -42,6 +42,7 @@ type watched struct {
 	coverage demand.Coverage // by the newest step
 	usage    *api.Usage
 	gone     []*ghost // pods that ended within the rate window
+	slo      *sloSensor
 }
 
 // ghost is a pod that is gone while a rate may still reach back to it.
@@ -54,6 +55,9 @@ type ghost struct {
 func (s *sensors) scrape() {
 	if s.c.scrapeDown {
 		return
+	}
+	for _, w := range s.workload {
+		w.slo.scrape(s.c, w.stream)
 	}
 	keep := s.c.now - s.c.params.RateWindow - 2*s.c.params.ScrapeInterval
 	for _, p := range s.c.pods {
@@ -302,6 +306,7 @@ func (s *sensors) observe(w *watched) api.Workload {
 	if out.ReadyReplicas > 0 {
 		out.SpeedNow = speed / float64(out.ReadyReplicas)
 	}
+	out.SLOs = w.slo.read(c)
 	out.Demand = api.Series{Step: c.params.Step}
 	if w.history != nil {
 		out.Demand = w.history.Series(s.grid)

@@ -74,6 +74,8 @@ type Options struct {
 	Mode v1alpha1.Mode
 	// Dir is kept after Stop; a temporary one if empty.
 	Dir string
+	// Scrape are further jobs of Prometheus.
+	Scrape []cluster.ScrapeJob
 	// APIServerArgs are further arguments of the API server.
 	APIServerArgs []string
 	// Progress gets a line at each step; nil for none.
@@ -228,9 +230,9 @@ func (t *Testbed) startLoad(ctx, life context.Context) (err error) {
 func (t *Testbed) startPrometheus(ctx, _ context.Context) (err error) {
 	t.say("starting Prometheus")
 	t.Prometheus, err = cluster.StartPrometheus(ctx, cluster.PrometheusOptions{
-		Jobs: []cluster.ScrapeJob{{
+		Jobs: append([]cluster.ScrapeJob{{
 			Name: "cadvisor", Targets: []string{t.Load.MetricsAddr()}, MetricsPath: "/metrics/cadvisor", HonorLabels: true,
-		}},
+		}}, t.options.Scrape...),
 		ScrapeInterval: t.scaled(15 * time.Second), LookbackDelta: t.scaled(5 * time.Minute),
 		Dir: filepath.Join(t.Dir, "prometheus"),
 	})

@@ -1,0 +1,94 @@
+package sim
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/experiments/scenarios"
+)
+
+// TestFalseRollbacks: over a month of recorded days, with nobody's errors but the
+// scaler's own, the plan is hardly ever taken back.
+func TestFalseRollbacks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a month is long")
+	}
+	files, err := filepath.Glob("../traces/development/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	const passes = 4
+	var days float64
+	rollbacks := 0
+	for _, file := range files {
+		s, err := scenarios.Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := Run(t.Context(), Options{
+			Scenario: s, Scaler: Mash2, Seed: 1, Fidelity: Fluid, WarmupPasses: 0, Passes: passes, SLO: SLO{Objective: 0.999},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		days += passes * s.PassDuration().Hours() / 24
+		rollbacks += len(result.Rollbacks)
+		for _, r := range result.Rollbacks {
+			t.Logf("%s, %v: %s", s.Name, result.ScenarioTime(r.At).Round(time.Second), r.Reason)
+		}
+	}
+	t.Logf("%d rollbacks in %.0f days", rollbacks, days)
+	if float64(rollbacks) > days/30 {
+		t.Errorf("%d rollbacks in %.0f days", rollbacks, days)
+	}
+}
+
+// TestRollback: errors that begin after the scaler gave something up take the plan back
+// within a minute; the same errors while nothing was given up don't.
+func TestRollback(t *testing.T) {
+	s, err := scenarios.Load("../traces/development/crane-4.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := Options{Scenario: s, Scaler: Mash2, Seed: 1, Fidelity: Fluid, WarmupPasses: 1, Passes: 1, SLO: SLO{Objective: 0.999}}
+	var given []time.Duration // when replicas were given up, of the last day
+	var before int32
+	plain.Report = func(c api.Cycle) {
+		if len(c.Plan.Workloads) == 0 {
+			return
+		}
+		if w := c.Plan.Workloads[0]; w.Replicas < before {
+			given = append(given, c.Time.Sub(Epoch))
+		}
+		before = c.Plan.Workloads[0].Replicas
+	}
+	result, err := Run(t.Context(), plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(result.Rollbacks) > 0 || len(given) < 10 {
+		t.Fatalf("%d rollbacks, replicas given up %d times", len(result.Rollbacks), len(given))
+	}
+	for n, at := range []int{len(given) / 2, len(given) * 3 / 4, len(given) - 1} {
+		begin := given[at] - result.Start + time.Minute
+		with := plain
+		with.Report = nil
+		with.SLO.Errors = []Errors{{At: begin, For: 10 * time.Minute, Share: 0.05}}
+		got, err := Run(t.Context(), with)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got.Rollbacks) != 1 {
+			t.Errorf("%d: errors from %v on, a minute after replicas were given up: %d rollbacks", n, begin, len(got.Rollbacks))
+			continue
+		}
+		r := got.Rollbacks[0]
+		took := got.ScenarioTime(r.At) - begin
+		t.Logf("errors from %v on: taken back after %v, %d workloads, to %v before", begin.Round(time.Second), took.Round(time.Second), r.Restored, r.At.Sub(r.To).Round(time.Second))
+		if took > time.Minute {
+			t.Errorf("errors from %v on: taken back after %v", begin, took)
+		}
+	}
+}
