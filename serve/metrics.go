@@ -148,6 +148,9 @@ var (
 	descTrust    = desc("mash2_workload_forecast_trusted", "1 while the forecast may raise replicas (up), and while it may lower them as well (full).", "namespace", "workload", "trust")
 	descLicence  = desc("mash2_workload_forecast_licensed", "Deprecated: mash2_workload_forecast_trusted under its old name.", "namespace", "workload", "licence")
 	descHeld     = desc("mash2_workload_held", "1 for a workload that is not acted on.", "namespace", "workload")
+	descBack     = desc("mash2_plan_rolled_back", "1 while the whole plan is taken back because an SLO burnt.")
+	descSLO      = desc("mash2_workload_slo", "1 for the verdict on an SLO: Good, Burning or Inconclusive.", "namespace", "workload", "slo", "verdict")
+	descBurn     = desc("mash2_workload_slo_burn_rate", "Share of bad events over that which the SLO allows, of the newest reading.", "namespace", "workload", "slo")
 	descStale    = desc("mash2_workload_demand_stale", "1 while the workload's demand is too old or too full of gaps to scale down on.", "namespace", "workload")
 	descNodes    = desc("mash2_pool_nodes", "Nodes of a pool: target, ready, planned.", "pool", "machine_type", "state")
 	descGap      = desc("mash2_packing_gap_ratio", "By how much the packing of all pods from scratch is at most dearer than the cheapest there is, over its cost.", "solver")
@@ -158,7 +161,7 @@ var (
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descLast, descPolicy, descPaused, descUtility, descReplicas, descDemand, descTrigger, descMissing,
-		descForecast, descPeak, descSkill, descSeasonal, descTrust, descLicence, descHeld, descStale, descNodes, descCost, descGap, descPlanCost} {
+		descForecast, descPeak, descSkill, descSeasonal, descTrust, descLicence, descHeld, descBack, descSLO, descBurn, descStale, descNodes, descCost, descGap, descPlanCost} {
 		ch <- d
 	}
 }
@@ -179,6 +182,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	gauge(descLast, float64(m.lastOK.UnixNano())/1e9)
 	gauge(descPolicy, 1, c.Policy.Name, string(c.Policy.Source))
 	gauge(descPaused, truth(c.Paused))
+	gauge(descBack, truth(c.Plan.Rollback != nil))
 	gauge(descUtility, c.Plan.Utility.Performance, "performance")
 	gauge(descUtility, c.Plan.Utility.Cost, "cost")
 	gauge(descUtility, c.Plan.Utility.Resilience, "resilience")
@@ -203,6 +207,12 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 			gauge(descMissing, truth(s.Missing != ""), w.Key.Namespace, w.Key.Name, s.Name)
 			if s.Missing == "" {
 				gauge(descTrigger, float64(s.Replicas), w.Key.Namespace, w.Key.Name, s.Name)
+			}
+		}
+		for _, s := range w.SLOs {
+			gauge(descSLO, 1, w.Key.Namespace, w.Key.Name, s.Name, string(s.Verdict))
+			if s.BurnRate >= 0 {
+				gauge(descBurn, s.BurnRate, w.Key.Namespace, w.Key.Name, s.Name)
 			}
 		}
 		if w.PeakDemand >= 0 {

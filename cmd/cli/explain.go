@@ -210,6 +210,9 @@ func workloadText(b *strings.Builder, e record.Explanation, when string) {
 		}
 		fmt.Fprintf(b, "Trigger %s: %g, target %g: %d replicas\n", s.Name, s.Value, s.Target, s.Replicas)
 	}
+	for _, s := range w.SLOs {
+		fmt.Fprintf(b, "SLO %s: %s: %s\n", s.Name, s.Verdict, s.Reason)
+	}
 	fmt.Fprintf(b, "Nodes are planned for %d replicas.\n", w.NodeReplicas)
 	if len(w.Pools) == 0 {
 		return
