@@ -118,6 +118,9 @@ func TestPage(t *testing.T) {
 			{"tenant", "pause", "", 403, "Kubernetes refuses it"},
 			{"viewer", "pause", "", 403, "Kubernetes refuses it"},
 			{"", "pause", "", 403, "Kubernetes refuses it"}, // as anybody
+			{"tenant", "rollback/end", "", 403, "Kubernetes refuses it"},
+			{"viewer", "rollback/end", "", 403, "Kubernetes refuses it"},
+			{"admin", "rollback/end", "", 200, ""},
 			{"tenant", "policy", `{"policy":"PERFORMANCE"}`, 403, "Kubernetes refuses it"},
 			{"viewer", "workloads/" + web + "/mode", `{"mode":"Off"}`, 403, "Kubernetes refuses it"},
 			{"tenant", "workloads/" + web + "/mode", `{"mode":"Shadow"}`, 200, ""},

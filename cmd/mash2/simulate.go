@@ -64,6 +64,7 @@ compares the two with each other.`,
 	f.IntVar(&o.Warm, "warm-passes", -1, "passes that come first and are not measured; -1 for the scenario's")
 	f.Float64Var(&o.Scale, "scale", 1, "multiplies load, bounds of replicas and bounds of pools alike")
 	f.StringSliceVar(&o.Fidelities, "fidelity", []string{string(sim.Fluid)}, "fluid, or request for every single one; both compares the second with the first")
+	f.Float64Var(&o.SLO, "slo", 0, "an SLO that mash2 is told of, such as 99.9: the percentage of requests that are answered. It gives nothing up while that isn't known to be kept, and takes its plan back when it burns; 0 for none")
 	f.StringVar(&o.Report, "report", "", "folder for an HTML report and its figures as PNG")
 	f.StringSliceVar(&o.Against, "against", nil, "recordings of mash2 demo to compare with, such as out/demo/results.json")
 	f.StringVar(&o.Records, "records", "", "folder for records of mash2's cycles, to replay and explain; one below it for each run when there are several")
@@ -104,6 +105,11 @@ func simulationText(s simulation.Result) string {
 		_ = t.Flush() // into memory
 	}
 	write(s.Header(), s.Rows())
+	for _, r := range s.Runs {
+		if r.Rollbacks != nil {
+			fmt.Fprintf(&b, "%s, seed %d: the plan was taken back %d times\n", r.Scaler, r.Seed, *r.Rollbacks)
+		}
+	}
 	for _, line := range s.EqualSLO() {
 		fmt.Fprintln(&b, line)
 	}

@@ -36,6 +36,8 @@ type Outcome struct {
 	Pools       []load.PoolResult     `json:"pools"`
 	Nodes       []Node                `json:"nodes"`
 	Plans       []Planned             `json:"plans,omitempty"` // of mash2
+	// Rollbacks of the whole plan, warm-up and all; null where no SLO was given.
+	Rollbacks *int `json:"rollbacks,omitempty"`
 	// BoundUSD is set for a bound on cost that no cluster was run for.
 	BoundUSD *float64 `json:"boundUsd,omitempty"`
 }
@@ -93,7 +95,7 @@ func (o Outcome) Run() (Run, error) {
 		all = append(all, w.Measured)
 	}
 	r, err := o.run(all, from, to)
-	r.Phase, r.Pass = Cold, o.WarmupPasses
+	r.Phase, r.Pass, r.Rollbacks = Cold, o.WarmupPasses, o.Rollbacks
 	if o.WarmupPasses > 0 {
 		r.Phase = Warm
 	}

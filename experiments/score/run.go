@@ -48,17 +48,19 @@ type Run struct {
 	Requests           uint64   `json:"requests"`
 	MeanCPUUtilization *float64 `json:"meanCpuUtilization"`
 	PeakCPUUtilization *float64 `json:"peakCpuUtilization"`
-	MaxReplicas        int32    `json:"maxReplicas"`
-	MeanReplicas       *float64 `json:"meanReplicas"`
-	NodeHours          float64  `json:"nodeHours"`
-	CostUSD            float64  `json:"costUsd"` // of the nodes
-	PodCostUSD         float64  `json:"podCostUsd"`
-	PendingPodSeconds  float64  `json:"pendingPodSeconds"`
-	PackingEfficiency  *float64 `json:"packingEfficiency"`
-	ScaleActions       int      `json:"scaleActions"`
-	MinReadyPods       int32    `json:"minReadyPods"`
-	SimulatedSeconds   float64  `json:"simulatedSeconds"`
-	WallSeconds        float64  `json:"wallSeconds"`
+	// Rollbacks of the whole plan, warm-up and all; absent where no SLO was given.
+	Rollbacks         *int     `json:"rollbacks,omitempty"`
+	MaxReplicas       int32    `json:"maxReplicas"`
+	MeanReplicas      *float64 `json:"meanReplicas"`
+	NodeHours         float64  `json:"nodeHours"`
+	CostUSD           float64  `json:"costUsd"` // of the nodes
+	PodCostUSD        float64  `json:"podCostUsd"`
+	PendingPodSeconds float64  `json:"pendingPodSeconds"`
+	PackingEfficiency *float64 `json:"packingEfficiency"`
+	ScaleActions      int      `json:"scaleActions"`
+	MinReadyPods      int32    `json:"minReadyPods"`
+	SimulatedSeconds  float64  `json:"simulatedSeconds"`
+	WallSeconds       float64  `json:"wallSeconds"`
 	// UnscheduledStretchSeconds is the longest stretch of time in which a pod had no
 	// node, at any workload: no pod waited longer for one. Null without a record of it.
 	UnscheduledStretchSeconds *float64 `json:"unscheduledStretchSeconds,omitempty"`

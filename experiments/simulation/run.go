@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
@@ -23,6 +24,8 @@ type World struct {
 	Policies string // policies.yaml; the scenario's if empty
 	// Tuning of the rivals' rules; the zero value has their defaults.
 	Tuning sim.Tuning
+	// SLO is the share of requests, 0–1, that mash2 is told must be answered; 0 for none.
+	SLO float64
 	// Skipped is left out of the warm-up; see sim.Options.
 	Skipped time.Duration
 	// Forecaster of mash2 by name; the operator's default if empty.
@@ -86,13 +89,16 @@ func (w *World) Run(ctx context.Context, scaler string, fidelity sim.Fidelity, s
 		Record:   log.begin(),
 		Scenario: s, Scaler: scaler, Seed: seed, Fidelity: fidelity,
 		WarmupPasses: s.Warmup.Passes, Passes: w.Passes, Switches: w.Switches, Policies: w.Policies, Operator: &operator, Report: watch, Tuning: w.Tuning,
-		Skipped: w.Skipped,
+		Skipped: w.Skipped, SLO: sim.SLO{Objective: w.SLO},
 	})
 	if err = errors.Join(err, log.failed()); err != nil {
 		return out, err
 	}
 	out.WallSeconds = time.Since(begun).Seconds()
 	out.Workloads, out.Pools = result.Workloads, result.Pools
+	if n := len(result.Rollbacks); w.SLO > 0 && strings.HasPrefix(scaler, sim.Mash2) {
+		out.Rollbacks = &n
+	}
 	for i := range out.Workloads {
 		out.Workloads[i].Steps = score.ShiftSteps(out.Workloads[i].Steps, result.Start)
 	}

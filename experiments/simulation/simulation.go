@@ -54,6 +54,9 @@ type Options struct {
 	Against []string
 	// Forecaster of mash2 by name; the operator's default if empty.
 	Forecaster string
+	// SLO is the share of requests, in percent, that mash2 is told must be answered; 0
+	// for none.
+	SLO float64
 	// Report is a folder for a page and its figures; none if empty.
 	Report string
 	// Records is a folder for records of mash2's cycles, one below it for each run
@@ -70,6 +73,8 @@ func (o Options) Load() (scenarios.Scenario, error) {
 		return scenarios.Scenario{}, fmt.Errorf("--scale must be a positive number, is %g", o.Scale)
 	case o.Warm < -1:
 		return scenarios.Scenario{}, fmt.Errorf("--warm-passes must be 0 or more, or -1, is %d", o.Warm)
+	case !(o.SLO >= 0 && o.SLO < 100):
+		return scenarios.Scenario{}, fmt.Errorf("--slo must be a percentage below 100, such as 99.9, is %g", o.SLO)
 	case len(o.Scalers) == 0:
 		return scenarios.Scenario{}, fmt.Errorf("--scaler must name at least one")
 	case len(o.Fidelities) == 0 || len(o.Fidelities) > 2 || len(o.Fidelities) == 2 && o.Fidelities[0] == o.Fidelities[1]:
@@ -125,7 +130,7 @@ type Result struct {
 // Run simulates all scalers with all seeds.
 func (o Options) Run(ctx context.Context, s scenarios.Scenario, progress io.Writer) (Result, error) {
 	out := Result{Scenario: s.Name, Seed: o.Seed, Fidelity: strings.Join(o.Fidelities, ",")}
-	world := World{Scenario: s, Passes: max(1, s.Repeat), Forecaster: o.Forecaster, Records: o.recordsOf, Version: o.Version}
+	world := World{Scenario: s, Passes: max(1, s.Repeat), Forecaster: o.Forecaster, Records: o.recordsOf, Version: o.Version, SLO: o.SLO / 100}
 	recordings, err := o.recordings(s.Name)
 	if err != nil {
 		return out, Input(err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,6 +58,7 @@ func (s *Server) actions(mux *http.ServeMux) {
 	})
 	post("pause", func(r *http.Request, _ map[string]any) error { return s.Actor.Pause(r.Context(), r, true) })
 	post("resume", func(r *http.Request, _ map[string]any) error { return s.Actor.Pause(r.Context(), r, false) })
+	post("rollback/end", func(r *http.Request, _ map[string]any) error { return s.Actor.EndRollback(r.Context(), r) })
 	post("workloads/{namespace}/{name}/mode", func(r *http.Request, body map[string]any) error {
 		mode, _ := body["mode"].(string)
 		switch api.Mode(mode) {
@@ -135,6 +137,21 @@ func (a ClusterActor) Pause(ctx context.Context, r *http.Request, on bool) error
 		set = configmap.Pause
 	}
 	return refusal(set(ctx, client, a.Policy.Namespace, a.Policy.Name))
+}
+
+// EndRollback implements Actor.
+func (a ClusterActor) EndRollback(ctx context.Context, r *http.Request) error {
+	client, err := kubernetes.NewForConfig(a.config(r))
+	if err != nil {
+		return err
+	}
+	return a.patch(ctx, func(body []byte) error {
+		_, err := client.CoreV1().ConfigMaps(a.Policy.Namespace).Patch(ctx, a.Policy.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager})
+		return err
+	}, map[string]any{"metadata": map[string]any{"annotations": map[string]any{
+		// A rollback of this second too: the text has no smaller part.
+		api.AnnotationRollbackEnded: time.Now().Add(time.Second).UTC().Format(time.RFC3339),
+	}}})
 }
 
 // SetMode implements Actor.

@@ -30,6 +30,8 @@ type Actor interface {
 	SetPolicy(ctx context.Context, r *http.Request, name string) error
 	// Pause stops every write, or takes that back.
 	Pause(ctx context.Context, r *http.Request, on bool) error
+	// EndRollback lets mash2 go on after a rollback.
+	EndRollback(ctx context.Context, r *http.Request) error
 	// SetMode of a ManagedWorkload.
 	SetMode(ctx context.Context, r *http.Request, key api.Key, mode api.Mode) error
 }

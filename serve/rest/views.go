@@ -61,9 +61,12 @@ type Overview struct {
 	// Otherwise tells whether recorded cycles can be decided again with a change.
 	Otherwise bool `json:"otherwise"`
 
-	Paused   bool       `json:"paused"`
-	Policy   PolicyView `json:"policy"`
-	Policies []string   `json:"policies"`
+	Paused bool `json:"paused"`
+	// RolledBack is until when the whole plan is taken back, unless a person ends it; zero
+	// while it isn't. Findings of the workload say why, to who sees it.
+	RolledBack time.Time  `json:"rolledBack,omitzero"`
+	Policy     PolicyView `json:"policy"`
+	Policies   []string   `json:"policies"`
 
 	Workloads int `json:"workloads"`
 	Held      int `json:"held"`
@@ -174,6 +177,9 @@ func (s *Store) overview(v Viewer) Overview {
 		Period: s.config.Period.Seconds(), Recorded: s.config.Recorded, Otherwise: v.All && s.config.Otherwise != nil, Viewer: v.Name, Everything: v.All, Paused: s.newest.Paused,
 		Policy:   PolicyView{Name: c.Policy.Name, Source: c.Policy.Source, Reason: c.Policy.Reason, Since: c.Policy.Since, Objective: c.Policy.Objective},
 		Policies: slices.Sorted(maps.Keys(spec.Policies)), Findings: v.findings(s.newest.Findings, nil),
+	}
+	if back := c.Plan.Rollback; back != nil {
+		o.RolledBack = back.Until
 	}
 	if e, at, ok := strategic.Next(spec, c.Time); ok {
 		o.Policy.Next, o.Policy.NextAt = e.Policy, at

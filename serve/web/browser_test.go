@@ -237,6 +237,13 @@ func cycle(id uint64, n int) api.Record {
 		}
 		r.Cycle.Plan.Workloads = append(r.Cycle.Plan.Workloads, w)
 	}
+	if id%2 == 0 { // the plan is taken back
+		r.Cycle.Plan.Workloads[0].SLOs = []api.SLOPlan{{
+			Name: "availability", Objective: 0.999, Verdict: api.SLOBurning, BurnRate: 50, Events: 9000,
+			Reason: "5 % of 9000 events are bad, 50 times what the objective of 99.9 % allows",
+		}}
+		r.Cycle.Plan.Rollback = &api.Rollback{At: at, Until: at.Add(time.Hour), To: at.Add(-5 * time.Minute)}
+	}
 	r.Cycle.Plan.Nodes.Pools = []api.PoolPlan{{Pool: "general", Nodes: int32(n/4 + 3), Current: int32(n/4 + 2), Reason: "1 node more than there are, for the peak at 14:05"}}
 	r.Cycle.Plan.Candidates = []api.Candidate{{Pool: "general", Nodes: 9, Replicas: 40, HourlyCost: 1.2, Infeasible: "the pods need 10 nodes"}}
 	r.Cycle.Findings = []api.Finding{{Severity: api.Warning, Reason: "Conflict", Object: api.WorkloadRef(api.Key{Namespace: "shop", Name: "web-0"}), Message: `an HPA writes it too <script>alert("x")</script>`}}
@@ -271,6 +278,8 @@ func TestPage(t *testing.T) {
 		{"overview", "#/", "the stock HPA would pay about"},
 		{"workloads", "#/workloads", "24 workloads"},
 		{"workload", "#/workload/shop/web-0", "peak 1.50 cores at 14:05 needs 4 × 500m <b>at 80 %</b>"},
+		{"slo", "#/workload/shop/web-0", "99.9 %: 5 % of 9000 events are bad"},
+		{"rollback", "#/", "End the rollback"},
 		{"nodes", "#/nodes", "general: 8 nodes"},
 		{"timeline", "#/timeline", "pay/web-20"},
 		{"nowhere", "#/nowhere", "There is no such page"},
@@ -311,6 +320,9 @@ func (refusing) SetPolicy(context.Context, *http.Request, string) error {
 	return &rest.RefusedError{Status: 403, Why: "Kubernetes refuses it: no"}
 }
 func (refusing) Pause(context.Context, *http.Request, bool) error {
+	return &rest.RefusedError{Status: 403, Why: "Kubernetes refuses it: no"}
+}
+func (refusing) EndRollback(context.Context, *http.Request) error {
 	return &rest.RefusedError{Status: 403, Why: "Kubernetes refuses it: no"}
 }
 func (refusing) SetMode(context.Context, *http.Request, api.Key, api.Mode) error {

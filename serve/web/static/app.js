@@ -94,6 +94,7 @@ function frame() {
   const age = (Date.now() - new Date(o.newest)) / 1000;
   const told = [];
   if (o.paused) told.push("Paused: mash2 plans and writes nothing.");
+  if (o.rolledBack) told.push(`The whole plan is taken back, as an SLO burnt: mash2 stays out until ${clock(o.rolledBack, true)}, or until a person ends it.`);
   if (o.error) told.push("The newest cycle changed nothing: " + o.error);
   if (!o.recorded && o.period > 0 && age > 20 * o.period) told.push(`The newest cycle is of ${clock(o.newest, true)}.`);
   banner.hidden = told.length === 0;

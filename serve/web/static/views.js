@@ -64,6 +64,7 @@ function controls(ask, o) {
     o.policies.map((p) => h("option", { value: p, selected: o.policy.source === "manual" && p === o.policy.name }, p)));
   choice.addEventListener("change", () => ask.act(choice.value ? `Set the policy to ${choice.value}?` : "Leave the policy to the schedule?", "policy", { policy: choice.value }));
   return h("div", { class: "row" }, choice,
+    o.rolledBack ? h("button", { onclick: () => ask.act("Let mash2 plan again after the rollback?", "rollback/end") }, "End the rollback") : null,
     o.paused ? h("button", { onclick: () => ask.act("Let mash2 write again?", "resume") }, "Resume")
       : h("button", { onclick: () => ask.act("Stop every write of mash2 from its next cycle on?", "pause") }, "Pause"));
 }
@@ -232,6 +233,7 @@ export async function workload(ask, namespace, name) {
       figure("Replicas", arrow(w.replicas, w.planned), `${w.ready} Ready; from ${w.bounds[0]} to ${w.bounds[1]}`, `the stock HPA would have about ${w.hpa || "–"}`),
       card("Bound by", h("div", { class: "big" }, w.binding), h("p", { class: "soft small" }, w.reason), w.hold ? h("p", { class: "warn" }, w.hold) : null),
       figure("Demand", cores(w.demand) + " cores", w.skill ? `forecast by ${w.skill.model}, trust ${w.skill.trust}` : "nothing is forecast", w.hourly ? `${money(w.hourly)}/h of nodes` : "no price"),
+      (w.plan.slos ?? []).map((s) => card(`SLO ${s.name}`, h("div", { class: "big" }, s.verdict), h("p", { class: "soft small" }, `${(100 * s.objective).toPrecision(5).replace(/\.?0+$/, "")} %: ${s.reason}`))),
       card("Mode", h("div", { class: "big" }, w.mode ?? "–"), ask.overview().actions ? h("div", { class: "row" }, ["Off", "Shadow", "Full"].map(mode)) : null,
         (w.pools ?? []).map((p) => h("p", { class: "soft small" }, `${p.replicas} on ${p.pool}`))),
     ),
