@@ -61,6 +61,7 @@ func TestChart(t *testing.T) {
 	w := newWorld(t, options)
 	w.statefulSet()
 	w.installVerticals()
+	w.installSLOs()
 	if out, err := w.Cluster.Kubectl(t.Context(), "label", "namespace", testbed.Namespace, "pod-security.kubernetes.io/enforce=restricted"); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -22,22 +22,34 @@ import (
 	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/experiments/testbed"
 	"github.com/mash2-io/mash2/planning"
+	"github.com/mash2-io/mash2/sensing/slo"
 )
 
-// slothCRD defines Sloth's objects, as far as mash2 reads them.
-const slothCRD = `apiVersion: apiextensions.k8s.io/v1
+// installSLOs defines the objects of Sloth, Pyrra and OpenSLO, as far as mash2 reads them.
+func (w *world) installSLOs() {
+	w.t.Helper()
+	for _, c := range []struct{ group, version, kind string }{
+		{slo.GroupSloth, "v1", slo.KindSloth}, {slo.GroupPyrra, "v1alpha1", slo.KindPyrra}, {slo.GroupOpenSLO, "v1", slo.KindOpenSLO},
+	} {
+		singular := strings.ToLower(c.kind)
+		w.apply(fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
-metadata: {name: prometheusservicelevels.sloth.slok.dev}
+metadata: {name: %[2]ss.%[1]s}
 spec:
-  group: sloth.slok.dev
+  group: %[1]s
   scope: Namespaced
-  names: {kind: PrometheusServiceLevel, plural: prometheusservicelevels, singular: prometheusservicelevel}
+  names: {kind: %[3]s, plural: %[2]ss, singular: %[2]s}
   versions:
-    - name: v1
+    - name: %[4]s
       served: true
       storage: true
       schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-`
+`, c.group, singular, c.kind, c.version))
+		if out, err := w.Cluster.Kubectl(w.t.Context(), "wait", "--for=condition=Established", "crd/"+singular+"s."+c.group, "--timeout=60s"); err != nil {
+			w.t.Fatalf("%v: %s", err, out)
+		}
+	}
+}
 
 // shopfront counts requests as a service that serves them would: so many a second of the
 // world's time, of which a share fails.
@@ -105,10 +117,7 @@ func TestRollback(t *testing.T) {
 	w := newWorld(t, testbed.Options{Scenario: s, Speed: speed, Scrape: []cluster.ScrapeJob{{
 		Name: "myservice", Targets: []string{listener.Addr().String()}, Labels: map[string]string{"namespace": testbed.Mash2},
 	}}})
-	w.apply(slothCRD)
-	if out, err := w.Cluster.Kubectl(t.Context(), "wait", "--for=condition=Established", "crd/prometheusservicelevels.sloth.slok.dev", "--timeout=60s"); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	w.installSLOs()
 	published, err := os.ReadFile("../../sensing/slo/testdata/sloth-getting-started.yaml")
 	if err != nil {
 		t.Fatal(err)
