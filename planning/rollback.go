@@ -1,6 +1,7 @@
 package planning
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -143,12 +144,12 @@ func (c *cycle) over(r api.Rollback) bool {
 func (mw *managed) past(now time.Time, keep time.Duration) {
 	m := &mw.memory
 	is := PastScale{From: now, Replicas: m.Replicas, Pool: m.Pool}
-	m.Past = slices.Clone(m.Past)
 	switch n := len(m.Past); {
-	case n > 0 && m.Past[n-1].Replicas == is.Replicas && (m.Past[n-1].Pool == is.Pool || m.Past[n-1].Pool == ""):
+	case n == 0 || m.Past[n-1].Replicas != is.Replicas || m.Past[n-1].Pool != is.Pool && m.Past[n-1].Pool != "":
+		m.Past = append(slices.Clone(m.Past), is)
+	case m.Past[n-1].Pool != is.Pool:
+		m.Past = slices.Clone(m.Past)
 		m.Past[n-1].Pool = is.Pool // where it has been isn't known before its first plan
-	default:
-		m.Past = append(m.Past, is)
 	}
 	m.Past = trim(m.Past, now.Add(-keep), PastScale.from)
 }
@@ -302,11 +303,11 @@ func (c *cycle) tellObjectives() {
 		mw := &c.managed[i]
 		for _, slo := range mw.slos {
 			severity, reason := api.Normal, ReasonSLOInconclusive
-			switch {
-			case slo.Verdict == api.SLOBurning:
-				severity, reason = api.Warning, ReasonSLOBurning
-			case slo.Verdict == api.SLOGood:
+			switch slo.Verdict {
+			case api.SLOGood:
 				continue
+			case api.SLOBurning:
+				severity, reason = api.Warning, ReasonSLOBurning
 			}
 			c.find(severity, api.WorkloadPlanningAgent, reason, api.WorkloadRef(mw.workload.Key),
 				fmt.Sprintf("SLO %s: %s; nothing of it is made smaller meanwhile", slo.Name, slo.Reason))
@@ -343,8 +344,10 @@ func (c *cycle) kept(key api.Key) *KeptScale {
 		return nil
 	}
 	scales := c.memory.Rollback.Scales
-	i := slices.IndexFunc(scales, func(k KeptScale) bool { return k.Key == key })
-	if i < 0 {
+	i, found := slices.BinarySearchFunc(scales, key, func(k KeptScale, key api.Key) int {
+		return cmp.Or(cmp.Compare(k.Key.Namespace, key.Namespace), cmp.Compare(k.Key.Name, key.Name))
+	})
+	if !found {
 		return nil
 	}
 	return &scales[i]
