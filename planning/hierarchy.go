@@ -114,7 +114,8 @@ type managed struct {
 	skill    *api.ForecastSkill // of it, in use or not
 	outlooks []Outlook          // one for each trigger
 	slos     []api.SLOPlan
-	doubt    string // why nothing may be given up, by its SLOs; empty if it may
+	whys     []string // of slos, as told
+	doubt    string   // why nothing may be given up, by its SLOs; empty if it may
 }
 
 func newCycle(h Hierarchy, s api.Snapshot, p api.Policy, m Memory, stay string) *cycle {

@@ -179,7 +179,7 @@ func (mw *managed) objectives(now time.Time, c Config) {
 			m = mw.memory.SLOs[i]
 		}
 		m, plan := c.judge(m, s, now)
-		kept, mw.slos = append(kept, m), append(mw.slos, plan)
+		kept, mw.slos, mw.whys = append(kept, m), append(mw.slos, plan.SLOPlan), append(mw.whys, plan.why)
 		if plan.Verdict != api.SLOGood && mw.doubt == "" {
 			mw.doubt = fmt.Sprintf("SLO %s is not known to be kept: %s", s.Name, plan.Reason)
 			if plan.Verdict == api.SLOBurning {
@@ -188,6 +188,12 @@ func (mw *managed) objectives(now time.Time, c Config) {
 		}
 	}
 	mw.memory.SLOs = kept
+}
+
+// adds says more of an objective.
+func (mw *managed) adds(slo int, text string) {
+	mw.slos[slo].Reason += text
+	mw.whys[slo] += text
 }
 
 // takeBack takes the plan back if an objective burns for which it may be the cause.
@@ -206,13 +212,13 @@ func (c *cycle) takeBack() {
 			case slo.Verdict != api.SLOBurning:
 				continue
 			case slo.Proven.IsZero():
-				slo.Reason += "; no plan is known that kept it"
+				mw.adds(j, "; no plan is known that kept it")
 				continue
 			}
 			r, why := c.planAt(slo.Proven, key.Namespace)
 			if why == "" {
-				slo.Reason += fmt.Sprintf("; nothing in namespace %s has less than at %s, when it was kept: no plan is the cause",
-					key.Namespace, slo.Proven.UTC().Format(time.RFC3339))
+				mw.adds(j, fmt.Sprintf("; nothing in namespace %s has less than at %s, when it was kept: no plan is the cause",
+					key.Namespace, slo.Proven.UTC().Format(time.RFC3339)))
 				continue
 			}
 			if back == nil || slo.Proven.Before(back.To) {
@@ -301,7 +307,7 @@ func (c *cycle) tellObjectives() {
 	}
 	for i := range c.managed {
 		mw := &c.managed[i]
-		for _, slo := range mw.slos {
+		for j, slo := range mw.slos {
 			severity, reason := api.Normal, ReasonSLOInconclusive
 			switch slo.Verdict {
 			case api.SLOGood:
@@ -310,7 +316,7 @@ func (c *cycle) tellObjectives() {
 				severity, reason = api.Warning, ReasonSLOBurning
 			}
 			c.find(severity, api.WorkloadPlanningAgent, reason, api.WorkloadRef(mw.workload.Key),
-				fmt.Sprintf("SLO %s: %s; nothing of it is made smaller meanwhile", slo.Name, slo.Reason))
+				fmt.Sprintf("SLO %s: %s; nothing of it is made smaller meanwhile", slo.Name, mw.whys[j]))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package planning_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -171,7 +172,7 @@ func TestNoRollback(t *testing.T) {
 		},
 		"thin": {
 			rate: 0.05, bad: from(falls, 0.05), falls: falls, keeps: true,
-			finding: planning.ReasonSLOInconclusive, says: "too few to tell",
+			finding: planning.ReasonSLOInconclusive, says: "too few events to tell",
 		},
 		"missing": {
 			rate: 100, bad: from(falls, 0), falls: falls, keeps: true,
@@ -221,13 +222,19 @@ func TestNoRollback(t *testing.T) {
 			}
 			w.until(falls)
 			before := shop.Replicas
-			said := ""
+			said, events := "", map[string]bool{}
 			for w.now.Before(falls.Add(20 * time.Minute)) {
 				plan := w.cycle()
 				if plan.Rollback != nil {
 					t.Fatalf("taken back after %v: %+v", plan.Time.Sub(falls), plan.Rollback)
 				}
 				said = max(said, message(plan, c.finding))
+				for _, f := range plan.Findings {
+					events[f.Message] = true
+				}
+			}
+			if len(events) > 8 {
+				t.Errorf("%d Events in 20 minutes: %v", len(events), slices.Sorted(maps.Keys(events)))
 			}
 			if kept := shop.Replicas == before; kept != c.keeps {
 				t.Errorf("%d replicas, were %d", shop.Replicas, before)

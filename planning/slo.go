@@ -64,21 +64,32 @@ func limitOf(objective float64) float64 {
 	return min(burnLimit*budget, (1+budget)/2)
 }
 
+// judged is what is proven of an objective.
+type judged struct {
+	api.SLOPlan
+	// why says the same as Reason without figures that change with every reading: of
+	// those each would be an Event.
+	why string
+}
+
+func (j *judged) says(why, reason string) { j.why, j.Reason = why, reason }
+
 // judge returns what is remembered of an objective with its newest reading, and what is
 // proven now.
-func (c Config) judge(m SLOMemory, s api.SLO, now time.Time) (SLOMemory, api.SLOPlan) {
+func (c Config) judge(m SLOMemory, s api.SLO, now time.Time) (SLOMemory, judged) {
 	m.Name = s.Name
-	out := api.SLOPlan{Name: s.Name, Objective: s.Objective, Verdict: api.SLOInconclusive, BurnRate: -1, Proven: m.Proven}
+	var out judged
+	out.SLOPlan = api.SLOPlan{Name: s.Name, Objective: s.Objective, Verdict: api.SLOInconclusive, BurnRate: -1, Proven: m.Proven}
 	m.Counts = slices.DeleteFunc(slices.Clone(m.Counts), func(n SLOCount) bool { return now.Sub(n.At) > c.SLOPast })
 	switch age := now.Sub(s.At); {
 	case s.Missing != "":
-		out.Reason = s.Missing
+		out.says(s.Missing, s.Missing)
 	case !(s.Objective > 0 && s.Objective < 1):
-		out.Reason = fmt.Sprintf("an objective of %g says nothing", s.Objective)
+		out.says("its objective says nothing", fmt.Sprintf("an objective of %g says nothing", s.Objective))
 	case math.IsNaN(s.Total) || math.IsNaN(s.Bad) || math.IsInf(s.Total, 0) || math.IsInf(s.Bad, 0) || s.Total < 0:
-		out.Reason = fmt.Sprintf("%g bad ones of %g events can't be", s.Bad, s.Total)
+		out.says("the readings can't be", fmt.Sprintf("%g bad ones of %g events can't be", s.Bad, s.Total))
 	case age > 2*s.Window || s.Window <= 0:
-		out.Reason = fmt.Sprintf("the newest reading is %v old", age.Round(time.Second))
+		out.says("the newest reading is old", fmt.Sprintf("the newest reading is %v old", age.Round(time.Second)))
 	}
 	if out.Reason != "" {
 		m.Burning, m.First = time.Time{}, 0
@@ -98,14 +109,14 @@ func (c Config) judge(m SLOMemory, s api.SLO, now time.Time) (SLOMemory, api.SLO
 		m.Burning, m.First = time.Time{}, 0
 	case m.Burning.IsZero():
 		m.Burning, m.First = s.At, s.Bad
-		out.Reason = fmt.Sprintf("%s; one more reading is awaited", burns(out))
+		out.says("it burns; one more reading is awaited", burns(out.SLOPlan)+"; one more reading is awaited")
 		return m, out
 	case s.At.After(m.Burning) && (s.Bad > stillBurns*m.First || s.At.Sub(m.Burning) >= s.Window):
 		out.Verdict = api.SLOBurning
-		out.Reason = burns(out)
+		out.says("it burns", burns(out.SLOPlan))
 		return m, out
 	default:
-		out.Reason = fmt.Sprintf("%s; one more reading is awaited", burns(out))
+		out.says("it burns; one more reading is awaited", burns(out.SLOPlan)+"; one more reading is awaited")
 		return m, out
 	}
 	m.prove(&out, limit, now, c.SLOProving)
@@ -120,7 +131,7 @@ func burns(p api.SLOPlan) string {
 
 // prove finds how far back the newest readings show that the objective is kept: at least
 // over the time that a plan must have run.
-func (m *SLOMemory) prove(out *api.SLOPlan, limit float64, now time.Time, proving time.Duration) {
+func (m *SLOMemory) prove(out *judged, limit float64, now time.Time, proving time.Duration) {
 	begin := now.Add(-proving)
 	var total, bad, lately float64
 	var covered time.Duration
@@ -133,7 +144,7 @@ func (m *SLOMemory) prove(out *api.SLOPlan, limit float64, now time.Time, provin
 		if n.At.After(begin) {
 			covered, lately = covered+n.Window, lately+n.Total
 			if low, _ := wilson(n.Bad, n.Total); low > limit {
-				out.Reason = fmt.Sprintf("it burnt at %s, less than %v ago", n.At.UTC().Format(time.RFC3339), proving)
+				out.says(fmt.Sprintf("it burnt in the last %v", proving), fmt.Sprintf("it burnt at %s, less than %v ago", n.At.UTC().Format(time.RFC3339), proving))
 				return
 			}
 		}
@@ -146,11 +157,13 @@ func (m *SLOMemory) prove(out *api.SLOPlan, limit float64, now time.Time, provin
 	out.Events = total
 	switch {
 	case !(lately > 0): // where requests get lost before they are counted, too
-		out.Reason = fmt.Sprintf("no events in the last %v", proving)
+		why := fmt.Sprintf("no events in the last %v", proving)
+		out.says(why, why)
 	case !enough:
-		out.Reason = fmt.Sprintf("%.0f events, of which %.0f bad, are too few to tell whether %.5g %% are good", total, bad, 100*out.Objective)
+		out.says(fmt.Sprintf("there are too few events to tell whether %.5g %% are good", 100*out.Objective),
+			fmt.Sprintf("%.0f events, of which %.0f bad, are too few to tell whether %.5g %% are good", total, bad, 100*out.Objective))
 	case from.After(begin.Add(proving / 10)), float64(covered) < provingCover*float64(proving):
-		out.Reason = fmt.Sprintf("known for %v of the last %v", covered.Round(time.Second), proving)
+		out.says(fmt.Sprintf("it is not known for the last %v", proving), fmt.Sprintf("known for %v of the last %v", covered.Round(time.Second), proving))
 	default:
 		if from.After(begin) {
 			from = begin

@@ -51,13 +51,13 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var m SLOMemory
-			var plan api.SLOPlan
+			var plan judged
 			for i, r := range x.readings {
 				at := now.Add(-time.Duration(len(x.readings)-1-i) * window)
 				r.Name, r.At, r.Window = "x", at, window
 				m, plan = c.judge(m, r, at)
 			}
-			if plan.Verdict != x.want || plan.Reason == "" {
+			if plan.Verdict != x.want || plan.Reason == "" || plan.Verdict != api.SLOGood && plan.why == "" {
 				t.Errorf("%s: %s", plan.Verdict, plan.Reason)
 			}
 			if plan.Verdict == api.SLOGood && (plan.Proven.IsZero() || plan.Proven.After(now.Add(-c.SLOProving))) {
