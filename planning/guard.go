@@ -157,7 +157,7 @@ func (g Guard) Range(s Subject) Range {
 // policy allow it, and no trigger has been active for the cooldown. Triggers that
 // aren't known leave it empty, but don't make it so.
 func (g Guard) empty(s Subject) (why string, empty bool) {
-	if s.Workload.MinReplicas > 0 || !s.Policy.ScaleToZero {
+	if s.Workload.MinReplicas > 0 || !s.Policy.ScaleToZero || s.Kept != nil && s.Kept.Replicas > 0 {
 		return "", false
 	}
 	idle := s.Time.Sub(s.Memory.IdleSince)

@@ -141,6 +141,10 @@ func TestRollbackOfAMove(t *testing.T) {
 	if got := plan.PoolsInUse(); !slices.Equal(got, []string{cheap}) || shop.Replicas < before {
 		t.Errorf("%d replicas on %v, were %d on %s", shop.Replicas, got, before, cheap)
 	}
+	w.policy.Rollback.Ended = w.now.Add(24 * time.Hour)
+	if plan = w.cycle(); plan.Rollback == nil {
+		t.Error("a time of tomorrow ended it")
+	}
 	w.policy.Rollback.Ended = plan.Rollback.At.Add(time.Second)
 	plan = w.until(w.now.Add(2 * time.Minute))
 	if got := plan.PoolsInUse(); plan.Rollback != nil || !slices.Equal(got, []string{fast}) {
@@ -243,6 +247,35 @@ func TestNoRollback(t *testing.T) {
 				t.Errorf("said %q, not %q", said, c.says)
 			}
 		})
+	}
+}
+
+// TestGuardKeeps: what is taken back is neither emptied nor limited below the floor, nor
+// beyond what the author allows.
+func TestGuardKeeps(t *testing.T) {
+	for name, c := range map[string]struct {
+		kept, floor, most int32
+		activity          api.Activity
+		want              int32
+	}{
+		"as it was":          {kept: 6, floor: 2, most: 10, want: 6},
+		"the floor is more":  {kept: 6, floor: 8, most: 10, want: 8},
+		"the author's most":  {kept: 6, floor: 2, most: 5, want: 5},
+		"nothing asks of it": {kept: 1, most: 10, activity: api.Inactive, want: 1},
+		"there was none":     {kept: 0, most: 10, activity: api.Inactive, want: 0},
+	} {
+		w := api.Workload{MaxReplicas: c.most, Cooldown: time.Minute}
+		asked := planning.Proposal{Scale: api.Scale{Replicas: 2}, Floor: c.floor, Activity: c.activity, Path: []api.PathStep{{At: start}}}
+		if c.activity == "" {
+			w.MinReplicas = 1
+		}
+		r := planning.Guard{Config: planning.DefaultConfig()}.Range(planning.Subject{
+			Time: start, Workload: w, Policy: api.Policy{ScaleToZero: true}, Proposal: asked, Speed: 1,
+			Memory: planning.WorkloadMemory{IdleSince: start.Add(-time.Hour)}, Kept: &planning.KeptScale{Replicas: c.kept},
+		})
+		if r.Lo.Replicas != c.want || r.Hi.Replicas != c.want {
+			t.Errorf("%s: %d to %d, want %d", name, r.Lo.Replicas, r.Hi.Replicas, c.want)
+		}
 	}
 }
 
