@@ -142,6 +142,9 @@ func (g Guard) Range(s Subject) Range {
 	if s.Kept != nil {
 		back := of(min(max(s.Kept.Replicas, r.Floor, keep, r.Least), r.Hi.Replicas), api.BindingRollback,
 			fmt.Sprintf("%d ran while the SLOs were kept, and the whole plan is taken back to that", s.Kept.Replicas))
+		if back.Replicas == r.Floor && r.Floor > s.Kept.Replicas {
+			back.Binding = api.BindingFloor
+		}
 		r.Lo, r.Hi = back, back
 	}
 	if r.Lo.Replicas > r.Hi.Replicas {

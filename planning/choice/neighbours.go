@@ -90,16 +90,16 @@ func (s *search) neighbours() {
 			break
 		}
 		for _, m := range []move{{up: i, down: -1}, {up: -1, down: i}} {
-			replicas, bound, binding := s.best.Replicas[i]+1, it.Hi, it.HiBinding
+			replicas, limit := s.best.Replicas[i]+1, fmt.Sprintf("at most %d (%s)", it.Hi, it.HiBinding)
 			if m.down >= 0 {
-				replicas, bound, binding = s.best.Replicas[i]-1, it.Lo, it.LoBinding
+				replicas, limit = s.best.Replicas[i]-1, fmt.Sprintf("at least %d (%s)", it.Lo, it.LoBinding)
 			}
 			if replicas < 0 || replicas >= it.Lo && replicas <= it.Hi {
 				continue
 			}
 			sol := Solution{Replicas: m.apply(s.best.Replicas), Nodes: s.best.Nodes, Note: m.note(s.Items)}
 			sol.Utility = s.utility(s.Items, sol.Replicas, sol.Nodes)
-			sol.Packing.Infeasible = fmt.Sprintf("%s: %d is beyond %d (%s)", it.Key, replicas, bound, binding)
+			sol.Packing.Infeasible = fmt.Sprintf("%s must have %s", it.Key, limit)
 			sol.Packing.Unplaced = 1
 			s.lose(sol)
 		}
