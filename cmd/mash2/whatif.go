@@ -27,6 +27,7 @@ done with it: minutes in violation of the SLO, node-hours, money, scalings.
     --selector 'namespace="shop",pod=~"web-.+"' --from 48h --to 24h --report out/whatif
   mash2 whatif --trace cpu.csv.gz --from 24h --policy COST_SAVING
   mash2 whatif --records D --workload shop/web --from 24h
+  mash2 whatif --records D --from 24h   # of every workload, in one table, beside the HPA
 
 The stretch from --from to --to is what counts. As much time before it, once or
 --warm-passes times, is the history that every scaler has seen.
@@ -76,6 +77,13 @@ one exceeds them the exit code is 1 and a sentence says what did.`,
 			}
 		}
 		o.Given = func(flag string) bool { return cmd.Flags().Changed(flag) }
+		if o.Whole() {
+			all, err := o.RunFleet(cmd.Context(), cli.ProgressTo(cmd.ErrOrStderr()))
+			if err != nil {
+				return asUsage(err)
+			}
+			return show(all, fleetText(all))
+		}
 		out, err := o.Run(cmd.Context(), cli.ProgressTo(cmd.ErrOrStderr()))
 		if err != nil {
 			return asUsage(err)
@@ -89,6 +97,26 @@ one exceeds them the exit code is 1 and a sentence says what did.`,
 		return nil
 	}
 	return cmd
+}
+
+// fleetText is a table of all workloads for people.
+func fleetText(o whatif.Fleet) string {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	table := func(header []string, rows [][]string) {
+		for _, row := range append([][]string{header}, rows...) {
+			fmt.Fprintln(t, strings.Join(row, "\t")+"\t")
+		}
+		_ = t.Flush() // into memory
+	}
+	table(o.Header(), o.Rows())
+	fmt.Fprintln(&b)
+	for _, line := range o.Sentences() {
+		fmt.Fprintln(&b, line)
+	}
+	fmt.Fprintln(&b, "\n"+o.KnownError.Sentence())
+	table(o.KnownError.Table())
+	return strings.TrimRight(b.String(), "\n")
 }
 
 // whatifText is what is printed for people.

@@ -21,7 +21,7 @@ func registerHistory(cmd *cobra.Command, o *whatif.History, prom *cli.Prometheus
 	f.DurationVar(&o.RateWindow, "rate-window", 0, "window of the rate under each sample (default: 2m, or the step if that is longer)")
 	f.StringVar(&o.Trace, "trace", "", "CSV[.gz] file to read instead of Prometheus")
 	f.StringVar(&o.Records, "records", "", "folder of an operator's records to read instead of Prometheus, such as those of a time in Shadow")
-	f.StringVar(&o.Workload, "workload", "", "NAMESPACE/NAME of the ManagedWorkload in --records")
+	f.StringVar(&o.Workload, "workload", "", "NAMESPACE/NAME of the ManagedWorkload in --records; without it all of them, each on nodes of its own")
 	f.StringVar(&o.Time, "time", "", "column of timestamps in the trace, by name or by number from 0")
 	f.StringVar(&o.Value, "value", "", "column of cores in the trace, by name or by number from 0")
 	f.StringVar(&o.Delimiter, "delimiter", ",", `character between fields of the trace; \t is a tab`)

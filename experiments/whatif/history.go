@@ -56,8 +56,8 @@ func (o *History) validate() error {
 	switch {
 	case o.Records != "" && (o.PrometheusURL != "" || o.Trace != ""):
 		return errors.New("either --records or --prometheus or --trace")
-	case (o.Records != "") != (o.Workload != ""):
-		return errors.New("--records and --workload go together: whose history is it?")
+	case o.Records == "" && o.Workload != "":
+		return errors.New("--workload is of --records")
 	case o.PrometheusURL == "" && o.Trace == "" && o.Records == "":
 		return errors.New("--prometheus must name a server, or --trace a file, or --records a folder")
 	case o.PrometheusURL != "" && o.Trace != "":

@@ -17,12 +17,13 @@ import (
 )
 
 // recordsOf simulates flash-sale into a folder of records.
-func recordsOf(t *testing.T) string {
+func recordsOf(t *testing.T, copies int) string {
 	t.Helper()
 	s, err := scenarios.Load("flash-sale")
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.Copies = copies
 	dir := t.TempDir()
 	var w *record.Writer
 	if _, err := sim.Run(t.Context(), sim.Options{Scenario: s, Scaler: sim.Mash2, Seed: 1, Record: func(c core.Config) (mash2.Recorder, error) {
@@ -40,7 +41,7 @@ func recordsOf(t *testing.T) string {
 // TestRecords: whatif over records has the demand that cycles saw, the pods and bounds
 // that they knew, and says what was done meanwhile.
 func TestRecords(t *testing.T) {
-	dir := recordsOf(t)
+	dir := recordsOf(t, 1)
 	options := func(change func(*Options)) Options {
 		o := Options{
 			History: History{Records: dir, Workload: "mash2/web", From: "10m", To: "0s", Scale: 1, LoadFactor: 1, Delimiter: ","},
@@ -115,11 +116,11 @@ func TestRecords(t *testing.T) {
 		change func(*Options)
 		says   string
 	}{
-		"another workload":  {func(o *Options) { o.Workload = "mash2/nobody" }, "tell nothing of its demand"},
-		"no such folder":    {func(o *Options) { o.Records = dir + "/none" }, "--records"},
-		"after the end":     {func(o *Options) { o.From, o.To = "2030-01-01T00:00:00Z", "2030-01-02T00:00:00Z" }, "where the records end"},
-		"no workload named": {func(o *Options) { o.Workload = "" }, "go together"},
-		"two sources":       {func(o *Options) { o.Trace = "x.csv" }, "either --records"},
+		"another workload": {func(o *Options) { o.Workload = "mash2/nobody" }, "tell nothing of its demand"},
+		"no such folder":   {func(o *Options) { o.Records = dir + "/none" }, "--records"},
+		"after the end":    {func(o *Options) { o.From, o.To = "2030-01-01T00:00:00Z", "2030-01-02T00:00:00Z" }, "where the records end"},
+		"of no records":    {func(o *Options) { o.Records, o.Trace = "", "x.csv" }, "--workload is of --records"},
+		"two sources":      {func(o *Options) { o.Trace = "x.csv" }, "either --records"},
 		"before the beginning": {func(o *Options) {
 			o.From, o.Given = "48h", func(flag string) bool { return flag == "from" }
 		}, "where the records begin"},
@@ -134,5 +135,50 @@ func TestRecords(t *testing.T) {
 				t.Errorf("%v, want it to say %q", err, c.says)
 			}
 		})
+	}
+}
+
+// TestFleet: without a workload, all of them are replayed as each one would be alone, and
+// added up.
+func TestFleet(t *testing.T) {
+	o := Options{
+		History: History{Records: recordsOf(t, 2), From: "10m", To: "0s", Scale: 1, LoadFactor: 1, Delimiter: ","},
+		World: World{
+			RequestCPU: 3 * time.Millisecond, Timeout: 5 * time.Second, SLOP95: 200 * time.Millisecond, SLOFailed: 0.01, CPURequest: "100m",
+			MemoryRequest: "64Mi", MinReplicas: 1, PoolNames: []string{"e2-standard-2"}, Boot: 75 * time.Second,
+		},
+		Policies: []string{"COST_SAVING"}, Rivals: []string{"hpa:50", "hpa:60"}, Seed: 1, Seeds: 1,
+		Given: func(string) bool { return false },
+	}
+	if err := o.Validate(); err != nil || !o.Whole() {
+		t.Fatal(err)
+	}
+	all, err := o.RunFleet(t.Context(), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all.Workloads) != 2 || len(all.Total) != 2 || len(all.Unknown) > 0 || all.Total[1].Scaler != fleetRival {
+		t.Fatalf("%d workloads, %+v, %+v", len(all.Workloads), all.Total, all.Unknown)
+	}
+	var cost, minutes float64
+	for _, w := range all.Workloads {
+		one := o
+		one.Workload, one.Rivals = w.Workload, []string{fleetRival}
+		alone, err := one.Run(t.Context(), io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cost += alone.Summary[0].Mean("costUsd")
+		minutes += alone.Summary[0].Mean("sloViolationMinutes")
+	}
+	if got := all.Total[0]; got.Policy != "COST_SAVING" || math.Abs(got.CostUSD-cost) > 1e-9 || got.SLOViolationMinutes != minutes || !(got.PodCostUSD > 0) {
+		t.Errorf("%+v, want %g USD and %g minutes", got, cost, minutes)
+	}
+	if rows := all.Rows(); len(rows) != 3 || rows[2][0] != "all" || len(rows[2]) != len(all.Header()) {
+		t.Errorf("%v", rows)
+	}
+	o.Report = t.TempDir()
+	if _, err := o.RunFleet(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), "name it with --workload") {
+		t.Errorf("a report of all: %v", err)
 	}
 }
