@@ -3,6 +3,7 @@ package sim
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -109,5 +110,67 @@ func TestRollback(t *testing.T) {
 		if took > time.Minute {
 			t.Errorf("errors from %v on: taken back after %v", begin, took)
 		}
+	}
+}
+
+// TestRollbackOfASwitch: errors that begin in the midst of a move to the other pool, or
+// soon after it, turn it round: pods are back where they were, the new nodes go, and no
+// request is lost to it.
+func TestRollbackOfASwitch(t *testing.T) {
+	s, err := scenarios.Load("../traces/development/crane-4.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Warmup.Passes = 0
+	const at = 6 * time.Hour
+	stayed, err := Run(t.Context(), Options{Scenario: s, Scaler: Mash2, Seed: 1, Fidelity: Fluid, Passes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	failures := func(r Result) uint64 { return r.Workloads[0].Measured.Failed }
+	for _, after := range []time.Duration{30 * time.Second, 2 * time.Minute, 4 * time.Minute} {
+		t.Run(after.String(), func(t *testing.T) {
+			var last api.Cycle
+			moved, back := false, time.Time{}
+			result, err := Run(t.Context(), Options{
+				Scenario: s, Scaler: Mash2, Seed: 1, Fidelity: Fluid, Passes: 1, Switches: []scenarios.Switch{{
+					At: scenarios.Duration{Duration: at}, Policy: api.Performance,
+				}},
+				Policies: "policies: {COST_SAVING: {nodePools: [" + s.Pools[0].Name + "], rollback: {hold: 12h}}, PERFORMANCE: {nodePools: [" + s.Pools[1].Name + "], rollback: {hold: 12h}}}",
+				SLO:      SLO{Objective: 0.999, Errors: []Errors{{At: at + after, For: 5 * time.Minute, Share: 0.05}}},
+				Report: func(c api.Cycle) {
+					if c.Time.Sub(Epoch) > 8*time.Hour {
+						return
+					}
+					last = c
+					moved = moved || slices.Equal(c.Plan.PoolsInUse(), []string{s.Pools[1].Name})
+					if c.Plan.Rollback != nil && back.IsZero() {
+						back = c.Time
+					}
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !moved || len(result.Rollbacks) != 1 {
+				t.Fatalf("moved %v, %d rollbacks", moved, len(result.Rollbacks))
+			}
+			if took := result.ScenarioTime(back) - at - after; took > time.Minute {
+				t.Errorf("taken back after %v", took)
+			}
+			if got := last.Plan.PoolsInUse(); !slices.Equal(got, []string{s.Pools[0].Name}) {
+				t.Errorf("planned on %v", got)
+			}
+			for _, p := range last.Pools {
+				if p.Name == s.Pools[1].Name && p.TargetNodes > s.Pools[1].NodesPerZone.Min {
+					t.Errorf("pool %s has %d nodes", p.Name, p.TargetNodes)
+				}
+			}
+			failed, before := failures(result), failures(stayed)
+			t.Logf("%d requests failed, %d without the switch", failed, before)
+			if failed > before+before/10 {
+				t.Errorf("%d requests failed, %d without the switch", failed, before)
+			}
+		})
 	}
 }
