@@ -80,7 +80,11 @@ func (c Config) judge(m SLOMemory, s api.SLO, now time.Time) (SLOMemory, judged)
 	m.Name = s.Name
 	var out judged
 	out.SLOPlan = api.SLOPlan{Name: s.Name, Objective: s.Objective, Verdict: api.SLOInconclusive, BurnRate: -1, Proven: m.Proven}
-	m.Counts = slices.DeleteFunc(slices.Clone(m.Counts), func(n SLOCount) bool { return now.Sub(n.At) > c.SLOPast })
+	drop := 0
+	for drop < len(m.Counts) && now.Sub(m.Counts[drop].At) > c.SLOPast {
+		drop++
+	}
+	m.Counts = m.Counts[drop:len(m.Counts):len(m.Counts)] // what is appended is copied
 	switch age := now.Sub(s.At); {
 	case s.Missing != "":
 		out.says(s.Missing, s.Missing)

@@ -106,3 +106,32 @@ func TestAt(t *testing.T) {
 		t.Errorf("%d are kept", len(got))
 	}
 }
+
+// BenchmarkObjectives is a cycle's part of 5,000 workloads with an SLO each and an hour of
+// readings.
+func BenchmarkObjectives(b *testing.B) {
+	c := &cycle{Hierarchy: Hierarchy{Config: DefaultConfig()}}
+	now := time.Date(2026, 8, 3, 12, 0, 0, 0, time.UTC)
+	for i := range 5000 {
+		mw := managed{workload: api.Workload{Key: api.Key{Namespace: "a", Name: string(rune('a' + i))}, Mode: api.ModeFull}}
+		mw.memory.Key = mw.workload.Key
+		c.managed = append(c.managed, mw)
+	}
+	look := func() {
+		now = now.Add(15 * time.Second)
+		c.s.Time, c.findings, c.before = now, nil, c.memory
+		for i := range c.managed {
+			mw := &c.managed[i]
+			mw.workload.SLOs = []api.SLO{{Name: "x", Objective: 0.999, At: now, Window: 45 * time.Second, Total: 4500}}
+			mw.slos, mw.whys, mw.doubt = nil, nil, ""
+		}
+		c.watch()
+	}
+	for range 4 * 60 {
+		look()
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		look()
+	}
+}
