@@ -30,24 +30,25 @@ LDFLAGS := -X github.com/mash2-io/mash2/cmd/cli.version=$(VERSION)
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
+# Packages from apt, without those they recommend: what apt says is in $(OUT)/apt.log, and
+# shown where it fails.
+apt = { echo "installing$(1) from apt (under a minute)"; mkdir -p $(OUT); \
+	{ $(SUDO) apt-get update -qq && DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq --no-install-recommends $(1); } > $(OUT)/apt.log 2>&1 || \
+	{ tail -20 $(OUT)/apt.log >&2; echo "could not install$(1): install these packages by hand and run make again" >&2; exit 1; }; }
+
 .PHONY: deps
 deps: ## system packages: lp_solve, Prometheus
 	@missing=; \
 	[ -e /usr/include/lpsolve/lp_lib.h ] || missing="$$missing liblpsolve55-dev"; \
 	command -v prometheus >/dev/null || missing="$$missing prometheus"; \
 	command -v gcc >/dev/null || missing="$$missing gcc libc6-dev"; \
-	if [ -n "$$missing" ]; then \
-		echo "installing$$missing"; \
-		$(SUDO) apt-get update -qq && \
-		DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq --no-install-recommends $$missing || \
-		{ echo "could not install$$missing: install these packages by hand and run make again" >&2; exit 1; }; \
-	fi; \
+	[ -z "$$missing" ] || $(call apt,$$missing); \
 	[ -z "$$(echo $$missing | grep prometheus)" ] || ! command -v systemctl >/dev/null || $(SUDO) systemctl disable --now prometheus >/dev/null 2>&1 || true
 
 .PHONY: build
 build: deps ## bin/mash2, with lp_solve
-	@echo "building bin/mash2 (cold: two to four minutes)"
-	go build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/mash2 ./cmd/mash2
+	@echo "building bin/mash2 (the first time two to four minutes, then seconds)"
+	@go build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/mash2 ./cmd/mash2
 
 .PHONY: plugin
 plugin: build ## bin/kubectl-mash2: with bin on the PATH, kubectl mash2 works
@@ -79,6 +80,65 @@ dist: ## programs for amd64 and arm64, each with its bill of materials and check
 	for p in amd64 arm64; do go run ./container/sbom $(OUT)/mash2-linux-$$p > $(OUT)/mash2-linux-$$p.cdx.json || exit 1; done
 	cd $(OUT) && sha256sum mash2-linux-amd64 mash2-linux-arm64 > SHA256SUMS && cat SHA256SUMS
 
+# Without a container engine. The same commit gives the same bytes.
+PLATFORMS ?= amd64 arm64
+REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+.PHONY: oci
+oci: ## the image as an OCI layout in out/oci, with bills of materials; its digest in out/oci.digest (cold: four minutes a platform)
+	@for a in $(PLATFORMS); do \
+		echo "building the program for $$a"; $(MAKE) --no-print-directory program ARCH=$$a PROGRAM=$(OUT)/mash2-linux-$$a || exit 1; \
+		go run ./container/sbom $(OUT)/mash2-linux-$$a > $(OUT)/mash2-linux-$$a.cdx.json || exit 1; \
+	done
+	rm -rf $(OUT)/oci
+	cd container/image && GOWORK=off go run . --out $(abspath $(OUT))/oci --version $(VERSION) --revision $(REVISION) --epoch $(SOURCE_DATE_EPOCH) \
+		$(foreach a,$(PLATFORMS),--program linux/$(a)=$(abspath $(OUT))/mash2-linux-$(a)) > $(abspath $(OUT))/oci.digest
+	@cat $(OUT)/oci.digest
+
+# The second time from the commit's own files, in another folder, with an empty build cache.
+.PHONY: oci-check
+oci-check: ## the image built twice, the second time from nothing elsewhere: the same digest, or it fails (PLATFORMS=amd64: five minutes)
+	$(MAKE) --no-print-directory oci
+	rm -rf $(OUT)/again && mkdir -p $(OUT)/again/source && git archive HEAD | tar x -C $(OUT)/again/source
+	GOCACHE=$(abspath $(OUT))/again/cache $(MAKE) --no-print-directory -C $(OUT)/again/source oci \
+		VERSION=$(VERSION) REVISION=$(REVISION) SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) PLATFORMS='$(PLATFORMS)'
+	@cmp $(OUT)/oci.digest $(OUT)/again/source/out/oci.digest && diff -r $(OUT)/oci $(OUT)/again/source/out/oci && echo "built twice, the same bytes: $$(cat $(OUT)/oci.digest)"
+	@rm -rf $(OUT)/again
+
+.PHONY: chart
+chart: $(TOOLS)/helm ## the chart linted and packaged into out
+	@mkdir -p $(OUT)
+	for v in values-gke.yaml values-kind.yaml; do \
+		$(TOOLS)/helm lint --strict charts/mash2 --values charts/mash2/$$v --set prometheus.url=http://prometheus:9090,provider.gke.project=p,provider.gke.location=l,provider.gke.cluster=c || exit 1; \
+	done
+	$(TOOLS)/helm package charts/mash2 --destination $(OUT)
+
+# Archives of the static command and the manifest of kubectl's plugin manager for them.
+KREW ?= linux/amd64 linux/arm64 darwin/arm64
+# krew takes nothing but semantic versions that begin with v. Expanded once: every platform
+# has the same, whatever changes in the tree meanwhile.
+KREW_VERSION := $(if $(filter v%,$(VERSION)),$(VERSION),v0.0.0-$(VERSION))
+.PHONY: krew
+krew: ## the command as an archive for each platform in KREW, and krew's manifest, in out/krew (cold: four minutes a platform)
+	@rm -rf $(OUT)/krew && mkdir -p $(OUT)/krew
+	@sed -e '/^PLATFORMS$$/d' -e 's/VERSION/$(KREW_VERSION)/' container/krew/mash2.yaml.tmpl > $(OUT)/krew/mash2.yaml
+	@for p in $(KREW); do \
+		os=$${p%/*}; arch=$${p#*/}; dir=$(OUT)/krew/$$os-$$arch; mkdir -p $$dir; \
+		echo "building the command for $$p"; \
+		$(MAKE) --no-print-directory program OS=$$os ARCH=$$arch PROGRAM=$$dir/kubectl-mash2 VERSION=$(KREW_VERSION) && cp LICENSE $$dir || exit 1; \
+		archive=kubectl-mash2-$$os-$$arch.tar.gz; \
+		tar -C $$dir --sort=name --mtime=@$(SOURCE_DATE_EPOCH) --owner=0 --group=0 --numeric-owner -cf - LICENSE kubectl-mash2 | gzip -n > $(OUT)/krew/$$archive || exit 1; \
+		rm -r $$dir; \
+		printf '    - selector: {matchLabels: {os: %s, arch: %s}}\n      uri: https://github.com/mash2-io/mash2/releases/download/%s/%s\n      sha256: %s\n      bin: kubectl-mash2\n' \
+			$$os $$arch $(KREW_VERSION) $$archive $$(sha256sum $(OUT)/krew/$$archive | cut -d' ' -f1) >> $(OUT)/krew/mash2.yaml; \
+	done
+	@cat $(OUT)/krew/mash2.yaml
+	@$(MAKE) --no-print-directory krew-check
+
+.PHONY: krew-check
+krew-check: ## what krew would do with out/krew: the manifest, each archive, and the plugin for this machine
+	go run ./container/krew $(OUT)/krew
+
 CONTAINER ?= docker buildx
 IMAGE ?= ghcr.io/mash2-io/mash2
 .PHONY: image
@@ -92,30 +152,46 @@ image: ## both images, for amd64 and arm64; needs docker buildx
 
 .PHONY: localkube
 localkube: deps ## the control plane in one program (cold: six to twelve minutes)
-	go run -tags '$(TAGS)' ./experiments/cluster/build
+	@[ -e $(TOOLS)/localkube ] || echo "building the control plane (the first time four to ten minutes, then nothing)"
+	@go run -tags '$(TAGS)' ./experiments/cluster/build
 
+# Further flags of mash2 demo: make demo DEMO='--scenario flash-sale'.
+DEMO ?=
 .PHONY: demo
-demo: build localkube ## Heartbeat at ten times real time, then the policy switch
-	bin/mash2 demo --scenario heartbeat --speed 10 --report $(OUT)/demo
+demo: build localkube ## Heartbeat at ten times real time, then the policy switch (five minutes once built)
+	bin/mash2 demo --scenario heartbeat --speed 10 --report $(OUT)/demo $(DEMO)
+
+.PHONY: demo-quick
+demo-quick: build localkube ## the same at twenty times real time without the warm passes (two minutes once built)
+	bin/mash2 demo --scenario heartbeat --speed 20 --warm-passes 0 --report $(OUT)/demo $(DEMO)
+
+.PHONY: tutorial
+tutorial: build localkube ## the cluster of docs/tutorial/first-steps.md: a stock HPA scales, mash2 waits for you; until Ctrl-C
+	bin/mash2 demo --tutorial --report $(OUT)/tutorial
 
 # Long packages say where they are: every test that took a second is a line.
 # What tests of the page look through.
 .PHONY: browser
 browser:
-	@command -v chromium >/dev/null || { \
-		echo "installing chromium, 100 MB to download" && $(SUDO) apt-get update -qq && \
-		DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq --no-install-recommends chromium >/dev/null || \
-		{ echo "could not install chromium: install this package by hand and run make again" >&2; exit 1; }; }
+	@command -v chromium >/dev/null || $(call apt, chromium)
 
 TEST_FORMAT := --format testname
 PROGRESS := sed -uE -e '/^PASS ([^ ]*\.)?(Test|Fuzz|Example)[^./]*\//d' -e '/^PASS ([^ ]*\.)?(Test|Fuzz|Example).* \(0\.[0-9]+s\)$$/d'
-.PHONY: test
+# One that fails does not keep the others from being run.
+.PHONY: test test-packages test-image test-localkube test-without-c
 test: deps browser localkube helm $(TOOLS)/gotestsum ## every test, the ones on the real control plane included
 	@mkdir -p $(OUT)
+	@$(MAKE) --no-print-directory -k -j1 test-packages test-image test-localkube test-without-c
+
+test-packages:
 	$(TOOLS)/gotestsum $(TEST_FORMAT) --jsonfile $(OUT)/test.json -- \
-		-tags '$(TAGS)' -timeout 40m -p 1 ./... | $(PROGRESS)
+		-tags '$(TAGS)' -timeout 70m -p 1 ./... | $(PROGRESS)
+test-image:
+	cd container/image && $(TOOLS)/gotestsum $(TEST_FORMAT) --jsonfile $(CURDIR)/$(OUT)/test-image.json -- ./... | $(PROGRESS)
+test-localkube:
 	cd experiments/localkube && $(TOOLS)/gotestsum $(TEST_FORMAT) \
 		--jsonfile $(CURDIR)/$(OUT)/test-localkube.json -- -timeout 20m ./... | $(PROGRESS)
+test-without-c:
 	CGO_ENABLED=0 $(TOOLS)/gotestsum $(TEST_FORMAT) --jsonfile $(OUT)/test-without-c.json -- \
 		-run WithoutLPSolve ./planning/node | $(PROGRESS)
 
@@ -141,13 +217,15 @@ test-upgrade: deps localkube ## version OLD and this one take turns in the midst
 generate: reference ## deepcopy, CRDs and their reference
 
 .PHONY: reference
-reference:
+reference: ## deepcopy, CRDs, and the pages of docs/reference that are made from the program
 	go generate ./api/v1alpha1
 	go run ./experiments/crdreference
+	go test -tags '$(TAGS)' -count 1 -run 'TestReference|TestSchemaOfPolicies|TestArchitecture' . ./serve ./strategic/configmap ./cmd/mash2 -update
 
 .PHONY: tidy
 tidy:
 	go mod tidy
+	cd container/image && go mod tidy
 	cd experiments/localkube && go mod tidy
 	cd experiments/karpenter && go mod tidy
 
@@ -194,8 +272,9 @@ bench-envelope: build localkube ## cycle time by step, CPU and memory of the ope
 	go run -tags '$(TAGS)' ./experiments/envelope --workloads $(WORKLOADS) --nodes $(NODES) --pods $(PODS) $(ENVELOPE)
 
 .PHONY: docs-check
-docs-check: deps ## every link, every command and flag that a page names, the README's length (half a minute)
-	go test -tags '$(TAGS)' -count 1 -run 'OfDocs|TestReadmeIsShort' ./cmd/mash2
+docs-check: deps ## every link, every command by its flags, every example that needs no cluster by running it, every generated page, the README's length (half a minute once it is built)
+	go test -tags '$(TAGS)' -count 1 -run 'OfDocs|TestReadmeIsShort|TestReference|TestSchemaOfPolicies|TestArchitecture|AreDocumented|AreShown' \
+		. ./cmd/mash2 ./execution ./experiments/crdreference ./sensing ./serve ./strategic/configmap
 
 .PHONY: explore
 explore: deps ## every state of a policy switch of three pods and three nodes, whatever fails; 1,000 fault schedules, and 1,000 with watches that fail (three quarters of an hour)
@@ -241,7 +320,7 @@ bench-sim: deps ## speed of the simulation per CPU time, a week of twenty worklo
 
 .PHONY: validate-sim
 REAL := experiments/comparison/testdata/heartbeat-real-1.json,experiments/comparison/testdata/heartbeat-real-2.json
-validate-sim: build ## both fidelities against each other and a real plane; writes docs/simulator.md with the speeds of bench-sim (two minutes)
+validate-sim: build ## both fidelities against each other and a real plane; writes docs/benchmarks/simulator.md with the speeds of bench-sim (two minutes)
 	@mkdir -p $(OUT)/simulator
 	@test -e $(OUT)/simulator/speed.txt || $(MAKE) bench-sim
 	@rm -f $(OUT)/simulator/*.json
@@ -251,7 +330,7 @@ validate-sim: build ## both fidelities against each other and a real plane; writ
 	for f in fluid request; do \
 		bin/mash2 simulate --scenario heartbeat --fidelity $$f --against $(REAL) --seeds 8 -o json > $(OUT)/simulator/real-$$f.json || exit 1; \
 	done
-	go run ./experiments/comparison --simulator --out docs $(OUT)/simulator/*.json $(OUT)/simulator/speed.txt
+	go run ./experiments/comparison --simulator --out docs/benchmarks $(OUT)/simulator/*.json $(OUT)/simulator/speed.txt
 
 .PHONY: k6-scripts
 k6-scripts: ## the scenarios as scripts of k6
@@ -273,22 +352,17 @@ deps-node:
 	for p in containerd runc; do command -v $$p >/dev/null || missing="$$missing $$p"; done; \
 	[ -x /usr/lib/cni/bridge ] || missing="$$missing containernetworking-plugins"; \
 	command -v ip >/dev/null || missing="$$missing iproute2"; \
-	if [ -n "$$missing" ]; then \
-		echo "installing$$missing"; \
-		$(SUDO) apt-get update -qq && \
-		DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq --no-install-recommends $$missing || \
-		{ echo "could not install$$missing: install these packages by hand and run make again" >&2; exit 1; }; \
-	fi; \
+	[ -z "$$missing" ] || $(call apt,$$missing); \
 	[ -z "$$(echo $$missing | grep containerd)" ] || ! command -v systemctl >/dev/null || $(SUDO) systemctl disable --now containerd >/dev/null 2>&1 || true
 
 .PHONY: e2e-node
 E2E_NODE ?=
-e2e-node: build localkube deps-node $(TOOLS)/k6 $(TOOLS)/metrics-server ## real pods on this machine, the stock HPA and mash2 under real k6; root; writes docs/node.md (half an hour)
+e2e-node: build localkube deps-node $(TOOLS)/k6 $(TOOLS)/metrics-server ## real pods on this machine, the stock HPA and mash2 under real k6; root; writes docs/benchmarks/node.md (half an hour)
 	@mkdir -p $(OUT)/node
 	CGO_ENABLED=0 go build -o $(OUT)/node/pause ./experiments/node/pause
 	CGO_ENABLED=0 go build -o $(OUT)/node/target ./experiments/k6/target
 	go build -o $(OUT)/node/node ./experiments/node
-	$(SUDO) env PATH="$$PATH:/usr/sbin:/sbin" $(OUT)/node/node -page docs/node.md $(E2E_NODE)
+	$(SUDO) env PATH="$$PATH:/usr/sbin:/sbin" $(OUT)/node/node -page docs/benchmarks/node.md $(E2E_NODE)
 
 $(TOOLS)/metrics-server:
 	@echo "building metrics-server (cold: three to four minutes)"
@@ -299,7 +373,7 @@ whatif-error: build ## the simulation's known error that mash2 whatif tells, fro
 	bin/mash2 simulate --scenario heartbeat --seeds 8 --against experiments/comparison/testdata/heartbeat-real-1.json,experiments/comparison/testdata/heartbeat-real-2.json -o json > experiments/whatif/error.json
 
 .PHONY: calibrate
-calibrate: ## fit the service model to measurements and write docs/calibration.md (ten seconds)
+calibrate: ## fit the service model to measurements and write docs/benchmarks/calibration.md (ten seconds)
 	go run ./experiments/calibration
 
 # Scenario and number of seeds; week:1 adds five minutes.
@@ -308,13 +382,13 @@ SIMULATIONS ?= heartbeat:5 heartbeat-warm:5 flash-sale:5 flash-sale-late:5 sawto
 SWEEP ?= mash2,mash2:40,mash2:60,mash2:90,mash2-any,mash2-any:90,clairvoyant,clairvoyant:90,hpa:30,hpa:40,hpa:50,hpa:60,hpa:70,hpa,hpa:90,$(RIVALS),static,oracle
 RIVALS ?= hpa-overprovisioned,keda-rps,phpa,karpenter
 .PHONY: experiments-sim
-experiments-sim: build ## every scaler in every scenario, the HPA swept over targets; writes docs/simulation.md (four minutes)
+experiments-sim: build ## every scaler in every scenario, the HPA swept over targets; writes docs/benchmarks/simulation.md (four minutes)
 	@mkdir -p $(OUT)/sim
 	@for s in $(SIMULATIONS); do \
 		echo "$$s"; \
 		bin/mash2 simulate --scenario $${s%:*} --seeds $${s#*:} --scaler $(SWEEP) --report $(OUT)/sim/$${s%:*} -o json > $(OUT)/sim/$${s%:*}.json || exit 1; \
 	done
-	go run ./experiments/comparison --out docs $(foreach s,$(SIMULATIONS),$(OUT)/sim/$(firstword $(subst :, ,$(s))).json)
+	go run ./experiments/comparison --out docs/benchmarks $(foreach s,$(SIMULATIONS),$(OUT)/sim/$(firstword $(subst :, ,$(s))).json)
 
 # Everybody on recorded load, a day each; those held out are never tuned on; and mash2
 # under PERFORMANCE. TRACE_SEEDS='2 3 4 5 6 7 8 9 10' adds seeds of those that the marks are about,
@@ -326,7 +400,7 @@ TRACE_SEEDED ?= mash2,mash2-any,mash2-any:90,clairvoyant,hpa:30,hpa:40,hpa:50,hp
 TRACE_SEEDS ?=
 SHORT_TRACE_SEEDS ?= $(if $(TRACE_SEEDS),$(filter-out $(TRACE_SEEDS),2 3 4 5 6 7 8 9 10 11 12))
 .PHONY: experiments-traces
-experiments-traces: build ## every scaler on recorded load, held-out traces apart; writes docs/evaluation.md (a quarter of an hour)
+experiments-traces: build ## every scaler on recorded load, held-out traces apart; writes docs/benchmarks/evaluation.md (a quarter of an hour)
 	@rm -rf $(OUT)/traces
 	@for t in $(TRACES); do \
 		echo "$$t"; to=$(OUT)/traces/$$(basename $$(dirname $$t)); mkdir -p $$to; to=$$to/$$(basename $$t .yaml); \
@@ -338,7 +412,7 @@ experiments-traces: build ## every scaler on recorded load, held-out traces apar
 		bin/mash2 simulate --scenario $$to.performance.yaml --scaler mash2 -o json > $$to.performance.json || exit 1; \
 	done
 	bin/mash2 version > $(OUT)/traces/version
-	go run ./experiments/evaluation --traces experiments/traces --out docs/evaluation.md $(OUT)/traces
+	go run ./experiments/evaluation --traces experiments/traces --out docs/benchmarks/evaluation.md $(OUT)/traces
 
 # Rivals are chosen on the development traces only, and frozen in a file. VERDICT has
 # further flags: --sizes 1 --set development --traces crane-1,crane-4 --seeds 3.
@@ -360,6 +434,14 @@ verdict: deps $(CALIBRATED) ## mash2 beside calibrated rivals at three sizes and
 ablation: deps ## what each term of the utility does, on the development traces at 20 times the load (half an hour)
 	go run -tags '$(TAGS)' ./experiments/verdict --ablation --sizes 20 --set development $(VERDICT)
 
+.PHONY: keda
+keda: ## KEDA's operator and metrics server, and their CRDs, into .cache/bin, for TestKEDA (half an hour)
+	cd experiments/keda && GOWORK=off go build -ldflags '-s -w' -o $(TOOLS)/keda-operator github.com/kedacore/keda/v2/cmd/operator
+	cd experiments/keda && GOWORK=off go build -ldflags '-s -w' -o $(TOOLS)/keda-adapter github.com/kedacore/keda/v2/cmd/adapter
+	mkdir -p $(TOOLS)/keda-crds
+	cp "$$(cd experiments/keda && GOWORK=off go list -m -f '{{.Dir}}' github.com/kedacore/keda/v2)"/config/crd/bases/*.yaml $(TOOLS)/keda-crds/
+	chmod -R u+w $(TOOLS)/keda-crds
+
 .PHONY: karpenter
 karpenter: ## Karpenter with its provider of simulated nodes, into .cache/bin (five minutes)
 	@mkdir -p $(TOOLS)
@@ -369,7 +451,7 @@ karpenter: ## Karpenter with its provider of simulated nodes, into .cache/bin (f
 SPEED ?= 1
 EXPERIMENTS ?= heartbeat:2 flash-sale:0
 .PHONY: experiments
-experiments: build localkube $(if $(KARPENTER),karpenter) ## the paper's scenarios on the real control plane at SPEED × real time, simulated beside it; writes docs/results.md (an hour)
+experiments: build localkube $(if $(KARPENTER),karpenter) ## the paper's scenarios on the real control plane at SPEED × real time, simulated beside it; writes docs/benchmarks/results.md (an hour)
 	@for e in $(EXPERIMENTS); do \
 		s=$${e%:*}; to=$(OUT)/experiments/$$s; rm -rf $$to; mkdir -p $$to; bin/mash2 version > $$to/version; \
 		bin/mash2 demo --scenario $$s --speed $(SPEED) --warm-passes $${e#*:} --switch=false --karpenter "$(KARPENTER)" --report $$to -o json > $$to.json || exit 1; \
@@ -378,11 +460,11 @@ experiments: build localkube $(if $(KARPENTER),karpenter) ## the paper's scenari
 	$(MAKE) results
 
 .PHONY: results
-results: build ## judges the marks and writes docs/results.md from what the experiments left in out (two minutes)
+results: build ## judges the marks and writes docs/benchmarks/results.md from what the experiments left in out (two minutes)
 	@mkdir -p $(OUT)/results
 	bin/mash2 simulate --scenario sawtooth --warm-passes 2 --seeds 5 --scaler mash2,mash2-any,clairvoyant,hpa -o json > $(OUT)/results/sawtooth.json
 	go test -tags '$(TAGS)' -json -count 1 ./planning -run 'TestConstantDemandConverges|TestNoiseWithinTheToleranceChangesNothing|TestAtMostOneChangeOfDirectionAfterASwitch' > $(OUT)/results/convergence.json || [ $$? = 1 ]
-	go run ./experiments/evaluation --results --out docs/results.md --traces experiments/traces --sim $(OUT)/sim --real $(OUT)/experiments \
+	go run ./experiments/evaluation --results --out docs/benchmarks/results.md --traces experiments/traces --sim $(OUT)/sim --real $(OUT)/experiments \
 		--sawtooth $(OUT)/results/sawtooth.json --convergence $(OUT)/results/convergence.json --k6 $(OUT)/results/k6.txt \
 		--version "$$(cat $(OUT)/traces/version)" $(OUT)/traces
 

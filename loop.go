@@ -12,6 +12,7 @@ import (
 	"github.com/mash2-io/mash2/execution"
 	"github.com/mash2-io/mash2/planning"
 	"github.com/mash2-io/mash2/strategic"
+	"github.com/mash2-io/mash2/strategic/strategy"
 )
 
 // Observer is the sensing port: everything one cycle knows of the world.
@@ -99,6 +100,8 @@ type Loop struct {
 	Observer Observer
 	Policies PolicySource
 	Planner  Planner
+	// Models that users' strategies ask, by name; nil for none.
+	Models   map[string]strategy.Model
 	Actuator Actuator
 	Reporter Reporter
 	// Recorder is told every cycle before the Reporter; nil for none.
@@ -234,10 +237,15 @@ func (l *Loop) walk(ctx context.Context, r *api.Record) error {
 	}
 	l.loaded = true
 	r.Memory = l.memory
+	snapshot.Context.Last, snapshot.Context.LastStrategies = l.memory.Signals, l.memory.Strategies
+	r.Snapshot = snapshot
 
-	// 2. Strategic: which intent is in force.
-	c.Policy = strategic.Decide(spec, snapshot)
+	// 2. Strategic: which intent is in force, and what users' strategies make of it.
+	var said []api.Finding
+	c.Policy, snapshot, said = strategy.Steer(spec, snapshot, l.Models)
+	c.Findings = append(c.Findings, said...)
 	c.Findings = append(c.Findings, strategic.Check(spec, snapshot)...)
+	c.Findings = append(c.Findings, strategic.Unread(spec, snapshot)...)
 	c.Pools, c.Workloads = api.Observed(snapshot, c.Policy)
 	for _, w := range c.Workloads {
 		if w.Hold != "" {
@@ -285,7 +293,7 @@ func (l *Loop) walk(ctx context.Context, r *api.Record) error {
 		if err != nil {
 			c.Findings = append(c.Findings, api.Finding{
 				Severity: api.Warning, Reason: "StateNotSaved", Object: api.CycleRef,
-				Message: fmt.Sprintf("a restart now would forget what was learnt: %v", err),
+				Message: fmt.Sprintf("a restart would lose what has been learnt: %v", err),
 			})
 		}
 		step("checkpoint")

@@ -19,6 +19,7 @@ import (
 // world is both ports, the policy source, the planner and the reporter of a
 // loop, scripted.
 type world struct {
+	spec                api.PolicySpec
 	observeErr, specErr error
 	paused              bool
 	snapshot            api.Snapshot
@@ -38,7 +39,9 @@ func (w *world) Observe(context.Context) (api.Snapshot, error) {
 }
 
 func (w *world) Spec(context.Context) (api.PolicySpec, []api.Finding, error) {
-	return api.PolicySpec{Paused: w.paused}, nil, w.specErr
+	spec := w.spec
+	spec.Paused = w.paused
+	return spec, nil, w.specErr
 }
 
 func (w *world) Plan(_ api.Snapshot, _ api.Policy, m planning.Memory) (api.Plan, planning.Memory) {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/api/v1alpha1"
 )
 
@@ -37,7 +38,7 @@ type Adoption struct {
 
 // ErrNotSeen means: the operator has not seen the change in time, so that it may
 // still write.
-var ErrNotSeen = errors.New("the operator has not seen it in time")
+var ErrNotSeen = errors.New("the operator has not seen the change in time")
 
 // Find returns a Candidate for every autoscaler of some namespaces, all if there
 // are none, in order of namespace, kind and name. HPAs that KEDA made are not
@@ -167,7 +168,8 @@ func (a Adoption) Desired(ctx context.Context, w *v1alpha1.ManagedWorkload) (des
 // one writer: mode Full changes nothing while another autoscaler is there,
 // because the operator holds for it; then the other one is taken away (an HPA is
 // saved in an annotation and deleted, a ScaledObject paused), and the operator
-// goes on in its next cycle. Interrupted anywhere, it can be run again.
+// goes on in its next cycle. Interrupted anywhere, it can be run again. A workload in mode
+// Canary stays in that, where mash2 leaves alone what somebody else scales likewise.
 func (a Adoption) TakeOver(ctx context.Context, key types.NamespacedName) error {
 	w := &v1alpha1.ManagedWorkload{}
 	if err := a.Client.Get(ctx, key, w); err != nil {
@@ -178,13 +180,18 @@ func (a Adoption) TakeOver(ctx context.Context, key types.NamespacedName) error 
 		return err
 	}
 	if len(own) > 1 {
-		return fmt.Errorf("%d HorizontalPodAutoscalers scale %s %s: they fight already; leave one", len(own), w.Spec.TargetRef.Kind, w.Spec.TargetRef.Name)
+		return fmt.Errorf("%d HorizontalPodAutoscalers scale %s %s: they conflict already: keep only one", len(own), w.Spec.TargetRef.Kind, w.Spec.TargetRef.Name)
 	}
 	// 1. Saved before it is deleted, and Full in the same write.
 	before := w.DeepCopy()
-	w.Spec.Mode = v1alpha1.ModeFull
 	if w.Annotations == nil {
 		w.Annotations = map[string]string{}
+	}
+	if w.Spec.Mode == v1alpha1.ModeCanary {
+		// It is tried, and until that ends mash2 keeps to the reactive rule.
+		w.Annotations[api.AnnotationHandedOver] = "true"
+	} else {
+		w.Spec.Mode = v1alpha1.ModeFull
 	}
 	for i := range own {
 		saved, err := json.Marshal(stripped(&own[i]))
@@ -212,14 +219,14 @@ func (a Adoption) TakeOver(ctx context.Context, key types.NamespacedName) error 
 	}
 	for i := range keda {
 		if err := a.pauseKEDA(ctx, &keda[i], "true"); err != nil {
-			return fmt.Errorf("pausing ScaledObject %s/%s: %w; mash2 holds until it lets go", key.Namespace, keda[i].GetName(), err)
+			return fmt.Errorf("pausing ScaledObject %s/%s: %w; mash2 holds until it is paused", key.Namespace, keda[i].GetName(), err)
 		}
 	}
 	// 3. KEDA takes its HPA away itself.
 	return a.wait(ctx, func() error {
 		_, _, left, err := a.scalersOf(ctx, key.Namespace, w.Spec.TargetRef)
 		if err == nil && left > 0 {
-			err = errors.New("KEDA has not taken its HorizontalPodAutoscaler away in time; mash2 holds until it has")
+			err = errors.New("KEDA has not deleted its HorizontalPodAutoscaler in time; mash2 holds until it has")
 		}
 		return err
 	})

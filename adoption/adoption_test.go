@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
@@ -61,6 +62,8 @@ type bed struct {
 	fail int
 	// refuse is asked before each write; nil refuses none.
 	refuse func(client.Object) error
+	// refuseStatus is the answer to each write of a status; nil refuses none.
+	refuseStatus error
 }
 
 func newBed(t *testing.T, operator bool, objects ...client.Object) *bed {
@@ -98,7 +101,7 @@ func newBed(t *testing.T, operator bool, objects ...client.Object) *bed {
 		return nil
 	}
 	b.Client = interceptor.NewClient(
-		fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields().WithObjects(objects...).Build(),
+		fake.NewClientBuilder().WithStatusSubresource(&v1alpha1.ManagedWorkload{}).WithScheme(scheme).WithReturnManagedFields().WithObjects(objects...).Build(),
 		interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 				if err := write("create", o); err != nil {
@@ -121,6 +124,12 @@ func newBed(t *testing.T, operator bool, objects ...client.Object) *bed {
 					w.Generation = 2
 				}
 				return err
+			},
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+				if b.refuseStatus != nil {
+					return b.refuseStatus
+				}
+				return c.SubResource(sub).Patch(ctx, o, p, opts...)
 			},
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 				err := c.Get(ctx, key, o, opts...)
@@ -178,6 +187,33 @@ func adopted(t *testing.T) client.Object {
 	t.Helper()
 	c := FromHPA(hpa())
 	return &c.Workload
+}
+
+// A workload in Canary stays in that, marked as handed over, and comes back likewise.
+func TestThereAndBackInCanary(t *testing.T) {
+	mw := adopted(t).(*v1alpha1.ManagedWorkload)
+	mw.Spec.Mode = v1alpha1.ModeCanary
+	b := newBed(t, true, hpa(), mw, target())
+	if err := b.adoption.TakeOver(t.Context(), web); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"patch ManagedWorkload", "delete HorizontalPodAutoscaler"}, b.writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	if w := b.workload(); w.Spec.Mode != v1alpha1.ModeCanary || w.Annotations[api.AnnotationHandedOver] == "" || b.theirs() != nil {
+		t.Errorf("after the take-over: mode %s, annotations %v, HPA %v", w.Spec.Mode, w.Annotations, b.theirs())
+	}
+	b.writes = nil
+	if err := b.adoption.Release(t.Context(), web, false); err != nil {
+		t.Fatal(err)
+	}
+	if w := b.workload(); w.Spec.Mode != v1alpha1.ModeShadow || w.Annotations[api.AnnotationHandedOver] != "" || b.theirs() == nil {
+		t.Errorf("after the release: mode %s, annotations %v, HPA %v", w.Spec.Mode, w.Annotations, b.theirs())
+	}
+	i, j := slices.Index(b.writes, "patch ManagedWorkload"), slices.Index(b.writes, "create HorizontalPodAutoscaler")
+	if i < 0 || j < i {
+		t.Errorf("writes %v: Shadow must come before the HPA", b.writes)
+	}
 }
 
 // From Shadow to Full and back: the HPA is saved before it is deleted, and comes
@@ -268,12 +304,37 @@ func TestKEDAIsPausedAndResumed(t *testing.T) {
 }
 
 func TestReleaseNeedsTheOperatorToHaveSeenIt(t *testing.T) {
-	b := newBed(t, false, adopted(t), target())
+	w := adopted(t)
+	w.(*v1alpha1.ManagedWorkload).Status.TakenOver = "a"
+	b := newBed(t, false, w, target())
 	if err := b.adoption.Release(t.Context(), web, false); !errors.Is(err, ErrNotSeen) {
 		t.Errorf("without an operator: %v, want %v", err, ErrNotSeen)
 	}
 	if err := b.adoption.Release(t.Context(), web, true); err != nil {
 		t.Errorf("where there is none: %v", err)
+	}
+	// Nobody else takes the note of the take-over back.
+	now := &v1alpha1.ManagedWorkload{}
+	if err := b.adoption.Client.Get(t.Context(), web, now); err != nil || now.Status.TakenOver != "" {
+		t.Errorf("noted as taken over by %q; %v", now.Status.TakenOver, err)
+	}
+}
+
+// Who may not write a status may release all the same, and is told.
+func TestReleaseWithoutRightsOnStatus(t *testing.T) {
+	objects := midMove(t)
+	for _, o := range objects {
+		if w, ok := o.(*v1alpha1.ManagedWorkload); ok {
+			w.Status.TakenOver = "a"
+		}
+	}
+	b := newBed(t, false, objects...)
+	b.refuseStatus = apierrors.NewForbidden(schema.GroupResource{Resource: "managedworkloads/status"}, "web", nil)
+	if err := b.adoption.Release(t.Context(), web, true); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "note of the take-over") {
+		t.Errorf("error = %v", err)
+	}
+	if b.theirs() == nil {
+		t.Error("the HPA is not back")
 	}
 }
 

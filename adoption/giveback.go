@@ -204,6 +204,6 @@ func (a Adoption) othersInFull(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("listing ManagedWorkloads: %w", err)
 	}
 	return slices.ContainsFunc(list.Items, func(w v1alpha1.ManagedWorkload) bool {
-		return w.Spec.Mode == v1alpha1.ModeFull || w.Spec.Mode == ""
+		return w.Spec.Mode == v1alpha1.ModeFull || w.Spec.Mode == v1alpha1.ModeCanary || w.Spec.Mode == ""
 	}), nil
 }

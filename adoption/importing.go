@@ -89,7 +89,7 @@ func candidate(kind, namespace, name string, target v1alpha1.TargetRef, least, m
 func (c *Candidate) target(percent int64) {
 	switch {
 	case percent < 1:
-		c.note("a target of %d %% can't be: the policy's is taken", percent)
+		c.note("a target of %d %% is impossible: the policy's is used", percent)
 	case percent > 100:
 		c.note("a target of %d %% of the requests becomes 100 %%: mash2 doesn't plan beyond them", percent)
 		c.Workload.Spec.TargetUtilizationPercent = ptr.To[int32](100)

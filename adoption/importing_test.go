@@ -107,7 +107,7 @@ func TestFromHPA(t *testing.T) {
 		},
 		"a metric without target": {
 			head + "  maxReplicas: 9\n  metrics: [{type: External, external: {metric: {name: queue}, target: {type: Value}}}]\n",
-			imported{Least: 1, Most: 9, Notes: []string{`the External metric "queue" is left out: it has no target above 0`, "it has no target that mash2 knows: the policy's target of CPU utilisation is taken"}},
+			imported{Least: 1, Most: 9, Notes: []string{`the External metric "queue" is left out: it has no target above 0`, "it has no target that mash2 supports: the policy's target of CPU utilisation is used"}},
 		},
 		"down to zero by CPU": {
 			head + "  minReplicas: 0\n  maxReplicas: 9\n" + cpu("{averageUtilization: 70}"),
@@ -154,8 +154,8 @@ func TestFromHPA(t *testing.T) {
 }
 
 func TestFromScaledObject(t *testing.T) {
-	const nothing = "it has no target that mash2 knows: the policy's target of CPU utilisation is taken"
-	const query = "its query is asked of mash2's own Prometheus, not of \"http://prom:9090\", and sees namespace shop alone; no answer counts as missing, not as 0: add `or vector(0)` where it means that"
+	const nothing = "it has no target that mash2 supports: the policy's target of CPU utilisation is used"
+	const query = "its query goes to mash2's own Prometheus, not to \"http://prom:9090\", and sees only namespace shop; an empty answer counts as missing and not as 0: add `or vector(0)` if it means 0"
 	// theirs is what KEDA makes of its own triggers.
 	theirs := &autoscalingv2.HorizontalPodAutoscaler{Spec: autoscalingv2.HorizontalPodAutoscalerSpec{Metrics: []autoscalingv2.MetricSpec{
 		{External: &autoscalingv2.ExternalMetricSource{
@@ -195,7 +195,7 @@ func TestFromScaledObject(t *testing.T) {
 		},
 		"a queue whose metric nobody names": {
 			"{scaleTargetRef: {name: web}, minReplicaCount: 1, triggers: [{type: kafka, metadata: {topic: orders}}]}",
-			imported{Least: 1, Most: 100, Notes: []string{`the trigger "kafka" is left out: KEDA's own HPA, which says how its metric is called, is not there`, nothing}},
+			imported{Least: 1, Most: 100, Notes: []string{`the trigger "kafka" is left out: KEDA's own HPA, which has the name of its metric, does not exist`, nothing}},
 		},
 		"a value that is none": {
 			"{scaleTargetRef: {name: web}, minReplicaCount: 1, triggers: [{type: cpu, metadata: {value: NaN}}]}",
@@ -208,7 +208,7 @@ func TestFromScaledObject(t *testing.T) {
 		},
 		"a negative value": {
 			"{scaleTargetRef: {name: web}, minReplicaCount: 1, triggers: [{type: cpu, metadata: {value: '-1e99'}}]}",
-			imported{Least: 1, Most: 100, Notes: []string{"a target of -2147483648 % can't be: the policy's is taken"}},
+			imported{Least: 1, Most: 100, Notes: []string{"a target of -2147483648 % is impossible: the policy's is used"}},
 		},
 		"another kind": {"{scaleTargetRef: {apiVersion: x.io/v1, kind: Thing, name: web}}",
 			imported{Refused: `spec.scaleTargetRef: a Thing of "x.io/v1" can't be scaled: only Deployments and StatefulSets can`}},

@@ -54,7 +54,7 @@ func (a Adoption) SafetyNet(ctx context.Context, key types.NamespacedName, after
 			return fmt.Errorf("safety net of %s: %w", key, err)
 		}
 		if !isNet(there) {
-			return fmt.Errorf("safety net of %s: HorizontalPodAutoscaler %s is somebody else's", key, there.Name)
+			return fmt.Errorf("safety net of %s: HorizontalPodAutoscaler %s belongs to somebody else", key, there.Name)
 		}
 		before := there.DeepCopy()
 		there.Spec = net.Spec

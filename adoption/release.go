@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/api/v1alpha1"
 )
 
@@ -44,6 +45,10 @@ func (a Adoption) Release(ctx context.Context, key types.NamespacedName, gone bo
 	// 3. The other writer returns, instead of the safety net.
 	if err := a.handOver(ctx, w); err != nil {
 		return err
+	}
+	// 4. What only an operator that sees Shadow would do.
+	if !seen {
+		return errors.Join(nodes, a.forget(ctx, w))
 	}
 	return nodes
 }
@@ -101,6 +106,21 @@ func (a Adoption) takeBack(ctx context.Context, w *v1alpha1.ManagedWorkload, wan
 		nodes = a.GiveBackNodes(ctx)
 	}
 	return nodes, a.clearCosts(ctx, w.Namespace, w.Spec.TargetRef)
+}
+
+// forget takes the note of the take-over from the status, as the operator does that sees
+// Shadow. With it, the next operator would take a later take-over for a Conflict.
+func (a Adoption) forget(ctx context.Context, w *v1alpha1.ManagedWorkload) error {
+	now := &v1alpha1.ManagedWorkload{}
+	if err := a.Client.Get(ctx, client.ObjectKeyFromObject(w), now); err != nil || now.Status.TakenOver == "" {
+		return client.IgnoreNotFound(err)
+	}
+	before := now.DeepCopy()
+	now.Status.TakenOver = ""
+	if err := a.Client.Status().Patch(ctx, now, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
+		return fmt.Errorf("taking the note of the take-over from ManagedWorkload %s/%s: %w", w.Namespace, w.Name, err)
+	}
+	return nil
 }
 
 // handOver removes the safety net and brings back the autoscaler that the
@@ -179,13 +199,14 @@ func (a Adoption) ReleaseAll(ctx context.Context, gone bool) (released []types.N
 	return released, errors.Join(append(errs, a.GiveBackNodes(ctx))...)
 }
 
-// shadow sets the mode of a workload that is in Full.
+// shadow sets the mode of a workload that is in Full, or in Canary.
 func (a Adoption) shadow(ctx context.Context, w *v1alpha1.ManagedWorkload) error {
-	if w.Spec.Mode != v1alpha1.ModeFull && w.Spec.Mode != "" {
+	if w.Spec.Mode != v1alpha1.ModeFull && w.Spec.Mode != v1alpha1.ModeCanary && w.Spec.Mode != "" {
 		return nil
 	}
 	before := w.DeepCopy()
 	w.Spec.Mode = v1alpha1.ModeShadow
+	delete(w.Annotations, api.AnnotationHandedOver)
 	if err := a.Client.Patch(ctx, w, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
 		return fmt.Errorf("setting ManagedWorkload %s/%s to Shadow: %w", w.Namespace, w.Name, err)
 	}

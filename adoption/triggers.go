@@ -67,7 +67,7 @@ func (c *Candidate) metric(m autoscalingv2.MetricSpec) {
 			})
 		}
 	default:
-		c.note("a metric of type %q is left out: it has none of the fields that are known", m.Type)
+		c.note("a metric of type %q is left out: it has no known field", m.Type)
 	}
 }
 
@@ -88,7 +88,7 @@ func (c *Candidate) resource(name, container string, target autoscalingv2.Metric
 	switch {
 	case target.AverageUtilization != nil:
 		if u := *target.AverageUtilization; u < 1 || u > 1000 {
-			c.note("the resource %q is left out: a target of %d %% can't be", label, u)
+			c.note("the resource %q is left out: a target of %d %% is impossible", label, u)
 			return
 		}
 		out.Target = &v1alpha1.TriggerTarget{AverageUtilization: ptr.To(*target.AverageUtilization)}
@@ -147,7 +147,7 @@ func (c *Candidate) trigger(i int, t scaledTrigger, theirs *autoscalingv2.Horizo
 				}
 			}
 		}
-		c.note("the trigger %q is left out: KEDA's own HPA, which says how its metric is called, is not there", t.Type)
+		c.note("the trigger %q is left out: KEDA's own HPA, which has the name of its metric, does not exist", t.Type)
 	}
 }
 
@@ -184,7 +184,7 @@ func (c *Candidate) scaledQuery(t scaledTrigger) {
 	if t.MetricType == "Value" {
 		target = &v1alpha1.TriggerTarget{Value: threshold}
 	}
-	c.note("its query is asked of mash2's own Prometheus, not of %q, and sees namespace %s alone; no answer counts as missing, not as 0: add `or vector(0)` where it means that",
+	c.note("its query goes to mash2's own Prometheus, not to %q, and sees only namespace %s; an empty answer counts as missing and not as 0: add `or vector(0)` if it means 0",
 		t.Metadata["serverAddress"], c.Namespace)
 	c.add(cmp.Or(t.Name, t.Metadata["metricName"], "prometheus"), v1alpha1.Trigger{
 		Type: v1alpha1.TriggerPrometheus, Target: target, ActivationThreshold: activation(t.Metadata),
@@ -238,7 +238,7 @@ func (c *Candidate) settle(least int32) {
 	case len(spec.Triggers) > 0:
 		spec.Metric.Type = v1alpha1.MetricNone
 	default:
-		c.note("it has no target that mash2 knows: the policy's target of CPU utilisation is taken")
+		c.note("it has no target that mash2 supports: the policy's target of CPU utilisation is used")
 	}
 	if least > 0 {
 		return

@@ -84,6 +84,27 @@ type SetDeletionCost struct {
 	Reason string
 }
 
+// ResizePod sets what one container of a running pod requests, and its limits, through
+// the resize subresource. 0 leaves an amount as it is.
+type ResizePod struct {
+	Pod       Key
+	UID       string
+	Container string
+	From, To  Amounts // requests
+	Limits    Amounts
+	Reason    string
+}
+
+// CallWebhook posts to an address that a strategy names.
+type CallWebhook struct {
+	Strategy Key
+	Rule     string
+	// ID is the same each time that the same call is tried.
+	ID, URL string
+	Body    string // JSON
+	Reason  string
+}
+
 func (ScaleWorkload) action()   {}
 func (ResizePool) action()      {}
 func (RemoveNode) action()      {}
@@ -92,6 +113,8 @@ func (UncordonNode) action()    {}
 func (GiveUpMove) action()      {}
 func (EvictPod) action()        {}
 func (SetDeletionCost) action() {}
+func (ResizePod) action()       {}
+func (CallWebhook) action()     {}
 
 // ActionAgent of scaling is the HSA.
 func (ScaleWorkload) ActionAgent() Agent { return HorizontalScalingAgent }
@@ -116,6 +139,28 @@ func (EvictPod) ActionAgent() Agent { return HorizontalScalingAgent }
 
 // ActionAgent of a deletion cost is the HSA.
 func (SetDeletionCost) ActionAgent() Agent { return HorizontalScalingAgent }
+
+// ActionAgent of a resize of a pod is the VSA.
+func (ResizePod) ActionAgent() Agent { return VerticalScalingAgent }
+
+// ActionAgent of a call is the SA.
+func (CallWebhook) ActionAgent() Agent { return StrategicAgent }
+
+// Kind is the type's name.
+func (CallWebhook) Kind() string { return "CallWebhook" }
+
+// Object is whose call it is.
+func (a CallWebhook) Object() ObjectRef { return StrategyRef(a.Strategy) }
+
+func (a CallWebhook) String() string {
+	return fmt.Sprintf("call the webhook of %s for rule %s: %s", hostOf(a.URL), a.Rule, a.Reason)
+}
+
+// Kind is the type's name.
+func (ResizePod) Kind() string { return "ResizePod" }
+
+// Object is what is changed.
+func (a ResizePod) Object() ObjectRef { return PodRef(a.Pod) }
 
 // Kind is the type's name.
 func (ScaleWorkload) Kind() string { return "ScaleWorkload" }
@@ -197,4 +242,12 @@ func (a SetDeletionCost) String() string {
 		return fmt.Sprintf("clear deletion cost of %s: %s", a.Pod, a.Reason)
 	}
 	return fmt.Sprintf("deletion cost of %s = %d: %s", a.Pod, a.Cost, a.Reason)
+}
+
+func (a ResizePod) String() string {
+	text := fmt.Sprintf("resize container %s of %s: requests %s → %s", a.Container, a.Pod, a.From, a.To)
+	if a.Limits != (Amounts{}) {
+		text += ", limits " + a.Limits.String()
+	}
+	return text + ": " + a.Reason
 }

@@ -46,6 +46,12 @@ const (
 	// AnnotationRollbackEnded on the policy ConfigMap is a time, RFC 3339: rollbacks from
 	// before it are over.
 	AnnotationRollbackEnded = Group + "/rollback-ended"
+	// AnnotationCanaryRestarted on a ManagedWorkload in mode Canary is a time, RFC 3339: a
+	// trial of its namespace that is older begins anew.
+	AnnotationCanaryRestarted = Group + "/canary-restarted"
+	// AnnotationHandedOver on a ManagedWorkload in mode Canary says that whoever scaled its
+	// target was taken away for mash2's sake, so that mash2 must.
+	AnnotationHandedOver = Group + "/handed-over"
 	// AnnotationPaused on the policy ConfigMap stops every write.
 	AnnotationPaused = Group + "/paused"
 	// LabelNodePool is the label by which GKE tells a node's pool.
@@ -66,12 +72,13 @@ const (
 // the MAS-H² paper (§3).
 type Agent string
 
-// The agents of the hierarchy.
+// The agents of the hierarchy. The paper names no vertical one.
 const (
 	StrategicAgent         Agent = "SA"
 	WorkloadPlanningAgent  Agent = "WPA"
 	NodePlanningAgent      Agent = "NPA"
 	HorizontalScalingAgent Agent = "HSA"
+	VerticalScalingAgent   Agent = "VSA"
 	NodeScalingAgent       Agent = "NSA"
 )
 

@@ -7,8 +7,7 @@ import (
 )
 
 // Scale is how much of a workload runs: how many replicas, and of which size. Where
-// they run is beside it: see PoolShare. Nodes are planned for the size; no action
-// carries it out yet.
+// they run is beside it: see PoolShare. Nodes are planned for the size.
 type Scale struct {
 	Replicas int32 `json:"replicas"`
 	// Containers are what the containers of every replica request, in order of name.
@@ -61,6 +60,7 @@ const (
 	BindingFloor     Binding = "floor"   // the reactive rule
 	BindingTrigger   Binding = "trigger" // the same of a trigger
 	BindingInactive  Binding = "inactive"
+	BindingLearned   Binding = "learned" // a model
 	BindingUtility   Binding = "utility"
 	BindingTolerance Binding = "tolerance"
 
@@ -75,6 +75,7 @@ const (
 	BindingStale         Binding = "stale"
 	BindingSLO           Binding = "slo"      // it burns, or nobody knows
 	BindingRollback      Binding = "rollback" // to what ran while it was kept
+	BindingCanary        Binding = "canary"   // a trial allows no plan of its own, or a band
 	BindingHold          Binding = "hold"
 )
 
@@ -125,6 +126,12 @@ type WorkloadPlan struct {
 	Activity Activity      `json:"activity,omitempty"`
 	// SLOs of the workload and what is proven of them, in the author's order.
 	SLOs []SLOPlan `json:"slos,omitempty"`
+	// Canary is the trial that the workload is in; nil where it is in none.
+	Canary *CanaryPlan `json:"canary,omitempty"`
+	// Sizing is what its containers should request; nil where that is its author's.
+	Sizing *SizingPlan `json:"sizing,omitempty"`
+	// Agents is what the agents of its pods may do; nil where they have none.
+	Agents *AgentsPlan `json:"agents,omitempty"`
 	// Skill of what is forecast for this workload, whether or not it may act;
 	// nil where nothing is forecast.
 	Skill *ForecastSkill `json:"skill,omitempty"`

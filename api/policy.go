@@ -13,11 +13,13 @@ const (
 // set of policies and the rules that choose among them.
 type PolicySpec struct {
 	// Manual names the policy chosen by hand; it has precedence. Empty lets
-	// the schedule choose.
+	// signals and the schedule choose.
 	Manual string `json:"manual,omitempty"`
 	// Policies are all policies that may become active, by name: the built-in
 	// ones, overridden and extended by the ConfigMap.
 	Policies map[string]Policy `json:"policies"`
+	// Signals in order of precedence: the first that is on chooses, before the schedule.
+	Signals []Signal `json:"signals,omitempty"`
 	// Schedule entries; the entry that fired last is in force.
 	Schedule []ScheduleEntry `json:"schedule,omitempty"`
 	// Default is in force when nothing else chooses.
@@ -44,6 +46,7 @@ type PolicySource string
 // In order of precedence.
 const (
 	SourceManual   PolicySource = "manual"
+	SourceStrategy PolicySource = "strategy"
 	SourceSignal   PolicySource = "signal"
 	SourceSchedule PolicySource = "schedule"
 	SourceDefault  PolicySource = "default"
@@ -105,6 +108,14 @@ type Policy struct {
 	Disruption Disruption `json:"disruption,omitzero"`
 	// Rollback says when the whole plan is taken back because an SLO burns.
 	Rollback RollbackPolicy `json:"rollback,omitzero"`
+	// Canary says how workloads in mode Canary are tried.
+	Canary CanaryPolicy `json:"canary,omitzero"`
+	// Signals are what each signal is after this cycle. Set by strategic.Decide.
+	Signals []SignalState `json:"signals,omitempty"`
+	// Strategies are what each of the users' strategies is after this cycle, and
+	// StrategyActions what they want. Set by strategy.Steer.
+	Strategies      []StrategyState  `json:"strategies,omitempty"`
+	StrategyActions []StrategyAction `json:"strategyActions,omitempty"`
 	// ManagedPools are all pools that some policy names, in order of name: the
 	// only pools mash2 may ever touch. Set by strategic.Decide.
 	ManagedPools []string `json:"managedPools,omitempty"`

@@ -19,6 +19,7 @@ const (
 	KindNode     = "node"
 	KindPool     = "pool"
 	KindPolicy   = "policy"
+	KindStrategy = "strategy"
 )
 
 // The references that most findings have.
@@ -31,6 +32,9 @@ var (
 
 // WorkloadRef is a ManagedWorkload.
 func WorkloadRef(key Key) ObjectRef { return ObjectRef{KindWorkload, key} }
+
+// StrategyRef is a user's Strategy.
+func StrategyRef(key Key) ObjectRef { return ObjectRef{KindStrategy, key} }
 
 // PodRef is a pod.
 func PodRef(key Key) ObjectRef { return ObjectRef{KindPod, key} }
@@ -48,7 +52,7 @@ func NamedPolicyRef(name string) ObjectRef { return ObjectRef{KindPolicy, Key{Na
 func ParseRef(text string) ObjectRef {
 	kind, name, _ := strings.Cut(text, " ")
 	ref := ObjectRef{Kind: kind, Key: Key{Name: name}}
-	if namespace, name, found := strings.Cut(name, "/"); found && (kind == KindWorkload || kind == KindPod) {
+	if namespace, name, found := strings.Cut(name, "/"); found && (kind == KindWorkload || kind == KindPod || kind == KindStrategy) {
 		ref.Key = Key{Namespace: namespace, Name: name}
 	}
 	return ref

@@ -25,6 +25,8 @@ type Snapshot struct {
 	// Unproven is not empty while pods, nodes or budgets may not be as the snapshot
 	// has them, and says which and why: then nothing is done that can't be undone.
 	Unproven string
+	// Context is what the policy is chosen by, besides the time.
+	Context Context `json:",omitzero"`
 	// Findings are what the sensors noticed that somebody should know.
 	Findings []Finding
 }
@@ -50,8 +52,16 @@ type Mode string
 const (
 	ModeOff    Mode = "Off"    // not planned
 	ModeShadow Mode = "Shadow" // planned and shown, never written
+	// ModeCanary: one of those that are tried; whether it is acted for is in its plan.
+	ModeCanary Mode = "Canary"
 	ModeFull   Mode = "Full"
 )
+
+// Actuator is who writes a workload's replicas.
+type Actuator string
+
+// ActuatorKEDA is KEDA, which asks for the plan. The empty Actuator is mash2.
+const ActuatorKEDA Actuator = "KEDA"
 
 // TargetRef is what a ManagedWorkload scales, in its own namespace.
 type TargetRef struct {
@@ -67,10 +77,16 @@ type Workload struct {
 	Generation int64
 	Target     TargetRef
 	Mode       Mode
-	Planner    string // "horizontal"
+	Planner    string // "horizontal" or "rl"
+	// Model is the name of the model that planner rl decides by.
+	Model string `json:",omitempty"`
+	// Actuator is who writes its replicas.
+	Actuator Actuator `json:",omitempty"`
 	// MinReplicas and MaxReplicas are the author's bounds. With a minimum of 0
 	// some trigger Activates.
 	MinReplicas, MaxReplicas int32
+	// AuthorMax is the author's MaxReplicas where a strategy has lowered it; 0 where none has.
+	AuthorMax int32 `json:",omitempty"`
 	// QuotaReplicas is how many replicas the quotas of its namespace have room for,
 	// with those there are; 0 without a quota that counts them.
 	QuotaReplicas int32
@@ -98,6 +114,12 @@ type Workload struct {
 	Basis int64
 	// RollingOut is true while the target is replacing its pods.
 	RollingOut bool
+	// Sizing is what the sizes of its containers are chosen by; nil where they are its
+	// author's.
+	Sizing *Sizing `json:",omitempty"`
+
+	// Agents of its pods, as its author wants them; nil without.
+	Agents *Agents `json:",omitempty"`
 
 	// Demand is CPU usage of all pods together in *reference* millicores:
 	// measured millicores × the CPUSpeed of the node they ran on, so that it
@@ -130,6 +152,15 @@ type Workload struct {
 	// a conflict, a missing target, a target without requests.
 	Hold       string
 	HoldReason string // CamelCase, for conditions and Events
+
+	// Contested is, of a workload in mode Canary, who else sets its replicas; empty for
+	// nobody. Then mash2 doesn't act for it.
+	Contested string `json:",omitempty"`
+	// HandedOver is true, of one in mode Canary, when its replicas are mash2's: nobody
+	// else would change them.
+	HandedOver bool `json:",omitempty"`
+	// CanaryRestarted is when a person asked for another trial; zero for never.
+	CanaryRestarted time.Time `json:",omitzero"`
 }
 
 // Usage is a reading of metrics.k8s.io for a workload.
@@ -250,6 +281,12 @@ type Pod struct {
 	// Zones that its volumes can be reached from, in order; nil when none of
 	// them is bound to a zone. Empty but not nil: there is no such zone.
 	Zones []string
+	// Size is what its containers ask for, Resize how far its kubelet is with that, and
+	// ResizeMessage what the kubelet says; nil and empty where its workload's sizes are
+	// its author's.
+	Size          *PodSize    `json:",omitempty"`
+	Resize        ResizeState `json:",omitempty"`
+	ResizeMessage string      `json:",omitempty"`
 }
 
 // DisruptionBudget is a PodDisruptionBudget and what its controller says of it.

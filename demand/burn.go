@@ -52,9 +52,9 @@ func (b Beyond) Finding(key api.Key) (api.Finding, bool) {
 	if b.Pods == 0 {
 		return api.Finding{}, false
 	}
-	message := fmt.Sprintf("Prometheus reads %s cores of a pod", Cores(b.Reads))
+	message := fmt.Sprintf("Prometheus reports %s cores for a pod", Cores(b.Reads))
 	if b.Most > 0 {
-		message += fmt.Sprintf(", which can burn %s at most", Cores(b.Most))
+		message += fmt.Sprintf(" that can use %s at most", Cores(b.Most))
 	}
 	return implausible(key, message+"; such samples count as gaps"), true
 }

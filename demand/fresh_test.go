@@ -120,11 +120,11 @@ func TestFindings(t *testing.T) {
 	}{
 		"one decline is waited for": {after: time.Minute, all: []Disagreement{fall}},
 		"one decline that lasts": {after: 2 * time.Minute, all: []Disagreement{fall}, want: []string{
-			"Prometheus reads much less CPU usage, 123.5 cores, than metrics.k8s.io, 1e+303; replicas won't go down"}},
+			"Prometheus reports much less CPU usage, 123.5 cores, than metrics.k8s.io, 1e+303; replicas do not go down"}},
 		"one ramp at once": {all: []Disagreement{rise}, want: []string{
-			"Prometheus reads much more CPU usage, 1e+297 cores, than metrics.k8s.io, 1.234; replicas grow no further than that bears out"}},
+			"Prometheus reports much more CPU usage, 1e+297 cores, than metrics.k8s.io, 1.234; replicas grow no further than the second value needs"}},
 		"without a second reading": {after: 2 * time.Minute, all: []Disagreement{{Since: noon, Kind: Decline, Demand: 1}}, want: []string{
-			"Prometheus reads much less CPU usage than metrics.k8s.io did; replicas won't go down"}},
+			"Prometheus reports much less CPU usage than metrics.k8s.io did; replicas do not go down"}},
 	} {
 		var all Disagreements
 		all.Add(key, nil)

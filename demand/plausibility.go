@@ -161,11 +161,11 @@ func (r Rules) Findings(now time.Time, all Disagreements, workloads int) []api.F
 		}
 		switch {
 		case d.Kind == Ramp:
-			out = append(out, implausible(d.Key, fmt.Sprintf("Prometheus reads much more CPU usage, %s cores, than metrics.k8s.io, %s; replicas grow no further than that bears out", Cores(d.Demand), Cores(d.Usage))))
+			out = append(out, implausible(d.Key, fmt.Sprintf("Prometheus reports much more CPU usage, %s cores, than metrics.k8s.io, %s; replicas grow no further than the second value needs", Cores(d.Demand), Cores(d.Usage))))
 		case d.Usage > 0:
-			out = append(out, implausible(d.Key, fmt.Sprintf("Prometheus reads much less CPU usage, %s cores, than metrics.k8s.io, %s; replicas won't go down", Cores(d.Demand), Cores(d.Usage))))
+			out = append(out, implausible(d.Key, fmt.Sprintf("Prometheus reports much less CPU usage, %s cores, than metrics.k8s.io, %s; replicas do not go down", Cores(d.Demand), Cores(d.Usage))))
 		default:
-			out = append(out, implausible(d.Key, "Prometheus reads much less CPU usage than metrics.k8s.io did; replicas won't go down"))
+			out = append(out, implausible(d.Key, "Prometheus reports much less CPU usage than metrics.k8s.io did; replicas do not go down"))
 		}
 	}
 	return out

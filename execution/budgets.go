@@ -68,10 +68,10 @@ func (v *view) forbids(p *api.Pod) string {
 		for i, budget := range all {
 			names[i] = budget.Key.String()
 		}
-		return "more than one PodDisruptionBudget covers it, and evictions take at most one: " + strings.Join(names, ", ")
+		return "more than one PodDisruptionBudget covers it, and the Eviction API accepts only one: " + strings.Join(names, ", ")
 	}
 	for _, budget := range all {
-		never := func() string { return fmt.Sprintf("PodDisruptionBudget %s never allows it", budget) }
+		never := func() string { return fmt.Sprintf("PodDisruptionBudget %s never allows a disruption", budget) }
 		least := budget.MinAvailable
 		if budget.MaxUnavailable != nil {
 			if budget.MaxUnavailable.Value <= 0 {
@@ -87,10 +87,10 @@ func (v *view) forbids(p *api.Pod) string {
 		case least.Percent && least.Value >= 100:
 			return never()
 		case surges && !least.Percent && least.Value > wanted:
-			return fmt.Sprintf("%s: %d replicas are wanted", never(), wanted)
+			return fmt.Sprintf("%s: only %d replicas are wanted", never(), wanted)
 		case surges:
 		case least.Percent && (least.Value*pods+99)/100 >= pods, !least.Percent && least.Value >= pods:
-			return fmt.Sprintf("%s: there are %d pods", never(), pods)
+			return fmt.Sprintf("%s: it covers only %d pods", never(), pods)
 		}
 	}
 	return ""

@@ -127,6 +127,14 @@ func (v *view) strangersOn(node string) []want {
 	return out
 }
 
+// lacking names n of what is wanted, for people.
+func (w want) lacking(n int32) string {
+	if !w.replicas {
+		return w.name
+	}
+	return fmt.Sprintf("%d pods of %s", n, w.name)
+}
+
 func replicasOf(w *api.Workload, n int32) want {
 	return want{pods: replicas(w), count: n, name: "workload " + w.Key.String(), replicas: true}
 }
@@ -161,7 +169,7 @@ func (v *view) unplaced(wants []want, r *room, onTarget bool, took func(w want, 
 			tell = func(space int, n int32) { took(w, space, n) }
 		}
 		if placed := r.put(w.pods, w.count, pool, tell); placed < w.count {
-			return fmt.Sprintf("%d of %s", w.count-placed, w.name)
+			return w.lacking(w.count - placed)
 		}
 	}
 	return ""

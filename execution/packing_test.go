@@ -42,7 +42,7 @@ func simpleMissing(v *view, gone map[string]bool, onTarget bool) string {
 			pool = home.Name
 		}
 		if placed := place(w.pods, w.count, pool); placed < w.count {
-			return fmt.Sprintf("%d of %s", w.count-placed, w.name)
+			return w.lacking(w.count - placed)
 		}
 	}
 	return ""

@@ -45,7 +45,7 @@ func (q *sequencer) growPools() {
 		}
 		if size := q.moveSize[mp.Name]; size > to {
 			to = size
-			reason = fmt.Sprintf("what moves there finds its places on %d nodes per zone", to)
+			reason = fmt.Sprintf("the pods that move there need %d nodes per zone", to)
 		}
 		if mp.MaxPerZone > 0 {
 			to = min(to, mp.MaxPerZone)
@@ -126,9 +126,9 @@ func (q *sequencer) giveUpEmptying() {
 		}
 		switch {
 		case late && q.guards.holds(guardEmptying):
-			q.giveUpNode(n, fmt.Sprintf("its pods have not left it within %v", q.disruption.MoveTimeout))
+			q.giveUpNode(n, fmt.Sprintf("its pods did not leave it within %v", q.disruption.MoveTimeout))
 		case q.guards.holds(guardShrinkRoom) && q.crampedBy(leaving, n, missing):
-			q.giveUpNode(n, "without it the Ready nodes can't hold "+missing+" any more")
+			q.giveUpNode(n, "the other Ready nodes no longer have room for "+missing)
 		default:
 			continue
 		}
@@ -190,12 +190,12 @@ func (q *sequencer) cordonOld() {
 		return
 	}
 	if q.uncordonsFirst() {
-		q.note(api.NodeScalingAgent, "MigrationWaitsForNodes", api.PoolRef(q.into()), "%d nodes are uncordoned first", len(q.uncordons))
+		q.note(api.NodeScalingAgent, "MigrationWaitsForNodes", api.PoolRef(q.into()), "%d nodes have to be uncordoned first", len(q.uncordons))
 		return
 	}
 	if missing := q.missing(q.gone(), true); missing != "" && q.guards.holds(guardRoom) {
 		q.note(api.NodeScalingAgent, "MigrationWaitsForNodes", api.PoolRef(q.into()),
-			"the Ready nodes can't hold %s yet: nothing is cordoned", missing)
+			"its Ready nodes have no room yet for %s: nothing is cordoned", missing)
 		q.explainPool()
 		return
 	}
@@ -246,7 +246,7 @@ func (q *sequencer) cordonSurplus() {
 		for _, n := range nodes {
 			if missing := why[n.Name]; missing != "" {
 				q.note(api.NodeScalingAgent, "ShrinkWaitsForRoom", api.NodeRef(n.Name),
-					"without it the Ready nodes can't hold %s", missing)
+					"the other Ready nodes have no room for %s", missing)
 			}
 		}
 		for _, n := range spared {
@@ -370,12 +370,12 @@ func (q *sequencer) resizeDown(mp managedPool, to int32) {
 		}
 		if q.guards.holds(guardPicked) && (!q.leaving[n.Name] || !q.dwelled(n) || !q.empty(n.Name)) {
 			q.warn(api.NodeScalingAgent, reason, api.PoolRef(mp.Name),
-				"the provider may not be told which node goes, and could pick %s, which is not empty: empty nodes are kept", n.Name)
+				"mash2 may not tell the provider which node to remove, and the provider could choose %s, which is not empty: empty nodes are kept", n.Name)
 			return
 		}
 	}
 	q.removals = append(q.removals, api.ResizePool{
-		Pool: mp.Name, From: slices.Max(mp.Sizes), To: to, Nodes: q.picks(mp, to), Reason: "every node that the provider may pick is empty",
+		Pool: mp.Name, From: slices.Max(mp.Sizes), To: to, Nodes: q.picks(mp, to), Reason: "every node that the provider could choose is empty",
 	})
 }
 
@@ -395,7 +395,7 @@ func (q *sequencer) remove(mp managedPool, empty []*api.Node) {
 			}
 			q.removals = append(q.removals, api.RemoveNode{
 				Pool: mp.Name, Zone: zone, Node: n.Name, ProviderID: n.ProviderID,
-				Reason: "it is empty and the plan does without it",
+				Reason: "it is empty and the plan does not need it",
 			})
 			excess--
 		}
@@ -411,7 +411,7 @@ func (q *sequencer) explainBlockers() {
 			continue
 		}
 		if n.CordonedFor == "" {
-			q.note(api.NodeScalingAgent, "ForeignCordon", api.NodeRef(n.Name), "somebody else cordoned it: it is not removed")
+			q.note(api.NodeScalingAgent, "ForeignCordon", api.NodeRef(n.Name), "somebody else cordoned this node: mash2 does not remove it")
 		}
 		blockers := q.blockers(n.Name)
 		if len(blockers) == 0 {

@@ -116,11 +116,11 @@ func (v *view) refusal() *api.Refusal {
 		refusal.GaveUp = true
 	}
 	if v.disruption.Closed != "" && !m.started && v.plan.Nodes.Refusal == nil {
-		o.add(RefusedWindow, "outside every maintenance window %s", v.disruption.Closed)
+		o.add(RefusedWindow, "no maintenance window is open %s", v.disruption.Closed)
 	}
 	if before != nil {
 		refusal.Stay, refusal.GaveUp = before.Pool, false
-		o.add(RefusedRetry, "given up at %s, not tried again before %s",
+		o.add(RefusedRetry, "the move was given up at %s and is not tried again before %s",
 			before.GaveUpAt.UTC().Format(time.RFC3339), before.GaveUpAt.Add(v.disruption.RetryAfter).UTC().Format(time.RFC3339))
 	}
 	if len(o.reasons) == 0 {
@@ -220,7 +220,10 @@ func (v *view) obstruct(o *obstacles, m moving) {
 			case why != "" && ours:
 				protected[why] = append(protected[why], p.Key.String())
 			case why == "" && p.Zones != nil && !slices.ContainsFunc(v.zonesFor(p.Workload), func(z string) bool { return slices.Contains(p.Zones, z) }):
-				why = "volumes are in zone " + cmp.Or(strings.Join(p.Zones, ", "), "(none that all have)")
+				why = "its volumes have no zone in common"
+				if len(p.Zones) > 0 {
+					why = "its volumes are in zone " + strings.Join(p.Zones, ", ")
+				}
 				zonal[why] = append(zonal[why], p.Key.String())
 			}
 		}
@@ -271,7 +274,7 @@ func (v *view) crowd(o *obstacles, target api.Pool, w *api.Workload, wp *api.Wor
 	most, why := func(string) int32 { return math.MaxInt32 }, ""
 	if w.Shape.MaxPerZone > 0 {
 		most = func(string) int32 { return w.Shape.MaxPerZone }
-		why = fmt.Sprintf("at most %d of %s may run in a zone", w.Shape.MaxPerZone, w.Key)
+		why = fmt.Sprintf("at most %d pods of %s may run in a zone", w.Shape.MaxPerZone, w.Key)
 	}
 	if least, zone := v.leastElsewhere(w.Shape, target, in); w.Shape.ZoneSkew > 0 && zone != "" {
 		bound := most
@@ -318,7 +321,7 @@ func (v *view) lackOfNodes(o *obstacles) bool {
 		}
 	}
 	if _, missing := v.sizeForMove(); missing != "" {
-		o.add(RefusedTooSmall, "pool %s at its largest can't hold %s", v.into(), missing)
+		o.add(RefusedTooSmall, "pool %s at its maximum size has no room for %s", v.into(), missing)
 	}
 	return false
 }
@@ -361,7 +364,7 @@ func (v *view) sizeForMove() (sizes map[string]int32, missing string) {
 func (v *view) outOfTime(o *obstacles, m moving) {
 	now, limits := v.snapshot.Time, v.disruption
 	if m.started && !m.since.IsZero() && now.Sub(m.since) > limits.MoveTimeout {
-		o.add(RefusedOverdue, "pods have not all moved since %s, within %v",
+		o.add(RefusedOverdue, "the move began at %s, and not all pods have moved within %v",
 			m.since.UTC().Format(time.RFC3339), limits.MoveTimeout)
 	}
 	for _, name := range v.targets {
@@ -373,7 +376,7 @@ func (v *view) outOfTime(o *obstacles, m moving) {
 		}
 		if !target.ResizedAt.IsZero() && now.Sub(target.ResizedAt) > limits.GrowTimeout && ready < target.Nodes() &&
 			v.missing(v.gone(), true) != "" {
-			o.add(RefusedGrowth, "pool %s has %d of %d nodes Ready, asked for at %s, more than %v ago",
+			o.add(RefusedGrowth, "pool %s has %d of %d nodes Ready; they were requested at %s, more than %v ago",
 				name, ready, target.Nodes(), target.ResizedAt.UTC().Format(time.RFC3339), limits.GrowTimeout)
 		}
 	}

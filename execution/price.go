@@ -19,7 +19,7 @@ func (q *sequencer) worthEmptying(mp managedPool, n *api.Node) bool {
 		return false
 	}
 	if q.disruption.Closed != "" {
-		q.note(api.NodeScalingAgent, "ShrinkWaitsForWindow", object, "outside every maintenance window %s", q.disruption.Closed)
+		q.note(api.NodeScalingAgent, "ShrinkWaitsForWindow", object, "no maintenance window is open %s", q.disruption.Closed)
 		return false
 	}
 	pods := q.movableOn(n.Name)
@@ -38,7 +38,7 @@ func (q *sequencer) trade(mp managedPool, n *api.Node) string {
 	if mp.Price <= 0 {
 		return ""
 	}
-	return fmt.Sprintf("; saves %.3f USD/h for moving %d pods", mp.Price, q.movableOn(n.Name))
+	return fmt.Sprintf("; removing the node saves %.3f USD/h and moves %d pods", mp.Price, q.movableOn(n.Name))
 }
 
 func (q *sequencer) movableOn(node string) int {
@@ -73,7 +73,7 @@ func (q *sequencer) explainCosts() {
 		}
 		hourly := float64(len(mp.nodes)) * mp.Price
 		q.note(api.NodeScalingAgent, "TwoPoolsPaid", api.PoolRef(mp.Name),
-			"its %d nodes cost %.3f USD/h beside those of pool %s until workloads have moved, before %s: at most %.3f USD",
+			"during the move its %d nodes cost %.3f USD/h beside those of pool %s, until %s at the latest: at most %.3f USD",
 			len(mp.nodes), hourly, q.into(), since.Add(q.disruption.MoveTimeout).UTC().Format(time.RFC3339),
 			hourly*q.disruption.MoveTimeout.Hours())
 	}
@@ -112,6 +112,6 @@ func (q *sequencer) explainKept(mp managedPool, since time.Time) {
 	if q.snapshot.Time.Sub(since) > q.disruption.MoveTimeout {
 		say = q.warn
 	}
-	say(api.NodeScalingAgent, "OldNodesKept", api.PoolRef(mp.Name), "%d of its nodes cost %.3f USD/h since workloads have left, kept by %s",
+	say(api.NodeScalingAgent, "OldNodesKept", api.PoolRef(mp.Name), "workloads have left this pool, but pods still keep %d of its nodes, which cost %.3f USD/h: %s",
 		kept, float64(kept)*mp.Price, text)
 }

@@ -41,7 +41,9 @@ import (
 // At every moment at least min(Ready before, wanted) pods of a workload that
 // runs under a ReplicaSet stay Ready, as far as mash2's own actions go.
 func Sequence(s api.Snapshot, p api.Plan, policy api.Policy) ([]api.Action, []api.Finding) {
-	return sequence(s, p, policy, everyGuard)
+	actions, findings := sequence(s, p, policy, everyGuard)
+	calls, undelivered := webhooks(s, policy)
+	return append(actions, calls...), append(findings, undelivered...)
 }
 
 func sequence(s api.Snapshot, p api.Plan, policy api.Policy, g guards) ([]api.Action, []api.Finding) {
@@ -63,6 +65,7 @@ func sequence(s api.Snapshot, p api.Plan, policy api.Policy, g guards) ([]api.Ac
 	q.cordon()
 	q.clearCosts()
 	q.scaleWorkloads()
+	q.resizePods()
 	q.evictOthers()
 	q.giveUpNodes()
 	q.holdIrreversible()
@@ -77,7 +80,7 @@ type sequencer struct {
 	*view
 	findings []api.Finding
 
-	notes, uncordons, growth, cordons, costs, ups, downs, evictions, removals []api.Action
+	notes, uncordons, growth, cordons, costs, ups, grows, shrinks, downs, evictions, removals []api.Action
 
 	// cordoning are the nodes cordoned by this very sequence.
 	cordoning map[string]bool
@@ -98,7 +101,7 @@ type sequencer struct {
 func (q *sequencer) actions() []api.Action {
 	var out []api.Action
 	for _, part := range [][]api.Action{
-		q.notes, q.uncordons, q.growth, q.cordons, q.ups, q.costs, q.downs, q.evictions, q.removals,
+		q.notes, q.uncordons, q.growth, q.cordons, q.ups, q.grows, q.costs, q.shrinks, q.downs, q.evictions, q.removals,
 	} {
 		out = append(out, part...)
 	}
@@ -108,11 +111,11 @@ func (q *sequencer) actions() []api.Action {
 // holdIrreversible leaves out what can't be undone while the snapshot may be out of
 // date: what it shows as Ready, or as empty, need not be.
 func (q *sequencer) holdIrreversible() {
-	held := len(q.downs) + len(q.evictions) + len(q.removals)
+	held := len(q.shrinks) + len(q.downs) + len(q.evictions) + len(q.removals)
 	if q.snapshot.Unproven == "" || held == 0 || !q.guards.holds(guardProven) {
 		return
 	}
-	q.downs, q.evictions, q.removals = nil, nil, nil
+	q.shrinks, q.downs, q.evictions, q.removals = nil, nil, nil, nil
 	q.warn(api.NodeScalingAgent, "NotCurrent", api.CycleRef, "%d scale-downs, evictions and removals wait: %s", held, q.snapshot.Unproven)
 }
 

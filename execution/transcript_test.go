@@ -31,7 +31,7 @@ var update = flag.Bool("update", false, "re-record the transcripts in testdata")
 //	node NAME pool=P [zone=a] [not-ready] [cordoned=migration|shrink|foreign] [ago=40m] [gave-up=POOL] [gave-up-ago=10m]
 //	unproven why=…   the snapshot may be out of date
 //	budget NAME [max-unavailable=0] [min-available=2|50%] [allowed=N] [healthy=N] [desired=N]
-//	workload NAME replicas=N [kind=StatefulSet] [max=N] [per-zone=N] [skew=N] [mode=…] [hold=…] [duplicate] [rolling-out]
+//	workload NAME replicas=N [kind=StatefulSet] [max=N] [per-zone=N] [skew=N] [mode=…] [hold=…] [duplicate] [actuator=KEDA] [rolling-out]
 //	pods NAME N [workload=W] [kind=ReplicaSet] [node=N] [not-ready] [pending] [stuck] [cost=N] [user-cost=N] [terminating] [keep=…] [daemon] [budgets=a,b] [zones=a] [ago=40m]
 //	plan pool=P [refused=POOL gave-up=yes reason=…] | plan NAME size=N [surplus=…] | plan NAME replicas=N [floor=N] [held] [shadow]
 //
@@ -68,11 +68,11 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// TestTheTranscriptsAreShown: docs/moving.md has the sentence and the answer of
+// TestTheTranscriptsAreShown: docs/explanation/moving.md has the sentence and the answer of
 // every scene, between a comment that names the file and the next one. Run with
 // -update to write them.
 func TestTheTranscriptsAreShown(t *testing.T) {
-	const page = "../docs/moving.md"
+	const page = "../docs/explanation/moving.md"
 	raw, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -217,6 +217,7 @@ func stage(t *testing.T, scene string) (api.Snapshot, api.Plan, api.Policy) {
 			s.Workloads = append(s.Workloads, api.Workload{
 				Key: key(l.words[1]), Target: api.TargetRef{APIVersion: "apps/v1", Kind: orElse(l.args["kind"], "Deployment"), Name: l.words[1]},
 				Mode: api.Mode(orElse(l.args["mode"], "Full")), Hold: l.args["hold"], HoldReason: map[bool]string{true: api.ReasonDuplicateTarget}[l.has("duplicate")], RollingOut: l.has("rolling-out"),
+				Actuator: api.Actuator(l.args["actuator"]),
 				Replicas: l.num("replicas", 0), MinReplicas: 1, MaxReplicas: l.num("max", 10), Shape: shape,
 			})
 		case "pods":

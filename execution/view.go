@@ -138,8 +138,10 @@ func (v *view) classifyWorkloads() {
 		switch {
 		case w.Mode == api.ModeShadow:
 			v.guarded[w.Key] = "its workload is in Shadow"
-		case w.Mode == api.ModeFull && w.Hold != "":
+		case w.Hold != "" && (w.Mode == api.ModeFull || w.Mode == api.ModeCanary):
 			v.guarded[w.Key] = "its workload is held: " + w.Hold
+		case w.Mode == api.ModeFull && w.Actuator == api.ActuatorKEDA:
+			v.guarded[w.Key] = "KEDA scales its workload"
 		}
 	}
 	for _, wp := range v.plan.Workloads {
@@ -157,9 +159,9 @@ func (v *view) classifyWorkloads() {
 			v.acting[wp.Key], v.wanted[wp.Key] = true, wp.Replicas
 		}
 	}
-	// A workload in Full that the plan doesn't speak of is left alone too.
+	// A workload in Full, or a canary, that the plan doesn't speak of is left alone too.
 	for _, w := range v.snapshot.Workloads {
-		if w.Mode == api.ModeFull && !v.acting[w.Key] && v.guarded[w.Key] == "" {
+		if (w.Mode == api.ModeFull || w.Mode == api.ModeCanary) && !v.acting[w.Key] && v.guarded[w.Key] == "" {
 			v.guarded[w.Key] = "its workload is not in the plan"
 		}
 	}
@@ -169,8 +171,12 @@ func (v *view) classifyWorkloads() {
 // altogether when no workload is in Full: Shadow never writes. One that is refused,
 // as another one has its target, doesn't count.
 func (v *view) classifyPools(policy api.Policy) []api.Finding {
+	tried := map[api.Key]bool{} // canaries that are acted for
+	for _, wp := range v.plan.Workloads {
+		tried[wp.Key] = !wp.Shadow
+	}
 	full := func(w api.Workload) bool {
-		return w.Mode == api.ModeFull && w.HoldReason != api.ReasonDuplicateTarget
+		return (w.Mode == api.ModeFull || w.Mode == api.ModeCanary && tried[w.Key]) && w.HoldReason != api.ReasonDuplicateTarget
 	}
 	if len(policy.NodePools) == 0 || !slices.ContainsFunc(v.snapshot.Workloads, full) {
 		return nil
@@ -187,16 +193,16 @@ func (v *view) classifyPools(policy api.Policy) []api.Finding {
 		switch {
 		case !slices.Contains(policy.ManagedPools, pp.Pool):
 			findings = append(findings, warn(api.NodeScalingAgent, "PoolNotManaged", api.PoolRef(pp.Pool),
-				"the plan names it but no policy does: it is left alone"))
+				"the plan uses this pool, but no policy names it: mash2 does not change it"))
 			seen(pp.Pool)
 			continue
 		case j < 0:
 			findings = append(findings, warn(api.NodeScalingAgent, "PoolMissing", api.PoolRef(pp.Pool),
-				"the provider doesn't show it"))
+				"the provider does not list this pool"))
 			continue
 		case v.snapshot.Pools[j].Autoscaled:
 			findings = append(findings, warn(api.NodeScalingAgent, api.ReasonConflict, api.PoolRef(pp.Pool),
-				cmp.Or(v.snapshot.Pools[j].AutoscaledBy, "its provider")+" resizes it: mash2 leaves it alone"))
+				cmp.Or(v.snapshot.Pools[j].AutoscaledBy, "its provider")+" resizes it, so mash2 does not"))
 			seen(pp.Pool)
 			continue
 		}
@@ -224,7 +230,7 @@ func (v *view) classifyPools(policy api.Policy) []api.Finding {
 			}
 		}
 		findings = append(findings, warn(api.NodeScalingAgent, "NodesHeld", api.PolicyRef,
-			"no target pool can be seen or planned now: nodes stay as they are"))
+			"no target pool is visible or planned in this cycle: no node is changed"))
 	case len(v.targets) == 0:
 		// Without a target the plan can't be carried out on any pool.
 		v.pools = nil
@@ -362,13 +368,13 @@ func (v *view) blocker(p *api.Pod) string {
 	case p.DaemonSet || p.Mirror || p.Terminating:
 		return ""
 	case p.DoNotDisrupt != "":
-		return p.DoNotDisrupt + " forbids it"
+		return p.DoNotDisrupt + " forbids eviction"
 	case p.Workload != (api.Key{}) && v.guarded[p.Workload] != "":
 		return v.guarded[p.Workload]
 	case p.ControllerKind == "":
-		return "nothing would recreate it"
+		return "no controller would recreate it"
 	case placement.Unsure(p) != "":
-		return "mash2 doesn't know where its " + placement.Unsure(p) + " would let it run"
+		return "mash2 can't tell where its " + placement.Unsure(p) + " would let it run"
 	}
 	return v.forbids(p)
 }

@@ -97,7 +97,7 @@ func (q *sequencer) scaleWorkloads() {
 		case w.RollingOut && !q.shut(ps):
 			q.scale(w, wp, ps)
 		case w.RollingOut:
-			q.note(api.HorizontalScalingAgent, "MigrationWaitsForRollout", api.WorkloadRef(w.Key), "its pods move when its rollout is done")
+			q.note(api.HorizontalScalingAgent, "MigrationWaitsForRollout", api.WorkloadRef(w.Key), "its pods move after its rollout has finished")
 			q.grow(w, wp)
 		case !ps.surges():
 			q.scale(w, wp, ps)
@@ -224,9 +224,9 @@ func (q *sequencer) move(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 	case w.Replicas > wanted:
 		reason := wp.Reason
 		if ps.ready >= wanted {
-			reason = fmt.Sprintf("%d pods are Ready elsewhere: the %d on leaving nodes go", ps.ready, len(ps.old))
+			reason = fmt.Sprintf("%d pods are Ready on nodes that stay: the %d on nodes being drained go", ps.ready, len(ps.old))
 		} else if wave {
-			reason = fmt.Sprintf("%d pods are Ready elsewhere: %d of the %d on leaving nodes go, the others after them, as %s",
+			reason = fmt.Sprintf("%d pods are Ready on nodes that stay: %d of the %d on nodes being drained go now and the others later, because %s",
 				ps.ready, w.Replicas-wanted, len(ps.old), q.whyLimit(w, wp))
 		}
 		q.downs = append(q.downs, scaleTo(w, wanted, reason))
@@ -252,9 +252,9 @@ func (q *sequencer) surgeLimit(w *api.Workload, wp *api.WorkloadPlan) int32 {
 
 func (q *sequencer) whyLimit(w *api.Workload, wp *api.WorkloadPlan) string {
 	if limit := q.surgeLimit(w, wp); limit == w.QuotaReplicas {
-		return fmt.Sprintf("a quota has room for %d", limit)
+		return fmt.Sprintf("a ResourceQuota has room for %d pods", limit)
 	} else {
-		return fmt.Sprintf("maxReplicas %d bears %d for a while", w.MaxReplicas, limit)
+		return fmt.Sprintf("maxReplicas %d allows a surge to %d", w.MaxReplicas, limit)
 	}
 }
 
@@ -283,7 +283,7 @@ func (q *sequencer) mark(w *api.Workload, ps pods) bool {
 	if lowestCleared <= cost {
 		if lowestCleared == math.MinInt32 {
 			q.warn(api.HorizontalScalingAgent, "MigrationBlocked", api.WorkloadRef(w.Key),
-				"a pod that stays bears the lowest possible pod-deletion-cost: those that go can't be told from it")
+				"a pod that stays has the lowest possible pod-deletion-cost: no pod can be marked to go before it")
 			return false
 		}
 		cost = lowestCleared - 1
@@ -296,7 +296,7 @@ func (q *sequencer) mark(w *api.Workload, ps pods) bool {
 		marked = false
 		if p.DeletionCost != cost {
 			q.costs = append(q.costs, api.SetDeletionCost{
-				Pod: p.Key, UID: p.UID, Cost: cost, Reason: "its node is to be left: it goes first",
+				Pod: p.Key, UID: p.UID, Cost: cost, Reason: "its node is being drained, so it goes first",
 			})
 		}
 	}
@@ -310,7 +310,7 @@ func (q *sequencer) surge(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 	old, stay := int32(len(ps.old)), int32(len(ps.stay))+q.uncreated(w)
 	if excess := old + stay - w.Replicas; excess > 0 && w.Replicas >= wp.Replicas {
 		// Surging for pods that are about to go would make twice as many.
-		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", api.WorkloadRef(w.Key), "%d pods too many are still to be deleted", excess)
+		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", api.WorkloadRef(w.Key), "%d surplus pods are not deleted yet", excess)
 		return
 	}
 	missing := wp.Replicas - stay
@@ -338,9 +338,9 @@ func (q *sequencer) surge(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 		}
 	}
 	if to > w.Replicas {
-		reason := fmt.Sprintf("%d pods beside the %d on leaving nodes", to-old, old)
+		reason := fmt.Sprintf("%d new pods beside the %d on nodes being drained", to-old, old)
 		if to > w.MaxReplicas {
-			reason += fmt.Sprintf(", above maxReplicas %d until those are gone", w.MaxReplicas)
+			reason += fmt.Sprintf(", above maxReplicas %d until the old ones are gone", w.MaxReplicas)
 		}
 		q.ups = append(q.ups, scaleTo(w, to, reason))
 		return
@@ -349,13 +349,13 @@ func (q *sequencer) surge(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 	switch {
 	case ps.stuck > 0:
 		q.warn(api.HorizontalScalingAgent, "MigrationWaitsForPods", api.WorkloadRef(w.Key),
-			"%d of %d wanted pods are Ready outside leaving nodes; the scheduler finds no node for %d", ps.ready, wp.Replicas, ps.stuck)
+			"%d of %d wanted pods are Ready on nodes that stay; the scheduler finds no node for %d", ps.ready, wp.Replicas, ps.stuck)
 	case fits < missing:
 		q.note(api.HorizontalScalingAgent, "MigrationWaitsForNodes", api.WorkloadRef(w.Key),
-			"%d of the %d pods that have to move have room", fits, missing)
+			"Ready nodes have room for %d of the %d pods that have to move", fits, missing)
 	default:
 		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", api.WorkloadRef(w.Key),
-			"%d of %d wanted pods are Ready outside leaving nodes", ps.ready, wp.Replicas)
+			"%d of %d wanted pods are Ready on nodes that stay", ps.ready, wp.Replicas)
 	}
 }
 
@@ -373,7 +373,7 @@ func (q *sequencer) renew(ps pods) {
 		if q.allowed(p) {
 			q.evicted++
 			q.evictions = append(q.evictions, api.EvictPod{
-				Pod: p.Key, UID: p.UID, Node: p.Node, Reason: fmt.Sprintf("it is not Ready since %s: another one may be", p.Created.UTC().Format(time.RFC3339)),
+				Pod: p.Key, UID: p.UID, Node: p.Node, Reason: fmt.Sprintf("it was created at %s and has not become Ready: its replacement may", p.Created.UTC().Format(time.RFC3339)),
 			})
 		}
 	}
@@ -384,14 +384,14 @@ func (q *sequencer) renew(ps pods) {
 // not Ready first, and then those of the lowest cost.
 func (q *sequencer) trim(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 	if ps.ready < int32(len(ps.stay)) || q.uncreated(w) > 0 {
-		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", api.WorkloadRef(w.Key), "%d of %d pods elsewhere are Ready", ps.ready, len(ps.stay))
+		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", api.WorkloadRef(w.Key), "%d of %d pods on nodes that stay are Ready", ps.ready, len(ps.stay))
 		return
 	}
 	if !q.mark(w, ps) {
 		return
 	}
 	excess := int32(len(ps.old)) - wp.Replicas
-	q.downs = append(q.downs, scaleTo(w, w.Replicas-excess, fmt.Sprintf("%d pods on leaving nodes are more than are wanted", excess)))
+	q.downs = append(q.downs, scaleTo(w, w.Replicas-excess, fmt.Sprintf("%d pods on nodes being drained are surplus", excess)))
 }
 
 // evictOne moves a workload that can't surge, one pod at a time, each while all
@@ -461,7 +461,7 @@ func (q *sequencer) evict(p *api.Pod) bool {
 	}
 	q.evicted++
 	q.evictions = append(q.evictions, api.EvictPod{
-		Pod: p.Key, UID: p.UID, Node: p.Node, Reason: "its node is leaving",
+		Pod: p.Key, UID: p.UID, Node: p.Node, Reason: "its node is being drained",
 	})
 	return true
 }
@@ -474,7 +474,7 @@ func (q *sequencer) allowed(p *api.Pod) bool {
 	}
 	if !ok {
 		q.note(api.HorizontalScalingAgent, "EvictionWaitsForBudget", api.PodRef(p.Key),
-			"PodDisruptionBudget %s allows no more now: %d pods are healthy, %d must be", budget, budget.Healthy, budget.Desired)
+			"PodDisruptionBudget %s allows no eviction now: %d pods are healthy, %d must be", budget, budget.Healthy, budget.Desired)
 	}
 	return ok
 }

@@ -77,6 +77,13 @@ type scaled struct {
 
 func (p scaled) spread() (up, down float64) { return p.up, p.down }
 
+func (p scaled) period() float64 {
+	if of, ok := p.predictor.(phased); ok {
+		return of.period()
+	}
+	return 0
+}
+
 // scaledLevel is scaled, of a model that knows a level only.
 type scaledLevel struct{ scaled }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/mash2-io/mash2/forecast/forecasttest"
 )
 
-// The behaviours that docs/forecasting.md defines, one test each, for the
+// The behaviours that docs/explanation/forecasting.md defines, one test each, for the
 // operator's forecaster and, where it can be afforded, for the whole portfolio.
 
 // walk runs f over series as the operator does, from sample `from` on, and hands

@@ -32,6 +32,10 @@ type calibrated interface {
 	spread() (up, down float64)
 }
 
+// phased is a predictor whose residuals are alike a period apart rather than from one
+// sample to the next.
+type phased interface{ period() float64 } // samples; 0 if it has none
+
 // analogue is a past origin and the weight (> 0) of its residual path.
 type analogue struct {
 	origin int
@@ -325,7 +329,10 @@ func (s *spread) residualPaths(p predictor, y []float64, o int, mean []float64) 
 	p.point(o, mean)
 	analogues := p.analogues(o, horizon)
 	_, flat := p.(levelled)
-	now := math.Inf(1)
+	now, period := math.Inf(1), 0
+	if of, ok := p.(phased); ok {
+		period = int(math.Round(of.period()))
+	}
 	if flat {
 		now = meanOfKnown(y[max(0, o+1-horizon) : o+1])
 	}
@@ -335,7 +342,7 @@ func (s *spread) residualPaths(p predictor, y []float64, o int, mean []float64) 
 		n := len(s.paths)
 		path := s.paths[n : n+horizon]
 		p.point(a.origin, path)
-		if completeResiduals(y[:o+1], a.origin, path) {
+		if completeResiduals(y[:o+1], a.origin, path, period) {
 			if then := meanOfKnown(y[max(0, a.origin+1-horizon) : a.origin+1]); flat && then > muchMore*now {
 				for h := range path {
 					path[h] *= muchMore * now / then
@@ -375,10 +382,11 @@ func floorAtZero(xs []float64) {
 }
 
 // completeResiduals turns the point path made at origin into its residuals
-// against y. Gaps take the residual before them. Beyond the end of y the last
-// residual goes on growing with the square root of the lead, as a random walk's
-// does. It returns false when too little of the path was observed.
-func completeResiduals(y []float64, origin int, path []float64) bool {
+// against y. Gaps take the residual before them. Beyond the end of y the residual a
+// period before, or the last one where there is no period or less than one was
+// observed, goes on growing with the square root of the lead, as a random walk's does.
+// It returns false when too little of the path was observed.
+func completeResiduals(y []float64, origin int, path []float64, period int) bool {
 	known := min(len(path), len(y)-1-origin)
 	if known < 1 {
 		return false
@@ -404,7 +412,14 @@ func completeResiduals(y []float64, origin int, path []float64) bool {
 		path[h] = path[first]
 	}
 	for h := known; h < len(path); h++ {
-		path[h] = last * math.Sqrt(float64(h+1)/float64(known))
+		like := last
+		if period > 0 {
+			// The newest sample at this phase that was observed.
+			if at := h - ((h-known)/period+1)*period; at >= 0 {
+				like = path[at]
+			}
+		}
+		path[h] = like * math.Sqrt(float64(h+1)/float64(known))
 	}
 	return true
 }

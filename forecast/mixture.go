@@ -234,6 +234,13 @@ func (m *mixture) steady() int {
 	return m.phases.steady()
 }
 
+func (m *mixture) period() float64 {
+	if m.phases == nil {
+		return 0
+	}
+	return m.phases.period()
+}
+
 func (m *mixture) spread() (up, down float64) { return m.up, m.down }
 
 // newMixture puts experts together over h.

@@ -171,6 +171,8 @@ func (p *seasonalPredictor) over(y []float64, fit SeasonalFit) *seasonalPredicto
 // steady: phases that are taken for alike.
 func (p *seasonalPredictor) steady() int { return max(1, int(phaseWidth*p.fit.Period)) }
 
+func (p *seasonalPredictor) period() float64 { return p.fit.Period }
+
 func (p *seasonalPredictor) point(o int, dst []float64) {
 	p.setLevels(o, len(dst))
 	deviation := p.deviation(o)

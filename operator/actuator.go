@@ -7,12 +7,14 @@ import (
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/execution/kube"
 	"github.com/mash2-io/mash2/execution/provider"
+	"github.com/mash2-io/mash2/execution/webhook"
 )
 
 // actuator sends each action to the port it is for.
 type actuator struct {
 	pods  *kube.Actuator
 	nodes provider.Provider // nil without one
+	calls *webhook.Sender
 }
 
 // Apply implements mash2.Actuator.
@@ -26,7 +28,9 @@ func (a actuator) Apply(ctx context.Context, action api.Action) error {
 			return err
 		}
 		return a.nodes.Apply(ctx, action)
-	case api.ScaleWorkload:
+	case api.CallWebhook:
+		return a.calls.Apply(ctx, action)
+	case api.ScaleWorkload, api.ResizePod:
 		return a.pods.Apply(ctx, action)
 	default: // moves of pods between nodes
 		if _, ok := a.nodes.(provider.ReadOnly); ok {

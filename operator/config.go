@@ -12,6 +12,7 @@ import (
 
 	"github.com/mash2-io/mash2"
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/operator/agents"
 	"github.com/mash2-io/mash2/operator/core"
 	"github.com/mash2-io/mash2/record"
 	"github.com/mash2-io/mash2/sensing"
@@ -29,6 +30,12 @@ type Config struct {
 	Policy types.NamespacedName
 	// Core decides.
 	Core core.Config
+	// Agents are the models by which agents of running pods may decide, by name.
+	Agents map[string]agents.Mind
+	// WebhookHosts are the hosts that strategies may call, each [NAMESPACE/]HOST[:PORT].
+	WebhookHosts []string
+	// WebhookKey signs calls of them; none are made without it.
+	WebhookKey []byte
 	// Sensing observes. REST and Pools are filled in by Run, PoolLabel is the
 	// provider's own where it is empty. Core.Planning.MetricDelay follows from its
 	// Step and RateWindow.
@@ -46,6 +53,14 @@ type Config struct {
 	// PageInsecure serves them over plain HTTP to everybody who reaches PageAddress, which
 	// must be one of this machine alone, and only shows.
 	PageInsecure bool
+	// ExternalAddress is where KEDA's external scaler is served; empty or "0" for none.
+	ExternalAddress string
+	// ExternalCertDir has tls.crt and tls.key of it and, where clients must have
+	// certificates, ca.crt; empty for a certificate made at each start, signed by nobody.
+	ExternalCertDir string
+	// ExternalInsecure serves it without TLS; ExternalAddress must be one of this machine
+	// alone.
+	ExternalInsecure bool
 	// Speed is how many times faster than real time the world runs, for what the page
 	// estimates; 0 is 1.
 	Speed float64
@@ -115,7 +130,18 @@ func (c Config) Validate() error {
 		return fmt.Errorf("operator config: StatusRefresh must be positive, is %v", c.StatusRefresh)
 	}
 	if c.PageInsecure && c.PageAddress != "" && c.PageAddress != "0" && !restapi.LoopbackHost(c.PageAddress) {
-		return fmt.Errorf("operator config: PageInsecure needs a PageAddress of this machine alone, such as 127.0.0.1:8444, not %q", c.PageAddress)
+		return fmt.Errorf("operator config: PageInsecure needs a PageAddress on the loopback interface, such as 127.0.0.1:8444, not %q", c.PageAddress)
+	}
+	if c.ExternalInsecure && c.external() && !restapi.LoopbackHost(c.ExternalAddress) {
+		return fmt.Errorf("operator config: ExternalInsecure needs an ExternalAddress on the loopback interface, such as 127.0.0.1:9443, not %q", c.ExternalAddress)
+	}
+	for i, host := range c.WebhookHosts {
+		if err := api.CheckHost(host); err != nil {
+			return fmt.Errorf("operator config: WebhookHosts[%d] %w", i, err)
+		}
+	}
+	if c.ExternalInsecure && c.ExternalCertDir != "" {
+		return errors.New("operator config: ExternalInsecure uses no ExternalCertDir: set one of them")
 	}
 	if c.Records.Dir != "" {
 		if err := c.Records.Validate(); err != nil {
@@ -148,6 +174,6 @@ func (c Config) sensing(pools sensing.PoolReader) sensing.Config {
 	cfg := c.Sensing
 	cfg.REST, cfg.Pools = c.REST, pools
 	cfg.PoolLabel = cmp.Or(cfg.PoolLabel, c.Provider.PoolLabel())
-	cfg.Panicked = c.panicked
+	cfg.Panicked, cfg.SignalsNamespace = c.panicked, c.Policy.Namespace
 	return cfg
 }

@@ -85,7 +85,7 @@ func (f *fence) leads(ctx context.Context) error {
 	}
 	lease, err := f.leases.Get(ctx, LeaseName, metav1.GetOptions{})
 	if err != nil {
-		return &api.NotTriedError{Why: fmt.Sprintf("who leads can't be read: %v", err), Reason: ReasonNotLeading}
+		return &api.NotTriedError{Why: fmt.Sprintf("the leader can't be read: %v", err), Reason: ReasonNotLeading}
 	}
 	holder := "nobody"
 	if h := lease.Spec.HolderIdentity; h != nil && *h != "" {

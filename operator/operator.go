@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -28,6 +29,8 @@ import (
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/api/v1alpha1"
 	"github.com/mash2-io/mash2/execution/kube"
+	"github.com/mash2-io/mash2/execution/webhook"
+	"github.com/mash2-io/mash2/operator/agents"
 	"github.com/mash2-io/mash2/operator/core"
 	"github.com/mash2-io/mash2/sensing"
 	"github.com/mash2-io/mash2/serve"
@@ -73,9 +76,12 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
+	if err := c.serveExternal(mgr); err != nil {
+		return err
+	}
 	// 5. The loop, while this process leads.
 	ports := core.Ports{
-		Observer: w.observer, Policies: w.policies, Actuator: w.actuator, Reporter: reporters, Wake: w.policies.Changed(),
+		Observer: w.observer, Policies: w.policies, Actuator: w.actuator, Reporter: append(reporters, w.fleet), Wake: w.policies.Changed(),
 	}
 	loop := c.core().Loop(hierarchy, ports)
 	loop.Panicked = func(what string, value any, stack []byte) { c.panicked(what, api.Key{}, value, stack) }
@@ -90,6 +96,7 @@ func Run(ctx context.Context, c Config) error {
 		}
 		defer closeLog()
 		page.tap(loop, c)
+		defer w.fleet.Start(ctx)()
 		beat.start()
 		return loop.Start(ctx)
 	})
@@ -164,6 +171,7 @@ type world struct {
 	observer *sensing.Observer
 	policies *configmap.Source
 	actuator mash2.Actuator
+	fleet    *agents.Fleet // of agents of running pods
 	close    func()
 }
 
@@ -185,7 +193,15 @@ func (c Config) open(ctx context.Context, self string) (*world, error) {
 	if nodes != nil {
 		pools = nodes
 	}
-	if w.observer, err = sensing.New(c.sensing(pools)); err != nil {
+	senses := c.sensing(pools)
+	senses.Signals = w.policies.Signals
+	w.fleet = &agents.Fleet{
+		Client: client, Minds: c.Agents, Stale: time.Minute, Panicked: c.panicked,
+	}
+	senses.Agents = w.fleet.State
+	calls := webhook.New(c.WebhookHosts, c.WebhookKey, clock.RealClock{})
+	senses.Deliveries = calls.Deliveries
+	if w.observer, err = sensing.New(senses); err != nil {
 		w.close()
 		return nil, err
 	}
@@ -198,7 +214,7 @@ func (c Config) open(ctx context.Context, self string) (*world, error) {
 		w.close()
 		return nil, err
 	}
-	w.actuator = actuator{pods: pods, nodes: nodes}
+	w.actuator = actuator{pods: pods, nodes: nodes, calls: calls}
 	if c.LeaderElection {
 		w.actuator = &fence{
 			Actuator: w.actuator, leases: client.CoordinationV1().Leases(c.Policy.Namespace), self: self, now: time.Now,
@@ -207,6 +223,7 @@ func (c Config) open(ctx context.Context, self string) (*world, error) {
 	if c.WrapActuator != nil {
 		w.actuator = c.WrapActuator(w.actuator)
 	}
+	w.fleet.Actuator = w.actuator
 	return w, nil
 }
 
@@ -235,6 +252,7 @@ func (c Config) reporters(mgr manager.Manager, beat *heartbeat) (serve.Reporters
 			Client: mgr.GetClient(), Events: mgr.GetEventRecorder("mash2"), Logger: c.Logger,
 			Policy: c.Policy, Refresh: c.StatusRefresh,
 		},
+		&serve.Strategies{Client: mgr.GetClient(), Logger: c.Logger},
 	}
 	if c.CycleLog == "" {
 		return out, func() {}, nil

@@ -67,12 +67,7 @@ func (c Config) page(ctx context.Context, mgr manager.Manager) (page, error) {
 		}
 		server.Auth, server.Loopback = rest.NewKubernetes(client, time.Now), false
 		server.Actor = rest.ClusterActor{REST: c.REST, AsRequest: true, Policy: c.Policy}
-		// As for /metrics: made at each start, signed by nobody.
-		cert, key, err := certutil.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
-		if err != nil {
-			return p, fmt.Errorf("serving the page: %w", err)
-		}
-		pair, err := tls.X509KeyPair(cert, key)
+		pair, err := selfSigned()
 		if err != nil {
 			return p, fmt.Errorf("serving the page: %w", err)
 		}
@@ -88,6 +83,15 @@ func (c Config) page(ctx context.Context, mgr manager.Manager) (page, error) {
 			BaseContext: func(net.Listener) context.Context { return ctx },
 		},
 	})
+}
+
+// selfSigned is a certificate as for /metrics: made at each start, signed by nobody.
+func selfSigned() (tls.Certificate, error) {
+	cert, key, err := certutil.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(cert, key)
 }
 
 // Otherwise answers the page's question about a recorded cycle.

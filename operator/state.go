@@ -76,7 +76,7 @@ func (s *stateMaps) Save(m planning.Memory, at time.Time, urgent bool) []api.Fin
 	}
 	return []api.Finding{{
 		Severity: api.Warning, Reason: reason, Object: api.ObjectRef{Kind: "checkpoint"},
-		Message: fmt.Sprintf("a leader on another node would start without trust in forecasts, stabilization and cooldowns; deciding goes on: %v", err),
+		Message: fmt.Sprintf("a leader on another node would start without trust in forecasts, stabilization and cooldowns; planning continues: %v", err),
 	}}
 }
 

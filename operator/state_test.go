@@ -42,6 +42,9 @@ func newTestMaps(t *testing.T, client *fake.Clientset, part int) *stateMaps {
 	return s
 }
 
+// partSize is of a ConfigMap in these tests, bytes: a state of 300 workloads is in three.
+const partSize = 4608
+
 // loaded is the pool of what the next leader loads, and the reasons of what it says.
 func loaded(t *testing.T, client *fake.Clientset, part int) (pool string, reasons []string) {
 	t.Helper()
@@ -70,7 +73,7 @@ func parts(t *testing.T, client *fake.Clientset) map[string]*corev1.ConfigMap {
 // minute at most, in parts, and two sets take turns.
 func TestStateInConfigMaps(t *testing.T) {
 	client := fake.NewClientset()
-	s := newTestMaps(t, client, 4096)
+	s := newTestMaps(t, client, partSize)
 	if m, kept, notes := s.Load(); !kept.IsZero() || len(notes) > 0 || len(m.Workloads) > 0 {
 		t.Errorf("before the first: %v, %v", kept, notes)
 	}
@@ -91,11 +94,11 @@ func TestStateInConfigMaps(t *testing.T) {
 		t.Errorf("%d writes to %v: want five of two or three ConfigMaps in two sets", writes, sets)
 	}
 	for name, cm := range parts(t, client) {
-		if len(cm.BinaryData[stateKey]) > 4096 {
+		if len(cm.BinaryData[stateKey]) > partSize {
 			t.Errorf("%s has %d bytes", name, len(cm.BinaryData[stateKey]))
 		}
 	}
-	m, kept, notes := newTestMaps(t, client, 4096).Load()
+	m, kept, notes := newTestMaps(t, client, partSize).Load()
 	if diff := cmp.Diff(remembered(300, 16).Workloads, m.Workloads); diff != "" || !kept.Equal(stateEpoch.Add(4*time.Minute)) || len(notes) > 0 {
 		t.Errorf("kept %v, notes %v:\n%s", kept, notes, diff)
 	}
@@ -103,7 +106,7 @@ func TestStateInConfigMaps(t *testing.T) {
 	back := remembered(300, 17)
 	back.Rollback = &planning.RolledBack{Rollback: api.Rollback{At: stateEpoch, SLO: "x"}, Scales: []planning.KeptScale{{Replicas: 3}}}
 	s.Save(back, stateEpoch.Add(19*15*time.Second+time.Second), true)
-	if m, _, _ := newTestMaps(t, client, 4096).Load(); m.Rollback == nil || !cmp.Equal(m.Rollback, back.Rollback) {
+	if m, _, _ := newTestMaps(t, client, partSize).Load(); m.Rollback == nil || !cmp.Equal(m.Rollback, back.Rollback) {
 		t.Errorf("kept %+v", m.Rollback)
 	}
 }
@@ -121,7 +124,7 @@ func TestStateDamaged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := fake.NewClientset()
-			s := newTestMaps(t, client, 4096)
+			s := newTestMaps(t, client, partSize)
 			s.Save(remembered(300, 1), stateEpoch, false)
 			s.Save(remembered(300, 2), stateEpoch.Add(time.Minute), false)
 			for _, at := range []string{"mash2-state-1-0", "mash2-state-1-1"} {
@@ -131,7 +134,7 @@ func TestStateDamaged(t *testing.T) {
 				if _, err := client.CoreV1().ConfigMaps("mash2-system").Update(t.Context(), cm, metav1.UpdateOptions{}); err != nil {
 					t.Fatal(err)
 				}
-				pool, reasons := loaded(t, client, 4096)
+				pool, reasons := loaded(t, client, partSize)
 				if diff := cmp.Diff([]string{reasonStateRefused}, reasons); pool != "pool-1" || diff != "" {
 					t.Errorf("%s: %s is loaded:\n%s", at, pool, diff)
 				}
@@ -139,7 +142,7 @@ func TestStateDamaged(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if pool, reasons := loaded(t, client, 4096); pool != "pool-2" || len(reasons) > 0 {
+			if pool, reasons := loaded(t, client, partSize); pool != "pool-2" || len(reasons) > 0 {
 				t.Errorf("mended: %s is loaded, %v", pool, reasons)
 			}
 		})
@@ -157,7 +160,7 @@ func TestStateWrittenInPart(t *testing.T) {
 		}
 		return false, nil, nil
 	})
-	s := newTestMaps(t, client, 4096)
+	s := newTestMaps(t, client, partSize)
 	s.Save(remembered(300, 1), stateEpoch, false)
 	s.Save(remembered(300, 2), stateEpoch.Add(time.Minute), false)
 	failing, writes = true, 0
@@ -168,16 +171,16 @@ func TestStateWrittenInPart(t *testing.T) {
 	if notes := s.Save(remembered(300, 3), stateEpoch.Add(3*time.Minute), false); len(notes) > 0 {
 		t.Errorf("said twice: %v", notes)
 	}
-	if pool, reasons := loaded(t, client, 4096); pool != "pool-2" || len(reasons) != 1 {
+	if pool, reasons := loaded(t, client, partSize); pool != "pool-2" || len(reasons) != 1 {
 		t.Errorf("%s is loaded, %v", pool, reasons)
 	}
 	failing = false
-	next := newTestMaps(t, client, 4096)
+	next := newTestMaps(t, client, partSize)
 	next.Load()
 	if notes := next.Save(remembered(300, 4), stateEpoch.Add(4*time.Minute), false); len(notes) > 0 {
 		t.Error(notes)
 	}
-	if pool, reasons := loaded(t, client, 4096); pool != "pool-4" || len(reasons) > 0 {
+	if pool, reasons := loaded(t, client, partSize); pool != "pool-4" || len(reasons) > 0 {
 		t.Errorf("then %s is loaded, %v", pool, reasons)
 	}
 }

@@ -208,12 +208,13 @@ func (c *cycle) consider(k *candidate, i int) {
 		Time: c.s.Time, Workload: w, Policy: c.p, Pods: mw.pods, Readings: memory.Readings,
 		Metrics: c.s.Metrics, ResourceMetrics: c.s.ResourceMetrics,
 		Forecast: mw.forecast, Trusted: mw.trusted, ForecastNote: mw.note, Outlooks: mw.outlooks,
-		Speed: speed, Windows: windows, Margins: memory.Margins,
+		Speed: speed, ResizeTo: mw.resizeTo, Windows: windows, Margins: memory.Margins,
 	})
 	subject := Subject{
 		Time: c.s.Time, Workload: w, Policy: c.p, Proposal: asked, Memory: memory.counted(asked).idle(c.s.Time, asked.Activity),
 		Speed: speed, Trusted: mw.looksAhead(), Windows: windows,
 		Stale: c.stale(w), Doubt: mw.doubt, Kept: c.kept(w.Key),
+		Untried: c.untried[w.Key] != nil && c.memory.Rollback == nil, Band: c.band(mw),
 	}
 	k.speed = append(k.speed, speed)
 	k.proposals = append(k.proposals, asked)
@@ -487,7 +488,9 @@ func (c *cycle) settle(t choice.Terms, it *choice.Item, sub Subject, r *Range) (
 	if w.SpeedNow > 0 && w.SpeedNow < sub.Speed*(1-settledSpeed) {
 		// On its way to faster machines it needs more for a while than it will
 		// there; nothing is bought on top of that.
-		r.Hi.Replicas = max(r.Lo.Replicas, min(r.Hi.Replicas, raw))
+		if most := max(r.Lo.Replicas, raw); most < r.Hi.Replicas {
+			r.Hi.to(most, api.BindingUtility, fmt.Sprintf("at most %d until pods have moved to faster machines, where fewer do", most))
+		}
 	}
 	if current < max(least, r.Floor) || current > r.Hi.Replicas || sub.Proposal.Need <= 0 && sub.Proposal.Replicas > 0 {
 		return raw, steady

@@ -175,9 +175,13 @@ func (c *cycle) stay(k *candidate, i int, reason string) api.WorkloadPlan {
 func (c *cycle) start(k *candidate, i int) api.WorkloadPlan {
 	mw := &c.managed[i]
 	w := k.proposals[i].plan()
-	w.Skill, w.SLOs = mw.skill, mw.slos
+	w.Skill, w.SLOs, w.Sizing = mw.skill, mw.slos, mw.sizing
+	if w.Sizing.Acts() {
+		w.Containers = scaleOf(w.Sizing)
+	}
 	w.Current = mw.replicas
 	w.Shadow = mw.workload.Mode == api.ModeShadow
+	w.Canary = mw.trial
 	return w
 }
 
@@ -209,6 +213,9 @@ func (c *cycle) describe(k *candidate, i int, replicas int32) api.WorkloadPlan {
 	}
 	if replicas > max(need, r.Lo.Replicas) {
 		u := c.p.Weights
+		if r.Lo.Replicas > need && r.Lo.Note != "" {
+			w.Reason += "; " + r.Lo.Note // more is on top of these
+		}
 		w.Reason += fmt.Sprintf("; utility pays for %d more (performance %.2g, cost %.2g, resilience %.2g)",
 			replicas-max(need, r.Lo.Replicas), u.Performance, u.Cost, u.Resilience)
 		if w.Binding != api.BindingMaxReplicas && w.Binding != api.BindingScaleUpRate {
@@ -217,7 +224,15 @@ func (c *cycle) describe(k *candidate, i int, replicas int32) api.WorkloadPlan {
 	}
 	if k.limited != "" && replicas < r.Lo.Replicas {
 		w.Binding = api.BindingBudget
-		w.Reason += fmt.Sprintf("; limited to %d: %s", replicas, k.limited)
+		if r.Lo.Replicas > need && r.Lo.Note != "" {
+			w.Reason += "; " + r.Lo.Note // less is given than these ask for
+		}
+		within := fmt.Sprintf("limited to %d", replicas)
+		if replicas == w.Current {
+			// A limit of money or nodes stops growth; it takes nothing away that runs.
+			within = fmt.Sprintf("not beyond the %d that run", replicas)
+		}
+		w.Reason += fmt.Sprintf("; %s: within the limit %s", within, k.limited)
 	}
 	if len(k.to.pools) > 0 && k.nodeNote[i] != "" {
 		w.Reason += "; " + k.nodeNote[i]

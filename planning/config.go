@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/planning/sizing"
 )
 
 // DefaultTolerance is the HPA's: the relative deviation that changes nothing.
@@ -55,6 +56,9 @@ type Config struct {
 	SLOProving time.Duration
 	SLOPast    time.Duration
 
+	// CanaryBlock is for how long bad events are counted together in a trial.
+	CanaryBlock time.Duration
+
 	// MinSkill trusts a forecast to lower replicas: its skill over the last
 	// value must be known and no less.
 	MinSkill float64
@@ -85,6 +89,8 @@ type Config struct {
 	Solver api.Budget
 	// Candidates is how many losing candidates a plan shows, per pool.
 	Candidates int
+	// Sizing of containers, where workloads ask for it.
+	Sizing sizing.Config
 }
 
 // DefaultConfig is for real time: cycles every 15 s.
@@ -102,6 +108,7 @@ func DefaultConfig() Config {
 		PoolErrorMemory:      10 * time.Minute,
 		SLOProving:           5 * time.Minute,
 		SLOPast:              time.Hour,
+		CanaryBlock:          time.Minute,
 		MinSkill:             0.1,
 		MinSkillUp:           0,
 		FitWork:              75_000,
@@ -110,6 +117,7 @@ func DefaultConfig() Config {
 		Packings:             200,
 		PackingWork:          250_000,
 		Candidates:           8,
+		Sizing:               sizing.DefaultConfig(),
 	}
 }
 
@@ -121,10 +129,11 @@ func (c Config) Scaled(speed float64) Config {
 	for _, d := range []*time.Duration{
 		&c.CyclePeriod, &c.MetricDelay, &c.Averaging, &c.Horizon, &c.Trough, &c.NodeTrough,
 		&c.Stabilization, &c.TrustedStabilization, &c.NodeStabilization, &c.PoolErrorMemory,
-		&c.SLOProving, &c.SLOPast,
+		&c.SLOProving, &c.SLOPast, &c.CanaryBlock,
 	} {
 		*d = time.Duration(float64(*d) / speed)
 	}
+	c.Sizing = c.Sizing.Scaled(speed)
 	return c
 }
 
@@ -148,6 +157,7 @@ func (c Config) Validate() error {
 		{"PoolErrorMemory", c.PoolErrorMemory < 0, "0 or more", c.PoolErrorMemory},
 		{"SLOProving", c.SLOProving < 0, "0 or more", c.SLOProving},
 		{"SLOPast", c.SLOPast < c.SLOProving, "SLOProving or more", c.SLOPast},
+		{"CanaryBlock", c.CanaryBlock <= 0, "positive", c.CanaryBlock},
 		{"MinSkill", !(c.MinSkill <= 1), "1 or less", c.MinSkill},
 		{"MinSkillUp", !(c.MinSkillUp <= c.MinSkill), "MinSkill or less", c.MinSkillUp},
 		{"FitWork", c.FitWork < 1, "1 or more", c.FitWork},

@@ -72,7 +72,12 @@ type Subject struct {
 	// neither does anything.
 	Doubt string
 	// Kept is what it is to have while the whole plan is taken back; nil if it isn't.
-	Kept    *KeptScale
+	Kept *KeptScale
+	// Untried is true where it is not the plan that is taken back, but a trial that allows
+	// no plan of its own. Band is by how much, as a share, a trial allows more than the
+	// reactive floor; 0 for no such limit.
+	Untried bool
+	Band    float64
 	Windows Windows
 }
 
@@ -137,11 +142,18 @@ func (g Guard) Range(s Subject) Range {
 	}
 	r.Hi.Replicas = min(r.Hi.Replicas, w.MaxReplicas)
 	r.Floor = min(r.Floor, r.Hi.Replicas)
+	if band := max(choice.Ceil(float64(r.Floor)*(1+s.Band)), keep, lowest); s.Band > 0 && band < r.Hi.Replicas {
+		r.Hi.to(band, api.BindingCanary, fmt.Sprintf("a canary may have %.0f %% more than the reactive rule's %d", 100*s.Band, r.Floor))
+	}
 
-	// 4. While the whole plan is taken back, only the floor adds to it.
+	// 4. While the whole plan is taken back, or a trial allows no plan of its own, only the
+	// floor adds to what is kept.
 	if s.Kept != nil {
-		back := of(min(max(s.Kept.Replicas, r.Floor, keep, r.Least), r.Hi.Replicas), api.BindingRollback,
-			fmt.Sprintf("%d ran while the SLOs were kept, and the whole plan is taken back to that", s.Kept.Replicas))
+		binding, note := api.BindingRollback, fmt.Sprintf("%d ran while the SLOs were kept, and the whole plan is taken back to that", s.Kept.Replicas)
+		if s.Untried {
+			binding, note = api.BindingCanary, "the trial allows it no plan of its own: by the reactive rule, as nobody else scales it"
+		}
+		back := of(min(max(s.Kept.Replicas, r.Floor, keep, r.Least), r.Hi.Replicas), binding, note)
 		if back.Replicas == r.Floor && r.Floor > s.Kept.Replicas {
 			back.Binding = api.BindingFloor
 		}
@@ -208,7 +220,8 @@ func (g Guard) keep(s Subject, current int32) (n int32, binding api.Binding, not
 		if _, largest, ok := s.Memory.span(s.Time.Add(-window)); ok {
 			if m := min(current, choice.Ceil(largest/s.Speed)); m > n {
 				n, binding = m, api.BindingStabilization
-				note = fmt.Sprintf("kept at %d: the highest need of the last %v", m, window)
+				until := s.Memory.last(largest).Add(window)
+				note = fmt.Sprintf("kept at %d: the largest recommendation of the last %v, until %s", m, window, until.UTC().Format(time.TimeOnly))
 			}
 		}
 	}
@@ -243,7 +256,7 @@ func (g Guard) allow(s Subject, current int32) (n int32, binding api.Binding, no
 	if rules.StabilizationWindow > 0 {
 		if least, _, ok := s.Memory.span(s.Time.Add(-rules.StabilizationWindow)); ok {
 			n, binding = max(current, choice.Ceil(least/s.Speed)), api.BindingStabilization
-			note = fmt.Sprintf("limited to %d: the lowest need of the last %v", n, rules.StabilizationWindow)
+			note = fmt.Sprintf("limited to %d: the smallest recommendation of the last %v", n, rules.StabilizationWindow)
 		}
 	}
 	if len(rules.Policies) > 0 {
@@ -320,7 +333,7 @@ func (g Guard) NodeReplicas(s Subject, replicas int32) (nodes, ahead int32, note
 		window = window.Round(time.Second)
 		switch kept := min(before, limit, late); {
 		case kept > max(replicas, min(n, limit), again):
-			note = fmt.Sprintf("nodes kept for %d: the highest need of the last %s", kept, window)
+			note = fmt.Sprintf("nodes kept for %d: the largest recommendation of the last %s", kept, window)
 			if falls {
 				note += ", as usage keeps falling"
 			}

@@ -58,7 +58,7 @@ func TestGuardSays(t *testing.T) {
 		},
 		"what was needed of late": {
 			current: 9, need: 2, change: func(s *planning.Subject) { s.Memory.Recommendations = recent(7) },
-			wantLo: 7, wantLoBinding: "stabilization", wantLoNote: "kept at 7: the highest need of the last 5m0s", wantHi: 20, wantHiBinding: "maxReplicas",
+			wantLo: 7, wantLoBinding: "stabilization", wantLoNote: "kept at 7: the largest recommendation of the last 5m0s, until 12:04:00", wantHi: 20, wantHiBinding: "maxReplicas",
 		},
 		"what a ramp asked for": {
 			current: 9, need: 2, change: rising(5*time.Second, 6),
@@ -84,7 +84,7 @@ func TestGuardSays(t *testing.T) {
 				rising(5*time.Second, 6)(s)
 				s.Memory.Recommendations = recent(7)
 			},
-			wantLo: 7, wantLoBinding: "stabilization", wantLoNote: "the highest need", wantHi: 20, wantHiBinding: "maxReplicas",
+			wantLo: 7, wantLoBinding: "stabilization", wantLoNote: "the largest recommendation", wantHi: 20, wantHiBinding: "maxReplicas",
 		},
 		"needed again soon": {
 			current: 9, need: 2, change: func(s *planning.Subject) {
@@ -107,8 +107,8 @@ func TestGuardSays(t *testing.T) {
 				s.Workload.Behavior.ScaleUp.StabilizationWindow = 5 * time.Minute
 				s.Memory.Recommendations = recent(6)
 			},
-			wantLo: 6, wantLoBinding: "stabilization", wantLoNote: "limited to 6: the lowest need of the last 5m0s",
-			wantHi: 6, wantHiBinding: "stabilization", wantHiNote: "limited to 6: the lowest need of the last 5m0s",
+			wantLo: 6, wantLoBinding: "stabilization", wantLoNote: "limited to 6: the smallest recommendation of the last 5m0s",
+			wantHi: 6, wantHiBinding: "stabilization", wantHiNote: "limited to 6: the smallest recommendation of the last 5m0s",
 		},
 		"of two limits upwards at the same number the first is told": {
 			current: 4, need: 12, change: func(s *planning.Subject) {
@@ -116,7 +116,7 @@ func TestGuardSays(t *testing.T) {
 				s.Workload.Behavior.ScaleUp.Policies = pods(2)
 				s.Memory.Recommendations = recent(6)
 			},
-			wantLo: 6, wantLoBinding: "stabilization", wantLoNote: "the lowest need", wantHi: 6, wantHiBinding: "stabilization", wantHiNote: "the lowest need",
+			wantLo: 6, wantLoBinding: "stabilization", wantLoNote: "the smallest recommendation", wantHi: 6, wantHiBinding: "stabilization", wantHiNote: "the smallest recommendation",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -420,10 +420,10 @@ func TestNodesGoSoonerWhileDemandKeepsFalling(t *testing.T) {
 				{From: at, To: at, Capacity: 8}, {From: ago(3 * time.Minute), To: ago(3 * time.Minute), Capacity: c.lately},
 			}
 			got, _, note := planning.Guard{Config: config()}.NodeReplicas(s, 2)
-			said := "nodes kept for 8: the highest need of the last 10m0s"
+			said := "nodes kept for 8: the largest recommendation of the last 10m0s"
 			switch c.want {
 			case 5:
-				said = "nodes kept for 5: the highest need of the last 4m0s, as usage keeps falling"
+				said = "nodes kept for 5: the largest recommendation of the last 4m0s, as usage keeps falling"
 			case 2:
 				said = "nodes not kept for longer than 4m0s, as usage keeps falling"
 			}

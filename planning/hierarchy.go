@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/forecast"
@@ -38,9 +39,11 @@ func (h Hierarchy) Plan(s api.Snapshot, p api.Policy, m Memory) (api.Plan, Memor
 	// 1. Predict demand, once per workload.
 	c.predict()
 	c.tell()
-	// 2. The best plan.
+	// 2. Choose what containers request, where they ask for it.
+	c.size()
+	// 3. The best plan.
 	plan := c.decide()
-	// 3. The best one where workloads are, when they can't be moved now.
+	// 4. The best one where workloads are, when they can't be moved now.
 	if h.Moves != nil {
 		if r := h.Moves(s, plan, p); r != nil && r.Stay != "" && r.Stay != r.Pool {
 			c = c.on(r.Stay)
@@ -48,6 +51,8 @@ func (h Hierarchy) Plan(s api.Snapshot, p api.Policy, m Memory) (api.Plan, Memor
 			plan.Nodes.Refusal = r
 		}
 	}
+	// 5. What agents of running pods may do until the next plan.
+	c.envelopes(plan.Workloads)
 	if c.packed != nil {
 		c.memory.packings = c.packed()
 	}
@@ -73,6 +78,7 @@ func (c *cycle) on(pool string) *cycle {
 		from, to := &c.managed[i], &out.managed[i]
 		to.forecast, to.trusted, to.note, to.skill, to.outlooks = from.forecast, from.trusted, from.note, from.skill, from.outlooks
 		to.memory.Margins = from.memory.Margins
+		to.sizing, to.memory.Sizing, to.workload.Shape, to.resizeTo = from.sizing, from.memory.Sizing, from.workload.Shape, from.resizeTo
 	}
 	out.memory.forecasts = c.memory.forecasts
 	out.findings = append(out.findings, c.predicted...)
@@ -100,6 +106,9 @@ type cycle struct {
 	fits      int // left of Config.FitWork
 	// leastRequest is the least CPU that a pod requests, millicores; see burst.
 	leastRequest int64
+	// untried is what workloads are to have at least for which mash2 acts without a plan of
+	// its own: see trials.
+	untried map[api.Key]*KeptScale
 }
 
 // managed is a workload to plan.
@@ -116,13 +125,17 @@ type managed struct {
 	slos     []api.SLOPlan
 	whys     []string // of slos, as told
 	doubt    string   // why nothing may be given up, by its SLOs; empty if it may
+	sizing   *api.SizingPlan
+	resizeTo int64 // millicores that replicas there are being resized to; 0 if they aren't
+	trial    *api.CanaryPlan
+	joined   bool // its mode is Canary, whatever is made of it
 }
 
 func newCycle(h Hierarchy, s api.Snapshot, p api.Policy, m Memory, stay string) *cycle {
 	c := &cycle{
 		Hierarchy: h, guard: Guard{Config: h.Config}, s: s, p: p, before: m, leastRequest: leastRequest(s), staysOn: stay,
 		memory: Memory{
-			Policy: p.Name, Weights: p.Weights,
+			Policy: p.Name, Weights: p.Weights, Signals: p.Signals, Strategies: p.Strategies,
 			forecasts: maps.Clone(m.forecasts),
 		},
 	}
@@ -178,6 +191,7 @@ func newCycle(h Hierarchy, s api.Snapshot, p api.Policy, m Memory, stay string) 
 		}
 		return boolToInt(b.workload.Key.Less(a.workload.Key))
 	})
+	c.trials()
 	c.watch()
 	c.allow()
 	c.margins()
@@ -297,13 +311,26 @@ func trust(f api.Forecast, c Config) Outlook {
 	case math.IsNaN(f.Skill):
 		return Outlook{Note: "forecast not used: too little history to know its skill", Skill: skill}
 	case f.Skill <= c.MinSkillUp:
-		return Outlook{Note: fmt.Sprintf("forecast not used: its skill is %.2f, not above %.2f", f.Skill, c.MinSkillUp), Skill: skill}
+		has, least := toldApart(f.Skill, c.MinSkillUp)
+		return Outlook{Note: fmt.Sprintf("forecast not used: its skill is %s, not above %s", has, least), Skill: skill}
 	case f.Skill >= c.MinSkill:
 		skill.Trust = api.TrustFull
 		return Outlook{Forecast: &f, Trusted: true, Skill: skill}
 	}
 	skill.Trust = api.TrustUp
-	return Outlook{Forecast: &f, Skill: skill, Note: fmt.Sprintf("forecast may not lower replicas: its skill is %.2f, not %.2f", f.Skill, c.MinSkill)}
+	has, least := toldApart(f.Skill, c.MinSkill)
+	return Outlook{Forecast: &f, Skill: skill, Note: fmt.Sprintf("forecast may not lower replicas: its skill is %s, not %s", has, least)}
+}
+
+// toldApart writes two numbers with two digits after the point, or as many as it takes to
+// tell them apart.
+func toldApart(a, b float64) (string, string) {
+	for digits := 2; ; digits++ {
+		x, y := strconv.FormatFloat(a, 'f', digits, 64), strconv.FormatFloat(b, 'f', digits, 64)
+		if x != y || a == b || digits > 15 {
+			return x, y
+		}
+	}
 }
 
 // looksAhead tells whether trusted forecasts see every demand input.

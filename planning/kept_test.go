@@ -82,3 +82,19 @@ func BenchmarkKept(b *testing.B) {
 		})
 	}
 }
+
+// TestSignalsAreRemembered: what signals and strategies were is in the memory after a plan and in what is
+// kept of it for the next process.
+func TestSignalsAreRemembered(t *testing.T) {
+	w := newWorld(t, performance(), nil)
+	w.policy.Signals = []api.SignalState{{Name: "spend", On: true, Since: start, Reason: "it is"}}
+	w.policy.Strategies = []api.StrategyState{{Key: api.Key{Namespace: "shop", Name: "s"}, Choice: &api.Choice{Candidate: "edge", Gain: 0.1}}}
+	w.cycle()
+	restored := w.memory.Kept().Restored().Resumed(w.now, w.now.Add(time.Hour))
+	if len(restored.Signals) != 1 || restored.Signals[0] != w.policy.Signals[0] {
+		t.Errorf("signals %+v", restored.Signals)
+	}
+	if len(restored.Strategies) != 1 || restored.Strategies[0].Choice.Gain != 0.1 {
+		t.Errorf("strategies %+v", restored.Strategies)
+	}
+}

@@ -12,7 +12,9 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/forecast"
+	"github.com/mash2-io/mash2/planning/canary"
 	"github.com/mash2-io/mash2/planning/choice"
+	"github.com/mash2-io/mash2/planning/sizing"
 	"github.com/mash2-io/mash2/record/delta"
 )
 
@@ -34,8 +36,14 @@ type Memory struct {
 	Pools []PoolMemory `json:"pools,omitempty"`
 	// Workloads in order of key.
 	Workloads []WorkloadMemory `json:"workloads,omitempty"`
+	// Signals are what each signal of the policy was in the last cycle.
+	Signals []api.SignalState `json:"signals,omitempty"`
+	// Strategies are what each strategy was in the last cycle.
+	Strategies []api.StrategyState `json:"strategies,omitempty"`
 	// Rollback is not nil while the plan is one that was taken back to.
 	Rollback *RolledBack `json:"rollback,omitempty"`
+	// Trials of workloads in mode Canary, in order of group.
+	Trials []canary.Trial `json:"trials,omitempty"`
 
 	// forecasts is a cache that the next cycles rebuild from history.
 	forecasts map[api.Key]forecast.State
@@ -99,6 +107,8 @@ type WorkloadMemory struct {
 	// Request of a replica that NodeReplicas and Recommendations count,
 	// millicores; 0 if not known.
 	Request int64 `json:"request,omitempty"`
+	// Sizing of its containers; nil where that is its author's.
+	Sizing *sizing.Memory `json:"sizing,omitempty"`
 	// IdleSince is from when on no trigger of a workload that may have no
 	// replicas has been active; zero while one is, or may be.
 	IdleSince time.Time `json:"idleSince,omitzero"`
@@ -255,6 +265,17 @@ func (w WorkloadMemory) forget(before time.Time) WorkloadMemory {
 // span returns the least and the largest recommendation since a time.
 func (w WorkloadMemory) span(since time.Time) (least, largest float64, ok bool) {
 	return span(w.Recommendations, since)
+}
+
+// last is until when a recommendation was the newest one.
+func (w WorkloadMemory) last(capacity float64) time.Time {
+	var to time.Time
+	for _, r := range w.Recommendations {
+		if r.Capacity == capacity && r.To.After(to) {
+			to = r.To
+		}
+	}
+	return to
 }
 
 // span returns the same of any recommendations.

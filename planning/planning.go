@@ -32,6 +32,9 @@ type Input struct {
 	// Speed is what a requested core does on the pool that is planned for: its CPUSpeed,
 	// times what replicas burst by where the policy counts on that.
 	Speed float64
+	// ResizeTo is what the replicas there are being resized to, millicores; 0 if they
+	// aren't. Until they are they supply no more than the smaller of both.
+	ResizeTo int64
 	// Margins that keep the policy's objective; not known where Quantile and
 	// TargetUtilization count instead.
 	Margins Margins

@@ -19,7 +19,8 @@ const (
 // what is too old to be of use. What is younger but beyond a window is forgotten by the
 // next Plan as ever. A memory of the future is of a clock that was wrong, and of no use.
 //
-// A rollback lasts as long as it was to last, whoever was killed meanwhile.
+// A rollback lasts as long as it was to last, whoever was killed meanwhile, and a trial
+// until it is decided.
 func (m Memory) Resumed(kept, now time.Time) Memory {
 	back := m.Rollback
 	if back != nil && (now.Before(back.At) || !now.Before(back.Until)) {
@@ -28,9 +29,9 @@ func (m Memory) Resumed(kept, now time.Time) Memory {
 	m.Rollback = back
 	switch age := now.Sub(kept); {
 	case age < -time.Minute || age > resumeForecasts:
-		return Memory{Rollback: back}
+		return Memory{Rollback: back, Trials: m.Trials}
 	case age > resumeWorkloads:
-		return Memory{forecasts: m.forecasts, Rollback: back}
+		return Memory{forecasts: m.forecasts, Rollback: back, Trials: m.Trials}
 	case age > resumeReadings:
 		workloads := make([]WorkloadMemory, len(m.Workloads))
 		for i, w := range m.Workloads {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/planning/canary"
 )
 
 // Reasons of findings about objectives.
@@ -28,6 +29,8 @@ type PastScale struct {
 	From     time.Time `json:"from"`
 	Replicas int32     `json:"replicas"`
 	Pool     string    `json:"pool,omitempty"`
+	// Containers are the sizes that were planned; nil where they are the author's.
+	Containers []api.ContainerPlan `json:"containers,omitempty"`
 }
 
 // PastSize is the size of a pool from a time on.
@@ -46,11 +49,13 @@ type RolledBack struct {
 	Pools []PoolSize `json:"pools,omitempty"`
 }
 
-// KeptScale is how many replicas a workload is to have, at least, and where.
+// KeptScale is how many replicas a workload is to have, at least, and where; and of which
+// size, nil for what is chosen.
 type KeptScale struct {
-	Key      api.Key `json:"key"`
-	Replicas int32   `json:"replicas"`
-	Pool     string  `json:"pool,omitempty"`
+	Key        api.Key             `json:"key"`
+	Replicas   int32               `json:"replicas"`
+	Pool       string              `json:"pool,omitempty"`
+	Containers []api.ContainerPlan `json:"containers,omitempty"`
 }
 
 // at is the newest of some states from no later than a time, or else the oldest that is
@@ -79,8 +84,12 @@ func trim[T any](states []T, since time.Time, from func(T) time.Time) []T {
 func (s PastScale) from() time.Time { return s.From }
 func (s PastSize) from() time.Time  { return s.From }
 
-// Turned reports whether a rollback began or ended since an earlier memory.
+// Turned reports whether a rollback began or ended since an earlier memory, or a trial came
+// to another phase.
 func (m Memory) Turned(before Memory) bool {
+	if !slices.EqualFunc(m.Trials, before.Trials, func(a, b canary.Trial) bool { return a.Group == b.Group && a.Phase == b.Phase }) {
+		return true
+	}
 	if m.Rollback == nil || before.Rollback == nil {
 		return m.Rollback != before.Rollback
 	}
@@ -121,6 +130,16 @@ func (c *cycle) watch() {
 	c.tellObjectives()
 	if back := c.memory.Rollback; back != nil {
 		c.restorePools(*back)
+		c.restoreBounds()
+	}
+}
+
+// restoreBounds takes back what strategies have lowered: it may be why there are too few.
+func (c *cycle) restoreBounds() {
+	for i := range c.managed {
+		if w := &c.managed[i].workload; w.AuthorMax > w.MaxReplicas {
+			w.MaxReplicas = w.AuthorMax
+		}
 	}
 }
 
@@ -144,9 +163,10 @@ func (c *cycle) over(r api.Rollback) bool {
 // past notes what runs.
 func (mw *managed) past(now time.Time, keep time.Duration) {
 	m := &mw.memory
-	is := PastScale{From: now, Replicas: m.Replicas, Pool: m.Pool}
+	is := PastScale{From: now, Replicas: m.Replicas, Pool: m.Pool, Containers: mw.runs()}
 	switch n := len(m.Past); {
-	case n == 0 || m.Past[n-1].Replicas != is.Replicas || m.Past[n-1].Pool != is.Pool && m.Past[n-1].Pool != "":
+	case n == 0 || m.Past[n-1].Replicas != is.Replicas || m.Past[n-1].Pool != is.Pool && m.Past[n-1].Pool != "" ||
+		!slices.Equal(m.Past[n-1].Containers, is.Containers):
 		m.Past = append(slices.Clone(m.Past), is)
 	case m.Past[n-1].Pool != is.Pool:
 		m.Past = slices.Clone(m.Past)
@@ -203,8 +223,8 @@ func (c *cycle) takeBack() {
 	for i := range c.managed {
 		mw := &c.managed[i]
 		key := mw.workload.Key
-		if mw.workload.Mode != api.ModeFull ||
-			len(c.p.Rollback.Namespaces) > 0 && !slices.Contains(c.p.Rollback.Namespaces, key.Namespace) {
+		if mw.workload.Mode != api.ModeFull || c.untried[key] != nil ||
+			!mw.running() && len(c.p.Rollback.Namespaces) > 0 && !slices.Contains(c.p.Rollback.Namespaces, key.Namespace) {
 			continue
 		}
 		for j := range mw.slos {
@@ -215,8 +235,14 @@ func (c *cycle) takeBack() {
 			case slo.Proven.IsZero():
 				mw.adds(j, "; no plan is known that kept it")
 				continue
+			case c.alsoBurns(key) != "":
+				mw.adds(j, fmt.Sprintf("; its control %s burns as well: no plan is the cause", c.alsoBurns(key)))
+				continue
 			}
 			r, why := c.planAt(slo.Proven, key.Namespace)
+			if why != "" && c.stopCanary(mw, r, slo.Reason+"; "+why) {
+				continue
+			}
 			if why == "" {
 				mw.adds(j, fmt.Sprintf("; nothing in namespace %s has less than at %s, when it was kept: no plan is the cause",
 					key.Namespace, slo.Proven.UTC().Format(time.RFC3339)))
@@ -254,17 +280,27 @@ func (c *cycle) planAt(t time.Time, namespace string) (r RolledBack, why string)
 			continue
 		}
 		moved := then.Pool != "" && is.Pool != "" && then.Pool != is.Pool
-		if fewer := then.Replicas > is.Replicas; fewer || moved {
+		if then.Containers == nil {
+			then.Containers = mw.authors()
+		}
+		smaller := smallerThan(then.Containers, mw.runs())
+		if fewer := then.Replicas > is.Replicas; fewer || moved || smaller != "" {
 			r.Restored++
 			if why == "" && m.Key.Namespace == namespace {
 				why = fmt.Sprintf("%s has %d replicas instead of the %d it had then", m.Key, is.Replicas, then.Replicas)
-				if moved {
+				switch {
+				case !fewer && smaller != "":
+					why = fmt.Sprintf("%s has a smaller container than then: %s", m.Key, smaller)
+				case moved:
 					why = fmt.Sprintf("%s is moved from pool %s to %s since", m.Key, then.Pool, is.Pool)
 				}
 			}
 		}
 		if is.Replicas = max(is.Replicas, then.Replicas); moved {
 			is.Pool = then.Pool
+		}
+		if smaller != "" {
+			is.Containers = then.Containers
 		}
 		r.Scales = append(r.Scales, is)
 	}
@@ -345,10 +381,11 @@ func (c *cycle) keptSize(pool api.Pool) int32 {
 	return 0
 }
 
-// kept is what a workload is to have while the plan is taken back; nil if it is planned.
+// kept is what a workload is to have while the plan is taken back, or while a trial allows
+// it no plan of its own; nil if it is planned.
 func (c *cycle) kept(key api.Key) *KeptScale {
 	if c.memory.Rollback == nil {
-		return nil
+		return c.untried[key]
 	}
 	scales := c.memory.Rollback.Scales
 	i, found := slices.BinarySearchFunc(scales, key, func(k KeptScale, key api.Key) int {

@@ -23,6 +23,7 @@ func TestTrust(t *testing.T) {
 		"just not enough":     {skill: 0.1, wantTrust: api.TrustNone, wantNote: "its skill is 0.10, not above 0.10"},
 		"enough to raise":     {skill: 0.11, wantTrust: api.TrustUp, wantForecast: true, wantNote: "may not lower replicas"},
 		"just not enough for": {skill: 0.39, wantTrust: api.TrustUp, wantForecast: true, wantNote: "may not lower replicas"},
+		"a thousandth short":  {skill: 0.3996, wantTrust: api.TrustUp, wantForecast: true, wantNote: "its skill is 0.3996, not 0.4000"},
 		"enough to lower":     {skill: 0.4, wantTrust: api.TrustFull, wantForecast: true, wantDown: true},
 		"perfect":             {skill: 1, wantTrust: api.TrustFull, wantForecast: true, wantDown: true},
 	} {

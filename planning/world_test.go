@@ -33,6 +33,7 @@ type world struct {
 	nodes    []api.Node
 	pods     []api.Pod
 	policy   api.Policy
+	steer    func(api.Snapshot) (api.Policy, api.Snapshot) // nil where policy is in force
 	planner  planning.Hierarchy
 	memory   planning.Memory
 	names    int
@@ -254,7 +255,11 @@ func (w *world) snapshot() api.Snapshot {
 // cycle observes, plans and carries the plan out.
 func (w *world) cycle() api.Plan {
 	w.t.Helper()
-	plan, memory := w.planner.Plan(w.snapshot(), w.policy, w.memory)
+	s, p := w.snapshot(), w.policy
+	if w.steer != nil {
+		p, s = w.steer(s)
+	}
+	plan, memory := w.planner.Plan(s, p, w.memory)
 	w.carry(plan, memory)
 	return plan
 }

@@ -61,7 +61,7 @@ func (c *Checkpoints[T]) Save(v T, at time.Time, urgent bool) []api.Finding {
 		c.failing = true
 		return []api.Finding{{
 			Severity: api.Warning, Reason: ReasonCheckpointFailed, Object: api.ObjectRef{Kind: "checkpoint"},
-			Message: fmt.Sprintf("a restart would start from an older one or without; deciding goes on: %v", err),
+			Message: fmt.Sprintf("a restart would use an older checkpoint or none; planning continues: %v", err),
 		}}
 	}
 	c.failing = false

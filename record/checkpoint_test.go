@@ -65,13 +65,13 @@ func TestCheckpointDamaged(t *testing.T) {
 		want   string
 	}{
 		"cut off":        {func(b []byte) []byte { return b[:len(b)-3] }, "cut off or damaged"},
-		"empty":          {func([]byte) []byte { return nil }, "no checkpoint"},
+		"empty":          {func([]byte) []byte { return nil }, "not a checkpoint"},
 		"a bit is wrong": {func(b []byte) []byte { return flipped(b, len(b)-5) }, "cut off or damaged"},
 		"its header too": {func(b []byte) []byte { return flipped(b, 30) }, "cut off or damaged"},
 		"another format": {func([]byte) []byte {
 			return appendFrame([]byte(checkpointMagic), []byte(`{"format":9,"program":"v8"}`))
 		}, "format 9, of mash2 v8"},
-		"another contents": {func([]byte) []byte { return bytes.Repeat([]byte("x"), 1000) }, "no checkpoint"},
+		"another contents": {func([]byte) []byte { return bytes.Repeat([]byte("x"), 1000) }, "not a checkpoint"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -17,6 +17,8 @@ func init() {
 	delta.Register("GiveUpMove", api.GiveUpMove{})
 	delta.Register("EvictPod", api.EvictPod{})
 	delta.Register("SetDeletionCost", api.SetDeletionCost{})
+	delta.Register("ResizePod", api.ResizePod{})
+	delta.Register("CallWebhook", api.CallWebhook{})
 }
 
 // decided is what a Digest is of.

@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -39,6 +40,10 @@ type Explanation struct {
 	Trust    *api.ForecastSkill  `json:"trust,omitempty"`
 	Decided  *api.WorkloadPlan   `json:"decided,omitempty"`
 	Observed *api.WorkloadStatus `json:"observed,omitempty"`
+	// Pods are those of the workload by pool; pods without a node come last, with no pool.
+	Pods []PodsOn `json:"pods,omitempty"`
+	// Now is what was there when the cycle began; null where it isn't kept.
+	Now *Running `json:"now,omitempty"`
 	// Workloads are all of them where none was asked for.
 	Workloads []api.WorkloadPlan `json:"workloads,omitempty"`
 
@@ -54,6 +59,53 @@ type Explanation struct {
 	Findings []api.Finding `json:"findings,omitempty"`
 }
 
+// Running is what there is, which plans may be ahead of.
+type Running struct {
+	// Pods of managed workloads, and how many are Ready.
+	Pods  int `json:"pods"`
+	Ready int `json:"ready"`
+	// Nodes that are asked for of the provider, in the pools that mash2 may resize, and how
+	// many of these pools' are Ready.
+	Nodes      int `json:"nodes"`
+	ReadyNodes int `json:"readyNodes"`
+}
+
+func running(e Entry) *Running {
+	if len(e.Snapshot.Pods) == 0 {
+		return nil
+	}
+	out := &Running{}
+	for _, p := range e.Snapshot.Pods {
+		if p.Workload == (api.Key{}) {
+			continue
+		}
+		out.Pods++
+		if p.Ready {
+			out.Ready++
+		}
+	}
+	c := e.Cycle
+	if c.Pools == nil {
+		c.Pools, _ = api.Observed(e.Snapshot, c.Policy)
+	}
+	for _, p := range c.Pools {
+		if p.Managed {
+			out.Nodes += int(p.TargetNodes)
+			out.ReadyNodes += int(p.ReadyNodes)
+		}
+	}
+	return out
+}
+
+// PodsOn are how many pods a workload has on a pool.
+type PodsOn struct {
+	Pool  string `json:"pool,omitempty"` // empty for pods without a node, or on a node of no pool
+	Pods  int    `json:"pods"`
+	Ready int    `json:"ready"`
+	// Leaving are those on cordoned nodes.
+	Leaving int `json:"leaving,omitempty"`
+}
+
 // LostCandidate is a plan that was considered, and why it lost.
 type LostCandidate struct {
 	api.Candidate
@@ -62,8 +114,9 @@ type LostCandidate struct {
 
 // Done is an action and what came of it.
 type Done struct {
-	Action  string `json:"action"`
-	Outcome string `json:"outcome"` // done, failed: …, skipped: …
+	Object  api.ObjectRef `json:"object"`
+	Action  string        `json:"action"`
+	Outcome string        `json:"outcome"` // done, failed: …, skipped: …
 }
 
 // Explain answers a question. The error is of a question about something that the
@@ -103,7 +156,7 @@ func explain(e Entry, q Question) (Explanation, error) {
 	c, p := e.Cycle, e.Cycle.Plan
 	out := Explanation{
 		Cycle: c.ID, Time: c.Time, Program: e.Segment.Program, Brief: e.Brief, Error: c.Error, Paused: c.Paused, Policy: c.Policy,
-		Nodes: p.Nodes, Candidates: []LostCandidate{}, Actions: []Done{},
+		Nodes: p.Nodes, Candidates: []LostCandidate{}, Actions: []Done{}, Now: running(e),
 	}
 	out.Chosen = api.Candidate{Pool: strings.Join(p.PoolsInUse(), " + "), HourlyCost: p.Nodes.HourlyCost, Utility: p.Utility}
 	for _, pool := range p.Nodes.Pools {
@@ -117,7 +170,7 @@ func explain(e Entry, q Question) (Explanation, error) {
 			out.Candidates = append(out.Candidates, LostCandidate{k, why(k, out.Chosen)})
 		}
 	}
-	objects := []api.ObjectRef{}
+	objects, pools := []api.ObjectRef{}, []api.ObjectRef{}
 	switch {
 	case q.Workload != "":
 		i := slices.IndexFunc(p.Workloads, func(w api.WorkloadPlan) bool { return w.Key.String() == q.Workload })
@@ -127,7 +180,14 @@ func explain(e Entry, q Question) (Explanation, error) {
 		w := p.Workloads[i]
 		out.Workload, out.Binding, out.Reason, out.Forecast, out.Trust, out.Decided = q.Workload, w.Binding, w.Reason, w.Forecast, w.Skill, &w
 		out.Observed = observed(e.Snapshot, w.Key)
+		out.Pods = podsOf(e.Snapshot, w.Key)
 		objects = append(objects, api.WorkloadRef(w.Key))
+		for _, share := range w.Pools {
+			pools = append(pools, api.PoolRef(share.Pool))
+		}
+		for _, on := range out.Pods {
+			pools = append(pools, api.PoolRef(on.Pool))
+		}
 	case q.Pool == "":
 		out.Workloads = p.Workloads
 	}
@@ -146,12 +206,16 @@ func explain(e Entry, q Question) (Explanation, error) {
 	}
 	about := func(object api.ObjectRef) bool { return len(objects) == 0 || slices.Contains(objects, object) }
 	for i, a := range e.Actions {
-		if about(a.Object()) {
-			out.Actions = append(out.Actions, Done{a.String(), outcome(c.Outcomes, i)})
+		// Nodes that can't be had are why pods wait.
+		failed := i < len(c.Outcomes) && c.Outcomes[i].Error != ""
+		if about(a.Object()) || failed && slices.Contains(pools, a.Object()) {
+			out.Actions = append(out.Actions, Done{a.Object(), a.String(), outcome(c.Outcomes, i)})
 		}
 	}
 	for _, f := range c.Findings {
-		if about(f.Object) || f.Object.Key == (api.Key{}) {
+		// What one pool waits for is also why another one still has its nodes, and why
+		// the pods are where they are.
+		if about(f.Object) || f.Object.Key == (api.Key{}) || q.Pool != "" && f.Object.Kind == api.KindPool || slices.Contains(pools, f.Object) {
 			out.Findings = append(out.Findings, f)
 		}
 	}
@@ -205,6 +269,41 @@ func observed(s api.Snapshot, key api.Key) *api.WorkloadStatus {
 		}
 	}
 	return nil
+}
+
+// podsOf counts the pods of a workload by pool, in order of name.
+func podsOf(s api.Snapshot, key api.Key) []PodsOn {
+	type place struct {
+		pool     string
+		cordoned bool
+	}
+	nodes := make(map[string]place, len(s.Nodes))
+	for _, n := range s.Nodes {
+		nodes[n.Name] = place{n.Pool, n.Cordoned}
+	}
+	by := map[string]PodsOn{}
+	for _, p := range s.Pods {
+		if p.Workload != key {
+			continue
+		}
+		at := nodes[p.Node]
+		on := by[at.pool]
+		on.Pool = at.pool
+		on.Pods++
+		if p.Ready {
+			on.Ready++
+		}
+		if at.cordoned {
+			on.Leaving++
+		}
+		by[at.pool] = on
+	}
+	return slices.SortedFunc(maps.Values(by), func(a, b PodsOn) int {
+		if (a.Pool == "") != (b.Pool == "") {
+			return strings.Compare(b.Pool, a.Pool)
+		}
+		return strings.Compare(a.Pool, b.Pool)
+	})
 }
 
 // known lists a few names.

@@ -59,7 +59,7 @@ func (c *Codec[T]) Encode(v T, at time.Time) ([]byte, error) {
 func (c *Codec[T]) Decode(b []byte) (v T, at time.Time, err error) {
 	rest, ok := bytes.CutPrefix(b, []byte(checkpointMagic))
 	if !ok {
-		return v, at, errors.New("it is no checkpoint")
+		return v, at, errors.New("it is not a checkpoint")
 	}
 	r := &frames{r: bytes.NewReader(rest)}
 	head, err := r.next()

@@ -26,6 +26,8 @@ type Account struct {
 	// that changed most first.
 	Workloads []Course `json:"workloads"`
 	Pools     []Course `json:"pools"`
+	// Unchanged is the workload or the pool that was asked for, if its size stayed.
+	Unchanged []Course `json:"unchanged,omitempty"`
 	// HourlyFrom and HourlyTo are what the nodes of managed pools cost at both ends, USD/h,
 	// and Spent what they did in between, USD.
 	HourlyFrom float64 `json:"hourlyFrom"`
@@ -34,18 +36,30 @@ type Account struct {
 	// Changes in order of time, at most 1,000; Left are those that are not listed.
 	Changes []Change `json:"changes"`
 	Left    int      `json:"left,omitempty"`
+	// Failing are actions that failed last, and Open the warnings of the last cycle, with
+	// what was so all the time.
+	Failing []Failing     `json:"failing,omitempty"`
+	Open    []api.Finding `json:"open,omitempty"`
 	// Gone are warnings of the first cycle that the last one doesn't have.
 	Gone []api.Finding `json:"gone,omitempty"`
 }
 
-// Course of a size from one time to another.
+// Course of a planned size from one time to another.
 type Course struct {
 	Object api.ObjectRef `json:"object"`
-	From   int32         `json:"from"`
-	To     int32         `json:"to"`
-	Least  int32         `json:"least"`
-	Most   int32         `json:"most"`
-	Steps  int           `json:"steps"` // how often it changed
+	// From is the size in force when the time begins: that of the cycle before, if there
+	// is one.
+	From  int32 `json:"from"`
+	To    int32 `json:"to"`
+	Least int32 `json:"least"`
+	Most  int32 `json:"most"`
+	Steps int   `json:"steps"` // how often it changed
+	// DemandFrom and DemandTo are a workload's CPU usage at both ends, reference
+	// millicores; 0 if not known.
+	DemandFrom float64 `json:"demandFrom,omitempty"`
+	DemandTo   float64 `json:"demandTo,omitempty"`
+	// Why is the reason of the last size, of what was asked for by name.
+	Why string `json:"why,omitempty"`
 }
 
 // Over accounts for the cycles from one time to another, about a workload or a pool if one
@@ -55,32 +69,48 @@ func (l *Log) Over(q Question, from, to time.Time) (Account, error) {
 	out := Account{Policies: []string{}, Workloads: []Course{}, Pools: []Course{}, Changes: []Change{}}
 	var compare Comparer
 	courses := map[api.ObjectRef]*Course{}
+	asked := q.Workload != "" || q.Pool != ""
+	var before api.Cycle // the last one before that decided something
 	var first []api.Finding
 	var last api.Cycle
 	known := q.Workload == "" && q.Pool == ""
 	about := func(o api.ObjectRef) bool {
 		switch {
-		case q.Workload == "" && q.Pool == "", o == api.PolicyRef, o == api.CycleRef, o.Kind == api.KindPolicy:
+		case q.Workload == "" && q.Pool == "", o.Kind == api.KindPolicy:
+			return true
+		case o.Key == (api.Key{}): // Prometheus, the policy file, the cycle: they are about all
 			return true
 		case q.Workload != "" && o.Kind == api.KindWorkload:
 			return o.Key.String() == q.Workload
 		}
 		return q.Pool != "" && o == api.PoolRef(q.Pool)
 	}
-	follow := func(o api.ObjectRef, size int32) {
+	follow := func(o api.ObjectRef, size int32, demand float64, why string) {
 		if !about(o) {
 			return
 		}
 		known = true
+		demand = max(demand, 0)
 		c := courses[o]
 		if c == nil {
-			courses[o] = &Course{Object: o, From: size, To: size, Least: size, Most: size}
-			return
+			c = &Course{Object: o, From: size, To: size, Least: size, Most: size, DemandFrom: demand}
+			courses[o] = c
 		}
 		if c.To != size {
 			c.Steps++
 		}
-		c.To, c.Least, c.Most = size, min(c.Least, size), max(c.Most, size)
+		c.To, c.Least, c.Most, c.DemandTo = size, min(c.Least, size), max(c.Most, size), demand
+		if asked {
+			c.Why = why
+		}
+	}
+	plan := func(c api.Cycle) {
+		for _, w := range c.Plan.Workloads {
+			follow(api.WorkloadRef(w.Key), w.Replicas, w.Demand, replicasWhy(w))
+		}
+		for _, p := range c.Plan.Nodes.Pools {
+			follow(api.PoolRef(p.Pool), p.Nodes, 0, nodesWhy(p))
+		}
 	}
 	for e, err := range l.Records(from) {
 		if err != nil {
@@ -93,13 +123,18 @@ func (l *Log) Over(q Question, from, to time.Time) (Account, error) {
 		if c.Pools == nil { // a record leaves out what its snapshot tells
 			c.Pools, _ = api.Observed(e.Snapshot, c.Policy)
 		}
+		planned := compare.before
 		changes := compare.Next(c)
 		if c.Time.Before(from) {
-			continue // it is what the first one is compared with
+			if c.Error == "" {
+				before = c // it is what the first one is compared with
+			}
+			continue
 		}
 		hourly := HourlyCost(c)
 		if out.Cycles++; out.Cycles == 1 {
 			out.From, out.HourlyFrom, first = c.Time, hourly, c.Findings
+			plan(before)
 		} else {
 			out.Spent += out.HourlyTo * c.Time.Sub(out.To).Hours()
 		}
@@ -111,14 +146,9 @@ func (l *Log) Over(q Question, from, to time.Time) (Account, error) {
 			if n := len(out.Policies); n == 0 || out.Policies[n-1] != c.Policy.Name {
 				out.Policies = append(out.Policies, c.Policy.Name)
 			}
-			for _, w := range c.Plan.Workloads {
-				follow(api.WorkloadRef(w.Key), w.Replicas)
-			}
-			for _, p := range c.Plan.Nodes.Pools {
-				follow(api.PoolRef(p.Pool), p.Nodes)
-			}
+			plan(c)
 		}
-		for _, k := range changes {
+		for _, k := range append(changes, done(e, planned)...) {
 			switch {
 			case !about(k.Object):
 			case len(out.Changes) == mostListed:
@@ -136,6 +166,8 @@ func (l *Log) Over(q Question, from, to time.Time) (Account, error) {
 	}
 	for _, c := range courses {
 		switch {
+		case c.Steps == 0 && (asked || c.Object.Kind == api.KindWorkload && alone(courses)):
+			out.Unchanged = append(out.Unchanged, *c)
 		case c.Steps == 0:
 		case c.Object.Kind == api.KindPool:
 			out.Pools = append(out.Pools, *c)
@@ -143,10 +175,16 @@ func (l *Log) Over(q Question, from, to time.Time) (Account, error) {
 			out.Workloads = append(out.Workloads, *c)
 		}
 	}
-	for _, all := range [][]Course{out.Workloads, out.Pools} {
+	for _, all := range [][]Course{out.Workloads, out.Pools, out.Unchanged} {
 		slices.SortFunc(all, func(a, b Course) int {
 			return cmp.Or(cmp.Compare(b.Most-b.Least, a.Most-a.Least), strings.Compare(a.Object.String(), b.Object.String()))
 		})
+	}
+	out.Failing = slices.DeleteFunc(compare.failing(), func(f Failing) bool { return !about(f.Object) })
+	for _, f := range last.Findings {
+		if f.Severity == api.Warning && about(f.Object) {
+			out.Open = append(out.Open, f)
+		}
 	}
 	for _, f := range first {
 		still := slices.ContainsFunc(last.Findings, func(g api.Finding) bool { return g.Reason == f.Reason && g.Object == f.Object })
@@ -155,6 +193,17 @@ func (l *Log) Over(q Question, from, to time.Time) (Account, error) {
 		}
 	}
 	return out, nil
+}
+
+// alone tells whether there is one workload, which is then what was asked about.
+func alone(courses map[api.ObjectRef]*Course) bool {
+	n := 0
+	for o := range courses {
+		if o.Kind == api.KindWorkload {
+			n++
+		}
+	}
+	return n == 1
 }
 
 // HourlyCost is what the nodes of the pools that mash2 may resize cost, USD/h.

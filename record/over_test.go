@@ -76,7 +76,7 @@ func TestOver(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	want := Course{Object: api.WorkloadRef(api.Key{Namespace: "shop", Name: "web"}), From: 10, To: 25, Least: 10, Most: 40, Steps: 2}
-	if len(a.Workloads) != 1 || a.Workloads[0] != want || len(a.Pools) != 1 || a.Pools[0] != (Course{api.PoolRef("n2"), 4, 9, 4, 9, 1}) {
+	if len(a.Workloads) != 1 || a.Workloads[0] != want || len(a.Pools) != 1 || a.Pools[0] != (Course{Object: api.PoolRef("n2"), From: 4, To: 9, Least: 4, Most: 9, Steps: 1}) {
 		t.Errorf("workloads %+v, pools %+v", a.Workloads, a.Pools)
 	}
 	// 15 minutes at 1.2 and 15 at 2.7 USD/h.
@@ -111,7 +111,7 @@ func TestOver(t *testing.T) {
 	}
 
 	a, err = l.Over(Question{Workload: "shop/db"}, at(0), at(39))
-	if err != nil || len(a.Workloads)+len(a.Pools) != 0 {
+	if err != nil || len(a.Workloads)+len(a.Pools) != 0 || len(a.Unchanged) != 1 || a.Unchanged[0].To != 3 {
 		t.Errorf("of one that didn't change: %+v, %v", a, err)
 	}
 	for _, k := range a.Changes {
@@ -133,6 +133,78 @@ func TestOver(t *testing.T) {
 	} {
 		if _, err := l.Over(c.q, c.from, c.to); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: %v", c.q, err)
+		}
+	}
+}
+
+// The size in force when the time begins is what a change in its first cycle is from, on
+// both sides of a keyframe and of a cycle that decided nothing.
+func TestOverBeginsWithWhatWasInForce(t *testing.T) {
+	const change = 10
+	unreachable := api.Finding{Severity: api.Warning, Reason: "PrometheusUnreachable", Object: api.ParseRef("prometheus"), Message: "connection refused"}
+	l := storyOf(t, 30, func(m int, c *api.Cycle, _ *float64) {
+		web := &c.Plan.Workloads[1]
+		web.Demand, web.Binding, web.Reason = 1000, api.BindingFloor, "usage is 1 core"
+		if m >= change {
+			web.Replicas, web.Demand, web.Reason = 40, 4000, "usage is 4 cores"
+		}
+		c.Plan.Nodes.Pools[0].Current = 4
+		if m == change+5 || m == change+6 {
+			c.Findings = []api.Finding{unreachable}
+		}
+		if m == change-1 {
+			*c = api.Cycle{ID: c.ID, Time: c.Time, Error: "no picture"}
+		}
+	})
+	web := api.WorkloadRef(api.Key{Namespace: "shop", Name: "web"})
+	for minute, want := range map[int]Course{
+		change - 3: {Object: web, From: 10, To: 40, Least: 10, Most: 40, Steps: 1, DemandFrom: 1000, DemandTo: 4000},
+		change - 1: {Object: web, From: 10, To: 40, Least: 10, Most: 40, Steps: 1, DemandFrom: 1000, DemandTo: 4000},
+		change:     {Object: web, From: 10, To: 40, Least: 10, Most: 40, Steps: 1, DemandFrom: 1000, DemandTo: 4000},
+	} {
+		a, err := l.Over(Question{}, start.Add(time.Duration(minute)*time.Minute-time.Second), start.Add(time.Hour))
+		if err != nil || len(a.Workloads) != 1 || a.Workloads[0] != want {
+			t.Errorf("from minute %d: %+v, %v", minute, a.Workloads, err)
+		}
+	}
+	a, err := l.Over(Question{Workload: "shop/web"}, start.Add(change*time.Minute), start.Add(time.Hour))
+	if err != nil || len(a.Workloads) != 1 || a.Workloads[0].Why != "floor: usage is 4 cores" {
+		t.Errorf("asked for by name: %+v, %v", a.Workloads, err)
+	}
+	for _, q := range []Question{{Workload: "shop/web"}, {Pool: "n2"}, {}} {
+		a, err := l.Over(q, start, start.Add(time.Hour))
+		n := 0
+		for _, k := range a.Changes {
+			if k.Object == unreachable.Object {
+				n++
+			}
+		}
+		if err != nil || n != 1 {
+			t.Errorf("%+v: what is about all workloads is told %d times, %v", q, n, err)
+		}
+	}
+	a, err = l.Over(Question{Pool: "n2"}, start, start.Add(time.Hour))
+	if err != nil || len(a.Unchanged) != 1 || a.Unchanged[0].Why != "4 nodes are there; room" {
+		t.Errorf("a pool asked for: %+v, %v", a.Unchanged, err)
+	}
+}
+
+// What bound replicas is not said twice, and a pool's reason says what it is compared with.
+func TestReasonsOfChanges(t *testing.T) {
+	for want, w := range map[string]api.WorkloadPlan{
+		"forecast peak 1 core":     {Binding: api.BindingForecast, Reason: "forecast peak 1 core"},
+		"stabilization: kept at 3": {Binding: api.BindingStabilization, Reason: "kept at 3"},
+	} {
+		if got := replicasWhy(w); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	for want, p := range map[string]api.PoolPlan{
+		"10 nodes are there; 1 node can be emptied": {Nodes: 9, Current: 10, Reason: "1 node can be emptied"},
+		"1 node is there; all nodes are needed":     {Nodes: 1, Current: 1, Reason: "all nodes are needed"},
+	} {
+		if got := nodesWhy(p); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

@@ -26,7 +26,7 @@ import (
 )
 
 var actions = []api.Action{
-	api.ScaleWorkload{}, api.ResizePool{}, api.RemoveNode{}, api.CordonNode{}, api.UncordonNode{}, api.GiveUpMove{}, api.EvictPod{}, api.SetDeletionCost{},
+	api.ScaleWorkload{}, api.ResizePool{}, api.RemoveNode{}, api.CordonNode{}, api.UncordonNode{}, api.GiveUpMove{}, api.EvictPod{}, api.SetDeletionCost{}, api.ResizePod{}, api.CallWebhook{},
 }
 
 // TestActionsAreRegistered: every type of Action can be recorded.

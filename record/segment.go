@@ -85,7 +85,7 @@ func readHeader(f *frames) (Header, error) {
 	var h Header
 	begin := make([]byte, len(magic))
 	if _, err := io.ReadFull(f.r, begin); err != nil || string(begin) != magic {
-		return h, errors.New("it is no segment of records")
+		return h, errors.New("it is not a segment of records")
 	}
 	f.whole += int64(len(magic))
 	b, err := f.next()

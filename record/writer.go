@@ -158,7 +158,7 @@ func (w *Writer) cut(name string) {
 		w.note(api.Warning, ReasonCut, withError(fmt.Sprintf("%s was deleted: its %d bytes hold no whole record", name, size), err))
 	case whole < size:
 		err = os.Truncate(path, whole)
-		w.note(api.Warning, ReasonCut, withError(fmt.Sprintf("%d bytes at the end of %s were cut: what came after cycle %d was not written whole", size-whole, name, last), err))
+		w.note(api.Warning, ReasonCut, withError(fmt.Sprintf("%d bytes at the end of %s were cut: what followed cycle %d was not written completely", size-whole, name, last), err))
 	}
 }
 
@@ -224,7 +224,7 @@ func (w *Writer) note(s api.FindingSeverity, reason, message string) {
 func (w *Writer) Record(r api.Record) []api.Finding {
 	if err := w.append(r); err != nil {
 		if !w.stopped {
-			w.note(api.Warning, ReasonStopped, fmt.Sprintf("cycles are not recorded until this is mended; deciding goes on: %v", err))
+			w.note(api.Warning, ReasonStopped, fmt.Sprintf("cycles are not recorded until this is fixed; planning continues: %v", err))
 		}
 		w.stopped, w.again = true, r.Cycle.Time.Add(retry)
 		w.abandon()

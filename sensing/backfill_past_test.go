@@ -303,7 +303,7 @@ func TestPast(t *testing.T) {
 // A leader that takes over reads a week of history with the same queries, past or
 // not, and knows all that it waits for as early; the past then takes a query a
 // cycle. Limits are a hundredth of the default ones for a hundredth of the
-// workloads and pods of the failover that is measured (docs/install.md).
+// workloads and pods of the failover that is measured (docs/how-to/install.md).
 func TestPastDoesNotDelayFailover(t *testing.T) {
 	asked := func(past time.Duration) (history, pasts, cycles int) {
 		w := newWorld(t, func(c *Config) {

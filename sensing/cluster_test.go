@@ -333,7 +333,7 @@ func (b *bed) testRefusedPods() {
 		}
 		return false
 	})
-	const want, why = "spec.targetRef: pods of Deployment web are not let in: forbidden: ", "maximum cpu usage per Pod is 50m"
+	const want, why = "spec.targetRef: the API server refuses pods of Deployment web: forbidden: ", "maximum cpu usage per Pod is 50m"
 	if f := findings(s, ReasonPodsRefused); len(f) != 1 || !strings.HasPrefix(f[0].Message, want) || !strings.Contains(f[0].Message, why) {
 		b.Errorf("findings %v, want %s… %s", f, want, why)
 	}

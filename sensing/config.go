@@ -70,6 +70,14 @@ type Config struct {
 	PrometheusTransport http.RoundTripper
 	// CPUMetric is the cumulative counter of CPU seconds per container.
 	CPUMetric string
+	// MemoryMetric is the working set in bytes per container.
+	MemoryMetric string
+	// SizingStep is how often the usage of containers is read where their sizes are to be
+	// chosen, and SizingHistory how far back.
+	SizingStep, SizingHistory time.Duration
+	// SizesAtAdmission is true where new pods are given their planned sizes when they are
+	// admitted.
+	SizesAtAdmission bool
 	// Matchers are further label matchers of CPUMetric in PromQL, such as
 	// `cluster="prod"`; empty for none.
 	Matchers string
@@ -81,6 +89,11 @@ type Config struct {
 	// doesn't. Empty for none; it is not asked for when there are Matchers, of
 	// which it knows nothing.
 	RecordedUsage string
+	// SensorHosts are the hosts that strategies may ask, each [NAMESPACE/]HOST[:PORT]; see
+	// api.HostAllowed.
+	SensorHosts []string
+	// Deliveries tells what became of a strategy's webhooks; nil where there are none.
+	Deliveries func(api.Key) []api.Delivery
 	// Step between samples of demand. A whole number of milliseconds.
 	Step time.Duration
 	// RateWindow of the rate() under each sample; four scrape intervals are
@@ -145,6 +158,14 @@ type Config struct {
 	// from.
 	StartupSamples int
 
+	// Signals are the policies' signals, and SignalsNamespace is where their ConfigMap is;
+	// nil for none.
+	Signals          func() []api.Signal
+	SignalsNamespace string
+
+	// Agents tells what the agents of a workload's pods do; nil where there are none.
+	Agents func(api.Key) *api.AgentsState
+
 	// NamespaceLabel is the label that names a series' namespace: the queries of
 	// triggers are confined by it.
 	NamespaceLabel string
@@ -170,6 +191,9 @@ func DefaultConfig() Config {
 		CachePoll:   20 * time.Millisecond,
 
 		CPUMetric:        "container_cpu_usage_seconds_total",
+		MemoryMetric:     "container_memory_working_set_bytes",
+		SizingStep:       10 * time.Minute,
+		SizingHistory:    8 * 24 * time.Hour,
 		NodeLabel:        "node",
 		RecordedUsage:    "mash2:workload_cpu_usage_cores:rate1m",
 		Step:             15 * time.Second,
@@ -237,6 +261,7 @@ func (c Config) Faster(speed float64) Config {
 	}
 	div(&c.Step, &c.RateWindow, &c.EvaluationDelay, &c.History, &c.Past, &c.StaleAfter,
 		&c.UsageInterval, &c.UsageStaleAfter, &c.ImplausibleFor, &c.KnownAhead,
+		&c.SizingStep, &c.SizingHistory,
 		&c.PodStartup.P50, &c.PodStartup.P90, &c.NodeStartup.P50, &c.NodeStartup.P90)
 	for _, r := range []*api.ScalingRules{&c.Behavior.ScaleUp, &c.Behavior.ScaleDown} {
 		r.Policies = append([]api.ScalingPolicy(nil), r.Policies...)
@@ -259,8 +284,14 @@ func (c Config) Validate() error {
 	check(c.REST != nil, "REST is required")
 	check(c.Clock != nil, "Clock is required")
 	check(c.PoolLabel != "", "PoolLabel is required")
+	for i, host := range c.SensorHosts {
+		err := api.CheckHost(host)
+		check(err == nil, "SensorHosts[%d] %v", i, err)
+	}
 	check(c.RecordedUsage == "" || model.LegacyValidation.IsValidMetricName(c.RecordedUsage), "RecordedUsage must be the name of a series, is %q", c.RecordedUsage)
 	check(model.LegacyValidation.IsValidMetricName(c.CPUMetric), "CPUMetric must be the name of a series, is %q", c.CPUMetric)
+	check(model.LegacyValidation.IsValidMetricName(c.MemoryMetric), "MemoryMetric must be the name of a series, is %q", c.MemoryMetric)
+	check(c.SizingStep%time.Millisecond == 0 && c.SizingHistory > c.SizingStep, "SizingStep must be whole milliseconds and less than SizingHistory, are %v and %v", c.SizingStep, c.SizingHistory)
 	check(model.LegacyValidation.IsValidLabelName(c.NamespaceLabel), "NamespaceLabel must be the name of a label, is %q", c.NamespaceLabel)
 	check(c.KnownAhead > 0, "KnownAhead must be positive, is %v", c.KnownAhead)
 	check(model.LegacyValidation.IsValidLabelName(c.NodeLabel), "NodeLabel must be the name of a label, is %q", c.NodeLabel)
@@ -271,7 +302,7 @@ func (c Config) Validate() error {
 	}
 	for name, d := range map[string]time.Duration{
 		"PoolsTimeout": c.PoolsTimeout, "SyncTimeout": c.SyncTimeout, "CacheWait": c.CacheWait, "CachePoll": c.CachePoll,
-		"Step": c.Step, "PastStep": c.PastStep, "RateWindow": c.RateWindow, "StaleAfter": c.StaleAfter,
+		"Step": c.Step, "PastStep": c.PastStep, "SizingStep": c.SizingStep, "RateWindow": c.RateWindow, "StaleAfter": c.StaleAfter,
 		"QueryTimeout": c.QueryTimeout, "BackfillTimeout": c.BackfillTimeout,
 		"UsageTimeout": c.UsageTimeout, "UsageStaleAfter": c.UsageStaleAfter,
 	} {

@@ -164,7 +164,7 @@ func (p *proof) doubt(now time.Time) string {
 		return fmt.Sprintf("the watch fails: %v", p.failing)
 	}
 	if age := now.Sub(p.at); age > provenFor {
-		return fmt.Sprintf("not proven to be as the API server has it for %v", age.Round(time.Second))
+		return fmt.Sprintf("not proven current for %v", age.Round(time.Second))
 	}
 	return ""
 }

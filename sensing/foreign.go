@@ -167,7 +167,7 @@ func (r *verticalRecord) fights(t *targetRecord) string {
 	if !r.changesCPU(t.requests) {
 		return ""
 	}
-	return fmt.Sprintf("VerticalPodAutoscaler %s (mode %s) sets the CPU requests of %s %s by the same usage that its replicas follow; "+
+	return fmt.Sprintf("VerticalPodAutoscaler %s (mode %s) sets the CPU requests of %s %s from the same usage that its replicas follow; "+
 		"set its updateMode to Off, or its controlledResources to [memory], or spec.countRequests of the ManagedWorkload to Template", r.key.Name, r.mode, t.id.kind, t.id.name)
 }
 

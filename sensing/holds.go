@@ -23,8 +23,8 @@ type holdInput struct {
 	foreign   string
 }
 
-// full reports whether mash2 would write.
-func (in holdInput) full() bool { return in.w.Mode == api.ModeFull }
+// full reports whether mash2 would write, or might.
+func (in holdInput) full() bool { return in.w.Mode == api.ModeFull || in.w.Mode == api.ModeCanary }
 
 // supported reports whether the target is of a kind that can be scaled.
 func (in holdInput) supported() bool {
@@ -83,11 +83,26 @@ func duplicate(in holdInput) (reason, message string) {
 }
 
 func scaledByOthers(in holdInput) (reason, message string) {
+	if in.full() && in.w.Actuator == api.ActuatorKEDA && in.w.SafetyNet != "" {
+		return HoldConflict, fmt.Sprintf("spec.actuator: KEDA scales %s %s, and its safety net would too: delete the safety net", in.w.Target.Kind, in.w.Target.Name)
+	}
 	if len(in.scalers) == 0 || !in.full() {
 		return "", ""
 	}
 	return HoldConflict, fmt.Sprintf("HorizontalPodAutoscaler %s scales %s %s as well",
 		strings.Join(in.scalers, ", "), in.w.Target.Kind, in.w.Target.Name)
+}
+
+// unscaledFinding tells that nobody carries the plan out: KEDA should, and has no HPA.
+func unscaledFinding(w api.Workload, byKEDA []string) (api.Finding, bool) {
+	if w.Mode != api.ModeFull || w.Actuator != api.ActuatorKEDA || len(byKEDA) > 0 {
+		return api.Finding{}, false
+	}
+	return api.Finding{
+		Severity: api.Warning, Agent: api.HorizontalScalingAgent, Reason: ReasonNoScaledObject, Object: api.WorkloadRef(w.Key),
+		Message: fmt.Sprintf("spec.actuator: KEDA should scale %s %s, but has created no HorizontalPodAutoscaler for it: replicas stay until a ScaledObject names it",
+			w.Target.Kind, w.Target.Name),
+	}, true
 }
 
 func verticalFights(in holdInput) (reason, message string) {
@@ -106,9 +121,9 @@ func takenOver(in holdInput) (reason, message string) {
 	if in.foreign == "" || !in.full() {
 		return "", ""
 	}
-	give := "set spec.mode to Shadow, and back to Full once the status says so, to give them back to mash2"
+	give := fmt.Sprintf("to give them back to mash2, set spec.mode to Shadow, and to %s again when status.observedGeneration has followed", in.w.Mode)
 	if in.t.notedBefore {
-		give = "remove its annotation " + api.AnnotationTakenOver + " and " + give
+		give = "remove its annotation " + api.AnnotationTakenOver + "; " + give
 	}
 	return HoldConflict, fmt.Sprintf("%s has set the replicas of %s %s; %s", in.foreign, in.w.Target.Kind, in.w.Target.Name, give)
 }
@@ -155,7 +170,7 @@ func switchedOff(in holdInput) (reason, message string) {
 
 func noRequests(in holdInput) (reason, message string) {
 	if w := in.w; !w.IgnoreCPU && (w.Shape.Requests.MilliCPU <= 0 || in.r.byTemplate && w.Basis <= 0) {
-		return HoldNoRequests, fmt.Sprintf("spec.targetRef: the pods of %s %s ask for no CPU (resources.requests.cpu of their containers): utilisation has no meaning without",
+		return HoldNoRequests, fmt.Sprintf("spec.targetRef: the pods of %s %s request no CPU (resources.requests.cpu of their containers), so utilisation is undefined",
 			w.Target.Kind, w.Target.Name)
 	}
 	return "", ""

@@ -49,6 +49,8 @@ const (
 	kindSloth    = slo.KindSloth
 	kindPyrra    = slo.KindPyrra
 	kindOpenSLO  = slo.KindOpenSLO
+	// Of our own, which an upgrade by helm doesn't install.
+	kindStrategy = "Strategy"
 	// The Cluster Autoscaler's status ConfigMap.
 	kindAutoscalerStatus = "cluster-autoscaler-status"
 )
@@ -59,6 +61,7 @@ var elsewhere = map[string]schema.GroupVersionResource{
 	kindSloth:    {Group: slo.GroupSloth, Version: "v1", Resource: "prometheusservicelevels"},
 	kindPyrra:    {Group: slo.GroupPyrra, Version: "v1alpha1", Resource: "servicelevelobjectives"},
 	kindOpenSLO:  {Group: slo.GroupOpenSLO, Version: "v1", Resource: "slos"},
+	kindStrategy: v1alpha1.GroupVersion.WithResource("strategies"),
 }
 
 // caches are the shared informers, by kind. Their transforms turn every object
@@ -175,6 +178,8 @@ func (c *caches) transform(cfg Config) cache.TransformFunc {
 				return verticalRecordOf(o), nil
 			case kindSloth, kindPyrra, kindOpenSLO:
 				return sloRecordOf(o), nil
+			case kindStrategy:
+				return strategyRecordOf(o), nil
 			}
 			var w v1alpha1.ManagedWorkload
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &w); err != nil {

@@ -24,13 +24,17 @@ type Observer struct {
 	demand   *demandSource
 	usage    *usageSource
 	readings *readings
-	pools    poolSource
-	speeds   *speeds
-	pods     *podStartups
-	boots    *nodeStartups
-	judge    demand.Judge[targetID]
-	scaled   scalings
-	current  *currency
+	sizes    *sizeReadings
+	signals  *signals
+	// strategies of users.
+	strategies *strategies
+	pools      poolSource
+	speeds     *speeds
+	pods       *podStartups
+	boots      *nodeStartups
+	judge      demand.Judge[targetID]
+	scaled     scalings
+	current    *currency
 	// background is the context given to Start: what reads history in the
 	// background outlives the cycle that began it.
 	background context.Context
@@ -57,23 +61,34 @@ func New(cfg Config) (*Observer, error) {
 	if err != nil {
 		return nil, err
 	}
+	sources, err := newSources(cfg)
+	if err != nil {
+		return nil, err
+	}
+	signals, err := newSignals(cfg, triggers)
+	if err != nil {
+		return nil, err
+	}
 	current, err := newCurrency(cfg.REST)
 	if err != nil {
 		return nil, err
 	}
 	return &Observer{
-		current:  current,
-		readings: triggers,
-		cfg:      cfg,
-		caches:   caches,
-		demand:   source,
-		usage:    usage,
-		pools:    poolSource{reader: cfg.Pools, timeout: cfg.PoolsTimeout},
-		speeds:   newSpeeds(cfg.History),
-		pods:     newPodStartups(cfg.StartupSamples),
-		boots:    newNodeStartups(cfg.StartupSamples),
-		judge:    demand.NewJudge[targetID](cfg.rules()),
-		scaled:   scalings{},
+		sizes:      newSizeReadings(cfg, source.prom),
+		current:    current,
+		readings:   triggers,
+		signals:    signals,
+		strategies: &strategies{cfg: cfg, readings: triggers, sources: sources, known: map[sensorID]*sensorState{}},
+		cfg:        cfg,
+		caches:     caches,
+		demand:     source,
+		usage:      usage,
+		pools:      poolSource{reader: cfg.Pools, timeout: cfg.PoolsTimeout},
+		speeds:     newSpeeds(cfg.History),
+		pods:       newPodStartups(cfg.StartupSamples),
+		boots:      newNodeStartups(cfg.StartupSamples),
+		judge:      demand.NewJudge[targetID](cfg.rules()),
+		scaled:     scalings{},
 
 		background: context.Background(),
 	}, nil
@@ -118,6 +133,10 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 	group.Go(func() { fresh = o.demand.fetch(ctx, now, namespaces) })
 	group.Go(func() { o.usage.read(ctx, now, namespaces) })
 	group.Go(func() { o.readings.read(ctx, o.background, now, v) })
+	group.Go(func() { s.Context.Signals = o.signals.read(ctx, o.background, now) })
+	group.Go(func() {
+		s.Context.Strategies = o.strategies.observe(ctx, o.background, now, records[*strategyRecord](o.caches, kindStrategy))
+	})
 	group.Wait()
 	if err := ctx.Err(); err != nil {
 		return api.Snapshot{}, fmt.Errorf("observing: %w", err)
@@ -127,6 +146,7 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 	o.speeds.learn(now, v.nodes, s.Pools)
 	o.demand.fold(now, fresh, v, o.speeds)
 	o.waitForHistory(ctx, v)
+	o.sizes.read(o.background, now, v)
 	usage := o.usage.fold(now, v, o.speeds)
 	o.pods.learn(managedPods(v))
 	o.boots.learn(now, s.Pools, v.nodes)
@@ -222,7 +242,7 @@ func (o *Observer) attempt(r *workloadRecord, v *view, look func() api.Workload)
 func (o *Observer) look(s *api.Snapshot, r *workloadRecord, v *view, usage map[targetID]*api.Usage, disagree *demand.Disagreements) api.Workload {
 	w := observeWorkload(r, v, o.speeds)
 	if w.HoldReason == "" && v.runs(r.target, o.cfg.Self) {
-		w.HoldReason, w.Hold = HoldOwnDeployment, "spec.targetRef: mash2 itself runs in it, and doesn't scale itself"
+		w.HoldReason, w.Hold = HoldOwnDeployment, "spec.targetRef: mash2 runs in this Deployment and does not scale itself"
 	}
 	if at := o.scaled[r.target].changed; at.After(w.LastScaled) {
 		w.LastScaled = at
@@ -238,6 +258,9 @@ func (o *Observer) look(s *api.Snapshot, r *workloadRecord, v *view, usage map[t
 			if f, ok := refusedFinding(w, t); ok && w.Mode != api.ModeOff {
 				s.Findings = append(s.Findings, f)
 			}
+			if f, ok := unscaledFinding(w, v.byKEDA[r.target]); ok {
+				s.Findings = append(s.Findings, f)
+			}
 		}
 		w.Usage = usage[r.target]
 		if w.HoldReason == "" && w.Mode != api.ModeOff {
@@ -246,6 +269,11 @@ func (o *Observer) look(s *api.Snapshot, r *workloadRecord, v *view, usage map[t
 				s.Findings = append(s.Findings, f)
 			}
 			w.SLOs = o.readings.objectives(r, v)
+		}
+		if w.Mode != api.ModeOff {
+			w.Sizing = o.sizing(r, v)
+			w.Agents = o.agents(r, v)
+			s.Findings = append(s.Findings, foreignResizes(w, v.members[r.target])...)
 		}
 		if len(w.Triggers) > 0 && (w.IgnoreCPU || w.Replicas == 0) {
 			in.Ignored = true
@@ -269,7 +297,7 @@ func (o *Observer) staleFindings(w api.Workload, t *targetRecord, in demand.Inpu
 	if f, ok := v.Finding(w.Key, in, o.cfg.CPUMetric); ok {
 		if t != nil && t.paused {
 			f.Reason = ReasonTargetPaused
-			f.Message = fmt.Sprintf("spec.targetRef: Deployment %s is paused, so that its controller rolls nothing out, and its pods have no fresh sample of %s: kubectl rollout resume", w.Target.Name, o.cfg.CPUMetric)
+			f.Message = fmt.Sprintf("spec.targetRef: Deployment %s is paused, and its pods have no fresh sample of %s; kubectl rollout resume ends the pause", w.Target.Name, o.cfg.CPUMetric)
 		}
 		out = append(out, f)
 	}
@@ -283,7 +311,7 @@ func (o *Observer) staleFindings(w api.Workload, t *targetRecord, in demand.Inpu
 // bound to, and the budgets, and lets go of shapes that no pod has any more.
 func (o *Observer) addPods(s *api.Snapshot, v *view) {
 	s.Pods = make([]api.Pod, len(v.pods))
-	used := map[*api.PodShape]bool{}
+	used, sizes := map[*api.PodShape]bool{}, map[*api.PodSize]bool{}
 	ties := o.caches.ties()
 	for _, b := range o.caches.budgetsInOrder() {
 		s.Budgets = append(s.Budgets, b.budget)
@@ -291,15 +319,19 @@ func (o *Observer) addPods(s *api.Snapshot, v *view) {
 	for i, p := range v.pods {
 		s.Pods[i] = p.pod
 		ties.add(p, &s.Pods[i])
-		used[p.pod.Shape] = true
+		used[p.pod.Shape], sizes[p.size.size] = true, true
 		if id, ok := v.targetOf(p); ok {
 			s.Pods[i].Workload = v.byTarget[id].key
+			if v.byTarget[id].sizing != nil && p.size.by == "" {
+				s.Pods[i].Size, s.Pods[i].Resize, s.Pods[i].ResizeMessage = p.size.size, p.size.resize, p.size.message
+			}
 		}
 	}
 	for _, t := range v.targets {
 		used[t.template] = true
 	}
 	o.caches.shapes.keep(used)
+	o.caches.shapes.keepSizes(sizes)
 }
 
 // watchFindings tell which caches may be out of date.
@@ -343,7 +375,7 @@ func speedFinding(unknown map[string]bool, which string) (api.Finding, bool) {
 	const most = 5
 	return api.Finding{
 		Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: ReasonUnknownNodeSpeed, Object: api.ObjectRef{Kind: "nodes"},
-		Message: fmt.Sprintf("the pools of %d nodes %sare not known, their cores count as reference ones: %s",
+		Message: fmt.Sprintf("the pools of %d nodes %sare unknown, so their cores count as reference cores: %s",
 			len(names), which, strings.Join(names[:min(len(names), most)], ", ")),
 	}, true
 }

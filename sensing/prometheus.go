@@ -224,11 +224,13 @@ func (p *prometheus) instant(ctx context.Context, query string, at time.Time) (m
 	if err != nil {
 		return nil, fmt.Errorf("asking Prometheus: %w%s", err, detail(err))
 	}
-	vector, ok := value.(model.Vector)
-	if !ok {
-		return nil, fmt.Errorf("asking Prometheus: the answer is a %T, not a vector", value)
+	switch value := value.(type) {
+	case model.Vector:
+		return value, nil
+	case *model.Scalar:
+		return model.Vector{{Value: value.Value, Timestamp: value.Timestamp}}, nil
 	}
-	return vector, nil
+	return nil, fmt.Errorf("asking Prometheus: the answer is a %T, not a vector", value)
 }
 
 // detail is the beginning of what Prometheus, or a proxy before it, has said

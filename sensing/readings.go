@@ -169,16 +169,7 @@ func (s *readings) read(ctx, life context.Context, now time.Time, v *view) {
 		}
 	}
 	asked = append(asked, s.readObjectives(life, now, v)...)
-	enough := s.cfg.Clock.After(triggerWait)
-	for _, done := range asked {
-		select {
-		case <-done:
-		case <-enough:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
+	await(ctx, s.cfg.Clock.After(triggerWait), asked)
 }
 
 // ask for one trigger when it is its turn.
@@ -203,7 +194,7 @@ func (s *readings) ask(life context.Context, state *triggerState, t trigger, nam
 	wait := min(slowBackoff<<min(state.tooMuch, 20), slowestBackoff)
 	state.tooMuch++
 	state.resume = now.Add(wait)
-	state.err = fmt.Errorf("it takes too long or gives too much, so it is asked for again after %v: %w", wait, err)
+	state.err = fmt.Errorf("the query is too slow or its answer too large, so it is sent again after %v: %w", wait, err)
 }
 
 // turn waits until a trigger may be asked for, and returns what ends its turn.
@@ -351,7 +342,7 @@ func (s *readings) samplesOf(ctx context.Context, t trigger, from, to int64) ([]
 	case len(a.series) == 0:
 		return nil, errors.New("the query gives no series")
 	case len(a.series) > 1:
-		return nil, fmt.Errorf("the query gives %d series, it must be one: sum() makes one of them", len(a.series))
+		return nil, fmt.Errorf("the query gives %d series and must give one: sum() combines them", len(a.series))
 	}
 	return a.series[0].Values, nil
 }
@@ -410,7 +401,7 @@ func readResource(state *triggerState, t trigger, now time.Time, r *workloadReco
 	if t.utilization {
 		request := requested(t, v.targets[r.target], w)
 		if request <= 0 {
-			return 0, fmt.Errorf("its pods request no %s, so utilisation has no meaning", t.resource)
+			return 0, fmt.Errorf("its pods request no %s, so utilisation is undefined", t.resource)
 		}
 		target *= request
 	}

@@ -24,6 +24,8 @@ const (
 	ReasonTriggerMissing        = "TriggerMissing"
 	ReasonPodsRefused           = api.ReasonPodsRefused
 	ReasonTargetPaused          = api.ReasonTargetPaused
+	// ReasonNoScaledObject: KEDA should scale the target, and no HPA of KEDA's does.
+	ReasonNoScaledObject = "NoScaledObject"
 )
 
 // Reasons why a workload is held.

@@ -54,6 +54,7 @@ type podRecord struct {
 	claims      []string
 	// limits of all containers: millicores and bytes.
 	limitCPU, limitMemory int64
+	size                  podSize
 }
 
 func (s *shapes) podRecord(pod *corev1.Pod) *podRecord {
@@ -64,6 +65,7 @@ func (s *shapes) podRecord(pod *corev1.Pod) *podRecord {
 		claims:     claimsOf(pod),
 	}
 	r.limitCPU, r.limitMemory = limitsOf(pod)
+	r.size = s.podSize(pod)
 	r.pod = api.Pod{
 		Key:           r.key,
 		UID:           string(pod.UID),

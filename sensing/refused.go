@@ -35,6 +35,6 @@ func refusedFinding(w api.Workload, t *targetRecord) (api.Finding, bool) {
 	}
 	return api.Finding{
 		Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: ReasonPodsRefused, Object: api.WorkloadRef(w.Key),
-		Message: "spec.targetRef: pods of " + t.id.kind + " " + t.id.name + " are not let in: " + t.refusal,
+		Message: "spec.targetRef: the API server refuses pods of " + t.id.kind + " " + t.id.name + ": " + t.refusal,
 	}, true
 }

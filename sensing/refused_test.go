@@ -19,7 +19,7 @@ func TestRefusedPods(t *testing.T) {
 			{Type: appsv1.DeploymentReplicaFailure, Status: status, Reason: "FailedCreate", Message: message},
 		}
 	}
-	const before = "spec.targetRef: pods of Deployment web are not let in: "
+	const before = "spec.targetRef: the API server refuses pods of Deployment web: "
 	for name, c := range map[string]struct {
 		conditions []appsv1.DeploymentCondition
 		mode       v1alpha1.Mode

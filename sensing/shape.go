@@ -22,9 +22,13 @@ import (
 type shapes struct {
 	mu   sync.Mutex
 	byID map[string]*api.PodShape
+	// sizes are the same of what containers ask for.
+	sizes map[string]*api.PodSize
 }
 
-func newShapes() *shapes { return &shapes{byID: map[string]*api.PodShape{}} }
+func newShapes() *shapes {
+	return &shapes{byID: map[string]*api.PodShape{}, sizes: map[string]*api.PodSize{}}
+}
 
 // of returns the shared shape of a pod.
 func (s *shapes) of(pod *corev1.Pod) *api.PodShape {

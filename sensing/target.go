@@ -3,6 +3,7 @@ package sensing
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -45,6 +46,8 @@ type targetRecord struct {
 	selector labels.Selector
 	// limits of a pod of the template: millicores and bytes.
 	limitCPU, limitMemory int64
+	// containers of the template as its author wrote them.
+	containers []api.ContainerUse
 	// refusal is why its newest pods were not let in; empty if they were. Only a
 	// Deployment tells.
 	refusal string
@@ -68,6 +71,7 @@ func (s *shapes) deploymentRecord(d *appsv1.Deployment) *targetRecord {
 		refusal:     refusalIn(d.Status.Conditions),
 	}
 	r.limitCPU, r.limitMemory = limitsOf(pod)
+	r.containers = containersOf(pod)
 	return r
 }
 
@@ -87,6 +91,7 @@ func (s *shapes) statefulSetRecord(d *appsv1.StatefulSet) *targetRecord {
 		selector:    selectorOf(d.Spec.Selector),
 	}
 	r.limitCPU, r.limitMemory = limitsOf(pod)
+	r.containers = containersOf(pod)
 	return r
 }
 
@@ -200,11 +205,20 @@ type scalerRecord struct {
 	target targetID
 	// net is true for a safety net, which never lowers replicas.
 	net bool
+	// keda is true for one that KEDA made for a ScaledObject.
+	keda bool
 }
 
 func scalerRecordOf(h *autoscalingv2.HorizontalPodAutoscaler) *scalerRecord {
 	ref := h.Spec.ScaleTargetRef
-	return &scalerRecord{identity: identify(h), target: targetID{h.Namespace, ref.Kind, ref.Name}, net: isSafetyNet(h)}
+	return &scalerRecord{identity: identify(h), target: targetID{h.Namespace, ref.Kind, ref.Name}, net: isSafetyNet(h), keda: isOfKEDA(h)}
+}
+
+// isOfKEDA reports whether an HPA belongs to a ScaledObject.
+func isOfKEDA(h *autoscalingv2.HorizontalPodAutoscaler) bool {
+	return slices.ContainsFunc(h.OwnerReferences, func(o metav1.OwnerReference) bool {
+		return o.Kind == "ScaledObject" && strings.HasPrefix(o.APIVersion, "keda.sh/")
+	})
 }
 
 // hpaManager is the field manager under which the HorizontalPodAutoscaler's
@@ -230,9 +244,12 @@ type workloadRecord struct {
 	target   targetID
 	triggers []trigger
 	slos     []objective
+	sizing   *sizingSpec // nil where no sizes are to be chosen
+	agents   *api.Agents // what the spec says of agents; nil without
 	// byTemplate: replicas are counted by the template's requests.
 	byTemplate bool
 	takenOver  types.UID // of the target; empty if none was
+	handedOver bool      // see api.AnnotationHandedOver
 }
 
 // defaultCooldown is the CRD's, and KEDA's.
@@ -248,6 +265,7 @@ func workloadRecordOf(w *v1alpha1.ManagedWorkload, cfg Config) *workloadRecord {
 		Target:      api.TargetRef{APIVersion: w.Spec.TargetRef.APIVersion, Kind: w.Spec.TargetRef.Kind, Name: w.Spec.TargetRef.Name},
 		Mode:        api.Mode(w.Spec.Mode),
 		Planner:     string(w.Spec.Planner),
+		Model:       w.Spec.Model,
 		MinReplicas: 1,
 		MaxReplicas: w.Spec.MaxReplicas,
 		Behavior:    behaviorOf(w.Spec.Behavior, cfg.Behavior),
@@ -259,9 +277,15 @@ func workloadRecordOf(w *v1alpha1.ManagedWorkload, cfg Config) *workloadRecord {
 	if r.workload.Planner == "" {
 		r.workload.Planner = string(v1alpha1.PlannerHorizontal)
 	}
+	if w.Spec.Actuator == v1alpha1.ActuatorKEDA {
+		r.workload.Actuator = api.ActuatorKEDA
+	}
 	if p := w.Spec.MinReplicas; p != nil {
 		r.workload.MinReplicas = *p
 	}
+	r.handedOver = w.Annotations[api.AnnotationHandedOver] != ""
+	// What is no time is none: a trial that nobody meant to end goes on.
+	r.workload.CanaryRestarted, _ = time.Parse(time.RFC3339, w.Annotations[api.AnnotationCanaryRestarted])
 	r.byTemplate = w.Spec.CountRequests == v1alpha1.CountTemplate
 	r.workload.IgnoreCPU = w.Spec.Metric.Type == v1alpha1.MetricNone
 	r.workload.Cooldown = defaultCooldown
@@ -273,6 +297,8 @@ func workloadRecordOf(w *v1alpha1.ManagedWorkload, cfg Config) *workloadRecord {
 		r.workload.HoldReason, r.workload.Hold = HoldInvalidTrigger, err.Error()
 	}
 	r.slos = objectivesOf(w)
+	r.sizing = sizingOf(w)
+	r.agents = agentsOf(w)
 	if p := w.Status.PlannedReplicas; p != nil {
 		r.workload.PlannedReplicas = *p
 	}

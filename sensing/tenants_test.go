@@ -131,7 +131,7 @@ func TestTenantsQueriesBackOff(t *testing.T) {
 		if asked, _ := n.counts(); asked > before {
 			at, before = append(at, now), asked
 		}
-		if missing := s.Workloads[0].Triggers[0].Missing; !strings.Contains(missing, "it takes too long") {
+		if missing := s.Workloads[0].Triggers[0].Missing; !strings.Contains(missing, "the query is too slow") {
 			t.Fatalf("at %v: %q", now, missing)
 		}
 	}

@@ -17,6 +17,7 @@ type view struct {
 	owners    map[api.Key]*ownerRecord // ReplicaSets
 	targets   map[targetID]*targetRecord
 	scalers   map[targetID][]string          // names of HPAs, in order
+	byKEDA    map[targetID][]string          // names of those that KEDA made, in order
 	nets      map[targetID]bool              // targets with a safety net
 	verticals map[targetID][]*verticalRecord // in order of name
 	quotas    map[string][]*quotaRecord      // by namespace, in order of name
@@ -36,6 +37,7 @@ func (c *caches) view() *view {
 		owners:    map[api.Key]*ownerRecord{},
 		targets:   map[targetID]*targetRecord{},
 		scalers:   map[targetID][]string{},
+		byKEDA:    map[targetID][]string{},
 		nets:      map[targetID]bool{},
 		verticals: map[targetID][]*verticalRecord{},
 		quotas:    map[string][]*quotaRecord{},
@@ -57,14 +59,19 @@ func (c *caches) view() *view {
 		}
 	}
 	for _, r := range records[*scalerRecord](c, kindScaler) {
-		if r.net {
+		switch {
+		case r.net:
 			v.nets[r.target] = true
-			continue
+		case r.keda:
+			v.byKEDA[r.target] = append(v.byKEDA[r.target], r.key.Name)
+		default:
+			v.scalers[r.target] = append(v.scalers[r.target], r.key.Name)
 		}
-		v.scalers[r.target] = append(v.scalers[r.target], r.key.Name)
 	}
-	for _, names := range v.scalers {
-		slices.Sort(names)
+	for _, of := range []map[targetID][]string{v.scalers, v.byKEDA} {
+		for _, names := range of {
+			slices.Sort(names)
+		}
 	}
 	for _, r := range records[*verticalRecord](c, kindVertical) {
 		v.verticals[r.target] = append(v.verticals[r.target], r)

@@ -1,6 +1,7 @@
 package sensing
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -13,7 +14,13 @@ import (
 func observeWorkload(r *workloadRecord, v *view, sp *speeds) api.Workload {
 	in := gather(r, v, sp)
 	for _, c := range holdChecks {
-		if reason, message := c.why(in); reason != "" {
+		reason, message := c.why(in)
+		if reason == HoldConflict && in.w.Mode == api.ModeCanary {
+			// Until it is acted for somebody else may scale it: that is who it is compared with.
+			in.w.Contested = cmp.Or(in.w.Contested, message)
+			continue
+		}
+		if reason != "" {
 			in.w.HoldReason, in.w.Hold = reason, message
 			break
 		}
@@ -43,7 +50,11 @@ func gather(r *workloadRecord, v *view, sp *speeds) holdInput {
 		return in
 	}
 	in.scalers, in.verticals = v.scalers[r.target], v.verticals[r.target]
-	in.foreign = t.foreignWriter(r.takenOver, v.nets[r.target])
+	w.HandedOver = w.Mode == api.ModeCanary && (r.handedOver || r.takenOver != "" && r.takenOver == t.uid)
+	if r.workload.Actuator != api.ActuatorKEDA {
+		in.scalers = slices.Concat(in.scalers, v.byKEDA[r.target])
+		in.foreign = t.foreignWriter(r.takenOver, v.nets[r.target])
+	}
 	members := v.members[r.target]
 	w.Shape = shapeOfReplica(t, members)
 	for _, vertical := range in.verticals {

@@ -3,6 +3,7 @@ package sensing
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -213,6 +214,29 @@ func TestHolds(t *testing.T) {
 				w.put(safetyNet(func(h *autoscalingv2.HorizontalPodAutoscaler) { h.Spec.Behavior.ScaleUp = nil }))
 			}, HoldConflict, "web-net",
 		},
+		"KEDA's HPA scales what mash2 would": {
+			func(w *world, _ *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) { w.put(ofKEDA()) },
+			HoldConflict, "keda-hpa-web",
+		},
+		"KEDA's HPA scales what KEDA is to scale": {
+			func(w *world, mw *v1alpha1.ManagedWorkload, d *appsv1.Deployment) {
+				w.put(ofKEDA())
+				mw.Spec.Actuator, mw.Status.TakenOver = v1alpha1.ActuatorKEDA, d.UID
+				d.ManagedFields = []metav1.ManagedFieldsEntry{entry("keda", "scale", owned, epoch)}
+			}, "", "",
+		},
+		"another HPA scales what KEDA is to scale": {
+			func(w *world, mw *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) {
+				w.put(ofKEDA(), hpa)
+				mw.Spec.Actuator = v1alpha1.ActuatorKEDA
+			}, HoldConflict, "web-hpa scales",
+		},
+		"a safety net of what KEDA is to scale": {
+			func(w *world, mw *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) {
+				w.put(ofKEDA(), safetyNet(nil))
+				mw.Spec.Actuator = v1alpha1.ActuatorKEDA
+			}, HoldConflict, "safety net",
+		},
 		"Shadow runs beside an HPA": {
 			func(w *world, mw *v1alpha1.ManagedWorkload, _ *appsv1.Deployment) {
 				w.put(hpa)
@@ -277,6 +301,44 @@ func TestHolds(t *testing.T) {
 	}
 }
 
+// ofKEDA is the HPA that KEDA makes of a ScaledObject for Deployment web.
+func ofKEDA() *autoscalingv2.HorizontalPodAutoscaler {
+	return &autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "keda-hpa-web", OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: "web", Controller: ptr.To(true)},
+		}},
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{Kind: kindDeployment, Name: "web"}},
+	}
+}
+
+// A workload that KEDA should scale and nobody does is told of, as long as it is planned.
+func TestNobodyScales(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode v1alpha1.Mode
+		keda bool
+		want bool
+	}{
+		"there is no ScaledObject": {mode: v1alpha1.ModeFull, want: true},
+		"there is one":             {mode: v1alpha1.ModeFull, keda: true},
+		"it is only shown":         {mode: v1alpha1.ModeShadow},
+	} {
+		w := newWorld(t, nil)
+		mw := managed("web")
+		mw.Spec.Actuator, mw.Spec.Mode = v1alpha1.ActuatorKEDA, c.mode
+		w.put(mw, deployment("web", 2, "100m"))
+		if c.keda {
+			w.put(ofKEDA())
+		}
+		got, s := w.workload("web")
+		told := slices.ContainsFunc(s.Findings, func(f api.Finding) bool {
+			return f.Reason == ReasonNoScaledObject && f.Object == api.WorkloadRef(got.Key)
+		})
+		if told != c.want || got.Actuator != api.ActuatorKEDA {
+			t.Errorf("%s: told %v, want %v; actuator %q", name, told, c.want, got.Actuator)
+		}
+	}
+}
+
 // safetyNet is one of Deployment web, as adoption makes it.
 func safetyNet(change func(*autoscalingv2.HorizontalPodAutoscaler)) *autoscalingv2.HorizontalPodAutoscaler {
 	h := &autoscalingv2.HorizontalPodAutoscaler{
@@ -297,7 +359,7 @@ func safetyNet(change func(*autoscalingv2.HorizontalPodAutoscaler)) *autoscaling
 
 // Every reason for a hold has a row in the runbooks.
 func TestHoldsAreDocumented(t *testing.T) {
-	text, err := os.ReadFile("../docs/runbooks.md")
+	text, err := os.ReadFile("../docs/reference/runbooks.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +373,7 @@ func TestHoldsAreDocumented(t *testing.T) {
 	}
 	for _, h := range holds {
 		if !regexp.MustCompile(`(?m)^\|[^|]*\b` + h[1] + `\b`).Match(text) {
-			t.Errorf("docs/runbooks.md has no row for %s", h[1])
+			t.Errorf("docs/reference/runbooks.md has no row for %s", h[1])
 		}
 	}
 }

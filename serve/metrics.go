@@ -151,6 +151,8 @@ var (
 	descBack     = desc("mash2_plan_rolled_back", "1 while the whole plan is taken back because an SLO burnt.")
 	descSLO      = desc("mash2_workload_slo", "1 for the verdict on an SLO: Good, Burning or Inconclusive.", "namespace", "workload", "slo", "verdict")
 	descBurn     = desc("mash2_workload_slo_burn_rate", "Share of bad events over that which the SLO allows, of the newest reading.", "namespace", "workload", "slo")
+	descCanary   = desc("mash2_workload_canary", "1 for the phase of the trial that a workload is in, and its role there.", "namespace", "workload", "phase", "role")
+	descEvidence = desc("mash2_canary_evidence", "Evidence, 1 to begin with, that a namespace's canaries are worse than they may be, and that they are fine.", "namespace", "of")
 	descStale    = desc("mash2_workload_demand_stale", "1 while the workload's demand is too old or too full of gaps to scale down on.", "namespace", "workload")
 	descNodes    = desc("mash2_pool_nodes", "Nodes of a pool: target, ready, planned.", "pool", "machine_type", "state")
 	descGap      = desc("mash2_packing_gap_ratio", "By how much the packing of all pods from scratch is at most dearer than the cheapest there is, over its cost.", "solver")
@@ -161,7 +163,7 @@ var (
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descLast, descPolicy, descPaused, descUtility, descReplicas, descDemand, descTrigger, descMissing,
-		descForecast, descPeak, descSkill, descSeasonal, descTrust, descLicence, descHeld, descBack, descSLO, descBurn, descStale, descNodes, descCost, descGap, descPlanCost} {
+		descForecast, descPeak, descSkill, descSeasonal, descTrust, descLicence, descHeld, descBack, descSLO, descBurn, descCanary, descEvidence, descStale, descNodes, descCost, descGap, descPlanCost} {
 		ch <- d
 	}
 }
@@ -198,7 +200,16 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 			gauge(descForecast, p.due, w.Key.Namespace, w.Key.Name)
 		}
 	}
+	tried := map[string]bool{}
 	for _, w := range c.Plan.Workloads {
+		if p := w.Canary; p != nil {
+			gauge(descCanary, 1, w.Key.Namespace, w.Key.Name, string(p.Phase), string(p.Role))
+			if !tried[w.Key.Namespace] {
+				gauge(descEvidence, p.Worse, w.Key.Namespace, "worse")
+				gauge(descEvidence, p.Fine, w.Key.Namespace, "fine")
+			}
+			tried[w.Key.Namespace] = true
+		}
 		gauge(descReplicas, float64(w.Replicas), w.Key.Namespace, w.Key.Name, "planned")
 		gauge(descReplicas, float64(w.Floor), w.Key.Namespace, w.Key.Name, "floor")
 		gauge(descReplicas, float64(w.NodeReplicas), w.Key.Namespace, w.Key.Name, "nodes")

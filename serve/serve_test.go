@@ -385,6 +385,32 @@ func TestStatusIsWrittenWhenItMatters(t *testing.T) {
 	}
 }
 
+// What keeps a trigger from being read is told at once when it is another thing, and not
+// for each new figure in it.
+func TestWhatATriggerLacksIsNotOld(t *testing.T) {
+	s := &Status{Refresh: time.Minute}
+	at := s.turn(web, now)
+	var old v1alpha1.ManagedWorkloadStatus
+	of := func(at time.Time, missing string) v1alpha1.ManagedWorkloadStatus {
+		record := cycle(at, func(c *api.Cycle) {
+			c.Plan.Workloads[0].Triggers = []api.TriggerPlan{{Name: "queue", Target: 2, Missing: missing}}
+		})
+		return statusOf(record, record.Plan.Workloads[0], record.Workloads[0], old)
+	}
+	old = of(at, "connection refused for 15s")
+	for missing, due := range map[string]bool{
+		"connection refused for 15s":    false,
+		"connection refused for 30s":    false,
+		"unexpected status: 401":        true,
+		"":                              true,
+		"no sample for 15s, at the end": true,
+	} {
+		if got := s.due(web, old, of(at.Add(15*time.Second), missing), at.Add(15*time.Second)); got != due {
+			t.Errorf("%q: due %v, want %v", missing, got, due)
+		}
+	}
+}
+
 // Statuses that were all written in one cycle, and do not change, are confirmed
 // once in every Refresh, about as many of them in each cycle.
 func TestStatusesTakeTurns(t *testing.T) {
@@ -512,10 +538,10 @@ func TestStatusNamesThePools(t *testing.T) {
 	}
 }
 
-// The note of a take-over stays as long as the mode is Full, and goes with it:
+// The note of a take-over stays as long as the mode is Full or Canary, and goes with it:
 // whoever sets Full again asks for the replicas anew.
 func TestTheNoteOfATakeOverEndsWithFull(t *testing.T) {
-	for mode, want := range map[api.Mode]types.UID{api.ModeFull: "target", api.ModeShadow: "", api.ModeOff: ""} {
+	for mode, want := range map[api.Mode]types.UID{api.ModeFull: "target", api.ModeCanary: "target", api.ModeShadow: "", api.ModeOff: ""} {
 		o := &v1alpha1.ManagedWorkload{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
 			Status:     v1alpha1.ManagedWorkloadStatus{TakenOver: "target"},

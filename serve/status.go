@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -122,6 +123,8 @@ func statusOff(c api.Cycle, seen api.WorkloadStatus, old v1alpha1.ManagedWorkloa
 	}
 	meta.SetStatusCondition(&status.Conditions, ready)
 	meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionMovable)
+	meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionPromoted)
+	status.Canary, status.Vertical = nil, nil
 	return status
 }
 
@@ -135,10 +138,24 @@ func (s *Status) due(key api.Key, old, want v1alpha1.ManagedWorkloadStatus, now 
 	// The sentence and the figures of a forecast and of triggers move with every
 	// sample; they alone are not worth a write.
 	want.Reason, want.Forecast = old.Reason, old.Forecast
+	if want.Sizing != nil && old.Sizing != nil {
+		sizing := *want.Sizing
+		sizing.Reason, sizing.HourlySaving = old.Sizing.Reason, old.Sizing.HourlySaving
+		want.Sizing = &sizing
+	}
+	// Agents decide every second: what they do is confirmed with the rest.
+	if want.Vertical != nil && old.Vertical != nil {
+		vertical := *old.Vertical
+		vertical.Envelope = want.Vertical.Envelope
+		if !sameWords(vertical.Message, want.Vertical.Message) {
+			vertical.Message = want.Vertical.Message
+		}
+		want.Vertical = &vertical
+	}
 	want.Triggers = slices.Clone(want.Triggers)
 	for i := range want.Triggers {
 		if t := &want.Triggers[i]; i < len(old.Triggers) && old.Triggers[i].Name == t.Name &&
-			(old.Triggers[i].Message == "") == (t.Message == "") && old.Triggers[i].Active == t.Active {
+			sameWords(old.Triggers[i].Message, t.Message) && old.Triggers[i].Active == t.Active {
 			*t = old.Triggers[i]
 		}
 	}
@@ -161,6 +178,11 @@ func alike(c metav1.Condition, message string) bool {
 	case c.Type == v1alpha1.ConditionPolicyAccepted:
 		return c.Message == message
 	}
+	return sameWords(c.Message, message)
+}
+
+// sameWords reports whether two texts differ in figures at most.
+func sameWords(a, b string) bool {
 	words := func(text string) string {
 		return strings.Map(func(r rune) rune {
 			if r >= '0' && r <= '9' || r == '.' || r == ',' {
@@ -169,7 +191,7 @@ func alike(c metav1.Condition, message string) bool {
 			return r
 		}, text)
 	}
-	return words(c.Message) == words(message)
+	return words(a) == words(b)
 }
 
 // turn is the latest time, not after now, at which a workload's status is to be
@@ -193,12 +215,15 @@ func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old v
 		Forecast:           forecastOf(plan),
 		Triggers:           triggersOf(plan),
 		SLOs:               slosOf(plan),
+		Sizing:             sizingOf(plan.Sizing),
+		Vertical:           verticalOf(plan.Agents),
+		Canary:             canaryOf(plan),
 		Policy:             c.Policy.Name,
 		Reason:             plan.Reason,
 		LastCycleTime:      &now,
 	}
 	// Whoever sets Full again asks for the replicas anew.
-	if seen.Mode == api.ModeFull {
+	if seen.Mode == api.ModeFull || seen.Mode == api.ModeCanary {
 		status.TakenOver = old.TakenOver
 	}
 	for _, share := range plan.Pools {
@@ -209,12 +234,52 @@ func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old v
 	}
 	meta.SetStatusCondition(&status.Conditions, ready(c, plan, seen))
 	meta.SetStatusCondition(&status.Conditions, policyAccepted(c, seen.Generation))
+	if promoted, known := promoted(plan, seen, now); known {
+		meta.SetStatusCondition(&status.Conditions, promoted)
+	} else {
+		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionPromoted)
+	}
 	if movable, known := movable(c, plan, seen); known {
 		meta.SetStatusCondition(&status.Conditions, movable)
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionMovable)
 	}
 	return status
+}
+
+// sizingOf is what is chosen for a workload's containers. What doesn't act, whatever its
+// author asked for, is a recommendation: admission gives new pods what acts.
+func sizingOf(plan *api.SizingPlan) *v1alpha1.SizingStatus {
+	if plan == nil {
+		return nil
+	}
+	status := &v1alpha1.SizingStatus{
+		Mode: v1alpha1.SizingMode(plan.Mode), Reason: cut(plan.Reason, 1024),
+		HourlySaving: strconv.FormatFloat(plan.Saving, 'f', 4, 64),
+	}
+	if plan.Mode.Acts() && !plan.Acts() {
+		status.Mode = v1alpha1.SizingRecommendOnly
+	}
+	if !plan.Since.IsZero() {
+		since := metav1.NewTime(plan.Since)
+		status.Since = &since
+	}
+	for _, c := range plan.Containers {
+		status.Containers = append(status.Containers, v1alpha1.ContainerSizingStatus{
+			Name: c.Name, Requests: amounts(c.Requests), Limits: amounts(c.Limits), Template: amounts(c.Template), Reason: cut(c.Reason, 256),
+		})
+	}
+	return status
+}
+
+func amounts(a api.Amounts) (out v1alpha1.ContainerAmounts) {
+	if a.MilliCPU > 0 {
+		out.CPU = resource.NewMilliQuantity(a.MilliCPU, resource.DecimalSI)
+	}
+	if a.Memory > 0 {
+		out.Memory = resource.NewQuantity(a.Memory, resource.BinarySI)
+	}
+	return out
 }
 
 // slosOf are the verdicts on a workload's objectives.
@@ -458,6 +523,8 @@ func (s *Status) event(objects managed, object api.ObjectRef, kind, reason, acti
 		about = o
 	case object.Kind == api.KindNode:
 		about = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	case object.Kind == api.KindStrategy:
+		about = &v1alpha1.Strategy{ObjectMeta: metav1.ObjectMeta{Namespace: object.Key.Namespace, Name: name}}
 	case object.Kind == api.KindPod:
 		about = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: object.Key.Namespace, Name: name}}
 	default: // pools, the policy, the cycle itself

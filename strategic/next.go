@@ -8,7 +8,7 @@ import (
 
 // Next returns the schedule entry that fires next after a time, and when. It reports
 // false where a policy is set by hand, which has precedence, and where no entry that
-// names a known policy fires again.
+// names a known policy fires again. A signal that is on then has precedence too.
 func Next(spec api.PolicySpec, now time.Time) (entry api.ScheduleEntry, at time.Time, ok bool) {
 	if _, manual := spec.Policies[spec.Manual]; manual {
 		return entry, at, false

@@ -38,13 +38,26 @@ func Defaults() map[string]api.Policy {
 	}
 }
 
-// Decide picks the policy in force: the one set by hand, else the one of the
-// schedule entry that fired last before the snapshot's time, else the default.
+// Decide picks the policy in force: the one set by hand, else that of the first
+// signal that is on, else the one of the schedule entry that fired last before the snapshot's time, else the default.
 // A spec that names an unknown policy, which Validate refuses, falls through
 // to the next rule. Decide never returns a policy that is not in the spec,
 // unless the spec has none: then it is the built-in COST_SAVING.
 func Decide(spec api.PolicySpec, s api.Snapshot) api.Policy {
-	policy := choose(spec, s.Time)
+	signals := signalStates(spec.Signals, s.Context, s.Time)
+	return complete(spec, s, signals, choose(spec, signals, s.Time))
+}
+
+// Instead is Decide where a strategy has chosen a policy of the spec, since a time.
+func Instead(spec api.PolicySpec, s api.Snapshot, name string, since time.Time, reason string) api.Policy {
+	policy := spec.Policies[name]
+	policy.Source, policy.Since, policy.Reason = api.SourceStrategy, since, reason
+	return complete(spec, s, signalStates(spec.Signals, s.Context, s.Time), policy)
+}
+
+// complete fills in what a policy has besides its own fields.
+func complete(spec api.PolicySpec, s api.Snapshot, signals []api.SignalState, policy api.Policy) api.Policy {
+	policy.Signals = signals
 	pools := map[string]bool{}
 	for _, p := range spec.Policies {
 		for _, pool := range p.NodePools {
@@ -54,6 +67,7 @@ func Decide(spec api.PolicySpec, s api.Snapshot) api.Policy {
 	policy.ManagedPools = slices.Sorted(maps.Keys(pools))
 	policy.Disruption.Closed = closed(policy.Disruption.Windows, s.Time)
 	policy.Rollback.Ended = spec.RollbackEnded
+	policy.Canary.Paused = spec.Paused
 	return policy
 }
 
@@ -84,10 +98,17 @@ func closed(windows []api.Window, now time.Time) string {
 	return "until " + next.Format(time.RFC3339)
 }
 
-func choose(spec api.PolicySpec, now time.Time) api.Policy {
+func choose(spec api.PolicySpec, signals []api.SignalState, now time.Time) api.Policy {
 	if p, ok := spec.Policies[spec.Manual]; ok {
 		p.Source, p.Reason = api.SourceManual, fmt.Sprintf("%s is set by hand", p.Name)
 		return p
+	}
+	for i, state := range signals {
+		if p, ok := spec.Policies[spec.Signals[i].Policy]; ok && state.On {
+			p.Source, p.Since = api.SourceSignal, state.Since
+			p.Reason = fmt.Sprintf("signal %s is on: %s", state.Name, state.Reason)
+			return p
+		}
 	}
 	if entry, at, ok := scheduled(spec, now); ok {
 		p := spec.Policies[entry.Policy]

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +23,14 @@ const (
 	maxSchedule  = 100
 	maxDuration  = 31 * 24 * time.Hour
 	maxWindow    = 7 * 24 * time.Hour
+	maxSignals   = 20
+	// maxSignalQuery is the length of a query, bytes; sensing bounds what it may cost.
+	maxSignalQuery = 4096
+)
+
+var (
+	signalName   = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
+	configMapKey = regexp.MustCompile(`^[-._A-Za-z0-9]+$`)
 )
 
 // leapYear is a time after which every day that exists comes within the five
@@ -66,6 +75,65 @@ func Validate(spec api.PolicySpec) error {
 		}
 		known(path+".policy", e.Policy)
 	}
+	if n := len(spec.Signals); n > maxSignals {
+		bad("signals", "must have at most %d entries, has %d", maxSignals, n)
+	}
+	names = nil
+	for i, s := range spec.Signals[:min(len(spec.Signals), maxSignals)] {
+		path := fmt.Sprintf("signals[%d]", i)
+		if slices.Contains(names, s.Name) {
+			bad(path+".name", "%q is the name of another signal", s.Name)
+		}
+		names = append(names, s.Name)
+		known(path+".policy", s.Policy)
+		if err := validateSignal(path, s); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// validateSignal reports what of one signal can't be used, but for its policy.
+func validateSignal(path string, s api.Signal) error {
+	var errs []error
+	bad := func(field, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%s.%s: %s", path, field, fmt.Sprintf(format, args...)))
+	}
+	if !signalName.MatchString(s.Name) {
+		bad("name", "must be of letters, digits and dashes, at most 63, is %q", s.Name)
+	}
+	if (s.Query == "") == (s.Key == "") {
+		bad("prometheus", "a signal reads either prometheus.query or configMapKey")
+	}
+	if len(s.Query) > maxSignalQuery {
+		bad("prometheus.query", "is longer than %d bytes", maxSignalQuery)
+	}
+	if s.Key != "" && (len(s.Key) > 253 || !configMapKey.MatchString(s.Key)) {
+		bad("configMapKey", "%q is no key of a ConfigMap", s.Key)
+	}
+	switch s.Compare {
+	case api.CompareAbove, api.CompareBelow:
+		for _, v := range []float64{s.On, s.Off} {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				bad(string(s.Compare), "must be a finite number, is %v", v)
+			}
+		}
+		if s.Compare == api.CompareAbove && s.Off > s.On {
+			bad("until", "must not be above %g, from which the signal is on, is %g", s.On, s.Off)
+		}
+		if s.Compare == api.CompareBelow && s.Off < s.On {
+			bad("until", "must not be below %g, from which the signal is on, is %g", s.On, s.Off)
+		}
+	case api.CompareEquals:
+		if s.Query != "" {
+			bad("equals", "is for a configMapKey; a query gives a number: use above or below")
+		}
+	default:
+		bad("above", "a signal needs one of above, below and equals")
+	}
+	if s.MinStay < 0 || s.MinStay > maxDuration {
+		bad("minStay", "must be from 0 to %v, is %v", maxDuration, s.MinStay)
+	}
 	return errors.Join(errs...)
 }
 
@@ -104,6 +172,19 @@ func validatePolicy(path string, p api.Policy) error {
 	} {
 		if t.value < 0 || t.value > maxDuration || t.value > 0 && t.value < time.Minute {
 			errs = append(errs, fmt.Errorf("%s.disruption.%s: must be 0 (the default) or between 1m and %v, is %v", path, t.field, maxDuration, t.value))
+		}
+	}
+	within("canary.share", p.Canary.Share, 0, 0.5, "0 (the default) or above, 0.5 at most")
+	within("canary.worseBy", p.Canary.WorseBy, 0, 10, "0 (the default) or above, 10 error budgets at most")
+	within("canary.dearerBy", p.Canary.DearerBy, 0, 10, "0 (the default) or above, 10 at most")
+	within("canary.alpha", p.Canary.Alpha, 0, 0.5, "0 (the default) or above, 0.5 at most")
+	within("canary.band", p.Canary.Band, 0, 10, "0 (none) or above, 10 at most")
+	for _, t := range []struct {
+		field string
+		value time.Duration
+	}{{"baseline", p.Canary.Baseline}, {"soak", p.Canary.Soak}} {
+		if t.value < 0 || t.value > maxDuration || t.value > 0 && t.value < time.Minute {
+			errs = append(errs, fmt.Errorf("%s.canary.%s: must be 0 (the default) or between 1m and %v, is %v", path, t.field, maxDuration, t.value))
 		}
 	}
 	if h := p.Rollback.Hold; h < 0 || h > maxDuration || h > 0 && h < time.Minute {

@@ -26,9 +26,12 @@ import (
 )
 
 // crd is the generated definition as the API server holds it.
-func crd(t *testing.T) *apiextensions.CustomResourceDefinition {
+func crd(t *testing.T) *apiextensions.CustomResourceDefinition { return crdOf(t, "managedworkloads") }
+
+// crdOf is that of a resource.
+func crdOf(t *testing.T, resource string) *apiextensions.CustomResourceDefinition {
 	t.Helper()
-	raw, err := os.ReadFile("../../charts/mash2/crds/mash2.io_managedworkloads.yaml")
+	raw, err := os.ReadFile("../../charts/mash2/crds/mash2.io_" + resource + ".yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,8 +50,10 @@ func crd(t *testing.T) *apiextensions.CustomResourceDefinition {
 }
 
 func TestCRDIsAcceptedByAnAPIServer(t *testing.T) {
-	for _, err := range validation.ValidateCustomResourceDefinition(context.Background(), crd(t)) {
-		t.Error(err)
+	for _, resource := range []string{"managedworkloads", "strategies"} {
+		for _, err := range validation.ValidateCustomResourceDefinition(context.Background(), crdOf(t, resource)) {
+			t.Errorf("%s: %v", resource, err)
+		}
 	}
 }
 
@@ -59,11 +64,13 @@ type server struct {
 	rules      *cel.Validator
 }
 
-func newServer(t *testing.T) server {
+func newServer(t *testing.T) server { return serverOf(t, crd(t)) }
+
+func serverOf(t *testing.T, of *apiextensions.CustomResourceDefinition) server {
 	t.Helper()
-	version := crd(t).Spec.Validation
+	version := of.Spec.Validation
 	if version == nil {
-		version = crd(t).Spec.Versions[0].Schema
+		version = of.Spec.Versions[0].Schema
 	}
 	structural, err := structuralschema.NewStructural(version.OpenAPIV3Schema)
 	if err != nil {
@@ -139,6 +146,40 @@ spec:
       selectPolicy: Disabled
       tolerance: 50m`,
 		},
+		"agents": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 10, countRequests: Template, vertical: {cpu: 1500m, priorities: [{pod: a, percent: 50}]}}",
+		},
+		"agents where replicas are counted by what they change": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 10, vertical: {}}", want: "must be Template with vertical",
+		},
+		"agents and sizes at once": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 10, countRequests: Template, sizing: {mode: InPlace}, vertical: {}}", want: "both would resize pods",
+		},
+		"agents without a budget above 0": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 10, countRequests: Template, vertical: {cpu: 0}}", want: "must be above 0",
+		},
+		"agents with a priority of nothing": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 10, countRequests: Template, vertical: {priorities: [{pod: a, percent: 0}]}}", want: "percent",
+		},
+		"KEDA scales, by a learned plan": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 10, actuator: KEDA, planner: rl, model: candidate-4}",
+		},
+		"an actuator nobody knows": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 10, actuator: HPA}",
+			want:   "spec.actuator: Unsupported value",
+		},
+		"planner rl without a model": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 10, planner: rl}",
+			want:   "spec.model: Invalid value",
+		},
+		"a model for another planner": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 10, model: candidate-4}",
+			want:   "spec.model: Invalid value",
+		},
+		"a path as a model": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 10, planner: rl, model: ../x}",
+			want:   "spec.model",
+		},
 		"a minimum above the maximum": {
 			object: "spec: {targetRef: " + target + ", minReplicas: 11, maxReplicas: 10}",
 			want:   "minReplicas must not be larger than maxReplicas",
@@ -153,7 +194,7 @@ spec:
 		},
 		"an unknown mode": {
 			object: "spec: {targetRef: " + target + ", maxReplicas: 3, mode: Dry}",
-			want:   `supported values: "Off", "Shadow", "Full"`,
+			want:   `supported values: "Off", "Shadow", "Canary", "Full"`,
 		},
 		"an unknown planner": {
 			object: "spec: {targetRef: " + target + ", maxReplicas: 3, planner: magic}",
@@ -276,6 +317,7 @@ func TestDefaults(t *testing.T) {
 		MinReplicas: ptr.To[int32](1),
 		MaxReplicas: 10,
 		Planner:     v1alpha1.PlannerHorizontal,
+		Actuator:    v1alpha1.ActuatorMash2,
 		Mode:        v1alpha1.ModeFull,
 		Metric:      v1alpha1.Metric{Type: v1alpha1.MetricCPU},
 

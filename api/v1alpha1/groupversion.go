@@ -19,7 +19,7 @@ var (
 )
 
 func addKnownTypes(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &ManagedWorkload{}, &ManagedWorkloadList{})
+	s.AddKnownTypes(GroupVersion, &ManagedWorkload{}, &ManagedWorkloadList{}, &Strategy{}, &StrategyList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Skill",type=string,JSONPath=`.status.forecast.skill`
+// +kubebuilder:printcolumn:name="Canary",type=string,JSONPath=`.status.canary.phase`
 // +kubebuilder:printcolumn:name="Policy",type=string,JSONPath=`.status.policy`,priority=1
 // +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.status.nodePool`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -46,9 +47,12 @@ type ManagedWorkloadList struct {
 
 // ManagedWorkloadSpec is what the author of a ManagedWorkload wants.
 //
+// +kubebuilder:validation:XValidation:rule="(has(self.planner) && self.planner == 'rl') == has(self.model)",message="is for planner rl, which needs one",fieldPath=".model"
 // +kubebuilder:validation:XValidation:rule="self.minReplicas <= self.maxReplicas",message="minReplicas must not be larger than maxReplicas",fieldPath=".minReplicas"
 // +kubebuilder:validation:XValidation:rule="self.minReplicas > 0 || has(self.triggers) && self.triggers.exists(t, t.type in ['External','Object','Prometheus','Cron'])",message="0 needs a trigger of type External, Object, Prometheus or Cron, which can ask for the first replica",fieldPath=".minReplicas"
 // +kubebuilder:validation:XValidation:rule="self.metric.type != 'None' || has(self.triggers) && size(self.triggers) > 0",message="None needs triggers",fieldPath=".metric.type"
+// +kubebuilder:validation:XValidation:rule="!has(self.vertical) || has(self.countRequests) && self.countRequests == 'Template'",message="must be Template with vertical: agents change what pods request, and replicas would follow",fieldPath=".countRequests"
+// +kubebuilder:validation:XValidation:rule="!has(self.vertical) || !has(self.sizing) || self.sizing.mode in ['Off','RecommendOnly']",message="must be Off or RecommendOnly with vertical: both would resize pods",fieldPath=".sizing"
 type ManagedWorkloadSpec struct {
 	// targetRef names what is scaled, in the same namespace. It can't be
 	// changed: a ManagedWorkload for another target is another object.
@@ -73,16 +77,31 @@ type ManagedWorkloadSpec struct {
 	// +kubebuilder:validation:Maximum=100000
 	MaxReplicas int32 `json:"maxReplicas"`
 
-	// planner is the workload planner.
+	// planner is the workload planner. With rl the model that model names asks for replicas,
+	// never fewer than the reactive rule does, and within all limits.
 	// +optional
 	// +kubebuilder:default=horizontal
 	Planner Planner `json:"planner,omitempty"`
 
+	// model is the name of a learned model that the operator has, for planner rl.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	Model string `json:"model,omitempty"`
+
 	// mode says how far mash2 goes: Off does not plan, Shadow plans and shows
-	// but never writes, Full acts.
+	// but never writes, Canary acts for a share of the namespace's workloads in this
+	// mode, and for all of them once those are proven to be no worse, Full acts.
 	// +optional
 	// +kubebuilder:default=Full
 	Mode Mode `json:"mode,omitempty"`
+
+	// actuator is who writes the target's replicas. KEDA: mash2 plans and never writes
+	// them; a ScaledObject of KEDA asks mash2's external scaler for the planned number,
+	// and the HorizontalPodAutoscaler that KEDA makes writes it.
+	// +optional
+	// +kubebuilder:default=mash2
+	Actuator Actuator `json:"actuator,omitempty"`
 
 	// metric is what demand is read from, besides triggers.
 	// +optional
@@ -106,6 +125,15 @@ type ManagedWorkloadSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=8
 	SLOs []SLO `json:"slos,omitempty"`
+
+	// sizing says how far mash2 goes with what the workload's containers request. Absent:
+	// nothing is chosen.
+	// +optional
+	Sizing *Sizing `json:"sizing,omitempty"`
+
+	// vertical gives each running pod an agent that moves CPU between them. Absent: none.
+	// +optional
+	Vertical *Vertical `json:"vertical,omitempty"`
 
 	// cooldownSeconds is how long no trigger must have been active before the
 	// last replicas go, with minReplicas 0.
@@ -166,22 +194,37 @@ type TargetRef struct {
 
 // Planner names a workload planner.
 //
-// +kubebuilder:validation:Enum=horizontal
+// +kubebuilder:validation:Enum=horizontal;rl
 type Planner string
 
-// PlannerHorizontal plans the number of replicas.
-const PlannerHorizontal Planner = "horizontal"
+// The planners: by forecasts and the reactive rule, or by a model that was learned.
+const (
+	PlannerHorizontal Planner = "horizontal"
+	PlannerLearned    Planner = "rl"
+)
 
 // Mode says how far mash2 goes for a workload.
 //
-// +kubebuilder:validation:Enum=Off;Shadow;Full
+// +kubebuilder:validation:Enum=Off;Shadow;Canary;Full
 type Mode string
 
 // The modes; the same words as in package api.
 const (
 	ModeOff    Mode = "Off"
 	ModeShadow Mode = "Shadow"
+	ModeCanary Mode = "Canary"
 	ModeFull   Mode = "Full"
+)
+
+// Actuator is who writes a target's replicas.
+//
+// +kubebuilder:validation:Enum=mash2;KEDA
+type Actuator string
+
+// The actuators; the same words as in package api.
+const (
+	ActuatorMash2 Actuator = "mash2"
+	ActuatorKEDA  Actuator = "KEDA"
 )
 
 // CountRequests says which CPU requests replicas are counted by.
@@ -229,6 +272,11 @@ const ConditionMovable = "Movable"
 // it is, and says which field; the last good policy stays in force.
 const ConditionPolicyAccepted = "PolicyAccepted"
 
+// ConditionPromoted is of workloads in mode Canary: True once their trial is passed,
+// False after it was stopped, and Unknown before either; its message says what the trial
+// waits for, or why it ended.
+const ConditionPromoted = "Promoted"
+
 // NodePoolShare is how many of a workload's replicas should run on a node pool.
 type NodePoolShare struct {
 	// name of the pool.
@@ -274,6 +322,16 @@ type ManagedWorkloadStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	SLOs []SLOStatus `json:"slos,omitempty"`
+	// canary is the trial of the namespace's workloads in mode Canary; absent where there
+	// is none.
+	// +optional
+	Canary *CanaryStatus `json:"canary,omitempty"`
+	// sizing is what is chosen for the workload's containers; absent where nothing is.
+	// +optional
+	Sizing *SizingStatus `json:"sizing,omitempty"`
+	// vertical is what the agents of the workload's pods do; absent where there are none.
+	// +optional
+	Vertical *VerticalStatus `json:"vertical,omitempty"`
 	// policy that was active.
 	// +optional
 	Policy string `json:"policy,omitempty"`

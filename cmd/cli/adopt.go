@@ -27,7 +27,7 @@ type adopter struct {
 
 func (a *adopter) flags(cmd *cobra.Command) {
 	a.connection.flags(cmd)
-	cmd.PersistentFlags().DurationVar(&a.patience, "patience", time.Minute, "how long to wait for the operator, or for KEDA, to have seen a change")
+	cmd.PersistentFlags().DurationVar(&a.patience, "patience", time.Minute, "how long to wait until the operator, or KEDA, has seen a change")
 }
 
 func (a *adopter) open() (adoption.Adoption, error) {
@@ -69,15 +69,15 @@ func newAdopt() *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "adopt",
-		Short: "Makes ManagedWorkloads of HPAs and ScaledObjects, in Shadow beside them",
-		Long: "Makes a ManagedWorkload of every HorizontalPodAutoscaler and ScaledObject: their bounds, target and\n" +
-			"behaviour, in Shadow. They go on scaling; mash2 adopt report says how far mash2 agrees with them, and\n" +
-			"mash2 adopt take-over makes mash2 the one that scales.",
+		Short: "Creates ManagedWorkloads in Shadow from HPAs and ScaledObjects",
+		Long: "Creates a ManagedWorkload in Shadow for every HorizontalPodAutoscaler and ScaledObject, with its bounds,\n" +
+			"target and behaviour. The existing autoscalers go on scaling. mash2 adopt report compares mash2's plans\n" +
+			"with theirs. mash2 adopt take-over lets mash2 scale in their place.",
 		Args: NoArgs,
 	}
 	a.flags(cmd)
-	cmd.Flags().StringArrayVar(&in, "in", nil, "namespace to look in; may be repeated; all if there is none")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be made")
+	cmd.Flags().StringArrayVar(&in, "in", nil, "namespace to look in; may be repeated (default: all)")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be created")
 	show := OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := CheckOutput(cmd); err != nil {
@@ -174,10 +174,10 @@ func newAdoptReport(a *adopter) *cobra.Command {
 	var during, every time.Duration
 	cmd := &cobra.Command{
 		Use:   "report [NAMESPACE/NAME…]",
-		Short: "How far mash2's plans in Shadow agree with the autoscalers that act",
+		Short: "Compares mash2's plans in Shadow with the autoscalers that act",
 	}
-	cmd.Flags().DurationVar(&during, "for", 0, "how long to look; once if 0")
-	cmd.Flags().DurationVar(&every, "every", 15*time.Second, "time between two looks")
+	cmd.Flags().DurationVar(&during, "for", 0, "how long to compare; 0: once")
+	cmd.Flags().DurationVar(&every, "every", 15*time.Second, "time between two comparisons")
 	show := OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := CheckOutput(cmd); err != nil {
@@ -258,7 +258,7 @@ func showMoved(show func(any, string) error, m moved, what string, failed error)
 func newAdoptTakeOver(a *adopter) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "take-over NAMESPACE/NAME…",
-		Short: "Makes mash2 the one that scales: the HPA is saved and deleted, the ScaledObject paused",
+		Short: "Lets mash2 scale: saves and deletes the HPA, or pauses the ScaledObject",
 	}
 	show := OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -279,12 +279,12 @@ func newAdoptSafetyNet(a *adopter) *cobra.Command {
 	var after time.Duration
 	cmd := &cobra.Command{
 		Use:   "safety-net NAMESPACE/NAME…",
-		Short: "Makes an HPA that scales up when no operator has for long, and never down",
-		Long: "Makes a HorizontalPodAutoscaler that belongs to the ManagedWorkload, with its bounds: it raises replicas\n" +
-			"when they have been too few all the time for --after, which a living operator doesn't let happen, and never\n" +
+		Short: "Creates an HPA that scales up, and never down, when no operator runs",
+		Long: "Creates a HorizontalPodAutoscaler with the bounds of the ManagedWorkload, which owns it. It raises replicas\n" +
+			"when there have been too few for all of --after, which happens only without a running operator. It never\n" +
 			"lowers them. Its CPU target is ten points above the workload's. mash2 release removes it.",
 	}
-	cmd.Flags().DurationVar(&after, "after", 10*time.Minute, "how long replicas must have been too few; at most an hour")
+	cmd.Flags().DurationVar(&after, "after", 10*time.Minute, "how long there must have been too few replicas; at most an hour")
 	show := OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := CheckOutput(cmd); err != nil {
@@ -308,22 +308,22 @@ func newRelease() *cobra.Command {
 	var gone, all bool
 	cmd := &cobra.Command{
 		Use:   "release NAMESPACE/NAME…",
-		Short: "Gives workloads back to the autoscalers they were taken over from",
-		Long: "Sets workloads to Shadow, waits until the operator has seen that, takes mash2's marks from their targets\n" +
-			"and pods, with the replicas that a move between pools has added for a while, and lets the autoscaler that a\n" +
-			"take-over took away come back as it was. With the last workload, nodes get back what they had: no cordon of\n" +
-			"mash2's stays, and no parked node. --all is what an uninstallation does first.",
+		Short: "Gives workloads back to the autoscalers that they were taken over from",
+		Long: "Sets workloads to Shadow and waits until the operator has seen that. Then removes mash2's marks from their\n" +
+			"targets and pods, removes replicas that a move between pools has added, and restores the autoscaler that a\n" +
+			"take-over removed. With the last workload it also removes mash2's cordons and returns parked nodes.\n" +
+			"helm uninstall runs it with --all.",
 	}
 	a.flags(cmd)
-	cmd.Flags().BoolVar(&gone, "operator-gone", false, "go on without the operator where it doesn't see the change in time")
-	cmd.Flags().BoolVar(&all, "all", false, "every ManagedWorkload, and nodes even if there is none")
+	cmd.Flags().BoolVar(&gone, "operator-gone", false, "go on if no operator answers within --patience")
+	cmd.Flags().BoolVar(&all, "all", false, "release every ManagedWorkload, and all nodes even if there is none")
 	show := OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := CheckOutput(cmd); err != nil {
 			return err
 		}
 		if all && len(args) > 0 {
-			return Usagef("--all and names exclude each other")
+			return Usagef("give either --all or names")
 		}
 		do, err := a.open()
 		if err != nil {

@@ -21,30 +21,43 @@ func newExplain(find func(name string) (forecast.Forecaster, error)) *cobra.Comm
 	change := replay.Change{FindForecaster: find}
 	cmd := &cobra.Command{
 		Use:   "explain",
-		Short: "Says why a recorded cycle decided as it did",
-		Long: `Says why a recorded cycle decided as it did: what bound it, the forecast and its
-trust, the plans that lost and what each would have cost, what was done. It reads the
-record and decides nothing again.
+		Short: "Explains the decisions of a recorded cycle",
+		Long: `Explains the decisions of a recorded cycle: the constraint that decided, the forecast and
+its trust, the plans that were not chosen with their costs, and the actions. It reads the
+record and plans nothing again.
 
-With --from and --to it says what changed between two times, and why.
+With --from and --to it explains what changed between two times.
 
-With --with, --without, --policy or --planner it decides the cycle again, from what was
-seen and remembered then, with that change, and says what would have been planned
-instead. What would have followed is not told: mash2 whatif simulates that. Fields are
+A time is RFC 3339 (2026-08-03T12:00:00Z), a time of the last recorded day in UTC (12:00),
+or how long before the last recorded cycle (10m).
+
+Figures are planned ones, and "Now" what was there. floor is what the usage of now needs; q
+the quantile of a forecast; a machine's speed is 1 for a core of n2; "packed anew" is a
+packing of all pods onto empty nodes; skill is by how much a forecast beats the last value.
+
+With --with, --without, --policy or --planner it plans the cycle again with that change, from
+the recorded snapshot and memory, and shows what the plan would have been. It does not show
+what would have happened afterwards: mash2 whatif simulates that. The fields are
 ` + strings.Join(replay.Fields(), ", ") + `.`,
+		Example: `  mash2 explain --records D --workload shop/web                          # why so many, now
+  mash2 explain --records D --workload shop/web --at 2026-08-03T12:00:00Z  # and then
+  mash2 explain --records D --from 12:00 --to 12:10                # what changed, and why
+  mash2 explain --records D --node-pool general                          # why these nodes
+  mash2 explain --records D --workload shop/web --with quantile=0.99     # and otherwise?
+  mash2 explain --records D --workload shop/web --with workload.maxReplicas=50`,
 		Args: NoArgs,
 	}
 	f := cmd.Flags()
-	f.StringVar(&records, "records", "", "folder of the records")
-	f.StringVar(&q.Workload, "workload", "", "NAMESPACE/NAME of a ManagedWorkload; all if empty")
+	f.StringVar(&records, "records", "", "folder of the records: the operator's --records, or that of mash2 simulate")
+	f.StringVar(&q.Workload, "workload", "", "NAMESPACE/NAME of a ManagedWorkload, or its NAME where there is one of that name; all if empty")
 	f.StringVar(&q.Pool, "node-pool", "", "name of a node pool")
-	f.StringVar(&at, "at", "", "time, RFC 3339: the cycle in force then; the last one if empty")
-	f.StringArrayVar(&change.With, "with", nil, "FIELD=VALUE of the policy, or of the workload's bounds: what would have been planned with it")
-	f.StringArrayVar(&change.Without, "without", nil, "budget: what would have been planned without limits of money and nodes")
-	f.StringVar(&change.Policy, "policy", "", "what would have been planned under this policy")
-	f.StringVar(&change.Planner, "planner", "", "what would have been planned by this planner")
-	f.StringVar(&from, "from", "", "time, RFC 3339: what changed from then on, and why")
-	f.StringVar(&to, "to", "", "time, RFC 3339: until when; the last cycle if empty")
+	f.StringVar(&at, "at", "", "time: the cycle in force then (default: the last cycle)")
+	f.StringArrayVar(&change.With, "with", nil, "plan again with FIELD=VALUE in the policy or in the workload's bounds; may be repeated")
+	f.StringArrayVar(&change.Without, "without", nil, "plan again without something: budget removes the limits of money and nodes")
+	f.StringVar(&change.Policy, "policy", "", "plan again under this policy")
+	f.StringVar(&change.Planner, "planner", "", "plan again with this planner")
+	f.StringVar(&from, "from", "", "time: explain the changes from then on")
+	f.StringVar(&to, "to", "", "time: end of the changes to explain (default: the last cycle)")
 	show := OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := CheckOutput(cmd); err != nil {
@@ -55,9 +68,12 @@ instead. What would have followed is not told: mash2 whatif simulates that. Fiel
 			return err
 		}
 		changed := len(change.With)+len(change.Without) > 0 || change.Policy != "" || change.Planner != ""
+		if q.Workload, err = workloadFlag(l, q.Workload); err != nil {
+			return err
+		}
 		if from != "" || to != "" {
 			if at != "" || changed {
-				return Usagef("--from and --to tell what changed between two times; --at, --with, --without, --policy and --planner are of one cycle")
+				return Usagef("--from and --to explain the changes between two times, so they exclude --at, --with, --without, --policy and --planner, which are about one cycle")
 			}
 			account, err := over(l, q, from, to)
 			if err != nil {
@@ -65,7 +81,7 @@ instead. What would have followed is not told: mash2 whatif simulates that. Fiel
 			}
 			return show(account, accountText(account))
 		}
-		if q.At, err = timeFlag("at", at); err != nil {
+		if q.At, err = until(l, "at", at); err != nil {
 			return err
 		}
 		e, err := l.Explain(q)
@@ -73,9 +89,13 @@ instead. What would have followed is not told: mash2 whatif simulates that. Fiel
 			return Usage(err)
 		}
 		if !changed {
-			return show(e, explanationText(e))
+			return show(e, outside(q.At, e.Time)+explanationText(e))
 		}
-		change.Workload = q.Workload
+		if change.Workload = q.Workload; change.Workload == "" {
+			if change.Workload, err = onlyWorkload(l); err != nil {
+				return err
+			}
+		}
 		otherwise, err := replay.Otherwise(cmd.Context(), l, q.At, change)
 		if errors.Is(err, replay.ErrChange) || errors.Is(err, replay.ErrNoPlanner) {
 			return Usage(err)
@@ -86,15 +106,42 @@ instead. What would have followed is not told: mash2 whatif simulates that. Fiel
 		return show(struct {
 			record.Explanation
 			Otherwise replay.Counterfactual `json:"otherwise"`
-		}{e, otherwise}, otherwiseText(otherwise)+"\n\nAs it was: "+explanationText(e))
+		}{e, otherwise}, outside(q.At, e.Time)+otherwiseText(otherwise)+"\n\nAs it was: "+explanationText(withoutCandidates(e)))
 	}
 	return cmd
+}
+
+// outsideAfter is how long after a cycle it is no more taken for the one in force.
+const outsideAfter = 5 * time.Minute
+
+// outside says that the cycle explained is not of the time that was asked for; empty if
+// it is.
+func outside(asked, found time.Time) string {
+	switch {
+	case asked.IsZero():
+		return ""
+	case found.After(asked):
+		return fmt.Sprintf("No cycle is recorded by %s. This is the first one.\n", asked.UTC().Format(time.RFC3339))
+	case asked.Sub(found) > outsideAfter:
+		return fmt.Sprintf("No cycle is recorded in the %s before %s. This is the last one before.\n",
+			asked.Sub(found).Round(time.Second), asked.UTC().Format(time.RFC3339))
+	}
+	return ""
+}
+
+// withoutCandidates leaves out the plans that lost: beside another decision they are too much.
+func withoutCandidates(e record.Explanation) record.Explanation {
+	e.Candidates = nil
+	return e
 }
 
 // otherwiseText is what would have been decided instead: the result first.
 func otherwiseText(o replay.Counterfactual) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Decided again %s\n", o.Summary)
+	if o.Note != "" {
+		fmt.Fprintf(&b, "  %s\n", o.Note)
+	}
 	if !o.Reproduced {
 		fmt.Fprintln(&b, "Without the change this program doesn't decide as was recorded: both sides are this program's.")
 	}
@@ -117,18 +164,21 @@ func explanationText(e record.Explanation) string {
 	case e.Decided != nil:
 		workloadText(&b, e, when)
 	case e.Pool == nil:
-		fmt.Fprintf(&b, "%s: %d replicas of %s on %d nodes, %.3f USD/h (%s)\n",
-			e.Policy.Name, e.Chosen.Replicas, counted(len(e.Workloads), "workload"), e.Chosen.Nodes, e.Chosen.HourlyCost, when)
+		fmt.Fprintf(&b, "%s: %d replicas of %s on %s, %.3f USD/h planned (%s)\n",
+			e.Policy.Name, e.Chosen.Replicas, counted(len(e.Workloads), "workload"), counted(int(e.Chosen.Nodes), "node"), e.Chosen.HourlyCost, when)
 		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 		for _, w := range e.Workloads {
 			fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", w.Key, change(w.Current, w.Replicas), w.Binding, w.Reason)
 		}
 		_ = t.Flush() // into memory
+		if now := e.Now; now != nil {
+			fmt.Fprintf(&b, "Now: %s, %d Ready; %s asked for, %d Ready\n", counted(now.Pods, "pod"), now.Ready, counted(now.Nodes, "node"), now.ReadyNodes)
+		}
 	}
 	if p := e.Pool; p != nil {
-		fmt.Fprintf(&b, "Pool %s: %s nodes, %.3f USD/h (%s)\n", p.Pool, change(p.Current, p.Nodes), p.HourlyCost, when)
+		fmt.Fprintf(&b, "Pool %s: %s nodes, %.3f USD/h planned (%s)\n", p.Pool, change(p.Current, p.Nodes), p.HourlyCost, when)
 		fmt.Fprintf(&b, "  %s\n", p.Reason)
-		fmt.Fprintf(&b, "  the packing needs %d, zones make it %d; pods need %d per zone now\n", p.Needed, p.Nodes, p.Now)
+		fmt.Fprintf(&b, "  the pods need %d, %d in whole zones; %d per zone now\n", p.Needed, p.Nodes, p.Now)
 		if len(p.Surplus) > 0 {
 			fmt.Fprintf(&b, "  to go first: %s\n", strings.Join(p.Surplus, ", "))
 		}
@@ -142,9 +192,11 @@ func explanationText(e record.Explanation) string {
 	fmt.Fprintf(&b, "Policy: %s\n", policyLine(e.Policy))
 	actionsText(&b, e)
 	candidatesText(&b, e)
-	for _, f := range e.Findings {
-		if f.Severity == api.Warning {
-			fmt.Fprintf(&b, "Warning: %s\n", f)
+	for _, warning := range []bool{true, false} {
+		for _, f := range e.Findings {
+			if (f.Severity == api.Warning) == warning {
+				fmt.Fprintf(&b, "%s: %s\n", map[bool]string{true: "Warning", false: "Note"}[warning], f)
+			}
 		}
 	}
 	return strings.TrimRight(b.String(), "\n")
@@ -161,6 +213,9 @@ func policyLine(p api.Policy) string {
 	s := fmt.Sprintf("%s (%s)", p.Name, p.Source)
 	if p.Reason != "" {
 		s += ": " + p.Reason
+	}
+	if len(p.NodePools) > 0 {
+		s += "; its pools: " + strings.Join(p.NodePools, ", ")
 	}
 	return s
 }
@@ -180,28 +235,33 @@ func workloadText(b *strings.Builder, e record.Explanation, when string) {
 	fmt.Fprintf(b, "%s: %s replicas, by %s%s (%s)\n", w.Key, change(w.Current, w.Replicas), w.Binding, state, when)
 	fmt.Fprintf(b, "  %s\n", w.Reason)
 	if w.Demand >= 0 {
-		fmt.Fprintf(b, "Demand: %.0f millicores now, %.0f at the planned peak; %d millicores a replica; needs %.2f replicas now, at least %d (%s)\n",
-			w.Demand, w.PeakDemand, w.Request, w.Need, w.Floor, w.FloorSource)
+		peak := ""
+		if e.Forecast != nil && w.PeakDemand >= 0 {
+			peak = fmt.Sprintf(", up to %.2f in the whole forecast", w.PeakDemand/1000)
+		}
+		fmt.Fprintf(b, "Demand: %.2f cores now%s; %d millicores a replica; needs %.2f replicas before rounding, at least %d for what is used now (%s)\n",
+			w.Demand/1000, peak, w.Request, w.Need, w.Floor, w.FloorSource)
 	} else {
 		fmt.Fprintf(b, "Demand: not known; at least %d replicas (%s)\n", w.Floor, w.FloorSource)
 	}
 	if o := e.Observed; o != nil && o.DemandStale {
 		fmt.Fprintln(b, "Demand is stale: replicas don't go down.")
 	}
-	trust := "nothing is forecast"
+	podsText(b, e.Pods)
+	trust := "none"
 	if s := e.Trust; s != nil {
-		trust = fmt.Sprintf("%s, trust %s, skill over the last value %s, over the season %s", s.Model, s.Trust, skillText(s.LastValue), skillText(s.Seasonal))
+		trust = fmt.Sprintf("model %s, trust %s, skill over the last value %s, over the season %s", s.Model, s.Trust, skillText(s.LastValue), skillText(s.Seasonal))
 		if e.Forecast == nil {
-			trust += "; not used"
+			trust = "not used; " + trust
 		}
 	}
 	fmt.Fprintf(b, "Forecast: %s\n", trust)
 	if f := e.Forecast; f != nil && len(f.PeakQuantiles) == len(f.Levels) && len(f.Levels) > 0 {
 		var peaks []string
 		for i, q := range f.Levels {
-			peaks = append(peaks, fmt.Sprintf("%g: %.0f", q, f.PeakQuantiles[i]))
+			peaks = append(peaks, fmt.Sprintf("%.2f at q=%g", f.PeakQuantiles[i]/1000, q))
 		}
-		fmt.Fprintf(b, "  quantiles of the peak, millicores: %s\n", strings.Join(peaks, ", "))
+		fmt.Fprintf(b, "  the largest demand in the whole forecast, cores: %s\n", strings.Join(peaks, ", "))
 	}
 	for _, s := range w.Triggers {
 		if s.Missing != "" {
@@ -210,8 +270,26 @@ func workloadText(b *strings.Builder, e record.Explanation, when string) {
 		}
 		fmt.Fprintf(b, "Trigger %s: %g, target %g: %d replicas\n", s.Name, s.Value, s.Target, s.Replicas)
 	}
+	if p := w.Canary; p != nil {
+		fmt.Fprintf(b, "canary: %s, role %s", p.Phase, p.Role)
+		if p.With != "" {
+			fmt.Fprintf(b, " with %s", p.With)
+		}
+		fmt.Fprintf(b, ": %s\n  evidence that canaries are worse %.3g, that they are not %.3g, either is proven at %.3g; they were worse by %.3g error budgets",
+			p.Waits, p.Worse, p.Fine, p.Needed, p.Excess)
+		if p.Cost != nil {
+			fmt.Fprintf(b, ", and requested %+.0f %% for their demand", 100*(*p.Cost-1))
+		}
+		fmt.Fprintln(b)
+	}
 	for _, s := range w.SLOs {
 		fmt.Fprintf(b, "SLO %s: %s: %s\n", s.Name, s.Verdict, s.Reason)
+	}
+	if p := w.Sizing; p != nil {
+		fmt.Fprintf(b, "Sizes (%s): %s; the requests cost $%.4f an hour less than the template's $%.4f\n", p.Mode, p.Reason, p.Saving, p.Cost)
+	}
+	if p := w.Agents; p != nil {
+		agentsText(b, p)
 	}
 	fmt.Fprintf(b, "Nodes are planned for %d replicas.\n", w.NodeReplicas)
 	if len(w.Pools) == 0 {
@@ -222,6 +300,55 @@ func workloadText(b *strings.Builder, e record.Explanation, when string) {
 		pools[i] = fmt.Sprintf("%d on %s", share.Replicas, share.Pool)
 	}
 	fmt.Fprintf(b, "Replicas by pool: %s.\n", strings.Join(pools, ", "))
+}
+
+// agentsText is what the agents of running pods may do, and did.
+func agentsText(b *strings.Builder, p *api.AgentsPlan) {
+	fmt.Fprintf(b, "Agents share %dm of CPU between running pods, %dm to %dm each", p.Budget, p.Least, p.Most)
+	if p.Hold != "" {
+		fmt.Fprintf(b, "; they change nothing: %s", p.Hold)
+	}
+	fmt.Fprintln(b)
+	s := p.State
+	if s == nil {
+		return
+	}
+	for _, text := range []string{s.Error, s.Waits} {
+		if text != "" && text != p.Hold {
+			fmt.Fprintf(b, "  %s\n", text)
+		}
+	}
+	for _, pod := range s.Pods {
+		used := "usage not known"
+		if pod.Usage != nil {
+			used = fmt.Sprintf("uses %.0fm", *pod.Usage)
+		}
+		fmt.Fprintf(b, "  %s: limit %dm → %dm by %s (%s), %s\n", pod.Pod, pod.Limit, pod.Next, s.Mind, pod.Binding, used)
+	}
+	for _, text := range s.Refused {
+		fmt.Fprintf(b, "  takes no part: %s\n", text)
+	}
+}
+
+// podsText is where the pods of a workload are now; the plan may be ahead of them.
+func podsText(b *strings.Builder, pods []record.PodsOn) {
+	if len(pods) == 0 {
+		return
+	}
+	all, ready := 0, 0
+	var on []string
+	for _, p := range pods {
+		all, ready = all+p.Pods, ready+p.Ready
+		text := fmt.Sprintf("%d on %s", p.Pods, p.Pool)
+		if p.Pool == "" {
+			text = fmt.Sprintf("%d on no pool yet", p.Pods)
+		}
+		if p.Leaving > 0 {
+			text += fmt.Sprintf(" (%d on nodes that are being left)", p.Leaving)
+		}
+		on = append(on, text)
+	}
+	fmt.Fprintf(b, "Pods now: %d, %d Ready: %s\n", all, ready, strings.Join(on, ", "))
 }
 
 func skillText(v *float64) string {
@@ -245,12 +372,12 @@ func actionsText(b *strings.Builder, e record.Explanation) {
 // candidatesText is a table of the plans that lost beneath the chosen one.
 func candidatesText(b *strings.Builder, e record.Explanation) {
 	if len(e.Candidates) == 0 {
-		fmt.Fprintln(b, "No other plan was considered.")
 		return
 	}
 	fmt.Fprintln(b, "Plans considered (all workloads together):")
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "  pool\treplicas\tnodes\tUSD/h\tutility\t= performance\t− cost\t+ resilience\t")
+	w := e.Policy.Weights
+	fmt.Fprintf(t, "  pool\treplicas\tnodes\tUSD/h\tutility\t= %g × performance\t− %g × cost\t+ %g × resilience\t\n", w.Performance, w.Cost, w.Resilience)
 	row := func(k api.Candidate, why string) {
 		u := k.Utility
 		fmt.Fprintf(t, "  %s\t%d\t%d\t%.3f\t%.4f\t%.4f\t%.4f\t%.4f\t%s\n", k.Pool, k.Replicas, k.Nodes, k.HourlyCost, u.Total, u.Performance, u.Cost, u.Resilience, why)

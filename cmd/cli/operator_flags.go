@@ -21,8 +21,10 @@ import (
 
 	"github.com/mash2-io/mash2"
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/execution/webhook"
 	"github.com/mash2-io/mash2/forecast"
 	"github.com/mash2-io/mash2/operator"
+	"github.com/mash2-io/mash2/operator/agents"
 	"github.com/mash2-io/mash2/operator/core"
 	"github.com/mash2-io/mash2/planning/node"
 	"github.com/mash2-io/mash2/record"
@@ -33,7 +35,7 @@ func newOperator(wrap func(mash2.Actuator) mash2.Actuator) *cobra.Command {
 	var o operatorFlags
 	cmd := &cobra.Command{
 		Use:   "operator",
-		Short: "Runs the operator, in a cluster or on a kubeconfig",
+		Short: "Runs the operator, in a cluster or with a kubeconfig",
 		Args:  NoArgs,
 	}
 	o.register(cmd)
@@ -75,6 +77,9 @@ type operatorFlags struct {
 	metricsInsecure, profiling   bool
 	pageAddress                  string
 	pageInsecure                 bool
+	externalAddress              string
+	externalCertDir              string
+	externalInsecure             bool
 	leaderElect                  bool
 	autoscalerStatus             string
 	logFormat                    string
@@ -82,6 +87,14 @@ type operatorFlags struct {
 	cycleLog                     string
 	records                      record.Config
 	stateDir, stateConfigMap     string
+	memoryMetric                 string
+	sizesAtAdmission             bool
+	modelsDir                    string
+	models, qos                  map[string][]byte
+	agents                       map[string]agents.Mind
+	sensorHosts, webhookHosts    []string
+	webhookKeyFile               string
+	webhookKey                   []byte
 	kubeQPS                      float32
 	kubeBurst                    int
 }
@@ -149,16 +162,16 @@ func (o *operatorFlags) durations() []durationFlag {
 	sense, plan := def.Sensing, def.Core.Planning
 	return []durationFlag{
 		{&o.period, "period", plan.CyclePeriod, "time between the starts of cycles"},
-		{&o.wakeGap, "wake-gap", def.Core.WakeGap, "least time between two cycles when woken early by a changed policy"},
+		{&o.wakeGap, "wake-gap", def.Core.WakeGap, "shortest time between two cycles when a changed policy starts one early"},
 		{&o.step, "step", sense.Step, "sample step of demand; no finer than the scrape interval"},
 		{&o.rateWindow, "rate-window", sense.RateWindow, "window of the CPU usage rate; four scrape intervals are a good choice"},
-		{&o.history, "history", sense.History, "how much history of demand to keep and forecast from"},
-		{&o.past, "past", sense.Past, "how far back means of ten minutes are read, once, in the background, for seasons of a week; none if no more than --history"},
-		{&o.staleAfter, "stale-after", sense.StaleAfter, "age of the newest sample from which demand is stale: then nothing scales down"},
+		{&o.history, "history", sense.History, "how much demand history to keep and to forecast from"},
+		{&o.past, "past", sense.Past, "how far back ten-minute means are read, once and in the background, for weekly seasons; none if not longer than --history"},
+		{&o.staleAfter, "stale-after", sense.StaleAfter, "demand is stale when its newest sample is older than this; stale workloads do not scale down"},
 		{&o.usageInterval, "resource-metrics-interval", sense.UsageInterval, "time between two readings of metrics.k8s.io"},
-		{&o.horizon, "horizon", plan.Horizon, "how far ahead demand is forecast; covers the node startup latency"},
-		{&o.downStabilization, "downscale-stabilization", plan.Stabilization, "backward stabilization of scale-down where no trusted forecast looks ahead, as the HPA's"},
-		{&o.nodeStabilization, "node-stabilization", plan.NodeStabilization, "how long nodes must have been of no use where no trusted forecast looks ahead, as Cluster Autoscaler's unneeded time; less while demand keeps falling"},
+		{&o.horizon, "horizon", plan.Horizon, "how far ahead demand is forecast; should cover the node startup latency"},
+		{&o.downStabilization, "downscale-stabilization", plan.Stabilization, "stabilization window of scale-down where no forecast is trusted, as in the HPA"},
+		{&o.nodeStabilization, "node-stabilization", plan.NodeStabilization, "how long a node must be unneeded before it goes where no forecast is trusted, as in Cluster Autoscaler; shorter while demand keeps falling"},
 		{&o.podStartup, "pod-startup", sense.PodStartup.P90, "how long a replica takes to become Ready, until it is measured"},
 		{&o.nodeStartup, "node-startup", sense.NodeStartup.P90, "how long a node takes to become Ready, until it is measured"},
 	}
@@ -176,36 +189,45 @@ func (o *operatorFlags) register(cmd *cobra.Command) {
 	o.flags(cmd)
 	f := cmd.Flags()
 	f.SetNormalizeFunc(oldNames)
-	f.Float64Var(&o.speed, "speed", 1, "divides the default of every duration, for demonstrations on compressed time")
+	f.Float64Var(&o.speed, "speed", 1, "speed-up: divides the default of every duration, for demonstrations in compressed time")
 	for _, d := range o.durations() {
 		f.DurationVar(d.value, d.name, d.def, d.usage)
 	}
-	f.DurationVar(&o.actionTimeout, "action-timeout", operator.DefaultConfig().Core.ActionTimeout, "bound on one action")
+	f.DurationVar(&o.actionTimeout, "action-timeout", operator.DefaultConfig().Core.ActionTimeout, "timeout of one action")
 	o.prometheus.register(cmd)
 	o.provider.register(cmd)
 	f.StringVar(&o.autoscalerStatus, "cluster-autoscaler-status", "kube-system/cluster-autoscaler-status",
-		"ConfigMap by which Cluster Autoscaler tells which node groups it resizes, to leave these pools to it; empty to look at none")
+		"NAMESPACE/NAME of the ConfigMap in which Cluster Autoscaler lists its node groups; mash2 does not resize these pools; empty: none")
 	ForecasterFlag(cmd, &o.forecaster)
-	f.StringVar(&o.solver, "solver", node.Auto, "packing solver: see mash2 version for those of this build")
-	f.IntVar(&o.solverIterations, "solver-iterations", 0, "work budget of one packing; 0 is the solver's own")
+	f.StringVar(&o.solver, "solver", node.Auto, "packing solver; mash2 version lists those of this build")
+	f.IntVar(&o.solverIterations, "solver-iterations", 0, "work budget of one packing (0: the solver's default)")
 	f.IntVar(&o.packings, "packings", operator.DefaultConfig().Core.Planning.Packings, "work budget of a cycle's search, in packings")
+	f.BoolVar(&o.sizesAtAdmission, "sizes-at-admission", false, "an admission policy gives new pods their planned requests; the chart sets this where it installs that policy")
+	f.StringVar(&o.memoryMetric, "memory-metric", sensing.DefaultConfig().MemoryMetric, "metric of each container's working set in bytes, from which memory requests are planned")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "address of /metrics; 0 turns it off")
 	f.BoolVar(&o.metricsInsecure, "metrics-insecure", false, "serve /metrics over plain HTTP without authentication (loopback only)")
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 turns it off")
-	f.BoolVar(&o.profiling, "profiling", false, "serve Go's profiles at /debug/pprof/ beside /metrics, to those who may get that non-resource URL")
-	f.StringVar(&o.pageAddress, "page-bind-address", "0", "address of the page and its API, over TLS, to who has a token that may list ManagedWorkloads; 0 turns it off")
-	f.BoolVar(&o.pageInsecure, "page-insecure", false, "serve the page over plain HTTP without authentication, to look only; loopback addresses only")
+	f.BoolVar(&o.profiling, "profiling", false, "serve Go's profiles at /debug/pprof/ beside /metrics, for users with the right to get that non-resource URL")
+	f.StringVar(&o.pageAddress, "page-bind-address", "0", "address of the page and its API, over TLS, for users whose token may list ManagedWorkloads; 0 turns it off")
+	f.BoolVar(&o.pageInsecure, "page-insecure", false, "serve the page read-only, over plain HTTP without authentication; loopback addresses only")
+	f.StringVar(&o.externalAddress, "external-scaler-bind-address", "0", "address of the external scaler for KEDA (gRPC over TLS), for workloads with spec.actuator KEDA; 0 turns it off")
+	f.StringVar(&o.externalCertDir, "external-scaler-cert-dir", "", "folder with tls.crt and tls.key of the external scaler, and with ca.crt if clients need a certificate (default: a self-signed certificate, new at each start)")
+	f.BoolVar(&o.externalInsecure, "external-scaler-insecure", false, "serve the external scaler without TLS; loopback addresses only")
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "only the leader of several replicas acts")
-	f.Float32Var(&o.kubeQPS, "kube-api-qps", 200, "requests per second to the Kubernetes API; a change of many workloads at once takes two each")
-	f.IntVar(&o.kubeBurst, "kube-api-burst", 400, "requests to the Kubernetes API at once")
+	f.Float32Var(&o.kubeQPS, "kube-api-qps", 200, "requests per second to the Kubernetes API; a change of many workloads needs two for each")
+	f.IntVar(&o.kubeBurst, "kube-api-burst", 400, "burst of requests to the Kubernetes API")
 	f.StringVar(&o.logFormat, "log-format", "json", "json or text")
 	f.BoolVar(&o.verbose, "verbose", false, "log every cycle")
-	f.StringVar(&o.records.Dir, "records", "", "folder to keep every cycle in, for mash2 replay and mash2 explain; nothing is kept if empty")
-	f.Int64Var(&o.records.MaxBytes, "records-max-bytes", 1<<30, "bytes that records may take; the oldest are deleted; 0 for no bound")
-	f.DurationVar(&o.records.MaxAge, "records-max-age", 7*24*time.Hour, "age from which records are deleted; 0 for no bound")
-	f.StringVar(&o.stateDir, "state-dir", "", "folder for checkpoints of what a restart can't read from history: trust in forecasts, stabilization, cooldowns; none are kept if empty")
-	f.StringVar(&o.stateConfigMap, "state-configmap", "", "beginning of the names of the ConfigMaps in which the same is kept for a leader on another node, at most once a minute; none are if empty")
-	f.StringVar(&o.cycleLog, "cycle-log", "", "file to append every cycle's record to, one JSON object a line")
+	f.StringVar(&o.records.Dir, "records", "", "folder in which every cycle is recorded, for mash2 replay and mash2 explain; empty: no records")
+	f.Int64Var(&o.records.MaxBytes, "records-max-bytes", 1<<30, "largest size of the records in bytes; the oldest are deleted; 0: no limit")
+	f.DurationVar(&o.records.MaxAge, "records-max-age", 7*24*time.Hour, "records older than this are deleted; 0: no limit")
+	f.StringVar(&o.modelsDir, "models", "", "folder of learned models, read at the start: NAME.rl or NAME/model.rl for workloads with spec.planner rl and for agents (spec.vertical.model); NAME.json, NAME.txt or NAME/model.json for choices of strategies")
+	f.StringSliceVar(&o.sensorHosts, "sensor-host", nil, "host that sensors of strategies may ask, [NAMESPACE/]HOST[:PORT]; may be repeated; none without it")
+	f.StringSliceVar(&o.webhookHosts, "webhook-host", nil, "host that strategies may call, [NAMESPACE/]HOST[:PORT]; may be repeated; none without it")
+	f.StringVar(&o.webhookKeyFile, "webhook-key-file", "", "file with the key that signs calls of webhooks, as Standard Webhooks write it: whsec_ and base64 of 24 to 64 bytes; no calls without it")
+	f.StringVar(&o.stateDir, "state-dir", "", "folder for checkpoints of trust in forecasts, stabilization and cooldowns, which history can't restore after a restart; empty: no checkpoints")
+	f.StringVar(&o.stateConfigMap, "state-configmap", "", "name prefix of ConfigMaps with the same checkpoints, for a leader on another node, written at most once a minute; empty: none")
+	f.StringVar(&o.cycleLog, "cycle-log", "", "file to which every cycle's record is appended, one JSON object a line")
 }
 
 // oldNames are flags' names of the release before, which still work for this one.
@@ -222,7 +244,7 @@ func oldNames(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 // ForecasterFlag names what forecasts demand.
 func ForecasterFlag(cmd *cobra.Command, name *string) {
 	cmd.Flags().StringVar(name, "forecaster", forecast.QuickName,
-		"what forecasts demand: "+forecast.QuickName+", "+forecast.AutoName+" (the whole portfolio, at more CPU), or one model by the name that mash2 forecast knows it by")
+		"forecaster of demand: "+forecast.QuickName+", "+forecast.AutoName+" (all models, at a higher CPU cost), or the name of one model, as in mash2 forecast")
 }
 
 // CheckForecaster refuses a name that --forecaster doesn't take.
@@ -278,6 +300,22 @@ func (o *operatorFlags) complete(cmd *cobra.Command) error {
 	if o.horizon < o.nodeStartup+o.period {
 		return Usagef("--horizon %v does not cover the node startup latency of %v and a cycle", o.horizon, o.nodeStartup)
 	}
+	files, err := readModels(o.modelsDir)
+	if o.qos = files.qos; err == nil {
+		o.agents, o.models, err = agents.Minds(files.rl)
+	}
+	if err != nil {
+		return Usagef("--models: %w", err)
+	}
+	if o.webhookKeyFile != "" {
+		text, err := os.ReadFile(o.webhookKeyFile)
+		if err != nil {
+			return Usagef("--webhook-key-file: %w", err)
+		}
+		if o.webhookKey, err = webhook.ParseKey(string(text)); err != nil {
+			return Usagef("--webhook-key-file: %s %w", o.webhookKeyFile, err)
+		}
+	}
 	// Clients come with the connection.
 	cfg := o.config()
 	cfg.REST, cfg.Logger = &rest.Config{}, slog.New(slog.DiscardHandler)
@@ -298,8 +336,10 @@ func (o *operatorFlags) config() operator.Config {
 	c.Provider = o.provider.provider()
 	c.MetricsAddress, c.MetricsInsecure, c.Profiling = o.metricsAddress, o.metricsInsecure, o.profiling
 	c.PageAddress, c.PageInsecure, c.Speed = o.pageAddress, o.pageInsecure, o.speed
+	c.ExternalAddress, c.ExternalCertDir, c.ExternalInsecure = o.externalAddress, o.externalCertDir, o.externalInsecure
 	c.ProbeAddress, c.LeaderElection = o.probeAddress, o.leaderElect
-	c.CycleLog, c.Version = o.cycleLog, version
+	c.CycleLog, c.Version, c.Agents = o.cycleLog, version, o.agents
+	c.WebhookHosts, c.WebhookKey = o.webhookHosts, o.webhookKey
 	c.Records, c.StateDir, c.StateConfigMap = o.records, o.stateDir, o.stateConfigMap
 	return c
 }
@@ -307,7 +347,7 @@ func (o *operatorFlags) config() operator.Config {
 // core is what decides.
 func (o *operatorFlags) core() core.Config {
 	c := core.DefaultConfig().Faster(o.speed)
-	c.Forecaster, c.Solver = o.forecaster, o.solver
+	c.Forecaster, c.Solver, c.Models, c.QoS = o.forecaster, o.solver, o.models, o.qos
 	c.WakeGap, c.ActionTimeout = o.wakeGap, o.actionTimeout
 	p := &c.Planning
 	p.CyclePeriod, p.Horizon = o.period, o.horizon
@@ -319,7 +359,9 @@ func (o *operatorFlags) core() core.Config {
 // sensing is what observes.
 func (o *operatorFlags) sensing() sensing.Config {
 	c := operator.Sensing(o.speed)
+	c.SensorHosts = o.sensorHosts
 	c.PrometheusURL, c.Matchers, c.RecordedUsage = o.prometheus.URL, o.prometheus.Matchers, o.prometheus.Recorded
+	c.MemoryMetric, c.SizesAtAdmission = o.memoryMetric, o.sizesAtAdmission
 	c.Step, c.RateWindow, c.StaleAfter = o.step, o.rateWindow, o.staleAfter
 	c.History, c.Past = o.history, o.past
 	c.UsageInterval = o.usageInterval

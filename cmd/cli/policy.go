@@ -105,7 +105,7 @@ func newPolicy() *cobra.Command {
 }
 
 func newPolicyGet(conn *connection) *cobra.Command {
-	cmd := &cobra.Command{Use: "get", Short: "The policy the ConfigMap asks for, and all it defines", Args: NoArgs}
+	cmd := &cobra.Command{Use: "get", Short: "Prints the active policy, and all policies of the ConfigMap", Args: NoArgs}
 	show := OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		client, err := conn.client()
@@ -128,8 +128,14 @@ func newPolicyGet(conn *connection) *cobra.Command {
 			Active   string   `json:"active"`
 			Policies []string `json:"policies"`
 			Paused   bool     `json:"paused"`
-		}{activeNow(spec), slices.Sorted(maps.Keys(spec.Policies)), spec.Paused || braked}
+			// Signals that only the operator reads: where one is on, and nothing is set by
+			// hand, it decides instead.
+			Signals []string `json:"signals,omitempty"`
+		}{activeNow(spec), slices.Sorted(maps.Keys(spec.Policies)), spec.Paused || braked, signalNames(spec)}
 		text := fmt.Sprintf("active: %s\npolicies: %s", v.Active, strings.Join(v.Policies, ", "))
+		if len(v.Signals) > 0 && spec.Manual == "" {
+			text += fmt.Sprintf("\nsignals: %s; one that is on decides instead, see mash2 ui or the Policy column of kubectl get mw -o wide", strings.Join(v.Signals, ", "))
+		}
 		if v.Paused {
 			text += "\npaused: nothing is written until mash2 resume"
 		}
@@ -141,7 +147,7 @@ func newPolicyGet(conn *connection) *cobra.Command {
 func newPolicySet(conn *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set NAME",
-		Short: "Sets the policy by hand; it has precedence over the schedule",
+		Short: "Sets the policy by hand, which overrides the schedule",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return Usagef("policy set takes the name of one policy")
@@ -182,9 +188,9 @@ func newPolicySet(conn *connection) *cobra.Command {
 
 func newPause(pause bool) *cobra.Command {
 	var conn connection
-	cmd := &cobra.Command{Use: "pause", Short: "Stops every write within one cycle; planning goes on and is shown", Args: NoArgs}
+	cmd := &cobra.Command{Use: "pause", Short: "Stops every write within one cycle; planning continues", Args: NoArgs}
 	if !pause {
-		cmd.Use, cmd.Short = "resume", "Takes pause back"
+		cmd.Use, cmd.Short = "resume", "Ends a pause"
 	}
 	conn.flags(cmd)
 	show := OutputFlag(cmd)
@@ -208,7 +214,15 @@ func newPause(pause bool) *cobra.Command {
 	return cmd
 }
 
-// activeNow is the policy that spec puts in force at this moment.
+func signalNames(spec api.PolicySpec) []string {
+	var out []string
+	for _, s := range spec.Signals {
+		out = append(out, s.Name)
+	}
+	return out
+}
+
+// activeNow is the policy that spec puts in force at this moment, signals aside.
 func activeNow(spec api.PolicySpec) string {
 	return strategic.Decide(spec, api.Snapshot{Time: time.Now()}).Name
 }

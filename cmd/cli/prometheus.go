@@ -18,6 +18,7 @@ import (
 type PrometheusFlags struct {
 	URL, TokenFile, CAFile string
 	Headers                []string // "Name: value"
+	HeadersFile            string   // such lines, read anew for each request
 	Matchers, Recorded     string   // in the operator's own queries
 }
 
@@ -27,6 +28,7 @@ func (p *PrometheusFlags) register(cmd *cobra.Command) {
 	f.StringVar(&p.TokenFile, "prometheus-bearer-token-file", "", "file with a bearer token for Prometheus, read anew for each request")
 	f.StringVar(&p.CAFile, "prometheus-ca-file", "", "file with the certificates of the authority that signed Prometheus' own; those of the system if empty")
 	f.StringArrayVar(&p.Headers, "prometheus-header", nil, "header of each request to Prometheus, such as 'X-Scope-OrgID: team'; may be repeated")
+	f.StringVar(&p.HeadersFile, "prometheus-headers-file", "", "file with a header of each request to Prometheus on each line, as of --prometheus-header, read anew for each request: for values that do not belong on a command line")
 	f.StringVar(&p.Matchers, "prometheus-matchers", "", `label matchers for a Prometheus of several clusters, such as 'cluster="prod"'`)
 	f.StringVar(&p.Recorded, "recorded-usage", sensing.DefaultConfig().RecordedUsage, "series that the chart's recording rules make, from which history is read where it is there; none if empty")
 }
@@ -39,6 +41,15 @@ func (p *PrometheusFlags) Validate() error {
 	if _, err := p.header(); err != nil {
 		return err
 	}
+	if p.HeadersFile != "" {
+		h, err := readHeaders(p.HeadersFile)
+		if err != nil {
+			return Usagef("--prometheus-headers-file: %v", err)
+		}
+		if p.TokenFile != "" && h.Get("Authorization") != "" {
+			return Usagef("--prometheus-headers-file: %s has Authorization, and --prometheus-bearer-token-file is another one", p.HeadersFile)
+		}
+	}
 	if _, err := p.authority(); err != nil {
 		return err
 	}
@@ -47,17 +58,44 @@ func (p *PrometheusFlags) Validate() error {
 
 var headerName = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
 
+// headerOf takes a line "Name: value" apart.
+func headerOf(line string) (name, value string, ok bool) {
+	name, value, ok = strings.Cut(line, ":")
+	value = strings.TrimSpace(value)
+	return name, value, ok && headerName.MatchString(name) && !strings.ContainsAny(value, "\r\n\x00")
+}
+
 // header is what --prometheus-header says.
 func (p *PrometheusFlags) header() (http.Header, error) {
 	h := http.Header{}
 	for _, line := range p.Headers {
-		name, value, ok := strings.Cut(line, ":")
-		value = strings.TrimSpace(value)
+		name, value, ok := headerOf(line)
 		switch {
-		case !ok || !headerName.MatchString(name) || strings.ContainsAny(value, "\r\n\x00"):
+		case !ok:
 			return nil, Usagef("--prometheus-header must be 'Name: value', not %q", line)
 		case strings.EqualFold(name, "Authorization"):
-			return nil, Usagef("--prometheus-header: a credential does not belong on a command line; use --prometheus-bearer-token-file")
+			return nil, Usagef("--prometheus-header: a credential does not belong on a command line; use --prometheus-bearer-token-file or --prometheus-headers-file")
+		}
+		h.Add(name, value)
+	}
+	return h, nil
+}
+
+// readHeaders reads a file of lines "Name: value". No error tells a value: they are
+// secret.
+func readHeaders(path string) (http.Header, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	h := http.Header{}
+	for n, line := range strings.Split(string(text), "\n") {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		name, value, ok := headerOf(line)
+		if !ok {
+			return nil, fmt.Errorf("%s:%d: must be 'Name: value'", path, n+1)
 		}
 		h.Add(name, value)
 	}
@@ -92,15 +130,15 @@ func (p *PrometheusFlags) Transport() (http.RoundTripper, error) {
 	}
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
-	return withHeader{header: header, tokenFile: p.TokenFile, next: base}, nil
+	return withHeader{header: header, headersFile: p.HeadersFile, tokenFile: p.TokenFile, next: base}, nil
 }
 
-// withHeader adds headers, and a bearer token that is read anew for every
-// request, as projected service account tokens change.
+// withHeader adds headers, and those of a file and a bearer token that are read anew for
+// every request, as projected service account tokens and mounted Secrets change.
 type withHeader struct {
-	header    http.Header
-	tokenFile string // none if empty
-	next      http.RoundTripper
+	header                 http.Header
+	headersFile, tokenFile string // none if empty
+	next                   http.RoundTripper
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -108,6 +146,15 @@ func (t withHeader) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	for name, values := range t.header {
 		r.Header[name] = values
+	}
+	if t.headersFile != "" {
+		more, err := readHeaders(t.headersFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading the headers: %w", err)
+		}
+		for name, values := range more {
+			r.Header[name] = values
+		}
 	}
 	if t.tokenFile != "" {
 		token, err := os.ReadFile(t.tokenFile)

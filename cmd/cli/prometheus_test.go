@@ -58,6 +58,21 @@ func TestPrometheusTransport(t *testing.T) {
 	if got.Get("X-Scope-OrgID") != "shop" || got.Get("X-Two") != "a: b" {
 		t.Errorf("headers are %v", got)
 	}
+	p.HeadersFile = write("headers", nil)
+	for _, want := range []string{"shop", "other"} {
+		write("headers", []byte("X-Scope-OrgID: "+want+"\r\n\nx-three:c\n"))
+		if err := ask(p); err != nil {
+			t.Fatal(err)
+		}
+		if got.Get("X-Scope-OrgID") != want || got.Get("X-Two") != "a: b" || got.Get("X-Three") != "c" {
+			t.Errorf("with a file of headers: %v", got)
+		}
+	}
+	write("headers", []byte("X-Key secret"))
+	if err := ask(p); err == nil || !strings.Contains(err.Error(), "headers:1: must be 'Name: value'") || strings.Contains(err.Error(), "secret") {
+		t.Errorf("with a line that is no header: %v", err)
+	}
+	p.HeadersFile = ""
 	if err := os.Remove(token); err != nil {
 		t.Fatal(err)
 	}
@@ -71,6 +86,16 @@ func TestPrometheusFlagsAreRefused(t *testing.T) {
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	wrong := filepath.Join(filepath.Dir(empty), "headers")
+	basic := filepath.Join(filepath.Dir(empty), "basic")
+	for path, text := range map[string]string{wrong: "X-A: b\nsecret", basic: "Authorization: Basic eA=="} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := (&PrometheusFlags{URL: "http://x", HeadersFile: basic}).Validate(); err != nil {
+		t.Errorf("a password in a file: %v", err)
+	}
 	for name, c := range map[string]struct {
 		flags PrometheusFlags
 		want  string
@@ -80,6 +105,9 @@ func TestPrometheusFlagsAreRefused(t *testing.T) {
 		"a header within a header":    {PrometheusFlags{URL: "http://x", Headers: []string{"a: b\r\nc: d"}}, "--prometheus-header must be"},
 		"a header with a space in it": {PrometheusFlags{URL: "http://x", Headers: []string{"a b: c"}}, "--prometheus-header must be"},
 		"a password on the line":      {PrometheusFlags{URL: "http://x", Headers: []string{"authorization: Basic eA=="}}, "--prometheus-bearer-token-file"},
+		"a file that has no headers":  {PrometheusFlags{URL: "http://x", HeadersFile: wrong}, "headers:2: must be 'Name: value'"},
+		"a file that is gone":         {PrometheusFlags{URL: "http://x", HeadersFile: wrong + "x"}, "--prometheus-headers-file"},
+		"two credentials":             {PrometheusFlags{URL: "http://x", HeadersFile: basic, TokenFile: "token"}, "has Authorization"},
 		"an authority that isn't":     {PrometheusFlags{URL: "http://x", CAFile: empty}, "has no certificate"},
 		"an authority that is gone":   {PrometheusFlags{URL: "http://x", CAFile: empty + "x"}, "--prometheus-ca-file"},
 	} {

@@ -24,15 +24,15 @@ type providerFlags struct {
 
 func (p *providerFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&p.name, "provider", operator.None, "who resizes node pools: gke, clusterapi (MachineDeployments), kind (parks nodes that are there), or none to plan replicas only")
-	f.BoolVar(&p.readOnly, "provider-read-only", false, "read node pools, and leave them alone")
-	f.StringVar(&p.poolLabel, "pool-label", "", "label of nodes that names their pool; the provider's own if empty")
+	f.StringVar(&p.name, "provider", operator.None, "provider of node pools: gke, clusterapi (MachineDeployments), kind (parks existing nodes), or none to plan replicas only")
+	f.BoolVar(&p.readOnly, "provider-read-only", false, "read node pools and do not resize them")
+	f.StringVar(&p.poolLabel, "pool-label", "", "node label that names the pool (default: the provider's own)")
 	f.StringVar(&p.gkeProject, "gke-project", "", "project of the GKE cluster")
 	f.StringVar(&p.gkeLocation, "gke-location", "", "location of the GKE cluster: a region or a zone")
 	f.StringVar(&p.gkeCluster, "gke-cluster", "", "name of the GKE cluster")
-	f.StringVar(&p.gkeEndpoint, "gke-endpoint", "", "address of another container API, spoken to without TLS and credentials (a simulator)")
-	f.StringVar(&p.gkeComputeEndpoint, "gke-compute-endpoint", "", "URL of another compute API, spoken to without credentials (a simulator)")
-	f.StringVar(&p.clusterAPIKubeconfig, "clusterapi-kubeconfig", "", "kubeconfig of Cluster API's management cluster; this cluster if empty")
+	f.StringVar(&p.gkeEndpoint, "gke-endpoint", "", "address of a simulated container API, without TLS and credentials")
+	f.StringVar(&p.gkeComputeEndpoint, "gke-compute-endpoint", "", "URL of a simulated compute API, without credentials")
+	f.StringVar(&p.clusterAPIKubeconfig, "clusterapi-kubeconfig", "", "kubeconfig of Cluster API's management cluster (default: this cluster)")
 	f.StringVar(&p.clusterAPINamespace, "clusterapi-namespace", "", "namespace of the Cluster object")
 	f.StringVar(&p.clusterAPICluster, "clusterapi-cluster", "", "name of the Cluster object")
 }
@@ -59,7 +59,7 @@ func (p *providerFlags) validate() error {
 		}
 	}
 	if (p.gkeEndpoint == "") != (p.gkeComputeEndpoint == "") {
-		return Usagef("--gke-endpoint and --gke-compute-endpoint go together")
+		return Usagef("--gke-endpoint and --gke-compute-endpoint must be given together")
 	}
 	return nil
 }

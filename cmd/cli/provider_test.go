@@ -14,7 +14,7 @@ func TestProviderFlagsAreRefused(t *testing.T) {
 		"GKE without a project":         {providerFlags{name: "gke", gkeLocation: "l", gkeCluster: "c"}, "--provider gke needs --gke-project"},
 		"Cluster API without cluster":   {providerFlags{name: "clusterapi", clusterAPINamespace: "n"}, "--provider clusterapi needs --clusterapi-cluster"},
 		"reading nothing":               {providerFlags{name: "none", readOnly: true}, "--provider-read-only needs a --provider"},
-		"half of a simulator":           {providerFlags{name: "gke", gkeProject: "p", gkeLocation: "l", gkeCluster: "c", gkeEndpoint: "x"}, "go together"},
+		"half of a simulator":           {providerFlags{name: "gke", gkeProject: "p", gkeLocation: "l", gkeCluster: "c", gkeEndpoint: "x"}, "must be given together"},
 		"a kubeconfig that isn't there": {providerFlags{name: "clusterapi", clusterAPINamespace: "n", clusterAPICluster: "c", clusterAPIKubeconfig: "/nonexistent"}, "--clusterapi-kubeconfig"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -31,27 +31,27 @@ func newReplay(find func(name string) (forecast.Forecaster, error)) *cobra.Comma
 	o := replayFlags{find: find}
 	cmd := &cobra.Command{
 		Use:   "replay",
-		Short: "Decides recorded cycles again and says what differs",
-		Long: `Decides recorded cycles again, from the keyframe before --from on, and compares
-policy, plan and actions to the last bit.
+		Short: "Plans recorded cycles again and shows the differences",
+		Long: `Plans recorded cycles again, beginning with the keyframe before --from, and compares
+policy, plan and actions bit by bit.
 
-Without a change the same program reproduces the same bytes; if it doesn't, mash2
-replay prints the first difference and exits 1. With --policies-file or --planner it
-prints what would have been decided instead. Snapshots stay as recorded: what another
-decision would have changed in the cluster is not simulated (see mash2 whatif).
+Without a change the same program gives the same bytes. If it does not, mash2 replay prints
+the first difference and exits with 1. With --policies-file or --planner it prints the plans
+that differ. Snapshots stay as recorded: the effects of another plan on the cluster are not
+simulated (see mash2 whatif).
 
 With --max-cost-increase or --max-short-increase it is a gate for a new policy file or a
-new version: it exits 1 when a limit is left, and names the workload and the time.`,
+new version: it exits with 1 when a limit is exceeded, and names the workload and the time.`,
 		Args: NoArgs,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.records, "records", "", "folder of the records")
 	f.StringVar(&o.from, "from", "", "time of the first cycle to compare, RFC 3339; all if empty")
-	f.StringVar(&o.to, "to", "", "time of the last one")
-	f.StringVar(&o.policies, "policies-file", "", "policies.yaml to decide by instead of the recorded policies; what chose among them stays as it was")
-	f.StringVar(&o.planner, "planner", "", "planner of every workload instead of its own")
-	f.StringVar(&o.maxCost, "max-cost-increase", "", "by how much planned nodes may cost more than recorded, such as 5%; exit 1 beyond it")
-	f.StringVar(&o.maxShort, "max-short-increase", "", "for how much longer than recorded workloads may have too few replicas for the demand that came, summed, such as 30m; exit 1 beyond it")
+	f.StringVar(&o.to, "to", "", "time of the last cycle to compare, RFC 3339 (default: the last cycle)")
+	f.StringVar(&o.policies, "policies-file", "", "policies.yaml that replaces the recorded policies; which of them is active stays as recorded")
+	f.StringVar(&o.planner, "planner", "", "planner that replaces every workload's own")
+	f.StringVar(&o.maxCost, "max-cost-increase", "", "exit with 1 if planned nodes cost more than recorded by more than this, such as 5%")
+	f.StringVar(&o.maxShort, "max-short-increase", "", "exit with 1 if the sum of times with too few replicas for the actual demand exceeds the recorded one by more than this, such as 30m")
 	show := OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := CheckOutput(cmd); err != nil {
@@ -81,7 +81,10 @@ new version: it exits 1 when a limit is left, and names the workload and the tim
 // openRecords opens the log of --records.
 func openRecords(dir string) (*record.Log, error) {
 	if dir == "" {
-		return nil, Usagef("--records must name the folder of the records")
+		return nil, Usagef("--records must name the folder of the records: the operator's --records, or that of mash2 simulate --records")
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil, Usagef("--records %s: there is no such folder; the operator's --records and mash2 simulate --records write one", dir)
 	}
 	l, err := record.Open(os.DirFS(dir))
 	if err != nil {
@@ -130,8 +133,11 @@ func (o *replayFlags) run(ctx context.Context, progress io.Writer) (replay.Resul
 			if len(changed.Schedule) > 0 {
 				was.Schedule = changed.Schedule
 			}
+			if len(changed.Signals) > 0 {
+				was.Signals = changed.Signals // of those recorded, as far as they read the same
+			}
 			if _, ok := was.Policies[was.Manual]; was.Manual != "" && !ok {
-				return was, Usagef("--policies-file: it has no policy %s, which was in force", was.Manual)
+				return was, Usagef("--policies-file: it has no policy %s, which was active", was.Manual)
 			}
 			return was, nil
 		}

@@ -45,29 +45,27 @@ func newUI(find func(name string) (forecast.Forecaster, error)) *cobra.Command {
 		Short: "Serves the operator's page on this machine, or a page over records",
 		Long: `Serves the operator's page on this machine and prints its address.
 
-With a cluster it leads through the API server's proxy to the replica that leads, which
-needs the right to get pods/proxy in mash2's namespace. It shows what your kubeconfig's
-token may see, and what you do on the page is done with your kubeconfig's rights. A
-kubeconfig with a client certificate has no token: name a ServiceAccount to look as with
---service-account.
+With a cluster it connects to the leading replica through the API server's proxy. This needs
+the right to get pods/proxy in mash2's namespace. The page shows what your kubeconfig's token
+may see, and acts with your kubeconfig's rights. A kubeconfig with a client certificate has
+no token: name a ServiceAccount with --service-account.
 
-The address has a part that nobody can guess: who shares this machine doesn't see your
-cluster.
+The address contains a random part, so that other users of this machine can't open it.
 
-With --records it shows recorded cycles, without a cluster, at the root of the address, to
-whoever is on this machine.`,
+With --records it shows recorded cycles, without a cluster. The address then has no random
+part, and every user of this machine can open it.`,
 		Args: NoArgs,
 	}
 	o.flags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.records, "records", "", "folder of records to show instead of a cluster")
-	f.StringVar(&o.address, "address", "127.0.0.1:0", "address to serve on, of this machine; port 0 takes a free one")
-	f.StringVar(&o.pod, "pod", "", "pod of the operator; the one that leads if empty")
+	f.StringVar(&o.address, "address", "127.0.0.1:0", "loopback address to serve on; port 0 takes a free one")
+	f.StringVar(&o.pod, "pod", "", "pod of the operator (default: the leader)")
 	f.IntVar(&o.port, "port", operator.PagePort, "port of the page in the pod")
-	f.StringVar(&o.serviceAccount, "service-account", "", "NAMESPACE/NAME of a ServiceAccount whose token looks; your kubeconfig's token if empty")
+	f.StringVar(&o.serviceAccount, "service-account", "", "NAMESPACE/NAME of a ServiceAccount whose token is used (default: your kubeconfig's token)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !restapi.LoopbackHost(o.address) {
-			return Usagef("--address must be of this machine alone, such as 127.0.0.1:8444, not %q", o.address)
+			return Usagef("--address must be a loopback address such as 127.0.0.1:8444, is %q", o.address)
 		}
 		ctx := cmd.Context()
 		var page http.Handler

@@ -19,7 +19,7 @@ func Version() string { return version }
 func newVersion() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Version, and the packing solvers of this build",
+		Short: "Prints the version, and the packing solvers of this build",
 		Args:  NoArgs,
 	}
 	show := OutputFlag(cmd)

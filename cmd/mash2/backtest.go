@@ -21,10 +21,10 @@ func newBacktest() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:   "backtest",
-		Short: "Scores forecast models on the end of a series",
-		Long: `Forecasts the last stretches of a series, none of which overlap, each from what
-was known before it, and scores models by what came. Models are fitted anew
-before each stretch.
+		Short: "Scores forecast models on the last part of a series",
+		Long: `Forecasts the last stretches of a series, each from the data before it, and scores
+the models by the actual values. Stretches do not overlap, and models are fitted
+again before each one.
 
   mash2 backtest --input requests.csv.gz --horizon 1h --windows 24 --models auto,seasonal-naive --report out`,
 		Args: cli.NoArgs,
@@ -33,7 +33,7 @@ before each stretch.
 	f := cmd.Flags()
 	f.IntVar(&windows, "windows", 10, "number of stretches")
 	f.StringSliceVar(&models, "models", []string{forecast.AutoName, forecast.SeasonalNaiveName, forecast.NaiveName},
-		"models to compare, of "+strings.Join(forecasters.Names(), ", ")+"; all for all of them")
+		"models to compare, or all; one of "+strings.Join(forecasters.Names(), ", "))
 	f.StringVar(&dir, "report", "", "folder for an HTML report and its figures as PNG")
 	show := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -62,6 +63,8 @@ func TestChart(t *testing.T) {
 	w.statefulSet()
 	w.installVerticals()
 	w.installSLOs()
+	host := newVisitors(t)
+	strategies, webhooks := w.installStrategies(host)
 	if out, err := w.Cluster.Kubectl(t.Context(), "label", "namespace", testbed.Namespace, "pod-security.kubernetes.io/enforce=restricted"); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -75,12 +78,13 @@ func TestChart(t *testing.T) {
 		fmt.Sprintf("--speed=%g", options.Speed), "--gke-endpoint=" + w.GKE.Endpoint(), "--gke-compute-endpoint=" + w.GKE.ComputeEndpoint(),
 		"--cycle-log=" + w.CycleLog(), "--profiling",
 	}
+	extra = append(extra, webhooks...)
 	installed := time.Now()
 	if out, err := w.Cluster.Helm(t.Context(), "install", release, chartFolder, "--namespace", testbed.Namespace, "--wait",
 		"--values", filepath.Join(chartFolder, "values-gke.yaml"),
 		"--set", "policy.create=false,metrics.dashboard.enabled=true", "--set", "metrics.port="+port+",page.port="+freePort(t, "127.0.0.1"), "--set", "prometheus.url="+w.Prometheus.URL,
 		"--set", "provider.gke.project="+testbed.Project+",provider.gke.location="+testbed.Location+",provider.gke.cluster="+testbed.ClusterName,
-		"--set", "operator.extraArgs={"+strings.Join(extra, ",")+"}",
+		"--set", "operator.extraArgs={"+strings.Join(extra, ",")+"}", "--set", strategies,
 	); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -91,7 +95,9 @@ func TestChart(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := append(slices.Clone(d.Spec.Template.Spec.Containers[0].Args),
-		"--kubeconfig="+w.kubeconfigOf(release), "--health-probe-bind-address="+freeAddress(t), "--verbose")
+		"--kubeconfig="+w.kubeconfigOf(release), "--health-probe-bind-address="+freeAddress(t), "--verbose",
+		// What the container has in a volume: else a run would go on from the one before.
+		"--state-dir="+t.TempDir(), "--records="+t.TempDir())
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -124,6 +130,7 @@ func TestChart(t *testing.T) {
 	}
 	testMetricsAccess(t, w.in(t), metrics)
 	t.Run("authors", func(t *testing.T) { testAuthors(t, w.in(t)) })
+	t.Run("strategies", func(t *testing.T) { testStrategies(t, w.in(t), host) })
 	w.stop(o)
 
 	requests := auditedRequests(t, auditLog)
@@ -136,6 +143,7 @@ func TestChart(t *testing.T) {
 	})
 	t.Run("every rule is needed", func(t *testing.T) { testRulesNeeded(t, w.in(t), requests) })
 	t.Run("uninstall", func(t *testing.T) {
+		w.in(t).testTestHook()
 		w.in(t).testReleaseHook()
 		if out, err := w.Cluster.Helm(t.Context(), "uninstall", release, "--namespace", testbed.Namespace, "--wait"); err != nil {
 			t.Fatalf("%v: %s", err, out)
@@ -162,23 +170,7 @@ func (w *world) testReleaseHook() {
 			w.t.Fatalf("%v: %s", err, out)
 		}
 	}
-	hooks, err := w.Cluster.Helm(w.t.Context(), "get", "hooks", release, "--namespace", testbed.Namespace)
-	if err != nil {
-		w.t.Fatalf("%v: %s", err, hooks)
-	}
-	var args []string
-	var rights []string
-	for doc := range strings.SplitSeq(hooks, "\n---\n") {
-		var job batchv1.Job
-		if err := yaml.Unmarshal([]byte(doc), &job); err != nil {
-			w.t.Fatal(err)
-		}
-		if job.Kind == "Job" {
-			args = job.Spec.Template.Spec.Containers[0].Args
-			continue
-		}
-		rights = append(rights, doc)
-	}
+	args, rights := w.hook("pre-delete")
 	w.apply(strings.Join(rights, "\n---\n"))
 	var stdout, stderr bytes.Buffer
 	args = append(slices.Clone(args), "--kubeconfig="+w.kubeconfigOf(release+"-release"), "--patience=1s")
@@ -187,6 +179,60 @@ func (w *world) testReleaseHook() {
 		w.t.Fatalf("mash2 %v: exit code %d: %s", args, code, stderr.String())
 	}
 	w.nothingLeft("before helm uninstall", before)
+}
+
+// testTestHook runs what helm test runs, under exactly its rights.
+func (w *world) testTestHook() {
+	w.t.Helper()
+	args, rights := w.hook("test")
+	w.apply(strings.Join(rights, "\n---\n"))
+	var stdout, stderr bytes.Buffer
+	args = append(slices.Clone(args), "--kubeconfig="+w.kubeconfigOf(release+"-test"))
+	if code := run(w.t.Context(), args, &stdout, &stderr); code != 0 || !strings.Contains(stdout.String(), "active: "+api.Performance) {
+		w.t.Errorf("mash2 %v: exit code %d: %s%s", args, code, stdout.String(), stderr.String())
+	}
+}
+
+// hook is what helm has for one of its events: the arguments of the program that runs,
+// and the objects that give it rights.
+func (w *world) hook(event string) (args, rights []string) {
+	w.t.Helper()
+	hooks, err := w.Cluster.Helm(w.t.Context(), "get", "hooks", release, "--namespace", testbed.Namespace)
+	if err != nil {
+		w.t.Fatalf("%v: %s", err, hooks)
+	}
+	for doc := range strings.SplitSeq(hooks, "\n---\n") {
+		var o struct {
+			metav1.PartialObjectMetadata `json:",inline"`
+			Spec                         json.RawMessage `json:"spec"`
+		}
+		if err := yaml.Unmarshal([]byte(doc), &o); err != nil {
+			w.t.Fatal(err)
+		}
+		if o.Annotations["helm.sh/hook"] != event {
+			continue
+		}
+		var pod corev1.PodSpec
+		switch o.Kind {
+		case "Job":
+			var job batchv1.JobSpec
+			err = json.Unmarshal(o.Spec, &job)
+			pod = job.Template.Spec
+		case "Pod":
+			err = json.Unmarshal(o.Spec, &pod)
+		default:
+			rights = append(rights, doc)
+			continue
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		args = pod.Containers[0].Args
+	}
+	if len(args) == 0 || len(rights) == 0 {
+		w.t.Fatalf("there is no hook for %s in\n%s", event, hooks)
+	}
+	return args, rights
 }
 
 // statefulSet adds a second workload, of the other kind, that takes a part of
@@ -282,6 +328,12 @@ func testAuthors(t *testing.T, w *world) {
 	kubectl("create", "rolebinding", "scaler", "-n", testbed.Mash2, "--role=scaler", "--user="+author)
 	w.eventually("the author to be let in", func() string { return apply("Deployment", testbed.WorkloadName, 3) })
 	refused("another target than that", apply("Deployment", "till", 3), "may not scale deployments till")
+
+	// Agents resize pods: so must their author be allowed to.
+	vertical := `{"spec":{"countRequests":"Template","vertical":{"cpu":"1"}}}`
+	if _, err := w.Cluster.Kubectl(t.Context(), "patch", "managedworkload", testbed.WorkloadName+"-of-"+author, "-n", testbed.Mash2, "--as="+author, "--type=merge", "-p", vertical, "--dry-run=server"); err == nil || !strings.Contains(err.Error(), "alice may not resize pods here") {
+		t.Errorf("agents whose author may not resize pods: %v", err)
+	}
 
 	// Once the right is gone, a change is refused, and what is no change is not.
 	kubectl("delete", "rolebinding", "scaler", "-n", testbed.Mash2)

@@ -69,23 +69,154 @@ func TestChartForecaster(t *testing.T) {
 		t.Errorf("read are %v by %v, remembered %v by %v", c.Past, c.PastStep, forecast.FoldReach, forecast.FoldStep)
 	}
 
-	program := os.Getenv(cluster.HelmEnv)
-	if program == "" {
-		program = filepath.Join("..", "..", ".cache", "bin", "helm")
-	}
 	template := func(forecaster string) (string, error) {
-		out, err := exec.CommandContext(t.Context(), program, "template", release, chartFolder, "--kube-version", "1.33.0", "--values", filepath.Join(chartFolder, "values-gke.yaml"),
-			"--set", "prometheus.url=http://prometheus,provider.gke.project=p,provider.gke.location=l,provider.gke.cluster=c,operator.past=0h,operator.forecaster="+forecaster).CombinedOutput()
-		return string(out), err
+		return templated(t, "operator.past=0h,operator.forecaster="+forecaster)
 	}
 	out, err := template(forecast.AutoName)
-	if errors.Is(err, os.ErrNotExist) {
-		t.Skip("helm is not installed: make helm")
-	}
 	if err != nil || !strings.Contains(out, "- --forecaster=auto\n            - --past=0h\n") {
 		t.Errorf("with operator.forecaster=auto: %v, and no --forecaster=auto, --past=0h in\n%s", err, out)
 	}
 	if out, err := template("oracle"); err == nil || !strings.Contains(out, "/operator/forecaster") {
 		t.Errorf("with operator.forecaster=oracle: %v, %s; want it refused by its path", err, out)
+	}
+}
+
+// templated is what the chart makes of values besides those that it can't do without.
+func templated(t *testing.T, values string) (string, error) {
+	t.Helper()
+	program := os.Getenv(cluster.HelmEnv)
+	if program == "" {
+		program = filepath.Join("..", "..", ".cache", "bin", "helm")
+	}
+	out, err := exec.CommandContext(t.Context(), program, "template", release, chartFolder, "--kube-version", "1.33.0", "--values", filepath.Join(chartFolder, "values-gke.yaml"),
+		"--set", "prometheus.url=http://prometheus,provider.gke.project=p,provider.gke.location=l,provider.gke.cluster=c,"+values).CombinedOutput()
+	if errors.Is(err, os.ErrNotExist) {
+		t.Skip("helm is not installed: make helm")
+	}
+	return string(out), err
+}
+
+// Headers of requests to Prometheus may be keys: they are in a Secret, which the operator
+// is told the path of, and nowhere else.
+func TestChartHeaders(t *testing.T) {
+	const argument = "- --prometheus-headers-file=/etc/mash2/prometheus/headers"
+	for name, c := range map[string]struct {
+		values  string
+		secret  string // of the volume
+		headers string // of the Secret that the chart makes; empty: none
+	}{
+		"none":             {"records.enabled=true", "", ""},
+		"some":             {"prometheus.headers.X-Scope-OrgID=shop,prometheus.headers.X-Key=a: b", "mash2-prometheus-headers", "X-Key: a: b\nX-Scope-OrgID: shop"},
+		"without a volume": {"prometheus.headers.X-Key=k,records.enabled=false", "mash2-prometheus-headers", "X-Key: k"},
+		"a Secret of one's own": {
+			"prometheus.headersSecret=ours,prometheus.headers.X-Key=k", "ours", "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := templated(t, c.values)
+			if err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			headers, volume, mounted := "", "", false
+			for text := range strings.SplitSeq(out, "\n---\n") {
+				var o struct {
+					Kind       string
+					Metadata   struct{ Name string }
+					StringData map[string]string
+					Spec       struct {
+						Template struct {
+							Spec struct {
+								Volumes []struct {
+									Name   string
+									Secret struct{ SecretName string }
+								}
+								Containers []struct {
+									Args         []string
+									VolumeMounts []struct{ Name, MountPath string }
+								}
+							}
+						}
+					}
+				}
+				if err := yaml.Unmarshal([]byte(text), &o); err != nil {
+					t.Fatal(err)
+				}
+				switch o.Kind {
+				case "Secret":
+					if o.Metadata.Name != c.secret {
+						t.Errorf("Secret %s is made", o.Metadata.Name)
+					}
+					headers = strings.TrimSpace(o.StringData["headers"])
+				case "Deployment":
+					for _, v := range o.Spec.Template.Spec.Volumes {
+						if v.Name == "prometheus-headers" {
+							volume = v.Secret.SecretName
+						}
+					}
+					for _, m := range o.Spec.Template.Spec.Containers[0].VolumeMounts {
+						mounted = mounted || m.Name == "prometheus-headers" && m.MountPath == "/etc/mash2/prometheus"
+					}
+					if strings.Contains(text, "X-Key") {
+						t.Errorf("a header is in the Deployment:\n%s", text)
+					}
+				}
+			}
+			if headers != c.headers || volume != c.secret || mounted != (c.secret != "") || strings.Contains(out, argument) != (c.secret != "") {
+				t.Errorf("headers %q, volume of Secret %q, mounted %v; want %q and %q in\n%s", headers, volume, mounted, c.headers, c.secret, out)
+			}
+		})
+	}
+}
+
+// The chart serves KEDA only when it is told to, with TLS, and lets in only where KEDA runs.
+func TestChartExternalScaler(t *testing.T) {
+	program := os.Getenv(cluster.HelmEnv)
+	if program == "" {
+		program = filepath.Join("..", "..", ".cache", "bin", "helm")
+	}
+	template := func(set string) string {
+		t.Helper()
+		out, err := exec.CommandContext(t.Context(), program, "template", release, chartFolder, "--kube-version", "1.33.0", "--set", "prometheus.url=http://prometheus"+set).CombinedOutput()
+		if errors.Is(err, os.ErrNotExist) {
+			t.Skip("helm is not installed: make helm")
+		}
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return string(out)
+	}
+	if out := template(""); strings.Contains(out, "external-scaler") || strings.Contains(out, "mash2-keda") || strings.Contains(out, "port: keda") {
+		t.Errorf("without externalScaler.enabled:\n%s", out)
+	}
+	out := template(",externalScaler.enabled=true,externalScaler.tlsSecret=keys,externalScaler.port=9555,networkPolicy.kedaNamespaceSelector.matchLabels.kubernetes\\.io/metadata\\.name=scalers")
+	for _, want := range []string{
+		"- --external-scaler-bind-address=:9555\n            - --external-scaler-cert-dir=/etc/mash2/external-scaler\n",
+		"- {name: keda, containerPort: 9555, protocol: TCP}",
+		`- {name: external-scaler, secret: {secretName: "keys"}}`,
+		"- {name: external-scaler, mountPath: /etc/mash2/external-scaler, readOnly: true}",
+		"  name: mash2-keda\n",
+		"- {name: keda, port: 9555, targetPort: keda, protocol: TCP}",
+		"- {port: keda, protocol: TCP}\n      from:\n        - namespaceSelector:\n            matchLabels:\n              kubernetes.io/metadata.name: scalers\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	for set, want := range map[string]bool{"": false, ",agents.enabled=true": true, ",sizing.enabled=true": true} {
+		if got := strings.Contains(template(set), "resources: [pods/resize]"); got != want {
+			t.Errorf("with %q the right to resize pods is there: %t", set, got)
+		}
+	}
+	if out := template(",models.configMap=agents"); !strings.Contains(out, "- --models=/etc/mash2/models\n") ||
+		!strings.Contains(out, `- {name: models, configMap: {name: "agents"}}`) || !strings.Contains(out, "- {name: models, mountPath: /etc/mash2/models, readOnly: true}") {
+		t.Errorf("with models:\n%s", out)
+	}
+	if out := template(",strategies.webhookSecret=hooks,strategies.webhookHosts={shop/hooks.example.com},strategies.sensorHosts={a:8080}"); !strings.Contains(out, "- --webhook-key-file=/etc/mash2/webhooks/key\n") ||
+		!strings.Contains(out, `- "--webhook-host=shop/hooks.example.com"`) || !strings.Contains(out, `- "--sensor-host=a:8080"`) ||
+		!strings.Contains(out, `secret: {secretName: "hooks", items: [{key: key, path: key}]}`) || !strings.Contains(out, "- {name: webhooks, mountPath: /etc/mash2/webhooks, readOnly: true}") {
+		t.Errorf("with webhooks:\n%s", out)
+	}
+	if out := template(",externalScaler.enabled=true"); strings.Contains(out, "cert-dir") || strings.Contains(out, "/etc/mash2") {
+		t.Errorf("without a Secret:\n%s", out)
 	}
 }

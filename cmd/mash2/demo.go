@@ -16,28 +16,29 @@ import (
 func newDemo() *cobra.Command {
 	var o demo.Options
 	var scenario string
-	var keep bool
+	var keep, tutorial bool
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Runs a scenario on a real local control plane with simulated nodes and load, and reports",
+		Short: "Runs a scenario on a real local control plane with simulated nodes and load",
 		Long: `Runs a scenario on a real local control plane (etcd, kube-apiserver,
 controller-manager, scheduler) with simulated GKE node pools and simulated load,
 this binary as the operator, and the stock HPA with an autoscaled pool beside
-it. The first pass is cold; each further one has all before it as history. In
-the last pass the policy switches to PERFORMANCE.`,
+it. The first pass starts without history; each later pass has the earlier ones
+as history. In the last pass the policy switches to PERFORMANCE.`,
 		Args: cli.NoArgs,
 	}
 	f := cmd.Flags()
 	f.StringVar(&scenario, "scenario", "heartbeat", "a built-in scenario ("+strings.Join(scenarios.Names(), ", ")+") or a file")
-	f.Float64Var(&o.Speed, "speed", 10, "divides load, scrapes, sync periods and boots; figures are in scenario time")
-	f.Uint64Var(&o.Seed, "seed", 1, "of all that is random")
-	f.IntVar(&o.Warm, "warm-passes", 2, "passes between the cold one and the one with the switch")
-	f.BoolVar(&o.Switch, "switch", true, "add a pass in which the policy switches to PERFORMANCE under load; ignored for a scenario that switches by itself")
+	f.Float64Var(&o.Speed, "speed", 10, "speed-up: divides the times of load, scrapes, sync periods and boots; figures are in scenario time")
+	f.Uint64Var(&o.Seed, "seed", 1, "seed of all random numbers")
+	f.IntVar(&o.Warm, "warm-passes", 2, "passes between the first one and the one with the switch")
+	f.BoolVar(&o.Switch, "switch", true, "add a pass in which the policy switches to PERFORMANCE under load; ignored if the scenario has a switch")
 	f.BoolVar(&o.Baseline, "baseline", true, "run the stock HPA and an autoscaled pool beside mash2")
-	f.StringVar(&o.Karpenter, "karpenter", "", "run the stock HPA on nodes of Karpenter's, too, by this program (make karpenter)")
-	f.BoolVar(&keep, "keep", false, "leave the cluster running at the end, until interrupted")
+	f.StringVar(&o.Karpenter, "karpenter", "", "path of the Karpenter program (make karpenter); a second stock HPA then runs on its nodes")
+	f.BoolVar(&keep, "keep", false, "keep the cluster running at the end, until interrupted")
+	f.BoolVar(&tutorial, "tutorial", false, "start the cluster of docs/tutorial/first-steps.md, a Deployment under load, the stock HPA and an idle operator; until interrupted")
 	f.StringVar(&o.Report, "report", "out/demo", "folder for the HTML report, the cycle records and the operator's log")
-	f.StringVar(&o.Records, "records", "", "folder to keep every cycle in, for mash2 replay and mash2 explain; nothing is kept if empty")
+	f.StringVar(&o.Records, "records", "", "folder in which every cycle is recorded, for mash2 replay and mash2 explain; empty: no records")
 	show := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !(o.Speed > 0) || o.Warm < 0 {
@@ -48,9 +49,15 @@ the last pass the policy switches to PERFORMANCE.`,
 			return cli.Usage(err)
 		}
 		if !s.UsersOnly() {
-			return cli.Usagef("scenario %s has arrivals, noise, events or several services, which the demo has not: use mash2 simulate", s.Name)
+			return cli.Usagef("scenario %s has arrivals, noise, events or several services, which mash2 demo can't play: use mash2 simulate", s.Name)
 		}
 		o.Scenario, o.Progress = s, cmd.ErrOrStderr()
+		if tutorial {
+			if o.Program, err = os.Executable(); err != nil {
+				return err
+			}
+			return o.Tutorial(cmd.Context())
+		}
 		return demonstrate(cmd.Context(), o, keep, show)
 	}
 	return cmd

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -41,23 +42,16 @@ func TestEvidenceOfDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	if err != nil || len(pages) == 0 {
-		t.Fatalf("%d pages, %v", len(pages), err)
-	}
 	named := 0
 	evidence := regexp.MustCompile("`(Test\\w+|Fuzz\\w+|make [a-z0-9-]+)")
-	for _, page := range pages {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range evidence.FindAllSubmatch(text, -1) {
-			named++
-			name := string(m[1])
-			target, isMake := strings.CutPrefix(name, "make ")
-			if isMake && !regexp.MustCompile(`(?m)^`+target+`:`).Match(makefile) || !isMake && !there[name] {
-				t.Errorf("%s names %s, which there isn't", filepath.Base(page), name)
+	for _, p := range pagesOf(t, root) {
+		for i, line := range p.lines {
+			for _, m := range evidence.FindAllStringSubmatch(line, -1) {
+				named++
+				target, isMake := strings.CutPrefix(m[1], "make ")
+				if isMake && !regexp.MustCompile(`(?m)^`+target+`:`).Match(makefile) || !isMake && !there[m[1]] {
+					t.Errorf("%s:%d: there is no %s", p.path, i+1, m[1])
+				}
 			}
 		}
 	}
@@ -90,7 +84,7 @@ func anchor(title string) string {
 func pagesOf(t *testing.T, root string) map[string]*page {
 	t.Helper()
 	out := map[string]*page{}
-	for _, pattern := range []string{"*.md", "docs/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "experiments/*/*.md", "execution/testdata/*.md"} {
 		paths, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || len(paths) == 0 {
 			t.Fatalf("%s: %d pages, %v", pattern, len(paths), err)
@@ -124,19 +118,23 @@ func pagesOf(t *testing.T, root string) map[string]*page {
 }
 
 // TestLinksOfDocs: every page, picture and heading that a page leads to is there, and
-// every page is led to from the index.
+// every page is led to from the index. Of links to other hosts it sees the form alone.
 func TestLinksOfDocs(t *testing.T) {
 	const root = "../.."
 	pages := pagesOf(t, root)
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	links, indexed := 0, map[string]bool{}
+	links, outside, indexed := 0, 0, map[string]bool{}
 	for _, p := range pages {
 		for i, line := range p.lines {
 			if p.code[i] {
 				continue
 			}
 			for _, m := range link.FindAllStringSubmatch(line, -1) {
-				if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
+				if strings.Contains(m[1], ":") {
+					outside++
+					if u, err := url.Parse(m[1]); err != nil || u.Scheme != "mailto" && (u.Scheme != "https" || u.Host == "") {
+						t.Errorf("%s:%d: %s is no address of a page", p.path, i+1, m[1])
+					}
 					continue
 				}
 				links++
@@ -156,7 +154,8 @@ func TestLinksOfDocs(t *testing.T) {
 			}
 		}
 	}
-	if links < 100 {
+	t.Logf("%d links within the repository, %d to other hosts", links, outside)
+	if links < 200 {
 		t.Errorf("only %d links in all pages", links)
 	}
 	for path := range pages {
@@ -171,42 +170,32 @@ func TestLinksOfDocs(t *testing.T) {
 func TestCommandsOfDocs(t *testing.T) {
 	root := program().Root()
 	use := regexp.MustCompile(`^(?:\$ )?(?:bin/)?mash2 ([a-z][a-z-]*)(?: ([a-z][a-z-]*))?( .*)?$`)
-	flag := regexp.MustCompile(`(?:^|[\s\[(])--([a-z][a-z0-9-]*)`)
+	flag := regexp.MustCompile(`(?:^|[\s\[(])--([a-z][a-z0-9_-]*)`)
 	named := 0
 	for _, p := range pagesOf(t, "../..") {
-		for i, line := range p.lines {
-			spans := []string{line}
-			if !p.code[i] {
-				spans = nil
-				for n, part := range strings.Split(line, "`") {
-					if n%2 == 1 {
-						spans = append(spans, part)
-					}
-				}
+		for _, span := range p.commands() {
+			m := use.FindStringSubmatch(span.text)
+			if m == nil {
+				continue
 			}
-			for _, span := range spans {
-				m := use.FindStringSubmatch(strings.TrimSpace(span))
-				if m == nil {
-					continue
-				}
-				named++
-				cmd, _, err := root.Find(m[1:2])
-				if err != nil || cmd == root {
-					t.Errorf("%s:%d: there is no mash2 %s", p.path, i+1, m[1])
-					continue
-				}
-				if sub, _, err := cmd.Find(m[2:3]); err == nil && m[2] != "" {
-					cmd = sub
-				}
-				for _, f := range flag.FindAllStringSubmatch(m[3], -1) {
-					if !knows(cmd, f[1]) {
-						t.Errorf("%s:%d: %s has no --%s", p.path, i+1, cmd.CommandPath(), f[1])
-					}
+			named++
+			cmd, _, err := root.Find(m[1:2])
+			if err != nil || cmd == root {
+				t.Errorf("%s: there is no mash2 %s", span.where, m[1])
+				continue
+			}
+			if sub, _, err := cmd.Find(m[2:3]); err == nil && m[2] != "" {
+				cmd = sub
+			}
+			for _, f := range flag.FindAllStringSubmatch(m[3], -1) {
+				if !knows(cmd, f[1]) {
+					t.Errorf("%s: %s has no --%s", span.where, cmd.CommandPath(), f[1])
 				}
 			}
 		}
 	}
-	if named < 60 {
+	t.Logf("%d commands of mash2 are named", named)
+	if named < 150 {
 		t.Errorf("only %d commands in all pages", named)
 	}
 }
@@ -226,5 +215,10 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 	if n := len(strings.Fields(string(text))); n > readmeWords {
 		t.Errorf("README.md:1: %d words, more than %d", n, readmeWords)
+	}
+	for _, command := range []string{"make demo", "make test"} {
+		if !strings.Contains(string(text), "\n"+command+" ") {
+			t.Errorf("README.md:1: %s is not among its commands", command)
+		}
 	}
 }

@@ -36,11 +36,11 @@ func newForecast() *cobra.Command {
 	var modelName string
 	cmd := &cobra.Command{
 		Use:   "forecast",
-		Short: "Forecasts a series: its mean, quantiles and the peak of the horizon",
+		Short: "Forecasts a series: mean, quantiles, and the peak within the horizon",
 		Long: `Forecasts a series from a file or from Prometheus. The file has a header, a
-timestamp (RFC 3339, 2006-01-02 15:04:05 or unix seconds) and a value; flags tell
-of other shapes. Gaps stay gaps, rows may be in any order, of a timestamp that is
-there twice the last row counts.
+timestamp (RFC 3339, 2006-01-02 15:04:05 or unix seconds) and a value; flags
+describe other shapes. Gaps stay gaps, rows may be in any order, and the last row
+of a repeated timestamp counts.
 
   mash2 forecast --input requests.csv.gz --horizon 24h
   mash2 forecast --prometheus http://localhost:9090 --query 'sum(rate(http_requests_total[1m]))' --horizon 1h`,

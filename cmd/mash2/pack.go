@@ -20,19 +20,19 @@ func newPack() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pack",
 		Short: "Packs pods onto node types at least cost",
-		Long: `Packs pods onto node types at least cost, with a bound below which no packing
-can cost. The input is JSON or, with the extension .vbp, an instance of vector
-bin packing; package planning/node/instance documents both.
+		Long: `Packs pods onto node types at least cost, with a proven lower bound of the cost. The
+input is JSON or, with the extension .vbp, an instance of vector bin packing;
+package planning/node/instance documents both.
 
---time-limit is a budget of work, counted in what a core of 2023 does in a
-second: the same input and limit give the same result on every machine. The ILP
-alone is bounded by the clock.`,
+--time-limit is a budget of work, in seconds of a core of 2023. The same input
+and limit give the same result on every machine. Only the ILP is limited by the
+clock.`,
 		Args: cli.NoArgs,
 	}
 	f := cmd.Flags()
 	f.StringVar(&input, "input", "", "file with the problem, .json or .vbp")
 	f.StringVar(&solver, "solver", node.Auto, "one of "+strings.Join(node.Solvers(), ", "))
-	f.DurationVar(&limit, "time-limit", 10*time.Second, "how long to look for something better")
+	f.DurationVar(&limit, "time-limit", 10*time.Second, "work budget of the search")
 	show := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := cli.CheckOutput(cmd); err != nil {

@@ -95,7 +95,7 @@ func TestAlertsAreDocumented(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(text), &alerts); err != nil {
 		t.Fatal(err)
 	}
-	runbooks, err := os.ReadFile("../../docs/runbooks.md")
+	runbooks, err := os.ReadFile("../../docs/reference/runbooks.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,11 +113,11 @@ func TestAlertsAreDocumented(t *testing.T) {
 	for _, g := range alerts.Groups {
 		for _, r := range g.Rules {
 			names = append(names, r.Alert)
-			if want := "#" + strings.ToLower(r.Alert); !strings.HasSuffix(r.Annotations["runbook_url"], "docs/runbooks.md"+want) {
+			if want := "#" + strings.ToLower(r.Alert); !strings.HasSuffix(r.Annotations["runbook_url"], "docs/reference/runbooks.md"+want) {
 				t.Errorf("%s: its runbook is %q, want one that ends in %s", r.Alert, r.Annotations["runbook_url"], want)
 			}
 			if !slices.ContainsFunc(sections, func(s []string) bool { return s[1] == r.Alert }) {
-				t.Errorf("%s: docs/runbooks.md has no section of that name", r.Alert)
+				t.Errorf("%s: docs/reference/runbooks.md has no section of that name", r.Alert)
 			}
 			if !bytes.Contains(tests, []byte("alertname: "+r.Alert+"\n        exp_alerts:")) {
 				t.Errorf("%s: no test makes it fire", r.Alert)
@@ -131,7 +131,7 @@ func TestAlertsAreDocumented(t *testing.T) {
 	}
 	for _, s := range sections {
 		if !slices.Contains(names, s[1]) {
-			t.Errorf("docs/runbooks.md: there is no alert %s", s[1])
+			t.Errorf("docs/reference/runbooks.md: there is no alert %s", s[1])
 		}
 	}
 	if !strings.Contains(rendered(t, t.TempDir(), "recording.yaml"), "record: "+sensing.DefaultConfig().RecordedUsage+"\n") {

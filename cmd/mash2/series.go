@@ -32,13 +32,13 @@ func (o *seriesFlags) add(cmd *cobra.Command, quantiles []float64) {
 	f.StringSliceVar(&o.inputs, "input", nil, "CSV[.gz] files with a header, a timestamp and a value; - is standard input")
 	f.StringVar(&o.time, "time", "", "column of timestamps, by name or by number from 0; none for rows that are --step apart")
 	f.StringVar(&o.value, "value", "", "column of values, by name or by number from 0")
-	f.DurationVar(&o.step, "step", 0, "time between samples; rows within one are averaged (default: that of the rows; 1m of Prometheus)")
+	f.DurationVar(&o.step, "step", 0, "time between samples; rows within one step are averaged (default: that of the rows, or 1m for Prometheus)")
 	f.StringVar(&o.delimiter, "delimiter", ",", `character between fields; \t is a tab`)
 	f.BoolVar(&o.noHeader, "no-header", false, "the first row is data")
-	f.StringVar(&o.prometheus, "prometheus", "", "URL of a Prometheus to ask instead of a file")
-	f.StringVar(&o.query, "query", "", "PromQL that gives one series, for --prometheus")
-	f.DurationVar(&o.since, "since", 48*time.Hour, "how far back to ask Prometheus")
-	f.StringVar(&o.until, "until", "", "last time to ask Prometheus for, RFC 3339 (default now)")
+	f.StringVar(&o.prometheus, "prometheus", "", "URL of a Prometheus, instead of a file")
+	f.StringVar(&o.query, "query", "", "PromQL for --prometheus; it must return one series")
+	f.DurationVar(&o.since, "since", 48*time.Hour, "length of the query before --until")
+	f.StringVar(&o.until, "until", "", "end of the query, RFC 3339 (default: now)")
 	f.StringVar(&o.hor, "horizon", "", "how far to forecast: a number of steps, or a duration such as 24h")
 	f.Float64SliceVar(&o.quantiles, "quantiles", quantiles, "quantiles to forecast, increasing, each in (0, 1)")
 }
@@ -53,7 +53,7 @@ type named struct {
 func (o *seriesFlags) read(ctx context.Context, stdin io.Reader, notes io.Writer) ([]named, error) {
 	switch {
 	case o.prometheus != "" && len(o.inputs) > 0:
-		return nil, cli.Usagef("either --input or --prometheus")
+		return nil, cli.Usagef("give either --input or --prometheus")
 	case o.prometheus != "" && o.query == "":
 		return nil, cli.Usagef("--prometheus needs a --query")
 	case o.prometheus == "" && o.query != "":
@@ -103,7 +103,7 @@ func (o *seriesFlags) ask(ctx context.Context) (named, error) {
 	}
 	n := int(o.since / step)
 	if n < 1 || n > 10_000 {
-		return named{}, cli.Usagef("--since %v are %d steps of %v: Prometheus answers 1 to 10000", o.since, n, step)
+		return named{}, cli.Usagef("--since %v is %d steps of %v; Prometheus answers 1 to 10000", o.since, n, step)
 	}
 	got, err := history.Query(ctx, o.prometheus, o.query, end, n, step)
 	if err != nil {
@@ -130,7 +130,7 @@ func (o *seriesFlags) horizon(step time.Duration) (int, error) {
 	}
 	n := int((d + step - 1) / step)
 	if d <= 0 || n > most {
-		return 0, cli.Usagef("--horizon %v is not 1 to %d steps of %v", d, most, step)
+		return 0, cli.Usagef("--horizon %v must be 1 to %d steps of %v", d, most, step)
 	}
 	return n, nil
 }

@@ -29,45 +29,46 @@ with the same load, bounds and warm-up.
   mash2       this operator, with the targets of its policies
   mash2:70    the same with workloads that state a target of 70 %
   mash2-any[:PERCENT]
-              the same with policies that allow every pool of the scenario, where
-              mash2's name one each
-  hpa         the stock HPA's rules, with Cluster Autoscaler's, at the scenario's
-              target: 80 % in all that are built in
+              the same with policies that allow every pool of the scenario; mash2's
+              policies name one pool each
+  mash2-rl    mash2 with planner rl, by the model in --model
+  hpa         the rules of the stock HPA and Cluster Autoscaler, at the scenario's
+              target, which is 80 % in every built-in scenario
   hpa:60      the same at another target
   hpa-overprovisioned[:PERCENT]
-              the HPA, and pause pods that hold a share of the cluster free, 20 %:
-              Cluster Autoscaler's FAQ on overprovisioning
+              the HPA, and pause pods that keep a share of the cluster free (20 %), as
+              in Cluster Autoscaler's FAQ on overprovisioning
   keda-rps[:RPS]
               a ScaledObject of KEDA on requests per second and replica, by default
               80 % (the scenario's target) of what a replica's CPU request can serve
   phpa[:PERCENT]
-              the Predictive HPA with its examples' settings; a pass is its season
+              the Predictive HPA with the settings of its examples; its season is a pass
   karpenter[:PERCENT]
-              the HPA with Karpenter's rules instead, of all machine types of the
+              the HPA with Karpenter's rules for nodes, over all machine types of the
               scenario's pools
   static      sized for the scenario's peak
-  oracle      a bound: what no scaler can be cheaper than without a violation
+  oracle      a bound: no scaler without a violation can cost less
 
-Passes of the warm-up, the scenario's or --warm-passes, come first and are not
-measured. --against compares with recordings of mash2 demo, results.json in its
-report's folder or what it printed with -o json: the same passes and the same switch
-of the policy are simulated, and errors are told by scaler. --fidelity fluid,request
-compares the two with each other.`,
+Warm-up passes, those of the scenario or --warm-passes, come first and are not measured.
+--against compares with recordings of mash2 demo (results.json in its report's folder, or
+its output with -o json): it simulates the same passes and the same switch of the policy,
+and prints the errors by scaler. --fidelity fluid,request compares the two fidelities.`,
 		Args: cli.NoArgs,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Scenario, "scenario", "heartbeat", "a built-in scenario ("+strings.Join(scenarios.Names(), ", ")+") or a file")
-	f.StringVar(&o.Trace, "trace", "", "a CSV[.gz] file instead of the one that the scenario's arrivals are read from")
+	f.StringVar(&o.Trace, "trace", "", "CSV[.gz] file that replaces the scenario's own arrivals")
 	f.StringSliceVar(&o.Scalers, "scaler", []string{"mash2", "hpa"}, "scalers to compare: "+strings.Join(sim.Scalers(), ", ")+", oracle")
-	f.Uint64Var(&o.Seed, "seed", 1, "of all that is random")
+	f.Uint64Var(&o.Seed, "seed", 1, "seed of all random numbers")
 	f.IntVar(&o.Seeds, "seeds", 1, "number of seeds, from --seed on; with several, 95 % intervals are shown")
-	f.IntVar(&o.Warm, "warm-passes", -1, "passes that come first and are not measured; -1 for the scenario's")
-	f.Float64Var(&o.Scale, "scale", 1, "multiplies load, bounds of replicas and bounds of pools alike")
-	f.StringSliceVar(&o.Fidelities, "fidelity", []string{string(sim.Fluid)}, "fluid, or request for every single one; both compares the second with the first")
-	f.Float64Var(&o.SLO, "slo", 0, "an SLO that mash2 is told of, such as 99.9: the percentage of requests that are answered. It gives nothing up while that isn't known to be kept, and takes its plan back when it burns; 0 for none")
+	f.IntVar(&o.Warm, "warm-passes", -1, "passes before the measured ones; -1: as in the scenario")
+	f.Float64Var(&o.Scale, "scale", 1, "factor of load, replica bounds and pool bounds")
+	f.StringSliceVar(&o.Fidelities, "fidelity", []string{string(sim.Fluid)}, "fluid, or request for single requests; with both, the second is compared with the first")
+	f.Float64Var(&o.SLO, "slo", 0, "SLO given to mash2, as a percentage of answered requests such as 99.9: no scale-down while it is not known to be kept, and rollback when it burns; 0: none")
 	f.StringVar(&o.Report, "report", "", "folder for an HTML report and its figures as PNG")
 	f.StringSliceVar(&o.Against, "against", nil, "recordings of mash2 demo to compare with, such as out/demo/results.json")
-	f.StringVar(&o.Records, "records", "", "folder for records of mash2's cycles, to replay and explain; one below it for each run when there are several")
+	f.StringVar(&o.Records, "records", "", "folder for records of mash2's cycles, for replay and explain; several runs get a subfolder each")
+	f.StringVar(&o.Model, "model", "", "model of mash2-rl: a folder of mash2 train --environment scaling-ops, such as agents/candidate-4, or its model.rl")
 	o.Version = cli.Version()
 	cli.ForecasterFlag(cmd, &o.Forecaster)
 	show := cli.OutputFlag(cmd)

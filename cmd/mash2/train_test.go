@@ -3,12 +3,15 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/mash2-io/mash2/cmd/cli"
+	"github.com/mash2-io/mash2/experiments/scalingops"
 	"github.com/mash2-io/mash2/experiments/training"
 )
 
@@ -137,7 +140,13 @@ func TestTrainRefuses(t *testing.T) {
 		"a model of another version": {
 			evaluate(other(func(b []byte) []byte { b[8]++; return b }), "cartpole", "1"), []string{training.ModelFile, "version 2", "reads 1"},
 		},
-		"the same model twice": {append(evaluate(dir, "cartpole", "1"), "--model", dir), []string{"--model", "twice"}},
+		"a file for cartpole":      {append(train("cartpole", "dqn", "600", dir), "--input", "a.csv"), []string{"--input", "cartpole"}},
+		"steps of a forest":        {[]string{"train", "--environment", "qos", "--input", "a.csv", "--steps", "5", "--out", dir}, []string{"--steps", "qos"}},
+		"a forest without a file":  {[]string{"train", "--environment", "qos", "--out", dir}, []string{"--input"}},
+		"a file that is not there": {[]string{"train", "--environment", "qos", "--input", "none.csv", "--out", dir}, []string{"--input", "none.csv"}},
+		"a model for the shop":     {evaluate(dir, "shop", "1"), []string{"--model", "shop"}},
+		"no days":                  {[]string{"evaluate", "--environment", "edge-cloud", "--episodes", "0"}, []string{"--episodes", "0"}},
+		"the same model twice":     {append(evaluate(dir, "cartpole", "1"), "--model", dir), []string{"--model", "twice"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
@@ -150,5 +159,90 @@ func TestTrainRefuses(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// scalingHistory is a CSV of a service whose delay follows from CPU and requests.
+func scalingHistory(t *testing.T, rows int) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("time,cpu,requests,delay,replicas\n")
+	pods := 3.0
+	for i := range rows {
+		rate := 80 + 60*math.Sin(float64(i)/40)
+		usage := rate * 4 / pods * (1 + 0.1*math.Sin(float64(i*i)))
+		fmt.Fprintf(&b, "%d,%g,%g,%g,%g\n", 1_785_000_000+30*i, usage, rate, 20+0.5*usage+0.2*rate+4*math.Sin(float64(7*i)), pods)
+		if i%5 == 0 {
+			pods = min(max(math.Ceil(rate*4/130), 1), 6)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "history.csv")
+	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestTrainScalingOps: from a history to ranked candidates, each a model, and a report.
+func TestTrainScalingOps(t *testing.T) {
+	input, dir := scalingHistory(t, 600), filepath.Join(t.TempDir(), "agents")
+	var out scalingops.Result
+	call(t, &out, "train", "--environment", "scaling-ops", "--input", input, "--steps", "1500", "--candidate-weights", "1,0.1", "--out", dir, "-o", "json")
+	if out.Environment != "scaling-ops" || len(out.Candidates) != 2 || len(out.Ranking) != 2 || out.Fit.R2 < 0.5 || out.Rows != 600 || out.Seconds <= 0 {
+		t.Errorf("%+v", out)
+	}
+	for _, c := range out.Candidates {
+		if _, _, err := training.Load(c.Model); err != nil {
+			t.Error(err)
+		}
+		if c.Score.Interval == nil || c.Pods.Mean < 1 {
+			t.Errorf("%+v", c)
+		}
+	}
+	if _, err := os.Stat(out.Report); err != nil {
+		t.Error(err)
+	}
+	for name, c := range map[string]struct {
+		args []string
+		says string
+	}{
+		"no history":       {[]string{"--environment", "scaling-ops", "--out", dir}, "needs one of --input and --from-prometheus"},
+		"two":              {[]string{"--environment", "scaling-ops", "--out", dir, "--input", input, "--from-prometheus", "http://x"}, "needs one of"},
+		"no file":          {[]string{"--environment", "scaling-ops", "--out", dir, "--input", "nowhere.csv"}, "--input: open nowhere.csv"},
+		"too short":        {[]string{"--environment", "scaling-ops", "--out", dir, "--input", scalingHistory(t, 20)}, "20 usable rows"},
+		"no workload":      {[]string{"--environment", "scaling-ops", "--out", dir, "--from-prometheus", "http://x"}, "--workload NAMESPACE/NAME"},
+		"another learner":  {[]string{"--environment", "scaling-ops", "--out", dir, "--input", input, "--algorithm", "ppo"}, `learns by dqn, not "ppo"`},
+		"no folder":        {[]string{"--environment", "scaling-ops", "--input", input}, "--out must name a folder"},
+		"stop":             {[]string{"--environment", "scaling-ops", "--out", dir, "--input", input, "--stop-at", "3"}, "--stop-at is not for"},
+		"impossible":       {[]string{"--environment", "scaling-ops", "--out", dir, "--input", input, "--sla", "0"}, "the SLA must be above 0"},
+		"of another world": {[]string{"--environment", "cartpole", "--algorithm", "dqn", "--out", dir, "--sla", "100"}, "--sla is for --environment scaling-ops"},
+	} {
+		var stdout, stderr bytes.Buffer
+		if code := run(t.Context(), append([]string{"train"}, c.args...), &stdout, &stderr); code != cli.ExitUsage || !strings.Contains(stderr.String(), c.says) {
+			t.Errorf("%s: exit code %d, %s; want %q", name, code, stderr.String(), c.says)
+		}
+	}
+}
+
+// TestEvaluateRules: the environments that compare rules give whole JSON, with intervals and a verdict.
+func TestEvaluateRules(t *testing.T) {
+	var got struct {
+		Models []struct {
+			Name     string
+			Return   float64
+			Interval *[2]float64
+		}
+		Ranking []string
+		Promote *bool
+		Why     string
+	}
+	call(t, &got, "evaluate", "--environment", "edge-cloud", "--episodes", "2", "-o", "json")
+	if len(got.Models) != 6 || len(got.Ranking) != 6 || got.Promote == nil || got.Why == "" {
+		t.Fatalf("%+v", got)
+	}
+	for _, m := range got.Models {
+		if m.Interval == nil || m.Interval[0] > m.Return || m.Interval[1] < m.Return {
+			t.Errorf("%+v", m)
+		}
 	}
 }

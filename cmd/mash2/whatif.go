@@ -18,26 +18,26 @@ func newWhatif() *cobra.Command {
 	var maxCost, maxViolation float64
 	cmd := &cobra.Command{
 		Use:   "whatif",
-		Short: "Replays a workload's own history under each policy and each rival",
-		Long: `Reads the CPU that a workload has used, from Prometheus, from a file or from records, lets the same
-demand come in virtual time, and tells what each policy and each rival would have
-done with it: minutes in violation of the SLO, node-hours, money, scalings.
+		Short: "Replays a workload's history under each policy and each rival",
+		Long: `Reads the CPU that a workload has used, from Prometheus, a file or records, and replays
+that demand in virtual time. Shows what each policy and each rival would have done: minutes
+in violation of the SLO, node-hours, cost, scalings.
 
   mash2 whatif --prometheus http://prometheus:9090 \
     --selector 'namespace="shop",pod=~"web-.+"' --from 48h --to 24h --report out/whatif
   mash2 whatif --trace cpu.csv.gz --from 24h --policy COST_SAVING
   mash2 whatif --records D --workload shop/web --from 24h
-  mash2 whatif --records D --from 24h   # of every workload, in one table, beside the HPA
+  mash2 whatif --records D --from 24h   # all workloads in one table, beside the HPA
 
-The stretch from --from to --to is what counts. As much time before it, once or
---warm-passes times, is the history that every scaler has seen.
+The figures are of the stretch from --from to --to. The time before it, --warm-passes times
+as long, is history that every scaler has seen.
 
-CPU usage says nothing of what a request costs, of latencies, of pods and of nodes:
-these are flags, and whatever isn't given is told as an assumption. Requests and
-limits are read from kube-state-metrics where Prometheus has it.
+CPU usage says nothing about the cost of a request, latencies, pods and nodes. Flags state
+these, and the output lists every assumption that no flag states. Requests and limits of pods
+are read from kube-state-metrics if Prometheus has it.
 
-As a gate: --max-cost and --max-violation bound every policy that is asked for; if
-one exceeds them the exit code is 1 and a sentence says what did.`,
+As a gate, --max-cost and --max-violation limit every policy of --policy. If one exceeds a
+limit, the exit code is 1 and a sentence says which.`,
 		Args: cli.NoArgs,
 	}
 	registerHistory(cmd, &o.History, &prom)
@@ -46,11 +46,11 @@ one exceeds them the exit code is 1 and a sentence says what did.`,
 	f.StringSliceVar(&o.Policies, "policy", []string{"COST_SAVING", "PERFORMANCE"}, "policies to try, each for the whole time")
 	f.StringVar(&o.PoliciesFile, "policies-file", "", "policies.yaml as in the policy ConfigMap, with node pools named as in --pool; without it COST_SAVING has the first pool and PERFORMANCE the last")
 	f.StringSliceVar(&o.Rivals, "rival", []string{"hpa:50", "hpa:60", "hpa:70", "hpa:80", "hpa:90", "hpa-overprovisioned", "keda-rps", "phpa", "karpenter", "static", "oracle"},
-		"what to compare with, as in mash2 simulate --scaler; mash2:PERCENT is the first policy at another target")
-	f.Uint64Var(&o.Seed, "seed", 1, "of all that is random")
+		"rivals, as in mash2 simulate --scaler; mash2:PERCENT is the first policy at another target")
+	f.Uint64Var(&o.Seed, "seed", 1, "seed of all random numbers")
 	f.IntVar(&o.Seeds, "seeds", 1, "number of seeds, from --seed on; with several, 95 % intervals are shown")
-	f.Float64Var(&maxCost, "max-cost", 0, "most that the nodes of a policy may cost in the whole stretch, USD")
-	f.Float64Var(&maxViolation, "max-violation", 0, "most minutes in violation of the SLO that a policy may have, as a share of those with traffic, 0 to 1")
+	f.Float64Var(&maxCost, "max-cost", 0, "exit with 1 if the nodes of a policy cost more in the whole stretch, in USD")
+	f.Float64Var(&maxViolation, "max-violation", 0, "exit with 1 if a policy violates the SLO in a larger share of the minutes with traffic, 0 to 1")
 	f.StringVar(&o.Report, "report", "", "folder for an HTML report, its figures, and the scenario with its demand")
 	show := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -132,6 +132,9 @@ func whatifText(o whatif.Result) string {
 	fmt.Fprintln(&b, o.Replayed())
 	if o.Recorded != nil {
 		fmt.Fprintln(&b, o.Recorded.Sentence())
+		if o.RecordsError != nil {
+			fmt.Fprintln(&b, o.RecordsError.Sentence())
+		}
 	}
 	for _, n := range o.History.Notes {
 		fmt.Fprintln(&b, "note:", n)
@@ -142,7 +145,7 @@ func whatifText(o whatif.Result) string {
 	for _, line := range o.Sentences() {
 		fmt.Fprintln(&b, line)
 	}
-	fmt.Fprintln(&b, "\nthe history doesn't tell, and was taken for true:")
+	fmt.Fprintln(&b, "\nassumptions, because the history does not say:")
 	for _, a := range o.Assumptions {
 		fmt.Fprintln(&b, "  "+a.Text())
 	}

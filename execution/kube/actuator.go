@@ -98,6 +98,8 @@ func (a *Actuator) Apply(ctx context.Context, action api.Action) error {
 		return a.evict(ctx, action)
 	case api.SetDeletionCost:
 		return a.setDeletionCost(ctx, action)
+	case api.ResizePod:
+		return a.resize(ctx, action)
 	default:
 		return fmt.Errorf("kube: can't %s", action.Kind())
 	}
@@ -151,7 +153,7 @@ func (a *Actuator) scale(ctx context.Context, action api.ScaleWorkload) error {
 	}
 	scaled, err := apply(force)
 	manager, conflict := conflictingManager(err)
-	if conflict && manager == action.TakeFrom {
+	if conflict && (manager == action.TakeFrom || manager == nobody) {
 		scaled, err = apply(true)
 		manager, conflict = conflictingManager(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 
 	"github.com/mash2-io/mash2/api"
@@ -53,6 +55,7 @@ func TestActuator(t *testing.T) {
 		"a claim made after the take-over is a conflict naming who":        testConflict,
 		"a claim after what an earlier version has taken over is one, too": testOldNote,
 		"a target made anew is taken over anew":                            testNewTarget,
+		"replicas that nobody owns any more are no conflict":               testNobodys,
 		"under a definition without the note nothing is taken over": func(b *bed, namespace string) {
 			testOldDefinition(b, namespace, c)
 		},
@@ -272,6 +275,27 @@ func testOldNote(b *bed, ns string) {
 	b.apply(action)
 	if d := b.get(ns); *d.Spec.Replicas != 7 || b.noted() != d.UID || d.Annotations[api.AnnotationTakenOver] == "" {
 		b.Errorf("replicas = %d, noted %q, annotations %v", *d.Spec.Replicas, b.noted(), d.Annotations)
+	}
+}
+
+// testNobodys: released while no operator ran, which would have taken the note back, and
+// taken over again.
+func testNobodys(b *bed, ns string) {
+	b.deployment(ns, 2)
+	b.apply(scaleTo(ns, "Deployment", 5))
+	// The controller-manager writes to it at the same time.
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		d := b.get(ns)
+		d.ManagedFields = slices.DeleteFunc(d.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return e.Manager == api.FieldManager })
+		_, err := b.client.AppsV1().Deployments(ns).Update(b.Context(), d, metav1.UpdateOptions{FieldManager: "helm"})
+		return err
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.apply(scaleTo(ns, "Deployment", 6))
+	if d := b.get(ns); *d.Spec.Replicas != 6 || b.noted() != d.UID {
+		b.Errorf("replicas = %d, noted %q of %q", *d.Spec.Replicas, b.noted(), d.UID)
 	}
 }
 

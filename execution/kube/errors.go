@@ -14,7 +14,7 @@ import (
 
 var (
 	// ErrDisruptionBudget means: a PodDisruptionBudget doesn't allow the eviction now.
-	ErrDisruptionBudget = errors.New("disruption budget doesn't allow it now")
+	ErrDisruptionBudget = errors.New("the disruption budget does not allow it now")
 	// ErrForeignCordon means: the node's cordon is somebody else's, and is left alone.
 	ErrForeignCordon = errors.New("node is cordoned by somebody else")
 )
@@ -30,6 +30,10 @@ type ConflictError struct {
 func (e *ConflictError) Error() string {
 	return fmt.Sprintf("replicas of %s %s/%s are owned by %q", e.Target.Kind, e.Workload.Namespace, e.Target.Name, e.Manager)
 }
+
+// nobody is what the API server calls the manager of fields that no entry of managedFields
+// owns: replicas are, after a release.
+const nobody = "before-first-apply"
 
 var quotedManager = regexp.MustCompile(`conflict with "([^"]*)"`)
 

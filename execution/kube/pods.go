@@ -19,7 +19,7 @@ import (
 func (a *Actuator) evict(ctx context.Context, action api.EvictPod) error {
 	now := a.options.Clock.Now()
 	if a.refused.IsInBackOffSinceUpdate(action.UID, now) {
-		return &api.NotTriedError{Why: fmt.Sprintf("it was refused: asked for again after %v", a.refused.Get(action.UID))}
+		return &api.NotTriedError{Why: fmt.Sprintf("it was refused and is requested again after %v", a.refused.Get(action.UID))}
 	}
 	if err := a.settled(ctx, action); err != nil {
 		return err

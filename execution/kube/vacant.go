@@ -51,7 +51,7 @@ func (a *Actuator) Vacant(ctx context.Context, action api.Action) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("looking at node %s before it is given up: %w", name, err)
+			return fmt.Errorf("looking at node %s before it is removed: %w", name, err)
 		}
 		if _, ours := n.Annotations[api.AnnotationCordonedFor]; !ours || !n.Spec.Unschedulable {
 			return refuse("node %s does not bear the cordon of mash2 any more", name)
@@ -84,7 +84,7 @@ func (a *Actuator) Vacant(ctx context.Context, action api.Action) error {
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("listing the pods of what is to be given up: %w", err)
+			return fmt.Errorf("listing the pods of nodes that are to be removed: %w", err)
 		}
 	}
 	return nil

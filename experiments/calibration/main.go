@@ -22,7 +22,7 @@ const units = 8
 
 func main() {
 	data := flag.String("data", filepath.Join(scenarios.DataFolder(), "cilantro-hotelres"), "folder of Cilantro's client logs")
-	out := flag.String("out", "docs", "folder to write calibration.md and its pictures into")
+	out := flag.String("out", "docs/benchmarks", "folder to write calibration.md and its pictures into")
 	flag.Parse()
 	if err := calibrate(*data, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "calibration:", err)
@@ -163,22 +163,20 @@ const introduction = `# Calibration of the service model
 
 Made by ` + "`make calibrate`" + `.
 
-The simulations' model of what happens to requests (package
-` + "`experiments/load/queueing`" + `, and its fluid counterpart in ` + "`experiments/sim`" + `) against
-measurements of a real application: Cilantro's runs (OSDI'23,
-romilbhardwaj/cilantro, MIT) of DeathStarBench's hotel reservation, 19 services on
-152 CPU units, in windows of 30 s. Its load generator, wrk2, sends at a constant
-rate, %.0f requests/s, whether or not answers come; a row has how many were
-answered and how long they took from the time they were due. So load tells how much
-of what was offered the application could serve just then, and the model has to say
-how long that lets requests wait: an open stream of that rate into processor-sharing
-servers that can do as much, for 30 s from empty.
+This page compares the simulator's model of requests (package ` + "`experiments/load/queueing`" + `, and its
+fluid counterpart in ` + "`experiments/sim`" + `) with measurements of a real application: Cilantro's runs
+(OSDI'23, romilbhardwaj/cilantro, MIT) of DeathStarBench's hotel reservation, 19 services on 152 CPU
+units, in windows of 30 s. Its load generator, wrk2, sends %.0f requests/s at a constant rate, whether or
+not answers come. A row has the number of answers, and their latency from the time at which they were
+due. So a row says which share of the offered load the application could serve. From that the model must
+predict how long requests wait: it feeds an open stream of that rate into processor-sharing servers of
+that capacity, for 30 s, beginning empty.
 
-Fitted to the runs with equal shares for all services, to the windows of every
-second hour in which 90 to 99.9 %% were answered (%d); the other hours (%d) are held
-out, and so are the two runs whose shares changed all the time. Below some 120 ms
-the logs' p99 and below 70 ms their means lie evenly between two round figures
-whatever the load: there they tell nothing, and the base latency is an offset.
+The model is fitted to the runs with equal shares for all services: to the windows of every second hour
+in which 90 to 99.9 %% of requests were answered (%d). The other hours (%d) are held out, and so are the
+two runs whose shares changed all the time. In the logs, p99 below about 120 ms and means below 70 ms are
+spread evenly between two round figures whatever the load, so they carry no information there, and the
+base latency is an offset.
 
 `
 
@@ -191,19 +189,16 @@ const conclusion = `
 
 What it shows:
 
-- With equal shares both models tell mean and 99th percentile of hours that they
-  have not seen within the errors above. The fluid model's exponential tail is
-  somewhat light.
-- In the other two runs, whose shares changed from window to window, the mean of
-  clearly overloaded windows is still that of the backlog; nearer to saturation
-  it isn't: their overload came in bursts or hit some connections only. Their p99
-  can't be predicted from the load at all: in one it is often below the mean of the
-  same window, which no latency's should be, in the other near eight seconds at
-  most loads.
-- Which services limit the rate can't be told from these runs: of none of the 19
-  does a smaller share go with saturation. So the work of single services is not
-  fitted; that of the busiest one is bounded by its units and the rate.
+- With equal shares both models predict the mean and the 99th percentile of unseen hours within the errors
+  above. The exponential tail of the fluid model is somewhat too light.
+- In the other two runs the shares changed from window to window. The mean of clearly overloaded windows is
+  still that of the backlog. Nearer to saturation it is not, because overload came in bursts or on some
+  connections only. Their p99 does not follow from the load: in one run it is often below the mean of the
+  same window, which can't be right, and in the other it is near eight seconds at most loads.
+- These runs do not show which services limit the rate: for none of the 19 does a smaller share go with
+  saturation. So the work of single services is not fitted. The work of the busiest one is bounded by its
+  units and the rate.
 
-The values are in use: ` + "`hotel.yaml`" + ` takes its work and variation from here, and the
-3 ms per request of the other scenarios are of the same size.
+` + "`hotel.yaml`" + ` uses these values of work and variation. The 3 ms for a request in the other scenarios are of
+the same size.
 `

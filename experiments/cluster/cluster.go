@@ -265,6 +265,10 @@ func (o Options) args(stages string, removeDir bool) []string {
 // rate limit of 500 requests per second.
 func (c *Cluster) RESTConfig() *rest.Config { return rest.CopyConfig(c.rest) }
 
+// Program is the path of localkube's program, which is kubectl too when its first
+// argument is that.
+func (c *Cluster) Program() string { return c.binary }
+
 // Kubectl runs kubectl as an administrator and returns its standard output.
 // The error holds what it said on standard error.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {

@@ -25,7 +25,7 @@ import (
 )
 
 func main() {
-	out := flag.String("out", "docs", "folder to write simulation.md and its pictures into")
+	out := flag.String("out", "docs/benchmarks", "folder to write simulation.md and its pictures into")
 	simulator := flag.Bool("simulator", false, "make simulator.md, on what the simulation is worth, instead")
 	flag.Parse()
 	page := compare
@@ -239,43 +239,42 @@ const introduction = `# Scalers in virtual time
 Made by ` + "`make experiments-sim`" + `, which runs ` + "`mash2 simulate`" + ` for each scenario and
 leaves reports with all figures in ` + "`out/sim`" + `.
 
-Every scaler has a simulated cluster of its own, with the same load, the same
-bounds of replicas and nodes and the same warm-up. ` + "`hpa`" + ` is the stock HPA's rules at
-80 %, with Cluster Autoscaler's; ` + "`hpa:60`" + ` the same at 60 %. The others that are in use
-today are set as their authors would set them, each HPA at the same 80 %:
-` + "`hpa-overprovisioned`" + ` adds pause pods of low priority that hold 20 % of the cluster
-free, as Cluster Autoscaler's FAQ has it; ` + "`keda-rps`" + ` is a ScaledObject of KEDA on
-requests per second, 80 % of what a replica's CPU request can serve; ` + "`phpa`" + ` the
-Predictive Horizontal Pod Autoscaler with the settings of its own examples, a pass
-being its season; ` + "`karpenter`" + ` the HPA with Karpenter's provisioning and consolidation
-(after 1 m, 10 % of nodes at once) of all machine types of the scenario, where the
-other HPAs have the first pool only. ` + "`mash2`" + ` under COST_SAVING has the first pool only,
-too; ` + "`mash2-any`" + ` may be on any, as Karpenter. ` + "`clairvoyant`" + ` is mash2-any with forecasts
-that are right: what better ones could gain, with nodes, pods and boots as they are.
-` + "`static`" + ` is sized for the scenario's peak, which it knows. ` + "`oracle`" + ` is a bound on node cost that no scaler
-without a violation can be below that has its least replicas on nodes, and at which
-nothing was run. What the simulation is worth is in [simulator.md](simulator.md).
-Figures are means over seeds; ± is half the 95 % interval of the mean by Student's t. A violating
-minute has its p95 or failed ratio beyond the scenario's SLO. Node cost counts from
-boot request to deletion.
+Every scaler has its own simulated cluster, with the same load, the same bounds of replicas and nodes, and
+the same warm-up. Rivals have their authors' settings, with the HPA at 80 %.
+
+| scaler | what it is |
+|---|---|
+| ` + "`hpa`" + `, ` + "`hpa:60`" + ` | the rules of the stock HPA and Cluster Autoscaler, at 80 %; the same at 60 % |
+| ` + "`hpa-overprovisioned`" + ` | the same with pause pods of low priority that keep 20 % of the cluster free, as in Cluster Autoscaler's FAQ |
+| ` + "`keda-rps`" + ` | a ScaledObject of KEDA on requests per second, at 80 % of what a replica's CPU request can serve |
+| ` + "`phpa`" + ` | the Predictive Horizontal Pod Autoscaler with the settings of its examples; its season is a pass |
+| ` + "`karpenter`" + ` | the HPA with Karpenter's provisioning and consolidation (after 1 m, 10 % of nodes at once) over all machine types of the scenario; the other HPAs have only the first pool |
+| ` + "`mash2`" + ` | mash2 under COST_SAVING, with only the first pool |
+| ` + "`mash2-any`" + ` | mash2 with every pool |
+| ` + "`clairvoyant`" + ` | mash2-any with perfect forecasts: what better forecasts could gain |
+| ` + "`static`" + ` | sized for the scenario's peak, which it knows |
+| ` + "`oracle`" + ` | a bound: no scaler that keeps its minimum replicas on nodes and never violates the SLO can cost less. Nothing was run at it |
+
+Figures are means over seeds; ± is half the 95 % interval of the mean by Student's t. In a violating minute
+the p95 or the share of failed requests exceeds the scenario's SLO. Node cost counts from boot request to
+deletion. [simulator.md](simulator.md) has the accuracy of the simulation.
 
 `
 
-const anyTarget = `Both swept over targets: for each rival, and each of the HPA's targets, the node cost of
-the cheapest mash2, relative to it, that violates the SLO in no more minutes on average. A
-negative figure is money saved at no worse service; "none is as good" is a rival that
-serves better than mash2 does at any of its targets. Karpenter, which has all pools, is
-compared with mash2-any.
+const anyTarget = `Both sides are run at several targets. For each rival, and each target of the HPA, the table has the node
+cost of the cheapest mash2 that violates the SLO in no more minutes on average, relative to the rival. A
+negative figure is money saved at the same or better service. "None is as good" means that the rival serves
+better than mash2 at every target. Karpenter, which has all pools, is compared with mash2-any.
 
 `
 
-const sameCost = `The other way round: the minutes in which each rival violates the SLO, and those of the
-best mash2 whose nodes cost no more on average, the cheapest of equally good ones.
+const sameCost = `The minutes in which each rival violates the SLO, and those of the best mash2 whose nodes cost no more on
+average. Of equally good ones the cheapest counts.
 
 `
 
-const equal = `The cheapest of the HPA's targets that violates the SLO in no more minutes on
-average than mash2 does, and what mash2 costs relative to it, seed by seed: below zero
-mash2 is cheaper. Where no target is as good, there is nothing to compare with.
+const equal = `The table has the cheapest target of the HPA that violates the SLO in no more minutes on average than mash2,
+and the cost of mash2 relative to it, seed by seed. Below zero mash2 is cheaper. If no target is as good,
+there is no comparison.
 
 `

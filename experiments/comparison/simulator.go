@@ -136,35 +136,33 @@ func speeds(file string) (string, error) {
 const simulatorPage = `# How far to trust the simulation
 
 Made by ` + "`make validate-sim`" + `, and the table of speeds by ` + "`make bench-sim`" + ` before it. Beside
-these there are, of the parts that decide: the service model against measurements
+these, single parts are checked: the service model against measurements
 ([calibration.md](calibration.md)), the HPA's rules against the stock controller
-(` + "`make validate-hpa`" + `), and ` + "`oracle`" + ` against whatever anybody does
+(` + "`make validate-hpa`" + `), and ` + "`oracle`" + ` against random scalers
 (` + "`go test ./experiments/sim -run Anywhere -rapid.checks 1000`" + `).
 
 `
 
-const agreeing = `` + "`mash2 simulate --fidelity request,fluid`" + ` runs every seed in both. Error is that of the
-fluid's mean over seeds, to be read beside the intervals: where something scales, a
-replica a cycle earlier or later changes what follows. Distance is the mean absolute
-difference of the time series by buckets of ten seconds, within is the same between
-two seeds of one fidelity, which chance alone makes.
+const agreeing = `` + "`mash2 simulate --fidelity request,fluid`" + ` runs every seed in both. *Error* is
+that of the fluid fidelity's mean over seeds. Read it with the intervals: a replica that comes a cycle earlier
+or later changes what follows. *Distance* is the mean absolute difference of the time series in buckets of ten
+seconds. *Within* is the same difference between two seeds of one fidelity, that is the effect of chance.
 
 `
 
 const reality = `` + "`mash2 simulate --against`" + ` on two recordings of ` + "`mash2 demo --scenario heartbeat --speed 1`" + `:
 a real API server, scheduler, HPA controller and Prometheus for 52 minutes each, at
 real time, with simulated nodes and users
-([testdata](../experiments/comparison/testdata)). cold is the first pass, warm the
-two after it, switch the last, in which the policy changes under load. The recordings
-are of the operator as it was on 21 November 2026, the simulation of the one that is
-here, so that errors of mash2 have in them what changed since; those of hpa don't. One
-program, real and simulated, is in [results](results.md#on-the-real-control-plane).
-Of two recordings an interval says little: what they differ by is in it.
+([testdata](../../experiments/comparison/testdata)). *Cold* is the first pass, *warm* are the next two, and
+*switch* is the last one, in which the policy changes under load. The recordings are of the operator of 21
+November 2026, and the simulation is of the present one, so the errors of mash2 include what has changed
+since; those of hpa do not. [Results](results.md#on-the-real-control-plane) compares the same program, real
+and simulated. With two recordings an interval says little: it only shows their difference.
 
 `
 
-const fast = `Seconds of scenario time in a second of CPU time, of one core and with garbage
-collection, the whole operator's loop every 15 s in it. The planner's part is that of
-forecasts, search and packing: the rest is the simulation, sensing and execution.
+const fast = `Seconds of scenario time for each second of CPU time, on one core, including garbage collection and the whole
+operator's loop every 15 s. The planner's part is forecasts, search and packing; the rest is the simulation,
+sensing and execution.
 
 `

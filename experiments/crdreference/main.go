@@ -1,4 +1,4 @@
-// Command crdreference writes docs/crd.md from the definition in the chart.
+// Command crdreference writes docs/reference/crd.md from the definition in the chart.
 package main
 
 import (
@@ -23,10 +23,23 @@ func main() {
 
 func run(root string) error {
 	var b strings.Builder
-	if err := reference(&b, filepath.Join(root, "charts", "mash2", "crds", "mash2.io_managedworkloads.yaml")); err != nil {
+	if err := references(&b, root); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(root, "docs", "crd.md"), []byte(b.String()), 0o644)
+	return os.WriteFile(filepath.Join(root, "docs", "reference", "crd.md"), []byte(b.String()), 0o644)
+}
+
+// references writes those of all definitions.
+func references(w io.Writer, root string) error {
+	for i, name := range []string{"managedworkloads", "strategies"} {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		if err := reference(w, filepath.Join(root, "charts", "mash2", "crds", "mash2.io_"+name+".yaml")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // reference writes every field of a definition with its type, default, bounds
@@ -41,8 +54,11 @@ func reference(w io.Writer, path string) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	for _, v := range crd.Spec.Versions {
-		fmt.Fprintf(w, "# %s, %s/%s\n\nMade from the definition by `make reference`. Short name: %s.\n",
-			crd.Spec.Names.Kind, crd.Spec.Group, v.Name, strings.Join(crd.Spec.Names.ShortNames, ", "))
+		fmt.Fprintf(w, "# %s, %s/%s\n\nMade from the definition by `make reference`.", crd.Spec.Names.Kind, crd.Spec.Group, v.Name)
+		if short := crd.Spec.Names.ShortNames; len(short) > 0 {
+			fmt.Fprintf(w, " Short name: %s.", strings.Join(short, ", "))
+		}
+		fmt.Fprintln(w)
 		for _, part := range []string{"spec", "status"} {
 			schema := v.Schema.OpenAPIV3Schema.Properties[part]
 			fmt.Fprintf(w, "\n## %s\n\n%s\n\n| field | type | description |\n|---|---|---|\n", part, sentence(schema.Description))

@@ -1,13 +1,13 @@
 // Command evaluation makes one page of what mash2 simulate printed for recorded
 // load, the traces for development and those held out apart:
 //
-//	go run ./experiments/evaluation --traces experiments/traces --out docs/evaluation.md out/traces
+//	go run ./experiments/evaluation --traces experiments/traces --out docs/benchmarks/evaluation.md out/traces
 //
 // A trace is a scenario file in a folder of --traces, its figures the file of the
 // same name in that folder of the results. With --results it makes the page of all
 // results instead, which judges the marks:
 //
-//	go run ./experiments/evaluation --results --out docs/results.md --sim out/sim --real out/experiments out/traces
+//	go run ./experiments/evaluation --results --out docs/benchmarks/results.md --sim out/sim --real out/experiments out/traces
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 )
 
 func main() {
-	out := flag.String("out", "docs/evaluation.md", "page to write")
+	out := flag.String("out", "docs/benchmarks/evaluation.md", "page to write")
 	traces := flag.String("traces", "experiments/traces", "folder of folders of scenario files")
 	all := flag.Bool("results", false, "make the page of all results instead")
 	var in inputs
@@ -178,13 +178,12 @@ a day of each trace. The scalers are those of [simulation.md](simulation.md).
 
 ## The traces
 
-Each is a scenario file in ` + "`experiments/traces`" + `, of the cluster, workload and noise of the
-scenario ` + "`day`" + `, its load scaled to a peak of 500 requests per second. Two days come
-before the day that is measured, for every scaler. The day is the fifth of the trace,
-whatever is in it, but of World Cup 98, where it is that of ` + "`day`" + `, and of Autothrottle's
-hours, of which the second half is measured after the first. A series of CPU stands for
-load in proportion to it. The files are those of the folder that ` + "`MASH2_DATA`" + ` names. A
-trace of your own is one more such file:
+Each trace is a scenario file in ` + "`experiments/traces`" + `, with the cluster, workload and noise of the scenario
+` + "`day`" + ` and its load scaled to a peak of 500 requests per second. Every scaler has seen the two days before the
+measured day. The measured day is the fifth of the trace, whatever it contains. There are two exceptions: World
+Cup 98 has the day of the scenario ` + "`day`" + `, and of Autothrottle's hours the second half is measured after the
+first. A series of CPU usage counts as load in proportion to it. The files are in the folder that ` + "`MASH2_DATA`" + `
+names. Your own trace is one more such file:
 
 ` + "```yaml" + `
 name: my-service
@@ -193,28 +192,24 @@ arrivals: {csv: my-service.csv, time: ts, column: value, from: 96h, length: 24h,
 warmup: {passes: 2}
 ` + "```" + `
 
-The split is by origin. For development are the origins that the project's scenarios
-and tests had read before the split was made: Crane's, World Cup 98 and Alibaba's
-container. Held out are all others that last long enough. The rule for those held out:
-no parameter of a planner, a policy, Guard or the simulator is ever chosen by a run on
-them; they are run to report, after the fact, whatever comes out. What is seen on them is
-answered by work on the others. The statistical comparison of forecasting models
-(` + "`experiments/forecasting`" + `) reports errors on series of both kinds; a model's defaults
-must be chosen by those for development only.
+The split is by origin. The development traces are those that the project's scenarios and tests read before the
+split: Crane's, World Cup 98 and Alibaba's container. All others that are long enough are held out. No parameter
+of a planner, a policy, the Guard or the simulator is chosen by a run on a held-out trace; these runs are only
+reported. The statistical comparison of forecasting models (` + "`experiments/forecasting`" + `) reports errors on series of
+both kinds, and defaults of models are chosen on development series only.
 
 `
 
 const reading = `## How to read the figures
 
-A cell is the cost of nodes relative to the bound that ` + "`oracle`" + ` is, and after it the share
-of minutes in violation of the SLO, in percent. The bound is of fractional nodes of the
-machine type whose cores are cheapest, used to the full, limits and not requests being
-what confines a pod: 1 is out of reach for whoever sizes by requests. Replicas at 80 % of
-theirs that fill nodes of the first pool cost 2.9 times the bound. What can be reached
-is nearer to ` + "`clairvoyant`" + `, the operator on any pool with forecasts that are right.
-Scalers are to be compared with each other. One seed, if no more were asked for
-(` + "`TRACE_SEEDS`" + `, and ` + "`SHORT_TRACE_SEEDS`" + ` of half an hour's load, in which so little is decided
-that costs differ much between seeds), of which the means are shown; what differs by less
-than a few percent is the same. [results.md](results.md) has means over traces with their intervals.
+A cell has two figures: the cost of nodes relative to the bound ` + "`oracle`" + `, and the share of minutes in violation of
+the SLO, in percent. The bound is for fractional nodes of the machine type with the cheapest cores, fully used, with
+pods confined by limits and not by requests. A scaler that sizes by requests can't reach 1: replicas at 80 % of their
+requests that fill nodes of the first pool cost 2.9 times the bound. ` + "`clairvoyant`" + `, the operator on any pool with
+perfect forecasts, is nearer to what can be reached. Compare scalers with each other.
+
+Figures are means over seeds: one by default, more with ` + "`TRACE_SEEDS`" + `, and with ` + "`SHORT_TRACE_SEEDS`" + ` for half an hour's
+load, where few decisions make costs differ much between seeds. Differences below a few percent do not matter.
+[results.md](results.md) has means over traces with their intervals.
 
 `

@@ -31,7 +31,7 @@ const (
 func paper(real []experiment) string {
 	var b strings.Builder
 	b.WriteString("| MAS-H² paper | here |\n|---|---|\n")
-	b.WriteString("| Figure 1, the hierarchy; figure 2, the prototype | [README](../README.md), What it does each cycle |\n")
+	b.WriteString("| Figure 1, the hierarchy; figure 2, the prototype | [README](../../README.md#how-it-works) |\n")
 	for i, name := range shown {
 		made := "not made for this page"
 		pairs := made

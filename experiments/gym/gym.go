@@ -1,6 +1,7 @@
 // Package gym has the standard tasks of reinforcement learning, with their published
 // physics: CartPole-v1 and Pendulum-v1 as in Gymnasium (Farama-Foundation/Gymnasium,
-// commit 3f0476a; Barto et al. 1983 for the first).
+// commit 3f0476a; Barto et al. 1983 for the first). It also has MARLISE's world, whose
+// agents move CPU between running pods.
 package gym
 
 import (
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/mash2-io/mash2/planning/rl"
+	"github.com/mash2-io/mash2/planning/vertical"
 )
 
 // Task is an environment by name.
@@ -21,6 +23,39 @@ type Task struct {
 	Solved float64
 	// New makes one.
 	New func() rl.Env
+	// Judge makes the one that policies are evaluated in, where it is another than New's;
+	// Peers are what follows the learner's policy in both. Nil in worlds of one agent.
+	Judge func() rl.Env
+	Peers *Peers
+	// RewardScale is what learners multiply rewards by, so that returns are of a size
+	// that their networks reach soon; 0 is 1.
+	RewardScale float64
+}
+
+// MarliseName is the name of MARLISE's world.
+const MarliseName = "marlise"
+
+// marlise is the task whose actions are of a kind.
+func marlise(a vertical.Action) Task {
+	peers := &Peers{}
+	env := func(team bool) func() rl.Env {
+		return func() rl.Env { return &Marlise{action: a, peers: peers, team: team} }
+	}
+	return Task{
+		Name: MarliseName, Spec: rl.Spec{Observations: vertical.Inputs, Actions: a.Space()}, Limit: marliseLimit,
+		New: env(false), Judge: env(true), Peers: peers, RewardScale: 0.05,
+	}
+}
+
+// For is the task by name as an algorithm sees it: what actions MARLISE's agents have
+// depends on the algorithm. It returns an error for a name that there isn't.
+func For(name, algorithm string) (Task, error) {
+	if name == MarliseName {
+		if a, err := vertical.AlgorithmByName(algorithm); err == nil {
+			return marlise(a.Action), nil
+		}
+	}
+	return ByName(name)
 }
 
 // Tasks are all of them.
@@ -34,6 +69,7 @@ func Tasks() []Task {
 			Name: "pendulum", Spec: rl.Spec{Observations: 3, Actions: rl.Space{Low: []float32{-maxTorque}, High: []float32{maxTorque}}}, Limit: pendulumLimit,
 			New: func() rl.Env { return &Pendulum{} },
 		},
+		marlise(vertical.Changes),
 	}
 }
 

@@ -6,7 +6,7 @@
 //
 // It needs root, and changes the machine while it runs: settings of the kernel, a
 // bridge, cgroups. What there was is written down first, put back at the end, or
-// at the next start where a run was killed, and compared: docs/node.md has it.
+// at the next start where a run was killed, and compared: docs/benchmarks/node.md has it.
 // Linux with cgroup v1.
 package main
 

@@ -2,7 +2,7 @@ package main
 
 import _ "embed"
 
-// pageText is docs/node.md but for its figures.
+// pageText is docs/benchmarks/node.md but for its figures.
 //
 //go:embed page.md.tmpl
 var pageText string

@@ -188,7 +188,7 @@ events:
 
 // What the documentation shows is accepted, and shows every field there is.
 func TestDocumentedScenarios(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "scenarios.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "how-to", "scenarios.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestDocumentedScenarios(t *testing.T) {
 			continue
 		}
 		n++
-		if _, err := Parse("docs/scenarios.md", []byte(yaml)); err != nil {
+		if _, err := Parse("docs/how-to/scenarios.md", []byte(yaml)); err != nil {
 			t.Error(err)
 		}
 	}

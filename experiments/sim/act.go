@@ -66,6 +66,8 @@ func (h hands) Apply(_ context.Context, action api.Action) error {
 				p.deletionCost, p.costOurs = 0, false
 			}
 		}
+	case api.ResizePod:
+		c.resizeOne(a)
 	default:
 		return fmt.Errorf("sim: can't %s", action.Kind())
 	}

@@ -80,6 +80,8 @@ type Cluster struct {
 	// The operator's evictions of Ready pods, those that a budget refused it, and
 	// somebody else's right before one of them.
 	evicted, overBudget, overtaken int
+	// resizes that the operator wrote.
+	resizes int
 	// looked are actions that a look at what is so has stopped, and harm what the operator
 	// has done under watches that fail.
 	looked int
@@ -94,23 +96,25 @@ type Lifetime struct {
 
 // workload is a Deployment, or a StatefulSet.
 type workload struct {
-	key         api.Key
-	stateful    bool
-	stream      string
-	shape       *api.PodShape
-	request     float64 // cores
-	limit       float64 // cores, 0 none
-	priority    int32   // of its PriorityClass
-	min, max    int32
-	target      float64 // utilisation that the HPA aims at
-	preStop     time.Duration
-	grace       time.Duration
-	propagation func(*rand.Rand) time.Duration
-	replicas    int32
-	planned     int32 // last published plan
-	lastScaled  time.Duration
-	reconciling bool
-	pods        []*pod // in order of creation
+	key      api.Key
+	stateful bool
+	stream   string
+	shape    *api.PodShape
+	request  float64 // cores
+	limit    float64 // cores, 0 none
+	priority int32   // of its PriorityClass
+	min, max int32
+	// memory of an idle pod, and of each request in flight, bytes.
+	memoryBase, memoryPerRequest float64
+	target                       float64 // utilisation that the HPA aims at
+	preStop                      time.Duration
+	grace                        time.Duration
+	propagation                  func(*rand.Rand) time.Duration
+	replicas                     int32
+	planned                      int32 // last published plan
+	lastScaled                   time.Duration
+	reconciling                  bool
+	pods                         []*pod // in order of creation
 }
 
 // Phases of a pod's life.

@@ -36,6 +36,7 @@ func workloadOf(s scenarios.Scenario, d scenarios.Service) *workload {
 		priority: d.Priority, min: d.Replicas.Min, max: d.Replicas.Max, target: d.TargetUtilization,
 		preStop: d.PreStop.Duration, grace: d.TerminationGrace.Duration,
 	}
+	w.memoryBase, w.memoryPerRequest = float64(d.Memory.Base.Value()), float64(d.Memory.PerRequest.Value())
 	if w.grace == 0 {
 		w.grace = 30 * time.Second // Kubernetes' default
 	}

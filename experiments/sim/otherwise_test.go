@@ -43,6 +43,12 @@ func TestOtherwise(t *testing.T) {
 		t.Errorf("the last one: %+v", f)
 	}
 
+	// Where a change makes no difference, it is said why.
+	if f := otherwise(times[0], replay.Change{Without: []string{"budget"}, With: []string{"quantile=0.99"}, Workload: workload}); !strings.Contains(f.Change, "has none") ||
+		!strings.Contains(f.Note, "no forecast was used") || !strings.Contains(f.Note, workload+" has ") {
+		t.Errorf("%s: %s: %q", f.Change, f.Summary, f.Note)
+	}
+
 	// differs reports in how many cycles a change makes a difference.
 	differs := func(c replay.Change) (n int) {
 		for _, at := range times {
@@ -93,6 +99,13 @@ func TestOtherwise(t *testing.T) {
 	if tight.Otherwise == tight.Was || free.Otherwise != free.Was {
 		t.Errorf("tight %+v, free %+v", tight, free)
 	}
+	const none = "has none: neither maxHourlyCost nor maxNodesPerPool"
+	if s := otherwise(at, replay.Change{Without: []string{"budget"}}).Summary; !strings.Contains(s, none) {
+		t.Errorf("without a budget that there is not: %s", s)
+	}
+	if strings.Contains(tight.Summary, none) {
+		t.Errorf("with a budget: %s", tight.Summary)
+	}
 	if !strings.Contains(tight.Summary, "with maxHourlyCost 0.07: ") || !strings.Contains(tight.Summary, "USD/h") {
 		t.Errorf("summary: %s", tight.Summary)
 	}
@@ -105,9 +118,10 @@ func TestOtherwise(t *testing.T) {
 		{replay.Change{With: []string{"quantile"}}, "FIELD=VALUE"},
 		{replay.Change{With: []string{"quantile=much"}}, "must be a number"},
 		{replay.Change{With: []string{"quantile=7"}}, "quantile"},
-		{replay.Change{Without: []string{"mercy"}}, "budget can"},
+		{replay.Change{Without: []string{"mercy"}}, "budget can; --with workload.maxReplicas=N"},
+		{replay.Change{With: []string{"maxReplicas=60"}}, "a workload's own bound is workload.maxReplicas=60"},
 		{replay.Change{Policy: "NONE"}, "COST_SAVING"},
-		{replay.Change{With: []string{"workload.minReplicas=2"}}, "needs the name of a workload"},
+		{replay.Change{With: []string{"workload.minReplicas=2"}}, "needs --workload with the name of a workload"},
 		{replay.Change{With: []string{"workload.minReplicas=2000"}, Workload: workload}, "replicas would be between"},
 	} {
 		_, err := replay.Otherwise(t.Context(), l, at, c.change)

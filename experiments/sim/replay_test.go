@@ -174,7 +174,7 @@ func TestReplayFindsAChange(t *testing.T) {
 		change func(*core.Config)
 		want   string // part of the first difference
 	}{
-		"a window of stabilisation": {func(c *core.Config) { c.Planning.Stabilization = time.Minute }, "the highest need of the last 1m0s"},
+		"a window of stabilisation": {func(c *core.Config) { c.Planning.Stabilization = time.Minute }, "the largest recommendation of the last 1m0s"},
 		"another tolerance":         {func(c *core.Config) { c.Planning.Tolerance = 0.3 }, "mash2/web: "},
 		"fewer candidates shown":    {func(c *core.Config) { c.Planning.Candidates = 1 }, "candidates["},
 	} {

@@ -61,7 +61,7 @@ func (p *pod) held() api.Resources {
 // something leaves the node.
 func (c *Cluster) grantResize(p *pod) {
 	n := p.node
-	if p.terminating || n.deleting || sameCPU(p.allocated, p.shape.Requests) && c.inForce(p) {
+	if p.terminating || n.deleting || sameSize(p.allocated, p.shape.Requests) && c.inForce(p) {
 		return
 	}
 	granted := n.pool.overhead
@@ -96,10 +96,10 @@ func (c *Cluster) inForce(p *pod) bool {
 // retryResizes looks at a node's deferred resizes again, oldest pods first.
 func (c *Cluster) retryResizes(n *node) {
 	for _, p := range c.podsOn(n) {
-		if !sameCPU(p.allocated, p.shape.Requests) {
+		if !sameSize(p.allocated, p.shape.Requests) {
 			c.grantResize(p)
 		}
 	}
 }
 
-func sameCPU(a, b api.Resources) bool { return a.MilliCPU == b.MilliCPU }
+func sameSize(a, b api.Resources) bool { return a.MilliCPU == b.MilliCPU && a.Memory == b.Memory }

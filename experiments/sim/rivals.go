@@ -49,10 +49,7 @@ func (r *run) rival(kind string, parameter float64) {
 			p := baseline.NewPHPA(target, w.min, w.max, r.Scenario.PassDuration())
 			r.pods(w, baseline.PHPASync, p.Reconcile)
 		default:
-			h := baseline.Default(target, w.min, w.max)
-			h.DownscaleStabilization = cmp.Or(r.Tuning.DownscaleStabilization, h.DownscaleStabilization)
-			h.Tolerance = cmp.Or(r.Tuning.Tolerance, h.Tolerance)
-			r.pods(w, hpaSync, h.Reconcile)
+			r.hpa(w, target)
 		}
 	}
 	if kind == Karpenter {
@@ -72,6 +69,17 @@ func (r *run) rival(kind string, parameter float64) {
 	a.Rules.ScaleDownUtilizationThreshold = cmp.Or(r.Tuning.Threshold, a.Rules.ScaleDownUtilizationThreshold)
 	c.every(c.now+c.phase(a.Rules.ScanInterval), a.Rules.ScanInterval, func() bool { a.scan(); return true })
 }
+
+// hpa runs a HorizontalPodAutoscaler of one workload, target in percent.
+func (r *run) hpa(w *workload, target int32) {
+	h := baseline.Default(target, w.min, w.max)
+	h.DownscaleStabilization = cmp.Or(r.Tuning.DownscaleStabilization, h.DownscaleStabilization)
+	h.Tolerance = cmp.Or(r.Tuning.Tolerance, h.Tolerance)
+	r.pods(w, hpaSync, h.Reconcile)
+}
+
+// contested reports whether a workload of a trial still has its HPA, by its number.
+func contested(i int) bool { return i%2 == 0 }
 
 // phase is a random beginning of something periodic.
 func (c *Cluster) phase(period time.Duration) time.Duration {

@@ -74,6 +74,9 @@ type Options struct {
 	// SLO of mash2's workloads: the share of their requests that are to be answered, and
 	// which fail besides.
 	SLO SLO
+	// Canary has mash2's workloads in mode Canary. Each has a stock HPA at first; every
+	// second one was handed over from it to mash2.
+	Canary bool
 	// Tuning of the rivals' rules; the zero value has their defaults.
 	Tuning Tuning
 	// Report gets every cycle of mash2; nil for none.
@@ -156,6 +159,7 @@ type run struct {
 	factors   map[string]*float64 // of the work of a visit, by service
 	policies  map[string]api.PolicySpec
 	rollbacks []api.Rollback
+	acts      map[api.Key]bool // workloads in a trial that mash2 acts for
 	cycles    int
 	err       error
 }
@@ -241,9 +245,24 @@ func (r *run) begin(ctx context.Context) error {
 	if operated(kind) {
 		r.sensors.target = parameter / 100
 	}
-	for _, w := range c.workloads {
-		r.sensors.workload = append(r.sensors.workload, &watched{workload: w, slo: r.SLO.sensor(c)})
+	r.sensors.sized = kind == Mash2Sized
+	if kind == Mash2RL {
+		models := r.config().Models
+		if len(models) != 1 {
+			return fmt.Errorf("scaler %s needs one model, there are %d", kind, len(models))
+		}
+		for name := range models {
+			r.sensors.model = name
+		}
 	}
+	for _, w := range c.workloads {
+		seen := &watched{workload: w, slo: r.SLO.sensor(func() bool { return r.acts[w.key] })}
+		if r.sensors.sized {
+			seen.sizes = newSizer(w)
+		}
+		r.sensors.workload = append(r.sensors.workload, seen)
+	}
+	r.sensors.canary = r.Canary
 	c.ended = r.sensors.remember
 	c.becameReady = func(p *pod) { r.sensors.podStartups.Add(p.readyAt - p.scheduled) }
 	for _, w := range c.workloads {
@@ -266,6 +285,11 @@ func (r *run) begin(ctx context.Context) error {
 
 	switch {
 	case operated(kind):
+		for i, w := range c.workloads {
+			if r.Canary && contested(i) {
+				r.hpa(w, int32(w.target*100+0.5))
+			}
+		}
 		if err := r.operator(ctx, kind == Clairvoyant); err != nil {
 			return err
 		}
@@ -362,7 +386,14 @@ func (r *run) Report(_ context.Context, cycle api.Cycle) {
 				w.planned = p.Replicas
 			}
 		}
+		if p.Canary != nil {
+			if r.acts == nil {
+				r.acts = map[api.Key]bool{}
+			}
+			r.acts[p.Key] = p.Canary.Acts
+		}
 	}
+	r.c.admit(cycle.Plan.Workloads)
 	if back := cycle.Plan.Rollback; back != nil && (len(r.rollbacks) == 0 || !r.rollbacks[len(r.rollbacks)-1].At.Equal(back.At)) {
 		r.rollbacks = append(r.rollbacks, *back)
 	}

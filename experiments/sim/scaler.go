@@ -16,9 +16,15 @@ const (
 	// Mash2Any is this operator with policies that allow every pool of the scenario:
 	// it chooses the one to be on, as Karpenter is free to. The parameter is Mash2's.
 	Mash2Any = "mash2-any"
+	// Mash2Sized is this operator with what containers request chosen from usage, in place.
+	// The parameter is Mash2's.
+	Mash2Sized = "mash2-sized"
 	// Clairvoyant is Mash2Any with forecasts that are right: what is left to gain by
 	// forecasting, with nodes, pods and boots as they are. The parameter is Mash2's.
 	Clairvoyant = "clairvoyant"
+	// Mash2RL is this operator with planner rl and the one model of its configuration. It
+	// takes no parameter.
+	Mash2RL = "mash2-rl"
 	// HPA is the stock HorizontalPodAutoscaler's rules with Cluster Autoscaler's, both
 	// with their flags' defaults. The parameter is the target utilisation in percent;
 	// the scenario's without one.
@@ -47,7 +53,7 @@ const (
 // Scalers are all that Run knows, with what their parameter is called.
 func Scalers() []string {
 	return []string{
-		Mash2, Mash2 + ":PERCENT", Mash2Any + "[:PERCENT]", Clairvoyant + "[:PERCENT]", HPA, HPA + ":PERCENT", HPAOverprovisioned + "[:PERCENT]", KEDARPS + "[:RPS]",
+		Mash2, Mash2 + ":PERCENT", Mash2Any + "[:PERCENT]", Mash2Sized + "[:PERCENT]", Mash2RL, Clairvoyant + "[:PERCENT]", HPA, HPA + ":PERCENT", HPAOverprovisioned + "[:PERCENT]", KEDARPS + "[:RPS]",
 		PHPA + "[:PERCENT]", Karpenter + "[:PERCENT]", Static,
 	}
 }
@@ -60,12 +66,12 @@ func ParseScaler(scaler string) (kind string, parameter float64, err error) {
 	switch kind {
 	case HPA, PHPA, Karpenter:
 		most = 400 // of requests: pods may burst
-	case Mash2, Mash2Any, Clairvoyant:
+	case Mash2, Mash2Any, Mash2Sized, Clairvoyant:
 	case HPAOverprovisioned:
 		most = 90 // placeholders of a whole node never end
 	case KEDARPS:
 		most = 1e6
-	case Static:
+	case Static, Mash2RL:
 		if given {
 			return "", 0, fmt.Errorf("scaler %q: %s takes no parameter", scaler, kind)
 		}
@@ -91,4 +97,6 @@ func ParseScaler(scaler string) (kind string, parameter float64, err error) {
 func ownPools(kind string) bool { return operated(kind) || kind == Karpenter }
 
 // operated tells whether a kind of scaler is the operator's loop.
-func operated(kind string) bool { return slices.Contains([]string{Mash2, Mash2Any, Clairvoyant}, kind) }
+func operated(kind string) bool {
+	return slices.Contains([]string{Mash2, Mash2Any, Mash2Sized, Mash2RL, Clairvoyant}, kind)
+}

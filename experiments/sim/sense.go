@@ -9,6 +9,7 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/demand"
+	"github.com/mash2-io/mash2/planning/learned"
 	"github.com/mash2-io/mash2/sensing"
 )
 
@@ -25,7 +26,10 @@ type sensors struct {
 	behavior    api.Behavior
 	target      float64         // of workloads that state one, 0–1; 0 for the policy's
 	pools       map[string]bool // that mash2 may see; nil for all
+	model       string          // that workloads are planned by; empty for the horizontal planner
 	judge       demand.Judge[api.Key]
+	sized       bool // sizes of containers are chosen
+	canary      bool // workloads are in mode Canary
 }
 
 func newSensors(c *Cluster, behavior api.Behavior) *sensors {
@@ -43,6 +47,7 @@ type watched struct {
 	usage    *api.Usage
 	gone     []*ghost // pods that ended within the rate window
 	slo      *sloSensor
+	sizes    *sizer // nil where the operator doesn't choose sizes
 }
 
 // ghost is a pod that is gone while a rate may still reach back to it.
@@ -77,6 +82,9 @@ func (s *sensors) scrape() {
 			drop++
 		}
 		p.scrapes = slices.Delete(p.scrapes, 0, drop)
+	}
+	for _, w := range s.workload {
+		w.sizes.scrape(s.c, w.workload)
 	}
 }
 
@@ -293,6 +301,9 @@ func (s *sensors) observe(w *watched) api.Workload {
 		Replicas: w.replicas, PlannedReplicas: w.planned, Shape: w.shape, Usage: w.usage, SpeedNow: 1,
 		LastScaled: Epoch.Add(w.lastScaled), LastScaledBy: api.FieldManager,
 	}
+	if s.model != "" {
+		out.Planner, out.Model = learned.Name, s.model
+	}
 	var speed float64
 	for _, p := range w.pods {
 		if p.ready && !p.terminating {
@@ -306,7 +317,14 @@ func (s *sensors) observe(w *watched) api.Workload {
 	if out.ReadyReplicas > 0 {
 		out.SpeedNow = speed / float64(out.ReadyReplicas)
 	}
+	if s.canary {
+		out.Mode, out.HandedOver = api.ModeCanary, true
+		if contested(slices.IndexFunc(c.workloads, func(o *workload) bool { return o == w.workload })) {
+			out.Contested, out.HandedOver = "its HorizontalPodAutoscaler scales it", false
+		}
+	}
 	out.SLOs = w.slo.read(c)
+	out.Sizing = w.sizes.sizing()
 	out.Demand = api.Series{Step: c.params.Step}
 	if w.history != nil {
 		out.Demand = w.history.Series(s.grid)
@@ -363,6 +381,12 @@ func (s *sensors) addNodes(out *api.Snapshot) {
 		}
 		if p.node != nil {
 			pod.Node = p.node.name
+		}
+		if s.sized {
+			pod.Size = sizeOf(p)
+			if p.node != nil && !sameSize(p.allocated, p.shape.Requests) {
+				pod.Resize = api.ResizeDeferred
+			}
 		}
 		if p.phase == running {
 			pod.Phase = "Running"

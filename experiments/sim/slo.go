@@ -19,22 +19,25 @@ type SLO struct {
 type Errors struct {
 	At, For time.Duration
 	Share   float64
+	// Canaries is true for errors of those workloads only that mash2 acts for in a trial.
+	Canaries bool
 }
 
 // sloSensor is Prometheus' look at the requests of a workload.
 type sloSensor struct {
 	SLO
+	acts       func() bool   // whether the workload is a canary that is acted for
 	start      time.Duration // of scenario time
 	total, bad []point
 	before     float64 // requests at the last look
 	injected   float64
 }
 
-func (s SLO) sensor(*Cluster) *sloSensor {
+func (s SLO) sensor(acts func() bool) *sloSensor {
 	if s.Objective <= 0 {
 		return nil
 	}
-	return &sloSensor{SLO: s, start: math.MaxInt64}
+	return &sloSensor{SLO: s, acts: acts, start: math.MaxInt64}
 }
 
 // scrape looks at the counters.
@@ -49,7 +52,7 @@ func (s *sloSensor) scrape(c *Cluster, stream string) {
 	}
 	answered := all - counted.failed[stream]
 	for _, e := range s.Errors {
-		if at := c.now - s.start; at >= e.At && at < e.At+e.For {
+		if at := c.now - s.start; at >= e.At && at < e.At+e.For && (!e.Canaries || s.acts()) {
 			s.injected += e.Share * max(0, answered-s.before)
 		}
 	}

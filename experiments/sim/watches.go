@@ -209,7 +209,7 @@ func (w *watching) Observe(ctx context.Context) (api.Snapshot, error) {
 		}
 		stale := w.c.now - e.shown(w.c.now)
 		if stale > provenFor && !w.credulous {
-			s.Unproven = fmt.Sprintf("%s: not proven to be as the API server has it for %v", [...]string{"Pod", "Node", "PodDisruptionBudget"}[kind], stale.Round(time.Second))
+			s.Unproven = fmt.Sprintf("%s: not proven current for %v", [...]string{"Pod", "Node", "PodDisruptionBudget"}[kind], stale.Round(time.Second))
 		}
 	}
 	if w.hasty {

@@ -179,6 +179,9 @@ func (o Options) command() string {
 	if o.Trace != "" {
 		line += " --trace " + o.Trace
 	}
+	if o.Model != "" {
+		line += " --model " + o.Model
+	}
 	if o.Forecaster != "" && o.Forecaster != forecast.QuickName {
 		line += " --forecaster " + o.Forecaster
 	}

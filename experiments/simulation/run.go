@@ -30,6 +30,8 @@ type World struct {
 	Skipped time.Duration
 	// Forecaster of mash2 by name; the operator's default if empty.
 	Forecaster string
+	// Model of mash2-rl, as rl.Encode writes it; nil for none.
+	Model []byte
 	// Records is the folder of a run's records, empty for none; nil keeps none.
 	// Version of the program is told in them.
 	Records func(scaler, fidelity string, seed uint64) string
@@ -63,6 +65,9 @@ func (w *World) Run(ctx context.Context, scaler string, fidelity sim.Fidelity, s
 	}
 	operator := core.DefaultConfig()
 	operator.Forecaster, operator.FindForecaster = cmp.Or(w.Forecaster, operator.Forecaster), forecasters.ByName
+	if w.Model != nil {
+		operator.Models = map[string][]byte{"model": w.Model}
+	}
 	var plans []score.Planned
 	type line struct {
 		at   time.Time

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -19,7 +21,10 @@ import (
 	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/experiments/score"
 	"github.com/mash2-io/mash2/experiments/sim"
+	"github.com/mash2-io/mash2/experiments/training"
 	"github.com/mash2-io/mash2/forecast"
+	"github.com/mash2-io/mash2/planning/learned"
+	"github.com/mash2-io/mash2/planning/rl"
 )
 
 // ErrInput is wrapped by errors of what was asked for, unlike those of the simulation.
@@ -54,6 +59,8 @@ type Options struct {
 	Against []string
 	// Forecaster of mash2 by name; the operator's default if empty.
 	Forecaster string
+	// Model is a folder that mash2 train wrote, or its model.rl, for mash2-rl.
+	Model string
 	// SLO is the share of requests, in percent, that mash2 is told must be answered; 0
 	// for none.
 	SLO float64
@@ -96,10 +103,39 @@ func (o Options) Load() (scenarios.Scenario, error) {
 	if _, err := forecasters.ByName(cmp.Or(o.Forecaster, forecast.QuickName)); err != nil {
 		return scenarios.Scenario{}, fmt.Errorf("--forecaster: %w", err)
 	}
+	if learns := slices.Contains(o.Scalers, sim.Mash2RL); learns != (o.Model != "") {
+		return scenarios.Scenario{}, fmt.Errorf("--scaler %s and --model go together: the model is what it plans by", sim.Mash2RL)
+	}
+	if _, err := o.model(); err != nil {
+		return scenarios.Scenario{}, err
+	}
 	if o.Records != "" && o.recorded() == 0 {
 		return scenarios.Scenario{}, fmt.Errorf("--records: only cycles of mash2 and mash2-any can be recorded, and --scaler names neither")
 	}
 	return scenarios.LoadWith(o.Scenario, scenarios.Changes{Trace: o.Trace, Warmup: o.Warm, Scale: o.Scale})
+}
+
+// model reads the model; nil where there is none.
+func (o Options) model() ([]byte, error) {
+	if o.Model == "" {
+		return nil, nil
+	}
+	path := o.Model
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = filepath.Join(path, training.ModelFile)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--model: %w", err)
+	}
+	m, err := rl.Decode(data)
+	if err == nil {
+		err = learned.Check(m)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--model: %s: %w", path, err)
+	}
+	return data, nil
 }
 
 func checkScaler(name string) error {
@@ -131,6 +167,10 @@ type Result struct {
 func (o Options) Run(ctx context.Context, s scenarios.Scenario, progress io.Writer) (Result, error) {
 	out := Result{Scenario: s.Name, Seed: o.Seed, Fidelity: strings.Join(o.Fidelities, ",")}
 	world := World{Scenario: s, Passes: max(1, s.Repeat), Forecaster: o.Forecaster, Records: o.recordsOf, Version: o.Version, SLO: o.SLO / 100}
+	var err error
+	if world.Model, err = o.model(); err != nil {
+		return out, err
+	}
 	recordings, err := o.recordings(s.Name)
 	if err != nil {
 		return out, Input(err)

@@ -76,6 +76,9 @@ type Options struct {
 	Dir string
 	// Scrape are further jobs of Prometheus.
 	Scrape []cluster.ScrapeJob
+	// History is what Prometheus knows from before the start, as OpenMetrics text; nil for
+	// nothing.
+	History io.Reader
 	// APIServerArgs are further arguments of the API server.
 	APIServerArgs []string
 	// Progress gets a line at each step; nil for none.
@@ -234,7 +237,8 @@ func (t *Testbed) startPrometheus(ctx, _ context.Context) (err error) {
 			Name: "cadvisor", Targets: []string{t.Load.MetricsAddr()}, MetricsPath: "/metrics/cadvisor", HonorLabels: true,
 		}}, t.options.Scrape...),
 		ScrapeInterval: t.scaled(15 * time.Second), LookbackDelta: t.scaled(5 * time.Minute),
-		Dir: filepath.Join(t.Dir, "prometheus"),
+		History: t.options.History,
+		Dir:     filepath.Join(t.Dir, "prometheus"),
 	})
 	if err != nil {
 		return err

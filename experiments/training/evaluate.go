@@ -22,8 +22,8 @@ type Evaluation struct {
 	Models      []Score `json:"models"`
 	// Ranking has the names of models, the highest mean return first.
 	Ranking []string `json:"ranking"`
-	// Promote is whether the first is to replace a rule: null, as there is no rule to
-	// compare with in these environments.
+	// Promote is whether the first is to replace a rule: null where there is no rule to
+	// compare with.
 	Promote *bool  `json:"promote"`
 	Why     string `json:"why"`
 }
@@ -41,6 +41,8 @@ type Score struct {
 	// Solved is whether the mean reaches what Gymnasium calls solved; null where it
 	// names nothing.
 	Solved *bool `json:"solved"`
+	// Service is what requests saw, in MARLISE's world only.
+	Service *gym.Service `json:"service,omitempty"`
 }
 
 // MaxEpisodes bounds what can be asked for.
@@ -52,29 +54,32 @@ func Evaluate(ctx context.Context, dirs []string, environment string, count int,
 	out := Evaluation{Environment: environment, Seed: seed, Why: "no rule to compare with in this environment"}
 	task, err := gym.ByName(environment)
 	if err != nil {
-		return out, inputf("--environment: %w", err)
+		return out, Inputf("--environment: %w", err)
 	}
 	if count < 1 || count > MaxEpisodes {
-		return out, inputf("--episodes must be from 1 to %d, is %d", MaxEpisodes, count)
+		return out, Inputf("--episodes must be from 1 to %d, is %d", MaxEpisodes, count)
 	}
 	if len(dirs) == 0 {
-		return out, inputf("--model must name a folder or an ONNX file")
+		return out, Inputf("--model must name a folder or an ONNX file")
+	}
+	if task.Peers != nil {
+		return evaluateAgents(ctx, out, dirs, count, progress)
 	}
 	models := make([]rl.Model, len(dirs))
 	for i, dir := range dirs {
 		if slices.Contains(dirs[:i], dir) {
-			return out, inputf("--model: %s twice", dir)
+			return out, Inputf("--model: %s twice", dir)
 		}
 		if models[i], err = open(dir, environment, task.Spec.Actions); err != nil {
-			return out, inputf("--model: %w", err)
+			return out, Inputf("--model: %w", err)
 		}
 		if got := models[i].Environment; got != environment {
-			return out, inputf("--model: %s was trained in %s, not in %s", dir, got, environment)
+			return out, Inputf("--model: %s was trained in %s, not in %s", dir, got, environment)
 		}
 		p := models[i].Policy
 		if p.Network.Architecture.Inputs != task.Spec.Observations || p.Actions.N != task.Spec.Actions.N ||
 			!slices.Equal(p.Actions.Low, task.Spec.Actions.Low) || !slices.Equal(p.Actions.High, task.Spec.Actions.High) {
-			return out, inputf("--model: %s does not fit the observations or actions of %s", dir, environment)
+			return out, Inputf("--model: %s does not fit the observations or actions of %s", dir, environment)
 		}
 	}
 	for i, m := range models {
@@ -83,14 +88,8 @@ func Evaluate(ctx context.Context, dirs []string, environment string, count int,
 		}
 		returns := rl.Evaluate(m.Policy, task.New(), count, seed)
 		s := Score{Name: dirs[i], Environment: m.Environment, Algorithm: m.Algorithm, Episodes: count}
-		var deviation float64
-		s.Return, deviation = stat.MeanStdDev(returns, nil)
-		if math.IsNaN(s.Return) {
+		if s.Return, s.Interval = meanOf(returns); math.IsNaN(s.Return) {
 			return out, fmt.Errorf("--model: the return of %s is not a number", dirs[i])
-		}
-		if count > 1 {
-			half := distuv.StudentsT{Sigma: 1, Nu: float64(count - 1)}.Quantile(0.975) * deviation / math.Sqrt(float64(count))
-			s.Interval = &[2]float64{s.Return - half, s.Return + half}
 		}
 		if task.Solved != 0 {
 			solved := s.Return >= task.Solved
@@ -99,10 +98,26 @@ func Evaluate(ctx context.Context, dirs []string, environment string, count int,
 		out.Models = append(out.Models, s)
 		fmt.Fprintf(progress, "%s: mean return %.1f of %d episodes\n", dirs[i], s.Return, count)
 	}
-	ranked := slices.Clone(out.Models)
+	out.Ranking = ranking(out.Models)
+	return out, nil
+}
+
+// meanOf numbers, and its 95 % confidence interval by Student's t, nil for a single one.
+func meanOf(x []float64) (float64, *[2]float64) {
+	m, deviation := stat.MeanStdDev(x, nil)
+	if len(x) < 2 {
+		return m, nil
+	}
+	half := distuv.StudentsT{Sigma: 1, Nu: float64(len(x) - 1)}.Quantile(0.975) * deviation / math.Sqrt(float64(len(x)))
+	return m, &[2]float64{m - half, m + half}
+}
+
+// ranking has the names, the highest return first.
+func ranking(models []Score) (names []string) {
+	ranked := slices.Clone(models)
 	slices.SortStableFunc(ranked, func(a, b Score) int { return cmp.Compare(b.Return, a.Return) })
 	for _, s := range ranked {
-		out.Ranking = append(out.Ranking, s.Name)
+		names = append(names, s.Name)
 	}
-	return out, nil
+	return names
 }

@@ -52,50 +52,65 @@ type Card struct {
 }
 
 func save(o Options, task gym.Task, best Point, r Result, p rl.Policy) (card string, err error) {
-	data, err := rl.Encode(rl.Model{Environment: o.Environment, Algorithm: o.Algorithm, Policy: p})
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(data)
-	text, err := json.MarshalIndent(Card{
-		Environment: o.Environment, Algorithm: o.Algorithm, Seed: o.Seed, Steps: r.Steps, BestStep: best.Step,
-		Return: best.Return, Episodes: episodes, Curve: r.Curve, Seconds: r.Seconds,
-		Parameters: len(p.Network.Params), Architecture: p.Network.Architecture,
-		Limits: []string{
-			fmt.Sprintf("It decides in the environment %s only, in episodes of up to %d steps.", task.Name, task.Limit),
-			"Its return is that of the best of several evaluations on the same starts: evaluate it with another seed.",
-			"It was not trained on, and must not decide for, any workload.",
-		},
-		Hash: hex.EncodeToString(sum[:]), Format: rl.ModelVersion, Version: o.Version,
-	}, "", "  ")
-	if err != nil {
-		return "", err
-	}
-	card = filepath.Join(o.Out, CardFile)
-	// The model last: a card without its model is refused, and so is a model beside
-	// another's card.
-	if err := write(card, append(text, '\n')); err != nil {
-		return "", err
-	}
 	curve, err := curvePage(o, best, r)
 	if err != nil {
 		return "", err
 	}
-	if err := write(filepath.Join(o.Out, CurveFile), curve); err != nil {
+	if err := WriteFile(filepath.Join(o.Out, CurveFile), curve); err != nil {
 		return "", err
 	}
-	graph := onnx.Model{Network: p.Network}
-	if !p.Actions.Discrete() {
+	return Save(o.Out, rl.Model{Environment: o.Environment, Algorithm: o.Algorithm, Policy: p}, Card{
+		Seed: o.Seed, Steps: r.Steps, BestStep: best.Step, Return: best.Return, Episodes: episodes, Curve: r.Curve, Seconds: r.Seconds,
+		Limits:  limits(task),
+		Version: o.Version,
+	})
+}
+
+// Save writes a model with its card, in which it fills in what follows from the model, and
+// the same policy for other programs, to a folder that is there. It returns the card's path.
+func Save(dir string, m rl.Model, card Card) (path string, err error) {
+	data, err := rl.Encode(m)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(data)
+	card.Environment, card.Algorithm = m.Environment, m.Algorithm
+	card.Parameters, card.Architecture = len(m.Policy.Network.Params), m.Policy.Network.Architecture
+	card.Hash, card.Format = hex.EncodeToString(sum[:]), rl.ModelVersion
+	text, err := json.MarshalIndent(card, "", "  ")
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, CardFile)
+	// The model last: a card without its model is refused, and so is a model beside
+	// another's card.
+	if err := WriteFile(path, append(text, '\n')); err != nil {
+		return "", err
+	}
+	graph := onnx.Model{Network: m.Policy.Network}
+	if !m.Policy.Actions.Discrete() {
 		graph.Tail = []onnx.Step{{Op: onnx.Clip, Low: -1, High: 1}}
 	}
 	others, err := onnx.Write(graph)
 	if err != nil {
 		return "", err
 	}
-	if err := write(filepath.Join(o.Out, ONNXFile), others); err != nil {
+	if err := WriteFile(filepath.Join(dir, ONNXFile), others); err != nil {
 		return "", err
 	}
-	return card, write(filepath.Join(o.Out, ModelFile), data)
+	return path, WriteFile(filepath.Join(dir, ModelFile), data)
+}
+
+// limits are what a model is not for.
+func limits(task gym.Task) []string {
+	out := []string{
+		fmt.Sprintf("It was trained in the environment %s only, in episodes of up to %d steps.", task.Name, task.Limit),
+		"Its return is that of the best of several evaluations on the same starts: evaluate it with another seed.",
+	}
+	if task.Peers != nil {
+		return append(out, "It was trained on simulated load only. It may decide for a workload where it has beaten the threshold rule on that workload.")
+	}
+	return append(out, "It was not trained on, and must not decide for, any workload.")
 }
 
 // open reads a model from a folder, or the policy of an ONNX file, which knows nothing of
@@ -120,8 +135,8 @@ func open(path, environment string, actions rl.Space) (rl.Model, error) {
 	return rl.Model{Environment: environment, Algorithm: "onnx", Policy: p}, nil
 }
 
-// write replaces a file in one go.
-func write(path string, data []byte) error {
+// WriteFile replaces a file in one go.
+func WriteFile(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return err

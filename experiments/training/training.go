@@ -23,8 +23,8 @@ import (
 // ErrInput is what errors of what was asked for are.
 var ErrInput = errors.New("bad input")
 
-// inputf says what is wrong with what was asked for.
-func inputf(format string, args ...any) error { return inputError{fmt.Errorf(format, args...)} }
+// Inputf says what is wrong with what was asked for: the error wraps ErrInput.
+func Inputf(format string, args ...any) error { return inputError{fmt.Errorf(format, args...)} }
 
 type inputError struct{ error }
 
@@ -75,19 +75,19 @@ const (
 // Run trains and writes the best policy to a folder. Errors wrap ErrInput where what was
 // asked for can't be done.
 func Run(ctx context.Context, o Options, progress io.Writer) (Result, error) {
-	task, err := gym.ByName(o.Environment)
+	task, err := gym.For(o.Environment, o.Algorithm)
 	if err != nil {
-		return Result{}, inputf("--environment: %w", err)
+		return Result{}, Inputf("--environment: %w", err)
 	}
 	with, err := algorithmFor(o.Algorithm, task)
 	if err != nil {
-		return Result{}, inputf("--algorithm: %w", err)
+		return Result{}, Inputf("--algorithm: %w", err)
 	}
 	if o.Steps < 1 || o.Steps > MaxSteps {
-		return Result{}, inputf("--steps must be from 1 to %d, is %d", MaxSteps, o.Steps)
+		return Result{}, Inputf("--steps must be from 1 to %d, is %d", MaxSteps, o.Steps)
 	}
 	if o.Out == "" {
-		return Result{}, inputf("--out must name a folder")
+		return Result{}, Inputf("--out must name a folder")
 	}
 	learner, err := with.new(task, o.Steps, o.Seed)
 	if err != nil {
@@ -95,10 +95,10 @@ func Run(ctx context.Context, o Options, progress io.Writer) (Result, error) {
 	}
 	round := learner.Round()
 	if o.Steps < round {
-		return Result{}, inputf("--steps must be %d or more for %s, is %d", round, o.Algorithm, o.Steps)
+		return Result{}, Inputf("--steps must be %d or more for %s, is %d", round, o.Algorithm, o.Steps)
 	}
 	if err := os.MkdirAll(o.Out, 0o755); err != nil {
-		return Result{}, inputf("--out: %w", err)
+		return Result{}, Inputf("--out: %w", err)
 	}
 	began := time.Now()
 	out := Result{Algorithm: o.Algorithm, Environment: o.Environment}
@@ -113,7 +113,12 @@ func Run(ctx context.Context, o Options, progress io.Writer) (Result, error) {
 		learner.Learn(steps)
 		out.Steps += steps
 		now := learner.Policy()
-		at := Point{out.Steps, mean(rl.Evaluate(now, task.New(), episodes, selection(o.Seed)))}
+		judge := task.New
+		if task.Peers != nil {
+			task.Peers.Set(now)
+			judge = task.Judge
+		}
+		at := Point{out.Steps, mean(rl.Evaluate(now, judge(), episodes, selection(o.Seed)))}
 		if math.IsNaN(at.Return) {
 			return Result{}, fmt.Errorf("training diverged at step %d: a return is not a number", at.Step)
 		}

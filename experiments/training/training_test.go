@@ -53,10 +53,13 @@ func TestLearns(t *testing.T) {
 func TestSameSeedSameBytes(t *testing.T) {
 	for _, a := range algorithms() {
 		environment := "cartpole"
-		if !a.discrete {
+		switch {
+		case !a.alone:
+			environment = "marlise"
+		case !a.discrete:
 			environment = "pendulum"
 		}
-		task, err := gym.ByName(environment)
+		task, err := gym.For(environment, a.name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,7 @@
 //	go run ./experiments/verdict --ablation         # what each term of the utility does
 //
 // Rivals are chosen on the development traces alone and frozen in a file; see
-// docs/verdict.md. Tables and one JSON line a mark go to stdout, progress to stderr.
+// docs/benchmarks/verdict.md. Tables and one JSON line a mark go to stdout, progress to stderr.
 package main
 
 import (

@@ -112,11 +112,19 @@ func (o *Options) RunFleet(ctx context.Context, progress io.Writer) (Fleet, erro
 
 // Header of the table.
 func (f Fleet) Header() []string {
-	out := []string{"workload", "mode", "replicas", "planned", "scalings"}
+	out := []string{"workload", "mode", "replicas", "planned", "error, %", "scalings"}
 	for _, t := range f.Total {
 		out = append(out, t.Scaler+": violated, min", "pods, $", "nodes, $")
 	}
 	return out
+}
+
+// errorText is how far the simulation is from the records, in percent of what was planned.
+func (w FleetWorkload) errorText() string {
+	if w.RecordsError == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%+.1f", 100*w.RecordsError.Error)
 }
 
 // Rows of the table: one for each workload, and their sums.
@@ -134,14 +142,14 @@ func (f Fleet) Rows() [][]string {
 			}
 			mode += string(m)
 		}
-		row := []string{w.Workload, mode, number(did.MeanReplicas, 1), number(did.PlannedReplicas, 1), fmt.Sprint(did.Scalings)}
+		row := []string{w.Workload, mode, number(did.MeanReplicas, 1), number(did.PlannedReplicas, 1), w.errorText(), fmt.Sprint(did.Scalings)}
 		replicas, planned, scalings = replicas+did.MeanReplicas, planned+did.PlannedReplicas, scalings+did.Scalings
 		for _, s := range w.Summary {
 			row = append(row, f.figures(s.Summary.Mean("sloViolationMinutes"), s.Summary.Mean("podCostUsd"), s.Summary.Mean("costUsd"))...)
 		}
 		out = append(out, row)
 	}
-	row := []string{"all", "", number(replicas, 1), number(planned, 1), fmt.Sprint(scalings)}
+	row := []string{"all", "", number(replicas, 1), number(planned, 1), "", fmt.Sprint(scalings)}
 	for _, t := range f.Total {
 		row = append(row, f.figures(t.SLOViolationMinutes, t.PodCostUSD, t.CostUSD)...)
 	}
@@ -156,7 +164,7 @@ func (f Fleet) figures(minutes, pods, nodes float64) []string {
 func (f Fleet) Sentences() []string {
 	first := f.Workloads[0].History
 	out := []string{
-		fmt.Sprintf("%s to %s: what was done (replicas on average, and how often they were scaled), what mash2 planned meanwhile, and what each scaler would have done with the same demand",
+		fmt.Sprintf("%s to %s: what was done (replicas on average, and how often they were scaled), what mash2 planned meanwhile and how far the simulation of it is off, and what each scaler would have done with the same demand",
 			first.From, first.To),
 		"each workload is replayed on nodes of its own: together they would share nodes, so that the sums of nodes are too high for every scaler; what pods cost doesn't depend on that",
 	}

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/forecast/seriesfile"
 )
 
@@ -99,6 +100,10 @@ type cpuHistory struct {
 	// otherwise.
 	recorded *Recorded
 	bounds   [2]int32
+	// pools are those of records, none where a machine type is not known here, and boot the
+	// median of how long their nodes took, 0 where none was measured.
+	pools []scenarios.Pool
+	boot  time.Duration
 }
 
 // podShape is what kube-state-metrics, or records, tell of a pod, 0 for what it doesn't:

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/experiments/gkesim"
+	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/record"
 )
 
@@ -21,6 +24,35 @@ type Recorded struct {
 	PlannedReplicas float64 `json:"plannedReplicas"`
 	// Modes of the workload in that time, in order, without repetition.
 	Modes []api.Mode `json:"modes"`
+	// Policies in force in that time, in order, without repetition.
+	Policies []string `json:"policies"`
+}
+
+// RecordsError is how far the simulation is from the records that it replays: what mash2
+// planned then, and what it plans for the same demand in the simulation.
+type RecordsError struct {
+	Policy string `json:"policy"`
+	// Planned and Simulated are mean replicas.
+	Planned   float64 `json:"planned"`
+	Simulated float64 `json:"simulated"`
+	Error     float64 `json:"error"` // of Simulated, relative to Planned
+}
+
+// Sentence says it.
+func (e RecordsError) Sentence() string {
+	return fmt.Sprintf("error on these records: under %s mash2 planned %.1f replicas on average, in the simulation %.1f, %+.1f %%", e.Policy, e.Planned, e.Simulated, 100*e.Error)
+}
+
+// recordsError compares the simulation with records; nil where another policy or more than
+// one was in force.
+func (o *Result) recordsError() *RecordsError {
+	r := o.Recorded
+	if r == nil || len(r.Policies) != 1 || !slices.Contains(o.Policies, r.Policies[0]) || r.PlannedReplicas <= 0 {
+		return nil
+	}
+	e := &RecordsError{Policy: r.Policies[0], Planned: r.PlannedReplicas, Simulated: o.of(r.Policies[0]).Mean("meanReplicas")}
+	e.Error = e.Simulated/e.Planned - 1
+	return e
 }
 
 // Sentence says it.
@@ -60,11 +92,12 @@ func (o *History) readRecords(ctx context.Context, given func(string) bool) (cpu
 	}
 	begin := from.Add(-time.Duration(o.Warm) * to.Sub(from))
 	h := cpuHistory{
-		source: fmt.Sprintf("%s in %s", o.Workload, o.Records), recorded: &Recorded{Modes: []api.Mode{}},
+		source: fmt.Sprintf("%s in %s", o.Workload, o.Records), recorded: &Recorded{Modes: []api.Mode{}, Policies: []string{}},
 		series: api.Series{Start: begin, Step: step, Values: make([]float64, int(to.Sub(begin)/step))},
 	}
 	counts := make([]int, len(h.series.Values))
 	var did account
+	unknown := ""
 	for e, err := range l.Records(begin) {
 		if err == nil {
 			err = ctx.Err()
@@ -86,6 +119,7 @@ func (o *History) readRecords(ctx context.Context, given func(string) bool) (cpu
 			}
 		}
 		h.bounds = [2]int32{w.MinReplicas, w.MaxReplicas}
+		h.pools, h.boot, unknown = poolsOf(e.Record)
 		if s := w.Shape; s != nil {
 			h.shape = podShape{cpuRequest: float64(s.Requests.MilliCPU) / 1000, cpuLimit: float64(s.LimitCPU) / 1000, memoryRequest: float64(s.Requests.Memory)}
 		}
@@ -105,8 +139,49 @@ func (o *History) readRecords(ctx context.Context, given func(string) bool) (cpu
 	if !found {
 		return h, inputf("--workload %s: the records from %s to %s tell nothing of its demand", o.Workload, begin.Format(time.RFC3339), to.Format(time.RFC3339))
 	}
+	if unknown != "" {
+		h.notes = append(h.notes, fmt.Sprintf("node pools and boots are not those of the records: machine type %s is not known here; --pool and --boot say others", unknown))
+	}
 	*h.recorded = did.sum()
 	return h, o.cut(&h, from, to)
+}
+
+// poolsOf are the pools of a record that mash2 may resize, those of COST_SAVING first and
+// those of PERFORMANCE last, as mash2 whatif gives pools to policies, and the median time
+// that their nodes take.
+// A machine type that is not known here makes it none, and is returned.
+func poolsOf(r api.Record) (out []scenarios.Pool, boot time.Duration, unknown string) {
+	policies := r.Spec.Policies
+	rank := func(pool string) int {
+		switch {
+		case slices.Contains(policies[api.CostSaving].NodePools, pool):
+			return 0
+		case slices.Contains(policies[api.Performance].NodePools, pool):
+			return 2
+		}
+		return 1
+	}
+	var boots []time.Duration
+	for _, p := range r.Snapshot.Pools {
+		if p.Autoscaled {
+			continue
+		}
+		if _, known := gkesim.Machines[p.MachineType]; !known || len(p.Zones) == 0 {
+			return nil, 0, p.MachineType
+		}
+		pool := scenarios.Pool{Name: p.Name, MachineType: p.MachineType, Zones: p.Zones, NodesPerZone: scenarios.Bounds{Min: p.MinPerZone, Max: p.MaxPerZone}}
+		if p.NodeStartup.Samples > 0 {
+			pool.BootMedian.Duration = p.NodeStartup.P50.Round(time.Second)
+			boots = append(boots, pool.BootMedian.Duration)
+		}
+		out = append(out, pool)
+	}
+	slices.SortStableFunc(out, func(a, b scenarios.Pool) int { return rank(a.Name) - rank(b.Name) })
+	if len(boots) > 0 {
+		slices.Sort(boots)
+		boot = max(boots[len(boots)/2], time.Second)
+	}
+	return out, boot, ""
 }
 
 func workloadOf(s api.Snapshot, name string) *api.Workload {
@@ -142,6 +217,9 @@ func (a *account) add(r api.Record, w api.Workload) {
 			a.wanted = p.Replicas
 		}
 	}
+	if n := len(a.out.Policies); n == 0 || a.out.Policies[n-1] != r.Cycle.Policy.Name {
+		a.out.Policies = append(a.out.Policies, r.Cycle.Policy.Name)
+	}
 	if n := len(a.out.Modes); n == 0 || a.out.Modes[n-1] != w.Mode {
 		a.out.Modes = append(a.out.Modes, w.Mode)
 	}
@@ -154,6 +232,9 @@ func (a *account) sum() Recorded {
 	}
 	if a.out.Modes == nil {
 		a.out.Modes = []api.Mode{}
+	}
+	if a.out.Policies == nil {
+		a.out.Policies = []string{}
 	}
 	return a.out
 }

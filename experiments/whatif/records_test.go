@@ -102,11 +102,26 @@ func TestRecords(t *testing.T) {
 	}
 	for flag, want := range map[string]string{
 		"--cpu-request": "records 200m", "--memory-request": "records 128Mi", "--min-replicas": "records 2", "--max-replicas": "records 32",
-		"--measured-on": "records n2-standard-2's, at 1 of n2's speed",
+		"--measured-on": "records those of n2-standard-2, at 1 of n2's speed",
 	} {
 		if told[flag] != want {
 			t.Errorf("%s: %q, want %q", flag, told[flag], want)
 		}
+	}
+	if pools := told["--pool, --max-nodes"]; !strings.HasPrefix(pools, "records mas-h2-staging-pool of ") {
+		t.Errorf("pools: %q, want those of the records", pools)
+	}
+	// Under two policies no simulation is of that time; before the switch one is, of what a
+	// simulation recorded.
+	if e := out.RecordsError; e != nil || len(out.Recorded.Policies) != 2 {
+		t.Errorf("error on the records: %+v, under %v", e, out.Recorded.Policies)
+	}
+	early := options(func(o *Options) { o.From, o.To = "14m", "9m" })
+	switch r, err := early.Run(t.Context(), io.Discard); {
+	case err != nil:
+		t.Error(err)
+	case r.RecordsError == nil || r.RecordsError.Policy != "COST_SAVING" || r.RecordsError.Planned != r.Recorded.PlannedReplicas || math.Abs(r.RecordsError.Error) > 0.3:
+		t.Errorf("error on the records: %+v of %+v", r.RecordsError, r.Recorded)
 	}
 	if !slices.ContainsFunc(out.Runs, func(r Run) bool { return r.Policy == "COST_SAVING" && r.CostUSD > 0 }) {
 		t.Errorf("%+v", out.Runs)

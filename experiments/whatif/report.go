@@ -39,7 +39,7 @@ func (o Result) writeReport(dir string, h cpuHistory, jobs []job) (string, error
 	header, rows := o.KnownError.Table()
 	trust.Tables = append(trust.Tables, report.Table{Title: "Known error of the simulation", Header: header, Rows: rows,
 		Note: strings.TrimSuffix(o.KnownError.Sentence(), ":") + ". Error is of the means."})
-	known := report.Table{Title: "What the history doesn't tell", Header: []string{"what", "taken for", "from", "flag"}}
+	known := report.Table{Title: "Assumptions, because the history does not say", Header: []string{"what", "value", "source", "flag"}}
 	for _, a := range o.Assumptions {
 		known.Rows = append(known.Rows, []string{a.Name, a.Value, a.From, a.Flag})
 	}

@@ -16,10 +16,12 @@ type Result struct {
 	Assumptions []Assumption   `json:"assumptions"`
 	// Recorded is what was done meanwhile; nil unless the history is of records.
 	Recorded *Recorded `json:"recorded,omitempty"`
-	Policies []string  `json:"policies"`
-	Seed     uint64    `json:"seed"`
-	Fidelity string    `json:"fidelity"`
-	Runs     []Run     `json:"runs"`
+	// RecordsError is how far the simulation is from these records; nil where that can't be told.
+	RecordsError *RecordsError `json:"recordsError,omitempty"`
+	Policies     []string      `json:"policies"`
+	Seed         uint64        `json:"seed"`
+	Fidelity     string        `json:"fidelity"`
+	Runs         []Run         `json:"runs"`
 	// Summary is by scaler over seeds.
 	Summary []Summary `json:"summary"`
 	// AtEqualSLO compares each policy with the cheapest of the HPA's targets that

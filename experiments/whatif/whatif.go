@@ -89,13 +89,16 @@ func (o *Options) Run(ctx context.Context, progress io.Writer) (Result, error) {
 	if err != nil {
 		return Result{}, input(err)
 	}
-	policies, err := o.readPolicies(pools)
-	if err != nil {
-		return Result{}, input(err)
-	}
 	h, err := o.read(ctx, o.Given, progress)
 	if err != nil {
 		return Result{}, err
+	}
+	if len(h.pools) > 0 && !o.Given("pool") {
+		pools = h.pools
+	}
+	policies, err := o.readPolicies(pools)
+	if err != nil {
+		return Result{}, input(err)
 	}
 	w, err := o.world(h, pools, o.Given)
 	if err != nil {
@@ -132,6 +135,7 @@ func (o *Options) Run(ctx context.Context, progress io.Writer) (Result, error) {
 		out.Runs = append(out.Runs, r)
 	}
 	out.sumUp()
+	out.RecordsError = out.recordsError()
 	if g := o.Gate; g.MaxCostUSD != nil || g.MaxViolationRatio != nil {
 		g.judge(out)
 		out.Gate = &g

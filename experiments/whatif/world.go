@@ -214,11 +214,29 @@ func (j *joining) takeRecorded() {
 	if !j.given("max-replicas") {
 		j.MaxReplicas = max(j.history.bounds[1], j.MinReplicas)
 	}
+	if j.given("boot") {
+		for i := range j.pools {
+			j.pools[i].BootMedian.Duration = 0
+		}
+	} else if j.history.boot > 0 {
+		j.Boot = j.history.boot
+	}
+	if j.given("max-nodes") {
+		for i := range j.pools {
+			j.pools[i].NodesPerZone = scenarios.Bounds{Max: j.MaxNodes}
+		}
+	}
 }
 
 // origin is flag if any of the flags was given, and records for what these tell.
 func (j *joining) origin(flags ...string) string {
 	told := func(flag string) bool {
+		switch flag {
+		case "pool":
+			return len(j.history.pools) > 0
+		case "boot":
+			return j.history.boot > 0
+		}
 		return flag == "min-replicas" || flag == "max-replicas" || flag == "measured-on"
 	}
 	switch {
@@ -287,18 +305,18 @@ func (j *joining) boundReplicas() error {
 		slowest = min(slowest, speedOf(p.MachineType))
 	}
 	highest := slices.Max(j.history.series.Values)
-	j.add("least replicas", strconv.Itoa(int(j.MinReplicas)), j.origin("min-replicas"), "--min-replicas")
+	j.add("minimum replicas", strconv.Itoa(int(j.MinReplicas)), j.origin("min-replicas"), "--min-replicas")
 	if j.MaxReplicas != 0 {
-		j.add("most replicas", strconv.Itoa(int(j.MaxReplicas)), j.origin("max-replicas"), "--max-replicas")
+		j.add("maximum replicas", strconv.Itoa(int(j.MaxReplicas)), j.origin("max-replicas"), "--max-replicas")
 		return nil
 	}
 	const utilisation, most = 0.3, 5000
 	n := math.Ceil(highest * j.speed / (utilisation * slowest * request.AsApproximateFloat64()))
 	if n > most {
-		return fmt.Errorf("%.1f cores, the highest use, ask for %.0f pods of %s, more than can be simulated: are --scale and --cpu-request right?", highest, n, j.limits.cpuRequest)
+		return fmt.Errorf("the highest usage of %.1f cores needs %.0f pods of %s, more than can be simulated: check --scale and --cpu-request", highest, n, j.limits.cpuRequest)
 	}
 	j.MaxReplicas = max(int32(n), j.MinReplicas+1)
-	j.add("most replicas", fmt.Sprintf("%d, what the highest use needs at a utilisation of 30 %%", j.MaxReplicas), derived, "--max-replicas")
+	j.add("maximum replicas", fmt.Sprintf("%d, which the highest usage needs at a utilisation of 30 %%", j.MaxReplicas), derived, "--max-replicas")
 	return nil
 }
 
@@ -306,12 +324,12 @@ func (j *joining) boundReplicas() error {
 func (j *joining) assumeRequests() {
 	j.add("a request's CPU time on a core of n2", j.RequestCPU.String()+", exponential", j.origin("request-cpu"), "--request-cpu")
 	j.add("a minute is in violation", fmt.Sprintf("above p95 %v or %g %% failed", j.SLOP95, 100*j.SLOFailed), j.origin("slo-p95", "slo-failed"), "--slo-p95, --slo-failed")
-	j.add("senders give up", "after "+j.Timeout.String(), j.origin("timeout"), "--timeout")
+	j.add("senders give up a request", "after "+j.Timeout.String(), j.origin("timeout"), "--timeout")
 }
 
 // assumeNodes tells what is assumed of machines, pools and boots.
 func (j *joining) assumeNodes() {
-	j.add("cores that were measured", fmt.Sprintf("%s's, at %g of n2's speed", j.measuredOn(), j.speed), j.origin("measured-on"), "--measured-on")
+	j.add("cores of the history", fmt.Sprintf("those of %s, at %g of n2's speed", j.measuredOn(), j.speed), j.origin("measured-on"), "--measured-on")
 	var names []string
 	for _, p := range j.pools {
 		name := p.Name
@@ -320,22 +338,25 @@ func (j *joining) assumeNodes() {
 		}
 		names = append(names, name)
 	}
-	bound := "without a bound"
-	if j.MaxNodes > 0 {
-		bound = fmt.Sprintf("at most %d nodes each", j.MaxNodes)
+	bound := "one zone, no maximum"
+	switch {
+	case j.MaxNodes > 0:
+		bound = fmt.Sprintf("one zone, at most %d nodes each", j.MaxNodes)
+	case j.origin("pool") == recorded:
+		bound = "their zones and bounds"
 	}
-	j.add("node pools", strings.Join(names, ", ")+", one zone, "+bound+", on-demand prices of us-central1", j.origin("pool", "max-nodes"), "--pool, --max-nodes")
+	j.add("node pools", strings.Join(names, ", ")+", "+bound+", on-demand prices of us-central1", j.origin("pool", "max-nodes"), "--pool, --max-nodes")
 	j.add("boot of a node", j.Boot.String()+" in the median", j.origin("boot"), "--boot")
 }
 
 // assumeDemand tells what is assumed of the demand behind what was used.
 func (j *joining) assumeDemand() {
 	if j.Noise > 0 {
-		j.add("on top of the history", fmt.Sprintf("noise of %g %%, correlated over 10s", 100*j.Noise), j.origin("noise"), "--noise")
+		j.add("noise on the history", fmt.Sprintf("%g %%, correlated over 10s", 100*j.Noise), j.origin("noise"), "--noise")
 	} else {
-		j.add("within a step of the history", fmt.Sprintf("demand goes straight from sample to sample, %v apart; requests come at random", j.history.series.Step), j.origin("noise"), "--noise")
+		j.add("demand between two samples", fmt.Sprintf("a straight line, samples are %v apart; requests arrive at random", j.history.series.Step), j.origin("noise"), "--noise")
 	}
-	j.add("demand", "what was used is what was asked for: pods that were throttled or refused then asked for more", assumed, "")
+	j.add("demand", "equal to usage; it was higher where pods were throttled or refused requests", assumed, "")
 }
 
 // speedOf a machine type in the simulation.
@@ -403,11 +424,20 @@ func (w simulatedWorld) scenario() string {
 		nodes := 0
 		if i == 0 {
 			nodes = 2
-			if w.MaxNodes == 1 {
-				nodes = 1
+			if most := p.NodesPerZone.Max; most > 0 {
+				nodes = min(nodes, int(most))
 			}
 		}
-		line("  - {name: %s, machineType: %s, zones: [us-central1-a], nodes: %d, nodesPerZone: {min: 0, max: %d}}", p.Name, p.MachineType, nodes, w.MaxNodes)
+		nodes = max(nodes, int(p.NodesPerZone.Min))
+		zones, boot := p.Zones, ""
+		if len(zones) == 0 {
+			zones = []string{"us-central1-a"}
+		}
+		if p.BootMedian.Duration > 0 {
+			boot = ", bootMedian: " + p.BootMedian.String()
+		}
+		line("  - {name: %s, machineType: %s, zones: [%s], nodes: %d, nodesPerZone: {min: %d, max: %d}%s}",
+			p.Name, p.MachineType, strings.Join(zones, ", "), nodes, p.NodesPerZone.Min, p.NodesPerZone.Max, boot)
 	}
 	return b.String()
 }

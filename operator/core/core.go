@@ -14,8 +14,12 @@ import (
 	"github.com/mash2-io/mash2/forecast"
 	"github.com/mash2-io/mash2/planning"
 	"github.com/mash2-io/mash2/planning/horizontal"
+	"github.com/mash2-io/mash2/planning/learned"
 	"github.com/mash2-io/mash2/planning/node"
+	"github.com/mash2-io/mash2/planning/rl"
 	"github.com/mash2-io/mash2/record"
+	"github.com/mash2-io/mash2/strategic/model"
+	"github.com/mash2-io/mash2/strategic/strategy"
 )
 
 // Config of what decides. Start from [DefaultConfig].
@@ -30,6 +34,13 @@ type Config struct {
 	FindForecaster func(name string) (forecast.Forecaster, error) `json:"-"`
 	// Solver that packs pods onto nodes, one of node.Solvers; empty is node.Auto.
 	Solver string
+
+	// Models that workloads may be planned by, as rl.Encode writes them, by name.
+	Models map[string][]byte `json:",omitempty"`
+
+	// QoS are models that choices of users' strategies may ask, as model.Encode writes them,
+	// by name.
+	QoS map[string][]byte `json:",omitempty"`
 
 	// WakeGap is the least time between the starts of two cycles when a changed
 	// policy wakes the loop early.
@@ -94,7 +105,42 @@ func (c Config) Validate() error {
 	if c.Solver != "" && !slices.Contains(node.Solvers(), c.Solver) {
 		return fmt.Errorf("core config: Solver %q is not in this build, which has %v", c.Solver, node.Solvers())
 	}
+	if _, err := c.models(); err != nil {
+		return fmt.Errorf("core config: Models: %w", err)
+	}
+	if _, err := c.StrategyModels(); err != nil {
+		return fmt.Errorf("core config: QoS: %w", err)
+	}
 	return c.loop().Validate()
+}
+
+// models reads them.
+func (c Config) models() (map[string]rl.Model, error) {
+	out := make(map[string]rl.Model, len(c.Models))
+	for name, data := range c.Models {
+		m, err := rl.Decode(data)
+		if err == nil {
+			err = learned.Check(m)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		out[name] = m
+	}
+	return out, nil
+}
+
+// StrategyModels reads those of QoS.
+func (c Config) StrategyModels() (map[string]strategy.Model, error) {
+	out := make(map[string]strategy.Model, len(c.QoS))
+	for name, data := range c.QoS {
+		m, err := model.Decode(data)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		out[name] = m
+	}
+	return out, nil
 }
 
 // forecaster is the one that is named.
@@ -119,11 +165,18 @@ func (c Config) Hierarchy() (planning.Hierarchy, error) {
 	if err != nil {
 		return planning.Hierarchy{}, err
 	}
+	models, err := c.models()
+	if err != nil {
+		return planning.Hierarchy{}, err
+	}
 	h := planning.Hierarchy{
-		Config:   c.Planning,
-		Planners: map[string]planning.WorkloadPlanner{planning.DefaultPlanner: horizontal.Planner{}},
-		Nodes:    packer,
-		Moves:    execution.Preflight,
+		Config: c.Planning,
+		Planners: map[string]planning.WorkloadPlanner{
+			planning.DefaultPlanner: horizontal.Planner{},
+			learned.Name:            learned.Planner{Floor: horizontal.Planner{}, Models: models},
+		},
+		Nodes: packer,
+		Moves: execution.Preflight,
 	}
 	if c.Forecaster != "" {
 		f, err := c.forecaster()
@@ -164,8 +217,9 @@ type Ports struct {
 func (c Config) Loop(p mash2.Planner, ports Ports) *mash2.Loop {
 	cfg := c.loop()
 	cfg.Wake = ports.Wake
+	models, _ := c.StrategyModels() // Validate has read them
 	return &mash2.Loop{
-		Config: cfg, Observer: ports.Observer, Policies: ports.Policies, Planner: p, Actuator: ports.Actuator, Reporter: ports.Reporter,
+		Config: cfg, Observer: ports.Observer, Policies: ports.Policies, Planner: p, Models: models, Actuator: ports.Actuator, Reporter: ports.Reporter,
 		Recorder: ports.Recorder, Checkpoints: ports.Checkpoints,
 	}
 }

@@ -49,6 +49,8 @@ type Counterfactual struct {
 	// Change in words, and Summary of what it would have made.
 	Change  string `json:"change"`
 	Summary string `json:"summary"`
+	// Note is why the change makes no difference, or not the one that it asks for; else empty.
+	Note string `json:"note,omitempty"`
 	// Was and Otherwise are the two decisions.
 	Was       Outcome `json:"was"`
 	Otherwise Outcome `json:"otherwise"`
@@ -93,11 +95,11 @@ type PoolDifference struct {
 // and with a change. The error wraps ErrChange or ErrNoPlanner for what can't be changed.
 func Otherwise(ctx context.Context, l *record.Log, at time.Time, change Change) (Counterfactual, error) {
 	o := Options{FindForecaster: change.FindForecaster}
-	e, planner, memory, err := o.before(ctx, l, at)
+	e, planner, decide, memory, err := o.before(ctx, l, at)
 	if err != nil {
 		return Counterfactual{}, err
 	}
-	was := mash2.Decide(planner, e.Snapshot, e.Spec, memory)
+	was := decide.Decide(e.Snapshot, e.Spec, memory)
 	digest, err := record.Digest(was.Policy, was.Plan, was.Actions)
 	if err != nil {
 		return Counterfactual{}, err
@@ -117,12 +119,12 @@ func Otherwise(ctx context.Context, l *record.Log, at time.Time, change Change) 
 	if s, err = change.bounds(s); err != nil {
 		return out, err
 	}
-	out.compare(was, mash2.Decide(planner, s, spec, memory), change)
+	out.compare(was, decide.Decide(s, spec, memory), change)
 	return out, nil
 }
 
 // before is the entry in force at a time, with the planner and its memory before it.
-func (o Options) before(ctx context.Context, l *record.Log, at time.Time) (e record.Entry, p planning.Hierarchy, m planning.Memory, err error) {
+func (o Options) before(ctx context.Context, l *record.Log, at time.Time) (e record.Entry, p planning.Hierarchy, decide mash2.Decider, m planning.Memory, err error) {
 	from := at
 	if at.IsZero() {
 		from = l.Segments[len(l.Segments)-1].Time
@@ -133,7 +135,7 @@ func (o Options) before(ctx context.Context, l *record.Log, at time.Time) (e rec
 			err = ctx.Err()
 		}
 		if err != nil {
-			return e, p, m, err
+			return e, p, decide, m, err
 		}
 		if !at.IsZero() && next.Cycle.Time.After(at) && segment != "" {
 			break
@@ -144,23 +146,23 @@ func (o Options) before(ctx context.Context, l *record.Log, at time.Time) (e rec
 		switch {
 		case next.Key:
 			if m, err = memoryOf(next); err != nil {
-				return e, p, m, err
+				return e, p, decide, m, err
 			}
 		case e.Cycle.Error == "":
-			m = mash2.Decide(p, e.Snapshot, e.Spec, m).Memory
+			m = decide.Decide(e.Snapshot, e.Spec, m).Memory
 		}
 		if next.Segment.Name != segment {
 			segment = next.Segment.Name
-			if p, err = o.planners(next.Segment.Config); err != nil {
-				return e, p, m, fmt.Errorf("records in %s: %w", segment, err)
+			if p, decide, err = o.planners(next.Segment.Config); err != nil {
+				return e, p, decide, m, fmt.Errorf("records in %s: %w", segment, err)
 			}
 		}
 		e = next
 	}
 	if e.Cycle.ID == 0 || e.Cycle.Error != "" {
-		return e, p, m, fmt.Errorf("no cycle had decided anything by %s", at.Format(time.RFC3339))
+		return e, p, decide, m, fmt.Errorf("no cycle was planned before %s", at.Format(time.RFC3339))
 	}
-	return e, p, m, nil
+	return e, p, decide, m, nil
 }
 
 // field of a policy that can be changed.
@@ -245,6 +247,9 @@ func (c Change) policy(spec api.PolicySpec, name string) (api.PolicySpec, error)
 		}
 		f, known := fields[key]
 		if !ok || !known {
+			if own := "workload." + key; own == workloadMin || own == workloadMax {
+				return spec, fmt.Errorf("%w: %q is no field of a policy; a workload's own bound is %s=%s", ErrChange, key, own, cmp.Or(value, "N"))
+			}
 			return spec, fmt.Errorf("%w: %q must be FIELD=VALUE with a field of %s", ErrChange, with, strings.Join(Fields(), ", "))
 		}
 		if err := f.set(&p, value); err != nil {
@@ -253,7 +258,7 @@ func (c Change) policy(spec api.PolicySpec, name string) (api.PolicySpec, error)
 	}
 	for _, without := range c.Without {
 		if without != "budget" {
-			return spec, fmt.Errorf("%w: %q can't be left out; budget can", ErrChange, without)
+			return spec, fmt.Errorf("%w: %q can't be removed, budget can; --with %s=N changes a workload's bound", ErrChange, without, workloadMax)
 		}
 		p.MaxHourlyCost, p.MaxNodesPerPool = 0, 0
 	}
@@ -277,7 +282,7 @@ func (c Change) bounds(s api.Snapshot) (api.Snapshot, error) {
 		}
 		i := slices.IndexFunc(s.Workloads, func(w api.Workload) bool { return w.Key.String() == c.Workload })
 		if i < 0 {
-			return s, fmt.Errorf("%w: %s needs the name of a workload that the cycle planned, not %q", ErrChange, key, c.Workload)
+			return s, fmt.Errorf("%w: %s needs --workload with the name of a workload that the cycle planned, not %q", ErrChange, key, c.Workload)
 		}
 		s.Workloads = slices.Clone(s.Workloads)
 		w := &s.Workloads[i]
@@ -326,6 +331,9 @@ func outcomeOf(d mash2.Decision) Outcome {
 // compare fills in how two decisions differ.
 func (f *Counterfactual) compare(was, is mash2.Decision, c Change) {
 	f.Was, f.Otherwise, f.Change = outcomeOf(was), outcomeOf(is), c.words()
+	if p := was.Policy; len(c.Without) > 0 && c.Policy == "" && p.MaxHourlyCost == 0 && p.MaxNodesPerPool == 0 {
+		f.Change += fmt.Sprintf(" (%s has none: neither maxHourlyCost nor maxNodesPerPool)", p.Name)
+	}
 	f.Workloads, f.Pools = []WorkloadDifference{}, []PoolDifference{}
 	side := func(w *api.WorkloadPlan) WorkloadSide {
 		if w == nil {
@@ -351,6 +359,30 @@ func (f *Counterfactual) compare(was, is mash2.Decision, c Change) {
 		}
 	})
 	f.Summary = f.summary()
+	most := is.Policy.MaxHourlyCost
+	switch {
+	case len(f.Workloads)+len(f.Pools) == 0:
+		f.Note = c.noDifference(was)
+	case most > 0 && most != was.Policy.MaxHourlyCost && f.Otherwise.HourlyCost > most:
+		f.Note = fmt.Sprintf("above %.3g USD/h: a limit of money stops growth at once, and takes nothing away from what runs", most)
+	}
+}
+
+// noDifference says why a decision is the same with the change.
+func (c Change) noDifference(was mash2.Decision) string {
+	var out []string
+	forecast := slices.ContainsFunc(was.Plan.Workloads, func(w api.WorkloadPlan) bool {
+		return w.Forecast != nil && (c.Workload == "" || w.Key.String() == c.Workload)
+	})
+	if !forecast && slices.ContainsFunc(c.With, func(with string) bool { return strings.HasPrefix(with, "quantile=") }) {
+		out = append(out, "no forecast was used in this cycle: its quantile does not count")
+	}
+	for _, w := range was.Plan.Workloads {
+		if w.Key.String() == c.Workload {
+			out = append(out, fmt.Sprintf("%s has %d replicas by %s with the change as well", w.Key, w.Replicas, w.Binding))
+		}
+	}
+	return strings.Join(out, "; ")
 }
 
 // summary is the difference in a sentence.

@@ -89,6 +89,7 @@ func Run(ctx context.Context, l *record.Log, o Options) (Result, error) {
 		limit = DefaultDifferences
 	}
 	var planner planning.Hierarchy
+	var decide mash2.Decider
 	var memory planning.Memory
 	var weighed scales
 	segment, broken := "", true
@@ -104,7 +105,7 @@ func Run(ctx context.Context, l *record.Log, o Options) (Result, error) {
 		}
 		if e.Segment.Name != segment {
 			segment = e.Segment.Name
-			if planner, err = o.planners(e.Segment.Config); err != nil {
+			if planner, decide, err = o.planners(e.Segment.Config); err != nil {
 				return out, fmt.Errorf("records in %s: %w", segment, err)
 			}
 			if _, ok := planner.Planners[o.Planner]; o.Planner != "" && !ok {
@@ -141,7 +142,7 @@ func Run(ctx context.Context, l *record.Log, o Options) (Result, error) {
 			// Pools change as the recorded operator asked: that is nobody else's doing.
 			memory.Pools = nil
 		}
-		d := mash2.Decide(planner, snapshot, spec, memory)
+		d := decide.Decide(snapshot, spec, memory)
 		memory = d.Memory
 		if !within {
 			continue
@@ -197,25 +198,29 @@ func (o Options) input(r api.Record) (api.Snapshot, api.PolicySpec, error) {
 }
 
 // planners are those of a recorded configuration.
-func (o Options) planners(recorded json.RawMessage) (planning.Hierarchy, error) {
+func (o Options) planners(recorded json.RawMessage) (p planning.Hierarchy, decide mash2.Decider, err error) {
 	c := core.DefaultConfig()
 	c.FindForecaster = o.FindForecaster
 	if len(recorded) > 0 {
 		if err := json.Unmarshal(recorded, &c); err != nil {
-			return planning.Hierarchy{}, fmt.Errorf("reading the recorded configuration: %w", err)
+			return p, decide, fmt.Errorf("reading the recorded configuration: %w", err)
 		}
 	}
 	if o.Configure != nil {
 		o.Configure(&c)
 	}
-	return c.Hierarchy()
+	if p, err = c.Hierarchy(); err != nil {
+		return p, decide, err
+	}
+	models, err := c.StrategyModels()
+	return p, mash2.Decider{Planner: p, Models: models}, err
 }
 
 // memoryOf is the memory of a keyframe.
 func memoryOf(e record.Entry) (planning.Memory, error) {
 	m, ok := e.Memory.(planning.Memory)
 	if !ok {
-		return m, fmt.Errorf("records in %s: the keyframe has no memory that this program knows", e.Segment.Name)
+		return m, fmt.Errorf("records in %s: the keyframe has no memory that this program can read", e.Segment.Name)
 	}
 	return m, nil
 }

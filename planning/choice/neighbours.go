@@ -67,11 +67,11 @@ func (s *search) neighbours() {
 			on = " on " + at.Pool
 		}
 		more := s.withNodes(s.best, p, at.Zones)
-		more.Note = fmt.Sprintf("+%d nodes%s", at.Zones, on)
+		more.Note = "+" + nodes(at.Zones) + on
 		s.lose(more)
 		if s.best.Nodes[p] >= at.Zones {
 			fewer := s.withNodes(s.best, p, -at.Zones)
-			fewer.Note = fmt.Sprintf("−%d nodes%s", at.Zones, on)
+			fewer.Note = "−" + nodes(at.Zones) + on
 			s.lose(fewer)
 		}
 	}
@@ -104,4 +104,12 @@ func (s *search) neighbours() {
 			s.lose(sol)
 		}
 	}
+}
+
+// nodes is a number of them: "1 node", "2 nodes".
+func nodes(n int32) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", n)
 }

@@ -156,7 +156,7 @@ func (s *search) start() {
 		for i, it := range s.Items {
 			replicas[i] = s.Terms.Best(it, it.Lo, it.Hi, factor, 1)
 		}
-		sol, ok := s.evaluate(replicas, "separable optimum")
+		sol, ok := s.evaluate(replicas, "best if nodes came in parts")
 		if !ok {
 			return
 		}
@@ -265,7 +265,7 @@ func (s *search) withNodes(sol Solution, at int, more int32) Solution {
 	sol.Utility = s.utility(s.Items, sol.Replicas, sol.Nodes)
 	switch {
 	case sol.Nodes[at] < sol.Packing.Nodes[at]:
-		sol.Packing.Infeasible = fmt.Sprintf("the pods need %d nodes", sol.Packing.Nodes[at])
+		sol.Packing.Infeasible = "the pods need " + nodes(sol.Packing.Nodes[at])
 		sol.Packing.Unplaced = 1
 	case s.MaxNodes[at] >= 0 && sol.Nodes[at] > s.MaxNodes[at]:
 		sol.Packing.Infeasible = s.Limit[at]

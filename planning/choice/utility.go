@@ -8,7 +8,7 @@ import (
 )
 
 // Saturation is the share of what replicas can use from which on answers come late. By the
-// service model that was fitted to measurements (docs/calibration.md) the 95th percentile
+// service model that was fitted to measurements (docs/benchmarks/calibration.md) the 95th percentile
 // of a pod whose CPU limit is 0.4 cores passes ten times what it is at rest at 0.83.
 const Saturation = 0.85
 

@@ -158,12 +158,8 @@ func (p Planner) cpu(plan *planning.Proposal, in planning.Input, c supply) part 
 					return fmt.Sprintf("forecast peak %s at %s, %s at q=%.2f, for %.4g %% of time to be covered needs %d × %s",
 						cores(mean), at, cores(high), in.Policy.Quantile, 100*in.Policy.Objective, replicas, c.near)
 				}
-				text := fmt.Sprintf("forecast peak %s at %s, %s at q=%.2f, needs %d × %s: expected usage at %.0f %%, the quantile at 100 %%",
-					cores(mean), at, cores(high), in.Policy.Quantile, replicas, c.near, 100*c.utilization)
-				if speed != 1 {
-					text += fmt.Sprintf(" on machines of speed %.2f", speed)
-				}
-				return text
+				return fmt.Sprintf("forecast peak %s at %s, %s at q=%.2f, needs %d × %s: %s%s",
+					cores(mean), at, cores(high), in.Policy.Quantile, replicas, c.near, p.countedFor(w, c), onSpeed(speed))
 			})
 		}
 	} else {
@@ -172,6 +168,11 @@ func (p Planner) cpu(plan *planning.Proposal, in planning.Input, c supply) part 
 	plan.PeakDemand = out.peak
 	plan.Forecast = out.forecast
 	return out
+}
+
+// countedFor says what replicas that are ahead of demand are counted for.
+func (p Planner) countedFor(w api.Workload, c supply) string {
+	return fmt.Sprintf("expected usage within %.0f %% of %.0f %%, the quantile at 100 %%", 100*p.tolerance(w), 100*c.utilization)
 }
 
 // react is the reactive part: now and, for want of better, for ever.
@@ -213,8 +214,8 @@ func (p Planner) cpuFloor(in planning.Input, c supply) floor {
 		}
 		best = floor{
 			replicas: n, need: math.Max(best.need, need), source: source,
-			reason: fmt.Sprintf("usage %s now needs %d × %s at %.0f %% (%s)",
-				cores(usage), n, c.near, 100*c.utilization, source),
+			reason: fmt.Sprintf("usage %s now needs %d × %s at %.0f %%%s (%s)",
+				cores(usage), n, c.near, 100*c.utilization, onSpeed(speed), source),
 		}
 	}
 	if d, ok := freshDemand(in); ok {
@@ -244,9 +245,18 @@ func (p Planner) covered(best floor, in planning.Input, c supply, usage float64,
 	}
 	return floor{
 		replicas: n, need: math.Max(best.need, need), source: source,
-		reason: fmt.Sprintf("usage %s now may be %s once new replicas serve, for %.4g %% of time to be covered, and needs %d × %s (%s)",
-			cores(usage), cores(bound), 100*in.Policy.Objective, n, c.near, source),
+		reason: fmt.Sprintf("usage %s now may be %s once new replicas serve, for %.4g %% of time to be covered, and needs %d × %s%s (%s)",
+			cores(usage), cores(bound), 100*in.Policy.Objective, n, c.near, onSpeed(speedNow(in)), source),
 	}
+}
+
+// onSpeed says on what machines replicas are counted, where usage as it is told, that of
+// machines of speed 1, would not explain their number.
+func onSpeed(speed float64) string {
+	if math.Abs(speed-1) < 0.005 {
+		return ""
+	}
+	return fmt.Sprintf(" on machines of speed %.2f", speed)
 }
 
 // near is what is needed in whole replicas, or the present ones where that differs by no

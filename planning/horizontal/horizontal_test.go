@@ -98,7 +98,7 @@ func TestPlanWorkload(t *testing.T) {
 			},
 			// At 30 s: 1240/(175·1.1) = 6.4; until 90 s: 1800/(175·1.1) = 9.4.
 			wantReplicas: 7, wantNodes: 10, wantFloor: 2, wantBinding: "forecast",
-			wantInReason: "forecast peak 1.24 cores at 12:00:30, 1.24 cores at q=0.90, needs 7 × 250m: expected usage at 70 %, the quantile at 100 %",
+			wantInReason: "forecast peak 1.24 cores at 12:00:30, 1.24 cores at q=0.90, needs 7 × 250m: expected usage within 10 % of 70 %, the quantile at 100 %",
 		},
 		"a workload's own tolerance counts for the forecast too": {
 			demand: 200, change: func(in *planning.Input) {

@@ -47,9 +47,9 @@ func (p Planner) ramp(in planning.Input, c supply, cpu part) (part, bool) {
 	out := part{floor: cpu.floor, peak: -1, ramp: true}
 	out.react(in)
 	c.margins.Most = math.Inf(1) // that is what it is about to leave
-	p.predict(&out, in, c, f, func(replicas int32, mean, high float64, at string, _ float64) string {
-		return fmt.Sprintf("usage rises by more than noise: if that goes on it is %s at %s, %s at q=%.2f, and needs %d × %s",
-			cores(mean), at, cores(high), in.Policy.Quantile, replicas, c.near)
+	p.predict(&out, in, c, f, func(replicas int32, mean, high float64, at string, speed float64) string {
+		return fmt.Sprintf("usage rises by more than noise: if that goes on it is %s at %s, %s at q=%.2f, and needs %d × %s: %s%s",
+			cores(mean), at, cores(high), in.Policy.Quantile, replicas, c.near, p.countedFor(in.Workload, c), onSpeed(speed))
 	})
 	if out.binding == api.BindingForecast {
 		out.binding = api.BindingRamp

@@ -100,7 +100,7 @@ func cpuSupply(in planning.Input) (supply, string) {
 	case !(in.Speed > 0) || math.IsInf(in.Speed, 0):
 		return supply{}, fmt.Sprintf("the speed of the pool must be positive, is %v", in.Speed)
 	}
-	c.near, c.later = fleets(w, in.Pods)
+	c.near, c.later = fleets(w, in.Pods, in.ResizeTo)
 	c.margins = in.Margins
 	return c, ""
 }
@@ -115,14 +115,18 @@ func utilization(in planning.Input) float64 {
 
 // fleets are the requests of a workload's replicas soon and later. Pods that
 // were resized in place, or that are older than what new ones get, keep their
-// own requests. While a rollout replaces them each will have the next one's;
+// own requests. While a rollout replaces them each will have the next one's, and while
+// they are resized (to resizeTo millicores; 0: they aren't) each will have that;
 // until then it supplies no more than the smaller of both.
-func fleets(w api.Workload, pods []api.Pod) (near, later fleet) {
+func fleets(w api.Workload, pods []api.Pod, resizeTo int64) (near, later fleet) {
 	if w.Basis > 0 {
 		f := fleet{next: w.Basis}
 		return f, f
 	}
 	next := w.Shape.Requests.MilliCPU
+	if resizeTo > 0 {
+		next = min(next, resizeTo)
+	}
 	var there []int64
 	differs := false
 	for _, p := range pods {
@@ -132,6 +136,9 @@ func fleets(w api.Workload, pods []api.Pod) (near, later fleet) {
 		r := p.Shape.Requests.MilliCPU
 		if w.RollingOut {
 			r = min(r, next)
+		}
+		if resizeTo > 0 {
+			r = min(r, resizeTo)
 		}
 		differs = differs || r != next
 		there = append(there, r)

@@ -71,15 +71,17 @@ func (v *view) why(p int, one api.PoolPlan, pl poolLayout) string {
 	case pl.size == at.most && pl.fresh > 0:
 		return fmt.Sprintf("at its maximum of %d per zone", at.most)
 	case pl.fresh > 0:
-		return fmt.Sprintf("%s more than there are, for pods without room; from scratch %d would do", nodes(pl.fresh), one.Needed)
+		return fmt.Sprintf("%s more than there are, for pods without room; packed anew, all pods need %d", nodes(pl.fresh), one.Needed)
+	case pl.size == at.least && !at.target && at.Nodes() > one.Nodes:
+		return "the policy's pools don't include it: its nodes go once their pods have moved"
 	case pl.size == at.least:
 		return "at its minimum"
 	case len(pl.surplus) > 0 && !at.target:
 		return "being left; the nodes that remain have pods that can't leave them"
 	case len(pl.surplus) > 0:
-		return fmt.Sprintf("%s can be emptied; from scratch %d would do", nodes(len(pl.surplus)), one.Needed)
+		return fmt.Sprintf("%s can be emptied; packed anew, all pods need %d", nodes(len(pl.surplus)), one.Needed)
 	case one.Needed < one.Nodes:
-		return fmt.Sprintf("no node in each zone can be emptied; from scratch %d would do", one.Needed)
+		return fmt.Sprintf("no node in each zone can be emptied; packed anew, all pods need %d", one.Needed)
 	}
 	return "all nodes are needed"
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 )
 
 // DQNConfig says how DQN learns. DefaultDQN has what is usual.
@@ -32,6 +33,8 @@ type DQNConfig struct {
 	// Explore is the probability of a random action: From at first, To after Steps, and
 	// linear between.
 	Explore Schedule
+	// From is a network of the same architecture to begin with, copied; nil for a random one.
+	From *Network
 }
 
 // Schedule is a number that changes linearly with steps.
@@ -116,6 +119,12 @@ func NewDQN(c DQNConfig, spec Spec, env Env) (*DQN, error) {
 		return nil, err
 	}
 	online.InitKaiming(source(c.Seed, forWeights))
+	if c.From != nil {
+		if !reflect.DeepEqual(c.From.Architecture, a) {
+			return nil, errors.New("the network to begin with has another architecture")
+		}
+		copy(online.Params, c.From.Params)
+	}
 	d := &DQN{
 		config: c, actions: spec.Actions, env: newInteraction(env, source(c.Seed, forEnv)),
 		replay: NewReplay(c.Capacity, spec.Observations, 1), choose: source(c.Seed, forActions), sample: source(c.Seed, forBatches),

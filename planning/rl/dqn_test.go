@@ -182,3 +182,34 @@ func TestDQNRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestDQNFrom: a learner may begin with what another one has learned, and leaves that alone.
+func TestDQNFrom(t *testing.T) {
+	c := DefaultDQN(100)
+	c.Hidden = []int{8}
+	spec := Spec{Observations: 1, Actions: Space{N: 2}}
+	net, err := NewNetwork(MLP(1, c.Hidden, false, ReLU, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range net.Params {
+		net.Params[i] = float32(i) / 100
+	}
+	before := slices.Clone(net.Params)
+	c.From = net
+	d, err := NewDQN(c, spec, &corridor{end: 3, limit: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(d.Policy().Network.Params, before) || !slices.Equal(d.target.Params, before) {
+		t.Error("it does not begin with the network")
+	}
+	d.online.Params[0] = 9
+	if !slices.Equal(net.Params, before) {
+		t.Error("the network was changed")
+	}
+	c.Hidden = []int{9}
+	if _, err := NewDQN(c, spec, &corridor{end: 3, limit: 5}); err == nil {
+		t.Error("another architecture is taken")
+	}
+}

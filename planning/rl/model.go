@@ -14,6 +14,20 @@ import (
 type Model struct {
 	Environment, Algorithm string
 	Policy                 Policy
+	// Inputs say what the numbers of an observation are, for who makes one elsewhere than
+	// in the environment; nil where that is the environment's alone.
+	Inputs []Input
+}
+
+// Input is one number of an observation: a measurement divided by Scale.
+type Input struct {
+	// Name is the environment's word for it.
+	Name string `json:"name"`
+	// Scale is in the measurement's unit and above 0.
+	Scale float64 `json:"scale"`
+	// Millicores is how much CPU all replicas together used for each unit of it when the
+	// model was trained, for who can't measure it; 0 if not known.
+	Millicores float64 `json:"millicores,omitempty"`
 }
 
 // ModelVersion is the version of the format that Encode writes and Decode reads.
@@ -35,15 +49,16 @@ type header struct {
 	Algorithm    string       `json:"algorithm"`
 	Actions      Space        `json:"actions"`
 	Architecture Architecture `json:"architecture"`
+	Inputs       []Input      `json:"inputs,omitempty"`
 }
 
 // Encode turns a model into bytes. It returns an error for a policy that does not fit
 // its space.
 func Encode(m Model) ([]byte, error) {
-	if err := m.Policy.Validate(); err != nil {
+	if err := m.validate(); err != nil {
 		return nil, err
 	}
-	head, err := json.Marshal(header{m.Environment, m.Algorithm, m.Policy.Actions, m.Policy.Network.Architecture})
+	head, err := json.Marshal(header{m.Environment, m.Algorithm, m.Policy.Actions, m.Policy.Network.Architecture, m.Inputs})
 	if err != nil {
 		return nil, err
 	}
@@ -102,6 +117,22 @@ func Decode(data []byte) (Model, error) {
 		}
 		net.Params[i] = v
 	}
-	m := Model{head.Environment, head.Algorithm, Policy{net, head.Actions}}
-	return m, m.Policy.Validate()
+	m := Model{head.Environment, head.Algorithm, Policy{net, head.Actions}, head.Inputs}
+	return m, m.validate()
+}
+
+// validate returns an error for a model whose parts don't fit.
+func (m Model) validate() error {
+	if err := m.Policy.Validate(); err != nil {
+		return err
+	}
+	if n := m.Policy.Network.Architecture.Inputs; m.Inputs != nil && len(m.Inputs) != n {
+		return fmt.Errorf("a model of %d observations says what %d are", n, len(m.Inputs))
+	}
+	for _, in := range m.Inputs {
+		if !(in.Scale > 0) || math.IsInf(in.Scale, 0) || !(in.Millicores >= 0) || math.IsInf(in.Millicores, 0) {
+			return fmt.Errorf("a model's input %q has scale %g and %g millicores", in.Name, in.Scale, in.Millicores)
+		}
+	}
+	return nil
 }

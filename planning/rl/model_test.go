@@ -3,13 +3,15 @@ package rl
 import (
 	"bytes"
 	"errors"
+	"math"
+	"reflect"
 	"slices"
 	"testing"
 )
 
 func someModel(t *testing.T) (Model, []byte) {
 	t.Helper()
-	m := Model{"pendulum", "td3", decisions(t)["student"]}
+	m := Model{Environment: "pendulum", Algorithm: "td3", Policy: decisions(t)["student"]}
 	data, err := Encode(m)
 	if err != nil {
 		t.Fatal(err)
@@ -82,4 +84,31 @@ func FuzzDecode(f *testing.F) {
 			m.Policy.NewActor().Act(make([]float32, m.Policy.Network.Architecture.Inputs))
 		}
 	})
+}
+
+// TestModelInputs: what an observation is goes with the model, and must fit it.
+func TestModelInputs(t *testing.T) {
+	m, _ := someModel(t)
+	n := m.Policy.Network.Architecture.Inputs
+	for i := range n {
+		m.Inputs = append(m.Inputs, Input{Name: string(rune('a' + i)), Scale: float64(i + 1)})
+	}
+	data, err := Encode(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Decode(data)
+	if err != nil || !reflect.DeepEqual(got.Inputs, m.Inputs) {
+		t.Errorf("%+v, %v", got.Inputs, err)
+	}
+	for name, inputs := range map[string][]Input{
+		"one too few":         m.Inputs[1:],
+		"a scale of 0":        append(slices.Clone(m.Inputs[:n-1]), Input{Name: "x"}),
+		"a scale without end": append(slices.Clone(m.Inputs[:n-1]), Input{Name: "x", Scale: math.Inf(1)}),
+	} {
+		m.Inputs = inputs
+		if _, err := Encode(m); err == nil {
+			t.Errorf("%s is written", name)
+		}
+	}
 }

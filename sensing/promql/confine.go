@@ -17,6 +17,15 @@ import (
 // nothing, and so is info(), which adds labels of series that no selector names, and
 // whatever is beyond the bounds of what one query may cost.
 func Confine(query, label, namespace, matchers string) (string, error) {
+	return rewrite(query, label, namespace, matchers)
+}
+
+// Bound returns a query that may read every series, within the bounds of what one query may
+// cost: for who may read all of them anyway. Matchers are as in Confine.
+func Bound(query, matchers string) (string, error) { return rewrite(query, "", "", matchers) }
+
+// rewrite confines a query to a namespace, to none in particular where label is empty.
+func rewrite(query, label, namespace, matchers string) (string, error) {
 	if len(query) > maxQuery {
 		return "", fmt.Errorf("is longer than %d bytes", maxQuery)
 	}
@@ -32,7 +41,10 @@ func Confine(query, label, namespace, matchers string) (string, error) {
 	if err := bounded(expr); err != nil {
 		return "", err
 	}
-	also := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, label, namespace)}
+	var also []*labels.Matcher
+	if label != "" {
+		also = append(also, labels.MustNewMatcher(labels.MatchEqual, label, namespace))
+	}
 	if matchers != "" {
 		more, err := parser.ParseMetricSelector("{" + matchers + "}")
 		if err != nil {
@@ -49,7 +61,7 @@ func Confine(query, label, namespace, matchers string) (string, error) {
 			}
 		case *parser.VectorSelector:
 			for _, m := range n.LabelMatchers {
-				if m.Name == label && !m.Matches(namespace) {
+				if label != "" && m.Name == label && !m.Matches(namespace) {
 					refused = errors.Join(refused, fmt.Errorf("%s is not of namespace %s", m, namespace))
 				}
 			}

@@ -56,7 +56,7 @@ func FromSloth(spec []byte) (map[string]Definition, map[string]error, error) {
 	out, wrong := map[string]Definition{}, map[string]error{}
 	for _, in := range s.SLOs {
 		if in.SLI.Events == nil {
-			wrong[in.Name] = fmt.Errorf("sli must have events: a raw ratio or a plugin doesn't tell how many events it is of")
+			wrong[in.Name] = fmt.Errorf("sli must have events: a raw ratio or a plugin has no count of events")
 			continue
 		}
 		d, err := FromPromQL(string(in.Objective), in.SLI.Events.ErrorQuery, in.SLI.Events.TotalQuery)
@@ -141,7 +141,7 @@ func FromOpenSLO(document []byte) (Definition, error) {
 	case s.Spec.Indicator.Spec.RatioMetric == nil:
 		return Definition{}, fmt.Errorf("spec.indicator.spec must have a ratioMetric: others don't count events")
 	case len(s.Spec.Objectives) != 1:
-		return Definition{}, fmt.Errorf("spec.objectives must be one, are %d", len(s.Spec.Objectives))
+		return Definition{}, fmt.Errorf("spec.objectives must have one entry, has %d", len(s.Spec.Objectives))
 	}
 	ratio := s.Spec.Indicator.Spec.RatioMetric
 	read := func(of string, in *source) (q query, err error) {

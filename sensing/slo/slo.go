@@ -95,7 +95,7 @@ func define(objective string, of float64, bad, good, total query) (d Definition,
 		return d, fmt.Errorf("of all events: %w", err)
 	}
 	if bads, err := kind(wrong); err != nil || bads != perSecond {
-		return d, errors.Join(errors.New("of bad events: must count as that of all events does: both with rate, or both with increase"), err)
+		return d, errors.Join(errors.New("of bad events: must use the same function as the query of all events: both rate, or both increase"), err)
 	}
 	d.PerSecond = perSecond
 	d.SameMetric = metrics(wrong) == metrics(all)

@@ -133,10 +133,10 @@ func TestRefusedObjectives(t *testing.T) {
 		"no PromQL": {func() (Definition, error) { return FromPromQL("99", "sum(", sum) }, "of bad events"},
 		"no query":  {func() (Definition, error) { return FromPromQL("99", sum, "") }, "there is no query"},
 		"no range":  {func() (Definition, error) { return FromPromQL("99", "sum(x_total)", sum) }, "no range"},
-		"two ways":  {func() (Definition, error) { return FromPromQL("99", "sum(increase(x_total[{{.window}}]))", sum) }, "count as"},
+		"two ways":  {func() (Definition, error) { return FromPromQL("99", "sum(increase(x_total[{{.window}}]))", sum) }, "the same function"},
 		"Sloth's raw": {func() (Definition, error) {
 			return sloth("slos: [{name: x, objective: 99, sli: {raw: {errorRatioQuery: x}}}]")
-		}, "how many events"},
+		}, "no count of events"},
 		"Pyrra's gauge": {func() (Definition, error) {
 			return FromPyrra([]byte(`{target: "99", indicator: {bool_gauge: {metric: up}}}`))
 		}, "ratio or latency"},

@@ -62,11 +62,21 @@ func (s *Server) actions(mux *http.ServeMux) {
 	post("workloads/{namespace}/{name}/mode", func(r *http.Request, body map[string]any) error {
 		mode, _ := body["mode"].(string)
 		switch api.Mode(mode) {
-		case api.ModeOff, api.ModeShadow, api.ModeFull:
+		case api.ModeOff, api.ModeShadow, api.ModeCanary, api.ModeFull:
 		default:
-			return badf("mode: must be Off, Shadow or Full, not %q", mode)
+			return badf("mode: must be Off, Shadow, Canary or Full, not %q", mode)
 		}
 		return s.Actor.SetMode(r.Context(), r, api.Key{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}, api.Mode(mode))
+	})
+	post("workloads/{namespace}/{name}/agents", func(r *http.Request, body map[string]any) error {
+		change, err := agentsChange(body)
+		if err != nil {
+			return err
+		}
+		return s.Actor.SetAgents(r.Context(), r, api.Key{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}, change)
+	})
+	post("workloads/{namespace}/{name}/canary/restart", func(r *http.Request, _ map[string]any) error {
+		return s.Actor.RestartCanary(r.Context(), r, api.Key{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")})
 	})
 }
 
@@ -156,6 +166,23 @@ func (a ClusterActor) EndRollback(ctx context.Context, r *http.Request) error {
 
 // SetMode implements Actor.
 func (a ClusterActor) SetMode(ctx context.Context, r *http.Request, key api.Key, mode api.Mode) error {
+	return a.workload(ctx, r, key, map[string]any{"spec": map[string]any{"mode": mode}})
+}
+
+// SetAgents implements Actor.
+func (a ClusterActor) SetAgents(ctx context.Context, r *http.Request, key api.Key, change map[string]any) error {
+	return a.workload(ctx, r, key, map[string]any{"spec": map[string]any{"vertical": change}})
+}
+
+// RestartCanary implements Actor.
+func (a ClusterActor) RestartCanary(ctx context.Context, r *http.Request, key api.Key) error {
+	return a.workload(ctx, r, key, map[string]any{"metadata": map[string]any{"annotations": map[string]any{
+		api.AnnotationCanaryRestarted: time.Now().Add(time.Second).UTC().Format(time.RFC3339), // as of EndRollback
+	}}})
+}
+
+// workload patches a ManagedWorkload.
+func (a ClusterActor) workload(ctx context.Context, r *http.Request, key api.Key, patch map[string]any) error {
 	client, err := dynamic.NewForConfig(a.config(r))
 	if err != nil {
 		return err
@@ -164,7 +191,7 @@ func (a ClusterActor) SetMode(ctx context.Context, r *http.Request, key api.Key,
 	return a.patch(ctx, func(body []byte) error {
 		_, err := workloads.Patch(ctx, key.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager})
 		return err
-	}, map[string]any{"spec": map[string]any{"mode": mode}})
+	}, patch)
 }
 
 func (a ClusterActor) patch(_ context.Context, write func([]byte) error, body any) error {

@@ -114,6 +114,8 @@ func (v Viewer) shown(x record.Explanation) record.Explanation {
 	}
 	x.Policy = ownPolicy(x.Policy)
 	x.Chosen, x.Candidates, x.Nodes, x.Pool, x.Workloads = api.Candidate{}, []record.LostCandidate{}, api.NodePlan{}, nil, nil
+	x.Now = nil // of all
+	x.Actions = slices.DeleteFunc(slices.Clone(x.Actions), func(d record.Done) bool { return !v.about(d.Object) })
 	if x.Error != "" {
 		x.Error = "this cycle changed nothing"
 	}

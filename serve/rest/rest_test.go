@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/record"
 )
 
 var began = time.Date(2026, 3, 9, 10, 0, 0, 0, time.UTC)
@@ -118,6 +119,25 @@ func paths(mine, other string) []string {
 		"explain?pool=pool-of-all", "explain?at=2026-03-09T10:01:00Z", "nodes", "nodes?pool=pool-of-all", "overview?namespace="+other, "nothing")
 }
 
+// TestExplanationOfOneNamespace: what all have together, and what a pool is refused, is
+// nobody's of one namespace.
+func TestExplanationOfOneNamespace(t *testing.T) {
+	r := recordOf(1, "alpha", "zz")
+	r.Actions = append(r.Actions, api.ResizePool{Pool: "pool-of-all", To: 9, Reason: "too small"})
+	r.Cycle.Outcomes = append(r.Cycle.Outcomes, api.Outcome{Kind: "ResizePool", Object: api.PoolRef("pool-of-all"), Action: "resize", Error: "no machines"})
+	s := NewStore(Config{Program: "test", Period: 15 * time.Second})
+	s.Add(r)
+	q := record.Question{Workload: "alpha/web-alpha"}
+	all, err := s.explain(Viewer{All: true, Nodes: true}, q)
+	if err != nil || len(all.Actions) != 2 || all.Now == nil || all.Now.Pods != 2 {
+		t.Errorf("who sees all: %v, %+v, %+v", err, all.Actions, all.Now)
+	}
+	own, err := s.explain(Viewer{Namespaces: map[string]bool{"alpha": true}}, q)
+	if err != nil || len(own.Actions) != 1 || own.Actions[0].Object != api.WorkloadRef(api.Key{Namespace: "alpha", Name: "web-alpha"}) || own.Now != nil {
+		t.Errorf("who sees one namespace: %v, %+v, %+v", err, own.Actions, own.Now)
+	}
+}
+
 // TestNamespaces: who may see one namespace sees not one byte of another, nor of what is
 // all of theirs; and sees all of their own.
 func TestNamespaces(t *testing.T) {
@@ -192,7 +212,8 @@ func TestStatuses(t *testing.T) {
 		{"by another name", "GET", "overview", (&Server{Store: storeOf(1, "a"), Auth: all, Loopback: true}).Handler(), []string{"Host", "evil.example"}, 403, "this machine"},
 		{"by its own name", "GET", "overview", (&Server{Store: storeOf(1, "a"), Auth: all, Loopback: true}).Handler(), []string{"Host", "127.0.0.1:8444"}, 200, `"policy"`},
 		{"no header", "POST", "pause", (&Server{Store: storeOf(1, "a"), Auth: all, Actor: ClusterActor{}}).Handler(), nil, 400, actHeader},
-		{"no such mode", "POST", "workloads/a/b/mode", (&Server{Store: storeOf(1, "a"), Auth: all, Actor: ClusterActor{}}).Handler(), []string{actHeader, "1"}, 400, "Off, Shadow or Full"},
+		{"no such mode", "POST", "workloads/a/b/mode", (&Server{Store: storeOf(1, "a"), Auth: all, Actor: ClusterActor{}}).Handler(), []string{actHeader, "1"}, 400, "Off, Shadow, Canary or Full"},
+		{"nothing of agents", "POST", "workloads/a/b/agents", (&Server{Store: storeOf(1, "a"), Auth: all, Actor: ClusterActor{}}).Handler(), []string{actHeader, "1"}, 400, "name what to change"},
 		{"no policy", "POST", "policy", (&Server{Store: storeOf(1, "a"), Auth: all, Actor: ClusterActor{}}).Handler(), []string{actHeader, "1"}, 400, "the name of a policy"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -269,5 +290,19 @@ func TestExplainIsTheRecords(t *testing.T) {
 		if x.Cycle != id || x.Decided.Replicas != want.Replicas || x.Binding != "forecast" || x.Observed == nil || x.Observed.ReadyReplicas != 2 || len(x.Actions) != 1 || x.Actions[0].Outcome != "failed: no luck with b" {
 			t.Errorf("cycle %d: %s", id, body)
 		}
+	}
+}
+
+// TestPathIsWithinTheLeast: a path is what demand asks for, which may be nothing; the page
+// shows no less than minReplicas.
+func TestPathIsWithinTheLeast(t *testing.T) {
+	r := recordOf(1, "shop")
+	plan := &r.Cycle.Plan.Workloads[0]
+	plan.Path = []api.PathStep{{At: r.Cycle.Time, Scale: api.Scale{Replicas: 0}}, {At: r.Cycle.Time.Add(time.Minute), Scale: api.Scale{Replicas: 7}}}
+	s := NewStore(Config{Program: "test", Period: 15 * time.Second})
+	s.Add(r)
+	d, ok := s.workload(Viewer{All: true}, plan.Key)
+	if !ok || len(d.Path) != 2 || d.Path[0].Replicas != 1 || d.Path[1].Replicas != 7 {
+		t.Errorf("%v, %+v", ok, d.Path)
 	}
 }

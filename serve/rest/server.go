@@ -34,6 +34,10 @@ type Actor interface {
 	EndRollback(ctx context.Context, r *http.Request) error
 	// SetMode of a ManagedWorkload.
 	SetMode(ctx context.Context, r *http.Request, key api.Key, mode api.Mode) error
+	// SetAgents changes spec.vertical of a ManagedWorkload by a JSON merge patch.
+	SetAgents(ctx context.Context, r *http.Request, key api.Key, change map[string]any) error
+	// RestartCanary lets the trial of a workload's namespace begin anew.
+	RestartCanary(ctx context.Context, r *http.Request, key api.Key) error
 }
 
 // RefusedError is of an action that can't be done as it was asked for.

@@ -91,6 +91,11 @@ type PolicyView struct {
 	Reason    string           `json:"reason"`
 	Since     time.Time        `json:"since,omitzero"`
 	Objective float64          `json:"objective,omitempty"` // share of time, 0–1
+	// Signals that may choose it, and whether each is on; Strategies of users, and what they
+	// want. Only for who may see the whole cluster.
+	Signals         []api.SignalState    `json:"signals,omitempty"`
+	Strategies      []api.StrategyState  `json:"strategies,omitempty"`
+	StrategyActions []api.StrategyAction `json:"strategyActions,omitempty"`
 	// Next is what the schedule chooses next, and when; empty where it doesn't.
 	Next   string    `json:"next,omitempty"`
 	NextAt time.Time `json:"nextAt,omitzero"`
@@ -130,6 +135,8 @@ type WorkloadView struct {
 	Hold   string    `json:"hold,omitempty"`
 	Demand *float64  `json:"demand"` // reference millicores; null if not known
 	Trust  api.Trust `json:"trust,omitempty"`
+	// Canary is the phase of the trial that it is in; empty where it is in none.
+	Canary api.CanaryPhase `json:"canary,omitempty"`
 	// Hourly is what its replicas take of nodes, USD/h.
 	Hourly float64         `json:"hourly"`
 	Pools  []api.PoolShare `json:"pools,omitempty"`
@@ -161,7 +168,8 @@ type Curves struct {
 	Mean   []float64   `json:"mean"`
 }
 
-// PathPoint is what is planned from a time on.
+// PathPoint is what is planned from a time on: what demand asks for, and the author's least
+// number of replicas.
 type PathPoint struct {
 	At       int64 `json:"at"` // Unix seconds
 	Replicas int32 `json:"replicas"`
@@ -206,6 +214,7 @@ func (s *Store) overview(v Viewer) Overview {
 		}
 		return o
 	}
+	o.Policy.Signals, o.Policy.Strategies, o.Policy.StrategyActions = c.Policy.Signals, c.Policy.Strategies, c.Policy.StrategyActions
 	o.Refusal = c.Plan.Nodes.Refusal
 	for _, u := range c.Plan.Nodes.Unplaced {
 		o.Unplaced = append(o.Unplaced, fmt.Sprintf("%d pods of %s: %s", u.Count, u.Name, u.Reason))
@@ -286,6 +295,9 @@ func (s *Store) view(plan *api.WorkloadPlan, seen map[api.Key]api.WorkloadStatus
 	if plan.Skill != nil {
 		v.Trust = plan.Skill.Trust
 	}
+	if plan.Canary != nil {
+		v.Canary = plan.Canary.Phase
+	}
 	if p := s.workloads[plan.Key]; p != nil {
 		v.HPA = p.hpaNow
 		v.Hourly = p.unit * float64(plan.Current)
@@ -326,7 +338,7 @@ func (s *Store) workload(v Viewer, key api.Key) (WorkloadDetail, bool) {
 		if s.last.Brief {
 			break // it has the path's turns only
 		}
-		d.Path = append(d.Path, PathPoint{step.At.Unix(), step.Replicas})
+		d.Path = append(d.Path, PathPoint{step.At.Unix(), max(step.Replicas, d.Bounds[0])})
 	}
 	d.Forecast = curves(plan.Forecast)
 	d.Actions = []api.Outcome{}

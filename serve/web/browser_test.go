@@ -242,8 +242,31 @@ func cycle(id uint64, n int) api.Record {
 			Name: "availability", Objective: 0.999, Verdict: api.SLOBurning, BurnRate: 50, Events: 9000,
 			Reason: "5 % of 9000 events are bad, 50 times what the objective of 99.9 % allows",
 		}}
+		cost := 0.93
+		r.Cycle.Plan.Workloads[0].Canary = &api.CanaryPlan{
+			Phase: api.CanaryRunning, Role: api.CanaryControl, Since: at, With: "web-7", Pairs: 2, Worse: 0.0012, Fine: 7.5, Needed: 20, Excess: -0.1,
+			Cost: &cost, Waits: "it runs until 2026-08-04T14:00:00Z at least",
+		}
 		r.Cycle.Plan.Rollback = &api.Rollback{At: at, Until: at.Add(time.Hour), To: at.Add(-5 * time.Minute)}
 	}
+	if n > 2 {
+		usage := 380.0
+		r.Cycle.Plan.Workloads[2].Agents = &api.AgentsPlan{
+			Agents: api.Agents{MilliCPU: 900, Floor: 50, Interval: time.Second, Model: "night", Priorities: map[string]float64{"web-2-b": 0.5}, State: &api.AgentsState{
+				Time: at, Mind: "mdqn", Trusted: new(false), Models: []string{"night", "other"}, Refused: []string{"web-2-c: container main needs a request and a limit of CPU"},
+				Pods: []api.AgentState{
+					{Pod: "web-2-a", Limit: 500, Next: 640, Usage: &usage, Priority: 1, Binding: "proposal"}, {Pod: "web-2-b", Limit: 300, Next: 260, Priority: 0.5, Binding: "budget"},
+				},
+			}},
+			Budget: 900, Least: 50, Most: 900, Until: at.Add(time.Minute),
+		}
+		r.Cycle.Plan.Workloads[2].Sizing = &api.SizingPlan{
+			Mode: api.SizingRecommendOnly, Reason: "CPU and memory by 8 days of usage", Saving: 0.12, Cost: 0.40,
+			Containers: []api.ContainerPlan{{Name: "main", Template: api.Amounts{MilliCPU: 500, Memory: 1 << 30}, Requests: api.Amounts{MilliCPU: 250, Memory: 300 << 20}, Reason: "memory by its peak"}},
+		}
+	}
+	r.Cycle.Policy.Signals = []api.SignalState{{Name: "weekend", On: true, Reason: "checkouts are 12, under 20 for 10m0s"}}
+	r.Cycle.Policy.StrategyActions = []api.StrategyAction{{Strategy: api.Key{Namespace: "shop", Name: "night"}, Rule: "cheap", Reason: "the cloud is cheaper by 12 %"}}
 	r.Cycle.Plan.Nodes.Pools = []api.PoolPlan{{Pool: "general", Nodes: int32(n/4 + 3), Current: int32(n/4 + 2), Reason: "1 node more than there are, for the peak at 14:05"}}
 	r.Cycle.Plan.Candidates = []api.Candidate{{Pool: "general", Nodes: 9, Replicas: 40, HourlyCost: 1.2, Infeasible: "the pods need 10 nodes"}}
 	r.Cycle.Findings = []api.Finding{{Severity: api.Warning, Reason: "Conflict", Object: api.WorkloadRef(api.Key{Namespace: "shop", Name: "web-0"}), Message: `an HPA writes it too <script>alert("x")</script>`}}
@@ -279,7 +302,14 @@ func TestPage(t *testing.T) {
 		{"workloads", "#/workloads", "24 workloads"},
 		{"workload", "#/workload/shop/web-0", "peak 1.50 cores at 14:05 needs 4 × 500m <b>at 80 %</b>"},
 		{"slo", "#/workload/shop/web-0", "99.9 %: 5 % of 9000 events are bad"},
+		{"canary", "#/workload/shop/web-0", "It is a control, with web-7."},
+		{"evidence", "#/workload/shop/web-0", "Evidence that canaries are worse: 1.2e-3, that they are not: 7.5; 20 is proof. Worse by -0.10 error budgets, requests for the same demand -7 %."},
+		{"phase", "#/workloads", "Running"},
 		{"rollback", "#/", "End the rollback"},
+		{"signals", "#/", "signal weekend is on: checkouts are 12"},
+		{"strategies", "#/", "strategy shop/night, rule cheap: the cloud is cheaper by 12 %"},
+		{"agents", "#/workload/pay/web-2", "0.90 of 0.90 cores are given out"},
+		{"sizes", "#/workload/pay/web-2", "$0.120/h less than the template's $0.400/h"},
 		{"nodes", "#/nodes", "general: 8 nodes"},
 		{"timeline", "#/timeline", "pay/web-20"},
 		{"nowhere", "#/nowhere", "There is no such page"},
@@ -296,6 +326,9 @@ func TestPage(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, v := range views {
+			if v.name == "phase" && look.name == "phone" {
+				continue // the column of modes is for wide screens
+			}
 			b.open(url + v.path)
 			b.until(`document.querySelector("main h1") !== null && document.querySelectorAll("main .chart:not(:has(canvas))").length === 0`)
 			if got := b.text("main"); !strings.Contains(got, v.shows) {
@@ -325,6 +358,14 @@ func (refusing) Pause(context.Context, *http.Request, bool) error {
 func (refusing) EndRollback(context.Context, *http.Request) error {
 	return &rest.RefusedError{Status: 403, Why: "Kubernetes refuses it: no"}
 }
+func (refusing) RestartCanary(context.Context, *http.Request, api.Key) error {
+	return &rest.RefusedError{Status: 403, Why: "Kubernetes refuses it: no"}
+}
+
+func (refusing) SetAgents(context.Context, *http.Request, api.Key, map[string]any) error {
+	return &rest.RefusedError{Status: 403, Why: "Kubernetes refuses it: no"}
+}
+
 func (refusing) SetMode(context.Context, *http.Request, api.Key, api.Mode) error {
 	return &rest.RefusedError{Status: 403, Why: "Kubernetes refuses it: no"}
 }

@@ -128,7 +128,7 @@ func (s *Source) look(ctx context.Context) []api.Finding {
 		}
 		return []api.Finding{{
 			Severity: api.Warning, Agent: api.StrategicAgent, Reason: "BrakeUnreadable", Object: api.PolicyRef,
-			Message: fmt.Sprintf("mash2 pause can't be seen, it counts as %s as before: reading ConfigMap %s/%s: %v", state, s.namespace, s.name+BrakeSuffix, err),
+			Message: fmt.Sprintf("the pause can't be read, so it stays %s as before: reading ConfigMap %s/%s: %v", state, s.namespace, s.name+BrakeSuffix, err),
 		}}
 	}
 	return nil

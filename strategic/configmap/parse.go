@@ -24,6 +24,8 @@
 //	    schedule:
 //	      - {cron: "0 8 * * 1-5", timeZone: Europe/London, policy: PERFORMANCE}
 //	      - {cron: "0 19 * * *", timeZone: Europe/London, policy: COST_SAVING}
+//	    signals: # come before the schedule
+//	      - {name: spend, prometheus: {query: sum(weekly_spend_usd)}, above: 1000, until: 900, policy: COST_SAVING, minStay: 1h}
 //
 // A field that a policy leaves out keeps the built-in value of the policy of
 // that name, or of COST_SAVING for a name of the user's own.
@@ -66,6 +68,7 @@ type file struct {
 	Default  string                     `json:"default"`
 	Policies map[string]json.RawMessage `json:"policies"`
 	Schedule []json.RawMessage          `json:"schedule"`
+	Signals  []json.RawMessage          `json:"signals"`
 }
 
 // filePolicy is one policy; pointers tell what is left out.
@@ -85,6 +88,18 @@ type filePolicy struct {
 
 	Disruption *fileDisruption `json:"disruption"`
 	Rollback   *fileRollback   `json:"rollback"`
+	Canary     *fileCanary     `json:"canary"`
+}
+
+// fileCanary says how workloads in mode Canary are tried.
+type fileCanary struct {
+	Share    *float64  `json:"share"`
+	WorseBy  *float64  `json:"worseBy"`
+	DearerBy *float64  `json:"dearerBy"`
+	Alpha    *float64  `json:"alpha"`
+	Band     *float64  `json:"band"`
+	Baseline *duration `json:"baseline"`
+	Soak     *duration `json:"soak"`
 }
 
 // fileRollback says whose SLOs take the plan back, and for how long.
@@ -199,7 +214,7 @@ func decode(text string, spec *api.PolicySpec) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(f.Policies)) {
 		if strings.TrimSpace(name) != name || name == "" {
-			errs = append(errs, fmt.Errorf("policies: %q is no name for a policy", name))
+			errs = append(errs, fmt.Errorf("policies: %q is not a valid policy name", name))
 			continue
 		}
 		var p filePolicy
@@ -220,6 +235,20 @@ func decode(text string, spec *api.PolicySpec) error {
 			errs = append(errs, err)
 		}
 		spec.Schedule = append(spec.Schedule, e)
+	}
+	for i, raw := range f.Signals {
+		path := fmt.Sprintf("signals[%d]", i)
+		var in fileSignal
+		if err := unmarshal(raw, path, &in); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		signal, err := in.signal(path)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		spec.Signals = append(spec.Signals, signal)
 	}
 	spec.Default = f.Default
 	return errors.Join(errs...)
@@ -344,6 +373,15 @@ func (p filePolicy) over(base api.Policy) api.Policy {
 	if r := p.Rollback; r != nil {
 		set((*duration)(&base.Rollback.Hold), r.Hold)
 		set(&base.Rollback.Namespaces, r.Namespaces)
+	}
+	if c := p.Canary; c != nil {
+		set(&base.Canary.Share, c.Share)
+		set(&base.Canary.WorseBy, c.WorseBy)
+		set(&base.Canary.DearerBy, c.DearerBy)
+		set(&base.Canary.Alpha, c.Alpha)
+		set(&base.Canary.Band, c.Band)
+		set((*duration)(&base.Canary.Baseline), c.Baseline)
+		set((*duration)(&base.Canary.Soak), c.Soak)
 	}
 	return base
 }

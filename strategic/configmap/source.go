@@ -144,6 +144,16 @@ func (s *Source) Spec(ctx context.Context) (api.PolicySpec, []api.Finding, error
 	return spec, append(findings, unseen...), err
 }
 
+// Signals are those of the newest good content, as far as it was read: the last cycle's.
+func (s *Source) Signals() []api.Signal {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lastGood == nil {
+		return nil
+	}
+	return s.lastGood.Signals
+}
+
 // read is Spec but for the brake.
 func (s *Source) read(ctx context.Context) (api.PolicySpec, []api.Finding, error) {
 	cm, err := s.lister.Get(s.name)
@@ -187,10 +197,10 @@ func (s *Source) fallback(reason, why string) (api.PolicySpec, []api.Finding) {
 		spec = *s.lastGood
 		finding.Message = why + "; the last good policy stays in force"
 	case s.unusable != nil:
-		finding.Message = fmt.Sprintf("%s; ConfigMap %s/%s has a last good one that this version can't use (%v), so the built-in %s is in force, without node pools",
+		finding.Message = fmt.Sprintf("%s; ConfigMap %s/%s has a last good policy that this version can't use (%v), so the built-in %s is in force, without node pools",
 			why, s.namespace, s.name+LastGoodSuffix, s.unusable, api.CostSaving)
 	default:
-		finding.Message = fmt.Sprintf("%s; no good one was ever seen, so the built-in %s is in force, without node pools", why, api.CostSaving)
+		finding.Message = fmt.Sprintf("%s; there has been no valid policy yet, so the built-in %s is in force, without node pools", why, api.CostSaving)
 	}
 	return spec, []api.Finding{finding}
 }
@@ -213,7 +223,7 @@ func (s *Source) keep(ctx context.Context, next kept) []api.Finding {
 	if err != nil {
 		return []api.Finding{{
 			Severity: api.Warning, Agent: api.StrategicAgent, Reason: "LastGoodPolicyNotSaved", Object: api.PolicyRef,
-			Message: fmt.Sprintf("a crash now, followed by a broken or deleted ConfigMap, would forget this policy or pause: %v", err),
+			Message: fmt.Sprintf("this policy or pause is not saved, so a restart with an invalid or missing ConfigMap would lose it: %v", err),
 		}}
 	}
 	s.kept = kept{data: maps.Clone(next.data), paused: next.paused, released: next.released}

@@ -21,3 +21,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "mash2.image" -}}
 {{ .Values.image.repository }}{{ if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ default .Chart.AppVersion .Values.image.tag }}{{ end }}
 {{- end }}
+
+{{/* Not empty where new pods are given the sizes that are planned for them. */}}
+{{- define "mash2.sizesAtAdmission" -}}
+{{- if and .Values.sizing.enabled .Values.sizing.admission (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy") }}true{{ end }}
+{{- end }}
+
+{{- /* The Secret with headers of requests to Prometheus; empty when there is none. */}}
+{{- define "mash2.headersSecret" -}}
+{{- if .Values.prometheus.headersSecret }}{{ .Values.prometheus.headersSecret }}{{ else if .Values.prometheus.headers }}{{ include "mash2.fullname" . }}-prometheus-headers{{ end }}
+{{- end }}

@@ -185,9 +185,13 @@ func randomView(t *rapid.T) View {
 func left(v View, launched []int, without []string, moved []*Pod) int {
 	type free struct{ all, used api.Resources }
 	var places []free
-	for _, n := range v.Nodes {
-		if !n.Deleting && !slices.Contains(without, n.Name) {
-			places = append(places, free{v.Types[n.Type].Allocatable, n.Used})
+	// Nodes that are Ready come first, as in Karpenter: first-fit may hold all pods in one
+	// order of nodes and not in another.
+	for _, ready := range []bool{true, false} {
+		for _, n := range v.Nodes {
+			if n.Ready == ready && !n.Deleting && !slices.Contains(without, n.Name) {
+				places = append(places, free{v.Types[n.Type].Allocatable, n.Used})
+			}
 		}
 	}
 	for _, t := range launched {
@@ -195,7 +199,12 @@ func left(v View, launched []int, without []string, moved []*Pod) int {
 	}
 	out := 0
 	sorted := slices.Clone(moved)
-	slices.SortStableFunc(sorted, func(a, b *Pod) int { return int(b.Requests.MilliCPU - a.Requests.MilliCPU) })
+	slices.SortStableFunc(sorted, func(a, b *Pod) int {
+		if a.Requests.MilliCPU != b.Requests.MilliCPU {
+			return int(b.Requests.MilliCPU - a.Requests.MilliCPU)
+		}
+		return int(b.Requests.Memory - a.Requests.Memory)
+	})
 next:
 	for _, p := range sorted {
 		for i := range places {

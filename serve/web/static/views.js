@@ -1,5 +1,6 @@
 // The views: each returns what is put on the page.
 
+import { agents } from "./agents.js";
 import { chart } from "./charts.js";
 import { arrow, card, clock, cores, counted, gib, h, money, percent, table, when, workloadLink } from "./dom.js";
 
@@ -33,6 +34,8 @@ export async function overview(ask) {
       card("Policy", h("div", { class: "big" }, o.policy.name), h("p", { class: "soft small" }, o.policy.reason),
         o.policy.objective ? h("p", { class: "soft small" }, `objective: ${(100 * o.policy.objective).toFixed(2)} % of the time within what replicas can use`) : null,
         o.policy.next ? h("p", { class: "small" }, `next: ${o.policy.next}, `, when(o.policy.nextAt, true)) : null,
+        (o.policy.signals ?? []).map((s) => h("p", { class: "soft small" }, `signal ${s.name} is ${s.on ? "on" : "off"}: ${s.reason ?? ""}`)),
+        (o.policy.strategyActions ?? []).map((a) => h("p", { class: a.notDone ? "warn small" : "soft small" }, `strategy ${a.strategy.namespace}/${a.strategy.name}, rule ${a.rule}: ${a.notDone || a.reason}`)),
         o.actions ? controls(ask, o) : null),
       o.money ? figure("Nodes, now", money(o.money.hourly) + "/h",
         `the stock HPA would pay about ${money(o.money.hpaHourly)}/h` + beside,
@@ -155,7 +158,7 @@ export async function workloads(ask) {
   for (const w of all) w.name = w.key.namespace + "/" + w.key.name;
   const columns = [
     ["name", "key", (w) => workloadLink(w.name), (w) => w.name],
-    ["mode", "mode", (w) => [w.mode ?? "", w.held || w.hold ? h("span", { class: "chip bad", title: w.hold || w.reason }, "held") : null].filter(Boolean), (w) => w.mode ?? "", "wide"],
+    ["mode", "mode", (w) => [w.mode ?? "", w.canary ? h("span", { class: w.canary === "Stopped" ? "chip bad" : "chip" }, w.canary) : null, w.held || w.hold ? h("span", { class: "chip bad", title: w.hold || w.reason }, "held") : null].filter(Boolean), (w) => w.mode ?? "", "wide"],
     ["replicas", "replicas", (w) => arrow(w.replicas, w.planned), (w) => w.planned, "n"],
     ["Ready", "ready", (w) => String(w.ready), (w) => w.ready, "n wide"],
     ["HPA, est.", "hpa", (w) => String(w.hpa || "–"), (w) => w.hpa, "n wide"],
@@ -234,9 +237,12 @@ export async function workload(ask, namespace, name) {
       card("Bound by", h("div", { class: "big" }, w.binding), h("p", { class: "soft small" }, w.reason), w.hold ? h("p", { class: "warn" }, w.hold) : null),
       figure("Demand", cores(w.demand) + " cores", w.skill ? `forecast by ${w.skill.model}, trust ${w.skill.trust}` : "nothing is forecast", w.hourly ? `${money(w.hourly)}/h of nodes` : "no price"),
       (w.plan.slos ?? []).map((s) => card(`SLO ${s.name}`, h("div", { class: "big" }, s.verdict), h("p", { class: "soft small" }, `${(100 * s.objective).toPrecision(5).replace(/\.?0+$/, "")} %: ${s.reason}`))),
-      card("Mode", h("div", { class: "big" }, w.mode ?? "–"), ask.overview().actions ? h("div", { class: "row" }, ["Off", "Shadow", "Full"].map(mode)) : null,
+      w.plan.canary ? trial(w.plan.canary, ask, path) : null,
+      card("Mode", h("div", { class: "big" }, w.mode ?? "–"), ask.overview().actions ? h("div", { class: "row" }, ["Off", "Shadow", "Canary", "Full"].map(mode)) : null,
         (w.pools ?? []).map((p) => h("p", { class: "soft small" }, `${p.replicas} on ${p.pool}`))),
     ),
+    w.plan.sizing ? sizes(w.plan.sizing) : null,
+    w.plan.agents ? agents(w.plan.agents, ask, path) : null,
     card("Demand, cores", drawing("Demand of the past and its forecast, in cores", (box) => chart(box, demand, { bands, unit: "cores", now }))),
     card("Replicas", drawing("Replicas of the past and planned", (box) => chart(box, [
       { label: "there are", times: w.past.times, values: w.past.replicas, colour: "--c0", step: true, width: 2 },
@@ -244,11 +250,34 @@ export async function workload(ask, namespace, name) {
       { label: "planned", times: w.past.times, values: w.past.planned, colour: "--c1", step: true },
       { label: "at least (reactive)", times: w.past.times, values: w.past.floor, colour: "--c3", step: true, dash: [2, 3] },
       { label: "stock HPA (estimate)", times: w.past.times, values: w.past.hpa, colour: "--c2", step: true, dash: [5, 4] },
-      { label: "path, before bounds", times: path_.times, values: path_.values, colour: "--c5", step: true },
+      { label: "path, before other bounds", times: path_.times, values: path_.values, colour: "--c5", step: true },
     ], { now }))),
     card("Why", explanation(x), ask.overview().otherwise ? whatIf(ask, `${namespace}/${name}`, w.time) : null),
     card("What changed", changeList(w.changes, ask)),
   ].filter(Boolean);
+}
+
+// sizes is the card of what containers should request, beside what their template does.
+function sizes(p) {
+  const amounts = (a) => [a?.milliCPU ? cores(a.milliCPU) + " cores" : "", a?.memory ? gib(a.memory) : ""].filter(Boolean).join(", ") || "–";
+  return card("Sizes", h("div", { class: "big" }, p.mode), p.hold ? h("p", { class: "warn" }, p.hold) : null, h("p", { class: "soft small" }, p.reason),
+    p.containers?.length ? table("Sizes of containers", [
+      ["container", (c) => c.name], ["template", (c) => amounts(c.template)], ["chosen", (c) => amounts(c.requests)], ["why", (c) => c.reason, "", "wide"],
+    ], p.containers) : null,
+    h("p", { class: "small" }, p.saving < 0 ? `${money(-p.saving)}/h more than the template's ${money(p.cost)}/h` : `${money(p.saving)}/h less than the template's ${money(p.cost)}/h`));
+}
+
+// trial is the card of a trial in mode Canary: how far it is, the evidence, what it waits for.
+function trial(t, ask, path) {
+  const evidence = (x) => (x >= 100 || x < 0.01 ? x.toExponential(1) : x.toPrecision(2));
+  const role = { Canary: t.acts ? "a canary: mash2 acts for it" : "a canary", Control: "a control", None: t.acts ? "mash2 acts for it" : "neither canary nor control" }[t.role];
+  return card("Trial", h("div", { class: "big" }, t.phase),
+    h("p", { class: "soft small" }, `It is ${role}${t.with ? ", with " + t.with : ""}.`),
+    h("p", { class: t.phase === "Stopped" ? "warn" : "soft small" }, t.waits),
+    t.phase === "Running" || t.phase === "Stopped" || t.phase === "Promoted" ? h("p", { class: "soft small" },
+      `Evidence that canaries are worse: ${evidence(t.worse)}, that they are not: ${evidence(t.fine)}; ${evidence(t.needed)} is proof. Worse by ${t.excess.toFixed(2)} error budgets` +
+      (t.cost ? `, requests for the same demand ${t.cost >= 1 ? "+" : ""}${(100 * (t.cost - 1)).toFixed(0)} %.` : ".")) : null,
+    ask.overview().actions && t.phase !== "Waiting" ? h("button", { onclick: () => ask.act("Begin the trial of this namespace anew?", `workloads/${path}/canary/restart`) }, "Begin anew") : null);
 }
 
 export async function nodes(ask) {

@@ -1,0 +1,322 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/mash2-io/mash2/execution/kube"
+	"github.com/mash2-io/mash2/operator/agents"
+	"github.com/mash2-io/mash2/planning/vertical"
+)
+
+// agentsFlags are the settings of mash2 agents. The first seven, and hack, have the names
+// of MARLISE's.
+type agentsFlags struct {
+	n                int
+	resources        int64
+	models           []string
+	interval         int
+	priorities       []float64
+	algorithm        string
+	debug            bool
+	hack             int
+	transfer         int
+	kubeconfig       string
+	namespace        string
+	selector         string
+	container        string
+	floor, ceiling   int64
+	usage            string
+	cgroupRoot, node string
+	untested         bool
+	during           time.Duration
+	control          string
+}
+
+// Sources of usage.
+const (
+	usageMetricsAPI = "metrics-api"
+	usageCgroup     = "cgroup"
+)
+
+func newAgents() *cobra.Command {
+	o := agentsFlags{}
+	cmd := &cobra.Command{
+		Use:   "agents",
+		Short: "Moves CPU between running pods, every second, within one budget",
+		Long: `Gives each pod of a service an agent, which moves the pod's CPU limit up and down
+without a restart, every --action_interval seconds. The sum of all limits stays within
+--resources. The command writes only the resize subresource of pods.
+
+Without a model the threshold rule decides. A model that mash2 train learned in the
+environment marlise alternates with the rule until it has been better on this service. If it
+gets worse later, the rule decides alone. --untested lets a model act at once.
+
+  mash2 agents --selector app=localization-api --resources 1000
+  mash2 agents --selector app=shop --resources 2000 --algorithm ddpg --load_model D --priorities 1.0 0.5
+
+A pod takes part if its container has a CPU request and a CPU limit and can be resized
+without a restart. The command lists the other pods at the start, each with the reason.`,
+		Args: cobra.ArbitraryArgs, // more priorities
+	}
+	f := cmd.Flags()
+	f.IntVar(&o.n, "n_agents", 0, "largest number of pods that take part, in the order of their names; 0: all")
+	f.Int64Var(&o.resources, "resources", 1000, "budget: the largest sum of all CPU limits, in millicores")
+	f.StringArrayVar(&o.models, "load_model", nil, "folder that mash2 train wrote, or one with agent_0, agent_1 … for one model per agent; may be repeated, one per family of algorithms")
+	f.IntVar(&o.interval, "action_interval", 1, "seconds between decisions")
+	f.Float64SliceVar(&o.priorities, "priorities", nil, "priorities of pods in the order of their names, above 0 and up to 1; 1.0 for the rest")
+	f.StringVar(&o.algorithm, "algorithm", agents.ThresholdMind, "what decides: threshold, or ppo, ippo, dppo, ddpg, iddpg, mdqn, dmdqn, ddmdqn with --load_model")
+	f.BoolVar(&o.debug, "debug", false, "print every decision")
+	f.IntVar(&o.hack, "hack", -1, "number of the agent whose model all others use too")
+	f.IntVar(&o.transfer, "transfer", -1, "the same as --hack")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; default: $KUBECONFIG, then the cluster mash2 runs in, then ~/.kube/config")
+	f.StringVar(&o.namespace, "namespace", "default", "namespace of the pods")
+	f.StringVar(&o.selector, "selector", "", "labels of the pods (required)")
+	f.StringVar(&o.container, "container", "", "container to resize (default: the only one of the pod)")
+	f.Int64Var(&o.floor, "floor", 50, "smallest CPU limit of a pod, in millicores")
+	f.Int64Var(&o.ceiling, "ceiling", 0, "largest CPU limit of a pod, in millicores; 0: --resources")
+	f.StringVar(&o.usage, "usage", usageMetricsAPI, "source of usage: metrics-api (a sample about every 15 s), or cgroup (exact, on the node itself)")
+	f.StringVar(&o.cgroupRoot, "cgroup-root", "/sys/fs/cgroup", "cgroup file system, for --usage cgroup")
+	f.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "only pods of this node; needed by --usage cgroup (default: $NODE_NAME)")
+	f.BoolVar(&o.untested, "untested", false, "let a model act at once, before it has been better than the threshold rule on this service")
+	f.DurationVar(&o.during, "for", 0, "end after this time; 0: never")
+	f.StringVar(&o.control, "control-address", "", "address of MARLISE's control API (HTTPS), for users whom the API server allows the path; empty: off")
+	show := OutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := CheckOutput(cmd); err != nil {
+			return err
+		}
+		for _, a := range args { // MARLISE writes --priorities 1.0 0.5 0.1
+			p, err := strconv.ParseFloat(a, 64)
+			if err != nil || !cmd.Flags().Changed("priorities") {
+				return Usagef("unknown argument %q", a)
+			}
+			o.priorities = append(o.priorities, p)
+		}
+		if cmd.Flags().Changed("transfer") {
+			o.hack = o.transfer
+		}
+		ctx := cmd.Context()
+		if o.during > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, o.during)
+			defer cancel()
+		}
+		sum := agentsSum{Refused: map[string]string{}}
+		err := o.run(ctx, cmd.ErrOrStderr(), &sum)
+		if err != nil {
+			return err
+		}
+		return show(sum, fmt.Sprintf("%d ticks, %d resizes, %d errors", sum.Ticks, sum.Resizes, sum.Errors))
+	}
+	return cmd
+}
+
+// agentsSum is what mash2 agents prints at its end.
+type agentsSum struct {
+	Ticks   int `json:"ticks"`
+	Resizes int `json:"resizes"` // that were asked for
+	Errors  int `json:"errors"`  // ticks with one
+	// Agents and LimitMilliCPU are of the last tick: pods that took part, and the sum of
+	// their limits.
+	Agents        int   `json:"agents"`
+	LimitMilliCPU int64 `json:"limitMilliCPU"`
+	// Refused are pods that took no part, and why.
+	Refused map[string]string `json:"refused"`
+}
+
+// minds by family, and the family to begin with.
+func (o *agentsFlags) minds() (map[string][]vertical.Planner, string, error) {
+	minds := map[string][]vertical.Planner{agents.ThresholdMind: {vertical.DefaultThreshold()}}
+	start := ""
+	var found []string
+	for _, path := range o.models {
+		algorithm, m, err := agents.LoadModel(path, o.hack)
+		if err != nil {
+			return nil, "", Usagef("--load_model: %w", err)
+		}
+		family := agents.FamilyOf(algorithm)
+		if minds[family] != nil {
+			return nil, "", Usagef("--load_model names two models of %s", family)
+		}
+		minds[family], found = m, append(found, algorithm)
+		if algorithm == o.algorithm {
+			start = family
+		}
+	}
+	if o.algorithm == agents.ThresholdMind {
+		return minds, agents.ThresholdMind, nil
+	}
+	if _, err := vertical.AlgorithmByName(o.algorithm); err != nil && o.algorithm != "td3" {
+		return nil, "", Usagef("--algorithm: %w, or threshold", err)
+	}
+	if start == "" {
+		return nil, "", Usagef("--algorithm %s needs a model of that algorithm; --load_model names %s", o.algorithm, orNone(found))
+	}
+	return minds, start, nil
+}
+
+func orNone(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// run the loop until the context ends.
+func (o *agentsFlags) run(ctx context.Context, log io.Writer, sum *agentsSum) error {
+	if o.selector == "" {
+		return Usagef("--selector must name the pods' labels")
+	}
+	if _, err := labels.Parse(o.selector); err != nil {
+		return Usagef("--selector: %w", err)
+	}
+	minds, start, err := o.minds()
+	if err != nil {
+		return err
+	}
+	cfg, err := (&connection{kubeconfig: o.kubeconfig}).rest()
+	if err != nil {
+		return err
+	}
+	cfg.UserAgent, cfg.QPS, cfg.Burst = "mash2-agents/"+version, 250, 500
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return err
+	}
+	actuator, err := kube.New(cfg, kube.Options{EvictionBackoff: time.Second})
+	if err != nil {
+		return err
+	}
+	meter, stale, err := o.meter(client)
+	if err != nil {
+		return err
+	}
+	loop, err := agents.New(agents.Options{
+		Observer: agents.Kubernetes{Client: client, Namespace: o.namespace, Selector: o.selector, Container: o.container, Node: o.node},
+		Meter:    meter, Actuator: actuator, Minds: minds, Algorithm: start,
+		Budget: o.resources, Floor: o.floor, Ceiling: o.ceiling, Interval: time.Duration(o.interval) * time.Second, Stale: stale,
+		Agents: o.n, Priorities: o.priorities, Untested: o.untested, Seed: uint64(time.Now().UnixNano()),
+		Report: o.reporter(log, sum),
+	})
+	if err != nil {
+		return Usage(err)
+	}
+	if o.control == "" {
+		loop.Run(ctx)
+		return nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	served := make(chan error, 1)
+	go func() {
+		defer cancel()
+		served <- serveControl(ctx, cfg, o.control, loop, log)
+	}()
+	loop.Run(ctx)
+	return <-served
+}
+
+// meter of usage, and how old its readings may be.
+func (o *agentsFlags) meter(client kubernetes.Interface) (agents.Meter, time.Duration, error) {
+	switch o.usage {
+	case usageMetricsAPI:
+		return agents.MetricsAPI{Client: client, Namespace: o.namespace, Selector: o.selector}, time.Minute, nil
+	case usageCgroup:
+		if o.node == "" {
+			return nil, 0, Usagef("--usage cgroup needs --node, the name of the node that this runs on")
+		}
+		return &agents.Cgroups{FS: os.DirFS(o.cgroupRoot), Now: time.Now}, 3 * time.Duration(o.interval) * time.Second, nil
+	}
+	return nil, 0, Usagef("--usage must be %s or %s, is %q", usageMetricsAPI, usageCgroup, o.usage)
+}
+
+// serveControl serves MARLISE's API as the operator serves metrics: by HTTPS, asking the API
+// server who calls and whether they may.
+func serveControl(ctx context.Context, cfg *rest.Config, address string, loop *agents.Loop, log io.Writer) error {
+	ctrl.SetLogger(logr.FromSlogHandler(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	client, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return err
+	}
+	handlers := map[string]http.Handler{}
+	for _, path := range agents.Paths() {
+		handlers[path] = loop.Handler()
+	}
+	options := metricsserver.Options{BindAddress: address, SecureServing: true, FilterProvider: filters.WithAuthenticationAndAuthorization, ExtraHandlers: handlers}
+	server, err := metricsserver.NewServer(options, cfg, client)
+	if err != nil {
+		return fmt.Errorf("--control-address: %w", err)
+	}
+	return server.Start(ctx)
+}
+
+// reporter of ticks to a terminal or log: refusals and errors when they change, and with
+// --debug every decision.
+func (o *agentsFlags) reporter(log io.Writer, sum *agentsSum) func(agents.Tick) {
+	said := ""
+	return func(t agents.Tick) {
+		sum.Ticks++
+		sum.Agents, sum.LimitMilliCPU = len(t.Pods), 0
+		for _, d := range t.Decisions {
+			sum.LimitMilliCPU += d.To
+			if d.To != d.From {
+				sum.Resizes++
+			}
+		}
+		if t.Err() != nil {
+			sum.Errors++
+		}
+		text := o.text(t, sum)
+		if text != said {
+			fmt.Fprint(log, text)
+			said = text
+		}
+		if !o.debug {
+			return
+		}
+		for i, d := range t.Decisions {
+			p := &t.Pods[i]
+			fmt.Fprintf(log, "%s %s %s: uses %.0fm of %dm → %dm (%s, proposed %.0f)\n", t.Time.UTC().Format(time.RFC3339), t.Mind, p.Key, p.Usage, d.From, d.To, d.Binding, d.Proposed)
+		}
+	}
+}
+
+// text of what stays the same for many ticks.
+func (o *agentsFlags) text(t agents.Tick, sum *agentsSum) string {
+	clear(sum.Refused)
+	var lines []string
+	for _, r := range t.Refused {
+		sum.Refused[r.Pod.String()] = r.Why
+		lines = append(lines, fmt.Sprintf("pod %s takes no part: %s", r.Pod, r.Why))
+	}
+	sort.Strings(lines)
+	lines = append([]string{fmt.Sprintf("%d pods take part", len(t.Pods))}, lines...)
+	if t.Held != "" {
+		lines = append(lines, "nothing is changed: "+t.Held)
+	}
+	if t.OverBudget {
+		lines = append(lines, fmt.Sprintf("the floors of all pods are above --resources %d: all are at their floors", o.resources))
+	}
+	if err := t.Err(); err != nil {
+		lines = append(lines, "error: "+err.Error())
+	}
+	return strings.Join(lines, "\n") + "\n"
+}

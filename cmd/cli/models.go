@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/mash2-io/mash2/operator/core"
+	"github.com/mash2-io/mash2/strategic/model"
+	"github.com/mash2-io/mash2/strategic/model/foreign"
+	"github.com/mash2-io/mash2/strategic/strategy"
+)
+
+const (
+	// modelSuffix is that of a model's file in a folder of models, modelFile the name of one
+	// in a folder of its own, as mash2 train writes it.
+	modelSuffix = ".rl"
+	modelFile   = "model.rl"
+	// qosFile is the name of a model that strategies ask, in a folder of its own.
+	qosFile = "model.json"
+	// maxModel and maxModels bound what is read, bytes and files: records carry the models.
+	maxModel  = 1 << 20
+	maxModels = 64
+)
+
+// modelFiles are the models of a folder by name.
+type modelFiles struct {
+	// rl decide of replicas or of running pods, qos are asked by strategies.
+	rl, qos map[string][]byte
+}
+
+// modelKinds are kinds of models by the suffix of their files. .json and .txt are strategies': mash2's own,
+// XGBoost's and scikit-learn's, and LightGBM's.
+var modelKinds = map[string]func(*modelFiles) map[string][]byte{
+	modelSuffix: func(m *modelFiles) map[string][]byte { return m.rl },
+	".json":     func(m *modelFiles) map[string][]byte { return m.qos },
+	".txt":      func(m *modelFiles) map[string][]byte { return m.qos },
+}
+
+// readModels reads the models of a folder; none without a folder. Other files, and those
+// that begin with a dot as a mounted ConfigMap has, are left out.
+func readModels(dir string) (modelFiles, error) {
+	out := modelFiles{rl: map[string][]byte{}, qos: map[string][]byte{}}
+	if dir == "" {
+		return out, nil
+	}
+	files := os.DirFS(dir)
+	entries, err := fs.ReadDir(files, ".")
+	if err != nil {
+		return out, err
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		info, err := fs.Stat(files, e.Name()) // through links
+		if err != nil {
+			return out, err
+		}
+		name, candidates := strings.TrimSuffix(e.Name(), path.Ext(e.Name())), []string{e.Name()}
+		if info.IsDir() {
+			name, candidates = e.Name(), []string{path.Join(e.Name(), modelFile), path.Join(e.Name(), qosFile)}
+		}
+		for _, file := range candidates {
+			if err := out.read(files, name, file); err != nil {
+				return out, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// read one file if it is there and of a kind that is known.
+func (m *modelFiles) read(files fs.FS, name, file string) error {
+	of := modelKinds[path.Ext(file)]
+	if of == nil {
+		return nil
+	}
+	info, err := fs.Stat(files, file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Size() > maxModel:
+		return fmt.Errorf("%s has %d bytes, more than %d", file, info.Size(), maxModel)
+	}
+	data, err := fs.ReadFile(files, file)
+	if err != nil {
+		return err
+	}
+	if path.Ext(file) != modelSuffix {
+		data, err = ownModel(data)
+		switch {
+		case errors.Is(err, foreign.ErrNoModel):
+			return nil // a card, or notes
+		case err != nil:
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	into := of(m)
+	if _, twice := into[name]; twice {
+		return fmt.Errorf("there are two models %s", name)
+	}
+	if len(m.rl)+len(m.qos) == maxModels {
+		return fmt.Errorf("there are more than %d models", maxModels)
+	}
+	into[name] = data
+	return nil
+}
+
+// ownModel is a model for strategies in mash2's own form, of which its checksum is a part.
+func ownModel(data []byte) ([]byte, error) {
+	_, err := model.Decode(data)
+	if !errors.Is(err, model.ErrVersion) {
+		return data, err
+	}
+	other, err := foreign.Read(data)
+	if err != nil {
+		return nil, err
+	}
+	return model.Encode(other)
+}
+
+// strategyModels reads those that strategies ask.
+func (m modelFiles) strategyModels() (map[string]strategy.Model, error) {
+	return core.Config{QoS: m.qos}.StrategyModels()
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mash2-io/mash2/cmd/cli"
+	"github.com/mash2-io/mash2/experiments/continuum"
+	"github.com/mash2-io/mash2/experiments/gym"
+	"github.com/mash2-io/mash2/experiments/qos"
+	"github.com/mash2-io/mash2/experiments/shop"
+	"github.com/mash2-io/mash2/experiments/training"
+)
+
+func newEvaluate() *cobra.Command {
+	var models []string
+	var environment string
+	var episodes int
+	var seed uint64
+	var inputs []string
+	cmd := &cobra.Command{
+		Use:   "evaluate",
+		Short: "Ranks trained policies, models and rules",
+		Long: `Plays episodes with trained policies, without exploration, and ranks them by mean
+return. All play from the same starts, which follow from --seed. Intervals are 95 %, by
+Student's t. For a policy in an ONNX file that was trained elsewhere, the largest output is
+the decision. In a continuous space its outputs from -1 to 1 are scaled to the bounds.
+
+In marlise a model decides for every pod. The rules rule:threshold and rule:fixed are valid
+as models. A promotion is proposed by response times, with its statistical test.
+
+In the environment qos, models predict the latencies of --input and are ranked by mean
+absolute error, beside a linear model, the mean and the last value. Models may be files of
+LightGBM, XGBoost, scikit-learn or ONNX. If a model was trained on the file, only its held-out
+part counts. Intervals are 95 %, by a bootstrap over blocks of five minutes.
+
+edge-cloud and shop compare rules and need no model. In edge-cloud an application moves
+between an edge and a cloud node by predicted performance per cost, for --episodes days. In
+shop a learner chooses among policies, beside fixed schedules and the oracle, for
+--episodes years.
+
+  mash2 evaluate --model cartpole-dqn --model cartpole-ppo --environment cartpole --episodes 100
+  mash2 evaluate --model rule:threshold --model agents-ddpg --environment marlise --episodes 100
+  mash2 evaluate --model forest --environment qos --input evening.csv
+  mash2 evaluate --environment edge-cloud --episodes 20
+  mash2 evaluate --environment shop --episodes 20`,
+		Args: cli.NoArgs,
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&models, "model", nil, "folder that mash2 train wrote, an ONNX file, or a rule; may be repeated")
+	f.StringVar(&environment, "environment", "", "environment: "+strings.Join(append(gym.Names(), qos.Environment, continuum.Environment, shop.Environment), ", "))
+	f.StringArrayVar(&inputs, "input", nil, "qos: CSV file of latencies and node metrics, may be gzipped; may be repeated")
+	f.IntVar(&episodes, "episodes", 100, "episodes of each model; days of edge-cloud, years of shop")
+	f.Uint64Var(&seed, "seed", 1, "seed of the starts")
+	show := cli.OutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := cli.CheckOutput(cmd); err != nil {
+			return err
+		}
+		progress := cli.ProgressTo(cmd.ErrOrStderr())
+		switch environment {
+		case continuum.Environment, shop.Environment:
+			if err := notOf(cmd, environment, "model", "input"); err != nil {
+				return err
+			}
+			if environment == shop.Environment {
+				out, err := shop.Evaluate(cmd.Context(), episodes, seed, progress)
+				if err != nil {
+					return asTraining(err)
+				}
+				return show(out, shopText(out))
+			}
+			out, err := continuum.Evaluate(cmd.Context(), episodes, seed, progress)
+			if err != nil {
+				return asTraining(err)
+			}
+			return show(out, continuumText(out))
+		case qos.Environment:
+			if err := notOf(cmd, qos.Environment, "episodes"); err != nil {
+				return err
+			}
+			out, err := qos.Evaluate(cmd.Context(), models, inputs, seed, progress)
+			if err != nil {
+				return asTraining(err)
+			}
+			return show(out, qosText(out.Models)+"\n"+out.Why)
+		}
+		if err := known(environment, append(gym.Names(), qos.Environment, continuum.Environment, shop.Environment)); err != nil {
+			return err
+		}
+		if err := notOf(cmd, environment, "input"); err != nil {
+			return err
+		}
+		out, err := training.Evaluate(cmd.Context(), models, environment, episodes, seed, progress)
+		if err != nil {
+			return asTraining(err)
+		}
+		return show(out, evaluationText(out))
+	}
+	return cmd
+}
+
+// evaluationText is a table, in the order of the ranking.
+func evaluationText(e training.Evaluation) string {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "model\talgorithm\treturn\t95 % interval\tepisodes\t")
+	for _, name := range e.Ranking {
+		for _, s := range e.Models {
+			if s.Name != name {
+				continue
+			}
+			interval := "–"
+			if s.Interval != nil {
+				interval = fmt.Sprintf("%.1f … %.1f", s.Interval[0], s.Interval[1])
+			}
+			fmt.Fprintf(t, "%s\t%s\t%.1f\t%s\t%d\t\n", s.Name, s.Algorithm, s.Return, interval, s.Episodes)
+		}
+	}
+	agentsText(t, e)
+	_ = t.Flush() // into memory
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// agentsText adds what requests saw, in MARLISE's world.
+func agentsText(w io.Writer, e training.Evaluation) {
+	if len(e.Models) == 0 || e.Models[0].Service == nil {
+		return
+	}
+	fmt.Fprintln(w, "\nmodel\tmean ms\tp95 ms\tmillicores moved a minute\tbudget used\tby priority, ms\t")
+	for _, s := range e.Models {
+		v := s.Service
+		fmt.Fprintf(w, "%s\t%.1f\t%.0f\t%.0f\t%.0f %%\t", s.Name, 1000*v.MeanSeconds, 1000*v.P95Seconds, v.Churn, 100*v.Allocated)
+		for i, c := range v.ByPriority {
+			if i > 0 {
+				fmt.Fprint(w, ", ")
+			}
+			fmt.Fprintf(w, "%s: %.1f", c.Priorities, 1000*c.MeanSeconds)
+		}
+		fmt.Fprintln(w, "\t")
+	}
+	fmt.Fprintln(w, "\n"+e.Why)
+}
+
+// known refuses an environment that is none of the names.
+func known(environment string, names []string) error {
+	if slices.Contains(names, environment) {
+		return nil
+	}
+	return cli.Usagef("--environment: unknown environment %q: want one of %s", environment, strings.Join(names, ", "))
+}
+
+// notOf refuses flags that an environment does not have.
+func notOf(cmd *cobra.Command, environment string, flags ...string) error {
+	for _, name := range flags {
+		if cmd.Flags().Changed(name) {
+			return cli.Usagef("environment %[2]q has no --%[1]s", name, environment)
+		}
+	}
+	return nil
+}
+
+// qosText is a table, as it was scored.
+func qosText(scores []qos.Score) string {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "model\terror (ms)\t95 % interval\tRMSE\tbias\trelative\t")
+	for _, s := range scores {
+		interval := "–"
+		if s.Interval != nil {
+			interval = fmt.Sprintf("%.2f … %.2f", -s.Interval[1], -s.Interval[0])
+		}
+		fmt.Fprintf(t, "%s\t%.2f\t%s\t%.2f\t%+.2f\t%.1f %%\t\n", s.Name, s.MAE, interval, s.RMSE, s.Bias, 100*s.MAPE)
+	}
+	_ = t.Flush() // into memory
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// shopText is a table, in the order of the ranking.
+func shopText(e shop.Evaluation) string {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "choice\treward\tregret to oracle\tto best schedule\tgain over owner\tworst share\t")
+	for _, name := range e.Ranking {
+		for _, s := range e.Models {
+			if s.Name == name {
+				fmt.Fprintf(t, "%s\t%.4f\t%.4f\t%.4f\t%+.4f\t%.3f\t\n", s.Name, s.Return,
+					s.AgainstOracle[len(s.AgainstOracle)-1].Mean, s.AgainstSchedule[len(s.AgainstSchedule)-1].Mean, s.Gain.Mean, s.Worst)
+			}
+		}
+	}
+	_ = t.Flush() // into memory
+	return b.String() + e.Why
+}
+
+// continuumText is a table, in the order of the ranking.
+func continuumText(e continuum.Evaluation) string {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "rule\tper cost\ttime (ms)\tagainst cloud\tagainst edge\tcost\tmoves\tSLA broken\t")
+	for _, name := range e.Ranking {
+		for _, s := range e.Models {
+			if s.Name == name {
+				fmt.Fprintf(t, "%s\t%.2f\t%.1f\t%+.1f %%\t%+.1f %%\t%.1f\t%.1f\t%.2f %%\t\n", s.Name, s.Return, s.Time.Mean,
+					100*s.AgainstCloud.Mean, 100*s.AgainstEdge.Mean, s.Cost.Mean, s.Moves.Mean, 100*s.Broken.Mean)
+			}
+		}
+	}
+	_ = t.Flush() // into memory
+	return b.String() + e.Why
+}

@@ -1,0 +1,167 @@
+package execution
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+const (
+	// resizesAtOnce is the most pods that one cycle resizes, of all workloads: each is a
+	// write.
+	resizesAtOnce = 50
+	// shrinkShare is which part of a workload's pods may be on the way to a smaller size
+	// at a time; at least one.
+	shrinkShare = 10
+)
+
+// resizePods brings running pods to the size that is planned for their containers, through
+// the resize subresource: nothing is restarted, and nobody is evicted for room.
+//
+// Growing needs room on the node. Shrinking waits until as many pods are Ready as the
+// smaller size needs, goes on for a tenth of the pods at a time, and not while pods are
+// replaced or moved.
+func (q *sequencer) resizePods() {
+	left := resizesAtOnce
+	free := map[string]api.Resources{}
+	q.planned(func(w *api.Workload, wp *api.WorkloadPlan) {
+		if w.Sizing == nil || !wp.Sizing.Acts() || wp.Sizing.Mode != api.SizingInPlace || w.RollingOut {
+			return
+		}
+		ps := q.podsOfWorkload(w.Key)
+		shrinks := max(1, len(ps.stay)/shrinkShare)
+		for _, p := range ps.stay {
+			if p.Resize == api.ResizeInProgress || p.Resize == api.ResizeError {
+				shrinks--
+			}
+		}
+		waiting, cramped := 0, 0
+		for _, p := range ps.stay {
+			if p.Size == nil || p.Node == "" || p.Phase != "Running" || q.dying[p.Node] || p.Resize == api.ResizeInProgress {
+				continue
+			}
+			for _, a := range resizes(w, wp.Sizing, p) {
+				grows, smaller := growth(a)
+				switch {
+				case left <= 0:
+				case smaller && (len(ps.old) > 0 || ps.readyAll < wp.Replicas || !p.Ready || shrinks <= 0):
+					waiting++
+				case !q.takes(free, p.Node, grows):
+					cramped++
+				default:
+					left--
+					if smaller {
+						shrinks--
+						q.shrinks = append(q.shrinks, a)
+					} else {
+						q.grows = append(q.grows, a)
+					}
+				}
+			}
+		}
+		if cramped > 0 {
+			q.note(api.VerticalScalingAgent, "ResizeWaitsForRoom", api.WorkloadRef(w.Key),
+				"%d containers need larger requests than their nodes have room for; new pods get the larger requests", cramped)
+		}
+		if waiting > 0 && ps.readyAll < wp.Replicas {
+			q.note(api.VerticalScalingAgent, "ResizeWaitsForPods", api.WorkloadRef(w.Key),
+				"requests are lowered when %d pods are Ready; now %d are", wp.Replicas, ps.readyAll)
+		}
+		q.explainResizes(w, ps.stay)
+	})
+}
+
+// Reasons of findings about sizes that kubelets don't carry out.
+const (
+	ReasonResizeDeferred   = "ResizeDeferred"   // the node has no room now
+	ReasonResizeInfeasible = "ResizeInfeasible" // it will never have
+	ReasonResizeError      = "ResizeError"      // the kubelet tries again
+)
+
+// explainResizes tells what kubelets refuse.
+func (q *sequencer) explainResizes(w *api.Workload, stay []*api.Pod) {
+	var refused []*api.Pod
+	for _, p := range stay {
+		if p.Resize == api.ResizeInfeasible || p.Resize == api.ResizeDeferred || p.Resize == api.ResizeError {
+			refused = append(refused, p)
+		}
+	}
+	if len(refused) == 0 {
+		return
+	}
+	slices.SortStableFunc(refused, func(a, b *api.Pod) int { return cmp.Compare(a.Key.Name, b.Key.Name) })
+	p := refused[0]
+	reason := map[api.ResizeState]string{
+		api.ResizeDeferred: ReasonResizeDeferred, api.ResizeInfeasible: ReasonResizeInfeasible, api.ResizeError: ReasonResizeError,
+	}[p.Resize]
+	q.note(api.VerticalScalingAgent, reason, api.WorkloadRef(w.Key),
+		"the kubelets of %d pods have not applied the new sizes yet; %s on %s: %s", len(refused), p.Key.Name, p.Node, p.ResizeMessage)
+}
+
+// resizes are the changes that bring a pod's containers to the plan, without those that
+// would restart one.
+func resizes(w *api.Workload, plan *api.SizingPlan, p *api.Pod) (out []api.ResizePod) {
+	for i, u := range w.Sizing.Containers {
+		if i >= len(plan.Containers) {
+			break
+		}
+		want := plan.Containers[i]
+		is, ok := p.Size.Container(u.Name)
+		if !ok {
+			continue
+		}
+		a := api.ResizePod{Pod: p.Key, UID: p.UID, Container: u.Name, From: is.Requests, To: is.Requests, Limits: is.Limits, Reason: want.Reason}
+		// What isn't there can't be added without another quality of service.
+		set := func(to, limit *int64, request, has, wanted, wantedLimit int64, restarts, fixed bool) {
+			if restarts || fixed || request == 0 || wanted == 0 {
+				return
+			}
+			*to = wanted
+			if has > 0 && wantedLimit > 0 {
+				*limit = wantedLimit
+			}
+			if has > 0 {
+				*limit = max(*limit, wanted)
+			}
+		}
+		set(&a.To.MilliCPU, &a.Limits.MilliCPU, is.Requests.MilliCPU, is.Limits.MilliCPU, want.Requests.MilliCPU, want.Limits.MilliCPU, u.RestartCPU, u.FixedCPU)
+		set(&a.To.Memory, &a.Limits.Memory, is.Requests.Memory, is.Limits.Memory, want.Requests.Memory, want.Limits.Memory, u.RestartMemory, u.FixedMemory)
+		if a.To != a.From || a.Limits != is.Limits {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// growth is what a change adds on a node, and whether it takes something away.
+func growth(a api.ResizePod) (grows api.Resources, smaller bool) {
+	cpu, memory := a.To.MilliCPU-a.From.MilliCPU, a.To.Memory-a.From.Memory
+	return api.Resources{MilliCPU: max(cpu, 0), Memory: max(memory, 0)}, cpu < 0 || memory < 0
+}
+
+// takes reports whether a node has room for so much more, and takes it.
+func (q *sequencer) takes(free map[string]api.Resources, node string, more api.Resources) bool {
+	if more.MilliCPU == 0 && more.Memory == 0 {
+		return true
+	}
+	room, known := free[node]
+	if !known {
+		n := q.nodes[node]
+		if n == nil {
+			return false
+		}
+		room = n.Allocatable
+		for _, p := range q.podsOn[node] {
+			if p.Shape != nil {
+				room = room.Minus(p.Shape.Requests)
+			}
+		}
+	}
+	fits := more.MilliCPU <= room.MilliCPU && more.Memory <= room.Memory
+	if fits {
+		room.MilliCPU, room.Memory = room.MilliCPU-more.MilliCPU, room.Memory-more.Memory
+	}
+	free[node] = room
+	return fits
+}

@@ -1,0 +1,268 @@
+package execution_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/execution"
+)
+
+var resizeSequences = flag.Int("resize-sequences", 5000, "random sequences of TestResizesUnderFaults")
+
+const mib = 1 << 20
+
+// sized is a workload whose one container requests 1 core and 1 GiB and is to request less.
+type sized struct {
+	s    api.Snapshot
+	plan api.Plan
+}
+
+func amounts(cpu, memory int64) api.Amounts { return api.Amounts{MilliCPU: cpu, Memory: memory * mib} }
+
+func newSized(replicas int32, to api.Amounts) *sized {
+	author := amounts(1000, 1024)
+	w := api.Workload{
+		Key: key("web"), Target: api.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}, Mode: api.ModeFull,
+		MinReplicas: 1, MaxReplicas: 20, Replicas: replicas, Shape: podShape(author),
+		Sizing: &api.Sizing{Mode: api.SizingInPlace, Containers: []api.ContainerUse{{Name: "web", Requests: author}}, Admits: true},
+	}
+	x := &sized{s: api.Snapshot{Time: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), Workloads: []api.Workload{w}}}
+	for i := range 3 {
+		x.s.Nodes = append(x.s.Nodes, api.Node{Name: fmt.Sprintf("node-%d", i), Ready: true, Allocatable: api.Resources{MilliCPU: 4000, Memory: 8192 * mib, Pods: 110}})
+	}
+	for i := range replicas {
+		x.s.Pods = append(x.s.Pods, podSized(int(i), author))
+	}
+	x.plan = api.Plan{Workloads: []api.WorkloadPlan{{
+		Key: w.Key, Scale: api.Scale{Replicas: replicas}, NodeReplicas: replicas, Current: replicas,
+		Sizing: &api.SizingPlan{Mode: api.SizingInPlace, Containers: []api.ContainerPlan{{Name: "web", Requests: to, Template: author, Reason: "why"}}},
+	}}}
+	return x
+}
+
+func podShape(a api.Amounts) *api.PodShape {
+	return &api.PodShape{ID: a.String(), Requests: api.Resources{MilliCPU: a.MilliCPU, Memory: a.Memory, Pods: 1}}
+}
+
+func podSized(i int, a api.Amounts) api.Pod {
+	return api.Pod{
+		Key: key(fmt.Sprintf("web-%d", i)), UID: fmt.Sprintf("uid-%d", i), Workload: key("web"), Node: fmt.Sprintf("node-%d", i%3),
+		Phase: "Running", Ready: true, ControllerKind: "ReplicaSet", ControllerName: "web-1", Shape: podShape(a),
+		Size: &api.PodSize{ID: a.String(), Containers: []api.ContainerSize{{Name: "web", Requests: a}}},
+	}
+}
+
+func (x *sized) actions() (texts []string, findings []string) {
+	actions, found := execution.Sequence(x.s, x.plan, api.Policy{})
+	for _, a := range actions {
+		texts = append(texts, fmt.Sprint(a))
+	}
+	for _, f := range found {
+		findings = append(findings, f.Reason)
+	}
+	return texts, findings
+}
+
+func TestResizePods(t *testing.T) {
+	smaller, larger := amounts(250, 460), amounts(1500, 2048)
+	for name, c := range map[string]struct {
+		to           api.Amounts
+		change       func(*sized)
+		want         []string
+		wantFindings []string
+	}{
+		"one at a time becomes smaller": {
+			to: smaller, want: []string{"resize container web of shop/web-0: requests cpu 1000m, memory 1Gi → cpu 250m, memory 460Mi: why"},
+		},
+		"all that have room become larger at once": {
+			to: larger, want: []string{
+				"resize container web of shop/web-0: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 2Gi: why",
+				"resize container web of shop/web-1: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 2Gi: why",
+				"resize container web of shop/web-2: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 2Gi: why",
+				"resize container web of shop/web-3: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 2Gi: why",
+			},
+		},
+		"no larger than the node has room for": {
+			to: larger, change: func(x *sized) { x.s.Nodes[0].Allocatable.MilliCPU = 2600 }, want: []string{
+				"resize container web of shop/web-0: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 2Gi: why",
+				"resize container web of shop/web-1: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 2Gi: why",
+				"resize container web of shop/web-2: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 2Gi: why",
+			}, wantFindings: []string{"ResizeWaitsForRoom"},
+		},
+		"not smaller before as many are Ready as the smaller size needs": {
+			to: smaller, change: func(x *sized) { x.plan.Workloads[0].Replicas = 6 },
+			want: []string{"scale shop/web 4 → 6: "}, wantFindings: []string{"ResizeWaitsForPods"},
+		},
+		"not smaller while one is on its way": {
+			to: smaller, change: func(x *sized) { x.s.Pods[3].Resize = api.ResizeInProgress },
+		},
+		"not smaller on stale eyes": {
+			to: smaller, change: func(x *sized) { x.s.Unproven = "pods may be old" }, wantFindings: []string{"NotCurrent"},
+		},
+		"a recommendation changes nothing": {
+			to: smaller, change: func(x *sized) { x.plan.Workloads[0].Sizing.Mode = api.SizingRecommendOnly },
+		},
+		"new pods only changes none that runs": {
+			to: smaller, change: func(x *sized) { x.plan.Workloads[0].Sizing.Mode = api.SizingInitialOnly },
+		},
+		"not while pods are replaced": {to: smaller, change: func(x *sized) { x.s.Workloads[0].RollingOut = true }},
+		"not in Shadow":               {to: smaller, change: func(x *sized) { x.s.Workloads[0].Mode = api.ModeShadow }},
+		"what would restart is left": {
+			to: smaller, change: func(x *sized) { x.s.Workloads[0].Sizing.Containers[0].RestartMemory = true },
+			want: []string{"resize container web of shop/web-0: requests cpu 1000m, memory 1Gi → cpu 250m, memory 1Gi: why"},
+		},
+		"who was resized by somebody else is left": {
+			to: smaller, change: func(x *sized) { x.s.Pods[0].Size = nil },
+			want: []string{"resize container web of shop/web-1: requests cpu 1000m, memory 1Gi → cpu 250m, memory 460Mi: why"},
+		},
+		"who has it is left": {
+			to: smaller, change: func(x *sized) {
+				for i := range x.s.Pods {
+					x.s.Pods[i] = podSized(i, smaller)
+				}
+				x.s.Pods[1].Resize, x.s.Pods[1].ResizeMessage = api.ResizeInfeasible, "Node didn't have enough capacity"
+			}, wantFindings: []string{"ResizeInfeasible"},
+		},
+		"limits of Guaranteed pods go with it": {
+			to: smaller, change: func(x *sized) {
+				for i := range x.s.Pods {
+					x.s.Pods[i].Size = &api.PodSize{Containers: []api.ContainerSize{{Name: "web", Requests: amounts(1000, 1024), Limits: amounts(1000, 1024)}}}
+				}
+				x.plan.Workloads[0].Sizing.Containers[0].Limits = smaller
+			},
+			want: []string{"resize container web of shop/web-0: requests cpu 1000m, memory 1Gi → cpu 250m, memory 460Mi, limits cpu 250m, memory 460Mi: why"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newSized(4, c.to)
+			if c.change != nil {
+				c.change(x)
+			}
+			got, findings := x.actions()
+			if d := cmp.Diff(c.want, got); d != "" {
+				t.Errorf("actions (-want +got):\n%s", d)
+			}
+			if d := cmp.Diff(c.wantFindings, findings); d != "" {
+				t.Errorf("findings (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+// kubelet is what one does with the size of a pod: what runs may differ from what is asked.
+type kubelet struct {
+	runs  api.Amounts
+	usage int64 // bytes; it refuses less than that
+}
+
+// TestResizesUnderFaults: whatever API server and kubelets do (writes that fail, resizes
+// that are deferred, infeasible, refused for a time, or lost with a restart of the
+// kubelet), a workload gets its size, nothing is evicted, what is infeasible is not asked
+// for again, what failed is within two cycles, nodes are not overfilled, and the Ready pods
+// request no less than what is wanted of the smaller size.
+func TestResizesUnderFaults(t *testing.T) {
+	sequences := *resizeSequences
+	if testing.Short() {
+		sequences /= 10
+	}
+	for seed := range sequences {
+		faults(t, rand.New(rand.NewPCG(uint64(seed), 7)))
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+func faults(t *testing.T, r *rand.Rand) {
+	to := amounts(100+r.Int64N(4000), 100+r.Int64N(6000))
+	x := newSized(1+r.Int32N(8), to)
+	kubelets := make([]kubelet, len(x.s.Pods))
+	for i := range kubelets {
+		kubelets[i] = kubelet{amounts(1000, 1024), r.Int64N(1024) * mib}
+	}
+	infeasible := map[string]bool{}
+	failed := map[string]int{} // cycles since a write failed
+	var least int64
+	for range x.s.Workloads[0].Replicas {
+		least += min(1000, to.MilliCPU)
+	}
+	for cycle := range 40 {
+		calm := cycle >= 20 // faults end, and then all must be well
+		actions, _ := execution.Sequence(x.s, x.plan, api.Policy{})
+		asked := map[string]bool{}
+		for _, a := range actions {
+			resize, ok := a.(api.ResizePod)
+			if !ok {
+				t.Fatalf("cycle %d: %v", cycle, a)
+			}
+			i := slices.IndexFunc(x.s.Pods, func(p api.Pod) bool { return p.Key == resize.Pod })
+			id := fmt.Sprint(resize.Pod, resize.To)
+			if asked[id] = true; infeasible[id] {
+				t.Fatalf("cycle %d: infeasible and asked for again: %v", cycle, a)
+			}
+			if !calm && r.IntN(4) == 0 {
+				failed[id] = 0 // the API server refuses for a moment
+				continue
+			}
+			delete(failed, id)
+			pod := &x.s.Pods[i]
+			resized := podSized(i, resize.To)
+			pod.Size, pod.Shape = resized.Size, resized.Shape
+		}
+		// One that becomes smaller waits for others that do.
+		waits := len(actions) > 0 || slices.ContainsFunc(x.s.Pods, func(p api.Pod) bool { return p.Resize == api.ResizeInProgress || p.Resize == api.ResizeError })
+		for id := range failed {
+			if failed[id]++; waits && !asked[id] {
+				failed[id] = 0
+			}
+			if failed[id] > 2 {
+				t.Fatalf("cycle %d: %s failed and was not tried again", cycle, id)
+			}
+		}
+		used := map[string]api.Amounts{}
+		var ready int64
+		for i := range x.s.Pods {
+			pod, k := &x.s.Pods[i], &kubelets[i]
+			wants := pod.Size.Containers[0].Requests
+			u := used[pod.Node]
+			used[pod.Node] = api.Amounts{MilliCPU: u.MilliCPU + wants.MilliCPU, Memory: u.Memory + wants.Memory}
+			ready += k.runs.MilliCPU
+			pod.Resize, pod.ResizeMessage = "", ""
+			switch {
+			case wants == k.runs:
+			case infeasible[fmt.Sprint(pod.Key, wants)], !calm && r.IntN(10) == 0: // static CPUs, say
+				pod.Resize = api.ResizeInfeasible
+				infeasible[fmt.Sprint(pod.Key, wants)] = true
+			case wants.Memory < k.usage && !calm:
+				pod.Resize = api.ResizeError
+				k.usage = r.Int64N(1024) * mib
+			case !calm && r.IntN(3) == 0:
+				pod.Resize = []api.ResizeState{api.ResizeInProgress, api.ResizeDeferred, ""}[r.IntN(3)] // "": the kubelet restarts
+			default:
+				k.runs = wants
+			}
+		}
+		for node, u := range used {
+			if u.MilliCPU > 4000 || u.Memory > 8192*mib {
+				t.Fatalf("cycle %d: %s is asked for %s", cycle, node, u)
+			}
+		}
+		if ready < least {
+			t.Fatalf("cycle %d: Ready pods request %dm, %dm are wanted", cycle, ready, least)
+		}
+	}
+	for i, p := range x.s.Pods {
+		is, room := p.Size.Containers[0].Requests, kubelets[i].runs == to
+		grows := to.MilliCPU > 1000 || to.Memory > 1024*mib
+		if !room && !grows && !infeasible[fmt.Sprint(p.Key, to)] {
+			t.Fatalf("%s requests %s in the end, want %s", p.Key, is, to)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package gym
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/mash2-io/mash2/planning/rl"
+	"github.com/mash2-io/mash2/planning/vertical"
+)
+
+func newMarlise(a vertical.Action) *Marlise { return &Marlise{action: a, peers: &Peers{}} }
+
+// TestMarliseKeepsItsBudget through random actions, with pods that come and go; what it
+// shows is MARLISE's window, finite.
+func TestMarliseKeepsItsBudget(t *testing.T) {
+	for _, a := range []vertical.Action{vertical.Moves, vertical.Changes, vertical.Levels} {
+		m := newMarlise(a)
+		rng := rand.New(rand.NewPCG(1, 1))
+		joined, left := false, false
+		for e := range 300 {
+			m.Reset(rand.New(rand.NewPCG(2, uint64(e))))
+			n, steps := len(m.pods), 0
+			for over := false; !over; {
+				act := rl.Action{Discrete: rng.IntN(3), Continuous: []float32{2*rng.Float32() - 1}}
+				if a == vertical.Levels {
+					act.Continuous[0] = rng.Float32()
+				}
+				seen, reward, terminated, truncated := m.Step(act)
+				steps++
+				over = terminated || truncated
+				var sum int64
+				for i := range m.pods {
+					sum += m.pods[i].Limit
+					if m.pods[i].Limit < marliseMin || m.state[i].response < 0 || m.state[i].response > loss {
+						t.Fatalf("%+v %+v", m.pods[i], m.state[i])
+					}
+				}
+				joined, left = joined || len(m.pods) > n, left || len(m.pods) < n
+				// A pod that joined brings its floor; the next tick takes it from the others.
+				if sum > m.envelope.Budget+marliseMin || len(seen) != vertical.Inputs || math.IsNaN(reward) {
+					t.Fatalf("%d of %d, %d numbers, reward %g", sum, m.envelope.Budget, len(seen), reward)
+				}
+				for _, v := range seen {
+					if v-v != 0 {
+						t.Fatalf("sees %v", seen)
+					}
+				}
+			}
+			if steps != marliseLimit {
+				t.Fatalf("%d steps", steps)
+			}
+		}
+		if !joined || !left {
+			t.Errorf("pods joined %v, left %v", joined, left)
+		}
+	}
+}
+
+// TestReward: MARLISE's, by hand. Two pods at 0.1 s and 0.2 s with priorities 1 and 0.5:
+// 1 − 5·(2·0.1 + 1.5·0.2 − 0.01) = −1.45; and utilisation 45 % is worth 0.5·2.5.
+func TestReward(t *testing.T) {
+	w := world{pods: []vertical.Pod{{Priority: 1}, {Priority: 0.5}}, state: []served{{response: 0.1, now: 0.45}, {response: 0.2, now: 0.7}}}
+	if got := w.reward(0); math.Abs(got+0.2) > 1e-9 {
+		t.Errorf("%g, want -0.2", got)
+	}
+	if got := w.reward(1); math.Abs(got+1.45) > 1e-9 {
+		t.Errorf("%g, want -1.45", got)
+	}
+	for _, c := range []struct{ now, before, want float64 }{{0.3, 0, 2}, {0.6, 0, 3}, {0.61, 0, 0}, {0.2, 0.15, 0.5}, {0.2, 0.5, -1}, {0.29, 0, 1}} {
+		if got := worth(c.now, c.before); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("worth(%g, %g) = %g, want %g", c.now, c.before, got, c.want)
+		}
+	}
+}
+
+// TestServe: more CPU answers sooner; what can't be done waits and is done later.
+func TestServe(t *testing.T) {
+	var a, b served
+	a.rate, b.rate = 50, 50
+	a.serve(50, 0.6, 0.01)
+	b.serve(50, 0.9, 0.01)
+	if !(a.response > b.response) || !(b.response >= 0.01) {
+		t.Errorf("with 0.6 cores %g s, with 0.9 %g s", a.response, b.response)
+	}
+	if used := a.serve(50, 0.3, 0.01); math.Abs(used-0.3) > 1e-9 || math.Abs(a.backlog-0.2) > 1e-9 {
+		t.Errorf("used %g, backlog %g", used, a.backlog)
+	}
+	a.rate = 0
+	if used := a.serve(0, 0.3, 0.01); math.Abs(used-0.2) > 1e-9 || a.backlog > 1e-9 {
+		t.Errorf("used %g, backlog %g", used, a.backlog)
+	}
+}
+
+// TestPrioritiesArbitrate: with agents who all want everything, the important get more
+// CPU and answer sooner.
+func TestPrioritiesArbitrate(t *testing.T) {
+	_, s := PlayMarlise(greedy{}, 200, 5)
+	low, high := s.ByPriority[0], s.ByPriority[2]
+	if high.MilliCPU < 1.5*low.MilliCPU || high.MeanSeconds >= low.MeanSeconds {
+		t.Errorf("low %+v, high %+v", low, high)
+	}
+	t.Logf("%+v", s)
+}
+
+type greedy struct{}
+
+func (greedy) Name() string                     { return "greedy" }
+func (greedy) Propose(v *vertical.View) float64 { return float64(v.Budget) }
+
+// BenchmarkMarlise: agent-steps per second, all agents by the rule.
+func BenchmarkMarlise(b *testing.B) {
+	var w world
+	var steps int
+	for b.Loop() {
+		w.reset(rand.New(rand.NewPCG(1, uint64(steps))))
+		for w.second <= marliseLimit {
+			w.decide(vertical.DefaultThreshold())
+			w.advance()
+			steps += len(w.pods)
+		}
+	}
+	b.ReportMetric(float64(steps)/b.Elapsed().Seconds(), "agent-steps/s")
+}

@@ -1,0 +1,120 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// sizer is what the operator knows of a workload's one container, where it chooses what
+// that requests.
+type sizer struct {
+	author, limits api.Amounts // as the scenario has them
+	// memory of an idle pod and of each request in flight, bytes.
+	base, perRequest float64
+	since, until     time.Duration
+	memory, cpu      float64 // the most of any replica: bytes and cores of its node
+	sum              float64 // of CPU, over n readings of pods
+	n                int
+}
+
+const container = "main"
+
+// newSizer begins with what the scenario requests.
+func newSizer(w *workload) *sizer {
+	return &sizer{
+		author: api.Amounts{MilliCPU: w.shape.Requests.MilliCPU, Memory: w.shape.Requests.Memory},
+		limits: api.Amounts{MilliCPU: int64(math.Round(1000 * w.limit))},
+		base:   w.memoryBase, perRequest: w.memoryPerRequest,
+		since: -1,
+	}
+}
+
+// scrape reads what the pods of a workload use, by their newest scrapes.
+func (s *sizer) scrape(c *Cluster, w *workload) {
+	if s == nil {
+		return
+	}
+	for _, p := range w.pods {
+		state, ok := c.traffic.PodState(p.uid)
+		if p.phase != running || !ok {
+			continue
+		}
+		if s.since < 0 {
+			s.since = c.now
+		}
+		s.until = c.now
+		s.memory = math.Max(s.memory, s.base+float64(state.InFlight)*s.perRequest)
+		if cores, ok := rate(p.scrapes, c.now, c.params.RateWindow); ok {
+			s.cpu = math.Max(s.cpu, cores)
+			s.sum, s.n = s.sum+cores, s.n+1
+		}
+	}
+}
+
+// sizing is what the Observer says of it. New pods get what the last plan wants.
+func (s *sizer) sizing() *api.Sizing {
+	if s == nil {
+		return nil
+	}
+	u := api.ContainerUse{Name: container, Requests: s.author, Limits: s.limits}
+	if s.since >= 0 {
+		u.Since, u.Until = Epoch.Add(s.since), Epoch.Add(s.until)
+		u.MemoryPeak = int64(math.Ceil(s.memory))
+		u.CPUPeak, u.CPUMean = int64(math.Ceil(1000*s.cpu)), int64(math.Ceil(1000*s.sum/float64(max(s.n, 1))))
+	}
+	return &api.Sizing{Mode: api.SizingInPlace, Limits: api.LimitsKeep, Containers: []api.ContainerUse{u}, Admits: true}
+}
+
+// sizeOf is what a pod asks for.
+func sizeOf(p *pod) *api.PodSize {
+	r := p.shape.Requests
+	return &api.PodSize{ID: p.shape.ID, Containers: []api.ContainerSize{{
+		Name: container, Requests: api.Amounts{MilliCPU: r.MilliCPU, Memory: r.Memory}, Limits: api.Amounts{MilliCPU: int64(math.Round(1000 * p.limit))},
+	}}}
+}
+
+// shaped is the shape of a workload's pods that request so much.
+func (w *workload) shaped(requests api.Amounts) *api.PodShape {
+	id := fmt.Sprintf("%s %s", w.key.Name, requests)
+	if w.shape.ID == id {
+		return w.shape
+	}
+	shape := *w.shape
+	shape.ID, shape.Requests.MilliCPU, shape.Requests.Memory = id, requests.MilliCPU, requests.Memory
+	return &shape
+}
+
+// resizeOne is the operator's write to a pod's resize subresource.
+func (c *Cluster) resizeOne(a api.ResizePod) {
+	p := c.pods[a.UID]
+	if p == nil || p.terminating {
+		return
+	}
+	c.resizes++
+	limit := p.limit
+	if a.Limits.MilliCPU > 0 {
+		limit = float64(a.Limits.MilliCPU) / 1000
+	}
+	c.resizePod(p, p.workload.shaped(a.To), float64(a.To.MilliCPU)/1000, limit)
+}
+
+// admit lets new pods have the sizes that a plan wants.
+func (c *Cluster) admit(plans []api.WorkloadPlan) {
+	for _, plan := range plans {
+		if !plan.Sizing.Acts() {
+			continue
+		}
+		for _, w := range c.workloads {
+			if w.key == plan.Key {
+				size := plan.Sizing.Containers[0]
+				w.shape, w.request = w.shaped(size.Requests), float64(size.Requests.MilliCPU)/1000
+				if size.Limits.MilliCPU > 0 {
+					w.limit = float64(size.Limits.MilliCPU) / 1000
+				}
+			}
+		}
+	}
+}

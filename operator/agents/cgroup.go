@@ -1,0 +1,109 @@
+package agents
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Cgroups reads the CPU counters of pods on this node, which are exact and as fresh as
+// the moment. It needs the cgroup file system, read-only.
+//
+// A reading is of the whole pod: a counter of one container has the runtime's name for it,
+// which differs between runtimes.
+type Cgroups struct {
+	// FS is the root of the cgroup file system: /sys/fs/cgroup, v2 or v1.
+	FS fs.FS
+	// Now is the clock.
+	Now func() time.Time
+
+	last map[string]counter
+}
+
+// counter of CPU used, at a time.
+type counter struct {
+	used time.Duration
+	at   time.Time
+}
+
+// Read implements Meter. A pod has no reading until it was read twice, nor when its
+// counter went backwards.
+func (c *Cgroups) Read(_ context.Context, pods []Pod) (map[string]Usage, error) {
+	out, next := map[string]Usage{}, map[string]counter{}
+	var missing error
+	for _, p := range pods {
+		used, err := c.used(p.ID)
+		if err != nil {
+			missing = errors.Join(missing, fmt.Errorf("pod %s: %w", p.Key, err))
+			continue
+		}
+		now := counter{used, c.Now()}
+		next[p.ID] = now
+		before, ok := c.last[p.ID]
+		if took := now.at.Sub(before.at); ok && took > 0 && now.used >= before.used {
+			out[p.ID] = Usage{1000 * float64(now.used-before.used) / float64(took), now.at}
+		}
+	}
+	c.last = next
+	if len(out) == 0 && missing != nil {
+		return nil, missing
+	}
+	return out, nil
+}
+
+// used CPU of a pod by UID: cgroup v2's cpu.stat or v1's cpuacct.usage, with the cgroupfs
+// or the systemd driver, in any of the three classes of quality of service.
+func (c *Cgroups) used(uid string) (time.Duration, error) {
+	systemd := strings.ReplaceAll(uid, "-", "_")
+	for _, class := range []string{"", "burstable", "besteffort"} {
+		dirs := []string{path.Join("kubepods", class, "pod"+uid)}
+		if class == "" {
+			dirs = append(dirs, path.Join("kubepods.slice", "kubepods-pod"+systemd+".slice"))
+		} else {
+			dirs = append(dirs, path.Join("kubepods.slice", "kubepods-"+class+".slice", "kubepods-"+class+"-pod"+systemd+".slice"))
+		}
+		for _, dir := range dirs {
+			if text, err := fs.ReadFile(c.FS, path.Join(dir, "cpu.stat")); err == nil {
+				if used, err := usageUsec(text); err == nil {
+					return used, nil
+				}
+			}
+			for _, controller := range []string{"cpuacct", "cpu,cpuacct"} {
+				text, err := fs.ReadFile(c.FS, path.Join(controller, dir, "cpuacct.usage"))
+				if err != nil {
+					continue
+				}
+				ns, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+				if err != nil || ns < 0 {
+					return 0, fmt.Errorf("cpuacct.usage is %q", bytes.TrimSpace(text))
+				}
+				return time.Duration(ns), nil
+			}
+		}
+	}
+	return 0, errors.New("there is no cgroup of it on this node")
+}
+
+// usageUsec of cgroup v2's cpu.stat.
+func usageUsec(text []byte) (time.Duration, error) {
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for lines.Scan() {
+		value, ok := strings.CutPrefix(lines.Text(), "usage_usec ")
+		if !ok {
+			continue
+		}
+		us, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+		if err != nil || us < 0 || us > int64(1<<63-1)/1000 {
+			return 0, fmt.Errorf("cpu.stat: usage_usec is %q", value)
+		}
+		return time.Duration(us) * time.Microsecond, nil
+	}
+	return 0, errors.New("cpu.stat has no usage_usec")
+}

@@ -1,0 +1,227 @@
+package agents
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/planning/vertical"
+)
+
+// Fleet runs a Loop for each workload whose plan has agents. It is a reporter: each cycle's
+// plan gives the loops their envelopes, and without a newer one they stop changing anything.
+type Fleet struct {
+	Client   kubernetes.Interface
+	Actuator Actuator
+	// Minds are the models that there are, by name, besides the threshold rule.
+	Minds map[string]Mind
+	// Stale is how old a reading of usage may be.
+	Stale time.Duration
+	// Panicked is told of a panic in a workload's loop, which ends that loop until the next
+	// cycle.
+	Panicked func(what string, workload api.Key, value any, stack []byte)
+	Clock    clock.WithTicker // nil is the real one
+	// Open makes what a loop observes and measures; nil is the cluster and metrics.k8s.io.
+	Open func(api.Key, api.Agents) (Observer, Meter)
+
+	mu      sync.Mutex
+	base    context.Context // of loops; nil before Start and after its end
+	running sync.WaitGroup
+	loops   map[api.Key]*fleetLoop
+}
+
+// fleetLoop is a workload's loop.
+type fleetLoop struct {
+	loop *Loop
+	stop context.CancelFunc
+	// where it looks: a loop that looks elsewhere is another one.
+	selector, container string
+	ended               bool // by a panic
+	refusal             string
+}
+
+// Start lets loops run until ctx ends. It waits for them when end is called.
+func (f *Fleet) Start(ctx context.Context) (end func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	f.base, f.loops = ctx, map[api.Key]*fleetLoop{}
+	return func() {
+		f.mu.Lock()
+		f.base = nil
+		f.mu.Unlock()
+		cancel()
+		f.running.Wait()
+	}
+}
+
+// Report implements mash2.Reporter: it gives each loop what the cycle's plan says, and begins
+// and ends loops. It does not wait for them.
+func (f *Fleet) Report(_ context.Context, c api.Cycle) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.base == nil || c.Error != "" {
+		return // the envelopes of before end by themselves
+	}
+	there := map[api.Key]bool{}
+	for i := range c.Plan.Workloads {
+		w := &c.Plan.Workloads[i]
+		if w.Agents == nil || w.Agents.Selector == "" { // everything is nobody's
+			continue
+		}
+		there[w.Key] = true
+		f.follow(w.Key, *w.Agents, c.Paused)
+	}
+	for key, l := range f.loops {
+		if !there[key] {
+			l.stop()
+			delete(f.loops, key)
+		}
+	}
+}
+
+// follow a plan.
+func (f *Fleet) follow(key api.Key, plan api.AgentsPlan, paused bool) {
+	l := f.loops[key]
+	if l != nil && (l.ended || l.loop == nil || l.selector != plan.Selector || l.container != plan.Container) {
+		l.stop()
+		l = nil
+	}
+	set := f.settings(key, plan, paused)
+	if l == nil {
+		f.loops[key] = f.begin(key, plan, set)
+		return
+	}
+	l.refusal = ""
+	if err := l.loop.change(set); err != nil {
+		l.refusal = err.Error()
+	}
+}
+
+// settings that a plan asks for.
+func (f *Fleet) settings(key api.Key, plan api.AgentsPlan, paused bool) func(*Options) {
+	return func(o *Options) {
+		o.Budget, o.Floor, o.Ceiling, o.Until, o.Hold = plan.Budget, plan.Least, plan.Most, plan.Until, plan.Hold
+		if plan.Budget <= 0 {
+			o.Budget, o.Hold = plan.Least, cmp.Or(plan.Hold, "there is no budget") // nothing is given out
+		}
+		if paused {
+			o.Hold = "every write is stopped by mash2 pause"
+		}
+		o.Interval, o.PodPriorities = plan.Interval, plan.Priorities
+		mind := cmp.Or(plan.Model, ThresholdMind)
+		if len(o.Minds[mind]) == 0 {
+			o.Hold = fmt.Sprintf("spec.vertical.model: the operator has no model of agents %q", plan.Model)
+			mind = ThresholdMind
+		}
+		o.Algorithm = mind
+	}
+}
+
+// begin a loop; one that can't be tells why.
+func (f *Fleet) begin(key api.Key, plan api.AgentsPlan, set func(*Options)) *fleetLoop {
+	out := &fleetLoop{selector: plan.Selector, container: plan.Container, stop: func() {}}
+	minds := map[string][]vertical.Planner{ThresholdMind: {vertical.DefaultThreshold()}}
+	for name, mind := range f.Minds {
+		minds[name] = []vertical.Planner{mind()}
+	}
+	observer, meter := f.open(key, plan.Agents)
+	o := Options{Observer: observer, Meter: meter, Actuator: f.Actuator, Minds: minds, Stale: f.Stale, Clock: f.Clock, Seed: uint64(plan.Until.UnixNano())}
+	set(&o)
+	loop, err := New(o)
+	if err != nil {
+		out.refusal = err.Error()
+		return out
+	}
+	ctx, cancel := context.WithCancel(f.base)
+	out.loop, out.stop = loop, cancel
+	f.running.Go(func() {
+		defer func() {
+			if value := recover(); value != nil {
+				f.Panicked("the agents of running pods", key, value, debug.Stack())
+				f.mu.Lock()
+				out.ended, out.refusal = true, fmt.Sprintf("panicked: %v", value)
+				f.mu.Unlock()
+			}
+		}()
+		loop.Run(ctx)
+	})
+	return out
+}
+
+func (f *Fleet) open(key api.Key, a api.Agents) (Observer, Meter) {
+	if f.Open != nil {
+		return f.Open(key, a)
+	}
+	return Kubernetes{Client: f.Client, Namespace: key.Namespace, Selector: a.Selector, Container: a.Container},
+		MetricsAPI{Client: f.Client, Namespace: key.Namespace, Selector: a.Selector}
+}
+
+// State of a workload's agents; nil where it has no loop.
+func (f *Fleet) State(key api.Key) *api.AgentsState {
+	f.mu.Lock()
+	l := f.loops[key]
+	var refusal string
+	if l != nil {
+		refusal = l.refusal
+	}
+	f.mu.Unlock()
+	if l == nil {
+		return nil
+	}
+	s := &api.AgentsState{}
+	if l.loop != nil {
+		s = l.loop.state()
+	}
+	if refusal != "" {
+		s.Error = refusal
+	}
+	s.Models = slices.Sorted(maps.Keys(f.Minds))
+	return s
+}
+
+// mostTold of the reasons for which pods take no part.
+const mostTold = 5
+
+// state is the last tick, for people.
+func (l *Loop) state() *api.AgentsState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := &l.last
+	s := &api.AgentsState{Time: t.Time, Mind: t.Mind, Waits: t.Held}
+	if t.OverBudget {
+		s.Waits = "the least limits of all pods together are above the budget: all are at their least"
+	}
+	if l.o.Algorithm != ThresholdMind {
+		s.Trusted = new(l.trial == nil || l.trial.Trusted())
+	}
+	for i := range t.Decisions { // parallel to the pods
+		p, d := &t.Pods[i], &t.Decisions[i]
+		state := api.AgentState{Pod: p.Key.Name, Limit: d.From, Next: d.To, Priority: p.Priority, Binding: string(d.Binding)}
+		if !p.At.IsZero() {
+			state.Usage = new(p.Usage)
+		}
+		s.Pods = append(s.Pods, state)
+	}
+	slices.SortFunc(s.Pods, func(a, b api.AgentState) int { return cmp.Compare(a.Pod, b.Pod) })
+	for i, r := range t.Refused {
+		if i == mostTold {
+			s.Refused = append(s.Refused, fmt.Sprintf("and %d more", len(t.Refused)-i))
+			break
+		}
+		s.Refused = append(s.Refused, fmt.Sprintf("%s: %s", r.Pod.Name, r.Why))
+	}
+	if err := t.Err(); err != nil {
+		s.Error = err.Error()
+	}
+	return s
+}

@@ -1,0 +1,546 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/planning/rl"
+	"github.com/mash2-io/mash2/planning/vertical"
+)
+
+var start = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+// node is a world without a cluster: pods whose limits follow at once, each with a
+// demand of its own, millicores.
+type node struct {
+	mu       sync.Mutex
+	clock    *testclock.FakeClock
+	pods     []Pod
+	demand   map[string]float64
+	applied  []string
+	fail     error // of writes
+	blind    error // of readings
+	unlisted error
+}
+
+func (n *node) join(name string, limit int64, demand float64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.pods = append(n.pods, Pod{
+		Pod: vertical.Pod{ID: "uid-" + name, Limit: limit, Held: limit}, Key: api.Key{Namespace: "shop", Name: name},
+		Container: "main", Request: limit, Together: true,
+	})
+	if n.demand == nil {
+		n.demand = map[string]float64{}
+	}
+	n.demand["uid-"+name] = demand
+}
+
+func (n *node) Observe(context.Context) ([]Pod, []Refused, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return append([]Pod(nil), n.pods...), nil, n.unlisted
+}
+
+func (n *node) Read(context.Context, []Pod) (map[string]Usage, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out := map[string]Usage{}
+	for _, p := range n.pods {
+		out[p.ID] = Usage{math.Min(n.demand[p.ID], float64(p.Held)), n.clock.Now()}
+	}
+	if n.blind != nil {
+		return nil, n.blind
+	}
+	return out, nil
+}
+
+func (n *node) Apply(_ context.Context, a api.Action) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	r := a.(api.ResizePod)
+	n.applied = append(n.applied, fmt.Sprintf("%s %d", r.Pod.Name, r.Limits.MilliCPU))
+	if n.fail != nil {
+		return n.fail
+	}
+	for i := range n.pods {
+		if n.pods[i].ID == r.UID {
+			n.pods[i].Limit, n.pods[i].Held, n.pods[i].Request = r.Limits.MilliCPU, r.Limits.MilliCPU, r.To.MilliCPU
+		}
+	}
+	return nil
+}
+
+func (n *node) limits() string {
+	var out []string
+	for _, p := range n.pods {
+		out = append(out, fmt.Sprintf("%s %d", p.Key.Name, p.Limit))
+	}
+	return strings.Join(out, ", ")
+}
+
+func newLoop(t *testing.T, n *node, change func(*Options)) *Loop {
+	t.Helper()
+	n.clock = testclock.NewFakeClock(start)
+	o := Options{
+		Observer: n, Meter: n, Actuator: n, Algorithm: ThresholdMind, Budget: 1000, Floor: 50, Interval: time.Second, Clock: n.clock,
+		Minds: map[string][]vertical.Planner{ThresholdMind: {vertical.DefaultThreshold()}},
+	}
+	if change != nil {
+		change(&o)
+	}
+	l, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func (l *Loop) ticks(t *testing.T, n *node, count int) {
+	t.Helper()
+	for range count {
+		l.tick(t.Context())
+		n.clock.Step(time.Second)
+	}
+}
+
+// TestLoop: limits follow the load by MARLISE's rule, pods join and leave, and a budget
+// that is cut is taken back in the next tick.
+func TestLoop(t *testing.T) {
+	n := &node{}
+	l := newLoop(t, n, nil)
+	n.join("a", 50, 400)
+	n.join("b", 300, 20)
+	l.ticks(t, n, 60)
+	// a: 400 is 60 % of 667; b: 20 is below 30 % of 67, and 50 is the floor.
+	if got := n.limits(); got != "a 675, b 50" {
+		t.Errorf("limits %s", got)
+	}
+	n.join("c", 50, 900)
+	l.ticks(t, n, 60)
+	if got := n.limits(); got != "a 675, b 50, c 275" {
+		t.Errorf("with a third: %s", got)
+	}
+	n.pods = n.pods[1:]
+	l.ticks(t, n, 60)
+	if got := n.limits(); got != "b 50, c 950" {
+		t.Errorf("without the first: %s", got)
+	}
+	if err := l.SetResources(400); err != nil {
+		t.Fatal(err)
+	}
+	l.ticks(t, n, 1)
+	if got := n.limits(); got != "b 50, c 350" {
+		t.Errorf("of a smaller budget: %s", got)
+	}
+}
+
+// TestLoopHolds: without readings nothing is lowered, without a list of pods nothing is
+// done, and a write that fails is tried again.
+func TestLoopHolds(t *testing.T) {
+	n := &node{blind: errors.New("no metrics")}
+	l := newLoop(t, n, nil)
+	n.join("a", 500, 1)
+	l.ticks(t, n, 30)
+	if len(n.applied) > 0 || l.last.Err() == nil {
+		t.Errorf("blind: %v, error %v", n.applied, l.last.Err())
+	}
+	n.blind, n.unlisted = nil, errors.New("no API server")
+	l.ticks(t, n, 3)
+	if len(n.applied) > 0 || l.last.Err() == nil {
+		t.Errorf("without pods: %v, error %v", n.applied, l.last.Err())
+	}
+	n.unlisted, n.fail = nil, errors.New("refused")
+	l.ticks(t, n, 2)
+	if fmt.Sprint(n.applied) != "[a 475 a 475]" || l.last.Err() == nil {
+		t.Errorf("refused: %v, error %v", n.applied, l.last.Err())
+	}
+	n.fail = nil
+	l.ticks(t, n, 1)
+	if n.limits() != "a 475" || l.last.Err() != nil {
+		t.Errorf("%s, error %v", n.limits(), l.last.Err())
+	}
+}
+
+// TestDownComesFirst: what is given back is written before what is taken.
+func TestDownComesFirst(t *testing.T) {
+	n := &node{}
+	l := newLoop(t, n, nil)
+	n.join("a", 100, 99)
+	n.join("b", 100, 1)
+	l.ticks(t, n, 1)
+	if fmt.Sprint(n.applied) != "[b 75 a 125]" {
+		t.Errorf("%v", n.applied)
+	}
+}
+
+// mind asks for one limit.
+type mind float64
+
+func (mind) Name() string                     { return "mind" }
+func (m mind) Propose(*vertical.View) float64 { return float64(m) }
+
+// TestPriorities and the number of agents: in the order of names.
+func TestPriorities(t *testing.T) {
+	n := &node{}
+	l := newLoop(t, n, func(o *Options) {
+		o.Minds[PPOMind], o.Algorithm, o.Untested, o.Priorities, o.Agents = []vertical.Planner{mind(5000)}, PPOMind, true, []float64{0.25, 1}, 2
+	})
+	for _, name := range []string{"a", "b", "c"} {
+		n.join(name, 50, 50)
+	}
+	l.ticks(t, n, 60)
+	if got := n.limits(); got != "a 200, b 800, c 50" {
+		t.Errorf("%s", got)
+	}
+}
+
+// TestMinds: each agent has its own model where there are several, and keeps it.
+func TestMinds(t *testing.T) {
+	n := &node{}
+	l := newLoop(t, n, func(o *Options) {
+		o.Minds[DQNMind], o.Algorithm, o.Untested = []vertical.Planner{mind(100), mind(200)}, DQNMind, true
+	})
+	n.join("a", 50, 50)
+	n.join("b", 50, 50)
+	l.ticks(t, n, 5)
+	if got := n.limits(); got != "a 100, b 200" {
+		t.Errorf("%s", got)
+	}
+	n.pods = n.pods[1:]
+	n.join("c", 50, 50)
+	l.ticks(t, n, 5)
+	if got := n.limits(); got != "b 200, c 100" {
+		t.Errorf("%s", got)
+	}
+}
+
+// TestTrialInTheLoop: a model that starves its pods is never trusted, one that is better
+// than the rule is, and acts then; meanwhile both act.
+func TestTrialInTheLoop(t *testing.T) {
+	for name, c := range map[string]struct {
+		mind    mind
+		demand  float64
+		trusted bool
+	}{
+		"one that starves":  {0, 400, false},
+		"one that is ahead": {1000, 600, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := &node{}
+			l := newLoop(t, n, func(o *Options) {
+				o.Minds[DDPGMind], o.Algorithm = []vertical.Planner{c.mind}, DDPGMind
+			})
+			n.join("a", 300, c.demand)
+			acted := map[string]int{}
+			for s := range 12_000 {
+				if s%40 == 0 { // load that changes again and again
+					n.demand["uid-a"] = c.demand * (0.1 + 0.9*float64(s/40%2))
+				}
+				l.ticks(t, n, 1)
+				acted[l.last.Mind]++
+			}
+			if l.Trusted() != c.trusted || acted["rule:threshold"] == 0 || acted[DDPGMind] == 0 {
+				t.Errorf("trusted %v, acted %v", l.Trusted(), acted)
+			}
+		})
+	}
+}
+
+func TestHandler(t *testing.T) {
+	n := &node{}
+	l := newLoop(t, n, func(o *Options) { o.Minds[PPOMind] = []vertical.Planner{mind(100)} })
+	n.join("a", 300, 10)
+	h := l.Handler()
+	for i, c := range []struct {
+		method, path, body string
+		status             int
+		want               string
+	}{
+		{"GET", "/status", "", 200, `{"status":true}`},
+		{"POST", "/start", "", 200, `{"message":"Inference already running"}`},
+		{"POST", "/stop", "", 200, `{"message":"Inference stopped"}`},
+		{"POST", "/stop", "", 200, `{"message":"Inference not running"}`},
+		{"GET", "/status", "", 200, `{"status":false}`},
+		{"POST", "/start", "", 200, `{"message":"Inference started"}`},
+		{"GET", "/resources", "", 200, `{"resources":1000}`},
+		{"POST", "/set_resources", `{"resources": 1500}`, 200, `{"message":"Resources set to 1500"}`},
+		{"GET", "/resources", "", 200, `{"resources":1500}`},
+		{"POST", "/set_resources", `{"resources": -1}`, 422, `{"detail":"body.resources: budget: want 1 millicore or more, is -1"}`},
+		{"POST", "/set_resources", `{"resources": "many"}`, 422, `{"detail":"body.resources: want a whole number, is \"many\""}`},
+		{"POST", "/set_resources", `{"resources": null}`, 422, `{"detail":"body.resources: want a whole number, is null"}`},
+		{"POST", "/set_resources", `{}`, 422, `{"detail":"body.resources: field required"}`},
+		{"POST", "/set_resources", ``, 422, `{"detail":"body.resources: want a JSON object: EOF"}`},
+		{"GET", "/resources", "", 200, `{"resources":1500}`},
+		{"GET", "/interval", "", 200, `{"interval":1}`},
+		{"POST", "/set_interval", `{"interval": 5}`, 200, `{"message":"Interval set to 5"}`},
+		{"POST", "/set_interval", `{"interval": 0}`, 422, `{"detail":"body.interval: want 1 to 3600 seconds, is 0"}`},
+		{"POST", "/set_interval", `{"interval": 1.5}`, 422, `{"detail":"body.interval: want a whole number, is 1.5"}`},
+		{"GET", "/interval", "", 200, `{"interval":5}`},
+		{"GET", "/algorithm", "", 200, `{"algorithm":"threshold"}`},
+		{"POST", "/set_ppo_algorithm", "", 200, `{"message":"PPO algorithm set"}`},
+		{"POST", "/set_ppo_algorithm", "", 200, `{"message":"PPO algorithm already set"}`},
+		{"GET", "/algorithm", "", 200, `{"algorithm":"ppo"}`},
+		{"POST", "/set_dqn_algorithm", "", 409, `{"detail":"there is no model of dqn: start with one (--load_model)"}`},
+		{"POST", "/set_ddpg_algorithm", "", 409, `{"detail":"there is no model of ddpg: start with one (--load_model)"}`},
+		{"POST", "/set_default_limits", "", 200, `{"message":"Default limits set"}`},
+	} {
+		r := httptest.NewRecorder()
+		h.ServeHTTP(r, httptest.NewRequest(c.method, c.path, strings.NewReader(c.body)))
+		if got := strings.TrimSpace(r.Body.String()); r.Code != c.status || got != c.want {
+			t.Errorf("%d: %s %s %s: %d %s, want %d %s", i, c.method, c.path, c.body, r.Code, got, c.status, c.want)
+		}
+	}
+	if n.limits() != "a 50" {
+		t.Errorf("default limits: %s", n.limits())
+	}
+	for _, path := range Paths() {
+		r := httptest.NewRecorder()
+		h.ServeHTTP(r, httptest.NewRequest("DELETE", path, nil))
+		if r.Code != http.StatusMethodNotAllowed {
+			t.Errorf("DELETE %s: %d", path, r.Code)
+		}
+	}
+	n.unlisted = errors.New("no API server")
+	r := httptest.NewRecorder()
+	h.ServeHTTP(r, httptest.NewRequest("POST", "/set_default_limits", nil))
+	if r.Code != http.StatusBadGateway {
+		t.Errorf("%d", r.Code)
+	}
+}
+
+// TestStopped: nothing is written after /stop.
+func TestStopped(t *testing.T) {
+	n := &node{}
+	l := newLoop(t, n, nil)
+	n.join("a", 500, 1)
+	l.Stop()
+	l.ticks(t, n, 5)
+	if len(n.applied) > 0 {
+		t.Errorf("%v", n.applied)
+	}
+}
+
+// TestRun ends with its context, and a setting wakes it.
+func TestRun(t *testing.T) {
+	n := &node{}
+	seen := make(chan Tick, 10)
+	l := newLoop(t, n, func(o *Options) { o.Report = func(t Tick) { seen <- t }; o.Interval = time.Hour })
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { l.Run(ctx); close(done) }()
+	<-seen
+	if err := l.SetResources(500); err != nil {
+		t.Error(err)
+	}
+	<-seen
+	cancel()
+	<-done
+}
+
+func TestTakes(t *testing.T) {
+	make := func(change func(*corev1.Pod)) *corev1.Pod {
+		cpu := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("200m")}
+		p := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1"},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Requests: cpu.DeepCopy(), Limits: cpu.DeepCopy()}}}},
+			Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+		}
+		if change != nil {
+			change(p)
+		}
+		return p
+	}
+	for name, c := range map[string]struct {
+		pod       *corev1.Pod
+		container string
+		want      Pod
+		refused   string
+	}{
+		"request and limit are one": {make(nil), "", Pod{Request: 200, Together: true, Pod: vertical.Pod{Limit: 200, Held: 200}}, ""},
+		"a lower request stays": {make(func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("80m")
+		}), "main", Pod{Request: 80, Pod: vertical.Pod{Limit: 200, Held: 200}}, ""},
+		"a resize is under way": {make(func(p *corev1.Pod) {
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", Resources: &corev1.ResourceRequirements{
+				Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m")},
+			}}}
+		}), "", Pod{Request: 200, Together: true, Pod: vertical.Pod{Limit: 200, Held: 500}}, ""},
+		"no limit":          {make(func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Limits = nil }), "", Pod{}, "needs a request and a limit"},
+		"it is pending":     {make(func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }), "", Pod{}, "Pending"},
+		"it is going":       {make(func(p *corev1.Pod) { now := metav1.Now(); p.DeletionTimestamp = &now }), "", Pod{}, "being deleted"},
+		"no such container": {make(nil), "side", Pod{}, `no container "side"`},
+		"two containers":    {make(func(p *corev1.Pod) { p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "side"}) }), "", Pod{}, "name one"},
+		"a resize restarts it": {make(func(p *corev1.Pod) {
+			p.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
+		}), "", Pod{}, "restarted"},
+		"an infeasible resize": {make(func(p *corev1.Pod) {
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonInfeasible, Message: "too large"}}
+		}), "", Pod{}, "too large"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Takes(c.pod, c.container)
+			if c.refused != "" {
+				if err == nil || !strings.Contains(err.Error(), c.refused) {
+					t.Errorf("%v", err)
+				}
+				return
+			}
+			if err != nil || got.Request != c.want.Request || got.Together != c.want.Together || got.Limit != c.want.Limit || got.Held != c.want.Held || got.Container != "main" {
+				t.Errorf("%+v, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestCgroups: both versions, both drivers; a rate needs two readings.
+func TestCgroups(t *testing.T) {
+	const uid = "0d1e-22"
+	for name, file := range map[string]string{
+		"v2, cgroupfs":                "kubepods/burstable/pod0d1e-22/cpu.stat",
+		"v2, systemd":                 "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0d1e_22.slice/cpu.stat",
+		"v2, systemd, guaranteed":     "kubepods.slice/kubepods-pod0d1e_22.slice/cpu.stat",
+		"v1":                          "cpuacct/kubepods/pod0d1e-22/cpuacct.usage",
+		"v1, controllers in one tree": "cpu,cpuacct/kubepods/besteffort/pod0d1e-22/cpuacct.usage",
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := func(used time.Duration) *fstest.MapFile {
+				if strings.HasPrefix(name, "v1") {
+					return &fstest.MapFile{Data: []byte(fmt.Sprintf("%d\n", used.Nanoseconds()))}
+				}
+				return &fstest.MapFile{Data: []byte(fmt.Sprintf("usage_usec %d\nuser_usec 1\n", used.Microseconds()))}
+			}
+			files := fstest.MapFS{file: text(10 * time.Second)}
+			now := start
+			c := &Cgroups{FS: files, Now: func() time.Time { return now }}
+			pods := []Pod{{Pod: vertical.Pod{ID: uid}}}
+			if got, err := c.Read(t.Context(), pods); err != nil || len(got) != 0 {
+				t.Fatalf("%v, %v", got, err)
+			}
+			now = now.Add(2 * time.Second)
+			files[file] = text(10*time.Second + 500*time.Millisecond)
+			if got, err := c.Read(t.Context(), pods); err != nil || math.Abs(got[uid].MilliCPU-250) > 0.01 || !got[uid].At.Equal(now) {
+				t.Errorf("%v, %v", got, err)
+			}
+			now = now.Add(time.Second)
+			files[file] = text(time.Second) // another container's counter
+			if got, err := c.Read(t.Context(), pods); err != nil || len(got) != 0 {
+				t.Errorf("backwards: %v, %v", got, err)
+			}
+		})
+	}
+	c := &Cgroups{FS: fstest.MapFS{}, Now: time.Now}
+	if _, err := c.Read(t.Context(), []Pod{{Pod: vertical.Pod{ID: uid}}}); err == nil {
+		t.Error("no error without a cgroup")
+	}
+}
+
+func FuzzUsageUsec(f *testing.F) {
+	f.Add([]byte("usage_usec 12\n"))
+	f.Add([]byte("nr_periods 1\nusage_usec 99999999999999999999\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if used, err := usageUsec(text); err == nil && used < 0 {
+			t.Errorf("%v", used)
+		}
+	})
+}
+
+func TestMetricsAPI(t *testing.T) {
+	pods := []Pod{{Pod: vertical.Pod{ID: "1"}, Key: api.Key{Namespace: "shop", Name: "a"}, Container: "main"}, {Pod: vertical.Pod{ID: "2"}, Key: api.Key{Namespace: "shop", Name: "b"}, Container: "main"}}
+	got, err := usages([]byte(`{"items":[{"metadata":{"name":"a","namespace":"shop"},"timestamp":"2026-05-04T12:00:00Z","window":"15s",
+		"containers":[{"name":"side","usage":{"cpu":"9"}},{"name":"main","usage":{"cpu":"123456789n"}}]}]}`), pods)
+	if err != nil || len(got) != 1 || math.Abs(got["1"].MilliCPU-123.456789) > 1e-6 || !got["1"].At.Equal(start) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := usages([]byte("<html>"), pods); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestLoadModel(t *testing.T) {
+	write := func(dir, algorithm, environment string, a vertical.Action) {
+		t.Helper()
+		n, err := rl.NewNetwork(rl.MLP(vertical.Inputs, []int{8}, false, rl.ReLU, a.Space().Outputs()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := rl.Encode(rl.Model{Environment: environment, Algorithm: algorithm, Policy: rl.Policy{Network: n, Actions: a.Space()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, modelFile), data, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root := t.TempDir()
+	one, each, other, mixed := filepath.Join(root, "one"), filepath.Join(root, "each"), filepath.Join(root, "other"), filepath.Join(root, "mixed")
+	write(one, "ddpg", environment, vertical.Changes)
+	write(filepath.Join(each, "agent_0"), "mdqn", environment, vertical.Moves)
+	write(filepath.Join(each, "agent_1"), "mdqn", environment, vertical.Moves)
+	write(other, "dqn", "cartpole", vertical.Moves)
+	write(filepath.Join(mixed, "agent_0"), "mdqn", environment, vertical.Moves)
+	write(filepath.Join(mixed, "agent_1"), "ppo", environment, vertical.Changes)
+	for name, c := range map[string]struct {
+		path      string
+		only      int
+		algorithm string
+		minds     int
+		refused   string
+	}{
+		"one for all":                  {one, -1, "ddpg", 1, ""},
+		"one for each":                 {each, -1, "mdqn", 2, ""},
+		"the second's for all":         {each, 1, "mdqn", 1, ""},
+		"nobody's":                     {each, 2, "", 0, "agent_2"},
+		"another environment's":        {other, -1, "", 0, "cartpole"},
+		"agents of several algorithms": {mixed, -1, "", 0, "mdqn and ppo"},
+		"nothing there":                {root, -1, "", 0, "agent_0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			algorithm, minds, err := LoadModel(c.path, c.only)
+			if c.refused != "" {
+				if err == nil || !strings.Contains(err.Error(), c.refused) {
+					t.Errorf("%v", err)
+				}
+				return
+			}
+			if err != nil || algorithm != c.algorithm || len(minds) != c.minds {
+				t.Errorf("%s, %d minds, %v", algorithm, len(minds), err)
+			}
+		})
+	}
+}
+
+func TestOptions(t *testing.T) {
+	ok := Options{Budget: 1000, Floor: 50, Interval: time.Second, Algorithm: ThresholdMind, Minds: map[string][]vertical.Planner{ThresholdMind: {vertical.DefaultThreshold()}}}
+	if err := ok.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*Options){
+		"budget": func(o *Options) { o.Budget = 0 }, "floor": func(o *Options) { o.Floor = 0 }, "ceiling": func(o *Options) { o.Ceiling = 10 },
+		"interval": func(o *Options) { o.Interval = time.Millisecond }, "agents": func(o *Options) { o.Agents = -1 },
+		"priorities[1]": func(o *Options) { o.Priorities = []float64{1, 1.5} }, "algorithm": func(o *Options) { o.Algorithm = DQNMind },
+	} {
+		o := ok
+		change(&o)
+		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

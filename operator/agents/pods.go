@@ -1,0 +1,109 @@
+package agents
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/planning/vertical"
+)
+
+// Pod is one that takes part.
+type Pod struct {
+	vertical.Pod
+	Key       api.Key
+	Container string
+	// Request is what the container requests, millicores.
+	Request int64
+	// Together: request and limit are one number, and stay so.
+	Together bool
+}
+
+// Refused is a pod that does not take part, and why.
+type Refused struct {
+	Pod api.Key
+	Why string
+}
+
+// Takes reports what part a pod takes: the container of that name, or its only one if the
+// name is empty. An error says why it takes none.
+//
+// A request that equals its limit moves with it, as MARLISE has both; one that is lower
+// stays, and the limit does not go below it.
+func Takes(pod *corev1.Pod, container string) (Pod, error) {
+	out := Pod{Key: api.Key{Namespace: pod.Namespace, Name: pod.Name}, Pod: vertical.Pod{ID: string(pod.UID), Priority: 1}}
+	switch {
+	case pod.DeletionTimestamp != nil:
+		return out, fmt.Errorf("it is being deleted")
+	case pod.Status.Phase != corev1.PodRunning:
+		return out, fmt.Errorf("it is %s, not Running", pod.Status.Phase)
+	case container == "" && len(pod.Spec.Containers) > 1:
+		return out, fmt.Errorf("it has %d containers: name one", len(pod.Spec.Containers))
+	}
+	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return container == "" || c.Name == container })
+	if i < 0 {
+		return out, fmt.Errorf("it has no container %q", container)
+	}
+	c := &pod.Spec.Containers[i]
+	request, hasRequest := c.Resources.Requests[corev1.ResourceCPU]
+	limit, hasLimit := c.Resources.Limits[corev1.ResourceCPU]
+	if !hasRequest || !hasLimit {
+		return out, fmt.Errorf("container %s needs a request and a limit of CPU", c.Name)
+	}
+	for _, p := range c.ResizePolicy {
+		if p.ResourceName == corev1.ResourceCPU && p.RestartPolicy != corev1.NotRequired {
+			return out, fmt.Errorf("container %s is restarted by a resize of CPU (its resizePolicy)", c.Name)
+		}
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodResizePending && condition.Reason == corev1.PodReasonInfeasible {
+			return out, fmt.Errorf("its node refuses the last resize: %s", condition.Message)
+		}
+	}
+	out.Container, out.Request, out.Limit = c.Name, request.MilliValue(), limit.MilliValue()
+	out.Together = request.Cmp(limit) == 0
+	out.Held = held(pod, c.Name, out.Limit)
+	return out, nil
+}
+
+// held is the limit that the node gives the container, as its status says; what the spec
+// says where the status says nothing.
+func held(pod *corev1.Pod, container string, limit int64) int64 {
+	for i := range pod.Status.ContainerStatuses {
+		s := &pod.Status.ContainerStatuses[i]
+		if s.Name != container || s.Resources == nil {
+			continue
+		}
+		var actual resource.Quantity
+		if q, ok := s.Resources.Limits[corev1.ResourceCPU]; ok {
+			actual = q
+		}
+		if v := actual.MilliValue(); v > 0 {
+			return v
+		}
+	}
+	return limit
+}
+
+// action that makes a decision true.
+func (p *Pod) action(d vertical.Decision) api.ResizePod {
+	a := api.ResizePod{
+		Pod: p.Key, UID: p.ID, Container: p.Container, Limits: api.Amounts{MilliCPU: d.To},
+		From: api.Amounts{MilliCPU: p.Request}, To: api.Amounts{MilliCPU: p.Request}, Reason: fmt.Sprintf("limit %dm → %dm (%s)", d.From, d.To, d.Binding),
+	}
+	if p.Together {
+		a.To.MilliCPU = d.To
+	}
+	return a
+}
+
+// floor of a pod's limit, millicores: not below a request that stays.
+func (p *Pod) floor() int64 {
+	if p.Together {
+		return 0
+	}
+	return p.Request
+}

@@ -1,0 +1,68 @@
+package planning
+
+import (
+	"slices"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// envelopes say what the agents of workloads may do until there is another plan, which is
+// expected every CyclePeriod; two may be missed.
+func (c *cycle) envelopes(plans []api.WorkloadPlan) {
+	for i := range c.managed {
+		mw := &c.managed[i]
+		if mw.workload.Agents == nil {
+			continue
+		}
+		if at := slices.IndexFunc(plans, func(p api.WorkloadPlan) bool { return p.Key == mw.workload.Key }); at >= 0 {
+			plans[at].Agents = c.envelope(mw, &plans[at])
+		}
+	}
+}
+
+func (c *cycle) envelope(mw *managed, plan *api.WorkloadPlan) *api.AgentsPlan {
+	w := &mw.workload
+	a := &api.AgentsPlan{Agents: *w.Agents, Until: c.s.Time.Add(3 * c.Config.CyclePeriod)}
+	a.Budget, a.Least, a.Most = a.MilliCPU, a.Floor, a.Ceiling
+	if a.Budget == 0 {
+		// Pods that run are not squeezed for replicas that are still to go.
+		a.Budget = int64(max(plan.Replicas, plan.Current)) * a.Template
+	}
+	if a.Most == 0 || a.Most > a.Budget {
+		a.Most = a.Budget
+	}
+	if largest := c.largestPod().MilliCPU; largest > 0 {
+		a.Most = min(a.Most, largest)
+	}
+	a.Most = max(a.Most, a.Least)
+	switch {
+	case a.Stopped:
+		a.Hold = "spec.vertical.run is false"
+	case w.Hold != "":
+		a.Hold = w.Hold
+	case plan.Shadow:
+		a.Hold = "spec.mode is Shadow: agents change nothing"
+	case plan.Canary != nil && !plan.Canary.Acts:
+		a.Hold = "the trial does not let mash2 act for this workload"
+	case w.RollingOut:
+		a.Hold = "its pods are being replaced"
+	case c.leaves(mw.pods):
+		a.Hold = "its pods are being moved to other nodes"
+	case a.Selector == "":
+		a.Hold = "it is not known which pods are its target's"
+	case a.Budget == 0:
+		a.Hold = "the pod template has no CPU limit, and spec.vertical.cpu states no budget"
+	}
+	return a
+}
+
+// leaves reports whether some of these pods are on a node that is being left.
+func (c *cycle) leaves(pods []api.Pod) bool {
+	left := map[string]bool{}
+	for _, n := range c.s.Nodes {
+		if n.CordonedFor != "" {
+			left[n.Name] = true
+		}
+	}
+	return slices.ContainsFunc(pods, func(p api.Pod) bool { return left[p.Node] })
+}

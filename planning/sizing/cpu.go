@@ -1,0 +1,243 @@
+package sizing
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// cpu chooses the CPU requests.
+func (c *chooser) cpu() {
+	have, authors := requests(c.now).MilliCPU, c.template().MilliCPU
+	switch {
+	case c.in.FixedCPU != "":
+		c.cpuWhy = c.in.FixedCPU
+		return
+	case authors <= 0 || !(c.in.Headroom > 0) || !(c.in.Speed > 0) || c.in.Most < 1:
+		return
+	case !slices.ContainsFunc(c.in.Sizing.Containers, controlled):
+		return
+	}
+	// 1. Demand that the most replicas can't take: more for each, at once.
+	perPod := func(demand float64) float64 { return demand * c.in.Headroom / (c.in.Speed * float64(c.in.Most)) }
+	if now, _, ok := c.in.Demand.Last(); ok && !c.in.Stale && perPod(now) > float64(have) {
+		c.assign(perPod(now*peakMargin), fmt.Sprintf("cpu: %.2f cores now do not fit into %d replicas", now/1000, c.in.Most))
+		return
+	}
+	// 2. What costs the least, looked at now and then.
+	if c.in.Time.Sub(c.m.Looked) < c.Look {
+		return
+	}
+	demand := c.past()
+	if wait := c.unproven(demand); wait != "" {
+		c.cpuWhy = "CPU requests stay: " + wait
+		return
+	}
+	c.m.Looked = c.in.Time
+	peak := math.Max(slices.Max(demand.values), c.in.Forecast)
+	least := perPod(peak * peakMargin)
+	best, cost := c.cheapest(demand.values, least, authors)
+	now := c.costOf(demand.values, have, requests(c.now).Memory)
+	switch {
+	case float64(have) < least:
+		c.assign(math.Max(float64(best), least), fmt.Sprintf("cpu: the peak of %.2f cores must fit into %d replicas", peak/1000, c.in.Most))
+	case math.Abs(float64(best-have)) < c.Deadband*float64(have) || now-cost < c.Worth*now:
+	case !c.m.Saved.IsZero() && c.in.Time.Sub(c.m.Saved) < c.Settle:
+		c.cpuWhy = fmt.Sprintf("a CPU request of %dm would cost %.0f %% less; the last change was at %s", best, 100*(1-cost/now), c.m.Saved.UTC().Format(time.RFC3339))
+	default:
+		c.m.Saved = c.in.Time
+		c.assign(float64(best), fmt.Sprintf("cpu: %d to %d replicas of it cost the least over %s", c.in.Least, c.in.Most, demand.of.Round(time.Hour)))
+	}
+}
+
+// controlled reports whether a container's CPU request may be chosen.
+func controlled(u api.ContainerUse) bool { return !u.FixedCPU && u.Requests.MilliCPU > 0 }
+
+// past is demand that is known.
+type past struct {
+	values []float64     // the largest of every sample, without gaps
+	of     time.Duration // how long it is of, gaps left out
+	end    time.Time
+}
+
+// past reads the history at a coarse step, what is known at the coarser step of before
+// included.
+func (c *chooser) past() past {
+	var out past
+	take := func(s api.Series, until time.Time) {
+		if s.Step <= 0 {
+			return
+		}
+		each := max(1, int(sample/s.Step))
+		for i := 0; i < len(s.Values); i += each {
+			at := s.Start.Add(time.Duration(i) * s.Step)
+			if !until.IsZero() && !at.Before(until) {
+				return
+			}
+			most, n := 0.0, 0
+			for _, v := range s.Values[i:min(i+each, len(s.Values))] {
+				if v >= 0 && !math.IsInf(v, 0) {
+					most, n = math.Max(most, v), n+1
+				}
+			}
+			if n > 0 && !at.Before(c.m.Template) {
+				out.values = append(out.values, most)
+				out.of += time.Duration(n) * s.Step
+				out.end = at.Add(time.Duration(each) * s.Step)
+			}
+		}
+	}
+	if c.in.Demand.Past != nil {
+		take(*c.in.Demand.Past, c.in.Demand.Start)
+	}
+	take(c.in.Demand, time.Time{})
+	return out
+}
+
+// unproven is why CPU requests can't be chosen by what is known; empty if they can.
+func (c *chooser) unproven(p past) string {
+	switch {
+	case len(p.values) == 0 || c.in.Stale:
+		return "demand is not known"
+	case p.of < c.Evidence:
+		return fmt.Sprintf("demand is known for %s of the %s that it takes", p.of.Round(time.Minute), c.Evidence)
+	}
+	for _, u := range c.in.Sizing.Containers {
+		if !controlled(u) {
+			continue
+		}
+		if why := c.proven(u); why != "" {
+			return u.Name + ": " + why
+		}
+	}
+	return ""
+}
+
+// costOf is what replicas of a request cost on average over some demand, USD per hour.
+func (c *chooser) costOf(demand []float64, request, memory int64) float64 {
+	each := c.in.Prices.of(float64(request), float64(memory))
+	supply := c.in.Speed * float64(request) / c.in.Headroom
+	least, most := float64(max(c.in.Least, 1)), float64(c.in.Most)
+	var sum float64
+	for _, d := range demand {
+		sum += math.Min(math.Max(math.Ceil(d/supply-1e-9), least), most)
+	}
+	return each * sum / float64(len(demand))
+}
+
+// cheapest is the request of a replica, millicores, that costs the least, and what it
+// costs. Of those that are as good within a part of what a change must be worth, the
+// largest: fewer and larger pods have more to lend one another.
+func (c *chooser) cheapest(demand []float64, least float64, authors int64) (best int64, cost float64) {
+	memory := requests(c.now).Memory
+	largest := math.Max(float64(authors), least)
+	type choice struct {
+		request int64
+		cost    float64
+	}
+	var all []choice
+	cost = math.Inf(1)
+	for i := 0; ; i++ {
+		r := largest * math.Exp2(-float64(i)/finer)
+		if i > 0 && r < least {
+			break
+		}
+		request := sum(c.split(r))
+		if n := len(all); n > 0 && all[n-1].request <= request {
+			break // bounds leave nothing smaller
+		}
+		k := choice{request, c.costOf(demand, request, memory)}
+		all = append(all, k)
+		cost = math.Min(cost, k.cost)
+	}
+	for _, k := range all {
+		if k.cost <= cost*(1+c.Worth/2) {
+			return k.request, k.cost
+		}
+	}
+	return all[0].request, all[0].cost
+}
+
+// split divides a replica's CPU request among its containers by what they use, or by what
+// their author thought where that isn't known. No container gets less than what it must
+// have.
+func (c *chooser) split(request float64) []int64 {
+	containers := c.in.Sizing.Containers
+	out := make([]int64, len(containers))
+	known := true
+	for _, u := range containers {
+		known = known && (!controlled(u) || u.CPUMean > 0)
+	}
+	var all, fixed float64
+	weight := func(u api.ContainerUse) float64 {
+		if known {
+			return float64(u.CPUMean)
+		}
+		return float64(u.Requests.MilliCPU)
+	}
+	for _, u := range containers {
+		if controlled(u) {
+			all += weight(u)
+		} else {
+			fixed += float64(u.Requests.MilliCPU)
+		}
+	}
+	for i, u := range containers {
+		if !controlled(u) {
+			out[i] = u.Requests.MilliCPU
+			continue
+		}
+		floor := int64(leastCPU)
+		if c.lowersCPULimit(u) {
+			floor = max(floor, u.CPUPeak)
+		}
+		share := roundUp(math.Max(request-fixed, 0)*weight(u)/all, cpuStep)
+		lower, upper := c.allowed(u)
+		out[i] = within(max(share, floor), lower.MilliCPU, upper.MilliCPU)
+	}
+	return out
+}
+
+func sum(of []int64) (total int64) {
+	for _, v := range of {
+		total += v
+	}
+	return total
+}
+
+// assign gives a replica so much CPU.
+func (c *chooser) assign(request float64, why string) {
+	for i, milli := range c.split(request) {
+		plan := &c.now[i]
+		if milli == plan.Requests.MilliCPU {
+			continue
+		}
+		plan.Requests.MilliCPU = milli
+		if plan.Requests.Memory != c.was[i].Requests.Memory {
+			plan.Reason += "; " + why
+		} else {
+			plan.Reason = why
+		}
+	}
+}
+
+// money is what the sizes cost beside the author's, where demand of the past is known.
+func (c *chooser) money() {
+	if c.in.Time.Sub(c.m.Priced) < c.Look {
+		return
+	}
+	c.m.Priced = c.in.Time
+	authors, have := c.template(), requests(c.now)
+	if !(c.in.Headroom > 0) || !(c.in.Speed > 0) || c.in.Most < 1 || authors.MilliCPU <= 0 || have.MilliCPU <= 0 {
+		return
+	}
+	demand := c.past()
+	if len(demand.values) == 0 {
+		return
+	}
+	c.m.Cost = c.costOf(demand.values, authors.MilliCPU, authors.Memory)
+	c.m.Saving = c.m.Cost - c.costOf(demand.values, have.MilliCPU, have.Memory)
+}

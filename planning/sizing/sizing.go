@@ -1,0 +1,495 @@
+// Package sizing plans what the containers of one workload request, so that requests
+// and replicas are one choice.
+//
+// CPU. Replicas follow demand: at a request of r millicores each, demand D needs
+// R = ⌈D·k/(s·r)⌉ of them, k the headroom and s the speed of machines (MAS-H², eq. 3,
+// with the planned request). What r decides is how much is wasted where R can't follow:
+// below the minimum of replicas, by whole pods, and by the memory that every further pod
+// asks for. So r is what costs the least over the days of demand that are known,
+//
+//	cost(r) = mean over t of clamp(R_t(r), least, most) · (p_cpu·r + p_mem·m)
+//
+// among requests up to the author's own: pods become smaller, never larger, unless demand
+// doesn't fit into the most replicas. What a pod needs when it serves more than it ever
+// did isn't known; what it needs when it serves less is no more than what was seen. A
+// workload whose replicas are fixed gets what its peak needs by the same formula.
+//
+// Memory. The largest working set of any replica in the days that are known, and a
+// margin. An OOM kill raises it at once, by a fifth and at least 100 MiB beyond the limit
+// it happened at (VPA's oom-bump-up-ratio and oom-min-bump-up-bytes). Raising needs one
+// reading; lowering needs a day of them, without a gap until now.
+//
+// Limits of CPU and memory kill and throttle, and cost nothing on a node: they are not
+// lowered unless their author asks for their ratio, or the pod's quality of service does,
+// and then not below what was ever used.
+//
+// Where nothing else is stated a container requests between a quarter and four times of
+// what its author wrote: what was seen of a few days is not all that can come.
+package sizing
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// Config of the planner. A run at n times the speed divides every duration by n.
+type Config struct {
+	// Evidence is how long usage must be known, without a gap, before less is requested.
+	Evidence time.Duration
+	// Fresh is how old the newest reading may be for that.
+	Fresh time.Duration
+	// Settle is the least time from one choice to another one that only saves money.
+	Settle time.Duration
+	// Look is how often the cost of other CPU requests is looked at.
+	Look time.Duration
+	// MemoryMargin is what is requested beyond the largest working set, over it.
+	MemoryMargin float64
+	// LimitMargin is the same where the memory limit goes down with the request.
+	LimitMargin float64
+	// Deadband is the relative change of a request below which nothing changes.
+	Deadband float64
+	// Worth is the share of a workload's cost that another CPU request must save.
+	Worth float64
+}
+
+// DefaultConfig is for real time.
+func DefaultConfig() Config {
+	return Config{
+		Evidence: 24 * time.Hour, Fresh: 15 * time.Minute, Settle: 12 * time.Hour, Look: time.Hour,
+		MemoryMargin: 0.15, LimitMargin: 0.3, Deadband: 0.1, Worth: 0.05,
+	}
+}
+
+// Scaled returns c for a run at speed times real time.
+func (c Config) Scaled(speed float64) Config {
+	for _, d := range []*time.Duration{&c.Evidence, &c.Fresh, &c.Settle, &c.Look} {
+		*d = time.Duration(float64(*d) / speed)
+	}
+	return c
+}
+
+// VPA's defaults of its recommender's flags oom-bump-up-ratio and oom-min-bump-up-bytes.
+const (
+	oomRatio = 1.2
+	oomLeast = 100 << 20
+)
+
+const (
+	// oomFor is how long an OOM kill is remembered: VPA's history, eight days.
+	oomFor = 8 * 24 * time.Hour
+	// leastCPU is the least that a container is given, millicores; below it the share that
+	// a kernel gives is all rounding.
+	leastCPU = 10
+	// cpuStep and memoryStep are what requests are whole multiples of.
+	cpuStep    = 5
+	memoryStep = 1 << 20
+	// apart is how many times more or less than its author wrote a container may request
+	// where no bound is stated.
+	apart = 4
+	// finer is how many requests are tried between one and twice of it.
+	finer = 16
+	// sample is the step at which demand of the past is looked at, its largest in it.
+	sample = 5 * time.Minute
+	// burstable is how much a limit is above the request where it must not equal it:
+	// equal ones would change the pod's quality of service, which can't be changed.
+	burstable = 1.05
+	// peakMargin is what is added to the highest demand where no more replicas can be had.
+	peakMargin = 1.1
+)
+
+// CPUToMemory is what a core costs in GiB of memory: Google's list prices of n2 and e2
+// (us-central1, on demand: 0.031611 and 0.004237 USD per hour).
+const CPUToMemory = 7.46
+
+// Prices of what pods request, in USD per hour.
+type Prices struct {
+	Core float64 // one core
+	GiB  float64 // one GiB of memory
+}
+
+// DefaultPrices are Google's list prices of n2 in us-central1, for clusters whose nodes
+// have none.
+var DefaultPrices = Prices{Core: 0.031611, GiB: 0.004237}
+
+// of so much, USD per hour.
+func (p Prices) of(milliCPU, memory float64) float64 {
+	return p.Core*milliCPU/1000 + p.GiB*memory/(1<<30)
+}
+
+// Input is everything a choice depends on. It must not be written to.
+type Input struct {
+	Time   time.Time
+	Sizing api.Sizing
+	// Demand is CPU usage of all replicas together, reference millicores, and Stale tells
+	// that its newest part is not known.
+	Demand api.Series
+	Stale  bool
+	// Forecast is the highest demand that is expected; 0 if not known.
+	Forecast float64
+	// Least and Most replicas that the workload may have.
+	Least, Most int32
+	// Headroom is by how much requests are more than expected usage.
+	Headroom float64
+	// Largest is what the largest machine has for one pod; zero if not known.
+	Largest api.Amounts
+	// Speed of the machines it runs on.
+	Speed  float64
+	Prices Prices
+	// FixedCPU is not empty where CPU requests must stay, and says why.
+	FixedCPU string
+	// Doubt is not empty where nothing may become smaller now, and says why.
+	Doubt string
+	// Kept is what ran while objectives were kept, where the whole plan is taken back to
+	// that; nil where it isn't.
+	Kept []api.ContainerPlan
+}
+
+// Memory is what is remembered from one cycle to the next.
+type Memory struct {
+	// Containers as they were chosen, and Since when; Template is from when on the template
+	// requests what it does, zero if always.
+	Containers []api.ContainerPlan `json:"containers,omitempty"`
+	Since      time.Time           `json:"since,omitzero"`
+	Template   time.Time           `json:"template,omitzero"`
+	// Acted tells that pods were given these sizes.
+	Acted bool `json:"acted,omitempty"`
+	// Looked is when the cost of other CPU requests was last looked at, and Saved when one
+	// was last chosen for it.
+	Looked time.Time `json:"looked,omitzero"`
+	Saved  time.Time `json:"saved,omitzero"`
+	// Priced is when Cost and Saving were found.
+	Priced time.Time `json:"priced,omitzero"`
+	Cost   float64   `json:"cost,omitempty"`
+	Saving float64   `json:"saving,omitempty"`
+	// Kills are the newest kills of containers for their memory, in the template's order:
+	// pods that would tell of them may be gone.
+	Kills []Kill `json:"kills,omitempty"`
+}
+
+// Kill of a container for its memory, with a limit of so many bytes.
+type Kill struct {
+	Name  string    `json:"name"`
+	At    time.Time `json:"at"`
+	Limit int64     `json:"limit"`
+}
+
+// Planner chooses what containers request.
+type Planner struct{ Config Config }
+
+// Plan returns what the containers should request and what to remember of it. What isn't
+// known changes nothing. It is pure.
+func (p Planner) Plan(in Input, m Memory) (api.SizingPlan, Memory) {
+	c := &chooser{Config: p.Config, in: in, m: m}
+	c.start()
+	c.kills()
+	plan := api.SizingPlan{Mode: in.Sizing.Mode, Hold: in.Sizing.Hold}
+	switch {
+	case in.Sizing.Hold != "":
+	case in.Kept != nil:
+		c.takeBack()
+	default:
+		c.memory()
+		c.cpu()
+		c.keep()
+		c.limits()
+		c.bound()
+	}
+	if c.changed() {
+		c.m.Since, c.m.Priced = in.Time, time.Time{}
+	}
+	c.m.Containers = c.now
+	c.money()
+	plan.Containers, plan.Since, plan.Cost, plan.Saving = slices.Clone(c.now), c.m.Since, c.m.Cost, c.m.Saving
+	plan.Reason = c.reason()
+	return plan, c.m
+}
+
+// chooser is the state of one choice.
+type chooser struct {
+	Config
+	in  Input
+	m   Memory
+	was []api.ContainerPlan // before, one for each container
+	now []api.ContainerPlan
+	cpuWhy,
+	waits string // what there is to say of CPU, and what a saving waits for
+}
+
+// start finds what was chosen before for the template of now. Another template is another
+// program for all that is known: its author's requests hold until it is known again.
+func (c *chooser) start() {
+	before := c.m.Containers
+	if before == nil {
+		before = c.in.Sizing.Planned
+	}
+	for _, u := range c.in.Sizing.Containers {
+		plan := api.ContainerPlan{Name: u.Name, Requests: u.Requests, Limits: u.Limits, Template: u.Requests, Reason: "as its author wrote it"}
+		at := slices.IndexFunc(before, func(p api.ContainerPlan) bool { return p.Name == u.Name })
+		switch {
+		case at >= 0 && before[at].Template == u.Requests:
+			plan = before[at]
+			if u.Limits == (api.Amounts{}) {
+				plan.Limits = api.Amounts{}
+			}
+		case at >= 0 || len(before) > 0:
+			c.m.Template = c.in.Time
+		}
+		c.now = append(c.now, plan)
+	}
+	c.was = slices.Clone(c.now)
+}
+
+// kills remembers what containers were killed at: the larger limit where that is known of
+// two times that are not long ago.
+func (c *chooser) kills() {
+	var kept []Kill
+	for _, u := range c.in.Sizing.Containers {
+		k := Kill{Name: u.Name, At: u.OOMKilled, Limit: u.OOMLimit}
+		if i := slices.IndexFunc(c.m.Kills, func(k Kill) bool { return k.Name == u.Name }); i >= 0 {
+			if before := c.m.Kills[i]; k.Limit == 0 || before.Limit > k.Limit && c.in.Time.Sub(before.At) < oomFor {
+				k = before
+			}
+		}
+		if k.Limit > 0 && c.in.Time.Sub(k.At) < oomFor {
+			kept = append(kept, k)
+		}
+	}
+	c.m.Kills = kept
+}
+
+// kill is the one of a container; the zero Kill if none is known.
+func (c *chooser) kill(name string) Kill {
+	for _, k := range c.m.Kills {
+		if k.Name == name {
+			return k
+		}
+	}
+	return Kill{}
+}
+
+// keep lets nothing become smaller while there is doubt.
+func (c *chooser) keep() {
+	if c.in.Doubt == "" {
+		return
+	}
+	for i := range c.now {
+		r, was := &c.now[i].Requests, c.was[i].Requests
+		if r.MilliCPU < was.MilliCPU || r.Memory < was.Memory {
+			c.waits = "nothing is requested less: " + c.in.Doubt
+			r.MilliCPU, r.Memory = max(r.MilliCPU, was.MilliCPU), max(r.Memory, was.Memory)
+		}
+	}
+}
+
+// takeBack requests what ran while objectives were kept, where that is more.
+func (c *chooser) takeBack() {
+	for i := range c.now {
+		plan := &c.now[i]
+		at := slices.IndexFunc(c.in.Kept, func(k api.ContainerPlan) bool { return k.Name == plan.Name && k.Template == plan.Template })
+		if at < 0 {
+			continue
+		}
+		kept := c.in.Kept[at]
+		if kept.Requests.MilliCPU > plan.Requests.MilliCPU || kept.Requests.Memory > plan.Requests.Memory {
+			kept.Requests.MilliCPU = max(kept.Requests.MilliCPU, plan.Requests.MilliCPU)
+			kept.Requests.Memory = max(kept.Requests.Memory, plan.Requests.Memory)
+			kept.Limits.MilliCPU = max(kept.Limits.MilliCPU, plan.Limits.MilliCPU)
+			kept.Limits.Memory = max(kept.Limits.Memory, plan.Limits.Memory)
+			kept.Reason = "it ran while the SLOs were kept, and the whole plan is taken back to that"
+			*plan = kept
+		}
+	}
+}
+
+func (c *chooser) changed() bool {
+	for i := range c.now {
+		if c.now[i].Requests != c.was[i].Requests || c.now[i].Limits != c.was[i].Limits {
+			return true
+		}
+	}
+	return c.m.Containers == nil
+}
+
+// since is from when on a container's usage counts.
+func (c *chooser) since(u api.ContainerUse) time.Time {
+	if c.m.Template.After(u.Since) {
+		return c.m.Template
+	}
+	return u.Since
+}
+
+// proven reports whether usage is known for long enough, up to now, to request less; else
+// why not.
+func (c *chooser) proven(u api.ContainerUse) (why string) {
+	since := c.since(u)
+	switch {
+	case u.Since.IsZero():
+		return "its usage is not known"
+	case c.in.Time.Sub(u.Until) > c.Fresh:
+		return fmt.Sprintf("its usage is not known since %s", u.Until.UTC().Format(time.RFC3339))
+	case u.Until.Sub(since) < c.Evidence:
+		return fmt.Sprintf("its usage is known for %s of the %s that it takes", u.Until.Sub(since).Round(time.Minute), c.Evidence)
+	}
+	return ""
+}
+
+// memory chooses the memory requests.
+func (c *chooser) memory() {
+	for i, u := range c.in.Sizing.Containers {
+		plan := &c.now[i]
+		if u.FixedMemory || u.Requests.Memory == 0 || u.Since.IsZero() && c.kill(u.Name).Limit == 0 {
+			continue
+		}
+		margin := c.MemoryMargin
+		if c.lowersMemoryLimit(u) {
+			margin = c.LimitMargin
+		}
+		// 1. An OOM kill says what was too little.
+		need := roundUp(float64(u.MemoryPeak)*(1+margin), memoryStep)
+		why := fmt.Sprintf("peak %s and %.0f %%", mebibytes(u.MemoryPeak), 100*margin)
+		if k := c.kill(u.Name); k.Limit > 0 {
+			if bumped := roundUp(math.Max(float64(k.Limit)*oomRatio, float64(k.Limit)+oomLeast), memoryStep); bumped > need {
+				need, why = bumped, fmt.Sprintf("killed at %s for its memory at %s", k.At.UTC().Format(time.RFC3339), mebibytes(k.Limit))
+			}
+		}
+		least, most := c.allowed(u)
+		need = within(need, least.Memory, most.Memory)
+		have := plan.Requests.Memory
+		// 2. More at once, less when it is proven.
+		switch {
+		case need > have && (float64(u.MemoryPeak)*(1+margin/3) > float64(have) || float64(need) > float64(have)*(1+c.Deadband)):
+			plan.Requests.Memory, plan.Reason = need, "memory: "+why
+		case float64(need) < float64(have)*(1-c.Deadband):
+			if wait := c.proven(u); wait != "" {
+				c.waits = fmt.Sprintf("%s may need less memory than %s, but %s", u.Name, mebibytes(have), wait)
+				continue
+			}
+			plan.Requests.Memory, plan.Reason = need, "memory: "+why
+		}
+	}
+}
+
+// lowersMemoryLimit reports whether a container's memory limit follows its request down.
+func (c *chooser) lowersMemoryLimit(u api.ContainerUse) bool {
+	return u.Limits.Memory > 0 && (u.Limits.Memory == u.Requests.Memory || c.in.Sizing.Limits == api.LimitsRatio)
+}
+
+func (c *chooser) lowersCPULimit(u api.ContainerUse) bool {
+	return u.Limits.MilliCPU > 0 && (u.Limits.MilliCPU == u.Requests.MilliCPU || c.in.Sizing.Limits == api.LimitsRatio)
+}
+
+// limits follow requests.
+func (c *chooser) limits() {
+	for i, u := range c.in.Sizing.Containers {
+		plan := &c.now[i]
+		plan.Limits.MilliCPU = limit(u.Requests.MilliCPU, u.Limits.MilliCPU, plan.Requests.MilliCPU, u.CPUPeak, c.in.Sizing.Limits)
+		plan.Limits.Memory = limit(u.Requests.Memory, u.Limits.Memory, plan.Requests.Memory, u.MemoryPeak, c.in.Sizing.Limits)
+	}
+}
+
+// limit is what becomes of an author's limit, where the request has changed; peak is the
+// most that was used.
+func limit(authors, limit, request, peak int64, mode api.SizingLimits) int64 {
+	ratio := float64(limit) / math.Max(float64(authors), 1)
+	switch {
+	case limit == 0 || request == authors:
+		return limit
+	case limit == authors:
+		return request
+	case mode == api.LimitsRatio:
+		return max(int64(math.Ceil(float64(request)*ratio)), peak)
+	case float64(request)*burstable > float64(limit):
+		return int64(math.Ceil(float64(request) * math.Max(ratio, burstable)))
+	}
+	return limit
+}
+
+// bound keeps what the author allows, whatever was chosen or read.
+func (c *chooser) bound() {
+	for i, u := range c.in.Sizing.Containers {
+		r := &c.now[i].Requests
+		least, most := c.allowed(u)
+		if controlled(u) {
+			r.MilliCPU = within(r.MilliCPU, least.MilliCPU, most.MilliCPU)
+		}
+		if !u.FixedMemory && r.Memory > 0 {
+			r.Memory = within(r.Memory, least.Memory, most.Memory)
+		}
+	}
+	// A replica that no machine can hold helps nobody.
+	if all := requests(c.now); c.in.Largest != (api.Amounts{}) && (all.MilliCPU > c.in.Largest.MilliCPU || all.Memory > c.in.Largest.Memory) {
+		c.waits = fmt.Sprintf("%s are wanted, but no machine has more than %s for a pod", all, c.in.Largest)
+		c.now = slices.Clone(c.was)
+	}
+	c.limits()
+}
+
+// allowed is between what a container may request.
+func (c *chooser) allowed(u api.ContainerUse) (least, most api.Amounts) {
+	least, most = u.Least, u.Most
+	or := func(stated *int64, otherwise, step int64) {
+		if *stated == 0 {
+			*stated = roundUp(float64(otherwise), step)
+		}
+	}
+	or(&least.MilliCPU, max(u.Requests.MilliCPU/apart, min(leastCPU, u.Requests.MilliCPU)), 1)
+	or(&least.Memory, u.Requests.Memory/apart, memoryStep)
+	or(&most.MilliCPU, u.Requests.MilliCPU*apart, 1)
+	or(&most.Memory, u.Requests.Memory*apart, memoryStep)
+	most.MilliCPU, most.Memory = max(most.MilliCPU, least.MilliCPU), max(most.Memory, least.Memory)
+	return least, most
+}
+
+// within bounds an amount; 0 is no bound.
+func within(v, least, most int64) int64 {
+	if most > 0 {
+		v = min(v, most)
+	}
+	return max(v, least)
+}
+
+func roundUp(v float64, step int64) int64 {
+	return int64(math.Ceil(v/float64(step)-1e-9)) * step
+}
+
+func mebibytes(n int64) string { return fmt.Sprintf("%.0f MiB", math.Ceil(float64(n)/(1<<20))) }
+
+// reason is what there is to say of the whole.
+func (c *chooser) reason() string {
+	var parts []string
+	if c.in.Sizing.Hold != "" {
+		parts = append(parts, c.in.Sizing.Hold)
+	}
+	for i, u := range c.in.Sizing.Containers {
+		if plan := c.now[i]; plan.Requests != u.Requests {
+			parts = append(parts, fmt.Sprintf("%s requests %s instead of %s (%s)", u.Name, plan.Requests, u.Requests, plan.Reason))
+		}
+	}
+	if len(parts) == 0 {
+		parts = append(parts, "containers request what their author wrote")
+	}
+	return strings.Join(append(parts, slices.DeleteFunc([]string{c.cpuWhy, c.waits}, func(s string) bool { return s == "" })...), "; ")
+}
+
+// requests of one replica at some sizes.
+func requests(containers []api.ContainerPlan) (sum api.Amounts) {
+	for _, p := range containers {
+		sum.MilliCPU += p.Requests.MilliCPU
+		sum.Memory += p.Requests.Memory
+	}
+	return sum
+}
+
+// template is what one replica requests by its author.
+func (c *chooser) template() (sum api.Amounts) {
+	for _, u := range c.in.Sizing.Containers {
+		sum.MilliCPU += u.Requests.MilliCPU
+		sum.Memory += u.Requests.Memory
+	}
+	return sum
+}

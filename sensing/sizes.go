@@ -1,0 +1,247 @@
+package sensing
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/resource"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/api/v1alpha1"
+)
+
+// sizingSpec is what a ManagedWorkload says of the sizes of containers.
+type sizingSpec struct {
+	mode    api.SizingMode
+	limits  api.SizingLimits
+	bounds  map[string]v1alpha1.ContainerSizing
+	planned []api.ContainerPlan
+}
+
+// sizingOf returns nil where no sizes are to be chosen.
+func sizingOf(w *v1alpha1.ManagedWorkload) *sizingSpec {
+	in := w.Spec.Sizing
+	if in == nil || in.Mode == v1alpha1.SizingOff {
+		return nil
+	}
+	out := &sizingSpec{mode: api.SizingMode(in.Mode), limits: api.SizingLimits(in.Limits), bounds: map[string]v1alpha1.ContainerSizing{}}
+	if out.mode == "" {
+		out.mode = api.SizingRecommendOnly
+	}
+	if out.limits == "" {
+		out.limits = api.LimitsKeep
+	}
+	for _, c := range in.Containers {
+		out.bounds[c.Name] = c
+	}
+	if s := w.Status.Sizing; s != nil {
+		for _, c := range s.Containers {
+			out.planned = append(out.planned, api.ContainerPlan{
+				Name: c.Name, Requests: amountsOf(c.Requests), Limits: amountsOf(c.Limits), Template: amountsOf(c.Template), Reason: c.Reason,
+			})
+		}
+	}
+	return out
+}
+
+func amountsOf(a v1alpha1.ContainerAmounts) (out api.Amounts) {
+	if a.CPU != nil {
+		out.MilliCPU = a.CPU.MilliValue()
+	}
+	if a.Memory != nil {
+		out.Memory = a.Memory.Value()
+	}
+	return out
+}
+
+// containersOf are the containers of a template as their author wrote them.
+func containersOf(pod *corev1.Pod) (out []api.ContainerUse) {
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		u := api.ContainerUse{Name: shared(c.Name), Requests: listed(c.Resources.Requests), Limits: listed(c.Resources.Limits)}
+		// As the API server does: a limit without a request is both.
+		if u.Requests.MilliCPU == 0 {
+			u.Requests.MilliCPU = u.Limits.MilliCPU
+		}
+		if u.Requests.Memory == 0 {
+			u.Requests.Memory = u.Limits.Memory
+		}
+		for _, p := range c.ResizePolicy {
+			restarts := p.RestartPolicy == corev1.RestartContainer
+			u.RestartCPU = u.RestartCPU || restarts && p.ResourceName == corev1.ResourceCPU
+			u.RestartMemory = u.RestartMemory || restarts && p.ResourceName == corev1.ResourceMemory
+		}
+		out = append(out, u)
+	}
+	return out
+}
+
+func listed(list corev1.ResourceList) api.Amounts {
+	return api.Amounts{MilliCPU: list.Cpu().MilliValue(), Memory: list.Memory().Value()}
+}
+
+// podSize is what is kept of the sizes of a pod's containers.
+type podSize struct {
+	size *api.PodSize
+	// requests of the pod besides those containers, and whatever they request.
+	beside, least api.Amounts
+	resize        api.ResizeState
+	message       string
+	// by is who else resized it last; empty if nobody did.
+	by    string
+	kills []containerKill
+}
+
+// containerKill is a container that was killed for its memory.
+type containerKill struct {
+	container string
+	at        time.Time
+	limit     int64
+}
+
+func (s *shapes) podSize(pod *corev1.Pod) podSize {
+	var out podSize
+	var containers api.Amounts
+	size := api.PodSize{Containers: make([]api.ContainerSize, len(pod.Spec.Containers))}
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		is := api.ContainerSize{Name: shared(c.Name), Requests: listed(c.Resources.Requests), Limits: listed(c.Resources.Limits)}
+		containers.MilliCPU, containers.Memory = containers.MilliCPU+is.Requests.MilliCPU, containers.Memory+is.Requests.Memory
+		size.Containers[i] = is
+	}
+	out.size = s.sized(size)
+	// The rest is what the pod requests when these containers ask for nothing.
+	bare := pod.DeepCopy()
+	for i := range bare.Spec.Containers {
+		bare.Spec.Containers[i].Resources = corev1.ResourceRequirements{}
+	}
+	least := listed(resource.PodRequests(bare, resource.PodResourcesOptions{}))
+	whole := listed(resource.PodRequests(pod, resource.PodResourcesOptions{}))
+	out.least = least
+	// Where init containers ask for more than all of it, nothing is told of the sidecars:
+	// they are part of the least.
+	if whole != least {
+		out.beside = api.Amounts{MilliCPU: max(0, whole.MilliCPU-containers.MilliCPU), Memory: max(0, whole.Memory-containers.Memory)}
+	}
+	for _, c := range pod.Status.Conditions {
+		switch {
+		case c.Type == corev1.PodResizePending && c.Status == corev1.ConditionTrue:
+			out.resize, out.message = api.ResizeState(c.Reason), c.Message
+		case c.Type == corev1.PodResizeInProgress && c.Status == corev1.ConditionTrue && out.resize == "":
+			out.resize, out.message = api.ResizeInProgress, c.Message
+			if c.Reason == corev1.PodReasonError {
+				out.resize = api.ResizeError
+			}
+		}
+	}
+	for _, e := range pod.ManagedFields {
+		if e.Subresource == "resize" && e.Manager != api.FieldManager {
+			out.by = shared(e.Manager)
+		}
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		for _, t := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
+			if is, ok := size.Container(c.Name); ok && t != nil && t.Reason == "OOMKilled" {
+				out.kills = append(out.kills, containerKill{is.Name, t.FinishedAt.Time, is.Limits.Memory})
+			}
+		}
+	}
+	return out
+}
+
+// sized returns the shared value of a size.
+func (s *shapes) sized(size api.PodSize) *api.PodSize {
+	text, err := json.Marshal(size.Containers)
+	if err != nil { // impossible: strings and integers only
+		return &size
+	}
+	sum := sha256.Sum256(text)
+	size.ID = hex.EncodeToString(sum[:8])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, ok := s.sizes[size.ID]; ok {
+		return known
+	}
+	s.sizes[size.ID] = &size
+	return &size
+}
+
+// keepSizes forgets the sizes that no pod has any more, once they are the most.
+func (s *shapes) keepSizes(used map[*api.PodSize]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.sizes) <= 2*len(used)+64 {
+		return
+	}
+	for id, size := range s.sizes {
+		if !used[size] {
+			delete(s.sizes, id)
+		}
+	}
+}
+
+// sizing joins what a ManagedWorkload says of sizes with its target, its pods and what
+// they use.
+func (o *Observer) sizing(r *workloadRecord, v *view) *api.Sizing {
+	spec, t := r.sizing, v.targets[r.target]
+	if spec == nil || t == nil || v.byTarget[r.target] != r {
+		return nil
+	}
+	out := &api.Sizing{
+		Mode: spec.mode, Limits: spec.limits, Planned: spec.planned, Admits: o.cfg.SizesAtAdmission,
+		Containers: slices.Clone(t.containers),
+	}
+	members := v.members[r.target]
+	if newest := newestOf(members); newest != nil {
+		out.Beside, out.Least = newest.size.beside, newest.size.least
+	}
+	for _, vertical := range v.verticals[r.target] {
+		if vertical.mode != verticalOff {
+			out.Hold = "VerticalPodAutoscaler " + vertical.key.Name + " sets what its containers request"
+		}
+	}
+	o.sizes.fill(r.target, out.Containers)
+	for i := range out.Containers {
+		u := &out.Containers[i]
+		if b, ok := spec.bounds[u.Name]; ok {
+			u.Least, u.Most = amountsOf(b.MinAllowed), amountsOf(b.MaxAllowed)
+			if len(b.Resources) > 0 {
+				u.FixedCPU = !slices.Contains(b.Resources, v1alpha1.SizedResource(corev1.ResourceCPU))
+				u.FixedMemory = !slices.Contains(b.Resources, v1alpha1.SizedResource(corev1.ResourceMemory))
+			}
+		}
+		for _, p := range members {
+			for _, k := range p.size.kills {
+				if k.container != u.Name || k.at.Before(u.OOMKilled) {
+					continue
+				}
+				u.OOMKilled, u.OOMLimit = k.at, k.limit
+				if u.OOMLimit == 0 { // killed as the node was full
+					u.OOMLimit = u.Requests.Memory
+				}
+			}
+		}
+	}
+	return out
+}
+
+// foreignResizes tell of pods that somebody else resized: mash2 leaves them alone.
+func foreignResizes(w api.Workload, members []*podRecord) (out []api.Finding) {
+	if w.Sizing == nil || w.Sizing.Mode != api.SizingInPlace {
+		return nil
+	}
+	for _, p := range members {
+		if p.size.by != "" && !p.pod.Terminating {
+			out = append(out, api.Finding{
+				Severity: api.Warning, Agent: api.VerticalScalingAgent, Reason: api.ReasonConflict, Object: api.WorkloadRef(w.Key),
+				Message: "pod " + p.key.Name + " was resized by " + p.size.by + ": mash2 does not resize it until it is replaced",
+			})
+			break // one of them is enough to look for
+		}
+	}
+	return out
+}

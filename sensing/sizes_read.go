@@ -1,0 +1,214 @@
+package sensing
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/common/model"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/demand"
+)
+
+const (
+	// sizesAtOnce is how many workloads' usage by container is asked for at the same time:
+	// it is hours old when it matters, and never waited for.
+	sizesAtOnce = 2
+	// sizesRead is how much of the history is asked for at once.
+	sizesRead = 24 * time.Hour
+	// sizesGap is how many steps may be missing in a row without being a gap.
+	sizesGap = 2
+	// sizesKept is the number of parts that the history is kept in, the largest of each.
+	sizesKept = 96
+	// labelSizing tells memory and CPU apart in the one answer that has both.
+	labelSizing = "mash2_sizing"
+)
+
+// sizeReadings reads what containers use, where their sizes are to be chosen: one range
+// query for each workload in every SizingStep, in the background.
+type sizeReadings struct {
+	prom   *prometheus
+	cfg    Config
+	places chan struct{}
+	known  map[targetID]*sizeState
+}
+
+// sizeState is what is known of a workload's containers.
+type sizeState struct {
+	mu         sync.Mutex // guards what is below: questions outlive cycles
+	busy       bool
+	next       int64 // step to be asked for next; 0 before the first answer
+	steps      int64 // to ask for at once; fewer once that was too much for Prometheus
+	again      time.Time
+	containers map[string]*containerHistory
+}
+
+// containerHistory is the usage of one container by parts of the history.
+type containerHistory struct {
+	since, until int64 // steps: known without a gap
+	parts        [sizesKept]containerPart
+}
+
+// containerPart is the most of a part of the history, and the sum of n means of CPU.
+type containerPart struct {
+	of          int64 // number of the part, 0 for none
+	memory, cpu float64
+	mean        float64
+	n           int32
+}
+
+func newSizeReadings(cfg Config, prom *prometheus) *sizeReadings {
+	return &sizeReadings{prom: prom.coarse(cfg.SizingStep), cfg: cfg, places: make(chan struct{}, sizesAtOnce), known: map[targetID]*sizeState{}}
+}
+
+// read asks for what is new of every workload whose sizes are to be chosen. Nobody waits.
+func (s *sizeReadings) read(life context.Context, now time.Time, v *view) {
+	for id := range s.known {
+		if r := v.byTarget[id]; r == nil || r.sizing == nil {
+			delete(s.known, id)
+		}
+	}
+	newest := s.grid().At(now.Add(-s.cfg.EvaluationDelay))
+	for id, r := range v.byTarget {
+		if r.sizing == nil || r.workload.Mode == api.ModeOff || v.targets[id] == nil {
+			continue
+		}
+		state := s.known[id]
+		if state == nil {
+			state = &sizeState{steps: int64(max(1, sizesRead/s.cfg.SizingStep)), containers: map[string]*containerHistory{}}
+			s.known[id] = state
+		}
+		state.mu.Lock()
+		due := !state.busy && newest >= state.next && !now.Before(state.again)
+		if due {
+			select {
+			case s.places <- struct{}{}:
+				state.busy = true
+			default:
+				due = false // others come first; this one's turn is in a later cycle
+			}
+		}
+		from := max(state.next, newest-int64(s.cfg.SizingHistory/s.cfg.SizingStep)+1)
+		to := min(newest, from+state.steps-1)
+		state.mu.Unlock()
+		if !due {
+			continue
+		}
+		go func() {
+			defer func() { <-s.places }()
+			got, err := s.prom.queryRange(life, s.query(id), from, to, s.cfg.BackfillTimeout)
+			state.mu.Lock()
+			defer state.mu.Unlock()
+			state.busy = false
+			if err != nil {
+				if classify(err) == tooMuch {
+					state.steps = max(1, state.steps/2)
+				}
+				state.again = now.Add(s.cfg.SizingStep / 2)
+				return
+			}
+			state.next = to + 1
+			s.fold(state, got, from, to)
+		}()
+	}
+}
+
+func (s *sizeReadings) grid() demand.Grid { return demand.Grid{Step: s.cfg.SizingStep} }
+
+// query is the most of any replica's memory and CPU, and the mean CPU of all, by
+// container. Replicas of the past are told by their names.
+func (s *sizeReadings) query(id targetID) string {
+	pods := strings.Replace(podOfDeployment, "(.+)", regexp.QuoteMeta(id.name), 1)
+	if id.kind == kindStatefulSet {
+		pods = strings.Replace(podOfStatefulSet, "(.+)", regexp.QuoteMeta(id.name), 1)
+	}
+	matchers := []string{`container!=""`, `container!="POD"`, fmt.Sprintf("namespace=%q", id.namespace), fmt.Sprintf("pod=~%q", pods)}
+	if s.cfg.Matchers != "" {
+		matchers = append(matchers, s.cfg.Matchers)
+	}
+	memory := s.cfg.MemoryMetric + "{" + strings.Join(matchers, ",") + "}"
+	cpu := s.cfg.CPUMetric + "{" + strings.Join(append(matchers, `cpu=~"total|"`), ",") + "}"
+	step, window := model.Duration(s.cfg.SizingStep), model.Duration(s.cfg.RateWindow)
+	as := func(name, q string) string {
+		return fmt.Sprintf("label_replace(%s, %q, %q, %q, %q)", q, labelSizing, name, "", "")
+	}
+	return as("memory", fmt.Sprintf("max by (container) (max_over_time(%s[%s]))", memory, step)) +
+		" or " + as("cpu", fmt.Sprintf("max by (container) (max_over_time(rate(%s[%s])[%s:%s]))", cpu, window, step, window)) +
+		" or " + as("mean", fmt.Sprintf("avg by (container) (rate(%s[%s]))", cpu, step))
+}
+
+// fold adds an answer.
+func (s *sizeReadings) fold(state *sizeState, got answer, from, to int64) {
+	perPart := int64(s.cfg.SizingHistory/s.cfg.SizingStep)/sizesKept + 1
+	for _, series := range got.series {
+		name := shared(string(series.Metric["container"]))
+		c := state.containers[name]
+		if c == nil {
+			c = &containerHistory{}
+			state.containers[name] = c
+		}
+		what := string(series.Metric[labelSizing])
+		s.prom.samples(series.Values, from, to, func(step int64, v float64) {
+			if !(v >= 0) || math.IsInf(v, 0) {
+				return
+			}
+			number := step/perPart + 1
+			p := &c.parts[number%sizesKept]
+			if p.of != number {
+				*p = containerPart{of: number}
+			}
+			switch what {
+			case "memory":
+				p.memory = math.Max(p.memory, v)
+				if step > c.until+sizesGap {
+					c.since = step
+				}
+				if step > c.until {
+					c.until = step
+				}
+			case "cpu":
+				p.cpu = math.Max(p.cpu, v)
+			default:
+				p.mean, p.n = p.mean+v, p.n+1
+			}
+		})
+	}
+}
+
+// fill writes down what is known of the containers of a target.
+func (s *sizeReadings) fill(id targetID, containers []api.ContainerUse) {
+	state := s.known[id]
+	if state == nil {
+		return
+	}
+	state.mu.Lock()
+	defer state.mu.Unlock()
+	perPart := int64(s.cfg.SizingHistory/s.cfg.SizingStep)/sizesKept + 1
+	for i := range containers {
+		u := &containers[i]
+		c := state.containers[u.Name]
+		if c == nil || c.until == 0 {
+			continue
+		}
+		// The first step of a stretch is what was used in the step before it.
+		u.Since, u.Until = s.grid().Time(c.since-1), s.grid().Time(c.until)
+		var mean float64
+		n := int32(0)
+		for _, p := range c.parts {
+			if p.of == 0 || p.of <= c.until/perPart+1-sizesKept {
+				continue
+			}
+			u.MemoryPeak = max(u.MemoryPeak, int64(math.Ceil(p.memory)))
+			u.CPUPeak = max(u.CPUPeak, int64(math.Ceil(1000*p.cpu)))
+			mean, n = mean+p.mean, n+p.n
+		}
+		if n > 0 {
+			u.CPUMean = int64(math.Ceil(1000 * mean / float64(n)))
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package sensing
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/api/v1alpha1"
+	"github.com/mash2-io/mash2/experiments/cluster"
+)
+
+// TestSizesAgainstPrometheus: what containers use is read from a real Prometheus with the
+// series that a real cAdvisor has: the most of any replica of the workload, those that are
+// gone included, and of nobody else; a gap begins anew.
+func TestSizesAgainstPrometheus(t *testing.T) {
+	const every = time.Minute
+	end := time.Now().Add(-3 * time.Hour).Truncate(10 * time.Minute)
+	start := end.Add(-40 * time.Hour)
+	pod := func(name, container string) string {
+		return fmt.Sprintf(`namespace=%q,pod=%q,node="node-1",container=%q`, ns, name, container)
+	}
+	const now, before = "web-5d4f8c7b9-bbbbx", "web-77b6bdc9f-zzzzx"
+	var cpu, memory strings.Builder
+	gauge := func(labels string, from, to time.Time, mebibytes float64) {
+		for at := from; !at.After(to); at = at.Add(every) {
+			fmt.Fprintf(&memory, "container_memory_working_set_bytes{%s} %.0f %d\n", labels, mebibytes*(1<<20), at.Unix())
+		}
+	}
+	gap := end.Add(-30 * time.Hour)
+	gauge(pod(before, "main"), start, gap, 200)
+	gauge(pod(before, "main"), gap.Add(time.Hour), end.Add(-20*time.Hour), 500)
+	gauge(pod(now, "main"), end.Add(-20*time.Hour), end, 300)
+	gauge(pod(now, "sidecar"), start, end, 50)
+	gauge(pod(now, ""), start, end, 900)
+	gauge(pod(now, "POD"), start, end, 900)
+	gauge(pod("web-2-5d4f8c7b9-bbbbx", "main"), start, end, 900)
+	gauge(pod("web-0", "main"), start, end, 900)
+	gauge(strings.Replace(pod(now, "main"), ns, "another", 1), start, end, 900)
+	counter(&cpu, pod(before, "main"), start, end.Add(-20*time.Hour), every, 0.4)
+	counter(&cpu, pod(now, "main"), end.Add(-20*time.Hour), end, every, 0.2)
+	counter(&cpu, pod(now, "sidecar"), start, end, every, 0.05)
+	counter(&cpu, pod(now, "main")+`,cpu="cpu00"`, start, end, every, 0.9)
+	prom, err := cluster.StartPrometheus(t.Context(), cluster.PrometheusOptions{History: strings.NewReader(
+		"# TYPE container_cpu_usage_seconds counter\n" + cpu.String() + "# TYPE container_memory_working_set_bytes gauge\n" + memory.String() + "# EOF\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = prom.Stop() })
+	w := newWorld(t, func(c *Config) {
+		c.PrometheusURL, c.QueryTimeout, c.RateWindow = prom.URL, 30*time.Second, 4*time.Minute
+	})
+	w.clock.SetTime(end)
+	w.shop("web", 0)
+	w.usage = nil
+	d := deployment("web", 1, "1")
+	d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "sidecar"})
+	mw := managed("web")
+	mw.Spec.Sizing = &v1alpha1.Sizing{Mode: v1alpha1.SizingInPlace}
+	w.put(d, mw, podOn("web", 0, "node-1", start))
+
+	var got *api.Sizing
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) { // a real program answers, in the background
+		x, _ := w.workload("web")
+		if got = x.Sizing; got == nil {
+			t.Fatal("no sizing")
+		}
+		if !got.Containers[0].Until.IsZero() && end.Sub(got.Containers[0].Until) < 20*time.Minute || time.Now().After(deadline) {
+			break
+		}
+	}
+	main, sidecar := got.Containers[0], got.Containers[1]
+	if main.MemoryPeak != 500<<20 || sidecar.MemoryPeak != 50<<20 {
+		t.Errorf("memory: main %d, sidecar %d", main.MemoryPeak, sidecar.MemoryPeak)
+	}
+	if near := func(is int64, want float64) bool { return math.Abs(float64(is)-want) <= 0.1*want }; !near(main.CPUPeak, 400) || !near(main.CPUMean, 300) || !near(sidecar.CPUPeak, 50) {
+		t.Errorf("CPU: main %dm at most, %dm on average, sidecar %dm", main.CPUPeak, main.CPUMean, sidecar.CPUPeak)
+	}
+	if since := gap.Add(time.Hour); main.Since.Before(since.Add(-10*time.Minute)) || main.Since.After(since.Add(20*time.Minute)) {
+		t.Errorf("known since %s, want about %s", main.Since, since)
+	}
+	if sidecar.Since.After(start.Add(20 * time.Minute)) {
+		t.Errorf("the sidecar is known since %s, want about %s", sidecar.Since, start)
+	}
+}
+
+// TestSizing is what a ManagedWorkload, its template, its pods and its status together say.
+func TestSizing(t *testing.T) {
+	w := newWorld(t, nil)
+	w.shop("web", 0)
+	d := deployment("web", 1, "1")
+	c := &d.Spec.Template.Spec.Containers[0]
+	c.Resources.Requests[corev1.ResourceMemory] = resource.MustParse("1Gi")
+	c.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
+	c.ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceMemory, RestartPolicy: corev1.RestartContainer}}
+	mw := managed("web")
+	cpu := resource.MustParse("50m")
+	mw.Spec.Sizing = &v1alpha1.Sizing{Containers: []v1alpha1.ContainerSizing{{
+		Name: c.Name, MinAllowed: v1alpha1.ContainerAmounts{CPU: &cpu}, Resources: []v1alpha1.SizedResource{"cpu"},
+	}}}
+	mw.Status.Sizing = &v1alpha1.SizingStatus{Containers: []v1alpha1.ContainerSizingStatus{{Name: c.Name, Requests: v1alpha1.ContainerAmounts{CPU: &cpu}}}}
+	pod := podOn("web", 0, "node-1", epoch.Add(-time.Hour))
+	pod.Spec.Containers[0].Resources = *c.Resources.DeepCopy()
+	always := corev1.ContainerRestartPolicyAlways
+	pod.Spec.InitContainers = []corev1.Container{
+		{Name: "proxy", RestartPolicy: &always, Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("100m")}}},
+		{Name: "unpack", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"memory": resource.MustParse("512Mi")}}},
+	}
+	killed := metav1.NewTime(epoch.Add(-time.Minute))
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: c.Name, LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", FinishedAt: killed}},
+	}}
+	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+		Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonDeferred, Message: "Node didn't have enough resource",
+	})
+	w.put(d, mw, pod)
+	got, s := w.workload("web")
+	want := &api.Sizing{
+		Mode: api.SizingRecommendOnly, Limits: api.LimitsKeep,
+		Containers: []api.ContainerUse{{
+			Name: c.Name, Requests: api.Amounts{MilliCPU: 1000, Memory: 1 << 30}, Limits: api.Amounts{Memory: 1 << 30},
+			Least: api.Amounts{MilliCPU: 50}, FixedMemory: true, RestartMemory: true, OOMKilled: killed.Time, OOMLimit: 1 << 30,
+		}},
+		Beside: api.Amounts{MilliCPU: 100}, Least: api.Amounts{MilliCPU: 100, Memory: 512 << 20},
+		Planned: []api.ContainerPlan{{Name: c.Name, Requests: api.Amounts{MilliCPU: 50}}},
+	}
+	if d := cmp.Diff(want, got.Sizing); d != "" {
+		t.Errorf("sizing (-want +got):\n%s", d)
+	}
+	is := s.Pods[0]
+	if size, ok := is.Size.Container(c.Name); !ok || size.Requests.Memory != 1<<30 || is.Resize != api.ResizeDeferred || is.ResizeMessage == "" {
+		t.Errorf("pod has size %+v, resize %q %q", is.Size, is.Resize, is.ResizeMessage)
+	}
+	if r := got.Sizing.Pod(api.Amounts{MilliCPU: 50, Memory: 100 << 20}); r.MilliCPU != 150 || r.Memory != 512<<20 {
+		t.Errorf("a smaller pod would request %v", r)
+	}
+
+	// A person resizes it: it is theirs.
+	mw.Spec.Sizing.Mode = v1alpha1.SizingInPlace
+	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl-edit", Subresource: "resize"}}
+	w.put(mw, pod)
+	_, s = w.workload("web")
+	if s.Pods[0].Size != nil {
+		t.Error("a pod that somebody else resized has a size")
+	}
+	found := false
+	for _, f := range s.Findings {
+		found = found || f.Reason == api.ReasonConflict && strings.Contains(f.Message, "kubectl-edit")
+	}
+	if !found {
+		t.Errorf("findings %v", s.Findings)
+	}
+}

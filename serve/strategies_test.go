@@ -1,0 +1,70 @@
+package serve
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/api/v1alpha1"
+)
+
+// TestStrategies: a status is written when something other than figures changed, and says
+// what is wrong.
+func TestStrategies(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	o := &v1alpha1.Strategy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "s", Generation: 3}}
+	writes := 0
+	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(o).WithStatusSubresource(o).Build(),
+		interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			writes++
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		}})
+	s := &Strategies{Client: c, Logger: slog.New(slog.DiscardHandler)}
+	key := api.Key{Namespace: "shop", Name: "s"}
+	state := func(on bool, reason string) api.Policy {
+		return api.Policy{Strategies: []api.StrategyState{{Key: key, Rules: []api.RuleState{{Name: "r", On: on, Reason: reason}}}}}
+	}
+	wrong := func(reason, message string) []api.Finding {
+		return []api.Finding{{Severity: api.Warning, Reason: reason, Object: api.StrategyRef(key), Message: message}}
+	}
+	for i, step := range []struct {
+		cycle      api.Cycle
+		wantWrites int
+		wantActive string
+		wantReason string // of Ready
+	}{
+		{api.Cycle{}, 0, "", ""},
+		{api.Cycle{Policy: state(true, "load is 6")}, 1, "r", "Decided"},
+		{api.Cycle{Policy: state(true, "load is 7")}, 1, "r", "Decided"},
+		{api.Cycle{Error: "held"}, 1, "r", "Decided"},
+		{api.Cycle{Policy: state(true, "holds"), Findings: wrong("StrategyHolds", "load has no value: 1")}, 2, "r", "StrategyHolds"},
+		{api.Cycle{Policy: state(true, "holds"), Findings: wrong("StrategyHolds", "load has no value: 2")}, 2, "r", "StrategyHolds"},
+		{api.Cycle{Policy: state(false, "load is 1")}, 3, "", "Decided"},
+		{api.Cycle{Findings: wrong("StrategyInvalid", "spec.rules[0].when: no")}, 4, "", "StrategyInvalid"},
+		{api.Cycle{Findings: wrong("StrategyInvalid", "spec.rules[1].when: no")}, 5, "", "StrategyInvalid"},
+	} {
+		s.Report(t.Context(), step.cycle)
+		var got v1alpha1.Strategy
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), &got); err != nil {
+			t.Fatal(err)
+		}
+		ready := ""
+		if r := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionReady); r != nil {
+			ready = r.Reason
+		}
+		if writes != step.wantWrites || got.Status.Active != step.wantActive || ready != step.wantReason {
+			t.Errorf("step %d: %d writes, active %q, %s; want %+v", i, writes, got.Status.Active, ready, step)
+		}
+	}
+}

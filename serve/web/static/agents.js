@@ -1,0 +1,50 @@
+// The card of the agents that move CPU between a workload's running pods.
+
+import { card, cores, h, table, when } from "./dom.js";
+
+// agents of a workload: what they may use, what they do, and who decides.
+export function agents(p, ask, path) {
+  const s = p.state ?? {};
+  const pods = s.pods ?? [];
+  const held = p.hold || s.waits;
+  const set = (question, change) => ask.act(question, `workloads/${path}/agents`, change);
+  const mind = p.model ? `the model ${p.model}` + (s.trusted === false ? ", which shares the time with the threshold rule until it was better here" : "") : "the threshold rule";
+  return card("Agents of running pods",
+    h("div", { class: "big" }, p.stopped ? "stopped" : held ? "hold" : "running"),
+    held ? h("p", { class: "soft small" }, held) : null,
+    s.error ? h("p", { class: "warn" }, s.error) : null,
+    h("p", { class: "soft small" }, `${cores(pods.reduce((sum, a) => sum + a.next, 0))} of ${cores(p.budget)} cores are given out, ${cores(p.least)} to ${cores(p.most)} a pod. `,
+      `Every ${p.interval / 1e9} s ${mind} decides`, s.time && !s.time.startsWith("0001") ? [", last at ", when(s.time)] : null, "."),
+    pods.length ? table("Agents", [
+      ["pod", (a) => a.pod], ["limit", (a) => cores(a.limit) + (a.limit === a.next ? "" : " → " + cores(a.next)), "n"],
+      ["uses", (a) => cores(a.usage), "n"], ["priority", (a) => Math.round(100 * a.priority) + " %", "n"], ["bound by", (a) => a.binding, "", "wide"],
+    ], pods) : null,
+    (s.refused ?? []).map((r) => h("p", { class: "soft small" }, "takes no part: " + r)),
+    ask.overview().actions ? h("div", { class: "row" },
+      h("button", { onclick: () => set(p.stopped ? "Start the agents?" : "Stop the agents? Limits stay as they are.", { run: Boolean(p.stopped) }) }, p.stopped ? "Start" : "Stop")) : null,
+    ask.overview().actions ? h("details", {}, h("summary", {}, "Budget, algorithm and priorities"), settings(p, s, pods, set)) : null);
+}
+
+// settings is a form; only what was changed is sent.
+function settings(p, s, pods, set) {
+  const cpu = h("input", { type: "text", value: p.milliCPU ? p.milliCPU + "m" : "", placeholder: "as planned", size: 10 });
+  const names = ["", ...new Set([...(s.models ?? []), ...(p.model ? [p.model] : [])])];
+  const model = h("select", {}, names.map((m) => h("option", { value: m, selected: m === (p.model ?? "") }, m || "threshold rule")));
+  const weights = pods.map((a) => [a.pod, h("input", { type: "number", min: 1, max: 100, value: Math.round(100 * a.priority) })]);
+  const send = (event) => {
+    event.preventDefault();
+    const change = {};
+    if (cpu.value !== cpu.defaultValue) change.cpu = cpu.value.trim();
+    if (model.value !== (p.model ?? "")) change.model = model.value;
+    if (weights.some(([, input]) => input.value !== input.defaultValue)) {
+      // Pods that are not there now keep theirs.
+      const rest = Object.entries(p.priorities ?? {}).filter(([pod]) => !weights.some(([name]) => name === pod)).map(([pod, v]) => ({ pod, percent: Math.round(100 * v) }));
+      change.priorities = [...weights.map(([pod, input]) => ({ pod, percent: Number(input.value) })), ...rest];
+    }
+    if (Object.keys(change).length) set("Change what the agents may do?", change);
+  };
+  return h("form", { class: "stack", onsubmit: send },
+    h("label", {}, "budget ", cpu), h("label", {}, "decided by ", model),
+    weights.map(([pod, input]) => h("label", {}, `priority of ${pod}, % `, input)),
+    h("button", { type: "submit" }, "Change"));
+}

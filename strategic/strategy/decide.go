@@ -1,0 +1,469 @@
+package strategy
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/api/v1alpha1"
+	"github.com/mash2-io/mash2/strategic/strategy/when"
+)
+
+// choosing is the rule by which a choice acts.
+const choosing = "choose"
+
+// Model predicts one number of a candidate.
+type Model interface {
+	// Features are the names of what Predict reads, in its order.
+	Features() []string
+	// Predict returns the number for one value of each feature.
+	Predict(x []float64) (float64, error)
+}
+
+// Input is what strategies are decided from.
+type Input struct {
+	Time time.Time
+	// Policy is the name of the policy in force but for strategies.
+	Policy     string
+	Strategies []api.Strategy
+	// Last is what each strategy was after the last cycle.
+	Last []api.StrategyState
+	// Models by the name that strategies know them by.
+	Models map[string]Model
+}
+
+// Output is what strategies want.
+type Output struct {
+	// States in the order of the strategies, of those that could be read and are not Off.
+	States []api.StrategyState
+	// Actions in order of precedence. Those that are not done say why.
+	Actions  []api.StrategyAction
+	Findings []api.Finding
+}
+
+// decision is what one strategy comes to.
+type decision struct {
+	priority int32
+	shadow   bool
+	state    api.StrategyState
+	actions  []api.StrategyAction
+}
+
+// Decide evaluates every strategy. It doesn't fail: one that can't be used is reported and
+// wants nothing, and a rule that can't be evaluated stays what it was.
+func Decide(in Input) Output {
+	var out Output
+	var all []decision
+	for _, s := range in.Strategies {
+		p, err := compile(s.Spec)
+		if err != nil {
+			out.find("StrategyInvalid", s.Key, err.Error())
+			continue
+		}
+		if p.spec.Mode == v1alpha1.ModeOff {
+			continue
+		}
+		d := in.one(s, p, &out)
+		all = append(all, d)
+		out.States = append(out.States, d.state)
+	}
+	slices.SortStableFunc(all, func(a, b decision) int {
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.state.Key.Namespace, b.state.Key.Namespace), cmp.Compare(a.state.Key.Name, b.state.Key.Name))
+	})
+	for _, d := range all {
+		for _, a := range d.actions {
+			if d.shadow {
+				a.NotDone = "mode is Shadow"
+			}
+			out.Actions = append(out.Actions, a)
+		}
+	}
+	out.settle()
+	return out
+}
+
+func (o *Output) find(reason string, about api.Key, message string) {
+	o.Findings = append(o.Findings, api.Finding{
+		Severity: api.Warning, Agent: api.StrategicAgent, Reason: reason, Object: api.StrategyRef(about), Message: message,
+	})
+}
+
+// settle lets the first of the actions about the same thing win, and says so where others
+// want something else. Proposals of replicas don't contradict one another: the largest
+// counts; nor do calls.
+func (o *Output) settle() {
+	first := map[string]*api.StrategyAction{}
+	for i := range o.Actions {
+		a := &o.Actions[i]
+		if a.NotDone != "" || a.Kind == api.ActionProposeReplicas || a.Kind == api.ActionCallWebhook {
+			continue
+		}
+		won := first[a.On()]
+		if won == nil {
+			first[a.On()] = a
+			continue
+		}
+		if won.What() == a.What() {
+			a.NotDone = fmt.Sprintf("%s %s does the same", won.Strategy, won.Rule)
+			continue
+		}
+		a.NotDone = fmt.Sprintf("%s %s comes before it and wants %s", won.Strategy, won.Rule, won.What())
+		o.find("StrategiesContradict", a.Strategy, fmt.Sprintf("%s wants %s, but %s", a.Rule, a.What(), a.NotDone))
+	}
+}
+
+// one evaluates one strategy.
+func (in Input) one(s api.Strategy, p *program, out *Output) decision {
+	d := decision{priority: p.spec.Priority, shadow: p.spec.Mode == v1alpha1.ModeShadow, state: api.StrategyState{Key: s.Key}}
+	var last api.StrategyState
+	for _, l := range in.Last {
+		if l.Key == s.Key {
+			last = l
+		}
+	}
+	sc := in.scope(s, p)
+	for i, r := range p.spec.Rules {
+		was := api.RuleState{Name: r.Name}
+		for _, l := range last.Rules {
+			if l.Name == r.Name {
+				was = l
+			}
+		}
+		state, err := p.turn(i, was, sc, in.Time)
+		if err != nil {
+			out.find("StrategyHolds", s.Key, fmt.Sprintf("spec.rules[%d] %s: %v", i, r.Name, err))
+		}
+		d.state.Rules = append(d.state.Rules, state)
+		if !state.On {
+			continue
+		}
+		for j, a := range r.Actions {
+			action, err := p.wants(a, [2]int{i, j}, s.Key, sc)
+			if err != nil {
+				out.find("StrategyHolds", s.Key, fmt.Sprintf("spec.rules[%d].actions[%d]: %v", i, j, err))
+				continue
+			}
+			action.Strategy, action.Rule, action.Since, action.Reason = s.Key, r.Name, state.Since, state.Reason
+			d.actions = append(d.actions, action)
+		}
+	}
+	if c := p.spec.Choose; c != nil {
+		choice, err := p.chosen(last.Choice, sc, in)
+		if err != nil {
+			out.find("StrategyHolds", s.Key, fmt.Sprintf("spec.choose: %v", err))
+		}
+		d.state.Choice = &choice
+		for _, of := range c.Candidates {
+			if of.Name == choice.Candidate {
+				d.actions = append(d.actions, api.StrategyAction{
+					Strategy: s.Key, Rule: choosing, Kind: api.ActionMove, Pools: of.Pools, Since: choice.Since, Reason: choice.Reason,
+				})
+			}
+		}
+	}
+	for _, f := range p.outputs {
+		v, err := f.of.number(sc)
+		if err != nil {
+			out.find("StrategyHolds", s.Key, fmt.Sprintf("spec.outputs.%s: %v", f.name, err))
+			continue
+		}
+		d.state.Outputs = append(d.state.Outputs, api.StrategyOutput{Name: f.name, Value: v})
+	}
+	return d
+}
+
+// scope of a strategy's expressions: its sensors, as far as they can be used.
+func (in Input) scope(s api.Strategy, p *program) scope {
+	sc := newScope(in.Time, p.zone, in.Policy)
+	for _, sensor := range p.spec.Sensors {
+		value, why := in.value(s, sensor)
+		if why != "" {
+			sc.missing[sensor.Name] = why
+			continue
+		}
+		sc.values[sensor.Name] = value
+	}
+	return sc
+}
+
+// value of a sensor, or why it has none.
+func (in Input) value(s api.Strategy, sensor v1alpha1.Sensor) (float64, string) {
+	if of := sensor.Strategy; of != nil {
+		for _, l := range in.Last {
+			if l.Key != (api.Key{Namespace: s.Key.Namespace, Name: of.Name}) {
+				continue
+			}
+			for _, o := range l.Outputs {
+				if o.Name == of.Output {
+					return o.Value, ""
+				}
+			}
+		}
+		return 0, fmt.Sprintf("strategy %s had no output %s in the last cycle", of.Name, of.Output)
+	}
+	for _, r := range s.Readings {
+		if r.Sensor != sensor.Name {
+			continue
+		}
+		stale := when.Stale(sensor.When)
+		if sensor.StaleAfter != nil {
+			stale = sensor.StaleAfter.Duration
+		}
+		switch {
+		case r.Missing != "":
+			return 0, r.Missing
+		case math.IsNaN(r.Value) || math.IsInf(r.Value, 0):
+			return 0, fmt.Sprintf("it reads %g, which is no finite number", r.Value)
+		case stale > 0 && in.Time.Sub(r.At) > stale:
+			return 0, fmt.Sprintf("its reading of %s is older than %v", r.At.UTC().Format(time.RFC3339), stale)
+		}
+		return r.Value, ""
+	}
+	return 0, "it was not read yet"
+}
+
+// turn is what a rule becomes of what it was. With an error it stays so.
+func (p *program) turn(i int, was api.RuleState, sc scope, now time.Time) (api.RuleState, error) {
+	r, e, negate := p.spec.Rules[i], p.when[i], false
+	if was.On {
+		if negate = p.until[i] == nil; !negate {
+			e = p.until[i]
+		}
+	}
+	turns, err := e.bool(sc)
+	if err != nil {
+		was.Pending, was.Reason = time.Time{}, fmt.Sprintf("it stays %s: %v", onOff(was.On), err)
+		return was, err
+	}
+	said := fmt.Sprintf("%q is %v", e.text, turns)
+	if read := e.read(sc); read != "" {
+		said += " (" + read + ")"
+	}
+	if negate {
+		turns = !turns
+	}
+	if !turns {
+		was.Pending, was.Reason = time.Time{}, said
+		return was, nil
+	}
+	if was.Pending.IsZero() || was.Pending.After(now) {
+		was.Pending = now
+	}
+	if wait := was.Pending.Add(r.For.Duration); now.Before(wait) {
+		was.Reason = fmt.Sprintf("it stays %s until %s at least, because it must be so for %v: %s", onOff(was.On), stamp(wait), r.For.Duration, said)
+		return was, nil
+	}
+	if stays := was.Since.Add(r.MinStay.Duration); !was.Since.IsZero() && now.Before(stays) {
+		was.Reason = fmt.Sprintf("it stays %s until %s at least, although %s", onOff(was.On), stamp(stays), said)
+		return was, nil
+	}
+	return api.RuleState{Name: r.Name, On: !was.On, Since: now, Reason: said}, nil
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+// wants is what an action of a rule that is on asks for.
+func (p *program) wants(a v1alpha1.StrategyAction, at [2]int, of api.Key, sc scope) (api.StrategyAction, error) {
+	switch {
+	case a.SetPolicy != nil:
+		return api.StrategyAction{Kind: api.ActionSetPolicy, Policy: a.SetPolicy.Policy}, nil
+	case a.Move != nil:
+		return api.StrategyAction{Kind: api.ActionMove, Pools: a.Move.Pools}, nil
+	case a.SetBounds != nil:
+		out := api.StrategyAction{Kind: api.ActionSetBounds, Workload: api.Key{Namespace: of.Namespace, Name: a.SetBounds.Workload}}
+		if v := a.SetBounds.MinReplicas; v != nil {
+			out.MinReplicas = *v
+		}
+		if v := a.SetBounds.MaxReplicas; v != nil {
+			out.MaxReplicas = *v
+		}
+		return out, nil
+	case a.CallWebhook != nil:
+		return api.StrategyAction{Kind: api.ActionCallWebhook, URL: a.CallWebhook.URL}, nil
+	}
+	v, err := p.propose[at].number(sc)
+	if err != nil {
+		return api.StrategyAction{}, err
+	}
+	return api.StrategyAction{
+		Kind: api.ActionProposeReplicas, Workload: api.Key{Namespace: of.Namespace, Name: a.ProposeReplicas.Workload},
+		MinReplicas: int32(math.Ceil(min(max(v, 0), maxReplicas))),
+	}, nil
+}
+
+// judged is what is known of a candidate.
+type judged struct {
+	name  string
+	score float64
+	ok    bool   // it meets what is required
+	why   string // why its score is not known; empty if it is
+}
+
+// chosen is the candidate in force from now on. The error says why it can't be told whether
+// another would be better.
+func (p *program) chosen(last *api.Choice, sc scope, in Input) (api.Choice, error) {
+	c := p.spec.Choose
+	out := api.Choice{Candidate: c.Candidates[0].Name}
+	if last != nil && slices.ContainsFunc(c.Candidates, func(of v1alpha1.Candidate) bool { return of.Name == last.Candidate }) {
+		out = *last
+	}
+	var here judged
+	var best *judged
+	var unknown, failing []string
+	for i := range c.Candidates {
+		j := p.judge(i, sc, in.Models)
+		switch {
+		case j.why != "":
+			unknown = append(unknown, j.name+": "+j.why)
+		case !j.ok:
+			failing = append(failing, j.name)
+		}
+		if j.name == out.Candidate {
+			here = j
+		} else if j.why == "" && j.ok && (best == nil || j.score > best.score) {
+			best = &j
+		}
+	}
+	before := out
+	out.Better, out.Gain, out.At = "", 0, in.Time
+	if len(unknown) > 0 && (here.why != "" || best == nil) {
+		// What can't be told is worth nothing, for or against.
+		out.Better, out.Gain = before.Better, before.Gain
+	}
+	moved := func(why string) api.Choice {
+		return api.Choice{Candidate: best.name, Since: in.Time, At: in.Time, Reason: why}
+	}
+	stays := out.Since.Add(c.MinStay.Duration)
+	early := !out.Since.IsZero() && in.Time.Before(stays)
+	switch {
+	case here.why != "":
+		out.Reason = fmt.Sprintf("it stays: the score of %s is not known: %s", here.name, here.why)
+		return out, errors.New(out.Reason)
+	case best == nil && !here.ok:
+		out.Reason = "nothing is done: no candidate meets what is required: " + strings.Join(append(failing, unknown...), ", ")
+		return out, errors.New(out.Reason)
+	case best == nil:
+		out.Reason = fmt.Sprintf("%s scores %.4g, and no other candidate can be moved to", here.name, here.score)
+		if len(unknown) > 0 {
+			return out, errors.New(strings.Join(unknown, "; "))
+		}
+		return out, nil
+	case !here.ok && early:
+		out.Reason = fmt.Sprintf("%s doesn't meet what is required and %s does, but it stays until %s at least", here.name, best.name, stamp(stays))
+		return out, nil
+	case !here.ok:
+		return moved(fmt.Sprintf("%s doesn't meet what is required; %s does and scores %.4g", here.name, best.name, best.score)), nil
+	}
+	// Both would do: moving must be worth its price.
+	ratio := best.score / here.score
+	out.Better = best.name
+	if before.Better == best.name && !before.At.IsZero() && in.Time.After(before.At) {
+		hours := min(in.Time.Sub(before.At), time.Hour).Hours()
+		out.Gain = max(0, before.Gain+(ratio-1)*hours)
+	}
+	margin := 10.0
+	if c.MarginPercent != nil {
+		margin = float64(*c.MarginPercent)
+	}
+	paid := out.Gain >= c.Payback.Hours()
+	said := fmt.Sprintf("%s scores %.4g, %s %.4g", here.name, here.score, best.name, best.score)
+	switch {
+	case ratio <= 1:
+		out.Reason = said
+	case ratio <= 1+margin/100:
+		out.Reason = fmt.Sprintf("%s, which is not %g %% better", said, margin)
+	case early:
+		out.Reason = fmt.Sprintf("%s, but it stays until %s at least", said, stamp(stays))
+	case !paid:
+		out.Reason = fmt.Sprintf("%s, which has been worth %v of the %v that a move must be worth", said,
+			time.Duration(out.Gain*float64(time.Hour)).Round(time.Second), c.Payback.Duration)
+	default:
+		return moved(said), nil
+	}
+	return out, nil
+}
+
+// judge one candidate.
+func (p *program) judge(i int, sc scope, models map[string]Model) judged {
+	c := p.spec.Choose
+	j := judged{name: c.Candidates[i].Name}
+	features := map[string]float64{}
+	for _, f := range p.features[i] {
+		v, err := f.of.number(sc)
+		if err != nil {
+			j.why = fmt.Sprintf("%s: %v", f.name, err)
+			return j
+		}
+		features[f.name] = v
+	}
+	inner := scope{values: map[string]any{"c": features}, missing: map[string]string{}}
+	for name, v := range sc.values {
+		inner.values[name] = v
+	}
+	for name, why := range sc.missing {
+		inner.missing[name] = why
+	}
+	inner.values["predicted"] = 0.0
+	if p.score.predicts || p.require != nil && p.require.predicts {
+		v, err := predict(c.Model, models, features)
+		if err != nil {
+			j.why = err.Error()
+			return j
+		}
+		inner.values["predicted"] = v
+	}
+	score, err := p.score.number(inner)
+	if err == nil && !(score > 0) {
+		err = fmt.Errorf("its score is %g, which is not above 0", score)
+	}
+	if err == nil && p.require != nil {
+		j.ok, err = p.require.bool(inner)
+	} else {
+		j.ok = true
+	}
+	if err != nil {
+		j.why = err.Error()
+	}
+	j.score = score
+	return j
+}
+
+// predict asks the model of a choice.
+func predict(ref *v1alpha1.ModelRef, models map[string]Model, features map[string]float64) (float64, error) {
+	if ref == nil {
+		return 0, errors.New("predicted needs spec.choose.model")
+	}
+	m := models[ref.Name]
+	if m == nil {
+		return 0, fmt.Errorf("there is no model %q", ref.Name)
+	}
+	names := m.Features()
+	x := make([]float64, len(names))
+	for i, name := range names {
+		v, ok := features[name]
+		if !ok {
+			return 0, fmt.Errorf("model %s reads %s, which is not among the candidate's features", ref.Name, name)
+		}
+		x[i] = v
+	}
+	v, err := m.Predict(x)
+	if err == nil && (math.IsNaN(v) || math.IsInf(v, 0)) {
+		err = fmt.Errorf("it predicts %g", v)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("model %s: %w", ref.Name, err)
+	}
+	return v, nil
+}

@@ -1,0 +1,159 @@
+package strategy
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/ext"
+)
+
+// What one expression may cost: its length, bytes; how deep it is nested; and the units of
+// CEL's runtime cost of one evaluation, of which an operation is about one.
+const (
+	maxExpression = 2048
+	maxNesting    = 32
+	maxCost       = 10_000
+)
+
+// reserved names of expressions, which no sensor has.
+var reserved = []string{"now", "hour", "minute", "weekday", "policy", "c", "predicted", "math", "size", "has", "all", "exists", "map", "filter", "type", "in"}
+
+// kind is what an expression gives.
+type kind int
+
+const (
+	aBool kind = iota
+	aNumber
+)
+
+// expression is one that is compiled.
+type expression struct {
+	text    string
+	program cel.Program
+	sensors []string // that it reads, in order of name
+	// predicts: it reads the model's prediction.
+	predicts bool
+}
+
+// errMissing is of an expression that reads what has no value.
+var errMissing = errors.New("has no value")
+
+// newEnv is what expressions know: sensors and the time; of candidates their features too.
+func newEnv(sensors []string, candidate bool) (*cel.Env, error) {
+	options := []cel.EnvOption{
+		ext.Math(), cel.CrossTypeNumericComparisons(true), cel.ParserRecursionLimit(maxNesting), cel.ParserExpressionSizeLimit(maxExpression),
+		cel.Variable("now", cel.TimestampType), cel.Variable("hour", cel.IntType), cel.Variable("minute", cel.IntType),
+		cel.Variable("weekday", cel.IntType), cel.Variable("policy", cel.StringType),
+	}
+	for _, s := range sensors {
+		options = append(options, cel.Variable(s, cel.DoubleType))
+	}
+	if candidate {
+		options = append(options, cel.Variable("c", cel.MapType(cel.StringType, cel.DoubleType)), cel.Variable("predicted", cel.DoubleType))
+	}
+	return cel.NewEnv(options...)
+}
+
+func newExpression(env *cel.Env, text string, want kind) (*expression, error) {
+	switch {
+	case strings.TrimSpace(text) == "":
+		return nil, errors.New("is required")
+	case len(text) > maxExpression:
+		return nil, fmt.Errorf("is longer than %d bytes", maxExpression)
+	}
+	ast, issues := env.Compile(text)
+	if err := issues.Err(); err != nil {
+		return nil, errors.New(strings.Join(strings.Fields(err.Error()), " "))
+	}
+	switch t := ast.OutputType(); {
+	case want == aBool && !t.IsExactType(cel.BoolType):
+		return nil, fmt.Errorf("must give true or false, gives a %s", t)
+	case want == aNumber && !t.IsExactType(cel.DoubleType) && !t.IsExactType(cel.IntType):
+		return nil, fmt.Errorf("must give a number, gives a %s", t)
+	}
+	program, err := env.Program(ast, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize))
+	if err != nil {
+		return nil, err
+	}
+	e := &expression{text: text, program: program}
+	for _, ref := range ast.NativeRep().ReferenceMap() {
+		switch {
+		case ref.Name == "predicted":
+			e.predicts = true
+		case ref.Name != "" && !slices.Contains(reserved, ref.Name) && identifier.MatchString(ref.Name) && !slices.Contains(e.sensors, ref.Name):
+			e.sensors = append(e.sensors, ref.Name)
+		}
+	}
+	slices.Sort(e.sensors)
+	return e, nil
+}
+
+// scope is what an expression sees.
+type scope struct {
+	values  map[string]any
+	missing map[string]string // why a sensor has no value
+}
+
+func newScope(now time.Time, zone *time.Location, policy string) scope {
+	local := now.In(zone)
+	return scope{missing: map[string]string{}, values: map[string]any{
+		"now": now, "hour": int64(local.Hour()), "minute": int64(local.Minute()), "weekday": int64(local.Weekday()), "policy": policy,
+	}}
+}
+
+// eval gives what an expression is. The error wraps errMissing where it reads what has no
+// value.
+func (e *expression) eval(s scope) (any, error) {
+	for _, name := range e.sensors {
+		if why, ok := s.missing[name]; ok {
+			return nil, fmt.Errorf("%s %w: %s", name, errMissing, why)
+		}
+	}
+	out, _, err := e.program.Eval(s.values)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", e.text, err)
+	}
+	return out.Value(), nil
+}
+
+func (e *expression) bool(s scope) (bool, error) {
+	v, err := e.eval(s)
+	if err != nil {
+		return false, err
+	}
+	return v.(bool), nil // as its type was checked
+}
+
+func (e *expression) number(s scope) (float64, error) {
+	v, err := e.eval(s)
+	if err != nil {
+		return 0, err
+	}
+	f, ok := v.(float64)
+	if !ok {
+		f = float64(v.(int64)) // as its type was checked
+	}
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return 0, fmt.Errorf("%q gives %g, which is no finite number", e.text, f)
+	}
+	return f, nil
+}
+
+// values of what an expression reads, for reasons.
+func (e *expression) read(s scope) string {
+	if len(e.sensors) == 0 {
+		return ""
+	}
+	var parts []string
+	for _, name := range e.sensors {
+		if v, ok := s.values[name].(float64); ok {
+			parts = append(parts, fmt.Sprintf("%s is %.6g", name, v))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,71 @@
+package strategy
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/mash2-io/mash2/api/v1alpha1"
+)
+
+const answer = `{"price": {"perHour": "0.07", "cpu": "500m"}, "on": true, "empty": null, "list": [1, 2],
+	"conditions": [{"type": "Ready", "n": 3}, {"type": "Other", "n": 4}]}`
+
+func TestNumber(t *testing.T) {
+	var object any
+	if err := json.Unmarshal([]byte(answer), &object); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[v1alpha1.JSONPath]struct {
+		number float64
+		err    string
+	}{
+		"{.price.perHour}":                     {0.07, ""},
+		"{.price.cpu}":                         {0.5, ""},
+		"{.on}":                                {1, ""},
+		"{.list[1]}":                           {2, ""},
+		`{.conditions[?(@.type=="Ready")].n}`:  {3, ""},
+		`{.conditions[?(@.type=="Broken")].n}`: {0, "finds 0 values"},
+		"{.list[*]}":                           {0, "finds 2 values"},
+		"{.list}":                              {0, "finds no number"},
+		"{.price}":                             {0, "finds no number"},
+		"{.empty}":                             {0, ""},
+		"{.nothing}":                           {0, "nothing is not found"},
+		"{.list[7]}":                           {0, "out of bounds"},
+		"{..n}":                                {0, "no recursive descent"},
+		"{range .list[*]}":                     {0, "no range"},
+		".price":                               {0, "one expression in braces"},
+		"{.a}{.b}":                             {0, "one expression in braces"},
+		"":                                     {0, "1 to 256 bytes"},
+		"{.a[}":                                {0, "unterminated array"},
+	} {
+		got, err := Number(object, path)
+		switch {
+		case path == "{.empty}":
+			if err == nil {
+				t.Errorf("%s: %v, want an error", path, got)
+			}
+		case want.err == "" && (err != nil || got != want.number):
+			t.Errorf("%s: %v, %v, want %v", path, got, err, want.number)
+		case want.err != "" && (err == nil || !strings.Contains(err.Error(), want.err)):
+			t.Errorf("%s: %v, %v, want %q", path, got, err, want.err)
+		}
+	}
+	// As the API server's client decodes numbers.
+	if got, err := Number(map[string]any{"n": int64(4)}, "{.n}"); got != 4 || err != nil {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+func FuzzNumber(f *testing.F) {
+	for _, path := range []string{"{.a}", "{.list[0:1]}", `{.c[?(@.t=="R")].n}`, "{.a['b']}", "{@}", "{$.x[*].y}", "{.list[-1]}", "{'a'}"} {
+		f.Add(path, answer)
+	}
+	f.Fuzz(func(t *testing.T, path, body string) {
+		var object any
+		if json.Unmarshal([]byte(body), &object) != nil {
+			return
+		}
+		_, _ = Number(object, v1alpha1.JSONPath(path))
+	})
+}
