@@ -220,7 +220,7 @@ generate: reference ## deepcopy, CRDs and their reference
 reference: ## deepcopy, CRDs, and the pages of docs/reference that are made from the program
 	go generate ./api/v1alpha1
 	go run ./experiments/crdreference
-	go test -tags '$(TAGS)' -count 1 -run 'TestReference|TestSchemaOfPolicies|TestArchitecture' . ./serve ./strategic/configmap ./cmd/mash2 -update
+	go test -tags '$(TAGS)' -count 1 -run 'TestReference|TestSchemaOfPolicies|TestArchitecture' . ./serve ./serve/rest ./strategic/configmap ./cmd/mash2 -update
 
 .PHONY: tidy
 tidy:

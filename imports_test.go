@@ -38,6 +38,7 @@ var rooms = map[string]room{
 	".":                       {ours: []string{"api", "strategic", "strategic/strategy", "planning", "execution"}},
 	"api":                     {},
 	"api/v1alpha1":            {ours: []string{"api"}, outside: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/controller-runtime/pkg/scheme"}},
+	"record/knowledge":        {ours: []string{"api", "record"}, outside: []string{"go.etcd.io/bbolt", "k8s.io/utils/clock"}},
 	"record":                  {ours: []string{"api", "record/delta"}, outside: []string{"github.com/klauspost/compress/zstd"}},
 	"record/delta":            {},
 	"record/delta/filltest":   {},
@@ -95,7 +96,7 @@ var rooms = map[string]room{
 	"operator": {
 		ours: []string{
 			".", "api", "api/v1alpha1", "execution/clusterapi", "execution/gke", "execution/kind", "execution/kube",
-			"execution/provider", "execution/webhook", "operator/agents", "operator/core", "operator/replay", "planning", "record", "sensing", "serve", "serve/external", "serve/rest", "serve/web", "strategic/configmap",
+			"execution/provider", "execution/webhook", "operator/agents", "operator/core", "operator/replay", "planning", "record", "record/knowledge", "sensing", "serve", "serve/external", "serve/rest", "serve/web", "strategic/configmap",
 		},
 		outside: kubeClients,
 	},
@@ -104,7 +105,7 @@ var rooms = map[string]room{
 	"cmd/cli": {
 		ours: []string{
 			".", "adoption", "api", "api/v1alpha1", "execution/clusterapi", "execution/gke", "execution/kube", "execution/webhook", "forecast", "operator", "operator/agents", "operator/core",
-			"operator/replay", "planning/node", "planning/vertical", "record", "sensing", "serve/rest", "serve/web", "strategic", "strategic/configmap", "strategic/model", "strategic/model/foreign", "strategic/strategy", "strategic/strategy/when",
+			"operator/replay", "planning/node", "planning/vertical", "record", "record/knowledge", "sensing", "serve/rest", "serve/web", "strategic", "strategic/configmap", "strategic/model", "strategic/model/foreign", "strategic/strategy", "strategic/strategy/when",
 		},
 		outside: append([]string{"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/go-logr/logr"}, kubeClients...),
 	},
@@ -122,7 +123,7 @@ var rooms = map[string]room{
 	// What others see and call: the API asks Kubernetes who may see what, the page has no
 	// data of its own.
 	"serve/rest": {
-		ours: []string{"api", "api/v1alpha1", "record", "strategic", "strategic/configmap"}, outside: append([]string{"golang.org/x/time/rate"}, kubeClients...),
+		ours: []string{"api", "api/v1alpha1", "record", "record/knowledge", "strategic", "strategic/configmap", "strategic/strategy", "strategic/strategy/when"}, outside: append([]string{"golang.org/x/time/rate"}, kubeClients...),
 	},
 	"serve/web": {},
 	// KEDA asks it what is planned.

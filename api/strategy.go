@@ -15,8 +15,42 @@ type Strategy struct {
 	Spec string
 	// Readings of its sensors, in their order, as far as any were read.
 	Readings []SensorReading `json:",omitempty"`
+	// Triggered by a person, in order of target.
+	Triggered []HandTrigger `json:",omitempty"`
 	// Deliveries of its webhooks by this process, of the last hour, in order of id.
 	Deliveries []Delivery `json:",omitempty"`
+}
+
+// AnnotationTriggered of a Strategy has what a person triggers, as a JSON object of times
+// by target.
+const AnnotationTriggered = Group + "/triggered"
+
+// HandTrigger is a sensor or a rule that a person triggers.
+type HandTrigger struct {
+	// Target is sensor/NAME or rule/NAME.
+	Target string    `json:"target"`
+	At     time.Time `json:"at"`
+}
+
+// SensorTarget and RuleTarget are targets of a HandTrigger.
+func SensorTarget(name string) string { return "sensor/" + name }
+
+// RuleTarget is that of a rule.
+func RuleTarget(name string) string { return "rule/" + name }
+
+// HandTriggerCounts is for how long a trigger counts that had no effect yet.
+const HandTriggerCounts = 10 * time.Minute
+
+// TriggeredAt is when a target was triggered by a person, as far as that still counts; the
+// zero time otherwise.
+func (s Strategy) TriggeredAt(target string, now time.Time) time.Time {
+	for _, t := range s.Triggered {
+		// Another machine's clock may be a little ahead.
+		if age := now.Sub(t.At); t.Target == target && age <= HandTriggerCounts && age >= -time.Minute {
+			return t.At
+		}
+	}
+	return time.Time{}
 }
 
 // Delivery is what became of a call of a webhook.
@@ -62,6 +96,8 @@ type RuleState struct {
 	// wanted to turn without a break; zero while it doesn't.
 	Since   time.Time `json:"since,omitzero"`
 	Pending time.Time `json:"pending,omitzero"`
+	// Triggered is the last trigger by a person that it has followed.
+	Triggered time.Time `json:"triggered,omitzero"`
 	// Reason says in a sentence why it is on or off.
 	Reason string `json:"reason"`
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/mash2-io/mash2/operator/agents"
 	"github.com/mash2-io/mash2/operator/core"
 	"github.com/mash2-io/mash2/record"
+	"github.com/mash2-io/mash2/record/knowledge"
 	"github.com/mash2-io/mash2/sensing"
 	restapi "github.com/mash2-io/mash2/serve/rest"
 )
@@ -74,6 +75,8 @@ type Config struct {
 	// Records is where every cycle is kept to be replayed and explained; nothing is
 	// while its Dir is empty. Its Program and Planners are filled in by Run.
 	Records record.Config
+	// Knowledge bounds the knowledge base beside the records.
+	Knowledge Knowledge
 	// StateDir is the folder of checkpoints of what a restart can't read from history;
 	// none are kept if empty.
 	StateDir string
@@ -102,6 +105,7 @@ func DefaultConfig() Config {
 		ProbeAddress:   ":8081",
 		LeaderElection: true,
 		StatusRefresh:  time.Minute,
+		Knowledge:      Knowledge{MaxAge: knowledge.DefaultMaxAge, MaxBytes: knowledge.DefaultMaxBytes},
 	}
 }
 
@@ -147,6 +151,9 @@ func (c Config) Validate() error {
 		if err := c.Records.Validate(); err != nil {
 			return err
 		}
+	}
+	if c.Knowledge.MaxAge < 0 || c.Knowledge.MaxBytes < 0 {
+		return fmt.Errorf("operator config: Knowledge must have no negative bounds, has %v and %d bytes", c.Knowledge.MaxAge, c.Knowledge.MaxBytes)
 	}
 	if err := c.core().Validate(); err != nil {
 		return err

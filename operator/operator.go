@@ -95,6 +95,11 @@ func Run(ctx context.Context, c Config) error {
 			return err
 		}
 		defer closeLog()
+		closeKnowledge, err := c.learn(ctx, loop, self)
+		if err != nil {
+			return err
+		}
+		defer closeKnowledge()
 		page.tap(loop, c)
 		defer w.fleet.Start(ctx)()
 		beat.start()

@@ -51,6 +51,9 @@ func (c Config) page(ctx context.Context, mgr manager.Manager) (page, error) {
 			return Otherwise(ctx, l, at, o)
 		}
 	}
+	if store := c.knowledge(); store != nil {
+		cfg.Knowledge = store.Search
+	}
 	if c.StateDir != "" {
 		cfg.MoneyFile = filepath.Join(c.StateDir, moneyFile)
 	}

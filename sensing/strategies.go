@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"runtime/debug"
 	"slices"
@@ -34,11 +35,26 @@ func strategyRecordOf(o *unstructured.Unstructured) *strategyRecord {
 	if err != nil || strategy.Check(r.strategy) != nil {
 		return r // deciding says why
 	}
+	r.strategy.Triggered = handTriggers(o.GetAnnotations()[api.AnnotationTriggered])
 	var spec v1alpha1.StrategySpec
 	if err := json.Unmarshal(body, &spec); err == nil && spec.Mode != v1alpha1.ModeOff {
 		r.sensors = spec.Sensors
 	}
 	return r
+}
+
+// handTriggers reads what a person wrote; what can't be read is none.
+func handTriggers(text string) []api.HandTrigger {
+	const most = 4 << 10
+	var by map[string]time.Time
+	if text == "" || len(text) > most || json.Unmarshal([]byte(text), &by) != nil {
+		return nil
+	}
+	var out []api.HandTrigger
+	for _, target := range slices.Sorted(maps.Keys(by)) {
+		out = append(out, api.HandTrigger{Target: target, At: by[target].UTC()})
+	}
+	return out
 }
 
 // strategies reads the sensors of users' strategies, as triggers are read: confined to their
@@ -96,7 +112,8 @@ func (s *strategies) observe(ctx, life context.Context, now time.Time, records [
 			if s.known[id] == nil {
 				s.known[id] = s.newSensor(r.key.Namespace, sensor)
 			}
-			if done := s.ask(life, now, id, sensor); done != nil {
+			byHand := r.strategy.TriggeredAt(api.SensorTarget(sensor.Name), now)
+			if done := s.ask(life, now, byHand, id, sensor); done != nil {
 				asked = append(asked, done)
 			}
 		}
@@ -166,13 +183,14 @@ func (s *strategies) read(ctx context.Context, now time.Time, id sensorID, senso
 	return value, err
 }
 
-// ask for a sensor that is due; nil where there is nothing to wait for.
-func (s *strategies) ask(life context.Context, now time.Time, id sensorID, sensor v1alpha1.Sensor) chan struct{} {
+// ask for a sensor that is due, or that a person triggers who did so after it was read; nil
+// where there is nothing to wait for.
+func (s *strategies) ask(life context.Context, now, byHand time.Time, id sensorID, sensor v1alpha1.Sensor) chan struct{} {
 	state := s.known[id]
 	state.mu.Lock()
 	defer state.mu.Unlock()
 	due, ever := when.Next(sensor.When, id.strategy.String()+" "+id.name, state.read)
-	if !ever || due.After(now) || state.refused != nil || state.busy || now.Before(state.resume) {
+	if (!ever || due.After(now)) && !byHand.After(state.read) || state.refused != nil || state.busy || now.Before(state.resume) {
 		return nil
 	}
 	state.busy = true

@@ -95,7 +95,7 @@ func (p Program) Root() *cobra.Command {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: name}
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage(err) })
-	root.AddCommand(newOperator(p.WrapActuator), newPolicy(), newStrategy(), newReplay(p.FindForecaster), newExplain(p.FindForecaster), newUI(p.FindForecaster), newAdopt(), newAgents(), newRelease(), newPause(true), newPause(false), newVersion())
+	root.AddCommand(newOperator(p.WrapActuator), newPolicy(), newStrategy(), newReplay(p.FindForecaster), newExplain(p.FindForecaster), newUI(p.FindForecaster), newKnowledge(), newAdopt(), newAgents(), newRelease(), newPause(true), newPause(false), newVersion())
 	root.AddCommand(p.Commands...)
 	return root
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/mash2-io/mash2/operator/core"
 	"github.com/mash2-io/mash2/planning/node"
 	"github.com/mash2-io/mash2/record"
+	"github.com/mash2-io/mash2/record/knowledge"
 	"github.com/mash2-io/mash2/sensing"
 )
 
@@ -86,6 +87,7 @@ type operatorFlags struct {
 	verbose                      bool
 	cycleLog                     string
 	records                      record.Config
+	knowledge                    operator.Knowledge
 	stateDir, stateConfigMap     string
 	memoryMetric                 string
 	sizesAtAdmission             bool
@@ -221,6 +223,8 @@ func (o *operatorFlags) register(cmd *cobra.Command) {
 	f.StringVar(&o.records.Dir, "records", "", "folder in which every cycle is recorded, for mash2 replay and mash2 explain; empty: no records")
 	f.Int64Var(&o.records.MaxBytes, "records-max-bytes", 1<<30, "largest size of the records in bytes; the oldest are deleted; 0: no limit")
 	f.DurationVar(&o.records.MaxAge, "records-max-age", 7*24*time.Hour, "records older than this are deleted; 0: no limit")
+	f.DurationVar(&o.knowledge.MaxAge, "knowledge-max-age", knowledge.DefaultMaxAge, "entries of the knowledge base, which is kept beside the records, are deleted when they are older than this; 0: no limit")
+	f.Int64Var(&o.knowledge.MaxBytes, "knowledge-max-bytes", knowledge.DefaultMaxBytes, "largest size of the knowledge base's entries in bytes; 0: no knowledge base")
 	f.StringVar(&o.modelsDir, "models", "", "folder of learned models, read at the start: NAME.rl or NAME/model.rl for workloads with spec.planner rl and for agents (spec.vertical.model); NAME.json, NAME.txt or NAME/model.json for choices of strategies")
 	f.StringSliceVar(&o.sensorHosts, "sensor-host", nil, "host that sensors of strategies may ask, [NAMESPACE/]HOST[:PORT]; may be repeated; none without it")
 	f.StringSliceVar(&o.webhookHosts, "webhook-host", nil, "host that strategies may call, [NAMESPACE/]HOST[:PORT]; may be repeated; none without it")
@@ -340,7 +344,7 @@ func (o *operatorFlags) config() operator.Config {
 	c.ProbeAddress, c.LeaderElection = o.probeAddress, o.leaderElect
 	c.CycleLog, c.Version, c.Agents = o.cycleLog, version, o.agents
 	c.WebhookHosts, c.WebhookKey = o.webhookHosts, o.webhookKey
-	c.Records, c.StateDir, c.StateConfigMap = o.records, o.stateDir, o.stateConfigMap
+	c.Records, c.Knowledge, c.StateDir, c.StateConfigMap = o.records, o.knowledge, o.stateDir, o.stateConfigMap
 	return c
 }
 

@@ -127,7 +127,8 @@ func (o *uiFlags) overRecords(ctx context.Context, progress interface{ Write([]b
 	}
 	store := restapi.NewStore(restapi.Config{
 		Program: l.Segments[len(l.Segments)-1].Program, Period: period, Recorded: true,
-		Records: func() (*record.Log, error) { return l, nil },
+		Records:   func() (*record.Log, error) { return l, nil },
+		Knowledge: (&knowledgeFlags{records: o.records}).search,
 		Otherwise: func(ctx context.Context, at time.Time, c restapi.Otherwise) (any, error) {
 			return operator.Otherwise(ctx, l, at, c)
 		},

@@ -1,11 +1,11 @@
 package rest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
@@ -24,60 +24,72 @@ import (
 // actHeader must be on what changes something: another site's page can't set it.
 const actHeader = "X-Mash2-Act"
 
-// actions are the paths that change something. Who may is for the API server to say: the
-// Actor asks it with the viewer's own credentials.
-func (s *Server) actions(mux *http.ServeMux) {
-	post := func(path string, do func(r *http.Request, body map[string]any) error) {
-		mux.HandleFunc("POST /api/v1/"+path, func(w http.ResponseWriter, r *http.Request) {
-			err := func() error {
-				if s.Actor == nil {
-					return &RefusedError{http.StatusForbidden, "this page only shows: act by mash2 policy set, mash2 pause and kubectl"}
-				}
-				if r.Header.Get(actHeader) == "" {
-					return badf("%s is missing: what changes something must say so", actHeader)
-				}
-				var body map[string]any
-				if err := json.NewDecoder(io.LimitReader(r.Body, 4096)).Decode(&body); err != nil && !errors.Is(err, io.EOF) {
-					return badf("the body must be a JSON object: %v", err)
-				}
-				return do(r, body)
-			}()
-			if err != nil {
-				fail(w, err)
-				return
-			}
-			send(w, r, http.StatusOK, struct{}{})
-		})
+// mayAct refuses what no page of ours sends, and everything where the page only shows. Who
+// may do what is for the API server to say: the Actor asks it with the viewer's own
+// credentials.
+func (s *Server) mayAct(r *http.Request) error {
+	if s.Actor == nil {
+		return &RefusedError{http.StatusForbidden, "this page only shows: act by mash2 policy set, mash2 pause and kubectl"}
 	}
-	post("policy", func(r *http.Request, body map[string]any) error {
-		name, ok := body["policy"].(string)
-		if !ok {
-			return badf("policy: the name of a policy is needed, or an empty text for the schedule's")
-		}
-		return s.Actor.SetPolicy(r.Context(), r, name)
-	})
-	post("pause", func(r *http.Request, _ map[string]any) error { return s.Actor.Pause(r.Context(), r, true) })
-	post("resume", func(r *http.Request, _ map[string]any) error { return s.Actor.Pause(r.Context(), r, false) })
-	post("rollback/end", func(r *http.Request, _ map[string]any) error { return s.Actor.EndRollback(r.Context(), r) })
-	post("workloads/{namespace}/{name}/mode", func(r *http.Request, body map[string]any) error {
-		mode, _ := body["mode"].(string)
-		switch api.Mode(mode) {
-		case api.ModeOff, api.ModeShadow, api.ModeCanary, api.ModeFull:
-		default:
-			return badf("mode: must be Off, Shadow, Canary or Full, not %q", mode)
-		}
-		return s.Actor.SetMode(r.Context(), r, api.Key{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}, api.Mode(mode))
-	})
-	post("workloads/{namespace}/{name}/agents", func(r *http.Request, body map[string]any) error {
-		change, err := agentsChange(body)
-		if err != nil {
-			return err
-		}
-		return s.Actor.SetAgents(r.Context(), r, api.Key{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}, change)
-	})
-	post("workloads/{namespace}/{name}/canary/restart", func(r *http.Request, _ map[string]any) error {
-		return s.Actor.RestartCanary(r.Context(), r, api.Key{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")})
-	})
+	if r.Header.Get(actHeader) == "" {
+		return badf("%s is missing: what changes something must say so", actHeader)
+	}
+	return nil
+}
+
+// objectOf is a body that is an object of JSON, or nothing.
+func objectOf(body []byte) (map[string]any, error) {
+	var out map[string]any
+	if len(bytes.TrimSpace(body)) == 0 {
+		return out, nil
+	}
+	if err := json.Unmarshal(body, &out); err != nil {
+		return nil, badf("the body must be a JSON object: %v", err)
+	}
+	return out, nil
+}
+
+// keyOf is the namespace and the name in a path.
+func keyOf(r *http.Request) api.Key {
+	return api.Key{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
+}
+
+func (s *Server) setPolicy(r *http.Request, body []byte) error {
+	o, err := objectOf(body)
+	if err != nil {
+		return err
+	}
+	name, ok := o["policy"].(string)
+	if !ok {
+		return badf("policy: the name of a policy is needed, or an empty text for the schedule's")
+	}
+	return s.Actor.SetPolicy(r.Context(), r, name)
+}
+
+func (s *Server) setMode(r *http.Request, body []byte) error {
+	o, err := objectOf(body)
+	if err != nil {
+		return err
+	}
+	mode, _ := o["mode"].(string)
+	switch api.Mode(mode) {
+	case api.ModeOff, api.ModeShadow, api.ModeCanary, api.ModeFull:
+	default:
+		return badf("mode: must be Off, Shadow, Canary or Full, not %q", mode)
+	}
+	return s.Actor.SetMode(r.Context(), r, keyOf(r), api.Mode(mode))
+}
+
+func (s *Server) setAgents(r *http.Request, body []byte) error {
+	o, err := objectOf(body)
+	if err != nil {
+		return err
+	}
+	change, err := agentsChange(o)
+	if err != nil {
+		return err
+	}
+	return s.Actor.SetAgents(r.Context(), r, keyOf(r), change)
 }
 
 // ClusterActor writes to the cluster with the rights of who asks, not with the operator's.

@@ -58,6 +58,10 @@ func recordOf(id uint64, namespaces ...string) api.Record {
 			api.Finding{Severity: api.Warning, Reason: "NotReady", Object: api.NodeRef(node), Message: "node of " + ns},
 			api.Finding{Severity: api.Warning, Reason: "All", Object: api.CycleRef, Message: "cycle tells of " + ns},
 			api.Finding{Severity: api.Warning, Reason: "Bad", Object: api.PolicyRef, Message: "the policy names " + ns})
+		of := api.Key{Namespace: ns, Name: "strategy-" + ns}
+		r.Snapshot.Context.Strategies = append(r.Snapshot.Context.Strategies, api.Strategy{Key: of, Spec: `{"sensors":[{"name":"s","http":{"url":"http://` + ns + `/","jsonPath":"{.x}"}}],"outputs":{"x":"s"}}`})
+		c.Policy.Strategies = append(c.Policy.Strategies, api.StrategyState{Key: of, Outputs: []api.StrategyOutput{{Name: "of-" + ns, Value: 1}}})
+		c.Policy.StrategyActions = append(c.Policy.StrategyActions, api.StrategyAction{Strategy: of, Kind: api.ActionMove, Pools: []string{"pool-" + ns}, Reason: "because of " + ns, NotDone: ns})
 		c.Plan.Candidates = append(c.Plan.Candidates, api.Candidate{Pool: "pool-of-all", Note: key.String() + " −1 replica"})
 		c.Plan.Nodes.Unplaced = append(c.Plan.Nodes.Unplaced, api.Unplaced{Name: key.String(), Count: 1, Reason: "no room for " + ns})
 	}
@@ -115,7 +119,10 @@ func paths(mine, other string) []string {
 		out = append(out, "workloads/"+name, "changes?workload="+name, "explain?workload="+name,
 			"explain?workload="+name+"&at=2026-03-09T10:01:00Z", "explain?workload="+name+"&pool=pool-of-all")
 	}
-	return append(out, "overview", "workloads", "changes", "changes?limit=1000", "cycles", "cycles/1", "cycles/5", "cycles/10", "explain",
+	for _, ns := range []string{mine, other} {
+		out = append(out, "strategies/"+ns+"/strategy-"+ns)
+	}
+	return append(out, "strategies", "sensors", "actuators", "knowledge", "overview", "workloads", "changes", "changes?limit=1000", "cycles", "cycles/1", "cycles/5", "cycles/10", "explain",
 		"explain?pool=pool-of-all", "explain?at=2026-03-09T10:01:00Z", "nodes", "nodes?pool=pool-of-all", "overview?namespace="+other, "nothing")
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	_ "embed" // the API's description
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
-	"github.com/mash2-io/mash2/record"
+	"github.com/mash2-io/mash2/api/v1alpha1"
 )
 
 // errNoCycle is of a process that has not decided anything yet, as a standby never does.
@@ -38,6 +39,12 @@ type Actor interface {
 	SetAgents(ctx context.Context, r *http.Request, key api.Key, change map[string]any) error
 	// RestartCanary lets the trial of a workload's namespace begin anew.
 	RestartCanary(ctx context.Context, r *http.Request, key api.Key) error
+	// PutStrategy writes a Strategy's spec; it is made if it is not there.
+	PutStrategy(ctx context.Context, r *http.Request, key api.Key, spec v1alpha1.StrategySpec) error
+	// ChangeStrategy changes the Strategy that is there.
+	ChangeStrategy(ctx context.Context, r *http.Request, key api.Key, change func(*v1alpha1.Strategy) error) error
+	// DeleteStrategy deletes it.
+	DeleteStrategy(ctx context.Context, r *http.Request, key api.Key) error
 }
 
 // RefusedError is of an action that can't be done as it was asked for.
@@ -67,107 +74,66 @@ type Server struct {
 	streams atomic.Int32
 }
 
-// Handler serves below api/v1/.
+// Handler serves below /api/v1/, and a few paths under other names; see alias.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	get := func(path string, answer func(Viewer, url.Values, *http.Request) (any, error)) {
-		mux.HandleFunc("GET /api/v1/"+path, func(w http.ResponseWriter, r *http.Request) {
-			v, err := s.viewer(r)
+	for _, r := range s.routes() {
+		mux.HandleFunc(r.Method+" /api/v1/"+r.Path, func(w http.ResponseWriter, q *http.Request) {
+			out, err := s.answer(r, q)
 			if err != nil {
 				fail(w, err)
 				return
 			}
-			out, err := answer(v, r.URL.Query(), r)
-			if err != nil {
-				fail(w, err)
-				return
-			}
-			send(w, r, http.StatusOK, out)
+			send(w, q, http.StatusOK, out)
 		})
 	}
-	get("overview", func(v Viewer, _ url.Values, _ *http.Request) (any, error) {
-		o := s.Store.overview(v)
-		o.Actions = s.Actor != nil
-		return o, nil
-	})
-	get("workloads", func(v Viewer, _ url.Values, _ *http.Request) (any, error) {
-		return struct {
-			Workloads []WorkloadView `json:"workloads"`
-		}{s.Store.workloadList(v)}, nil
-	})
-	get("workloads/{namespace}/{name}", func(v Viewer, _ url.Values, r *http.Request) (any, error) {
-		d, ok := s.Store.workload(v, api.Key{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")})
-		if !ok {
-			return nil, errNotThere
-		}
-		return d, nil
-	})
-	get("changes", func(v Viewer, q url.Values, _ *http.Request) (any, error) {
-		before, limit, err := window(q)
-		if err != nil {
-			return nil, err
-		}
-		return struct {
-			Changes []record.Change `json:"changes"`
-		}{s.Store.changeList(v, Filter{Workload: q.Get("workload"), Before: before, Limit: limit})}, nil
-	})
-	get("cycles", func(v Viewer, q url.Values, _ *http.Request) (any, error) {
-		if !v.All {
-			return nil, errNotThere
-		}
-		before, limit, err := window(q)
-		if err != nil {
-			return nil, err
-		}
-		return struct {
-			Cycles []Head `json:"cycles"`
-		}{s.Store.headList(before, limit)}, nil
-	})
-	get("cycles/{id}", func(v Viewer, _ url.Values, r *http.Request) (any, error) {
-		id, err := strconv.ParseUint(r.PathValue("id"), 10, 64)
-		if err != nil {
-			return nil, badf("cycles/%s: a cycle has a number", r.PathValue("id"))
-		}
-		e, err := s.Store.cycle(id)
-		if err != nil {
-			return nil, err
-		}
-		return v.shownCycle(e.Cycle), nil
-	})
-	get("explain", func(v Viewer, q url.Values, _ *http.Request) (any, error) {
-		at, err := timeOf(q, "at")
-		if err != nil {
-			return nil, err
-		}
-		return s.Store.explain(v, record.Question{At: at, Workload: q.Get("workload"), Pool: q.Get("pool")})
-	})
-	get("otherwise", func(v Viewer, q url.Values, r *http.Request) (any, error) {
-		at, err := timeOf(q, "at")
-		switch {
-		case err != nil:
-			return nil, err
-		case !v.All || s.Store.config.Otherwise == nil:
-			return nil, errNotThere
-		}
-		s.Store.reading.Lock()
-		defer s.Store.reading.Unlock()
-		ctx, cancel := context.WithTimeout(r.Context(), 45*time.Second)
-		defer cancel()
-		return s.Store.config.Otherwise(ctx, at, Otherwise{Workload: q.Get("workload"), With: q["with"], Without: q["without"], Policy: q.Get("policy")})
-	})
-	get("nodes", func(v Viewer, q url.Values, _ *http.Request) (any, error) {
-		if !v.Nodes {
-			return nil, errNotThere
-		}
-		return s.Store.packing(q.Get("pool")), nil
-	})
 	mux.HandleFunc("GET /api/v1/stream", s.stream)
-	s.actions(mux)
+	mux.HandleFunc("GET /api/v1/openapi.json", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(openAPI) // who asked may be gone
+	})
+	s.alias(mux)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, &RefusedError{http.StatusNotFound, "there is no " + r.Method + " " + r.URL.Path})
 	})
 	return s.guarded(mux)
 }
+
+// openAPI describes the routes, made of them by a test with -update.
+//
+//go:embed openapi.json
+var openAPI []byte
+
+// answer lets in who may, and does what a route does.
+func (s *Server) answer(r route, q *http.Request) (any, error) {
+	if r.Method == http.MethodGet {
+		v, err := s.viewer(q)
+		if err != nil {
+			return nil, err
+		}
+		return r.get(v, q)
+	}
+	if err := s.mayAct(q); err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(io.LimitReader(q.Body, maxBody+1))
+	if err != nil {
+		return nil, badf("the body can't be read: %v", err)
+	}
+	if len(body) > maxBody {
+		return nil, &RefusedError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d KiB", maxBody>>10)}
+	}
+	if err := r.act(q, body); err != nil {
+		return nil, err
+	}
+	return Done{}, nil
+}
+
+// maxBody is the most bytes that are read of what is sent.
+const maxBody = 256 << 10
+
+// Done is the answer to what was carried out.
+type Done struct{}
 
 // guarded refuses what no page of ours sends, and forbids caches.
 func (s *Server) guarded(next http.Handler) http.Handler {
@@ -271,15 +237,21 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// namespaces that workloads are in, in order.
+// namespaces that workloads and strategies are in, in order.
 func (s *Store) namespaces() []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var out []string
-	for _, w := range s.last.Cycle.Workloads {
-		if n := len(out); n == 0 || out[n-1] != w.Key.Namespace {
-			out = append(out, w.Key.Namespace)
+	add := func(namespace string) {
+		if n := len(out); n == 0 || out[n-1] != namespace {
+			out = append(out, namespace)
 		}
+	}
+	for _, w := range s.last.Cycle.Workloads {
+		add(w.Key.Namespace)
+	}
+	for _, of := range s.last.Snapshot.Context.Strategies {
+		add(of.Key.Namespace)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
@@ -355,24 +327,31 @@ func send(w http.ResponseWriter, r *http.Request, status int, v any) {
 
 // fail writes an error as JSON.
 func fail(w http.ResponseWriter, err error) {
-	status := http.StatusBadGateway // the API server gave no answer
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(statusOf(w, err))
+	_ = json.NewEncoder(w).Encode(Failure{err.Error()})
+}
+
+// Failure is the answer to what was refused.
+type Failure struct {
+	Error string `json:"error"`
+}
+
+// statusOf an error in HTTP. It asks for a token where that is what is missing.
+func statusOf(w http.ResponseWriter, err error) int {
 	var refused *RefusedError
 	switch {
 	case errors.As(err, &refused):
-		status = refused.Status
+		return refused.Status
 	case errors.Is(err, errNoToken), errors.Is(err, errBadToken):
-		status = http.StatusUnauthorized
 		w.Header().Set("WWW-Authenticate", "Bearer")
+		return http.StatusUnauthorized
 	case errors.Is(err, errForbidden):
-		status = http.StatusForbidden
+		return http.StatusForbidden
 	case errors.Is(err, errNotThere):
-		status = http.StatusNotFound
+		return http.StatusNotFound
 	case errors.Is(err, errNoCycle), errors.Is(err, errBusy):
-		status = http.StatusServiceUnavailable
+		return http.StatusServiceUnavailable
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(struct {
-		Error string `json:"error"`
-	}{err.Error()})
+	return http.StatusBadGateway // the API server gave no answer
 }

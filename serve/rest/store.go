@@ -12,6 +12,7 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/record"
+	"github.com/mash2-io/mash2/record/knowledge"
 )
 
 // Bounds of what is kept in memory.
@@ -40,6 +41,8 @@ type Config struct {
 	// Otherwise decides a recorded cycle again with a change; nil where nothing is recorded.
 	// Its answer is shown as JSON; a RefusedError is of a change that can't be made.
 	Otherwise func(ctx context.Context, at time.Time, o Otherwise) (any, error)
+	// Knowledge searches the knowledge base; nil where there is none.
+	Knowledge func(knowledge.Query) ([]knowledge.Entry, error)
 	// MoneyFile keeps what was spent for the next process; only in memory if empty.
 	MoneyFile string
 	// Failed is told when the MoneyFile can't be read or written; nil for nobody.

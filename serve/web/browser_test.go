@@ -347,7 +347,9 @@ func TestPage(t *testing.T) {
 }
 
 // refusing is an actor who may do nothing.
-type refusing struct{}
+type refusing struct {
+	rest.Actor // of what the page does not do
+}
 
 func (refusing) SetPolicy(context.Context, *http.Request, string) error {
 	return &rest.RefusedError{Status: 403, Why: "Kubernetes refuses it: no"}

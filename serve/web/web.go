@@ -38,7 +38,9 @@ type file struct {
 // with a slash.
 func Handler(api http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/api/", api)
+	for _, path := range []string{"/api/", "/sensors/", "/rules/", "/actuators/"} {
+		mux.Handle(path, api)
+	}
 	mux.Handle("/", page())
 	return mux
 }

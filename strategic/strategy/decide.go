@@ -134,7 +134,7 @@ func (in Input) one(s api.Strategy, p *program, out *Output) decision {
 				was = l
 			}
 		}
-		state, err := p.turn(i, was, sc, in.Time)
+		state, err := p.turn(i, was, s.TriggeredAt(api.RuleTarget(r.Name), in.Time), sc, in.Time)
 		if err != nil {
 			out.find("StrategyHolds", s.Key, fmt.Sprintf("spec.rules[%d] %s: %v", i, r.Name, err))
 		}
@@ -227,9 +227,16 @@ func (in Input) value(s api.Strategy, sensor v1alpha1.Sensor) (float64, string) 
 	return 0, "it was not read yet"
 }
 
-// turn is what a rule becomes of what it was. With an error it stays so.
-func (p *program) turn(i int, was api.RuleState, sc scope, now time.Time) (api.RuleState, error) {
+// turn is what a rule becomes of what it was. With an error it stays so. Triggered is when
+// a person turned it on, if that still counts; what turns rules off does so afterwards.
+func (p *program) turn(i int, was api.RuleState, triggered time.Time, sc scope, now time.Time) (api.RuleState, error) {
 	r, e, negate := p.spec.Rules[i], p.when[i], false
+	if triggered.After(was.Triggered) {
+		was.Triggered = triggered
+		if !was.On {
+			return api.RuleState{Name: r.Name, On: true, Since: now, Triggered: triggered, Reason: "it was triggered by hand at " + stamp(triggered)}, nil
+		}
+	}
 	if was.On {
 		if negate = p.until[i] == nil; !negate {
 			e = p.until[i]
@@ -262,7 +269,7 @@ func (p *program) turn(i int, was api.RuleState, sc scope, now time.Time) (api.R
 		was.Reason = fmt.Sprintf("it stays %s until %s at least, although %s", onOff(was.On), stamp(stays), said)
 		return was, nil
 	}
-	return api.RuleState{Name: r.Name, On: !was.On, Since: now, Reason: said}, nil
+	return api.RuleState{Name: r.Name, On: !was.On, Since: now, Triggered: was.Triggered, Reason: said}, nil
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -73,11 +73,7 @@ func parseOne(content any) (api.Strategy, error) {
 		return api.Strategy{}, err
 	}
 	var o v1alpha1.Strategy
-	strict, err := kjson.UnmarshalStrict(body, &o)
-	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		return api.Strategy{}, fmt.Errorf("%s: must be a %s, is a %s", wrong.Field, wrong.Type.Kind(), wrong.Value)
-	}
-	if err := errors.Join(append(strict, err)...); err != nil {
+	if err := Decode(body, &o); err != nil {
 		return api.Strategy{}, err
 	}
 	if want := v1alpha1.GroupVersion.String(); o.APIVersion != want || o.Kind != "Strategy" {
@@ -95,6 +91,15 @@ func parseOne(content any) (api.Strategy, error) {
 	}
 	_, err = compile(s.Spec)
 	return s, err
+}
+
+// Decode reads JSON strictly into a part of a Strategy. An error names the field.
+func Decode(body []byte, into any) error {
+	strict, err := kjson.UnmarshalStrict(body, into)
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		return fmt.Errorf("%s: must be a %s, is a %s", wrong.Field, wrong.Type.Kind(), wrong.Value)
+	}
+	return errors.Join(append(strict, err)...)
 }
 
 // Of is a Strategy as decisions take it. The error is of one that JSON has no form for.
