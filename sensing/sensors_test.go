@@ -9,18 +9,24 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"github.com/mash2-io/mash2/api"
 )
 
 // strategy puts a Strategy with sensors into the world's cache.
-func (w *world) strategy(namespace, name, sensors string) {
+func (w *world) strategy(namespace, name, sensors string, triggered ...string) {
 	w.t.Helper()
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	text := fmt.Sprintf("{apiVersion: mash2.io/v1alpha1, kind: Strategy, metadata: {name: %s, namespace: %s}, spec: {outputs: {x: '1'}, sensors: %s}}", name, namespace, sensors)
 	if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
 		w.t.Fatal(err)
+	}
+	if len(triggered) > 0 {
+		o.SetAnnotations(map[string]string{api.AnnotationTriggered: triggered[0]})
 	}
 	w.put(o)
 }
@@ -149,4 +155,35 @@ func TestSensorsOfObjects(t *testing.T) {
 			t.Errorf("it asks for %s", path)
 		}
 	}
+}
+
+// TestSensorTriggeredByHand: a sensor that is not due is read once when a person wants it.
+func TestSensorTriggeredByHand(t *testing.T) {
+	var asked atomic.Int64
+	host := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintf(rw, `{"n": %d}`, asked.Add(1))
+	}))
+	t.Cleanup(host.Close)
+	w := newWorld(t, func(cfg *Config) { cfg.SensorHosts = []string{strings.TrimPrefix(host.URL, "http://")} })
+	put := func(annotation string) {
+		w.strategy("shop", "a", fmt.Sprintf("[{name: doors, http: {url: '%s', jsonPath: '{.n}'}, when: {interval: {every: 24h}}}]", host.URL), annotation)
+	}
+	read := func(want float64) {
+		t.Helper()
+		for range 3 {
+			if r := w.observe().Context.Strategies[0].Readings[0]; r.Missing != "" || r.Value != want {
+				t.Errorf("%+v, want %g", r, want)
+			}
+		}
+	}
+	put("")
+	read(1)
+	for _, annotation := range []string{"no JSON", `{"sensor/doors": 5}`, `{"rule/doors": "` + w.clock.Now().Format("2006-01-02T15:04:05.999999999Z07:00") + `"}`} {
+		put(annotation)
+		read(1)
+	}
+	w.clock.Step(time.Second)
+	put(`{"sensor/doors": "` + w.clock.Now().UTC().Format("2006-01-02T15:04:05.999999999Z07:00") + `"}`)
+	w.clock.Step(time.Second)
+	read(2)
 }

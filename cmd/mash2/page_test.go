@@ -58,7 +58,8 @@ func TestPage(t *testing.T) {
 	}
 	ip := outerIP(t)
 	address := net.JoinHostPort(ip, freePort(t, ip))
-	o := w.operator("--page-bind-address", address)
+	records := t.TempDir()
+	o := w.operator("--page-bind-address", address, "--records", records)
 	p := visitor{t, "https://" + address, &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}}
 	w.eventually("the first cycle on the page", func() string {
 		if status, body := p.ask("GET", "overview", tokens["viewer"], ""); status != http.StatusOK {
@@ -151,6 +152,8 @@ func TestPage(t *testing.T) {
 			t.Errorf("resume: %d %s", status, body)
 		}
 	})
+
+	t.Run("strategies", func(t *testing.T) { strategiesByREST(t, w.in(t), p, tokens, records) })
 
 	t.Run("mash2 ui", func(t *testing.T) {
 		w := w.in(t)

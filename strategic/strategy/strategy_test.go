@@ -79,6 +79,50 @@ func TestRulesOverTime(t *testing.T) {
 	}
 }
 
+// TestTriggeredByHand: a rule that a person triggers is on once, for its stay at least; a
+// trigger that is old, of the future or of another rule has no effect.
+func TestTriggeredByHand(t *testing.T) {
+	const act = ", actions: [{setPolicy: {policy: PERFORMANCE}}]}]"
+	for name, c := range map[string]struct {
+		spec string
+		// target is triggered when the third cycle is decided, or so much later.
+		target string
+		later  time.Duration
+		load   []float64
+		want   string
+	}{
+		"on for one cycle":                {load + "rules: [{name: r, when: load > 5" + act, "rule/r", 0, []float64{0, 0, 0, 0, 0}, "--+--"},
+		"on for its stay":                 {load + "rules: [{name: r, when: load > 5, minStay: 2m" + act, "rule/r", 0, []float64{0, 0, 0, 0, 0, 0}, "--++--"},
+		"on although nothing can be read": {load + "rules: [{name: r, when: load > 5" + act, "rule/r", 0, []float64{math.NaN(), 0, math.NaN(), 0}, "--+-"},
+		"it is on already":                {load + "rules: [{name: r, when: load > 5" + act, "rule/r", 0, []float64{6, 6, 6, 0, 0}, "+++--"},
+		"another rule":                    {load + "rules: [{name: r, when: load > 5" + act, "rule/x", 0, []float64{0, 0, 0, 0}, "----"},
+		"long ago":                        {load + "rules: [{name: r, when: load > 5" + act, "rule/r", -11 * time.Minute, []float64{0, 0, 0, 0}, "----"},
+		"by a clock that is far ahead":    {load + "rules: [{name: r, when: load > 5" + act, "rule/r", time.Hour, []float64{0, 0, 0, 0}, "----"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := parse(t, "s", c.spec)
+			var last []api.StrategyState
+			got := ""
+			for i, v := range c.load {
+				now := begin.Add(time.Duration(i) * time.Minute)
+				s.Readings = []api.SensorReading{{Sensor: "load", Value: v, At: now}}
+				if i >= 2 {
+					s.Triggered = []api.HandTrigger{{Target: c.target, At: begin.Add(2*time.Minute - time.Second).Add(c.later)}}
+				}
+				out := Decide(Input{Time: now, Strategies: []api.Strategy{s}, Last: last})
+				last = out.States
+				got += map[bool]string{true: "+", false: "-"}[last[0].Rules[0].On]
+				if i == 2 && strings.HasPrefix(c.want, "--+") && last[0].Rules[0].Reason != "it was triggered by hand at 2026-03-02T09:01:59Z" {
+					t.Errorf("%+v", last[0].Rules[0])
+				}
+			}
+			if got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
 // TestParseRefuses: what can't be used is named by its path.
 func TestParseRefuses(t *testing.T) {
 	const act = "actions: [{setPolicy: {policy: P}}]"
