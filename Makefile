@@ -274,7 +274,7 @@ bench-envelope: build localkube ## cycle time by step, CPU and memory of the ope
 .PHONY: docs-check
 docs-check: deps ## every link, every command by its flags, every example that needs no cluster by running it, every generated page, the README's length (half a minute once it is built)
 	go test -tags '$(TAGS)' -count 1 -run 'OfDocs|TestReadmeIsShort|TestReference|TestSchemaOfPolicies|TestArchitecture|AreDocumented|AreShown' \
-		. ./cmd/mash2 ./execution ./experiments/crdreference ./sensing ./serve ./strategic/configmap
+		. ./cmd/mash2 ./execution ./experiments/crdreference ./sensing ./serve ./serve/rest ./strategic/configmap
 
 .PHONY: explore
 explore: deps ## every state of a policy switch of three pods and three nodes, whatever fails; 1,000 fault schedules, and 1,000 with watches that fail (three quarters of an hour)

@@ -171,8 +171,8 @@ what mash2 train, evaluate and simulate print with -o json, a model's card, or y
 Its numbers become metrics and its texts parameters. Those of an object in it are named
 after the object, as in heldOut.mae. Of a list, objects with a name are taken.`,
 		Example: `  mash2 evaluate --model forest --environment qos --input evening.csv -o json |
-    mash2 kb add --records D --about "model forest" --name evaluate -
-  mash2 kb add --records D --kind model --about "model forest" --name forest forest/card.json`,
+    mash2 kb add --records D --about model/forest --name evaluate -
+  mash2 kb add --records D --kind model --about model/forest --name forest forest/card.json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return Usagef("kb add takes one file, or - for standard input")
@@ -183,7 +183,7 @@ after the object, as in heldOut.mae. Of a list, objects with a name are taken.`,
 	f := cmd.Flags()
 	f.StringVar(&records, "records", "", "folder of the records, which the knowledge base is in")
 	f.StringVar(&kind, "kind", string(knowledge.KindRun), "run, score or model")
-	f.StringVar(&about, "about", "", "what it is about: a kind and a name, such as \"model forest\" or \"workload shop/web\"")
+	f.StringVar(&about, "about", "", "what it is about: KIND/NAME or KIND/NAMESPACE/NAME, such as model/forest or workload/shop/web")
 	f.StringVar(&name, "name", "", "name of the entry")
 	f.StringVar(&text, "text", "", "a sentence about it")
 	show := OutputFlag(cmd)
@@ -200,7 +200,7 @@ after the object, as in heldOut.mae. Of a list, objects with a name are taken.`,
 		}
 		var ok bool
 		if e.About, ok = aboutOf(about); !ok {
-			return Usagef("--about must be a kind and a name, such as \"model forest\" or \"workload shop/web\", is %q", about)
+			return Usagef("--about must be KIND/NAME or KIND/NAMESPACE/NAME, such as model/forest or workload/shop/web, is %q", about)
 		}
 		data, err := readFile(cmd, args[0])
 		if err != nil {
@@ -228,9 +228,9 @@ after the object, as in heldOut.mae. Of a list, objects with a name are taken.`,
 // mostFields of an entry that is added.
 const mostFields = 1000
 
-// aboutOf reads "KIND NAME" or "KIND NAMESPACE/NAME".
+// aboutOf reads KIND/NAME or KIND/NAMESPACE/NAME.
 func aboutOf(text string) (knowledge.About, bool) {
-	kind, name, ok := strings.Cut(text, " ")
+	kind, name, ok := strings.Cut(text, "/")
 	if !ok || kind == "" || name == "" {
 		return knowledge.About{}, false
 	}

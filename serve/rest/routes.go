@@ -113,7 +113,7 @@ func (s *Server) routes() []route {
 			},
 		},
 		{
-			Path: "changes", Summary: "What changed, the newest last.", Answer: ChangeList{},
+			Path: "changes", Summary: "What changed, the newest first.", Answer: ChangeList{},
 			Query: []parameter{namespaceParameter, workloadParameter, beforeParameter, limitParameter},
 			get: func(v Viewer, r *http.Request) (any, error) {
 				before, limit, err := window(r.URL.Query())
