@@ -32,7 +32,7 @@ func TestStrategyAdmission(t *testing.T) {
 		t.Errorf("the example: %v", errs)
 	}
 	for spec, want := range map[string]string{
-		"{mode: Shadow}": "needs rules, choose or outputs",
+		"{mode: Shadow}": "needs rules, choose, learn or outputs",
 		"{outputs: {a: '1'}, sensors: [{name: a}]}":                                                                                               "must have one of prometheus, http, object and strategy",
 		"{outputs: {a: '1'}, sensors: [{name: A, prometheus: {query: up}}]}":                                                                      "spec.sensors[0].name",
 		"{outputs: {a: '1'}, sensors: [{name: a, prometheus: {query: up}, when: {}}]}":                                                            "must have one of interval, date, cron, allOf and anyOf",

@@ -88,6 +88,8 @@ func Run(strategies []api.Strategy, steps []Step, models map[string]Model) []Res
 			strategies[i].Readings = take(strategies[i], step, read)
 		}
 		o := Decide(Input{Time: step.Time, Policy: step.Policy, Strategies: strategies, Last: last, Models: models})
+		// What is recorded came of the recorded policy, whatever is wanted here.
+		o.recorded(step.Policy)
 		last = o.States
 		r := Result{Time: step.Time, Actions: o.Actions, States: o.States, Findings: []string{}}
 		if r.Actions == nil {

@@ -84,7 +84,7 @@ func TestParseRefuses(t *testing.T) {
 	const act = "actions: [{setPolicy: {policy: P}}]"
 	deep := strings.Repeat("(", 100) + "true" + strings.Repeat(")", 100)
 	for name, c := range map[string]struct{ spec, want string }{
-		"nothing to do":               {"mode: Full", "spec: needs rules, choose or outputs"},
+		"nothing to do":               {"mode: Full", "spec: needs rules, choose, learn or outputs"},
 		"an unknown field":            {"rulez: []", `unknown field "spec.rulez"`},
 		"a field twice":               {"mode: Full\nmode: Off", "already set"},
 		"a wrong type":                {"priority: high", "spec.priority: must be a int32"},
