@@ -228,6 +228,16 @@ func testStrategies(t *testing.T, w *world, host *visitors) {
 			t.Errorf("%s: %q, want it refused with %q", action, got, want)
 		}
 	}
+	learns := func(act bool) string {
+		return fmt.Sprintf("apiVersion: mash2.io/v1alpha1\nkind: Strategy\nmetadata: {name: bobs, namespace: %s}\n"+
+			"spec: {learn: {policies: [A, B], round: 1h, context: {always: '1.0'}, reward: '0.5', act: %v}}\n", testbed.Mash2, act)
+	}
+	if got := apply(learns(true)); !strings.Contains(got, "may not patch the policy") {
+		t.Errorf("learn with act: %q, want it refused", got)
+	}
+	if got := apply(learns(false)); got != "" {
+		t.Errorf("learn that recommends: %q, want it admitted", got)
+	}
 	spy := strings.Replace(reading("bobs", "http://127.0.0.1"), "{proposeReplicas: {workload: "+testbed.WorkloadName+", replicas: '1'}}, ", "", 1)
 	for text, want := range map[string]string{
 		spy: "may not get every object that a sensor reads",
