@@ -13,114 +13,6 @@ import (
 	"github.com/mash2-io/mash2/api"
 )
 
-const learnSpec = `mode: Full
-sensors: [{name: earned, prometheus: {query: margin}}]
-learn:
-  policies: [A, B]
-  round: 1h
-  context: {always: '1.0'}
-  reward: earned
-  noisePercent: 5
-  maxLossPercent: 20
-  act: true`
-
-// keeper runs a cluster's strategies by a clock, through Steer.
-type keeper struct {
-	t          testing.TB
-	now        time.Time
-	spec       api.PolicySpec
-	strategies []api.Strategy
-	last       []api.StrategyState
-	// earned is what the sensor reads under a policy; NaN can't be read.
-	earned func(policy string) float64
-	policy api.Policy
-	said   []api.Finding
-}
-
-// newKeeper of the default policy A, at nine o'clock.
-func newKeeper(t testing.TB, spec string) *keeper {
-	return &keeper{
-		t: t, now: begin,
-		spec:       api.PolicySpec{Default: "A", Policies: map[string]api.Policy{"A": {Name: "A"}, "B": {Name: "B"}, "C": {Name: "C"}}},
-		strategies: []api.Strategy{parse(t, "s", spec)},
-		earned:     func(policy string) float64 { return map[string]float64{"A": 0.3, "B": 0.8, "C": 0.5}[policy] },
-	}
-}
-
-// look is a cycle after some time.
-func (k *keeper) look(after time.Duration) {
-	k.t.Helper()
-	k.now = k.now.Add(after)
-	r := api.SensorReading{Sensor: "earned", Value: k.earned(k.policy.Name), At: k.now}
-	if math.IsNaN(r.Value) {
-		r.Missing = "Prometheus doesn't answer"
-	}
-	list := slices.Clone(k.strategies)
-	for i := range list {
-		list[i].Readings = []api.SensorReading{r}
-	}
-	before, err := json.Marshal(k.last)
-	if err != nil {
-		k.t.Fatal(err)
-	}
-	k.policy, _, k.said = Steer(k.spec, api.Snapshot{Time: k.now, Context: api.Context{Strategies: list, LastStrategies: k.last}}, nil)
-	if after, _ := json.Marshal(k.last); string(after) != string(before) {
-		k.t.Fatal("the state of the last cycle was changed")
-	}
-	// As a record and a checkpoint keep it.
-	text, err := json.Marshal(k.policy.Strategies)
-	if err != nil {
-		k.t.Fatal(err)
-	}
-	k.last = nil
-	if err := json.Unmarshal(text, &k.last); err != nil {
-		k.t.Fatal(err)
-	}
-}
-
-// rounds go by, each looked at four times.
-func (k *keeper) rounds(n int) {
-	k.t.Helper()
-	for range 4 * n {
-		k.look(15 * time.Minute)
-	}
-}
-
-func (k *keeper) learning() *api.Learning {
-	k.t.Helper()
-	for _, s := range k.last {
-		if s.Key.Name == "s" && s.Learning != nil {
-			return s.Learning
-		}
-	}
-	k.t.Fatalf("nothing is learned: %+v", k.last)
-	return nil
-}
-
-func (k *keeper) arm(policy string) api.LearnedArm {
-	for _, a := range k.learning().Arms {
-		if a.Policy == policy {
-			return a
-		}
-	}
-	return api.LearnedArm{}
-}
-
-// trying is a keeper whose strategy is in a round in which it chose B.
-func trying(t testing.TB, spec string) *keeper {
-	t.Helper()
-	k := newKeeper(t, spec)
-	k.look(0)
-	for range 500 {
-		k.rounds(1)
-		if r := k.learning().Round; r != nil && r.Recommended == "B" {
-			return k
-		}
-	}
-	t.Fatalf("B is never tried: %+v", k.learning())
-	return nil
-}
-
 // TestLearns: the better policy is put in force, after rounds in which the baseline earned
 // what it may cost to try it; and the state says what it expects.
 func TestLearns(t *testing.T) {
@@ -208,15 +100,16 @@ func TestRoundIsLearned(t *testing.T) {
 		}, last: "B was in force, and from", counts: 0.75},
 		"it can't be used for a while": {during: func(k *keeper) { k.strategies[0].Spec = "{" },
 			after: func(k *keeper) { k.strategies[0] = parse(k.t, "s", learnSpec) }, last: "it could not be used at", counts: 0.75},
-		"mash2 is paused":     {during: func(k *keeper) { k.spec.Paused = true }, after: func(k *keeper) { k.spec.Paused = false }, last: "mash2 was paused at", counts: 1},
-		"the policy is gone":  {during: func(k *keeper) { delete(k.spec.Policies, "B") }, last: "there is no policy B any more", counts: 0.75},
-		"no reward":           {after: func(k *keeper) { k.earned = func(string) float64 { return math.NaN() } }, last: "reward: earned has no value: Prometheus doesn't answer", told: "RoundNotLearned", counts: 1},
-		"a reward above 1":    {after: func(k *keeper) { k.earned = func(string) float64 { return 1.5 } }, last: "reward: it is 1.5, and must be from 0 to 1", told: "RoundNotLearned", counts: 1},
-		"a reward below 0":    {after: func(k *keeper) { k.earned = func(string) float64 { return -0.1 } }, last: "reward: it is -0.1", told: "RoundNotLearned", counts: 1},
-		"the clock goes back": {during: func(k *keeper) { k.now = k.now.Add(-30 * time.Minute) }, last: "the clock went back", counts: 0.5},
-		"nobody looks":        {during: func(k *keeper) { k.now = k.now.Add(45 * time.Minute) }, last: "nobody looked from", counts: 1},
-		"the operator dies":   {after: func(k *keeper) { k.now = k.now.Add(100 * time.Hour) }, last: "nobody looked from", counts: 1},
-		"a short restart":     {during: func(k *keeper) { k.now = k.now.Add(10 * time.Minute) }, after: func(k *keeper) { k.now = k.now.Add(-10 * time.Minute) }, learns: "B", last: "earned 0.80 with B", counts: 1},
+		"mash2 is paused":           {during: func(k *keeper) { k.spec.Paused = true }, after: func(k *keeper) { k.spec.Paused = false }, last: "mash2 was paused at", counts: 1},
+		"the policy is gone":        {during: func(k *keeper) { delete(k.spec.Policies, "B") }, last: "there is no policy B any more", counts: 0.75},
+		"no reward":                 {after: func(k *keeper) { k.earned = func(string) float64 { return math.NaN() } }, last: "reward: earned has no value: Prometheus doesn't answer", told: "RoundNotLearned", counts: 1},
+		"a reward above 1":          {after: func(k *keeper) { k.earned = func(string) float64 { return 1.5 } }, last: "reward: it is 1.5, and must be from 0 to 1", told: "RoundNotLearned", counts: 1},
+		"a reward below 0":          {after: func(k *keeper) { k.earned = func(string) float64 { return -0.1 } }, last: "reward: it is -0.1", told: "RoundNotLearned", counts: 1},
+		"the clock goes back":       {during: func(k *keeper) { k.now = k.now.Add(-30 * time.Minute) }, last: "the clock went back", counts: 0.5},
+		"nobody looks":              {during: func(k *keeper) { k.now = k.now.Add(45 * time.Minute) }, last: "nobody looked from", counts: 1},
+		"nobody looks when it ends": {during: func(k *keeper) { k.now = k.now.Add(5 * time.Minute) }, after: func(k *keeper) { k.now = k.now.Add(13 * time.Minute) }, last: "nobody looked when it ended", counts: 1},
+		"the operator dies":         {after: func(k *keeper) { k.now = k.now.Add(100 * time.Hour) }, last: "nobody looked from", counts: 1},
+		"a short restart":           {during: func(k *keeper) { k.now = k.now.Add(10 * time.Minute) }, after: func(k *keeper) { k.now = k.now.Add(-10 * time.Minute) }, learns: "B", last: "earned 0.80 with B", counts: 1},
 		"the reward is another": {during: func(k *keeper) {
 			k.strategies[0] = parse(k.t, "s", strings.Replace(learnSpec, "reward: earned", "reward: earned / 2.0", 1))
 		}, last: "it begins anew"},
@@ -408,6 +301,43 @@ func TestNamesOnlyItsPolicies(t *testing.T) {
 			if !act && k.policy.Name != k.spec.Default {
 				t.Fatalf("seed %d: %s is in force", seed, k.policy.Name)
 			}
+		}
+	}
+}
+
+// TestPolicyThatThereIsNot is told, and never named; the rest goes on.
+func TestPolicyThatThereIsNot(t *testing.T) {
+	k := newKeeper(t, strings.Replace(learnSpec, "[A, B]", "[A, Z, B]", 1))
+	k.look(0)
+	for range 300 {
+		k.rounds(1)
+		if len(k.said) != 1 || k.said[0].Reason != "StrategyNotDone" || !strings.Contains(k.said[0].Message, "there is no policy Z") {
+			t.Fatalf("%v", k.said)
+		}
+		for _, a := range k.policy.StrategyActions {
+			if a.Policy == "Z" {
+				t.Fatalf("%+v", a)
+			}
+		}
+	}
+	if k.policy.Name != "B" || k.arm("Z").Rounds != 0 {
+		t.Errorf("%s: %+v", k.policy.Name, k.learning())
+	}
+}
+
+// TestTwoLearners: the one of lower precedence is the baseline of the other, which wins; both
+// know what was in force, and neither holds the other up.
+func TestTwoLearners(t *testing.T) {
+	k := newKeeper(t, learnSpec)
+	k.strategies = append(k.strategies, parse(t, "z", strings.Replace(learnSpec, "query: margin", "query: other", 1)))
+	k.look(0)
+	k.rounds(200)
+	if k.policy.Name != "B" {
+		t.Errorf("%s is in force", k.policy.Name)
+	}
+	for _, s := range k.last {
+		if l := s.Learning; l.Learned < 190 || l.Arms[1].Rounds < 50 {
+			t.Errorf("%s: %+v", s.Key, l)
 		}
 	}
 }

@@ -22,6 +22,11 @@ func (in Input) learn(all []decision, out *Output) {
 		if held != nil {
 			out.find("StrategyHolds", d.state.Key, fmt.Sprintf("spec.learn: %v", held))
 		}
+		for _, name := range t.learner.policies {
+			if !in.defined(name) {
+				out.find("StrategyNotDone", d.state.Key, fmt.Sprintf("spec.learn.policies: there is no policy %s, so it is not tried", name))
+			}
+		}
 		if t.l.Failed {
 			out.find("RoundNotLearned", d.state.Key, t.l.Last)
 		}
@@ -100,6 +105,8 @@ func (t *turning) turn(sc scope, baseline string) error {
 			t.discard("the clock went back from "+stamp(seen)+" to "+stamp(now), false)
 		case gap > t.learner.round/2:
 			t.discard("nobody looked from "+stamp(seen)+" to "+stamp(now), false)
+		case now.Sub(r.Until) > t.learner.round/4:
+			t.discard("nobody looked when it ended, until "+stamp(now), false)
 		case !now.Before(r.Until):
 			t.end(sc)
 		case r.Baseline != baseline:

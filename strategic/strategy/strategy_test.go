@@ -423,6 +423,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(document("s", load+"rules: [{name: r, when: load > 5, actions: [{setPolicy: {policy: P}}]}]"))
 	f.Add(document("s", "outputs: {a: '[1,2].map(x, x * 2).size()'}"))
 	f.Add("a: &a [*a]")
+	f.Add(document("s", load+"learn: {policies: [A, B], round: 1m, context: {a: 'hour < 12 ? 1.0 : 0.0', b: load}, reward: load / 2.0, act: true}"))
 	f.Add(document("s", "choose: {candidates: [{name: a, pools: [p]}, {name: b, pools: [q]}], score: '1'}"))
 	f.Fuzz(func(t *testing.T, text string) {
 		list, err := Parse([]byte(text))
