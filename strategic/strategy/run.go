@@ -21,7 +21,7 @@ const maxLine = 1 << 20
 // Step is one moment of recorded inputs.
 type Step struct {
 	Time time.Time `json:"time"`
-	// Policy in force but for strategies.
+	// Policy in force but for strategies. What learns takes it for the one that was.
 	Policy string `json:"policy"`
 	// Sensors by name; null is one that could not be read.
 	Sensors map[string]*float64 `json:"sensors"`
