@@ -393,3 +393,34 @@ func TestParseRefusesLearning(t *testing.T) {
 		})
 	}
 }
+
+// TestDamagedLearning: a state of other sizes or of no numbers names nothing and breaks
+// nothing.
+func TestDamagedLearning(t *testing.T) {
+	for name, damage := range map[string]func(l *api.Learning){
+		"a matrix of another size":    func(l *api.Learning) { l.Arms[0].Gram = []float64{1, 2} },
+		"no sum":                      func(l *api.Learning) { l.Arms[0].Sum = nil },
+		"a matrix that can't be":      func(l *api.Learning) { l.Arms[0].Gram = []float64{-5} },
+		"an account of another size":  func(l *api.Learning) { l.Arms[1].Left = []float64{1, 2, 3} },
+		"a context of another size":   func(l *api.Learning) { l.Round.Context = nil },
+		"a round of another's policy": func(l *api.Learning) { l.Round.Recommended, l.Round.Baseline = "X", "Y" },
+		"no arms":                     func(l *api.Learning) { l.Arms = nil },
+		"numbers that are none": func(l *api.Learning) {
+			l.Arms[0].Gram, l.Arms[0].Sum, l.Arms[0].Kept = []float64{math.NaN()}, []float64{math.Inf(1)}, []float64{math.NaN()}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := trying(t, learnSpec)
+			damage(k.learning())
+			for range 20 {
+				k.now = k.now.Add(15 * time.Minute)
+				s := k.strategies[0]
+				s.Readings = []api.SensorReading{{Sensor: "earned", Value: 0.5, At: k.now}}
+				policy, _, _ := Steer(k.spec, api.Snapshot{Time: k.now, Context: api.Context{Strategies: []api.Strategy{s}, LastStrategies: k.last}}, nil)
+				if k.last = policy.Strategies; policy.Name != "A" && policy.Name != "B" {
+					t.Fatal(policy.Name)
+				}
+			}
+		})
+	}
+}
