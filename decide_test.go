@@ -1,6 +1,8 @@
 package mash2
 
 import (
+	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -130,5 +132,82 @@ func TestModelsOfStrategiesInTheLoop(t *testing.T) {
 		if said != (c.models == nil) {
 			t.Errorf("%s: said %v: %v", name, said, cycle.Findings)
 		}
+	}
+}
+
+// shelf keeps a memory as a checkpoint does: its JSON.
+type shelf struct {
+	text []byte
+	at   time.Time
+}
+
+func (s *shelf) Load() (planning.Memory, time.Time, []api.Finding) {
+	var m planning.Memory
+	if err := json.Unmarshal(s.text, &m); err != nil {
+		return planning.Memory{}, time.Time{}, nil
+	}
+	return m, s.at, nil
+}
+
+func (s *shelf) Save(m planning.Memory, at time.Time, _ bool) []api.Finding {
+	s.text, _ = json.Marshal(m)
+	s.at = at
+	return nil
+}
+
+// clocked is a world at a time of its own.
+type clocked struct {
+	*world
+	now time.Time
+}
+
+func (c *clocked) Observe(context.Context) (api.Snapshot, error) {
+	s := c.snapshot
+	s.Time = c.now
+	return s, nil
+}
+
+// TestLearningInTheLoop: what a strategy learns outlives cycles and processes, also one that
+// was away for longer than other memory is kept; every record is decided again to the same
+// bytes; and the better policy comes into force.
+func TestLearningInTheLoop(t *testing.T) {
+	s := api.Strategy{Key: api.Key{Namespace: "shop", Name: "s"}, Spec: `{"sensors":[{"name":"earned","prometheus":{"query":"x"}}],
+		"learn":{"policies":["COST_SAVING","PERFORMANCE"],"round":"1h","context":{"always":"1.0"},"reward":"earned","noisePercent":5,"maxLossPercent":20,"act":true}}`}
+	w := &clocked{world: two(), now: time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)}
+	w.spec = api.PolicySpec{Policies: strategic.Defaults()}
+	kept, states := &keeping{}, &shelf{}
+	start := func() *Loop {
+		loop := w.loop()
+		loop.Observer, loop.Planner, loop.Recorder, loop.Checkpoints = w, remembering{}, kept, states
+		return loop
+	}
+	loop, policy, done := start(), api.CostSaving, 0
+	for i := range 4 * 150 {
+		if i%97 == 50 { // within a round
+			loop = start()
+		}
+		if i == 200 {
+			loop, w.now = start(), w.now.Add(7*24*time.Hour)
+		}
+		s.Readings = []api.SensorReading{{Sensor: "earned", Value: map[string]float64{api.CostSaving: 0.3, api.Performance: 0.8}[policy], At: w.now}}
+		w.snapshot.Context.Strategies = []api.Strategy{s}
+		c, err := loop.RunOnce(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if policy = c.Policy.Name; policy == api.Performance {
+			done++
+		}
+		r := kept.records[i]
+		again := Decider{Planner: remembering{}}.Decide(r.Snapshot, r.Spec, r.Memory.(planning.Memory))
+		want, _ := json.Marshal(c.Policy)
+		if got, _ := json.Marshal(again.Policy); string(got) != string(want) {
+			t.Fatalf("cycle %d: decided again\n%s\nwant\n%s", i, got, want)
+		}
+		w.now = w.now.Add(15 * time.Minute)
+	}
+	last := kept.records[len(kept.records)-1].Cycle.Policy
+	if l := last.Strategies[0].Learning; l.Learned < 145 || l.Learned+l.Discarded != 149 || l.Discarded != 1 || policy != api.Performance || done < 4*50 {
+		t.Errorf("%s in force, %d cycles of PERFORMANCE: %+v", policy, done, l)
 	}
 }

@@ -78,6 +78,8 @@ type StrategyState struct {
 	Key    Key         `json:"key"`
 	Rules  []RuleState `json:"rules,omitempty"`
 	Choice *Choice     `json:"choice,omitempty"`
+	// Learning is what it has learned of policies, also while it is Off or can't be used.
+	Learning *Learning `json:"learning,omitempty"`
 	// Outputs that could be computed, in order of name.
 	Outputs []StrategyOutput `json:"outputs,omitempty"`
 }
@@ -130,7 +132,7 @@ const (
 // StrategyAction is what a strategy wants in a cycle.
 type StrategyAction struct {
 	Strategy Key                `json:"strategy"`
-	Rule     string             `json:"rule"` // the rule's name, or choose
+	Rule     string             `json:"rule"` // the rule's name, choose or learn
 	Kind     StrategyActionKind `json:"kind"`
 	Policy   string             `json:"policy,omitempty"`
 	Pools    []string           `json:"pools,omitempty"`

@@ -1,6 +1,10 @@
 package planning
 
-import "time"
+import (
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+)
 
 // How old a memory may be for what is left of it to be of use.
 const (
@@ -20,7 +24,7 @@ const (
 // next Plan as ever. A memory of the future is of a clock that was wrong, and of no use.
 //
 // A rollback lasts as long as it was to last, whoever was killed meanwhile, and a trial
-// until it is decided.
+// until it is decided. What strategies have learned of policies is of use at any age.
 func (m Memory) Resumed(kept, now time.Time) Memory {
 	back := m.Rollback
 	if back != nil && (now.Before(back.At) || !now.Before(back.Until)) {
@@ -29,9 +33,9 @@ func (m Memory) Resumed(kept, now time.Time) Memory {
 	m.Rollback = back
 	switch age := now.Sub(kept); {
 	case age < -time.Minute || age > resumeForecasts:
-		return Memory{Rollback: back, Trials: m.Trials}
+		return Memory{Rollback: back, Trials: m.Trials, Strategies: learned(m.Strategies)}
 	case age > resumeWorkloads:
-		return Memory{forecasts: m.forecasts, Rollback: back, Trials: m.Trials}
+		return Memory{forecasts: m.forecasts, Rollback: back, Trials: m.Trials, Strategies: learned(m.Strategies)}
 	case age > resumeReadings:
 		workloads := make([]WorkloadMemory, len(m.Workloads))
 		for i, w := range m.Workloads {
@@ -50,4 +54,15 @@ func (m Memory) Resumed(kept, now time.Time) Memory {
 		}
 	}
 	return m
+}
+
+// learned is what is left of strategies: whether rules were on is of no use by now.
+func learned(strategies []api.StrategyState) []api.StrategyState {
+	var out []api.StrategyState
+	for _, s := range strategies {
+		if s.Learning != nil {
+			out = append(out, api.StrategyState{Key: s.Key, Learning: s.Learning})
+		}
+	}
+	return out
 }

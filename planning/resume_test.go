@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/forecast"
 	"github.com/mash2-io/mash2/planning"
 	"github.com/mash2-io/mash2/record"
@@ -84,5 +85,26 @@ func TestResumed(t *testing.T) {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
 		})
+	}
+}
+
+// TestResumedLearning: what strategies have learned is kept at any age, and whether their
+// rules were on is not.
+func TestResumedLearning(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	key := api.Key{Namespace: "shop", Name: "s"}
+	learned := &api.Learning{Of: "x", Learned: 700, Arms: []api.LearnedArm{{Policy: "A", Gram: []float64{700}, Sum: []float64{350}, Rounds: 700}}}
+	m := planning.Memory{Strategies: []api.StrategyState{
+		{Key: api.Key{Namespace: "shop", Name: "ruled"}, Rules: []api.RuleState{{Name: "r", On: true}}},
+		{Key: key, Rules: []api.RuleState{{Name: "r", On: true}}, Learning: learned},
+	}}
+	for _, age := range []time.Duration{-time.Hour, 2 * time.Hour, 30 * 24 * time.Hour} {
+		want := []api.StrategyState{{Key: key, Learning: learned}}
+		if diff := cmp.Diff(want, m.Resumed(now.Add(-age), now).Strategies); diff != "" {
+			t.Errorf("%v: %s", age, diff)
+		}
+	}
+	if got := m.Resumed(now.Add(-time.Minute), now).Strategies; len(got) != 2 {
+		t.Errorf("%+v", got)
 	}
 }

@@ -53,7 +53,7 @@ func (s *Strategies) Report(ctx context.Context, c api.Cycle) {
 			state = c.Policy.Strategies[at]
 		}
 		want := strategyStatus(c, state, wrong[key], *o.Status.DeepCopy(), o.Generation)
-		if want.Active == o.Status.Active {
+		if want.Active == o.Status.Active && !beganRound(c, state) {
 			want.Reason = o.Status.Reason
 		}
 		if equality.Semantic.DeepEqual(want, o.Status) {
@@ -65,6 +65,29 @@ func (s *Strategies) Report(ctx context.Context, c api.Cycle) {
 			s.Logger.Error("writing status", "strategy", key.String(), "error", err)
 		}
 	}
+}
+
+// beganRound is whether a strategy that learns began a round in a cycle: once a round its
+// figures are worth a write.
+func beganRound(c api.Cycle, state api.StrategyState) bool {
+	l := state.Learning
+	return l != nil && l.Round != nil && l.Round.Since.Equal(c.Time)
+}
+
+// learned is what a strategy would choose by what it learned, if anything, and why.
+func learned(l *api.Learning) (what, why string) {
+	why = l.Reason
+	if l.Last != "" {
+		why += "; " + l.Last
+	}
+	r := l.Round
+	switch {
+	case r == nil:
+		return "", why
+	case r.Done:
+		return r.Recommended, r.Recommended + ": " + why
+	}
+	return "recommends " + r.Recommended, "recommends " + r.Recommended + ": " + why
 }
 
 // strategyStatus is the status after a cycle, from the one before.
@@ -79,6 +102,13 @@ func strategyStatus(c api.Cycle, state api.StrategyState, wrong []api.Finding, s
 	if ch := state.Choice; ch != nil {
 		active = append(active, ch.Candidate)
 		reasons = append(reasons, ch.Candidate+": "+ch.Reason)
+	}
+	if l := state.Learning; l != nil {
+		what, why := learned(l)
+		if what != "" {
+			active = append(active, what)
+		}
+		reasons = append(reasons, why)
 	}
 	ready := metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: generation,

@@ -38,7 +38,7 @@ type StrategyList struct {
 
 // StrategySpec is what the author of a Strategy wants.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.rules) && size(self.rules) > 0 || has(self.choose) || has(self.outputs) && size(self.outputs) > 0",message="needs rules, choose or outputs"
+// +kubebuilder:validation:XValidation:rule="has(self.rules) && size(self.rules) > 0 || has(self.choose) || has(self.learn) || has(self.outputs) && size(self.outputs) > 0",message="needs rules, choose, learn or outputs"
 type StrategySpec struct {
 	// mode says how far mash2 goes: Off reads nothing, Shadow decides and shows, Full acts.
 	// +optional
@@ -69,6 +69,9 @@ type StrategySpec struct {
 	// choose moves to the best of several candidates, if moving is worth it.
 	// +optional
 	Choose *Choose `json:"choose,omitempty"`
+	// learn finds out which policy earns most in which context.
+	// +optional
+	Learn *Learn `json:"learn,omitempty"`
 	// outputs are numbers in CEL, by name, that sensors of other strategies read.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
@@ -407,7 +410,7 @@ type StrategyStatus struct {
 	// observedGeneration is the generation of the spec that this is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// active names the rules that are on and the candidate chosen.
+	// active names the rules that are on, the candidate chosen and the policy learned.
 	// +optional
 	Active string `json:"active,omitempty"`
 	// reason says why.

@@ -24,17 +24,30 @@ func TestStrategyAdmission(t *testing.T) {
 		}
 		return out
 	}
-	example, err := os.ReadFile("../../docs/examples/edge-or-cloud.yaml")
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"edge-or-cloud", "learn-policy"} {
+		example, err := os.ReadFile("../../docs/examples/" + name + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if errs := s.admit(object(string(example)), nil); len(errs) > 0 {
+			t.Errorf("the example %s: %v", name, errs)
+		}
 	}
-	if errs := s.admit(object(string(example)), nil); len(errs) > 0 {
-		t.Errorf("the example: %v", errs)
-	}
+	const learn = "{learn: {policies: [A, B], round: 1h, context: {a: '1.0'}, reward: '0.5'}}"
+	with := func(from, to string) string { return strings.Replace(learn, from, to, 1) }
 	for spec, want := range map[string]string{
-		"{mode: Shadow}": "needs rules, choose or outputs",
-		"{outputs: {a: '1'}, sensors: [{name: a}]}":                                                                                               "must have one of prometheus, http, object and strategy",
-		"{outputs: {a: '1'}, sensors: [{name: A, prometheus: {query: up}}]}":                                                                      "spec.sensors[0].name",
+		with("[A, B]", "[A]"):                                                "spec.learn.policies",
+		with("[A, B]", "[A, A]"):                                             "spec.learn.policies[1]",
+		with("[A, B]", "['', A]"):                                            "spec.learn.policies[0]",
+		with("1h", "10s"):                                                    "round must be from 1m to 744h",
+		with("1h", "1000h"):                                                  "round must be from 1m to 744h",
+		with("{a: '1.0'}", "{}"):                                             "spec.learn.context",
+		with("reward: '0.5'", "noisePercent: 1"):                             "spec.learn.reward",
+		with("reward: '0.5'", "reward: '1', noisePercent: 0"):                "spec.learn.noisePercent",
+		with("reward: '0.5'", "reward: '1', maxLossPercent: 60"):             "spec.learn.maxLossPercent",
+		"{mode: Shadow}":                                                     "needs rules, choose, learn or outputs",
+		"{outputs: {a: '1'}, sensors: [{name: a}]}":                          "must have one of prometheus, http, object and strategy",
+		"{outputs: {a: '1'}, sensors: [{name: A, prometheus: {query: up}}]}": "spec.sensors[0].name",
 		"{outputs: {a: '1'}, sensors: [{name: a, prometheus: {query: up}, when: {}}]}":                                                            "must have one of interval, date, cron, allOf and anyOf",
 		"{outputs: {a: '1'}, priority: 2000}":                                                                                                     "spec.priority",
 		"{rules: [{name: r, when: 'true', actions: []}]}":                                                                                         "spec.rules[0].actions",

@@ -82,7 +82,8 @@ Each line of the inputs is a JSON object, in order of time:
   {"time":"2026-03-02T10:00:00Z","policy":"COST_SAVING","sensors":{"latency":0.12,"spend":null}}
 
 A sensor takes its value from the first line at which its schedule (when) is due, and keeps
-it until the next one. null means that the sensor could not be read.`,
+it until the next one. null means that the sensor could not be read.
+policy is the one that was in force: a strategy that learns learns of it.`,
 		Args: NoArgs,
 	}
 	var file, inputs, models string

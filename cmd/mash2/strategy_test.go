@@ -91,6 +91,40 @@ func TestStrategyRun(t *testing.T) {
 	}
 }
 
+// TestStrategyRunLearns: what learns gives the same bytes each time, recommends, and says so;
+// the page has what it is told.
+func TestStrategyRunLearns(t *testing.T) {
+	const example = "../../docs/examples/learn-policy"
+	args := []string{"strategy", "run", "--file", example + ".yaml", "--inputs", example + ".jsonl"}
+	code, first, complaint := mash2Command(t, append(args, "-o", "json")...)
+	if code != 0 {
+		t.Fatalf("%d: %s", code, complaint)
+	}
+	if _, again, _ := mash2Command(t, append(args, "-o", "json")...); again != first {
+		t.Error("two runs differ")
+	}
+	if !strings.Contains(first, `"recommended":"PERFORMANCE"`) || strings.Contains(first, `"acts":true`) {
+		t.Error("it recommends nothing, or acts")
+	}
+	if _, text, _ := mash2Command(t, args...); !strings.Contains(text, "learn: policy COST_SAVING; not done: it is a recommendation") {
+		t.Errorf("for people: %s", text)
+	}
+	page, err := os.ReadFile("../../docs/how-to/strategies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(example + ".yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, learn, _ := strings.Cut(string(text), "  learn:\n")
+	for line := range strings.Lines(learn) {
+		if !strings.Contains(string(page), strings.TrimSpace(line)) {
+			t.Errorf("docs/how-to/strategies.md has no line %q", line)
+		}
+	}
+}
+
 // ruled is a Strategy of the testbed's namespace whose one rule is always on.
 func ruled(name, action string) string {
 	return fmt.Sprintf("apiVersion: mash2.io/v1alpha1\nkind: Strategy\nmetadata: {name: %s, namespace: %s}\nspec: {rules: [{name: always, when: 'true', actions: [%s]}]}\n",
@@ -227,6 +261,16 @@ func testStrategies(t *testing.T, w *world, host *visitors) {
 		if got := try("bobs", action); !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want it refused with %q", action, got, want)
 		}
+	}
+	learns := func(act bool) string {
+		return fmt.Sprintf("apiVersion: mash2.io/v1alpha1\nkind: Strategy\nmetadata: {name: bobs, namespace: %s}\n"+
+			"spec: {learn: {policies: [A, B], round: 1h, context: {always: '1.0'}, reward: '0.5', act: %v}}\n", testbed.Mash2, act)
+	}
+	if got := apply(learns(true)); !strings.Contains(got, "may not patch the policy") {
+		t.Errorf("learn with act: %q, want it refused", got)
+	}
+	if got := apply(learns(false)); got != "" {
+		t.Errorf("learn that recommends: %q, want it admitted", got)
 	}
 	spy := strings.Replace(reading("bobs", "http://127.0.0.1"), "{proposeReplicas: {workload: "+testbed.WorkloadName+", replicas: '1'}}, ", "", 1)
 	for text, want := range map[string]string{

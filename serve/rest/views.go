@@ -214,7 +214,7 @@ func (s *Store) overview(v Viewer) Overview {
 		}
 		return o
 	}
-	o.Policy.Signals, o.Policy.Strategies, o.Policy.StrategyActions = c.Policy.Signals, c.Policy.Strategies, c.Policy.StrategyActions
+	o.Policy.Signals, o.Policy.Strategies, o.Policy.StrategyActions = c.Policy.Signals, strategyViews(c.Policy.Strategies), c.Policy.StrategyActions
 	o.Refusal = c.Plan.Nodes.Refusal
 	for _, u := range c.Plan.Nodes.Unplaced {
 		o.Unplaced = append(o.Unplaced, fmt.Sprintf("%d pods of %s: %s", u.Count, u.Name, u.Reason))
@@ -423,6 +423,24 @@ func (s *Store) headList(before time.Time, limit int) []Head {
 		if before.IsZero() || h.Time.Before(before) {
 			out = append(out, h)
 		}
+	}
+	return out
+}
+
+// strategyViews leaves out the sums that strategies learn by, which are many numbers that
+// nobody reads.
+func strategyViews(states []api.StrategyState) []api.StrategyState {
+	out := slices.Clone(states)
+	for i, s := range out {
+		if s.Learning == nil {
+			continue
+		}
+		l := *s.Learning
+		l.Arms = nil
+		for _, a := range s.Learning.Arms {
+			l.Arms = append(l.Arms, api.LearnedArm{Policy: a.Policy, Rounds: a.Rounds})
+		}
+		out[i].Learning = &l
 	}
 	return out
 }

@@ -267,6 +267,7 @@ func cycle(id uint64, n int) api.Record {
 	}
 	r.Cycle.Policy.Signals = []api.SignalState{{Name: "weekend", On: true, Reason: "checkouts are 12, under 20 for 10m0s"}}
 	r.Cycle.Policy.StrategyActions = []api.StrategyAction{{Strategy: api.Key{Namespace: "shop", Name: "night"}, Rule: "cheap", Reason: "the cloud is cheaper by 12 %"}}
+	r.Cycle.Policy.Strategies = []api.StrategyState{{Key: api.Key{Namespace: "shop", Name: "tries"}, Learning: &api.Learning{Reason: "B may earn more than A", Last: "the round before earned 0.50 with A"}}}
 	r.Cycle.Plan.Nodes.Pools = []api.PoolPlan{{Pool: "general", Nodes: int32(n/4 + 3), Current: int32(n/4 + 2), Reason: "1 node more than there are, for the peak at 14:05"}}
 	r.Cycle.Plan.Candidates = []api.Candidate{{Pool: "general", Nodes: 9, Replicas: 40, HourlyCost: 1.2, Infeasible: "the pods need 10 nodes"}}
 	r.Cycle.Findings = []api.Finding{{Severity: api.Warning, Reason: "Conflict", Object: api.WorkloadRef(api.Key{Namespace: "shop", Name: "web-0"}), Message: `an HPA writes it too <script>alert("x")</script>`}}
@@ -308,6 +309,7 @@ func TestPage(t *testing.T) {
 		{"rollback", "#/", "End the rollback"},
 		{"signals", "#/", "signal weekend is on: checkouts are 12"},
 		{"strategies", "#/", "strategy shop/night, rule cheap: the cloud is cheaper by 12 %"},
+		{"what learns", "#/", "strategy shop/tries learns: B may earn more than A; the round before earned 0.50 with A"},
 		{"agents", "#/workload/pay/web-2", "0.90 of 0.90 cores are given out"},
 		{"sizes", "#/workload/pay/web-2", "$0.120/h less than the template's $0.400/h"},
 		{"nodes", "#/nodes", "general: 8 nodes"},

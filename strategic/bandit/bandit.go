@@ -29,6 +29,9 @@ type Config struct {
 	Bound float64
 	// Act lets the learner choose. Without it, it recommends and the baseline is chosen.
 	Act bool
+	// Except are policies that are known and must not be named, such as those that there
+	// are no longer. The baseline is none of them.
+	Except []string
 	// Free gives up the bound: plain LinUCB, for comparison in a simulator.
 	Free bool
 }
@@ -110,7 +113,9 @@ type Choice struct {
 	Recommended string `json:"recommended"`
 	// Margin is how much reward, at the lower bounds, stays above what the owner allows to
 	// lose, if the learner's first wish were followed. Below 0 it is not.
-	Margin  float64  `json:"margin"`
+	Margin float64 `json:"margin"`
+	// Budget is the same of the rounds so far: what may still be lost, in rewards.
+	Budget  float64  `json:"budget"`
 	Why     string   `json:"why"`
 	Options []Option `json:"options"`
 }
@@ -130,6 +135,7 @@ func Choose(c Config, s State, context []float64, baseline string) (Choice, erro
 	if !slices.Contains(c.Policies, baseline) {
 		return out, fmt.Errorf("the baseline %q is none of the policies", baseline)
 	}
+	out.Budget = k.margin(s, nil, "", "")
 	best := baseline
 	for _, p := range c.Policies {
 		o := k.option(p, context)
@@ -137,7 +143,7 @@ func Choose(c Config, s State, context []float64, baseline string) (Choice, erro
 	}
 	at := func(p string) Option { return out.Options[slices.Index(c.Policies, p)] }
 	for _, o := range out.Options {
-		if o.Upper > at(best).Upper+1e-12 {
+		if o.Upper > at(best).Upper+1e-12 && !slices.Contains(c.Except, o.Policy) {
 			best = o.Policy
 		}
 	}
@@ -199,6 +205,31 @@ func Learn(c Config, s State, context []float64, policy, baseline string, reward
 		add(out.Left, policy, context)
 		add(out.Instead, baseline, context)
 	}
+	return out, nil
+}
+
+// Count a round, or a part of one, in which a policy held instead of a baseline and whose
+// reward is not known: nothing is learned, and it counts against the bound. A part of a
+// round is that part of its context, since rewards are linear. It returns the state as it
+// was, and an error, for what does not fit.
+func Count(c Config, s State, context []float64, policy, baseline string) (State, error) {
+	if err := check(c, s); err != nil {
+		return s, err
+	}
+	if err := c.fits(context); err != nil {
+		return s, err
+	}
+	for _, p := range []string{policy, baseline} {
+		if !slices.Contains(c.Policies, p) {
+			return s, fmt.Errorf("%q is none of the policies", p)
+		}
+	}
+	if policy == baseline {
+		return s, nil
+	}
+	out := State{Arms: s.Arms, Left: copied(s.Left), Instead: copied(s.Instead), Kept: s.Kept}
+	add(out.Left, policy, context)
+	add(out.Instead, baseline, context)
 	return out, nil
 }
 
@@ -349,11 +380,13 @@ func (k knowledge) option(policy string, context []float64) Option {
 // margin is CLUCB2's condition: the lower bound of what all rounds away from the baseline
 // earned, this one included, minus (1 − Alpha) of what the baseline would have there, plus
 // Alpha of the lower bound of what the baseline earned where it was kept, not below 0.
+// Without a context it is that of the rounds so far.
 func (k knowledge) margin(s State, context []float64, policy, baseline string) float64 {
-	v := copied(s.Left)
-	add(v, policy, context)
-	less := copied(s.Instead)
-	add(less, baseline, context)
+	v, less := copied(s.Left), copied(s.Instead)
+	if context != nil {
+		add(v, policy, context)
+		add(less, baseline, context)
+	}
 	for p, x := range less {
 		scaled := slices.Clone(x)
 		for i := range scaled {

@@ -199,3 +199,95 @@ func TestRefuses(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
+
+// TestFirstTrial: how many rounds of a baseline that earns 0.6 pay for the first trial of
+// another policy, as docs/how-to/strategies.md says.
+func TestFirstTrial(t *testing.T) {
+	for _, c := range []struct {
+		parts        int
+		noise, alpha float64
+		want         int
+	}{
+		{1, 0.05, 0.05, 109}, {1, 0.2, 0.05, 279}, {1, 0.5, 0.05, 646}, {1, 0.05, 0.1, 55}, {1, 0.2, 0.1, 145}, {1, 0.5, 0.1, 344}, {1, 0.05, 0.2, 28}, {1, 0.2, 0.2, 77}, {1, 0.5, 0.2, 188},
+		{4, 0.05, 0.05, 124}, {4, 0.2, 0.05, 332}, {4, 0.5, 0.05, 800}, {4, 0.05, 0.1, 64}, {4, 0.2, 0.1, 176}, {4, 0.5, 0.1, 440}, {4, 0.05, 0.2, 36}, {4, 0.2, 0.2, 96}, {4, 0.5, 0.2, 252},
+		{8, 0.05, 0.05, 136}, {8, 0.2, 0.05, 368}, {8, 0.5, 0.05, 912}, {8, 0.05, 0.1, 72}, {8, 0.2, 0.1, 200}, {8, 0.5, 0.1, 512}, {8, 0.05, 0.2, 40}, {8, 0.2, 0.2, 112}, {8, 0.5, 0.2, 304},
+	} {
+		config := Default([]string{"A", "B"}, c.parts, c.noise)
+		config.Alpha, config.Act = c.alpha, true
+		var s State
+		for n := 0; ; n++ {
+			x := make([]float64, c.parts)
+			x[n%c.parts] = 1
+			// Whole days are counted, of one round for each part.
+			if n%c.parts == 0 {
+				choice, err := Choose(config, s, x, "A")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if choice.Policy == "B" || n > 2*c.want {
+					if n != c.want {
+						t.Errorf("%d parts, noise %g, alpha %g: after %d rounds, want %d", c.parts, c.noise, c.alpha, n, c.want)
+					}
+					break
+				}
+			}
+			var err error
+			if s, err = Learn(config, s, x, "A", "A", 0.6); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Logf("%d parts, noise %g, alpha %g: after %d rounds", c.parts, c.noise, c.alpha, c.want)
+	}
+}
+
+// TestCount: a round without a reward teaches nothing, takes from the budget, and costs as
+// much as its part; one that kept the baseline changes nothing.
+func TestCount(t *testing.T) {
+	c := Default([]string{"A", "B"}, 1, 0.05)
+	var s State
+	for range 200 {
+		var err error
+		if s, err = Learn(c, s, []float64{1}, "A", "A", 0.6); err != nil {
+			t.Fatal(err)
+		}
+	}
+	budget := func(s State) float64 {
+		choice, err := Choose(c, s, []float64{1}, "A")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return choice.Budget
+	}
+	whole, err := Count(c, s, []float64{1}, "B", "A")
+	if err != nil {
+		t.Fatal(err)
+	}
+	half, err := Count(c, s, []float64{0.5}, "B", "A")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before := budget(s); !(budget(whole) < budget(half) && budget(half) < before) || whole.Arms["B"].Rounds != 0 || whole.Left["B"][0] != 1 || s.Left["B"] != nil {
+		t.Errorf("budget %g, after half a round %g, after one %g", before, budget(half), budget(whole))
+	}
+	if kept, err := Count(c, s, []float64{1}, "A", "A"); err != nil || kept.Kept["A"][0] != 200 {
+		t.Errorf("%+v %v", kept, err)
+	}
+	for _, wrong := range []string{"C", ""} {
+		if _, err := Count(c, s, []float64{1}, wrong, "A"); err == nil {
+			t.Errorf("%q was counted", wrong)
+		}
+	}
+	if _, err := Count(c, s, []float64{1, 1}, "B", "A"); err == nil {
+		t.Error("a context of another size was counted")
+	}
+}
+
+// TestExcept: a policy that must not be named is not, and is known all the same.
+func TestExcept(t *testing.T) {
+	c := Default([]string{"A", "B", "C"}, 1, 0.05)
+	c.Act, c.Except, c.Free = true, []string{"B"}, true
+	choice, err := Choose(c, State{}, []float64{1}, "A")
+	if err != nil || choice.Policy == "B" || len(choice.Options) != 3 {
+		t.Errorf("%+v %v", choice, err)
+	}
+}

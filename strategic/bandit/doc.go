@@ -30,7 +30,8 @@
 // It recommends first: while Config.Act is false the baseline is named, and what the learner
 // would choose stands beside it. Then it learns from the baseline's rewards only. Policies
 // that are not in Config.Policies are never named. A context or a reward that is not finite
-// changes nothing: the baseline is named, and nothing is learned.
+// changes nothing: the baseline is named, and nothing is learned. A round whose reward is
+// not known counts against the bound all the same (Count).
 //
 // Everything is pure: a State goes in, a State comes out. There is no randomness; of equal
 // bounds the baseline wins, then the first.

@@ -44,6 +44,7 @@ type program struct {
 	// features of each candidate, in order of name.
 	features [][]feature
 	outputs  []feature
+	learner  *learner // nil where there is none
 }
 
 // feature is a named number.
@@ -127,8 +128,8 @@ func newProgram(text string) (*program, error) {
 		c.bad("spec.timeZone", "%q is not an IANA time zone such as Europe/London", s.TimeZone)
 		p.zone = time.UTC
 	}
-	if len(s.Rules) == 0 && s.Choose == nil && len(s.Outputs) == 0 {
-		c.bad("spec", "needs rules, choose or outputs")
+	if len(s.Rules) == 0 && s.Choose == nil && s.Learn == nil && len(s.Outputs) == 0 {
+		c.bad("spec", "needs rules, choose, learn or outputs")
 	}
 	names := c.sensors(s.Sensors)
 	env, err := newEnv(names, false)
@@ -137,6 +138,7 @@ func newProgram(text string) (*program, error) {
 	}
 	p.rules(c, env)
 	p.choose(c, env, names)
+	p.learn(c, env)
 	c.most("spec.outputs", len(s.Outputs), maxOutputs)
 	p.outputs = c.features("spec.outputs", env, s.Outputs)
 	if err := errors.Join(c.errs...); err != nil {
@@ -222,7 +224,7 @@ func (p *program) rules(c *checker, env *cel.Env) {
 		switch {
 		case !ruleName.MatchString(r.Name):
 			c.bad(path+".name", "must be of letters, digits and dashes, at most 63, is %q", r.Name)
-		case r.Name == choosing:
+		case r.Name == choosing || r.Name == learning && p.spec.Learn != nil:
 			c.bad(path+".name", "%q has a meaning of its own", r.Name)
 		case slices.Contains(names, r.Name):
 			c.bad(path+".name", "%q is the name of another rule", r.Name)

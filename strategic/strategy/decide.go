@@ -14,8 +14,11 @@ import (
 	"github.com/mash2-io/mash2/strategic/strategy/when"
 )
 
-// choosing is the rule by which a choice acts.
-const choosing = "choose"
+// choosing is the rule by which a choice acts, and learning that by which a learner does.
+const (
+	choosing = "choose"
+	learning = "learn"
+)
 
 // Model predicts one number of a candidate.
 type Model interface {
@@ -35,11 +38,16 @@ type Input struct {
 	Last []api.StrategyState
 	// Models by the name that strategies know them by.
 	Models map[string]Model
+	// Policies that are defined; nil: whichever are named.
+	Policies []string
+	// ByHand: a person set the policy, and strategies don't.
+	ByHand bool
 }
 
 // Output is what strategies want.
 type Output struct {
-	// States in the order of the strategies, of those that could be read and are not Off.
+	// States in the order of the strategies, of those that could be read and are not Off; of
+	// the others what they have learned.
 	States []api.StrategyState
 	// Actions in order of precedence. Those that are not done say why.
 	Actions  []api.StrategyAction
@@ -48,6 +56,9 @@ type Output struct {
 
 // decision is what one strategy comes to.
 type decision struct {
+	program  *program
+	scope    scope
+	at       int // of its state in the output
 	priority int32
 	shadow   bool
 	state    api.StrategyState
@@ -63,18 +74,22 @@ func Decide(in Input) Output {
 		p, err := compile(s.Spec)
 		if err != nil {
 			out.find("StrategyInvalid", s.Key, err.Error())
+			in.keepLearned(s.Key, nil, &out)
 			continue
 		}
 		if p.spec.Mode == v1alpha1.ModeOff {
+			in.keepLearned(s.Key, p, &out)
 			continue
 		}
 		d := in.one(s, p, &out)
+		d.at = len(out.States)
 		all = append(all, d)
 		out.States = append(out.States, d.state)
 	}
 	slices.SortStableFunc(all, func(a, b decision) int {
 		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.state.Key.Namespace, b.state.Key.Namespace), cmp.Compare(a.state.Key.Name, b.state.Key.Name))
 	})
+	in.learn(all, &out)
 	for _, d := range all {
 		for _, a := range d.actions {
 			if d.shadow {
@@ -119,14 +134,9 @@ func (o *Output) settle() {
 
 // one evaluates one strategy.
 func (in Input) one(s api.Strategy, p *program, out *Output) decision {
-	d := decision{priority: p.spec.Priority, shadow: p.spec.Mode == v1alpha1.ModeShadow, state: api.StrategyState{Key: s.Key}}
-	var last api.StrategyState
-	for _, l := range in.Last {
-		if l.Key == s.Key {
-			last = l
-		}
-	}
 	sc := in.scope(s, p)
+	d := decision{program: p, scope: sc, priority: p.spec.Priority, shadow: p.spec.Mode == v1alpha1.ModeShadow, state: api.StrategyState{Key: s.Key}}
+	last := in.last(s.Key)
 	for i, r := range p.spec.Rules {
 		was := api.RuleState{Name: r.Name}
 		for _, l := range last.Rules {
@@ -175,6 +185,16 @@ func (in Input) one(s api.Strategy, p *program, out *Output) decision {
 		d.state.Outputs = append(d.state.Outputs, api.StrategyOutput{Name: f.name, Value: v})
 	}
 	return d
+}
+
+// last is what a strategy was after the last cycle.
+func (in Input) last(key api.Key) api.StrategyState {
+	for _, l := range in.Last {
+		if l.Key == key {
+			return l
+		}
+	}
+	return api.StrategyState{Key: key}
 }
 
 // scope of a strategy's expressions: its sensors, as far as they can be used.

@@ -21,7 +21,7 @@ const maxLine = 1 << 20
 // Step is one moment of recorded inputs.
 type Step struct {
 	Time time.Time `json:"time"`
-	// Policy in force but for strategies.
+	// Policy in force but for strategies. What learns takes it for the one that was.
 	Policy string `json:"policy"`
 	// Sensors by name; null is one that could not be read.
 	Sensors map[string]*float64 `json:"sensors"`
@@ -88,6 +88,8 @@ func Run(strategies []api.Strategy, steps []Step, models map[string]Model) []Res
 			strategies[i].Readings = take(strategies[i], step, read)
 		}
 		o := Decide(Input{Time: step.Time, Policy: step.Policy, Strategies: strategies, Last: last, Models: models})
+		// What is recorded came of the recorded policy, whatever is wanted here.
+		o.recorded(step.Policy)
 		last = o.States
 		r := Result{Time: step.Time, Actions: o.Actions, States: o.States, Findings: []string{}}
 		if r.Actions == nil {

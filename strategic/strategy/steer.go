@@ -2,6 +2,7 @@ package strategy
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/mash2-io/mash2/api"
@@ -17,7 +18,10 @@ func Steer(spec api.PolicySpec, s api.Snapshot, models map[string]Model) (api.Po
 	if len(s.Context.Strategies) == 0 {
 		return policy, s, nil
 	}
-	out := Decide(Input{Time: s.Time, Policy: policy.Name, Strategies: s.Context.Strategies, Last: s.Context.LastStrategies, Models: models})
+	out := Decide(Input{
+		Time: s.Time, Policy: policy.Name, Strategies: s.Context.Strategies, Last: s.Context.LastStrategies, Models: models,
+		Policies: slices.Sorted(maps.Keys(spec.Policies)), ByHand: policy.Source == api.SourceManual,
+	})
 	refuse := func(a *api.StrategyAction, format string, args ...any) {
 		a.NotDone = fmt.Sprintf(format, args...)
 		out.find("StrategyNotDone", a.Strategy, fmt.Sprintf("%s wants %s: %s", a.Rule, a.What(), a.NotDone))
@@ -40,6 +44,7 @@ func Steer(spec api.PolicySpec, s api.Snapshot, models map[string]Model) (api.Po
 			policy = strategic.Instead(spec, s, a.Policy, a.Since, fmt.Sprintf("strategy %s, %s: %s", a.Strategy, a.Rule, a.Reason))
 		}
 	})
+	out.held(policy.Name, spec.Paused)
 	// 2. Its pools.
 	each(api.ActionMove, func(a *api.StrategyAction) {
 		var open []string

@@ -128,7 +128,7 @@ func TestParseRefuses(t *testing.T) {
 	const act = "actions: [{setPolicy: {policy: P}}]"
 	deep := strings.Repeat("(", 100) + "true" + strings.Repeat(")", 100)
 	for name, c := range map[string]struct{ spec, want string }{
-		"nothing to do":               {"mode: Full", "spec: needs rules, choose or outputs"},
+		"nothing to do":               {"mode: Full", "spec: needs rules, choose, learn or outputs"},
 		"an unknown field":            {"rulez: []", `unknown field "spec.rulez"`},
 		"a field twice":               {"mode: Full\nmode: Off", "already set"},
 		"a wrong type":                {"priority: high", "spec.priority: must be a int32"},
@@ -467,6 +467,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(document("s", load+"rules: [{name: r, when: load > 5, actions: [{setPolicy: {policy: P}}]}]"))
 	f.Add(document("s", "outputs: {a: '[1,2].map(x, x * 2).size()'}"))
 	f.Add("a: &a [*a]")
+	f.Add(document("s", load+"learn: {policies: [A, B], round: 1m, context: {a: 'hour < 12 ? 1.0 : 0.0', b: load}, reward: load / 2.0, act: true}"))
 	f.Add(document("s", "choose: {candidates: [{name: a, pools: [p]}, {name: b, pools: [q]}], score: '1'}"))
 	f.Fuzz(func(t *testing.T, text string) {
 		list, err := Parse([]byte(text))
