@@ -2,6 +2,8 @@ package knowledge
 
 import (
 	"fmt"
+	"maps"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,6 +27,7 @@ type Gatherer struct {
 	actions    map[string]string
 	scores     map[api.Key]told
 	trials     map[api.Key]api.CanaryPhase
+	learning   map[api.Key]*api.Learning
 }
 
 type subject struct {
@@ -41,7 +44,7 @@ type told struct {
 // Next returns the entries of a record, given each in order of time.
 func (g *Gatherer) Next(r api.Record) []Entry {
 	if g.readings == nil {
-		*g = Gatherer{readings: map[subject]told{}, strategies: map[api.Key]map[string]string{}, actions: map[string]string{}, scores: map[api.Key]told{}, trials: map[api.Key]api.CanaryPhase{}}
+		*g = Gatherer{readings: map[subject]told{}, strategies: map[api.Key]map[string]string{}, actions: map[string]string{}, scores: map[api.Key]told{}, trials: map[api.Key]api.CanaryPhase{}, learning: map[api.Key]*api.Learning{}}
 	}
 	var out []Entry
 	c := r.Cycle
@@ -86,6 +89,7 @@ func (g *Gatherer) Next(r api.Record) []Entry {
 		}
 	}
 	out = append(out, g.decisions(c, r.Snapshot.Time)...)
+	out = append(out, g.learned(c)...)
 	return append(out, g.graded(c)...)
 }
 
@@ -143,6 +147,43 @@ func (g *Gatherer) decisions(c api.Cycle, seen time.Time) []Entry {
 	return out
 }
 
+// learned are rounds of strategies that learn: what each began with is a decision, what
+// came of it a score.
+func (g *Gatherer) learned(c api.Cycle) []Entry {
+	var out []Entry
+	before := g.learning
+	g.learning = map[api.Key]*api.Learning{}
+	for _, s := range c.Policy.Strategies {
+		l := s.Learning
+		if l == nil {
+			continue
+		}
+		g.learning[s.Key] = l
+		was := before[s.Key]
+		if was == nil {
+			continue // what an earlier process told
+		}
+		of := about(api.StrategyRef(s.Key))
+		if n := l.Learned + l.Discarded; n != was.Learned+was.Discarded && l.Last != "" {
+			out = append(out, Entry{
+				Kind: KindScore, Time: c.Time, About: of, Name: "round", Text: l.Last,
+				Metrics: map[string]float64{"learned": float64(l.Learned), "discarded": float64(l.Discarded), "budget": l.Budget},
+			})
+		}
+		if r := l.Round; r != nil && (was.Round == nil || !was.Round.Since.Equal(r.Since)) {
+			out = append(out, Entry{
+				Kind: KindDecision, Time: c.Time, About: of, Name: "learn", Text: l.Reason,
+				Params:  map[string]string{"recommended": r.Recommended, "baseline": r.Baseline, "acts": strconv.FormatBool(r.Acts)},
+				Metrics: map[string]float64{"expected": r.Expected, "lower": r.Lower, "upper": r.Upper},
+			})
+		}
+	}
+	for i := range out {
+		maps.DeleteFunc(out[i].Metrics, func(_ string, v float64) bool { return !finite(v) })
+	}
+	return out
+}
+
 // graded are scores: how good forecasts of a workload are, and how trials stand when they
 // go on to another phase.
 func (g *Gatherer) graded(c api.Cycle) []Entry {
@@ -175,11 +216,7 @@ func (g *Gatherer) graded(c api.Cycle) []Entry {
 				if t.Cost != nil {
 					metrics["cost"] = *t.Cost
 				}
-				for name, v := range metrics {
-					if !finite(v) {
-						delete(metrics, name)
-					}
-				}
+				maps.DeleteFunc(metrics, func(_ string, v float64) bool { return !finite(v) })
 				out = append(out, Entry{
 					Kind: KindScore, Time: c.Time, About: about(api.WorkloadRef(w.Key)), Name: "canary", Text: fmt.Sprintf("%s: %s", t.Phase, t.Waits),
 					Params: map[string]string{"phase": string(t.Phase), "role": string(t.Role)}, Metrics: metrics,

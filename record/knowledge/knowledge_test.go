@@ -102,6 +102,32 @@ func TestGathererBeginsInTheMidst(t *testing.T) {
 	}
 }
 
+// TestRoundsAreTold: a round that begins is a decision, one that ends a score.
+func TestRoundsAreTold(t *testing.T) {
+	var g Gatherer
+	var got []string
+	for i := range 6 {
+		r := cycle(i, 1, "", false, "cloud")
+		began := r.Cycle.Time
+		if i%3 > 0 {
+			began = began.Add(-time.Duration(i%3) * 15 * time.Second)
+		}
+		r.Cycle.Policy.Strategies = []api.StrategyState{{Key: shop, Learning: &api.Learning{
+			Learned: i / 3, Budget: math.Inf(-1), Last: map[bool]string{true: "0.7 of PERFORMANCE"}[i >= 3], Reason: "it may earn more",
+			Round: &api.LearningRound{Since: began, Baseline: "A", Recommended: "B", Expected: 0.5, Lower: 0.25, Upper: 1},
+		}}}
+		r.Snapshot.Context.Strategies = nil
+		got = append(got, lines(g.Next(r))...)
+	}
+	want := []string{
+		"2026-03-02T09:00:45Z  score     strategy shop/edge-or-cloud: round: 0.7 of PERFORMANCE  discarded=0  learned=1",
+		"2026-03-02T09:00:45Z  decision  strategy shop/edge-or-cloud: learn: it may earn more  expected=0.5  lower=0.25  upper=1  acts=false  baseline=A  recommended=B",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
 func reading(i int, value float64) Entry {
 	return Entry{Kind: KindReading, Time: start.Add(time.Duration(i) * time.Minute), About: About{"strategy", "shop", "edge-or-cloud"}, Name: "latency", Value: &value}
 }

@@ -24,7 +24,9 @@ type StrategyView struct {
 	Rules   []api.RuleState      `json:"rules"`
 	Choice  *api.Choice          `json:"choice,omitempty"`
 	Outputs []api.StrategyOutput `json:"outputs,omitempty"`
-	Sensors []SensorView         `json:"sensors"`
+	// Learning without the sums that it is computed from.
+	Learning *api.Learning `json:"learning,omitempty"`
+	Sensors  []SensorView  `json:"sensors"`
 	// Actions that it wants.
 	Actions []api.StrategyAction `json:"actions"`
 }
@@ -79,7 +81,8 @@ func (s *Store) strategies(v Viewer) []StrategyView {
 		}
 		for _, state := range policy.Strategies {
 			if state.Key == of.Key {
-				view.Rules, view.Choice, view.Outputs = append(view.Rules, state.Rules...), state.Choice, state.Outputs
+				state = strategyViews([]api.StrategyState{state})[0]
+				view.Rules, view.Choice, view.Outputs, view.Learning = append(view.Rules, state.Rules...), state.Choice, state.Outputs, state.Learning
 			}
 		}
 		for _, a := range policy.StrategyActions {
