@@ -33,7 +33,7 @@ type predictFlags struct {
 func (o *predictFlags) add(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.models, "predict", nil, "models of --models that predict from this node's metrics, on the node; none without it")
 	f.StringVar(&o.dir, "models", "", "folder of models for --predict, as that of mash2 operator --models")
-	f.StringVar(&o.address, "predict-address", ":8446", "address at which predictions are served, by HTTP and to everybody who can reach it")
+	f.StringVar(&o.address, "predict-address", "127.0.0.1:8446", "address at which predictions are served, by HTTP and to everybody who can reach it")
 	f.StringVar(&o.proc, "proc-root", "/proc", "proc file system, for --predict")
 	f.StringVar(&o.netInterface, "network-interface", "", "interface whose bytes are the node's network, for --predict; only where this runs in the node's own network")
 	f.StringVar(&o.application, "application", "", "application whose CPU and memory on this node --predict reads by cgroup, as NAME=LABELS of its pods in --namespace; its metrics begin with NAME")
@@ -77,7 +77,7 @@ func (p *predictFlags) read() (map[string]agents.QoSModel, error) {
 	if p.dir == "" {
 		return nil, Usagef("--predict needs --models, the folder of models")
 	}
-	files, err := readModels(p.dir)
+	files, err := readModelsUpTo(p.dir, maxNodeModel)
 	if err != nil {
 		return nil, Usagef("--models: %w", err)
 	}

@@ -27,9 +27,10 @@ type Application struct {
 	// Cgroups of the node.
 	Cgroups *Cgroups
 
-	pods   []string
-	listed time.Time
-	last   map[string]counter
+	pods          []string
+	tried, listed time.Time
+	listErr       error // of the last try
+	last          map[string]counter
 }
 
 // Lists of pods are asked for every so often, and a list is used for a time after it could not be
@@ -45,16 +46,19 @@ var errNoPods = errors.New("the application has no running pod on this node")
 // Read what its pods use at a time. Rates are not there at the first reading of a pod: a sum
 // that lacks one is no reading. A pod whose cgroup is gone is one that ended.
 func (a *Application) Read(ctx context.Context, now time.Time) (map[string]float64, error) {
-	var listErr error
-	if a.listed.IsZero() || now.Sub(a.listed) >= listEvery {
+	if a.tried.IsZero() || now.Sub(a.tried) >= listEvery {
+		a.tried = now
 		pods, err := a.Pods(ctx)
-		if listErr = err; err == nil {
+		if a.listErr = err; err == nil {
 			a.pods, a.listed = pods, now
 		}
 	}
 	if a.listed.IsZero() || now.Sub(a.listed) > listKept {
 		a.last = nil
-		return nil, listErr
+		return nil, a.listErr
+	}
+	if a.Cgroups.Now != nil { // the list may have taken a while
+		now = a.Cgroups.Now()
 	}
 	next, cpu, memory, whole := map[string]counter{}, 0.0, 0.0, true
 	for _, uid := range a.pods {
@@ -81,13 +85,13 @@ func (a *Application) Read(ctx context.Context, now time.Time) (map[string]float
 	}
 	a.last = next
 	if len(next) == 0 {
-		return nil, errors.Join(errNoPods, listErr)
+		return nil, errors.Join(errNoPods, a.listErr)
 	}
 	out := map[string]float64{a.Name + ApplicationMem: memory}
 	if whole {
 		out[a.Name+ApplicationCPU] = cpu
 	}
-	return out, listErr
+	return out, a.listErr
 }
 
 // RunningPods lists UIDs by labels on one node, for an Application.

@@ -41,9 +41,9 @@ type Proc struct {
 	// Interface of the network whose bytes are counted; empty for none.
 	Interface string
 
-	cpu cpuTimes
-	net netBytes
-	at  time.Time
+	cpu   cpuTimes
+	net   netBytes
+	netAt time.Time // zero before the first reading
 }
 
 // Read what can be read at a time. What can't be is in the error, and not in the values:
@@ -52,9 +52,8 @@ func (p *Proc) Read(now time.Time) (map[string]float64, error) {
 	out := map[string]float64{}
 	errs := []error{p.readCPU(out), p.readLoad(out), p.readMemory(out)}
 	if p.Interface != "" {
-		errs = append(errs, p.readNetwork(out, now.Sub(p.at)))
+		errs = append(errs, p.readNetwork(out, now))
 	}
-	p.at = now
 	return out, errors.Join(errs...)
 }
 
@@ -105,7 +104,7 @@ func (p *Proc) readMemory(out map[string]float64) error {
 	return nil
 }
 
-func (p *Proc) readNetwork(out map[string]float64, since time.Duration) error {
+func (p *Proc) readNetwork(out map[string]float64, now time.Time) error {
 	text, err := fs.ReadFile(p.FS, "net/dev")
 	if err != nil {
 		return err
@@ -114,9 +113,10 @@ func (p *Proc) readNetwork(out map[string]float64, since time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("net/dev: %w", err)
 	}
-	was := p.net
-	p.net = is
-	if was == (netBytes{}) || since <= 0 || is.received < was.received || is.sent < was.sent {
+	was, since := p.net, now.Sub(p.netAt)
+	first := p.netAt.IsZero()
+	p.net, p.netAt = is, now
+	if first || since <= 0 || is.received < was.received || is.sent < was.sent {
 		return nil
 	}
 	out[NodeReceive] = float64(is.received-was.received) / since.Seconds()

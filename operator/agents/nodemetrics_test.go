@@ -194,7 +194,7 @@ func TestApplication(t *testing.T) {
 				t.Error("no error of a list that is too old")
 			}
 			pods = []string{"gone"}
-			if err := read(time.Second, nil); !errors.Is(err, errNoPods) {
+			if err := read(listEvery, nil); !errors.Is(err, errNoPods) {
 				t.Error(err)
 			}
 		})
