@@ -30,13 +30,13 @@ type predictFlags struct {
 	application  string
 }
 
-func (o *predictFlags) add(f *pflag.FlagSet) {
-	f.StringSliceVar(&o.models, "predict", nil, "models of --models that predict from this node's metrics, on the node; none without it")
-	f.StringVar(&o.dir, "models", "", "folder of models for --predict, as that of mash2 operator --models")
-	f.StringVar(&o.address, "predict-address", "127.0.0.1:8446", "address at which predictions are served, by HTTP and to everybody who can reach it")
-	f.StringVar(&o.proc, "proc-root", "/proc", "proc file system, for --predict")
-	f.StringVar(&o.netInterface, "network-interface", "", "interface whose bytes are the node's network, for --predict; only where this runs in the node's own network")
-	f.StringVar(&o.application, "application", "", "application whose CPU and memory on this node --predict reads by cgroup, as NAME=LABELS of its pods in --namespace; its metrics begin with NAME")
+func (p *predictFlags) add(f *pflag.FlagSet) {
+	f.StringSliceVar(&p.models, "predict", nil, "models of --models that predict from this node's metrics, on the node; none without it")
+	f.StringVar(&p.dir, "models", "", "folder of models for --predict, as that of mash2 operator --models")
+	f.StringVar(&p.address, "predict-address", "127.0.0.1:8446", "address at which predictions are served, by HTTP and to everybody who can reach it")
+	f.StringVar(&p.proc, "proc-root", "/proc", "proc file system, for --predict")
+	f.StringVar(&p.netInterface, "network-interface", "", "interface whose bytes are the node's network, for --predict; only where this runs in the node's own network")
+	f.StringVar(&p.application, "application", "", "application whose CPU and memory on this node --predict reads by cgroup, as NAME=LABELS of its pods in --namespace; its metrics begin with NAME")
 }
 
 // predictor of --predict; nil without it.

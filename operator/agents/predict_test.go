@@ -254,7 +254,7 @@ func TestOnlyTheAnswerLeaves(t *testing.T) {
 	b := newBeside(t, time.Second, map[string]QoSModel{
 		"qos":     fake{qosNames, func([]float64) (float64, error) { return 0.0712, nil }},
 		"blind":   sum("moon_phase"),
-		"talking": fake{[]string{NodeCPU}, func(x []float64) (float64, error) { return 0, fmt.Errorf("%v of %v", x, errTotal) }},
+		"talking": fake{[]string{NodeCPU}, func(x []float64) (float64, error) { return 0, fmt.Errorf("%v of %w", x, errTotal) }},
 	})
 	b.files["meminfo"] = &fstest.MapFile{Data: []byte("MemTotal: 73918467 kB\nMemAvailable: 31415926 kB\n")}
 	b.files["loadavg"] = &fstest.MapFile{Data: []byte("27.18 28.18 28.45 99/1234 56789\n")}
