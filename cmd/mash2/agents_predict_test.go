@@ -102,6 +102,7 @@ func TestAgentsPredictRefuses(t *testing.T) {
 		"no such model":         {with("--node", "n", "--models", dir, "--predict", "qos"), "it has load, moon"},
 		"seldom":                {with("--node", "n", "--models", dir, "--action_interval", "60"), "interval"},
 		"an application, alone": {with("--node", "n", "--models", dir, "--application", "shop"), "--application"},
+		"beside resizing":       {with("--node", "n", "--models", dir, "--selector", "a in"), "--selector"},
 		"the node's own names":  {with("--node", "n", "--models", dir, "--application", "node=app=shop"), "--application"},
 	} {
 		t.Run(name, func(t *testing.T) {
