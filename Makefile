@@ -364,6 +364,15 @@ e2e-node: build localkube deps-node $(TOOLS)/k6 $(TOOLS)/metrics-server ## real 
 	go build -o $(OUT)/node/node ./experiments/node
 	$(SUDO) env PATH="$$PATH:/usr/sbin:/sbin" $(OUT)/node/node -page docs/benchmarks/node.md $(E2E_NODE)
 
+.PHONY: e2e-prediction
+e2e-prediction: localkube deps-node helm ## models that predict on a real node beside real pods, by the chart's DaemonSet, and a strategy that reads the answer; root (three minutes once built)
+	@mkdir -p $(OUT)/node
+	CGO_ENABLED=0 go build -o $(OUT)/node/pause ./experiments/node/pause
+	CGO_ENABLED=0 go build -o $(OUT)/node/target ./experiments/k6/target
+	CGO_ENABLED=0 go build -o $(OUT)/node/mash2 ./cmd/mash2-operator
+	go build -o $(OUT)/node/node ./experiments/node
+	$(SUDO) env PATH="$$PATH:/usr/sbin:/sbin" $(OUT)/node/node -prediction $(E2E_NODE)
+
 $(TOOLS)/metrics-server:
 	@echo "building metrics-server (cold: three to four minutes)"
 	GOBIN=$(TOOLS) go install sigs.k8s.io/metrics-server/cmd/metrics-server@$(METRICS_SERVER_VERSION)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -45,9 +46,11 @@ type agentsFlags struct {
 	floor, ceiling   int64
 	usage            string
 	cgroupRoot, node string
+	kubeletCgroup    string
 	untested         bool
 	during           time.Duration
 	control          string
+	predict          predictFlags
 }
 
 // Sources of usage.
@@ -73,7 +76,13 @@ gets worse later, the rule decides alone. --untested lets a model act at once.
   mash2 agents --selector app=shop --resources 2000 --algorithm ddpg --load_model D --priorities 1.0 0.5
 
 A pod takes part if its container has a CPU request and a CPU limit and can be resized
-without a restart. The command lists the other pods at the start, each with the reason.`,
+without a restart. The command lists the other pods at the start, each with the reason.
+
+--predict asks models beside the data: it reads this node's metrics on the node, and serves
+only what each model of --models predicts from them. Without --selector nothing else is done:
+no pod is resized, and the API server is asked for nothing.
+
+  mash2 agents --node edge-1 --models D --predict qos`,
 		Args: cobra.ArbitraryArgs, // more priorities
 	}
 	f := cmd.Flags()
@@ -94,10 +103,12 @@ without a restart. The command lists the other pods at the start, each with the 
 	f.Int64Var(&o.ceiling, "ceiling", 0, "largest CPU limit of a pod, in millicores; 0: --resources")
 	f.StringVar(&o.usage, "usage", usageMetricsAPI, "source of usage: metrics-api (a sample about every 15 s), or cgroup (exact, on the node itself)")
 	f.StringVar(&o.cgroupRoot, "cgroup-root", "/sys/fs/cgroup", "cgroup file system, for --usage cgroup")
-	f.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "only pods of this node; needed by --usage cgroup (default: $NODE_NAME)")
+	f.StringVar(&o.kubeletCgroup, "kubelet-cgroup", "", "cgroup that the kubelet keeps its pods below, as its --cgroup-root says; empty: the root")
+	f.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "only pods of this node; needed by --usage cgroup and --predict (default: $NODE_NAME)")
 	f.BoolVar(&o.untested, "untested", false, "let a model act at once, before it has been better than the threshold rule on this service")
 	f.DurationVar(&o.during, "for", 0, "end after this time; 0: never")
 	f.StringVar(&o.control, "control-address", "", "address of MARLISE's control API (HTTPS), for users whom the API server allows the path; empty: off")
+	o.predict.add(f)
 	show := OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := CheckOutput(cmd); err != nil {
@@ -124,6 +135,9 @@ without a restart. The command lists the other pods at the start, each with the 
 		if err != nil {
 			return err
 		}
+		if o.selector == "" {
+			return show(sum, answersText(sum.Answers))
+		}
 		return show(sum, fmt.Sprintf("%d ticks, %d resizes, %d errors", sum.Ticks, sum.Resizes, sum.Errors))
 	}
 	return cmd
@@ -140,6 +154,8 @@ type agentsSum struct {
 	LimitMilliCPU int64 `json:"limitMilliCPU"`
 	// Refused are pods that took no part, and why.
 	Refused map[string]string `json:"refused"`
+	// Answers are the last ones of --predict.
+	Answers []agents.Answer `json:"answers,omitempty"`
 }
 
 // minds by family, and the family to begin with.
@@ -180,8 +196,37 @@ func orNone(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// run the loop until the context ends.
+// run the loop until the context ends, and what predicts beside it.
 func (o *agentsFlags) run(ctx context.Context, log io.Writer, sum *agentsSum) error {
+	predictor, err := o.predictor(log)
+	switch {
+	case err != nil:
+		return err
+	case predictor == nil:
+		return o.resize(ctx, log, sum)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	served := make(chan error, 1)
+	go func() {
+		defer cancel()
+		served <- o.predict.serve(ctx, predictor, log)
+	}()
+	if o.selector != "" {
+		err = o.resize(ctx, log, sum)
+		cancel()
+	}
+	err = errors.Join(err, <-served)
+	for _, name := range o.predict.models {
+		if a, ok := predictor.Answer(name); ok {
+			sum.Answers = append(sum.Answers, a)
+		}
+	}
+	return err
+}
+
+// resize pods until the context ends.
+func (o *agentsFlags) resize(ctx context.Context, log io.Writer, sum *agentsSum) error {
 	if o.selector == "" {
 		return Usagef("--selector must name the pods' labels")
 	}
@@ -243,7 +288,7 @@ func (o *agentsFlags) meter(client kubernetes.Interface) (agents.Meter, time.Dur
 		if o.node == "" {
 			return nil, 0, Usagef("--usage cgroup needs --node, the name of the node that this runs on")
 		}
-		return &agents.Cgroups{FS: os.DirFS(o.cgroupRoot), Now: time.Now}, 3 * time.Duration(o.interval) * time.Second, nil
+		return &agents.Cgroups{FS: os.DirFS(o.cgroupRoot), Root: o.kubeletCgroup, Now: time.Now}, 3 * time.Duration(o.interval) * time.Second, nil
 	}
 	return nil, 0, Usagef("--usage must be %s or %s, is %q", usageMetricsAPI, usageCgroup, o.usage)
 }

@@ -24,6 +24,8 @@ const (
 	// maxModel and maxModels bound what is read, bytes and files: records carry the models.
 	maxModel  = 1 << 20
 	maxModels = 64
+	// maxNodeModel bounds what is asked on a node, which no record carries.
+	maxNodeModel = 16 << 20
 )
 
 // modelFiles are the models of a folder by name.
@@ -42,7 +44,10 @@ var modelKinds = map[string]func(*modelFiles) map[string][]byte{
 
 // readModels reads the models of a folder; none without a folder. Other files, and those
 // that begin with a dot as a mounted ConfigMap has, are left out.
-func readModels(dir string) (modelFiles, error) {
+func readModels(dir string) (modelFiles, error) { return readModelsUpTo(dir, maxModel) }
+
+// readModelsUpTo reads them if none has more bytes.
+func readModelsUpTo(dir string, most int64) (modelFiles, error) {
 	out := modelFiles{rl: map[string][]byte{}, qos: map[string][]byte{}}
 	if dir == "" {
 		return out, nil
@@ -65,7 +70,7 @@ func readModels(dir string) (modelFiles, error) {
 			name, candidates = e.Name(), []string{path.Join(e.Name(), modelFile), path.Join(e.Name(), qosFile)}
 		}
 		for _, file := range candidates {
-			if err := out.read(files, name, file); err != nil {
+			if err := out.read(files, name, file, most); err != nil {
 				return out, err
 			}
 		}
@@ -74,7 +79,7 @@ func readModels(dir string) (modelFiles, error) {
 }
 
 // read one file if it is there and of a kind that is known.
-func (m *modelFiles) read(files fs.FS, name, file string) error {
+func (m *modelFiles) read(files fs.FS, name, file string, most int64) error {
 	of := modelKinds[path.Ext(file)]
 	if of == nil {
 		return nil
@@ -85,8 +90,8 @@ func (m *modelFiles) read(files fs.FS, name, file string) error {
 		return nil
 	case err != nil:
 		return err
-	case info.Size() > maxModel:
-		return fmt.Errorf("%s has %d bytes, more than %d", file, info.Size(), maxModel)
+	case info.Size() > most:
+		return fmt.Errorf("%s has %d bytes, more than %d", file, info.Size(), most)
 	}
 	data, err := fs.ReadFile(files, file)
 	if err != nil {

@@ -21,7 +21,12 @@ type daemon struct {
 
 // start runs a program with its log in the folder.
 func start(logs, name, program string, args ...string) (*daemon, error) {
-	d := &daemon{name: name, log: filepath.Join(logs, name+".log"), done: make(chan struct{}), cmd: exec.Command(program, args...)}
+	return startCommand(logs, name, exec.Command(program, args...))
+}
+
+// startCommand is start for a command that is more than a program and arguments.
+func startCommand(logs, name string, cmd *exec.Cmd) (*daemon, error) {
+	d := &daemon{name: name, log: filepath.Join(logs, name+".log"), done: make(chan struct{}), cmd: cmd}
 	log, err := os.Create(d.log)
 	if err != nil {
 		return nil, err

@@ -36,12 +36,15 @@ type options struct {
 	Page string // the page of results; empty: none is written
 
 	OnlyNode  bool    // a node and a pod, no scalers
+	Predict   bool    // a node and models that are asked on it, no scalers
 	Scale     float64 // of users and of the pods' CPU and memory
 	TimeScale float64 // of the load's durations
 	Passes    int     // of the load
 
 	// Programs.
-	Pause, Target, Mash2, K6, MetricsServer string
+	Pause, Target, Mash2, K6, MetricsServer, Agent string
+	// Model is a file with a trained model that is asked as well; empty for none.
+	Model string
 }
 
 func main() {
@@ -65,6 +68,9 @@ func main() {
 	flag.StringVar(&o.Out, "out", "out/node", "folder for the result and the logs")
 	flag.StringVar(&o.Page, "page", "", "page to write the result to; empty: none")
 	flag.BoolVar(&o.OnlyNode, "only-node", false, "bring the node up, run a pod, resize it, and end")
+	flag.BoolVar(&o.Predict, "prediction", false, "bring the node up, let models predict on it before and under load, print what was seen as JSON, and end")
+	flag.StringVar(&o.Model, "model", "", "model.json of mash2 train --environment qos that -prediction asks as well; empty: none")
+	flag.StringVar(&o.Agent, "agent", "out/node/mash2", "program of the agent and of the operator for -prediction: cmd/mash2-operator, without C")
 	flag.Float64Var(&o.Scale, "scale", 0.25, "of users and of the size of pods, against the scenario")
 	flag.Float64Var(&o.TimeScale, "time-scale", 1, "of the durations of the load, against the scenario; everything else is in real time")
 	flag.IntVar(&o.Passes, "passes", 2, "how often the scenario runs, one after another")
@@ -120,7 +126,7 @@ func run(o options) error {
 	}
 	runErr := runInside(lock, o)
 	checks, err := endRun(record, before, os.Stderr)
-	if err := errors.Join(runErr, err); err != nil || o.OnlyNode {
+	if err := errors.Join(runErr, err); err != nil || o.OnlyNode || o.Predict {
 		return err
 	}
 	return writePage(o, checks)
@@ -132,7 +138,10 @@ func (o *options) complete() error {
 		return errors.New("root is needed, for cgroups, mounts and a bridge")
 	}
 	programs := []*string{&o.Pause, &o.Target, &o.Mash2, &o.K6, &o.MetricsServer}
-	if o.OnlyNode {
+	switch {
+	case o.Predict:
+		programs = []*string{&o.Pause, &o.Target, &o.Agent}
+	case o.OnlyNode:
 		programs = programs[:2]
 	}
 	var errs []error

@@ -152,7 +152,11 @@ func (n *realNode) startContainerd(ctx context.Context, o options) error {
 	if err := wait(ctx, "containerd", n.daemons, func(ctx context.Context) error { return ctr(ctx, "version") }); err != nil {
 		return err
 	}
-	for name, program := range map[string]string{pauseImage: o.Pause, targetImage: o.Target} {
+	programs := map[string]string{pauseImage: o.Pause, targetImage: o.Target}
+	if o.Predict {
+		programs[agentImage] = o.Agent
+	}
+	for name, program := range programs {
 		image := filepath.Join(o.Work, filepath.Base(program)+".tar")
 		if err := errors.Join(writeImage(image, name, program), ctr(ctx, "images", "import", image)); err != nil {
 			return err

@@ -32,6 +32,13 @@ func work(ctx context.Context, o options) error {
 	}
 	r := result{Options: o, Made: begin.UTC()}
 	say("the node is Ready")
+	if o.Predict {
+		p, err := n.predictions(ctx, o, say)
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(os.Stdout).Encode(p)
+	}
 	if r.Versions, err = n.versions(ctx); err != nil {
 		return err
 	}

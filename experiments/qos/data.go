@@ -35,8 +35,8 @@ const (
 	Window = time.Minute
 	// Horizon ahead whose mean latency is predicted.
 	Horizon = time.Minute
-	// enough is the share of a window's samples that have to be there.
-	enough = 0.75
+	// Share is the part of a window's samples that has to be there.
+	Share = 0.75
 	// maxBytes of a file, unpacked.
 	maxBytes = 1 << 30
 )
@@ -198,7 +198,7 @@ func samples(name string, node, latency []reading) (out []Sample) {
 	if step == 0 {
 		return nil
 	}
-	want := enough * Window.Seconds() / float64(step)
+	want := Share * Window.Seconds() / float64(step)
 	for _, now := range latency {
 		before, after := now.second-int64(Window.Seconds()), now.second+int64(Horizon.Seconds())
 		known := between(node, before, now.second)

@@ -21,6 +21,8 @@ import (
 type Cgroups struct {
 	// FS is the root of the cgroup file system: /sys/fs/cgroup, v2 or v1.
 	FS fs.FS
+	// Root is the cgroup that the kubelet keeps its pods below; empty for the root itself.
+	Root string
 	// Now is the clock.
 	Now func() time.Time
 
@@ -58,37 +60,86 @@ func (c *Cgroups) Read(_ context.Context, pods []Pod) (map[string]Usage, error) 
 	return out, nil
 }
 
-// used CPU of a pod by UID: cgroup v2's cpu.stat or v1's cpuacct.usage, with the cgroupfs
-// or the systemd driver, in any of the three classes of quality of service.
-func (c *Cgroups) used(uid string) (time.Duration, error) {
+// dirs where a pod's cgroup may be, by UID: with the cgroupfs or the systemd driver, in any
+// of the three classes of quality of service.
+func (c *Cgroups) dirs(uid string) []string {
 	systemd := strings.ReplaceAll(uid, "-", "_")
-	for _, class := range []string{"", "burstable", "besteffort"} {
-		dirs := []string{path.Join("kubepods", class, "pod"+uid)}
-		if class == "" {
-			dirs = append(dirs, path.Join("kubepods.slice", "kubepods-pod"+systemd+".slice"))
-		} else {
-			dirs = append(dirs, path.Join("kubepods.slice", "kubepods-"+class+".slice", "kubepods-"+class+"-pod"+systemd+".slice"))
+	out := []string{path.Join(c.Root, "kubepods", "pod"+uid), path.Join(c.Root, "kubepods.slice", "kubepods-pod"+systemd+".slice")}
+	for _, class := range []string{"burstable", "besteffort"} {
+		out = append(out, path.Join(c.Root, "kubepods", class, "pod"+uid),
+			path.Join(c.Root, "kubepods.slice", "kubepods-"+class+".slice", "kubepods-"+class+"-pod"+systemd+".slice"))
+	}
+	return out
+}
+
+// errNoCgroup is the error for a pod without one.
+var errNoCgroup = fmt.Errorf("there is no cgroup of it on this node: %w", fs.ErrNotExist)
+
+// used CPU of a pod by UID: cgroup v2's cpu.stat or v1's cpuacct.usage.
+func (c *Cgroups) used(uid string) (time.Duration, error) {
+	for _, dir := range c.dirs(uid) {
+		if text, err := fs.ReadFile(c.FS, path.Join(dir, "cpu.stat")); err == nil {
+			if used, err := usageUsec(text); err == nil {
+				return used, nil
+			}
 		}
-		for _, dir := range dirs {
-			if text, err := fs.ReadFile(c.FS, path.Join(dir, "cpu.stat")); err == nil {
-				if used, err := usageUsec(text); err == nil {
-					return used, nil
-				}
+		for _, controller := range []string{"cpuacct", "cpu,cpuacct"} {
+			text, err := fs.ReadFile(c.FS, path.Join(controller, dir, "cpuacct.usage"))
+			if err != nil {
+				continue
 			}
-			for _, controller := range []string{"cpuacct", "cpu,cpuacct"} {
-				text, err := fs.ReadFile(c.FS, path.Join(controller, dir, "cpuacct.usage"))
-				if err != nil {
-					continue
-				}
-				ns, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-				if err != nil || ns < 0 {
-					return 0, fmt.Errorf("cpuacct.usage is %q", bytes.TrimSpace(text))
-				}
-				return time.Duration(ns), nil
+			ns, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+			if err != nil || ns < 0 {
+				return 0, fmt.Errorf("cpuacct.usage is %q", bytes.TrimSpace(text))
 			}
+			return time.Duration(ns), nil
 		}
 	}
-	return 0, errors.New("there is no cgroup of it on this node")
+	return 0, errNoCgroup
+}
+
+// memory of a pod by UID, in bytes, without the file cache that was not used lately, as the
+// kubelet counts it.
+func (c *Cgroups) memory(uid string) (float64, error) {
+	for _, dir := range c.dirs(uid) {
+		for _, v := range []struct{ dir, usage, inactive string }{
+			{dir, "memory.current", "inactive_file "},
+			{path.Join("memory", dir), "memory.usage_in_bytes", "total_inactive_file "},
+		} {
+			text, err := fs.ReadFile(c.FS, path.Join(v.dir, v.usage))
+			if err != nil {
+				continue
+			}
+			usage, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 63)
+			if err != nil {
+				return 0, fmt.Errorf("%s is %q", v.usage, bytes.TrimSpace(text))
+			}
+			stat, err := fs.ReadFile(c.FS, path.Join(v.dir, "memory.stat"))
+			if err != nil {
+				return 0, err
+			}
+			inactive, err := numberAfter(stat, v.inactive)
+			if err != nil {
+				return 0, fmt.Errorf("memory.stat: %w", err)
+			}
+			return float64(usage - min(usage, inactive)), nil
+		}
+	}
+	return 0, errNoCgroup
+}
+
+// numberAfter is the number on the line that begins with a name.
+func numberAfter(text []byte, name string) (uint64, error) {
+	for line := range bytes.Lines(text) {
+		if value, ok := bytes.CutPrefix(line, []byte(name)); ok {
+			n, err := strconv.ParseUint(string(bytes.TrimSpace(value)), 10, 63)
+			if err != nil {
+				return 0, fmt.Errorf("%sis %q", name, bytes.TrimSpace(value))
+			}
+			return n, nil
+		}
+	}
+	return 0, fmt.Errorf("there is no %s", strings.TrimSpace(name))
 }
 
 // usageUsec of cgroup v2's cpu.stat.

@@ -18,6 +18,19 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 
+{{/* Pods on the nodes have labels of their own: the operator's services and policies are not theirs. */}}
+{{- define "mash2.nodeSelector" -}}
+app.kubernetes.io/name: mash2-node
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "mash2.nodeLabels" -}}
+{{ include "mash2.nodeSelector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
 {{- define "mash2.image" -}}
 {{ .Values.image.repository }}{{ if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ default .Chart.AppVersion .Values.image.tag }}{{ end }}
 {{- end }}
