@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	bbolterrors "go.etcd.io/bbolt/errors"
 )
 
 // File is the name of a knowledge base in the folder of records.
@@ -83,7 +84,7 @@ func (s *Store) open(readOnly bool) (*bbolt.DB, error) {
 	}
 	db, err := bbolt.Open(s.Path, 0o600, &options)
 	switch {
-	case errors.Is(err, bbolt.ErrTimeout):
+	case errors.Is(err, bbolterrors.ErrTimeout):
 		return nil, fmt.Errorf("the knowledge base %s is in use by another process", s.Path)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("the knowledge base %s: %w", s.Path, err)
@@ -274,10 +275,10 @@ func newest(b *bbolt.Bucket, q Query) ([]Entry, error) {
 	k, v := c.Last()
 	if !q.To.IsZero() {
 		after := binary.BigEndian.AppendUint64(nil, uint64(q.To.UnixNano())+1)
-		if k, v = c.Seek(after); k == nil {
-			k, v = c.Last()
-		} else {
+		if found, _ := c.Seek(after); found != nil {
 			k, v = c.Prev()
+		} else {
+			k, v = c.Last()
 		}
 	}
 	var out []Entry
