@@ -89,12 +89,18 @@ func (c *cycle) staying(candidates []candidate) int {
 		return -1
 	}
 	return slices.IndexFunc(candidates, func(k candidate) bool {
+		stay := 0
 		for i := range c.managed {
-			if at, known := home[c.managed[i].workload.Key]; known && k.to.pool(i).Name != at {
+			at, known := home[c.managed[i].workload.Key]
+			if !known || c.moves(i, at) {
+				continue
+			}
+			if k.to.pool(i).Name != at {
 				return false
 			}
+			stay++
 		}
-		return k.err == nil
+		return k.err == nil && stay > 0
 	})
 }
 
