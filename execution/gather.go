@@ -72,10 +72,13 @@ func (q *sequencer) gathering() bool {
 func (q *sequencer) gather(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 	home := q.homes[w.Key]
 	move := pods{old: ps.astray, readyAll: ps.readyAll, stuck: ps.stuck}
-	followed := false // a new pod went elsewhere a short time ago
+	// A new pod that went elsewhere a short time ago tells that others would; it goes last,
+	// so that it is there to tell.
+	followed := func(p *api.Pod) bool {
+		return p.Created.After(w.PlacedSince) && q.snapshot.Time.Sub(p.Created) < settling
+	}
 	for _, p := range ps.stay {
 		if q.astray(p) {
-			followed = followed || p.Created.After(w.PlacedSince) && q.snapshot.Time.Sub(p.Created) < settling
 			continue
 		}
 		move.stay = append(move.stay, p)
@@ -97,9 +100,10 @@ func (q *sequencer) gather(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 		q.warn(api.NodeScalingAgent, "MoveRefused", api.WorkloadRef(w.Key),
 			"%d of its pods are not on pool %s after %v; the next attempt is made within %v", len(ps.astray), home, q.disruption.MoveTimeout, q.disruption.RetryAfter)
 		q.settle(w, wp, ps, move)
-	case followed && move.ready < wp.Replicas:
+	case slices.ContainsFunc(ps.astray, followed) && move.ready < wp.Replicas:
 		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", api.WorkloadRef(w.Key),
 			"a new pod did not go to pool %s: no other one is made for %v", home, settling)
+		move.old = slices.DeleteFunc(slices.Clone(move.old), followed)
 		q.settle(w, wp, ps, move)
 	default:
 		q.move(w, wp, move)

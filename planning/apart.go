@@ -32,16 +32,20 @@ func (c *cycle) restricted(workload int) bool {
 // moves reports whether a managed workload that is on a pool is moved by itself, there or
 // back: then where it is says nothing of where all others should be.
 func (c *cycle) moves(workload int, at string) bool {
-	mw := &c.managed[workload]
-	return mw.memory.Apart != "" || c.restricted(workload) &&
-		!slices.ContainsFunc(c.open(workload), func(p int) bool { return c.pools[p].Name == at })
+	if !c.restricted(workload) {
+		return c.managed[workload].memory.Apart != ""
+	}
+	return !slices.ContainsFunc(c.open(workload), func(p int) bool { return c.pools[p].Name == at })
 }
+
+// anyRestricted reports whether a strategy keeps some workload off some allowed pool.
+func (c *cycle) anyRestricted() bool { return slices.ContainsFunc(c.indexes(), c.restricted) }
 
 // apart are the assignments where some workload may not be on every allowed pool, nil
 // where all may: for each pool all workloads that may be there on it, and the others on one
 // more pool, of those that they may be on.
 func (c *cycle) apart() []assignment {
-	if !slices.ContainsFunc(c.indexes(), c.restricted) {
+	if !c.anyRestricted() {
 		return nil
 	}
 	var out []assignment
