@@ -1,7 +1,9 @@
 package execution
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
@@ -116,4 +118,36 @@ func (q *sequencer) settle(w *api.Workload, wp *api.WorkloadPlan, ps, move pods)
 	if w.Replicas <= wp.Replicas || q.mark(w, move) {
 		q.scale(w, wp, ps)
 	}
+}
+
+// explainAstray names the pods that keep a workload from leaving a pool by itself.
+func (q *sequencer) explainAstray() {
+	const most = 3
+	if len(q.targets) < 2 {
+		return
+	}
+	q.planned(func(w *api.Workload, _ *api.WorkloadPlan) {
+		home := q.homes[w.Key]
+		if w.PlacedOn == "" || w.PlacedOn != home {
+			return
+		}
+		var names []string
+		for _, p := range q.podsOf[w.Key] {
+			n := q.nodes[p.Node]
+			if n == nil || p.Terminating || n.Pool == home || !q.isTarget(n.Pool) {
+				continue
+			}
+			if why := q.blocker(p); why != "" {
+				names = append(names, fmt.Sprintf("%s (%s)", p.Key, why))
+			}
+		}
+		if len(names) == 0 {
+			return
+		}
+		text := strings.Join(names[:min(len(names), most)], ", ")
+		if len(names) > most {
+			text += fmt.Sprintf(" and %d more", len(names)-most)
+		}
+		q.warn(api.NodeScalingAgent, "MoveRefused", api.WorkloadRef(w.Key), "pods that can't be moved to pool %s stay where they are: %s", home, text)
+	})
 }
