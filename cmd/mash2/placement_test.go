@@ -3,21 +3,26 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/execution/kind"
 	"github.com/mash2-io/mash2/experiments/cluster"
+	"github.com/mash2-io/mash2/experiments/testbed"
 )
 
 // placesAtAdmission installs the chart's policy by which new pods prefer a pool.
-func placesAtAdmission(t *testing.T, c *cluster.Cluster, provider string) {
+func placesAtAdmission(t *testing.T, c *cluster.Cluster, label string) {
 	t.Helper()
 	text, err := c.Helm(t.Context(), "template", "mash2", "../../charts/mash2", "--kube-version", "1.36.0",
 		"--api-versions", "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy", "--show-only", "templates/placement.yaml",
-		"--set", "prometheus.url=http://prometheus,provider.name="+provider+",strategies.placement=true")
+		"--set", "prometheus.url=http://prometheus,provider.name=kind,provider.poolLabel="+label+",strategies.placement=true")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +44,7 @@ func TestPlacesAtAdmission(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	placesAtAdmission(t, c, "kind")
+	placesAtAdmission(t, c, kind.LabelPool)
 	const (
 		pool = "100 mash2.io/pool In [edge]"
 		own  = "7 disk In [ssd]"
@@ -47,25 +52,25 @@ func TestPlacesAtAdmission(t *testing.T) {
 	preferred := "preferredDuringSchedulingIgnoredDuringExecution: [{weight: 7, preference: {matchExpressions: [{key: disk, operator: In, values: [ssd]}]}}]"
 	n := 0
 	for name, tc := range map[string]struct {
-		kind, affinity string // of the template
-		nodePool       string
-		want           string
+		controller, affinity string // of the template
+		nodePool             string
+		want                 string
 	}{
-		"a Deployment's pods":                {kind: "Deployment", nodePool: "edge", want: pool},
-		"a StatefulSet's":                    {kind: "StatefulSet", nodePool: "edge", want: pool},
-		"without a placement none":           {kind: "Deployment"},
-		"beside another kind of it":          {kind: "Deployment", affinity: "{podAffinity: {}}", nodePool: "edge", want: pool},
-		"beside an empty one":                {kind: "Deployment", affinity: "{nodeAffinity: {}}", nodePool: "edge", want: pool},
-		"beside what the template has":       {kind: "Deployment", affinity: "{nodeAffinity: {" + preferred + "}}", nodePool: "edge", want: own + ", " + pool},
-		"a name that no pool can have":       {kind: "Deployment", nodePool: "no pool/at all", want: "100 mash2.io/pool In [no pool/at all]"},
-		"without one as the template has it": {kind: "Deployment", affinity: "{nodeAffinity: {" + preferred + "}}", want: own},
+		"a Deployment's pods":                {controller: "Deployment", nodePool: "edge", want: pool},
+		"a StatefulSet's":                    {controller: "StatefulSet", nodePool: "edge", want: pool},
+		"without a placement none":           {controller: "Deployment"},
+		"beside another kind of it":          {controller: "Deployment", affinity: "{podAffinity: {}}", nodePool: "edge", want: pool},
+		"beside an empty one":                {controller: "Deployment", affinity: "{nodeAffinity: {}}", nodePool: "edge", want: pool},
+		"beside what the template has":       {controller: "Deployment", affinity: "{nodeAffinity: {" + preferred + "}}", nodePool: "edge", want: own + ", " + pool},
+		"a name that no pool can have":       {controller: "Deployment", nodePool: "no pool/at all", want: "100 mash2.io/pool In [no pool/at all]"},
+		"without one as the template has it": {controller: "Deployment", affinity: "{nodeAffinity: {" + preferred + "}}", want: own},
 	} {
 		n++
 		app := fmt.Sprintf("app-%d", n)
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
 			service, affinity := "", ""
-			if tc.kind == "StatefulSet" {
+			if tc.controller == "StatefulSet" {
 				service = "serviceName: " + app
 			}
 			if tc.affinity != "" {
@@ -90,7 +95,7 @@ spec:
     spec:
       %[4]s
       containers: [{name: web, image: web}]
-`, app, tc.kind, service, affinity))
+`, app, tc.controller, service, affinity))
 			if tc.nodePool != "" {
 				patch := fmt.Sprintf(`{"status":{"placement":{"nodePool":%q}}}`, tc.nodePool)
 				if out, err := c.Kubectl(ctx, "patch", "mw", app, "--subresource", "status", "--type", "merge", "-p", patch); err != nil {
@@ -117,7 +122,7 @@ spec:
 			for deadline := time.Now().Add(30 * time.Second); ; {
 				got := ""
 				for _, replicas := range []string{"0", "1"} {
-					if out, err := c.Kubectl(ctx, "scale", tc.kind, app, "--replicas", replicas); err != nil {
+					if out, err := c.Kubectl(ctx, "scale", tc.controller, app, "--replicas", replicas); err != nil {
 						t.Fatalf("%v: %s", err, out)
 					}
 					there := false
@@ -140,4 +145,82 @@ spec:
 			}
 		})
 	}
+}
+
+// TestOneWorkloadMoves: on a real control plane a strategy takes a Deployment under load to
+// the other pool while a StatefulSet stays where it is, and back when the strategy is
+// deleted. No request fails, and no pod of the StatefulSet is touched.
+func TestOneWorkloadMoves(t *testing.T) {
+	options := steady(t)
+	options.StatefulReplicas = 3
+	w := newWorld(t, options)
+	placesAtAdmission(t, w.Cluster, api.LabelNodePool)
+	home, away := w.PoolOf(api.CostSaving), w.PoolOf(api.Performance)
+	var policy corev1.ConfigMap
+	if err := w.Client.Get(t.Context(), client.ObjectKey{Namespace: testbed.Namespace, Name: testbed.PolicyConfigMap}, &policy); err != nil {
+		t.Fatal(err)
+	}
+	policy.Data["policies.yaml"] = fmt.Sprintf("policies: {COST_SAVING: {nodePools: [%s, %s]}}", home, away)
+	w.update(&policy)
+	w.apply(ruled("away", "{move: {workload: "+testbed.WorkloadName+", pools: ["+away+"]}}"))
+
+	// where lists the pools of each workload's pods, and their UIDs.
+	where := func() (pools map[string][]string, uids map[string][]string) {
+		pools, uids = map[string][]string{}, map[string][]string{}
+		var nodes corev1.NodeList
+		var pods corev1.PodList
+		if err := w.Client.List(t.Context(), &nodes); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Client.List(t.Context(), &pods, client.InNamespace(testbed.Mash2)); err != nil {
+			t.Fatal(err)
+		}
+		on := map[string]string{}
+		for _, n := range nodes.Items {
+			on[n.Name] = n.Labels[api.LabelNodePool]
+		}
+		for _, p := range pods.Items {
+			name := testbed.WorkloadName
+			if strings.HasPrefix(p.Name, testbed.StatefulName) {
+				name = testbed.StatefulName
+			}
+			uids[name] = append(uids[name], string(p.UID))
+			if pool := on[p.Spec.NodeName]; !slices.Contains(pools[name], pool) {
+				pools[name] = append(pools[name], pool)
+			}
+		}
+		slices.Sort(uids[testbed.StatefulName])
+		return pools, uids
+	}
+	arrived := func(pool string) func() string {
+		return func() string {
+			if pools, _ := where(); !slices.Equal(pools[testbed.WorkloadName], []string{pool}) {
+				return fmt.Sprint(pools)
+			}
+			return ""
+		}
+	}
+	_, before := where()
+	ready := w.deployment(testbed.Mash2).Status.ReadyReplicas
+	o := w.operator("--places-at-admission")
+	w.Load.Begin()
+	w.eventually("the Deployment to be on the other pool", arrived(away))
+	pools, uids := where()
+	if !slices.Equal(pools[testbed.StatefulName], []string{home}) || !slices.Equal(uids[testbed.StatefulName], before[testbed.StatefulName]) {
+		t.Errorf("the StatefulSet is on %v with pods %v, before %v", pools, uids[testbed.StatefulName], before[testbed.StatefulName])
+	}
+	if p := w.managed(testbed.WorkloadName).Status.Placement; p == nil || p.NodePool != away {
+		t.Errorf("its new pods prefer %+v", p)
+	}
+	if out, err := w.Cluster.Kubectl(t.Context(), "delete", "strategy", "away", "-n", testbed.Mash2); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	w.eventually("the Deployment to be back", arrived(home))
+	pools, uids = where()
+	if !slices.Equal(pools[testbed.StatefulName], []string{home}) || !slices.Equal(uids[testbed.StatefulName], before[testbed.StatefulName]) {
+		t.Errorf("in the end the StatefulSet is on %v with pods %v, before %v", pools, uids[testbed.StatefulName], before[testbed.StatefulName])
+	}
+	w.served(ready)
+	w.servedBy(testbed.StatefulName, options.StatefulReplicas)
+	w.stop(o)
 }
