@@ -30,9 +30,9 @@ import (
 const settling = 5 * time.Minute
 
 // only is the pool that new pods of a workload are counted on: its own where workloads are
-// on several, if it can be there at all.
+// on several and new pods are seen to go there, if they can at all; empty for any.
 func (v *view) only(w *api.Workload) string {
-	if len(v.targets) < 2 {
+	if len(v.targets) < 2 || !v.brings(w) {
 		return ""
 	}
 	if home := v.home(w.Key); home.Name != "" && siteIn(home).Admits(w.Shape) {
@@ -52,12 +52,12 @@ func (v *view) astray(p *api.Pod) bool {
 }
 
 // brings reports whether pods of a workload that are astray are being moved now.
-func (q *sequencer) brings(w *api.Workload) bool {
-	if w.PlacedOn == "" || w.PlacedOn != q.homes[w.Key] {
+func (v *view) brings(w *api.Workload) bool {
+	if w.PlacedOn == "" || w.PlacedOn != v.homes[w.Key] {
 		return false // new pods would not go there
 	}
-	since := q.snapshot.Time.Sub(w.PlacedSince)
-	return since >= 0 && since%(q.disruption.MoveTimeout+q.disruption.RetryAfter) < q.disruption.MoveTimeout
+	since := v.snapshot.Time.Sub(w.PlacedSince)
+	return since >= 0 && since%(v.disruption.MoveTimeout+v.disruption.RetryAfter) < v.disruption.MoveTimeout
 }
 
 // gathering reports whether some pods are being moved to their workload's pool: what they

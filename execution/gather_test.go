@@ -83,6 +83,20 @@ func TestGather(t *testing.T) {
 			},
 			want: "web 4→2", told: "MoveRefused",
 		},
+		"growth waits for room there": {
+			change: func(w world) {
+				w.s.Nodes[1].Ready, w.web.Replicas, w.plan.Workloads[1].Floor = false, 1, 1
+				w.s.Pods[1].Workload = api.Key{}
+			},
+			told: "GrowthWaitsForNodes",
+		},
+		"but not while it rests": {
+			change: func(w world) {
+				w.s.Nodes[1].Ready, w.web.Replicas, w.plan.Workloads[1].Floor = false, 1, 1
+				w.s.Pods[1].Workload, w.web.PlacedSince = api.Key{}, now.Add(-40*time.Minute)
+			},
+			want: "web 1→2", told: "MoveRefused",
+		},
 		"protected pods stay, and it is said": {
 			change: func(w world) {
 				for i := range w.s.Pods[:2] {

@@ -26,8 +26,11 @@ func onePools(s api.Snapshot, p api.Policy, w *api.Workload, pools []string) (op
 		return open, "" // all that are open: it is no more restricted than the others
 	case !s.Context.PlacesPods:
 		return nil, "new pods can't be sent to a pool of their workload's here: it takes Kubernetes 1.36 and the chart's value strategies.placement"
-	case w.Mode == api.ModeOff:
-		return nil, "its mode is Off"
+	case w.Mode != api.ModeFull:
+		// What is only shown, or may be, opens no pool: nodes would be bought for nobody.
+		return nil, fmt.Sprintf("its mode is %s, not Full", w.Mode)
+	case w.HoldReason == api.ReasonDuplicateTarget:
+		return nil, w.Hold
 	case w.Actuator == api.ActuatorKEDA:
 		return nil, "KEDA scales it, and a move takes more replicas for a while"
 	case w.Target.Kind != "Deployment":

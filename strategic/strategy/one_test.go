@@ -47,7 +47,11 @@ func TestOneWorkload(t *testing.T) {
 		"one that can't, and needn't": {
 			actions: "{move: {pools: [edge]}}, " + web, change: func(w world) { w.s.Context.PlacesPods = false }, want: "[edge] [] []",
 		},
-		"off":           {actions: web, change: func(w world) { w.web.Mode = api.ModeOff }, want: "[edge cloud gold] [] []", told: "its mode is Off"},
+		"off":        {actions: web, change: func(w world) { w.web.Mode = api.ModeOff }, want: "[edge cloud gold] [] []", told: "its mode is Off"},
+		"shown only": {actions: web, change: func(w world) { w.web.Mode = api.ModeShadow }, want: "[edge cloud gold] [] []", told: "its mode is Shadow"},
+		"another one's target": {
+			actions: web, change: func(w world) { w.web.HoldReason, w.web.Hold = api.ReasonDuplicateTarget, "shop/old has it" }, want: "[edge cloud gold] [] []", told: "shop/old has it",
+		},
 		"KEDA":          {actions: web, change: func(w world) { w.web.Actuator = api.ActuatorKEDA }, want: "[edge cloud gold] [] []", told: "KEDA scales it"},
 		"a StatefulSet": {actions: web, change: func(w world) { w.web.Target.Kind = "StatefulSet" }, want: "[edge cloud gold] [] []", told: "its target is a StatefulSet"},
 		"its selector": {
