@@ -88,7 +88,7 @@ func TestGather(t *testing.T) {
 				w.s.Nodes[1].Ready, w.web.Replicas, w.plan.Workloads[1].Floor = false, 1, 1
 				w.s.Pods[1].Workload = api.Key{}
 			},
-			told: "GrowthWaitsForNodes",
+			told: "MigrationWaitsForNodes",
 		},
 		"but not while it rests": {
 			change: func(w world) {

@@ -207,10 +207,6 @@ func TestChartExternalScaler(t *testing.T) {
 			t.Errorf("with %q the right to resize pods is there: %t", set, got)
 		}
 	}
-	places := ",strategies.placement=true,provider.name=kind"
-	if out := template(places); strings.Contains(out, "places-at-admission") {
-		t.Errorf("on a Kubernetes without MutatingAdmissionPolicy:\n%s", out)
-	}
 	if out := template(",models.configMap=agents"); !strings.Contains(out, "- --models=/etc/mash2/models\n") ||
 		!strings.Contains(out, `- {name: models, configMap: {name: "agents"}}`) || !strings.Contains(out, "- {name: models, mountPath: /etc/mash2/models, readOnly: true}") {
 		t.Errorf("with models:\n%s", out)

@@ -2,7 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/execution/clusterapi"
 	"github.com/mash2-io/mash2/execution/kind"
 	"github.com/mash2-io/mash2/experiments/cluster"
 	"github.com/mash2-io/mash2/experiments/testbed"
@@ -223,4 +228,39 @@ func TestOneWorkloadMoves(t *testing.T) {
 	w.served(ready)
 	w.servedBy(testbed.StatefulName, options.StatefulReplicas)
 	w.stop(o)
+}
+
+// TestChartPlacesPods: the admission policy and the operator's flag come together, where the
+// cluster and mash2's owner allow it, with the provider's own label of pools.
+func TestChartPlacesPods(t *testing.T) {
+	program := os.Getenv(cluster.HelmEnv)
+	if program == "" {
+		program = filepath.Join("..", "..", ".cache", "bin", "helm")
+	}
+	const (
+		on      = ",strategies.placement=true"
+		mutates = "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
+	)
+	for name, c := range map[string]struct{ set, versions, label string }{
+		"kind":                    {",provider.name=kind" + on, mutates, kind.LabelPool},
+		"Cluster API":             {",provider.name=clusterapi,provider.clusterapi.namespace=n,provider.clusterapi.cluster=c" + on, mutates, clusterapi.LabelPool},
+		"GKE":                     {",provider.name=gke,provider.gke.project=p,provider.gke.location=l,provider.gke.cluster=c" + on, mutates, api.LabelNodePool},
+		"a label of one's own":    {",provider.name=kind,provider.poolLabel=example.com/pool" + on, mutates, "example.com/pool"},
+		"not asked for":           {",provider.name=kind", mutates, ""},
+		"an older Kubernetes":     {",provider.name=kind" + on, "v1", ""},
+		"without a pool provider": {",provider.name=none" + on, mutates, ""},
+	} {
+		out, err := exec.CommandContext(t.Context(), program, "template", release, chartFolder, "--kube-version", "1.36.0", "--api-versions", c.versions,
+			"--set", "prometheus.url=http://prometheus"+c.set).CombinedOutput()
+		if errors.Is(err, os.ErrNotExist) {
+			t.Skip("helm is not installed: make helm")
+		}
+		if err != nil {
+			t.Fatalf("%s: %v: %s", name, err, out)
+		}
+		flag, policy := strings.Contains(string(out), "- --places-at-admission\n"), strings.Contains(string(out), "key: '"+c.label+"'")
+		if want := c.label != ""; flag != want || want && !policy || !want && strings.Contains(string(out), "-placement\n") {
+			t.Errorf("%s: the flag is there: %v, and the policy with label %q: %v", name, flag, c.label, policy)
+		}
+	}
 }
