@@ -3,13 +3,18 @@ package sim
 import (
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/mash2-io/mash2"
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/experiments/scenarios"
+	"github.com/mash2-io/mash2/operator/core"
+	"github.com/mash2-io/mash2/operator/replay"
+	"github.com/mash2-io/mash2/record"
 	"github.com/mash2-io/mash2/strategic/strategy"
 )
 
@@ -62,9 +67,15 @@ spec:
 			told := map[string]string{} // findings of moves, by reason
 			all := map[string]bool{}    // the pods of the one that moves, ever
 			lack, made := 0, 0
-			_, err = Run(t.Context(), Options{
+			var w *record.Writer
+			dir := t.TempDir()
+			result, err := Run(t.Context(), Options{
 				Scenario: s, Scaler: Mash2, Seed: 1, Fidelity: Fluid, Passes: 1, Strategies: rules,
 				Policies: "policies: {COST_SAVING: {nodePools: [cloud, edge]}}",
+				Record: func(cfg core.Config) (mash2.Recorder, error) {
+					w, err = cfg.Records(record.Config{Dir: dir, KeyEvery: 97})
+					return w, err
+				},
 				Report: func(c api.Cycle) {
 					for _, f := range c.Findings {
 						if strings.HasPrefix(f.Reason, "Migration") || strings.HasPrefix(f.Reason, "Move") || strings.HasPrefix(f.Reason, "Strategy") {
@@ -112,6 +123,16 @@ spec:
 				t.Logf("%v: %s", time.Duration(q)*15*time.Minute, places[q])
 			}
 			t.Logf("%v", told)
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			log, err := record.Open(os.DirFS(dir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r, err := replay.Run(t.Context(), log, replay.Options{}); err != nil || r.Identical != result.Cycles {
+				t.Errorf("of %d cycles %d are replayed to the same bytes, %v; first %+v", result.Cycles, r.Identical, err, r.First)
+			}
 			if lack > 0 {
 				t.Errorf("for %d seconds fewer than %d pods were Ready", lack, c.pods)
 			}
