@@ -26,10 +26,12 @@ func TestOneWorkloadMoves(t *testing.T) {
 		pods, max int32
 		most      int   // pods at once
 		nodes     int32 // of each pool at least
+		stockout  bool  // the other pool gets no machine
 		elsewhere bool  // the scheduler prefers another pool whatever pods prefer
 	}{
 		"in waves, as its maximum has it": {pods: 4, max: 4, most: 5},
 		"at once":                         {pods: 4, max: 16, most: 8},
+		"no machine for it":               {pods: 4, max: 5, most: 4, stockout: true},
 		"the scheduler prefers another":   {pods: 4, max: 4, most: 5, nodes: 2, elsewhere: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -39,7 +41,7 @@ func TestOneWorkloadMoves(t *testing.T) {
 			s.Workload.Replicas = scenarios.Bounds{Min: c.pods, Max: c.max}
 			for i, pool := range []string{"cloud", "edge"} {
 				s.Pools[i] = scenarios.Pool{
-					Name: pool, MachineType: "n2-standard-2", Zones: []string{"a"}, Nodes: max(c.nodes, []int32{2, 0}[i]), NodesPerZone: scenarios.Bounds{Min: c.nodes, Max: 6},
+					Name: pool, MachineType: "n2-standard-2", Zones: []string{string("ab"[i])}, Nodes: max(c.nodes, []int32{2, 0}[i]), NodesPerZone: scenarios.Bounds{Min: c.nodes, Max: 6},
 				}
 			}
 			rules, err := strategy.Parse([]byte(`
@@ -85,6 +87,9 @@ spec:
 				},
 				prepare: func(cl *Cluster) {
 					world = cl
+					if c.stockout {
+						cl.stockout = map[string]bool{"b": true}
+					}
 					if c.elsewhere {
 						cl.unaware = func(p *pod) *node {
 							for _, n := range cl.sortedNodes() {
@@ -141,6 +146,12 @@ spec:
 			}
 			if made > c.most {
 				t.Errorf("%d pods at once, want %d at most", made, c.most)
+			}
+			if c.stockout {
+				if len(all) != int(c.pods) {
+					t.Errorf("%d pods, want the same %d all the time; told %v", len(all), c.pods, told)
+				}
+				return
 			}
 			if c.elsewhere {
 				// It gives up for a while, and says so.
