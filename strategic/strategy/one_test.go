@@ -158,3 +158,18 @@ func TestMovesOfDifferentWorkloads(t *testing.T) {
 		}
 	}
 }
+
+// TestParseRefusesMoves: a workload that can't be is named by its path.
+func TestParseRefusesMoves(t *testing.T) {
+	long := strings.Repeat("w", 254)
+	for name, c := range map[string]struct{ spec, want string }{
+		"a move of no name":    {"rules: [{name: r, when: 'true', actions: [{move: {pools: [a], workload: " + long + "}}]}]", "spec.rules[0].actions[0].move.workload: must have at most 253"},
+		"a move of a list":     {"rules: [{name: r, when: 'true', actions: [{move: {pools: [a], workload: [w]}}]}]", "workload: must be a string"},
+		"a move without pools": {"rules: [{name: r, when: 'true', actions: [{move: {workload: w}}]}]", "spec.rules[0].actions[0].move.pools: is required"},
+		"a choice of no name":  {"choose: {workload: " + long + ", candidates: [{name: a, pools: [p]}, {name: b, pools: [q]}], score: '1'}", "spec.choose.workload: must have at most 253"},
+	} {
+		if _, err := Parse([]byte(document("s", c.spec))); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
