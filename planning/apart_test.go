@@ -63,6 +63,29 @@ func TestOneWorkloadApart(t *testing.T) {
 	}
 }
 
+// An operator that starts without a memory knows from the status where workloads are, also
+// where most pods are those of the one that is apart.
+func TestARestartLeavesOthersWhereTheyAre(t *testing.T) {
+	for _, away := range []string{"e2", "n2"} {
+		c := apart(t, nil)
+		s := c.s
+		home := map[string]string{"e2": "n2", "n2": "e2"}[away]
+		for i, pool := range []string{home, away} {
+			w := &s.Workloads[i]
+			w.PlacedOn = pool
+			s.Nodes = append(s.Nodes, api.Node{Name: pool, Pool: pool, Ready: true, Allocatable: api.Resources{MilliCPU: 1000, Memory: 1 << 30, Pods: 100}})
+			for n := range 1 + 5*i {
+				s.Pods = append(s.Pods, api.Pod{Key: api.Key{Namespace: "shop", Name: fmt.Sprint(pool, n)}, Workload: w.Key, Node: pool, Shape: w.Shape, Ready: true, ControllerKind: "ReplicaSet"})
+			}
+		}
+		s.Workloads[1].OnlyPools = []string{away}
+		plan, _ := c.Hierarchy.Plan(s, c.p, Memory{})
+		if diff := cmp.Diff(map[string]string{"api": home, "web": away}, where(plan)); diff != "" {
+			t.Errorf("away on %s (-want +got):\n%s", away, diff)
+		}
+	}
+}
+
 // stays refuses every move to a pool.
 type stays struct{ from string }
 

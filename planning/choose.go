@@ -1,6 +1,7 @@
 package planning
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -125,8 +126,9 @@ func (c *cycle) stays(k *candidate, home map[api.Key]string) bool {
 func (c *cycle) home() map[api.Key]string {
 	home := map[api.Key]string{}
 	for i := range c.managed {
-		if mw := &c.managed[i]; mw.memory.Pool != "" {
-			home[mw.workload.Key] = mw.memory.Pool
+		// What new pods are seen to prefer is the plan of who ran before.
+		if mw := &c.managed[i]; mw.memory.Pool != "" || mw.workload.PlacedOn != "" {
+			home[mw.workload.Key] = cmp.Or(mw.memory.Pool, mw.workload.PlacedOn)
 		}
 	}
 	if len(home) > 0 {
