@@ -94,6 +94,7 @@ func (q *sequencer) gather(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 		q.note(api.HorizontalScalingAgent, "MigrationWaitsForRollout", api.WorkloadRef(w.Key), "its pods move after its rollout has finished")
 		q.grow(w, wp)
 	case w.PlacedOn != home || w.PlacedOn == "":
+		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", api.WorkloadRef(w.Key), "its status does not say yet that new pods prefer pool %s", home)
 		q.scale(w, wp, ps)
 	case q.disruption.Closed != "" && !begun:
 		q.note(api.NodeScalingAgent, "MoveRefused", api.WorkloadRef(w.Key), "its pods stay where they are: no maintenance window is open %s", q.disruption.Closed)

@@ -30,9 +30,9 @@ func TestGather(t *testing.T) {
 	}{
 		"new pods are made beside those that stay": {want: "web 2→4"},
 		"not before new pods are seen to prefer the pool": {
-			change: func(w world) { w.web.PlacedOn = "" },
+			change: func(w world) { w.web.PlacedOn = "" }, told: "MigrationWaitsForPods",
 		},
-		"nor while they prefer another one": {change: func(w world) { w.web.PlacedOn = "cloud" }},
+		"nor while they prefer another one": {change: func(w world) { w.web.PlacedOn = "cloud" }, told: "MigrationWaitsForPods"},
 		"nor without room there": {
 			change: func(w world) { w.s.Nodes[1].Ready = false }, told: "MigrationWaitsForNodes",
 		},
