@@ -52,7 +52,7 @@ var rooms = map[string]room{
 	"strategic/model/dense":   {ours: []string{"planning/rl", "planning/rl/onnx", "strategic/model"}},
 	"strategic/bandit":        {outside: gonum},
 	"strategic/strategy": {
-		ours:    []string{"api", "api/v1alpha1", "strategic", "strategic/bandit", "strategic/strategy/when"},
+		ours:    []string{"api", "api/v1alpha1", "placement", "strategic", "strategic/bandit", "strategic/strategy/when"},
 		outside: []string{"github.com/google/cel-go", "k8s.io/apimachinery/pkg/api/resource", "k8s.io/client-go/util/jsonpath", "sigs.k8s.io/json", "sigs.k8s.io/yaml"},
 	},
 	"strategic/strategy/when": {ours: []string{"api/v1alpha1"}, outside: []string{"github.com/robfig/cron"}},

@@ -16,6 +16,9 @@ type Context struct {
 	// was. They come from the planner's memory.
 	Last           []SignalState   `json:",omitempty"`
 	LastStrategies []StrategyState `json:",omitempty"`
+	// PlacesPods is true where an admission policy has new pods prefer the pool that their
+	// workload is planned on: without it workloads can't be kept on different pools.
+	PlacesPods bool `json:",omitempty"`
 }
 
 // SignalsConfigMap is the ConfigMap, in the policy's namespace, whose keys are signals.

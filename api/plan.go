@@ -306,6 +306,15 @@ func (p Plan) PoolsInUse() []string {
 	return out
 }
 
+// PlacedOn is the pool that new pods of a workload are to prefer; empty where all workloads
+// are on one pool, whose nodes are the only ones then.
+func (p Plan) PlacedOn(w WorkloadPlan) string {
+	if w.Shadow || len(w.Pools) != 1 || len(p.PoolsInUse()) < 2 {
+		return ""
+	}
+	return w.Pools[0].Pool
+}
+
 // Search is what looking for the best plan took, and whether it got to an end.
 type Search struct {
 	// Packings asked of the node planner.

@@ -87,6 +87,13 @@ type Workload struct {
 	MinReplicas, MaxReplicas int32
 	// AuthorMax is the author's MaxReplicas where a strategy has lowered it; 0 where none has.
 	AuthorMax int32 `json:",omitempty"`
+	// OnlyPools are those of the policy's pools that a strategy leaves open for this
+	// workload, in the policy's order; nil for all of them.
+	OnlyPools []string `json:",omitempty"`
+	// PlacedOn is the pool that its new pods are seen to prefer, by its status, and
+	// PlacedSince since when; empty where they prefer none.
+	PlacedOn    string    `json:",omitempty"`
+	PlacedSince time.Time `json:",omitzero"`
 	// QuotaReplicas is how many replicas the quotas of its namespace have room for,
 	// with those there are; 0 without a quota that counts them.
 	QuotaReplicas int32

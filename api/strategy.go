@@ -153,6 +153,9 @@ func (a StrategyAction) What() string {
 	case ActionSetPolicy:
 		return "policy " + a.Policy
 	case ActionMove:
+		if a.Workload != (Key{}) {
+			return fmt.Sprintf("%s on pools %s", a.Workload, strings.Join(a.Pools, ", "))
+		}
 		return "pools " + strings.Join(a.Pools, ", ")
 	case ActionCallWebhook:
 		return "a call of " + hostOf(a.URL)
@@ -183,6 +186,9 @@ func (a StrategyAction) On() string {
 	case ActionSetPolicy:
 		return "the policy"
 	case ActionMove:
+		if a.Workload != (Key{}) {
+			return "the pools of " + a.Workload.String()
+		}
 		return "the pools"
 	case ActionCallWebhook:
 		return a.URL

@@ -92,7 +92,7 @@ func (q *sequencer) cordon() {
 	q.room = q.roomWithout(gone, nil)
 	// Pods that controllers are still to make have their place reserved.
 	q.planned(func(w *api.Workload, _ *api.WorkloadPlan) {
-		q.room.place(replicas(w), q.uncreated(w), "")
+		q.room.place(replicas(w), q.uncreated(w), q.only(w))
 	})
 }
 
@@ -266,7 +266,7 @@ func (q *sequencer) moving() bool {
 			return true
 		}
 	}
-	return false
+	return q.gathering()
 }
 
 // giveUpNodes returns what is empty. The provider chooses its own victims when

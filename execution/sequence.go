@@ -70,6 +70,7 @@ func sequence(s api.Snapshot, p api.Plan, policy api.Policy, g guards) ([]api.Ac
 	q.giveUpNodes()
 	q.holdIrreversible()
 	q.explainBlockers()
+	q.explainAstray()
 	return q.actions(), q.findings
 }
 

@@ -24,6 +24,8 @@ const replicaSet = "ReplicaSet"
 type pods struct {
 	old  []*api.Pod // on nodes to be left, cordoned or not yet, and may be moved
 	stay []*api.Pod // everywhere else, pending ones too
+	// astray are those of stay that are on another target than their workload's.
+	astray []*api.Pod
 	// ready are the Ready ones that stay, readyAll all Ready ones.
 	ready, readyAll int32
 	// stuck are those for which the scheduler found no node.
@@ -50,6 +52,9 @@ func (q *sequencer) podsOfWorkload(key api.Key) pods {
 		if p.Ready {
 			ps.ready++
 		}
+		if q.astray(p) {
+			ps.astray = append(ps.astray, p)
+		}
 	}
 	return ps
 }
@@ -73,7 +78,7 @@ func (q *sequencer) clearCosts() {
 	}
 	for i := range q.snapshot.Pods {
 		p := &q.snapshot.Pods[i]
-		if !p.DeletionCostOurs || p.Terminating || q.leaving[p.Node] || q.old[p.Node] {
+		if !p.DeletionCostOurs || p.Terminating || q.leaving[p.Node] || q.old[p.Node] || q.astray(p) {
 			continue
 		}
 		if p.Workload != (api.Key{}) && q.guarded[p.Workload] != "" {
@@ -87,11 +92,13 @@ func (q *sequencer) clearCosts() {
 // takes the free room first, then the workloads in their order.
 func (q *sequencer) scaleWorkloads() {
 	q.planned(func(w *api.Workload, wp *api.WorkloadPlan) {
-		q.room.place(replicas(w), min(wp.Floor, wp.Replicas)-w.Replicas, "")
+		q.room.place(replicas(w), min(wp.Floor, wp.Replicas)-w.Replicas, q.only(w))
 	})
 	q.planned(func(w *api.Workload, wp *api.WorkloadPlan) {
 		ps := q.podsOfWorkload(w.Key)
 		switch {
+		case len(ps.old) == 0 && len(ps.astray) > 0:
+			q.gather(w, wp, ps)
 		case len(ps.old) == 0:
 			q.scale(w, wp, ps)
 		case w.RollingOut && !q.shut(ps):
@@ -138,7 +145,7 @@ func (q *sequencer) grow(w *api.Workload, wp *api.WorkloadPlan) {
 	if q.lockstep {
 		// Room for the floor has been taken already.
 		base := max(w.Replicas, min(wp.Floor, wp.Replicas))
-		to = base + q.room.place(replicas(w), wp.Replicas-base, "")
+		to = base + q.room.place(replicas(w), wp.Replicas-base, q.only(w))
 	}
 	if to < wp.Replicas {
 		q.note(api.HorizontalScalingAgent, "GrowthWaitsForNodes", api.WorkloadRef(w.Key),
@@ -316,7 +323,7 @@ func (q *sequencer) surge(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 	missing := wp.Replicas - stay
 	fits := int32(0)
 	if missing > 0 {
-		fits = q.room.place(replicas(w), missing, "")
+		fits = q.room.place(replicas(w), missing, q.only(w))
 	}
 	to := max(old+min(wp.Replicas, stay+fits), min(wp.Floor, wp.Replicas))
 	if most := max(2*wp.Replicas, w.Replicas); to > most && old > wp.Replicas && q.guards.holds(guardTwice) {

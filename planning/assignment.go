@@ -18,10 +18,13 @@ type assignment struct {
 }
 
 // assignments are those that are compared: for each allowed pool all workloads on
-// it, or the one without pools.
+// it, but for those that may not be there, or the one without pools.
 func (c *cycle) assignments() []assignment {
 	if len(c.pools) == 0 {
 		return []assignment{{}}
+	}
+	if out := c.apart(); out != nil {
+		return out
 	}
 	out := make([]assignment, len(c.pools))
 	for i := range c.pools {

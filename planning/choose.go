@@ -1,6 +1,7 @@
 package planning
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -32,6 +33,11 @@ func (c *cycle) choose(candidates []candidate) int {
 	stay := c.staying(candidates)
 	if stay < 0 || !candidates[stay].result.Best.Feasible() {
 		return best
+	}
+	if c.anyRestricted() {
+		// Who is moved by itself takes nobody along: two pools cost more than one, and the
+		// others would follow.
+		return stay
 	}
 	other := best
 	if best == stay {
@@ -88,14 +94,31 @@ func (c *cycle) staying(candidates []candidate) int {
 	if len(home) == 0 {
 		return -1
 	}
-	return slices.IndexFunc(candidates, func(k candidate) bool {
-		for i := range c.managed {
-			if at, known := home[c.managed[i].workload.Key]; known && k.to.pool(i).Name != at {
-				return false
-			}
+	best := -1
+	for i := range candidates {
+		if k := &candidates[i]; k.err == nil && c.stays(k, home) &&
+			(best < 0 || c.anyRestricted() && choice.Ranks(k.result.Best, candidates[best].result.Best) < 0) {
+			best = i
 		}
-		return k.err == nil
-	})
+	}
+	return best
+}
+
+// stays reports whether a candidate leaves workloads where they are, but for those that
+// are moved by themselves.
+func (c *cycle) stays(k *candidate, home map[api.Key]string) bool {
+	stay := 0
+	for i := range c.managed {
+		at, known := home[c.managed[i].workload.Key]
+		if !known || c.moves(i, at) {
+			continue
+		}
+		if k.to.pool(i).Name != at {
+			return false
+		}
+		stay++
+	}
+	return stay > 0
 }
 
 // home are the pools that workloads are on: those last chosen, or else, for all of
@@ -103,8 +126,9 @@ func (c *cycle) staying(candidates []candidate) int {
 func (c *cycle) home() map[api.Key]string {
 	home := map[api.Key]string{}
 	for i := range c.managed {
-		if mw := &c.managed[i]; mw.memory.Pool != "" {
-			home[mw.workload.Key] = mw.memory.Pool
+		// What new pods are seen to prefer is the plan of who ran before.
+		if mw := &c.managed[i]; mw.memory.Pool != "" || mw.workload.PlacedOn != "" {
+			home[mw.workload.Key] = cmp.Or(mw.memory.Pool, mw.workload.PlacedOn)
 		}
 	}
 	if len(home) > 0 {

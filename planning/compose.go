@@ -248,6 +248,9 @@ func (c *cycle) remember(k *candidate, i int, w api.WorkloadPlan) {
 	next := c.managed[i].memory.counted(k.proposals[i]).idle(c.s.Time, w.Activity)
 	if pool := k.to.pool(i); pool != nil {
 		next.Pool = pool.Name
+		if c.restricted(i) {
+			next.Apart = pool.Name
+		}
 	}
 	// What runs on slower machines until it has moved needs more of them.
 	speed := k.speed[i]

@@ -46,7 +46,7 @@ func (h Hierarchy) Plan(s api.Snapshot, p api.Policy, m Memory) (api.Plan, Memor
 	// 4. The best one where workloads are, when they can't be moved now.
 	if h.Moves != nil {
 		if r := h.Moves(s, plan, p); r != nil && r.Stay != "" && r.Stay != r.Pool {
-			c = c.on(r.Stay)
+			c = c.staysOnly(r.Stay)
 			plan = c.decide()
 			plan.Nodes.Refusal = r
 		}
@@ -73,7 +73,12 @@ func (c *cycle) decide() api.Plan {
 func (c *cycle) on(pool string) *cycle {
 	p := c.p
 	p.NodePools, p.MachineType = []string{pool}, ""
-	out := newCycle(c.Hierarchy, c.s, p, c.before, pool)
+	return c.again(c.s, p, pool)
+}
+
+// again is the same cycle, with the same predictions, for another policy.
+func (c *cycle) again(s api.Snapshot, p api.Policy, pool string) *cycle {
+	out := newCycle(c.Hierarchy, s, p, c.before, pool)
 	for i := range out.managed { // the same ones in the same order
 		from, to := &c.managed[i], &out.managed[i]
 		to.forecast, to.trusted, to.note, to.skill, to.outlooks = from.forecast, from.trusted, from.note, from.skill, from.outlooks
@@ -194,6 +199,7 @@ func newCycle(h Hierarchy, s api.Snapshot, p api.Policy, m Memory, stay string) 
 	c.trials()
 	c.watch()
 	c.allow()
+	c.together()
 	c.margins()
 	return c
 }

@@ -93,6 +93,9 @@ type WorkloadMemory struct {
 	NodeReplicas int32 `json:"nodeReplicas"`
 	// Pool that it was last planned on; empty if none was.
 	Pool string `json:"pool,omitempty"`
+	// Apart is the pool that it was last planned on as a strategy leaves it no other one of
+	// the policy's, until its pods have left that pool; empty if none is.
+	Apart string `json:"apart,omitempty"`
 	// Recommendations before stabilisation, oldest first.
 	Recommendations []Recommendation `json:"recommendations,omitempty"`
 	// Ramps are those with what a ramp of demand asked for besides, were it to go

@@ -78,6 +78,9 @@ type Config struct {
 	// SizesAtAdmission is true where new pods are given their planned sizes when they are
 	// admitted.
 	SizesAtAdmission bool
+	// PlacesAtAdmission is true where new pods are made to prefer the pool that their
+	// workload's status names when they are admitted.
+	PlacesAtAdmission bool
 	// Matchers are further label matchers of CPUMetric in PromQL, such as
 	// `cluster="prod"`; empty for none.
 	Matchers string

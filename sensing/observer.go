@@ -138,6 +138,7 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 		s.Context.Strategies = o.strategies.observe(ctx, o.background, now, records[*strategyRecord](o.caches, kindStrategy))
 	})
 	group.Wait()
+	s.Context.PlacesPods = o.cfg.PlacesAtAdmission
 	if err := ctx.Err(); err != nil {
 		return api.Snapshot{}, fmt.Errorf("observing: %w", err)
 	}

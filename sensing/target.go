@@ -302,6 +302,12 @@ func workloadRecordOf(w *v1alpha1.ManagedWorkload, cfg Config) *workloadRecord {
 	if p := w.Status.PlannedReplicas; p != nil {
 		r.workload.PlannedReplicas = *p
 	}
+	if p := w.Status.Placement; p != nil && cfg.PlacesAtAdmission {
+		r.workload.PlacedOn = p.NodePool
+		if p.Since != nil {
+			r.workload.PlacedSince = p.Since.Time
+		}
+	}
 	if p := w.Spec.TargetUtilizationPercent; p != nil {
 		r.workload.TargetUtilization = float64(*p) / 100
 	}

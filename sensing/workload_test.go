@@ -395,7 +395,12 @@ func TestWorkloadSpec(t *testing.T) {
 		},
 	}
 	w.Status.PlannedReplicas = ptr.To[int32](4)
-	got := workloadRecordOf(w, Config{Behavior: def}).workload
+	since := metav1.NewTime(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
+	w.Status.Placement = &v1alpha1.Placement{NodePool: "edge", Since: &since}
+	if got := workloadRecordOf(w, Config{Behavior: def, PlacesAtAdmission: true}).workload; got.PlacedOn != "edge" || !got.PlacedSince.Equal(since.Time) {
+		t.Errorf("new pods prefer %q since %v", got.PlacedOn, got.PlacedSince)
+	}
+	got := workloadRecordOf(w, Config{Behavior: def}).workload // nobody has them prefer anything
 	want := api.Workload{
 		Key: api.Key{Namespace: ns, Name: "web"}, UID: "mw-web", Generation: 7, PlannedReplicas: 4,
 		Target: api.TargetRef{APIVersion: "apps/v1", Kind: kindDeployment, Name: "web"},

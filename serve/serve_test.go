@@ -538,6 +538,38 @@ func TestStatusNamesThePools(t *testing.T) {
 	}
 }
 
+// New pods prefer a pool where workloads are planned on several, since the plan first said
+// so; those of a workload in Shadow prefer none.
+func TestStatusPlacesPods(t *testing.T) {
+	on := func(pool string) []api.PoolShare { return []api.PoolShare{{Pool: pool, Replicas: 2}} }
+	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var old v1alpha1.ManagedWorkloadStatus
+	for i, c := range []struct {
+		pool, other string
+		shadow      bool
+		want        string
+		since       int // minutes
+	}{
+		{pool: "cloud", other: "cloud"},
+		{pool: "edge", other: "cloud", want: "edge", since: 1},
+		{pool: "edge", other: "cloud", want: "edge", since: 1},
+		{pool: "cloud", other: "edge", want: "cloud", since: 3},
+		{pool: "cloud", other: "edge", shadow: true},
+		{pool: "edge", other: "cloud", want: "edge", since: 5},
+		{pool: "cloud", other: "cloud"},
+	} {
+		record := cycle(begin.Add(time.Duration(i)*time.Minute), func(r *api.Cycle) {
+			r.Plan.Workloads[0].Pools, r.Plan.Workloads[0].Shadow = on(c.pool), c.shadow
+			r.Plan.Workloads = append(r.Plan.Workloads, api.WorkloadPlan{Key: api.Key{Namespace: "shop", Name: "other"}, Pools: on(c.other)})
+		})
+		old = statusOf(record, record.Plan.Workloads[0], record.Workloads[0], old)
+		got := old.Placement
+		if (got == nil) != (c.want == "") || got != nil && (got.NodePool != c.want || !got.Since.Time.Equal(begin.Add(time.Duration(c.since)*time.Minute))) {
+			t.Errorf("%d: %+v, want %q since minute %d", i, got, c.want, c.since)
+		}
+	}
+}
+
 // The note of a take-over stays as long as the mode is Full or Canary, and goes with it:
 // whoever sets Full again asks for the replicas anew.
 func TestTheNoteOfATakeOverEndsWithFull(t *testing.T) {

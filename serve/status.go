@@ -124,7 +124,7 @@ func statusOff(c api.Cycle, seen api.WorkloadStatus, old v1alpha1.ManagedWorkloa
 	meta.SetStatusCondition(&status.Conditions, ready)
 	meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionMovable)
 	meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionPromoted)
-	status.Canary, status.Vertical = nil, nil
+	status.Canary, status.Vertical, status.Placement = nil, nil, nil
 	return status
 }
 
@@ -231,6 +231,12 @@ func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old v
 	}
 	if len(plan.Pools) == 1 {
 		status.NodePool = plan.Pools[0].Pool
+	}
+	if pool := c.Plan.PlacedOn(plan); pool != "" {
+		status.Placement = &v1alpha1.Placement{NodePool: pool, Since: &now}
+		if o := old.Placement; o != nil && o.NodePool == pool && o.Since != nil {
+			status.Placement.Since = o.Since
+		}
 	}
 	meta.SetStatusCondition(&status.Conditions, ready(c, plan, seen))
 	meta.SetStatusCondition(&status.Conditions, policyAccepted(c, seen.Generation))

@@ -289,6 +289,17 @@ type NodePoolShare struct {
 	Replicas int32 `json:"replicas"`
 }
 
+// Placement is the node pool that new pods of a workload prefer.
+type Placement struct {
+	// nodePool that they prefer.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	NodePool string `json:"nodePool"`
+	// since is when they began to.
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
+}
+
 // ManagedWorkloadStatus is what mash2 saw and planned in its last cycle.
 type ManagedWorkloadStatus struct {
 	// observedGeneration is the generation of the spec that was planned.
@@ -345,6 +356,10 @@ type ManagedWorkloadStatus struct {
 	// goes with the next version of this API.
 	// +optional
 	NodePool string `json:"nodePool,omitempty"`
+	// placement is the node pool that new pods prefer, which an admission policy gives them;
+	// absent where all workloads are on one pool.
+	// +optional
+	Placement *Placement `json:"placement,omitempty"`
 	// reason says in a sentence why this many replicas are planned.
 	// +optional
 	Reason string `json:"reason,omitempty"`

@@ -268,7 +268,7 @@ type StrategyAction struct {
 	// setPolicy puts a policy in force, before signals and the schedule.
 	// +optional
 	SetPolicy *SetPolicy `json:"setPolicy,omitempty"`
-	// move leaves only some of the policy's node pools open, for all workloads.
+	// move leaves only some of the policy's node pools open, for all workloads or for one.
 	// +optional
 	Move *Move `json:"move,omitempty"`
 	// setBounds narrows the bounds of a ManagedWorkload.
@@ -307,6 +307,12 @@ type Move struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	Pools []string `json:"pools"`
+	// workload is a ManagedWorkload in the strategy's namespace that alone is moved. Absent:
+	// all workloads are.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Workload string `json:"workload,omitempty"`
 }
 
 // SetBounds of replicas.
@@ -345,6 +351,12 @@ type ProposeReplicas struct {
 
 // Choose moves to the best of several candidates.
 type Choose struct {
+	// workload is a ManagedWorkload in the strategy's namespace that alone is moved. Absent:
+	// all workloads are.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Workload string `json:"workload,omitempty"`
 	// candidates to choose from; the first is where it begins.
 	// +required
 	// +listType=map

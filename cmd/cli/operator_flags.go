@@ -91,6 +91,7 @@ type operatorFlags struct {
 	stateDir, stateConfigMap     string
 	memoryMetric                 string
 	sizesAtAdmission             bool
+	placesAtAdmission            bool
 	modelsDir                    string
 	models, qos                  map[string][]byte
 	agents                       map[string]agents.Mind
@@ -205,6 +206,7 @@ func (o *operatorFlags) register(cmd *cobra.Command) {
 	f.IntVar(&o.solverIterations, "solver-iterations", 0, "work budget of one packing (0: the solver's default)")
 	f.IntVar(&o.packings, "packings", operator.DefaultConfig().Core.Planning.Packings, "work budget of a cycle's search, in packings")
 	f.BoolVar(&o.sizesAtAdmission, "sizes-at-admission", false, "an admission policy gives new pods their planned requests; the chart sets this where it installs that policy")
+	f.BoolVar(&o.placesAtAdmission, "places-at-admission", false, "an admission policy has new pods prefer the node pool in their workload's status, as a move of one workload takes; the chart sets this where it installs that policy")
 	f.StringVar(&o.memoryMetric, "memory-metric", sensing.DefaultConfig().MemoryMetric, "metric of each container's working set in bytes, from which memory requests are planned")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "address of /metrics; 0 turns it off")
 	f.BoolVar(&o.metricsInsecure, "metrics-insecure", false, "serve /metrics over plain HTTP without authentication (loopback only)")
@@ -365,7 +367,7 @@ func (o *operatorFlags) sensing() sensing.Config {
 	c := operator.Sensing(o.speed)
 	c.SensorHosts = o.sensorHosts
 	c.PrometheusURL, c.Matchers, c.RecordedUsage = o.prometheus.URL, o.prometheus.Matchers, o.prometheus.Recorded
-	c.MemoryMetric, c.SizesAtAdmission = o.memoryMetric, o.sizesAtAdmission
+	c.MemoryMetric, c.SizesAtAdmission, c.PlacesAtAdmission = o.memoryMetric, o.sizesAtAdmission, o.placesAtAdmission
 	c.Step, c.RateWindow, c.StaleAfter = o.step, o.rateWindow, o.staleAfter
 	c.History, c.Past = o.history, o.past
 	c.UsageInterval = o.usageInterval

@@ -252,9 +252,16 @@ func testStrategies(t *testing.T, w *world, host *visitors) {
 	}
 	try := func(name, action string) string { return apply(ruled(name, action)) }
 	const bounds = "{setBounds: {workload: " + testbed.WorkloadName + ", minReplicas: 1}}"
+	const oneMove = "{move: {pools: [a], workload: " + testbed.WorkloadName + "}}"
+	choice := "apiVersion: mash2.io/v1alpha1\nkind: Strategy\nmetadata: {name: bobs, namespace: " + testbed.Mash2 +
+		"}\nspec: {mode: Shadow, choose: {workload: " + testbed.WorkloadName + ", score: '1', candidates: [{name: a, pools: [a]}, {name: b, pools: [b]}]}}\n"
+	if got, want := apply(choice), "may not patch the ManagedWorkload that it names"; !strings.Contains(got, want) {
+		t.Errorf("%q, want it refused with %q", got, want)
+	}
 	for action, want := range map[string]string{
 		"{setPolicy: {policy: " + api.Performance + "}}": "may not patch the policy",
 		"{move: {pools: [a]}}":                           "may not patch the policy",
+		oneMove:                                          "may not patch every ManagedWorkload that move names",
 		bounds:                                           "may not patch every ManagedWorkload that setBounds names",
 		"{proposeReplicas: {workload: x, replicas: '1'}}": "may not patch every ManagedWorkload that proposeReplicas names",
 	} {
@@ -290,6 +297,11 @@ func testStrategies(t *testing.T, w *world, host *visitors) {
 		}
 	}
 	w.eventually("who may patch the ManagedWorkload to be let in", func() string { return try("bobs", bounds) })
+	for name, got := range map[string]string{"a choice": apply(choice), "a move": try("bobs", oneMove), "bounds": try("bobs", bounds)} {
+		if got != "" {
+			t.Errorf("%s for one workload by who may patch it: %s", name, got)
+		}
+	}
 }
 
 // TestStrategiesPage: what the page shows of the example is what the command prints, and its

@@ -111,7 +111,9 @@ type workload struct {
 	grace                        time.Duration
 	propagation                  func(*rand.Rand) time.Duration
 	replicas                     int32
-	planned                      int32 // last published plan
+	planned                      int32  // last published plan
+	placed                       string // pool that new pods prefer, by the last published plan
+	placedSince                  time.Duration
 	lastScaled                   time.Duration
 	reconciling                  bool
 	pods                         []*pod // in order of creation
@@ -128,6 +130,7 @@ const (
 type pod struct {
 	uid, name string
 	workload  *workload
+	prefers   string // pool that it prefers since it was admitted; empty for none
 	// shape, request and limit are what its spec asks for, cores as the
 	// workload's; allocated is what the kubelet has granted, which a resize in
 	// place may still have before it.
@@ -277,7 +280,8 @@ func (c *Cluster) create(w *workload, suffix string) {
 	c.serial++
 	id := fmt.Sprintf("%08d", c.serial)
 	p := &pod{
-		uid: id, name: w.key.Name + "-" + cmp.Or(suffix, id), workload: w, created: c.now, readyAt: -1,
+		prefers: w.placed,
+		uid:     id, name: w.key.Name + "-" + cmp.Or(suffix, id), workload: w, created: c.now, readyAt: -1,
 		shape: w.shape, request: w.request, limit: w.limit,
 	}
 	c.pods[p.uid], c.loose[p] = p, true

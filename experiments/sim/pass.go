@@ -124,6 +124,9 @@ func (s *pass) place(p *pod) *node {
 		if most > 0 {
 			score += 2 * 100 * (1 - float64(count.nodes[n]+count.zones[n.zone])/float64(most))
 		}
+		if p.prefers != "" && n.pool.name == p.prefers {
+			score += 2 * 100 // NodeAffinity has weight 2
+		}
 		if score > bestScore {
 			best, bestScore = n, score
 		}

@@ -79,6 +79,9 @@ type Options struct {
 	Canary bool
 	// Tuning of the rivals' rules; the zero value has their defaults.
 	Tuning Tuning
+	// Strategies of users, of what isn't read. With them new pods prefer the pool that their
+	// workload is planned on, as on a cluster whose admission sees to that.
+	Strategies []api.Strategy
 	// Report gets every cycle of mash2; nil for none.
 	Report func(api.Cycle)
 
@@ -262,7 +265,7 @@ func (r *run) begin(ctx context.Context) error {
 		}
 		r.sensors.workload = append(r.sensors.workload, seen)
 	}
-	r.sensors.canary = r.Canary
+	r.sensors.canary, r.sensors.strategies = r.Canary, r.Strategies
 	c.ended = r.sensors.remember
 	c.becameReady = func(p *pod) { r.sensors.podStartups.Add(p.readyAt - p.scheduled) }
 	for _, w := range c.workloads {
@@ -384,6 +387,9 @@ func (r *run) Report(_ context.Context, cycle api.Cycle) {
 		for _, w := range r.c.workloads {
 			if p.Key == w.key {
 				w.planned = p.Replicas
+				if pool := cycle.Plan.PlacedOn(p); pool != w.placed {
+					w.placed, w.placedSince = pool, r.c.now
+				}
 			}
 		}
 		if p.Canary != nil {

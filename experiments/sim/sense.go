@@ -30,6 +30,7 @@ type sensors struct {
 	judge       demand.Judge[api.Key]
 	sized       bool // sizes of containers are chosen
 	canary      bool // workloads are in mode Canary
+	strategies  []api.Strategy
 }
 
 func newSensors(c *Cluster, behavior api.Behavior) *sensors {
@@ -178,6 +179,7 @@ func (s *sensors) Observe(context.Context) (api.Snapshot, error) {
 		Metrics:         api.SourceHealth{Reachable: !c.scrapeDown, LastOK: Epoch.Add(s.lastOK)},
 		ResourceMetrics: api.SourceHealth{Reachable: true, LastOK: c.time()},
 	}
+	snapshot.Context.Strategies, snapshot.Context.PlacesPods = s.strategies, len(s.strategies) > 0
 	if c.scrapeDown {
 		snapshot.Metrics.Error = "connection refused"
 		snapshot.Findings = append(snapshot.Findings, api.Finding{
@@ -300,6 +302,9 @@ func (s *sensors) observe(w *watched) api.Workload {
 		MinReplicas: w.min, MaxReplicas: w.max, Behavior: s.behavior, TargetUtilization: s.target,
 		Replicas: w.replicas, PlannedReplicas: w.planned, Shape: w.shape, Usage: w.usage, SpeedNow: 1,
 		LastScaled: Epoch.Add(w.lastScaled), LastScaledBy: api.FieldManager,
+	}
+	if len(s.strategies) > 0 && w.placed != "" {
+		out.PlacedOn, out.PlacedSince = w.placed, Epoch.Add(w.placedSince)
 	}
 	if s.model != "" {
 		out.Planner, out.Model = learned.Name, s.model

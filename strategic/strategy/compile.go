@@ -264,6 +264,7 @@ func (p *program) action(c *checker, env *cel.Env, path string, at [2]int, a v1a
 		c.bad(path+".setPolicy.policy", "is required")
 	case a.Move != nil:
 		c.pools(path+".move.pools", a.Move.Pools)
+		c.workload(path+".move.workload", a.Move.Workload)
 	case a.SetBounds != nil:
 		b := a.SetBounds
 		if b.Workload == "" {
@@ -301,12 +302,23 @@ func (c *checker) pools(path string, pools []string) {
 	}
 }
 
+// maxName is how long a name of an object may be.
+const maxName = 253
+
+// workload of a move; without one it is of all.
+func (c *checker) workload(path, name string) {
+	if len(name) > maxName {
+		c.bad(path, "must have at most %d bytes, has %d", maxName, len(name))
+	}
+}
+
 func (p *program) choose(c *checker, env *cel.Env, sensors []string) {
 	s := p.spec.Choose
 	if s == nil {
 		return
 	}
 	const path = "spec.choose"
+	c.workload(path+".workload", s.Workload)
 	if n := len(s.Candidates); n < 2 || n > maxCandidates {
 		c.bad(path+".candidates", "must have 2 to %d entries, has %d", maxCandidates, n)
 		return

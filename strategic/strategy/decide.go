@@ -171,7 +171,8 @@ func (in Input) one(s api.Strategy, p *program, out *Output) decision {
 		for _, of := range c.Candidates {
 			if of.Name == choice.Candidate {
 				d.actions = append(d.actions, api.StrategyAction{
-					Strategy: s.Key, Rule: choosing, Kind: api.ActionMove, Pools: of.Pools, Since: choice.Since, Reason: choice.Reason,
+					Strategy: s.Key, Rule: choosing, Kind: api.ActionMove, Pools: of.Pools, Workload: moved(c.Workload, s.Key),
+					Since: choice.Since, Reason: choice.Reason,
 				})
 			}
 		}
@@ -307,7 +308,7 @@ func (p *program) wants(a v1alpha1.StrategyAction, at [2]int, of api.Key, sc sco
 	case a.SetPolicy != nil:
 		return api.StrategyAction{Kind: api.ActionSetPolicy, Policy: a.SetPolicy.Policy}, nil
 	case a.Move != nil:
-		return api.StrategyAction{Kind: api.ActionMove, Pools: a.Move.Pools}, nil
+		return api.StrategyAction{Kind: api.ActionMove, Pools: a.Move.Pools, Workload: moved(a.Move.Workload, of)}, nil
 	case a.SetBounds != nil:
 		out := api.StrategyAction{Kind: api.ActionSetBounds, Workload: api.Key{Namespace: of.Namespace, Name: a.SetBounds.Workload}}
 		if v := a.SetBounds.MinReplicas; v != nil {
@@ -328,6 +329,14 @@ func (p *program) wants(a v1alpha1.StrategyAction, at [2]int, of api.Key, sc sco
 		Kind: api.ActionProposeReplicas, Workload: api.Key{Namespace: of.Namespace, Name: a.ProposeReplicas.Workload},
 		MinReplicas: int32(math.Ceil(min(max(v, 0), maxReplicas))),
 	}, nil
+}
+
+// moved is the workload of a strategy's namespace that a move is of; the zero key for all.
+func moved(workload string, by api.Key) api.Key {
+	if workload == "" {
+		return api.Key{}
+	}
+	return api.Key{Namespace: by.Namespace, Name: workload}
 }
 
 // judged is what is known of a candidate.

@@ -47,6 +47,9 @@ func Steer(spec api.PolicySpec, s api.Snapshot, models map[string]Model) (api.Po
 	out.held(policy.Name, spec.Paused)
 	// 2. Its pools.
 	each(api.ActionMove, func(a *api.StrategyAction) {
+		if a.Workload != (api.Key{}) {
+			return
+		}
 		var open []string
 		for _, pool := range policy.NodePools {
 			if slices.Contains(a.Pools, pool) {
@@ -89,6 +92,24 @@ func Steer(spec api.PolicySpec, s api.Snapshot, models map[string]Model) (api.Po
 	each(api.ActionProposeReplicas, func(a *api.StrategyAction) {
 		if w := workload(a); w != nil {
 			w.MinReplicas = max(w.MinReplicas, min(a.MinReplicas, w.MaxReplicas))
+		}
+	})
+	// 4. The pools of single workloads, of those that are open by now.
+	each(api.ActionMove, func(a *api.StrategyAction) {
+		if a.Workload == (api.Key{}) {
+			return
+		}
+		w := workload(a)
+		if w == nil {
+			return
+		}
+		open, why := onePools(s, policy, w, a.Pools)
+		if why != "" {
+			refuse(a, "%s", why)
+			return
+		}
+		if len(open) < len(policy.NodePools) {
+			w.OnlyPools = open
 		}
 	})
 	s.Workloads = workloads

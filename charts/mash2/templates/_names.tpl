@@ -40,6 +40,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if and .Values.sizing.enabled .Values.sizing.admission (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy") }}true{{ end }}
 {{- end }}
 
+{{- define "mash2.placesAtAdmission" -}}
+{{- if and .Values.strategies.placement (ne .Values.provider.name "none") (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy") }}true{{ end }}
+{{- end }}
+
+{{- /* The label of nodes that names their pool. */}}
+{{- define "mash2.poolLabel" -}}
+{{- if .Values.provider.poolLabel }}{{ .Values.provider.poolLabel }}{{ else if eq .Values.provider.name "kind" }}mash2.io/pool{{ else if eq .Values.provider.name "clusterapi" }}node.cluster.x-k8s.io/pool{{ else }}cloud.google.com/gke-nodepool{{ end }}
+{{- end }}
+
 {{- /* The Secret with headers of requests to Prometheus; empty when there is none. */}}
 {{- define "mash2.headersSecret" -}}
 {{- if .Values.prometheus.headersSecret }}{{ .Values.prometheus.headersSecret }}{{ else if .Values.prometheus.headers }}{{ include "mash2.fullname" . }}-prometheus-headers{{ end }}

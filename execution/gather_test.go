@@ -1,0 +1,170 @@
+package execution_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/execution"
+)
+
+// TestGather: what is done to a workload that is to be on another pool than the others, by
+// what is seen.
+func TestGather(t *testing.T) {
+	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+	web, db := api.Key{Namespace: "shop", Name: "web"}, api.Key{Namespace: "shop", Name: "db"}
+	shape := &api.PodShape{ID: "s", Requests: api.Resources{MilliCPU: 500, Memory: 1 << 20, Pods: 1}}
+	type world struct {
+		s    *api.Snapshot
+		web  *api.Workload
+		plan *api.Plan
+		p    *api.Policy
+		pod  func(name, node string) *api.Pod
+	}
+	for name, c := range map[string]struct {
+		change func(world)
+		want   string // actions
+		told   string
+	}{
+		"new pods are made beside those that stay": {want: "web 2→4"},
+		"not before new pods are seen to prefer the pool": {
+			change: func(w world) { w.web.PlacedOn = "" }, told: "MigrationWaitsForPods",
+		},
+		"nor while they prefer another one": {change: func(w world) { w.web.PlacedOn = "cloud" }, told: "MigrationWaitsForPods"},
+		"nor without room there": {
+			change: func(w world) { w.s.Nodes[1].Ready = false }, told: "MigrationWaitsForNodes",
+		},
+		"as many as there is room for": {
+			change: func(w world) { w.s.Nodes[1].Allocatable.MilliCPU = 600 }, want: "web 2→3",
+		},
+		"nor outside maintenance windows": {
+			change: func(w world) { w.p.Disruption.Closed = "until tomorrow" }, told: "MoveRefused",
+		},
+		"nor during a rollout":    {change: func(w world) { w.web.RollingOut = true }, told: "MigrationWaitsForRollout"},
+		"nor after half an hour":  {change: func(w world) { w.web.PlacedSince = now.Add(-40 * time.Minute) }, told: "MoveRefused"},
+		"but again after an hour": {change: func(w world) { w.web.PlacedSince = now.Add(-65 * time.Minute) }, want: "web 2→4"},
+		"not while a new pod has just gone elsewhere": {
+			change: func(w world) { w.s.Pods[0].Created = now.Add(-time.Minute) }, told: "MigrationWaitsForPods",
+		},
+		"those that a move has brought are waited for": {
+			change: func(w world) {
+				w.web.Replicas = 4
+				waits := w.pod("web-3", "edge-1")
+				waits.Ready, waits.Created = false, now.Add(-time.Minute)
+				w.pod("web-4", "edge-1")
+			},
+			told: "MigrationWaitsForPods",
+		},
+		"then the others are marked": {
+			change: func(w world) { w.web.Replicas = 4; w.pod("web-3", "edge-1"); w.pod("web-4", "edge-1") },
+			want:   "cost of web-1, cost of web-2",
+		},
+		"and go": {
+			change: func(w world) {
+				w.web.Replicas = 4
+				w.pod("web-3", "edge-1")
+				w.pod("web-4", "edge-1")
+				for i := range w.s.Pods[:2] {
+					w.s.Pods[i].DeletionCost, w.s.Pods[i].DeletionCostOurs = -1000, true
+				}
+			},
+			want: "web 4→2",
+		},
+		"what was made in vain goes": {
+			change: func(w world) {
+				w.web.Replicas, w.web.PlacedSince = 4, now.Add(-40*time.Minute)
+				w.pod("web-3", "edge-1").Ready = false
+				w.pod("web-4", "edge-1").Ready = false
+				for i := range w.s.Pods[:2] {
+					w.s.Pods[i].DeletionCost, w.s.Pods[i].DeletionCostOurs = -1000, true
+				}
+			},
+			want: "web 4→2", told: "MoveRefused",
+		},
+		"growth waits for room there": {
+			change: func(w world) {
+				w.s.Nodes[1].Ready, w.web.Replicas, w.plan.Workloads[1].Floor = false, 1, 1
+				w.s.Pods[1].Workload = api.Key{}
+			},
+			told: "MigrationWaitsForNodes",
+		},
+		"but not while it rests": {
+			change: func(w world) {
+				w.s.Nodes[1].Ready, w.web.Replicas, w.plan.Workloads[1].Floor = false, 1, 1
+				w.s.Pods[1].Workload, w.web.PlacedSince = api.Key{}, now.Add(-40*time.Minute)
+			},
+			want: "web 1→2", told: "MoveRefused",
+		},
+		"protected pods stay, and it is said": {
+			change: func(w world) {
+				for i := range w.s.Pods[:2] {
+					w.s.Pods[i].DoNotDisrupt = "safe-to-evict"
+				}
+			},
+			told: "MoveRefused",
+		},
+		"who is in Shadow is left alone": {change: func(w world) { w.web.Mode, w.plan.Workloads[1].Shadow = api.ModeShadow, true }},
+		"all on one pool are none astray": {
+			change: func(w world) { w.plan.Workloads[1].Pools[0].Pool = "cloud" },
+			want:   "cordon edge-1 for migration: workloads move from pool edge to cloud",
+		},
+		"nothing else is done to the rest": {change: func(w world) { w.s.Nodes[0].Cordoned = true }, want: "web 2→4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := api.Snapshot{Time: now}
+			for i, pool := range []string{"cloud", "edge"} {
+				s.Pools = append(s.Pools, api.Pool{Name: pool, Zones: []string{"a"}, Sizes: []int32{1}, Allocatable: api.Resources{MilliCPU: 4000, Memory: 1 << 30, Pods: 50}})
+				s.Nodes = append(s.Nodes, api.Node{Name: pool + "-1", Pool: pool, Zone: "a", Ready: true, Allocatable: s.Pools[i].Allocatable})
+			}
+			for _, key := range []api.Key{db, web} {
+				s.Workloads = append(s.Workloads, api.Workload{Key: key, Mode: api.ModeFull, Target: api.TargetRef{Kind: "Deployment", Name: key.Name}, MinReplicas: 1, MaxReplicas: 20, Replicas: 2, Shape: shape})
+			}
+			s.Workloads[0].PlacedOn, s.Workloads[0].PlacedSince = "cloud", now.Add(-10*time.Minute)
+			s.Workloads[1].PlacedOn, s.Workloads[1].PlacedSince = "edge", now.Add(-10*time.Minute)
+			pod := func(of api.Key) func(name, node string) *api.Pod {
+				return func(name, node string) *api.Pod {
+					s.Pods = append(s.Pods, api.Pod{
+						Key: api.Key{Namespace: "shop", Name: name}, UID: name, Workload: of, Node: node, Phase: "Running", Ready: true, Shape: shape,
+						ControllerKind: "ReplicaSet", ControllerName: of.Name, Created: now.Add(-time.Hour),
+					})
+					return &s.Pods[len(s.Pods)-1]
+				}
+			}
+			for _, n := range []string{"web-1", "web-2"} {
+				pod(web)(n, "cloud-1")
+			}
+			for _, n := range []string{"db-1", "db-2"} {
+				pod(db)(n, "cloud-1")
+			}
+			plan := api.Plan{Time: now, Nodes: api.NodePlan{Pools: []api.PoolPlan{{Pool: "cloud", SizePerZone: 1, Nodes: 1}, {Pool: "edge", SizePerZone: 1, Nodes: 1}}}}
+			for i, key := range []api.Key{db, web} {
+				plan.Workloads = append(plan.Workloads, api.WorkloadPlan{Key: key, Scale: api.Scale{Replicas: 2}, NodeReplicas: 2, Floor: 1, Pools: on([]string{"cloud", "edge"}[i], 2)})
+			}
+			p := api.Policy{NodePools: []string{"cloud", "edge"}, ManagedPools: []string{"cloud", "edge"}}
+			if c.change != nil {
+				c.change(world{&s, &s.Workloads[1], &plan, &p, pod(web)})
+			}
+			actions, findings := execution.Sequence(s, plan, p)
+			var got []string
+			for _, a := range actions {
+				switch a := a.(type) {
+				case api.ScaleWorkload:
+					got = append(got, fmt.Sprintf("%s %d→%d", a.Workload.Name, a.From, a.To))
+				case api.SetDeletionCost:
+					got = append(got, "cost of "+a.Pod.Name)
+				default:
+					got = append(got, a.String())
+				}
+			}
+			told := ""
+			for _, f := range findings {
+				told += f.Reason + " "
+			}
+			if text := strings.Join(got, ", "); text != c.want || !strings.Contains(told, c.told) || c.told == "" && told != "" {
+				t.Errorf("%q, told %v; want %q, %q", text, findings, c.want, c.told)
+			}
+		})
+	}
+}
