@@ -279,6 +279,24 @@ func testStrategies(t *testing.T, w *world, host *visitors) {
 	if got := apply(learns(false)); got != "" {
 		t.Errorf("learn that recommends: %q, want it admitted", got)
 	}
+	// A rule of somebody's who may set the policy: to trigger it takes the same right.
+	boss := strings.Replace(ruled("boss", "{setPolicy: {policy: "+api.Performance+"}}"), "spec: {", "spec: {mode: Shadow, ", 1)
+	file := filepath.Join(t.TempDir(), "boss.yaml")
+	if err := os.WriteFile(file, []byte(boss), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := w.Cluster.Kubectl(t.Context(), "apply", "-f", file); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for annotation, want := range map[string]string{api.AnnotationTriggered + `={"rule/r":"2026-01-01T00:00:00Z"}`: "may not patch the policy", "note=mine": ""} {
+		_, err := w.Cluster.Kubectl(t.Context(), "annotate", "strategies.mash2.io", "boss", "-n", testbed.Mash2, "--as="+author, annotation)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("annotate %s: %v, want %q", annotation, err, want)
+		}
+	}
+	if out, err := w.Cluster.Kubectl(t.Context(), "delete", "-f", file); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 	spy := strings.Replace(reading("bobs", "http://127.0.0.1"), "{proposeReplicas: {workload: "+testbed.WorkloadName+", replicas: '1'}}, ", "", 1)
 	for text, want := range map[string]string{
 		spy: "may not get every object that a sensor reads",
