@@ -10,6 +10,7 @@ import (
 
 	"github.com/mash2-io/mash2/operator/core"
 	"github.com/mash2-io/mash2/strategic/model"
+	"github.com/mash2-io/mash2/strategic/model/dense"
 	"github.com/mash2-io/mash2/strategic/model/foreign"
 	"github.com/mash2-io/mash2/strategic/strategy"
 )
@@ -21,6 +22,10 @@ const (
 	modelFile   = "model.rl"
 	// qosFile is the name of a model that strategies ask, in a folder of its own.
 	qosFile = "model.json"
+	// onnxSuffix is that of a network, which strategies ask. Its file has no names for what
+	// it reads: a file beside it, with featuresSuffix instead, has them, one a line.
+	onnxSuffix, networkFile = ".onnx", "model.onnx"
+	featuresSuffix          = ".features"
 	// maxModel and maxModels bound what is read, bytes and files: records carry the models.
 	maxModel  = 1 << 20
 	maxModels = 64
@@ -34,12 +39,13 @@ type modelFiles struct {
 	rl, qos map[string][]byte
 }
 
-// modelKinds are kinds of models by the suffix of their files. .json and .txt are strategies': mash2's own,
-// XGBoost's and scikit-learn's, and LightGBM's.
+// modelKinds are kinds of models by the suffix of their files. .json, .txt and .onnx are
+// strategies': mash2's own, XGBoost's and scikit-learn's; LightGBM's; small networks.
 var modelKinds = map[string]func(*modelFiles) map[string][]byte{
 	modelSuffix: func(m *modelFiles) map[string][]byte { return m.rl },
 	".json":     func(m *modelFiles) map[string][]byte { return m.qos },
 	".txt":      func(m *modelFiles) map[string][]byte { return m.qos },
+	onnxSuffix:  func(m *modelFiles) map[string][]byte { return m.qos },
 }
 
 // readModels reads the models of a folder; none without a folder. Other files, and those
@@ -67,7 +73,7 @@ func readModelsUpTo(dir string, most int64) (modelFiles, error) {
 		}
 		name, candidates := strings.TrimSuffix(e.Name(), path.Ext(e.Name())), []string{e.Name()}
 		if info.IsDir() {
-			name, candidates = e.Name(), []string{path.Join(e.Name(), modelFile), path.Join(e.Name(), qosFile)}
+			name, candidates = e.Name(), []string{path.Join(e.Name(), modelFile), path.Join(e.Name(), qosFile), path.Join(e.Name(), networkFile)}
 		}
 		for _, file := range candidates {
 			if err := out.read(files, name, file, most); err != nil {
@@ -97,7 +103,21 @@ func (m *modelFiles) read(files fs.FS, name, file string, most int64) error {
 	if err != nil {
 		return err
 	}
-	if path.Ext(file) != modelSuffix {
+	switch path.Ext(file) {
+	case modelSuffix:
+	case onnxSuffix:
+		features := strings.TrimSuffix(file, onnxSuffix) + featuresSuffix
+		names, err := fs.ReadFile(files, features)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // a network for something else
+		}
+		if err != nil {
+			return err
+		}
+		if data, err = dense.Encode(data, strings.Fields(string(names))); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	default:
 		data, err = ownModel(data)
 		switch {
 		case errors.Is(err, foreign.ErrNoModel):

@@ -122,3 +122,45 @@ func TestReadModelsOfStrategies(t *testing.T) {
 		t.Errorf("%v: %d models, want %d", err, len(got.qos), len(want))
 	}
 }
+
+// TestReadNetworks: an ONNX file is a model of strategies where a file beside it names what it
+// reads.
+func TestReadNetworks(t *testing.T) {
+	dir := t.TempDir()
+	network, err := os.ReadFile(filepath.Join("..", "..", "planning", "rl", "onnx", "testdata", "matmul-clip.onnx"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(name, text string) {
+		t.Helper()
+		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("other.onnx", string(network))
+	if got, err := readModels(dir); err != nil || len(got.qos) > 0 {
+		t.Errorf("without names: %v, %v", got.qos, err)
+	}
+	put("other.features", "cpu\n")
+	if _, err := readModels(dir); err == nil || !strings.HasPrefix(err.Error(), "other.onnx: onnx: the network reads ") {
+		t.Errorf("too few names: %v", err)
+	}
+	greedy, err := os.ReadFile(filepath.Join("..", "..", "planning", "rl", "onnx", "testdata", "sb3-dqn-greedy.onnx"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	put("qos/model.onnx", string(greedy))
+	put("qos/model.features", "a\nb\nc\nd\n")
+	got, err := readModels(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	models, err := got.strategyModels()
+	if err != nil || models["qos"] == nil || !slices.Equal(models["qos"].Features(), []string{"a", "b", "c", "d"}) {
+		t.Fatalf("%v, %v", models, err)
+	}
+	if y, err := models["qos"].Predict([]float64{0.1, 0.2, 0.3, 0.4}); err != nil || y != 0 && y != 1 {
+		t.Errorf("%g, %v", y, err)
+	}
+}

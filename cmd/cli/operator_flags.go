@@ -227,7 +227,7 @@ func (o *operatorFlags) register(cmd *cobra.Command) {
 	f.DurationVar(&o.records.MaxAge, "records-max-age", 7*24*time.Hour, "records older than this are deleted; 0: no limit")
 	f.DurationVar(&o.knowledge.MaxAge, "knowledge-max-age", knowledge.DefaultMaxAge, "entries of the knowledge base, which is kept beside the records, are deleted when they are older than this; 0: no limit")
 	f.Int64Var(&o.knowledge.MaxBytes, "knowledge-max-bytes", knowledge.DefaultMaxBytes, "largest size of the knowledge base's entries in bytes; 0: no knowledge base")
-	f.StringVar(&o.modelsDir, "models", "", "folder of learned models, read at the start: NAME.rl or NAME/model.rl for workloads with spec.planner rl and for agents (spec.vertical.model); NAME.json, NAME.txt or NAME/model.json for choices of strategies")
+	f.StringVar(&o.modelsDir, "models", "", "folder of learned models, read at the start: NAME.rl or NAME/model.rl for workloads with spec.planner rl and for agents (spec.vertical.model); NAME.json, NAME.txt, NAME.onnx with NAME.features, NAME/model.json or NAME/model.onnx with NAME/model.features for choices of strategies")
 	f.StringSliceVar(&o.sensorHosts, "sensor-host", nil, "host that sensors of strategies may ask, [NAMESPACE/]HOST[:PORT]; may be repeated; none without it")
 	f.StringSliceVar(&o.webhookHosts, "webhook-host", nil, "host that strategies may call, [NAMESPACE/]HOST[:PORT]; may be repeated; none without it")
 	f.StringVar(&o.webhookKeyFile, "webhook-key-file", "", "file with the key that signs calls of webhooks, as Standard Webhooks write it: whsec_ and base64 of 24 to 64 bytes; no calls without it")

@@ -5,6 +5,7 @@ package core
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/mash2-io/mash2/planning/rl"
 	"github.com/mash2-io/mash2/record"
 	"github.com/mash2-io/mash2/strategic/model"
+	"github.com/mash2-io/mash2/strategic/model/dense"
 	"github.com/mash2-io/mash2/strategic/strategy"
 )
 
@@ -38,8 +40,8 @@ type Config struct {
 	// Models that workloads may be planned by, as rl.Encode writes them, by name.
 	Models map[string][]byte `json:",omitempty"`
 
-	// QoS are models that choices of users' strategies may ask, as model.Encode writes them,
-	// by name.
+	// QoS are models that choices of users' strategies may ask, as model.Encode or
+	// dense.Encode writes them, by name.
 	QoS map[string][]byte `json:",omitempty"`
 
 	// WakeGap is the least time between the starts of two cycles when a changed
@@ -134,6 +136,14 @@ func (c Config) models() (map[string]rl.Model, error) {
 func (c Config) StrategyModels() (map[string]strategy.Model, error) {
 	out := make(map[string]strategy.Model, len(c.QoS))
 	for name, data := range c.QoS {
+		network, err := dense.Decode(data)
+		if err == nil {
+			out[name] = network
+			continue
+		}
+		if !errors.Is(err, dense.ErrNoNetwork) {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
 		m, err := model.Decode(data)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)

@@ -3,6 +3,8 @@
 package dense
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -64,4 +66,36 @@ func (n *Network) Predict(x []float64) (float64, error) {
 		return 0, fmt.Errorf("the model's prediction is %g", y)
 	}
 	return y, nil
+}
+
+// kept is a network as it is kept beside other models: the ONNX file, and the names that it
+// lacks.
+type kept struct {
+	Format   int      `json:"mash2Network"`
+	Features []string `json:"features"`
+	ONNX     []byte   `json:"onnx"`
+}
+
+// Version of the format that Encode writes and Decode reads.
+const Version = 1
+
+// ErrNoNetwork is returned for bytes that Encode has not written.
+var ErrNoNetwork = errors.New("no network of this format")
+
+// Encode turns an ONNX file and the names of its inputs into bytes, once [Read] reads them.
+func Encode(data []byte, names []string) ([]byte, error) {
+	if _, err := Read(data, names); err != nil {
+		return nil, err
+	}
+	return json.Marshal(kept{Version, names, data})
+}
+
+// Decode reads what Encode wrote. It returns ErrNoNetwork for anything else, and Read's
+// errors.
+func Decode(data []byte) (*Network, error) {
+	var f kept
+	if err := json.Unmarshal(data, &f); err != nil || f.Format != Version {
+		return nil, ErrNoNetwork
+	}
+	return Read(f.ONNX, f.Features)
 }
