@@ -94,13 +94,17 @@ type result struct {
 }
 
 // run a rule through a day. The application starts on the cloud.
-func (r rule) run(w world) (result, error) {
+func (r rule) run(w world) (result, error) { return r.between(w, 0, day) }
+
+// between runs it from a minute to another.
+func (r rule) between(w world, from, until int) (result, error) {
 	var out result
+	minutes := float64(until - from)
 	at, to, left, slow, since := cloud, cloud, 0, 0, day
 	if r.stays >= 0 {
 		at, to = r.stays, r.stays
 	}
-	for minute := range day {
+	for minute := from; minute < until; minute++ {
 		if minute >= window && minute%every == 0 && left == 0 {
 			next, none, err := r.decide(w, at, minute, since)
 			if err != nil {
@@ -123,11 +127,11 @@ func (r rule) run(w world) (result, error) {
 			took *= coldFactor
 			slow--
 		}
-		out.time += took / day
+		out.time += took / minutes
 		out.cost += paid
-		out.worth += 1 / (took * paid) / day
+		out.worth += 1 / (took * paid) / minutes
 		if took > sla {
-			out.broken += 1.0 / day
+			out.broken += 1.0 / minutes
 		}
 		since++
 		if left > 0 {

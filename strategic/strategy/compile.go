@@ -7,8 +7,10 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/google/cel-go/cel"
 
@@ -24,7 +26,7 @@ const (
 	maxRules      = 16
 	maxActions    = 8
 	maxCandidates = 8
-	maxFeatures   = 32
+	maxNames      = 32
 	maxPools      = 16
 	maxOutputs    = 16
 	maxPriority   = 1000
@@ -140,7 +142,7 @@ func newProgram(text string) (*program, error) {
 	p.choose(c, env, names)
 	p.learn(c, env)
 	c.most("spec.outputs", len(s.Outputs), maxOutputs)
-	p.outputs = c.features("spec.outputs", env, s.Outputs)
+	p.outputs = c.features("spec.outputs", env, s.Outputs, false)
 	if err := errors.Join(c.errs...); err != nil {
 		return nil, err
 	}
@@ -204,10 +206,15 @@ func (c *checker) expression(path string, env *cel.Env, text v1alpha1.Expression
 	return e
 }
 
-func (c *checker) features(path string, env *cel.Env, of map[string]v1alpha1.Expression) []feature {
+// features are numbers in CEL by name. Those of a candidate may have any name that a model
+// gives what it reads.
+func (c *checker) features(path string, env *cel.Env, of map[string]v1alpha1.Expression, anyName bool) []feature {
 	var out []feature
 	for _, name := range slices.Sorted(maps.Keys(of)) {
-		if !identifier.MatchString(name) {
+		switch {
+		case anyName && (name == "" || len(name) > maxName || strings.ContainsFunc(name, unicode.IsControl)):
+			c.bad(path, "%q must have 1 to %d bytes and no control characters", name, maxName)
+		case !anyName && !identifier.MatchString(name):
 			c.bad(path, "%q must begin with a small letter and have letters and digits only", name)
 		}
 		out = append(out, feature{name, c.expression(path+"."+name, env, of[name], aNumber)})
@@ -302,7 +309,7 @@ func (c *checker) pools(path string, pools []string) {
 	}
 }
 
-// maxName is how long a name of an object may be.
+// maxName is how long a name of an object, or of a feature, may be, in bytes.
 const maxName = 253
 
 // workload of a move; without one it is of all.
@@ -331,8 +338,8 @@ func (p *program) choose(c *checker, env *cel.Env, sensors []string) {
 		}
 		names = append(names, of.Name)
 		c.pools(at+".pools", of.Pools)
-		c.most(at+".features", len(of.Features), maxFeatures)
-		p.features = append(p.features, c.features(at+".features", env, of.Features))
+		c.most(at+".features", len(of.Features), maxNames)
+		p.features = append(p.features, c.features(at+".features", env, of.Features, true))
 	}
 	inner, err := newEnv(sensors, true)
 	if err != nil {

@@ -72,7 +72,7 @@ func (p *program) learn(c *checker, env *cel.Env) {
 		return float64(n) / 100
 	}
 	l := &learner{policies: s.Policies, round: s.Round.Duration, act: s.Act}
-	l.context = c.features(path+".context", env, s.Context)
+	l.context = c.features(path+".context", env, s.Context, false)
 	l.reward = c.expression(path+".reward", env, s.Reward, aNumber)
 	l.config = bandit.Default(s.Policies, len(s.Context), percent(path+".noisePercent", s.NoisePercent, defaultNoise, mostNoise))
 	l.config.Alpha = percent(path+".maxLossPercent", s.MaxLossPercent, defaultLoss, mostLoss)

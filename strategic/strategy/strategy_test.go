@@ -160,6 +160,7 @@ func TestParseRefuses(t *testing.T) {
 		"bounds of nothing":           {"rules: [{name: r, when: 'true', actions: [{setBounds: {workload: w}}]}]", "spec.rules[0].actions[0].setBounds: needs"},
 		"one candidate":               {"choose: {candidates: [{name: a, pools: [p]}], score: '1'}", "spec.choose.candidates: must have 2 to 8"},
 		"a prediction by no model":    {"choose: {candidates: [{name: a, pools: [p]}, {name: b, pools: [q]}], score: predicted}", "spec.choose.model: is required"},
+		"a feature without a name":    {"choose: {candidates: [{name: a, pools: [p], features: {'': '1'}}, {name: b, pools: [q]}], score: '1'}", `spec.choose.candidates[0].features: "" must have 1 to 253 bytes`},
 		"a feature of another's name": {"choose: {candidates: [{name: a, pools: [p], features: {x: nope}}, {name: b, pools: [q]}], score: '1'}", "spec.choose.candidates[0].features.x: ERROR"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -257,36 +258,6 @@ func TestOutputs(t *testing.T) {
 	}
 	if got != "0110" {
 		t.Errorf("actions %s", got)
-	}
-}
-
-// sla is a model that predicts twice a candidate's load.
-type sla struct{}
-
-func (sla) Features() []string                   { return []string{"load"} }
-func (sla) Predict(x []float64) (float64, error) { return 2 * x[0], nil }
-
-func TestModel(t *testing.T) {
-	spec := load + `choose:
-  candidates: [{name: a, pools: [p], features: {load: load}}, {name: b, pools: [q], features: {load: '4'}}]
-  model: {name: qos}
-  score: 1.0 / predicted
-  require: predicted <= 10
-  payback: 0s`
-	s := parse(t, "s", spec)
-	for name, c := range map[string]struct {
-		load   float64
-		models map[string]Model
-		want   string
-	}{
-		"it stays where it is best":             {3, map[string]Model{"qos": sla{}}, "a"},
-		"it moves where it is predicted better": {5, map[string]Model{"qos": sla{}}, "b"},
-		"without the model it stays":            {5, nil, "a"},
-	} {
-		r := Run([]api.Strategy{s}, steps(time.Minute, c.load), c.models)[0]
-		if got := r.States[0].Choice; got.Candidate != c.want || (c.models == nil) != (len(r.Findings) == 1) {
-			t.Errorf("%s: %+v %q", name, got, r.Findings)
-		}
 	}
 }
 
