@@ -377,6 +377,11 @@ $(TOOLS)/metrics-server:
 	@echo "building metrics-server (cold: three to four minutes)"
 	GOBIN=$(TOOLS) go install sigs.k8s.io/metrics-server/cmd/metrics-server@$(METRICS_SERVER_VERSION)
 
+.PHONY: e2e-edge-cloud
+EDGE_CLOUD ?= -days 3 -from 6 -hours 4 -speed 30
+e2e-edge-cloud: build localkube helm ## a strategy moves one workload between an edge and a cloud pool on the real control plane, by a forest: JSON lines, beside the simulation (half an hour)
+	go run -tags '$(TAGS)' ./experiments/continuum/real -program bin/mash2 $(EDGE_CLOUD)
+
 .PHONY: whatif-error
 whatif-error: build ## the simulation's known error that mash2 whatif tells, from recordings of a real control plane
 	bin/mash2 simulate --scenario heartbeat --seeds 8 --against experiments/comparison/testdata/heartbeat-real-1.json,experiments/comparison/testdata/heartbeat-real-2.json -o json > experiments/whatif/error.json
