@@ -15,6 +15,9 @@ import (
 const (
 	// between two writings of the file.
 	between = 30 * time.Second
+	// mostPast is how much of the records is read at a start: what a process did not write
+	// before it died is half a minute's.
+	mostPast = 2 * time.Hour
 	// mostWaiting entries are kept while the file can't be written; the oldest go.
 	mostWaiting = 20_000
 )
@@ -96,6 +99,10 @@ func (k *Keeper) catchUp(past *record.Log) error {
 	from, err := k.Store.Newest()
 	if err != nil {
 		return err
+	}
+	// All of them would take minutes at a start.
+	if most := k.Clock.Now().Add(-mostPast); from.Before(most) {
+		from = most
 	}
 	entries, err := Of(past, from)
 	for len(entries) > 0 && err == nil {

@@ -128,6 +128,14 @@ func TestStrategiesByREST(t *testing.T) {
 	if len(a.o.Spec.Outputs) != 1 || !a.deleted {
 		t.Errorf("%+v", a)
 	}
+	unknown := &as{}
+	unknown.refuse(errBadToken)
+	closed := (&Server{Store: storeOf(1, "shop"), Actor: a, Auth: asViewer{unknown}}).Handler()
+	for _, method := range []string{"PUT", "DELETE"} {
+		if status, body := call(t, closed, method, one, rule, actHeader, "1"); status != http.StatusUnauthorized {
+			t.Errorf("%s of somebody unknown: %d %s", method, status, body)
+		}
+	}
 	if status, body := call(t, h, "PUT", one+"/rules/tell", rule); status != 400 || !strings.Contains(body, actHeader) {
 		t.Errorf("without the header: %d %s", status, body)
 	}
