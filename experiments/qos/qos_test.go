@@ -16,6 +16,7 @@ import (
 	"github.com/mash2-io/mash2/experiments/training"
 	"github.com/mash2-io/mash2/planning/rl"
 	"github.com/mash2-io/mash2/planning/rl/onnx"
+	"github.com/mash2-io/mash2/strategic/model"
 )
 
 // generated is a file in the published form: an hour of readings every 5 s on two nodes whose
@@ -252,6 +253,24 @@ func TestInterval(t *testing.T) {
 	}
 	if got := interval(mixed[:100], s[:100], 1); got != nil {
 		t.Errorf("%v of %s", got, s[99].Time.Sub(s[0].Time))
+	}
+}
+
+// TestForestFits: a forest of much data that nothing explains is still one that the operator
+// reads.
+func TestForestFits(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	x, y := make([][]float64, 12_000), make([]float64, 12_000)
+	for i := range x {
+		x[i], y[i] = []float64{rng.NormFloat64(), rng.NormFloat64(), rng.NormFloat64()}, rng.NormFloat64()
+	}
+	r, c, err := grow([]string{"a", "b", "c"}, x, y, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := model.Encode(r.Forest)
+	if err != nil || len(data) > mostModel || len(data) < mostModel/8 || c.Leaf <= 10 {
+		t.Errorf("%v: %d bytes with leaves of %d", err, len(data), c.Leaf)
 	}
 }
 

@@ -140,9 +140,7 @@ func Train(ctx context.Context, o Options, progress io.Writer) (Result, error) {
 	var m model.Model = line
 	out := Result{Algorithm: o.Algorithm, Environment: Environment, Curve: []training.Point{}, Samples: len(known)}
 	if o.Algorithm == "forest" {
-		c := forest.Default()
-		c.Seed = o.Seed
-		r, err := forest.Train(c, card.Features, x, y)
+		r, c, err := grow(card.Features, x, y, o.Seed)
 		if err != nil {
 			return Result{}, err
 		}
@@ -165,6 +163,26 @@ func Train(ctx context.Context, o Options, progress io.Writer) (Result, error) {
 	fmt.Fprintf(progress, "%d samples, %d held out: mean absolute error %.2f ms\n", len(known), len(later), card.HeldOut[0].MAE)
 	out.Card, err = save(o.Out, card, m, line)
 	return out, err
+}
+
+// mostModel is how large a forest may be, in bytes as model.Encode writes it: a ConfigMap
+// holds a mebibyte, the operator reads no larger one, and records carry it.
+const mostModel = 900 << 10
+
+// grow a forest. Leaves are made larger until it is small enough.
+func grow(features []string, x [][]float64, y []float64, seed uint64) (forest.Result, forest.Config, error) {
+	c := forest.Config{Trees: 60, Depth: 16, Leaf: 10, Seed: seed}
+	for {
+		r, err := forest.Train(c, features, x, y)
+		if err != nil {
+			return r, c, err
+		}
+		data, err := model.Encode(r.Forest)
+		if err != nil || len(data) <= mostModel || c.Leaf > len(x) {
+			return r, c, err
+		}
+		c.Leaf *= 2
+	}
 }
 
 func readAll(paths []string) ([]Input, error) {
