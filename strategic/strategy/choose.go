@@ -160,12 +160,20 @@ func predict(ref *v1alpha1.ModelRef, models map[string]Model, features map[strin
 	}
 	names := m.Features()
 	x := make([]float64, len(names))
+	var missing []string
 	for i, name := range names {
 		v, ok := features[name]
 		if !ok {
-			return 0, fmt.Errorf("model %s reads %s, which is not among the candidate's features", ref.Name, name)
+			missing = append(missing, name)
 		}
 		x[i] = v
+	}
+	switch len(missing) {
+	case 0:
+	case 1:
+		return 0, fmt.Errorf("model %s reads %s, which is not among the candidate's features", ref.Name, missing[0])
+	default:
+		return 0, fmt.Errorf("model %s reads %s, which are not among the candidate's features", ref.Name, strings.Join(missing, ", "))
 	}
 	v, err := m.Predict(x)
 	if err == nil && (math.IsNaN(v) || math.IsInf(v, 0)) {
