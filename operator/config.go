@@ -77,6 +77,7 @@ type Config struct {
 	Records record.Config
 	// Knowledge bounds the knowledge base beside the records.
 	Knowledge Knowledge
+	store     *knowledge.Store // set by Run
 	// StateDir is the folder of checkpoints of what a restart can't read from history;
 	// none are kept if empty.
 	StateDir string

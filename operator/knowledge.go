@@ -26,8 +26,12 @@ type Knowledge struct {
 	MaxBytes int64
 }
 
-// knowledge is the store beside the records; nil where none is kept.
+// knowledge is the store beside the records; nil where none is kept. Who reads and who
+// writes share one.
 func (c Config) knowledge() *knowledge.Store {
+	if c.store != nil {
+		return c.store
+	}
 	if c.Records.Dir == "" || c.Knowledge.MaxBytes <= 0 {
 		return nil
 	}

@@ -43,6 +43,7 @@ func Run(ctx context.Context, c Config) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
+	c.store = c.knowledge()
 	// 1. The planners.
 	hierarchy, err := c.core().Hierarchy()
 	if err != nil {

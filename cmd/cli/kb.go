@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mash2-io/mash2/record"
 	"github.com/mash2-io/mash2/record/knowledge"
 )
 
@@ -98,8 +100,23 @@ func (o *knowledgeFlags) find(text string) ([]knowledge.Entry, error) {
 // search the knowledge base or, where there is none, what the records tell.
 func (o *knowledgeFlags) search(q knowledge.Query) ([]knowledge.Entry, error) {
 	store := knowledge.Open(o.records)
+	var kept []knowledge.Entry
 	if store.There() {
-		return store.Search(q)
+		// One that an operator wrote has what records tell. In another one is only what people
+		// added.
+		operators, err := store.Search(knowledge.Query{Kind: knowledge.KindRun, Name: "operator", Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		if kept, err = store.Search(q); err != nil || len(operators) > 0 {
+			return kept, err
+		}
+		if kept, err = store.Search(knowledge.Query{}); err != nil {
+			return nil, err
+		}
+		if matches, _ := filepath.Glob(filepath.Join(o.records, "*"+record.Suffix)); len(matches) == 0 {
+			return knowledge.Select(kept, q)
+		}
 	}
 	l, err := openRecords(o.records)
 	if err != nil {
@@ -109,7 +126,7 @@ func (o *knowledgeFlags) search(q knowledge.Query) ([]knowledge.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return knowledge.Select(all, q)
+	return knowledge.Select(append(all, kept...), q)
 }
 
 func newKnowledgeSearch() *cobra.Command {
@@ -293,7 +310,7 @@ strategy's sensors, whose values are metrics. What is there already is not writt
 		}
 		m := knowledge.MLflow{URL: server, Client: &http.Client{Timeout: time.Minute}}
 		if u, err := url.Parse(server); server != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
-			return Usagef("--mlflow must be a URL such as http://127.0.0.1:5000, is %q", server)
+			return Usagef("--mlflow must be a URL such as http://127.0.0.1:5000")
 		}
 		if tokenFile != "" {
 			token, err := os.ReadFile(tokenFile)
@@ -311,7 +328,7 @@ strategy's sensors, whose values are metrics. What is there already is not writt
 			runs := knowledge.MLflowRuns(found)
 			created, err := m.Push(cmd.Context(), runs, func(i int) { fmt.Fprintf(progress, "run %d of %d\r", i+1, len(runs)) })
 			if err != nil {
-				return fmt.Errorf("writing to %s: %w; run it again: what arrived is not written twice", server, err)
+				return fmt.Errorf("writing to MLflow: %w; run it again: what arrived is not written twice", err)
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d entries in %d runs, of which %d are new\n", len(found), len(runs), created)
 			return err

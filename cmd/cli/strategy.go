@@ -139,7 +139,13 @@ func runText(results []strategy.Result) string {
 			}
 			lines = append(lines, line)
 		}
-		now := strings.Join(lines, "\n")
+		// A finding is told when it appears.
+		said := lines
+		for _, f := range r.Findings {
+			about, _, _ := strings.Cut(f, ": ") // its figures move
+			said = append(said, about)
+		}
+		now := strings.Join(said, "\n")
 		if i > 0 && now == before {
 			continue
 		}

@@ -224,7 +224,7 @@ func (o *uiFlags) overCluster(ctx context.Context) (http.Handler, error) {
 			http.Error(w, "this page is for this machine: open it by 127.0.0.1 or localhost", http.StatusForbidden)
 		case strings.Contains(r.URL.Path, ".."):
 			http.Error(w, "no such page", http.StatusNotFound)
-		case r.Method == http.MethodPost:
+		case r.Method == http.MethodPost, r.Method == http.MethodPut, r.Method == http.MethodDelete:
 			act.ServeHTTP(w, r)
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			http.Error(w, "only GET", http.StatusMethodNotAllowed)

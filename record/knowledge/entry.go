@@ -153,7 +153,7 @@ func (q Query) fits(e Entry, raw []byte) bool {
 	switch {
 	case q.Kind != "" && e.Kind != q.Kind,
 		q.Name != "" && e.Name != q.Name,
-		q.About != "" && q.About != e.About.Name && q.About != e.About.key() && q.About != e.About.String(),
+		q.About != "" && q.About != e.About.Name && q.About != e.About.key() && q.About != e.About.String() && q.About != e.About.Kind+"/"+e.About.key(),
 		!q.From.IsZero() && e.Time.Before(q.From),
 		!q.To.IsZero() && e.Time.After(q.To),
 		q.Sees != nil && !q.Sees(e.About.Namespace):

@@ -2,6 +2,7 @@ package knowledge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -104,13 +105,14 @@ func (k *Keeper) catchUp(past *record.Log) error {
 	if most := k.Clock.Now().Add(-mostPast); from.Before(most) {
 		from = most
 	}
-	entries, err := Of(past, from)
+	// What comes before a part that can't be read is known all the same.
+	entries, unread := Of(past, from)
 	for len(entries) > 0 && err == nil {
 		n := min(len(entries), 1000)
 		err = k.Store.Add(entries[:n]...)
 		entries = entries[n:]
 	}
-	return err
+	return errors.Join(err, unread)
 }
 
 func (k *Keeper) fail(err error) {

@@ -93,7 +93,7 @@ func MLflowRuns(entries []Entry) []MLflowRun {
 			}
 			continue
 		}
-		r := newRun(experiment, e.Name, fmt.Sprintf("%s %s %s", e.Kind, e.Name, e.Time.UTC().Format(time.RFC3339Nano)), at)
+		r := newRun(experiment, e.Name, fmt.Sprintf("%s %s %x", e.Kind, e.Name, key(e)), at)
 		r.Create.Tags = append(r.Create.Tags, MLflowString{"mash2.kind", string(e.Kind)})
 		if e.Text != "" {
 			r.Create.Tags = append(r.Create.Tags, MLflowString{"mlflow.note.content", cut(e.Text, mostValue)})

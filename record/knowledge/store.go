@@ -54,7 +54,7 @@ func Open(dir string) *Store {
 // There reports whether the file is.
 func (s *Store) There() bool {
 	info, err := os.Stat(s.Path)
-	return err == nil && info.Mode().IsRegular()
+	return err == nil && info.Mode().IsRegular() && info.Size() > 0
 }
 
 // meta is the bucket of what is known of the others: how many bytes a kind has.
@@ -64,7 +64,7 @@ var meta = []byte("meta")
 // told twice is kept once.
 func key(e Entry) []byte {
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%s\x00%s\x00%s", e.About, e.Name, e.Params["model"])
+	fmt.Fprintf(h, "%s\x00%s\x00%s\x00%s", e.About, e.Name, e.Params["model"], e.Text)
 	out := make([]byte, 16)
 	binary.BigEndian.PutUint64(out, uint64(e.Time.UnixNano()))
 	binary.BigEndian.PutUint64(out[8:], h.Sum64())
@@ -160,6 +160,10 @@ func (s *Store) Add(entries ...Entry) (err error) {
 					}
 				}
 			}
+		}
+		// A clock that was wrong once must not make everything old.
+		if latest := time.Now().Add(time.Hour); newest.After(latest) {
+			newest = latest
 		}
 		return s.bound(tx, sums, newest)
 	})
@@ -298,10 +302,11 @@ func newest(b *bbolt.Bucket, q Query) ([]Entry, error) {
 	return out, nil
 }
 
-// Newest is the time of the newest reading, decision or score: up to then records are known.
+// Newest is the time of the newest reading or decision, which people don't add: up to then
+// records are known.
 func (s *Store) Newest() (time.Time, error) {
 	var out time.Time
-	for _, kind := range []Kind{KindScore, KindReading, KindDecision} {
+	for _, kind := range []Kind{KindReading, KindDecision} {
 		found, err := s.Search(Query{Kind: kind, Limit: 1})
 		if err != nil {
 			return out, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -72,11 +73,15 @@ func (a ClusterActor) ChangeStrategy(ctx context.Context, r *http.Request, key a
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(read.Object, &o); err != nil {
 			return err
 		}
+		before := o.DeepCopy()
 		if err := change(&o); err != nil {
 			return err
 		}
-		changed, err := unstructuredOf(&o)
-		if err != nil {
+		changed := read
+		if equality.Semantic.DeepEqual(before.Spec, o.Spec) {
+			// Fields of a later version stay.
+			changed.SetAnnotations(o.Annotations)
+		} else if changed, err = unstructuredOf(&o); err != nil {
 			return err
 		}
 		// The status is not ours to write here.

@@ -31,7 +31,7 @@ func (s *Server) alias(mux *http.ServeMux) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			out, err := func() (any, error) {
 				v, err := s.viewer(r)
-				if err != nil {
+				if err != nil && (r.Method == http.MethodGet || !errors.Is(err, errNoCycle)) {
 					return nil, err
 				}
 				if r.Method != http.MethodGet && s.Actor == nil {

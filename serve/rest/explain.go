@@ -112,7 +112,7 @@ func (v Viewer) shown(x record.Explanation) record.Explanation {
 	if v.All {
 		return x
 	}
-	x.Policy = ownPolicy(x.Policy)
+	x.Policy = v.ownPolicy(x.Policy)
 	x.Chosen, x.Candidates, x.Nodes, x.Pool, x.Workloads = api.Candidate{}, []record.LostCandidate{}, api.NodePlan{}, nil, nil
 	x.Now = nil // of all
 	x.Actions = slices.DeleteFunc(slices.Clone(x.Actions), func(d record.Done) bool { return !v.about(d.Object) })
@@ -129,7 +129,7 @@ func (v Viewer) shownCycle(c api.Cycle) api.Cycle {
 		return c
 	}
 	mine := func(k api.Key) bool { return v.sees(k.Namespace) }
-	out := api.Cycle{ID: c.ID, Time: c.Time, Policy: ownPolicy(c.Policy), Paused: c.Paused, Findings: c.Findings}
+	out := api.Cycle{ID: c.ID, Time: c.Time, Policy: v.ownPolicy(c.Policy), Paused: c.Paused, Findings: c.Findings}
 	out.Plan = api.Plan{Time: c.Plan.Time, Policy: c.Plan.Policy, Workloads: []api.WorkloadPlan{}}
 	for _, w := range c.Plan.Workloads {
 		if mine(w.Key) {
@@ -150,6 +150,6 @@ func (v Viewer) shownCycle(c api.Cycle) api.Cycle {
 }
 
 // ownPolicy is what everybody may know of the policy in force.
-func ownPolicy(p api.Policy) api.Policy {
-	return api.Policy{Name: p.Name, Source: p.Source, Since: p.Since, Reason: p.Reason, Objective: p.Objective}
+func (v Viewer) ownPolicy(p api.Policy) api.Policy {
+	return api.Policy{Name: p.Name, Source: p.Source, Since: p.Since, Reason: v.reason(p.Reason), Objective: p.Objective}
 }

@@ -65,6 +65,9 @@ func recordOf(id uint64, namespaces ...string) api.Record {
 		c.Plan.Candidates = append(c.Plan.Candidates, api.Candidate{Pool: "pool-of-all", Note: key.String() + " −1 replica"})
 		c.Plan.Nodes.Unplaced = append(c.Plan.Nodes.Unplaced, api.Unplaced{Name: key.String(), Count: 1, Reason: "no room for " + ns})
 	}
+	// Set by the last namespace's strategy.
+	last := namespaces[len(namespaces)-1]
+	c.Policy.Reason = fmt.Sprintf("strategy %s/strategy-%s, r: because of %s", last, last, last)
 	c.Plan.Nodes.Pools = []api.PoolPlan{{Pool: "pool-of-all", Nodes: int32(len(namespaces)), Reason: "for " + strings.Join(namespaces, ", ")}}
 	c.Plan.Nodes.Refusal = &api.Refusal{Pool: "x", Stay: "pool-of-all", Message: "pods of " + strings.Join(namespaces, ", ")}
 	c.Pools, c.Workloads = api.Observed(r.Snapshot, policy)

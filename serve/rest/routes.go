@@ -37,7 +37,7 @@ type parameter struct {
 
 // Parameters that several routes have.
 var (
-	namespaceParameter = parameter{Name: "namespace", Kind: "string", Summary: "only what is of this namespace"}
+	namespaceParameter = parameter{Name: "namespace", Kind: "string", Summary: "the namespace to show, for who may not see all"}
 	atParameter        = parameter{Name: "at", Kind: "date-time", Summary: "the cycle in force then; the newest without it"}
 	workloadParameter  = parameter{Name: "workload", Kind: "string", Summary: "NAMESPACE/NAME of a ManagedWorkload"}
 	poolParameter      = parameter{Name: "pool", Kind: "string", Summary: "name of a node pool"}

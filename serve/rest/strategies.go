@@ -2,6 +2,7 @@ package rest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -266,7 +267,7 @@ func (s *Server) strategyRoutes() []route {
 	for i, r := range out {
 		if act := r.act; act != nil {
 			out[i].act = func(q *http.Request, body []byte) error {
-				if _, err := s.viewer(q); err != nil {
+				if _, err := s.viewer(q); err != nil && !errors.Is(err, errNoCycle) {
 					return err
 				}
 				return act(q, body)

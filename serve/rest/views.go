@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
@@ -35,6 +36,16 @@ func (v Viewer) about(o api.ObjectRef) bool {
 		return v.Nodes || o.Kind != api.KindNode
 	}
 	return o.Key.Namespace != "" && v.sees(o.Key.Namespace)
+}
+
+// reason of a policy without what a strategy of another namespace reads and wants.
+func (v Viewer) reason(text string) string {
+	of, is := strings.CutPrefix(text, "strategy ")
+	namespace, _, _ := strings.Cut(of, "/")
+	if v.All || !is || v.sees(namespace) {
+		return text
+	}
+	return "a strategy of another namespace"
 }
 
 // Overview is the present at a glance.
@@ -183,7 +194,7 @@ func (s *Store) overview(v Viewer) Overview {
 	o := Overview{
 		Cycle: c.ID, Time: c.Time, Newest: s.newest.Time, NewestCycle: s.newest.ID, Error: s.newest.Error, Program: s.config.Program,
 		Period: s.config.Period.Seconds(), Recorded: s.config.Recorded, Otherwise: v.All && s.config.Otherwise != nil, Viewer: v.Name, Everything: v.All, Paused: s.newest.Paused,
-		Policy:   PolicyView{Name: c.Policy.Name, Source: c.Policy.Source, Reason: c.Policy.Reason, Since: c.Policy.Since, Objective: c.Policy.Objective},
+		Policy:   PolicyView{Name: c.Policy.Name, Source: c.Policy.Source, Reason: v.reason(c.Policy.Reason), Since: c.Policy.Since, Objective: c.Policy.Objective},
 		Policies: slices.Sorted(maps.Keys(spec.Policies)), Findings: v.findings(s.newest.Findings, nil),
 	}
 	if back := c.Plan.Rollback; back != nil {
@@ -405,6 +416,9 @@ func (s *Store) changesOf(v Viewer, f Filter) []record.Change {
 		case !f.Before.IsZero() && !k.Time.Before(f.Before):
 		case f.Workload != "" && (k.Object.Kind != api.KindWorkload || k.Object.Key.String() != f.Workload):
 		case v.about(k.Object) || k.Kind == record.PolicyChanged || k.Kind == record.PausedChanged:
+			if k.Kind == record.PolicyChanged {
+				k.Text = v.reason(k.Text)
+			}
 			out = append(out, k)
 		}
 	}

@@ -253,7 +253,13 @@ func (p *program) turn(i int, was api.RuleState, triggered time.Time, sc scope, 
 	if triggered.After(was.Triggered) {
 		was.Triggered = triggered
 		if !was.On {
-			return api.RuleState{Name: r.Name, On: true, Since: now, Triggered: triggered, Reason: "it was triggered by hand at " + stamp(triggered)}, nil
+			// Since the trigger: after a restart that forgot it, it is the same turn, and calls
+			// of webhooks have the same id.
+			since := now
+			if triggered.Before(now) {
+				since = triggered
+			}
+			return api.RuleState{Name: r.Name, On: true, Since: since, Triggered: triggered, Reason: "it was triggered by hand at " + stamp(triggered)}, nil
 		}
 	}
 	if was.On {

@@ -9,7 +9,11 @@ import (
 	"time"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/ext"
+	"github.com/google/cel-go/interpreter"
 )
 
 // What one expression may cost: its length, bytes; how deep it is nested; and the units of
@@ -76,7 +80,7 @@ func newExpression(env *cel.Env, text string, want kind) (*expression, error) {
 	case want == aNumber && !t.IsExactType(cel.DoubleType) && !t.IsExactType(cel.IntType):
 		return nil, fmt.Errorf("must give a number, gives a %s", t)
 	}
-	program, err := env.Program(ast, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize))
+	program, err := env.Program(ast, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize), cel.CustomDecorator(finite))
 	if err != nil {
 		return nil, err
 	}
@@ -156,4 +160,24 @@ func (e *expression) read(s scope) string {
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+// finite makes a division by zero an error also of fractional numbers, of which CEL makes an
+// infinity, which is more than anything.
+func finite(i interpreter.Interpretable) (interpreter.Interpretable, error) {
+	if call, ok := i.(interpreter.InterpretableCall); ok && call.Function() == operators.Divide {
+		return division{call}, nil
+	}
+	return i, nil
+}
+
+type division struct{ interpreter.InterpretableCall }
+
+// Eval implements interpreter.Interpretable.
+func (d division) Eval(vars interpreter.Activation) ref.Val {
+	out := d.InterpretableCall.Eval(vars)
+	if v, ok := out.(types.Double); ok && (math.IsInf(float64(v), 0) || math.IsNaN(float64(v))) {
+		return types.NewErr("division by zero")
+	}
+	return out
 }

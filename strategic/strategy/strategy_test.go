@@ -59,6 +59,7 @@ func TestRulesOverTime(t *testing.T) {
 		"it stays for a while, on and off":    {load + "rules: [{name: r, when: load > 5, minStay: 2m" + act, []float64{6, 0, 0, 6, 6, 6}, "++--++"},
 		"what can't be read holds":            {load + "rules: [{name: r, when: load > 5" + act, []float64{gone, 6, gone, gone, 4, gone}, "-+++--"},
 		"what divides by nothing holds":       {load + "rules: [{name: r, when: 10 / int(load) > 1" + act, []float64{5, 0, 100}, "++-"},
+		"also of fractional numbers":          {load + "rules: [{name: r, when: 10.0 / load > 1.0" + act, []float64{5, 0, 100}, "++-"},
 		"the hour, in a time zone":            {"timeZone: Asia/Tokyo\nrules: [{name: r, when: hour == 18 && minute >= 2" + act, []float64{0, 0, 0, 0}, "--++"},
 		"a rule of another's name is its own": {load + "rules: [{name: a, when: 'false'" + act[:len(act)-1] + ", {name: r, when: load > 5" + act, []float64{6, 4}, "+-"},
 	} {
