@@ -139,13 +139,7 @@ func runText(results []strategy.Result) string {
 			}
 			lines = append(lines, line)
 		}
-		// A finding is told when it appears.
-		said := lines
-		for _, f := range r.Findings {
-			about, _, _ := strings.Cut(f, ": ") // its figures move
-			said = append(said, about)
-		}
-		now := strings.Join(said, "\n")
+		now := strings.Join(lines, "\n")
 		if i > 0 && now == before {
 			continue
 		}

@@ -207,8 +207,16 @@ func TestPage(t *testing.T) {
 				t.Errorf("%s: %d %.200s", path, status, body)
 			}
 		}
-		if status, _ := ui.raw("DELETE", "/api/v1/overview", "", ""); status != 405 {
-			t.Errorf("DELETE: %d", status)
+		if status, _ := ui.raw("PATCH", "/api/v1/overview", "", ""); status != 405 {
+			t.Errorf("PATCH: %d", status)
+		}
+		// What can be put and deleted is, with the kubeconfig's rights.
+		const one = "/api/v1/strategies/" + testbed.Mash2 + "/by-ui"
+		if status, body := ui.raw("PUT", one, "", `{"outputs":{"x":"1.0"}}`); status != 200 {
+			t.Errorf("PUT: %d %s", status, body)
+		}
+		if status, body := ui.raw("DELETE", one, "", ""); status != 200 {
+			t.Errorf("DELETE: %d %s", status, body)
 		}
 		if status, body := ui.as("GET", "/api/v1/overview", http.Header{"Impersonate-User": {"nobody"}, "Authorization": {"Bearer x"}}); status != 200 || !strings.Contains(body, "page-viewer") {
 			t.Errorf("impersonating: %d %.200s", status, body)
