@@ -104,12 +104,12 @@ func (o *knowledgeFlags) search(q knowledge.Query) ([]knowledge.Entry, error) {
 	if store.There() {
 		// One that an operator wrote has what records tell. In another one is only what people
 		// added.
-		operators, err := store.Search(knowledge.Query{Kind: knowledge.KindRun, Name: "operator", Limit: 1})
+		whole, err := store.Claimed()
 		if err != nil {
 			return nil, err
 		}
-		if kept, err = store.Search(q); err != nil || len(operators) > 0 {
-			return kept, err
+		if whole {
+			return store.Search(q)
 		}
 		if kept, err = store.Search(knowledge.Query{}); err != nil {
 			return nil, err
@@ -217,7 +217,7 @@ after the object, as in heldOut.mae. Of a list, objects with a name are taken.`,
 		}
 		var ok bool
 		if e.About, ok = aboutOf(about); !ok {
-			return Usagef("--about must be KIND/NAME or KIND/NAMESPACE/NAME, such as model/forest or workload/shop/web, is %q", about)
+			return Usagef("--about must be KIND/NAME or KIND/NAMESPACE/NAME, such as model/forest or workload/shop/web, with one of the kinds %s; is %q", strings.Join(aboutKinds, ", "), about)
 		}
 		data, err := readFile(cmd, args[0])
 		if err != nil {
@@ -232,7 +232,7 @@ after the object, as in heldOut.mae. Of a list, objects with a name are taken.`,
 			return Usagef("%s: has %d numbers and texts; %d can be kept: leave some out", args[0], len(e.Params)+len(e.Metrics), mostFields)
 		}
 		if err := e.Validate(); err != nil {
-			return Usage(err)
+			return Usagef("--%s", strings.TrimPrefix(err.Error(), knowledge.ErrEntry.Error()+": "))
 		}
 		if err := knowledge.Open(records).Add(e); err != nil {
 			return err
@@ -245,10 +245,17 @@ after the object, as in heldOut.mae. Of a list, objects with a name are taken.`,
 // mostFields of an entry that is added.
 const mostFields = 1000
 
+// aboutKinds are what people add something about. A namespace that stands where a kind
+// belongs is refused.
+var aboutKinds = []string{"model", "workload", "strategy", "policy", "pool"}
+
 // aboutOf reads KIND/NAME or KIND/NAMESPACE/NAME.
 func aboutOf(text string) (knowledge.About, bool) {
 	kind, name, ok := strings.Cut(text, "/")
 	if !ok || kind == "" || name == "" {
+		return knowledge.About{}, false
+	}
+	if !slices.Contains(aboutKinds, kind) {
 		return knowledge.About{}, false
 	}
 	if namespace, of, both := strings.Cut(name, "/"); both {

@@ -95,9 +95,12 @@ func (k *Keeper) Run(ctx context.Context, past *record.Log, began ...Entry) {
 // catchUp adds what records tell since the newest entry.
 func (k *Keeper) catchUp(past *record.Log) error {
 	if past == nil {
-		return nil
+		return k.Store.Claim()
 	}
 	from, err := k.Store.Newest()
+	if err == nil {
+		err = k.Store.Claim()
+	}
 	if err != nil {
 		return err
 	}

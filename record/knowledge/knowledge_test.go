@@ -214,9 +214,53 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// TestSameTime: a rule that turns and what its actions came to are two entries, however
+// alike; the same one told twice is one.
+func TestSameTime(t *testing.T) {
+	var g Gatherer
+	r := cycle(0, 1, "", true, "cloud")
+	r.Cycle.Policy.StrategyActions = []api.StrategyAction{
+		{Strategy: shop, Rule: "crowd", Kind: api.ActionSetPolicy, Policy: "X", NotDone: "mode is Shadow"},
+		{Strategy: shop, Rule: "crowd", Kind: api.ActionMove, Pools: []string{"a"}, NotDone: "mode is Shadow"},
+	}
+	entries := g.Next(r)
+	s := Open(t.TempDir())
+	if err := errors.Join(s.Add(entries...), s.Add(entries...)); err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.Search(Query{Kind: KindDecision})
+	if err != nil || len(found) != 4 { // the rule, its two actions, and the choice
+		t.Errorf("%v, %v", lines(found), err)
+	}
+	keys := map[string]bool{}
+	for _, run := range MLflowRuns(found) {
+		keys[run.Create.Tags[0].Value] = true
+	}
+	if len(keys) != 4 {
+		t.Errorf("as runs: %v", keys)
+	}
+}
+
+// TestClockThatWasWrong: an entry of a far future doesn't make what follows it old.
+func TestClockThatWasWrong(t *testing.T) {
+	s := Open(t.TempDir())
+	s.Now = func() time.Time { return start }
+	future := reading(0, 1)
+	future.Time = start.AddDate(1, 0, 0)
+	if err := errors.Join(s.Add(future), s.Add(reading(1, 2))); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := s.Search(Query{To: start.Add(time.Hour)}); err != nil || len(found) != 1 {
+		t.Errorf("%v, %v", lines(found), err)
+	}
+}
+
 // TestHostileFiles: what is no knowledge base is an error and nothing worse.
 func TestHostileFiles(t *testing.T) {
 	s := Open(t.TempDir())
+	if err := os.WriteFile(s.Path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if found, err := s.Search(Query{}); err != nil || found != nil {
 		t.Errorf("without a file: %v, %v", found, err)
 	}
@@ -305,6 +349,9 @@ func TestKeeper(t *testing.T) {
 		t.Fatalf("never: %s", what)
 	}
 	await("it waits", clock.HasWaiters)
+	if is, err := store.Claimed(); err != nil || !is {
+		t.Errorf("the file doesn't say that it has what records tell: %v", err)
+	}
 	if found, err := store.Search(Query{Kind: KindDecision}); err != nil || len(found) != 1 || found[0].Name != "crowd" {
 		t.Errorf("of the records: %v, %v", lines(found), err)
 	}

@@ -18,7 +18,6 @@ import (
 // limits (1 MB; 1,000 metrics, 100 parameters, 100 tags a batch), and its errors. A metric
 // that is logged twice is there twice.
 type tracking struct {
-	t           *testing.T
 	experiments []string
 	runs        []*trackedRun
 	calls       int
@@ -189,7 +188,7 @@ func TestMLflow(t *testing.T) {
 		trained.Params[fmt.Sprintf("p%03d", i)] = "v"
 	}
 	all = append(all, trained)
-	server := &tracking{t: t}
+	server := &tracking{}
 	h := httptest.NewServer(server)
 	defer h.Close()
 	m := MLflow{URL: h.URL + "/", Client: h.Client()}

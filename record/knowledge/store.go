@@ -41,6 +41,8 @@ type Store struct {
 	// kinds together: the oldest ones of the kind that takes most go first. 0 is unbounded.
 	MaxAge   time.Duration
 	MaxBytes int64
+	// Now is the wall clock; time.Now if nil.
+	Now func() time.Time
 
 	mu     sync.Mutex // one of them at a time opens the file
 	broken error
@@ -110,6 +112,49 @@ func (s *Store) damaged(p any, err *error) {
 	}
 }
 
+// claimed is the mark, beside the sums, of a file that has what records tell.
+var claimed = []byte("claimed")
+
+// Claim notes that what records tell is kept here from now on. Without it there is only what
+// people added.
+func (s *Store) Claim() (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.guarded(&err)()
+	db, err := s.open(false)
+	if err != nil {
+		return err
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		b, err := tx.CreateBucketIfNotExists(meta)
+		if err != nil {
+			return err
+		}
+		return b.Put(claimed, claimed)
+	})
+	return errors.Join(err, db.Close())
+}
+
+// Claimed reports whether a Keeper has ever written here.
+func (s *Store) Claimed() (is bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.There() {
+		return false, nil
+	}
+	defer s.guarded(&err)()
+	db, err := s.open(true)
+	if err != nil {
+		return false, err
+	}
+	err = db.View(func(tx *bbolt.Tx) error {
+		b := tx.Bucket(meta)
+		is = b != nil && b.Get(claimed) != nil
+		return nil
+	})
+	return is, errors.Join(err, db.Close())
+}
+
 // Add keeps entries, and drops what is beyond the bounds. Either all of them are kept or,
 // with an error, none. An ErrEntry is of an entry that can't be kept.
 func (s *Store) Add(entries ...Entry) (err error) {
@@ -162,7 +207,11 @@ func (s *Store) Add(entries ...Entry) (err error) {
 			}
 		}
 		// A clock that was wrong once must not make everything old.
-		if latest := time.Now().Add(time.Hour); newest.After(latest) {
+		now := time.Now
+		if s.Now != nil {
+			now = s.Now
+		}
+		if latest := now().Add(time.Hour); newest.After(latest) {
 			newest = latest
 		}
 		return s.bound(tx, sums, newest)
