@@ -378,7 +378,7 @@ $(TOOLS)/metrics-server:
 	GOBIN=$(TOOLS) go install sigs.k8s.io/metrics-server/cmd/metrics-server@$(METRICS_SERVER_VERSION)
 
 .PHONY: e2e-edge-cloud
-EDGE_CLOUD ?= -days 5 -from 6 -hours 4 -speed 60 -seed 11
+EDGE_CLOUD ?= -seeds 11,12,13,14 -days 5 -from 6 -hours 4 -speed 60
 e2e-edge-cloud: build localkube helm ## a strategy moves one workload between an edge and a cloud pool on the real control plane, by a forest: JSON lines, beside the simulation (twenty-five minutes)
 	go run -tags '$(TAGS)' ./experiments/continuum/real -program bin/mash2 $(EDGE_CLOUD)
 

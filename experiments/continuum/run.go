@@ -167,6 +167,11 @@ func meanOf(r []result, of func(i int, r result) float64) Mean {
 	for i := range r {
 		x[i] = of(i, r[i])
 	}
+	return MeanOf(x)
+}
+
+// MeanOf some values, one at least, with its interval.
+func MeanOf(x []float64) Mean {
 	mean, deviation := stat.MeanStdDev(x, nil)
 	if len(x) < 2 {
 		return Mean{Mean: x[0]}

@@ -2,22 +2,26 @@
 // scheduler and controllers, mash2's operator, a Strategy with a choice for one workload that
 // asks a forest, and node pools for the edge and the cloud. Nodes, pods' work and the figures
 // of the two places are simulated. It prints one JSON line a day, beside the same rule in the
-// simulation and both places alone over the same minutes.
+// simulation and both places alone over the same minutes, and at the end their means.
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -42,31 +46,157 @@ type options struct {
 func main() {
 	var o options
 	var from, hours float64
+	var seeds string
 	flag.StringVar(&o.program, "program", "bin/mash2", "mash2")
 	flag.StringVar(&o.chart, "chart", "charts/mash2", "its chart")
 	flag.Float64Var(&o.speed, "speed", 20, "times faster than real time")
-	flag.Uint64Var(&o.seed, "seed", 1, "seed of the days")
-	flag.IntVar(&o.days, "days", 1, "how many days")
+	flag.StringVar(&seeds, "seeds", "1", "seeds of the days, by commas; those of different seeds are played at the same time")
+	flag.IntVar(&o.days, "days", 1, "how many days of each seed")
 	flag.Float64Var(&from, "from", 6.5, "hour of the day to begin at")
 	flag.Float64Var(&hours, "hours", 3, "how many hours of each day")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "real [flags]        plays days\nreal FILE...        sums up the lines of earlier runs")
+		flag.PrintDefaults()
+	}
 	flag.Parse()
 	o.from, o.to = int(60*from), int(60*(from+hours))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	for n := range o.days {
-		day, err := o.day(ctx, n)
-		if err == nil {
-			err = json.NewEncoder(os.Stdout).Encode(day)
-		}
+	var days []result
+	var err error
+	if flag.NArg() > 0 {
+		days, err = read(flag.Args())
+	} else {
+		days, err = o.play(ctx, strings.Split(seeds, ","))
+	}
+	if err == nil {
+		err = sumUp(days)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "real:", err)
+		os.Exit(1)
+	}
+}
+
+// play the days of all seeds, each seed's one after the other, and print each.
+func (o options) play(ctx context.Context, seeds []string) ([]result, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var mu sync.Mutex
+	var all []result
+	var errs error
+	var wait sync.WaitGroup
+	for _, text := range seeds {
+		seed, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			fmt.Fprintln(os.Stderr, "real:", err)
-			os.Exit(1)
+			return nil, fmt.Errorf("-seeds: %w", err)
+		}
+		one := o
+		one.seed = seed
+		wait.Go(func() {
+			for n := range one.days {
+				day, err := one.day(ctx, n)
+				mu.Lock()
+				if err == nil {
+					all = append(all, day)
+					err = json.NewEncoder(os.Stdout).Encode(day)
+				}
+				if err != nil {
+					errs = errors.Join(errs, fmt.Errorf("seed %d, day %d: %w", seed, n, err))
+					cancel()
+				}
+				mu.Unlock()
+				if err != nil {
+					return
+				}
+			}
+		})
+	}
+	wait.Wait()
+	return all, errs
+}
+
+// read the lines of earlier runs.
+func read(files []string) (all []result, err error) {
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		for d := json.NewDecoder(bytes.NewReader(text)); ; {
+			var one result
+			if err := d.Decode(&one); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			if one.Minutes > 0 { // not a sum
+				all = append(all, one)
+			}
 		}
 	}
+	return all, nil
+}
+
+// sumUp prints means over days, with intervals.
+func sumUp(days []result) error {
+	if len(days) == 0 {
+		return errors.New("there is no day")
+	}
+	over := func(of func(result) float64) continuum.Mean {
+		x := make([]float64, len(days))
+		for i, d := range days {
+			x[i] = of(d)
+		}
+		return continuum.MeanOf(x)
+	}
+	type half struct {
+		AgainstCloud continuum.Mean `json:"againstCloud"`
+		AgainstEdge  continuum.Mean `json:"againstEdge"`
+		PerCost      continuum.Mean `json:"perCost"`
+		Moves        int            `json:"moves"`
+	}
+	sides := func(of func(result) continuum.Outcome) (h half) {
+		h.AgainstCloud = over(func(d result) float64 { return of(d).Time/d.Places["cloud"] - 1 })
+		h.AgainstEdge = over(func(d result) float64 { return of(d).Time/d.Places["edge"] - 1 })
+		h.PerCost = over(func(d result) float64 { return of(d).Worth })
+		for _, d := range days {
+			h.Moves += of(d).Moves
+		}
+		return h
+	}
+	out := struct {
+		Days      int                       `json:"days"`
+		Real      half                      `json:"real"`
+		Simulated half                      `json:"simulated"`
+		Staying   map[string]continuum.Mean `json:"perCostStaying"`
+		// Error of the simulated time, and the largest of a day.
+		RealOverSimulated continuum.Mean `json:"realOverSimulated"`
+		Largest           float64        `json:"largest"`
+		Requests          uint64         `json:"requests"`
+		FailedRequests    uint64         `json:"failedRequests"`
+		LeastReady        int32          `json:"leastReady"`
+	}{
+		Days: len(days), LeastReady: math.MaxInt32,
+		Real:      sides(func(d result) continuum.Outcome { return d.Real }),
+		Simulated: sides(func(d result) continuum.Outcome { return d.Sim }),
+		Staying: map[string]continuum.Mean{
+			"cloud": over(func(d result) float64 { return d.PerCost["cloud"] }), "edge": over(func(d result) float64 { return d.PerCost["edge"] }),
+		},
+		RealOverSimulated: over(func(d result) float64 { return d.Real.Time/d.Sim.Time - 1 }),
+	}
+	for _, d := range days {
+		out.Largest = max(out.Largest, math.Abs(d.Real.Time/d.Sim.Time-1))
+		out.Requests += d.Requests
+		out.FailedRequests += d.FailedRequests
+		out.LeastReady = min(out.LeastReady, d.LeastReady)
+	}
+	return json.NewEncoder(os.Stdout).Encode(out)
 }
 
 // result of a day.
 type result struct {
+	Seed    uint64             `json:"seed"`
 	Day     int                `json:"day"`
 	Minutes int                `json:"minutes"`
 	Speed   float64            `json:"speed"`
@@ -137,7 +267,7 @@ func (o options) day(ctx context.Context, n int) (out result, err error) {
 		return out, fmt.Errorf("%w: %s", err, testbed.Tail(bed.OperatorLog(), 20))
 	}
 	bed.Load.Begin()
-	out = result{Day: n, Minutes: o.to - o.from, Speed: o.speed}
+	out = result{Seed: o.seed, Day: n, Minutes: o.to - o.from, Speed: o.speed}
 	began := time.Now()
 	last := -1
 	var before string
