@@ -271,10 +271,15 @@ PODS ?= 10000
 bench-envelope: build localkube ## cycle time by step, CPU and memory of the operator at WORKLOADS, NODES, PODS (half an hour)
 	go run -tags '$(TAGS)' ./experiments/envelope --workloads $(WORKLOADS) --nodes $(NODES) --pods $(PODS) $(ENVELOPE)
 
-.PHONY: docs-check
+# ASK_HOSTS=1 follows the links to other hosts too.
+.PHONY: docs-check docs-check-cluster
 docs-check: deps ## every link, every command by its flags, every example that needs no cluster by running it, every generated page, the README's length (half a minute once it is built)
 	go test -tags '$(TAGS)' -count 1 -run 'OfDocs|TestReadmeIsShort|TestReference|TestSchemaOfPolicies|TestArchitecture|AreDocumented|AreShown' \
 		. ./cmd/mash2 ./execution ./experiments/crdreference ./sensing ./serve ./serve/rest ./strategic/configmap
+	$(if $(ASK_HOSTS),go test -tags '$(TAGS)' -count 1 -run TestLinksOfDocs ./cmd/mash2 -ask-hosts)
+
+docs-check-cluster: deps localkube helm ## every command for a cluster that a page shows, on the tutorial's (five minutes)
+	go test -tags '$(TAGS)' -count 1 -run TestDocsOnACluster -v ./cmd/mash2
 
 .PHONY: explore
 explore: deps ## every state of a policy switch of three pods and three nodes, whatever fails; 1,000 fault schedules, and 1,000 with watches that fail (three quarters of an hour)

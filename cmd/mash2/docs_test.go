@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
+	"flag"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -10,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -117,8 +121,34 @@ func pagesOf(t *testing.T, root string) map[string]*page {
 	return out
 }
 
+// askHosts has links to other hosts followed, which a machine without a way out can't.
+var askHosts = flag.Bool("ask-hosts", false, "follow the links of the docs to other hosts")
+
+// answers reports what is wrong with a page of another host, if it is asked.
+func answers(ctx context.Context, address string) error {
+	if !*askHosts || !strings.HasPrefix(address, "https:") {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode >= http.StatusBadRequest {
+		return fmt.Errorf("%s answers %s", address, answer.Status)
+	}
+	return nil
+}
+
 // TestLinksOfDocs: every page, picture and heading that a page leads to is there, and
-// every page is led to from the index. Of links to other hosts it sees the form alone.
+// every page is led to from the index. Of links to other hosts it sees the form alone,
+// unless it is told to ask (-ask-hosts).
 func TestLinksOfDocs(t *testing.T) {
 	const root = "../.."
 	pages := pagesOf(t, root)
@@ -134,6 +164,8 @@ func TestLinksOfDocs(t *testing.T) {
 					outside++
 					if u, err := url.Parse(m[1]); err != nil || u.Scheme != "mailto" && (u.Scheme != "https" || u.Host == "") {
 						t.Errorf("%s:%d: %s is no address of a page", p.path, i+1, m[1])
+					} else if err := answers(t.Context(), m[1]); err != nil {
+						t.Errorf("%s:%d: %v", p.path, i+1, err)
 					}
 					continue
 				}
