@@ -353,7 +353,11 @@ func (o *agentsFlags) text(t agents.Tick, sum *agentsSum) string {
 		lines = append(lines, fmt.Sprintf("pod %s takes no part: %s", r.Pod, r.Why))
 	}
 	sort.Strings(lines)
-	lines = append([]string{fmt.Sprintf("%d pods take part", len(t.Pods))}, lines...)
+	first := fmt.Sprintf("%d pods take part", len(t.Pods))
+	if len(t.Pods)+len(t.Refused) == 0 && t.Err() == nil {
+		first += fmt.Sprintf(": namespace %s has no running pod with %s (--namespace, --selector)", o.namespace, o.selector)
+	}
+	lines = append([]string{first}, lines...)
 	if t.Held != "" {
 		lines = append(lines, "nothing is changed: "+t.Held)
 	}

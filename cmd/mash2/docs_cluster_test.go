@@ -18,8 +18,8 @@ import (
 	"github.com/mash2-io/mash2/experiments/cluster"
 )
 
-// figures differ from run to run; words don't.
-var figures = regexp.MustCompile(`[-+]?\d[\d.:,]*`)
+// Figures differ from run to run, and so does what decided; other words don't.
+var varies = regexp.MustCompile(`[-+]?\d[\d.:,]*|\b(?i:floor|stabilization|tolerance|utility|forecast|stale)\b`)
 
 // tutorial is the cluster of docs/tutorial/first-steps.md with a shell on it.
 type tutorial struct {
@@ -122,11 +122,12 @@ func (w tutorial) follow(c example) {
 		if err != nil && !interrupted || out == "" && !interrupted {
 			w.t.Fatalf("%s: %s: %v, it said\n%s", c.where, c.command, err, out)
 		}
+		w.t.Logf("%s\n%s", c.command, out)
 		shown := slices.Clone(c.shown)
 		for i := range shown {
-			shown[i] = figures.ReplaceAllString(shown[i], "0")
+			shown[i] = varies.ReplaceAllString(shown[i], "0")
 		}
-		missing := lacks(figures.ReplaceAllString(out, "0"), shown)
+		missing := lacks(varies.ReplaceAllString(out, "0"), shown)
 		if missing == "" {
 			return
 		}

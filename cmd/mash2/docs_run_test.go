@@ -21,7 +21,7 @@ import (
 //	<!-- run -->             with nothing but the program and files of the repository
 //	<!-- run cluster -->     on the cluster of docs/tutorial/first-steps.md
 //	<!-- run exit=1 -->      each ends with this exit code
-//	<!-- run for=10s -->     the last one does not end by itself, and is interrupted then
+//	<!-- run for=10s -->     those that do not end by themselves are interrupted then
 //	<!-- run output -->      what is shown is all of the output, not an excerpt
 //	<!-- run D=out -->       D stands for the reader's own: out takes its place
 //	<!-- not run: why -->    no test runs them
@@ -96,7 +96,7 @@ func (b block) commands() []example {
 		default:
 			out = append(out, example{where: b.where, command: text})
 		}
-		last := out[len(out)-1].command
+		last, _, _ := strings.Cut(out[len(out)-1].command, " # ")
 		open = strings.HasSuffix(last, `\`) || strings.HasSuffix(last, "|") || strings.Count(last, "'")%2 == 1
 	}
 	if len(out) > 0 && slices.Contains(tools, strings.Fields(out[0].command)[0]) {
@@ -142,11 +142,9 @@ func examplesOf(t *testing.T, p *page, cluster bool) []example {
 		if len(commands) == 0 {
 			t.Errorf("%s: there is no command to run", b.where)
 		}
-		for i, c := range commands {
+		for _, c := range commands {
 			c.command, c.cluster, c.exit, c.whole = strings.NewReplacer(pairs...).Replace(c.command), all.cluster, all.exit, all.whole
-			if i == len(commands)-1 {
-				c.wait = all.wait
-			}
+			c.wait = all.wait
 			if c.cluster == cluster {
 				out = append(out, c)
 			}
