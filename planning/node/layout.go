@@ -8,6 +8,7 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/placement"
+	"github.com/mash2-io/mash2/planning/node/packing"
 )
 
 // level is the replicas of a workload that a layout is made for.
@@ -221,20 +222,27 @@ func (l *layout) settle(of level) map[int]int32 {
 func (l *layout) fill(missing map[int]int32) map[int]int32 {
 	order := slices.DeleteFunc(slices.Clone(l.nodes), func(r *resident) bool { return !r.usable })
 	slices.SortFunc(order, mostWorth)
+	free := packing.NewFree(len(l.view.dims.vector(api.Resources{})))
+	for _, r := range order {
+		free.Add(r.free)
+	}
 	left := map[int]int32{}
 	indexes := slices.Sorted(maps.Keys(missing))
 	for _, n := range compile(l.view.problem(missing)).vectors().LargestFirst() {
 		i := indexes[n]
 		rest := missing[i]
-		for _, r := range order {
-			if rest == 0 {
-				break
-			}
+		requests := l.view.items[i].requests
+		for at := free.Next(0, requests); at >= 0 && rest > 0; at = free.Next(at+1, requests) {
+			r := order[at]
 			n := int32(min(l.room(i, r), int64(rest)))
+			if n == 0 {
+				continue
+			}
 			for range n {
 				r.pods = append(r.pods, tenant{item: i, workload: -1})
 			}
-			take(r.free, l.view.items[i].requests, int64(n))
+			take(r.free, requests, int64(n))
+			free.Set(at, r.free)
 			rest -= n
 		}
 		if rest > 0 {

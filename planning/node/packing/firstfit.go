@@ -7,7 +7,8 @@ import (
 
 // FirstFit packs by First Fit Decreasing: items in decreasing order of dominant
 // share, each put into the first open bins with room, as many copies at once as
-// fit. It takes items × bins steps however many copies there are.
+// fit. A bin with room is found in about log(bins) steps, so that it takes items × bins
+// of them only where every item goes into every bin.
 //
 // A new bin is of the kind on which one copy of the item costs least when the
 // bin is filled with it; equally cheap kinds take turns, so that zones stay
@@ -43,6 +44,14 @@ type firstFit struct {
 	steps int64
 }
 
+// dims is how many dimensions sizes and capacities have.
+func (f *firstFit) dims() int {
+	if len(f.p.Bins) == 0 {
+		return 0
+	}
+	return len(f.p.Bins[0].Capacity)
+}
+
 func newFirstFit(p *Problem) *firstFit { return &firstFit{p: p, order: p.LargestFirst()} }
 
 // zoneRoom is how many more copies a zone takes, by item and zone; only of
@@ -67,9 +76,14 @@ func (f *firstFit) pack(bins []open, demand, vacant []int32, room map[[2]int]int
 	opened := make([]int32, len(p.Bins))
 	left := slices.Clone(demand)
 
+	free := NewFree(f.dims())
+	for n := range bins {
+		free.Add(bins[n].free)
+	}
 	for _, i := range f.order {
 		it := &p.Items[i]
-		put := func(n *open) {
+		put := func(bin int) {
+			n := &bins[bin]
 			fit := min(copies(it.Size, n.free), int64(left[i]))
 			if fit <= 0 {
 				return
@@ -98,12 +112,13 @@ func (f *firstFit) pack(bins []open, demand, vacant []int32, room map[[2]int]int
 			} else {
 				n.shares = append(n.shares, Share{Item: i, Count: int32(fit)})
 			}
+			free.Set(bin, n.free)
 			left[i] -= int32(fit)
 		}
-		for n := 0; n < len(bins) && left[i] > 0; n++ {
+		for n := free.Next(0, it.Size); n >= 0 && left[i] > 0; n = free.Next(n+1, it.Size) {
 			f.steps += int64(2 + len(it.Size))
 			if it.Bins[bins[n].bin] {
-				put(&bins[n])
+				put(n)
 			}
 		}
 		for left[i] > 0 {
@@ -114,9 +129,11 @@ func (f *firstFit) pack(bins []open, demand, vacant []int32, room map[[2]int]int
 			}
 			opened[t]++
 			bins = append(bins, open{bin: t, free: slices.Clone(p.Bins[t].Capacity)})
-			put(&bins[len(bins)-1])
+			free.Add(bins[len(bins)-1].free)
+			put(len(bins) - 1)
 		}
 	}
+	f.steps += free.Visited * int64(1+f.dims())
 	f.downsize(bins, opened, vacant)
 	return bins, left
 }
