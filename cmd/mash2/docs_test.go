@@ -76,6 +76,9 @@ type page struct {
 	anchors map[string]bool
 }
 
+// hidden is what a page does not show.
+var hidden = regexp.MustCompile(`(?s)<!--.*?-->`)
+
 var heading = regexp.MustCompile(`^#+ +(.*)$`)
 
 // anchor is the name that GitHub gives a heading.
@@ -240,12 +243,27 @@ func knows(cmd *cobra.Command, name string) bool {
 	return slices.ContainsFunc(cmd.Commands(), func(c *cobra.Command) bool { return knows(c, name) })
 }
 
+// TestGuidesNameNoTests: who follows a guide wants to do something; what shows that its
+// claims hold is in comments that a page does not show.
+func TestGuidesNameNoTests(t *testing.T) {
+	for _, p := range pagesOf(t, "../..") {
+		if dir := filepath.Dir(p.path); dir != "docs/how-to" && dir != "docs/tutorial" && p.path != "README.md" {
+			continue
+		}
+		text := hidden.ReplaceAllString(strings.Join(p.lines, "\n"), "")
+		if m := regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+|go test`).FindString(text); m != "" {
+			t.Errorf("%s: %q: name it in a comment, <!-- shown by … -->", p.path, m)
+		}
+	}
+}
+
 func TestReadmeIsShort(t *testing.T) {
 	text, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(strings.Fields(string(text))); n > readmeWords {
+	shown := hidden.ReplaceAllString(string(text), "")
+	if n := len(strings.Fields(shown)); n > readmeWords {
 		t.Errorf("README.md:1: %d words, more than %d", n, readmeWords)
 	}
 	for _, command := range []string{"make demo", "make test"} {
