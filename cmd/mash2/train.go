@@ -51,15 +51,16 @@ writes a report from which you choose:
 	f.Uint64Var(&o.Seed, "seed", 1, "seed of all random numbers")
 	var stopAt float64
 	f.Float64Var(&stopAt, "stop-at", 0, "stop when an evaluation has at least this mean return (default: never)")
-	f.StringVar(&o.Out, "out", "", "folder for the model, its card and its curve; an existing model is replaced")
+	f.StringVar(&o.Out, "out", "", "folder for the model, its card and its curve; an existing model is replaced, and a training that was ended before its time goes on")
+	f.BoolVar(&o.Restart, "restart", false, "begin anew where --out has a training that was ended before its time")
 	show := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := cli.CheckOutput(cmd); err != nil {
 			return err
 		}
 		if o.Environment == scalingops.Environment {
-			if cmd.Flags().Changed("stop-at") {
-				return cli.Usagef("--stop-at is not for --environment %s", scalingops.Environment)
+			if err := notOf(cmd, scalingops.Environment, "stop-at", "restart"); err != nil {
+				return err
 			}
 			if len(inputs) > 1 {
 				return cli.Usagef("--input: %s takes one history, not %d", scalingops.Environment, len(inputs))
@@ -75,7 +76,7 @@ writes a report from which you choose:
 		}
 		o.Version = cli.Version()
 		if o.Environment == qos.Environment {
-			if err := notOf(cmd, qos.Environment, "steps", "stop-at"); err != nil {
+			if err := notOf(cmd, qos.Environment, "steps", "stop-at", "restart"); err != nil {
 				return err
 			}
 			out, err := qos.Train(cmd.Context(), qos.Options{Inputs: inputs, Algorithm: o.Algorithm, Seed: o.Seed, Out: o.Out, Version: o.Version}, cli.ProgressTo(cmd.ErrOrStderr()))

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mash2-io/mash2/cmd/cli"
 	"github.com/mash2-io/mash2/experiments/scalingops"
@@ -213,7 +215,7 @@ func TestTrainScalingOps(t *testing.T) {
 		"no workload":      {[]string{"--environment", "scaling-ops", "--out", dir, "--from-prometheus", "http://x"}, "--workload NAMESPACE/NAME"},
 		"another learner":  {[]string{"--environment", "scaling-ops", "--out", dir, "--input", input, "--algorithm", "ppo"}, `learns by dqn, not "ppo"`},
 		"no folder":        {[]string{"--environment", "scaling-ops", "--input", input}, "--out must name a folder"},
-		"stop":             {[]string{"--environment", "scaling-ops", "--out", dir, "--input", input, "--stop-at", "3"}, "--stop-at is not for"},
+		"stop":             {[]string{"--environment", "scaling-ops", "--out", dir, "--input", input, "--stop-at", "3"}, "has no --stop-at"},
 		"impossible":       {[]string{"--environment", "scaling-ops", "--out", dir, "--input", input, "--sla", "0"}, "the SLA must be above 0"},
 		"of another world": {[]string{"--environment", "cartpole", "--algorithm", "dqn", "--out", dir, "--sla", "100"}, "--sla is for --environment scaling-ops"},
 	} {
@@ -244,5 +246,54 @@ func TestEvaluateRules(t *testing.T) {
 		if m.Interval == nil || m.Interval[0] > m.Return || m.Interval[1] < m.Return {
 			t.Errorf("%+v", m)
 		}
+	}
+}
+
+// TestTrainKilled: the same command after a SIGKILL goes on, and comes to the model that an
+// uninterrupted one comes to.
+func TestTrainKilled(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := func(out string) []string {
+		return []string{"train", "--environment", "cartpole", "--algorithm", "dqn", "--steps", "6000", "--seed", "3", "--out", out}
+	}
+	whole, killed := filepath.Join(t.TempDir(), "whole"), filepath.Join(t.TempDir(), "killed")
+	var stdout, stderr bytes.Buffer
+	if code := run(t.Context(), args(whole), &stdout, &stderr); code != 0 {
+		t.Fatalf("exit code %d: %s", code, stderr.String())
+	}
+	c := exec.CommandContext(t.Context(), program, args(killed)...)
+	c.Env = append(os.Environ(), envProgram+"=1")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for path := filepath.Join(killed, training.CheckpointFile); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(path); err == nil {
+			break
+		}
+		if _, err := os.Stat(filepath.Join(killed, training.ModelFile)); err == nil {
+			t.Fatal("it ended without a checkpoint")
+		}
+	}
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Wait(); err == nil {
+		t.Skip("it had ended before it was killed")
+	}
+	var resumed training.Result
+	if call(t, &resumed, append(args(killed), "-o", "json")...); resumed.ResumedFrom == 0 || resumed.Steps != 6000 {
+		t.Fatalf("%+v", resumed)
+	}
+	var models [2][]byte
+	for i, dir := range []string{whole, killed} {
+		if models[i], err = os.ReadFile(filepath.Join(dir, training.ModelFile)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(models[0], models[1]) {
+		t.Error("another model than without the kill")
 	}
 }

@@ -12,8 +12,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/mash2-io/mash2/experiments/gym"
@@ -38,8 +40,11 @@ type Options struct {
 	Seed  uint64
 	// StopAt ends the training once an evaluation's mean return reaches it; nil for never.
 	StopAt *float64
-	// Out is the folder for the model, its card and its curve.
-	Out string
+	// Out is the folder for the model, its card and its curve. A training that was ended
+	// before its time has left a checkpoint there, and the same one goes on from it: to the
+	// bytes that it would have come to. Restart begins anew.
+	Out     string
+	Restart bool
 	// Version of this program, for the card.
 	Version string
 }
@@ -61,6 +66,9 @@ type Result struct {
 	Card        string  `json:"card"`
 	// Stopped is true of a training that ended early, at the return that was asked for.
 	Stopped bool `json:"stopped,omitempty"`
+	// ResumedFrom is the step at which a training went on that had been ended before; 0 for
+	// one that began.
+	ResumedFrom int `json:"resumedFrom,omitempty"`
 }
 
 const (
@@ -100,42 +108,98 @@ func Run(ctx context.Context, o Options, progress io.Writer) (Result, error) {
 	if err := os.MkdirAll(o.Out, 0o755); err != nil {
 		return Result{}, Inputf("--out: %w", err)
 	}
-	began := time.Now()
-	out := Result{Algorithm: o.Algorithm, Environment: o.Environment}
-	best := Point{Return: math.Inf(-1)}
-	var policy rl.Policy
-	chunk := max(1, o.Steps/points/round) * round
-	for o.Steps-out.Steps >= round {
+	t := &course{Options: o, task: task, learner: learner, done: Result{Algorithm: o.Algorithm, Environment: o.Environment}, best: Point{Return: math.Inf(-1)}}
+	if err := t.resume(progress); err != nil {
+		return Result{}, err
+	}
+	if err := t.run(ctx, progress); err != nil {
+		return Result{}, err
+	}
+	t.done.Card, err = save(o, task, t.best, t.done, t.policy)
+	if err == nil {
+		err = t.forget()
+	}
+	return t.done, err
+}
+
+// resume goes on from a checkpoint if there is one and it may.
+func (t *course) resume(progress io.Writer) error {
+	if t.Restart {
+		return t.forget()
+	}
+	c, ok, err := readCheckpoint(t.Options)
+	if err != nil || !ok {
+		return err
+	}
+	if err := t.restore(c); err != nil {
+		return Inputf("%s can't be continued by this program: %w: --restart begins anew", filepath.Join(t.Out, CheckpointFile), err)
+	}
+	t.done.ResumedFrom = t.done.Steps
+	fmt.Fprintf(progress, "going on from step %d of %d, where an earlier run ended\n", t.done.Steps, t.Steps)
+	return nil
+}
+
+// forget removes the checkpoint.
+func (t *course) forget() error {
+	if err := os.Remove(filepath.Join(t.Out, CheckpointFile)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// run learns and evaluates in turn, to the end.
+func (t *course) run(ctx context.Context, progress io.Writer) error {
+	began := time.Now().Add(-time.Duration(t.done.Seconds * float64(time.Second)))
+	round := t.learner.Round()
+	chunk := max(1, t.Steps/points/round) * round
+	keep := keeper{path: filepath.Join(t.Out, CheckpointFile)}
+	before := t.peers
+	for t.Steps-t.done.Steps >= round {
 		if err := ctx.Err(); err != nil {
-			return Result{}, err
+			if t.done.Steps == 0 {
+				return err
+			}
+			keep.next = time.Time{}
+			return errors.Join(fmt.Errorf("stopped at step %d of %d, the same command goes on from there: %w", t.done.Steps, t.Steps, err), t.keep(&keep, before, chunk))
 		}
-		steps := min(chunk, (o.Steps-out.Steps)/round*round)
-		learner.Learn(steps)
-		out.Steps += steps
-		now := learner.Policy()
-		judge := task.New
-		if task.Peers != nil {
-			task.Peers.Set(now)
-			judge = task.Judge
+		steps := min(chunk, (t.Steps-t.done.Steps)/round*round)
+		t.learner.Learn(steps)
+		t.done.Steps += steps
+		now := t.learner.Policy()
+		judge := t.task.New
+		before = t.peers
+		if t.task.Peers != nil {
+			t.task.Peers.Set(now)
+			judge, t.peers = t.task.Judge, now
 		}
-		at := Point{out.Steps, mean(rl.Evaluate(now, judge(), episodes, selection(o.Seed)))}
+		at := Point{t.done.Steps, mean(rl.Evaluate(now, judge(), episodes, selection(t.Seed)))}
 		if math.IsNaN(at.Return) {
-			return Result{}, fmt.Errorf("training diverged at step %d: a return is not a number", at.Step)
+			return fmt.Errorf("training diverged at step %d: a return is not a number", at.Step)
 		}
-		out.Curve = append(out.Curve, at)
-		if at.Return >= best.Return {
-			best, policy = at, now
+		t.done.Curve = append(t.done.Curve, at)
+		if at.Return >= t.best.Return {
+			t.best, t.policy = at, now
 		}
 		fmt.Fprintf(progress, "step %d of %d: mean return %.1f of %d greedy episodes, best %.1f at step %d\n",
-			at.Step, o.Steps, at.Return, episodes, best.Return, best.Step)
-		if o.StopAt != nil && at.Return >= *o.StopAt {
-			out.Stopped = true
-			break
+			at.Step, t.Steps, at.Return, episodes, t.best.Return, t.best.Step)
+		t.done.Seconds = time.Since(began).Seconds()
+		if t.StopAt != nil && at.Return >= *t.StopAt {
+			t.done.Stopped = true
+			return nil
+		}
+		if err := t.keep(&keep, before, chunk); err != nil {
+			return err
 		}
 	}
-	out.Seconds = time.Since(began).Seconds()
-	out.Card, err = save(o, task, best, out, policy)
-	return out, err
+	return nil
+}
+
+// keep a checkpoint, with what others follow in the episodes under way.
+func (t *course) keep(k *keeper, peers rl.Policy, chunk int) error {
+	if t.task.Peers != nil && chunk < t.task.Limit*t.learner.Round() {
+		return nil // an episode may be older than what is known of its peers
+	}
+	return k.keep(func() (checkpoint, error) { return t.checkpoint(peers) })
 }
 
 // selection is the seed of the starts that policies are chosen by: not one that somebody

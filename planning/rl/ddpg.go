@@ -3,7 +3,6 @@ package rl
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 )
 
 // DDPGConfig says how DDPG and TD3 learn. DefaultDDPG and DefaultTD3 have what is usual.
@@ -85,8 +84,8 @@ type DDPG struct {
 	env     *interaction
 	replay  *Replay
 	batch   *Batch
-	choose  *rand.Rand
-	sample  *rand.Rand
+	choose  stream
+	sample  stream
 	steps   int
 	// gradients counts the critics' steps.
 	gradients int
@@ -118,7 +117,7 @@ func NewDDPG(c DDPGConfig, spec Spec, env Env) (*DDPG, error) {
 	if err != nil {
 		return nil, err
 	}
-	weights := source(c.Seed, forWeights)
+	weights := source(c.Seed, forWeights).Rand
 	actor.InitKaiming(weights)
 	d := &DDPG{
 		config: c, actions: spec.Actions, width: width, env: newInteraction(env, source(c.Seed, forEnv)),
@@ -170,7 +169,7 @@ func (d *DDPG) Learn(steps int) {
 			d.env.renew()
 		}
 		if d.steps++; d.steps > d.config.Start {
-			d.replay.Sample(d.sample, d.batch)
+			d.replay.Sample(d.sample.Rand, d.batch)
 			d.improve(d.batch)
 		}
 	}

@@ -3,7 +3,6 @@ package rl
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"reflect"
 )
 
@@ -85,8 +84,8 @@ type DQN struct {
 	env     *interaction
 	replay  *Replay
 	batch   *Batch
-	choose  *rand.Rand
-	sample  *rand.Rand
+	choose  stream
+	sample  stream
 	steps   int
 
 	online, target       *Network
@@ -118,7 +117,7 @@ func NewDQN(c DQNConfig, spec Spec, env Env) (*DQN, error) {
 	if err != nil {
 		return nil, err
 	}
-	online.InitKaiming(source(c.Seed, forWeights))
+	online.InitKaiming(source(c.Seed, forWeights).Rand)
 	if c.From != nil {
 		if !reflect.DeepEqual(c.From.Architecture, a) {
 			return nil, errors.New("the network to begin with has another architecture")
@@ -162,7 +161,7 @@ func (d *DQN) Learn(steps int) {
 		}
 		if d.steps >= c.Start && d.steps%c.Every == 0 {
 			for range c.Gradients {
-				d.replay.Sample(d.sample, d.batch)
+				d.replay.Sample(d.sample.Rand, d.batch)
 				d.improve(d.batch)
 			}
 		}

@@ -80,13 +80,15 @@ type Learner interface {
 	Learn(steps int)
 	// Round is the number of steps that belong together: 1, or a rollout's.
 	Round() int
+	// State is all that Learn goes on from. Restore puts it into a learner that was made with
+	// the same settings, in the same kind of environment: from there on it learns as the one
+	// that the state was taken of. A learner that could not be restored is of no use.
+	State() ([]byte, error)
+	Restore(state []byte) error
 	// Policy is a copy of the best action known for each observation, without what
 	// exploration adds.
 	Policy() Policy
 }
-
-// source of randomness of one part of a learner.
-func source(seed, part uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, part)) }
 
 // Parts of a learner that are random.
 const (
@@ -99,24 +101,33 @@ const (
 // interaction is one environment in the middle of an episode.
 type interaction struct {
 	env Env
-	rng *rand.Rand
+	rng stream
+	// begin is the randomness that the episode began with, actions what was done since.
+	begin   rand.PCG
+	actions []Action
 	// at is the observation to act on, before the last one that was acted on.
 	at, before []float32
 }
 
-func newInteraction(env Env, rng *rand.Rand) *interaction {
-	at := env.Reset(rng)
-	return &interaction{env: env, rng: rng, at: slices.Clone(at), before: slices.Clone(at)}
+func newInteraction(env Env, rng stream) *interaction {
+	begin := *rng.pcg
+	at := env.Reset(rng.Rand)
+	return &interaction{env: env, rng: rng, begin: begin, at: slices.Clone(at), before: slices.Clone(at)}
 }
 
 // step acts. next holds until the next call, and is not at when the episode is over: at
 // is the first of the next episode then.
 func (x *interaction) step(a Action) (next []float32, reward float64, terminated, truncated bool) {
 	x.at, x.before = x.before, x.at
+	a.Continuous = slices.Clone(a.Continuous)
+	x.actions = append(x.actions, a)
 	next, reward, terminated, truncated = x.env.Step(a)
 	copy(x.at, next)
 	return x.at, reward, terminated, truncated
 }
 
 // renew begins an episode.
-func (x *interaction) renew() { copy(x.at, x.env.Reset(x.rng)) }
+func (x *interaction) renew() {
+	x.begin, x.actions = *x.rng.pcg, x.actions[:0]
+	copy(x.at, x.env.Reset(x.rng.Rand))
+}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 )
 
 // PPOConfig says how PPO learns. DefaultPPO has what is usual.
@@ -72,8 +71,8 @@ type PPO struct {
 	actions Space
 	outputs int
 	envs    []*interaction
-	choose  *rand.Rand
-	shuffle *rand.Rand
+	choose  stream
+	shuffle stream
 	steps   int
 
 	policy, value         *Network
@@ -119,7 +118,7 @@ func NewPPO(c PPOConfig, spec Spec, envs func() Env) (*PPO, error) {
 	if err != nil {
 		return nil, err
 	}
-	weights := source(c.Seed, forWeights)
+	weights := source(c.Seed, forWeights).Rand
 	policy.InitOrthogonal(weights, 0.01)
 	value.InitOrthogonal(weights, 1)
 	taken := 1
