@@ -38,8 +38,9 @@ type Vertical struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Container string `json:"container,omitempty"`
-	// model is the name of a learned model that the operator has. Absent: the threshold
-	// rule decides. A model shares the time with the rule until it was better here.
+	// model is the name of a learned model that the operator has, or threshold for MARLISE's
+	// rule. Absent: a rule that aims at a usage of 60 % of each limit. A model shares the time
+	// with the rule until it was better here.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`

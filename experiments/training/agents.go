@@ -15,9 +15,34 @@ import (
 	"github.com/mash2-io/mash2/planning/vertical"
 )
 
-// Rules that models are compared with, by the names that --model takes.
-func rules() []vertical.Planner {
-	return []vertical.Planner{vertical.DefaultThreshold(), vertical.Fixed{}}
+// rule that models are compared with, by the name that --model takes: rule:fixed,
+// rule:threshold with MARLISE's settings, rule:proportional with the operator's, or one of
+// the latter two with others: rule:threshold:UPPER:LOWER:INCREMENT, in percent of the limit
+// and millicores, and rule:proportional:TARGET:TOLERANCE:STABILIZATION, in percent and ticks.
+func rule(name string) (vertical.Planner, error) {
+	for _, r := range []vertical.Planner{vertical.Fixed{}, vertical.DefaultThreshold(), vertical.DefaultRule()} {
+		if name == r.Name() {
+			return r, nil
+		}
+	}
+	if settings, ok := strings.CutPrefix(name, (vertical.Proportional{}).Name()+":"); ok {
+		var p vertical.Proportional
+		if n, err := fmt.Sscanf(settings, "%g:%g:%d", &p.Target, &p.Tolerance, &p.Stabilization); err != nil || n != 3 ||
+			!(p.Target >= 1 && p.Target <= 100) || !(p.Tolerance >= 0 && p.Tolerance < 100) || p.Stabilization < 0 {
+			return nil, fmt.Errorf("rule %q: want rule:proportional:TARGET:TOLERANCE:STABILIZATION, percent, percent and ticks", name)
+		}
+		p.Target, p.Tolerance = p.Target/100, p.Tolerance/100
+		return p, nil
+	}
+	t := vertical.DefaultThreshold()
+	var upper, lower float64
+	settings, ok := strings.CutPrefix(name, t.Name()+":")
+	if n, err := fmt.Sscanf(settings, "%g:%g:%d", &upper, &lower, &t.Increment); !ok || err != nil || n != 3 ||
+		!(lower >= 0 && lower < upper && upper <= 100) || t.Increment < 1 {
+		return nil, fmt.Errorf("unknown rule %q: want rule:threshold, rule:threshold:UPPER:LOWER:INCREMENT (percent, percent, millicores), rule:proportional or rule:fixed", name)
+	}
+	t.Upper, t.Lower = upper/100, lower/100
+	return t, nil
 }
 
 // confidence of a promotion, over all models that are compared.
@@ -27,7 +52,7 @@ const confidence = 0.95
 func evaluateAgents(ctx context.Context, out Evaluation, names []string, count int, progress io.Writer) (Evaluation, error) {
 	planners := make([]vertical.Planner, len(names))
 	algorithms := make([]string, len(names))
-	rule := -1
+	rule := -1 // the best of those that change limits
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
 			return out, Inputf("--model: %s twice", name)
@@ -35,9 +60,6 @@ func evaluateAgents(ctx context.Context, out Evaluation, names []string, count i
 		var err error
 		if planners[i], algorithms[i], err = agentsPlanner(name); err != nil {
 			return out, Inputf("--model: %w", err)
-		}
-		if name == vertical.DefaultThreshold().Name() {
-			rule = i
 		}
 	}
 	times := make([][]float64, len(names))
@@ -56,6 +78,9 @@ func evaluateAgents(ctx context.Context, out Evaluation, names []string, count i
 			return out, fmt.Errorf("--model: the return of %s is not a number", names[i])
 		}
 		out.Models = append(out.Models, s)
+		if changes := algorithms[i] == "rule" && p != vertical.Planner(vertical.Fixed{}); changes && (rule < 0 || stat.Mean(times[i], nil) < stat.Mean(times[rule], nil)) {
+			rule = i
+		}
 		fmt.Fprintf(progress, "%s: mean return %.1f, mean response time %.3f s in %d episodes\n", names[i], s.Return, service.MeanSeconds, count)
 	}
 	out.Ranking = ranking(out.Models)
@@ -64,11 +89,11 @@ func evaluateAgents(ctx context.Context, out Evaluation, names []string, count i
 }
 
 // promotion of the model with the lowest mean response time: by a one-sided paired t-test
-// of episodes' mean response times against the threshold rule's, corrected by Bonferroni
-// for the number of models.
+// of episodes' mean response times against a rule's, the best one's if there are several,
+// corrected by Bonferroni for the number of models.
 func promotion(names []string, times [][]float64, rule int) (*bool, string) {
 	if rule < 0 {
-		return nil, "no rule to compare with: add --model rule:threshold"
+		return nil, "no rule to compare with: add --model rule:proportional"
 	}
 	count := len(times[rule])
 	if count < 2 {
@@ -96,21 +121,15 @@ func promotion(names []string, times [][]float64, rule int) (*bool, string) {
 	half := distuv.StudentsT{Sigma: 1, Nu: float64(count - 1)}.Quantile(level) * deviation / math.Sqrt(float64(count))
 	promote := m-half > 0
 	was := stat.Mean(times[rule], nil)
-	return &promote, fmt.Sprintf("%s answers %.1f ms sooner than rule:threshold (%.1f %% of %.1f ms, mean of episodes); the lower bound is %.1f ms by a paired t-test at %.1f %%, one-sided, over %d episodes",
-		names[best], 1000*m, 100*m/max(was, 1e-9), 1000*was, 1000*(m-half), 100*level, count)
+	return &promote, fmt.Sprintf("%s answers %.1f ms sooner than %s (%.1f %% of %.1f ms, mean of episodes); the lower bound is %.1f ms by a paired t-test at %.1f %%, one-sided, over %d episodes",
+		names[best], 1000*m, names[rule], 100*m/max(was, 1e-9), 1000*was, 1000*(m-half), 100*level, count)
 }
 
 // agentsPlanner is a rule by name, or a model.
 func agentsPlanner(name string) (vertical.Planner, string, error) {
-	var known []string
-	for _, r := range rules() {
-		if r.Name() == name {
-			return r, "rule", nil
-		}
-		known = append(known, r.Name())
-	}
 	if strings.HasPrefix(name, "rule:") {
-		return nil, "", fmt.Errorf("unknown rule %q: want one of %s", name, strings.Join(known, ", "))
+		r, err := rule(name)
+		return r, "rule", err
 	}
 	m, err := open(name, gym.MarliseName, vertical.Changes.Space())
 	if err != nil {

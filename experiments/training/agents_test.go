@@ -129,7 +129,7 @@ func TestEvaluateAgents(t *testing.T) {
 		names []string
 		want  string
 	}{
-		"no rule":     {5, []string{dir}, "add --model rule:threshold"},
+		"no rule":     {5, []string{dir}, "add --model rule:proportional"},
 		"only rules":  {5, []string{"rule:threshold", "rule:fixed"}, "only rules"},
 		"one episode": {1, []string{"rule:threshold", dir}, "one episode"},
 	} {

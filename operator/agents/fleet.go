@@ -22,7 +22,7 @@ import (
 type Fleet struct {
 	Client   kubernetes.Interface
 	Actuator Actuator
-	// Minds are the models that there are, by name, besides the threshold rule.
+	// Minds are the models that there are, by name, besides the rules.
 	Minds map[string]Mind
 	// Stale is how old a reading of usage may be.
 	Stale time.Duration
@@ -118,10 +118,10 @@ func (f *Fleet) settings(key api.Key, plan api.AgentsPlan, paused bool) func(*Op
 			o.Hold = "every write is stopped by mash2 pause"
 		}
 		o.Interval, o.PodPriorities = plan.Interval, plan.Priorities
-		mind := cmp.Or(plan.Model, ThresholdMind)
+		mind := cmp.Or(plan.Model, ProportionalMind)
 		if len(o.Minds[mind]) == 0 {
 			o.Hold = fmt.Sprintf("spec.vertical.model: the operator has no model of agents %q", plan.Model)
-			mind = ThresholdMind
+			mind = ProportionalMind
 		}
 		o.Algorithm = mind
 	}
@@ -130,7 +130,7 @@ func (f *Fleet) settings(key api.Key, plan api.AgentsPlan, paused bool) func(*Op
 // begin a loop; one that can't be tells why.
 func (f *Fleet) begin(key api.Key, plan api.AgentsPlan, set func(*Options)) *fleetLoop {
 	out := &fleetLoop{selector: plan.Selector, container: plan.Container, stop: func() {}}
-	minds := map[string][]vertical.Planner{ThresholdMind: {vertical.DefaultThreshold()}}
+	minds := Rules()
 	for name, mind := range f.Minds {
 		minds[name] = []vertical.Planner{mind()}
 	}
@@ -201,7 +201,7 @@ func (l *Loop) state() *api.AgentsState {
 	if t.OverBudget {
 		s.Waits = "the least limits of all pods together are above the budget: all are at their least"
 	}
-	if l.o.Algorithm != ThresholdMind {
+	if !isRule(l.o.Algorithm) {
 		s.Trusted = new(l.trial == nil || l.trial.Trusted())
 	}
 	for i := range t.Decisions { // parallel to the pods

@@ -24,7 +24,7 @@ type Options struct {
 	Observer Observer
 	Meter    Meter
 	Actuator Actuator
-	// Minds by name: "threshold", and the families dqn, ppo and ddpg as far as there
+	// Minds by name: "proportional", "threshold", and the families dqn, ppo and ddpg as far as there
 	// are models. Several minds of a family are those of the first, second … agent.
 	Minds map[string][]vertical.Planner
 	// Algorithm is the name of the minds to begin with.
@@ -47,7 +47,7 @@ type Options struct {
 	// Hold is why nothing may be changed; empty if it may.
 	Hold string
 	// Untested lets a learned mind act at once. Otherwise it shares the time with the
-	// threshold rule until it has been better here: see vertical.Trial.
+	// rule until it has been better here: see vertical.Trial.
 	Untested bool
 	// Seed of which of both acts when, in a trial.
 	Seed uint64
@@ -59,11 +59,21 @@ type Options struct {
 
 // Names of minds.
 const (
-	ThresholdMind = "threshold"
-	DQNMind       = "dqn"
-	PPOMind       = "ppo"
-	DDPGMind      = "ddpg"
+	// ProportionalMind is the rule that decides where no model is named, ThresholdMind
+	// MARLISE's.
+	ProportionalMind = "proportional"
+	ThresholdMind    = "threshold"
+	DQNMind          = "dqn"
+	PPOMind          = "ppo"
+	DDPGMind         = "ddpg"
 )
+
+// Rules are the minds that need no model.
+func Rules() map[string][]vertical.Planner {
+	return map[string][]vertical.Planner{ProportionalMind: {vertical.DefaultRule()}, ThresholdMind: {vertical.DefaultThreshold()}}
+}
+
+func isRule(name string) bool { return name == ProportionalMind || name == ThresholdMind }
 
 // Validate returns an error that names the setting.
 func (o Options) Validate() error {
@@ -146,7 +156,7 @@ func (l *Loop) use(name string) {
 	l.o.Algorithm = name
 	l.minds = assigned{name: name, minds: l.o.Minds[name], of: map[string]int{}}
 	l.trial = nil
-	if name != ThresholdMind && !l.o.Untested {
+	if !isRule(name) && !l.o.Untested {
 		l.trial = vertical.NewTrial(vertical.DefaultTrial(), l.o.Seed)
 	}
 }
@@ -280,7 +290,7 @@ func (l *Loop) decide(t *Tick, pods []Pod, usage map[string]Usage) []api.Action 
 	l.minds.to(pods)
 	var mind vertical.Planner = &l.minds
 	if l.trial != nil && l.o.Hold == "" && !l.trial.Learned(vertical.Cost(in.Pods)) {
-		mind = vertical.DefaultThreshold()
+		mind = vertical.DefaultRule()
 	}
 	t.Mind = mind.Name()
 	t.Output = l.memory.Tick(l.config, mind, in)

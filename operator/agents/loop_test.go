@@ -257,7 +257,7 @@ func TestTrialInTheLoop(t *testing.T) {
 				l.ticks(t, n, 1)
 				acted[l.last.Mind]++
 			}
-			if l.Trusted() != c.trusted || acted["rule:threshold"] == 0 || acted[DDPGMind] == 0 {
+			if l.Trusted() != c.trusted || acted["rule:proportional"] == 0 || acted[DDPGMind] == 0 {
 				t.Errorf("trusted %v, acted %v", l.Trusted(), acted)
 			}
 		})

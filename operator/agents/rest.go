@@ -225,7 +225,7 @@ func (l *Loop) Interval() time.Duration {
 	return l.o.Interval
 }
 
-// Trusted reports whether the learned minds have been better than the threshold rule
+// Trusted reports whether the learned minds have been better than the rule
 // here, and need no trial.
 func (l *Loop) Trusted() bool {
 	l.mu.Lock()
