@@ -290,6 +290,22 @@ explore: deps ## every state of a policy switch of three pods and three nodes, w
 bench-rl: ## every learner on the standard tasks with five seeds, beside published figures; curves in out/bench-rl (twenty minutes of one core)
 	go run ./experiments/training/bench --seeds 5 --out $(OUT)/bench-rl
 
+# The model that comes with the program, chosen of three seeds by make bench-agents.
+.PHONY: train-agents bench-agents
+train-agents: build ## the small model of mash2 agents that comes with the program (two minutes)
+	bin/mash2 train --environment marlise --algorithm residual-td3 --steps 60000 --seed $(AGENTS_SEED) --out $(OUT)/agents/shipped --restart
+	cp $(OUT)/agents/shipped/model.rl $(OUT)/agents/shipped/card.json planning/vertical/shipped/
+
+# Steps of each algorithm that is about two minutes of a core; each by three seeds.
+AGENTS_SEED ?= 11
+AGENTS ?= mdqn:200000 dppo:400000 ddpg:60000 ppo:400000 residual-ppo:400000 residual-td3:60000
+bench-agents: build ## agents that move CPU between pods, each algorithm by three seeds, beside rules: response times by priority (half an hour)
+	@for seed in 11 12 13; do for a in $(AGENTS); do \
+		bin/mash2 train --environment marlise --algorithm $${a%:*} --steps $${a#*:} --seed $$seed --out $(OUT)/agents/$${a%:*}-$$seed || exit 1; \
+	done; done
+	bin/mash2 evaluate --environment marlise --episodes 2000 --seed 7 $(foreach r,fixed threshold threshold:60:20:100 threshold:60:30:100 proportional,--model rule:$(r)) \
+		$(foreach s,11 12 13,$(foreach a,$(AGENTS),--model $(OUT)/agents/$(firstword $(subst :, ,$(a)))-$(s)))
+
 .PHONY: bench-scale
 # Further ones: SCALE='--nodes 5000'.
 SCALE ?=
@@ -368,6 +384,16 @@ e2e-node: build localkube deps-node $(TOOLS)/k6 $(TOOLS)/metrics-server ## real 
 	CGO_ENABLED=0 go build -o $(OUT)/node/target ./experiments/k6/target
 	go build -o $(OUT)/node/node ./experiments/node
 	$(SUDO) env PATH="$$PATH:/usr/sbin:/sbin" $(OUT)/node/node -page docs/benchmarks/node.md $(E2E_NODE)
+
+# Further flags: E2E_AGENTS='-seeds 8 -agents-model D'.
+.PHONY: e2e-agents
+E2E_AGENTS ?=
+e2e-agents: build localkube deps-node $(TOOLS)/k6 ## CPU moved between running pods on a real node under real k6, by each rule and none; root (twelve minutes once built)
+	@mkdir -p $(OUT)/node
+	CGO_ENABLED=0 go build -o $(OUT)/node/pause ./experiments/node/pause
+	CGO_ENABLED=0 go build -o $(OUT)/node/target ./experiments/k6/target
+	go build -o $(OUT)/node/node ./experiments/node
+	$(SUDO) env PATH="$$PATH:/usr/sbin:/sbin" $(OUT)/node/node -agents $(E2E_AGENTS)
 
 .PHONY: e2e-prediction
 e2e-prediction: localkube deps-node helm ## models that predict on a real node beside real pods, by the chart's DaemonSet, and a strategy that reads the answer; root (three minutes once built)

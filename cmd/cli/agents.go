@@ -91,7 +91,7 @@ no pod is resized, and the API server is asked for nothing.
 	f.StringArrayVar(&o.models, "load_model", nil, "folder that mash2 train wrote, or one with agent_0, agent_1 … for one model per agent; may be repeated, one per family of algorithms")
 	f.IntVar(&o.interval, "action_interval", 1, "seconds between decisions")
 	f.Float64SliceVar(&o.priorities, "priorities", nil, "priorities of pods in the order of their names, above 0 and up to 1; 1.0 for the rest")
-	f.StringVar(&o.algorithm, "algorithm", agents.ProportionalMind, "what decides: proportional or threshold, which are rules, or ppo, ippo, dppo, ddpg, iddpg, mdqn, dmdqn, ddmdqn with --load_model")
+	f.StringVar(&o.algorithm, "algorithm", agents.ProportionalMind, "what decides: proportional or threshold, which are rules, or ppo, ippo, dppo, ddpg, iddpg, mdqn, dmdqn, ddmdqn, td3, residual-ppo, residual-td3 with --load_model")
 	f.BoolVar(&o.debug, "debug", false, "print every decision")
 	f.IntVar(&o.hack, "hack", -1, "number of the agent whose model all others use too")
 	f.IntVar(&o.transfer, "transfer", -1, "the same as --hack")
@@ -180,7 +180,7 @@ func (o *agentsFlags) minds() (map[string][]vertical.Planner, string, error) {
 	if o.algorithm == agents.ProportionalMind || o.algorithm == agents.ThresholdMind {
 		return minds, o.algorithm, nil
 	}
-	if _, err := vertical.AlgorithmByName(o.algorithm); err != nil && o.algorithm != "td3" {
+	if _, err := vertical.AlgorithmByName(o.algorithm); err != nil && agents.FamilyOf(o.algorithm) == agents.ThresholdMind {
 		return nil, "", Usagef("--algorithm: %w, or proportional or threshold", err)
 	}
 	if start == "" {

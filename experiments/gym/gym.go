@@ -51,9 +51,7 @@ func marlise(a vertical.Action) Task {
 // depends on the algorithm. It returns an error for a name that there isn't.
 func For(name, algorithm string) (Task, error) {
 	if name == MarliseName {
-		if a, err := vertical.AlgorithmByName(algorithm); err == nil {
-			return marlise(a.Action), nil
-		}
+		return marlise(vertical.ActionOf(algorithm)), nil
 	}
 	return ByName(name)
 }

@@ -37,6 +37,9 @@ type options struct {
 
 	OnlyNode  bool    // a node and a pod, no scalers
 	Predict   bool    // a node and models that are asked on it, no scalers
+	Move      bool    // a node and what moves CPU between its pods, no scalers
+	Seeds     int     // of Move
+	Agents    string  // folder of a model that Move tries as well; empty for none
 	Scale     float64 // of users and of the pods' CPU and memory
 	TimeScale float64 // of the load's durations
 	Passes    int     // of the load
@@ -69,6 +72,9 @@ func main() {
 	flag.StringVar(&o.Page, "page", "", "page to write the result to; empty: none")
 	flag.BoolVar(&o.OnlyNode, "only-node", false, "bring the node up, run a pod, resize it, and end")
 	flag.BoolVar(&o.Predict, "prediction", false, "bring the node up, let models predict on it before and under load, print what was seen as JSON, and end")
+	flag.BoolVar(&o.Move, "agents", false, "bring the node up, compare what moves CPU between running pods under k6, print it as JSON, and end")
+	flag.IntVar(&o.Seeds, "seeds", 4, "seeds of -agents: a minute each for all that are compared")
+	flag.StringVar(&o.Agents, "agents-model", "", "folder of mash2 train --environment marlise that -agents compares as well; empty: none")
 	flag.StringVar(&o.Model, "model", "", "model.json of mash2 train --environment qos that -prediction asks as well; empty: none")
 	flag.StringVar(&o.Agent, "agent", "out/node/mash2", "program of the agent and of the operator for -prediction: cmd/mash2-operator, without C")
 	flag.Float64Var(&o.Scale, "scale", 0.25, "of users and of the size of pods, against the scenario")
@@ -80,8 +86,8 @@ func main() {
 	flag.StringVar(&o.K6, "k6", filepath.Join(tools, "k6"), "program of k6")
 	flag.StringVar(&o.MetricsServer, "metrics-server", filepath.Join(tools, "metrics-server"), "program of metrics-server")
 	flag.Parse()
-	if !(o.Scale > 0 && o.Scale <= 1) || !(o.TimeScale > 0) || o.Passes < 1 || flag.NArg() > 0 {
-		fmt.Fprintln(os.Stderr, "node: -scale must be above 0 and at most 1, -time-scale above 0, -passes 1 or more, and there are no arguments")
+	if !(o.Scale > 0 && o.Scale <= 1) || !(o.TimeScale > 0) || o.Passes < 1 || o.Seeds < 1 || flag.NArg() > 0 {
+		fmt.Fprintln(os.Stderr, "node: -scale must be above 0 and at most 1, -time-scale above 0, -passes and -seeds 1 or more, and there are no arguments")
 		os.Exit(2)
 	}
 	if err := run(o); err != nil {
@@ -126,7 +132,7 @@ func run(o options) error {
 	}
 	runErr := runInside(lock, o)
 	checks, err := endRun(record, before, os.Stderr)
-	if err := errors.Join(runErr, err); err != nil || o.OnlyNode || o.Predict {
+	if err := errors.Join(runErr, err); err != nil || o.OnlyNode || o.Predict || o.Move {
 		return err
 	}
 	return writePage(o, checks)
@@ -141,6 +147,11 @@ func (o *options) complete() error {
 	switch {
 	case o.Predict:
 		programs = []*string{&o.Pause, &o.Target, &o.Agent}
+	case o.Move:
+		programs = []*string{&o.Pause, &o.Target, &o.Mash2, &o.K6}
+		if o.Agents != "" {
+			programs = append(programs, &o.Agents)
+		}
 	case o.OnlyNode:
 		programs = programs[:2]
 	}

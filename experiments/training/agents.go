@@ -138,11 +138,7 @@ func agentsPlanner(name string) (vertical.Planner, string, error) {
 	if m.Environment != gym.MarliseName {
 		return nil, "", fmt.Errorf("%s was trained in %s, not in %s", name, m.Environment, gym.MarliseName)
 	}
-	action := vertical.Changes
-	if a, err := vertical.AlgorithmByName(m.Algorithm); err == nil {
-		action = a.Action
-	}
-	p, err := vertical.NewLearned(name, action, m.Policy)
+	p, err := vertical.NewLearned(name, vertical.ActionOf(m.Algorithm), m.Policy)
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", name, err)
 	}

@@ -2,6 +2,9 @@ package training
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -97,6 +100,37 @@ func TestDoubleDiffers(t *testing.T) {
 
 // TestEvaluateAgents: a model among the rules. What it says of promotion has its test and
 // its figures.
+// TestShippedModel: the file is the one that its card is of, and in worlds that it was not
+// trained in it answers sooner than the rule that it corrects.
+func TestShippedModel(t *testing.T) {
+	data, text := vertical.ShippedModel()
+	var card Card
+	if err := json.Unmarshal(text, &card); err != nil {
+		t.Fatal(err)
+	}
+	if sum := sha256.Sum256(data); card.Hash != hex.EncodeToString(sum[:]) || card.Seed == 0 || len(card.Limits) == 0 {
+		t.Errorf("its card is of another model: %+v", card)
+	}
+	e, err := Evaluate(t.Context(), []string{"rule:threshold", "rule:proportional", "builtin:agents"}, "marlise", 400, 31, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(e.Why)
+	if e.Promote == nil || !*e.Promote {
+		t.Errorf("it is not better than the rule: %s", e.Why)
+	}
+	threshold, shipped := e.Models[0].Service, e.Models[2].Service
+	if shipped.MeanSeconds > 0.6*threshold.MeanSeconds {
+		t.Errorf("it answers in %.3f s, the threshold rule in %.3f s", shipped.MeanSeconds, threshold.MeanSeconds)
+	}
+	if low, high := shipped.ByPriority[0], shipped.ByPriority[2]; high.MeanSeconds >= low.MeanSeconds {
+		t.Errorf("by priority %+v", shipped.ByPriority)
+	}
+	if _, err := Evaluate(t.Context(), []string{"builtin:other"}, "marlise", 2, 31, io.Discard); err == nil || !strings.Contains(err.Error(), "want builtin:agents") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestEvaluateAgents(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "model")
 	if _, err := Run(t.Context(), Options{Environment: "marlise", Algorithm: "ddpg", Steps: 300, Seed: 1, Out: dir}, io.Discard); err != nil {

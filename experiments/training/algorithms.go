@@ -39,6 +39,8 @@ func algorithms() []algorithm {
 	}
 	iddpg := ddpg("iddpg", rl.DefaultDDPG)
 	iddpg.alone = false
+	residualTD3 := ddpg("residual-td3", rl.DefaultTD3)
+	residualTD3.alone = false
 	return []algorithm{
 		dqn("dqn", false, false), dqn("double-dqn", true, false), dqn("dueling-dqn", false, true),
 		{name: "ppo", discrete: true, continuous: true, alone: true, agents: true, new: func(task gym.Task, steps int, seed uint64) (rl.Learner, error) {
@@ -55,6 +57,7 @@ func algorithms() []algorithm {
 		ddpg("ddpg", rl.DefaultDDPG), ddpg("td3", rl.DefaultTD3),
 		{name: "ippo", continuous: true, agents: true, new: newAgentsPPO},
 		{name: "dppo", discrete: true, agents: true, new: newAgentsPPO},
+		{name: "residual-ppo", continuous: true, agents: true, new: newAgentsPPO}, residualTD3,
 		iddpg, agentsDQN("mdqn", false, false), agentsDQN("dmdqn", true, false), agentsDQN("ddmdqn", true, true),
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/mash2-io/mash2/experiments/gym"
 	"github.com/mash2-io/mash2/planning/rl"
 	"github.com/mash2-io/mash2/planning/rl/onnx"
+	"github.com/mash2-io/mash2/planning/vertical"
 )
 
 // Names of a model's files in its folder.
@@ -23,6 +24,9 @@ const (
 	// output, or what lies between an action's bounds as its outputs lie between -1 and 1.
 	ONNXFile = "policy.onnx"
 )
+
+// builtin is before the name of a model that comes with the program.
+const builtin = "builtin:"
 
 // onnxSuffix is that of models which are no folders.
 const onnxSuffix = ".onnx"
@@ -113,9 +117,16 @@ func limits(task gym.Task) []string {
 	return append(out, "It was not trained on, and must not decide for, any workload.")
 }
 
-// open reads a model from a folder, or the policy of an ONNX file, which knows nothing of
+// open reads a model that comes with the program, one from a folder, or the policy of an ONNX file, which knows nothing of
 // an environment.
 func open(path, environment string, actions rl.Space) (rl.Model, error) {
+	if name, ok := strings.CutPrefix(path, builtin); ok {
+		if name != vertical.Shipped {
+			return rl.Model{}, fmt.Errorf("there is no model %s: want %s", path, builtin+vertical.Shipped)
+		}
+		data, _ := vertical.ShippedModel()
+		return rl.Decode(data)
+	}
 	if !strings.HasSuffix(path, onnxSuffix) {
 		m, _, err := Load(path)
 		return m, err

@@ -28,7 +28,7 @@ func TestMindsOfModels(t *testing.T) {
 	minds, rest, err := Minds(map[string][]byte{
 		"night": encoded(t, "ddpg", environment, vertical.Changes), "jobs": encoded(t, "dqn", "scaling-ops", vertical.Moves), "torn": []byte("no model"),
 	})
-	if err != nil || len(minds) != 1 || len(rest) != 2 || rest["torn"] == nil {
+	if err != nil || len(minds) != 2 || minds[BuiltinMind] == nil || len(rest) != 2 || rest["torn"] == nil {
 		t.Fatalf("%v, %v, %v", minds, rest, err)
 	}
 	var group sync.WaitGroup

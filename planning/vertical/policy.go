@@ -19,6 +19,10 @@ const (
 	Changes Action = "changes"
 	// Levels are a number from 0 to 1: the limit as a share of the budget, at once.
 	Levels Action = "levels"
+	// Corrections are a number from -1 to 1, times Scale, on top of what the default rule
+	// proposes: what learns begins with a rule, and not with nothing (residual policy
+	// learning: Silver et al. 2018). It is ours, not MARLISE's.
+	Corrections Action = "corrections"
 )
 
 // MARLISE's units of actions, millicores.
@@ -45,6 +49,8 @@ func (a Action) Limit(v *View, act rl.Action) float64 {
 		return float64(v.Limit) + Increment*float64(act.Discrete-1)
 	case Levels:
 		return float64(act.Continuous[0]) * float64(v.Budget)
+	case Corrections:
+		return DefaultRule().Propose(v) + Scale*float64(act.Continuous[0])
 	}
 	return float64(v.Limit) + Scale*float64(act.Continuous[0])
 }
@@ -67,6 +73,20 @@ func Algorithms() []Algorithm {
 		{"dmdqn", Moves},
 		{"ddmdqn", Moves},
 	}
+}
+
+// residual is before the names of algorithms whose agents correct the rule.
+const residual = "residual-"
+
+// ActionOf an algorithm, MARLISE's or another one of continuous actions.
+func ActionOf(algorithm string) Action {
+	if a, err := AlgorithmByName(algorithm); err == nil {
+		return a.Action
+	}
+	if strings.HasPrefix(algorithm, residual) {
+		return Corrections
+	}
+	return Changes
 }
 
 // AlgorithmByName returns an error that lists the names for another one.
