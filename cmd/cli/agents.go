@@ -105,7 +105,7 @@ no pod is resized, and the API server is asked for nothing.
 	f.StringVar(&o.cgroupRoot, "cgroup-root", "/sys/fs/cgroup", "cgroup file system, for --usage cgroup")
 	f.StringVar(&o.kubeletCgroup, "kubelet-cgroup", "", "cgroup that the kubelet keeps its pods below, as its --cgroup-root says; empty: the root")
 	f.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "only pods of this node; needed by --usage cgroup and --predict (default: $NODE_NAME)")
-	f.BoolVar(&o.untested, "untested", false, "let a model act at once, before it has been better than the threshold rule on this service")
+	f.BoolVar(&o.untested, "untested", false, "let a model act at once, before it has been better than the rule on this service")
 	f.DurationVar(&o.during, "for", 0, "end after this time; 0: never")
 	f.StringVar(&o.control, "control-address", "", "address of MARLISE's control API (HTTPS), for users whom the API server allows the path; empty: off")
 	o.predict.add(f)
