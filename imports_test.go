@@ -105,7 +105,7 @@ var rooms = map[string]room{
 	"cmd/cli": {
 		ours: []string{
 			".", "adoption", "api", "api/v1alpha1", "execution/clusterapi", "execution/gke", "execution/kube", "execution/webhook", "forecast", "operator", "operator/agents", "operator/core",
-			"operator/replay", "planning/node", "planning/vertical", "record", "record/knowledge", "sensing", "serve/rest", "serve/web", "strategic", "strategic/configmap", "strategic/model", "strategic/model/dense", "strategic/model/foreign", "strategic/strategy", "strategic/strategy/when",
+			"operator/replay", "planning/node", "planning/vertical", "record", "record/knowledge", "sensing", "sensing/promql", "serve/rest", "serve/web", "strategic", "strategic/configmap", "strategic/model", "strategic/model/dense", "strategic/model/foreign", "strategic/strategy", "strategic/strategy/when",
 		},
 		outside: append([]string{"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/go-logr/logr"}, kubeClients...),
 	},

@@ -2,14 +2,20 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/api/v1alpha1"
+	"github.com/mash2-io/mash2/sensing/promql"
+	"github.com/mash2-io/mash2/strategic/configmap"
 	"github.com/mash2-io/mash2/strategic/strategy"
 )
 
@@ -53,14 +59,31 @@ func newStrategyCheck() *cobra.Command {
 			return nil
 		},
 	}
+	var policies string
+	cmd.Flags().StringVar(&policies, "policies-file", "", "policies.yaml that must define each policy which a strategy names; without it nothing is known of policies")
 	show := OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		list, err := strategies(cmd, args[0])
 		if err != nil {
 			return err
 		}
+		var defined map[string]api.Policy
+		if policies != "" {
+			text, err := os.ReadFile(policies)
+			if err != nil {
+				return Usage(fmt.Errorf("--policies-file: %w", err))
+			}
+			spec, err := configmap.Parse(map[string]string{"policies.yaml": string(text)}, nil)
+			if err != nil {
+				return Usage(fmt.Errorf("--policies-file: %w", err))
+			}
+			defined = spec.Policies
+		}
 		names := make([]string, len(list))
 		for i, s := range list {
+			if err := asked(s, defined); err != nil {
+				return Usage(fmt.Errorf("%s: %s: %w", args[0], s.Key, err))
+			}
 			names[i] = s.Key.String()
 		}
 		return show(struct {
@@ -68,6 +91,49 @@ func newStrategyCheck() *cobra.Command {
 		}{names}, fmt.Sprintf("%s: can be used: %s", args[0], strings.Join(names, ", ")))
 	}
 	return cmd
+}
+
+// asked says what is wrong with what a strategy asks of others: a query that is none or that
+// the operator would refuse, and, where policies are known, one that is not defined.
+func asked(s api.Strategy, policies map[string]api.Policy) error {
+	var spec v1alpha1.StrategySpec
+	if err := json.Unmarshal([]byte(s.Spec), &spec); err != nil {
+		return err
+	}
+	for i, sensor := range spec.Sensors {
+		if sensor.Prometheus == nil {
+			continue
+		}
+		if _, err := promql.Confine(sensor.Prometheus.Query, "namespace", s.Key.Namespace, ""); err != nil {
+			return fmt.Errorf("spec.sensors[%d].prometheus.query: %w", i, err)
+		}
+	}
+	if policies == nil {
+		return nil
+	}
+	known := func(path, name string) error {
+		if _, ok := policies[name]; !ok {
+			return fmt.Errorf("%s: there is no policy %q: want one of %s", path, name, strings.Join(slices.Sorted(maps.Keys(policies)), ", "))
+		}
+		return nil
+	}
+	for i, rule := range spec.Rules {
+		for j, action := range rule.Actions {
+			if action.SetPolicy != nil {
+				if err := known(fmt.Sprintf("spec.rules[%d].actions[%d].setPolicy.policy", i, j), action.SetPolicy.Policy); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if spec.Learn != nil {
+		for i, name := range spec.Learn.Policies {
+			if err := known(fmt.Sprintf("spec.learn.policies[%d]", i), name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func newStrategyRun() *cobra.Command {

@@ -44,6 +44,22 @@ func TestStrategyCheck(t *testing.T) {
 	if code, _, err := mash2Command(t, "strategy", "check", file); code != 2 || !strings.Contains(err, "spec.rules[0].when: ERROR") {
 		t.Errorf("a sensor that there isn't: %d %q", code, err)
 	}
+	policies := filepath.Join(t.TempDir(), "policies.yaml")
+	if err := os.WriteFile(policies, []byte("policies:\n  COST_SAVING: {nodePools: [a]}\n  PERFORMANCE: {nodePools: [a]}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	sensor := "  sensors: [{name: load, prometheus: {query: '%s'}, when: {interval: {every: 1m}}}]\n"
+	for want, text := range map[string]string{
+		"shop/s: spec.sensors[0].prometheus.query: ": fmt.Sprintf(sensor, "sum(rate(x[5m)") + "  rules: [{name: r, when: load > 5, actions: [{setPolicy: {policy: PERFORMANCE}}]}]\n",
+		"shop/s: spec.rules[0].actions[0].setPolicy.policy: there is no policy \"FAST\": want one of COST_SAVING, PERFORMANCE": fmt.Sprintf(sensor, "sum(x)") + "  rules: [{name: r, when: load > 5, actions: [{setPolicy: {policy: FAST}}]}]\n",
+	} {
+		if err := os.WriteFile(file, []byte("apiVersion: mash2.io/v1alpha1\nkind: Strategy\nmetadata: {name: s, namespace: shop}\nspec:\n"+text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if code, out, err := mash2Command(t, "strategy", "check", file, "--policies-file", policies); code != 2 || !strings.Contains(err, want) {
+			t.Errorf("%d %q %q, want %q", code, out, err, want)
+		}
+	}
 	for _, args := range [][]string{{"check"}, {"check", "no-such-file"}, {"chekc"}, {"run"}, {"run", "--file", file, "--inputs", file}} {
 		if code, _, err := mash2Command(t, append([]string{"strategy"}, args...)...); code != 2 || err == "" {
 			t.Errorf("%v: %d %q", args, code, err)
