@@ -45,6 +45,7 @@ type world struct {
 
 	work, load    float64 // seconds of a request; requests per second of all pods
 	noise, gaps   float64 // of readings: relative deviation, and the chance of none
+	every         int     // seconds from one reading to the next, of which it is the mean; 0 for one
 	slow          float64 // chance that a resize takes more than a second
 	changes       [2]int  // seconds at which the split of load changes
 	joins, leaves int     // seconds at which a pod joins and one leaves, −1 for never
@@ -59,6 +60,7 @@ type served struct {
 	response float64 // mean, seconds, at most loss
 	before   float64 // utilisation a second ago
 	now      float64
+	used     float64 // core-seconds since the last reading
 }
 
 // reset draws a world. The first pod stays.
@@ -140,8 +142,12 @@ func (w *world) advance() {
 		mean := w.load * s.weight / sum
 		s.rate = max(0, mean+math.Sqrt(2*mean)*w.rng.NormFloat64()) // compound Poisson, exponential work
 		used := s.serve(mean, float64(p.Held)/1000, w.work)
-		if w.rng.Float64() >= w.gaps {
-			p.Usage, p.At = max(0, 1000*used*(1+w.noise*w.rng.NormFloat64())), now
+		s.used += used
+		if every := max(1, w.every); w.second%every == 0 {
+			if w.rng.Float64() >= w.gaps {
+				p.Usage, p.At = max(0, 1000*s.used/float64(every)*(1+w.noise*w.rng.NormFloat64())), now
+			}
+			s.used = 0
 		}
 		s.before, s.now = s.now, 1000*used/float64(p.Held)
 	}
