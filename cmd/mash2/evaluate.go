@@ -123,6 +123,12 @@ func evaluationText(e training.Evaluation) string {
 		}
 	}
 	agentsText(t, e)
+	if len(e.Models) > 0 && e.Models[0].Replicas != nil {
+		fmt.Fprintln(t, "\nmodel\tReady replicas\tSLO violated, % of cycles\t")
+		for _, s := range e.Models {
+			fmt.Fprintf(t, "%s\t%.2f\t%.2f\t\n", s.Name, s.Replicas.Ready, 100*s.Replicas.Violating)
+		}
+	}
 	_ = t.Flush() // into memory
 	return strings.TrimRight(b.String(), "\n")
 }

@@ -30,6 +30,8 @@ type Task struct {
 	// RewardScale is what learners multiply rewards by, so that returns are of a size
 	// that their networks reach soon; 0 is 1.
 	RewardScale float64
+	// Inputs say what an observation is of to who makes one outside; nil where nobody does.
+	Inputs []rl.Input
 }
 
 // MarliseName is the name of MARLISE's world.
@@ -67,7 +69,7 @@ func Tasks() []Task {
 			Name: "pendulum", Spec: rl.Spec{Observations: 3, Actions: rl.Space{Low: []float32{-maxTorque}, High: []float32{maxTorque}}}, Limit: pendulumLimit,
 			New: func() rl.Env { return &Pendulum{} },
 		},
-		marlise(vertical.Changes),
+		marlise(vertical.Changes), replicas(),
 	}
 }
 

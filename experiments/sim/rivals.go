@@ -179,13 +179,14 @@ func rpsOf(s scenarios.Scenario, w *workload, speed float64) float64 {
 type counting struct {
 	traffic
 	held  map[string]queueing.Window
+	since map[string]queueing.Window // seen was asked last
 	total map[string]float64
 	// failed are those of them that were not answered.
 	failed map[string]float64
 }
 
 func newCounting(t traffic) *counting {
-	return &counting{traffic: t, held: map[string]queueing.Window{}, total: map[string]float64{}, failed: map[string]float64{}}
+	return &counting{traffic: t, held: map[string]queueing.Window{}, since: map[string]queueing.Window{}, total: map[string]float64{}, failed: map[string]float64{}}
 }
 
 // ended is the number of a stream's requests that have ended, well or not.
@@ -204,9 +205,22 @@ func (t *counting) take(stream string) error {
 	held := t.held[stream]
 	held.Add(w)
 	t.held[stream] = held
+	since := t.since[stream]
+	since.Add(w)
+	t.since[stream] = since
 	t.total[stream] += float64(w.Ended())
 	t.failed[stream] += float64(w.Ended() - w.Succeeded)
 	return nil
+}
+
+// seen is what became of a stream's requests since it was asked last.
+func (t *counting) seen(stream string) (queueing.Window, error) {
+	if err := t.take(stream); err != nil {
+		return queueing.Window{}, err
+	}
+	w := t.since[stream]
+	delete(t.since, stream)
+	return w, nil
 }
 
 // TakeWindow implements traffic.

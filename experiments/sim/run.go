@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -84,6 +85,10 @@ type Options struct {
 	Strategies []api.Strategy
 	// Report gets every cycle of mash2; nil for none.
 	Report func(api.Cycle)
+	// Decide is asked about each workload of mash2's in each cycle, with what its planner
+	// proposes and what requests saw since it was asked last; nil for nobody. What it
+	// returns is bounded as any proposal.
+	Decide func(planning.Input, planning.Proposal, queueing.Window) planning.Proposal
 
 	prepare func(*Cluster) // before there are nodes and pods
 	inspect func(*Cluster) // at the end
@@ -113,7 +118,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	default:
 		return Result{}, fmt.Errorf("fidelity %q is neither %s nor %s", o.Fidelity, PerRequest, Fluid)
 	}
-	if kind, _, _ := ParseScaler(o.Scaler); kind == KEDARPS || o.SLO.Objective > 0 {
+	if kind, _, _ := ParseScaler(o.Scaler); kind == KEDARPS || o.SLO.Objective > 0 || o.Decide != nil {
 		t = newCounting(t)
 	}
 	c := newCluster(p, o.Seed, t)
@@ -333,6 +338,10 @@ func (r *run) operator(ctx context.Context, clairvoyant bool) error {
 	if clairvoyant {
 		hierarchy.Forecaster = newForesight(r.Scenario, c.params, c.workloads, r.WarmupPasses+r.Passes, r.Seed, r.start)
 	}
+	if r.Decide != nil {
+		hierarchy.Planners = maps.Clone(hierarchy.Planners)
+		hierarchy.Planners[planning.DefaultPlanner] = decider{r, hierarchy.Planners[planning.DefaultPlanner]}
+	}
 	var recorder mash2.Recorder
 	if r.Record != nil && !clairvoyant {
 		if recorder, err = r.Record(cfg); err != nil {
@@ -379,6 +388,26 @@ func (r *run) operator(ctx context.Context, clairvoyant bool) error {
 		c.at(r.start+s.At.Duration+time.Second, cycle)
 	}
 	return nil
+}
+
+// decider asks Decide.
+type decider struct {
+	*run
+	base planning.WorkloadPlanner
+}
+
+// PlanWorkload implements planning.WorkloadPlanner.
+func (d decider) PlanWorkload(in planning.Input) (planning.Proposal, error) {
+	base, err := d.base.PlanWorkload(in)
+	i := slices.IndexFunc(d.c.workloads, func(w *workload) bool { return w.key == in.Workload.Key })
+	if err != nil || base.Held || i < 0 {
+		return base, err
+	}
+	seen, err := d.c.traffic.(*counting).seen(d.c.workloads[i].stream)
+	if err != nil {
+		return base, err
+	}
+	return d.Decide(in, base, seen), nil
 }
 
 // Report implements mash2.Reporter.

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/mash2-io/mash2/experiments/gym"
+	"github.com/mash2-io/mash2/planning/learned"
 	"github.com/mash2-io/mash2/planning/rl"
 	"github.com/mash2-io/mash2/planning/vertical"
 )
@@ -189,5 +190,31 @@ func TestPromotion(t *testing.T) {
 	wild := [][]float64{{0.3, 0.4, 0.5, 0.4, 0.3, 0.4}, {0.01, 0.9, 0.01, 0.7, 0.01, 0.07}}
 	if promote, why := promotion(names, wild, 0); promote == nil || *promote {
 		t.Error(why)
+	}
+}
+
+// TestEvaluateReplicas: in the world of replicas the operator's planner and the floor are
+// compared with a model in the same episodes, and what serves with fewer replicas is told.
+func TestEvaluateReplicas(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "model")
+	enough := -1e9
+	if _, err := Run(t.Context(), Options{Environment: "replicas", Algorithm: "dqn", Steps: 40, Seed: 1, StopAt: &enough, Out: dir}, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	m, _, err := Load(dir)
+	if err != nil || len(m.Inputs) != 3 || learned.Check(m) != nil {
+		t.Fatalf("a model that the operator can't use: %+v, %v", m.Inputs, err)
+	}
+	e, err := Evaluate(t.Context(), []string{"rule:floor", "rule:plan", dir}, "replicas", 4, 5, io.Discard)
+	if err != nil || len(e.Models) != 3 || len(e.Ranking) != 3 {
+		t.Fatalf("%+v, %v", e, err)
+	}
+	for _, m := range e.Models {
+		if r := m.Replicas; r == nil || r.Ready < 1 || r.Ready > 20 || r.Violating < 0 || r.Violating > 1 || m.Return >= 0 {
+			t.Errorf("%+v %+v", m, m.Replicas)
+		}
+	}
+	if _, err := Evaluate(t.Context(), []string{"rule:other"}, "replicas", 1, 5, io.Discard); err == nil || !strings.Contains(err.Error(), "rule:plan") {
+		t.Errorf("%v", err)
 	}
 }

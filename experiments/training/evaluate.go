@@ -43,6 +43,8 @@ type Score struct {
 	Solved *bool `json:"solved"`
 	// Service is what requests saw, in MARLISE's world only.
 	Service *gym.Service `json:"service,omitempty"`
+	// Replicas is what there was on average, in the world of replicas only.
+	Replicas *Replicas `json:"replicas,omitempty"`
 }
 
 // MaxEpisodes bounds what can be asked for.
@@ -64,6 +66,9 @@ func Evaluate(ctx context.Context, dirs []string, environment string, count int,
 	}
 	if task.Peers != nil {
 		return evaluateAgents(ctx, out, dirs, count, progress)
+	}
+	if environment == gym.ReplicasName {
+		return evaluateReplicas(ctx, out, task, dirs, count, progress)
 	}
 	models := make([]rl.Model, len(dirs))
 	for i, dir := range dirs {

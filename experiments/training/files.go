@@ -63,7 +63,7 @@ func save(o Options, task gym.Task, best Point, r Result, p rl.Policy) (card str
 	if err := WriteFile(filepath.Join(o.Out, CurveFile), curve); err != nil {
 		return "", err
 	}
-	return Save(o.Out, rl.Model{Environment: o.Environment, Algorithm: o.Algorithm, Policy: p}, Card{
+	return Save(o.Out, rl.Model{Environment: o.Environment, Algorithm: o.Algorithm, Policy: p, Inputs: task.Inputs}, Card{
 		Seed: o.Seed, Steps: r.Steps, BestStep: best.Step, Return: best.Return, Episodes: episodes, Curve: r.Curve, Seconds: r.Seconds,
 		Limits:  limits(task),
 		Version: o.Version,

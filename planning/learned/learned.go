@@ -70,15 +70,21 @@ func (p Planner) PlanWorkload(in planning.Input) (planning.Proposal, error) {
 		base.Reason = fmt.Sprintf("held at %d: spec.model: the operator has no model %q, only %s", in.Workload.Replicas, in.Workload.Model, names(p.Models))
 		return base, nil
 	}
-	observation, saw, missing := observe(m.Inputs, in, base)
+	observation, saw, missing := Observe(m.Inputs, in, base)
 	if missing != "" {
 		base.Reason += "; planned without the model: " + missing
 		return base, nil
 	}
 	action := m.Policy.NewActor().Act(observation).Discrete - 1
+	return Ask(in, base, m.Inputs, action, "model "+in.Workload.Model, saw), nil
+}
+
+// Ask is the proposal of who asks for so many replicas more than there are, by what it saw,
+// around what is planned without.
+func Ask(in planning.Input, base planning.Proposal, inputs []rl.Input, action int, who, saw string) planning.Proposal {
 	w := in.Workload
 	asked := max(w.Replicas+int32(action), 0)
-	for _, input := range m.Inputs {
+	for _, input := range inputs {
 		if input.Name == InputReplicas {
 			asked = int32(math.Min(float64(asked), input.Scale)) // beyond, it knows nothing
 		}
@@ -89,12 +95,12 @@ func (p Planner) PlanWorkload(in planning.Input) (planning.Proposal, error) {
 	out.Path = []api.PathStep{{At: in.Time, Scale: api.Scale{Replicas: out.Replicas, Containers: base.Containers}, Need: base.Need}}
 	out.Ramp, out.Forecast = 0, nil
 	out.Binding = api.BindingLearned
-	out.Reason = fmt.Sprintf("model %s asks for %+d to %d (%s)", w.Model, action, w.Replicas, saw)
+	out.Reason = fmt.Sprintf("%s asks for %+d to %d (%s)", who, action, w.Replicas, saw)
 	if base.Floor > asked {
 		out.Binding = api.BindingFloor
 		out.Reason += fmt.Sprintf("; usage now needs at least %d", base.Floor)
 	}
-	return out, nil
+	return out
 }
 
 // names of the models there are.
@@ -105,9 +111,9 @@ func names(models map[string]rl.Model) string {
 	return strings.Join(slices.Sorted(maps.Keys(models)), ", ")
 }
 
-// observe makes the observation that a model was trained on, and says it in words; missing
+// Observe makes the observation that a model was trained on, and says it in words; missing
 // says what of it isn't known.
-func observe(inputs []rl.Input, in planning.Input, base planning.Proposal) (out []float32, saw, missing string) {
+func Observe(inputs []rl.Input, in planning.Input, base planning.Proposal) (out []float32, saw, missing string) {
 	w := in.Workload
 	switch {
 	case w.Replicas < 1:

@@ -106,12 +106,12 @@ func TestSees(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, _, missing := observe(m.Inputs, in, base)
+	got, _, missing := Observe(m.Inputs, in, base)
 	if want := []float32{2, 4, 0.4}; missing != "" || got[0] != want[0] || got[1] != want[1] || got[2] != want[2] {
 		t.Errorf("%v, %s; want %v: 200m of 100m, 200 requests of 50, 4 replicas of 10", got, missing, want)
 	}
 	in.Workload.Triggers = []api.Trigger{{Name: InputRequests, Value: 75, Target: 1000, At: now}}
-	if got, _, missing = observe(m.Inputs, in, base); missing != "" || got[1] != 1.5 {
+	if got, _, missing = Observe(m.Inputs, in, base); missing != "" || got[1] != 1.5 {
 		t.Errorf("%v, %s; want 75 requests of 50 by the trigger", got, missing)
 	}
 }

@@ -62,11 +62,16 @@ func argmax(x []float32) int {
 // starts come from seed: policies that are evaluated with the same seed meet the same
 // ones.
 func Evaluate(p Policy, env Env, episodes int, seed uint64) []float64 {
-	actor, returns := p.NewActor(), make([]float64, episodes)
+	return Play(env, p.NewActor().Act, episodes, seed)
+}
+
+// Play is Evaluate of whatever decides.
+func Play(env Env, decide func(observation []float32) Action, episodes int, seed uint64) []float64 {
+	returns := make([]float64, episodes)
 	for i := range returns {
 		observation := env.Reset(rand.New(rand.NewPCG(seed, uint64(i))))
 		for over := false; !over; {
-			next, reward, terminated, truncated := env.Step(actor.Act(observation))
+			next, reward, terminated, truncated := env.Step(decide(observation))
 			returns[i] += reward
 			observation, over = next, terminated || truncated
 		}
