@@ -28,6 +28,7 @@ in violation of the SLO, node-hours, cost, scalings.
   mash2 whatif --trace cpu.csv.gz --from 24h --policy COST_SAVING
   mash2 whatif --records D --workload shop/web --from 24h
   mash2 whatif --records D --from 24h   # all workloads in one table, beside the HPA
+  mash2 whatif --records D --namespace shop --from 24h
 
 The figures are of the stretch from --from to --to. The time before it, --warm-passes times
 as long, is history that every scaler has seen.

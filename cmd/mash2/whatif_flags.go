@@ -22,6 +22,7 @@ func registerHistory(cmd *cobra.Command, o *whatif.History, prom *cli.Prometheus
 	f.StringVar(&o.Trace, "trace", "", "CSV[.gz] file to read instead of Prometheus")
 	f.StringVar(&o.Records, "records", "", "folder of an operator's records to read instead of Prometheus")
 	f.StringVar(&o.Workload, "workload", "", "NAMESPACE/NAME of the ManagedWorkload in --records (default: all, each on nodes of its own)")
+	f.StringVar(&o.Namespace, "namespace", "", "only the ManagedWorkloads of this namespace in --records, in one table")
 	f.StringVar(&o.Time, "time", "", "column of timestamps in the trace, by name or by number from 0")
 	f.StringVar(&o.Value, "value", "", "column of cores in the trace, by name or by number from 0")
 	f.StringVar(&o.Delimiter, "delimiter", ",", `character between fields of the trace; \t is a tab`)

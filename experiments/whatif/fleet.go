@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
@@ -20,6 +21,9 @@ type Fleet struct {
 	Workloads []FleetWorkload `json:"workloads"`
 	// Total over the workloads, by scaler.
 	Total []FleetTotal `json:"total"`
+	// SizingSavingUSD is what right-sized requests would save together, in USD a month of
+	// 730 hours, as the newest plan has it; null if no workload has a recommendation.
+	SizingSavingUSD *float64 `json:"sizingSavingUsd"`
 	// Unknown are workloads that can't be replayed, and why.
 	Unknown []FleetUnknown `json:"unknown,omitempty"`
 	// KnownError of the simulation, where it was compared with a real control plane.
@@ -29,6 +33,8 @@ type Fleet struct {
 // FleetWorkload is one workload of a Fleet.
 type FleetWorkload struct {
 	Workload string `json:"workload"`
+	// SizingSavingUSD is its part of the Fleet's; null without a recommendation.
+	SizingSavingUSD *float64 `json:"sizingSavingUsd"`
 	Result
 }
 
@@ -72,7 +78,7 @@ func (o *Options) RunFleet(ctx context.Context, progress io.Writer) (Fleet, erro
 	}
 	for i := range last.Snapshot.Workloads {
 		w := &last.Snapshot.Workloads[i]
-		if w.Mode == api.ModeOff {
+		if w.Mode == api.ModeOff || o.Namespace != "" && w.Key.Namespace != o.Namespace {
 			continue
 		}
 		one := *o
@@ -89,10 +95,17 @@ func (o *Options) RunFleet(ctx context.Context, progress io.Writer) (Fleet, erro
 		case err != nil:
 			return out, fmt.Errorf("%s: %w", one.Workload, err)
 		}
-		out.Workloads, out.KnownError = append(out.Workloads, FleetWorkload{one.Workload, r}), r.KnownError
+		saving := monthly(last.Cycle.Plan, w.Key)
+		if saving != nil {
+			out.SizingSavingUSD = new(*saving + deref(out.SizingSavingUSD))
+		}
+		out.Workloads, out.KnownError = append(out.Workloads, FleetWorkload{one.Workload, saving, r}), r.KnownError
 	}
 	if len(out.Workloads) == 0 {
 		why := "they have none that is planned"
+		if o.Namespace != "" {
+			why += " in namespace " + o.Namespace
+		}
 		if len(out.Unknown) > 0 {
 			why = out.Unknown[0].Workload + ": " + out.Unknown[0].Why
 		}
@@ -110,9 +123,31 @@ func (o *Options) RunFleet(ctx context.Context, progress io.Writer) (Fleet, erro
 	return out, nil
 }
 
+// hoursOfMonth is how clouds count one.
+const hoursOfMonth = 730
+
+// monthly is what the sizes of a plan would save of a workload's requests; nil if it has none.
+func monthly(p api.Plan, key api.Key) *float64 {
+	i := slices.IndexFunc(p.Workloads, func(w api.WorkloadPlan) bool { return w.Key == key })
+	if i < 0 || p.Workloads[i].Sizing == nil {
+		return nil
+	}
+	return new(p.Workloads[i].Sizing.Saving * hoursOfMonth)
+}
+
+func deref(x *float64) float64 {
+	if x == nil {
+		return 0
+	}
+	return *x
+}
+
 // Header of the table.
 func (f Fleet) Header() []string {
 	out := []string{"workload", "mode", "replicas", "planned", "error, %", "scalings"}
+	if f.SizingSavingUSD != nil {
+		out = append(out, "sizes save, $ a month")
+	}
 	for _, t := range f.Total {
 		out = append(out, t.Scaler+": violated, min", "pods, $", "nodes, $")
 	}
@@ -143,6 +178,9 @@ func (f Fleet) Rows() [][]string {
 			mode += string(m)
 		}
 		row := []string{w.Workload, mode, number(did.MeanReplicas, 1), number(did.PlannedReplicas, 1), w.errorText(), fmt.Sprint(did.Scalings)}
+		if f.SizingSavingUSD != nil {
+			row = append(row, saved(w.SizingSavingUSD))
+		}
 		replicas, planned, scalings = replicas+did.MeanReplicas, planned+did.PlannedReplicas, scalings+did.Scalings
 		for _, s := range w.Summary {
 			row = append(row, f.figures(s.Summary.Mean("sloViolationMinutes"), s.Summary.Mean("podCostUsd"), s.Summary.Mean("costUsd"))...)
@@ -150,10 +188,20 @@ func (f Fleet) Rows() [][]string {
 		out = append(out, row)
 	}
 	row := []string{"all", "", number(replicas, 1), number(planned, 1), "", fmt.Sprint(scalings)}
+	if f.SizingSavingUSD != nil {
+		row = append(row, saved(f.SizingSavingUSD))
+	}
 	for _, t := range f.Total {
 		row = append(row, f.figures(t.SLOViolationMinutes, t.PodCostUSD, t.CostUSD)...)
 	}
 	return append(out, row)
+}
+
+func saved(x *float64) string {
+	if x == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f", *x)
 }
 
 func (f Fleet) figures(minutes, pods, nodes float64) []string {
@@ -167,6 +215,9 @@ func (f Fleet) Sentences() []string {
 		fmt.Sprintf("%s to %s: what was done (replicas on average, and how often they were scaled), what mash2 planned meanwhile and how far the simulation of it is off, and what each scaler would have done with the same demand",
 			first.From, first.To),
 		"each workload is replayed on nodes of its own: together they would share nodes, so that the sums of nodes are too high for every scaler; what pods cost doesn't depend on that",
+	}
+	if f.SizingSavingUSD != nil {
+		out = append(out, "what sizes save is by how much less the recommended requests cost than those of the templates, at the pools' prices and the demand that is known; nodes cost less only when fewer are needed")
 	}
 	for _, u := range f.Unknown {
 		out = append(out, fmt.Sprintf("not replayed: %s: %s", u.Workload, u.Why))

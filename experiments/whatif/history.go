@@ -27,8 +27,8 @@ type History struct {
 	Transport     http.RoundTripper
 	Trace         string
 	// Records of an operator, a folder, are read instead: those of one Workload,
-	// NAMESPACE/NAME.
-	Records, Workload string
+	// NAMESPACE/NAME, or of all in a Namespace, or of all.
+	Records, Workload, Namespace string
 
 	// Selector has label matchers of the workload's pods; or else Query is PromQL
 	// that gives the cores used.
@@ -57,8 +57,10 @@ func (o *History) validate() error {
 	switch {
 	case o.Records != "" && (o.PrometheusURL != "" || o.Trace != ""):
 		return errors.New("either --records or --prometheus or --trace")
-	case o.Records == "" && o.Workload != "":
-		return errors.New("--workload is of --records")
+	case o.Records == "" && o.Workload+o.Namespace != "":
+		return errors.New("--workload and --namespace are of --records")
+	case o.Workload != "" && o.Namespace != "":
+		return errors.New("either --workload or --namespace")
 	case o.PrometheusURL == "" && o.Trace == "" && o.Records == "":
 		return errors.New("--prometheus must name a server, or --trace a file, or --records a folder")
 	case o.PrometheusURL != "" && o.Trace != "":

@@ -134,7 +134,7 @@ func TestRecords(t *testing.T) {
 		"another workload": {func(o *Options) { o.Workload = "mash2/nobody" }, "tell nothing of its demand"},
 		"no such folder":   {func(o *Options) { o.Records = dir + "/none" }, "--records"},
 		"after the end":    {func(o *Options) { o.From, o.To = "2030-01-01T00:00:00Z", "2030-01-02T00:00:00Z" }, "where the records end"},
-		"of no records":    {func(o *Options) { o.Records, o.Trace = "", "x.csv" }, "--workload is of --records"},
+		"of no records":    {func(o *Options) { o.Records, o.Trace = "", "x.csv" }, "--workload and --namespace are of --records"},
 		"two sources":      {func(o *Options) { o.Trace = "x.csv" }, "either --records"},
 		"before the beginning": {func(o *Options) {
 			o.From, o.Given = "48h", func(flag string) bool { return flag == "from" }
@@ -156,6 +156,11 @@ func TestRecords(t *testing.T) {
 // TestFleet: without a workload, all of them are replayed as each one would be alone, and
 // added up.
 func TestFleet(t *testing.T) {
+	key := api.Key{Namespace: "shop", Name: "web"}
+	plan := api.Plan{Workloads: []api.WorkloadPlan{{Key: key, Sizing: &api.SizingPlan{Saving: 0.01}}, {Key: api.Key{Name: "other"}}}}
+	if got := monthly(plan, key); got == nil || math.Abs(*got-7.3) > 1e-9 || monthly(plan, api.Key{Name: "other"}) != nil {
+		t.Errorf("saving %v", got)
+	}
 	o := Options{
 		History: History{Records: recordsOf(t, 2), From: "10m", To: "0s", Scale: 1, LoadFactor: 1, Delimiter: ","},
 		World: World{
@@ -191,6 +196,21 @@ func TestFleet(t *testing.T) {
 	}
 	if rows := all.Rows(); len(rows) != 3 || rows[2][0] != "all" || len(rows[2]) != len(all.Header()) {
 		t.Errorf("%v", rows)
+	}
+	if all.SizingSavingUSD != nil || strings.Contains(strings.Join(all.Header(), " "), "sizes save") {
+		t.Errorf("a saving where nothing is recommended: %v", all.Header())
+	}
+	all.SizingSavingUSD, all.Workloads[1].SizingSavingUSD = new(12.5), new(12.5)
+	if rows := all.Rows(); len(rows[0]) != len(all.Header()) || !slices.Contains(rows[1], "12.50") || !slices.Contains(rows[0], "–") || !slices.Contains(rows[2], "12.50") {
+		t.Errorf("%v\n%v", all.Header(), rows)
+	}
+	o.Namespace = "elsewhere"
+	if _, err := o.RunFleet(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), "in namespace elsewhere") {
+		t.Errorf("a namespace that has none: %v", err)
+	}
+	o.Namespace = strings.Split(all.Workloads[0].Workload, "/")[0]
+	if there, err := o.RunFleet(t.Context(), io.Discard); err != nil || len(there.Workloads) != 2 {
+		t.Errorf("%d workloads, %v", len(there.Workloads), err)
 	}
 	o.Report = t.TempDir()
 	if _, err := o.RunFleet(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), "name it with --workload") {
