@@ -25,7 +25,7 @@ var examplesOfHelp = map[string]struct {
 	"export":   {},
 	"search":   {},
 	"train":    {with: []string{"100000", "1000"}},
-	"whatif":   {with: []string{"cpu.csv.gz", "docs/examples/waves.csv", "24h", "5m", "shop/web", "mash2/web"}},
+	"whatif":   {with: []string{"cpu.csv.gz", "docs/examples/waves.csv", "24h", "5m", "shop/web", "mash2/web", "--namespace shop", "--namespace mash2"}},
 }
 
 // examplesIn are the commands in a text of help, and the lines that they go on in.

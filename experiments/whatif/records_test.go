@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2"
+	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/experiments/sim"
 	"github.com/mash2-io/mash2/operator/core"
