@@ -176,6 +176,9 @@ policy is the one that was in force: a strategy that learns learns of it.`,
 		if err != nil {
 			return Usage(fmt.Errorf("%s: %w", inputs, err))
 		}
+		if err := strategy.Unknown(list, steps); err != nil {
+			return Usage(fmt.Errorf("%s: %w", inputs, err))
+		}
 		files, err := readModels(models)
 		if err != nil {
 			return Usagef("--models: %w", err)
@@ -192,7 +195,7 @@ policy is the one that was in force: a strategy that learns learns of it.`,
 	return cmd
 }
 
-// runText is each moment at which something else was wanted than before.
+// runText is each moment at which something else was wanted or to be said than before.
 func runText(results []strategy.Result) string {
 	var b strings.Builder
 	before := ""
@@ -205,7 +208,7 @@ func runText(results []strategy.Result) string {
 			}
 			lines = append(lines, line)
 		}
-		now := strings.Join(lines, "\n")
+		now := strings.Join(append(slices.Clone(lines), r.Findings...), "\n")
 		if i > 0 && now == before {
 			continue
 		}

@@ -71,6 +71,13 @@ func TestStrategyCheck(t *testing.T) {
 // same bytes each time.
 func TestStrategyRun(t *testing.T) {
 	args := []string{"strategy", "run", "--file", "../../docs/examples/edge-or-cloud.yaml", "--inputs", "../../docs/examples/edge-or-cloud.jsonl"}
+	misspelt := filepath.Join(t.TempDir(), "inputs.jsonl")
+	if err := os.WriteFile(misspelt, []byte(`{"time":"2026-03-02T09:00:00Z","policy":"COST_SAVING","sensors":{"cloudLatensy":0.13}}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, err := mash2Command(t, append(args[:4:4], "--inputs", misspelt)...); code != 2 || !strings.Contains(err, `no strategy has a sensor "cloudLatensy": want cloudLatency, `) {
+		t.Errorf("a misspelt sensor: %d %q", code, err)
+	}
 	code, first, complaint := mash2Command(t, append(args, "-o", "json")...)
 	if code != 0 {
 		t.Fatalf("%d: %s", code, complaint)

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
@@ -62,6 +64,29 @@ func Steps(r io.Reader) ([]Step, error) {
 		return nil, errors.New("has no line")
 	}
 	return out, nil
+}
+
+// Unknown returns an error for a step with a sensor that no strategy has: misspelt, it would
+// read as one that could not be read.
+func Unknown(strategies []api.Strategy, steps []Step) error {
+	known := map[string]bool{}
+	for _, s := range strategies {
+		p, err := compile(s.Spec)
+		if err != nil {
+			return nil // Decide says so
+		}
+		for _, sensor := range p.spec.Sensors {
+			known[sensor.Name] = true
+		}
+	}
+	for _, step := range steps {
+		for _, name := range slices.Sorted(maps.Keys(step.Sensors)) {
+			if !known[name] {
+				return fmt.Errorf("%s: sensors: no strategy has a sensor %q: want %s", step.Time.Format(time.RFC3339), name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+			}
+		}
+	}
+	return nil
 }
 
 // Result is what strategies wanted at one moment.
