@@ -109,7 +109,8 @@ func TestStrategyRun(t *testing.T) {
 	if moves != 1 || pools != "[edge-pool]" {
 		t.Errorf("%d moves, at last to %s", moves, pools)
 	}
-	if _, text, _ := mash2Command(t, args...); strings.Count(text, "shop/edge-or-cloud, choose: pools") != 2 {
+	// The two moments of the move, and those from which on a sensor can't be read and can.
+	if _, text, _ := mash2Command(t, args...); strings.Count(text, "shop/edge-or-cloud, choose: pools") != 4 || strings.Count(text, "edgeLatency has no value: it could not be read") != 1 {
 		t.Errorf("for people: %s", text)
 	}
 }
