@@ -79,10 +79,10 @@ mash2_workload_forecast_licensed{licence="up",namespace="shop",workload="web"} 1
 # TYPE mash2_workload_forecast_trusted gauge
 mash2_workload_forecast_trusted{namespace="shop",trust="full",workload="web"} 0
 mash2_workload_forecast_trusted{namespace="shop",trust="up",workload="web"} 1
-# HELP mash2_workload_forecast_seasonal_skill_ratio 1 - error/error of what was a season before, of what is forecast, in use or not.
+# HELP mash2_workload_forecast_seasonal_skill_ratio Skill of the forecast against the value of a season before: 1 - error / its error. Also of a forecast that is not used.
 # TYPE mash2_workload_forecast_seasonal_skill_ratio gauge
 mash2_workload_forecast_seasonal_skill_ratio{model="seasonal",namespace="shop",workload="web"} -0.25
-# HELP mash2_workload_forecast_skill_ratio 1 - loss/loss of the last value, of what is forecast, in use or not; negative is worse than the last value.
+# HELP mash2_workload_forecast_skill_ratio Skill of the forecast against the last value: 1 - loss / its loss. Below 0 the last value is better. Also of a forecast that is not used.
 # TYPE mash2_workload_forecast_skill_ratio gauge
 mash2_workload_forecast_skill_ratio{model="seasonal",namespace="shop",workload="web"} 0.8
 # HELP mash2_workload_replicas Replicas: current, ready, planned, the reactive floor, and those nodes are kept for.

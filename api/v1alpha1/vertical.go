@@ -22,8 +22,8 @@ type Vertical struct {
 	// +kubebuilder:default="50m"
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="must be above 0"
 	MinCPU *resource.Quantity `json:"minCPU,omitempty"`
-	// maxCPU is the largest limit of a pod. Absent: all that there is, and no more than
-	// the largest node has.
+	// maxCPU is the largest limit of a pod. Absent: the whole budget, but no more than the
+	// largest node has.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="must be above 0"
 	MaxCPU *resource.Quantity `json:"maxCPU,omitempty"`
