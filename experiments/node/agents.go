@@ -22,6 +22,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"github.com/mash2-io/mash2/operator/agents"
+	"github.com/mash2-io/mash2/planning/vertical"
 )
 
 // The world of agents: MARLISE's load test at a size that this machine has. Three pods of a
@@ -251,7 +254,11 @@ func (n *realNode) decide(ctx context.Context, o options, mind string) (resizes 
 	}
 	if o.Agents != "" && mind == filepath.Base(o.Agents) {
 		var card struct{ Algorithm string }
-		data, err := os.ReadFile(filepath.Join(o.Agents, "card.json"))
+		_, data := vertical.ShippedModel()
+		var err error
+		if !strings.HasPrefix(o.Agents, agents.Builtin) {
+			data, err = os.ReadFile(filepath.Join(o.Agents, "card.json"))
+		}
 		if err := errors.Join(err, json.Unmarshal(data, &card)); err != nil {
 			return nil, err
 		}

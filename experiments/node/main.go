@@ -26,6 +26,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/mash2-io/mash2/operator/agents"
+	"github.com/mash2-io/mash2/planning/vertical"
 )
 
 // options of a run.
@@ -39,7 +42,7 @@ type options struct {
 	Predict   bool    // a node and models that are asked on it, no scalers
 	Move      bool    // a node and what moves CPU between its pods, no scalers
 	Seeds     int     // of Move
-	Agents    string  // folder of a model that Move tries as well; empty for none
+	Agents    string  // a model that Move tries as well, a folder or builtin:agents; empty for none
 	Scale     float64 // of users and of the pods' CPU and memory
 	TimeScale float64 // of the load's durations
 	Passes    int     // of the load
@@ -74,7 +77,7 @@ func main() {
 	flag.BoolVar(&o.Predict, "prediction", false, "bring the node up, let models predict on it before and under load, print what was seen as JSON, and end")
 	flag.BoolVar(&o.Move, "agents", false, "bring the node up, compare what moves CPU between running pods under k6, print it as JSON, and end")
 	flag.IntVar(&o.Seeds, "seeds", 4, "seeds of -agents: a minute each for all that are compared")
-	flag.StringVar(&o.Agents, "agents-model", "", "folder of mash2 train --environment marlise that -agents compares as well; empty: none")
+	flag.StringVar(&o.Agents, "agents-model", agents.Builtin+vertical.Shipped, "model that -agents compares as well, builtin:agents or a folder of mash2 train --environment marlise; empty: none")
 	flag.StringVar(&o.Model, "model", "", "model.json of mash2 train --environment qos that -prediction asks as well; empty: none")
 	flag.StringVar(&o.Agent, "agent", "out/node/mash2", "program of the agent and of the operator for -prediction: cmd/mash2-operator, without C")
 	flag.Float64Var(&o.Scale, "scale", 0.25, "of users and of the size of pods, against the scenario")
@@ -149,7 +152,7 @@ func (o *options) complete() error {
 		programs = []*string{&o.Pause, &o.Target, &o.Agent}
 	case o.Move:
 		programs = []*string{&o.Pause, &o.Target, &o.Mash2, &o.K6}
-		if o.Agents != "" {
+		if o.Agents != "" && !strings.HasPrefix(o.Agents, agents.Builtin) {
 			programs = append(programs, &o.Agents)
 		}
 	case o.OnlyNode:
