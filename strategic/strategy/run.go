@@ -73,7 +73,7 @@ func Unknown(strategies []api.Strategy, steps []Step) error {
 	for _, s := range strategies {
 		p, err := compile(s.Spec)
 		if err != nil {
-			return nil // Decide says so
+			return err
 		}
 		for _, sensor := range p.spec.Sensors {
 			known[sensor.Name] = true
