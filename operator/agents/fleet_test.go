@@ -118,6 +118,8 @@ func TestFleetModels(t *testing.T) {
 	if s := y.State(web); s.Trusted == nil || *s.Trusted || s.Pods[0].Priority != 0.5 {
 		t.Errorf("%+v", s)
 	}
+	y.Report(t.Context(), y.plan(func(p *api.AgentsPlan) { p.Model = ThresholdMind }))
+	y.until("MARLISE's rule decides", func(s *api.AgentsState) bool { return s.Mind == ThresholdMind && s.Trusted == nil && s.Waits == "" })
 	y.Report(t.Context(), y.plan(func(p *api.AgentsPlan) { p.Model = "gone" }))
 	y.until("it holds", func(s *api.AgentsState) bool { return strings.Contains(s.Waits, `no model of agents "gone"`) })
 	y.Report(t.Context(), y.plan(func(p *api.AgentsPlan) { p.Priorities = map[string]float64{"a": 2} }))
