@@ -25,7 +25,7 @@ export const options = {
       },
     ]),
   ),
-  thresholds: {},
+  summaryTrendStats: ["avg", "med", "p(95)", "p(99)", "max"],
 };
 
 export function ask() {
