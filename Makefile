@@ -479,6 +479,15 @@ verdict: deps $(CALIBRATED) ## mash2 beside calibrated rivals at three sizes and
 ablation: deps ## what each term of the utility does, on the development traces at 20 times the load (half an hour)
 	go run -tags '$(TAGS)' ./experiments/verdict --ablation --sizes 20 --set development $(VERDICT)
 
+# A release's pages are of one program and one day. Verdict, forecasts, packing, learning and
+# sizes are printed, and their tables go into the pages by hand.
+.PHONY: benchmarks
+benchmarks: calibrate bench-sim validate-sim experiments-sim ## everything that docs/benchmarks has, by this program, for a release (six hours of a quiet machine)
+	$(MAKE) experiments-traces TRACE_SEEDS='2 3 4'
+	$(MAKE) k6-run experiments verdict ablation bench-forecast bench-pack bench-rl bench-agents
+	$(MAKE) bench-scale SCALE='--nodes 100,300,1000,2500,5000 --runs 10'
+	$(MAKE) e2e-node e2e-agents
+
 .PHONY: keda
 keda: ## KEDA's operator and metrics server, and their CRDs, into .cache/bin, for TestKEDA (half an hour)
 	cd experiments/keda && GOWORK=off go build -ldflags '-s -w' -o $(TOOLS)/keda-operator github.com/kedacore/keda/v2/cmd/operator
