@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -339,8 +338,7 @@ func (r *run) operator(ctx context.Context, clairvoyant bool) error {
 		hierarchy.Forecaster = newForesight(r.Scenario, c.params, c.workloads, r.WarmupPasses+r.Passes, r.Seed, r.start)
 	}
 	if r.Decide != nil {
-		hierarchy.Planners = maps.Clone(hierarchy.Planners)
-		hierarchy.Planners[planning.DefaultPlanner] = decider{r, hierarchy.Planners[planning.DefaultPlanner]}
+		r.decides(&hierarchy)
 	}
 	var recorder mash2.Recorder
 	if r.Record != nil && !clairvoyant {
@@ -388,26 +386,6 @@ func (r *run) operator(ctx context.Context, clairvoyant bool) error {
 		c.at(r.start+s.At.Duration+time.Second, cycle)
 	}
 	return nil
-}
-
-// decider asks Decide.
-type decider struct {
-	*run
-	base planning.WorkloadPlanner
-}
-
-// PlanWorkload implements planning.WorkloadPlanner.
-func (d decider) PlanWorkload(in planning.Input) (planning.Proposal, error) {
-	base, err := d.base.PlanWorkload(in)
-	i := slices.IndexFunc(d.c.workloads, func(w *workload) bool { return w.key == in.Workload.Key })
-	if err != nil || base.Held || i < 0 {
-		return base, err
-	}
-	seen, err := d.c.traffic.(*counting).seen(d.c.workloads[i].stream)
-	if err != nil {
-		return base, err
-	}
-	return d.Decide(in, base, seen), nil
 }
 
 // Report implements mash2.Reporter.
