@@ -19,7 +19,7 @@ import (
 )
 
 // Figures differ from run to run, and so does what decided; other words don't.
-var varies = regexp.MustCompile(`[-+]?\d[\d.:,]*|\b(?i:floor|stabilization|tolerance|utility|forecast|stale)\b`)
+var varies = regexp.MustCompile(`[-+]?\d[\d.:,]*|\b(?i:floor|stabilization|tolerance|utility|forecast|stale|demandstale|hold|ramp|rate|minreplicas|maxreplicas)\b`)
 
 // tutorial is the cluster of docs/tutorial/first-steps.md with a shell on it.
 type tutorial struct {
