@@ -15,6 +15,7 @@ import (
 	"github.com/mash2-io/mash2/experiments/qos"
 	"github.com/mash2-io/mash2/experiments/shop"
 	"github.com/mash2-io/mash2/experiments/training"
+	"github.com/mash2-io/mash2/experiments/trainticket"
 )
 
 func newEvaluate() *cobra.Command {
@@ -23,6 +24,7 @@ func newEvaluate() *cobra.Command {
 	var episodes int
 	var seed uint64
 	var inputs []string
+	environments := append(gym.Names(), append(trainticket.Environments(), qos.Environment, continuum.Environment, shop.Environment)...)
 	cmd := &cobra.Command{
 		Use:   "evaluate",
 		Short: "Ranks trained policies, models and rules",
@@ -39,6 +41,11 @@ absolute error, beside a linear model, the mean and the last value. Models may b
 LightGBM, XGBoost, scikit-learn or ONNX. If a model was trained on the file, only its held-out
 part counts. Intervals are 95 %, by a bootstrap over blocks of five minutes.
 
+train-ticket is a chain of forty services whose load rises from 200 to 800 requests a second
+within a minute; train-ticket-changed is the same with another call graph. The model
+builtin:drpc comes with the program. The rules are rule:hpa, rule:firm, rule:coscal, rule:plan
+and rule:joint. Models are ranked by how the users fared, and the table shows what each took.
+
 edge-cloud and shop compare rules and need no model. In edge-cloud an application moves
 between an edge and a cloud node by predicted performance per cost, for --episodes days. In
 shop a learner chooses among policies, beside fixed schedules and the oracle, for
@@ -47,15 +54,16 @@ shop a learner chooses among policies, beside fixed schedules and the oracle, fo
   mash2 evaluate --model cartpole-dqn --model cartpole-ppo --environment cartpole --episodes 100
   mash2 evaluate --model rule:threshold --model agents-ddpg --environment marlise --episodes 100
   mash2 evaluate --model forest --environment qos --input evening.csv
+  mash2 evaluate --model builtin:drpc --model rule:hpa --environment train-ticket --episodes 10
   mash2 evaluate --environment edge-cloud --episodes 20
   mash2 evaluate --environment shop --episodes 20`,
 		Args: cli.NoArgs,
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&models, "model", nil, "folder that mash2 train wrote, an ONNX file, or a rule; may be repeated")
-	f.StringVar(&environment, "environment", "", "environment: "+strings.Join(append(gym.Names(), qos.Environment, continuum.Environment, shop.Environment), ", "))
+	f.StringVar(&environment, "environment", "", "environment: "+strings.Join(environments, ", "))
 	f.StringArrayVar(&inputs, "input", nil, "qos: CSV file of latencies and node metrics, may be gzipped; may be repeated")
-	f.IntVar(&episodes, "episodes", 100, "episodes of each model; days of edge-cloud, years of shop")
+	f.IntVar(&episodes, "episodes", 100, "episodes of each model (default of train-ticket: 10); days of edge-cloud, years of shop")
 	f.Uint64Var(&seed, "seed", 1, "seed of the starts")
 	show := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -80,6 +88,18 @@ shop a learner chooses among policies, beside fixed schedules and the oracle, fo
 				return asTraining(err)
 			}
 			return show(out, continuumText(out))
+		case trainticket.Environment, trainticket.OtherEnvironment:
+			if err := notOf(cmd, environment, "input"); err != nil {
+				return err
+			}
+			if !cmd.Flags().Changed("episodes") {
+				episodes = 10
+			}
+			out, err := trainticket.Evaluate(cmd.Context(), models, environment, episodes, seed, progress)
+			if err != nil {
+				return asTraining(err)
+			}
+			return show(out, chainText(out))
 		case qos.Environment:
 			if err := notOf(cmd, qos.Environment, "episodes"); err != nil {
 				return err
@@ -90,7 +110,7 @@ shop a learner chooses among policies, beside fixed schedules and the oracle, fo
 			}
 			return show(out, qosText(out.Models)+"\n"+out.Why)
 		}
-		if err := known(environment, append(gym.Names(), qos.Environment, continuum.Environment, shop.Environment)); err != nil {
+		if err := known(environment, environments); err != nil {
 			return err
 		}
 		if err := notOf(cmd, environment, "input"); err != nil {
@@ -185,6 +205,28 @@ func qosText(scores []qos.Score) string {
 	}
 	_ = t.Flush() // into memory
 	return strings.TrimRight(b.String(), "\n")
+}
+
+// chainText is a table, in the order of the ranking.
+func chainText(e trainticket.Evaluation) string {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "model\tR_qos\tfailed\tp50 ms\tp95 ms\tp99 ms\tcores\treplicas\tscalings\tleft out\t")
+	for _, name := range e.Ranking {
+		for _, s := range e.Models {
+			if s.Name != name {
+				continue
+			}
+			left := "–"
+			if s.LeftOut != nil {
+				left = fmt.Sprintf("%.2f %%", 100*s.LeftOut.Mean)
+			}
+			fmt.Fprintf(t, "%s\t%.4f\t%.4f %%\t%.1f\t%.0f\t%.0f\t%.1f\t%.0f\t%.0f\t%s\t\n", s.Name, s.Return, 100*s.FailedRatio.Mean,
+				s.P50Ms.Mean, s.P95Ms.Mean, s.P99Ms.Mean, s.Cores.Mean, s.Replicas.Mean, s.ScaleActions.Mean, left)
+		}
+	}
+	_ = t.Flush() // into memory
+	return b.String() + e.Why
 }
 
 // shopText is a table, in the order of the ranking.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,12 +13,14 @@ import (
 	"github.com/mash2-io/mash2/experiments/qos"
 	"github.com/mash2-io/mash2/experiments/scalingops"
 	"github.com/mash2-io/mash2/experiments/training"
+	"github.com/mash2-io/mash2/experiments/trainticket"
 )
 
 func newTrain() *cobra.Command {
 	var o training.Options
 	var ops scalingOpsFlags
-	environments := append(gym.Names(), qos.Environment, scalingops.Environment)
+	var from string
+	environments := append(gym.Names(), append(trainticket.Environments(), qos.Environment, scalingops.Environment)...)
 	cmd := &cobra.Command{
 		Use:   "train",
 		Short: "Trains a policy by reinforcement learning, or a model of the quality of service",
@@ -33,6 +36,13 @@ The last 30 % of each file's time are held out, and the card has the errors on t
   mash2 evaluate --model cartpole-dqn --environment cartpole --episodes 100 --seed 12
   mash2 train --environment qos --input morning.csv --out forest
 
+--environment train-ticket trains a teacher that sees a chain of forty services, and a student
+of 643 parameters for each of them that imitates it. --from goes on from an earlier model, for
+example in train-ticket-changed, the same application with another call graph:
+
+  mash2 train --environment train-ticket --steps 100000 --out drpc
+  mash2 train --environment train-ticket-changed --from drpc --steps 15000 --out retrained
+
 --environment scaling-ops trains several agents that scale a workload from its history. It
 ranks them, beside rules, on the part of the history that they were not trained on, and
 writes a report from which you choose:
@@ -45,7 +55,7 @@ writes a report from which you choose:
 	f.StringVar(&o.Environment, "environment", "", "environment: "+strings.Join(environments, ", "))
 	var inputs []string
 	f.StringArrayVar(&inputs, "input", nil, "qos: CSV file of latencies and node metrics, .gz too, may be repeated; scaling-ops: CSV of the history with columns time, cpu (mean millicores of a replica), requests (a second, in all), delay (ms), replicas")
-	f.StringVar(&o.Algorithm, "algorithm", "", "algorithm: "+strings.Join(training.Algorithms(), ", ")+"; of qos: "+strings.Join(qos.Algorithms(), ", ")+" (default: the first)")
+	f.StringVar(&o.Algorithm, "algorithm", "", "algorithm: "+strings.Join(training.Algorithms(), ", ")+"; of qos: "+strings.Join(qos.Algorithms(), ", ")+"; of train-ticket: "+strings.Join(trainticket.Algorithms(), ", ")+" (default: the first)")
 	f.IntVar(&o.Steps, "steps", 100_000, "steps in the environment; scaling-ops: steps of each candidate (default 30000)")
 	ops.register(cmd)
 	f.Uint64Var(&o.Seed, "seed", 1, "seed of all random numbers")
@@ -53,6 +63,7 @@ writes a report from which you choose:
 	f.Float64Var(&stopAt, "stop-at", 0, "stop when an evaluation has at least this mean return (default: never)")
 	f.StringVar(&o.Out, "out", "", "folder for the model, its card and its curve; an existing model is replaced, and a training that was ended before its time goes on")
 	f.BoolVar(&o.Restart, "restart", false, "begin anew where --out has a training that was ended before its time")
+	f.StringVar(&from, "from", "", "train-ticket: folder of a model that is to learn on, or "+trainticket.Builtin)
 	show := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := cli.CheckOutput(cmd); err != nil {
@@ -75,6 +86,22 @@ writes a report from which you choose:
 			return err
 		}
 		o.Version = cli.Version()
+		if slices.Contains(trainticket.Environments(), o.Environment) {
+			if err := notOf(cmd, o.Environment, "stop-at", "restart", "input"); err != nil {
+				return err
+			}
+			out, err := trainticket.Train(cmd.Context(), trainticket.Options{
+				Environment: o.Environment, Algorithm: o.Algorithm, Steps: o.Steps, Seed: o.Seed, From: from, Out: o.Out, Version: o.Version,
+			}, cli.ProgressTo(cmd.ErrOrStderr()))
+			if err != nil {
+				return asTraining(err)
+			}
+			return show(out, fmt.Sprintf("%d episodes in %.0f s, the teacher's %.0f s of it; mean reward %.3f at the end; card: %s",
+				out.Episodes, out.Seconds, out.TeacherSeconds, out.LastReward(), out.Card))
+		}
+		if err := notOf(cmd, o.Environment, "from"); err != nil {
+			return err
+		}
 		if o.Environment == qos.Environment {
 			if err := notOf(cmd, qos.Environment, "steps", "stop-at", "restart"); err != nil {
 				return err

@@ -58,6 +58,9 @@ type Call struct {
 	// Parallel makes the calls below at once (fan-out) and waits for the
 	// slowest; else they are made one after the other.
 	Parallel bool `yaml:"parallel,omitempty"`
+	// Optional calls are left out while the service has no endpoint: whoever makes them
+	// answers without that part (brownout).
+	Optional bool `yaml:"optional,omitempty"`
 	// Calls of the service before it answers.
 	Calls []Call `yaml:"calls,omitempty"`
 }
@@ -231,6 +234,9 @@ func (s *Scenario) validateServices(fail failure) {
 			fail(at+".timeout", "must be positive")
 		}
 		u.SLO.validate(at+".slo", fail)
+		if u.Request.Optional {
+			fail(at+".request.optional", "a request itself is not optional")
+		}
 		if visits := u.Request.validate(at+".request", known, 1, fail); visits > maxVisits {
 			fail(at+".request", "makes %.0f calls, more than %d", visits, maxVisits)
 		}

@@ -55,6 +55,17 @@ type Arrivals struct {
 	length time.Duration // of one round
 }
 
+// ArrivalsOf are arrivals without a trace: from a rate, requests per second, along stages whose
+// targets are rates.
+func ArrivalsOf(start float64, stages []Stage) *Arrivals {
+	a := &Arrivals{rates: []float64{start}, times: []time.Duration{0}}
+	for _, s := range stages {
+		a.length += s.Duration
+		a.rates, a.times = append(a.rates, float64(s.Target)), append(a.times, a.length)
+	}
+	return a
+}
+
 // Limits of a trace: rows, and requests per second in any of them, which may be far
 // beyond its peak.
 const (

@@ -43,6 +43,7 @@ type fluidCall struct {
 	probability float64
 	times       float64
 	parallel    bool
+	optional    bool
 	calls       []*fluidCall
 	variation   float64 // of the work: deviation by mean
 	slot        int     // of its service in the source's asks
@@ -54,7 +55,7 @@ func (f *fluid) compile(c queueing.Call) (*fluidCall, error) {
 	if s == nil || !ok {
 		return nil, fmt.Errorf("call of %q: %w, or its work has no mean", c.Stream, queueing.ErrUnknown)
 	}
-	out := &fluidCall{stream: s, mean: mean, probability: c.Probability, times: float64(max(1, c.Times)), parallel: c.Parallel}
+	out := &fluidCall{stream: s, mean: mean, probability: c.Probability, times: float64(max(1, c.Times)), parallel: c.Parallel, optional: c.Optional}
 	if out.probability == 0 {
 		out.probability = 1
 	}
@@ -101,8 +102,14 @@ func (s *graphSource) collect(c *fluidCall) {
 	}
 }
 
+// left reports whether an optional call is left out.
+func (c *fluidCall) left() bool { return c.optional && len(c.stream.endpoints) == 0 }
+
 // add sums what one request asks of each service: visits and work.
 func (c *fluidCall) add(times float64, to []ask) {
+	if c.left() {
+		return
+	}
 	times *= c.probability * c.times
 	to[c.slot].visits += times
 	to[c.slot].work += times * c.mean.MeanSeconds()
@@ -114,6 +121,9 @@ func (c *fluidCall) add(times float64, to []ask) {
 // response is the mean and the variance of the time that the call takes with all
 // below it, not being made counting as none.
 func (c *fluidCall) response() (mean, variance float64) {
+	if c.left() {
+		return 0, 0
+	}
 	var below, spread float64
 	for _, next := range c.calls {
 		m, v := next.response()
@@ -178,12 +188,16 @@ func (f *fluid) stepGraph(dt float64) {
 	for _, s := range f.sources {
 		s.count(dt)
 	}
+	patience := 0.0 // of the users that wait for longest
+	for _, s := range f.sources {
+		patience = max(patience, s.Timeout.Seconds())
+	}
 	for _, s := range f.streams {
 		if k := float64(len(s.endpoints)); k > 0 {
 			f.spend(s, s.visits/k*dt, math.Sqrt2, dt)
 			for i, p := range s.endpoints {
 				if s.classOf[i] >= 0 {
-					p.inFlight = min(s.visits/k*s.visit, 1e6)
+					p.inFlight = s.visits / k * min(s.visit, patience)
 				}
 			}
 		}
@@ -280,7 +294,7 @@ func (s *graphSource) count(dt float64) {
 	for _, a := range s.asks {
 		v := a.stream
 		switch k := float64(len(v.endpoints)); {
-		case k == 0:
+		case k == 0 && a.visits > 0:
 			pass = 0
 		case v.refusing > 0:
 			pass *= math.Pow(1-v.refusing/k, a.visits)

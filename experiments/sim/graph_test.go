@@ -3,6 +3,7 @@ package sim
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -124,5 +125,34 @@ func TestClosedRate(t *testing.T) {
 				t.Errorf("%s from %v: %v after %d calls", name, guess, x, calls)
 			}
 		}
+	}
+}
+
+// A pod that is killed while its service can't keep up resets what waits for it, which is no
+// more than came within the users' patience.
+func TestGraphKillsASaturatedPod(t *testing.T) {
+	s := loadScenario(t, "train-ticket")
+	s.Users = s.Users[:1]
+	s.Users[0].Share, s.Users[0].Timeout.Duration = 1, 2*time.Second
+	s.Arrivals = scenarios.ArrivalsOf(600, []scenarios.Stage{{Duration: 2 * time.Minute, Target: 600}})
+	s.StartVUs, s.Stages = nil, nil
+	var resets float64
+	simulate(t, Options{Scenario: s, Scaler: "static", Seed: 1, Passes: 1, inspect: func(c *Cluster) {
+		f := c.traffic.(*fluid)
+		if err := f.StartArrivals(s.Users[0].Name, begun{s.TrafficOf(0, 1, 1), 0}); err != nil { // again, after the run
+			t.Fatal(err)
+		}
+		ui := f.stream(streamOf("ui"))
+		for _, p := range slices.Clone(ui.endpoints)[1:] {
+			p.kill()
+			p.unroute()
+		}
+		f.step(1)
+		before := ui.counts.reset
+		ui.endpoints[0].kill()
+		resets = ui.counts.reset - before
+	}})
+	if !(resets > 100 && resets <= 600*2*1.2) {
+		t.Errorf("%.0f requests were reset, of 600 a second that are waited for up to 2 s", resets)
 	}
 }

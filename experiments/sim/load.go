@@ -77,7 +77,7 @@ func (r *run) addTraffic() error {
 
 func (r *run) call(c scenarios.Call) queueing.Call {
 	out := queueing.Call{
-		Stream: streamOf(c.Service), Work: r.work(c.Service, c.Work), Probability: c.Probability, Times: c.Times, Parallel: c.Parallel,
+		Stream: streamOf(c.Service), Work: r.work(c.Service, c.Work), Probability: c.Probability, Times: c.Times, Parallel: c.Parallel, Optional: c.Optional,
 	}
 	for _, below := range c.Calls {
 		out.Calls = append(out.Calls, r.call(below))
@@ -218,7 +218,7 @@ func (r *run) resize(e scenarios.Event, on bool) {
 			cpu = *e.Resize
 		}
 		if e.Service == "" || e.Service == d.Name {
-			r.c.resizeWorkload(r.c.workloads[i], cpu.Request.AsApproximateFloat64(), cpu.Limit.AsApproximateFloat64())
+			r.c.resizeWorkload(r.c.workloads[i], cpu.Request.AsApproximateFloat64(), cpu.Limit.AsApproximateFloat64(), r.c.workloads[i].shape.Requests.Memory)
 		}
 	}
 }

@@ -6,16 +6,16 @@ import (
 	"github.com/mash2-io/mash2/api"
 )
 
-// resizeWorkload changes the CPU request and limit, cores, of a workload's pods in place,
-// without a restart, and those of pods to come: what the resize subresource of
+// resizeWorkload changes the CPU request and limit, cores, and the memory request, bytes, of a
+// workload's pods in place, without a restart, and those of pods to come: what the resize subresource of
 // each pod and a webhook for new ones do, as VPA's InPlaceOrRecreate has it.
-func (c *Cluster) resizeWorkload(w *workload, request, limit float64) {
-	if w.request == request && w.limit == limit {
+func (c *Cluster) resizeWorkload(w *workload, request, limit float64, memory int64) {
+	if w.request == request && w.limit == limit && w.shape.Requests.Memory == memory {
 		return
 	}
 	requests := w.shape.Requests
-	requests.MilliCPU = int64(request*1000 + 0.5)
-	w.shape = &api.PodShape{ID: fmt.Sprintf("%s-%dm", w.key.Name, requests.MilliCPU), Requests: requests, NodeSelector: w.shape.NodeSelector}
+	requests.MilliCPU, requests.Memory = int64(request*1000+0.5), memory
+	w.shape = &api.PodShape{ID: fmt.Sprintf("%s-%dm-%d", w.key.Name, requests.MilliCPU, memory), Requests: requests, NodeSelector: w.shape.NodeSelector}
 	w.request, w.limit = request, limit
 	for _, p := range w.pods {
 		if !p.terminating {

@@ -62,6 +62,12 @@ func (r *run) rival(kind string, parameter float64) {
 		}
 		c.overprovision(baseline.Placeholders(parameter))
 	}
+	r.scaleNodes()
+}
+
+// scaleNodes runs Cluster Autoscaler.
+func (r *run) scaleNodes() {
+	c := r.c
 	a := newScaler(c)
 	if t := r.Tuning.Unneeded; t > 0 {
 		a.Rules.ScaleDownUnneededTime, a.Rules.ScaleDownDelayAfterAdd = t, min(a.Rules.ScaleDownDelayAfterAdd, t)

@@ -89,6 +89,9 @@ type Options struct {
 	// returns is bounded as any proposal.
 	Decide func(planning.Input, planning.Proposal, queueing.Window) planning.Proposal
 
+	// Steering is what scaler Steered decides by.
+	Steering Steering
+
 	prepare func(*Cluster) // before there are nodes and pods
 	inspect func(*Cluster) // at the end
 }
@@ -117,7 +120,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	default:
 		return Result{}, fmt.Errorf("fidelity %q is neither %s nor %s", o.Fidelity, PerRequest, Fluid)
 	}
-	if kind, _, _ := ParseScaler(o.Scaler); kind == KEDARPS || o.SLO.Objective > 0 || o.Decide != nil {
+	if kind, _, _ := ParseScaler(o.Scaler); kind == KEDARPS || kind == Steered || o.SLO.Objective > 0 || o.Decide != nil {
 		t = newCounting(t)
 	}
 	c := newCluster(p, o.Seed, t)
@@ -300,6 +303,14 @@ func (r *run) begin(ctx context.Context) error {
 		if err := r.operator(ctx, kind == Clairvoyant); err != nil {
 			return err
 		}
+	case kind == Steered:
+		if r.Steering.Decide == nil || r.Steering.Every <= 0 {
+			return fmt.Errorf("scaler %s has nobody who decides", kind)
+		}
+		if err := r.steer(); err != nil {
+			return err
+		}
+		r.scaleNodes()
 	case kind == Static:
 		if err := r.static(); err != nil {
 			return err

@@ -46,6 +46,8 @@ const (
 	// Karpenter is HPA's rules with Karpenter's provisioning and consolidation, of all
 	// machine types of the scenario's pools. The parameter is the HPA's target.
 	Karpenter = "karpenter"
+	// Steered is scaled by Options.Steering, with Cluster Autoscaler.
+	Steered = "steered"
 	// Static is as many replicas as the scenario's peak needs, and their nodes.
 	Static = "static"
 )
@@ -71,7 +73,7 @@ func ParseScaler(scaler string) (kind string, parameter float64, err error) {
 		most = 90 // placeholders of a whole node never end
 	case KEDARPS:
 		most = 1e6
-	case Static, Mash2RL:
+	case Static, Mash2RL, Steered:
 		if given {
 			return "", 0, fmt.Errorf("scaler %q: %s takes no parameter", scaler, kind)
 		}

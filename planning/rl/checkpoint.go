@@ -255,7 +255,10 @@ func (d *DDPG) parts() (sources []stream, networks [][]float32, optimisers []*Ad
 	for _, c := range d.critics {
 		networks = append(networks, c.target.Params)
 	}
-	return []stream{d.choose, d.sample}, networks, optimisers, []*interaction{d.env}
+	if d.env != nil {
+		envs = []*interaction{d.env}
+	}
+	return []stream{d.choose, d.sample}, networks, optimisers, envs
 }
 
 // State implements Learner.

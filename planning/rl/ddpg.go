@@ -3,6 +3,7 @@ package rl
 import (
 	"errors"
 	"fmt"
+	"reflect"
 )
 
 // DDPGConfig says how DDPG and TD3 learn. DefaultDDPG and DefaultTD3 have what is usual.
@@ -11,6 +12,8 @@ type DDPGConfig struct {
 	Seed uint64
 	// Hidden are the sizes of the hidden layers of actor and critics, with ReLU.
 	Hidden []int
+	// Norm puts LayerNorm between each hidden layer and its ReLU.
+	Norm bool
 	// ActorRate and CriticRate are learning rates.
 	ActorRate, CriticRate float64
 	// ClipNorm bounds the norm of each network's gradients; 0 does not.
@@ -89,6 +92,8 @@ type DDPG struct {
 	steps   int
 	// gradients counts the critics' steps.
 	gradients int
+	// follows is true where the actor was a policy of before.
+	follows bool
 
 	actor, actorTarget         *Network
 	acting, pass, future       *Pass
@@ -99,7 +104,9 @@ type DDPG struct {
 	actionSlopes, taken, moved []float32
 }
 
-// NewDDPG makes a learner for an environment of continuous actions.
+// NewDDPG makes a learner for an environment of continuous actions. Without one, nil, it has
+// no Learn: somebody else acts, by [DDPG.Explore], and tells it by [DDPG.Observe] what came of
+// it. This is for worlds in which many follow one policy at once.
 func NewDDPG(c DDPGConfig, spec Spec, env Env) (*DDPG, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -111,7 +118,7 @@ func NewDDPG(c DDPGConfig, spec Spec, env Env) (*DDPG, error) {
 		return nil, errors.New("DDPG and TD3 need continuous actions")
 	}
 	n, width := spec.Actions.Outputs(), spec.Observations
-	shape := MLP(width, c.Hidden, false, ReLU, n)
+	shape := MLP(width, c.Hidden, c.Norm, ReLU, n)
 	shape.Layers = append(shape.Layers, Layer{Kind: Tanh})
 	actor, err := NewNetwork(shape)
 	if err != nil {
@@ -120,11 +127,14 @@ func NewDDPG(c DDPGConfig, spec Spec, env Env) (*DDPG, error) {
 	weights := source(c.Seed, forWeights).Rand
 	actor.InitKaiming(weights)
 	d := &DDPG{
-		config: c, actions: spec.Actions, width: width, env: newInteraction(env, source(c.Seed, forEnv)),
+		config: c, actions: spec.Actions, width: width,
 		replay: NewReplay(c.Capacity, width, n), choose: source(c.Seed, forActions), sample: source(c.Seed, forBatches),
 		actor: actor, actorTarget: actor.Clone(), actorGrads: make([]float32, len(actor.Params)), actorAdam: Adam{Rate: c.ActorRate},
 		joined: make([]float32, c.Batch*(width+n)), targets: make([]float32, c.Batch), slopes: make([]float32, c.Batch),
 		actionSlopes: make([]float32, c.Batch*n), taken: make([]float32, n), moved: make([]float32, n),
+	}
+	if env != nil {
+		d.env = newInteraction(env, source(c.Seed, forEnv))
 	}
 	d.batch = d.replay.NewBatch(c.Batch)
 	d.acting, d.pass, d.future = actor.NewPass(1), actor.NewPass(c.Batch), d.actorTarget.NewPass(c.Batch)
@@ -133,7 +143,7 @@ func NewDDPG(c DDPGConfig, spec Spec, env Env) (*DDPG, error) {
 		critics = 2
 	}
 	for range critics {
-		net, err := NewNetwork(MLP(width+n, c.Hidden, false, ReLU, 1))
+		net, err := NewNetwork(MLP(width+n, c.Hidden, c.Norm, ReLU, 1))
 		if err != nil {
 			return nil, err
 		}
@@ -150,28 +160,61 @@ func (d *DDPG) Round() int { return 1 }
 // Policy is the actor without noise.
 func (d *DDPG) Policy() Policy { return Policy{d.actor.Clone(), d.actions} }
 
+// critical is how many gradient steps new critics take before they teach an actor that knows
+// something.
+const critical = 2000
+
+// Follow makes a policy the actor, from which learning goes on: there is no random start, and
+// critics, which are new, learn alone at first. It returns an error for a policy of another shape.
+func (d *DDPG) Follow(p Policy) error {
+	if len(p.Network.Params) != len(d.actor.Params) || !reflect.DeepEqual(p.Network.Architecture, d.actor.Architecture) {
+		return errors.New("a policy of another architecture than the actor's")
+	}
+	copy(d.actor.Params, p.Network.Params)
+	copy(d.actorTarget.Params, p.Network.Params)
+	d.follows = true
+	return nil
+}
+
 // Learn goes on for so many steps.
 func (d *DDPG) Learn(steps int) {
 	for range steps {
-		if d.steps < d.config.Start {
-			for i := range d.taken {
-				d.taken[i] = 2*d.choose.Float32() - 1
-			}
-		} else {
-			for i, v := range d.acting.Forward(d.env.at, 1) {
-				d.taken[i] = cut(v+float32(d.config.Noise*d.choose.NormFloat64()), 1)
-			}
-		}
+		d.Explore(d.env.at, d.taken)
 		d.actions.scale(d.taken, d.moved)
 		next, reward, terminated, truncated := d.env.step(Action{Continuous: d.moved})
-		d.replay.Add(d.env.before, d.taken, reward, next, terminated)
+		d.Observe(d.env.before, d.taken, reward, next, terminated)
 		if terminated || truncated {
 			d.env.renew()
 		}
-		if d.steps++; d.steps > d.config.Start {
-			d.replay.Sample(d.sample.Rand, d.batch)
-			d.improve(d.batch)
+		d.Improve()
+	}
+}
+
+// Explore writes an action after an observation, from -1 to 1: the actor's with noise, or
+// before Start steps a random one.
+func (d *DDPG) Explore(observation, action []float32) {
+	if d.steps < d.config.Start && !d.follows {
+		for i := range action {
+			action[i] = 2*d.choose.Float32() - 1
 		}
+		return
+	}
+	for i, v := range d.acting.Forward(observation, 1) {
+		action[i] = cut(v+float32(d.config.Noise*d.choose.NormFloat64()), 1)
+	}
+}
+
+// Observe keeps a transition, a step: the action from -1 to 1. terminated is as in [Replay.Add].
+func (d *DDPG) Observe(from, action []float32, reward float64, to []float32, terminated bool) {
+	d.replay.Add(from, action, reward, to, terminated)
+	d.steps++
+}
+
+// Improve takes a gradient step if Start steps were made.
+func (d *DDPG) Improve() {
+	if d.steps > d.config.Start {
+		d.replay.Sample(d.sample.Rand, d.batch)
+		d.improve(d.batch)
 	}
 }
 
@@ -232,9 +275,11 @@ func (d *DDPG) improve(b *Batch) {
 	if d.gradients++; d.gradients%d.config.Delay != 0 {
 		return
 	}
-	d.ascend(b)
-	ClipNorm(d.actorGrads, d.config.ClipNorm)
-	d.actorAdam.Step(d.actor.Params, d.actorGrads)
+	if !d.follows || d.gradients > critical {
+		d.ascend(b)
+		ClipNorm(d.actorGrads, d.config.ClipNorm)
+		d.actorAdam.Step(d.actor.Params, d.actorGrads)
+	}
 	tau := float32(d.config.Tau)
 	d.actorTarget.Follow(d.actor, tau)
 	for _, c := range d.critics {

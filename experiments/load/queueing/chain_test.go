@@ -90,6 +90,33 @@ func TestChainFails(t *testing.T) {
 	}
 }
 
+// An optional call is left out while its service has no endpoint, and made again with one.
+func TestOptionalCall(t *testing.T) {
+	optional := visiting("a", 40)
+	optional.Optional = true
+	m := chain(t, visiting("front", 10, optional), time.Minute, "front", "a")
+	must(t, m.StartUsers("users", users(1)))
+	median := func() float64 {
+		m.Advance(m.now + 20*time.Second)
+		w, err := m.TakeWindow("front")
+		must(t, err)
+		if w.Failed() > 0 {
+			t.Errorf("%+v", w.Counts)
+		}
+		d, _ := w.Latency.Quantile(0.5)
+		return d.Seconds()
+	}
+	if with := median(); math.Abs(with-0.05) > 0.001 {
+		t.Errorf("takes %.4f s with the call, want 0.05", with)
+	}
+	m.Leave("a", m.now)
+	m.Advance(m.now + time.Second)
+	_, _ = m.TakeWindow("front")
+	if without := median(); math.Abs(without-0.01) > 0.001 {
+		t.Errorf("takes %.4f s without, want 0.01", without)
+	}
+}
+
 func TestProbabilityOfACall(t *testing.T) {
 	sometimes := visiting("a", 1)
 	sometimes.Probability = 0.25

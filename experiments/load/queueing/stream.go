@@ -67,6 +67,8 @@ type Call struct {
 	// Parallel makes the calls below at once; else they are made one after the
 	// other.
 	Parallel bool
+	// Optional calls are left out while the stream has no endpoint.
+	Optional bool
 	Calls    []Call
 }
 
@@ -106,6 +108,7 @@ type call struct {
 	probability float64
 	times       int
 	parallel    bool
+	optional    bool
 	calls       []*call
 }
 
@@ -117,7 +120,7 @@ func (m *Model) compile(c Call) (*call, error) {
 	if c.Work == nil || c.Probability < 0 || c.Probability > 1 || c.Times < 0 {
 		return nil, fmt.Errorf("call of %q: work, a probability and a number of times are needed", c.Stream)
 	}
-	out := &call{stream: s, work: c.Work, probability: c.Probability, times: max(1, c.Times), parallel: c.Parallel}
+	out := &call{stream: s, work: c.Work, probability: c.Probability, times: max(1, c.Times), parallel: c.Parallel, optional: c.Optional}
 	if out.probability == 0 {
 		out.probability = 1
 	}
@@ -300,7 +303,10 @@ func (v *visit) served(m *Model) {
 	}
 }
 
-func (c *call) made(rng *rand.Rand) bool { return c.probability >= 1 || rng.Float64() < c.probability }
+func (c *call) made(rng *rand.Rand) bool {
+	made := c.probability >= 1 || rng.Float64() < c.probability
+	return made && !(c.optional && len(c.stream.endpoints) == 0)
+}
 
 // goOn makes the next of the calls below, or ends the visit.
 func (v *visit) goOn(m *Model) {
