@@ -21,7 +21,7 @@ const teacherInputs = drpc.StudentInputs + 8
 func (v *view) global(i int, to []float32) []float32 {
 	s := v.services[i]
 	to = v.local[i].Observation(to)
-	starting := float64(int(s.Replicas)-s.Ready) / mostReplicas
+	starting := float64(int(s.Replicas)-s.Ready) / usualReplicas
 	optional := 0.0
 	if s.Optional {
 		optional = 1

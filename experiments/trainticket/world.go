@@ -30,9 +30,12 @@ const Environment = "train-ticket"
 const (
 	// every is the time between two decisions of those who see without delay.
 	every = 5 * time.Second
-	// mostReplicas of a service; requests begin at startCPU and startMemory. The limit of CPU
-	// is what is requested, as DRPC's testbed writes what it allocates into cpu.max.
-	mostReplicas                 = 15
+	// mostReplicas of a service are never too few, also at startCPU: a rival that leaves sizes
+	// alone has room for the same. usualReplicas are what learners see as 1. Requests begin at
+	// startCPU and startMemory. The limit of CPU is what is requested, as DRPC's testbed writes
+	// what it allocates into cpu.max.
+	mostReplicas                 = 40
+	usualReplicas                = 15
 	startCPU, leastCPU, mostCPU  = 200, 100, 500 // millicores
 	startMemory, leastMemory     = 96 << 20, 64 << 20
 	mostMemory                   = 256 << 20
@@ -212,7 +215,7 @@ func (v *view) update(services []sim.Service, w queueing.Window, most typical) {
 		}
 		v.before[i] = v.levels[i].level
 		predicted := v.levels[i].see(rate, ahead)
-		l := drpc.Local{Replicas: float64(s.Replicas) / mostReplicas, Requests: rate / most.rate[i], Predicted: predicted / most.rate[i]}
+		l := drpc.Local{Replicas: float64(s.Replicas) / usualReplicas, Requests: rate / most.rate[i], Predicted: predicted / most.rate[i]}
 		if s.Ready > 0 {
 			l.CPU = s.Used / (float64(s.Ready) * float64(s.MilliCPU) / 1000)
 			l.Memory = s.WorkingSet / float64(s.Size.Memory)
