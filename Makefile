@@ -306,6 +306,22 @@ bench-agents: build ## agents that move CPU between pods, each algorithm by thre
 	bin/mash2 evaluate --environment marlise --episodes 2000 --seed 7 $(foreach r,fixed threshold threshold:60:20:100 threshold:60:30:100 proportional,--model rule:$(r)) \
 		$(foreach s,11 12 13,$(foreach a,$(AGENTS),--model $(OUT)/agents/$(firstword $(subst :, ,$(a)))-$(s)))
 
+# DRPC's students that come with the program, and the table of CoScal.
+.PHONY: train-drpc bench-drpc
+train-drpc: build ## the students of the chain that come with the program, and CoScal's table (eight minutes)
+	bin/mash2 train --environment train-ticket --steps 100000 --seed 11 --out $(OUT)/drpc/residual
+	bin/mash2 train --environment train-ticket --algorithm coscal --steps 100000 --seed 11 --out $(OUT)/drpc/coscal
+	cp $(OUT)/drpc/residual/model.zip $(OUT)/drpc/residual/card.json $(OUT)/drpc/coscal/coscal.json experiments/trainticket/shipped/
+
+DRPC_RULES = hpa hpa:60 firm coscal plan joint joint:50:400
+bench-drpc: build ## the chain of forty services: the critical-path rule's settings, DRPC from nothing, learning on, and all beside one another (a quarter of an hour)
+	bin/mash2 evaluate --environment train-ticket --episodes 10 --seed 500 \
+		$(foreach n,25 50 80,$(foreach t,40 50 60,$(foreach s,20 30 40,--model rule:firm:$(n):$(t):$(s))))
+	bin/mash2 train --environment train-ticket --algorithm drpc --steps 100000 --seed 11 --out $(OUT)/drpc/scratch
+	bin/mash2 train --environment train-ticket-changed --from builtin:drpc --steps 24100 --seed 12 --out $(OUT)/drpc/retrained
+	for e in train-ticket train-ticket-changed; do bin/mash2 evaluate --environment $$e --episodes 10 --seed 5 --model builtin:drpc \
+		--model $(OUT)/drpc/scratch --model $(OUT)/drpc/retrained $(foreach r,$(DRPC_RULES),--model rule:$(r)) || exit 1; done
+
 .PHONY: bench-scale
 # Further ones: SCALE='--nodes 5000'.
 SCALE ?=
@@ -484,7 +500,7 @@ ablation: deps ## what each term of the utility does, on the development traces 
 .PHONY: benchmarks
 benchmarks: calibrate bench-sim validate-sim experiments-sim ## everything that docs/benchmarks has, by this program, for a release (six hours of a quiet machine)
 	$(MAKE) experiments-traces TRACE_SEEDS='2 3 4'
-	$(MAKE) k6-run experiments verdict ablation bench-forecast bench-pack bench-rl bench-agents
+	$(MAKE) k6-run experiments verdict ablation bench-forecast bench-pack bench-rl bench-agents bench-drpc
 	$(MAKE) bench-scale SCALE='--nodes 100,300,1000,2500,5000 --runs 10'
 	$(MAKE) e2e-node e2e-agents
 

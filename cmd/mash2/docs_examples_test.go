@@ -18,13 +18,13 @@ var examplesOfHelp = map[string]struct {
 }{
 	"agents":   {not: "need a cluster or a node: the pages' are run there"},
 	"backtest": {with: []string{"requests.csv.gz", "docs/examples/waves.csv", "1h", "10m", "24", "3"}},
-	"evaluate": {with: []string{"--episodes 100", "--episodes 2", "--episodes 20", "--episodes 1", "cartpole-dqn", "d", "cartpole-ppo", "p", "agents-ddpg", "rule:fixed"}},
+	"evaluate": {with: []string{"--episodes 100", "--episodes 2", "--episodes 20", "--episodes 1", "--episodes 10", "--episodes 2", "cartpole-dqn", "d", "cartpole-ppo", "p", "agents-ddpg", "rule:fixed"}},
 	"explain":  {with: []string{"shop/web", "mash2/web", "2026-08-03T12:00:00Z", "2026-01-05T00:04:00Z", "12:00", "00:02", "12:10", "00:04", "general", "mas-h2-staging-pool"}},
 	"forecast": {with: []string{"requests.csv.gz", "docs/examples/waves.csv", "24h", "1h"}},
 	"add":      {},
 	"export":   {},
 	"search":   {},
-	"train":    {with: []string{"100000", "1000"}},
+	"train":    {with: []string{"100000", "1000", "15000", "1000"}},
 	"whatif":   {with: []string{"cpu.csv.gz", "docs/examples/waves.csv", "24h", "5m", "shop/web", "mash2/web", "--namespace shop", "--namespace mash2"}},
 }
 

@@ -31,6 +31,8 @@ with the same load, bounds and warm-up.
   mash2-any[:PERCENT]
               the same with policies that allow every pool of the scenario; mash2's
               policies name one pool each
+  mash2-sized[:PERCENT]
+              mash2-any, and what containers request is chosen from usage, in place
   mash2-rl    mash2 with planner rl, by the model in --model
   hpa         the rules of the stock HPA and Cluster Autoscaler, at the scenario's
               target, which is 80 % in every built-in scenario
@@ -46,6 +48,10 @@ with the same load, bounds and warm-up.
   karpenter[:PERCENT]
               the HPA with Karpenter's rules for nodes, over all machine types of the
               scenario's pools
+  hpa-vpa[:PERCENT], karpenter-vpa[:PERCENT]
+              hpa and karpenter with a VerticalPodAutoscaler of memory for each workload
+  keda-vpa[:RPS]
+              keda-rps with a VerticalPodAutoscaler of CPU and memory
   static      sized for the scenario's peak
   oracle      a bound: no scaler without a violation can cost less
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/experiments/baseline"
+	"github.com/mash2-io/mash2/experiments/baseline/vpa"
 	"github.com/mash2-io/mash2/experiments/load/queueing"
 	"github.com/mash2-io/mash2/experiments/scenarios"
 )
@@ -34,12 +35,12 @@ type Tuning struct {
 func (r *run) rival(kind string, parameter float64) {
 	c := r.c
 	target := int32(r.Scenario.Workload.TargetUtilization*100 + 0.5)
-	if parameter > 0 && slices.Contains([]string{HPA, PHPA, Karpenter}, kind) {
+	if parameter > 0 && slices.Contains([]string{HPA, PHPA, Karpenter, HPAVPA, KarpenterVPA}, kind) {
 		target = int32(parameter)
 	}
 	for _, w := range c.workloads {
 		switch kind {
-		case KEDARPS:
+		case KEDARPS, KEDAVPA:
 			threshold := parameter
 			if threshold == 0 {
 				threshold = rpsOf(r.Scenario, w, c.pools[0].speed) * w.target
@@ -51,8 +52,14 @@ func (r *run) rival(kind string, parameter float64) {
 		default:
 			r.hpa(w, target)
 		}
+		switch kind {
+		case HPAVPA, KarpenterVPA:
+			r.vpa(w, vpa.Controls{Memory: true})
+		case KEDAVPA:
+			r.vpa(w, vpa.Controls{CPU: true, Memory: true})
+		}
 	}
-	if kind == Karpenter {
+	if kind == Karpenter || kind == KarpenterVPA {
 		c.startKarpenter(r.Tuning)
 		return
 	}

@@ -120,7 +120,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	default:
 		return Result{}, fmt.Errorf("fidelity %q is neither %s nor %s", o.Fidelity, PerRequest, Fluid)
 	}
-	if kind, _, _ := ParseScaler(o.Scaler); kind == KEDARPS || kind == Steered || o.SLO.Objective > 0 || o.Decide != nil {
+	if kind, _, _ := ParseScaler(o.Scaler); kind == KEDARPS || kind == KEDAVPA || kind == Steered || o.SLO.Objective > 0 || o.Decide != nil {
 		t = newCounting(t)
 	}
 	c := newCluster(p, o.Seed, t)

@@ -46,6 +46,13 @@ const (
 	// Karpenter is HPA's rules with Karpenter's provisioning and consolidation, of all
 	// machine types of the scenario's pools. The parameter is the HPA's target.
 	Karpenter = "karpenter"
+	// HPAVPA is HPA, and a VerticalPodAutoscaler of memory for each workload: its
+	// documentation rules out both on CPU. KarpenterVPA is Karpenter with the same.
+	HPAVPA       = "hpa-vpa"
+	KarpenterVPA = "karpenter-vpa"
+	// KEDAVPA is KEDARPS and a VerticalPodAutoscaler of CPU and memory, which its
+	// documentation allows beside an HPA on other metrics.
+	KEDAVPA = "keda-vpa"
 	// Steered is scaled by Options.Steering, with Cluster Autoscaler.
 	Steered = "steered"
 	// Static is as many replicas as the scenario's peak needs, and their nodes.
@@ -56,7 +63,7 @@ const (
 func Scalers() []string {
 	return []string{
 		Mash2, Mash2 + ":PERCENT", Mash2Any + "[:PERCENT]", Mash2Sized + "[:PERCENT]", Mash2RL, Clairvoyant + "[:PERCENT]", HPA, HPA + ":PERCENT", HPAOverprovisioned + "[:PERCENT]", KEDARPS + "[:RPS]",
-		PHPA + "[:PERCENT]", Karpenter + "[:PERCENT]", Static,
+		PHPA + "[:PERCENT]", Karpenter + "[:PERCENT]", HPAVPA + "[:PERCENT]", KarpenterVPA + "[:PERCENT]", KEDAVPA + "[:RPS]", Static,
 	}
 }
 
@@ -66,12 +73,12 @@ func ParseScaler(scaler string) (kind string, parameter float64, err error) {
 	kind, text, given := strings.Cut(scaler, ":")
 	most := 100.0
 	switch kind {
-	case HPA, PHPA, Karpenter:
+	case HPA, PHPA, Karpenter, HPAVPA, KarpenterVPA:
 		most = 400 // of requests: pods may burst
 	case Mash2, Mash2Any, Mash2Sized, Clairvoyant:
 	case HPAOverprovisioned:
 		most = 90 // placeholders of a whole node never end
-	case KEDARPS:
+	case KEDARPS, KEDAVPA:
 		most = 1e6
 	case Static, Mash2RL, Steered:
 		if given {
@@ -83,7 +90,7 @@ func ParseScaler(scaler string) (kind string, parameter float64, err error) {
 	if !given {
 		return kind, 0, nil
 	}
-	whole := kind != KEDARPS
+	whole := kind != KEDARPS && kind != KEDAVPA
 	parameter, err = strconv.ParseFloat(text, 64)
 	switch {
 	case err != nil || !(parameter > 0 && parameter <= most):
@@ -96,7 +103,7 @@ func ParseScaler(scaler string) (kind string, parameter float64, err error) {
 
 // ownPools tells whether a kind of scaler chooses among all pools of a scenario;
 // the others have the first, with its autoscaler.
-func ownPools(kind string) bool { return operated(kind) || kind == Karpenter }
+func ownPools(kind string) bool { return operated(kind) || kind == Karpenter || kind == KarpenterVPA }
 
 // operated tells whether a kind of scaler is the operator's loop.
 func operated(kind string) bool {

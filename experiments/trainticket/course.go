@@ -89,7 +89,7 @@ func Train(ctx context.Context, o Options, progress io.Writer) (Result, error) {
 		o.Algorithm = Residual
 	}
 	if o.lessons == (syllabus{}) {
-		o.lessons = defaultSyllabus()
+		o.lessons = syllabusOf(o.Steps / decisions)
 	}
 	if !slices.Contains(Algorithms(), o.Algorithm) {
 		return Result{}, training.Inputf("--algorithm: unknown algorithm %q: want one of %s", o.Algorithm, strings.Join(Algorithms(), ", "))

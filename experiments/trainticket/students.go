@@ -43,7 +43,10 @@ func (s *students) decide(v *view) []sim.Size {
 // says what it had done (DAgger: Ross et al. 2011).
 type syllabus struct{ rounds, episodes, epochs int }
 
-func defaultSyllabus() syllabus { return syllabus{rounds: 5, episodes: 6, epochs: 40} }
+// syllabusOf a training of so many episodes.
+func syllabusOf(episodes int) syllabus {
+	return syllabus{rounds: 5, episodes: min(max(episodes/20, 1), 6), epochs: 40}
+}
 
 // imitate has a student of each service learn what the teacher does. from are the students of
 // before, nil for new ones. It returns the mean squared error of the last round.
