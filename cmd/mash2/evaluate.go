@@ -43,8 +43,8 @@ part counts. Intervals are 95 %, by a bootstrap over blocks of five minutes.
 
 train-ticket is a chain of forty services whose load rises from 200 to 800 requests a second
 within a minute; train-ticket-changed is the same with another call graph. The model
-builtin:drpc comes with the program. The rules are rule:hpa, rule:firm, rule:coscal, rule:plan
-and rule:joint. Models are ranked by how the users fared, and the table shows what each took.
+builtin:drpc comes with the program. The rules are rule:hpa, rule:firm, rule:coscal, rule:plan,
+rule:joint and rule:proportional. Models are ranked by how the users fared, and the table shows what each took.
 
 edge-cloud and shop compare rules and need no model. In edge-cloud an application moves
 between an edge and a cloud node by predicted performance per cost, for --episodes days. In

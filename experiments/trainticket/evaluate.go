@@ -68,15 +68,18 @@ type Score struct {
 
 // The rules, by the names that --model takes.
 const (
-	ruleHPA    = "rule:hpa"
-	ruleFIRM   = "rule:firm"
-	ruleCoScal = "rule:coscal"
-	rulePlan   = "rule:plan"
-	ruleJoint  = "rule:joint"
+	ruleHPA          = "rule:hpa"
+	ruleFIRM         = "rule:firm"
+	ruleCoScal       = "rule:coscal"
+	rulePlan         = "rule:plan"
+	ruleJoint        = "rule:joint"
+	ruleProportional = "rule:proportional"
 )
 
 // Rules that can be compared with.
-func Rules() []string { return []string{ruleHPA, ruleFIRM, ruleCoScal, rulePlan, ruleJoint} }
+func Rules() []string {
+	return []string{ruleHPA, ruleFIRM, ruleCoScal, rulePlan, ruleJoint, ruleProportional}
+}
 
 // Builtin is the model that comes with the program.
 const Builtin = "builtin:drpc"
@@ -107,7 +110,8 @@ type competitor struct {
 
 // competitorOf a name that --model takes: a rule, the model that comes with the program, or a
 // folder. Rules may have settings behind their names, in percent but for millicores:
-// rule:hpa:TARGET, rule:firm:NEAR:TARGET:SLACK, rule:joint:TARGET:MILLICORES.
+// rule:hpa:TARGET, rule:firm:NEAR:TARGET:SLACK, rule:proportional:TARGET,
+// rule:joint:TARGET:MILLICORES.
 func competitorOf(name string) (competitor, error) {
 	if !strings.HasPrefix(name, "rule:") {
 		m, err := open(name)
@@ -116,7 +120,7 @@ func competitorOf(name string) (competitor, error) {
 		}
 		return competitor{algorithm: m.Card.Algorithm, model: true, begin: func() (decider, error) { return newStudents(m.Students, m.Card.start()) }}, nil
 	}
-	unknown := fmt.Errorf("unknown rule %q: want %s, or with percentages rule:hpa:TARGET, rule:firm:NEAR:TARGET:SLACK, rule:joint:TARGET:MILLICORES", name, strings.Join(Rules(), ", "))
+	unknown := fmt.Errorf("unknown rule %q: want %s, or with percentages rule:hpa:TARGET, rule:firm:NEAR:TARGET:SLACK, rule:proportional:TARGET, rule:joint:TARGET:MILLICORES", name, strings.Join(Rules(), ", "))
 	parts := strings.Split(name, ":")
 	var set []float64
 	for _, text := range parts[2:] {
@@ -131,6 +135,9 @@ func competitorOf(name string) (competitor, error) {
 	case kind == ruleHPA && len(set) <= 1:
 		set = append(set, 75)
 		return competitor{algorithm: "rule", scaler: fmt.Sprintf("%s:%.0f", sim.HPA, set[0])}, nil
+	case kind == ruleProportional && len(set) <= 1:
+		set = append(set, 75)
+		return rule(func() (decider, error) { return &proportional{target: set[0] / 100}, nil }), nil
 	case kind == rulePlan && len(set) == 0:
 		return competitor{algorithm: "rule", scaler: sim.Mash2}, nil
 	case kind == ruleJoint && (len(set) == 0 || len(set) == 2):

@@ -2,6 +2,7 @@ package trainticket
 
 import (
 	"math"
+	"time"
 
 	"github.com/mash2-io/mash2/experiments/sim"
 )
@@ -21,8 +22,11 @@ type joint struct {
 	sizes      []peak
 }
 
-// newJoint has HPA's stabilisation of five minutes.
-func newJoint() *joint { return &joint{target: idealCPU, usual: 400, hold: 60, ease: 3} }
+// stabilization of HPA, in decisions.
+const stabilization = int(5 * time.Minute / every)
+
+// newJoint has HPA's stabilisation.
+func newJoint() *joint { return &joint{target: idealCPU, usual: 400, hold: stabilization, ease: 3} }
 
 // peak is the most of what was asked in the last decisions.
 type peak struct{ asked []int64 }
@@ -54,6 +58,29 @@ func (j *joint) decide(v *view) []sim.Size {
 		out[i].Replicas = int32(min(max(n, int64(s.Min)), int64(s.Max)))
 		size := int64(math.Ceil(needed / float64(min(int(out[i].Replicas), s.Ready))))
 		out[i].MilliCPU = j.sizes[i].of(min(max(size, leastCPU), mostCPU), j.ease)
+	}
+	return out
+}
+
+// proportional is HPA's rule with these eyes: as many replicas as bring utilisation to a
+// target, with its stabilisation of five minutes. Sizes stay.
+type proportional struct {
+	target float64
+	asked  []peak
+}
+
+func (p *proportional) decide(v *view) []sim.Size {
+	if p.asked == nil {
+		p.asked = make([]peak, len(v.services))
+	}
+	out := make([]sim.Size, len(v.services))
+	for i, s := range v.services {
+		out[i] = s.Size
+		if s.Ready == 0 {
+			continue
+		}
+		n := p.asked[i].of(int64(math.Ceil(s.Used*1000/(p.target*float64(s.MilliCPU)))), stabilization)
+		out[i].Replicas = int32(min(max(n, int64(s.Min)), int64(s.Max)))
 	}
 	return out
 }

@@ -93,7 +93,7 @@ func TestWithinBounds(t *testing.T) {
 		}
 	}
 	for name, d := range map[string]decider{
-		"random": random{rng}, ruleFIRM: newFIRM(s), ruleJoint: newJoint(), ruleCoScal: &coscal{q: q},
+		"random": random{rng}, ruleFIRM: newFIRM(s), ruleJoint: newJoint(), ruleProportional: &proportional{target: 0.75}, ruleCoScal: &coscal{q: q},
 	} {
 		if _, err := play(t.Context(), watch{d, t}, name, 3, AsTrained, nil); err != nil {
 			t.Error(err)

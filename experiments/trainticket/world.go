@@ -284,36 +284,3 @@ func play(ctx context.Context, d decider, scaler string, seed uint64, changed Ch
 	}
 	return out, nil
 }
-
-// proportional is what HPA's rule does with these eyes: as many replicas as bring utilisation
-// to a target, at once up, and down as the most of the last decisions asked for.
-type proportional struct {
-	target float64
-	hold   int // decisions
-	asked  [][]int32
-}
-
-func (p *proportional) decide(v *view) []sim.Size {
-	out := make([]sim.Size, len(v.services))
-	now := make([]int32, len(v.services))
-	for i, s := range v.services {
-		n := s.Replicas
-		if s.Ready > 0 {
-			n = int32(math.Ceil(s.Used / (p.target * float64(s.MilliCPU) / 1000)))
-		}
-		now[i] = min(max(n, s.Min), s.Max)
-	}
-	p.asked = append(p.asked, now)
-	if len(p.asked) > p.hold+1 {
-		p.asked = p.asked[1:]
-	}
-	for i, s := range v.services {
-		n := int32(0)
-		for _, a := range p.asked {
-			n = max(n, a[i])
-		}
-		out[i] = s.Size
-		out[i].Replicas = max(n, min(now[i], s.Replicas))
-	}
-	return out
-}

@@ -305,7 +305,8 @@ func (v *visit) served(m *Model) {
 
 func (c *call) made(rng *rand.Rand) bool {
 	made := c.probability >= 1 || rng.Float64() < c.probability
-	return made && !(c.optional && len(c.stream.endpoints) == 0)
+	left := c.optional && len(c.stream.endpoints) == 0
+	return made && !left
 }
 
 // goOn makes the next of the calls below, or ends the visit.
