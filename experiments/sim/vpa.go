@@ -9,15 +9,12 @@ import (
 
 // vpa runs a VerticalPodAutoscaler in mode InPlaceOrRecreate of one workload: its recommender
 // reads metrics-server every minute, its updater resizes pods in place, and its admission
-// controller sizes new ones. Limits keep their ratio to requests, as controlledValues has it
-// by default. A resize that the node has no room for waits; nothing is evicted.
+// controller sizes new ones. Limits stay (controlledValues: RequestsOnly): by default they keep
+// their ratio to requests, and with CPU controlled that throttles pods at the 90th percentile of
+// what they used. A resize that the node has no room for waits; nothing is evicted.
 func (r *run) vpa(w *workload, controls vpa.Controls) {
 	c := r.c
 	v := vpa.New(controls)
-	ratio := 0.0
-	if w.request > 0 {
-		ratio = w.limit / w.request
-	}
 	seen := map[string]bool{}
 	c.every(c.now+c.phase(vpa.Interval), vpa.Interval, func() bool {
 		now := map[string]bool{}
@@ -44,7 +41,6 @@ func (r *run) vpa(w *workload, controls vpa.Controls) {
 		next := rec.Apply(vpa.Size{CPU: float64(have.MilliCPU) / 1000, Memory: float64(have.Memory)})
 		to := api.Amounts{MilliCPU: int64(math.Ceil(next.CPU * 1000)), Memory: int64(math.Ceil(next.Memory))}
 		w.shape, w.request = w.shaped(to), float64(to.MilliCPU)/1000
-		w.limit = ratio * w.request
 		for _, p := range w.pods {
 			request := vpa.Size{CPU: float64(p.shape.Requests.MilliCPU) / 1000, Memory: float64(p.shape.Requests.Memory)}
 			if p.phase == running && !p.terminating && rec.Updates(request, c.now-p.started) {
