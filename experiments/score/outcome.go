@@ -36,6 +36,8 @@ type Outcome struct {
 	Pools       []load.PoolResult     `json:"pools"`
 	Nodes       []Node                `json:"nodes"`
 	Plans       []Planned             `json:"plans,omitempty"` // of mash2
+	// Resizes of pods in place, seconds of scenario time.
+	Resizes []float64 `json:"resizes,omitempty"`
 	// Rollbacks of the whole plan, warm-up and all; null where no SLO was given.
 	Rollbacks *int `json:"rollbacks,omitempty"`
 	// BoundUSD is set for a bound on cost that no cluster was run for.
@@ -174,6 +176,19 @@ func (o Outcome) run(all []load.Summary, from, to float64) (Run, error) {
 		r.PeakCPUUtilization, r.MaxReplicas = all[0].PeakCPUUtilization, all[0].MaxReplicas
 	} else {
 		r.PeakCPUUtilization, r.MaxReplicas = o.peakUtilization(from, to), o.maxReplicas(from, to)
+	}
+	if len(all) > 1 {
+		for i, s := range all {
+			r.ByWorkload = append(r.ByWorkload, WorkloadRun{
+				Name: o.Workloads[i].Name, SLOViolationMinutes: s.SLOViolationMinutes, Requests: s.Requests, FailedRequests: s.Failed,
+				P95Ms: s.P95Ms, P99Ms: s.P99Ms, MeanReplicas: s.MeanReplicas, PodCostUSD: s.PodCostUSD, ScaleActions: s.ScaleActions,
+			})
+		}
+	}
+	for _, at := range o.Resizes {
+		if at >= from && at < to {
+			r.Resizes++
+		}
 	}
 	var err error
 	if r.NodeHours, r.CostUSD, err = o.nodeCost(from, to); err != nil {

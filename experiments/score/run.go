@@ -64,6 +64,23 @@ type Run struct {
 	// UnscheduledStretchSeconds is the longest stretch of time in which a pod had no
 	// node, at any workload: no pod waited longer for one. Null without a record of it.
 	UnscheduledStretchSeconds *float64 `json:"unscheduledStretchSeconds,omitempty"`
+	// Resizes of pods in place.
+	Resizes int `json:"resizes"`
+	// ByWorkload has each of several workloads.
+	ByWorkload []WorkloadRun `json:"byWorkload,omitempty"`
+}
+
+// WorkloadRun is a workload's part of a run.
+type WorkloadRun struct {
+	Name                string   `json:"name"`
+	SLOViolationMinutes int      `json:"sloViolationMinutes"`
+	Requests            uint64   `json:"requests"`
+	FailedRequests      uint64   `json:"failedRequests"`
+	P95Ms               *float64 `json:"p95Ms"`
+	P99Ms               *float64 `json:"p99Ms"`
+	MeanReplicas        *float64 `json:"meanReplicas"`
+	PodCostUSD          float64  `json:"podCostUsd"`
+	ScaleActions        int      `json:"scaleActions"`
 }
 
 // Metric is one figure of a run.

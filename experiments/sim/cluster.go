@@ -80,8 +80,8 @@ type Cluster struct {
 	// The operator's evictions of Ready pods, those that a budget refused it, and
 	// somebody else's right before one of them.
 	evicted, overBudget, overtaken int
-	// resizes that the operator wrote.
-	resizes int
+	// resizes of pods in place, by when they were written.
+	resizes []time.Duration
 	// looked are actions that a look at what is so has stopped, and harm what the operator
 	// has done under watches that fail.
 	looked int

@@ -30,6 +30,7 @@ func (c *Cluster) resizeWorkload(w *workload, request, limit float64, memory int
 // until it has shrunk, and one that grows has it before.
 func (c *Cluster) resizePod(p *pod, shape *api.PodShape, request, limit float64) {
 	n := p.node
+	c.resizes = append(c.resizes, c.now)
 	if n == nil {
 		p.shape, p.request, p.limit = shape, request, limit
 		c.observe(p)

@@ -18,6 +18,8 @@ type Result struct {
 	Cycles int
 	// Rollbacks of mash2's whole plan, warm-up and all.
 	Rollbacks []api.Rollback
+	// Resizes are when pods were resized in place, after Start.
+	Resizes []time.Duration
 	// NodeHours and CostUSD by pass, of the nodes.
 	NodeHours, CostUSD []float64
 }

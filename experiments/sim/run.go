@@ -542,6 +542,9 @@ func (r *run) measure(ctx context.Context) (Result, error) {
 		}
 	}
 	out := Result{Results: r.collector.Results(c.record), Start: r.start, Cycles: r.cycles, Rollbacks: r.rollbacks}
+	for _, at := range c.resizes {
+		out.Resizes = append(out.Resizes, at-r.start)
+	}
 	for _, l := range c.ledger {
 		out.Ledger = append(out.Ledger, *l)
 	}

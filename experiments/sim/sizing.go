@@ -93,7 +93,6 @@ func (c *Cluster) resizeOne(a api.ResizePod) {
 	if p == nil || p.terminating {
 		return
 	}
-	c.resizes++
 	limit := p.limit
 	if a.Limits.MilliCPU > 0 {
 		limit = float64(a.Limits.MilliCPU) / 1000

@@ -44,7 +44,6 @@ func (r *run) vpa(w *workload, controls vpa.Controls) {
 		for _, p := range w.pods {
 			request := vpa.Size{CPU: float64(p.shape.Requests.MilliCPU) / 1000, Memory: float64(p.shape.Requests.Memory)}
 			if p.phase == running && !p.terminating && rec.Updates(request, c.now-p.started) {
-				c.resizes++
 				c.resizePod(p, w.shape, w.request, w.limit)
 			}
 		}

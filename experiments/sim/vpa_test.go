@@ -21,7 +21,7 @@ func TestVPA(t *testing.T) {
 		var cpu, memory []int64
 		resized := 0
 		simulate(t, Options{Scenario: s, Scaler: scaler, Seed: 1, Passes: 110, inspect: func(c *Cluster) {
-			resized = c.resizes
+			resized = len(c.resizes)
 			for _, p := range c.workloads[0].pods {
 				cpu, memory = append(cpu, p.shape.Requests.MilliCPU), append(memory, p.shape.Requests.Memory>>20)
 			}
