@@ -306,6 +306,11 @@ bench-agents: build ## agents that move CPU between pods, each algorithm by thre
 	bin/mash2 evaluate --environment marlise --episodes 2000 --seed 7 $(foreach r,fixed threshold threshold:60:20:100 threshold:60:30:100 proportional,--model rule:$(r)) \
 		$(foreach s,11 12 13,$(foreach a,$(AGENTS),--model $(OUT)/agents/$(firstword $(subst :, ,$(a)))-$(s)))
 
+.PHONY: bench-fleet
+FLEET = hpa,karpenter,hpa-vpa,karpenter-vpa,keda-vpa,mash2-any,mash2-sized,oracle
+bench-fleet: build ## fifty workloads with guessed requests, and with requests that fit, by every scaler; needs the traces (an hour)
+	for s in fleet fleet-right; do bin/mash2 simulate --scenario $$s --scaler $(FLEET) --seeds 2 || exit 1; done
+
 # DRPC's students that come with the program, and the table of CoScal.
 .PHONY: train-drpc bench-drpc
 train-drpc: build ## the students of the chain that come with the program, and CoScal's table (eight minutes)
@@ -500,7 +505,7 @@ ablation: deps ## what each term of the utility does, on the development traces 
 .PHONY: benchmarks
 benchmarks: calibrate bench-sim validate-sim experiments-sim ## everything that docs/benchmarks has, by this program, for a release (six hours of a quiet machine)
 	$(MAKE) experiments-traces TRACE_SEEDS='2 3 4'
-	$(MAKE) k6-run experiments verdict ablation bench-forecast bench-pack bench-rl bench-agents bench-drpc
+	$(MAKE) k6-run experiments verdict ablation bench-forecast bench-pack bench-rl bench-agents bench-drpc bench-fleet
 	$(MAKE) bench-scale SCALE='--nodes 100,300,1000,2500,5000 --runs 10'
 	$(MAKE) e2e-node e2e-agents
 

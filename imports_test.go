@@ -113,7 +113,7 @@ var rooms = map[string]room{
 	"cmd/mash2": {
 		ours: []string{
 			"api", "cmd/cli", "experiments/backtest", "experiments/continuum", "experiments/demo", "experiments/forecasters", "experiments/gym", "experiments/history", "experiments/qos", "experiments/scalingops", "experiments/scenarios",
-			"experiments/score", "experiments/shop", "experiments/sim", "experiments/simulation", "experiments/training", "experiments/whatif", "forecast", "forecast/seriesfile", "planning/node", "planning/node/instance",
+			"experiments/score", "experiments/shop", "experiments/sim", "experiments/simulation", "experiments/training", "experiments/trainticket", "experiments/whatif", "forecast", "forecast/seriesfile", "planning/node", "planning/node/instance",
 		},
 		outside: []string{"github.com/spf13/cobra"},
 	},

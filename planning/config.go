@@ -71,7 +71,8 @@ type Config struct {
 	// history, of which a refit counts no more than fitWhole: longer ones are
 	// read in part. Bins of the long memory count as much, all of them. What is left
 	// due is refitted in the cycles after; until its first fit a workload is planned
-	// by the reactive floor.
+	// by the reactive floor. While much was never fitted, as after a start, a cycle does
+	// more: see coldShare.
 	FitWork int
 	// Tolerance is the relative deviation of need from replicas that changes
 	// nothing, where a workload states none.

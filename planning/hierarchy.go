@@ -108,7 +108,8 @@ type cycle struct {
 	staysOn   string        // the pool that workloads can't be moved from; empty if they can
 	nodesOff  string        // why nodes are not planned although the policy names pools
 	search    api.Search
-	fits      int // left of Config.FitWork
+	fits      int // left of the work that fits may take
+	firsts    int // the same of first fits, a number
 	// leastRequest is the least CPU that a pod requests, millicores; see burst.
 	leastRequest int64
 	// untried is what workloads are to have at least for which mash2 acts without a plan of
@@ -236,6 +237,42 @@ func (c *cycle) find(severity api.FindingSeverity, agent api.Agent, reason strin
 	})
 }
 
+// After a start nothing is fitted, and until it is the reactive floor plans. So then a cycle
+// fits more than FitWork: a coldShare-th of what is left, but no more than mostCold times
+// FitWork, nor than so many whole ones of shorter histories, which take nearly as long. Five
+// thousand workloads are fitted after eighteen cycles so, within five minutes.
+const (
+	coldShare = 3
+	mostCold  = 8
+)
+
+// cold is the work that fitting everything would take that was never fitted.
+func (c *cycle) cold() int {
+	work := 0
+	add := func(key api.Key, series api.Series, fresh bool) {
+		if fresh && c.memory.forecasts[key].Fits == 0 {
+			work += min(fitWhole, len(series.Values))
+		}
+	}
+	for _, mw := range c.managed {
+		w := mw.workload
+		if usesCPU(w) {
+			add(w.Key, w.Demand, !w.DemandStale && c.s.Metrics.Reachable)
+		}
+		for _, t := range w.Triggers {
+			if t.Known == nil {
+				add(ofTrigger(w.Key, t.Name), t.History, t.Missing == "")
+			}
+		}
+	}
+	return work
+}
+
+// ofTrigger is the key of a trigger's forecast: no workload has a name with a space.
+func ofTrigger(of api.Key, trigger string) api.Key {
+	return api.Key{Namespace: of.Namespace, Name: of.Name + " " + trigger}
+}
+
 // predict fills in the forecasts.
 func (c *cycle) predict() {
 	if c.Forecaster == nil {
@@ -243,7 +280,8 @@ func (c *cycle) predict() {
 	}
 	said := len(c.findings)
 	states := make(map[api.Key]forecast.State, len(c.managed))
-	c.fits = c.Config.FitWork
+	c.fits = max(c.Config.FitWork, min(c.cold()/coldShare, mostCold*c.Config.FitWork))
+	c.firsts = max(1, mostCold*c.Config.FitWork/fitWhole)
 	for i := range c.managed {
 		// Begun elsewhere in each cycle, about where the budget of the last one
 		// ended, so that everybody's turn comes before anybody's second one.
@@ -261,9 +299,7 @@ func (c *cycle) predict() {
 				mw.outlooks = append(mw.outlooks, Outlook{Forecast: s.Known, Trusted: true})
 				continue
 			}
-			// No workload has a name with a space.
-			key := api.Key{Namespace: w.Key.Namespace, Name: w.Key.Name + " " + s.Name}
-			o := c.outlook(states, key, w.Key, s.History, s.Missing == "")
+			o := c.outlook(states, ofTrigger(w.Key, s.Name), w.Key, s.History, s.Missing == "")
 			mw.outlooks = append(mw.outlooks, o)
 			if mw.skill == nil { // of the first trigger where CPU is none
 				mw.skill = o.Skill
@@ -290,9 +326,10 @@ func (c *cycle) outlook(states map[api.Key]forecast.State, key, workload api.Key
 	var f api.Forecast
 	var err error
 	if failure := c.attempt("the forecaster", workload, func() {
-		if due := state.Due(series, steps); !due || c.fits > 0 {
+		if due := state.Due(series, steps); !due || c.fits > 0 && (state.Fits > 0 || c.firsts > 0) {
 			if due {
 				c.fits -= min(fitWhole, len(series.Values)) + state.Folded(series)
+				c.firsts -= boolToInt(state.Fits == 0)
 			}
 			state, err = c.Forecaster.Update(state, series, steps)
 		}

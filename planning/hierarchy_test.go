@@ -474,3 +474,42 @@ func TestFitsAreSpread(t *testing.T) {
 		t.Errorf("after four cycles %d of %d are fitted", known, workloads)
 	}
 }
+
+// TestEverythingIsFittedAfterAStart: within eighteen cycles, under five minutes, where an
+// ordinary cycle fits a hundredth, as for five thousand workloads; and never more in a cycle
+// than eight times what an ordinary one fits.
+func TestEverythingIsFittedAfterAStart(t *testing.T) {
+	for _, c := range []struct{ workloads, cycles, most int }{{100, 12, 16}, {200, 18, 16}} {
+		w := newWorld(t, costSaving(), forecast.Auto{})
+		w.planner.Config.FitWork = 2 * 1500 // two whole ones an ordinary cycle
+		for i := range c.workloads {
+			w.load(fmt.Sprintf("w%04d", i), 2, 10, 200*time.Minute, func(at time.Time) float64 {
+				return 200 + 100*math.Sin(2*math.Pi*float64(at.Unix())/600)
+			})
+		}
+		w.settle()
+		memory := planning.Memory{}
+		known := 0
+		for cycle := range c.cycles {
+			var plan api.Plan
+			plan, memory = w.planner.Plan(w.snapshot(), w.policy, memory)
+			before := known
+			known = 0
+			for _, p := range plan.Workloads {
+				if p.Skill != nil && p.Skill.LastValue != nil {
+					known++
+				}
+			}
+			if known-before > c.most+1 {
+				t.Errorf("%d workloads, cycle %d: %d fitted at once", c.workloads, cycle, known-before)
+			}
+			w.now = w.now.Add(w.period)
+			for _, l := range w.loads {
+				l.Demand.Values = append(l.Demand.Values, l.demand(w.now))
+			}
+		}
+		if known != c.workloads {
+			t.Errorf("after %d cycles %d of %d are fitted", c.cycles, known, c.workloads)
+		}
+	}
+}

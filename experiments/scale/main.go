@@ -154,7 +154,8 @@ func measure(nodes, runs int) ([]line, error) {
 	return out, nil
 }
 
-// stepsOf are a plan in the steady state, the actions after it, those of a shrink by a
+// stepsOf are a plan in the steady state, the first one after a start, in which the most
+// forecasts are made, the actions after it, those of a shrink by a
 // tenth, and those in the midst of a policy switch.
 func stepsOf(nodes int) (all []step, pods int, err error) {
 	hierarchy, err := core.DefaultConfig().Hierarchy()
@@ -180,6 +181,12 @@ func stepsOf(nodes int) (all []step, pods int, err error) {
 	return []step{
 		{"plan", func() error {
 			if p, _ := hierarchy.Plan(still, policy, memory); len(p.Workloads) != nodes {
+				return fmt.Errorf("%d of %d workloads are planned", len(p.Workloads), nodes)
+			}
+			return nil
+		}},
+		{"cold", func() error {
+			if p, _ := hierarchy.Plan(still, policy, planning.Memory{}); len(p.Workloads) != nodes {
 				return fmt.Errorf("%d of %d workloads are planned", len(p.Workloads), nodes)
 			}
 			return nil

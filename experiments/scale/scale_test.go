@@ -30,7 +30,7 @@ func TestRun(t *testing.T) {
 		}
 		got = append(got, l["step"].(string))
 	}
-	steps := []string{"plan", "sequence", "shrink", "switch"}
+	steps := []string{"plan", "cold", "sequence", "shrink", "switch"}
 	if diff := cmp.Diff(append(steps, steps...), got); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
