@@ -200,3 +200,85 @@ func TestDDPGRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestLearnFromOthers: who explores by Explore and tells by Observe comes to the same network as
+// Learn in the same environment.
+func TestLearnFromOthers(t *testing.T) {
+	c := DefaultTD3()
+	c.Seed, c.Hidden, c.Batch, c.Start, c.Norm = 3, []int{8}, 8, 20, true
+	alone, err := NewDDPG(c, boxSpec, &fixed{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone.Learn(60)
+	told, err := NewDDPG(c, boxSpec, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := newInteraction(&fixed{1}, source(c.Seed, forEnv))
+	action, moved := make([]float32, 1), make([]float32, 1)
+	for range 60 {
+		told.Explore(x.at, action)
+		told.actions.scale(action, moved)
+		next, reward, terminated, truncated := x.step(Action{Continuous: moved})
+		told.Observe(x.before, action, reward, next, terminated)
+		if terminated || truncated {
+			x.renew()
+		}
+		told.Improve()
+	}
+	if !slices.Equal(alone.actor.Params, told.actor.Params) {
+		t.Error("it learned something else")
+	}
+	if _, err := told.State(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFollow: an actor that was a policy acts from the first step on, and changes only once its
+// new critics know something.
+func TestFollow(t *testing.T) {
+	c := DefaultTD3()
+	c.Hidden, c.Batch, c.Start, c.Noise = []int{8}, 8, 10, 0
+	teacher, err := NewDDPG(c, boxSpec, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := teacher.Policy()
+	d, err := NewDDPG(c, boxSpec, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range d.actor.Params {
+		d.actor.Params[i] = 0
+	}
+	if err := d.Follow(p); err != nil {
+		t.Fatal(err)
+	}
+	seen, did := []float32{0.5}, make([]float32, 1)
+	if d.Explore(seen, did); did[0] != cut(p.Network.NewPass(1).Forward(seen, 1)[0], 1) {
+		t.Errorf("it does %g", did[0])
+	}
+	changed := 0
+	for d.gradients < critical+10 {
+		d.Explore(seen, did)
+		d.Observe(seen, did, float64(did[0]), seen, false)
+		d.Improve()
+		if !slices.Equal(d.actor.Params, p.Network.Params) {
+			if changed++; d.gradients <= critical {
+				t.Fatalf("it changed after %d steps of the critics", d.gradients)
+			}
+		}
+	}
+	if changed == 0 {
+		t.Error("it never learned on")
+	}
+	c.Hidden = []int{4}
+	other, err := NewDDPG(c, boxSpec, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Follow(p); err == nil {
+		t.Error("it follows a policy of another architecture")
+	}
+}
