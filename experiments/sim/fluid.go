@@ -82,6 +82,8 @@ type fluidStream struct {
 	// Of a graph, in the present step.
 	visits, asked float64 // per second; reference cores
 	visit         float64 // mean seconds
+	// Since the beginning: visits, and the seconds that they took all together.
+	visited, visitSeconds float64
 }
 
 type fluidNode struct {

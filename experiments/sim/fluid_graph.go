@@ -195,6 +195,8 @@ func (f *fluid) stepGraph(dt float64) {
 	for _, s := range f.streams {
 		if k := float64(len(s.endpoints)); k > 0 {
 			f.spend(s, s.visits/k*dt, math.Sqrt2, dt)
+			s.visited += s.visits * dt
+			s.visitSeconds += s.visits * dt * min(s.visit, patience)
 			for i, p := range s.endpoints {
 				if s.classOf[i] >= 0 {
 					p.inFlight = s.visits / k * min(s.visit, patience)

@@ -41,25 +41,23 @@ type Service struct {
 	// Used is the CPU of all replicas together, cores. WorkingSet is the memory of one,
 	// bytes.
 	Used, WorkingSet float64
-	// Visits a second, and how long one takes on average by itself, seconds.
+	// Visits a second, and how long one took on average by itself, seconds: at most as long as
+	// users wait.
 	Visits, Seconds float64
 }
 
-// visitor is traffic that knows the visits to a stream in its present state.
+// visitor is traffic that knows the visits to a stream of a graph since the beginning, and how
+// many seconds they took all together.
 type visitor interface {
-	visits(stream string) (rate, seconds float64)
+	visits(stream string) (count, seconds float64)
 }
 
 // visits implements visitor.
-func (f *fluid) visits(stream string) (rate, seconds float64) {
-	s := f.stream(stream)
-	if s == nil {
-		return 0, 0
+func (f *fluid) visits(stream string) (count, seconds float64) {
+	if s := f.stream(stream); s != nil {
+		return s.visited, s.visitSeconds
 	}
-	if len(f.sources) == 0 {
-		return s.rate, s.work
-	}
-	return s.visits, s.visit
+	return 0, 0
 }
 
 // steer asks Steering now and again.
@@ -70,6 +68,9 @@ func (r *run) steer() error {
 	if !ok {
 		return fmt.Errorf("scaler %s needs fidelity %s: the other does not know how long a visit takes", Steered, Fluid)
 	}
+	if r.Scenario.Single() {
+		return fmt.Errorf("scaler %s needs a scenario of several services", Steered)
+	}
 	optional := optionalServices(r.Scenario)
 	var entries []string
 	for _, u := range r.Scenario.UserTypes() {
@@ -79,6 +80,7 @@ func (r *run) steer() error {
 	}
 	services := make([]Service, len(c.workloads))
 	used := make([]float64, len(c.workloads))
+	visited, took := make([]float64, len(c.workloads)), make([]float64, len(c.workloads))
 	for i, w := range c.workloads {
 		services[i] = Service{
 			Name: w.key.Name, Min: w.min, Max: w.max, Optional: optional[w.key.Name],
@@ -98,16 +100,20 @@ func (r *run) steer() error {
 		}
 		for i, w := range c.workloads {
 			s := &services[i]
-			s.Visits, s.Seconds = seer.visits(w.stream)
+			count, seconds := seer.visits(w.stream)
 			state, err := c.traffic.StreamState(w.stream)
 			if err != nil {
 				r.err = err
 				return false
 			}
 			if d := (c.now - last).Seconds(); d > 0 {
-				s.Used = (state.Usage - used[i]) / d
+				s.Used, s.Visits = (state.Usage-used[i])/d, (count-visited[i])/d
 			}
-			used[i] = state.Usage
+			s.Seconds = 0
+			if count > visited[i] {
+				s.Seconds = (seconds - took[i]) / (count - visited[i])
+			}
+			used[i], visited[i], took[i] = state.Usage, count, seconds
 			s.Ready, s.Pending = 0, 0
 			for _, p := range w.pods {
 				switch {

@@ -46,7 +46,7 @@ func TestSteered(t *testing.T) {
 		visits += v.Visits
 	}
 	ui := last[0]
-	if math.Abs(ui.Visits/60-1) > 0.3 || visits < 5*ui.Visits || !(ui.Seconds > 0.001 && ui.Seconds < 0.05) {
+	if math.Abs(ui.Visits/60-1) > 0.15 || visits < 5*ui.Visits || !(ui.Seconds > 0.001 && ui.Seconds < 0.05) {
 		t.Errorf("%g visits a second of %.4f s, of all services %g", ui.Visits, ui.Seconds, visits)
 	}
 	if !last[35].Optional || last[0].Optional { // news

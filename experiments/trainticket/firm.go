@@ -29,7 +29,7 @@ type firm struct {
 // newFIRM has the settings with the fewest failures of a grid over other episodes: make
 // bench-drpc shows it.
 func newFIRM(s scenarios.Scenario) *firm {
-	f := &firm{users: s.Users, index: map[string]int{}, near: 0.25, congested: 1.5, target: 0.5, slack: 0.3, hold: stabilization, since: make([]int, len(s.Services))}
+	f := &firm{users: s.Users, index: map[string]int{}, near: 0.25, congested: 1.5, target: 0.6, slack: 0.2, hold: stabilization, since: make([]int, len(s.Services))}
 	for i, v := range s.Services {
 		f.index[v.Name] = i
 	}
