@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/mash2-io/mash2/experiments/scenarios"
 )
@@ -25,7 +26,11 @@ func main() {
 }
 
 func writeAll(from, out string) error {
-	for _, name := range scenarios.Names() {
+	names, err := scripted(from)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
 		s, err := load(from, name)
 		if err != nil {
 			return err
@@ -39,6 +44,22 @@ func writeAll(from, out string) error {
 		}
 	}
 	return nil
+}
+
+// scripted are the scenarios that are scripts too. A script reads one trace: those are not whose
+// types of users have traces of their own.
+func scripted(from string) ([]string, error) {
+	var out []string
+	for _, name := range scenarios.Names() {
+		s, err := load(from, name)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(s.Users, func(u scenarios.UserType) bool { return u.Arrivals != nil }) {
+			out = append(out, name)
+		}
+	}
+	return out, nil
 }
 
 // load reads a scenario without the traces that it names: a script reads its own.
