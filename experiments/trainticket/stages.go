@@ -16,6 +16,10 @@ type Stage struct {
 	Reward   float64
 }
 
+// settling is for how many decisions nobody is blamed: an episode begins with one replica of each
+// service.
+const settling = 24
+
 // operate is DRPC's Algorithm 1 over so many episodes: students decide (stage 2); once the mean
 // of the last rewards is below the threshold, the teacher explores for some episodes and the
 // students learn from it (stage 1), each from what it knew.
@@ -29,9 +33,10 @@ func operate(ctx context.Context, t *teacher, policies []rl.Policy, episodes, le
 		}
 		var s Stage
 		var sum, count float64
+		decided := 0
 		until, stop := context.WithCancel(ctx)
 		_, err = play(until, d, "students", seed+uint64(e), changed, func(v *view) {
-			if s.Teaching {
+			if decided++; s.Teaching || decided <= settling {
 				return
 			}
 			r := v.mean()
