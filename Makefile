@@ -324,8 +324,9 @@ bench-drpc: build ## the chain of forty services: the critical-path rule's setti
 		$(foreach n,25 50 80,$(foreach t,40 50 60,$(foreach s,20 30 40,--model rule:firm:$(n):$(t):$(s))))
 	bin/mash2 train --environment train-ticket --algorithm drpc --steps 100000 --seed 11 --out $(OUT)/drpc/scratch
 	bin/mash2 train --environment train-ticket-changed --from builtin:drpc --steps 24100 --seed 12 --out $(OUT)/drpc/retrained
+	bin/mash2 train --environment train-ticket-changed --algorithm drpc --from $(OUT)/drpc/scratch --steps 24100 --seed 12 --out $(OUT)/drpc/retaught
 	for e in train-ticket train-ticket-changed; do bin/mash2 evaluate --environment $$e --episodes 40 --seed 3000 --model builtin:drpc \
-		--model $(OUT)/drpc/scratch --model $(OUT)/drpc/retrained $(foreach r,$(DRPC_RULES),--model rule:$(r)) || exit 1; done
+		--model $(OUT)/drpc/scratch --model $(OUT)/drpc/retrained --model $(OUT)/drpc/retaught $(foreach r,$(DRPC_RULES),--model rule:$(r)) || exit 1; done
 
 .PHONY: bench-scale
 # Further ones: SCALE='--nodes 5000'.
