@@ -18,7 +18,7 @@ var examplesOfHelp = map[string]struct {
 }{
 	"agents":   {not: "need a cluster or a node: the pages' are run there"},
 	"backtest": {with: []string{"requests.csv.gz", "docs/examples/waves.csv", "1h", "10m", "24", "3"}},
-	"evaluate": {with: []string{"--episodes 100", "--episodes 2", "--episodes 20", "--episodes 1", "--episodes 10", "--episodes 2", "cartpole-dqn", "d", "cartpole-ppo", "p", "agents-ddpg", "rule:fixed"}},
+	"evaluate": {with: []string{"--episodes 100", "--episodes 2", "--episodes 20", "--episodes 1", "--episodes 10", "--episodes 2", "cartpole-dqn", "d", "cartpole-ppo", "p", "agents-ddpg", "rule:fixed", "--workload shop/web --model agents/candidate-4", "--workload mash2/web --block 10m"}},
 	"explain":  {with: []string{"shop/web", "mash2/web", "2026-08-03T12:00:00Z", "2026-01-05T00:04:00Z", "12:00", "00:02", "12:10", "00:04", "general", "mas-h2-staging-pool"}},
 	"forecast": {with: []string{"requests.csv.gz", "docs/examples/waves.csv", "24h", "1h"}},
 	"add":      {},
@@ -59,7 +59,7 @@ func TestExamplesOfHelp(t *testing.T) {
 		}
 	}
 	for _, prepare := range []string{
-		"mash2 simulate --scenario heartbeat --scaler mash2 --records D",
+		"mash2 simulate --scenario heartbeat --warm-passes 3 --scaler mash2 --records D",
 		"mash2 train --environment cartpole --algorithm dqn --steps 1000 --out d",
 		"mash2 train --environment cartpole --algorithm ppo --steps 1000 --out p",
 	} {

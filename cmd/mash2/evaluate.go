@@ -16,6 +16,7 @@ import (
 	"github.com/mash2-io/mash2/experiments/shop"
 	"github.com/mash2-io/mash2/experiments/training"
 	"github.com/mash2-io/mash2/experiments/trainticket"
+	"github.com/mash2-io/mash2/experiments/whatif"
 )
 
 func newEvaluate() *cobra.Command {
@@ -24,6 +25,7 @@ func newEvaluate() *cobra.Command {
 	var episodes int
 	var seed uint64
 	var inputs []string
+	var trial whatif.Trial
 	environments := append(gym.Names(), append(trainticket.Environments(), qos.Environment, continuum.Environment, shop.Environment)...)
 	cmd := &cobra.Command{
 		Use:   "evaluate",
@@ -51,12 +53,20 @@ between an edge and a cloud node by predicted performance per cost, for --episod
 shop a learner chooses among policies, beside fixed schedules and the oracle, for
 --episodes years.
 
+With --records, candidates are compared on what a workload was asked for while an operator
+recorded it. Each replays that demand in virtual time, in the pods, bounds and pools of the
+records, as mash2 whatif does. A candidate is a model of replicas, which plans for mash2, or
+a rule: rule: and a scaler of mash2 simulate. It is promoted over --incumbent if it keeps
+the SLO and costs less with proof: a sequential test over blocks of a day. The exit code is 0
+either way.
+
   mash2 evaluate --model cartpole-dqn --model cartpole-ppo --environment cartpole --episodes 100
   mash2 evaluate --model rule:threshold --model agents-ddpg --environment marlise --episodes 100
   mash2 evaluate --model forest --environment qos --input evening.csv
   mash2 evaluate --model builtin:drpc --model rule:hpa --environment train-ticket --episodes 10
   mash2 evaluate --environment edge-cloud --episodes 20
-  mash2 evaluate --environment shop --episodes 20`,
+  mash2 evaluate --environment shop --episodes 20
+  mash2 evaluate --records D --workload shop/web --model agents/candidate-4 --model rule:hpa:70`,
 		Args: cli.NoArgs,
 	}
 	f := cmd.Flags()
@@ -65,12 +75,35 @@ shop a learner chooses among policies, beside fixed schedules and the oracle, fo
 	f.StringArrayVar(&inputs, "input", nil, "qos: CSV file of latencies and node metrics, may be gzipped; may be repeated")
 	f.IntVar(&episodes, "episodes", 100, "episodes of each model (default of train-ticket: 10); days of edge-cloud, years of shop")
 	f.Uint64Var(&seed, "seed", 1, "seed of the starts")
+	registerTrial(cmd, &trial)
 	show := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := cli.CheckOutput(cmd); err != nil {
 			return err
 		}
 		progress := cli.ProgressTo(cmd.ErrOrStderr())
+		if trial.Records != "" {
+			for _, name := range []string{"environment", "episodes", "input"} {
+				if cmd.Flags().Changed(name) {
+					return cli.Usagef("--records has no --%s", name)
+				}
+			}
+			trial.Candidates, trial.Seed = models, seed
+			trial.Given = func(flag string) bool { return cmd.Flags().Changed(flag) }
+			if err := trial.Validate(); err != nil {
+				return cli.Usage(err)
+			}
+			out, err := trial.Run(cmd.Context(), progress)
+			if err != nil {
+				return asUsage(err)
+			}
+			return show(out, verdictText(out))
+		}
+		for _, name := range trialFlags(cmd) {
+			if cmd.Flags().Changed(name) {
+				return cli.Usagef("--%s goes with --records", name)
+			}
+		}
 		switch environment {
 		case continuum.Environment, shop.Environment:
 			if err := notOf(cmd, environment, "model", "input"); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/mash2-io/mash2/cmd/cli"
 	"github.com/mash2-io/mash2/experiments/scalingops"
 	"github.com/mash2-io/mash2/experiments/training"
+	"github.com/mash2-io/mash2/experiments/whatif"
 )
 
 // trained is the folder of a model after a few steps.
@@ -245,6 +246,32 @@ func TestEvaluateRules(t *testing.T) {
 	for _, m := range got.Models {
 		if m.Interval == nil || m.Interval[0] > m.Return || m.Interval[1] < m.Return {
 			t.Errorf("%+v", m)
+		}
+	}
+}
+
+// TestEvaluateRecords: a model that was trained on a history is compared with rules on an
+// operator's records, and flags of the other environments are refused.
+func TestEvaluateRecords(t *testing.T) {
+	agents, records := filepath.Join(t.TempDir(), "agents"), filepath.Join(t.TempDir(), "records")
+	call(t, new(map[string]any), "train", "--environment", "scaling-ops", "--input", scalingHistory(t, 600), "--steps", "1500", "--candidate-weights", "1", "--out", agents, "-o", "json")
+	call(t, new(map[string]any), "simulate", "--scenario", "heartbeat", "--warm-passes", "3", "--scaler", "mash2", "--records", records, "-o", "json")
+	var got whatif.Verdict
+	model := filepath.Join(agents, "candidate-1")
+	call(t, &got, "evaluate", "--records", records, "--workload", "mash2/web", "--model", model, "--model", "rule:hpa:70", "--block", "10m", "-o", "json")
+	if got.Blocks < 2 || len(got.Models) != 3 || got.Models[1].Name != model || got.Models[1].Gain == nil || got.Models[1].Needed != 40 || got.Incumbent != "rule:mash2" || got.Why == "" {
+		t.Errorf("%+v", got)
+	}
+	for says, args := range map[string][]string{
+		"--records has no --environment": {"--records", records, "--environment", "cartpole"},
+		"--delta goes with --records":    {"--environment", "cartpole", "--delta", "0.1"},
+		"--slo-p95 goes with --records":  {"--environment", "cartpole", "--slo-p95", "1s"},
+		"--workload must name":           {"--records", records, "--model", "rule:hpa"},
+		"at least 3 are needed":          {"--records", records, "--model", "rule:hpa", "--workload", "mash2/web"},
+	} {
+		var stdout, stderr bytes.Buffer
+		if code := run(t.Context(), append([]string{"evaluate"}, args...), &stdout, &stderr); code != cli.ExitUsage || !strings.Contains(stderr.String(), says) {
+			t.Errorf("%v: exit code %d, %s; want %q", args, code, stderr.String(), says)
 		}
 	}
 }

@@ -120,7 +120,12 @@ func (o Options) model() ([]byte, error) {
 	if o.Model == "" {
 		return nil, nil
 	}
-	path := o.Model
+	return ReadModel(o.Model)
+}
+
+// ReadModel reads what mash2-rl plans by, from a folder that mash2 train wrote or its
+// model.rl. An error names --model.
+func ReadModel(path string) ([]byte, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, training.ModelFile)
 	}

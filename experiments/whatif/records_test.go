@@ -17,8 +17,8 @@ import (
 	"github.com/mash2-io/mash2/record"
 )
 
-// recordsOf simulates flash-sale into a folder of records.
-func recordsOf(t *testing.T, copies int) string {
+// recordsOf simulates flash-sale, so many times, into a folder of records.
+func recordsOf(t *testing.T, copies, passes int) string {
 	t.Helper()
 	s, err := scenarios.Load("flash-sale")
 	if err != nil {
@@ -27,7 +27,7 @@ func recordsOf(t *testing.T, copies int) string {
 	s.Copies = copies
 	dir := t.TempDir()
 	var w *record.Writer
-	if _, err := sim.Run(t.Context(), sim.Options{Scenario: s, Scaler: sim.Mash2, Seed: 1, Record: func(c core.Config) (mash2.Recorder, error) {
+	if _, err := sim.Run(t.Context(), sim.Options{Scenario: s, Scaler: sim.Mash2, Seed: 1, Passes: passes, Record: func(c core.Config) (mash2.Recorder, error) {
 		w, err = c.Records(record.Config{Dir: dir})
 		return w, err
 	}}); err != nil {
@@ -42,7 +42,7 @@ func recordsOf(t *testing.T, copies int) string {
 // TestRecords: whatif over records has the demand that cycles saw, the pods and bounds
 // that they knew, and says what was done meanwhile.
 func TestRecords(t *testing.T) {
-	dir := recordsOf(t, 1)
+	dir := recordsOf(t, 1, 1)
 	options := func(change func(*Options)) Options {
 		o := Options{
 			History: History{Records: dir, Workload: "mash2/web", From: "10m", To: "0s", Scale: 1, LoadFactor: 1, Delimiter: ","},
@@ -163,7 +163,7 @@ func TestFleet(t *testing.T) {
 		t.Errorf("saving %v", got)
 	}
 	o := Options{
-		History: History{Records: recordsOf(t, 2), From: "10m", To: "0s", Scale: 1, LoadFactor: 1, Delimiter: ","},
+		History: History{Records: recordsOf(t, 2, 1), From: "10m", To: "0s", Scale: 1, LoadFactor: 1, Delimiter: ","},
 		World: World{
 			RequestCPU: 3 * time.Millisecond, Timeout: 5 * time.Second, SLOP95: 200 * time.Millisecond, SLOFailed: 0.01, CPURequest: "100m",
 			MemoryRequest: "64Mi", MinReplicas: 1, PoolNames: []string{"e2-standard-2"}, Boot: 75 * time.Second,

@@ -85,40 +85,19 @@ func (o *Options) Validate() error {
 
 // Run reads the history, simulates everybody and judges.
 func (o *Options) Run(ctx context.Context, progress io.Writer) (Result, error) {
-	pools, err := o.pools()
-	if err != nil {
-		return Result{}, input(err)
-	}
-	h, err := o.read(ctx, o.Given, progress)
-	if err != nil {
-		return Result{}, err
-	}
-	if len(h.pools) > 0 && !o.Given("pool") {
-		pools = h.pools
-	}
-	policies, err := o.readPolicies(pools)
-	if err != nil {
-		return Result{}, input(err)
-	}
-	w, err := o.world(h, pools, o.Given)
-	if err != nil {
-		return Result{}, input(err)
-	}
 	dir := o.Report
 	if dir == "" {
+		var err error
 		if dir, err = os.MkdirTemp("", "mash2-whatif-"); err != nil {
 			return Result{}, err
 		}
 		defer os.RemoveAll(dir) //nolint:errcheck // nothing to do about it
 	}
-	file, err := w.write(dir)
+	s, w, policies, file, err := o.load(ctx, dir, progress)
 	if err != nil {
 		return Result{}, err
 	}
-	s, err := scenarios.Load(file)
-	if err != nil {
-		return Result{}, input(fmt.Errorf("what the flags make is no scenario: %w", err))
-	}
+	h := w.history
 	out := Result{History: h.summary(), Assumptions: w.assumptions, Recorded: h.recorded, Policies: o.Policies, Seed: o.Seed, Fidelity: string(sim.Fluid)}
 	if out.KnownError, err = readKnownError(); err != nil {
 		return out, err
@@ -147,6 +126,34 @@ func (o *Options) Run(ctx context.Context, progress io.Writer) (Result, error) {
 		}
 	}
 	return out, nil
+}
+
+// load reads the history and makes a scenario of it in a folder, with policies.yaml's text.
+func (o *Options) load(ctx context.Context, dir string, progress io.Writer) (s scenarios.Scenario, w simulatedWorld, policies, file string, err error) {
+	pools, err := o.pools()
+	if err != nil {
+		return s, w, "", "", input(err)
+	}
+	h, err := o.read(ctx, o.Given, progress)
+	if err != nil {
+		return s, w, "", "", err
+	}
+	if len(h.pools) > 0 && !o.Given("pool") {
+		pools = h.pools
+	}
+	if policies, err = o.readPolicies(pools); err != nil {
+		return s, w, "", "", input(err)
+	}
+	if w, err = o.world(h, pools, o.Given); err != nil {
+		return s, w, "", "", input(err)
+	}
+	if file, err = w.write(dir); err != nil {
+		return s, w, "", "", err
+	}
+	if s, err = scenarios.Load(file); err != nil {
+		return s, w, "", "", input(fmt.Errorf("what the flags make is no scenario: %w", err))
+	}
+	return s, w, policies, file, nil
 }
 
 // job is one scaler, with a policy if it is mash2, and one seed.
