@@ -19,7 +19,9 @@ type candidate struct {
 	raw       []int32 // recommendations before stabilisation
 	steady    []int32 // the same if demand rises no further
 	nodeMin   []int32
-	nodeNote  []string // why nodes are kept
+	nodeNote  []string  // why nodes are kept
+	sharing   []sharing // of each pool
+	margins   []Margins // of each managed workload, with what its pool's pods share
 	// steered are the workloads whose replicas are chosen. The others ask for no
 	// node beyond the pods that they have.
 	steered []bool
@@ -87,6 +89,9 @@ func (c *cycle) arrive(candidates []candidate, chosen int) {
 // candidate finds the best plan for one assignment.
 func (c *cycle) candidate(to assignment, heedErrors bool, packings int, settled bool) candidate {
 	k := candidate{to: to, settled: settled, heedErrors: heedErrors, share: packings}
+	for p, pool := range to.pools {
+		k.sharing = append(k.sharing, c.sharingOn(pool, func(i int) bool { return to.of[i] == p }))
+	}
 	for i := range c.managed {
 		c.consider(&k, i)
 	}
@@ -191,7 +196,9 @@ func (c *cycle) consider(k *candidate, i int) {
 	speed, nodeStartup := positive(w.SpeedNow), api.StartupLatency{}
 	if pool != nil {
 		speed, nodeStartup = c.speed(mw, pool), pool.NodeStartup
+		memory.Margins = c.marginsOn(mw, pool, k.sharing[k.to.of[i]])
 	}
+	k.margins = append(k.margins, memory.Margins)
 	if k.settled && c.elsewhere(mw, pool) {
 		// As many as are worth the same there.
 		ratio := w.SpeedNow / speed
@@ -436,8 +443,8 @@ func (c *cycle) items(k *candidate) {
 		if sup := supply(k.proposals[i], k.speed[i]); sup > 0 {
 			it.Load = loads[i] / sup
 		}
-		if m := mw.memory.Margins; m.Known() {
-			it.Tail = choice.GrowthTail(math.Max(m.Pod.At(c.s.Time), leastMargin), m.Objective)
+		if m := k.margins[i]; m.Known() {
+			it.Tail = choice.GrowthTail(m.factor(c.s.Time), m.Objective)
 		}
 		it.Shares, it.Share = shares(mw, k.to.pool(i))
 		if failure := c.attempt("the Guard", it.Key, func() {

@@ -37,7 +37,7 @@ type Config struct {
 	// holds replicas up where no trusted forecast looks ahead instead and the
 	// workload states none. The HPA's default is 300 s.
 	Stabilization time.Duration
-	// TrustedStabilization replaces Stabilization while a trusted forecast
+	// TrustedStabilization replaces Stabilization where there are no margins while a trusted forecast
 	// looks ahead: it only irons out the forecast's own changes of mind.
 	TrustedStabilization time.Duration
 	// NodeStabilization is how long nodes must have been of no use before they

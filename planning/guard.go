@@ -23,8 +23,8 @@ import (
 // Behaviour has the meaning it has in a HorizontalPodAutoscaler, with these
 // defaults: scale-up is neither stabilised nor limited; scale-down is not
 // limited and is stabilised by looking back over Config.Stabilization, or,
-// when a trusted forecast covers the time, by looking ahead over
-// Windows.Trough instead. What only a ramp of demand asked for is kept for
+// when a trusted forecast covers the time and no margins keep an objective, by looking
+// ahead over Windows.Trough instead. What only a ramp of demand asked for is kept for
 // Config.TrustedStabilization. A window that the author states is always enforced
 // looking back. Where the author limits scale-up, the reactive floor is limited
 // alike, being what the HPA with that behaviour would do.
@@ -212,7 +212,8 @@ func (g Guard) keep(s Subject, current int32) (n int32, binding api.Binding, not
 	window := rules.StabilizationWindow
 	if !rules.WindowStated && window <= 0 {
 		window = g.Config.Stabilization
-		if s.Trusted {
+		// Margins are taken for replicas that stay for as long.
+		if s.Trusted && !s.Memory.Margins.Known() {
 			window = g.Config.TrustedStabilization
 		}
 	}

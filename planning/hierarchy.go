@@ -85,7 +85,7 @@ func (c *cycle) again(s api.Snapshot, p api.Policy, pool string) *cycle {
 		to.memory.Margins = from.memory.Margins
 		to.sizing, to.memory.Sizing, to.workload.Shape, to.resizeTo = from.sizing, from.memory.Sizing, from.workload.Shape, from.resizeTo
 	}
-	out.memory.forecasts = c.memory.forecasts
+	out.memory.forecasts, out.memory.Together, out.common = c.memory.forecasts, c.memory.Together, c.common
 	out.findings = append(out.findings, c.predicted...)
 	return out
 }
@@ -112,6 +112,8 @@ type cycle struct {
 	firsts    int // the same of first fits, a number
 	// leastRequest is the least CPU that a pod requests, millicores; see burst.
 	leastRequest int64
+	// common is how much of what workloads grow by they grow at the same time.
+	common sharing
 	// untried is what workloads are to have at least for which mash2 acts without a plan of
 	// its own: see trials.
 	untried map[api.Key]*KeptScale
@@ -140,9 +142,10 @@ type managed struct {
 func newCycle(h Hierarchy, s api.Snapshot, p api.Policy, m Memory, stay string) *cycle {
 	c := &cycle{
 		Hierarchy: h, guard: Guard{Config: h.Config}, s: s, p: p, before: m, leastRequest: leastRequest(s), staysOn: stay,
+		common: alone,
 		memory: Memory{
 			Policy: p.Name, Weights: p.Weights, Signals: p.Signals, Strategies: p.Strategies,
-			forecasts: maps.Clone(m.forecasts),
+			Together: m.Together, forecasts: maps.Clone(m.forecasts),
 		},
 	}
 	if h.Nodes != nil {

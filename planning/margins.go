@@ -27,6 +27,9 @@ type Margins struct {
 	// nodes are there; 0 before there was one. Due are what it said of times to come.
 	Told float64 `json:"told,omitempty"`
 	Due  []Said  `json:"due,omitempty"`
+	// Sharing is what the pods of a node have in common, in an Input; zero for nothing, and
+	// never remembered.
+	Sharing Sharing `json:"sharing,omitzero"`
 }
 
 // Beyond reports whether demand, reference millicores, is more than it was when margins
@@ -38,15 +41,17 @@ func (m Margins) Known() bool { return m.Pod.Factor > 0 }
 
 // Pods is what demand of now, reference millicores, is to be thought to become by the time
 // that new replicas serve.
-func (m Margins) Pods(demand float64, now time.Time) float64 { return m.within(demand, m.Pod.At(now)) }
+func (m Margins) Pods(demand float64, now time.Time) float64 {
+	return m.within(demand, m.Pod.At(now), false)
+}
 
 // Nodes is the same by the time that new replicas serve on new nodes.
 func (m Margins) Nodes(demand float64, now time.Time) float64 {
-	return m.within(demand, math.Max(m.Pod.At(now), m.Node.At(now)))
+	return m.within(demand, math.Max(m.Pod.At(now), m.Node.At(now)), true)
 }
 
-func (m Margins) within(demand, factor float64) float64 {
-	return math.Max(math.Min(demand*factor, m.Most), demand*leastMargin)
+func (m Margins) within(demand, factor float64, nodes bool) float64 {
+	return math.Max(m.Foreseen(demand, math.Min(demand*factor, m.Most), nodes), demand*leastMargin)
 }
 
 const (
@@ -269,6 +274,7 @@ func (c *cycle) margins() {
 		mw.memory.Margins = m
 		mw.workload.SpeedNow = positive(mw.workload.SpeedNow) * c.burstNow(mw, at)
 	}
+	c.measureCommon()
 }
 
 // tell keeps what trusted forecasts say, to compare it with what comes.

@@ -36,6 +36,8 @@ type Memory struct {
 	Pools []PoolMemory `json:"pools,omitempty"`
 	// Workloads in order of key.
 	Workloads []WorkloadMemory `json:"workloads,omitempty"`
+	// Together are margins of the demand of all workloads that share nodes: see sharing.
+	Together Margins `json:"together,omitzero"`
 	// Signals are what each signal of the policy was in the last cycle.
 	Signals []api.SignalState `json:"signals,omitempty"`
 	// Strategies are what each strategy was in the last cycle.

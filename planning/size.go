@@ -15,6 +15,11 @@ import (
 // replicas are one plan.
 func (c *cycle) size() {
 	prices := c.prices()
+	shared := map[string]sharing{} // by pool
+	for i := range c.pools {
+		pool := &c.pools[i]
+		shared[pool.Name] = c.sharingOn(pool, func(i int) bool { return c.managed[i].memory.Pool == pool.Name })
+	}
 	for i := range c.managed {
 		mw := &c.managed[i]
 		w := &mw.workload
@@ -29,7 +34,7 @@ func (c *cycle) size() {
 		var plan api.SizingPlan
 		var next sizing.Memory
 		if failure := c.attempt("the sizing of containers", w.Key, func() {
-			plan, next = sizing.Planner{Config: c.Config.Sizing}.Plan(c.sizingInput(mw, prices), before)
+			plan, next = sizing.Planner{Config: c.Config.Sizing}.Plan(c.sizingInput(mw, prices, shared), before)
 		}); failure != "" {
 			continue // requests stay as they are
 		}
@@ -43,12 +48,12 @@ func (c *cycle) size() {
 }
 
 // sizingInput is what the sizes of a workload are chosen by.
-func (c *cycle) sizingInput(mw *managed, prices sizing.Prices) sizing.Input {
+func (c *cycle) sizingInput(mw *managed, prices sizing.Prices, shared map[string]sharing) sizing.Input {
 	w := mw.workload
 	in := sizing.Input{
 		Time: c.s.Time, Sizing: *w.Sizing, Demand: w.Demand, Stale: w.DemandStale || !c.s.Metrics.Reachable,
 		Least: max(w.MinReplicas, c.p.MinReplicas, 1), Most: w.MaxReplicas,
-		Headroom: c.headroom(mw), Largest: c.largestPod(), Speed: positive(w.SpeedNow), Prices: prices,
+		Headroom: c.headroom(mw, shared), Largest: c.largestPod(), Speed: positive(w.SpeedNow), Prices: prices,
 		Doubt: mw.doubt,
 	}
 	if w.QuotaReplicas > 0 {
@@ -82,9 +87,14 @@ func (c *cycle) sizingInput(mw *managed, prices sizing.Prices) sizing.Input {
 
 // headroom is by how much the requests of all replicas together exceed demand of now, as
 // replicas are planned.
-func (c *cycle) headroom(mw *managed) float64 {
+func (c *cycle) headroom(mw *managed, shared map[string]sharing) float64 {
 	if m := mw.memory.Margins; m.Known() {
-		return math.Max(m.Pod.Factor, leastMargin) / choice.Saturation
+		by, ok := shared[mw.memory.Pool]
+		if !ok {
+			by = alone
+		}
+		m = c.marginsOn(mw, c.poolNamed(mw.memory.Pool), by)
+		return math.Max(m.Foreseen(1, m.Pod.Factor, false), leastMargin) / choice.Saturation
 	}
 	target := mw.workload.TargetUtilization
 	if target <= 0 {

@@ -243,10 +243,14 @@ func (p Planner) covered(best floor, in planning.Input, c supply, usage float64,
 		best.need = math.Max(best.need, need)
 		return best
 	}
+	becomes, shared := cores(bound), ""
+	if whole := c.margins.Alone().Pods(usage, in.Time); !told && whole > bound {
+		becomes, shared = cores(whole), fmt.Sprintf(", %s of it in what replicas have of their own", cores(bound))
+	}
 	return floor{
 		replicas: n, need: math.Max(best.need, need), source: source,
-		reason: fmt.Sprintf("usage %s now may be %s once new replicas serve, for %.4g %% of time to be covered, and needs %d × %s%s (%s)",
-			cores(usage), cores(bound), 100*in.Policy.Objective, n, c.near, onSpeed(speedNow(in)), source),
+		reason: fmt.Sprintf("usage %s now may be %s once new replicas serve%s, for %.4g %% of time to be covered, and needs %d × %s%s (%s)",
+			cores(usage), becomes, shared, 100*in.Policy.Objective, n, c.near, onSpeed(speedNow(in)), source),
 	}
 }
 

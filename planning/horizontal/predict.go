@@ -72,7 +72,7 @@ func (n needs) of(mean, quantile, speed float64, near, passing bool) (need float
 		fleet = n.near
 	}
 	if n.margins.Known() {
-		need := n.covering(fleet, math.Max(math.Min(quantile*n.told, n.margins.Most), mean), speed)
+		need := n.covering(fleet, math.Max(n.margins.Foreseen(mean, math.Min(quantile*n.told, n.margins.Most), !near), mean), speed)
 		return need, choice.Ceil(need)
 	}
 	need, high := n.atTarget(fleet, mean, speed), n.full(fleet, quantile, speed)
