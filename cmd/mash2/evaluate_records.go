@@ -24,7 +24,7 @@ func registerTrial(cmd *cobra.Command, o *whatif.Trial) {
 	f.StringVar(&o.Records, "records", "", "folder of an operator's records, on which candidates are compared")
 	f.StringVar(&o.Workload, "workload", "", "NAMESPACE/NAME of the ManagedWorkload in --records")
 	f.StringVar(&o.Incumbent, "incumbent", "rule:mash2", "rule that candidates are to replace")
-	f.StringVar(&o.Policy, "policy", "COST_SAVING", "policy of mash2, for the whole time")
+	f.StringVar(&o.Policy, "policy", "COST_SAVING", "policy of mash2, for the whole time (default: that of the records' end, if it is built in)")
 	f.StringVar(&o.PoliciesFile, "policies-file", "", "policies.yaml as in the policy ConfigMap, with node pools named as in --pool or the records")
 	f.DurationVar(&o.Block, "block", 24*time.Hour, "time that counts as one value of the test; the first block is history")
 	f.Float64Var(&o.Delta, "delta", 0.05, "highest probability that a candidate is promoted which is no better")

@@ -20,6 +20,7 @@ import (
 	"github.com/mash2-io/mash2/experiments/sim"
 	"github.com/mash2-io/mash2/experiments/simulation"
 	"github.com/mash2-io/mash2/planning/canary"
+	"github.com/mash2-io/mash2/strategic"
 )
 
 // Trial compares candidates with what scales a workload now, on that workload's records:
@@ -29,7 +30,8 @@ import (
 type Trial struct {
 	History
 	World
-	// Policy of mash2, in force all the time.
+	// Policy of mash2, in force all the time; that of the records' end, if it is a built-in one, where
+	// none is given and there is no PoliciesFile.
 	Policy       string
 	PoliciesFile string
 	// Incumbent is a rule, and Candidates are rules, or models of replicas that plan for
@@ -145,9 +147,7 @@ func (o *Trial) Validate() error {
 
 // Run replays everybody and judges.
 func (o *Trial) Run(ctx context.Context, progress io.Writer) (Verdict, error) {
-	out := Verdict{
-		BlockSeconds: o.Block.Seconds(), Policy: o.Policy, Objective: score.ObjectiveOf(o.Policy), Incumbent: o.Incumbent, Delta: o.Delta, Cost: "nodes",
-	}
+	out := Verdict{BlockSeconds: o.Block.Seconds(), Incumbent: o.Incumbent, Delta: o.Delta, Cost: "nodes"}
 	if o.Pods {
 		out.Cost = "pods"
 	}
@@ -162,6 +162,12 @@ func (o *Trial) Run(ctx context.Context, progress io.Writer) (Verdict, error) {
 		return out, err
 	}
 	h := world.history
+	if last := len(h.recorded.Policies) - 1; !o.Given("policy") && o.PoliciesFile == "" && last >= 0 {
+		if _, known := strategic.Defaults()[h.recorded.Policies[last]]; known {
+			o.Policy = h.recorded.Policies[last]
+		}
+	}
+	out.Policy, out.Objective = o.Policy, score.ObjectiveOf(o.Policy)
 	if out.Blocks = h.warm; out.Blocks < 2 {
 		return out, inputf("--records %s has %d whole blocks of %v: at least 3 are needed, the first for history; --block takes shorter ones", o.Records, h.warm+1, o.Block)
 	}

@@ -160,6 +160,16 @@ func TestTrial(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 	}
+	if v.Policy != "PERFORMANCE" || v.Objective != score.ObjectiveOf("PERFORMANCE") {
+		t.Errorf("under %s, the records end under PERFORMANCE", v.Policy)
+	}
+	asked := trial(func(o *Trial) { o.Given = func(flag string) bool { return flag == "policy" } })
+	if err := asked.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := asked.Run(t.Context(), io.Discard); err != nil || v.Policy != "COST_SAVING" {
+		t.Errorf("under %s, COST_SAVING was asked for (%v)", v.Policy, err)
+	}
 	again, err := o.Run(t.Context(), io.Discard)
 	if err != nil || again.Why != v.Why || again.Models[1].CostUSD != v.Models[1].CostUSD {
 		t.Errorf("another time: %s (%v)", again.Why, err)
