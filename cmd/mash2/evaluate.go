@@ -191,10 +191,10 @@ func agentsText(w io.Writer, e training.Evaluation) {
 	if len(e.Models) == 0 || e.Models[0].Service == nil {
 		return
 	}
-	fmt.Fprintln(w, "\nmodel\tmean ms\tp95 ms\tmillicores moved a minute\tbudget used\tby priority, ms\t")
+	fmt.Fprintln(w, "\nmodel\tmean ms\tp95 ms\tmillicores moved a minute\twrites a minute\tbudget used\tby priority, ms\t")
 	for _, s := range e.Models {
 		v := s.Service
-		fmt.Fprintf(w, "%s\t%.1f\t%.0f\t%.0f\t%.0f %%\t", s.Name, 1000*v.MeanSeconds, 1000*v.P95Seconds, v.Churn, 100*v.Allocated)
+		fmt.Fprintf(w, "%s\t%.1f\t%.0f\t%.0f\t%.1f\t%.0f %%\t", s.Name, 1000*v.MeanSeconds, 1000*v.P95Seconds, v.Churn, v.Writes, 100*v.Allocated)
 		for i, c := range v.ByPriority {
 			if i > 0 {
 				fmt.Fprint(w, ", ")

@@ -50,6 +50,7 @@ type world struct {
 	changes       [2]int  // seconds at which the split of load changes
 	joins, leaves int     // seconds at which a pod joins and one leaves, −1 for never
 	changed       int64   // millicores that limits moved by, in the last second
+	written       int     // limits that changed in the last second
 }
 
 // served is what became of a pod's requests in the last second.
@@ -108,10 +109,13 @@ func (w *world) input() vertical.Input {
 // decide by a planner and carry it out.
 func (w *world) decide(p vertical.Planner) {
 	out := w.memory.Decide(w.config, p, w.input())
-	w.changed = 0
+	w.changed, w.written = 0, 0
 	for i, d := range out.Decisions {
 		w.pods[i].Limit = d.To
 		w.changed += max(d.To-d.From, d.From-d.To)
+		if d.To != d.From {
+			w.written++
+		}
 	}
 }
 

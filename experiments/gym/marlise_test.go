@@ -122,3 +122,34 @@ func BenchmarkMarlise(b *testing.B) {
 	}
 	b.ReportMetric(float64(steps)/b.Elapsed().Seconds(), "agent-steps/s")
 }
+
+// raw is a learned agent without a deadband.
+type raw struct {
+	action vertical.Action
+	actor  *rl.Actor
+}
+
+func (r raw) Name() string                     { return "raw" }
+func (r raw) Propose(v *vertical.View) float64 { return r.action.Limit(v, r.actor.Act(v.Window)) }
+
+// TestDeadbandCostsNothing: with the deadband the agents that come with the program write a
+// third less at least, and answer within a tenth as soon.
+func TestDeadbandCostsNothing(t *testing.T) {
+	data, _ := vertical.ShippedModel()
+	m, err := rl.Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	action := vertical.ActionOf(m.Algorithm)
+	with, err := vertical.NewLearned("with", action, m.Policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const episodes = 2000
+	_, without := PlayMarlise(raw{action, m.Policy.NewActor()}, episodes, 91)
+	_, has := PlayMarlise(with, episodes, 91)
+	t.Logf("writes per pod and minute %.1f, without a deadband %.1f; mean response %.1f ms, %.1f ms", has.Writes, without.Writes, 1000*has.MeanSeconds, 1000*without.MeanSeconds)
+	if has.Writes > without.Writes*2/3 || has.MeanSeconds > 1.1*without.MeanSeconds {
+		t.Errorf("%+v, without a deadband %+v", has, without)
+	}
+}

@@ -16,6 +16,8 @@ type Service struct {
 	P95Seconds  float64 `json:"p95Seconds"`
 	// Churn is by how many millicores a pod's limit moved in a minute.
 	Churn float64 `json:"churn"`
+	// Writes is how often a pod's limit changed in a minute.
+	Writes float64 `json:"writes"`
 	// Allocated is the mean sum of limits, as a share of the budget.
 	Allocated float64 `json:"allocated"`
 	// ByPriority are mean response times, seconds, of pods of priority up to 0.3, up to
@@ -56,7 +58,7 @@ type Played struct {
 // Planners that are compared with the same seed meet the same worlds.
 func PlayMarlise(planner vertical.Planner, episodes int, seed uint64) ([]Played, Service) {
 	var all Service
-	var requests, slow, moved, podSeconds, held, budget float64
+	var requests, slow, moved, writes, podSeconds, held, budget float64
 	var classes [3]struct{ requests, slow, limit, seconds float64 }
 	var times histogram
 	played := make([]Played, episodes)
@@ -67,7 +69,7 @@ func PlayMarlise(planner vertical.Planner, episodes int, seed uint64) ([]Played,
 		for w.second <= marliseLimit {
 			w.decide(planner)
 			w.advance()
-			moved += float64(w.changed)
+			moved, writes = moved+float64(w.changed), writes+float64(w.written)
 			budget += float64(w.envelope.Budget)
 			var reward float64
 			for i := range w.pods {
@@ -87,6 +89,7 @@ func PlayMarlise(planner vertical.Planner, episodes int, seed uint64) ([]Played,
 		requests, slow = requests+epRequests, slow+epSlow
 	}
 	all.MeanSeconds, all.P95Seconds = slow/max(requests, 1e-9), times.quantile(0.95)
+	all.Writes = 60 * writes / max(podSeconds, 1)
 	all.Churn, all.Allocated = 60*moved/max(podSeconds, 1), held/max(budget, 1)
 	for i, c := range classes {
 		all.ByPriority[i] = Class{classNames[i], c.slow / max(c.requests, 1e-9), c.limit / max(c.seconds, 1)}

@@ -1,6 +1,7 @@
 package vertical
 
 import (
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -38,6 +39,48 @@ func TestActions(t *testing.T) {
 	} {
 		if got := c.action.Limit(v, c.act); got != c.want {
 			t.Errorf("%s: %g, want %g", name, got, c.want)
+		}
+	}
+}
+
+// TestDeadband: a learned agent of continuous actions leaves a limit that it would hardly
+// change, and one of moves moves.
+func TestDeadband(t *testing.T) {
+	for _, a := range []Action{Changes, Levels, Corrections, Moves} {
+		n, err := rl.NewNetwork(rl.MLP(Inputs, []int{64}, false, rl.ReLU, a.Space().Outputs()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.InitKaiming(rand.New(rand.NewPCG(1, 1)))
+		for i := range n.Params {
+			n.Params[i] *= 3 // or it asks for small changes only
+		}
+		l, err := NewLearned("random", a, rl.Policy{Network: n, Actions: a.Space()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept, moved := 0, 0
+		rng := rand.New(rand.NewPCG(3, 3))
+		for range 2000 {
+			v := &View{Limit: 50 + rng.Int64N(1000), Budget: 1000, Window: make([]float32, Inputs)}
+			for i := range v.Window {
+				v.Window[i] = rng.Float32()
+			}
+			wants, now := a.Limit(v, l.actor.Act(v.Window)), float64(v.Limit)
+			got := l.Propose(v)
+			switch off := math.Abs(wants - now); {
+			case a != Moves && off < 25 && off < now/10:
+				if kept++; got != now {
+					t.Fatalf("%s: from %g to %g, for %g", a, now, got, wants)
+				}
+			default:
+				if moved++; got != wants {
+					t.Fatalf("%s: from %g to %g, want %g", a, now, got, wants)
+				}
+			}
+		}
+		if moved == 0 || kept == 0 && a != Moves {
+			t.Errorf("%s: kept %d times, moved %d times", a, kept, moved)
 		}
 	}
 }
