@@ -143,6 +143,9 @@ either way.
 			}
 			return show(out, qosText(out.Models)+"\n"+out.Why)
 		}
+		if environment == "" {
+			return cli.Usagef("--environment must name one of %s, or --records an operator's records", strings.Join(environments, ", "))
+		}
 		if err := known(environment, environments); err != nil {
 			return err
 		}

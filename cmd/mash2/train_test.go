@@ -267,6 +267,7 @@ func TestEvaluateRecords(t *testing.T) {
 		"--delta goes with --records":    {"--environment", "cartpole", "--delta", "0.1"},
 		"--slo-p95 goes with --records":  {"--environment", "cartpole", "--slo-p95", "1s"},
 		"--workload must name":           {"--records", records, "--model", "rule:hpa"},
+		"--environment must name one of": {"--model", "d"},
 		"at least 3 are needed":          {"--records", records, "--model", "rule:hpa", "--workload", "mash2/web"},
 	} {
 		var stdout, stderr bytes.Buffer
