@@ -130,7 +130,7 @@ func TestSimulateKeys(t *testing.T) {
 	if diff := cmp.Diff([]string{"fidelity", "runs", "scenario", "seed", "summary"}, keys(out)); diff != "" {
 		t.Errorf("keys (-want +got):\n%s", diff)
 	}
-	want := strings.Fields("costUsd failedRatio failedRequests maxReplicas meanCpuUtilization meanReplicas minReadyPods nodeHours objective objectiveKept p50Ms p95Ms p99Ms packingEfficiency pass " +
+	want := strings.Fields("costUsd failedRatio failedRequests maxReplicas meanCpuUtilization meanReplicas minReadyPods nodeHours objective objectiveKept oomKills p50Ms p95Ms p99Ms packingEfficiency pass " +
 		"peakCpuUtilization pendingPodSeconds phase podCostUsd requests resizes scaleActions scaler seed simulatedSeconds sloViolationMinutes sloViolationRatio unscheduledStretchSeconds wallSeconds")
 	if diff := cmp.Diff(want, keys(out["runs"].([]any)[0])); diff != "" {
 		t.Errorf("keys of a run (-want +got):\n%s", diff)

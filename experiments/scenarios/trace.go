@@ -142,8 +142,10 @@ func (a *Arrivals) corners(from, to time.Duration, ahead int, look func(time.Dur
 	from = max(from, 0)
 	rounds := []time.Duration{-time.Duration(ahead) * a.Duration()}
 	if ahead == 0 {
-		rounds[0] = -(from / a.length * a.length)
-		rounds = append(rounds, rounds[0]-a.length)
+		rounds = rounds[:0]
+		for round := from / a.length; round <= to/a.length+1; round++ { // a short trace has several
+			rounds = append(rounds, -round*a.length)
+		}
 	}
 	for _, shift := range rounds { // time in the trace = time in the pass + shift + From
 		shift += a.From.Duration

@@ -223,6 +223,19 @@ func TestMaxRPSIsABound(t *testing.T) {
 	})
 }
 
+// A trace that is shorter than the window of the bound repeats in it more than once.
+func TestMaxRPSOfAShortTrace(t *testing.T) {
+	a := Arrivals{Step: Duration{100 * time.Millisecond}, Repeat: 3}
+	if err := a.decode(strings.NewReader("1\n4.9375\n1\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	s := Scenario{Arrivals: &a, Events: []Event{{For: Duration{415432669}, LoadFactor: 0.5}}}
+	l := s.Traffic(2, 1)
+	if bound := l.MaxRPS(1); bound < l.RPS(684567441) || bound < 4.9 {
+		t.Errorf("%g", bound)
+	}
+}
+
 // What is read from a trace can be run: rates are finite and not negative.
 func FuzzTrace(f *testing.F) {
 	f.Add([]byte("ts,value\n1628640000,39.7\n1628640060,39.8\n"), "ts", "value", int64(0), int64(0), int64(0))

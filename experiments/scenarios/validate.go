@@ -175,6 +175,12 @@ func (w Workload) validate(at string, fail failure) {
 	if w.Memory.PerRequest.Sign() < 0 {
 		fail(at+".memory.perRequest", "must not be negative")
 	}
+	if !(w.Memory.Spread >= 0 && w.Memory.Spread <= 2) {
+		fail(at+".memory.spread", "must be between 0 and 2")
+	}
+	if d := w.Memory.Correlation.Duration; d != 0 && d < time.Minute {
+		fail(at+".memory.correlation", "must be 1m or more")
+	}
 	if w.Replicas.Min < 1 {
 		fail(at+".replicas.min", "must be at least 1")
 	}

@@ -38,6 +38,8 @@ type Outcome struct {
 	Plans       []Planned             `json:"plans,omitempty"` // of mash2
 	// Resizes of pods in place, seconds of scenario time.
 	Resizes []float64 `json:"resizes,omitempty"`
+	// OOMKills are ends of containers for their memory, seconds of scenario time.
+	OOMKills []float64 `json:"oomKills,omitempty"`
 	// Rollbacks of the whole plan, warm-up and all; null where no SLO was given.
 	Rollbacks *int `json:"rollbacks,omitempty"`
 	// BoundUSD is set for a bound on cost that no cluster was run for.
@@ -188,6 +190,11 @@ func (o Outcome) run(all []load.Summary, from, to float64) (Run, error) {
 	for _, at := range o.Resizes {
 		if at >= from && at < to {
 			r.Resizes++
+		}
+	}
+	for _, at := range o.OOMKills {
+		if at >= from && at < to {
+			r.OOMKills++
 		}
 	}
 	var err error

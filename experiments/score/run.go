@@ -66,6 +66,8 @@ type Run struct {
 	UnscheduledStretchSeconds *float64 `json:"unscheduledStretchSeconds,omitempty"`
 	// Resizes of pods in place.
 	Resizes int `json:"resizes"`
+	// OOMKills are containers that were ended for their memory.
+	OOMKills int `json:"oomKills"`
 	// ByWorkload has each of several workloads.
 	ByWorkload []WorkloadRun `json:"byWorkload,omitempty"`
 }

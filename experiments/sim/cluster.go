@@ -76,7 +76,12 @@ type Cluster struct {
 	// becameReady and ended tell the sensors of a pod, unschedulable a node autoscaler
 	// that watches pods.
 	becameReady, ended, unschedulable func(*pod)
-	ledger                            []*Lifetime
+	// killed tells of a container that was ended for its memory, at a limit of bytes.
+	killed func(*pod, float64)
+	// memoryRNG is of working sets alone: what else happens is the same without them.
+	memoryRNG *rand.Rand
+	oomKills  []time.Duration
+	ledger    []*Lifetime
 	// The operator's evictions of Ready pods, those that a budget refused it, and
 	// somebody else's right before one of them.
 	evicted, overBudget, overtaken int
@@ -106,17 +111,22 @@ type workload struct {
 	min, max int32
 	// memory of an idle pod, and of each request in flight, bytes.
 	memoryBase, memoryPerRequest float64
-	target                       float64 // utilisation that the HPA aims at
-	preStop                      time.Duration
-	grace                        time.Duration
-	propagation                  func(*rand.Rand) time.Duration
-	replicas                     int32
-	planned                      int32  // last published plan
-	placed                       string // pool that new pods prefer, by the last published plan
-	placedSince                  time.Duration
-	lastScaled                   time.Duration
-	reconciling                  bool
-	pods                         []*pod // in order of creation
+	// memoryLimit of a pod, bytes, 0 for none; memorySpread is the standard deviation of the
+	// logarithm of what an idle pod has, correlated over a time.
+	memoryLimit, memorySpread float64
+	memoryCorrelation         time.Duration
+	oom                       oom
+	target                    float64 // utilisation that the HPA aims at
+	preStop                   time.Duration
+	grace                     time.Duration
+	propagation               func(*rand.Rand) time.Duration
+	replicas                  int32
+	planned                   int32  // last published plan
+	placed                    string // pool that new pods prefer, by the last published plan
+	placedSince               time.Duration
+	lastScaled                time.Duration
+	reconciling               bool
+	pods                      []*pod // in order of creation
 }
 
 // Phases of a pod's life.
@@ -146,6 +156,10 @@ type pod struct {
 	scheduled      time.Duration
 	started        time.Duration // container
 	readyAt        time.Duration
+	memoryLimit    float64 // bytes, 0 none
+	memory         float64 // working set, bytes, as it was looked at last
+	mood           float64 // of its working set
+	backoff        time.Duration
 	deletionCost   int32
 	costOurs       bool
 	// What metrics read: the counter at the scrapes of the rate window, and at
@@ -189,7 +203,8 @@ func newCluster(p Params, seed uint64, t traffic) *Cluster {
 		pods: map[string]*pod{}, loose: map[*pod]bool{}, nodes: map[string]*node{}, stockout: map[string]bool{}, nominated: map[*pod]*node{}, scrapeSees: 1,
 	}
 	c.before = t.Advance
-	c.becameReady, c.ended, c.unschedulable = func(*pod) {}, func(*pod) {}, func(*pod) {}
+	c.becameReady, c.ended, c.unschedulable, c.killed = func(*pod) {}, func(*pod) {}, func(*pod) {}, func(*pod, float64) {}
+	c.memoryRNG = rand.New(rand.NewPCG(seed, 11))
 	return c
 }
 
@@ -282,7 +297,7 @@ func (c *Cluster) create(w *workload, suffix string) {
 	p := &pod{
 		prefers: w.placed,
 		uid:     id, name: w.key.Name + "-" + cmp.Or(suffix, id), workload: w, created: c.now, readyAt: -1,
-		shape: w.shape, request: w.request, limit: w.limit,
+		shape: w.shape, request: w.request, limit: w.limit, memoryLimit: w.memoryLimit,
 	}
 	c.pods[p.uid], c.loose[p] = p, true
 	w.pods = append(w.pods, p)
@@ -315,13 +330,18 @@ func (c *Cluster) bind(p *pod, n *node) {
 	delete(c.loose, p)
 	delete(c.nominated, p)
 	c.observe(p)
-	alive := func() bool { return c.pods[p.uid] == p && !p.terminating && !n.deleting }
-	stuck := c.stuck != nil && c.stuck(n)
 	if p.workload == c.placeholders {
 		p.phase = running
 		c.observe(p)
 		return
 	}
+	c.begin(p, n, func() { c.becameReady(p) })
+}
+
+// begin starts a pod's container; ready is told when it is.
+func (c *Cluster) begin(p *pod, n *node, ready func()) {
+	alive := func() bool { return c.pods[p.uid] == p && !p.terminating && !n.deleting }
+	stuck := c.stuck != nil && c.stuck(n)
 	c.after(c.params.Startup.sample(c.rng), func() {
 		if !alive() {
 			return
@@ -336,7 +356,7 @@ func (c *Cluster) bind(p *pod, n *node) {
 				return
 			}
 			p.ready, p.readyAt = true, c.now
-			c.becameReady(p)
+			ready()
 			c.traffic.Join(p.uid, c.now+p.workload.propagation(c.rng))
 			c.observe(p)
 			if p.workload.stateful {

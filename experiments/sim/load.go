@@ -37,6 +37,10 @@ func workloadOf(s scenarios.Scenario, d scenarios.Service) *workload {
 		preStop: d.PreStop.Duration, grace: d.TerminationGrace.Duration,
 	}
 	w.memoryBase, w.memoryPerRequest = float64(d.Memory.Base.Value()), float64(d.Memory.PerRequest.Value())
+	w.memoryLimit, w.memorySpread = float64(d.Memory.Limit.Value()), d.Memory.Spread
+	if w.memoryCorrelation = d.Memory.Correlation.Duration; w.memoryCorrelation == 0 {
+		w.memoryCorrelation = defaultCorrelation
+	}
 	if w.grace == 0 {
 		w.grace = 30 * time.Second // Kubernetes' default
 	}

@@ -20,6 +20,8 @@ type Result struct {
 	Rollbacks []api.Rollback
 	// Resizes are when pods were resized in place, after Start.
 	Resizes []time.Duration
+	// OOMKills are when containers were ended for their memory, after Start.
+	OOMKills []time.Duration
 	// NodeHours and CostUSD by pass, of the nodes.
 	NodeHours, CostUSD []float64
 }

@@ -278,6 +278,7 @@ func (r *run) begin(ctx context.Context) error {
 	for _, w := range c.workloads {
 		c.scale(w, w.min)
 	}
+	c.watchMemory()
 	const quiet = 2 * time.Minute // as an experiment takes to get there
 	forever := func(do func()) func() bool { return func() bool { do(); return true } }
 	c.every(c.phase(c.params.ScrapeInterval), c.params.ScrapeInterval, forever(r.sensors.scrape))
@@ -544,6 +545,9 @@ func (r *run) measure(ctx context.Context) (Result, error) {
 	out := Result{Results: r.collector.Results(c.record), Start: r.start, Cycles: r.cycles, Rollbacks: r.rollbacks}
 	for _, at := range c.resizes {
 		out.Resizes = append(out.Resizes, at-r.start)
+	}
+	for _, at := range c.oomKills {
+		out.OOMKills = append(out.OOMKills, at-r.start)
 	}
 	for _, l := range c.ledger {
 		out.Ledger = append(out.Ledger, *l)

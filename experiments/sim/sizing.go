@@ -12,12 +12,11 @@ import (
 // that requests.
 type sizer struct {
 	author, limits api.Amounts // as the scenario has them
-	// memory of an idle pod and of each request in flight, bytes.
-	base, perRequest float64
-	since, until     time.Duration
-	memory, cpu      float64 // the most of any replica: bytes and cores of its node
-	sum              float64 // of CPU, over n readings of pods
-	n                int
+	w              *workload
+	since, until   time.Duration
+	memory, cpu    float64 // the most of any replica: bytes and cores of its node
+	sum            float64 // of CPU, over n readings of pods
+	n              int
 }
 
 const container = "main"
@@ -26,9 +25,8 @@ const container = "main"
 func newSizer(w *workload) *sizer {
 	return &sizer{
 		author: api.Amounts{MilliCPU: w.shape.Requests.MilliCPU, Memory: w.shape.Requests.Memory},
-		limits: api.Amounts{MilliCPU: int64(math.Round(1000 * w.limit))},
-		base:   w.memoryBase, perRequest: w.memoryPerRequest,
-		since: -1,
+		limits: api.Amounts{MilliCPU: int64(math.Round(1000 * w.limit)), Memory: int64(w.memoryLimit)},
+		w:      w, since: -1,
 	}
 }
 
@@ -46,7 +44,7 @@ func (s *sizer) scrape(c *Cluster, w *workload) {
 			s.since = c.now
 		}
 		s.until = c.now
-		s.memory = math.Max(s.memory, s.base+float64(state.InFlight)*s.perRequest)
+		s.memory = math.Max(s.memory, c.memoryOf(p, state))
 		if cores, ok := rate(p.scrapes, c.now, c.params.RateWindow); ok {
 			s.cpu = math.Max(s.cpu, cores)
 			s.sum, s.n = s.sum+cores, s.n+1
@@ -63,6 +61,9 @@ func (s *sizer) sizing() *api.Sizing {
 	if s.since >= 0 {
 		u.Since, u.Until = Epoch.Add(s.since), Epoch.Add(s.until)
 		u.MemoryPeak = int64(math.Ceil(s.memory))
+		if k := s.w.oom; k.limit > 0 {
+			u.OOMKilled, u.OOMLimit = Epoch.Add(k.at), int64(k.limit)
+		}
 		u.CPUPeak, u.CPUMean = int64(math.Ceil(1000*s.cpu)), int64(math.Ceil(1000*s.sum/float64(max(s.n, 1))))
 	}
 	return &api.Sizing{Mode: api.SizingInPlace, Limits: api.LimitsKeep, Containers: []api.ContainerUse{u}, Admits: true}
@@ -72,7 +73,7 @@ func (s *sizer) sizing() *api.Sizing {
 func sizeOf(p *pod) *api.PodSize {
 	r := p.shape.Requests
 	return &api.PodSize{ID: p.shape.ID, Containers: []api.ContainerSize{{
-		Name: container, Requests: api.Amounts{MilliCPU: r.MilliCPU, Memory: r.Memory}, Limits: api.Amounts{MilliCPU: int64(math.Round(1000 * p.limit))},
+		Name: container, Requests: api.Amounts{MilliCPU: r.MilliCPU, Memory: r.Memory}, Limits: api.Amounts{MilliCPU: int64(math.Round(1000 * p.limit)), Memory: int64(p.memoryLimit)},
 	}}}
 }
 
@@ -97,6 +98,9 @@ func (c *Cluster) resizeOne(a api.ResizePod) {
 	if a.Limits.MilliCPU > 0 {
 		limit = float64(a.Limits.MilliCPU) / 1000
 	}
+	if a.Limits.Memory > 0 {
+		p.memoryLimit = float64(a.Limits.Memory)
+	}
 	c.resizePod(p, p.workload.shaped(a.To), float64(a.To.MilliCPU)/1000, limit)
 }
 
@@ -112,6 +116,9 @@ func (c *Cluster) admit(plans []api.WorkloadPlan) {
 				w.shape, w.request = w.shaped(size.Requests), float64(size.Requests.MilliCPU)/1000
 				if size.Limits.MilliCPU > 0 {
 					w.limit = float64(size.Limits.MilliCPU) / 1000
+				}
+				if size.Limits.Memory > 0 {
+					w.memoryLimit = float64(size.Limits.Memory)
 				}
 			}
 		}

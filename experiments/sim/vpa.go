@@ -15,6 +15,12 @@ import (
 func (r *run) vpa(w *workload, controls vpa.Controls) {
 	c := r.c
 	v := vpa.New(controls)
+	before := c.killed
+	c.killed = func(p *pod, limit float64) {
+		if before(p, limit); p.workload == w {
+			v.Killed(p.uid, c.time(), limit)
+		}
+	}
 	seen := map[string]bool{}
 	c.every(c.now+c.phase(vpa.Interval), vpa.Interval, func() bool {
 		now := map[string]bool{}
@@ -25,7 +31,7 @@ func (r *run) vpa(w *workload, controls vpa.Controls) {
 				continue
 			}
 			now[p.uid] = true
-			v.Observe(p.uid, Epoch.Add(at-window), vpa.Size{CPU: cores, Memory: w.memoryBase + float64(state.InFlight)*w.memoryPerRequest})
+			v.Observe(p.uid, Epoch.Add(at-window), vpa.Size{CPU: cores, Memory: c.memoryOf(p, state)})
 		}
 		for uid := range seen {
 			if !now[uid] {
@@ -40,6 +46,9 @@ func (r *run) vpa(w *workload, controls vpa.Controls) {
 		have := w.shape.Requests
 		next := rec.Apply(vpa.Size{CPU: float64(have.MilliCPU) / 1000, Memory: float64(have.Memory)})
 		to := api.Amounts{MilliCPU: int64(math.Ceil(next.CPU * 1000)), Memory: int64(math.Ceil(next.Memory))}
+		if w.memoryLimit > 0 { // which stays
+			to.Memory = min(to.Memory, int64(w.memoryLimit))
+		}
 		w.shape, w.request = w.shaped(to), float64(to.MilliCPU)/1000
 		for _, p := range w.pods {
 			request := vpa.Size{CPU: float64(p.shape.Requests.MilliCPU) / 1000, Memory: float64(p.shape.Requests.Memory)}

@@ -10,6 +10,7 @@ func TestVPA(t *testing.T) {
 	s.Workload.CPU.Request.SetMilli(700)
 	s.Workload.Memory.Request.Set(1 << 30)
 	s.Workload.Memory.Base.Set(300 << 20)
+	s.Workload.Memory.Limit.Set(0) // which VPA leaves alone, and no request is above
 	for scaler, want := range map[string]struct {
 		cpu         bool
 		least, most int64 // MiB

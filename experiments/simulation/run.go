@@ -121,6 +121,9 @@ func (w *World) Run(ctx context.Context, scaler string, fidelity sim.Fidelity, s
 	for _, at := range result.Resizes {
 		out.Resizes = append(out.Resizes, at.Seconds())
 	}
+	for _, at := range result.OOMKills {
+		out.OOMKills = append(out.OOMKills, at.Seconds())
+	}
 	for _, p := range plans {
 		if p.At -= result.Start.Seconds(); p.At > 0 {
 			out.Plans = append(out.Plans, p)

@@ -109,7 +109,7 @@ func (c *chooser) unproven(p past) string {
 		if !controlled(u) {
 			continue
 		}
-		if why := c.proven(u); why != "" {
+		if why := c.proven(u, c.Evidence); why != "" {
 			return u.Name + ": " + why
 		}
 	}

@@ -17,7 +17,9 @@
 // Memory. The largest working set of any replica in the days that are known, and a
 // margin. An OOM kill raises it at once, by a fifth and at least 100 MiB beyond the limit
 // it happened at (VPA's oom-bump-up-ratio and oom-min-bump-up-bytes). Raising needs one
-// reading; lowering needs a day of them, without a gap until now.
+// reading; lowering needs a day of them, without a gap until now, and three days where the
+// limit goes down with it: what a limit is too small for is killed (TestDownsizes has how
+// often).
 //
 // Limits of CPU and memory kill and throttle, and cost nothing on a node: they are not
 // lowered unless their author asks for their ratio, or the pod's quality of service does,
@@ -41,6 +43,8 @@ import (
 type Config struct {
 	// Evidence is how long usage must be known, without a gap, before less is requested.
 	Evidence time.Duration
+	// LimitEvidence is the same where the memory limit goes down with the request.
+	LimitEvidence time.Duration
 	// Fresh is how old the newest reading may be for that.
 	Fresh time.Duration
 	// Settle is the least time from one choice to another one that only saves money.
@@ -60,14 +64,14 @@ type Config struct {
 // DefaultConfig is for real time.
 func DefaultConfig() Config {
 	return Config{
-		Evidence: 24 * time.Hour, Fresh: 15 * time.Minute, Settle: 12 * time.Hour, Look: time.Hour,
+		Evidence: 24 * time.Hour, LimitEvidence: 72 * time.Hour, Fresh: 15 * time.Minute, Settle: 12 * time.Hour, Look: time.Hour,
 		MemoryMargin: 0.15, LimitMargin: 0.3, Deadband: 0.1, Worth: 0.05,
 	}
 }
 
 // Scaled returns c for a run at speed times real time.
 func (c Config) Scaled(speed float64) Config {
-	for _, d := range []*time.Duration{&c.Evidence, &c.Fresh, &c.Settle, &c.Look} {
+	for _, d := range []*time.Duration{&c.Evidence, &c.LimitEvidence, &c.Fresh, &c.Settle, &c.Look} {
 		*d = time.Duration(float64(*d) / speed)
 	}
 	return c
@@ -325,15 +329,15 @@ func (c *chooser) since(u api.ContainerUse) time.Time {
 
 // proven reports whether usage is known for long enough, up to now, to request less; else
 // why not.
-func (c *chooser) proven(u api.ContainerUse) (why string) {
+func (c *chooser) proven(u api.ContainerUse, evidence time.Duration) (why string) {
 	since := c.since(u)
 	switch {
 	case u.Since.IsZero():
 		return "its usage is not known"
 	case c.in.Time.Sub(u.Until) > c.Fresh:
 		return fmt.Sprintf("its usage is not known since %s", u.Until.UTC().Format(time.RFC3339))
-	case u.Until.Sub(since) < c.Evidence:
-		return fmt.Sprintf("its usage is known for %s of the %s that it takes", u.Until.Sub(since).Round(time.Minute), c.Evidence)
+	case u.Until.Sub(since) < evidence:
+		return fmt.Sprintf("its usage is known for %s of the %s that it takes", u.Until.Sub(since).Round(time.Minute), evidence)
 	}
 	return ""
 }
@@ -345,9 +349,9 @@ func (c *chooser) memory() {
 		if u.FixedMemory || u.Requests.Memory == 0 || u.Since.IsZero() && c.kill(u.Name).Limit == 0 {
 			continue
 		}
-		margin := c.MemoryMargin
+		margin, evidence := c.MemoryMargin, c.Evidence
 		if c.lowersMemoryLimit(u) {
-			margin = c.LimitMargin
+			margin, evidence = c.LimitMargin, c.LimitEvidence
 		}
 		// 1. An OOM kill says what was too little.
 		need := roundUp(float64(u.MemoryPeak)*(1+margin), memoryStep)
@@ -365,7 +369,7 @@ func (c *chooser) memory() {
 		case need > have && (float64(u.MemoryPeak)*(1+margin/3) > float64(have) || float64(need) > float64(have)*(1+c.Deadband)):
 			plan.Requests.Memory, plan.Reason = need, "memory: "+why
 		case float64(need) < float64(have)*(1-c.Deadband):
-			if wait := c.proven(u); wait != "" {
+			if wait := c.proven(u, evidence); wait != "" {
 				c.waits = fmt.Sprintf("%s may need less memory than %s, but %s", u.Name, mebibytes(have), wait)
 				continue
 			}

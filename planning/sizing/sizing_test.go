@@ -116,12 +116,18 @@ func TestPlan(t *testing.T) {
 		},
 		// 30 % beyond the peak, as the limit follows; the CPU limit not below what was used.
 		"Guaranteed stays Guaranteed": {
-			container:  func(u *api.ContainerUse) { u.Limits = u.Requests },
+			container:  func(u *api.ContainerUse) { u.Limits, u.Since = u.Requests, now.Add(-96*time.Hour) },
 			wantLimits: api.Amounts{MilliCPU: 300, Memory: 520 * mib}, wantCPU: 300, wantMemory: 520,
 		},
+		"a memory limit goes down after three days": {
+			container:  func(u *api.ContainerUse) { u.Limits = u.Requests },
+			wantLimits: api.Amounts{MilliCPU: 300, Memory: 1024 * mib}, wantCPU: 300, wantMemory: 1024, wantInReason: "of the 72h0m0s that it takes",
+		},
 		"limits keep their ratio, and never kill or throttle what was": {
-			in:         func(in *Input) { in.Sizing.Limits = api.LimitsRatio },
-			container:  func(u *api.ContainerUse) { u.Limits = api.Amounts{MilliCPU: 1100, Memory: 2048 * mib} },
+			in: func(in *Input) { in.Sizing.Limits = api.LimitsRatio },
+			container: func(u *api.ContainerUse) {
+				u.Limits, u.Since = api.Amounts{MilliCPU: 1100, Memory: 2048 * mib}, now.Add(-96*time.Hour)
+			},
 			wantLimits: api.Amounts{MilliCPU: 330, Memory: 1040 * mib}, wantCPU: 300, wantMemory: 520,
 		},
 		"demand that the most replicas can't take makes them larger at once": {

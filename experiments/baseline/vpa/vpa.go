@@ -56,6 +56,13 @@ func (v *VPA) Observe(pod string, at time.Time, usage Size) {
 	s.AddSample(&model.ContainerUsageSample{MeasureStart: at, Usage: model.MemoryAmountFromBytes(usage.Memory), Resource: model.ResourceMemory})
 }
 
+// Killed is told of a pod whose container was ended for its memory, at a limit of so many bytes.
+func (v *VPA) Killed(pod string, at time.Time, limit float64) {
+	if s := v.pods[pod]; s != nil {
+		_ = s.RecordOOM(at, model.MemoryAmountFromBytes(limit)) // fails for what is long ago only
+	}
+}
+
 // Forget a pod that is gone.
 func (v *VPA) Forget(pod string) { delete(v.pods, pod) }
 
