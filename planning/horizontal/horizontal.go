@@ -245,7 +245,7 @@ func (p Planner) covered(best floor, in planning.Input, c supply, usage float64,
 	}
 	becomes, shared := cores(bound), ""
 	if whole := c.margins.Alone().Pods(usage, in.Time); !told && whole > bound {
-		becomes, shared = cores(whole), fmt.Sprintf(", %s of it in what replicas have of their own", cores(bound))
+		becomes, shared = cores(whole), fmt.Sprintf(" (%s must be their own, the rest is what others on their nodes leave idle)", cores(bound))
 	}
 	return floor{
 		replicas: n, need: math.Max(best.need, need), source: source,
