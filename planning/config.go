@@ -37,8 +37,8 @@ type Config struct {
 	// holds replicas up where no trusted forecast looks ahead instead and the
 	// workload states none. The HPA's default is 300 s.
 	Stabilization time.Duration
-	// TrustedStabilization replaces Stabilization where there are no margins while a trusted forecast
-	// looks ahead: it only irons out the forecast's own changes of mind.
+	// TrustedStabilization replaces Stabilization while a trusted forecast looks ahead and no
+	// margins keep an objective: it only irons out the forecast's own changes of mind.
 	TrustedStabilization time.Duration
 	// NodeStabilization is how long nodes must have been of no use before they
 	// are given up where no trusted forecast looks ahead, and how long those

@@ -227,6 +227,7 @@ func (c *cycle) burstNow(mw *managed, pools map[string]*api.Pool) float64 {
 // margins takes those of all workloads.
 func (c *cycle) margins() {
 	if c.p.Objective == 0 {
+		c.memory.Together = Margins{}
 		for i := range c.managed {
 			c.managed[i].memory.Margins = Margins{}
 		}
@@ -240,13 +241,7 @@ func (c *cycle) margins() {
 	for _, n := range c.s.Nodes {
 		at[n.Name] = pools[n.Pool]
 	}
-	var boot api.StartupLatency // the longest of the pools that are allowed
-	for i := range c.pools {
-		if p := c.pools[i].NodeStartup; p.P90 > boot.P90 {
-			boot = p
-		}
-	}
-	windows := c.Config.windows(c.s.PodStartup, boot)
+	windows := c.longestWindows()
 	var due []*managed
 	for i := range c.managed {
 		mw := &c.managed[i]
@@ -274,7 +269,7 @@ func (c *cycle) margins() {
 		mw.memory.Margins = m
 		mw.workload.SpeedNow = positive(mw.workload.SpeedNow) * c.burstNow(mw, at)
 	}
-	c.measureCommon()
+	c.measureCommon(windows)
 }
 
 // tell keeps what trusted forecasts say, to compare it with what comes.

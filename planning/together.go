@@ -91,7 +91,7 @@ func (c *cycle) growth(mw *managed) sharing {
 }
 
 // measureCommon measures how much of what workloads grow by they grow at the same time.
-func (c *cycle) measureCommon() {
+func (c *cycle) measureCommon(windows Windows) {
 	var all []*managed
 	for i := range c.managed {
 		if mw := &c.managed[i]; c.shares(mw) {
@@ -106,7 +106,7 @@ func (c *cycle) measureCommon() {
 	sum := api.Workload{}
 	if again, _ := m.due(sum, c.p, c.s.Time); again {
 		sum.Demand = sumOf(all)
-		m = m.taken(sum, c.p, c.s.Time, c.longestWindows())
+		m = m.taken(sum, c.p, c.s.Time, windows)
 	}
 	c.memory.Together = m
 	if !m.Known() {
@@ -166,7 +166,7 @@ func sumOf(all []*managed) api.Series {
 	return out
 }
 
-// longestWindows are those of the pool whose nodes take longest.
+// longestWindows are those of the pool that is allowed whose nodes take longest.
 func (c *cycle) longestWindows() Windows {
 	var boot api.StartupLatency
 	for i := range c.pools {

@@ -53,6 +53,9 @@ func verdictText(v whatif.Verdict) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d blocks of %v, the last until %s, of %s, under %s: %.4g %% of minutes are to be within the SLO\n\n",
 		v.Blocks, time.Duration(v.BlockSeconds*float64(time.Second)), v.History.To, v.History.Source, v.Policy, 100*v.Objective)
+	for _, n := range v.History.Notes {
+		fmt.Fprintln(&b, "note:", n)
+	}
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "model\t%s, $\tSLO violated, min\tkeeps it\treplicas\tscalings\tcosts less by\tevidence\tneeded\tpromoted\t\n", v.Cost)
 	yes := map[bool]string{true: "yes", false: "no"}

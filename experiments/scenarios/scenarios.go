@@ -121,8 +121,8 @@ type Memory struct {
 	Base       Quantity `yaml:"base,omitempty"`
 	PerRequest Quantity `yaml:"perRequest,omitempty"`
 	// Spread is the standard deviation of the logarithm of what an idle pod has, over times
-	// of Correlation (default 30 minutes). Where a workload has one, containers above their limit
-	// are killed, and on a full machine those that are the most above their request.
+	// of Correlation (default 30 minutes). In a scenario where a workload has one, containers above
+	// their limit are killed, and on a full machine those that are the most above their request.
 	Spread      float64  `yaml:"spread,omitempty"`
 	Correlation Duration `yaml:"correlation,omitempty"`
 }

@@ -305,10 +305,13 @@ func (c *Cluster) create(w *workload, suffix string) {
 	c.schedule()
 }
 
+// pending reports whether a pod is in phase Pending: one whose container was killed never is again.
+func (p *pod) pending() bool { return p.phase != running && p.backoff == 0 }
+
 // observe tells the recorder how a pod is.
 func (c *Cluster) observe(p *pod) {
 	r := record.Pod{
-		ID: p.uid, Workload: p.workload.key.String(), Pending: p.phase != running, Ready: p.ready && !p.terminating,
+		ID: p.uid, Workload: p.workload.key.String(), Pending: p.pending(), Ready: p.ready && !p.terminating,
 		MilliCPU: p.shape.Requests.MilliCPU, Memory: p.shape.Requests.Memory,
 	}
 	if p.workload == c.placeholders { // room that they hold is free

@@ -106,7 +106,7 @@ func (r *run) pods(w *workload, sync time.Duration, reconcile func(time.Duration
 		var pods []baseline.Pod
 		for _, p := range w.pods {
 			b := baseline.Pod{
-				Request: p.shape.Requests.MilliCPU, Pending: p.phase != running, Deleted: p.terminating, Ready: p.ready,
+				Request: p.shape.Requests.MilliCPU, Pending: p.pending(), Deleted: p.terminating, Ready: p.ready,
 				HasStarted: p.node != nil, Started: p.scheduled, ReadyChanged: p.readyAt,
 			}
 			if !p.ready {

@@ -393,7 +393,7 @@ func (s *sensors) addNodes(out *api.Snapshot) {
 				pod.Resize = api.ResizeDeferred
 			}
 		}
-		if p.phase == running {
+		if !p.pending() {
 			pod.Phase = "Running"
 		}
 		if pod.Ready {

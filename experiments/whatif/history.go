@@ -259,6 +259,9 @@ func moment(flag, text string, end time.Time) (time.Time, error) {
 	return end.Add(-d), nil
 }
 
+// shortHistory begins the note of a history that has fewer passes than were asked for.
+const shortHistory = "there is history "
+
 // cut keeps what the window and its warm-up need, fills gaps and scales.
 func (o *History) cut(h *cpuHistory, from, to time.Time) error {
 	step := h.series.Step
@@ -278,7 +281,7 @@ func (o *History) cut(h *cpuHistory, from, to time.Time) error {
 	// A twentieth of the first pass may be missing: a rate begins late.
 	h.warm = min(o.Warm, begin/per, max(0, (begin-known+per/20)/per))
 	if h.warm < o.Warm {
-		h.notes = append(h.notes, fmt.Sprintf("there is history for %d of %d passes of warm-up", h.warm, o.Warm))
+		h.notes = append(h.notes, fmt.Sprintf(shortHistory+"for %d of %d passes of warm-up", h.warm, o.Warm))
 	}
 	if h.warm == 0 {
 		h.notes = append(h.notes, "nobody has seen any history: the first minutes are a cold start, from the least replicas, for every scaler alike")

@@ -21,6 +21,7 @@ import (
 	"github.com/mash2-io/mash2/experiments/simulation"
 	"github.com/mash2-io/mash2/planning/canary"
 	"github.com/mash2-io/mash2/strategic"
+	"github.com/mash2-io/mash2/strategic/configmap"
 )
 
 // Trial compares candidates with what scales a workload now, on that workload's records:
@@ -82,7 +83,7 @@ type Verdict struct {
 // Judged is one of them.
 type Judged struct {
 	Name string `json:"name"`
-	// CostUSD of all blocks, SLOViolationMinutes and their share of the minutes with traffic.
+	// CostUSD of all blocks, SLOViolationMinutes and their share of all minutes.
 	CostUSD             float64 `json:"costUsd"`
 	SLOViolationMinutes int     `json:"sloViolationMinutes"`
 	SLOViolationRatio   float64 `json:"sloViolationRatio"`
@@ -137,12 +138,19 @@ func (o *Trial) Validate() error {
 			}
 		}
 	}
-	// As many blocks as there are records of, if not too many; the newest comes last.
-	o.From, o.Warm = o.Block.String(), min(int(60*24*time.Hour/o.Block)-1, 100)
-	if err := o.History.validate(); err != nil {
+	h := o.history()
+	if err := h.validate(); err != nil {
 		return err
 	}
 	return o.World.validate()
+}
+
+// history is as many blocks as there are records of, if not too many; the newest is the stretch
+// and those before are passes of warm-up.
+func (o *Trial) history() History {
+	h := o.History
+	h.From, h.Warm = o.Block.String(), min(int(60*24*time.Hour/o.Block)-1, 100)
+	return h
 }
 
 // Run replays everybody and judges.
@@ -151,7 +159,7 @@ func (o *Trial) Run(ctx context.Context, progress io.Writer) (Verdict, error) {
 	if o.Pods {
 		out.Cost = "pods"
 	}
-	w := Options{History: o.History, World: o.World, Policies: []string{o.Policy}, PoliciesFile: o.PoliciesFile, Given: o.Given}
+	w := Options{History: o.history(), World: o.World, Policies: []string{o.Policy}, PoliciesFile: o.PoliciesFile, Given: o.Given}
 	dir, err := os.MkdirTemp("", "mash2-evaluate-")
 	if err != nil {
 		return out, err
@@ -162,16 +170,23 @@ func (o *Trial) Run(ctx context.Context, progress io.Writer) (Verdict, error) {
 		return out, err
 	}
 	h := world.history
+	// How many passes there are is told as Blocks.
+	h.notes = slices.DeleteFunc(h.notes, func(note string) bool { return strings.HasPrefix(note, shortHistory) })
 	if last := len(h.recorded.Policies) - 1; !o.Given("policy") && o.PoliciesFile == "" && last >= 0 {
-		if _, known := strategic.Defaults()[h.recorded.Policies[last]]; known {
-			o.Policy = h.recorded.Policies[last]
+		was := h.recorded.Policies[last]
+		if _, known := strategic.Defaults()[was]; known {
+			o.Policy = was
+		} else {
+			h.notes = append(h.notes, fmt.Sprintf("the records end under policy %s, which is not built in: this is %s; --policies-file and --policy say another", was, o.Policy))
 		}
 	}
-	out.Policy, out.Objective = o.Policy, score.ObjectiveOf(o.Policy)
+	out.Policy = o.Policy
+	if out.Objective, err = objectiveOf(o.Policy, policies); err != nil {
+		return out, err
+	}
 	if out.Blocks = h.warm; out.Blocks < 2 {
 		return out, inputf("--records %s has %d whole blocks of %v: at least 3 are needed, the first for history; --block takes shorter ones", o.Records, h.warm+1, o.Block)
 	}
-	h.notes = nil // of how much history there is; it is told as Blocks
 	out.History, out.Assumptions = h.summary(), world.assumptions
 	if out.KnownError, err = readKnownError(); err != nil {
 		return out, err
@@ -197,6 +212,21 @@ func (o *Trial) Run(ctx context.Context, progress io.Writer) (Verdict, error) {
 	out.judge(names, runs)
 	out.RecordsError = o.recordsError(h.recorded, names, runs)
 	return out, nil
+}
+
+// objectiveOf a policy in policies.yaml's text, which was read before, or of a built-in one. One
+// that states none is judged by COST_SAVING's.
+func objectiveOf(policy, text string) (float64, error) {
+	if text != "" {
+		spec, err := configmap.Parse(map[string]string{configmap.KeyPolicy: policy, configmap.KeyPolicies: text}, nil)
+		if err != nil {
+			return 0, err
+		}
+		if objective := spec.Policies[policy].Objective; objective > 0 {
+			return objective, nil
+		}
+	}
+	return score.ObjectiveOf(policy), nil
 }
 
 // replay is one of them, by blocks from the second on.

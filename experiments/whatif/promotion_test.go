@@ -127,6 +127,23 @@ func TestPromotionOfNulls(t *testing.T) {
 	}
 }
 
+// TestObjectiveOf: a policy of the user's own is judged by its own objective.
+func TestObjectiveOf(t *testing.T) {
+	const own = "policies:\n  OURS: {nodePools: [a], objective: 0.99}\n  BARE: {nodePools: [a], objective: 0}\n"
+	for name, c := range map[string]struct {
+		policy, text string
+		want         float64
+	}{
+		"its own":  {"OURS", own, 0.99},
+		"none":     {"BARE", own, score.ObjectiveOf("COST_SAVING")},
+		"built in": {"PERFORMANCE", "", score.ObjectiveOf("PERFORMANCE")},
+	} {
+		if got, err := objectiveOf(c.policy, c.text); err != nil || got != c.want {
+			t.Errorf("%s: %g, %v, want %g", name, got, err, c.want)
+		}
+	}
+}
+
 // TestTrial: on records of a simulation everybody is replayed in the same blocks, as mash2
 // whatif replays the newest of them, and what can't be told is refused.
 func TestTrial(t *testing.T) {
@@ -175,7 +192,7 @@ func TestTrial(t *testing.T) {
 		t.Errorf("another time: %s (%v)", again.Why, err)
 	}
 	// The whole stretch as whatif replays it: the same blocks one after the other.
-	w := Options{History: o.History, World: o.World, Policies: []string{"COST_SAVING"}, Rivals: []string{"hpa:70"}, Seed: 1, Seeds: 1, Given: o.Given}
+	w := Options{History: o.history(), World: o.World, Policies: []string{"COST_SAVING"}, Rivals: []string{"hpa:70"}, Seed: 1, Seeds: 1, Given: o.Given}
 	w.Warm = 1
 	if err := w.Validate(); err != nil {
 		t.Fatal(err)

@@ -30,4 +30,9 @@
 // 2023, with weights that add up to 1).
 //
 // A block without readings, or with too few events, is not bet on: no data proves nothing.
+//
+// # Gains
+//
+// [Gain] tests in the same way differences that have no bound, such as what two scalers cost
+// on the same day: mash2 evaluate --records promotes by it.
 package canary
