@@ -49,16 +49,13 @@ func (v *View) Utilisation() float64 { return v.Usage / float64(max(1, v.Limit))
 
 // Memory is what ticks know of the ones before. The zero value knows nothing.
 type Memory struct {
+	round
 	seen   map[string]*agent
 	tick   uint64
-	claims []Claim
-	got    []int64
-	out    Output
 	viewed View
 	// Of this tick: sums over pods with a reading.
 	utilisation, priority float64
 	known, pods           int
-	held                  int64
 }
 
 // agent is what is known of one pod.

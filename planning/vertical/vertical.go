@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Envelope is what the slow loop, or a person, allows the fast one. All CPU is in
-// millicores.
+// Envelope is what the slow loop, or a person, allows the fast one: millicores of CPU, or
+// bytes of memory.
 type Envelope struct {
 	// Budget is what the limits of all pods may be together.
 	Budget int64
@@ -22,17 +22,17 @@ type Envelope struct {
 func (e Envelope) Validate() error {
 	switch {
 	case e.Budget < 1:
-		return fmt.Errorf("budget: want 1 millicore or more, is %d", e.Budget)
+		return fmt.Errorf("budget: want 1 or more, is %d", e.Budget)
 	case e.Floor < 1 || e.Ceiling < e.Floor:
-		return fmt.Errorf("floor %d and ceiling %d: want a floor of 1 millicore or more and a ceiling that is not below it", e.Floor, e.Ceiling)
+		return fmt.Errorf("floor %d and ceiling %d: want a floor of 1 or more and a ceiling that is not below it", e.Floor, e.Ceiling)
 	case e.Floor > most || e.Ceiling > most || e.Budget > most:
-		return fmt.Errorf("budget %d, floor %d, ceiling %d: none may be above %d millicores", e.Budget, e.Floor, e.Ceiling, int64(most))
+		return fmt.Errorf("budget %d, floor %d, ceiling %d: none may be above %d", e.Budget, e.Floor, e.Ceiling, int64(most))
 	}
 	return nil
 }
 
-// most millicores of anything: far above any machine, and exact in a float64.
-const most = 1 << 40
+// most of anything: far above the millicores and bytes of any machine, and exact in a float64.
+const most = 1 << 50
 
 // Config bounds what proposals can do. MARLISE's figures are in [DefaultConfig].
 type Config struct {
@@ -68,7 +68,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Pod is one pod as it is now. CPU is in millicores.
+// Pod is one pod as it is now: its millicores of CPU, or its bytes of memory.
 type Pod struct {
 	// ID is the pod's UID: a pod that comes back under the same name is another.
 	ID string
@@ -82,6 +82,9 @@ type Pod struct {
 	At    time.Time
 	// Priority is its weight, above 0 up to 1.
 	Priority float64
+	// Killed is when the container was killed last because it lacked memory. It counts for
+	// memory only.
+	Killed time.Time
 }
 
 // settled reports whether no resize is under way.
@@ -95,11 +98,12 @@ type Input struct {
 	Pods []Pod
 }
 
-// Decision is what becomes of a pod's limit, millicores.
+// Decision is what becomes of a pod's limit, millicores or bytes.
 type Decision struct {
 	ID       string
 	From, To int64
-	// Proposed is what the agent asked for; NaN of one that was not asked.
+	// Proposed is what the agent, or of memory the rule, asked for; NaN of one that was not
+	// asked.
 	Proposed float64
 	Binding  Binding
 }
@@ -122,6 +126,7 @@ const (
 	BoundResize  Binding = "resizeUnderWay"
 	BoundStale   Binding = "noEnvelope"
 	BoundSmall   Binding = "deadband"
+	BoundKilled  Binding = "oomKilled" // of memory only
 )
 
 // Output of a tick.
@@ -171,16 +176,6 @@ func (m *Memory) Decide(c Config, planner Planner, in Input) Output {
 		if d.To != d.From {
 			m.seen[d.ID].written = in.Time
 		}
-	}
-	return m.out
-}
-
-// hold leaves everything as it is.
-func (m *Memory) hold(in Input, why string) Output {
-	m.out.Held = why
-	for i := range in.Pods {
-		p := &in.Pods[i]
-		m.out.Decisions = append(m.out.Decisions, Decision{p.ID, p.Limit, p.Limit, math.NaN(), BoundStale})
 	}
 	return m.out
 }
@@ -305,28 +300,4 @@ func (m *Memory) divide(in Input) {
 		}
 	}
 	m.wait(in)
-}
-
-// wait lets limits rise only by what is free now: what others give back is there when
-// their nodes have taken it, a tick later. So the budget holds at every moment, whatever
-// the order in which resizes arrive.
-func (m *Memory) wait(in Input) {
-	free := in.Envelope.Budget - m.held
-	var asked int64
-	m.claims = m.claims[:0]
-	for i, d := range m.out.Decisions {
-		up := max(0, d.To-max(d.From, in.Pods[i].Held))
-		asked += up
-		m.claims = append(m.claims, Claim{Most: up, Weight: weight(in.Pods[i].Priority)})
-	}
-	if asked <= max(0, free) {
-		return
-	}
-	m.got = append(m.got[:0], make([]int64, len(m.claims))...)
-	got, _ := Share(max(0, free), m.claims, m.got)
-	for i := range m.out.Decisions {
-		if d := &m.out.Decisions[i]; got[i] < m.claims[i].Most {
-			d.To, d.Binding = max(d.From, in.Pods[i].Held)+got[i], BoundBudget
-		}
-	}
 }
