@@ -2,7 +2,8 @@ package api
 
 import "time"
 
-// Agents is how the running pods of a workload should share CPU (package vertical), as its
+// Agents is how the running pods of a workload should share CPU, and memory where that is
+// allowed (package vertical), as its
 // author wants it, and how they do.
 type Agents struct {
 	// Stopped is true where they should change nothing.
@@ -13,11 +14,13 @@ type Agents struct {
 	// Floor and Ceiling of each pod's limit, millicores; no ceiling if 0.
 	Floor   int64 `json:"floor"`
 	Ceiling int64 `json:"ceiling,omitempty"`
+	// Memory of each pod and of all of them; nil where it stays as it is.
+	Memory *MemoryBounds `json:"memory,omitempty"`
 	// Interval between decisions.
 	Interval time.Duration `json:"interval"`
 	// Container that is resized; empty for the only one.
 	Container string `json:"container,omitempty"`
-	// Model that decides; empty for the threshold rule.
+	// Model that decides about CPU; empty for the proportional rule.
 	Model string `json:"model,omitempty"`
 	// Priorities of pods by name, above 0 up to 1; 1 for others.
 	Priorities map[string]float64 `json:"priorities,omitempty"`
@@ -27,6 +30,15 @@ type Agents struct {
 	Template int64 `json:"template,omitempty"`
 	// State of the fast loop when it was looked at; nil while there is none.
 	State *AgentsState `json:"state,omitempty"`
+}
+
+// MemoryBounds of limits, bytes.
+type MemoryBounds struct {
+	// Budget that all limits may be together.
+	Budget int64 `json:"budget"`
+	// Least and Most of each pod's limit; no most if 0.
+	Least int64 `json:"least"`
+	Most  int64 `json:"most,omitempty"`
 }
 
 // AgentsPlan is the envelope that the slow loop gives the fast one: what agents may do until
@@ -73,4 +85,18 @@ type AgentState struct {
 	// Priority, above 0 up to 1, and Binding, the bound that decided.
 	Priority float64 `json:"priority"`
 	Binding  string  `json:"binding,omitempty"`
+	// Memory is what is decided about the pod's memory; nil where nothing is.
+	Memory *AgentMemory `json:"memory,omitempty"`
+}
+
+// AgentMemory is a pod's memory, bytes.
+type AgentMemory struct {
+	// Limit that it has and Next that was decided.
+	Limit int64 `json:"limit"`
+	Next  int64 `json:"next"`
+	// Used is the working set that was read last; nil without a reading.
+	Used *float64 `json:"used,omitempty"`
+	// Binding is the bound that decided, and Stays why nothing is decided.
+	Binding string `json:"binding,omitempty"`
+	Stays   string `json:"stays,omitempty"`
 }

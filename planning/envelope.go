@@ -31,10 +31,22 @@ func (c *cycle) envelope(mw *managed, plan *api.WorkloadPlan) *api.AgentsPlan {
 	if a.Most == 0 || a.Most > a.Budget {
 		a.Most = a.Budget
 	}
-	if largest := c.largestPod().MilliCPU; largest > 0 {
-		a.Most = min(a.Most, largest)
+	largest := c.largestPod()
+	if largest.MilliCPU > 0 {
+		a.Most = min(a.Most, largest.MilliCPU)
 	}
 	a.Most = max(a.Most, a.Least)
+	if m := a.Memory; m != nil {
+		bounds := *m
+		if bounds.Most == 0 || bounds.Most > bounds.Budget {
+			bounds.Most = bounds.Budget
+		}
+		if largest.Memory > 0 {
+			bounds.Most = min(bounds.Most, largest.Memory)
+		}
+		bounds.Most = max(bounds.Most, bounds.Least)
+		a.Memory = &bounds
+	}
 	switch {
 	case a.Stopped:
 		a.Hold = "spec.vertical.run is false"

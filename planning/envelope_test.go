@@ -13,13 +13,14 @@ import (
 func TestEnvelope(t *testing.T) {
 	key := api.Key{Namespace: "shop", Name: "web"}
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
-	node := api.Node{Name: "n", Ready: true, Allocatable: api.Resources{MilliCPU: 3900}}
+	node := api.Node{Name: "n", Ready: true, Allocatable: api.Resources{MilliCPU: 3900, Memory: 4096}}
 	for name, c := range map[string]struct {
 		agents   api.Agents
 		workload func(*api.Workload)
 		plan     func(*api.WorkloadPlan)
 		node     func(*api.Node)
 		want     [3]int64 // budget, least, most
+		memory   api.MemoryBounds
 		hold     string
 	}{
 		"the author's budget":                {agents: api.Agents{MilliCPU: 900, Floor: 50}, want: [3]int64{900, 50, 900}},
@@ -29,6 +30,8 @@ func TestEnvelope(t *testing.T) {
 		"the author's bounds":                {agents: api.Agents{MilliCPU: 900, Floor: 70, Ceiling: 400}, want: [3]int64{900, 70, 400}},
 		"a floor above the budget":           {agents: api.Agents{MilliCPU: 40, Floor: 50}, want: [3]int64{40, 50, 50}},
 		"no limit anywhere":                  {agents: api.Agents{Floor: 50}, want: [3]int64{0, 50, 50}, hold: "no CPU limit"},
+		"memory up to all of it":             {agents: api.Agents{MilliCPU: 900, Floor: 50, Memory: &api.MemoryBounds{Budget: 2000, Least: 10}}, want: [3]int64{900, 50, 900}, memory: api.MemoryBounds{Budget: 2000, Least: 10, Most: 2000}},
+		"of a pod no more than a node has":   {agents: api.Agents{MilliCPU: 900, Floor: 50, Memory: &api.MemoryBounds{Budget: 9000, Least: 10, Most: 8000}}, want: [3]int64{900, 50, 900}, memory: api.MemoryBounds{Budget: 9000, Least: 10, Most: 4096}},
 		"stopped":                            {agents: api.Agents{MilliCPU: 900, Floor: 50, Stopped: true}, want: [3]int64{900, 50, 900}, hold: "spec.vertical.run"},
 		"in Shadow":                          {agents: api.Agents{MilliCPU: 900, Floor: 50}, plan: func(p *api.WorkloadPlan) { p.Shadow = true }, want: [3]int64{900, 50, 900}, hold: "Shadow"},
 		"a control":                          {agents: api.Agents{MilliCPU: 900, Floor: 50}, plan: func(p *api.WorkloadPlan) { p.Canary = &api.CanaryPlan{} }, want: [3]int64{900, 50, 900}, hold: "trial"},
@@ -60,6 +63,9 @@ func TestEnvelope(t *testing.T) {
 			}
 			if [3]int64{got.Budget, got.Least, got.Most} != c.want || !strings.Contains(got.Hold, c.hold) || (c.hold == "") != (got.Hold == "") {
 				t.Errorf("%d of %d to %d, hold %q", got.Budget, got.Least, got.Most, got.Hold)
+			}
+			if c.memory != (api.MemoryBounds{}) && *got.Memory != c.memory {
+				t.Errorf("memory %+v, want %+v", *got.Memory, c.memory)
 			}
 			if !got.Until.Equal(now.Add(3 * cy.Config.CyclePeriod)) {
 				t.Errorf("until %v", got.Until)

@@ -27,6 +27,15 @@ func agentsOf(w *v1alpha1.ManagedWorkload) *api.Agents {
 	if in.MaxCPU != nil {
 		out.Ceiling = in.MaxCPU.MilliValue()
 	}
+	if in.Memory != nil {
+		out.Memory = &api.MemoryBounds{Budget: in.Memory.Value(), Least: 64 << 20}
+		if in.MinMemory != nil {
+			out.Memory.Least = in.MinMemory.Value()
+		}
+		if in.MaxMemory != nil {
+			out.Memory.Most = in.MaxMemory.Value()
+		}
+	}
 	if in.IntervalSeconds != nil {
 		out.Interval = time.Duration(*in.IntervalSeconds) * time.Second
 	}

@@ -26,10 +26,12 @@ func TestAgents(t *testing.T) {
 	cpu := func(s string) *resource.Quantity { q := resource.MustParse(s); return &q }
 	w.Spec.Vertical = &v1alpha1.Vertical{
 		Run: new(false), CPU: cpu("1.5"), MinCPU: cpu("20m"), MaxCPU: cpu("1"), IntervalSeconds: new(int32(5)), Container: "web", Model: "night",
+		Memory: cpu("1Gi"), MaxMemory: cpu("512Mi"),
 		Priorities: []v1alpha1.PodPriority{{Pod: "web-0", Percent: 25}},
 	}
 	want := api.Agents{
 		Stopped: true, MilliCPU: 1500, Floor: 20, Ceiling: 1000, Interval: 5 * time.Second, Container: "web", Model: "night",
+		Memory:     &api.MemoryBounds{Budget: 1 << 30, Least: 64 << 20, Most: 512 << 20},
 		Priorities: map[string]float64{"web-0": 0.25},
 	}
 	r := &workloadRecord{agents: agentsOf(w), target: targetID{"shop", kindDeployment, "web"}}

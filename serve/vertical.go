@@ -24,6 +24,10 @@ func verticalOf(plan *api.AgentsPlan) *v1alpha1.VerticalStatus {
 		Envelope: &v1alpha1.VerticalEnvelope{CPU: cpu(plan.Budget), MinCPU: cpu(plan.Least), MaxCPU: cpu(plan.Most)},
 		Message:  plan.Hold,
 	}
+	memory := func(bytes int64) *resource.Quantity { return resource.NewQuantity(bytes, resource.BinarySI) }
+	if plan.Memory != nil {
+		status.Envelope.Memory = memory(plan.Memory.Budget)
+	}
 	s := plan.State
 	if s == nil {
 		return status
@@ -40,7 +44,11 @@ func verticalOf(plan *api.AgentsPlan) *v1alpha1.VerticalStatus {
 		if i == mostAgents {
 			break
 		}
-		status.Pods = append(status.Pods, v1alpha1.AgentStatus{Name: p.Pod, Limit: cpu(p.Next)})
+		agent := v1alpha1.AgentStatus{Name: p.Pod, Limit: cpu(p.Next)}
+		if p.Memory != nil && p.Memory.Stays == "" {
+			agent.Memory = memory(p.Memory.Next)
+		}
+		status.Pods = append(status.Pods, agent)
 	}
 	if !s.Time.IsZero() {
 		at := metav1.NewTime(s.Time)

@@ -30,6 +30,16 @@ func TestVerticalStatus(t *testing.T) {
 	if got.Envelope.CPU.String() != "900m" || got.Envelope.MaxCPU.String() != "700m" || got.Pods[0].Limit.String() != "125m" || got.Decides != "threshold" || got.Message != "" {
 		t.Errorf("%+v", got)
 	}
+	if got.Envelope.Memory != nil || got.Pods[0].Memory != nil {
+		t.Errorf("memory that nobody asked for: %+v", got)
+	}
+	memory := plan(func(p *api.AgentsPlan) {
+		p.Memory = &api.MemoryBounds{Budget: 1 << 30}
+		p.State.Pods[0].Memory = &api.AgentMemory{Limit: 64 << 20, Next: 80 << 20}
+	})
+	if memory.Envelope.Memory.String() != "1Gi" || memory.Pods[0].Memory.String() != "80Mi" {
+		t.Errorf("%+v", memory)
+	}
 	said := plan(func(p *api.AgentsPlan) {
 		p.Hold, p.State.Waits, p.State.Error, p.State.Refused = "spec.mode is Shadow", "the same", "forbidden", []string{"b: no limit"}
 	})

@@ -147,7 +147,7 @@ spec:
       tolerance: 50m`,
 		},
 		"agents": {
-			object: "spec: {targetRef: " + target + ", maxReplicas: 10, countRequests: Template, vertical: {cpu: 1500m, priorities: [{pod: a, percent: 50}]}}",
+			object: "spec: {targetRef: " + target + ", maxReplicas: 10, countRequests: Template, vertical: {cpu: 1500m, memory: 2Gi, minMemory: 32Mi, maxMemory: 1Gi, priorities: [{pod: a, percent: 50}]}}",
 		},
 		"agents where replicas are counted by what they change": {
 			object: "spec: {targetRef: " + target + ", maxReplicas: 10, vertical: {}}", want: "must be Template with vertical",
@@ -157,6 +157,9 @@ spec:
 		},
 		"agents without a budget above 0": {
 			object: "spec: {targetRef: " + target + ", maxReplicas: 10, countRequests: Template, vertical: {cpu: 0}}", want: "must be above 0",
+		},
+		"a budget of memory that is none": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 10, countRequests: Template, vertical: {memory: 0}}", want: "must be above 0",
 		},
 		"agents with a priority of nothing": {
 			object: "spec: {targetRef: " + target + ", maxReplicas: 10, countRequests: Template, vertical: {priorities: [{pod: a, percent: 0}]}}", want: "percent",

@@ -27,6 +27,22 @@ type Vertical struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="must be above 0"
 	MaxCPU *resource.Quantity `json:"maxCPU,omitempty"`
+	// memory is what the memory limits of all pods may be together, such as 2Gi. Limits then
+	// follow working sets: they rise at once, and fall when less was used for five minutes.
+	// Needs Kubernetes 1.34, as older ones lower no memory limit in place. Absent: memory stays.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="must be above 0"
+	Memory *resource.Quantity `json:"memory,omitempty"`
+	// minMemory is the least memory limit of a pod.
+	// +optional
+	// +kubebuilder:default="64Mi"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="must be above 0"
+	MinMemory *resource.Quantity `json:"minMemory,omitempty"`
+	// maxMemory is the largest memory limit of a pod. Absent: the whole budget, but no more
+	// than the largest node has.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="must be above 0"
+	MaxMemory *resource.Quantity `json:"maxMemory,omitempty"`
 	// intervalSeconds between decisions. An agent decides once on each reading of usage,
 	// which metrics.k8s.io renews every 10 to 60 seconds.
 	// +optional
@@ -96,6 +112,9 @@ type VerticalEnvelope struct {
 	// minCPU and maxCPU bound each pod's limit.
 	MinCPU resource.Quantity `json:"minCPU"`
 	MaxCPU resource.Quantity `json:"maxCPU"`
+	// memory that all limits may be together; absent where memory stays.
+	// +optional
+	Memory *resource.Quantity `json:"memory,omitempty"`
 }
 
 // AgentStatus is a pod with an agent.
@@ -105,4 +124,7 @@ type AgentStatus struct {
 	Name string `json:"name"`
 	// limit of CPU that it has.
 	Limit resource.Quantity `json:"limit"`
+	// memory is its limit of memory; absent where that stays.
+	// +optional
+	Memory *resource.Quantity `json:"memory,omitempty"`
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -22,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/execution/kube"
 	"github.com/mash2-io/mash2/operator/agents"
 	"github.com/mash2-io/mash2/planning/vertical"
@@ -44,6 +47,9 @@ type agentsFlags struct {
 	selector         string
 	container        string
 	floor, ceiling   int64
+	memory           string
+	memoryFloor      string
+	memoryWindow     time.Duration
 	usage            string
 	cgroupRoot, node string
 	kubeletCgroup    string
@@ -63,17 +69,23 @@ func newAgents() *cobra.Command {
 	o := agentsFlags{}
 	cmd := &cobra.Command{
 		Use:   "agents",
-		Short: "Moves CPU between running pods, every second, within one budget",
+		Short: "Moves CPU, and memory if asked to, between running pods, within budgets",
 		Long: `Gives each pod of a service an agent, which moves the pod's CPU limit up and down
 without a restart, every --action_interval seconds. The sum of all limits stays within
 --resources. The command writes only the resize subresource of pods.
 
-Without a model the threshold rule decides. A model that mash2 train learned in the
+Without a model a rule decides. A model that mash2 train learned in the
 environment marlise alternates with the rule until it has been better on this service. If it
 gets worse later, the rule decides alone. --untested lets a model act at once.
 
   mash2 agents --selector app=localization-api --resources 1000
   mash2 agents --selector app=shop --resources 2000 --algorithm ddpg --load_model D --priorities 1.0 0.5
+
+With --memory, limits of memory follow working sets, by a rule: they rise at once, and fall when
+less was used for --memory-window. The sum of all stays within --memory. Where that is too
+little, pods keep what they used within a minute and a headroom. It needs Kubernetes 1.34.
+
+  mash2 agents --selector app=shop --resources 2000 --memory 4Gi
 
 A pod takes part if its container has a CPU request and a CPU limit and can be resized
 without a restart. The command lists the other pods at the start, each with the reason.
@@ -101,6 +113,9 @@ no pod is resized, and the API server is asked for nothing.
 	f.StringVar(&o.container, "container", "", "container to resize (default: the only one of the pod)")
 	f.Int64Var(&o.floor, "floor", 50, "smallest CPU limit of a pod, in millicores")
 	f.Int64Var(&o.ceiling, "ceiling", 0, "largest CPU limit of a pod, in millicores; 0: --resources")
+	f.StringVar(&o.memory, "memory", "", "budget: the largest sum of all memory limits, such as 4Gi; empty: memory stays as it is")
+	f.StringVar(&o.memoryFloor, "memory-floor", "64Mi", "smallest memory limit of a pod")
+	f.DurationVar(&o.memoryWindow, "memory-window", vertical.DefaultMemoryConfig().Window, "for how long a pod must have used less before its memory limit falls")
 	f.StringVar(&o.usage, "usage", usageMetricsAPI, "source of usage: metrics-api (a sample about every 15 s), or cgroup (exact, on the node itself)")
 	f.StringVar(&o.cgroupRoot, "cgroup-root", "/sys/fs/cgroup", "cgroup file system, for --usage cgroup")
 	f.StringVar(&o.kubeletCgroup, "kubelet-cgroup", "", "cgroup that the kubelet keeps its pods below, as its --cgroup-root says; empty: the root")
@@ -152,6 +167,10 @@ type agentsSum struct {
 	// their limits.
 	Agents        int   `json:"agents"`
 	LimitMilliCPU int64 `json:"limitMilliCPU"`
+	// MemoryResizes were asked for, and LimitMemory is the sum of memory limits that may be
+	// changed, bytes, of the last tick.
+	MemoryResizes int   `json:"memoryResizes,omitempty"`
+	LimitMemory   int64 `json:"limitMemoryBytes,omitempty"`
 	// Refused are pods that took no part, and why.
 	Refused map[string]string `json:"refused"`
 	// Answers are the last ones of --predict.
@@ -237,6 +256,10 @@ func (o *agentsFlags) resize(ctx context.Context, log io.Writer, sum *agentsSum)
 	if err != nil {
 		return err
 	}
+	memory, err := o.memoryBounds()
+	if err != nil {
+		return err
+	}
 	cfg, err := (&connection{kubeconfig: o.kubeconfig}).rest()
 	if err != nil {
 		return err
@@ -258,6 +281,7 @@ func (o *agentsFlags) resize(ctx context.Context, log io.Writer, sum *agentsSum)
 		Observer: agents.Kubernetes{Client: client, Namespace: o.namespace, Selector: o.selector, Container: o.container, Node: o.node},
 		Meter:    meter, Actuator: actuator, Minds: minds, Algorithm: start,
 		Budget: o.resources, Floor: o.floor, Ceiling: o.ceiling, Interval: time.Duration(o.interval) * time.Second, Stale: stale,
+		Memory: memory, MemoryWindow: o.memoryWindow,
 		Agents: o.n, Priorities: o.priorities, Untested: o.untested, Seed: uint64(time.Now().UnixNano()),
 		Report: o.reporter(log, sum),
 	})
@@ -277,6 +301,24 @@ func (o *agentsFlags) resize(ctx context.Context, log io.Writer, sum *agentsSum)
 	}()
 	loop.Run(ctx)
 	return <-served
+}
+
+// memoryBounds of the flags; zero without --memory.
+func (o *agentsFlags) memoryBounds() (out api.MemoryBounds, err error) {
+	if o.memory == "" {
+		return out, nil
+	}
+	for _, f := range []struct {
+		name, text string
+		into       *int64
+	}{{"memory", o.memory, &out.Budget}, {"memory-floor", o.memoryFloor, &out.Least}} {
+		q, err := resource.ParseQuantity(f.text)
+		if err != nil || q.Value() <= 0 {
+			return out, Usagef("--%s: want a size above 0, such as 512Mi, is %q", f.name, f.text)
+		}
+		*f.into = q.Value()
+	}
+	return out, nil
 }
 
 // meter of usage, and how old its readings may be.
@@ -326,6 +368,13 @@ func (o *agentsFlags) reporter(log io.Writer, sum *agentsSum) func(agents.Tick) 
 				sum.Resizes++
 			}
 		}
+		sum.LimitMemory = 0
+		for _, d := range t.Memory.Decisions {
+			sum.LimitMemory += d.To
+			if d.To != d.From {
+				sum.MemoryResizes++
+			}
+		}
 		if t.Err() != nil {
 			sum.Errors++
 		}
@@ -341,6 +390,11 @@ func (o *agentsFlags) reporter(log io.Writer, sum *agentsSum) func(agents.Tick) 
 			p := &t.Pods[i]
 			fmt.Fprintf(log, "%s %s %s: uses %.0fm of %dm → %dm (%s, proposed %.0f)\n", t.Time.UTC().Format(time.RFC3339), t.Mind, p.Key, p.Usage, d.From, d.To, d.Binding, d.Proposed)
 		}
+		for _, d := range t.Memory.Decisions {
+			i := slices.IndexFunc(t.Pods, func(p agents.Pod) bool { return p.ID == d.ID })
+			p := &t.Pods[i]
+			fmt.Fprintf(log, "%s memory %s: uses %.0f Mi of %s → %s (%s)\n", t.Time.UTC().Format(time.RFC3339), p.Key, p.Memory.Usage/vertical.MiB, bytesText(d.From), bytesText(d.To), d.Binding)
+		}
 	}
 }
 
@@ -351,6 +405,11 @@ func (o *agentsFlags) text(t agents.Tick, sum *agentsSum) string {
 	for _, r := range t.Refused {
 		sum.Refused[r.Pod.String()] = r.Why
 		lines = append(lines, fmt.Sprintf("pod %s takes no part: %s", r.Pod, r.Why))
+	}
+	for i := range t.Pods {
+		if p := &t.Pods[i]; o.memory != "" && p.MemoryStays != "" {
+			lines = append(lines, fmt.Sprintf("the memory of pod %s stays: %s", p.Key, p.MemoryStays))
+		}
 	}
 	sort.Strings(lines)
 	first := fmt.Sprintf("%d pods take part", len(t.Pods))
@@ -363,6 +422,9 @@ func (o *agentsFlags) text(t agents.Tick, sum *agentsSum) string {
 	}
 	if t.OverBudget {
 		lines = append(lines, fmt.Sprintf("the floors of all pods are above --resources %d: all are at their floors", o.resources))
+	}
+	if t.Memory.OverBudget {
+		lines = append(lines, fmt.Sprintf("what pods use of memory, and its headroom, is above --memory %s: no limit rises, and those that have it keep it", o.memory))
 	}
 	if err := t.Err(); err != nil {
 		lines = append(lines, "error: "+err.Error())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/forecast"
@@ -305,6 +306,9 @@ func workloadText(b *strings.Builder, e record.Explanation, when string) {
 // agentsText is what the agents of running pods may do, and did.
 func agentsText(b *strings.Builder, p *api.AgentsPlan) {
 	fmt.Fprintf(b, "Agents share %dm of CPU between running pods, %dm to %dm each", p.Budget, p.Least, p.Most)
+	if m := p.Memory; m != nil {
+		fmt.Fprintf(b, ", and %s of memory, %s to %s each", bytesText(m.Budget), bytesText(m.Least), bytesText(m.Most))
+	}
 	if p.Hold != "" {
 		fmt.Fprintf(b, "; they change nothing: %s", p.Hold)
 	}
@@ -324,11 +328,23 @@ func agentsText(b *strings.Builder, p *api.AgentsPlan) {
 			used = fmt.Sprintf("uses %.0fm", *pod.Usage)
 		}
 		fmt.Fprintf(b, "  %s: limit %dm → %dm by %s (%s), %s\n", pod.Pod, pod.Limit, pod.Next, s.Mind, pod.Binding, used)
+		if m := pod.Memory; m != nil && m.Stays != "" {
+			fmt.Fprintf(b, "    its memory stays: %s\n", m.Stays)
+		} else if m != nil {
+			used = "use not known"
+			if m.Used != nil {
+				used = "uses " + bytesText(int64(*m.Used)>>20<<20)
+			}
+			fmt.Fprintf(b, "    memory: limit %s → %s (%s), %s\n", bytesText(m.Limit), bytesText(m.Next), m.Binding, used)
+		}
 	}
 	for _, text := range s.Refused {
 		fmt.Fprintf(b, "  takes no part: %s\n", text)
 	}
 }
+
+// bytesText is as kubectl shows memory: 128Mi.
+func bytesText(bytes int64) string { return resource.NewQuantity(bytes, resource.BinarySI).String() }
 
 // podsText is where the pods of a workload are now; the plan may be ahead of them.
 func podsText(b *strings.Builder, pods []record.PodsOn) {

@@ -35,6 +35,7 @@ type service struct {
 
 	mu    sync.Mutex
 	usage map[string]int64 // millicores by pod
+	used  map[string]int64 // MiB by pod
 }
 
 // TestAgents: the command against a real API server. CPU goes in place to the pod that
@@ -49,7 +50,7 @@ func TestAgents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &service{T: t, Cluster: c, client: client, usage: map[string]int64{"a": 400, "b": 10}}
+	s := &service{T: t, Cluster: c, client: client, usage: map[string]int64{"a": 400, "b": 10}, used: map[string]int64{"a": 120, "b": 20}}
 	s.serveMetrics()
 	s.node()
 	s.pod("a", "200m", "200m")
@@ -65,12 +66,15 @@ func TestAgents(t *testing.T) {
 	go func() {
 		done <- run(ctx, []string{
 			"agents", "--kubeconfig", c.Kubeconfig, "--selector", "app=shop", "--resources", "900", "--priorities", "1.0", "0.5",
+			"--memory", "300Mi", "--memory-floor", "32Mi", "--memory-window", "3s",
 			"--control-address", address, "--debug", "-o", "json",
 		}, &stdout, &stderr)
 	}()
 	// 400 m is 60 % of 667, and within the tolerance of 556; 900 is not enough for both until
 	// b has given its own back.
 	s.eventually("a to have what it needs", func() bool { return s.limit("a") >= 556 && s.limit("b") <= 230 })
+	// Of 128 Mi each, a uses 120 and b 20: a quarter more than that.
+	s.eventually("memory to follow what is used", func() bool { return s.memory("a") == 150<<20 && s.memory("b") == 32<<20 })
 	s.set("b", 0)
 	s.set("c", 90)
 	s.pod("c", "50m", "50m")
@@ -127,6 +131,8 @@ func TestAgentsRefuses(t *testing.T) {
 		"a model of a game":        {with("--algorithm", "mdqn", "--load_model", model), "cartpole"},
 		"an argument that is none": {with("--priorities", "1.0", "x"), `"x"`},
 		"priorities nobody asked":  {with("0.5"), `"0.5"`},
+		"memory that is none":      {with("--memory", "lots"), "--memory"},
+		"no floor of memory":       {with("--memory", "1Gi", "--memory-floor", "0"), "--memory-floor"},
 		"an odd source of usage":   {with("--usage", "guess", "--kubeconfig", "nowhere"), "nowhere"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -171,6 +177,16 @@ func (s *service) limit(name string) int64 {
 	return 0
 }
 
+// memory limit of a pod, bytes; 0 of one that is not there.
+func (s *service) memory(name string) int64 {
+	for _, p := range s.pods() {
+		if p.Name == name {
+			return p.Spec.Containers[0].Resources.Limits.Memory().Value()
+		}
+	}
+	return 0
+}
+
 func (s *service) node() {
 	size := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("110")}
 	_, err := s.client.CoreV1().Nodes().Create(s.Context(), &corev1.Node{
@@ -184,8 +200,10 @@ func (s *service) node() {
 
 func (s *service) pod(name, request, limit string) {
 	c := corev1.Container{Name: "main", Image: "web", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(request)}}}
+	memory := resource.MustParse("128Mi")
 	if limit != "" {
-		c.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(limit)}
+		c.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(limit), corev1.ResourceMemory: memory}
+		c.Resources.Requests[corev1.ResourceMemory] = memory
 	}
 	_, err := s.client.CoreV1().Pods("default").Create(s.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "shop"}}, Spec: corev1.PodSpec{Containers: []corev1.Container{c}},
@@ -227,8 +245,8 @@ func (s *service) serveMetrics() {
 			defer s.mu.Unlock()
 			for _, p := range list.Items {
 				used := min(s.usage[p.Name], max(p.Spec.Containers[0].Resources.Limits.Cpu().MilliValue(), 1))
-				items = append(items, fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"default"},"timestamp":%q,"window":"1s","containers":[{"name":"main","usage":{"cpu":"%dm"}}]}`,
-					p.Name, time.Now().UTC().Format(time.RFC3339), used))
+				items = append(items, fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"default"},"timestamp":%q,"window":"1s","containers":[{"name":"main","usage":{"cpu":"%dm","memory":"%dMi"}}]}`,
+					p.Name, time.Now().UTC().Format(time.RFC3339), used, max(s.used[p.Name], 10)))
 			}
 			_, _ = fmt.Fprintf(w, `{"kind":"PodMetricsList","apiVersion":"metrics.k8s.io/v1beta1","metadata":{},"items":[%s]}`, strings.Join(items, ","))
 		default:

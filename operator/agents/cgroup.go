@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path"
 	"strconv"
 	"strings"
@@ -50,7 +51,11 @@ func (c *Cgroups) Read(_ context.Context, pods []Pod) (map[string]Usage, error) 
 		next[p.ID] = now
 		before, ok := c.last[p.ID]
 		if took := now.at.Sub(before.at); ok && took > 0 && now.used >= before.used {
-			out[p.ID] = Usage{1000 * float64(now.used-before.used) / float64(took), now.at}
+			memory, err := c.memory(p.ID)
+			if err != nil { // nothing is decided about it
+				memory = math.NaN()
+			}
+			out[p.ID] = Usage{1000 * float64(now.used-before.used) / float64(took), memory, now.at}
 		}
 	}
 	c.last = next

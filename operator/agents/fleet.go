@@ -7,6 +7,7 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -117,6 +118,10 @@ func (f *Fleet) settings(key api.Key, plan api.AgentsPlan, paused bool) func(*Op
 		if paused {
 			o.Hold = "every write is stopped by mash2 pause"
 		}
+		o.Memory = api.MemoryBounds{}
+		if plan.Memory != nil {
+			o.Memory = *plan.Memory
+		}
 		o.Interval, o.PodPriorities = plan.Interval, plan.Priorities
 		mind := cmp.Or(plan.Model, ProportionalMind)
 		if len(o.Minds[mind]) == 0 {
@@ -189,6 +194,28 @@ func (f *Fleet) State(key api.Key) *api.AgentsState {
 	return s
 }
 
+// memory returns what was decided about a pod's memory; nil where memory stays as it is.
+func (t *Tick) memory() func(*Pod) *api.AgentMemory {
+	decided := map[string]vertical.Decision{}
+	for _, d := range t.Memory.Decisions {
+		decided[d.ID] = d
+	}
+	return func(p *Pod) *api.AgentMemory {
+		d, ok := decided[p.ID]
+		switch {
+		case len(decided) == 0:
+			return nil
+		case !ok:
+			return &api.AgentMemory{Stays: p.MemoryStays}
+		}
+		m := &api.AgentMemory{Limit: d.From, Next: d.To, Binding: string(d.Binding)}
+		if !p.Memory.At.IsZero() && p.Memory.Usage >= 0 {
+			m.Used = new(p.Memory.Usage)
+		}
+		return m
+	}
+}
+
 // mostTold of the reasons for which pods take no part.
 const mostTold = 5
 
@@ -204,12 +231,17 @@ func (l *Loop) state() *api.AgentsState {
 	if !isRule(l.o.Algorithm) {
 		s.Trusted = new(l.trial == nil || l.trial.Trusted())
 	}
+	if t.Memory.OverBudget {
+		s.Waits = strings.TrimPrefix(s.Waits+"; what pods use of memory, and its headroom, is above the budget: limits that have it keep it", "; ")
+	}
+	memory := t.memory()
 	for i := range t.Decisions { // parallel to the pods
 		p, d := &t.Pods[i], &t.Decisions[i]
 		state := api.AgentState{Pod: p.Key.Name, Limit: d.From, Next: d.To, Priority: p.Priority, Binding: string(d.Binding)}
 		if !p.At.IsZero() {
 			state.Usage = new(p.Usage)
 		}
+		state.Memory = memory(p)
 		s.Pods = append(s.Pods, state)
 	}
 	slices.SortFunc(s.Pods, func(a, b api.AgentState) int { return cmp.Compare(a.Pod, b.Pod) })

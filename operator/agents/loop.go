@@ -32,6 +32,11 @@ type Options struct {
 	// Budget of all limits, millicores; Floor and Ceiling of each, 0 for a ceiling at
 	// the budget.
 	Budget, Floor, Ceiling int64
+	// Memory of all limits and of each, bytes; a zero budget leaves memory as it is.
+	Memory api.MemoryBounds
+	// MemoryWindow is how long a working set must have been lower before a limit falls; 0 for
+	// that of vertical.DefaultMemoryConfig.
+	MemoryWindow time.Duration
 	// Interval between decisions: a second or more.
 	Interval time.Duration
 	// Stale is how old a reading may be.
@@ -80,6 +85,16 @@ func (o Options) Validate() error {
 	if err := o.envelope(time.Time{}).Validate(); err != nil {
 		return err
 	}
+	if m := o.Memory; m.Budget < 0 {
+		return fmt.Errorf("memory: want a budget of 0 or more, is %d", m.Budget)
+	} else if m.Budget > 0 {
+		if err := memoryEnvelope(m, time.Time{}).Validate(); err != nil {
+			return fmt.Errorf("memory: %w", err)
+		}
+	}
+	if err := o.memoryConfig().Validate(); err != nil {
+		return fmt.Errorf("memory: %w", err)
+	}
 	if o.Interval < time.Second || o.Interval > time.Hour {
 		return fmt.Errorf("interval: want 1s to 1h, is %v", o.Interval)
 	}
@@ -110,6 +125,25 @@ func (o Options) envelope(until time.Time) vertical.Envelope {
 	return e
 }
 
+func memoryEnvelope(m api.MemoryBounds, until time.Time) vertical.Envelope {
+	e := vertical.Envelope{Budget: m.Budget, Floor: m.Least, Ceiling: m.Most, Until: until}
+	if e.Ceiling == 0 {
+		e.Ceiling = max(e.Budget, e.Floor)
+	}
+	return e
+}
+
+func (o Options) memoryConfig() vertical.MemoryConfig {
+	c := vertical.DefaultMemoryConfig()
+	if o.MemoryWindow != 0 {
+		c.Window = o.MemoryWindow
+	}
+	if o.Stale > 0 {
+		c.Stale = o.Stale
+	}
+	return c
+}
+
 // Tick is what happened in one interval.
 type Tick struct {
 	Time    time.Time
@@ -117,6 +151,8 @@ type Tick struct {
 	Pods    []Pod
 	Refused []Refused
 	vertical.Output
+	// Memory is what was decided about the memory of those pods whose memory may be changed.
+	Memory vertical.Output
 	// Errors of reading and of writing.
 	Errors []error
 }
@@ -127,6 +163,7 @@ type Loop struct {
 	o       Options
 	config  vertical.Config
 	memory  vertical.Memory
+	sets    vertical.WorkingSets
 	trial   *vertical.Trial
 	minds   assigned
 	running bool
@@ -272,6 +309,7 @@ func (l *Loop) decide(t *Tick, pods []Pod, usage map[string]Usage) []api.Action 
 		until = t.Time
 	}
 	in := vertical.Input{Time: t.Time, Envelope: l.o.envelope(until)}
+	sets := vertical.Input{Time: t.Time, Envelope: memoryEnvelope(l.o.Memory, until)}
 	for i := range pods {
 		p := &pods[i]
 		p.Priority, p.Floor = 1, p.floor()
@@ -283,8 +321,12 @@ func (l *Loop) decide(t *Tick, pods []Pod, usage map[string]Usage) []api.Action 
 		}
 		if u, ok := usage[p.ID]; ok {
 			p.Usage, p.At = u.MilliCPU, u.At
+			p.Memory.Usage, p.Memory.At = u.Memory, u.At
 		}
 		in.Pods = append(in.Pods, p.Pod)
+		if p.Memory.Priority = p.Priority; p.MemoryStays == "" {
+			sets.Pods = append(sets.Pods, p.Memory)
+		}
 	}
 	t.Pods = pods
 	l.minds.to(pods)
@@ -305,6 +347,20 @@ func (l *Loop) decide(t *Tick, pods []Pod, usage map[string]Usage) []api.Action 
 			down = append(down, pods[i].action(d))
 		case d.To > d.From:
 			up = append(up, pods[i].action(d))
+		}
+	}
+	if l.o.Memory.Budget == 0 {
+		return append(down, up...)
+	}
+	t.Memory = l.sets.Decide(l.o.memoryConfig(), sets)
+	t.Memory.Decisions = slices.Clone(t.Memory.Decisions)
+	for _, d := range t.Memory.Decisions {
+		i := slices.IndexFunc(pods, func(p Pod) bool { return p.ID == d.ID })
+		switch {
+		case d.To < d.From:
+			down = append(down, pods[i].memoryAction(d))
+		case d.To > d.From:
+			up = append(up, pods[i].memoryAction(d))
 		}
 	}
 	return append(down, up...)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -34,6 +35,7 @@ type node struct {
 	clock    *testclock.FakeClock
 	pods     []Pod
 	demand   map[string]float64
+	used     map[string]float64 // bytes
 	applied  []string
 	fail     error // of writes
 	blind    error // of readings
@@ -64,7 +66,7 @@ func (n *node) Read(context.Context, []Pod) (map[string]Usage, error) {
 	defer n.mu.Unlock()
 	out := map[string]Usage{}
 	for _, p := range n.pods {
-		out[p.ID] = Usage{math.Min(n.demand[p.ID], float64(p.Held)), n.clock.Now()}
+		out[p.ID] = Usage{math.Min(n.demand[p.ID], float64(p.Held)), n.used[p.ID], n.clock.Now()}
 	}
 	if n.blind != nil {
 		return nil, n.blind
@@ -76,6 +78,15 @@ func (n *node) Apply(_ context.Context, a api.Action) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	r := a.(api.ResizePod)
+	if r.Limits.Memory > 0 {
+		n.applied = append(n.applied, fmt.Sprintf("%s %s of %s", r.Pod.Name, r.Reason, r.To))
+		for i := range n.pods {
+			if p := &n.pods[i]; p.ID == r.UID {
+				p.Memory.Limit, p.Memory.Held, p.MemoryRequest = r.Limits.Memory, r.Limits.Memory, r.To.Memory
+			}
+		}
+		return n.fail
+	}
 	n.applied = append(n.applied, fmt.Sprintf("%s %d", r.Pod.Name, r.Limits.MilliCPU))
 	if n.fail != nil {
 		return n.fail
@@ -283,7 +294,7 @@ func TestHandler(t *testing.T) {
 		{"GET", "/resources", "", 200, `{"resources":1000}`},
 		{"POST", "/set_resources", `{"resources": 1500}`, 200, `{"message":"Resources set to 1500"}`},
 		{"GET", "/resources", "", 200, `{"resources":1500}`},
-		{"POST", "/set_resources", `{"resources": -1}`, 422, `{"detail":"body.resources: budget: want 1 millicore or more, is -1"}`},
+		{"POST", "/set_resources", `{"resources": -1}`, 422, `{"detail":"body.resources: budget: want 1 or more, is -1"}`},
 		{"POST", "/set_resources", `{"resources": "many"}`, 422, `{"detail":"body.resources: want a whole number, is \"many\""}`},
 		{"POST", "/set_resources", `{"resources": null}`, 422, `{"detail":"body.resources: want a whole number, is null"}`},
 		{"POST", "/set_resources", `{}`, 422, `{"detail":"body.resources: field required"}`},
@@ -410,6 +421,111 @@ func TestTakes(t *testing.T) {
 	}
 }
 
+// TestTakesMemory: memory needs a request and a limit of its own, and no restart.
+func TestTakesMemory(t *testing.T) {
+	of := func(cpu, memory string) corev1.ResourceList {
+		out := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+		if memory != "" {
+			out[corev1.ResourceMemory] = resource.MustParse(memory)
+		}
+		return out
+	}
+	finished := metav1.NewTime(start)
+	for name, c := range map[string]struct {
+		request, limit string
+		change         func(*corev1.Pod)
+		want           vertical.Pod
+		together       bool
+		stays          string
+	}{
+		"request and limit are one": {request: "128Mi", limit: "128Mi", want: vertical.Pod{Limit: 128 << 20, Held: 128 << 20}, together: true},
+		"a lower request stays":     {request: "64Mi", limit: "128Mi", want: vertical.Pod{Limit: 128 << 20, Held: 128 << 20, Floor: 64 << 20}},
+		"no limit":                  {request: "64Mi", stays: "no request and limit of memory"},
+		"a resize restarts it": {request: "64Mi", limit: "64Mi", stays: "restarted", change: func(p *corev1.Pod) {
+			p.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceMemory, RestartPolicy: corev1.RestartContainer}}
+		}},
+		"a resize is under way, after a kill": {request: "128Mi", limit: "128Mi", together: true, want: vertical.Pod{Limit: 128 << 20, Held: 100 << 20, Killed: start}, change: func(p *corev1.Pod) {
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+				Name: "main", Resources: &corev1.ResourceRequirements{Limits: of("1", "100Mi")},
+				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", FinishedAt: finished}},
+			}}
+		}},
+		"another end is no kill": {request: "128Mi", limit: "128Mi", together: true, want: vertical.Pod{Limit: 128 << 20, Held: 128 << 20}, change: func(p *corev1.Pod) {
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+				Name:                 "main",
+				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error", FinishedAt: finished}},
+			}}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &corev1.Pod{
+				Spec:   corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Requests: of("1", c.request), Limits: of("1", c.limit)}}}},
+				Status: corev1.PodStatus{Phase: corev1.PodRunning},
+			}
+			if c.change != nil {
+				c.change(p)
+			}
+			got, err := Takes(p, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.stays != "" {
+				if !strings.Contains(got.MemoryStays, c.stays) {
+					t.Errorf("%q", got.MemoryStays)
+				}
+				return
+			}
+			if got.Memory != c.want || got.MemoryTogether != c.together || got.MemoryStays != "" {
+				t.Errorf("%+v, together %v, %q; want %+v", got.Memory, got.MemoryTogether, got.MemoryStays, c.want)
+			}
+		})
+	}
+}
+
+// TestMemoryInTheLoop: without a budget memory stays; with one it goes to the pod that needs
+// it, from the one that has too much, and a request that is the limit goes with it.
+func TestMemoryInTheLoop(t *testing.T) {
+	const mi = 1 << 20
+	n := &node{used: map[string]float64{"uid-a": 95 * mi, "uid-b": 10 * mi, "uid-c": 10 * mi}}
+	for _, name := range []string{"a", "b", "c"} {
+		n.join(name, 200, 100)
+	}
+	n.pods[0].Memory, n.pods[0].MemoryTogether = vertical.Pod{ID: "uid-a", Limit: 100 * mi, Held: 100 * mi}, true
+	n.pods[1].Memory, n.pods[1].MemoryRequest = vertical.Pod{ID: "uid-b", Limit: 100 * mi, Held: 100 * mi, Floor: 50 * mi}, 50*mi
+	n.pods[2].MemoryStays = "it has no limit"
+	var last Tick
+	l := newLoop(t, n, func(o *Options) { o.MemoryWindow, o.Report = 5*time.Second, func(t Tick) { last = t } })
+	l.ticks(t, n, 10)
+	if got := n.pods[0].Memory.Limit; got != 100*mi || len(last.Memory.Decisions) != 0 {
+		t.Fatalf("without a budget %d", got)
+	}
+	if err := l.change(func(o *Options) { o.Memory = api.MemoryBounds{Budget: 200 * mi, Least: 8 * mi} }); err != nil {
+		t.Fatal(err)
+	}
+	n.applied = nil
+	l.ticks(t, n, 10)
+	want := "[b memory limit 100Mi → 50Mi (proposal) of memory 50Mi a memory limit 100Mi → 119Mi (proposal) of memory 119Mi]"
+	if got := fmt.Sprint(n.applied); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	s := l.state()
+	if m := s.Pods[0].Memory; m == nil || m.Limit != 119*mi || *m.Used != 95*mi || s.Pods[2].Memory.Stays != "it has no limit" {
+		t.Errorf("%+v", s.Pods)
+	}
+	for name, bad := range map[string]api.MemoryBounds{"negative": {Budget: -1}, "no floor": {Budget: mi}, "most below least": {Budget: mi, Least: 20, Most: 10}} {
+		if err := l.change(func(o *Options) { o.Memory = bad }); err == nil || !strings.HasPrefix(err.Error(), "memory: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// Nobody knows what is used: nothing is taken.
+	n.applied, n.used["uid-b"] = nil, math.NaN()
+	n.pods[1].Memory.Limit, n.pods[1].Memory.Held = 80*mi, 80*mi
+	l.ticks(t, n, 80)
+	if len(n.applied) != 0 {
+		t.Errorf("without readings: %v", n.applied)
+	}
+}
+
 // TestCgroups: both versions, both drivers; a rate needs two readings.
 func TestCgroups(t *testing.T) {
 	const uid = "0d1e-22"
@@ -428,6 +544,13 @@ func TestCgroups(t *testing.T) {
 				return &fstest.MapFile{Data: []byte(fmt.Sprintf("usage_usec %d\nuser_usec 1\n", used.Microseconds()))}
 			}
 			files := fstest.MapFS{file: text(10 * time.Second)}
+			folder, usage, inactive := path.Dir(file), "memory.current", "inactive_file"
+			if strings.HasPrefix(name, "v1") {
+				folder = path.Join("memory", strings.SplitN(folder, "/", 2)[1])
+				usage, inactive = "memory.usage_in_bytes", "total_inactive_file"
+			}
+			files[path.Join(folder, usage)] = &fstest.MapFile{Data: []byte("5000\n")}
+			files[path.Join(folder, "memory.stat")] = &fstest.MapFile{Data: []byte("anon 1\n" + inactive + " 800\n")}
 			now := start
 			c := &Cgroups{FS: files, Now: func() time.Time { return now }}
 			pods := []Pod{{Pod: vertical.Pod{ID: uid}}}
@@ -436,8 +559,13 @@ func TestCgroups(t *testing.T) {
 			}
 			now = now.Add(2 * time.Second)
 			files[file] = text(10*time.Second + 500*time.Millisecond)
-			if got, err := c.Read(t.Context(), pods); err != nil || math.Abs(got[uid].MilliCPU-250) > 0.01 || !got[uid].At.Equal(now) {
+			if got, err := c.Read(t.Context(), pods); err != nil || math.Abs(got[uid].MilliCPU-250) > 0.01 || got[uid].Memory != 4200 || !got[uid].At.Equal(now) {
 				t.Errorf("%v, %v", got, err)
+			}
+			delete(files, path.Join(folder, "memory.stat"))
+			now = now.Add(time.Second)
+			if got, err := c.Read(t.Context(), pods); err != nil || got[uid].MilliCPU != 0 || !math.IsNaN(got[uid].Memory) {
+				t.Errorf("without memory: %v, %v", got, err)
 			}
 			now = now.Add(time.Second)
 			files[file] = text(time.Second) // another container's counter

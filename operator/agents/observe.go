@@ -14,10 +14,11 @@ import (
 	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 )
 
-// Usage is a reading of a pod's container: millicores over a time up to At.
+// Usage is a reading of a pod's container: millicores over a time up to At, and the bytes of
+// its working set; NaN without one.
 type Usage struct {
-	MilliCPU float64
-	At       time.Time
+	MilliCPU, Memory float64
+	At               time.Time
 }
 
 // Meter reads what pods use, by UID. Who has no reading is not in the answer.
@@ -105,7 +106,11 @@ func usages(text []byte, pods []Pod) (map[string]Usage, error) {
 		}
 		for _, c := range sample.Containers {
 			if v := c.Usage.Cpu().AsApproximateFloat64() * 1000; c.Name == p.Container && v >= 0 && !math.IsInf(v, 0) {
-				out[p.ID] = Usage{v, sample.Timestamp.Time}
+				memory := math.NaN()
+				if q, ok := c.Usage[corev1.ResourceMemory]; ok {
+					memory = q.AsApproximateFloat64()
+				}
+				out[p.ID] = Usage{v, memory, sample.Timestamp.Time}
 			}
 		}
 	}

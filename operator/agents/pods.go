@@ -3,6 +3,7 @@ package agents
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -20,6 +21,11 @@ type Pod struct {
 	Request int64
 	// Together: request and limit are one number, and stay so.
 	Together bool
+	// Memory of it, and MemoryStays, why its memory can't be changed; empty if it can.
+	Memory         vertical.Pod
+	MemoryRequest  int64 // bytes
+	MemoryTogether bool
+	MemoryStays    string
 }
 
 // Refused is a pod that does not take part, and why.
@@ -65,23 +71,62 @@ func Takes(pod *corev1.Pod, container string) (Pod, error) {
 	}
 	out.Container, out.Request, out.Limit = c.Name, request.MilliValue(), limit.MilliValue()
 	out.Together = request.Cmp(limit) == 0
-	out.Held = held(pod, c.Name, out.Limit)
+	out.Held = held(pod, c.Name, corev1.ResourceCPU, out.Limit)
+	out.takesMemory(pod, c)
 	return out, nil
 }
 
+// takesMemory says what part the container's memory can take.
+func (p *Pod) takesMemory(pod *corev1.Pod, c *corev1.Container) {
+	request, hasRequest := c.Resources.Requests[corev1.ResourceMemory]
+	limit, hasLimit := c.Resources.Limits[corev1.ResourceMemory]
+	if !hasRequest || !hasLimit {
+		p.MemoryStays = fmt.Sprintf("container %s has no request and limit of memory", c.Name)
+		return
+	}
+	for _, policy := range c.ResizePolicy {
+		if policy.ResourceName == corev1.ResourceMemory && policy.RestartPolicy != corev1.NotRequired {
+			p.MemoryStays = fmt.Sprintf("container %s is restarted by a resize of memory (its resizePolicy)", c.Name)
+			return
+		}
+	}
+	p.MemoryRequest, p.MemoryTogether = request.Value(), request.Cmp(limit) == 0
+	p.Memory = vertical.Pod{ID: p.ID, Limit: limit.Value(), Held: held(pod, c.Name, corev1.ResourceMemory, limit.Value()), Floor: p.MemoryRequest, Killed: killed(pod, c.Name)}
+	if p.MemoryTogether {
+		p.Memory.Floor = 0
+	}
+}
+
+// killed is when the container was ended last because it lacked memory.
+func killed(pod *corev1.Pod, container string) time.Time {
+	for i := range pod.Status.ContainerStatuses {
+		s := &pod.Status.ContainerStatuses[i]
+		for _, ended := range []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated} {
+			if s.Name == container && ended != nil && ended.Reason == reasonOOMKilled {
+				return ended.FinishedAt.Time
+			}
+		}
+	}
+	return time.Time{}
+}
+
+// reasonOOMKilled is the kubelet's word for it.
+const reasonOOMKilled = "OOMKilled"
+
 // held is the limit that the node gives the container, as its status says; what the spec
 // says where the status says nothing.
-func held(pod *corev1.Pod, container string, limit int64) int64 {
+func held(pod *corev1.Pod, container string, of corev1.ResourceName, limit int64) int64 {
 	for i := range pod.Status.ContainerStatuses {
 		s := &pod.Status.ContainerStatuses[i]
 		if s.Name != container || s.Resources == nil {
 			continue
 		}
-		var actual resource.Quantity
-		if q, ok := s.Resources.Limits[corev1.ResourceCPU]; ok {
-			actual = q
+		q := s.Resources.Limits[of]
+		v := q.Value()
+		if of == corev1.ResourceCPU {
+			v = q.MilliValue()
 		}
-		if v := actual.MilliValue(); v > 0 {
+		if v > 0 {
 			return v
 		}
 	}
@@ -99,6 +144,22 @@ func (p *Pod) action(d vertical.Decision) api.ResizePod {
 	}
 	return a
 }
+
+// memoryAction makes a decision about memory true.
+func (p *Pod) memoryAction(d vertical.Decision) api.ResizePod {
+	a := api.ResizePod{
+		Pod: p.Key, UID: p.ID, Container: p.Container, Limits: api.Amounts{Memory: d.To},
+		From: api.Amounts{Memory: p.MemoryRequest}, To: api.Amounts{Memory: p.MemoryRequest},
+		Reason: fmt.Sprintf("memory limit %s → %s (%s)", quantity(d.From), quantity(d.To), d.Binding),
+	}
+	if p.MemoryTogether {
+		a.To.Memory = d.To
+	}
+	return a
+}
+
+// quantity of bytes as kubectl writes it.
+func quantity(bytes int64) string { return resource.NewQuantity(bytes, resource.BinarySI).String() }
 
 // floor of a pod's limit, millicores: not below a request that stays.
 func (p *Pod) floor() int64 {

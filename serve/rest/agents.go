@@ -40,7 +40,7 @@ func agentsChange(body map[string]any) (map[string]any, error) {
 			out[name] = orNull(text)
 		case "model":
 			if !isText || len(text) > 63 || strings.ContainsAny(text, "/ ") {
-				return nil, badf("model: must be the name of a model, or an empty text for the threshold rule")
+				return nil, badf("model: must be the name of a model, or an empty text for the rule")
 			}
 			out[name] = orNull(text)
 		case "intervalSeconds":

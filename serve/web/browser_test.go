@@ -250,12 +250,13 @@ func cycle(id uint64, n int) api.Record {
 		r.Cycle.Plan.Rollback = &api.Rollback{At: at, Until: at.Add(time.Hour), To: at.Add(-5 * time.Minute)}
 	}
 	if n > 2 {
-		usage := 380.0
+		usage, memory := 380.0, 228.0*(1<<20)
 		r.Cycle.Plan.Workloads[2].Agents = &api.AgentsPlan{
-			Agents: api.Agents{MilliCPU: 900, Floor: 50, Interval: time.Second, Model: "night", Priorities: map[string]float64{"web-2-b": 0.5}, State: &api.AgentsState{
+			Agents: api.Agents{Memory: &api.MemoryBounds{Budget: 1 << 30, Least: 64 << 20, Most: 1 << 30}, MilliCPU: 900, Floor: 50, Interval: time.Second, Model: "night", Priorities: map[string]float64{"web-2-b": 0.5}, State: &api.AgentsState{
 				Time: at, Mind: "mdqn", Trusted: new(false), Models: []string{"night", "other"}, Refused: []string{"web-2-c: container main needs a request and a limit of CPU"},
 				Pods: []api.AgentState{
-					{Pod: "web-2-a", Limit: 500, Next: 640, Usage: &usage, Priority: 1, Binding: "proposal"}, {Pod: "web-2-b", Limit: 300, Next: 260, Priority: 0.5, Binding: "budget"},
+					{Pod: "web-2-a", Limit: 500, Next: 640, Usage: &usage, Priority: 1, Binding: "proposal", Memory: &api.AgentMemory{Limit: 256 << 20, Next: 288 << 20, Used: &memory, Binding: "proposal"}},
+					{Pod: "web-2-b", Limit: 300, Next: 260, Priority: 0.5, Binding: "budget", Memory: &api.AgentMemory{Stays: "container main has no request and limit of memory"}},
 				},
 			}},
 			Budget: 900, Least: 50, Most: 900, Until: at.Add(time.Minute),
@@ -311,6 +312,7 @@ func TestPage(t *testing.T) {
 		{"strategies", "#/", "strategy shop/night, rule cheap: the cloud is cheaper by 12 %"},
 		{"what learns", "#/", "strategy shop/tries learns: B may earn more than A; the round before earned 0.50 with A"},
 		{"agents", "#/workload/pay/web-2", "0.90 of 0.90 cores are given out"},
+		{"agents' memory", "#/workload/pay/web-2", "Of memory 288 MiB of 1024 MiB."},
 		{"sizes", "#/workload/pay/web-2", "$0.120/h less than the template's $0.400/h"},
 		{"nodes", "#/nodes", "general: 8 nodes"},
 		{"timeline", "#/timeline", "pay/web-20"},

@@ -8,16 +8,18 @@ export function agents(p, ask, path) {
   const pods = s.pods ?? [];
   const held = p.hold || s.waits;
   const set = (question, change) => ask.act(question, `workloads/${path}/agents`, change);
-  const mind = p.model ? `the model ${p.model}` + (s.trusted === false ? ", which shares the time with the threshold rule until it was better here" : "") : "the threshold rule";
+  const mind = p.model ? `the model ${p.model}` + (s.trusted === false ? ", which shares the time with the rule until it was better here" : "") : "the proportional rule";
   return card("Agents of running pods",
     h("div", { class: "big" }, p.stopped ? "stopped" : held ? "hold" : "running"),
     held ? h("p", { class: "soft small" }, held) : null,
     s.error ? h("p", { class: "warn" }, s.error) : null,
     h("p", { class: "soft small" }, `${cores(pods.reduce((sum, a) => sum + a.next, 0))} of ${cores(p.budget)} cores are given out, ${cores(p.least)} to ${cores(p.most)} a pod. `,
+      p.memory ? `Of memory ${mib(pods.reduce((sum, a) => sum + (a.memory?.next ?? 0), 0))} of ${mib(p.memory.budget)}. ` : "",
       `Every ${p.interval / 1e9} s ${mind} decides`, s.time && !s.time.startsWith("0001") ? [", last at ", when(s.time)] : null, "."),
     pods.length ? table("Agents", [
       ["pod", (a) => a.pod], ["limit", (a) => cores(a.limit) + (a.limit === a.next ? "" : " → " + cores(a.next)), "n"],
       ["uses", (a) => cores(a.usage), "n"], ["priority", (a) => Math.round(100 * a.priority) + " %", "n"], ["bound by", (a) => a.binding, "", "wide"],
+      ...(p.memory ? [["memory", memory, "", "wide"], ["uses of it", (a) => mib(a.memory?.used), "n"]] : []),
     ], pods) : null,
     (s.refused ?? []).map((r) => h("p", { class: "soft small" }, "takes no part: " + r)),
     ask.overview().actions ? h("div", { class: "row" },
@@ -25,11 +27,19 @@ export function agents(p, ask, path) {
     ask.overview().actions ? h("details", {}, h("summary", {}, "Budget, algorithm and priorities"), settings(p, s, pods, set)) : null);
 }
 
+const mib = (bytes) => (bytes == null ? "" : Math.round(bytes / 2 ** 20) + " MiB");
+
+// memory limit of a pod, or why it stays.
+function memory({ memory: m }) {
+  if (!m || m.stays) return m?.stays ?? "";
+  return mib(m.limit) + (m.limit === m.next ? "" : " → " + mib(m.next));
+}
+
 // settings is a form; only what was changed is sent.
 function settings(p, s, pods, set) {
   const cpu = h("input", { type: "text", value: p.milliCPU ? p.milliCPU + "m" : "", placeholder: "as planned", size: 10 });
   const names = ["", ...new Set([...(s.models ?? []), ...(p.model ? [p.model] : [])])];
-  const model = h("select", {}, names.map((m) => h("option", { value: m, selected: m === (p.model ?? "") }, m || "threshold rule")));
+  const model = h("select", {}, names.map((m) => h("option", { value: m, selected: m === (p.model ?? "") }, m || "proportional rule")));
   const weights = pods.map((a) => [a.pod, h("input", { type: "number", min: 1, max: 100, value: Math.round(100 * a.priority) })]);
   const send = (event) => {
     event.preventDefault();
