@@ -417,6 +417,14 @@ e2e-agents: build localkube deps-node $(TOOLS)/k6 ## CPU moved between running p
 	go build -o $(OUT)/node/node ./experiments/node
 	$(SUDO) env PATH="$$PATH:/usr/sbin:/sbin" $(OUT)/node/node -agents $(E2E_AGENTS)
 
+.PHONY: e2e-memory
+e2e-memory: build localkube deps-node ## memory limits of running pods that follow what they use on a real node, and a pod that is killed without; root (five minutes once built)
+	@mkdir -p $(OUT)/node
+	CGO_ENABLED=0 go build -o $(OUT)/node/pause ./experiments/node/pause
+	CGO_ENABLED=0 go build -o $(OUT)/node/target ./experiments/k6/target
+	go build -o $(OUT)/node/node ./experiments/node
+	$(SUDO) env PATH="$$PATH:/usr/sbin:/sbin" $(OUT)/node/node -memory $(E2E_NODE)
+
 .PHONY: e2e-prediction
 e2e-prediction: localkube deps-node helm ## models that predict on a real node beside real pods, by the chart's DaemonSet, and a strategy that reads the answer; root (three minutes once built)
 	@mkdir -p $(OUT)/node

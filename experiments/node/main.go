@@ -41,6 +41,7 @@ type options struct {
 	OnlyNode  bool    // a node and a pod, no scalers
 	Predict   bool    // a node and models that are asked on it, no scalers
 	Move      bool    // a node and what moves CPU between its pods, no scalers
+	Memory    bool    // a node and memory limits that follow working sets, no scalers
 	Seeds     int     // of Move
 	Agents    string  // a model that Move tries as well, a folder or builtin:agents; empty for none
 	Scale     float64 // of users and of the pods' CPU and memory
@@ -75,6 +76,7 @@ func main() {
 	flag.StringVar(&o.Page, "page", "", "page to write the result to; empty: none")
 	flag.BoolVar(&o.OnlyNode, "only-node", false, "bring the node up, run a pod, resize it, and end")
 	flag.BoolVar(&o.Predict, "prediction", false, "bring the node up, let models predict on it before and under load, print what was seen as JSON, and end")
+	flag.BoolVar(&o.Memory, "memory", false, "bring the node up, let memory limits of running pods follow what they use, print what was seen as JSON, and end")
 	flag.BoolVar(&o.Move, "agents", false, "bring the node up, compare what moves CPU between running pods under k6, print it as JSON, and end")
 	flag.IntVar(&o.Seeds, "seeds", 4, "seeds of -agents: a minute each for all that are compared")
 	flag.StringVar(&o.Agents, "agents-model", agents.Builtin+vertical.Shipped, "model that -agents compares as well, builtin:agents or a folder of mash2 train --environment marlise; empty: none")
@@ -135,7 +137,7 @@ func run(o options) error {
 	}
 	runErr := runInside(lock, o)
 	checks, err := endRun(record, before, os.Stderr)
-	if err := errors.Join(runErr, err); err != nil || o.OnlyNode || o.Predict || o.Move {
+	if err := errors.Join(runErr, err); err != nil || o.OnlyNode || o.Predict || o.Move || o.Memory {
 		return err
 	}
 	return writePage(o, checks)
@@ -150,6 +152,8 @@ func (o *options) complete() error {
 	switch {
 	case o.Predict:
 		programs = []*string{&o.Pause, &o.Target, &o.Agent}
+	case o.Memory:
+		programs = []*string{&o.Pause, &o.Target, &o.Mash2}
 	case o.Move:
 		programs = []*string{&o.Pause, &o.Target, &o.Mash2, &o.K6}
 		if o.Agents != "" && !strings.HasPrefix(o.Agents, agents.Builtin) {

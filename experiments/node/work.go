@@ -39,6 +39,13 @@ func work(ctx context.Context, o options) error {
 		}
 		return json.NewEncoder(os.Stdout).Encode(p)
 	}
+	if o.Memory {
+		m, err := n.memory(ctx, o, say)
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(os.Stdout).Encode(m)
+	}
 	if o.Move {
 		c, err := n.agents(ctx, o, say)
 		if err != nil {

@@ -111,8 +111,8 @@ type span struct {
 // A limit is raised at once to what the pod may use, if it has less than half of its
 // headroom left, and after a kill. It falls to that, if it has been watched for a window. A
 // budget that doesn't allow that, because others rise or it was cut, is shared by weighted
-// max-min fairness: it takes back what pods have not needed within Pressed. OverBudget is set when that is not
-// enough.
+// max-min fairness: it takes back what pods have not needed within Pressed, for those that lack
+// something. OverBudget is set when that is not enough.
 func (w *WorkingSets) Decide(c MemoryConfig, in Input) Output {
 	w.observe(c, in)
 	w.out.Decisions = w.out.Decisions[:0]
@@ -132,15 +132,7 @@ func (w *WorkingSets) Decide(c MemoryConfig, in Input) Output {
 		w.out.Decisions = append(w.out.Decisions, d)
 		budget -= max(0, p.Held-p.Limit)
 	}
-	w.got = append(w.got[:0], make([]int64, len(w.claims))...)
-	got, ok := Share(budget, w.claims, w.got)
-	w.out.OverBudget = !ok
-	for i := range w.out.Decisions {
-		d := &w.out.Decisions[i]
-		if d.To = got[i]; got[i] < w.claims[i].Most {
-			d.Binding = BoundBudget
-		}
-	}
+	w.out.OverBudget = !w.divide(budget)
 	w.wait(in)
 	for i := range w.out.Decisions {
 		d := &w.out.Decisions[i]
@@ -157,6 +149,42 @@ func (w *WorkingSets) Decide(c MemoryConfig, in Input) Output {
 		}
 	}
 	return w.out
+}
+
+// divide a budget among the claims. Where it is too little, those who lack something come
+// first, and who only has more than they need gets what is left. It is false if the budget
+// does not even have what everybody keeps.
+func (w *WorkingSets) divide(budget int64) bool {
+	w.got = append(w.got[:0], make([]int64, len(w.claims))...)
+	wishes := make([]int64, len(w.claims))
+	var all int64
+	for i, c := range w.claims {
+		wishes[i] = c.Most
+		all += c.Most
+	}
+	if all > budget {
+		for i := range w.claims {
+			if c := &w.claims[i]; c.Most <= w.out.Decisions[i].From {
+				c.Most = c.Least
+			}
+		}
+		got, _ := Share(budget, w.claims, w.got)
+		for i := range w.claims {
+			if c := &w.claims[i]; wishes[i] > w.out.Decisions[i].From {
+				c.Least, c.Most = got[i], got[i] // what they got is theirs
+			} else {
+				c.Most = wishes[i]
+			}
+		}
+	}
+	got, ok := Share(budget, w.claims, w.got)
+	for i := range w.out.Decisions {
+		d := &w.out.Decisions[i]
+		if d.To = got[i]; got[i] < wishes[i] {
+			d.Binding = BoundBudget
+		}
+	}
+	return ok
 }
 
 // wish of a pod: what it keeps in any case, and what it should have.

@@ -121,6 +121,31 @@ func TestMemoryIsShared(t *testing.T) {
 	}
 }
 
+// TestPressed: who lacks memory comes before who had use for it a while ago, whatever the
+// weights say; the rest stays with who has it.
+func TestPressed(t *testing.T) {
+	var w WorkingSets
+	c := DefaultMemoryConfig()
+	c.Pressed = time.Second
+	pods := []Pod{{ID: "a", Limit: 150 * MiB, Priority: 1}, {ID: "b", Limit: 100 * MiB, Priority: 0.1}, {ID: "c", Limit: 50 * MiB, Priority: 1}}
+	used := []float64{10, 95, 40}
+	e := Envelope{Budget: 300 * MiB, Floor: MiB, Ceiling: 300 * MiB, Until: start.Add(time.Hour)}
+	got := ""
+	for s := range 4 {
+		now := start.Add(time.Duration(s) * time.Second)
+		for i := range pods {
+			pods[i].Usage, pods[i].At, pods[i].Held = used[i]*MiB, now, pods[i].Limit
+		}
+		for i, d := range w.Decide(c, Input{Time: now, Envelope: e, Pods: pods}).Decisions {
+			pods[i].Limit = d.To
+			got += fmt.Sprint(d.To/MiB, " ")
+		}
+	}
+	if want := "150 100 50 131 100 50 131 119 50 131 119 50 "; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // TestKilled: each kill raises the limit by a fifth, and it stays so for a day.
 func TestKilled(t *testing.T) {
 	var w WorkingSets
@@ -309,7 +334,7 @@ func TestMemoryMoves(t *testing.T) {
 	}
 	t.Logf("kills in %d hours of %d pods: %d with equal limits, %d with limits that follow, by %.1f writes per pod and hour",
 		episodes, n, fixed, moved, float64(changes)/episodes/n)
-	if moved*10 > fixed {
+	if moved*50 > fixed {
 		t.Errorf("%d kills, %d with equal limits", moved, fixed)
 	}
 }

@@ -1,6 +1,7 @@
 // Command target is what k6's scripts ask where there is no application: a server
 // that spends as much CPU on a request as its header X-Cpu-Seconds says, a thread's
-// own CPU time, so that a throttled container takes longer over it. Linux only.
+// own CPU time, so that a throttled container takes longer over it; and that holds as much
+// memory as X-Memory-Bytes said last. Linux only.
 //
 //	go run ./experiments/k6/target --listen 127.0.0.1:8080
 package main
@@ -37,6 +38,12 @@ func answer(w http.ResponseWriter, r *http.Request) {
 		var err error
 		if seconds, err = strconv.ParseFloat(text, 64); err != nil || !(seconds >= 0 && seconds <= most.Seconds()) {
 			http.Error(w, "X-Cpu-Seconds must be a number from 0 to 60", http.StatusBadRequest)
+			return
+		}
+	}
+	if text := r.Header.Get("X-Memory-Bytes"); text != "" {
+		if err := hold(text); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
 	}
