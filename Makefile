@@ -410,12 +410,12 @@ e2e-node: build localkube deps-node $(TOOLS)/k6 $(TOOLS)/metrics-server ## real 
 # Further flags: E2E_AGENTS='-seeds 8 -agents-model D'.
 .PHONY: e2e-agents
 E2E_AGENTS ?=
-e2e-agents: build localkube deps-node $(TOOLS)/k6 ## CPU moved between running pods on a real node under real k6, by each rule and none; root (twelve minutes once built)
+e2e-agents: build localkube deps-node vpa $(TOOLS)/k6 $(TOOLS)/metrics-server ## CPU moved between running pods on a real node under real k6, by each rule, VPA and none; root (a quarter of an hour once built)
 	@mkdir -p $(OUT)/node
 	CGO_ENABLED=0 go build -o $(OUT)/node/pause ./experiments/node/pause
 	CGO_ENABLED=0 go build -o $(OUT)/node/target ./experiments/k6/target
 	go build -o $(OUT)/node/node ./experiments/node
-	$(SUDO) env PATH="$$PATH:/usr/sbin:/sbin" $(OUT)/node/node -agents $(E2E_AGENTS)
+	$(SUDO) env PATH="$$PATH:/usr/sbin:/sbin" $(OUT)/node/node -agents -vpa $(E2E_AGENTS)
 
 .PHONY: e2e-memory
 e2e-memory: build localkube deps-node ## memory limits of running pods that follow what they use on a real node, and a pod that is killed without; root (five minutes once built)
@@ -525,6 +525,14 @@ keda: ## KEDA's operator and metrics server, and their CRDs, into .cache/bin, fo
 	mkdir -p $(TOOLS)/keda-crds
 	cp "$$(cd experiments/keda && GOWORK=off go list -m -f '{{.Dir}}' github.com/kedacore/keda/v2)"/config/crd/bases/*.yaml $(TOOLS)/keda-crds/
 	chmod -R u+w $(TOOLS)/keda-crds
+
+.PHONY: vpa
+vpa: ## the VerticalPodAutoscaler's recommender, updater and CRD, into .cache/bin/vpa (three minutes)
+	mkdir -p $(TOOLS)/vpa
+	cd experiments/vpa && GOWORK=off go build -ldflags '-s -w' -o $(TOOLS)/vpa/recommender k8s.io/autoscaler/vertical-pod-autoscaler/pkg/recommender
+	cd experiments/vpa && GOWORK=off go build -ldflags '-s -w' -o $(TOOLS)/vpa/updater k8s.io/autoscaler/vertical-pod-autoscaler/pkg/updater
+	cp "$$(cd experiments/vpa && GOWORK=off go list -m -f '{{.Dir}}' k8s.io/autoscaler/vertical-pod-autoscaler)"/deploy/vpa-v1-crd-gen.yaml $(TOOLS)/vpa/crd.yaml
+	chmod u+w $(TOOLS)/vpa/crd.yaml
 
 .PHONY: karpenter
 karpenter: ## Karpenter with its provider of simulated nodes, into .cache/bin (five minutes)

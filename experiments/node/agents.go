@@ -39,11 +39,26 @@ const (
 	// splits of the load in a turn, each for splitSeconds.
 	splits       = 3
 	splitSeconds = 20
+	// In the world of scaling a fourth pod is added after a split and goes after another; its
+	// load is there while it surely runs, from joined to left, seconds.
+	joined, left = splitSeconds + 5, 2*splitSeconds - 1
 	loss         = 2 * time.Second // how long a request may take: MARLISE's figure
 )
 
 // none is what decides where nothing does: limits stay equal.
 const none = "fixed"
+
+// loads of the world of scaling by pod, shares of requestRate: MARLISE's 30, 40, 50 and, of
+// the pod that is added, 50 requests a second.
+var scaling = [agentPods + 1]float64{30. / 170, 40. / 170, 50. / 170, 50. / 170}
+
+// each pod's part of the budget, millicores.
+func (o options) each() int64 {
+	if o.Scaling {
+		return agentBudget / (agentPods + 1)
+	}
+	return agentBudget / agentPods
+}
 
 // turn is one load under what decided.
 type turn struct {
@@ -57,6 +72,7 @@ type turn struct {
 	MostQuota float64 `json:"mostQuotaCores"`
 	Throttled float64 `json:"throttled"`
 	Resizes   int     `json:"resizes"`
+	Changes   int     `json:"changes"` // of limits that the kernel was seen with
 	Restarts  int32   `json:"restarts"`
 }
 
@@ -72,11 +88,17 @@ type compared struct {
 // whatever else the machine does happens to all of them.
 func (n *realNode) agents(ctx context.Context, o options, say func(string, ...any)) (compared, error) {
 	out := compared{Against: map[string][3]float64{}}
-	set, err := n.startService(ctx)
+	set, err := n.startService(ctx, o.each())
 	if err != nil {
 		return out, err
 	}
 	minds := []string{none, "threshold", "proportional"}
+	if o.VPA {
+		if err := n.startVPA(ctx, o); err != nil {
+			return out, err
+		}
+		minds = append(minds, vpa)
+	}
 	if o.Agents != "" {
 		minds = append(minds, filepath.Base(o.Agents))
 	}
@@ -144,9 +166,9 @@ func (c compared) table(minds []string) string {
 }
 
 // startService runs the StatefulSet and returns when all of its pods are Ready.
-func (n *realNode) startService(ctx context.Context) (*appsv1.StatefulSet, error) {
+func (n *realNode) startService(ctx context.Context, millicores int64) (*appsv1.StatefulSet, error) {
 	labels := map[string]string{"app": workload}
-	each := strconv.Itoa(agentBudget/agentPods) + "m"
+	each := strconv.FormatInt(millicores, 10) + "m"
 	// More memory may be used than is requested, which makes it burstable: where readPod looks.
 	spec := podSpec(quantities(each, "32Mi"), quantities(each, "64Mi"))
 	if _, err := n.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: appSpace}}, metav1.CreateOptions{}); err != nil {
@@ -182,11 +204,17 @@ func (n *realNode) turn(ctx context.Context, o options, set *appsv1.StatefulSet,
 	if err != nil {
 		return t, err
 	}
-	if err := n.equalLimits(ctx, list.Items); err != nil {
+	if err := n.equalLimits(ctx, list.Items, o.each()); err != nil {
 		return t, err
 	}
 	resizes := func() (int, error) { return 0, nil }
-	if mind != none {
+	switch mind {
+	case none:
+	case vpa:
+		if resizes, err = n.letVPA(ctx); err != nil {
+			return t, err
+		}
+	default:
 		if resizes, err = n.decide(ctx, o, mind); err != nil {
 			return t, err
 		}
@@ -194,18 +222,23 @@ func (n *realNode) turn(ctx context.Context, o options, set *appsv1.StatefulSet,
 	watched, stop := context.WithCancel(ctx)
 	defer stop()
 	seen := make(chan turn, 1)
-	go func() { seen <- watchPods(watched, list.Items) }()
-	summary, err := loadPods(ctx, o, list.Items, t)
+	go func() { seen <- watchPods(watched, func() []corev1.Pod { return n.podsNow(ctx, set) }) }()
+	scaled := make(chan error, 1)
+	go func() { scaled <- n.scale(watched, o, set) }()
+	summary, err := n.loadPods(ctx, o, set, t)
 	stop()
+	err = errors.Join(err, <-scaled)
 	if err != nil {
 		return t, err
 	}
 	is := <-seen
-	t.K6, t.Cores, t.Quota, t.MostQuota, t.Throttled = summary, is.Cores, is.Quota, is.MostQuota, is.Throttled
+	t.K6, t.Cores, t.Quota, t.MostQuota, t.Throttled, t.Changes = summary, is.Cores, is.Quota, is.MostQuota, is.Throttled, is.Changes
 	if t.Resizes, err = resizes(); err != nil {
 		return t, err
 	}
-	if t.MostQuota > float64(agentBudget)/1000+1e-6 {
+	// VPA knows no budget; and a pod that is added has its template's limit before anybody can
+	// give back what it has.
+	if mind != vpa && !o.Scaling && t.MostQuota > float64(agentBudget)/1000+1e-6 {
 		return t, fmt.Errorf("all limits together were %.3f cores, above the budget", t.MostQuota)
 	}
 	if list, err = n.client.CoreV1().Pods(appSpace).List(ctx, metav1.ListOptions{}); err != nil {
@@ -218,8 +251,7 @@ func (n *realNode) turn(ctx context.Context, o options, set *appsv1.StatefulSet,
 }
 
 // equalLimits gives every pod its share of the budget, those first that give some back.
-func (n *realNode) equalLimits(ctx context.Context, pods []corev1.Pod) error {
-	each := int64(agentBudget / agentPods)
+func (n *realNode) equalLimits(ctx context.Context, pods []corev1.Pod, each int64) error {
 	for _, down := range []bool{true, false} {
 		for i := range pods {
 			if now := pods[i].Spec.Containers[0].Resources.Limits.Cpu().MilliValue(); now == each || now > each != down {
@@ -289,30 +321,74 @@ func (n *realNode) decide(ctx context.Context, o options, mind string) (resizes 
 	}, nil
 }
 
+// podsNow are the pods of the set, by name; none while the API server does not say.
+func (n *realNode) podsNow(ctx context.Context, set *appsv1.StatefulSet) []corev1.Pod {
+	list, err := n.client.CoreV1().Pods(appSpace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(set.Spec.Selector)})
+	if err != nil {
+		return nil
+	}
+	return list.Items
+}
+
+// scale adds a pod and takes it away, in the world of scaling.
+func (n *realNode) scale(ctx context.Context, o options, set *appsv1.StatefulSet) error {
+	if !o.Scaling {
+		return nil
+	}
+	for _, replicas := range []int{agentPods + 1, agentPods} {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the load ended before %d pods were asked for", replicas)
+		case <-time.After(splitSeconds * time.Second):
+		}
+		patch := fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas)
+		if _, err := n.client.AppsV1().StatefulSets(appSpace).Patch(ctx, set.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // watchPods reads their cgroups each second until the context ends.
-func watchPods(ctx context.Context, pods []corev1.Pod) (t turn) {
+func watchPods(ctx context.Context, pods func() []corev1.Pod) (t turn) {
+	type counters struct {
+		used               time.Duration
+		throttled, periods int64
+	}
+	first, last := map[types.UID]counters{}, map[types.UID]counters{}
+	quotas := map[types.UID]float64{}
+	// read adds what a pod used, though it goes; the first counters are those of before.
 	read := func() (used time.Duration, quota float64, throttled, periods int64) {
-		for i := range pods {
-			is, err := readPod(cgroupRoot, pods[i].UID)
+		for _, p := range pods() {
+			is, err := readPod(cgroupRoot, p.UID)
 			if err != nil {
 				continue
 			}
-			used, quota = used+is.Used, quota+is.cores()
-			throttled, periods = throttled+is.Throttled, periods+is.Periods
+			c := counters{is.Used, is.Throttled, is.Periods}
+			if _, ok := first[p.UID]; !ok {
+				first[p.UID] = c
+			} else if quotas[p.UID] != is.cores() {
+				t.Changes++
+			}
+			last[p.UID], quotas[p.UID] = c, is.cores()
+			quota += is.cores()
+		}
+		for uid, c := range last {
+			f := first[uid]
+			used, throttled, periods = used+c.used-f.used, throttled+c.throttled-f.throttled, periods+c.periods-f.periods
 		}
 		return used, quota, throttled, periods
 	}
 	begin := time.Now()
-	used, _, throttled, periods := read()
 	looks := 0.0
 	for {
 		_, quota, _, _ := read()
 		t.Quota, t.MostQuota, looks = t.Quota+quota, max(t.MostQuota, quota), looks+1
 		select {
 		case <-ctx.Done():
-			usedNow, _, throttledNow, periodsNow := read()
-			t.Cores = (usedNow - used).Seconds() / time.Since(begin).Seconds()
-			t.Throttled = float64(throttledNow-throttled) / float64(max(1, periodsNow-periods))
+			used, _, throttled, periods := read()
+			t.Cores = used.Seconds() / time.Since(begin).Seconds()
+			t.Throttled = float64(throttled) / float64(max(1, periods))
 			t.Quota /= looks
 			return t
 		case <-time.After(time.Second):
@@ -320,19 +396,26 @@ func watchPods(ctx context.Context, pods []corev1.Pod) (t turn) {
 	}
 }
 
-// loadPods runs k6 against each pod: the load is split anew splits times, at random by the
-// seed. A pod gets up to eight tenths of all requests.
-func loadPods(ctx context.Context, o options, pods []corev1.Pod, t turn) (k6Summary, error) {
-	type stage struct {
-		Rate    float64 `json:"rate"`
-		Seconds int     `json:"seconds"`
+// stage of a pod's load: requests a second for a while.
+type stage struct {
+	Rate    float64 `json:"rate"`
+	Seconds int     `json:"seconds"`
+}
+
+// stages of each pod's load. It is split anew splits times, at random by the seed; a pod gets
+// up to eight tenths of all requests. In the world of scaling each pod has a load of its own,
+// which of them which one is the seed's, and the last one is there for a while only.
+func stages(o options, seed uint64) [][]stage {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	if o.Scaling {
+		out := make([][]stage, agentPods+1)
+		for i, j := range rng.Perm(agentPods) {
+			out[i] = []stage{{math.Round(scaling[j] * requestRate), splits * splitSeconds}}
+		}
+		out[agentPods] = []stage{{0, joined}, {math.Round(scaling[agentPods] * requestRate), left - joined}, {0, splits*splitSeconds - left}}
+		return out
 	}
-	type target struct {
-		URL    string  `json:"url"`
-		Stages []stage `json:"stages"`
-	}
-	plan := make([]target, len(pods))
-	rng := rand.New(rand.NewPCG(t.Seed, 1))
+	out := make([][]stage, agentPods)
 	for range splits {
 		var shares [agentPods]float64
 		var sum float64
@@ -340,10 +423,27 @@ func loadPods(ctx context.Context, o options, pods []corev1.Pod, t turn) (k6Summ
 			shares[i] = 0.15 + rng.ExpFloat64()
 			sum += shares[i]
 		}
-		for i := range pods {
-			plan[i].URL = "http://" + pods[i].Status.PodIP + ":8080/"
-			plan[i].Stages = append(plan[i].Stages, stage{math.Round(min(0.8, shares[i]/sum) * requestRate), splitSeconds})
+		for i := range out {
+			out[i] = append(out[i], stage{math.Round(min(0.8, shares[i]/sum) * requestRate), splitSeconds})
 		}
+	}
+	return out
+}
+
+// loadPods runs k6 against each pod.
+func (n *realNode) loadPods(ctx context.Context, o options, set *appsv1.StatefulSet, t turn) (k6Summary, error) {
+	type target struct {
+		URL    string  `json:"url"`
+		Stages []stage `json:"stages"`
+	}
+	var plan []target
+	for i, stages := range stages(o, t.Seed) {
+		address, end, err := n.forward(ctx, fmt.Sprintf("%s-%d", set.Name, i))
+		if err != nil {
+			return k6Summary{}, err
+		}
+		defer end()
+		plan = append(plan, target{"http://" + address + "/", stages})
 	}
 	text, err := json.Marshal(plan)
 	if err != nil {

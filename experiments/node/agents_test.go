@@ -24,3 +24,30 @@ func TestAgainst(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 }
+
+// TestStages: the same rates of a pod for the whole turn, but for the one that is added; all
+// of them within the budget.
+func TestStages(t *testing.T) {
+	for seed := range uint64(20) {
+		for _, o := range []options{{}, {Scaling: true}} {
+			pods := stages(o, seed)
+			if want := map[bool]int{false: agentPods, true: agentPods + 1}[o.Scaling]; len(pods) != want {
+				t.Fatalf("%d pods", len(pods))
+			}
+			var most float64
+			for i, p := range pods {
+				seconds, rate := 0, 0.0
+				for _, s := range p {
+					seconds, rate = seconds+s.Seconds, max(rate, s.Rate)
+				}
+				if seconds != splits*splitSeconds {
+					t.Errorf("pod %d has a load for %d s", i, seconds)
+				}
+				most += rate
+			}
+			if added := pods[len(pods)-1]; o.Scaling && (most*cpuSeconds*1000 > 0.62*agentBudget || added[0].Rate != 0 || added[2].Rate != 0) {
+				t.Errorf("%v requests a second, the added pod %v", most, added)
+			}
+		}
+	}
+}

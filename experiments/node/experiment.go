@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"text/template"
 	"time"
 
@@ -77,26 +76,8 @@ func (n *realNode) experiment(ctx context.Context, o options, r *result, say fun
 // startMetrics starts what reads the kubelet: metrics-server for the HPA, and for
 // mash2 a Prometheus with the chart's recording rules, which need pods' owners.
 func (n *realNode) startMetrics(ctx context.Context, o options) (*cluster.Prometheus, error) {
-	port, err := freePort()
-	if err != nil {
+	if err := n.startMetricsServer(ctx, o); err != nil {
 		return nil, err
-	}
-	kubeconfig := n.cluster.Kubeconfig
-	d, err := start(o.Logs, "metrics-server", o.MetricsServer,
-		"--kubeconfig", kubeconfig, "--authentication-kubeconfig", kubeconfig, "--authorization-kubeconfig", kubeconfig,
-		"--cert-dir", filepath.Join(o.Work, "metrics-server"), "--bind-address", "127.0.0.1", "--secure-port", strconv.Itoa(port),
-		"--kubelet-insecure-tls", "--kubelet-preferred-address-types", "InternalIP", "--kubelet-use-node-status-port",
-		"--metric-resolution", "15s")
-	if err != nil {
-		return nil, err
-	}
-	n.daemons = append(n.daemons, d)
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	if err := wait(ctx, "metrics-server", n.daemons, dial(address)); err != nil {
-		return nil, err
-	}
-	if err := cluster.RegisterMetricsAPI(ctx, n.cluster.RESTConfig(), address); err != nil {
-		return nil, errors.Join(err, ended(n.daemons))
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

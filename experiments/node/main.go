@@ -43,6 +43,9 @@ type options struct {
 	Move      bool    // a node and what moves CPU between its pods, no scalers
 	Memory    bool    // a node and memory limits that follow working sets, no scalers
 	Seeds     int     // of Move
+	Scaling   bool    // Move with a pod that is added and taken away, not with a load that moves
+	VPA       bool    // Move with the VerticalPodAutoscaler as well
+	VPADir    string  // its programs and its CRD
 	Agents    string  // a model that Move tries as well, a folder or builtin:agents; empty for none
 	Scale     float64 // of users and of the pods' CPU and memory
 	TimeScale float64 // of the load's durations
@@ -76,6 +79,9 @@ func main() {
 	flag.StringVar(&o.Page, "page", "", "page to write the result to; empty: none")
 	flag.BoolVar(&o.OnlyNode, "only-node", false, "bring the node up, run a pod, resize it, and end")
 	flag.BoolVar(&o.Predict, "prediction", false, "bring the node up, let models predict on it before and under load, print what was seen as JSON, and end")
+	flag.BoolVar(&o.Scaling, "scaling", false, "with -agents: add a pod and take it away, instead of moving the load")
+	flag.BoolVar(&o.VPA, "vpa", false, "with -agents: compare with the VerticalPodAutoscaler too")
+	flag.StringVar(&o.VPADir, "vpa-dir", filepath.Join(tools, "vpa"), "folder of its recommender, its updater and its CRD")
 	flag.BoolVar(&o.Memory, "memory", false, "bring the node up, let memory limits of running pods follow what they use, print what was seen as JSON, and end")
 	flag.BoolVar(&o.Move, "agents", false, "bring the node up, compare what moves CPU between running pods under k6, print it as JSON, and end")
 	flag.IntVar(&o.Seeds, "seeds", 4, "seeds of -agents: a minute each for all that are compared")
@@ -156,6 +162,9 @@ func (o *options) complete() error {
 		programs = []*string{&o.Pause, &o.Target, &o.Mash2}
 	case o.Move:
 		programs = []*string{&o.Pause, &o.Target, &o.Mash2, &o.K6}
+		if o.VPA {
+			programs = append(programs, &o.MetricsServer, &o.VPADir)
+		}
 		if o.Agents != "" && !strings.HasPrefix(o.Agents, agents.Builtin) {
 			programs = append(programs, &o.Agents)
 		}

@@ -45,7 +45,7 @@ type memorySeen struct {
 // killed; with mash2 agents its limit rises before, by what other pods give.
 func (n *realNode) memory(ctx context.Context, o options, say func(string, ...any)) (memorySeen, error) {
 	out := memorySeen{Peak: memoryPeak}
-	set, err := n.startService(ctx)
+	set, err := n.startService(ctx, agentBudget/agentPods)
 	if err != nil {
 		return out, err
 	}
