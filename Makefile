@@ -303,7 +303,7 @@ bench-agents: build ## agents that move CPU between pods, each algorithm by thre
 	@for seed in 11 12 13; do for a in $(AGENTS); do \
 		bin/mash2 train --environment marlise --algorithm $${a%:*} --steps $${a#*:} --seed $$seed --out $(OUT)/agents/$${a%:*}-$$seed || exit 1; \
 	done; done
-	bin/mash2 evaluate --environment marlise --episodes 2000 --seed 7 $(foreach r,fixed threshold threshold:60:20:100 threshold:60:30:100 proportional,--model rule:$(r)) \
+	bin/mash2 evaluate --environment marlise --episodes 2000 --seed 7 $(foreach r,fixed threshold threshold:60:20:100 threshold:60:30:100 proportional spread,--model rule:$(r)) \
 		$(foreach s,11 12 13,$(foreach a,$(AGENTS),--model $(OUT)/agents/$(firstword $(subst :, ,$(a)))-$(s)))
 
 .PHONY: bench-fleet

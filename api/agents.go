@@ -20,7 +20,7 @@ type Agents struct {
 	Interval time.Duration `json:"interval"`
 	// Container that is resized; empty for the only one.
 	Container string `json:"container,omitempty"`
-	// Model that decides about CPU; empty for the proportional rule.
+	// Model that decides about CPU; empty for the rule spread.
 	Model string `json:"model,omitempty"`
 	// Priorities of pods by name, above 0 up to 1; 1 for others.
 	Priorities map[string]float64 `json:"priorities,omitempty"`

@@ -54,9 +54,10 @@ type Vertical struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Container string `json:"container,omitempty"`
-	// model is the name of a learned model that the operator has, or threshold for MARLISE's
-	// rule. Absent: a rule that aims at a usage of 60 % of each limit. A model shares the time
-	// with the rule until it was better here.
+	// model is the name of a learned model that the operator has, or of a rule: proportional
+	// aims at a usage of 60 % of each limit, threshold is MARLISE's. Absent: spread, which
+	// aims at 80 % and gives out the rest of the budget in equal parts. A model shares the time
+	// with that rule until it was better here.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`

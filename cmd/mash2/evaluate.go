@@ -35,8 +35,9 @@ return. All play from the same starts, which follow from --seed. Intervals are 9
 Student's t. For a policy in an ONNX file that was trained elsewhere, the largest output is
 the decision. In a continuous space its outputs from -1 to 1 are scaled to the bounds.
 
-In marlise a model decides for every pod. The rules rule:threshold and rule:fixed are valid
-as models. A promotion is proposed by response times, with its statistical test.
+In marlise a model decides for every pod. The rules rule:spread, rule:proportional,
+rule:threshold and rule:fixed are valid as models. A promotion is proposed by response times,
+with its statistical test.
 
 In the environment qos, models predict the latencies of --input and are ranked by mean
 absolute error, beside a linear model, the mean and the last value. Models may be files of

@@ -100,7 +100,7 @@ func TestVertical(t *testing.T) {
 		})
 	}
 	within(900)
-	if v := mw().Status.Vertical; v.Envelope.CPU.MilliValue() != 900 || v.Decides != "proportional" {
+	if v := mw().Status.Vertical; v.Envelope.CPU.MilliValue() != 900 || v.Decides != "spread" {
 		t.Errorf("status.vertical: %+v", v)
 	}
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -92,7 +93,7 @@ func (n *realNode) agents(ctx context.Context, o options, say func(string, ...an
 	if err != nil {
 		return out, err
 	}
-	minds := []string{none, "threshold", "proportional"}
+	minds := []string{none, "threshold", "proportional", "spread"}
 	if o.VPA {
 		if err := n.startVPA(ctx, o); err != nil {
 			return out, err
@@ -101,6 +102,9 @@ func (n *realNode) agents(ctx context.Context, o options, say func(string, ...an
 	}
 	if o.Agents != "" {
 		minds = append(minds, filepath.Base(o.Agents))
+	}
+	if o.Minds != "" {
+		minds = slices.DeleteFunc(minds, func(name string) bool { return !slices.Contains(strings.Split(o.Minds, ","), name) })
 	}
 	for seed := uint64(1); seed <= uint64(o.Seeds); seed++ {
 		for i := range minds {

@@ -43,6 +43,7 @@ type options struct {
 	Move      bool    // a node and what moves CPU between its pods, no scalers
 	Memory    bool    // a node and memory limits that follow working sets, no scalers
 	Seeds     int     // of Move
+	Minds     string  // of Move, with commas; empty for all
 	Scaling   bool    // Move with a pod that is added and taken away, not with a load that moves
 	VPA       bool    // Move with the VerticalPodAutoscaler as well
 	VPADir    string  // its programs and its CRD
@@ -79,6 +80,7 @@ func main() {
 	flag.StringVar(&o.Page, "page", "", "page to write the result to; empty: none")
 	flag.BoolVar(&o.OnlyNode, "only-node", false, "bring the node up, run a pod, resize it, and end")
 	flag.BoolVar(&o.Predict, "prediction", false, "bring the node up, let models predict on it before and under load, print what was seen as JSON, and end")
+	flag.StringVar(&o.Minds, "minds", "", "with -agents: only these, with commas; threshold is what others are compared with")
 	flag.BoolVar(&o.Scaling, "scaling", false, "with -agents: add a pod and take it away, instead of moving the load")
 	flag.BoolVar(&o.VPA, "vpa", false, "with -agents: compare with the VerticalPodAutoscaler too")
 	flag.StringVar(&o.VPADir, "vpa-dir", filepath.Join(tools, "vpa"), "folder of its recommender, its updater and its CRD")

@@ -164,7 +164,7 @@ func TestEvaluateAgents(t *testing.T) {
 		names []string
 		want  string
 	}{
-		"no rule":     {5, []string{dir}, "add --model rule:proportional"},
+		"no rule":     {5, []string{dir}, "add --model rule:spread"},
 		"only rules":  {5, []string{"rule:threshold", "rule:fixed"}, "only rules"},
 		"one episode": {1, []string{"rule:threshold", dir}, "one episode"},
 	} {

@@ -123,10 +123,10 @@ func (f *Fleet) settings(key api.Key, plan api.AgentsPlan, paused bool) func(*Op
 			o.Memory = *plan.Memory
 		}
 		o.Interval, o.PodPriorities = plan.Interval, plan.Priorities
-		mind := cmp.Or(plan.Model, ProportionalMind)
+		mind := cmp.Or(plan.Model, SpreadMind)
 		if len(o.Minds[mind]) == 0 {
 			o.Hold = fmt.Sprintf("spec.vertical.model: the operator has no model of agents %q", plan.Model)
-			mind = ProportionalMind
+			mind = SpreadMind
 		}
 		o.Algorithm = mind
 	}

@@ -74,7 +74,7 @@ func TestFleet(t *testing.T) {
 	}
 	y.Report(t.Context(), y.plan(nil))
 	y.until("a has what it needs", func(s *api.AgentsState) bool { return len(s.Pods) == 2 && s.Pods[0].Next >= 650 })
-	if s := y.State(web); s.Mind != ProportionalMind || s.Trusted != nil || len(s.Models) != 1 || s.Pods[1].Pod != "b" || *s.Pods[0].Usage == 0 {
+	if s := y.State(web); s.Mind != SpreadMind || s.Trusted != nil || len(s.Models) != 1 || s.Pods[1].Pod != "b" || *s.Pods[0].Usage == 0 {
 		t.Errorf("%+v", s)
 	}
 	// A cycle that could not decide changes nothing; a paused one holds.

@@ -24,7 +24,7 @@ type Options struct {
 	Observer Observer
 	Meter    Meter
 	Actuator Actuator
-	// Minds by name: "proportional", "threshold", and the families dqn, ppo and ddpg as far as there
+	// Minds by name: those of RuleNames, and the families dqn, ppo and ddpg as far as there
 	// are models. Several minds of a family are those of the first, second … agent.
 	Minds map[string][]vertical.Planner
 	// Algorithm is the name of the minds to begin with.
@@ -64,8 +64,9 @@ type Options struct {
 
 // Names of minds.
 const (
-	// ProportionalMind is the rule that decides where no model is named, ThresholdMind
-	// MARLISE's.
+	// SpreadMind is the rule that decides where no model is named, ProportionalMind the one
+	// that gives nobody more than usage needs, ThresholdMind MARLISE's.
+	SpreadMind       = "spread"
 	ProportionalMind = "proportional"
 	ThresholdMind    = "threshold"
 	DQNMind          = "dqn"
@@ -75,10 +76,15 @@ const (
 
 // Rules are the minds that need no model.
 func Rules() map[string][]vertical.Planner {
-	return map[string][]vertical.Planner{ProportionalMind: {vertical.DefaultRule()}, ThresholdMind: {vertical.DefaultThreshold()}}
+	return map[string][]vertical.Planner{
+		SpreadMind: {vertical.DefaultRule()}, ProportionalMind: {vertical.DefaultProportional()}, ThresholdMind: {vertical.DefaultThreshold()},
+	}
 }
 
-func isRule(name string) bool { return name == ProportionalMind || name == ThresholdMind }
+func isRule(name string) bool { return slices.Contains(RuleNames(), name) }
+
+// RuleNames are the minds that need no model, the default first.
+func RuleNames() []string { return []string{SpreadMind, ProportionalMind, ThresholdMind} }
 
 // Validate returns an error that names the setting.
 func (o Options) Validate() error {

@@ -171,8 +171,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestHostileModels: 10,000 episodes of models with random, also enormous, parameters on
-// random inputs, the odd ones included. Whatever they ask for, after the Guard replicas are
+// TestHostileModels: 10,000 episodes each of models with random, also enormous, parameters
+// and of one that was trained to do harm, on random inputs, the odd ones included. Whatever they ask for, after the Guard replicas are
 // within the author's bounds, not below the reactive floor, and don't fall while demand
 // isn't known; a held workload stays as it is.
 func TestHostileModels(t *testing.T) {
@@ -181,15 +181,29 @@ func TestHostileModels(t *testing.T) {
 		episodes = 1_000
 	}
 	guard := planning.Guard{Config: planning.DefaultConfig()}
+	for name, c := range map[string]struct {
+		seed  uint64
+		model func(r *rand.Rand) rl.Model
+	}{
+		"random": {11, func(r *rand.Rand) rl.Model {
+			size := math.Pow(10, 6*r.Float64()-2)
+			return of(t, func(params []float32) {
+				for i := range params {
+					params[i] = float32(size * r.NormFloat64())
+				}
+			})
+		}},
+		"trained to do harm": {12, func(*rand.Rand) rl.Model { return harmful(t) }},
+	} {
+		t.Run(name, func(t *testing.T) { hostile(t, guard, episodes, c.seed, c.model) })
+	}
+}
+
+func hostile(t *testing.T, guard planning.Guard, episodes int, seed uint64, model func(*rand.Rand) rl.Model) {
 	var raised, lowered, held int
 	for episode := range episodes {
-		r := rand.New(rand.NewPCG(uint64(episode), 11))
-		size := math.Pow(10, 6*r.Float64()-2)
-		p := Planner{Floor: horizontal.Planner{}, Models: map[string]rl.Model{"m": of(t, func(params []float32) {
-			for i := range params {
-				params[i] = float32(size * r.NormFloat64())
-			}
-		})}}
+		r := rand.New(rand.NewPCG(uint64(episode), seed))
+		p := Planner{Floor: horizontal.Planner{}, Models: map[string]rl.Model{"m": model(r)}}
 		in := plannertest.Input(r)
 		in.Workload.Planner, in.Workload.Model = Name, "m"
 		memory := planning.WorkloadMemory{Replicas: in.Workload.Replicas}

@@ -42,6 +42,11 @@ type View struct {
 	Limit, Available, Budget int64
 	Usage                    float64
 	Floor                    int64
+	// Used is what all pods with a reading use, of which there are Known; Blind are the limits
+	// of the others, millicores.
+	Used  float64
+	Known int
+	Blind int64
 }
 
 // Utilisation is usage by limit, 0–1 and above.
@@ -54,8 +59,9 @@ type Memory struct {
 	tick   uint64
 	viewed View
 	// Of this tick: sums over pods with a reading.
-	utilisation, priority float64
-	known, pods           int
+	utilisation, priority, used float64
+	known, pods                 int
+	blind                       int64
 }
 
 // agent is what is known of one pod.
@@ -77,7 +83,7 @@ func (m *Memory) Observe(c Config, in Input) {
 		m.seen = map[string]*agent{}
 	}
 	m.tick++
-	m.utilisation, m.priority, m.known, m.pods, m.held = 0, 0, 0, len(in.Pods), 0
+	m.utilisation, m.priority, m.used, m.known, m.pods, m.held, m.blind = 0, 0, 0, 0, len(in.Pods), 0, 0
 	for i := range in.Pods {
 		p := &in.Pods[i]
 		a := m.seen[p.ID]
@@ -91,7 +97,10 @@ func (m *Memory) Observe(c Config, in Input) {
 		if a.known {
 			a.usage = p.Usage
 			m.utilisation += p.Usage / float64(p.Limit)
+			m.used += p.Usage
 			m.known++
+		} else {
+			m.blind += p.Limit
 		}
 		m.priority += weight(p.Priority)
 		m.held += max(p.Limit, p.Held)
@@ -148,6 +157,7 @@ func (m *Memory) view(i int, in Input) *View {
 		ID:     p.ID,
 		Window: m.seen[p.ID].window[:], Limit: p.Limit, Usage: p.Usage,
 		Available: in.Envelope.Budget - m.held, Budget: in.Envelope.Budget, Floor: in.Envelope.Floor,
+		Used: m.used, Known: m.known, Blind: m.blind,
 	}
 	return &m.viewed
 }

@@ -20,7 +20,7 @@ const (
 	Changes Action = "changes"
 	// Levels are a number from 0 to 1: the limit as a share of the budget, at once.
 	Levels Action = "levels"
-	// Corrections are a number from -1 to 1, times Scale, on top of what the default rule
+	// Corrections are a number from -1 to 1, times Scale, on top of what the proportional rule
 	// proposes: what learns begins with a rule, and not with nothing (residual policy
 	// learning: Silver et al. 2018). It is ours, not MARLISE's.
 	Corrections Action = "corrections"
@@ -51,7 +51,7 @@ func (a Action) Limit(v *View, act rl.Action) float64 {
 	case Levels:
 		return float64(act.Continuous[0]) * float64(v.Budget)
 	case Corrections:
-		return DefaultRule().Propose(v) + Scale*float64(act.Continuous[0])
+		return DefaultProportional().Propose(v) + Scale*float64(act.Continuous[0])
 	}
 	return float64(v.Limit) + Scale*float64(act.Continuous[0])
 }

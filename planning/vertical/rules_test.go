@@ -18,7 +18,7 @@ func seen(limit int64, usage ...float64) *View {
 }
 
 func TestProportional(t *testing.T) {
-	rule := DefaultRule() // 60 %, a fifth, three
+	rule := DefaultProportional() // 60 %, a fifth, three
 	for name, c := range map[string]struct {
 		v    *View
 		want float64
@@ -44,7 +44,7 @@ func TestProportional(t *testing.T) {
 // nothing changes, and outside a limit moves towards the target.
 func TestProportionalHasNoScale(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		rule := DefaultRule()
+		rule := DefaultProportional()
 		limit := rapid.Int64Range(100, 1000).Draw(t, "limit")
 		share := rapid.Float64Range(0, 1).Draw(t, "usage")
 		got := rule.Propose(seen(limit, share*float64(limit))) / float64(limit)
@@ -58,4 +58,31 @@ func TestProportionalHasNoScale(t *testing.T) {
 			t.Fatalf("at %g it proposes %g", share, got)
 		}
 	})
+}
+
+// TestSpread: equal limits where nobody needs more; what somebody needs first, and the rest in
+// equal parts; nothing that another one has already.
+func TestSpread(t *testing.T) {
+	rule := DefaultRule()
+	ask := func(limit int64, usage, used float64, known int, blind int64) float64 {
+		v := seen(limit, usage)
+		v.Budget, v.Used, v.Known, v.Blind = 1000, used, known, blind
+		for i := range Window {
+			v.Window[i*Features+ofUsage] = float32(usage / 1000)
+		}
+		return rule.Propose(v)
+	}
+	for name, c := range map[string]struct{ got, want float64 }{
+		"nobody uses anything":               {ask(100, 0, 0, 4, 0), 250},
+		"within the tolerance":               {ask(240, 0, 0, 4, 0), 240},
+		"alone it gets all":                  {ask(100, 60, 60, 1, 0), 1000},
+		"its need, and a part of the rest":   {ask(100, 240, 300, 2, 0), 300 + 312.5},
+		"who needs less gives":               {ask(650, 60, 300, 2, 0), 75 + 312.5},
+		"nothing is left":                    {ask(100, 300, 900, 3, 0), 375},
+		"what is not known is not given out": {ask(100, 60, 60, 1, 500), 500},
+	} {
+		if math.Abs(c.got-c.want) > 0.01 {
+			t.Errorf("%s: %g, want %g", name, c.got, c.want)
+		}
+	}
 }

@@ -169,6 +169,7 @@ func minds(rng *rand.Rand) map[string]Planner {
 		"random":       says(func(v *View) float64 { return (rng.Float64()*3 - 1) * float64(v.Budget) }),
 		"not a number": says(func(*View) float64 { return math.NaN() }),
 		"hostile":      hostile{},
+		"trained":      harmful(),
 		"panicking":    says(func(*View) float64 { panic("hostile") }),
 	}
 }
@@ -294,7 +295,7 @@ func TestGuardSees(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	c := DefaultConfig()
 	for name, p := range minds(rng) {
-		if name == "not a number" || name == "panicking" {
+		if name == "not a number" || name == "panicking" || name == "trained" {
 			continue
 		}
 		var bad bool

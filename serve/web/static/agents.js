@@ -8,7 +8,7 @@ export function agents(p, ask, path) {
   const pods = s.pods ?? [];
   const held = p.hold || s.waits;
   const set = (question, change) => ask.act(question, `workloads/${path}/agents`, change);
-  const mind = p.model ? `the model ${p.model}` + (s.trusted === false ? ", which shares the time with the rule until it was better here" : "") : "the proportional rule";
+  const mind = p.model ? `the model ${p.model}` + (s.trusted === false ? ", which shares the time with the rule until it was better here" : "") : "the rule";
   return card("Agents of running pods",
     h("div", { class: "big" }, p.stopped ? "stopped" : held ? "hold" : "running"),
     held ? h("p", { class: "soft small" }, held) : null,
@@ -39,7 +39,7 @@ function memory({ memory: m }) {
 function settings(p, s, pods, set) {
   const cpu = h("input", { type: "text", value: p.milliCPU ? p.milliCPU + "m" : "", placeholder: "as planned", size: 10 });
   const names = ["", ...new Set([...(s.models ?? []), ...(p.model ? [p.model] : [])])];
-  const model = h("select", {}, names.map((m) => h("option", { value: m, selected: m === (p.model ?? "") }, m || "proportional rule")));
+  const model = h("select", {}, names.map((m) => h("option", { value: m, selected: m === (p.model ?? "") }, m || "the rule")));
   const weights = pods.map((a) => [a.pod, h("input", { type: "number", min: 1, max: 100, value: Math.round(100 * a.priority) })]);
   const send = (event) => {
     event.preventDefault();
