@@ -102,7 +102,7 @@ func killed(pod *corev1.Pod, container string) time.Time {
 	for i := range pod.Status.ContainerStatuses {
 		s := &pod.Status.ContainerStatuses[i]
 		for _, ended := range []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated} {
-			if s.Name == container && ended != nil && ended.Reason == reasonOOMKilled {
+			if s.Name == container && ended != nil && ended.Reason == oomKilled {
 				return ended.FinishedAt.Time
 			}
 		}
@@ -110,8 +110,8 @@ func killed(pod *corev1.Pod, container string) time.Time {
 	return time.Time{}
 }
 
-// reasonOOMKilled is the kubelet's word for it.
-const reasonOOMKilled = "OOMKilled"
+// oomKilled is the kubelet's word for it.
+const oomKilled = "OOMKilled"
 
 // held is the limit that the node gives the container, as its status says; what the spec
 // says where the status says nothing.
