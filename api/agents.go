@@ -3,8 +3,7 @@ package api
 import "time"
 
 // Agents is how the running pods of a workload should share CPU, and memory where that is
-// allowed (package vertical), as its
-// author wants it, and how they do.
+// allowed (package vertical), as its author wants it, and how they do.
 type Agents struct {
 	// Stopped is true where they should change nothing.
 	Stopped bool `json:"stopped,omitempty"`

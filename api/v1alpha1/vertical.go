@@ -6,7 +6,7 @@ import (
 )
 
 // Vertical gives each running pod of the workload an agent, which moves CPU between the
-// pods in place. Nothing is written but the resize subresource of pods.
+// pods in place, and memory where it has a budget. Nothing is written but the resize subresource of pods.
 type Vertical struct {
 	// run starts and stops the agents. Stopped, limits stay as they are.
 	// +optional

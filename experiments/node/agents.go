@@ -211,13 +211,16 @@ func (n *realNode) turn(ctx context.Context, o options, set *appsv1.StatefulSet,
 	if err := n.equalLimits(ctx, list.Items, o.each()); err != nil {
 		return t, err
 	}
-	resizes := func() (int, error) { return 0, nil }
+	// Who does not say how often it resized is counted by what the kernel was seen with.
+	resizes := func() (int, error) { return t.Changes, nil }
 	switch mind {
 	case none:
 	case vpa:
-		if resizes, err = n.letVPA(ctx); err != nil {
+		end, err := n.letVPA(ctx)
+		if err != nil {
 			return t, err
 		}
+		resizes = func() (int, error) { return t.Changes, end() }
 	default:
 		if resizes, err = n.decide(ctx, o, mind); err != nil {
 			return t, err

@@ -79,7 +79,7 @@ func (n *realNode) startVPA(ctx context.Context, o options) error {
 }
 
 // letVPA lets the VPA change pods until what is returned is called.
-func (n *realNode) letVPA(ctx context.Context) (func() (int, error), error) {
+func (n *realNode) letVPA(ctx context.Context) (end func() error, err error) {
 	client, err := dynamic.NewForConfig(n.cluster.RESTConfig())
 	if err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (n *realNode) letVPA(ctx context.Context) (func() (int, error), error) {
 		_, err := client.Resource(vpas).Namespace(appSpace).Patch(ctx, workload, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		return err
 	}
-	return func() (int, error) { return 0, mode("Off") }, mode("InPlaceOrRecreate")
+	return func() error { return mode("Off") }, mode("InPlaceOrRecreate")
 }
 
 // startMetricsServer starts metrics-server, which reads the kubelet, as metrics.k8s.io.

@@ -129,7 +129,7 @@ func promotion(names []string, times [][]float64, rule int) (*bool, string) {
 	half := distuv.StudentsT{Sigma: 1, Nu: float64(count - 1)}.Quantile(level) * deviation / math.Sqrt(float64(count))
 	promote := m-half > 0
 	was := stat.Mean(times[rule], nil)
-	return &promote, fmt.Sprintf("%s answers %.1f ms sooner than %s (%.1f %% of %.1f ms, mean of episodes); the lower bound is %.1f ms by a paired t-test at %.1f %%, one-sided, over %d episodes",
+	return &promote, fmt.Sprintf("%s answers %+.1f ms sooner (negative: later) than %s (%+.1f %% of %.1f ms, mean of episodes); the lower bound is %+.1f ms by a paired t-test at %.1f %%, one-sided, over %d episodes",
 		names[best], 1000*m, names[rule], 100*m/max(was, 1e-9), 1000*was, 1000*(m-half), 100*level, count)
 }
 

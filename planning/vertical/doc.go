@@ -12,6 +12,9 @@
 //   - Proposals pass the same bounds whoever made them: floor, ceiling, largest step,
 //     shortest time between two writes of a pod, and the budget.
 //
-// [Plan] is a pure function of its [Input] and a [Memory]: no clock, no I/O. It proposes;
-// the loop in operator/agents carries it out.
+// Memory follows by a rule, within a budget of its own: see [WorkingSets].
+//
+// [Memory.Tick] and [WorkingSets.Decide] are pure functions of an [Input] and what they know
+// of the ones before: no clock, no I/O. They propose; the loop in operator/agents carries it
+// out.
 package vertical
