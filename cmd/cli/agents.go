@@ -103,7 +103,7 @@ no pod is resized, and the API server is asked for nothing.
 	f.StringArrayVar(&o.models, "load_model", nil, "folder that mash2 train wrote, or one with agent_0, agent_1 … for one model per agent; may be repeated, one per family of algorithms")
 	f.IntVar(&o.interval, "action_interval", 1, "seconds between decisions")
 	f.Float64SliceVar(&o.priorities, "priorities", nil, "priorities of pods in the order of their names, above 0 and up to 1; 1.0 for the rest")
-	f.StringVar(&o.algorithm, "algorithm", agents.SpreadMind, "what decides: spread, proportional or threshold, which are rules, or ppo, ippo, dppo, ddpg, iddpg, mdqn, dmdqn, ddmdqn, td3, residual-ppo, residual-td3 with --load_model")
+	f.StringVar(&o.algorithm, "algorithm", agents.SpreadMind, "what decides: spread, proportional or threshold, which are rules (with settings: threshold:UPPER:LOWER:INCREMENT, spread:TARGET:TOLERANCE:STABILIZATION), or ppo, ippo, dppo, ddpg, iddpg, mdqn, dmdqn, ddmdqn, td3, residual-ppo, residual-td3 with --load_model")
 	f.BoolVar(&o.debug, "debug", false, "print every decision")
 	f.IntVar(&o.hack, "hack", -1, "number of the agent whose model all others use too")
 	f.IntVar(&o.transfer, "transfer", -1, "the same as --hack")
@@ -196,8 +196,13 @@ func (o *agentsFlags) minds() (map[string][]vertical.Planner, string, error) {
 			start = family
 		}
 	}
-	if slices.Contains(agents.RuleNames(), o.algorithm) {
+	rule, err := vertical.RuleByName(o.algorithm)
+	switch kind, _, settings := strings.Cut(o.algorithm, ":"); {
+	case err == nil:
+		minds[o.algorithm] = []vertical.Planner{rule}
 		return minds, o.algorithm, nil
+	case settings && slices.Contains(agents.RuleNames(), kind):
+		return nil, "", Usagef("--algorithm: %w", err)
 	}
 	if _, err := vertical.AlgorithmByName(o.algorithm); err != nil && agents.FamilyOf(o.algorithm) == agents.ThresholdMind {
 		return nil, "", Usagef("--algorithm: %w, or %s", err, strings.Join(agents.RuleNames(), " or "))

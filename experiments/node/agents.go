@@ -95,16 +95,24 @@ func (n *realNode) agents(ctx context.Context, o options, say func(string, ...an
 	}
 	minds := []string{none, "threshold", "proportional", "spread"}
 	if o.VPA {
-		if err := n.startVPA(ctx, o); err != nil {
-			return out, err
-		}
 		minds = append(minds, vpa)
 	}
 	if o.Agents != "" {
 		minds = append(minds, filepath.Base(o.Agents))
 	}
 	if o.Minds != "" {
-		minds = slices.DeleteFunc(minds, func(name string) bool { return !slices.Contains(strings.Split(o.Minds, ","), name) })
+		known := minds
+		minds = strings.Split(o.Minds, ",")
+		for _, mind := range minds {
+			if _, err := vertical.RuleByName(mind); err != nil && !slices.Contains(known, mind) {
+				return out, fmt.Errorf("-minds: want a rule or one of %s, is %q", strings.Join(known, ", "), mind)
+			}
+		}
+	}
+	if slices.Contains(minds, vpa) {
+		if err := n.startVPA(ctx, o); err != nil {
+			return out, err
+		}
 	}
 	for seed := uint64(1); seed <= uint64(o.Seeds); seed++ {
 		for i := range minds {

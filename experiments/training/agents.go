@@ -15,44 +15,6 @@ import (
 	"github.com/mash2-io/mash2/planning/vertical"
 )
 
-// rule that models are compared with, by the name that --model takes: rule:fixed,
-// rule:threshold with MARLISE's settings, rule:proportional and rule:spread with the
-// operator's, or one of these with others: rule:threshold:UPPER:LOWER:INCREMENT, in percent of
-// the limit and millicores, and rule:proportional:TARGET:TOLERANCE:STABILIZATION or
-// rule:spread:…, in percent and ticks.
-func rule(name string) (vertical.Planner, error) {
-	for _, r := range []vertical.Planner{vertical.Fixed{}, vertical.DefaultThreshold(), vertical.DefaultProportional(), vertical.DefaultRule()} {
-		if name == r.Name() {
-			return r, nil
-		}
-	}
-	for _, of := range []vertical.Planner{vertical.Proportional{}, vertical.Spread{}} {
-		settings, ok := strings.CutPrefix(name, of.Name()+":")
-		if !ok {
-			continue
-		}
-		var p vertical.Proportional
-		if n, err := fmt.Sscanf(settings, "%g:%g:%d", &p.Target, &p.Tolerance, &p.Stabilization); err != nil || n != 3 ||
-			!(p.Target >= 1 && p.Target <= 100) || !(p.Tolerance >= 0 && p.Tolerance < 100) || p.Stabilization < 0 {
-			return nil, fmt.Errorf("rule %q: want %s:TARGET:TOLERANCE:STABILIZATION, percent, percent and ticks", name, of.Name())
-		}
-		p.Target, p.Tolerance = p.Target/100, p.Tolerance/100
-		if of == (vertical.Spread{}) {
-			return vertical.Spread{Proportional: p}, nil
-		}
-		return p, nil
-	}
-	t := vertical.DefaultThreshold()
-	var upper, lower float64
-	settings, ok := strings.CutPrefix(name, t.Name()+":")
-	if n, err := fmt.Sscanf(settings, "%g:%g:%d", &upper, &lower, &t.Increment); !ok || err != nil || n != 3 ||
-		!(lower >= 0 && lower < upper && upper <= 100) || t.Increment < 1 {
-		return nil, fmt.Errorf("unknown rule %q: want rule:threshold, rule:threshold:UPPER:LOWER:INCREMENT (percent, percent, millicores), rule:proportional, rule:spread or rule:fixed", name)
-	}
-	t.Upper, t.Lower = upper/100, lower/100
-	return t, nil
-}
-
 // confidence of a promotion, over all models that are compared.
 const confidence = 0.95
 
@@ -136,7 +98,7 @@ func promotion(names []string, times [][]float64, rule int) (*bool, string) {
 // agentsPlanner is a rule by name, or a model.
 func agentsPlanner(name string) (vertical.Planner, string, error) {
 	if strings.HasPrefix(name, "rule:") {
-		r, err := rule(name)
+		r, err := vertical.RuleByName(strings.TrimPrefix(name, "rule:"))
 		return r, "rule", err
 	}
 	m, err := open(name, gym.MarliseName, vertical.Changes.Space())

@@ -81,7 +81,11 @@ func Rules() map[string][]vertical.Planner {
 	}
 }
 
-func isRule(name string) bool { return slices.Contains(RuleNames(), name) }
+// isRule reports whether a mind is a rule, with its own settings or others.
+func isRule(name string) bool {
+	_, err := vertical.RuleByName(name)
+	return err == nil
+}
 
 // RuleNames are the minds that need no model, the default first.
 func RuleNames() []string { return []string{SpreadMind, ProportionalMind, ThresholdMind} }

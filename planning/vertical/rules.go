@@ -1,5 +1,10 @@
 package vertical
 
+import (
+	"fmt"
+	"strings"
+)
+
 // Threshold is MARLISE's heuristic: above Upper of its limit a pod gets one increment if
 // the budget has it, below Lower it gives one back.
 type Threshold struct {
@@ -93,6 +98,45 @@ func DefaultProportional() Proportional { return Proportional{0.6, 0.2, 3} }
 // where CPU is short, and not all that it gets: so it may be nearer to its usage. Targets
 // from 70 to 100 % differ little.
 func DefaultRule() Spread { return Spread{Proportional{0.8, 0.2, 3}} }
+
+// RuleByName is fixed, or threshold, proportional or spread with the settings of
+// [DefaultThreshold], [DefaultProportional] or [DefaultRule], or one of these with others:
+// threshold:UPPER:LOWER:INCREMENT, in percent of the limit and millicores, and
+// proportional:TARGET:TOLERANCE:STABILIZATION or spread:…, in percent and observations.
+func RuleByName(name string) (Planner, error) {
+	kind, settings, set := strings.Cut(name, ":")
+	var percent [2]float64
+	var whole int64
+	if set {
+		if n, err := fmt.Sscanf(settings+"\n", "%g:%g:%d\n", &percent[0], &percent[1], &whole); err != nil || n != 3 {
+			set, settings = false, "?"
+		}
+	}
+	target := percent[0] >= 1 && percent[0] <= 100 && percent[1] >= 0 && percent[1] < 100 && whole >= 0 && whole <= Window
+	p := Proportional{percent[0] / 100, percent[1] / 100, int(whole)}
+	switch want := kind + ":TARGET:TOLERANCE:STABILIZATION, in percent, percent and observations"; {
+	case name == "fixed":
+		return Fixed{}, nil
+	case name == "threshold":
+		return DefaultThreshold(), nil
+	case name == "proportional":
+		return DefaultProportional(), nil
+	case name == "spread":
+		return DefaultRule(), nil
+	case kind == "threshold":
+		if !set || !(percent[1] >= 0 && percent[1] < percent[0] && percent[0] <= 100) || whole < 1 {
+			return nil, fmt.Errorf("rule %q: want threshold:UPPER:LOWER:INCREMENT, in percent, percent and millicores", name)
+		}
+		return Threshold{percent[0] / 100, percent[1] / 100, whole}, nil
+	case (kind == "proportional" || kind == "spread") && (!set || !target):
+		return nil, fmt.Errorf("rule %q: want %s", name, want)
+	case kind == "proportional":
+		return p, nil
+	case kind == "spread":
+		return Spread{p}, nil
+	}
+	return nil, fmt.Errorf("unknown rule %q: want spread, proportional, threshold or fixed, or one with settings, such as threshold:60:30:25", name)
+}
 
 // Fixed keeps every limit.
 type Fixed struct{}

@@ -86,3 +86,27 @@ func TestSpread(t *testing.T) {
 		}
 	}
 }
+
+func TestRuleByName(t *testing.T) {
+	for name, want := range map[string]Planner{
+		"fixed":               Fixed{},
+		"threshold":           DefaultThreshold(),
+		"threshold:60:30:100": Threshold{0.6, 0.3, 100},
+		"proportional":        DefaultProportional(),
+		"proportional:50:0:0": Proportional{0.5, 0, 0},
+		"spread":              DefaultRule(),
+		"spread:80:12.5:1":    Spread{Proportional{0.8, 0.125, 1}},
+	} {
+		if got, err := RuleByName(name); err != nil || got != want {
+			t.Errorf("%s: %+v, %v; want %+v", name, got, err, want)
+		}
+	}
+	for _, name := range []string{
+		"", "rule:spread", "ddpg", "fixed:1:2:3", "threshold:", "threshold:60:30", "threshold:60:30:25:1", "threshold:30:60:25", "threshold:60:30:0",
+		"threshold:NaN:30:25", "spread:0:20:3", "spread:101:20:3", "spread:80:100:3", "spread:80:20:7", "spread:80:20:-1", "spread:80:20:3x", "spread:NaN:20:3", "proportional:80:-1:3",
+	} {
+		if got, err := RuleByName(name); err == nil {
+			t.Errorf("%s: %+v, want an error", name, got)
+		}
+	}
+}
