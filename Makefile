@@ -307,9 +307,9 @@ bench-agents: build ## agents that move CPU between pods, each algorithm by thre
 		$(foreach s,11 12 13,$(foreach a,$(AGENTS),--model $(OUT)/agents/$(firstword $(subst :, ,$(a)))-$(s)))
 
 .PHONY: bench-fleet
-FLEET = hpa,karpenter,hpa-vpa,karpenter-vpa,keda-vpa,mash2-any,mash2-sized,oracle
-bench-fleet: build ## fifty workloads with guessed requests, and with requests that fit, by every scaler; needs the traces (an hour)
-	for s in fleet fleet-right; do bin/mash2 simulate --scenario $$s --scaler $(FLEET) --seeds 2 || exit 1; done
+FLEET = hpa,karpenter,hpa-vpa,karpenter-vpa,keda-vpa,attune,autopilot,mash2-any,mash2-sized,oracle
+bench-fleet: build ## fifty workloads with guessed requests, with requests that fit and with memory that varies, by every scaler; needs the traces (two hours)
+	for s in fleet fleet-right fleet-memory; do bin/mash2 simulate --scenario $$s --scaler $(FLEET) --seeds 2 || exit 1; done
 
 # DRPC's students that come with the program, and the table of CoScal.
 .PHONY: train-drpc bench-drpc
@@ -454,14 +454,15 @@ calibrate: ## fit the service model to measurements and write docs/benchmarks/ca
 # Scenario and number of seeds; week:1 adds five minutes.
 SIMULATIONS ?= heartbeat:5 heartbeat-warm:5 flash-sale:5 flash-sale-late:5 sawtooth:5 sawtooth-warm:5 noise:5 \
 	metrics-outage:5 stockout:5 regime-change:3 hotel:2 train-ticket:2 day:1
-SWEEP ?= mash2,mash2:40,mash2:60,mash2:90,mash2-any,mash2-any:90,clairvoyant,clairvoyant:90,hpa:30,hpa:40,hpa:50,hpa:60,hpa:70,hpa,hpa:90,$(RIVALS),static,oracle
+SWEEP ?= mash2,mash2:40,mash2:60,mash2:90,mash2-any,mash2-any:90,mash2-rl,clairvoyant,clairvoyant:90,hpa:30,hpa:40,hpa:50,hpa:60,hpa:70,hpa,hpa:90,$(RIVALS),static,oracle
 RIVALS ?= hpa-overprovisioned,keda-rps,phpa,karpenter
 .PHONY: experiments-sim
-experiments-sim: build ## every scaler in every scenario, the HPA swept over targets; writes docs/benchmarks/simulation.md (four minutes)
+experiments-sim: build ## every scaler in every scenario, the HPA swept over targets; writes docs/benchmarks/simulation.md (eight minutes)
 	@mkdir -p $(OUT)/sim
+	bin/mash2 train --environment replicas --algorithm ppo --steps 200000 --seed 11 --out $(OUT)/sim/replicas
 	@for s in $(SIMULATIONS); do \
 		echo "$$s"; \
-		bin/mash2 simulate --scenario $${s%:*} --seeds $${s#*:} --scaler $(SWEEP) --report $(OUT)/sim/$${s%:*} -o json > $(OUT)/sim/$${s%:*}.json || exit 1; \
+		bin/mash2 simulate --scenario $${s%:*} --seeds $${s#*:} --scaler $(SWEEP) --model $(OUT)/sim/replicas --report $(OUT)/sim/$${s%:*} -o json > $(OUT)/sim/$${s%:*}.json || exit 1; \
 	done
 	go run ./experiments/comparison --out docs/benchmarks $(foreach s,$(SIMULATIONS),$(OUT)/sim/$(firstword $(subst :, ,$(s))).json)
 

@@ -62,6 +62,8 @@ type AgentsState struct {
 	// Trusted is true when a model was proven to be better than the rule here; nil without
 	// a model.
 	Trusted *bool `json:"trusted,omitempty"`
+	// Trial says how far a model has come with that; empty without one.
+	Trial string `json:"trial,omitempty"`
 	// Pods that take part, in order of name.
 	Pods []AgentState `json:"pods,omitempty"`
 	// Refused are those that don't, with the reason, and Waits why nothing was changed.

@@ -56,8 +56,8 @@ type Vertical struct {
 	Container string `json:"container,omitempty"`
 	// model is the name of a learned model that the operator has, or of a rule: proportional
 	// aims at a usage of 60 % of each limit, threshold is MARLISE's. Absent: spread, which
-	// aims at 80 % and gives out the rest of the budget in equal parts. A model shares the time
-	// with that rule until it was better here.
+	// aims at 80 % and gives out the rest of the budget in equal parts. A model decides
+	// once it was better than that rule, in a simulation of these pods and then here.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`

@@ -75,8 +75,9 @@ without a restart, every --action_interval seconds. The sum of all limits stays 
 --resources. The command writes only the resize subresource of pods.
 
 Without a model a rule decides. A model that mash2 train learned in the
-environment marlise alternates with the rule until it has been better on this service. If it
-gets worse later, the rule decides alone. --untested lets a model act at once.
+environment marlise acts once it was better than the rule: first in a simulation of these
+pods, made of five minutes of readings, then here, where both act in turn. If it gets worse
+later, the rule decides alone. --untested lets a model act at once.
 
   mash2 agents --selector app=localization-api --resources 1000
   mash2 agents --selector app=shop --resources 2000 --algorithm ddpg --load_model D --priorities 1.0 0.5

@@ -322,6 +322,9 @@ func agentsText(b *strings.Builder, p *api.AgentsPlan) {
 			fmt.Fprintf(b, "  %s\n", text)
 		}
 	}
+	if s.Trial != "" {
+		fmt.Fprintf(b, "  trial of the model: %s\n", s.Trial)
+	}
 	for _, pod := range s.Pods {
 		used := "usage not known"
 		if pod.Usage != nil {

@@ -91,7 +91,7 @@ func TestAgentsText(t *testing.T) {
 	agentsText(&b, &api.AgentsPlan{
 		Budget: 900, Least: 50, Most: 700, Hold: "spec.vertical.run is false",
 		Agents: api.Agents{Memory: &api.MemoryBounds{Budget: 1 << 30, Least: 64 << 20, Most: 512 << 20}, State: &api.AgentsState{
-			Mind: "threshold", Waits: "spec.vertical.run is false", Error: "forbidden", Refused: []string{"c: no limit"},
+			Mind: "threshold", Trial: "both act in turn", Waits: "spec.vertical.run is false", Error: "forbidden", Refused: []string{"c: no limit"},
 			Pods: []api.AgentState{{Pod: "a", Limit: 100, Next: 125, Usage: new(80.2), Binding: "proposal", Memory: &api.AgentMemory{Limit: 100 << 20, Next: 120 << 20, Used: new(96.6 * (1 << 20)), Binding: "budget"}},
 				{Pod: "b", Limit: 50, Next: 50, Binding: "floor", Memory: &api.AgentMemory{Stays: "it has no limit"}},
 			},
@@ -99,6 +99,7 @@ func TestAgentsText(t *testing.T) {
 	})
 	want := `Agents share 900m of CPU between running pods, 50m to 700m each, and 1Gi of memory, 64Mi to 512Mi each; they change nothing: spec.vertical.run is false
   forbidden
+  trial of the model: both act in turn
   a: limit 100m → 125m by threshold (proposal), uses 80m
     memory: limit 100Mi → 120Mi (budget), uses 96Mi
   b: limit 50m → 50m by threshold (floor), usage not known

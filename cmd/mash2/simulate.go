@@ -52,6 +52,9 @@ with the same load, bounds and warm-up.
               hpa and karpenter with a VerticalPodAutoscaler of memory for each workload
   keda-vpa[:RPS]
               keda-rps with a VerticalPodAutoscaler of CPU and memory
+  attune[:PERCENT], autopilot[:PERCENT]
+              karpenter with requests of CPU and memory by Attune's documented percentiles
+              (mode Auto), or by the windows of Google's Autopilot (S_p95, S_p98)
   static      sized for the scenario's peak
   oracle      a bound: no scaler without a violation can cost less
 

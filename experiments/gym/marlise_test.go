@@ -7,6 +7,7 @@ import (
 
 	"github.com/mash2-io/mash2/planning/rl"
 	"github.com/mash2-io/mash2/planning/vertical"
+	"github.com/mash2-io/mash2/planning/vertical/rehearsal"
 )
 
 func newMarlise(a vertical.Action) *Marlise { return &Marlise{action: a, peers: &Peers{}} }
@@ -20,7 +21,7 @@ func TestMarliseKeepsItsBudget(t *testing.T) {
 		joined, left := false, false
 		for e := range 300 {
 			m.Reset(rand.New(rand.NewPCG(2, uint64(e))))
-			n, steps := len(m.pods), 0
+			n, steps := len(m.Pods), 0
 			for over := false; !over; {
 				act := rl.Action{Discrete: rng.IntN(3), Continuous: []float32{2*rng.Float32() - 1}}
 				if a == vertical.Levels {
@@ -30,16 +31,16 @@ func TestMarliseKeepsItsBudget(t *testing.T) {
 				steps++
 				over = terminated || truncated
 				var sum int64
-				for i := range m.pods {
-					sum += m.pods[i].Limit
-					if m.pods[i].Limit < marliseMin || m.state[i].response < 0 || m.state[i].response > loss {
-						t.Fatalf("%+v %+v", m.pods[i], m.state[i])
+				for i := range m.Pods {
+					sum += m.Pods[i].Limit
+					if m.Pods[i].Limit < marliseMin || m.States[i].Response < 0 || m.States[i].Response > rehearsal.Loss {
+						t.Fatalf("%+v %+v", m.Pods[i], m.States[i])
 					}
 				}
-				joined, left = joined || len(m.pods) > n, left || len(m.pods) < n
+				joined, left = joined || len(m.Pods) > n, left || len(m.Pods) < n
 				// A pod that joined brings its floor; the next tick takes it from the others.
-				if sum > m.envelope.Budget+marliseMin || len(seen) != vertical.Inputs || math.IsNaN(reward) {
-					t.Fatalf("%d of %d, %d numbers, reward %g", sum, m.envelope.Budget, len(seen), reward)
+				if sum > m.Envelope.Budget+marliseMin || len(seen) != vertical.Inputs || math.IsNaN(reward) {
+					t.Fatalf("%d of %d, %d numbers, reward %g", sum, m.Envelope.Budget, len(seen), reward)
 				}
 				for _, v := range seen {
 					if v-v != 0 {
@@ -60,7 +61,10 @@ func TestMarliseKeepsItsBudget(t *testing.T) {
 // TestReward: MARLISE's, by hand. Two pods at 0.1 s and 0.2 s with priorities 1 and 0.5:
 // 1 − 5·(2·0.1 + 1.5·0.2 − 0.01) = −1.45; and utilisation 45 % is worth 0.5·2.5.
 func TestReward(t *testing.T) {
-	w := world{pods: []vertical.Pod{{Priority: 1}, {Priority: 0.5}}, state: []served{{response: 0.1, now: 0.45}, {response: 0.2, now: 0.7}}}
+	w := world{Node: rehearsal.Node{
+		Pods:   []vertical.Pod{{Priority: 1}, {Priority: 0.5}},
+		States: []rehearsal.State{{Response: 0.1, Utilisation: 0.45}, {Response: 0.2, Utilisation: 0.7}},
+	}}
 	if got := w.reward(0); math.Abs(got+0.2) > 1e-9 {
 		t.Errorf("%g, want -0.2", got)
 	}
@@ -71,24 +75,6 @@ func TestReward(t *testing.T) {
 		if got := worth(c.now, c.before); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("worth(%g, %g) = %g, want %g", c.now, c.before, got, c.want)
 		}
-	}
-}
-
-// TestServe: more CPU answers sooner; what can't be done waits and is done later.
-func TestServe(t *testing.T) {
-	var a, b served
-	a.rate, b.rate = 50, 50
-	a.serve(50, 0.6, 0.01)
-	b.serve(50, 0.9, 0.01)
-	if !(a.response > b.response) || !(b.response >= 0.01) {
-		t.Errorf("with 0.6 cores %g s, with 0.9 %g s", a.response, b.response)
-	}
-	if used := a.serve(50, 0.3, 0.01); math.Abs(used-0.3) > 1e-9 || math.Abs(a.backlog-0.2) > 1e-9 {
-		t.Errorf("used %g, backlog %g", used, a.backlog)
-	}
-	a.rate = 0
-	if used := a.serve(0, 0.3, 0.01); math.Abs(used-0.2) > 1e-9 || a.backlog > 1e-9 {
-		t.Errorf("used %g, backlog %g", used, a.backlog)
 	}
 }
 
@@ -114,10 +100,10 @@ func BenchmarkMarlise(b *testing.B) {
 	var steps int
 	for b.Loop() {
 		w.reset(rand.New(rand.NewPCG(1, uint64(steps))))
-		for w.second <= marliseLimit {
-			w.decide(vertical.DefaultThreshold())
+		for w.Second <= marliseLimit {
+			w.Decide(vertical.DefaultThreshold())
 			w.advance()
-			steps += len(w.pods)
+			steps += len(w.Pods)
 		}
 	}
 	b.ReportMetric(float64(steps)/b.Elapsed().Seconds(), "agent-steps/s")

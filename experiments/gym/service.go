@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/mash2-io/mash2/planning/vertical"
+	"github.com/mash2-io/mash2/planning/vertical/rehearsal"
 )
 
 // Service is what requests and owners saw of MARLISE's world, when every pod's agent
@@ -66,24 +67,24 @@ func PlayMarlise(planner vertical.Planner, episodes int, seed uint64) ([]Played,
 	for e := range played {
 		w.reset(rand.New(rand.NewPCG(seed, uint64(e))))
 		var epRequests, epSlow float64
-		for w.second <= marliseLimit {
-			w.decide(planner)
+		for w.Second <= marliseLimit {
+			w.Decide(planner)
 			w.advance()
-			moved, writes = moved+float64(w.changed), writes+float64(w.written)
-			budget += float64(w.envelope.Budget)
+			moved, writes = moved+float64(w.Moved), writes+float64(w.Written)
+			budget += float64(w.Envelope.Budget)
 			var reward float64
-			for i := range w.pods {
-				s, p := &w.state[i], &w.pods[i]
+			for i := range w.Pods {
+				s, p := &w.States[i], &w.Pods[i]
 				reward += w.reward(i)
 				c := &classes[classOf(p.Priority)]
-				c.requests, c.slow = c.requests+s.rate, c.slow+s.rate*s.response
+				c.requests, c.slow = c.requests+s.Rate, c.slow+s.Rate*s.Response
 				c.limit, c.seconds = c.limit+float64(p.Limit), c.seconds+1
-				epRequests, epSlow = epRequests+s.rate, epSlow+s.rate*s.response
+				epRequests, epSlow = epRequests+s.Rate, epSlow+s.Rate*s.Response
 				held += float64(p.Limit)
 				podSeconds++
-				times.add(s.response, s.rate)
+				times.add(s.Response, s.Rate)
 			}
-			played[e].Return += reward / float64(len(w.pods))
+			played[e].Return += reward / float64(len(w.Pods))
 		}
 		played[e].MeanSeconds = epSlow / max(epRequests, 1e-9)
 		requests, slow = requests+epRequests, slow+epSlow
@@ -103,12 +104,12 @@ type histogram struct {
 	sum     float64
 }
 
-// add requests whose times are exponential around a mean, cut at loss: by twenty points
+// add requests whose times are exponential around a mean, cut at rehearsal.Loss: by twenty points
 // of the distribution.
 func (h *histogram) add(mean, weight float64) {
 	const points = 20
 	for i := range points {
-		t := min(-mean*math.Log1p(-(float64(i)+0.5)/points), loss)
+		t := min(-mean*math.Log1p(-(float64(i)+0.5)/points), rehearsal.Loss)
 		at := int(math.Log(max(t, 1e-4)/1e-4) / math.Log(1.02))
 		h.weights[min(at, len(h.weights)-1)] += weight / points
 	}
@@ -122,5 +123,5 @@ func (h *histogram) quantile(q float64) float64 {
 			return 1e-4 * math.Pow(1.02, float64(i)+0.5)
 		}
 	}
-	return loss
+	return rehearsal.Loss
 }

@@ -27,12 +27,23 @@ var fleetTraces = []string{
 // fleetPeaks are requests per second at the peak: few large workloads, many small ones.
 var fleetPeaks = []float64{500, 20, 100, 40, 300, 10, 150, 60, 200, 30}
 
-// drawFleet is a fleet of fifty workloads. Requests are wrong, or right.
-func drawFleet(wrong bool) string {
+// fleets that are drawn: whose requests are wrong or right, and whose memory varies or not.
+var fleets = []struct {
+	name, about   string
+	wrong, varies bool
+}{
+	{"fleet", "requests that were guessed", true, false},
+	{"fleet-right", "requests that fit", false, false},
+	{"fleet-memory", "requests that were guessed and memory that varies", true, true},
+}
+
+// drawFleet is a fleet of fifty workloads. Where memory varies, limits are half as much again
+// as requests instead of twice as much.
+func drawFleet(name, about string, wrong, varies bool) string {
 	rng := rand.New(rand.NewPCG(2020, 11))
-	name, about := "fleet-right", "requests that fit"
-	if wrong {
-		name, about = "fleet", "requests that were guessed"
+	limit, spread := 2.0, ""
+	if varies {
+		limit, spread = 1.5, ", spread: 0.2"
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Fifty workloads in one cluster, %s, on the days of the development traces.
@@ -72,8 +83,8 @@ startVUs: 0
 			request = math.Min(math.Max(memory/usedMemory, 1.1*memory), 2048)
 		}
 		cpu = 10 * math.Round(cpu/10)
-		services += fmt.Sprintf("  - {name: w%02d, cpu: {request: %.0fm, limit: %.0fm}, memory: {request: %.0fMi, limit: %.0fMi, base: %.0fMi, perRequest: 64Ki}}\n",
-			i, cpu, 2*cpu, math.Ceil(request), 2*math.Ceil(request), math.Floor(memory))
+		services += fmt.Sprintf("  - {name: w%02d, cpu: {request: %.0fm, limit: %.0fm}, memory: {request: %.0fMi, limit: %.0fMi, base: %.0fMi, perRequest: 64Ki%s}}\n",
+			i, cpu, 2*cpu, math.Ceil(request), math.Ceil(limit*math.Ceil(request)), math.Floor(memory), spread)
 		users += fmt.Sprintf("  - {name: u%02d, request: {service: w%02d}, arrivals: {%s, length: 24h, peakRPS: %g}}\n", i, i, fleetTraces[i%len(fleetTraces)], peak)
 	}
 	return b.String() + services + users
@@ -81,8 +92,8 @@ startVUs: 0
 
 // TestFleets: the files are what is drawn.
 func TestFleets(t *testing.T) {
-	for file, wrong := range map[string]bool{"fleet.yaml": true, "fleet-right.yaml": false} {
-		want := drawFleet(wrong)
+	for _, f := range fleets {
+		file, want := f.name+".yaml", drawFleet(f.name, f.about, f.wrong, f.varies)
 		if *update {
 			if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 				t.Fatal(err)

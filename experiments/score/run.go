@@ -279,9 +279,9 @@ func AtEqualCost(of Summary, others []Summary) (Summary, bool) {
 // mash2 that has the pools that it has.
 func Rival(scaler string) (kind string, ok bool) {
 	switch Kind(scaler) {
-	case "mash2", "mash2-any", "clairvoyant", "oracle":
+	case "mash2", "mash2-any", "mash2-sized", "mash2-rl", "clairvoyant", "oracle":
 		return "", false
-	case "karpenter":
+	case "karpenter", "karpenter-vpa", "attune", "autopilot":
 		return "mash2-any", true
 	}
 	return "mash2", true

@@ -50,9 +50,6 @@ const (
 	// openStep where there are only arrivals.
 	fluidStep = time.Second
 	openStep  = 3 * time.Second
-	// allowance is the draining time of the quota that is left of a period on
-	// average: half of the kernel's default cfs_period_us, in seconds.
-	allowance = 0.05
 )
 
 type fluidStream struct {

@@ -1,6 +1,10 @@
 package sim
 
-import "math"
+import (
+	"math"
+
+	"github.com/mash2-io/mash2/planning/vertical"
+)
 
 // class is a kind of endpoints that are alike; most of a service's are.
 type class struct {
@@ -58,25 +62,8 @@ func (r response) mean() float64 { return r.base + r.share*r.throttled }
 // answer is the response of a pod at a rate of requests of so much work, reference
 // seconds; infinite when it can't keep up.
 func (c class) answer(rate, work float64) response {
-	b := work / c.speed
-	m := max(1, c.cores)
-	r := b
-	if rho := rate * b / m; rho < 1 {
-		r += b * math.Pow(rho, math.Sqrt(2*(m+1))-1) / (m * (1 - rho))
-	} else {
-		return response{base: math.Inf(1)}
-	}
-	out := response{base: r}
-	if c.capacity < m {
-		drain := b / c.capacity
-		rho := rate * drain
-		if rho >= 1 {
-			return response{base: math.Inf(1)}
-		}
-		out.share = rho * math.Exp(-(1-rho)*allowance/drain)
-		out.throttled = drain / (1 - rho)
-	}
-	return out
+	base, share, throttled := vertical.Response(rate, work/c.speed, c.capacity, c.cores)
+	return response{base, share, throttled}
 }
 
 // closedRate is the rate at which n users who think for so long, seconds, are all

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/experiments/baseline"
+	"github.com/mash2-io/mash2/experiments/baseline/rightsizing"
 	"github.com/mash2-io/mash2/experiments/baseline/vpa"
 	"github.com/mash2-io/mash2/experiments/load/queueing"
 	"github.com/mash2-io/mash2/experiments/scenarios"
@@ -35,7 +36,7 @@ type Tuning struct {
 func (r *run) rival(kind string, parameter float64) {
 	c := r.c
 	target := int32(r.Scenario.Workload.TargetUtilization*100 + 0.5)
-	if parameter > 0 && slices.Contains([]string{HPA, PHPA, Karpenter, HPAVPA, KarpenterVPA}, kind) {
+	if parameter > 0 && slices.Contains([]string{HPA, PHPA, Karpenter, HPAVPA, KarpenterVPA, Attune, Autopilot}, kind) {
 		target = int32(parameter)
 	}
 	for _, w := range c.workloads {
@@ -54,12 +55,16 @@ func (r *run) rival(kind string, parameter float64) {
 		}
 		switch kind {
 		case HPAVPA, KarpenterVPA:
-			r.vpa(w, vpa.Controls{Memory: true})
+			r.sized(w, recommender{vpa.New(vpa.Controls{Memory: true})}, vpa.Interval)
 		case KEDAVPA:
-			r.vpa(w, vpa.Controls{CPU: true, Memory: true})
+			r.sized(w, recommender{vpa.New(vpa.Controls{CPU: true, Memory: true})}, vpa.Interval)
+		case Attune:
+			r.sized(w, windows{&rightsizing.Attune{}}, time.Minute)
+		case Autopilot:
+			r.sized(w, windows{&rightsizing.Autopilot{}}, time.Minute)
 		}
 	}
-	if kind == Karpenter || kind == KarpenterVPA {
+	if slices.Contains([]string{Karpenter, KarpenterVPA, Attune, Autopilot}, kind) {
 		c.startKarpenter(r.Tuning)
 		return
 	}

@@ -53,6 +53,11 @@ const (
 	// KEDAVPA is KEDARPS and a VerticalPodAutoscaler of CPU and memory, which its
 	// documentation allows beside an HPA on other metrics.
 	KEDAVPA = "keda-vpa"
+	// Attune is Karpenter, and requests of CPU and memory by Attune's documented percentiles in
+	// mode Auto; Autopilot is Karpenter, and requests by the moving windows of Google's Autopilot
+	// (S_p95 of CPU, S_p98 of memory).
+	Attune    = "attune"
+	Autopilot = "autopilot"
 	// Steered is scaled by Options.Steering, with Cluster Autoscaler.
 	Steered = "steered"
 	// Static is as many replicas as the scenario's peak needs, and their nodes.
@@ -63,7 +68,7 @@ const (
 func Scalers() []string {
 	return []string{
 		Mash2, Mash2 + ":PERCENT", Mash2Any + "[:PERCENT]", Mash2Sized + "[:PERCENT]", Mash2RL, Clairvoyant + "[:PERCENT]", HPA, HPA + ":PERCENT", HPAOverprovisioned + "[:PERCENT]", KEDARPS + "[:RPS]",
-		PHPA + "[:PERCENT]", Karpenter + "[:PERCENT]", HPAVPA + "[:PERCENT]", KarpenterVPA + "[:PERCENT]", KEDAVPA + "[:RPS]", Static,
+		PHPA + "[:PERCENT]", Karpenter + "[:PERCENT]", HPAVPA + "[:PERCENT]", KarpenterVPA + "[:PERCENT]", KEDAVPA + "[:RPS]", Attune + "[:PERCENT]", Autopilot + "[:PERCENT]", Static,
 	}
 }
 
@@ -73,7 +78,7 @@ func ParseScaler(scaler string) (kind string, parameter float64, err error) {
 	kind, text, given := strings.Cut(scaler, ":")
 	most := 100.0
 	switch kind {
-	case HPA, PHPA, Karpenter, HPAVPA, KarpenterVPA:
+	case HPA, PHPA, Karpenter, HPAVPA, KarpenterVPA, Attune, Autopilot:
 		most = 400 // of requests: pods may burst
 	case Mash2, Mash2Any, Mash2Sized, Clairvoyant:
 	case HPAOverprovisioned:
@@ -103,7 +108,9 @@ func ParseScaler(scaler string) (kind string, parameter float64, err error) {
 
 // ownPools tells whether a kind of scaler chooses among all pools of a scenario;
 // the others have the first, with its autoscaler.
-func ownPools(kind string) bool { return operated(kind) || kind == Karpenter || kind == KarpenterVPA }
+func ownPools(kind string) bool {
+	return operated(kind) || slices.Contains([]string{Karpenter, KarpenterVPA, Attune, Autopilot}, kind)
+}
 
 // operated tells whether a kind of scaler is the operator's loop.
 func operated(kind string) bool {

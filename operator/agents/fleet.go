@@ -229,7 +229,10 @@ func (l *Loop) state() *api.AgentsState {
 		s.Waits = "the least limits of all pods together are above the budget: all are at their least"
 	}
 	if !isRule(l.o.Algorithm) {
-		s.Trusted = new(l.trial == nil || l.trial.Trusted())
+		s.Trusted = new(l.trial == nil || l.trial.online.Trusted())
+		if l.trial != nil {
+			s.Trial = l.trial.text()
+		}
 	}
 	if t.Memory.OverBudget {
 		s.Waits = strings.TrimPrefix(s.Waits+"; what pods use of memory, and its headroom, is above the budget: limits that have it keep it", "; ")

@@ -108,18 +108,22 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// TestFleetModels: a model decides when the plan names it, shares the time until it is
-// trusted, and one that there isn't holds.
+// TestFleetModels: a model that the plan names is tried before it decides, and one that there
+// isn't holds.
 func TestFleetModels(t *testing.T) {
 	y := newYard(t)
 	y.node.join("a", 100, 40)
 	y.Report(t.Context(), y.plan(func(p *api.AgentsPlan) { p.Model = "greedy"; p.Priorities = map[string]float64{"a": 0.5} }))
-	y.until("the model decides", func(s *api.AgentsState) bool { return s.Mind == "greedy" })
-	if s := y.State(web); s.Trusted == nil || *s.Trusted || s.Pods[0].Priority != 0.5 {
+	y.until("the model is tried", func(s *api.AgentsState) bool {
+		return s.Mind != "" && strings.HasPrefix(s.Trial, "readings are recorded")
+	})
+	if s := y.State(web); s.Mind != "rule:spread" || s.Trusted == nil || *s.Trusted || s.Pods[0].Priority != 0.5 {
 		t.Errorf("%+v", s)
 	}
 	y.Report(t.Context(), y.plan(func(p *api.AgentsPlan) { p.Model = ThresholdMind }))
-	y.until("MARLISE's rule decides", func(s *api.AgentsState) bool { return s.Mind == ThresholdMind && s.Trusted == nil && s.Waits == "" })
+	y.until("MARLISE's rule decides", func(s *api.AgentsState) bool {
+		return s.Mind == ThresholdMind && s.Trusted == nil && s.Trial == "" && s.Waits == ""
+	})
 	y.Report(t.Context(), y.plan(func(p *api.AgentsPlan) { p.Model = "gone" }))
 	y.until("it holds", func(s *api.AgentsState) bool { return strings.Contains(s.Waits, `no model of agents "gone"`) })
 	y.Report(t.Context(), y.plan(func(p *api.AgentsPlan) { p.Priorities = map[string]float64{"a": 2} }))

@@ -51,10 +51,10 @@ type Options struct {
 	Until time.Time
 	// Hold is why nothing may be changed; empty if it may.
 	Hold string
-	// Untested lets a learned mind act at once. Otherwise it shares the time with the
-	// rule until it has been better here: see vertical.Trial.
+	// Untested lets a learned mind act at once. Otherwise it must be better than the rule in a
+	// simulation of these pods first (rehearsal.Of), and then here: see vertical.Trial.
 	Untested bool
-	// Seed of which of both acts when, in a trial.
+	// Seed of the simulation, and of which of both acts when in a trial.
 	Seed uint64
 	// Report, if not nil, is told of each tick. It must not block.
 	Report func(Tick)
@@ -174,7 +174,7 @@ type Loop struct {
 	config  vertical.Config
 	memory  vertical.Memory
 	sets    vertical.WorkingSets
-	trial   *vertical.Trial
+	trial   *trial
 	minds   assigned
 	running bool
 	wake    chan struct{}
@@ -204,7 +204,7 @@ func (l *Loop) use(name string) {
 	l.minds = assigned{name: name, minds: l.o.Minds[name], of: map[string]int{}}
 	l.trial = nil
 	if !isRule(name) && !l.o.Untested {
-		l.trial = vertical.NewTrial(vertical.DefaultTrial(), l.o.Seed)
+		l.trial = newTrial(l.o.Seed)
 	}
 }
 
@@ -293,6 +293,7 @@ func (l *Loop) tick(ctx context.Context) {
 		t.Errors = append(t.Errors, err) // nobody has a reading: nobody is lowered
 	}
 	// 2. Decide.
+	l.rehearse()
 	actions := l.decide(&t, pods, usage)
 	// 3. Act: what is given back first.
 	for _, a := range actions {
@@ -341,7 +342,7 @@ func (l *Loop) decide(t *Tick, pods []Pod, usage map[string]Usage) []api.Action 
 	t.Pods = pods
 	l.minds.to(pods)
 	var mind vertical.Planner = &l.minds
-	if l.trial != nil && l.o.Hold == "" && !l.trial.Learned(vertical.Cost(in.Pods)) {
+	if l.trial != nil && l.o.Hold == "" && !l.trial.learned(in, l.o.Interval) {
 		mind = vertical.DefaultRule()
 	}
 	t.Mind = mind.Name()

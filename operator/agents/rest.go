@@ -230,5 +230,5 @@ func (l *Loop) Interval() time.Duration {
 func (l *Loop) Trusted() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.trial != nil && l.trial.Trusted()
+	return l.trial != nil && l.trial.online.Trusted()
 }

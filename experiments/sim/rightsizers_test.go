@@ -2,10 +2,10 @@ package sim
 
 import "testing"
 
-// TestVPA: pods that request far too much are resized to what they use and a margin, new ones
+// TestRightsizers: pods that request far too much are resized to what they use and a margin, new ones
 // arrive so, and with an HPA on CPU only memory is. In its first hours VPA leaves pods alone: its
 // upper bound is far up.
-func TestVPA(t *testing.T) {
+func TestRightsizers(t *testing.T) {
 	s := loadScenario(t, "heartbeat")
 	s.Workload.CPU.Request.SetMilli(700)
 	s.Workload.Memory.Request.Set(1 << 30)
@@ -18,6 +18,8 @@ func TestVPA(t *testing.T) {
 		"hpa-vpa":       {false, 345, 380}, // 300 MiB and 15 %, in buckets of 5 %
 		"karpenter-vpa": {false, 345, 380},
 		"keda-vpa":      {true, 345, 380},
+		"attune":        {true, 1024, 1024}, // which lowers no memory by default
+		"autopilot":     {true, 345, 385},
 	} {
 		var cpu, memory []int64
 		resized := 0

@@ -1,0 +1,78 @@
+package agents
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/mash2-io/mash2/planning/vertical"
+	"github.com/mash2-io/mash2/planning/vertical/rehearsal"
+)
+
+// trial is how a learned mind comes to act. Readings are recorded while the rule decides; when
+// the mind is better in a simulation of them, both act in turn; when it is better then, it
+// acts, and is compared on. One that is demoted begins anew.
+type trial struct {
+	online    *vertical.Trial
+	config    rehearsal.Config
+	recording rehearsal.Recording
+	result    *rehearsal.Result // of the last rehearsal; nil before it
+	passed    bool              // it
+	seed      uint64
+}
+
+func newTrial(seed uint64) *trial {
+	return &trial{online: vertical.NewTrial(vertical.DefaultTrial(), seed), config: rehearsal.DefaultConfig(), seed: seed}
+}
+
+// learned reports whether the learned mind acts in this tick, of which there is one every so
+// often.
+func (t *trial) learned(in vertical.Input, every time.Duration) bool {
+	if !t.passed {
+		t.recording.Add(in, every)
+		return false
+	}
+	before := t.online.Demoted()
+	learned := t.online.Learned(vertical.Cost(in.Pods))
+	if t.online.Demoted() == before {
+		return learned
+	}
+	t.passed, t.result = false, nil
+	return false
+}
+
+// text of where it is.
+func (t *trial) text() string {
+	switch {
+	case t.online.Trusted():
+		return "it was better than the rule in simulation and here; it acts, and one block in five is the rule's"
+	case t.passed:
+		return t.result.String() + "; now both act here in turn"
+	case t.result != nil:
+		return t.result.String() + "; the rule decides, and the simulation is made again every " + t.config.Duration.String()
+	}
+	return fmt.Sprintf("readings are recorded until it can be tried in a simulation of these pods: %s of at least %s",
+		t.recording.Duration().Round(time.Second), t.config.Duration)
+}
+
+// rehearse the learned mind when enough has been recorded. It belongs to the goroutine of Run,
+// as minds do.
+func (l *Loop) rehearse() {
+	l.mu.Lock()
+	t, config := l.trial, l.config
+	if t == nil || t.passed || !t.recording.Enough(t.config) {
+		l.mu.Unlock()
+		return
+	}
+	recording := t.recording
+	t.recording = rehearsal.Recording{}
+	t.seed++
+	mind := l.minds
+	mind.of = maps.Clone(mind.of)
+	l.mu.Unlock()
+	// A part of a second: nobody who asks for the state waits for it.
+	result := rehearsal.Of(t.config, config, &recording, &mind, vertical.DefaultRule(), t.seed)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t.result, t.passed = &result, result.Passed
+}
