@@ -56,7 +56,7 @@ type Vertical struct {
 	Container string `json:"container,omitempty"`
 	// model is the name of a learned model that the operator has, or of a rule: proportional
 	// aims at a usage of 60 % of each limit, threshold is MARLISE's. Absent: spread, which
-	// aims at 80 % and gives out the rest of the budget in equal parts. A model decides
+	// aims at 80 % and gives out the rest of the budget. A model decides
 	// once it was better than that rule, in a simulation of these pods and then here.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63

@@ -73,7 +73,7 @@ func TestFleet(t *testing.T) {
 		t.Error("a loop that nobody asked for")
 	}
 	y.Report(t.Context(), y.plan(nil))
-	y.until("a has what it needs", func(s *api.AgentsState) bool { return len(s.Pods) == 2 && s.Pods[0].Next >= 650 })
+	y.until("a has what it needs", func(s *api.AgentsState) bool { return len(s.Pods) == 2 && s.Pods[0].Next >= 560 })
 	if s := y.State(web); s.Mind != SpreadMind || s.Trusted != nil || len(s.Models) != 1 || s.Pods[1].Pod != "b" || *s.Pods[0].Usage == 0 {
 		t.Errorf("%+v", s)
 	}
@@ -83,7 +83,7 @@ func TestFleet(t *testing.T) {
 	c.Paused = true
 	y.Report(t.Context(), c)
 	y.until("it is paused", func(s *api.AgentsState) bool { return strings.Contains(s.Waits, "mash2 pause") })
-	if y.State(web).Pods[0].Next < 650 {
+	if y.State(web).Pods[0].Next < 560 {
 		t.Errorf("written while paused: %+v", y.State(web))
 	}
 	c.Paused = false

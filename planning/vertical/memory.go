@@ -2,6 +2,7 @@ package vertical
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -42,11 +43,11 @@ type View struct {
 	Limit, Available, Budget int64
 	Usage                    float64
 	Floor                    int64
-	// Used is what all pods with a reading use, of which there are Known; Blind are the limits
-	// of the others, millicores.
-	Used  float64
-	Known int
-	Blind int64
+	// Usages are those of all pods with a reading, from the least on, Used their sum; Blind are
+	// the limits of the others, millicores.
+	Usages []float64
+	Used   float64
+	Blind  int64
 }
 
 // Utilisation is usage by limit, 0–1 and above.
@@ -60,7 +61,8 @@ type Memory struct {
 	viewed View
 	// Of this tick: sums over pods with a reading.
 	utilisation, priority, used float64
-	known, pods                 int
+	usages                      []float64
+	pods                        int
 	blind                       int64
 }
 
@@ -83,7 +85,7 @@ func (m *Memory) Observe(c Config, in Input) {
 		m.seen = map[string]*agent{}
 	}
 	m.tick++
-	m.utilisation, m.priority, m.used, m.known, m.pods, m.held, m.blind = 0, 0, 0, 0, len(in.Pods), 0, 0
+	m.utilisation, m.priority, m.used, m.usages, m.pods, m.held, m.blind = 0, 0, 0, m.usages[:0], len(in.Pods), 0, 0
 	for i := range in.Pods {
 		p := &in.Pods[i]
 		a := m.seen[p.ID]
@@ -98,13 +100,14 @@ func (m *Memory) Observe(c Config, in Input) {
 			a.usage = p.Usage
 			m.utilisation += p.Usage / float64(p.Limit)
 			m.used += p.Usage
-			m.known++
+			m.usages = append(m.usages, p.Usage)
 		} else {
 			m.blind += p.Limit
 		}
 		m.priority += weight(p.Priority)
 		m.held += max(p.Limit, p.Held)
 	}
+	slices.Sort(m.usages)
 	for i := range in.Pods {
 		if a := m.seen[in.Pods[i].ID]; a.known {
 			a.add(m.features(&in.Pods[i], in.Envelope.Budget))
@@ -126,8 +129,8 @@ func (m *Memory) features(p *Pod, budget int64) (f [Features]float32) {
 	f[ofAvailable] = share(float64(budget-m.held) / all)
 	f[ofUtilisation] = share(own)
 	f[ofPriority] = float32(prio)
-	if m.known > 1 {
-		f[ofOthers] = share((m.utilisation - own) / float64(m.known-1))
+	if known := len(m.usages); known > 1 {
+		f[ofOthers] = share((m.utilisation - own) / float64(known-1))
 	}
 	if m.pods > 1 {
 		f[ofOthersPriority] = float32((m.priority - prio) / float64(m.pods-1))
@@ -157,7 +160,7 @@ func (m *Memory) view(i int, in Input) *View {
 		ID:     p.ID,
 		Window: m.seen[p.ID].window[:], Limit: p.Limit, Usage: p.Usage,
 		Available: in.Envelope.Budget - m.held, Budget: in.Envelope.Budget, Floor: in.Envelope.Floor,
-		Used: m.used, Known: m.known, Blind: m.blind,
+		Usages: m.usages, Used: m.used, Blind: m.blind,
 	}
 	return &m.viewed
 }

@@ -70,24 +70,44 @@ func (p Proportional) most(v *View) float64 {
 	return most
 }
 
-// Spread is Proportional, and gives out what that leaves of the budget in equal parts: limits
-// are equal where nobody needs more, and nobody waits for CPU that nobody has.
-type Spread struct{ Proportional }
+// Spread is Proportional, and gives out what that leaves of the budget: a part to all alike, so
+// that who is busy has room for more, and the rest to those with the least, so that limits are
+// nearly equal where nobody needs more, and who is idle has something when its load comes.
+type Spread struct {
+	Proportional
+	// Levelled is the part, 0–1, that goes to those with the least.
+	Levelled float64
+}
 
 // Name implements Planner.
 func (Spread) Name() string { return "rule:spread" }
 
 // Propose implements Planner. Within the tolerance a limit stays.
 func (s Spread) Propose(v *View) float64 {
-	limit := float64(v.Limit)
-	left := max(0, float64(v.Budget-v.Blind)-v.Used/s.Target) / float64(max(1, v.Known))
-	switch off := (v.Usage/s.Target+left)/limit - 1; {
+	all := float64(v.Budget - v.Blind)
+	alike := (1 - s.Levelled) * max(0, all-v.Used/s.Target) / float64(max(1, len(v.Usages)))
+	limit, level := float64(v.Limit), s.level(v.Usages, alike, all)
+	gets := func(usage float64) float64 { return max(usage/s.Target+alike, level) }
+	switch off := gets(v.Usage)/limit - 1; {
 	case off >= -s.Tolerance && off <= s.Tolerance:
 		return limit
 	case off > 0:
-		return v.Usage/s.Target + left
+		return gets(v.Usage)
 	}
-	return min(limit, s.most(v)/s.Target+left)
+	return min(limit, gets(s.most(v)))
+}
+
+// level is how far the least limits can be raised with a budget: as water rises in vessels of
+// different heights. Usages rise, and everybody has what it needs and so much more.
+func (s Spread) level(usages []float64, alike, budget float64) float64 {
+	for i := len(usages) - 1; i >= 0; i-- {
+		has := usages[i]/s.Target + alike
+		if level := budget / float64(i+1); has <= level {
+			return level
+		}
+		budget -= has
+	}
+	return 0
 }
 
 // DefaultProportional has round figures from the midst of a range in which they matter
@@ -95,9 +115,9 @@ func (s Spread) Propose(v *View) float64 {
 func DefaultProportional() Proportional { return Proportional{0.6, 0.2, 3} }
 
 // DefaultRule is what decides without a model. Its target is what a pod gets in any case
-// where CPU is short, and not all that it gets: so it may be nearer to its usage. Targets
-// from 70 to 100 % differ little.
-func DefaultRule() Spread { return Spread{Proportional{0.8, 0.2, 3}} }
+// where CPU is short, and not all that it gets: so it may be nearer to its usage. Its figures
+// are round ones from where they matter little (docs/explanation/learning.md).
+func DefaultRule() Spread { return Spread{Proportional{0.8, 0.1, 2}, 0.5} }
 
 // RuleByName is fixed, or threshold, proportional or spread with the settings of
 // [DefaultThreshold], [DefaultProportional] or [DefaultRule], or one of these with others:
@@ -133,7 +153,7 @@ func RuleByName(name string) (Planner, error) {
 	case kind == "proportional":
 		return p, nil
 	case kind == "spread":
-		return Spread{p}, nil
+		return Spread{p, DefaultRule().Levelled}, nil
 	}
 	return nil, fmt.Errorf("unknown rule %q: want spread, proportional, threshold or fixed, or one with settings, such as threshold:60:30:25", name)
 }

@@ -2,6 +2,7 @@ package vertical
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -60,31 +61,65 @@ func TestProportionalHasNoScale(t *testing.T) {
 	})
 }
 
-// TestSpread: equal limits where nobody needs more; what somebody needs first, and the rest in
-// equal parts; nothing that another one has already.
+// TestSpread: equal limits where nobody needs more; what somebody needs first, and half of the
+// rest to all alike and half to those with the least; nothing that another one has already.
 func TestSpread(t *testing.T) {
 	rule := DefaultRule()
-	ask := func(limit int64, usage, used float64, known int, blind int64) float64 {
+	ask := func(limit int64, usage float64, others []float64, blind int64) float64 {
 		v := seen(limit, usage)
-		v.Budget, v.Used, v.Known, v.Blind = 1000, used, known, blind
+		v.Budget, v.Usages, v.Blind = 1000, append([]float64{usage}, others...), blind
+		slices.Sort(v.Usages)
+		for _, u := range v.Usages {
+			v.Used += u
+		}
 		for i := range Window {
 			v.Window[i*Features+ofUsage] = float32(usage / 1000)
 		}
 		return rule.Propose(v)
 	}
 	for name, c := range map[string]struct{ got, want float64 }{
-		"nobody uses anything":               {ask(100, 0, 0, 4, 0), 250},
-		"within the tolerance":               {ask(240, 0, 0, 4, 0), 240},
-		"alone it gets all":                  {ask(100, 60, 60, 1, 0), 1000},
-		"its need, and a part of the rest":   {ask(100, 240, 300, 2, 0), 300 + 312.5},
-		"who needs less gives":               {ask(650, 60, 300, 2, 0), 75 + 312.5},
-		"nothing is left":                    {ask(100, 300, 900, 3, 0), 375},
-		"what is not known is not given out": {ask(100, 60, 60, 1, 500), 500},
+		"nobody uses anything":                  {ask(100, 0, []float64{0, 0, 0}, 0), 250},
+		"within the tolerance":                  {ask(240, 0, []float64{0, 0, 0}, 0), 240},
+		"alone it gets all":                     {ask(100, 60, nil, 0), 1000},
+		"nobody needs more than an equal part":  {ask(100, 240, []float64{60}, 0), 500},
+		"its need, and a quarter of the rest":   {ask(100, 400, []float64{60}, 0), 500 + 106.25},
+		"who needs less has what is left":       {ask(650, 60, []float64{400}, 0), 1000 - 606.25},
+		"of two that need less both have equal": {ask(650, 60, []float64{20, 400}, 0), (1000 - 500 - 66.6667) / 2},
+		"nothing is left":                       {ask(100, 300, []float64{300, 300}, 0), 375},
+		"what is not known is not given out":    {ask(100, 60, nil, 500), 500},
+		"more than there is is not known":       {ask(100, 60, nil, 1500), 75},
 	} {
 		if math.Abs(c.got-c.want) > 0.01 {
 			t.Errorf("%s: %g, want %g", name, c.got, c.want)
 		}
 	}
+}
+
+// TestSpreadGivesOutAll: what all get together is the budget, and nobody gets less than it needs;
+// who uses more gets no less.
+func TestSpreadGivesOutAll(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rule := Spread{Proportional{rapid.Float64Range(0.3, 1).Draw(t, "target"), 0, 0}, rapid.Float64Range(0, 1).Draw(t, "levelled")}
+		usages := rapid.SliceOfN(rapid.Float64Range(0, 300), 1, 20).Draw(t, "usages")
+		slices.Sort(usages)
+		v := &View{Limit: 1, Usages: usages, Window: make([]float32, Inputs)}
+		for _, u := range usages {
+			v.Used += u
+		}
+		v.Budget = int64(v.Used/rule.Target) + rapid.Int64Range(1, 2000).Draw(t, "rest")
+		sum, last := 0.0, 0.0
+		for _, u := range usages {
+			v.Usage = u
+			got := rule.Propose(v)
+			if got < u/rule.Target-1e-6 || got < last-1e-6 {
+				t.Fatalf("who uses %g gets %g, and %g who uses less", u, got, last)
+			}
+			sum, last = sum+got, got
+		}
+		if math.Abs(sum-float64(v.Budget)) > 1e-6*sum {
+			t.Fatalf("all get %g of %d", sum, v.Budget)
+		}
+	})
 }
 
 func TestRuleByName(t *testing.T) {
@@ -95,7 +130,7 @@ func TestRuleByName(t *testing.T) {
 		"proportional":        DefaultProportional(),
 		"proportional:50:0:0": Proportional{0.5, 0, 0},
 		"spread":              DefaultRule(),
-		"spread:80:12.5:1":    Spread{Proportional{0.8, 0.125, 1}},
+		"spread:80:12.5:1":    Spread{Proportional{0.8, 0.125, 1}, 0.5},
 	} {
 		if got, err := RuleByName(name); err != nil || got != want {
 			t.Errorf("%s: %+v, %v; want %+v", name, got, err, want)
