@@ -49,10 +49,10 @@ func (t *trial) text() string {
 	case t.passed:
 		return t.result.String() + "; now both act here in turn"
 	case t.result != nil:
-		return t.result.String() + "; the rule decides, and the simulation is made again every " + t.config.Duration.String()
+		return t.result.String() + fmt.Sprintf("; the rule decides, and the simulation is made again every %.0f minutes", t.config.Duration.Minutes())
 	}
-	return fmt.Sprintf("readings are recorded until it can be tried in a simulation of these pods: %s of at least %s",
-		t.recording.Duration().Round(time.Second), t.config.Duration)
+	return fmt.Sprintf("readings are recorded until it can be tried in a simulation of these pods: %.1f of at least %.0f minutes",
+		t.recording.Duration().Minutes(), t.config.Duration.Minutes())
 }
 
 // rehearse the learned mind when enough has been recorded. It belongs to the goroutine of Run,

@@ -129,7 +129,7 @@ func RuleByName(name string) (Planner, error) {
 	var whole int64
 	if set {
 		if n, err := fmt.Sscanf(settings+"\n", "%g:%g:%d\n", &percent[0], &percent[1], &whole); err != nil || n != 3 {
-			set, settings = false, "?"
+			set = false
 		}
 	}
 	target := percent[0] >= 1 && percent[0] <= 100 && percent[1] >= 0 && percent[1] < 100 && whole >= 0 && whole <= Window

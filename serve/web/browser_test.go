@@ -253,7 +253,7 @@ func cycle(id uint64, n int) api.Record {
 		usage, memory := 380.0, 228.0*(1<<20)
 		r.Cycle.Plan.Workloads[2].Agents = &api.AgentsPlan{
 			Agents: api.Agents{Memory: &api.MemoryBounds{Budget: 1 << 30, Least: 64 << 20, Most: 1 << 30}, MilliCPU: 900, Floor: 50, Interval: time.Second, Model: "night", Priorities: map[string]float64{"web-2-b": 0.5}, State: &api.AgentsState{
-				Time: at, Mind: "mdqn", Trusted: new(false), Trial: "in a simulation of the last 5m0s here it answers 6.1 % sooner than the rule (lower bound +2.0 %; the simulation's cost is +0.02 off what was read); now both act here in turn", Models: []string{"night", "other"}, Refused: []string{"web-2-c: container main needs a request and a limit of CPU"},
+				Time: at, Mind: "mdqn", Trusted: new(false), Trial: "in a simulation of the last 5 minutes here it answers 6.1 % sooner than the rule (lower bound +2.0 %; the simulation's cost is +0.02 off what was read); now both act here in turn", Models: []string{"night", "other"}, Refused: []string{"web-2-c: container main needs a request and a limit of CPU"},
 				Pods: []api.AgentState{
 					{Pod: "web-2-a", Limit: 500, Next: 640, Usage: &usage, Priority: 1, Binding: "proposal", Memory: &api.AgentMemory{Limit: 256 << 20, Next: 288 << 20, Used: &memory, Binding: "proposal"}},
 					{Pod: "web-2-b", Limit: 300, Next: 260, Priority: 0.5, Binding: "budget", Memory: &api.AgentMemory{Stays: "container main has no request and limit of memory"}},

@@ -110,8 +110,8 @@ func (r Result) String() string {
 	if gain < 0 {
 		word, gain = "later", -gain
 	}
-	return fmt.Sprintf("in a simulation of the last %s here it answers %.1f %% %s than the rule (lower bound %+.1f %%; the simulation's cost is %+.2f off what was read)",
-		r.Over.Round(time.Second), 100*gain, word, 100*r.Low, r.Error)
+	return fmt.Sprintf("in a simulation of the last %.0f minutes here it answers %.1f %% %s than the rule (lower bound %+.1f %%; the simulation's cost is %+.2f off what was read)",
+		r.Over.Minutes(), 100*gain, word, 100*r.Low, r.Error)
 }
 
 // Of a planner against a rule, which decided while the recording was made: both meet what was

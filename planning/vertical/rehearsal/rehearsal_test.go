@@ -132,7 +132,7 @@ func TestOf(t *testing.T) {
 		t.Errorf("the rule against itself: %+v", same)
 	}
 	fixed := Of(c, n.Config, r, vertical.Fixed{}, vertical.DefaultThreshold(), 1)
-	if text := fixed.String(); !strings.Contains(text, "than the rule (lower bound") || !strings.HasPrefix(text, "in a simulation of the last 6m39s here") {
+	if text := fixed.String(); !strings.Contains(text, "than the rule (lower bound") || !strings.HasPrefix(text, "in a simulation of the last 7 minutes here") {
 		t.Error(text)
 	}
 	worse := Of(c, n.Config, r, vertical.Threshold{Upper: 2, Lower: 1, Increment: 100}, vertical.DefaultRule(), 1)

@@ -8,14 +8,14 @@ export function agents(p, ask, path) {
   const pods = s.pods ?? [];
   const held = p.hold || s.waits;
   const set = (question, change) => ask.act(question, `workloads/${path}/agents`, change);
-  const mind = p.model ? `the model ${p.model}` + (s.trusted === false ? ", once it was better than the rule here," : "") : "the rule";
+  const decides = !p.model ? "the rule decides" : s.trusted === false ? `the model ${p.model} decides once it was better than the rule here` : `the model ${p.model} decides`;
   return card("Agents of running pods",
     h("div", { class: "big" }, p.stopped ? "stopped" : held ? "hold" : "running"),
     held ? h("p", { class: "soft small" }, held) : null,
     s.error ? h("p", { class: "warn" }, s.error) : null,
     h("p", { class: "soft small" }, `${cores(pods.reduce((sum, a) => sum + a.next, 0))} of ${cores(p.budget)} cores are given out, ${cores(p.least)} to ${cores(p.most)} a pod. `,
       p.memory ? `Of memory ${mib(pods.reduce((sum, a) => sum + (a.memory?.next ?? 0), 0))} of ${mib(p.memory.budget)}. ` : "",
-      `Every ${p.interval / 1e9} s ${mind} decides`, s.time && !s.time.startsWith("0001") ? [", last at ", when(s.time)] : null, "."),
+      `Every ${p.interval / 1e9} s ${decides}`, s.time && !s.time.startsWith("0001") ? [", last at ", when(s.time)] : null, "."),
     s.trial ? h("p", { class: "soft small" }, "Trial of the model: " + s.trial) : null,
     pods.length ? table("Agents", [
       ["pod", (a) => a.pod], ["limit", (a) => cores(a.limit) + (a.limit === a.next ? "" : " → " + cores(a.next)), "n"],
