@@ -251,7 +251,7 @@ the same warm-up. Rivals have their authors' settings, with the HPA at 80 %.
 | ` + "`karpenter`" + ` | the HPA with Karpenter's provisioning and consolidation (after 1 m, 10 % of nodes at once) over all machine types of the scenario; the other HPAs have only the first pool |
 | ` + "`mash2`" + ` | mash2 under COST_SAVING, with only the first pool |
 | ` + "`mash2-any`" + ` | mash2 with every pool |
-| ` + "`mash2-rl`" + ` | mash2 with planner rl for every workload, by a policy that PPO learned in the environment replicas (200,000 steps); it is made for no scenario |
+| ` + "`mash2-rl`" + ` | mash2-any with planner rl for every workload, by one policy that PPO learned in the environment replicas (200,000 steps), and for none of the scenarios |
 | ` + "`clairvoyant`" + ` | mash2-any with perfect forecasts: what better forecasts could gain |
 | ` + "`static`" + ` | sized for the scenario's peak, which it knows |
 | ` + "`oracle`" + ` | a bound: no scaler that keeps its minimum replicas on nodes and never violates the SLO can cost less. Nothing was run at it |
