@@ -423,6 +423,9 @@ func (o *agentsFlags) text(t agents.Tick, sum *agentsSum) string {
 		first += fmt.Sprintf(": namespace %s has no running pod with %s (--namespace, --selector)", o.namespace, o.selector)
 	}
 	lines = append([]string{first}, lines...)
+	if t.Trial != "" {
+		lines = append(lines, "trial of the model: "+t.Trial)
+	}
 	if t.Held != "" {
 		lines = append(lines, "nothing is changed: "+t.Held)
 	}

@@ -115,7 +115,7 @@ func TestFleetModels(t *testing.T) {
 	y.node.join("a", 100, 40)
 	y.Report(t.Context(), y.plan(func(p *api.AgentsPlan) { p.Model = "greedy"; p.Priorities = map[string]float64{"a": 0.5} }))
 	y.until("the model is tried", func(s *api.AgentsState) bool {
-		return s.Mind != "" && strings.HasPrefix(s.Trial, "readings are recorded")
+		return s.Mind != "" && strings.Contains(s.Trial, "readings are recorded,")
 	})
 	if s := y.State(web); s.Mind != "rule:spread" || s.Trusted == nil || *s.Trusted || s.Pods[0].Priority != 0.5 {
 		t.Errorf("%+v", s)

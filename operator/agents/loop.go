@@ -161,6 +161,8 @@ type Tick struct {
 	Pods    []Pod
 	Refused []Refused
 	vertical.Output
+	// Trial says how far a learned mind has come with being trusted; empty without one.
+	Trial string
 	// Memory is what was decided about the memory of those pods whose memory may be changed.
 	Memory vertical.Output
 	// Errors of reading and of writing.
@@ -346,6 +348,9 @@ func (l *Loop) decide(t *Tick, pods []Pod, usage map[string]Usage) []api.Action 
 		mind = vertical.DefaultRule()
 	}
 	t.Mind = mind.Name()
+	if l.trial != nil {
+		t.Trial = l.trial.text()
+	}
 	t.Output = l.memory.Tick(l.config, mind, in)
 	t.Decisions = slices.Clone(t.Decisions)
 	if l.o.Hold != "" {

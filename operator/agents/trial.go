@@ -51,8 +51,7 @@ func (t *trial) text() string {
 	case t.result != nil:
 		return t.result.String() + fmt.Sprintf("; the rule decides, and the simulation is made again every %.0f minutes", t.config.Duration.Minutes())
 	}
-	return fmt.Sprintf("readings are recorded until it can be tried in a simulation of these pods: %.1f of at least %.0f minutes",
-		t.recording.Duration().Minutes(), t.config.Duration.Minutes())
+	return fmt.Sprintf("%.0f minutes of readings are recorded, for a simulation of these pods to try it in; the rule decides", t.config.Duration.Minutes())
 }
 
 // rehearse the learned mind when enough has been recorded. It belongs to the goroutine of Run,

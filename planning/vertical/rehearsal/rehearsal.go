@@ -31,7 +31,8 @@ type Config struct {
 	Error float64
 }
 
-// DefaultConfig records five minutes, or twenty readings, and takes about a tenth of a second.
+// DefaultConfig records five minutes, or twenty readings. A rehearsal of it takes a hundredth of a
+// second with three pods and a fifth of one with 200 (BenchmarkOf).
 func DefaultConfig() Config {
 	return Config{Duration: 5 * time.Minute, Readings: 20, Blocks: 10, Replays: 8, Steps: 60_000, Alpha: 0.1, Error: 0.1}
 }

@@ -3,6 +3,7 @@ package rehearsal
 import (
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -161,5 +162,27 @@ func TestOf(t *testing.T) {
 		if w.prepare(&node, at.tick); len(node.Pods) != at.pods || len(node.States) != at.pods {
 			t.Errorf("tick %d has %d pods", at.tick, len(node.Pods))
 		}
+	}
+}
+
+// BenchmarkOf: a rehearsal of five minutes with 3 and with 200 pods.
+func BenchmarkOf(b *testing.B) {
+	for _, pods := range []int{3, 200} {
+		b.Run(strconv.Itoa(pods), func(b *testing.B) {
+			r := &Recording{}
+			n := Node{Rng: rand.New(rand.NewPCG(1, 1)), Cores: 64, Config: vertical.DefaultConfig(), Work: 0.01}
+			n.Envelope = vertical.Envelope{Budget: int64(300 * pods), Floor: 50, Ceiling: 1000, Until: epoch.Add(time.Hour)}
+			for i := range pods {
+				n.Join(vertical.Pod{ID: strconv.Itoa(i), Limit: 300, Held: 300, Priority: 1})
+			}
+			for range 301 {
+				n.Advance(func(int) float64 { return 15 })
+				r.Add(n.Input(), time.Second)
+				n.Decide(vertical.DefaultRule())
+			}
+			for b.Loop() {
+				Of(DefaultConfig(), n.Config, r, vertical.DefaultThreshold(), vertical.DefaultRule(), 1)
+			}
+		})
 	}
 }
