@@ -128,6 +128,7 @@ func TestAgentsRefuses(t *testing.T) {
 		"no selector":              {[]string{"agents"}, "--selector"},
 		"a selector that is none":  {[]string{"agents", "--selector", "a in"}, "--selector"},
 		"no such algorithm":        {with("--algorithm", "sarsa"), "sarsa"},
+		"a rule's odd settings":    {with("--algorithm", "threshold:30:60:25"), "threshold:UPPER:LOWER:INCREMENT"},
 		"an algorithm, no model":   {with("--algorithm", "ddpg"), "--load_model names none"},
 		"a model of a game":        {with("--algorithm", "mdqn", "--load_model", model), "cartpole"},
 		"an argument that is none": {with("--priorities", "1.0", "x"), `"x"`},

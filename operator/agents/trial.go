@@ -44,6 +44,8 @@ func (t *trial) learned(in vertical.Input, every time.Duration) bool {
 // text of where it is.
 func (t *trial) text() string {
 	switch {
+	case t.recording.Full():
+		return "there are too many pods to record them for a simulation (660 at one decision a second); the rule decides"
 	case t.online.Trusted():
 		return "it was better than the rule in simulation and here; it acts, and one block in five is the rule's"
 	case t.passed:

@@ -35,7 +35,7 @@ func (c TrialConfig) Validate() error {
 	return nil
 }
 
-// Trial compares a learned planner with the threshold rule on the workload itself. Both
+// Trial compares a learned planner with a rule on the workload itself. Both
 // act in turn, in pairs of blocks of random order (a switchback experiment), and each
 // pair gives a difference of costs D, from -1 to 1, positive where the learned one was
 // better.

@@ -43,6 +43,7 @@ type Recording struct {
 	last  map[string]time.Time // reading of each pod
 	count map[string]int       // of readings
 	pods  int                  // of all ticks
+	full  bool                 // once it had to begin anew for having too many of them
 }
 
 const (
@@ -55,7 +56,7 @@ const (
 // Add a tick as planners were shown it; every is the interval of ticks.
 func (r *Recording) Add(in vertical.Input, every time.Duration) {
 	if n := len(r.ticks); n > 0 && (in.Time.Sub(r.ticks[n-1].Time) > mostGap*every || r.pods > mostPods) {
-		*r = Recording{}
+		*r = Recording{full: r.full || r.pods > mostPods}
 	}
 	if len(in.Pods) == 0 {
 		return
@@ -72,6 +73,9 @@ func (r *Recording) Add(in vertical.Input, every time.Duration) {
 		}
 	}
 }
+
+// Full reports whether there were too many pods to record for as long as a rehearsal needs.
+func (r *Recording) Full() bool { return r.full }
 
 // Duration of the recording.
 func (r *Recording) Duration() time.Duration {
