@@ -71,7 +71,7 @@ const (
 // said before, after Romano et al. 2019, "Conformalized quantile regression". Chosen is what
 // would have cost least.
 //
-// The factor is +Inf where there was demand after none. Where the history is too short for
+// The factor is +Inf where there was demand after none, but for the first of all. Where the history is too short for
 // the quantile to be among its minutes, about 1/(1−objective) of them, it is not known.
 func GrowthOf(series api.Series, rule GrowthRule, objective float64) (g Growth, known bool) {
 	if series.Step <= 0 || !(objective > 0 && objective < 1) {
@@ -163,10 +163,15 @@ func (f *follower) follow(worst *worstRatios) {
 	v, step := f.series.Values, f.series.Step
 	ahead, back := int((f.rule.Lead+step-1)/step), int(f.rule.Hold/step)
 	var held window
-	has := math.NaN()
+	has, begins := math.NaN(), len(v)
 	var ratio float64 // by which demand grows until a minute, as known by grew changes
 	until, grew := int64(math.MinInt64), -1
 	for i, x := range v {
+		if begins == len(v) && !(x > 0) {
+			x = math.NaN() // of before there was any demand nothing is to be learnt
+		} else if begins == len(v) {
+			begins = i
+		}
 		f.need[i] = x
 		if !math.IsNaN(x) {
 			f.top = math.Max(f.top, x)
@@ -187,7 +192,8 @@ func (f *follower) follow(worst *worstRatios) {
 			has = most
 		}
 		f.followed[i] = has
-		if worst == nil || i+ahead >= len(v) || f.period > 0 && i < f.learnt() {
+		// What was asked for at the first demand of all could serve no sooner.
+		if worst == nil || i < begins+ahead || i+ahead >= len(v) || f.period > 0 && i < f.learnt() {
 			continue
 		}
 		later := v[i+ahead]

@@ -270,6 +270,9 @@ func (c *cycle) remember(k *candidate, i int, w api.WorkloadPlan) {
 	next.Planned, next.NodeReplicas = w.Replicas, w.NodeReplicas
 	b := c.managed[i].workload.Behavior
 	longest := max(c.Config.Stabilization, c.Config.TrustedStabilization, c.Config.NodeStabilization, b.ScaleUp.StabilizationWindow, b.ScaleDown.StabilizationWindow)
+	if next.Margins.Known() {
+		longest = max(longest, 2*max(c.Config.Stabilization, c.Config.NodeStabilization)) // see settled
+	}
 	for _, rules := range []api.ScalingRules{b.ScaleUp, b.ScaleDown} {
 		for _, policy := range rules.Policies {
 			longest = max(longest, policy.Period)

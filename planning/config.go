@@ -35,7 +35,8 @@ type Config struct {
 	NodeTrough time.Duration
 	// Stabilization is the window of the past whose largest recommendation
 	// holds replicas up where no trusted forecast looks ahead instead and the
-	// workload states none. The HPA's default is 300 s.
+	// workload states none; with an objective they stay for NodeStabilization if that is
+	// longer, with their nodes. The HPA's default is 300 s.
 	Stabilization time.Duration
 	// TrustedStabilization replaces Stabilization while a trusted forecast looks ahead and no
 	// margins keep an objective: it only irons out the forecast's own changes of mind.
@@ -192,7 +193,7 @@ func (c Config) windows(pod, node api.StartupLatency) Windows {
 	w := Windows{
 		Pod:     pod.P90 + late,
 		Horizon: c.Horizon,
-		PodHold: c.Stabilization, NodeHold: c.NodeStabilization, Late: c.Averaging / 2,
+		PodHold: max(c.Stabilization, c.NodeStabilization), NodeHold: c.NodeStabilization, Late: c.Averaging / 2,
 		Tolerance: c.Tolerance,
 	}
 	// Nodes must be there before the pods that need them are asked for.

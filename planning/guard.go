@@ -22,9 +22,9 @@ import (
 //
 // Behaviour has the meaning it has in a HorizontalPodAutoscaler, with these
 // defaults: scale-up is neither stabilised nor limited; scale-down is not
-// limited and is stabilised by looking back over Config.Stabilization, or,
-// when a trusted forecast covers the time and no margins keep an objective, by looking
-// ahead over Windows.Trough instead. What only a ramp of demand asked for is kept for
+// limited and is stabilised by looking back over Config.Stabilization, or
+// Windows.PodHold where margins keep an objective, or, where none do and a trusted
+// forecast covers the time, by looking ahead over Windows.Trough instead. What only a ramp of demand asked for is kept for
 // Config.TrustedStabilization. A window that the author states is always enforced
 // looking back. Where the author limits scale-up, the reactive floor is limited
 // alike, being what the HPA with that behaviour would do.
@@ -131,7 +131,7 @@ func (g Guard) Range(s Subject) Range {
 	}
 
 	// 2. Scale-down: nothing is given up that was, or will be, needed again soon.
-	keep, binding, note := g.keep(s, current)
+	keep, binding, note := g.keep(s, current, r.Lo.Replicas)
 	if keep > r.Lo.Replicas {
 		r.Lo.to(keep, binding, note)
 	}
@@ -197,8 +197,8 @@ func (g Guard) Tolerance(w api.Workload) float64 {
 	return g.Config.Tolerance
 }
 
-// keep returns the least replicas that scale-down may go to.
-func (g Guard) keep(s Subject, current int32) (n int32, binding api.Binding, note string) {
+// keep returns the least replicas that scale-down may go to, where so many are wanted.
+func (g Guard) keep(s Subject, current, least int32) (n int32, binding api.Binding, note string) {
 	rules := s.Workload.Behavior.ScaleDown
 	if s.Stale {
 		return current, api.BindingStale, fmt.Sprintf("kept at %d: there is no fresh demand", current)
@@ -209,21 +209,19 @@ func (g Guard) keep(s Subject, current int32) (n int32, binding api.Binding, not
 	if rules.SelectPolicy == "Disabled" {
 		return current, api.BindingScaleDownRate, "scale-down is disabled"
 	}
-	window := rules.StabilizationWindow
+	window, held := rules.StabilizationWindow, held
 	if !rules.WindowStated && window <= 0 {
 		window = g.Config.Stabilization
-		// Margins are taken for replicas that stay for as long.
-		if s.Trusted && !s.Memory.Margins.Known() {
+		switch {
+		case s.Memory.Margins.Known():
+			window, held = s.Windows.PodHold, g.settled // for which they were taken
+		case s.Trusted:
 			window = g.Config.TrustedStabilization
 		}
 	}
 	if window > 0 {
-		if _, largest, ok := s.Memory.span(s.Time.Add(-window)); ok {
-			if m := min(current, choice.Ceil(largest/s.Speed)); m > n {
-				n, binding = m, api.BindingStabilization
-				until := s.Memory.last(largest).Add(window)
-				note = fmt.Sprintf("kept at %d: the largest recommendation of the last %v, until %s", m, window, until.UTC().Format(time.TimeOnly))
-			}
+		if n, note = held(s, current, least, window); n > 0 {
+			binding = api.BindingStabilization
 		}
 	}
 	if rose := min(window, g.Config.TrustedStabilization); rose > 0 {
@@ -245,6 +243,34 @@ func (g Guard) keep(s Subject, current int32) (n int32, binding api.Binding, not
 		}
 	}
 	return n, binding, note
+}
+
+// held is what the largest recommendation of a window keeps of the current replicas.
+func held(s Subject, current, _ int32, window time.Duration) (n int32, note string) {
+	_, largest, ok := s.Memory.span(s.Time.Add(-window))
+	if n = min(current, choice.Ceil(largest/s.Speed)); !ok || n <= 0 {
+		return 0, ""
+	}
+	until := s.Memory.last(largest).Add(window)
+	return n, fmt.Sprintf("kept at %d: the largest recommendation of the last %v, until %s", n, window, until.UTC().Format(time.TimeOnly))
+}
+
+// settled is the same where margins keep an objective. A fall is taken in one step, where
+// held alone would follow it down: what was recommended of late holds until recommendations
+// of a window ago fall no more, for twice the time that a fall takes to show in usage. A
+// step within the tolerance waits until two windows ask for no more than it leaves. Least
+// is what is wanted now.
+func (g Guard) settled(s Subject, current, least int32, window time.Duration) (n int32, note string) {
+	fall := 2 * g.Config.Averaging
+	n, note = held(s, current, 0, window)
+	if soon, _ := held(s, current, 0, max(window-fall, 0)); max(soon, least) < n {
+		n, note = held(s, current, 0, window+fall)
+	}
+	to := max(n, least)
+	if before, _ := held(s, current, 0, 2*window); to < current && before > to && float64(to) >= float64(current)*(1-g.Tolerance(s.Workload)) {
+		return current, fmt.Sprintf("kept at %d: %d are within the tolerance, and more were recommended within the last %v", current, to, 2*window)
+	}
+	return n, note
 }
 
 // allow returns the most replicas that scale-up may go to.

@@ -98,7 +98,11 @@ func (m Margins) taken(w api.Workload, p api.Policy, now time.Time, windows Wind
 	if w.Behavior.Tolerance > 0 {
 		tolerance = w.Behavior.Tolerance
 	}
-	pod, known := growth(windows.Pod, windows.PodHold, tolerance)
+	hold := windows.PodHold
+	if w.Behavior.ScaleDown.WindowStated {
+		hold = w.Behavior.ScaleDown.StabilizationWindow
+	}
+	pod, known := growth(windows.Pod, hold, tolerance)
 	node, knownNode := growth(windows.Node, windows.NodeHold, 0)
 	if !known || !knownNode {
 		return out

@@ -215,6 +215,12 @@ func TestMarginsAreTaken(t *testing.T) {
 			change: func(_ *api.Workload, p *api.Policy) { p.Objective = 0.9999 },
 			want:   Margins{At: marginNow, Objective: 0.9999},
 		},
+		"of replicas that stay as long as their author says": {
+			change: func(w *api.Workload, _ *api.Policy) {
+				w.Behavior.ScaleDown.WindowStated, w.Behavior.ScaleDown.StabilizationWindow = true, 24*time.Hour
+			},
+			want: Margins{At: marginNow, Objective: 0.99, Pod: forecast.Growth{Factor: 1}, Node: forecast.Growth{Factor: 2.5}, Most: 275},
+		},
 		"a while ago": {before: before, want: before},
 		"a while ago by another objective": {
 			before: before, change: func(_ *api.Workload, p *api.Policy) { p.Objective = 0.98 },

@@ -92,8 +92,9 @@ type Windows struct {
 	Trough time.Duration
 	// NodeTrough is the same for nodes.
 	NodeTrough time.Duration
-	// PodHold and NodeHold are how long of the past replicas, and nodes, are held that were
-	// needed, where no trusted forecast looks ahead.
+	// PodHold is how long replicas are held that were needed where margins keep an
+	// objective: no less than nodes are. NodeHold is how long nodes are held that were
+	// needed where no trusted forecast looks ahead.
 	PodHold, NodeHold time.Duration
 	// Tolerance is the relative difference between need and replicas that changes nothing.
 	Tolerance float64

@@ -55,12 +55,20 @@ func TestCanary(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			// Once it has ended it is a day like any other.
+			meanwhile := 0
+			for _, r := range result.Rollbacks {
+				t.Logf("taken back at %v: %s", result.ScenarioTime(r.At).Round(time.Second), r.Reason)
+				if r.At.Before(turned) {
+					meanwhile++
+				}
+			}
 			if trial == nil {
 				t.Fatal("no trial")
 			}
-			t.Logf("%s at %v; acted for %d of 4; %d rollbacks: %s", trial.Phase, result.ScenarioTime(turned).Round(time.Second), len(acting), len(result.Rollbacks), trial.Waits)
-			if trial.Phase != c.want || len(result.Rollbacks) > 0 {
-				t.Errorf("%+v, %d rollbacks", trial, len(result.Rollbacks))
+			t.Logf("%s at %v; acted for %d of 4; %d rollbacks: %s", trial.Phase, result.ScenarioTime(turned).Round(time.Second), len(acting), meanwhile, trial.Waits)
+			if trial.Phase != c.want || meanwhile > 0 {
+				t.Errorf("%+v, %d rollbacks", trial, meanwhile)
 			}
 			if both > 0 {
 				t.Errorf("%d plans of workloads that an HPA scales are no shadows", both)
