@@ -391,10 +391,14 @@ type Pool struct {
 	Allocatable, Overhead Resources
 	// Cores of one node that pods can use together, millicores: its capacity, of which
 	// Allocatable may be requested. 0 if not known.
-	Cores  int64
-	Labels map[string]string
-	Taints []Taint
-	Price  float64 // USD per node and hour
+	Cores int64
+	// StandingUsage is the CPU that three of four of its Ready nodes use no more than
+	// beside the pods that are placed one by one: what DaemonSets, static pods and the
+	// kubelet use, millicores. Nil if not read.
+	StandingUsage *float64
+	Labels        map[string]string
+	Taints        []Taint
+	Price         float64 // USD per node and hour
 	// CPUSpeed is the work one core does per second relative to a core of the
 	// reference machine (n2).
 	CPUSpeed float64

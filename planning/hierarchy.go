@@ -140,12 +140,14 @@ type managed struct {
 }
 
 func newCycle(h Hierarchy, s api.Snapshot, p api.Policy, m Memory, stay string) *cycle {
+	var read []Standing
+	s.Pools, read = standing(m.Standing, s.Time, s.Pools)
 	c := &cycle{
 		Hierarchy: h, guard: Guard{Config: h.Config}, s: s, p: p, before: m, leastRequest: leastRequest(s), staysOn: stay,
 		common: alone,
 		memory: Memory{
 			Policy: p.Name, Weights: p.Weights, Signals: p.Signals, Strategies: p.Strategies,
-			Together: m.Together, forecasts: maps.Clone(m.forecasts),
+			Together: m.Together, Standing: read, forecasts: maps.Clone(m.forecasts),
 		},
 	}
 	if h.Nodes != nil {

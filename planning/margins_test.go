@@ -24,6 +24,10 @@ func TestBurst(t *testing.T) {
 		p.Overhead.MilliCPU = milli
 		return p
 	}
+	using := func(p *api.Pool, milli float64) *api.Pool {
+		p.StandingUsage = &milli
+		return p
+	}
 	for name, c := range map[string]struct {
 		shape *api.PodShape
 		pool  *api.Pool
@@ -34,6 +38,8 @@ func TestBurst(t *testing.T) {
 		"nothing like it has room for the rest":              {shape(200, 0), pool(1900, 2000), 200, 2000. / 1800},
 		"smaller pods have":                                  {shape(200, 0), pool(1900, 2000), 60, 2000. / 1860},
 		"DaemonSets use what they request":                   {shape(200, 0), overhead(pool(1900, 2000), 300), 200, 1700. / 1600},
+		"DaemonSets were seen to use less":                   {shape(200, 0), using(overhead(pool(1900, 2000), 300), 100), 200, 1900. / 1600},
+		"DaemonSets were seen to use more":                   {shape(200, 0), using(overhead(pool(1900, 2000), 300), 400), 200, 1700. / 1600},
 		"its limit confines it":                              {shape(200, 240), pool(940, 2000), 0, 1.2},
 		"the limit is beyond its share":                      {shape(200, 1000), pool(940, 2000), 0, 2000. / 800},
 		"a limit as requested":                               {shape(200, 200), pool(940, 2000), 0, 1},

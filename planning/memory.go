@@ -38,6 +38,8 @@ type Memory struct {
 	Workloads []WorkloadMemory `json:"workloads,omitempty"`
 	// Together are margins of the demand of all workloads that share nodes: see sharing.
 	Together Margins `json:"together,omitzero"`
+	// Standing is what pools' StandingUsage was, in order of their names.
+	Standing []Standing `json:"standing,omitempty"`
 	// Signals are what each signal of the policy was in the last cycle.
 	Signals []api.SignalState `json:"signals,omitempty"`
 	// Strategies are what each strategy was in the last cycle.

@@ -221,7 +221,7 @@ func most(shape *api.PodShape, pool *api.Pool) float64 {
 	if pool == nil || shape == nil || shape.Requests.MilliCPU <= 0 {
 		return 1
 	}
-	out := float64(pool.Cores-pool.Overhead.MilliCPU) / float64(shape.Requests.MilliCPU)
+	out := podCores(pool) / float64(shape.Requests.MilliCPU)
 	if shape.LimitCPU > 0 {
 		out = math.Min(out, float64(shape.LimitCPU)/float64(shape.Requests.MilliCPU))
 	}

@@ -167,8 +167,12 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 	}
 	overheads := newOverheads(v.daemons, v.pods)
 	leaveForeign(now, s.Pools, v.nodes, records[*statusRecord](o.caches, kindAutoscalerStatus))
+	standing := o.usage.standing(now, v)
 	for i, p := range s.Pools {
 		s.Pools[i] = describePool(p, v.nodes, overheads)
+		if used, ok := standing[p.Name]; ok {
+			s.Pools[i].StandingUsage = &used
+		}
 		s.Pools[i].NodeStartup = o.boots.lead(p.Name, o.cfg.NodeStartup)
 	}
 	s.PodStartup = o.pods.samples.Latency(o.cfg.PodStartup)

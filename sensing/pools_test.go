@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -100,6 +101,46 @@ func TestPoolOverhead(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStandingUsage: what nodes use beside pods that are placed one by one, as three of four
+// of a pool's nodes; not known without readings of nodes.
+func TestStandingUsage(t *testing.T) {
+	w := newWorld(t, nil)
+	w.shop("web", 2)        // on node-1, 400m each
+	w.usage[w.agent()] = 60 // a DaemonSet's pod there
+	w.put(node("node-2", "e2"), node("node-3", "e2"), node("node-4", "e2"), node("node-5", "e2"), node("node-6", "n2"))
+	w.pools = append(w.pools, api.Pool{Name: "n2"}, api.Pool{Name: "empty"})
+	read := func() (out []float64) {
+		w.clock.Step(time.Minute)
+		for _, p := range w.observe().Pools {
+			if p.StandingUsage == nil {
+				out = append(out, -1)
+			} else {
+				out = append(out, *p.StandingUsage)
+			}
+		}
+		return out
+	}
+	if diff := cmp.Diff([]float64{-1, -1, -1}, read()); diff != "" {
+		t.Errorf("without readings (-want +got):\n%s", diff)
+	}
+	w.nodeUsage = map[string]int64{"node-1": 950, "node-2": 90, "node-3": 100, "node-4": 110, "node-5": 700, "node-6": 30, "node-7": 1}
+	if diff := cmp.Diff([]float64{150, -1, 30}, read(), cmpopts.EquateApprox(0, 1e-6)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	w.nodeUsage = nil
+	if diff := cmp.Diff([]float64{-1, -1, -1}, read()); diff != "" {
+		t.Errorf("once they can't be read (-want +got):\n%s", diff)
+	}
+}
+
+// agent puts a DaemonSet's pod on node-1.
+func (w *world) agent() api.Key {
+	p := podOn("agent", 1, "node-1", epoch.Add(-time.Hour))
+	p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "agent", Controller: ptr.To(true)}}
+	w.put(p)
+	return api.Key{Namespace: ns, Name: p.Name}
 }
 
 func TestPoolAllocatable(t *testing.T) {

@@ -3,6 +3,7 @@ package sensing
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,7 @@ type usageSource struct {
 	cfg    Config
 	last   time.Time // of the last try
 	pods   []podUsage
+	nodes  map[string]nodeUsage // by name; empty where they can't be read
 	health api.SourceHealth
 }
 
@@ -28,6 +30,12 @@ type podUsage struct {
 	milliCPU float64
 	// containers of the pod, for triggers.
 	containers []containerUsage
+}
+
+// nodeUsage is one node's reading.
+type nodeUsage struct {
+	at       time.Time
+	milliCPU float64
 }
 
 // containerUsage is one container's reading: cores and bytes.
@@ -99,6 +107,14 @@ func (u *usageSource) read(ctx context.Context, now time.Time, namespaces []stri
 		}
 	}
 	u.pods = pods
+	u.nodes = map[string]nodeUsage{}
+	// Without them what DaemonSets use is not known, and nothing else depends on it.
+	if list, err := u.client.MetricsV1beta1().NodeMetricses().List(ctx, metav1.ListOptions{}); err == nil {
+		for i := range list.Items {
+			m := &list.Items[i]
+			u.nodes[m.Name] = nodeUsage{m.Timestamp.Time, m.Usage.Cpu().AsApproximateFloat64() * 1000}
+		}
+	}
 	u.health = api.SourceHealth{Reachable: true, LastOK: now}
 }
 
@@ -129,6 +145,38 @@ func (u *usageSource) fold(now time.Time, v *view, sp *speeds) map[targetID]*api
 		if m.at.After(usage.At) {
 			usage.At, usage.Window = m.at, m.window
 		}
+	}
+	return out
+}
+
+// standing is each pool's api.Pool.StandingUsage, where it was read. Pods of namespaces that
+// are not read, and those that have just gone, count as if they were on every node.
+func (u *usageSource) standing(now time.Time, v *view) map[string]float64 {
+	left := map[string]float64{} // by node
+	for name, m := range u.nodes {
+		if age := now.Sub(m.at); age <= u.cfg.UsageStaleAfter && age >= -u.cfg.UsageStaleAfter {
+			left[name] = m.milliCPU
+		}
+	}
+	for _, m := range u.pods {
+		p, ok := v.podByKey[m.key]
+		if !ok || p.pod.DaemonSet || p.pod.Mirror {
+			continue
+		}
+		if _, read := left[p.pod.Node]; read {
+			left[p.pod.Node] -= m.milliCPU
+		}
+	}
+	nodes := map[string][]float64{} // by pool
+	for _, n := range v.nodes {
+		if used, ok := left[n.node.Name]; ok && n.node.Ready && n.node.Pool != "" {
+			nodes[n.node.Pool] = append(nodes[n.node.Pool], max(used, 0))
+		}
+	}
+	out := map[string]float64{}
+	for pool, used := range nodes {
+		slices.Sort(used)
+		out[pool] = used[len(used)*3/4]
 	}
 	return out
 }

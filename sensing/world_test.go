@@ -57,6 +57,8 @@ type world struct {
 	queries []rangeQuery
 	// usage by pod in millicores; nil: metrics.k8s.io is down.
 	usage map[api.Key]int64
+	// nodeUsage by node in millicores; nil: metrics.k8s.io has no nodes.
+	nodeUsage map[string]int64
 	// memory is the same in bytes; 0 if a pod isn't there.
 	memory map[api.Key]int64
 	// adapter serves external.metrics.k8s.io, custom.metrics.k8s.io and discovery.
@@ -263,6 +265,23 @@ func (w *world) serveUsage(rw http.ResponseWriter, r *http.Request) {
 	}
 	if w.usage == nil {
 		http.Error(rw, "the server is currently unable to handle the request", http.StatusServiceUnavailable)
+		return
+	}
+	if r.URL.Path == "/apis/metrics.k8s.io/v1beta1/nodes" {
+		if w.nodeUsage == nil {
+			http.Error(rw, "forbidden", http.StatusForbidden)
+			return
+		}
+		list := metricsv1beta1.NodeMetricsList{TypeMeta: metav1.TypeMeta{APIVersion: "metrics.k8s.io/v1beta1", Kind: "NodeMetricsList"}}
+		for name, milli := range w.nodeUsage {
+			list.Items = append(list.Items, metricsv1beta1.NodeMetrics{
+				ObjectMeta: metav1.ObjectMeta{Name: name}, Timestamp: metav1.NewTime(w.clock.Now().Add(-10 * time.Second)),
+				Window: metav1.Duration{Duration: 15 * time.Second},
+				Usage:  corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(milli, resource.DecimalSI)},
+			})
+		}
+		rw.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(rw).Encode(list)
 		return
 	}
 	list := metricsv1beta1.PodMetricsList{TypeMeta: metav1.TypeMeta{APIVersion: "metrics.k8s.io/v1beta1", Kind: "PodMetricsList"}}

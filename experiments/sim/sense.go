@@ -356,6 +356,9 @@ func (s *sensors) pool(p *pool) api.Pool {
 		if n.pool == p && n.deleting {
 			out.Deleting = append(out.Deleting, n.name)
 		}
+		if n.pool == p && n.ready {
+			out.StandingUsage = new(float64) // here DaemonSets request, and use nothing
+		}
 	}
 	return out
 }
