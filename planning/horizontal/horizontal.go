@@ -155,8 +155,8 @@ func (p Planner) cpu(plan *planning.Proposal, in planning.Input, c supply) part 
 		if in.Forecast != nil {
 			p.predict(&out, in, c, in.Forecast, func(replicas int32, mean, high float64, at string, speed float64) string {
 				if c.margins.Known() {
-					return fmt.Sprintf("forecast peak %s at %s, %s at q=%.2f, for %.4g %% of time to be covered needs %d × %s",
-						cores(mean), at, cores(high), in.Policy.Quantile, 100*in.Policy.Objective, replicas, c.near)
+					return fmt.Sprintf("forecast peak %s at %s, %s at q=%.2f, for %.4g %% of time to be covered needs %d × %s%s",
+						cores(mean), at, cores(high), in.Policy.Quantile, 100*in.Policy.Objective, replicas, c.near, c.each(speed))
 				}
 				return fmt.Sprintf("forecast peak %s at %s, %s at q=%.2f, needs %d × %s: %s%s",
 					cores(mean), at, cores(high), in.Policy.Quantile, replicas, c.near, p.countedFor(w, c), onSpeed(speed))
@@ -250,7 +250,7 @@ func (p Planner) covered(best floor, in planning.Input, c supply, usage float64,
 	return floor{
 		replicas: n, need: math.Max(best.need, need), source: source,
 		reason: fmt.Sprintf("usage %s now may be %s once new replicas serve%s, for %.4g %% of time to be covered, and needs %d × %s%s (%s)",
-			cores(usage), becomes, shared, 100*in.Policy.Objective, n, c.near, onSpeed(speedNow(in)), source),
+			cores(usage), becomes, shared, 100*in.Policy.Objective, n, c.near, c.each(speedNow(in)), source),
 	}
 }
 

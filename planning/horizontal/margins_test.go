@@ -45,10 +45,10 @@ func TestMargins(t *testing.T) {
 		"without any the target counts": {1000, planning.Margins{}, nil, 6, 6, "at 70 %", api.BindingFloor}, // 5.7
 		"what bursts on the pool needs fewer": {1000, m, func(in *planning.Input) {
 			in.Speed, in.Workload.SpeedNow = 2, 2
-		}, 4, 5, "", api.BindingFloor},
+		}, 4, 5, "needs 4 × 250m, one for 425m (", api.BindingFloor},
 		"a trusted forecast says what nodes are for": {1000, planning.Margins{Objective: 0.999, Pod: growth(1.5), Node: growth(2), Most: 1e6, Told: 1.2}, func(in *planning.Input) {
 			in.Forecast, in.Trusted = forecast(1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000), true
-		}, 6, 6, "forecast peak 1.00 cores", api.BindingForecast}, // 1200/212.5 = 5.6
+		}, 6, 6, "of time to be covered needs 6 × 250m, one for 212m", api.BindingForecast}, // 1200/212.5 = 5.6
 		"one that may only raise does": {1000, m, func(in *planning.Input) {
 			in.Forecast = forecast(1000, 1000, 1000, 1000, 1000, 3000, 3000, 3000, 3000, 3000)
 		}, 8, 15, "", api.BindingFloor}, // 3000/212.5 = 14.1

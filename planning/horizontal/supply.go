@@ -30,6 +30,13 @@ func (c supply) covering(f fleet, demand, speed float64) float64 {
 	return f.replicas(demand / (speed * choice.Saturation))
 }
 
+// each says what of demand a replica more is planned to serve where an objective is kept:
+// its request with what it may use beyond, on machines of that speed, saturated by no more
+// than is allowed.
+func (c supply) each(speed float64) string {
+	return fmt.Sprintf(", one for %.0fm", math.Floor(float64(c.near.next)*speed*choice.Saturation))
+}
+
 // atTarget returns the replicas, before rounding up, that demand takes no more
 // than the utilisation of; full those that it fits into at all. Speed is of the
 // machines.
