@@ -210,7 +210,7 @@ func (c *cycle) consider(k *candidate, i int) {
 	if memory.Margins.Known() {
 		podStartup, nodeStartup = rare(podStartup), rare(nodeStartup)
 	}
-	windows := c.Config.windows(podStartup, nodeStartup)
+	windows := c.windows(podStartup, nodeStartup)
 	asked := c.propose(Input{
 		Time: c.s.Time, Workload: w, Policy: c.p, Pods: mw.pods, Readings: memory.Readings,
 		Metrics: c.s.Metrics, ResourceMetrics: c.s.ResourceMetrics,

@@ -289,7 +289,7 @@ func (c *cycle) tell() {
 				startup = p
 			}
 		}
-		w := c.Config.windows(rare(c.s.PodStartup), rare(startup))
+		w := c.windows(rare(c.s.PodStartup), rare(startup))
 		mw.memory.Margins = mw.memory.Margins.says(mw.forecast, c.p.Quantile, c.s.Time, w.Node+w.Late)
 	}
 }

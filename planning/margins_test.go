@@ -171,6 +171,27 @@ func TestCyclesTakeMargins(t *testing.T) {
 	}
 }
 
+// Replicas are held as long as their nodes, and where nobody plans nodes as an HPA holds
+// them; by a configuration that holds them for longer, for that long.
+func TestReplicasAreHeldWithTheirNodes(t *testing.T) {
+	for _, c := range []struct {
+		nodes       bool
+		pods, holds time.Duration
+	}{
+		{true, 5 * time.Minute, 10 * time.Minute}, {false, 5 * time.Minute, 5 * time.Minute},
+		{true, time.Hour, time.Hour}, {false, time.Hour, time.Hour},
+	} {
+		of := cycle{Hierarchy: Hierarchy{Config: DefaultConfig()}}
+		of.Config.Stabilization = c.pods
+		if c.nodes {
+			of.pools = []api.Pool{{Name: "e2"}}
+		}
+		if got := of.longestWindows().PodHold; got != c.holds {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
 // No cycle reads more of history than there is time for: who waits longest comes first.
 func TestMarginsAreTakenWithinABudget(t *testing.T) {
 	s := api.Snapshot{Time: marginNow, Metrics: api.SourceHealth{Reachable: true}}

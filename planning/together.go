@@ -166,6 +166,16 @@ func sumOf(all []*managed) api.Series {
 	return out
 }
 
+// windows of a pool. Where nodes are not planned, nobody knows when they go: replicas are
+// held for no longer than an HPA holds them.
+func (c *cycle) windows(pod, node api.StartupLatency) Windows {
+	w := c.Config.windows(pod, node)
+	if len(c.pools) == 0 {
+		w.PodHold = c.Config.Stabilization
+	}
+	return w
+}
+
 // longestWindows are those of the pool that is allowed whose nodes take longest.
 func (c *cycle) longestWindows() Windows {
 	var boot api.StartupLatency
@@ -174,7 +184,7 @@ func (c *cycle) longestWindows() Windows {
 			boot = p
 		}
 	}
-	return c.Config.windows(c.s.PodStartup, boot)
+	return c.windows(c.s.PodStartup, boot)
 }
 
 // sharingOn is κ of the workloads that are on a pool, as on says.
