@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/mash2-io/mash2/experiments/score"
+	"github.com/mash2-io/mash2/experiments/sim"
 )
 
 // The bounds of the marks.
@@ -132,6 +134,27 @@ func (r results) atEqualMoney(trace, scaler string, rivals []string) (best strin
 	return best, violating
 }
 
+// scalings of a scaler on a trace, and of that HPA, whatever its target and pool, whose
+// cost is the nearest to its own; mean over seeds. Costs is the HPA's cost relative to it.
+func (r results) scalings(trace, scaler string) (mine, theirs, costs float64, ok bool) {
+	of := func(scaler string) (sum float64) {
+		all := r.of(trace, scaler)
+		for _, f := range all {
+			sum += float64(f.Scalings) / float64(len(all))
+		}
+		return sum
+	}
+	own, _, known := r.mean(trace, scaler)
+	near := math.Inf(1)
+	for _, s := range r.scalers() {
+		cost, _, run := r.mean(trace, s)
+		if d := math.Abs(math.Log(cost / own)); known && run && strings.HasPrefix(s, sim.HPA) && d < near {
+			near, theirs, costs, ok = d, of(s), cost/own, true
+		}
+	}
+	return of(scaler), theirs, costs, ok
+}
+
 // dominates reports whether a is no worse than b in both cost and violations on a
 // trace and better in one, beyond the noise of the seeds that both have: a difference
 // counts when its 95 % interval is on one side of 0. With one seed every difference
@@ -192,7 +215,12 @@ func judge(r results, size float64, set string, scaler, yardstick string, rivals
 	var beside, clairvoyant []float64
 	dearest, dearestOn, alone := math.NaN(), "", 0
 	var dominated []string
+	var mineScaled, theirsScaled float64
+	var nearest []float64
 	for _, t := range r.traces() {
+		if mine, theirs, costs, ok := r.scalings(t, scaler); ok {
+			mineScaled, theirsScaled, nearest = mineScaled+mine, theirsScaled+theirs, append(nearest, costs)
+		}
 		if share, ok := r.apart(t, scaler, yardstick); ok && !(share <= worst) {
 			worst, worstOn = share, t
 		}
@@ -234,7 +262,9 @@ func judge(r results, size float64, set string, scaler, yardstick string, rivals
 	}
 	return append(out,
 		make("cost beside the clairvoyant", c, c <= maxClairvoyant, ""),
-		make("rivals that weakly dominate it", count, count == 0, fmt.Sprint(dominated)))
+		make("rivals that weakly dominate it", count, count == 0, fmt.Sprint(dominated)),
+		make("scalings beside the HPA of the nearest cost", mineScaled/theirsScaled, mineScaled <= theirsScaled,
+			fmt.Sprintf("%.0f and %.0f, whose cost is %.2f times as much", mineScaled, theirsScaled, geometric(nearest))))
 }
 
 func first(names []string) string {

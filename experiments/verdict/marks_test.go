@@ -60,6 +60,28 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// Scalings are compared with those of the HPA that costs the most nearly as much.
+func TestScalings(t *testing.T) {
+	scaled := func(f figure, n int) figure {
+		f.Scalings = n
+		return f
+	}
+	r := results{
+		scaled(made("one", "m", 1, 10), 30), scaled(made("one", "m", 2, 10), 50), scaled(made("one", "hpa:80", 1, 11), 60), scaled(made("one", "hpa:50 @n2", 1, 20), 5),
+		scaled(made("one", "karpenter:80", 1, 10), 1),
+		scaled(made("two", "m", 1, 10), 80), scaled(made("two", "hpa:80", 1, 30), 5), scaled(made("two", "hpa:50 @n2", 1, 8), 90),
+	}
+	for _, m := range judge(r, 1, "development", "m", "c", nil, 0.999) {
+		if m.Mark == "scalings beside the HPA of the nearest cost" {
+			if want := 120.0 / 150; m.Figure == nil || math.Abs(*m.Figure-want) > 1e-9 || !m.Met {
+				t.Errorf("%+v, want %v", m, want)
+			}
+			return
+		}
+	}
+	t.Error("no such mark")
+}
+
 // A difference within the seeds' noise is none.
 func TestDominatesBeyondNoise(t *testing.T) {
 	r := results{}
