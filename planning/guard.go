@@ -23,8 +23,9 @@ import (
 // Behaviour has the meaning it has in a HorizontalPodAutoscaler, with these
 // defaults: scale-up is neither stabilised nor limited; scale-down is not
 // limited and is stabilised by looking back over Config.Stabilization, or
-// Windows.PodHold where margins keep an objective, or, where none do and a trusted
-// forecast covers the time, by looking ahead over Windows.Trough instead. What only a ramp of demand asked for is kept for
+// Windows.PodHold where margins keep an objective and no trusted forecast covers the
+// time, or, where one does and there are no margins, by looking ahead over
+// Windows.Trough instead. What only a ramp of demand asked for is kept for
 // Config.TrustedStabilization. A window that the author states is always enforced
 // looking back. Where the author limits scale-up, the reactive floor is limited
 // alike, being what the HPA with that behaviour would do.
@@ -214,7 +215,10 @@ func (g Guard) keep(s Subject, current, least int32) (n int32, binding api.Bindi
 		window = g.Config.Stabilization
 		switch {
 		case s.Memory.Margins.Known():
-			window, held = s.Windows.PodHold, g.settled // for which they were taken
+			held = g.settled
+			if !s.Trusted { // else nodes need not stay for as long
+				window = s.Windows.PodHold // for which they were taken
+			}
 		case s.Trusted:
 			window = g.Config.TrustedStabilization
 		}

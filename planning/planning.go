@@ -93,7 +93,7 @@ type Windows struct {
 	// NodeTrough is the same for nodes.
 	NodeTrough time.Duration
 	// PodHold is how long replicas are held that were needed where margins keep an
-	// objective: no less than nodes are. NodeHold is how long nodes are held that were
+	// objective and no trusted forecast looks ahead: no less than nodes are. NodeHold is how long nodes are held that were
 	// needed where no trusted forecast looks ahead.
 	PodHold, NodeHold time.Duration
 	// Tolerance is the relative difference between need and replicas that changes nothing.

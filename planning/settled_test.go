@@ -3,6 +3,7 @@ package planning_test
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 
 // down follows what the Guard leaves of replicas while recommendations go by, one every
 // 15 s, and returns what ran in each cycle.
-func down(asked []float64) []int32 {
+func down(asked []float64, change ...func(*planning.Subject)) []int32 {
 	const window = 10 * time.Minute
 	var ran []int32
 	current, recent := int32(math.Ceil(asked[0])), []planning.Recommendation(nil)
@@ -23,6 +24,9 @@ func down(asked []float64) []int32 {
 		s.Windows.PodHold = window
 		s.Memory.Margins.Pod = forecast.Growth{Factor: 1.2}
 		s.Memory.Recommendations = recent
+		for _, do := range change {
+			do(&s)
+		}
 		current = guard().Range(s).Lo.Replicas
 		ran = append(ran, current)
 		recent = append(recent, planning.Recommendation{From: now, To: now, Capacity: need})
@@ -74,6 +78,38 @@ func TestFallsAreTakenInOneStep(t *testing.T) {
 				t.Errorf("%d at the end, want %d", got, c.end)
 			}
 		})
+	}
+}
+
+// How long replicas stay that are no longer needed: for as long as nodes do, but with a
+// trusted forecast as long as an HPA keeps them, and as their author says.
+func TestReplicasStay(t *testing.T) {
+	asked := append(slices.Repeat([]float64{100}, 10), slices.Repeat([]float64{50}, 60)...)
+	for name, c := range map[string]struct {
+		change func(*planning.Subject)
+		stay   time.Duration
+	}{
+		"with their nodes":        {func(*planning.Subject) {}, 10 * time.Minute},
+		"with a trusted forecast": {func(s *planning.Subject) { s.Trusted = true }, 5 * time.Minute},
+		"as their author says": {func(s *planning.Subject) {
+			s.Workload.Behavior.ScaleDown.WindowStated, s.Workload.Behavior.ScaleDown.StabilizationWindow = true, time.Minute
+		}, time.Minute},
+		"without an objective": {func(s *planning.Subject) { s.Memory.Margins = planning.Margins{} }, 5 * time.Minute},
+	} {
+		ran := down(asked, c.change)
+		last := 0
+		for i, n := range ran {
+			if n == 100 {
+				last = i
+			}
+		}
+		// The largest recommendation was made last in cycle 9, and a window holds both of its ends.
+		if got := time.Duration(last-9) * 15 * time.Second; got > c.stay || got < c.stay-30*time.Second {
+			t.Errorf("%s: they stay for %v, want %v at most", name, got, c.stay)
+		}
+		if got := ran[len(ran)-1]; got != 50 {
+			t.Errorf("%s: %d at the end", name, got)
+		}
 	}
 }
 
