@@ -180,9 +180,10 @@ PROGRESS := sed -uE -e '/^PASS ([^ ]*\.)?(Test|Fuzz|Example)[^./]*\//d' -e '/^PA
 # Packages whose tests start a control plane, a Prometheus or helm mostly wait for them, and
 # what they wait for has a time limit. The others compute: beside the first, at a lower
 # priority, which takes little more than half the time of one after the other.
-PLANE := adoption cmd/ execution/ experiments/baseline experiments/cluster experiments/demo experiments/envelope experiments/gkesim \
-	experiments/karpenter experiments/keda experiments/node experiments/testbed sensing serve strategic
-PLANE_PATTERN = ^github.com/mash2-io/mash2/($(subst $(eval) ,|,$(strip $(PLANE))))
+PLANE := ^github.com/mash2-io/mash2/(adoption|cmd/|execution/|experiments/(baseline|cluster|demo|envelope|gkesim|node|testbed)|sensing|serve|strategic)
+# Without packages gotestsum would test the root alone and pass: a list that fails, or is
+# empty, fails.
+PACKAGES = packages=$$(go list -tags '$(TAGS)' ./... | grep $(1) '$(PLANE)')
 # One that fails does not keep the others from being run.
 .PHONY: test test-plane test-rest test-packages test-image test-localkube test-without-c
 test: deps browser localkube helm $(TOOLS)/gotestsum ## every test, the ones on the real control plane included
@@ -190,13 +191,13 @@ test: deps browser localkube helm $(TOOLS)/gotestsum ## every test, the ones on 
 	@$(MAKE) --no-print-directory -k -j2 test-plane test-rest
 
 test-plane:
-	$(TOOLS)/gotestsum $(TEST_FORMAT) --jsonfile $(OUT)/test-plane.json -- \
-		-tags '$(TAGS)' -timeout 70m -p 1 $$(go list -tags '$(TAGS)' ./... | grep -E '$(PLANE_PATTERN)') | $(PROGRESS)
+	@$(call PACKAGES,-E) && $(TOOLS)/gotestsum $(TEST_FORMAT) --jsonfile $(OUT)/test-plane.json -- \
+		-tags '$(TAGS)' -timeout 70m -p 1 $$packages | $(PROGRESS)
 test-rest:
 	@$(MAKE) --no-print-directory -k -j1 test-packages test-image test-localkube test-without-c
 test-packages:
-	nice $(TOOLS)/gotestsum $(TEST_FORMAT) --jsonfile $(OUT)/test.json -- \
-		-tags '$(TAGS)' -timeout 70m -p 1 $$(go list -tags '$(TAGS)' ./... | grep -vE '$(PLANE_PATTERN)') | $(PROGRESS)
+	@$(call PACKAGES,-vE) && nice $(TOOLS)/gotestsum $(TEST_FORMAT) --jsonfile $(OUT)/test.json -- \
+		-tags '$(TAGS)' -timeout 70m -p 1 $$packages | $(PROGRESS)
 test-image:
 	cd container/image && $(TOOLS)/gotestsum $(TEST_FORMAT) --jsonfile $(CURDIR)/$(OUT)/test-image.json -- ./... | $(PROGRESS)
 test-localkube:

@@ -71,8 +71,9 @@ const (
 // said before, after Romano et al. 2019, "Conformalized quantile regression". Chosen is what
 // would have cost least.
 //
-// The factor is +Inf where there was demand after none, but for the first of all. Where the history is too short for
-// the quantile to be among its minutes, about 1/(1−objective) of them, it is not known.
+// The factor is +Inf where there was demand after none, but for the first of all. Where the
+// history is too short for the quantile to be among its minutes, about 1/(1−objective) of
+// them, it is not known.
 func GrowthOf(series api.Series, rule GrowthRule, objective float64) (g Growth, known bool) {
 	if series.Step <= 0 || !(objective > 0 && objective < 1) {
 		return Growth{}, false

@@ -157,9 +157,9 @@ func (m Margins) says(f *api.Forecast, q float64, now time.Time, lead time.Durat
 
 // burst is how many times what it requests a replica can use of CPU on a pool's machines
 // while every pod there uses as much of its own: cores that are short are shared by
-// request, DaemonSets use what they were seen to (see podCores), and its limit confines it. A machine is as full
-// as it gets of pods like it, and of such as request the least of all. 1 where the
-// machine's cores aren't known.
+// request, DaemonSets use what they were seen to (see podCores), and its limit confines it.
+// A machine is as full as it gets of pods like it, and of such as request the least of all.
+// 1 where the machine's cores aren't known.
 func burst(shape *api.PodShape, pool *api.Pool, least int64) float64 {
 	if pool == nil || shape == nil || pool.Cores <= 0 {
 		return 1

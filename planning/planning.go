@@ -92,9 +92,9 @@ type Windows struct {
 	Trough time.Duration
 	// NodeTrough is the same for nodes.
 	NodeTrough time.Duration
-	// PodHold is how long replicas are held that were needed where margins keep an
-	// objective and no trusted forecast looks ahead: no less than nodes are. NodeHold is how long nodes are held that were
-	// needed where no trusted forecast looks ahead.
+	// PodHold and NodeHold are how long of the past replicas, and nodes, are held that were
+	// needed, where no trusted forecast looks ahead; replicas where margins keep an
+	// objective, and no shorter than nodes.
 	PodHold, NodeHold time.Duration
 	// Tolerance is the relative difference between need and replicas that changes nothing.
 	Tolerance float64
