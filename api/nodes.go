@@ -25,6 +25,9 @@ type NodeDemand struct {
 	NodeReplicas int32
 	// Pools that new replicas may be planned on; empty for every open one.
 	Pools []string
+	// Spot keeps some of the replicas off pools of spot machines. Nil: they may all run on
+	// any of Pools.
+	Spot *Spot
 	// Shadow workloads keep the replicas that they have.
 	Shadow bool
 }

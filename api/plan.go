@@ -92,6 +92,9 @@ type WorkloadPlan struct {
 	// Pools that the replicas are to run on, in order of name; nil where nodes are
 	// not planned. The shares add up to Replicas.
 	Pools []PoolShare `json:"pools,omitempty"`
+	// Prefers is, of a workload with replicas on and off spot machines, the pool that its
+	// new pods are to go to now.
+	Prefers string `json:"prefers,omitempty"`
 	// NodeReplicas is the largest value of the path up to the node startup latency: for how
 	// many replicas of this size nodes must be there.
 	NodeReplicas int32 `json:"nodeReplicas"`
@@ -309,6 +312,9 @@ func (p Plan) PoolsInUse() []string {
 // PlacedOn is the pool that new pods of a workload are to prefer; empty where all workloads
 // are on one pool, whose nodes are the only ones then.
 func (p Plan) PlacedOn(w WorkloadPlan) string {
+	if w.Prefers != "" && !w.Shadow {
+		return w.Prefers
+	}
 	if w.Shadow || len(w.Pools) != 1 || len(p.PoolsInUse()) < 2 {
 		return ""
 	}

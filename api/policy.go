@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Names of the policies every installation has; a ConfigMap may redefine them
 // and add more.
@@ -104,6 +107,9 @@ type Policy struct {
 	// MaxNodesPerPool bounds a pool's planned nodes, all zones together; 0
 	// leaves the pool's own bounds.
 	MaxNodesPerPool int32 `json:"maxNodesPerPool,omitempty"`
+	// Spot says how much of a workload may run on machines that their provider may take
+	// away. Nil: pools of such machines are pools as any other.
+	Spot *Spot `json:"spot,omitempty"`
 	// Disruption is what moving pods may cost, and when it may happen.
 	Disruption Disruption `json:"disruption,omitzero"`
 	// Rollback says when the whole plan is taken back because an SLO burns.
@@ -119,6 +125,22 @@ type Policy struct {
 	// ManagedPools are all pools that some policy names, in order of name: the
 	// only pools mash2 may ever touch. Set by strategic.Decide.
 	ManagedPools []string `json:"managedPools,omitempty"`
+}
+
+// Spot bounds the replicas of a workload that run on spot machines, beside others that
+// run elsewhere.
+type Spot struct {
+	// MaxShare of a workload's replicas, in (0, 1].
+	MaxShare float64 `json:"maxShare"`
+	// Floor is how many of them are kept off spot machines at least.
+	Floor int32 `json:"floor"`
+}
+
+// Off is how many of so many replicas are to run off spot machines.
+func (s Spot) Off(replicas int32) int32 {
+	// A share of ten that is meant to be three is no four by rounding.
+	spot := int32(math.Floor(s.MaxShare*float64(replicas) + 1e-9))
+	return min(max(replicas-spot, s.Floor), max(replicas, 0))
 }
 
 // Disruption bounds what moving pods between nodes may take. The zero value of

@@ -399,6 +399,10 @@ type Pool struct {
 	Labels        map[string]string
 	Taints        []Taint
 	Price         float64 // USD per node and hour
+	// Spot machines may be taken away by their provider at any time, each this often:
+	// Interruptions per node and hour.
+	Spot          bool    `json:",omitempty"`
+	Interruptions float64 `json:",omitempty"`
 	// CPUSpeed is the work one core does per second relative to a core of the
 	// reference machine (n2).
 	CPUSpeed float64

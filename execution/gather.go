@@ -25,6 +25,14 @@ import (
 // rests for RetryAfter and is tried again, by the time at which new pods began to prefer
 // their pool. While it rests pods stay where they are.
 
+// only is the pool that new pods of a workload are counted on; empty for any.
+func (q *sequencer) only(w *api.Workload) string {
+	if q.restricted != "" {
+		return q.restricted
+	}
+	return q.view.only(w)
+}
+
 // settling is for how long a new pod astray keeps others from being made: they would
 // follow it.
 const settling = 5 * time.Minute

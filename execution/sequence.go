@@ -63,8 +63,10 @@ func sequence(s api.Snapshot, p api.Plan, policy api.Policy, g guards) ([]api.Ac
 	q.releaseCordons()
 	q.growPools()
 	q.cordon()
+	q.divide()
 	q.clearCosts()
 	q.scaleWorkloads()
+	q.keepFloor()
 	q.resizePods()
 	q.evictOthers()
 	q.giveUpNodes()
@@ -95,6 +97,10 @@ type sequencer struct {
 	moveSize map[string]int32
 	// room for pods on nodes that stay; what has been promised is taken.
 	room room
+	// divisions are those of workloads on and off spot machines; restricted is the pool that
+	// new pods are counted on, empty for any.
+	divisions  map[api.Key]*division
+	restricted string
 	// evicted counts EvictPod actions.
 	evicted int
 }

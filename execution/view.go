@@ -14,6 +14,7 @@ type view struct {
 	snapshot   api.Snapshot
 	plan       api.Plan
 	disruption api.Disruption
+	bounds     *api.Spot // of the policy; nil without
 	guards     guards
 	budgets    budgets
 
@@ -21,7 +22,7 @@ type view struct {
 	// not resized by somebody else.
 	pools []managedPool
 	// targets are the pools that the plan puts workloads on, in order of name; none
-	// when nodes are left alone. Each workload's are in homes.
+	// when nodes are left alone. In homes are those of workloads that have one only.
 	targets []string
 	homes   map[api.Key]string
 	// frozen is true when nodes are managed but some target can't be seen or planned
@@ -68,7 +69,7 @@ type managedPool struct {
 // newView indexes a snapshot under a plan.
 func newView(s api.Snapshot, p api.Plan, policy api.Policy, g guards) (*view, []api.Finding) {
 	v := &view{
-		snapshot: s, plan: p, disruption: Defaults(policy.Disruption), guards: g, budgets: newBudgets(s),
+		snapshot: s, plan: p, disruption: Defaults(policy.Disruption), bounds: policy.Spot, guards: g, budgets: newBudgets(s),
 		wanted:    make(map[api.Key]int32, len(p.Workloads)),
 		homes:     make(map[api.Key]string, len(p.Workloads)),
 		nodes:     make(map[string]*api.Node, len(s.Nodes)),
@@ -145,7 +146,7 @@ func (v *view) classifyWorkloads() {
 		}
 	}
 	for _, wp := range v.plan.Workloads {
-		if len(wp.Pools) > 0 {
+		if len(wp.Pools) == 1 {
 			v.homes[wp.Key] = wp.Pools[0].Pool
 		}
 		w, ok := v.workloads[wp.Key]

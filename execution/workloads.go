@@ -78,7 +78,7 @@ func (q *sequencer) clearCosts() {
 	}
 	for i := range q.snapshot.Pods {
 		p := &q.snapshot.Pods[i]
-		if !p.DeletionCostOurs || p.Terminating || q.leaving[p.Node] || q.old[p.Node] || q.astray(p) {
+		if !p.DeletionCostOurs || p.Terminating || q.leaving[p.Node] || q.old[p.Node] || q.astray(p) || q.going(p) {
 			continue
 		}
 		if p.Workload != (api.Key{}) && q.guarded[p.Workload] != "" {
@@ -96,6 +96,10 @@ func (q *sequencer) scaleWorkloads() {
 	})
 	q.planned(func(w *api.Workload, wp *api.WorkloadPlan) {
 		ps := q.podsOfWorkload(w.Key)
+		if d := q.divisions[w.Key]; d != nil && ps.surges() && q.shut(ps) {
+			q.scaleDivided(w, wp, ps, d)
+			return
+		}
 		switch {
 		case len(ps.old) == 0 && len(ps.astray) > 0:
 			q.gather(w, wp, ps)

@@ -1,6 +1,7 @@
 package planning
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -15,6 +16,9 @@ type assignment struct {
 	pools []*api.Pool
 	// of are the indexes among them of the pools of each managed workload.
 	of []int
+	// spot is, of each, the index of the pool of spot machines that it may have replicas on
+	// as well, −1 without; nil where none has one.
+	spot []int
 }
 
 // assignments are those that are compared: for each allowed pool all workloads on
@@ -26,11 +30,13 @@ func (c *cycle) assignments() []assignment {
 	if out := c.apart(); out != nil {
 		return out
 	}
-	out := make([]assignment, len(c.pools))
+	var out []assignment
 	for i := range c.pools {
-		out[i] = assignment{pools: []*api.Pool{&c.pools[i]}, of: make([]int, len(c.managed))}
+		if !c.keepsOff(&c.pools[i]) {
+			out = append(out, assignment{pools: []*api.Pool{&c.pools[i]}, of: make([]int, len(c.managed))})
+		}
 	}
-	return out
+	return append(out, c.besideSpot()...)
 }
 
 // pool of a managed workload; nil where nodes are not planned.
@@ -59,25 +65,43 @@ func (a assignment) name() string {
 		for _, i := range a.of {
 			_, _ = h.Write([]byte{byte(i), byte(i >> 8)})
 		}
+		for _, i := range a.spot {
+			_, _ = h.Write([]byte{byte(i), byte(i >> 8)})
+		}
 		name += fmt.Sprintf(" (%08x)", h.Sum32())
 	}
 	return name
 }
 
-// shares are where so many replicas of a managed workload run; nil where nodes are
-// not planned.
-func (a assignment) shares(workload int, replicas int32) []api.PoolShare {
-	pool := a.pool(workload)
+// shares are where so many replicas of a managed workload run, in order of name; nil where
+// nodes are not planned.
+func (a assignment) shares(workload int, replicas int32, bounds *api.Spot) []api.PoolShare {
+	pool, spot := a.pool(workload), a.spotPool(workload)
 	if pool == nil {
 		return nil
 	}
-	return []api.PoolShare{{Pool: pool.Name, Replicas: replicas}}
+	off := replicas
+	if spot != nil {
+		off = bounds.Off(replicas)
+	}
+	var out []api.PoolShare
+	if off > 0 || spot == nil || replicas == 0 {
+		out = append(out, api.PoolShare{Pool: pool.Name, Replicas: off})
+	}
+	if replicas > off {
+		out = append(out, api.PoolShare{Pool: spot.Name, Replicas: replicas - off})
+	}
+	slices.SortFunc(out, func(x, y api.PoolShare) int { return cmp.Compare(x.Pool, y.Pool) })
+	return out
 }
 
 // only is the pool that a managed workload may be planned on, where others are open.
 func (a assignment) only(workload int) []string {
 	if len(a.pools) < 2 {
 		return nil
+	}
+	if spot := a.spotPool(workload); spot != nil {
+		return []string{a.pool(workload).Name, spot.Name}
 	}
 	return []string{a.pool(workload).Name}
 }

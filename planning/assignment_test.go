@@ -129,7 +129,7 @@ func TestNamesTellAssignmentsApart(t *testing.T) {
 	if got := (assignment{}).name(); got != "" {
 		t.Errorf("without pools it is called %q", got)
 	}
-	mixed, other := assignment{[]*api.Pool{e2, n2}, []int{0, 1}}, assignment{[]*api.Pool{e2, n2}, []int{1, 0}}
+	mixed, other := assignment{pools: []*api.Pool{e2, n2}, of: []int{0, 1}}, assignment{pools: []*api.Pool{e2, n2}, of: []int{1, 0}}
 	if mixed.name() == other.name() || !strings.HasPrefix(mixed.name(), "e2 + n2 ") {
 		t.Errorf("called %q and %q", mixed.name(), other.name())
 	}

@@ -196,7 +196,14 @@ func (c *cycle) consider(k *candidate, i int) {
 	speed, nodeStartup := positive(w.SpeedNow), api.StartupLatency{}
 	if pool != nil {
 		speed, nodeStartup = c.speed(mw, pool), pool.NodeStartup
-		memory.Margins = c.marginsOn(mw, pool, k.sharing[k.to.of[i]])
+		slower := pool // a replica is planned for the less that it can use on either
+		if spot := k.to.spotPool(i); spot != nil {
+			if s := c.speed(mw, spot); s < speed {
+				speed, slower = s, spot
+			}
+			nodeStartup.P50, nodeStartup.P90 = max(nodeStartup.P50, spot.NodeStartup.P50), max(nodeStartup.P90, spot.NodeStartup.P90)
+		}
+		memory.Margins = c.marginsOn(mw, slower, k.sharing[k.to.of[i]])
 	}
 	k.margins = append(k.margins, memory.Margins)
 	if k.settled && c.elsewhere(mw, pool) {
@@ -217,6 +224,7 @@ func (c *cycle) consider(k *candidate, i int) {
 		Forecast: mw.forecast, Trusted: mw.trusted, ForecastNote: mw.note, Outlooks: mw.outlooks,
 		Speed: speed, ResizeTo: mw.resizeTo, Windows: windows, Margins: memory.Margins,
 	})
+	asked = c.withReserve(asked, k.to, i, w.MaxReplicas)
 	subject := Subject{
 		Time: c.s.Time, Workload: w, Policy: c.p, Proposal: asked, Memory: memory.counted(asked).idle(c.s.Time, asked.Activity),
 		Speed: speed, Trusted: mw.looksAhead(), Windows: windows,
@@ -447,6 +455,10 @@ func (c *cycle) items(k *candidate) {
 			it.Tail = choice.GrowthTail(m.factor(c.s.Time), m.Objective)
 		}
 		it.Shares, it.Share = shares(mw, k.to.pool(i))
+		if spot := k.to.spotPool(i); spot != nil {
+			it.Spot = &choice.Spot{Spot: *c.p.Spot, Place: k.to.spot[i]}
+			it.Spot.Shares, it.Spot.Share = shares(mw, spot)
+		}
 		if failure := c.attempt("the Guard", it.Key, func() {
 			k.nodeMin[i], it.NodeMin, k.nodeNote[i] = c.guard.NodeReplicas(k.subjects[i], r.Lo.Replicas)
 			k.raw[i], k.steady[i] = c.settle(of, &it, k.subjects[i], r)

@@ -113,7 +113,12 @@ func (c *cycle) stays(k *candidate, home map[api.Key]string) bool {
 		if !known || c.moves(i, at) {
 			continue
 		}
-		if k.to.pool(i).Name != at {
+		spot := ""
+		if p := k.to.spotPool(i); p != nil {
+			spot = p.Name
+		}
+		before := c.managed[i].memory.Spot
+		if k.to.pool(i).Name != at || spot != before && c.spottable(i, c.pool(cmp.Or(spot, before))) {
 			return false
 		}
 		stay++

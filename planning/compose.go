@@ -66,7 +66,7 @@ func (c *cycle) packWithin(k *candidate, replicas, nodeReplicas, maxNodes []int3
 		scale.Replicas = replicas[i]
 		in.Demands[i] = api.NodeDemand{
 			Key: c.managed[at].workload.Key, Scale: scale, NodeReplicas: nodeReplicas[i],
-			Pools: k.to.only(at), Shadow: c.managed[at].workload.Mode == api.ModeShadow,
+			Pools: k.to.only(at), Spot: c.spotBounds(k.to, at), Shadow: c.managed[at].workload.Mode == api.ModeShadow,
 		}
 	}
 	plan, err := c.planNodes(in)
@@ -190,7 +190,8 @@ func (c *cycle) describe(k *candidate, i int, replicas int32) api.WorkloadPlan {
 	mw, r, need := &c.managed[i], k.ranges[i], k.proposals[i].Replicas
 	w := c.start(k, i)
 	w.Floor = r.Floor
-	w.Replicas, w.Pools = replicas, k.to.shares(i, replicas)
+	w.Replicas, w.Pools = replicas, k.to.shares(i, replicas, c.p.Spot)
+	w.Prefers = c.prefers(k, i, replicas)
 	w.NodeReplicas = max(replicas, k.nodeMin[i])
 	if r.Hold != "" {
 		w.Held, w.Binding, w.Reason = true, api.BindingHold, r.Hold
@@ -247,7 +248,10 @@ func (c *cycle) describe(k *candidate, i int, replicas int32) api.WorkloadPlan {
 func (c *cycle) remember(k *candidate, i int, w api.WorkloadPlan) {
 	next := c.managed[i].memory.counted(k.proposals[i]).idle(c.s.Time, w.Activity)
 	if pool := k.to.pool(i); pool != nil {
-		next.Pool = pool.Name
+		next.Pool, next.Spot = pool.Name, ""
+		if spot := k.to.spotPool(i); spot != nil {
+			next.Spot = spot.Name
+		}
 		if c.restricted(i) {
 			next.Apart = pool.Name
 		}

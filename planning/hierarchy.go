@@ -104,9 +104,10 @@ type cycle struct {
 	managed   []managed
 	pools     []api.Pool // allowed ones, in order of name
 	findings  []api.Finding
-	predicted []api.Finding // those of them that tell of predictions
-	staysOn   string        // the pool that workloads can't be moved from; empty if they can
-	nodesOff  string        // why nodes are not planned although the policy names pools
+	predicted []api.Finding   // those of them that tell of predictions
+	staysOn   string          // the pool that workloads can't be moved from; empty if they can
+	nodesOff  string          // why nodes are not planned although the policy names pools
+	steady    map[string]bool // nodes that stay and are no spot machines; see offSpot
 	search    api.Search
 	fits      int // left of the work that fits may take
 	firsts    int // the same of first fits, a number
@@ -227,6 +228,7 @@ func (c *cycle) allow() {
 		}
 	}
 	slices.SortFunc(c.pools, func(a, b api.Pool) int { return cmp.Compare(a.Name, b.Name) })
+	c.warnOfSpot()
 	if len(c.pools) == 0 {
 		c.nodesOff = fmt.Sprintf("none of the pools %q that policy %s allows exists", c.p.NodePools, c.p.Name)
 		if c.p.MachineType != "" {

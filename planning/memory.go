@@ -97,6 +97,9 @@ type WorkloadMemory struct {
 	NodeReplicas int32 `json:"nodeReplicas"`
 	// Pool that it was last planned on; empty if none was.
 	Pool string `json:"pool,omitempty"`
+	// Spot is the pool of spot machines that some of its replicas were planned on besides;
+	// empty if none was.
+	Spot string `json:"spot,omitempty"`
 	// Apart is the pool that it was last planned on as a strategy leaves it no other one of
 	// the policy's, until its pods have left that pool; empty if none is.
 	Apart string `json:"apart,omitempty"`

@@ -161,6 +161,10 @@ func validatePolicy(path string, p api.Policy) error {
 		errs = append(errs, fmt.Errorf("%s.minNodesPerPool: must not be above maxNodesPerPool, which is %d, is %d", path, p.MaxNodesPerPool, p.MinNodesPerPool))
 	}
 	within("maxNodesPerPool", float64(p.MaxNodesPerPool), 0, maxReplicas, "0 (unbounded) or more")
+	if s := p.Spot; s != nil {
+		within("spot.maxShare", s.MaxShare, math.SmallestNonzeroFloat64, 1, "above 0 and at most 1, or 0 for no share of a workload's own")
+		within("spot.floor", float64(s.Floor), 0, maxReplicas, "0 or more")
+	}
 	d := p.Disruption
 	within("disruption.podPrice", d.PodPrice, 0, maxCost, "0 (the default) or more USD")
 	within("disruption.maxEvictions", float64(d.MaxEvictions), 0, maxReplicas, "0 (the default) or more")

@@ -3,6 +3,7 @@ package clusterapi
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -119,6 +120,15 @@ func poolOf(d *unstructured.Unstructured, machines []machine) (api.Pool, error) 
 	}
 	if pool.CPUSpeed <= 0 {
 		read.bad(AnnotationSpeed, "must be above 0")
+	}
+	said := maps.Clone(pool.Labels)
+	for _, key := range []string{provider.LabelSpot, provider.LabelInterruptions} {
+		if value, ok := d.GetAnnotations()[key]; ok {
+			said[key] = value
+		}
+	}
+	if err := provider.DescribeSpot(&pool, said); err != nil && read.err == nil {
+		read.err = fmt.Errorf("MachineDeployment %s: %w", d.GetName(), err)
 	}
 	_, hasMin := d.GetAnnotations()[annotationMinSize]
 	_, hasMax := d.GetAnnotations()[annotationMaxSize]

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/api/iterator"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/execution/provider"
 )
 
 // concurrentReads bounds the calls for instance groups that are under way at
@@ -191,8 +192,16 @@ func (p *Provider) describe(np *containerpb.NodePool, groups []groupState) api.P
 	}
 	pool.Allocatable = machine.allocatable(int64(config.GetDiskSizeGb()), np.GetMaxPodsConstraint().GetMaxPodsPerNode())
 	pool.Cores = machine.MilliCPU
-	pool.Price = machine.Price
 	pool.CPUSpeed = machine.CPUSpeed
+	spot := provider.DescribeSpot(&pool, pool.Labels)
+	price, err := provider.PriceLabel(pool)
+	if err := errors.Join(spot, err); err != nil {
+		pool.Hold = err.Error()
+	}
+	if pool.Price = machine.Price; pool.Spot {
+		pool.Price *= provider.SpotPriceRatio
+	}
+	pool.Price = cmp.Or(price, pool.Price)
 	return pool
 }
 
@@ -226,6 +235,9 @@ func labels(np *containerpb.NodePool) map[string]string {
 	}
 	if np.GetConfig().GetSpot() {
 		out["cloud.google.com/gke-spot"] = "true"
+	}
+	if np.GetConfig().GetPreemptible() {
+		out["cloud.google.com/gke-preemptible"] = "true"
 	}
 	return out
 }

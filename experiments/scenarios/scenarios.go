@@ -139,6 +139,15 @@ type Policy struct {
 	Initial string `yaml:"initial,omitempty"`
 	// Switches within a pass, times increasing.
 	Switches []Switch `yaml:"switches,omitempty"`
+	// Spot is what both policies say of spot machines, where they allow several pools; nil
+	// for nothing.
+	Spot *Spot `yaml:"spot,omitempty"`
+}
+
+// Spot bounds what of a workload runs on spot machines.
+type Spot struct {
+	MaxShare float64 `yaml:"maxShare"`
+	Floor    int32   `yaml:"floor"`
 }
 
 // Switch makes a policy active at a time of the pass.
@@ -158,6 +167,19 @@ type Pool struct {
 	NodesPerZone Bounds `yaml:"nodesPerZone,omitempty"`
 	// BootMedian overrides the scenario's for this pool.
 	BootMedian Duration `yaml:"bootMedian,omitempty"`
+	// Spot is what the provider may do with the pool's machines; nil for nothing.
+	Spot *SpotMachines `yaml:"spot,omitempty"`
+}
+
+// SpotMachines are cheaper, and taken away by their provider at random.
+type SpotMachines struct {
+	// PriceRatio is what one costs of a like one on demand.
+	PriceRatio float64 `yaml:"priceRatio"`
+	// InterruptionsPerHour of each, on average; the time until then is exponential.
+	InterruptionsPerHour float64 `yaml:"interruptionsPerHour"`
+	// Outage is how long, on average, its zone has no more such machines after one was
+	// taken away; exponential, 0 for not at all.
+	Outage Duration `yaml:"outage,omitempty"`
 }
 
 // Duration is a time.Duration written as Go writes it.

@@ -125,6 +125,22 @@ func (s *Scenario) validatePools(fail failure) {
 		if d := p.BootMedian.Duration; d < 0 || d > time.Hour {
 			fail(at+".bootMedian", "must be between 0 and 1h")
 		}
+		p.Spot.validate(at+".spot", fail)
+	}
+}
+
+func (m *SpotMachines) validate(at string, fail failure) {
+	if m == nil {
+		return
+	}
+	if !(m.PriceRatio > 0 && m.PriceRatio <= 1) {
+		fail(at+".priceRatio", "must be above 0 and at most 1")
+	}
+	if !(m.InterruptionsPerHour >= 0 && m.InterruptionsPerHour <= 60) {
+		fail(at+".interruptionsPerHour", "must be between 0 and 60")
+	}
+	if d := m.Outage.Duration; d < 0 || d > 24*time.Hour {
+		fail(at+".outage", "must be between 0 and 24h")
 	}
 }
 

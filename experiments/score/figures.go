@@ -2,12 +2,10 @@ package score
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
 
-	"github.com/mash2-io/mash2/execution/gke"
 	"github.com/mash2-io/mash2/experiments/load"
 	"github.com/mash2-io/mash2/experiments/report"
 )
@@ -305,11 +303,11 @@ func (o Outcome) cumulativeNodeCost(unit float64) (report.Series, error) {
 	const points = 400
 	perSecond := make([]float64, len(o.Nodes))
 	for i, n := range o.Nodes {
-		machine, ok := gke.LookupMachineType(n.MachineType)
-		if !ok {
-			return s, fmt.Errorf("no price is known of machine type %s", n.MachineType)
+		price, err := n.price()
+		if err != nil {
+			return s, err
 		}
-		perSecond[i] = machine.Price / 3600
+		perSecond[i] = price / 3600
 	}
 	for k := range points + 1 {
 		at := o.end() * float64(k) / points

@@ -48,10 +48,12 @@ type Outcome struct {
 
 // Node is the paid life of a machine.
 type Node struct {
-	Pool        string   `json:"pool"`
-	MachineType string   `json:"machineType"`
-	Requested   float64  `json:"requested"`
-	Deleted     *float64 `json:"deleted"` // null while it exists
+	Pool        string `json:"pool"`
+	MachineType string `json:"machineType"`
+	// Price is USD per hour; null for that of the machine type on demand.
+	Price     *float64 `json:"price,omitempty"`
+	Requested float64  `json:"requested"`
+	Deleted   *float64 `json:"deleted"` // null while it exists
 }
 
 // Planned is what a cycle saw of a workload and planned for it.
@@ -308,9 +310,9 @@ func (o Outcome) maxReplicas(from, to float64) int32 {
 // nodeCost is the node-hours and USD paid between two times.
 func (o Outcome) nodeCost(from, to float64) (hours, usd float64, err error) {
 	for _, n := range o.Nodes {
-		machine, ok := gke.LookupMachineType(n.MachineType)
-		if !ok {
-			return 0, 0, fmt.Errorf("no price is known of machine type %s", n.MachineType)
+		price, err := n.price()
+		if err != nil {
+			return 0, 0, err
 		}
 		end := to
 		if n.Deleted != nil {
@@ -318,10 +320,22 @@ func (o Outcome) nodeCost(from, to float64) (hours, usd float64, err error) {
 		}
 		if d := end - max(n.Requested, from); d > 0 {
 			hours += d / 3600
-			usd += d / 3600 * machine.Price
+			usd += d / 3600 * price
 		}
 	}
 	return hours, usd, nil
+}
+
+// price of a machine, USD per hour.
+func (n Node) price() (float64, error) {
+	if n.Price != nil {
+		return *n.Price, nil
+	}
+	machine, ok := gke.LookupMachineType(n.MachineType)
+	if !ok {
+		return 0, fmt.Errorf("no price is known of machine type %s", n.MachineType)
+	}
+	return machine.Price, nil
 }
 
 // packing is requested over allocatable of the Ready nodes between two times,

@@ -80,8 +80,15 @@ type Cluster struct {
 	killed func(*pod, float64)
 	// memoryRNG is of working sets alone: what else happens is the same without them.
 	memoryRNG *rand.Rand
-	oomKills  []time.Duration
-	ledger    []*Lifetime
+	// spotRNG is of interruptions alone.
+	spotRNG *rand.Rand
+	// replaced tells whether the provider makes up for spot machines that it takes away, as
+	// the instance groups of a node pool do.
+	replaced bool
+	oomKills []time.Duration
+	// interruptions are when spot machines were taken away.
+	interruptions []time.Duration
+	ledger        []*Lifetime
 	// The operator's evictions of Ready pods, those that a budget refused it, and
 	// somebody else's right before one of them.
 	evicted, overBudget, overtaken int
@@ -96,6 +103,7 @@ type Cluster struct {
 // Lifetime of an instance, as it is paid for.
 type Lifetime struct {
 	Pool, MachineType, Node string
+	Price                   float64       // USD per hour
 	Requested, Deleted      time.Duration // Deleted is negative while it exists
 }
 
@@ -205,6 +213,7 @@ func newCluster(p Params, seed uint64, t traffic) *Cluster {
 	c.before = t.Advance
 	c.becameReady, c.ended, c.unschedulable, c.killed = func(*pod) {}, func(*pod) {}, func(*pod) {}, func(*pod, float64) {}
 	c.memoryRNG = rand.New(rand.NewPCG(seed, 11))
+	c.spotRNG, c.replaced = rand.New(rand.NewPCG(seed, 13)), true
 	return c
 }
 

@@ -36,6 +36,7 @@ func (c *Cluster) startKarpenter(t Tuning) {
 	k := &provisioner{c: c, settings: karpenter.DefaultSettings(), unavailable: map[zoned]time.Duration{}, seen: map[*node]seen{}}
 	k.settings.ConsolidateAfter = cmp.Or(t.ConsolidateAfter, k.settings.ConsolidateAfter)
 	c.unschedulable = func(*pod) { k.trigger() }
+	c.replaced = false // its machines are in no instance group
 	period := k.settings.PollingPeriod
 	c.every(c.now+c.phase(period), period, func() bool {
 		// What could not be helped is tried again.

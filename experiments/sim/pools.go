@@ -35,6 +35,7 @@ type pool struct {
 	bootMedian        time.Duration // 0: that of all pools
 	leads             demand.StartupLatencies
 	asked             []time.Duration // of nodes that aren't Ready yet
+	spot              *spotMachines   // nil: on demand
 }
 
 // Errors of a provider.
@@ -55,7 +56,7 @@ func (p *pool) nodes() int32 {
 // boot creates an instance in a zone. Initial ones are Ready at once.
 func (c *Cluster) boot(p *pool, zone string, initial bool) {
 	c.serial++
-	paid := &Lifetime{Pool: p.name, MachineType: p.machineType, Requested: c.now, Deleted: -1}
+	paid := &Lifetime{Pool: p.name, MachineType: p.machineType, Price: p.price, Requested: c.now, Deleted: -1}
 	n := &node{
 		name: fmt.Sprintf("gke-%s-%08d", p.name, c.serial), pool: p, zone: zone, paid: paid, pods: map[string]*pod{},
 		used: p.overhead, readyAt: -1, created: c.now,
@@ -91,6 +92,7 @@ func (c *Cluster) boot(p *pool, zone string, initial bool) {
 			p.leads.Add(c.now - p.asked[0])
 			p.asked = p.asked[1:]
 		}
+		c.await(n)
 		c.schedule()
 	}
 	if initial {
@@ -119,11 +121,7 @@ func (c *Cluster) resize(p *pool, perZone int32) error {
 	for i, zone := range p.zones {
 		for p.sizes[i] < perZone {
 			if err := c.grow(p, i); err != nil {
-				kind := api.PoolQuota
-				if errors.Is(err, errStockout) {
-					kind = api.PoolStockout
-				}
-				p.failure = &api.PoolError{Kind: kind, Message: err.Error(), At: c.time()}
+				c.fails(p, err)
 				return fmt.Errorf("zone %s: %w", zone, err)
 			}
 		}
@@ -140,9 +138,28 @@ func (c *Cluster) resize(p *pool, perZone int32) error {
 	return nil
 }
 
+// fails notes why a pool can't have what it was asked for.
+func (c *Cluster) fails(p *pool, err error) {
+	kind := api.PoolQuota
+	if errors.Is(err, errStockout) {
+		kind = api.PoolStockout
+	}
+	p.failure = &api.PoolError{Kind: kind, Message: err.Error(), At: c.time()}
+}
+
 // grow adds one node in a zone.
 func (c *Cluster) grow(p *pool, zone int) error {
-	if c.stockout[p.zones[zone]] {
+	if err := c.available(p, zone); err != nil {
+		return err
+	}
+	p.sizes[zone]++
+	c.boot(p, p.zones[zone], false)
+	return nil
+}
+
+// available tells why a zone has no machine for a pool.
+func (c *Cluster) available(p *pool, zone int) error {
+	if c.stockout[p.zones[zone]] || p.spot.dry(c.now, p.zones[zone]) {
 		return errStockout
 	}
 	if c.quota > 0 {
@@ -154,8 +171,6 @@ func (c *Cluster) grow(p *pool, zone int) error {
 			return errQuota
 		}
 	}
-	p.sizes[zone]++
-	c.boot(p, p.zones[zone], false)
 	return nil
 }
 

@@ -210,7 +210,7 @@ func (c *Cluster) newPool(s scenarios.Pool, autoscaled bool) (*pool, error) {
 	if !known {
 		speed = 1
 	}
-	return &pool{
+	out := &pool{
 		name: s.Name, machineType: s.MachineType, zones: s.Zones, sizes: make([]int32, len(s.Zones)),
 		min: s.NodesPerZone.Min, max: s.NodesPerZone.Max, autoscaled: autoscaled,
 		allocatable: api.Resources{
@@ -221,7 +221,13 @@ func (c *Cluster) newPool(s scenarios.Pool, autoscaled bool) (*pool, error) {
 		capacity: api.Resources{MilliCPU: allCPU.MilliValue(), Memory: allMemory.Value()},
 		overhead: nodeOverhead, cores: float64(machine.VCPU), vcpu: machine.VCPU, price: priced.Price, speed: speed,
 		leads: demand.StartupLatencies{Limit: c.params.StartupSamples}, bootMedian: s.BootMedian.Duration,
-	}, nil
+	}
+	if m := s.Spot; m != nil {
+		out.spot = &spotMachines{interruptions: m.InterruptionsPerHour, outage: m.Outage.Duration, dryUntil: map[string]time.Duration{}}
+		out.price *= m.PriceRatio
+		out.labels[labelSpot] = "true"
+	}
+	return out, nil
 }
 
 // begin sets up the scaler, lets the first replicas become Ready and starts the
@@ -273,6 +279,7 @@ func (r *run) begin(ctx context.Context) error {
 		r.sensors.workload = append(r.sensors.workload, seen)
 	}
 	r.sensors.canary, r.sensors.strategies = r.Canary, r.Strategies
+	r.sensors.places = len(r.Strategies) > 0 || slices.ContainsFunc(s.Pools, func(p scenarios.Pool) bool { return p.Spot != nil })
 	c.ended = r.sensors.remember
 	c.becameReady = func(p *pod) { r.sensors.podStartups.Add(p.readyAt - p.scheduled) }
 	for _, w := range c.workloads {
@@ -445,10 +452,12 @@ func (r *run) Spec(context.Context) (api.PolicySpec, []api.Finding, error) {
 			}
 			second = first
 		}
-		policies, err := yaml.Marshal(map[string]any{"policies": map[string]any{
-			api.CostSaving:  map[string]any{"nodePools": first},
-			api.Performance: map[string]any{"nodePools": second},
-		}})
+		saving, performance := map[string]any{"nodePools": first}, map[string]any{"nodePools": second}
+		if spot := r.Scenario.Policy.Spot; spot != nil && len(first) > 1 {
+			saving["spot"] = map[string]any{"maxShare": spot.MaxShare, "floor": spot.Floor}
+			performance["spot"] = saving["spot"]
+		}
+		policies, err := yaml.Marshal(map[string]any{"policies": map[string]any{api.CostSaving: saving, api.Performance: performance}})
 		if err != nil {
 			return api.PolicySpec{}, nil, err
 		}
@@ -552,10 +561,6 @@ func (r *run) measure(ctx context.Context) (Result, error) {
 	for _, l := range c.ledger {
 		out.Ledger = append(out.Ledger, *l)
 	}
-	prices := map[string]float64{}
-	for _, p := range c.pools {
-		prices[p.machineType] = p.price
-	}
 	paid := func(from, to time.Duration) (hours, usd float64) {
 		for _, l := range out.Ledger {
 			end := to
@@ -564,7 +569,7 @@ func (r *run) measure(ctx context.Context) (Result, error) {
 			}
 			if d := end - max(from, l.Requested); d > 0 {
 				hours += d.Hours()
-				usd += d.Hours() * prices[l.MachineType]
+				usd += d.Hours() * l.Price
 			}
 		}
 		return hours, usd

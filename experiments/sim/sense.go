@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -31,6 +32,7 @@ type sensors struct {
 	sized       bool // sizes of containers are chosen
 	canary      bool // workloads are in mode Canary
 	strategies  []api.Strategy
+	places      bool // new pods go where their status says
 }
 
 func newSensors(c *Cluster, behavior api.Behavior) *sensors {
@@ -303,7 +305,7 @@ func (s *sensors) observe(w *watched) api.Workload {
 		Replicas: w.replicas, PlannedReplicas: w.planned, Shape: w.shape, Usage: w.usage, SpeedNow: 1,
 		LastScaled: Epoch.Add(w.lastScaled), LastScaledBy: api.FieldManager,
 	}
-	if len(s.strategies) > 0 && w.placed != "" {
+	if s.places && w.placed != "" {
 		out.PlacedOn, out.PlacedSince = w.placed, Epoch.Add(w.placedSince)
 	}
 	if s.model != "" {
@@ -348,6 +350,10 @@ func (s *sensors) pool(p *pool) api.Pool {
 		Allocatable: p.allocatable, Cores: int64(p.cores * 1000), Overhead: p.overhead, Labels: map[string]string{api.LabelNodePool: p.name},
 		Price: p.price, CPUSpeed: p.speed, NodeStartup: p.leads.Latency(prior),
 		ResizedAt: Epoch.Add(p.resizedAt),
+	}
+	if p.spot != nil {
+		out.Spot, out.Interruptions = true, p.spot.interruptions
+		maps.Copy(out.Labels, p.labels)
 	}
 	if s.c.now < p.busyUntil {
 		out.Hold = "an operation is in progress"

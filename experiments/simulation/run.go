@@ -111,7 +111,7 @@ func (w *World) Run(ctx context.Context, scaler string, fidelity sim.Fidelity, s
 		out.Pools[i].Steps = score.ShiftPoolSteps(out.Pools[i].Steps, result.Start)
 	}
 	for _, l := range result.Ledger {
-		n := score.Node{Pool: l.Pool, MachineType: l.MachineType, Requested: (l.Requested - result.Start).Seconds()}
+		n := score.Node{Pool: l.Pool, MachineType: l.MachineType, Price: &l.Price, Requested: (l.Requested - result.Start).Seconds()}
 		if l.Deleted >= 0 {
 			deleted := (l.Deleted - result.Start).Seconds()
 			n.Deleted = &deleted

@@ -35,8 +35,48 @@ type Item struct {
 	// more than a factor of Inertia; with 0 it may change freely.
 	Stay    int32
 	Inertia float64
+	// Spot is where some of its replicas run instead; nil where all are on Place.
+	Spot *Spot
 	// LoBinding and HiBinding name what sets Lo and Hi.
 	LoBinding, HiBinding api.Binding
+}
+
+// Spot is the pool of spot machines that a workload may have replicas on.
+type Spot struct {
+	api.Spot
+	// Place is the index of that pool among Terms.Places, and Share what a replica takes of
+	// one of its nodes.
+	Place int
+	Share float64
+	// Shares of its CPU, memory and pod slots.
+	Shares [3]float64
+}
+
+// off is how many replicas are on Place.
+func (it Item) off(replicas int32) int32 {
+	if it.Spot == nil {
+		return replicas
+	}
+	return it.Spot.Off(replicas)
+}
+
+// nodes of all places that an item's replicas are on.
+func (it Item) nodes(of []int32) int32 {
+	n := of[it.Place]
+	if it.Spot != nil {
+		n += of[it.Spot.Place]
+	}
+	return n
+}
+
+// price of one more replica by its share of nodes: of many, as many as may be are on spot
+// machines.
+func (t Terms) price(it Item) float64 {
+	price := it.Share * t.Places[it.Place].Price
+	if it.Spot != nil {
+		price += it.Spot.MaxShare * (it.Spot.Share*t.Places[it.Spot.Place].Price - price)
+	}
+	return price
 }
 
 // Terms are the constants of the utility under one assignment.
@@ -65,14 +105,18 @@ func (t Terms) utility(items []Item, replicas []int32, nodes []int32) api.Utilit
 	for i, it := range items {
 		at := &t.Places[it.Place]
 		u.Performance += it.Weight * at.SpeedRatio * it.responsiveness(1, replicas[i])
-		u.Resilience += it.Weight * at.survival(replicas[i], nodes[it.Place])
+		u.Resilience += it.Weight * at.survival(replicas[i], it.nodes(nodes))
 	}
 	var paid float64
 	for p := range t.Places {
 		var pods float64
 		for i, it := range items {
+			off := it.off(replicas[i])
 			if it.Place == p {
-				pods += float64(replicas[i]) * it.Share
+				pods += float64(off) * it.Share
+			}
+			if it.Spot != nil && it.Spot.Place == p {
+				pods += float64(replicas[i]-off) * it.Spot.Share
 			}
 		}
 		paid += (float64(nodes[p]) + pods) * t.Places[p].Price
@@ -127,7 +171,7 @@ func (p Place) survival(replicas, nodes int32) float64 {
 // podPrice is what one more replica takes from U by its share of nodes, and
 // nodePrice what it takes by asking for more of them, at a linear price.
 func (t Terms) podPrice(it Item) float64 {
-	p := t.Weights.Cost * it.Share * t.Places[it.Place].Price / t.Reference
+	p := t.Weights.Cost * t.price(it) / t.Reference
 	if t.planned() {
 		p /= 2
 	}

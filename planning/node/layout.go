@@ -42,6 +42,12 @@ func (v *view) all(of level) map[int]int32 {
 	counts := maps.Clone(v.others)
 	for _, w := range v.loads {
 		free := of(w)
+		if w.split(v) {
+			off := w.demand.Spot.Off(free)
+			counts[v.items[w.item].off] += off
+			counts[w.item] += free - off
+			continue
+		}
 		for _, i := range slices.Sorted(maps.Keys(w.bound)) {
 			n := min(w.bound[i], free)
 			counts[i], free = counts[i]+n, free-n
@@ -92,7 +98,7 @@ func (v *view) problemWithin(counts map[int]int32, most func(pool, zone int) int
 		}
 		p.Items = append(p.Items, Item{
 			Name: name, Requests: it.shape.Requests, Count: counts[i],
-			MaxPerNode: it.shape.MaxPerNode, Types: append([]int{}, it.types...),
+			MaxPerNode: it.shape.MaxPerNode, Types: v.typesFor(i, counts[i], most),
 		})
 	}
 	for _, t := range v.types {
@@ -122,6 +128,7 @@ type layout struct {
 	packed    []int   // the items of it
 	attempts  int     // nodes tried for removal
 	exhausted bool    // the budget ended the search for nodes to remove
+	apart     bool    // see layOut
 }
 
 type poolLayout struct {
@@ -133,8 +140,10 @@ type poolLayout struct {
 
 // layOut places the pods of a level: those there are where they are, new ones
 // into free space, the rest onto new nodes; then it gives up nodes.
-func (v *view) layOut(of level, solve solveFunc, b api.Budget) (*layout, error) {
-	l := &layout{view: v, pools: make([]poolLayout, len(v.pools))}
+//
+// With apart, what may run on spot machines goes into free space of these only.
+func (v *view) layOut(of level, solve solveFunc, b api.Budget, apart bool) (*layout, error) {
+	l := &layout{view: v, pools: make([]poolLayout, len(v.pools)), apart: apart}
 	for _, r := range v.nodes {
 		c := *r
 		c.free, c.pods = slices.Clone(r.free), slices.Clone(r.pods)
@@ -173,6 +182,10 @@ func (l *layout) settle(of level) map[int]int32 {
 	excess := make([]int32, len(v.loads))
 	for i, w := range v.loads {
 		want := of(w)
+		if w.split(v) {
+			l.settleSpot(i, want, missing)
+			continue
+		}
 		lack := want - staying[i]
 		for _, it := range slices.Sorted(maps.Keys(w.bound)) {
 			n := max(0, min(w.bound[it], lack))
@@ -228,7 +241,7 @@ func (l *layout) fill(missing map[int]int32) map[int]int32 {
 	}
 	left := map[int]int32{}
 	indexes := slices.Sorted(maps.Keys(missing))
-	for _, n := range compile(l.view.problem(missing)).vectors().LargestFirst() {
+	for _, n := range l.inOrder(compile(l.view.problem(missing)).vectors().LargestFirst(), indexes) {
 		i := indexes[n]
 		rest := missing[i]
 		requests := l.view.items[i].requests
@@ -257,6 +270,9 @@ func (l *layout) room(item int, r *resident) int64 {
 	it := &l.view.items[item]
 	n := copies(it.requests, r.free)
 	if n == 0 || it.zone != "" && it.zone != r.node.Zone || !placement.InZones(it.bound, r.node.Zone) || !l.belongs(item, r.pool) {
+		return 0
+	}
+	if l.apart && it.off >= 0 && !l.view.pools[r.pool].Spot {
 		return 0
 	}
 	if most := it.shape.MaxPerNode; most > 0 {

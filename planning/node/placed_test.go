@@ -21,7 +21,7 @@ func TestPlannedPlacesAreReal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := v.layOut(v.size, func(p Problem) (Packing, error) { return FFD{}.Solve(p, api.Budget{}) }, api.Budget{Iterations: 1000})
+		l, err := v.layOut(v.size, func(p Problem) (Packing, error) { return FFD{}.Solve(p, api.Budget{}) }, api.Budget{Iterations: 1000}, false)
 		if err != nil {
 			t.Fatal(err)
 		}

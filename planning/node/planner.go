@@ -79,10 +79,12 @@ func (p *Planner) plan(v *view, b api.Budget, k *known) (api.NodePlan, error) {
 	}
 	// Levels often ask the same: a problem is solved once.
 	solve := memoised(func(p Problem) (Packing, error) {
-		if asked.Iterations <= 0 {
-			return k.solve(solver, p, effort(p, asked))
-		}
-		return k.solve(solver, p, asked)
+		return inParts(p, func(p Problem) (Packing, error) {
+			if asked.Iterations <= 0 {
+				return k.solve(solver, p, effort(p, asked))
+			}
+			return k.solve(solver, p, asked)
+		})
 	})
 
 	size, err := v.layOutBest(v.size, solve, b)
@@ -108,19 +110,41 @@ func (p *Planner) plan(v *view, b api.Budget, k *known) (api.NodePlan, error) {
 
 // layOutBest is the layout with the solver's packing, unless that with FFD's
 // costs less: sizes are for all zones of a pool alike, which no packing knows of.
+// Where there are spot machines it is the cheaper one of using free space elsewhere
+// for what may run on them, and of leaving that.
 func (v *view) layOutBest(of level, solve solveFunc, b api.Budget) (*layout, error) {
-	best, err := v.layOut(of, solve, b)
-	if err != nil || best.packing.Solver != columnsName {
-		return best, err
+	var best *layout
+	ways := []bool{false}
+	if slices.ContainsFunc(v.loads, func(w workload) bool { return w.split(v) }) {
+		ways = []bool{true, false}
 	}
-	floor, err := v.layOut(of, func(p Problem) (Packing, error) { return FFD{}.Solve(p, b) }, b)
-	if err != nil {
-		return nil, err
-	}
-	if x, y := best.leftOver(), floor.leftOver(); y < x || y == x && floor.price() < best.price() {
-		return floor, nil
+	for _, apart := range ways {
+		l, err := v.layOut(of, solve, b, apart)
+		if err != nil {
+			return nil, err
+		}
+		best = cheaper(best, l)
+		if l.packing.Solver != columnsName {
+			continue
+		}
+		if l, err = v.layOut(of, func(p Problem) (Packing, error) { return FFD{}.Solve(p, b) }, b, apart); err != nil {
+			return nil, err
+		}
+		best = cheaper(best, l)
 	}
 	return best, nil
+}
+
+// cheaper is the layout with fewer pods left over, then of lower cost; the first one of
+// equals, and the second where there is none.
+func cheaper(first, second *layout) *layout {
+	if first == nil {
+		return second
+	}
+	if x, y := first.leftOver(), second.leftOver(); y < x || y == x && second.price() < first.price() {
+		return second
+	}
+	return first
 }
 
 // Prepare implements planning.NodePreparer: what plans of one snapshot have in

@@ -64,13 +64,14 @@ type podItem struct {
 	zone string        // that its pods run in, where they are spread over zones
 	// bound are the zones that the pods' volumes can be reached from; nil for any.
 	bound []string
-	// copy is the item whose pods are copies of these, wherever they may run.
-	copy     int
-	shape    *api.PodShape
-	requests []int64
-	types    []int // empty: no managed pool takes it
-	target   bool  // types are of the policy's pools
-	refused  string
+	// copy is the item whose pods are copies of these, wherever they may run; off the item
+	// of those that are kept off spot machines, −1 where none need be.
+	copy, off int
+	shape     *api.PodShape
+	requests  []int64
+	types     []int // empty: no managed pool takes it
+	target    bool  // types are of the policy's pools
+	refused   string
 }
 
 // workload is a planned workload.
@@ -139,7 +140,7 @@ func newView(in api.NodeInput) (*view, error) {
 func (v *view) with(in api.NodeInput) (*view, error) {
 	samePool := func(a, b api.PoolBounds) bool { return a.Pool == b.Pool && a.Open == b.Open }
 	sameDemand := func(a, b api.NodeDemand) bool {
-		return a.Key == b.Key && slices.Equal(a.Pools, b.Pools) && reflect.DeepEqual(a.Containers, b.Containers)
+		return a.Key == b.Key && slices.Equal(a.Pools, b.Pools) && (a.Spot == nil) == (b.Spot == nil) && reflect.DeepEqual(a.Containers, b.Containers)
 	}
 	if !slices.EqualFunc(v.bounds, in.Bounds, samePool) || !slices.EqualFunc(v.demands, in.Demands, sameDemand) {
 		return nil, nil
@@ -310,6 +311,7 @@ func (v *view) addWorkloads() {
 		load := workload{demand: demand, replicas: w.Replicas, rolling: w.RollingOut}
 		shape := sized(w.Shape, demand.Scale)
 		load.item = v.item(shape, demand.Key, api.WorkloadRef(demand.Key), "", nil, demand.Pools)
+		v.keepOff(demand, load.item, shape)
 		load.spread, load.zones = v.spreadItems(shape, demand.Key, load.item, demand.Pools)
 		v.loads = append(v.loads, load)
 	}
@@ -343,7 +345,7 @@ func (v *view) item(shape *api.PodShape, owner api.Key, of api.ObjectRef, zone s
 	if i, ok := v.byKey[key]; ok {
 		return i
 	}
-	it := podItem{of: of, name: of.Key.String(), zone: zone, bound: bound, shape: shape, requests: v.dims.vector(shape.Requests), copy: len(v.items)}
+	it := podItem{of: of, name: of.Key.String(), zone: zone, bound: bound, shape: shape, requests: v.dims.vector(shape.Requests), copy: len(v.items), off: -1}
 	if zone != "" || bound != nil {
 		it.copy = v.item(shape, owner, of, "", nil, pools)
 	}
@@ -448,6 +450,9 @@ func (v *view) seat(p *api.Pod, r *resident, load int) {
 		pools = v.loads[load].demand.Pools
 	}
 	it := v.item(p.Shape, p.Workload, api.PodRef(p.Key), zone, p.Zones, pools)
+	if load >= 0 {
+		v.keepOff(v.loads[load].demand, it, p.Shape)
+	}
 	stuck := p.DoNotDisrupt != "" || p.ControllerKind == "" || placement.Unsure(p) != ""
 	if r != nil && (r.usable || stuck) {
 		elsewhere := len(pools) > 0 && !slices.Contains(pools, v.pools[r.pool].Name)

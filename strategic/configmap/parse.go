@@ -86,9 +86,16 @@ type filePolicy struct {
 	MinNodesPerPool   *int32       `json:"minNodesPerPool"`
 	MaxNodesPerPool   *int32       `json:"maxNodesPerPool"`
 
+	Spot       *fileSpot       `json:"spot"`
 	Disruption *fileDisruption `json:"disruption"`
 	Rollback   *fileRollback   `json:"rollback"`
 	Canary     *fileCanary     `json:"canary"`
+}
+
+// fileSpot says what of a workload may run on spot machines.
+type fileSpot struct {
+	MaxShare *float64 `json:"maxShare"`
+	Floor    *int32   `json:"floor"`
 }
 
 // fileCanary says how workloads in mode Canary are tried.
@@ -367,6 +374,15 @@ func (p filePolicy) over(base api.Policy) api.Policy {
 	set(&base.MaxHourlyCost, p.MaxHourlyCost)
 	set(&base.MinNodesPerPool, p.MinNodesPerPool)
 	set(&base.MaxNodesPerPool, p.MaxNodesPerPool)
+	if f := p.Spot; f != nil {
+		// Without a word on it as many as the policy's minimum stay off spot machines.
+		spot := api.Spot{Floor: base.MinReplicas}
+		set(&spot.MaxShare, f.MaxShare)
+		set(&spot.Floor, f.Floor)
+		if base.Spot = &spot; spot.MaxShare == 0 && f.MaxShare != nil {
+			base.Spot = nil
+		}
+	}
 	if d := p.Disruption; d != nil {
 		base.Disruption = d.over(base.Disruption)
 	}

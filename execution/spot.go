@@ -1,0 +1,224 @@
+package execution
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// A workload that the plan has both on spot machines and off them is brought there by
+// three means: new pods prefer the pool that has too few (WorkloadPlan.Prefers, by its
+// status), of fewer replicas those that are too many in a pool go first, by their deletion
+// cost, and where too few are off spot machines others are made there before as many on
+// spot machines go. In no case does mash2 take a pod by which the Ready ones off spot
+// machines would be fewer than the policy's floor.
+
+// sharePatience is how old the newest pods on spot machines must be, where there are more
+// than their share, for some to be moved: a fall of demand may set that right at no price.
+const sharePatience = 10 * time.Minute
+
+// division is where the pods of a workload that is on and off spot machines are, and which
+// are to go.
+type division struct {
+	// off is how many are to be off spot machines, floor how many of these must.
+	off, floor int32
+	// base is the pool off spot machines.
+	base string
+	// excess are pods on spot machines that are to run elsewhere, going those that are to go
+	// as fewer replicas are wanted.
+	excess, going []*api.Pod
+	// strayed is true when a new pod that was to be off spot machines is not.
+	strayed bool
+}
+
+// divides reports whether a plan has a workload on and off spot machines, and how many
+// replicas off them.
+func (v *view) divides(wp *api.WorkloadPlan) (base string, off int32, yes bool) {
+	for _, share := range wp.Pools {
+		if v.pool(share.Pool).Spot {
+			yes = true
+		} else {
+			base, off = share.Pool, share.Replicas
+		}
+	}
+	return base, off, yes && v.bounds != nil && wp.Prefers != "" && len(v.targets) > 1
+}
+
+// divide finds the divisions of all workloads that have one.
+func (q *sequencer) divide() {
+	q.divisions = map[api.Key]*division{}
+	if q.bounds == nil {
+		return
+	}
+	q.planned(func(w *api.Workload, wp *api.WorkloadPlan) {
+		base, off, ok := q.divides(wp)
+		if !ok {
+			return
+		}
+		q.divisions[w.Key] = q.divideOne(w, wp, base, off)
+	})
+}
+
+func (q *sequencer) divideOne(w *api.Workload, wp *api.WorkloadPlan, base string, off int32) *division {
+	d := &division{off: off, floor: min(q.bounds.Floor, wp.Replicas), base: base}
+	var on, others []*api.Pod
+	loose, leaving := int32(0), int32(0)
+	for _, p := range q.podsOf[w.Key] {
+		n := q.nodes[p.Node]
+		switch {
+		case p.Terminating:
+		case q.leaving[p.Node]:
+			leaving++
+		case n == nil:
+			loose++
+		case q.pool(n.Pool).Spot:
+			on = append(on, p)
+		default:
+			others = append(others, p)
+		}
+	}
+	surplus := map[string]bool{}
+	for _, pp := range q.plan.Nodes.Pools {
+		for _, name := range pp.Surplus {
+			surplus[name] = true
+		}
+	}
+	// Those that bear a cost already are chosen again; of the rest those that serve nobody,
+	// those whose node is to go, and the youngest.
+	order := func(a, b *api.Pod) int {
+		return cmp.Or(cmp.Compare(boolRank(!a.DeletionCostOurs), boolRank(!b.DeletionCostOurs)), cmp.Compare(boolRank(a.Ready), boolRank(b.Ready)),
+			cmp.Compare(boolRank(!surplus[a.Node]), boolRank(!surplus[b.Node])), b.Created.Compare(a.Created), cmp.Compare(a.Key.Name, b.Key.Name))
+	}
+	slices.SortFunc(on, order)
+	slices.SortFunc(others, order)
+	have := int32(len(others))
+	lack := max(0, d.floor-have)
+	if more := off - have; more > lack && !slices.ContainsFunc(on, func(p *api.Pod) bool { return q.snapshot.Time.Sub(p.Created) < sharePatience }) {
+		lack = more
+	}
+	if lack -= loose; lack > 0 {
+		d.excess = on[:min(int(lack), len(on))]
+		d.strayed = slices.ContainsFunc(on, func(p *api.Pod) bool {
+			return w.PlacedOn == base && p.Created.After(w.PlacedSince) && q.snapshot.Time.Sub(p.Created) < settling
+		})
+		return d
+	}
+	if fewer := w.Replicas - leaving - wp.Replicas; fewer > 0 {
+		fromSpot := min(max(int32(len(on))-(wp.Replicas-off), 0), fewer)
+		elsewhere := min(max(have-off, 0), fewer-fromSpot)
+		fromSpot = min(fewer-elsewhere, int32(len(on)))
+		d.going = append(slices.Clone(on[:fromSpot]), others[:elsewhere]...)
+	}
+	return d
+}
+
+// going reports whether a pod bears its cost for good reason, on whatever node.
+func (q *sequencer) going(p *api.Pod) bool {
+	d := q.divisions[p.Workload]
+	return d != nil && (slices.Contains(d.excess, p) || slices.Contains(d.going, p))
+}
+
+// part sorts a workload's pods anew: those that are to go for its division count as on
+// nodes to be left.
+func (d *division) part(ps pods, leave []*api.Pod) pods {
+	out := pods{old: slices.Clone(ps.old), readyAll: ps.readyAll, stuck: ps.stuck}
+	for _, p := range ps.stay {
+		if slices.Contains(leave, p) {
+			out.old = append(out.old, p)
+			continue
+		}
+		out.stay = append(out.stay, p)
+		if p.Ready {
+			out.ready++
+		}
+	}
+	return out
+}
+
+// scaleDivided brings a workload on and off spot machines to its plan.
+func (q *sequencer) scaleDivided(w *api.Workload, wp *api.WorkloadPlan, ps pods, d *division) {
+	object := api.WorkloadRef(w.Key)
+	switch {
+	case w.RollingOut:
+		q.grow(w, wp) // what is fewer, and where, waits for its end
+	case len(d.excess) > 0 && w.PlacedOn != d.base:
+		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", object, "its status does not say yet that new pods prefer pool %s", d.base)
+		q.grow(w, wp)
+	case len(d.excess) > 0 && d.strayed:
+		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", object,
+			"a new pod did not go to pool %s: no other one is made for %v", d.base, settling)
+		q.grow(w, wp)
+	case len(d.excess) > 0:
+		q.note(api.HorizontalScalingAgent, "TooManyOnSpot", object,
+			"%d of its pods are to run off spot machines, on pool %s: others are made there first", len(d.excess), d.base)
+		q.restricted = d.base
+		q.move(w, wp, d.part(ps, d.excess))
+		q.restricted = ""
+	case len(ps.old) > 0:
+		q.move(w, wp, d.part(ps, d.going))
+	case wp.Replicas < w.Replicas:
+		q.lower(w, wp, d.part(ps, d.going))
+	default:
+		q.grow(w, wp)
+	}
+}
+
+// lower takes the pods that are to go once all others are Ready, and seen to bear a higher
+// cost: a ReplicaSet would delete those that are not Ready first.
+func (q *sequencer) lower(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
+	for _, p := range ps.stay {
+		if !p.Ready && q.snapshot.Time.Sub(p.Created) <= q.disruption.MoveTimeout {
+			q.note(api.HorizontalScalingAgent, "ShrinkWaitsForPods", api.WorkloadRef(w.Key), "%d of the %d pods that stay are Ready", ps.ready, len(ps.stay))
+			return
+		}
+	}
+	if q.mark(w, ps) {
+		q.downs = append(q.downs, scaleTo(w, wp.Replicas, wp.Reason))
+	}
+}
+
+// keepFloor leaves out what could take so many pods off spot machines that fewer Ready
+// ones than the floor are left: of pods that a ReplicaSet may choose among the worst is
+// expected.
+func (q *sequencer) keepFloor() {
+	q.downs = slices.DeleteFunc(q.downs, func(a api.Action) bool {
+		down, ok := a.(api.ScaleWorkload)
+		if !ok || q.divisions[down.Workload] == nil {
+			return false
+		}
+		d := q.divisions[down.Workload]
+		var all []*api.Pod
+		for _, p := range q.podsOf[down.Workload] {
+			if !p.Terminating {
+				all = append(all, p)
+			}
+		}
+		steady := func(p *api.Pod) bool {
+			n := q.nodes[p.Node]
+			return p.Ready && n != nil && !q.pool(n.Pool).Spot
+		}
+		slices.SortStableFunc(all, func(a, b *api.Pod) int {
+			return cmp.Or(cmp.Compare(boolRank(a.Ready), boolRank(b.Ready)), cmp.Compare(a.DeletionCost, b.DeletionCost),
+				cmp.Compare(boolRank(!steady(a)), boolRank(!steady(b))))
+		})
+		before, left := int32(0), int32(0)
+		gone := max(0, len(all)-int(down.To))
+		for i, p := range all {
+			if steady(p) {
+				before++
+				if i >= gone {
+					left++
+				}
+			}
+		}
+		if left >= min(d.floor, before) {
+			return false
+		}
+		q.note(api.HorizontalScalingAgent, "ShrinkWaitsForPods", api.WorkloadRef(down.Workload), "%s",
+			fmt.Sprintf("%d pods of it would be left Ready off spot machines, and the policy keeps %d there", left, d.floor))
+		return true
+	})
+}
