@@ -96,8 +96,14 @@ func (q *sequencer) divideOne(w *api.Workload, wp *api.WorkloadPlan, base string
 	slices.SortFunc(others, order)
 	have := int32(len(others))
 	lack := max(0, d.floor-have)
-	if more := off - have; more > lack && !slices.ContainsFunc(on, func(p *api.Pod) bool { return q.snapshot.Time.Sub(p.Created) < sharePatience }) {
+	if more := off - have; more > lack && wp.Replicas <= w.Replicas && !slices.ContainsFunc(on, func(p *api.Pod) bool { return q.snapshot.Time.Sub(p.Created) < sharePatience }) {
 		lack = more
+	}
+	// As with a move by itself: where new pods don't go where they should, that is tried for
+	// a while, and again after a rest.
+	tried := q.snapshot.Time.Sub(w.PlacedSince) % (q.disruption.MoveTimeout + q.disruption.RetryAfter)
+	if w.PlacedOn == base && tried >= q.disruption.MoveTimeout {
+		lack = 0
 	}
 	if lack -= loose; lack > 0 {
 		d.excess = on[:min(int(lack), len(on))]

@@ -69,14 +69,19 @@ func (c *cycle) choose(candidates []candidate) int {
 	return best
 }
 
-// movePrice is what U loses by paying for two sets of nodes while pods move to a
-// candidate's, times seconds.
+// movePrice is what U loses by paying for a candidate's nodes, as far as they aren't there
+// yet, beside those that pods are on while they move, times seconds.
 func (c *cycle) movePrice(k *candidate) float64 {
 	var takes time.Duration
 	hourly := 0.0
+	home := slices.Collect(maps.Values(c.home()))
 	for p, pool := range k.to.pools {
 		w := c.Config.windows(c.s.PodStartup, pool.NodeStartup)
-		takes = max(takes, w.Node+2*w.Pod) // nodes boot, pods start there, pods stop here
+		takes = max(takes, w.Node+2*w.Pod)    // nodes boot, pods start there, pods stop here
+		if slices.Contains(home, pool.Name) { // they stay on some of its nodes
+			hourly += float64(max(k.result.Best.Nodes[p]-pool.Nodes(), 0)) * pool.Price
+			continue
+		}
 		hourly += float64(k.result.Best.Nodes[p]) * pool.Price
 	}
 	return c.p.Weights.Cost * hourly / k.problem.Reference * takes.Seconds()

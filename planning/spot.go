@@ -14,14 +14,18 @@ import (
 // machines the others. Both must do the same work per core: where requests are spread evenly
 // the slower pods would be full first.
 
-// ReasonNoPoolOffSpot is that of a finding: a policy that keeps replicas off spot machines
-// allows spot pools only.
-const ReasonNoPoolOffSpot = "NoPoolOffSpot"
+// Reasons of findings: a policy that keeps replicas off spot machines allows spot pools
+// only; and new pods can't be made to go where they are planned, so that none is on spot
+// machines.
+const (
+	ReasonNoPoolOffSpot = "NoPoolOffSpot"
+	ReasonSpotNotUsed   = "SpotNotUsed"
+)
 
 // besideSpot are the assignments of all workloads to one pool of machines that stay, and of
 // those that may be to a pool of spot machines besides.
 func (c *cycle) besideSpot() []assignment {
-	if c.p.Spot == nil {
+	if c.p.Spot == nil || !c.s.Context.PlacesPods {
 		return nil
 	}
 	var out []assignment
@@ -53,9 +57,17 @@ func (c *cycle) keepsOff(pool *api.Pool) bool {
 	return c.p.Spot != nil && pool.Spot && slices.ContainsFunc(c.pools, func(p api.Pool) bool { return !p.Spot })
 }
 
-// warnOfSpot tells that no replica can be kept off spot machines.
+// warnOfSpot tells that no replica can be kept off spot machines, or none be on them.
 func (c *cycle) warnOfSpot() {
-	if c.p.Spot == nil || len(c.pools) == 0 || slices.ContainsFunc(c.pools, func(p api.Pool) bool { return !p.Spot }) {
+	isSpot := func(p api.Pool) bool { return p.Spot }
+	if c.p.Spot == nil || !slices.ContainsFunc(c.pools, isSpot) {
+		return
+	}
+	if slices.ContainsFunc(c.pools, func(p api.Pool) bool { return !p.Spot }) {
+		if !c.s.Context.PlacesPods {
+			c.find(api.Warning, api.NodePlanningAgent, ReasonSpotNotUsed, api.NamedPolicyRef(c.p.Name),
+				"no replica is planned on spot machines: to keep the others off them new pods have to be placed when they are admitted, which takes Kubernetes 1.36 and the chart's value strategies.placement")
+		}
 		return
 	}
 	c.find(api.Warning, api.NodePlanningAgent, ReasonNoPoolOffSpot, api.NamedPolicyRef(c.p.Name), fmt.Sprintf(

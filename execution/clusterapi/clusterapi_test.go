@@ -329,7 +329,7 @@ func TestProvider(t *testing.T) {
 				d.SetAnnotations(a)
 			}
 		}
-		m.add("a-plain", 0, set(clusterapi.AnnotationPrice, "0.5", clusterapi.AnnotationSpeed, "1.5", clusterapi.AnnotationMaxSize, "9"))
+		m.add("a-plain", 0, set(provider.LabelSpot, "true", provider.LabelInterruptions, "0.1", clusterapi.AnnotationPrice, "0.5", clusterapi.AnnotationSpeed, "1.5", clusterapi.AnnotationMaxSize, "9"))
 		m.add("b-autoscaled", 0, set("cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size", "1", "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size", "3"))
 		m.add("c-paused", 0, set("cluster.x-k8s.io/paused", ""))
 		m.add("d-rolling", 0, func(d *unstructured.Unstructured) {
@@ -355,6 +355,9 @@ func TestProvider(t *testing.T) {
 			a.Allocatable.MilliCPU != 2000 || a.Allocatable.Memory != 8<<30 || a.Labels[clusterapi.LabelPool] != "a-plain" ||
 			a.Labels["node-restriction.kubernetes.io/tier"] != "a-plain" || a.Labels["app"] != "" {
 			t.Errorf("%+v", a)
+		}
+		if !pools[0].Spot || pools[0].Interruptions != 0.1 || pools[1].Spot {
+			t.Errorf("spot %v, %g interruptions an hour; the other one: %v", pools[0].Spot, pools[0].Interruptions, pools[1].Spot)
 		}
 		if !pools[1].Autoscaled {
 			t.Errorf("%+v, want it left to Cluster Autoscaler", pools[1])

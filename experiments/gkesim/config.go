@@ -84,6 +84,8 @@ type Pool struct {
 	DiskGiB int64
 	Labels  map[string]string
 	Taints  []corev1.Taint
+	// Spot machines may be taken away: see Server.Interrupt.
+	Spot bool
 }
 
 // withDefaults returns c with its zero values filled in.

@@ -225,6 +225,7 @@ func (s *Server) nodePool(p *pool) *containerpb.NodePool {
 			DiskType:    "pd-balanced",
 			ImageType:   "COS_CONTAINERD",
 			Labels:      p.Labels,
+			Spot:        p.Spot,
 		},
 		Autoscaling: &containerpb.NodePoolAutoscaling{
 			Enabled:           p.autoscaling.GetEnabled(),

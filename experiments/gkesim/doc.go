@@ -26,6 +26,7 @@
 //   - Stockouts and exceeded quota end the operation in an error, leave the
 //     target size as asked and the pool RUNNING_WITH_ERROR with a condition; the
 //     instance group goes on trying.
+//   - A spot machine is taken away when Server.Interrupt says so.
 //   - A pool with autoscaling on is resized by the server, by the rules of
 //     Cluster Autoscaler (see AutoscalerConfig).
 //
@@ -33,7 +34,7 @@
 //
 // Creating, upgrading and repairing pools (an operation that only occupies a
 // pool or the cluster can be started by Server.Occupy), node auto-provisioning,
-// Autopilot, spot instances, surge upgrades, GKE's kube-system Deployments. The
+// Autopilot, surge upgrades, GKE's kube-system Deployments. The
 // autoscaler's simulation of the scheduler knows resources, node selectors,
 // required node affinity, taints and pod counts, not inter-pod affinity,
 // topology spread, host ports and volumes.

@@ -40,6 +40,9 @@ func (s *Server) node(g *group, name, address string) *corev1.Node {
 		corev1.LabelFailureDomainBetaRegion:    region(g.zone),
 		corev1.LabelInstanceType:               p.MachineType,
 	}
+	if p.Spot {
+		labels["cloud.google.com/gke-spot"], labels["cloud.google.com/gke-provisioning"] = "true", "spot"
+	}
 	maps.Copy(labels, p.Labels)
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{

@@ -27,23 +27,48 @@ var fleetTraces = []string{
 // fleetPeaks are requests per second at the peak: few large workloads, many small ones.
 var fleetPeaks = []float64{500, 20, 100, 40, 300, 10, 150, 60, 200, 30}
 
-// fleets that are drawn: whose requests are wrong or right, and whose memory varies or not.
+// fleets that are drawn: whose requests are wrong or right, whose memory varies or not, and
+// whose machines are spot ones, too, or not.
 var fleets = []struct {
-	name, about   string
-	wrong, varies bool
+	name, about         string
+	wrong, varies, spot bool
 }{
-	{"fleet", "requests that were guessed", true, false},
-	{"fleet-right", "requests that fit", false, false},
-	{"fleet-memory", "requests that were guessed and memory that varies", true, true},
+	{"fleet", "requests that were guessed", true, false, false},
+	{"fleet-right", "requests that fit", false, false, false},
+	{"fleet-memory", "requests that were guessed and memory that varies", true, true, false},
+	{"fleet-spot", "requests that fit", false, false, true},
 }
+
+// sixTypes are the pools of fleets without spot machines, twoTypes those of the one with them.
+const (
+	sixTypes = `pools:
+  - {name: general, machineType: e2-standard-4, zones: [us-central1-a], nodes: 8, nodesPerZone: {min: 0, max: 120}}
+  - {name: small, machineType: e2-medium, zones: [us-central1-a], nodes: 0, nodesPerZone: {min: 0, max: 200}}
+  - {name: medium, machineType: e2-standard-2, zones: [us-central1-a], nodes: 0, nodesPerZone: {min: 0, max: 200}}
+  - {name: fast, machineType: n2-standard-2, zones: [us-central1-a], nodes: 0, nodesPerZone: {min: 0, max: 200}}
+  - {name: fast-large, machineType: n2-standard-4, zones: [us-central1-a], nodes: 0, nodesPerZone: {min: 0, max: 120}}
+  - {name: fast-cpu, machineType: n2-highcpu-4, zones: [us-central1-a], nodes: 0, nodesPerZone: {min: 0, max: 120}}
+`
+	twoTypes = `policy: {spot: {maxShare: 0.7, floor: 1}}
+pools:
+  - {name: general, machineType: e2-standard-4, zones: [us-central1-a], nodes: 8, nodesPerZone: {min: 0, max: 120}}
+  - {name: fast, machineType: n2-standard-2, zones: [us-central1-a], nodes: 0, nodesPerZone: {min: 0, max: 200}}
+  - {name: general-spot, machineType: e2-standard-4, zones: [us-central1-a], nodes: 0, nodesPerZone: {min: 0, max: 120}, spot: {priceRatio: 0.4, interruptionsPerHour: 0.05, outage: 5m}}
+  - {name: fast-spot, machineType: n2-standard-2, zones: [us-central1-a], nodes: 0, nodesPerZone: {min: 0, max: 200}, spot: {priceRatio: 0.4, interruptionsPerHour: 0.05, outage: 5m}}
+`
+)
 
 // drawFleet is a fleet of fifty workloads. Where memory varies, limits are half as much again
 // as requests instead of twice as much.
-func drawFleet(name, about string, wrong, varies bool) string {
+func drawFleet(name, about string, wrong, varies, spot bool) string {
 	rng := rand.New(rand.NewPCG(2020, 11))
 	limit, spread := 2.0, ""
 	if varies {
 		limit, spread = 1.5, ", spread: 0.2"
+	}
+	pools, types := sixTypes, "on six types of machines"
+	if spot {
+		pools, types = twoTypes, "on two types of machines that come as spot machines, too"
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Fifty workloads in one cluster, %s, on the days of the development traces.
@@ -55,20 +80,13 @@ func drawFleet(name, about string, wrong, varies bool) string {
 # fit are the CPU that four replicas need at the peak, from 50 to 400 millicores, and a fifth
 # more memory than a replica uses.
 name: %s
-description: Fifty workloads with %s, on a day each of recorded load, on six types of machines.
+description: Fifty workloads with %s, on a day each of recorded load, %s.
 base: heartbeat
 noise: {deviation: 0.05, correlation: 1m}
 warmup: {passes: 1}
 workload: {replicas: {min: 2, max: 40}}
-pools:
-  - {name: general, machineType: e2-standard-4, zones: [us-central1-a], nodes: 8, nodesPerZone: {min: 0, max: 120}}
-  - {name: small, machineType: e2-medium, zones: [us-central1-a], nodes: 0, nodesPerZone: {min: 0, max: 200}}
-  - {name: medium, machineType: e2-standard-2, zones: [us-central1-a], nodes: 0, nodesPerZone: {min: 0, max: 200}}
-  - {name: fast, machineType: n2-standard-2, zones: [us-central1-a], nodes: 0, nodesPerZone: {min: 0, max: 200}}
-  - {name: fast-large, machineType: n2-standard-4, zones: [us-central1-a], nodes: 0, nodesPerZone: {min: 0, max: 120}}
-  - {name: fast-cpu, machineType: n2-highcpu-4, zones: [us-central1-a], nodes: 0, nodesPerZone: {min: 0, max: 120}}
-startVUs: 0
-`, about, name, about)
+%sstartVUs: 0
+`, about, name, about, types, pools)
 	services, users := "services:\n", "users:\n"
 	for i := range 50 {
 		peak := fleetPeaks[i%len(fleetPeaks)]
@@ -93,7 +111,7 @@ startVUs: 0
 // TestFleets: the files are what is drawn.
 func TestFleets(t *testing.T) {
 	for _, f := range fleets {
-		file, want := f.name+".yaml", drawFleet(f.name, f.about, f.wrong, f.varies)
+		file, want := f.name+".yaml", drawFleet(f.name, f.about, f.wrong, f.varies, f.spot)
 		if *update {
 			if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 				t.Fatal(err)

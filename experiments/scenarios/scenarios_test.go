@@ -16,8 +16,8 @@ import (
 
 func TestBuiltInScenarios(t *testing.T) {
 	if diff := cmp.Diff([]string{
-		"day", "flash-sale", "flash-sale-late", "fleet", "fleet-memory", "fleet-right", "heartbeat", "heartbeat-warm", "hotel", "metrics-outage",
-		"noise", "regime-change", "sawtooth", "sawtooth-warm", "stockout", "train-ticket", "week",
+		"day", "flash-sale", "flash-sale-late", "fleet", "fleet-memory", "fleet-right", "fleet-spot", "heartbeat", "heartbeat-warm", "hotel", "metrics-outage",
+		"noise", "regime-change", "sawtooth", "sawtooth-warm", "spot", "stockout", "train-ticket", "week",
 	}, Names()); diff != "" {
 		t.Errorf("Names (-want +got):\n%s", diff)
 	}

@@ -181,7 +181,7 @@ func (s *sensors) Observe(context.Context) (api.Snapshot, error) {
 		Metrics:         api.SourceHealth{Reachable: !c.scrapeDown, LastOK: Epoch.Add(s.lastOK)},
 		ResourceMetrics: api.SourceHealth{Reachable: true, LastOK: c.time()},
 	}
-	snapshot.Context.Strategies, snapshot.Context.PlacesPods = s.strategies, len(s.strategies) > 0
+	snapshot.Context.Strategies, snapshot.Context.PlacesPods = s.strategies, s.places
 	if c.scrapeDown {
 		snapshot.Metrics.Error = "connection refused"
 		snapshot.Findings = append(snapshot.Findings, api.Finding{

@@ -340,7 +340,7 @@ func (t *Testbed) gke() gkesim.Config {
 	for _, p := range t.options.Scenario.Pools {
 		c.Pools = append(c.Pools, gkesim.Pool{
 			Name: p.Name, MachineType: p.MachineType, Zones: p.Zones, Size: p.Nodes,
-			MinPerZone: p.NodesPerZone.Min, MaxPerZone: p.NodesPerZone.Max,
+			MinPerZone: p.NodesPerZone.Min, MaxPerZone: p.NodesPerZone.Max, Spot: p.Spot != nil,
 		})
 	}
 	if t.options.Baseline {

@@ -1,0 +1,199 @@
+package execution_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/execution"
+)
+
+// TestOnAndOffSpot: what is done to a workload of which two replicas of six are to be off
+// spot machines, by what is seen.
+func TestOnAndOffSpot(t *testing.T) {
+	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+	web := api.Key{Namespace: "shop", Name: "web"}
+	shape := &api.PodShape{ID: "s", Requests: api.Resources{MilliCPU: 500, Memory: 1 << 20, Pods: 1}}
+	type world struct {
+		s    *api.Snapshot
+		web  *api.Workload
+		plan *api.WorkloadPlan
+		all  *api.Plan
+		p    *api.Policy
+		pods func(node string, n int) []*api.Pod
+	}
+	// wants so many replicas, of which so many off spot machines.
+	wants := func(w world, replicas, off int32) {
+		w.plan.Replicas, w.plan.NodeReplicas = replicas, replicas
+		w.plan.Pools = []api.PoolShare{{Pool: "spot", Replicas: replicas - off}, {Pool: "steady", Replicas: off}}
+	}
+	mark := func(pods ...*api.Pod) {
+		for _, p := range pods {
+			p.DeletionCost, p.DeletionCostOurs = -1000, true
+		}
+	}
+	all := func(s *api.Snapshot) (out []*api.Pod) {
+		for i := range s.Pods {
+			out = append(out, &s.Pods[i])
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		steady, spot int // pods
+		change       func(world)
+		want, told   string
+	}{
+		"as planned":                      {steady: 2, spot: 4},
+		"more off spot machines are fine": {steady: 4, spot: 2},
+		"growth": {
+			steady: 2, spot: 4, change: func(w world) { wants(w, 9, 3) }, want: "web 6→9",
+		},
+		"of fewer the surplus on spot machines is marked": {
+			steady: 2, spot: 4, change: func(w world) { wants(w, 4, 2) }, want: "cost of spot-2, cost of spot-3",
+		},
+		"and goes": {
+			steady: 2, spot: 4, change: func(w world) { wants(w, 4, 2); mark(all(w.s)[2:4]...) }, want: "web 6→4",
+		},
+		"not while others are not Ready, which would go first": {
+			steady: 2, spot: 4, change: func(w world) {
+				wants(w, 4, 2)
+				mark(all(w.s)[2:4]...)
+				w.s.Pods[0].Ready, w.s.Pods[0].Created = false, now.Add(-time.Minute)
+			},
+			told: "ShrinkWaitsForPods",
+		},
+		"where too many are off spot machines these go": {
+			steady: 4, spot: 2, change: func(w world) { wants(w, 4, 2) }, want: "cost of steady-0, cost of steady-1",
+		},
+		"of both": {
+			steady: 4, spot: 4, change: func(w world) { w.web.Replicas = 8; wants(w, 4, 2) },
+			want: "cost of spot-4, cost of spot-5, cost of steady-0, cost of steady-1",
+		},
+		"the floor is missing: new pods first have to prefer the other pool": {
+			steady: 1, spot: 5, told: "MigrationWaitsForPods",
+		},
+		"then one is made there": {
+			steady: 1, spot: 5, change: func(w world) { w.web.PlacedOn = "steady" }, want: "web 6→7", told: "TooManyOnSpot",
+		},
+		"no other one while it starts": {
+			steady: 1, spot: 5, change: func(w world) {
+				w.web.PlacedOn, w.web.Replicas = "steady", 7
+				waits := w.pods("", 1)[0]
+				waits.Ready, waits.Created = false, now.Add(-time.Minute)
+			},
+			told: "ShrinkWaitsForPods",
+		},
+		"when it is Ready one on a spot machine goes": {
+			steady: 2, spot: 5, change: func(w world) { w.web.PlacedOn, w.web.Replicas = "steady", 7 }, want: "cost of spot-2",
+		},
+		"one that went elsewhere keeps others from being made": {
+			steady: 1, spot: 6, change: func(w world) {
+				w.web.PlacedOn, w.web.Replicas = "steady", 7
+				w.s.Pods[6].Created = now.Add(-time.Minute)
+			},
+			told: "MigrationWaitsForPods",
+		},
+		"and after half an hour it rests": {
+			steady: 1, spot: 5, change: func(w world) { w.web.PlacedOn, w.web.PlacedSince = "steady", now.Add(-40*time.Minute) },
+		},
+		"a share that is exceeded by new pods waits": {
+			steady: 2, spot: 7, change: func(w world) {
+				w.web.Replicas, w.web.PlacedOn = 9, "steady"
+				wants(w, 9, 3)
+				w.s.Pods[8].Created = now.Add(-6 * time.Minute)
+			},
+		},
+		"and then is made up for": {
+			steady: 2, spot: 7, change: func(w world) {
+				w.web.Replicas, w.web.PlacedOn = 9, "steady"
+				wants(w, 9, 3)
+			},
+			want: "web 9→10", told: "TooManyOnSpot",
+		},
+		"no down takes the floor, whatever marks say": {
+			steady: 2, spot: 6, change: func(w world) {
+				// One of two nodes off spot machines is being emptied, and what was made for its
+				// pods went to spot machines, as it did for half an hour.
+				w.s.Nodes = append(w.s.Nodes, w.s.Nodes[0])
+				w.s.Nodes[0].Cordoned, w.s.Nodes[0].CordonedFor, w.s.Nodes[0].CordonedAt = true, api.CordonShrink, now
+				w.s.Nodes[2].Name, w.s.Pools[1].Sizes[0], w.all.Nodes.Pools[1].Surplus = "steady-2", 2, []string{"steady-1"}
+				w.web.PlacedOn, w.web.PlacedSince = "steady", now.Add(-40*time.Minute)
+				mark(all(w.s)[:2]...)
+			},
+			told: "ShrinkWaitsForPods",
+		},
+		"a rollout is left alone": {
+			steady: 1, spot: 5, change: func(w world) { w.web.RollingOut, w.web.PlacedOn = true, "steady"; wants(w, 5, 2) },
+		},
+		"a policy without bounds has no part in it": {
+			steady: 1, spot: 5, change: func(w world) { w.p.Spot = nil },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := api.Snapshot{Time: now}
+			for i, pool := range []string{"spot", "steady"} {
+				s.Pools = append(s.Pools, api.Pool{
+					Name: pool, Zones: []string{"a"}, Sizes: []int32{1}, Spot: pool == "spot", Labels: map[string]string{}, Price: 0.1,
+					Allocatable: api.Resources{MilliCPU: 8000, Memory: 1 << 30, Pods: 50},
+				})
+				s.Nodes = append([]api.Node{{Name: pool + "-1", Pool: pool, Zone: "a", Ready: true, Allocatable: s.Pools[i].Allocatable}}, s.Nodes...)
+			}
+			s.Workloads = []api.Workload{{
+				Key: web, Mode: api.ModeFull, Target: api.TargetRef{Kind: "Deployment", Name: "web"}, MinReplicas: 1, MaxReplicas: 40,
+				Replicas: int32(c.steady + c.spot), Shape: shape, PlacedOn: "spot", PlacedSince: now.Add(-20 * time.Minute),
+			}}
+			s.Pods = make([]api.Pod, 0, 100) // pointers to them stay good
+			pods := func(node string, n int) (out []*api.Pod) {
+				for range n {
+					pool, _, _ := strings.Cut(node, "-")
+					name := fmt.Sprintf("%s-%d", pool, len(s.Pods))
+					s.Pods = append(s.Pods, api.Pod{
+						Key: api.Key{Namespace: "shop", Name: name}, UID: name, Workload: web, Node: node, Phase: "Running", Ready: true, Shape: shape,
+						ControllerKind: "ReplicaSet", ControllerName: "web", Created: now.Add(-time.Hour),
+					})
+					out = append(out, &s.Pods[len(s.Pods)-1])
+				}
+				return out
+			}
+			pods("steady-1", c.steady)
+			pods("spot-1", c.spot)
+			plan := api.Plan{
+				Time: now, Nodes: api.NodePlan{Pools: []api.PoolPlan{{Pool: "spot", SizePerZone: 1, Nodes: 1}, {Pool: "steady", SizePerZone: 1, Nodes: 1}}},
+				Workloads: []api.WorkloadPlan{{Key: web, Scale: api.Scale{Replicas: 6}, NodeReplicas: 6, Floor: 1, Prefers: "spot"}},
+			}
+			p := api.Policy{NodePools: []string{"spot", "steady"}, ManagedPools: []string{"spot", "steady"}, Spot: &api.Spot{MaxShare: 0.7, Floor: 2}}
+			w := world{&s, &s.Workloads[0], &plan.Workloads[0], &plan, &p, pods}
+			wants(w, 6, 2)
+			if c.change != nil {
+				c.change(w)
+			}
+			actions, findings := execution.Sequence(s, plan, p)
+			var got []string
+			for _, a := range actions {
+				switch a := a.(type) {
+				case api.ScaleWorkload:
+					got = append(got, fmt.Sprintf("%s %d→%d", a.Workload.Name, a.From, a.To))
+				case api.SetDeletionCost:
+					verb := "cost of "
+					if a.Clear {
+						verb = "no cost of "
+					}
+					got = append(got, verb+a.Pod.Name)
+				default:
+					got = append(got, a.String())
+				}
+			}
+			slices.Sort(got)
+			told := ""
+			for _, f := range findings {
+				told += f.Reason + " "
+			}
+			if text := strings.Join(got, ", "); text != c.want || !strings.Contains(told, c.told) || c.told == "" && told != "" {
+				t.Errorf("%q, told %v; want %q, %q", text, findings, c.want, c.told)
+			}
+		})
+	}
+}
