@@ -65,7 +65,7 @@ var rooms = map[string]room{
 	"forecast/season":             {},
 	"forecast/forecasttest":       {ours: []string{"api"}},
 	"forecast/seriesfile":         {ours: []string{"api"}},
-	"planning":                    {ours: []string{"api", "forecast", "planning/canary", "planning/choice", "planning/sizing", "record/delta"}, outside: []string{"github.com/fxamacker/cbor"}},
+	"planning":                    {ours: []string{"api", "forecast", "placement", "planning/canary", "planning/choice", "planning/sizing", "record/delta"}, outside: []string{"github.com/fxamacker/cbor"}},
 	"planning/canary":             {ours: []string{"api"}},
 	"planning/choice":             {ours: []string{"api"}},
 	"planning/horizontal":         {ours: []string{"api", "planning", "planning/choice", "forecast"}, outside: gonum},
