@@ -35,16 +35,14 @@ type division struct {
 }
 
 // divides reports whether a plan has a workload on and off spot machines, and how many
-// replicas off them.
+// replicas off them: it may be all of those that there are now.
 func (v *view) divides(wp *api.WorkloadPlan) (base string, off int32, yes bool) {
 	for _, share := range wp.Pools {
-		if v.pool(share.Pool).Spot {
-			yes = true
-		} else {
+		if !v.pool(share.Pool).Spot {
 			base, off = share.Pool, share.Replicas
 		}
 	}
-	return base, off, yes && v.bounds != nil && wp.Prefers != "" && len(v.targets) > 1
+	return base, off, v.bounds != nil && wp.Prefers != ""
 }
 
 // divide finds the divisions of all workloads that have one.

@@ -24,6 +24,8 @@ func TestOnAndOffSpot(t *testing.T) {
 		all  *api.Plan
 		p    *api.Policy
 		pods func(node string, n int) []*api.Pod
+		// others has another workload planned on spot machines.
+		others func()
 	}
 	// wants so many replicas, of which so many off spot machines.
 	wants := func(w world, replicas, off int32) {
@@ -113,6 +115,22 @@ func TestOnAndOffSpot(t *testing.T) {
 			},
 			want: "web 9→10", told: "TooManyOnSpot",
 		},
+		"where all are to be off spot machines the ones on these go first": {
+			steady: 2, spot: 1, change: func(w world) {
+				wants(w, 2, 2)
+				w.plan.Pools = w.plan.Pools[1:]
+				w.others()
+			},
+			want: "cost of spot-2",
+		},
+		"and are replaced before": {
+			steady: 1, spot: 1, change: func(w world) {
+				wants(w, 2, 2)
+				w.plan.Pools, w.web.PlacedOn = w.plan.Pools[1:], "steady"
+				w.others()
+			},
+			want: "web 2→3", told: "TooManyOnSpot",
+		},
 		"no down takes the floor, whatever marks say": {
 			steady: 2, spot: 6, change: func(w world) {
 				// One of two nodes off spot machines is being emptied, and what was made for its
@@ -165,7 +183,9 @@ func TestOnAndOffSpot(t *testing.T) {
 				Workloads: []api.WorkloadPlan{{Key: web, Scale: api.Scale{Replicas: 6}, NodeReplicas: 6, Floor: 1, Prefers: "spot"}},
 			}
 			p := api.Policy{NodePools: []string{"spot", "steady"}, ManagedPools: []string{"spot", "steady"}, Spot: &api.Spot{MaxShare: 0.7, Floor: 2}}
-			w := world{&s, &s.Workloads[0], &plan.Workloads[0], &plan, &p, pods}
+			w := world{&s, &s.Workloads[0], &plan.Workloads[0], &plan, &p, pods, func() {
+				plan.Workloads = append(plan.Workloads, api.WorkloadPlan{Key: api.Key{Namespace: "shop", Name: "zoo"}, Pools: []api.PoolShare{{Pool: "spot", Replicas: 1}}})
+			}}
 			wants(w, 6, 2)
 			if c.change != nil {
 				c.change(w)

@@ -146,7 +146,7 @@ func (v *view) classifyWorkloads() {
 		}
 	}
 	for _, wp := range v.plan.Workloads {
-		if len(wp.Pools) == 1 {
+		if len(wp.Pools) == 1 && wp.Prefers == "" {
 			v.homes[wp.Key] = wp.Pools[0].Pool
 		}
 		w, ok := v.workloads[wp.Key]

@@ -8,11 +8,15 @@ import (
 
 // open are the indexes of the allowed pools that a strategy leaves open for a managed
 // workload; all of them where none is left, as when a move is refused and workloads stay
-// on a pool that it may not be moved to.
+// on a pool that it may not be moved to. Where the policy bounds what runs on spot machines
+// none is open that would have all of a workload there.
 func (c *cycle) open(workload int) []int {
 	only := c.managed[workload].workload.OnlyPools
 	var some, all []int
 	for p := range c.pools {
+		if c.keepsOff(&c.pools[p]) {
+			continue
+		}
 		all = append(all, p)
 		if slices.Contains(only, c.pools[p].Name) {
 			some = append(some, p)
@@ -52,6 +56,9 @@ func (c *cycle) apart() []assignment {
 	seen := map[string]bool{}
 	for base := range c.pools {
 		for other := range c.pools {
+			if c.keepsOff(&c.pools[base]) || c.keepsOff(&c.pools[other]) {
+				continue
+			}
 			at := make([]int, len(c.managed))
 			for i := range c.managed {
 				open := c.open(i)

@@ -19,10 +19,10 @@ func spotScenario(t *testing.T, seed uint64, interruptions float64, outage time.
 	s.StartVUs, s.Stages, s.Repeat = &users, nil, 1
 	for range 8 {
 		s.Stages = append(s.Stages,
-			scenarios.Stage{Duration: time.Duration(1+rng.IntN(4)) * time.Minute, Target: 100 + rng.IntN(900)},
+			scenarios.Stage{Duration: time.Duration(1+rng.IntN(4)) * time.Minute, Target: 20 + rng.IntN(900)},
 			scenarios.Stage{Duration: time.Duration(5+rng.IntN(15)) * time.Minute, Target: 100 + rng.IntN(900)})
 	}
-	s.Workload.Replicas = scenarios.Bounds{Min: 4, Max: 40}
+	s.Workload.Replicas = scenarios.Bounds{Min: 3, Max: 40}
 	zones := []string{"us-central1-a"}
 	s.Pools = []scenarios.Pool{
 		{Name: "steady", MachineType: "n2-standard-2", Zones: zones, Nodes: 2, NodesPerZone: scenarios.Bounds{Max: 30}},
