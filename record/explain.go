@@ -51,9 +51,10 @@ type Explanation struct {
 	Chosen     api.Candidate   `json:"chosen"`
 	Candidates []LostCandidate `json:"candidates"`
 
-	// Pool asked for.
-	Pool  *api.PoolPlan `json:"pool,omitempty"`
-	Nodes api.NodePlan  `json:"nodes"`
+	// Pool asked for, and what its machines are.
+	Pool     *api.PoolPlan `json:"pool,omitempty"`
+	Machines *Machines     `json:"machines,omitempty"`
+	Nodes    api.NodePlan  `json:"nodes"`
 
 	Actions  []Done        `json:"actions"`
 	Findings []api.Finding `json:"findings,omitempty"`
@@ -95,6 +96,19 @@ func running(e Entry) *Running {
 		}
 	}
 	return out
+}
+
+// Machines are those of a pool.
+type Machines struct {
+	Type  string  `json:"type"`
+	Price float64 `json:"price"` // USD per node and hour
+	// Spot machines are taken away, each so many times per hour.
+	Spot          bool    `json:"spot,omitempty"`
+	Interruptions float64 `json:"interruptions,omitempty"`
+	// Standing is the CPU that DaemonSets and static pods request of one, and StandingUsage
+	// what they were read to use, null where that is not known; millicores.
+	Standing      int64    `json:"standing"`
+	StandingUsage *float64 `json:"standingUsage"`
 }
 
 // PodsOn are how many pods a workload has on a pool.
@@ -197,6 +211,11 @@ func explain(e Entry, q Question) (Explanation, error) {
 			return out, fmt.Errorf("cycle %d planned no pool %s%s", c.ID, q.Pool, known(p.Nodes.Pools, func(n api.PoolPlan) string { return n.Pool }))
 		}
 		out.Pool = &p.Nodes.Pools[i]
+		for _, pool := range e.Snapshot.Pools {
+			if pool.Name == q.Pool {
+				out.Machines = &Machines{pool.MachineType, pool.Price, pool.Spot, pool.Interruptions, pool.Overhead.MilliCPU, pool.StandingUsage}
+			}
+		}
 		objects = append(objects, api.PoolRef(q.Pool))
 		for _, n := range e.Snapshot.Nodes {
 			if n.Pool == q.Pool {

@@ -366,6 +366,11 @@ func (o *Observer) sourceFindings(fresh newest) []api.Finding {
 	}
 	if e := o.usage.health.Error; e != "" {
 		add(ReasonMetricsAPIUnreachable, "metrics.k8s.io", e)
+	} else if e := o.usage.forbidden; e != "" {
+		out = append(out, api.Finding{
+			Severity: api.Normal, Agent: api.NodePlanningAgent, Reason: ReasonNodeUsageUnread, Object: api.ObjectRef{Kind: "metrics.k8s.io"},
+			Message: "mash2 may not read what nodes use, so all that DaemonSets request is left to them: " + e,
+		})
 	}
 	out = append(out, o.demand.backfill.findings(o.cfg.Step)...)
 	return append(out, o.demand.past.findings()...)

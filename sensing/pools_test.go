@@ -107,13 +107,18 @@ func TestPoolOverhead(t *testing.T) {
 // of a pool's nodes; not known without readings of nodes.
 func TestStandingUsage(t *testing.T) {
 	w := newWorld(t, nil)
+	w.nodeUsage = nil
 	w.shop("web", 2)        // on node-1, 400m each
 	w.usage[w.agent()] = 60 // a DaemonSet's pod there
 	w.put(node("node-2", "e2"), node("node-3", "e2"), node("node-4", "e2"), node("node-5", "e2"), node("node-6", "n2"))
 	w.pools = append(w.pools, api.Pool{Name: "n2"}, api.Pool{Name: "empty"})
 	read := func() (out []float64) {
 		w.clock.Step(time.Minute)
-		for _, p := range w.observe().Pools {
+		s := w.observe()
+		if told := len(findings(s, ReasonNodeUsageUnread)) == 1; told != (w.nodeUsage == nil) {
+			t.Errorf("readings %v: told %v", w.nodeUsage, s.Findings)
+		}
+		for _, p := range s.Pools {
 			if p.StandingUsage == nil {
 				out = append(out, -1)
 			} else {

@@ -10,6 +10,7 @@ const (
 	ReasonPrometheusUnreachable = "PrometheusUnreachable"
 	ReasonPrometheusWarning     = "PrometheusWarning"
 	ReasonMetricsAPIUnreachable = "ResourceMetricsUnreachable"
+	ReasonNodeUsageUnread       = "NodeUsageUnread"
 	ReasonPoolsUnreadable       = "PoolsUnreadable"
 	ReasonWatchFailing          = "WatchFailing"
 	ReasonDemandStale           = demand.ReasonStale

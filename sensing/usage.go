@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metricsclient "k8s.io/metrics/pkg/client/clientset/versioned"
 
@@ -19,7 +20,9 @@ type usageSource struct {
 	last   time.Time // of the last try
 	pods   []podUsage
 	nodes  map[string]nodeUsage // by name; empty where they can't be read
-	health api.SourceHealth
+	// forbidden is why nodes may not be read; empty if they may.
+	forbidden string
+	health    api.SourceHealth
 }
 
 // podUsage is one pod's reading.
@@ -109,7 +112,12 @@ func (u *usageSource) read(ctx context.Context, now time.Time, namespaces []stri
 	u.pods = pods
 	u.nodes = map[string]nodeUsage{}
 	// Without them what DaemonSets use is not known, and nothing else depends on it.
-	if list, err := u.client.MetricsV1beta1().NodeMetricses().List(ctx, metav1.ListOptions{}); err == nil {
+	list, err := u.client.MetricsV1beta1().NodeMetricses().List(ctx, metav1.ListOptions{})
+	u.forbidden = ""
+	switch {
+	case apierrors.IsForbidden(err):
+		u.forbidden = err.Error()
+	case err == nil:
 		for i := range list.Items {
 			m := &list.Items[i]
 			u.nodes[m.Name] = nodeUsage{m.Timestamp.Time, m.Usage.Cpu().AsApproximateFloat64() * 1000}

@@ -89,7 +89,7 @@ func (w *world) Owns(_, providerID string) bool { return w.owned[providerID] }
 
 func newWorld(t testing.TB, change func(*Config)) *world {
 	t.Helper()
-	w := &world{t: t, clock: clocktesting.NewFakeClock(epoch), usage: map[api.Key]int64{}}
+	w := &world{t: t, clock: clocktesting.NewFakeClock(epoch), usage: map[api.Key]int64{}, nodeUsage: map[string]int64{}}
 	prom := httptest.NewServer(http.HandlerFunc(w.servePrometheus))
 	t.Cleanup(prom.Close)
 	kube := httptest.NewServer(http.HandlerFunc(w.serveUsage))

@@ -180,6 +180,9 @@ func explanationText(e record.Explanation) string {
 		fmt.Fprintf(&b, "Pool %s: %s nodes, %.3f USD/h planned (%s)\n", p.Pool, change(p.Current, p.Nodes), p.HourlyCost, when)
 		fmt.Fprintf(&b, "  %s\n", p.Reason)
 		fmt.Fprintf(&b, "  the pods need %d, %d in whole zones; %d per zone now\n", p.Needed, p.Nodes, p.Now)
+		if m := e.Machines; m != nil {
+			fmt.Fprintf(&b, "  %s\n", machinesText(*m))
+		}
 		if len(p.Surplus) > 0 {
 			fmt.Fprintf(&b, "  to go first: %s\n", strings.Join(p.Surplus, ", "))
 		}
@@ -201,6 +204,19 @@ func explanationText(e record.Explanation) string {
 		}
 	}
 	return strings.TrimRight(b.String(), "\n")
+}
+
+// machinesText says what a pool's machines are, and what is on each of them.
+func machinesText(m record.Machines) string {
+	text := fmt.Sprintf("machines: %s, %.3f USD/h each", m.Type, m.Price)
+	if m.Spot {
+		text += fmt.Sprintf(", spot, taken away %.3g times an hour", m.Interruptions)
+	}
+	text += fmt.Sprintf("; DaemonSets and static pods request %dm of one", m.Standing)
+	if m.StandingUsage != nil {
+		return text + fmt.Sprintf(" and use %.0fm", *m.StandingUsage)
+	}
+	return text + "; what they use is not known"
 }
 
 func change(from, to int32) string {

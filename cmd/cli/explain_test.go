@@ -110,3 +110,20 @@ func TestAgentsText(t *testing.T) {
 		t.Errorf("%s\nwant %s", b.String(), want)
 	}
 }
+
+// TestMachinesText: what is on a pool's machines is told, and what is not known of it.
+func TestMachinesText(t *testing.T) {
+	used := 41.4
+	for want, m := range map[string]record.Machines{
+		"machines: n2-standard-2, 0.097 USD/h each; DaemonSets and static pods request 223m of one and use 41m": {
+			Type: "n2-standard-2", Price: 0.097, Standing: 223, StandingUsage: &used,
+		},
+		"machines: e2-medium, 0.013 USD/h each, spot, taken away 0.02 times an hour; DaemonSets and static pods request 223m of one; what they use is not known": {
+			Type: "e2-medium", Price: 0.0134, Spot: true, Interruptions: 0.02, Standing: 223,
+		},
+	} {
+		if got := machinesText(m); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
