@@ -55,9 +55,9 @@ func TestOnSpot(t *testing.T) {
 			s.Pools[1].Taints = []api.Taint{{Key: "spot", Value: "true", Effect: "NoSchedule"}}
 			s.Workloads[1].Shape.Tolerations = []api.Toleration{{Key: "spot", Operator: "Exists"}}
 		}, api: alone, web: mixed},
-		"slower machines":  {change: func(s *api.Snapshot, _ *api.Policy) { s.Pools[1].CPUSpeed = 0.8 }, api: alone, web: alone},
-		"dearer machines":  {change: func(s *api.Snapshot, _ *api.Policy) { s.Pools[1].Price = 0.2 }, api: alone, web: alone},
-		"no spot machines": {change: func(s *api.Snapshot, _ *api.Policy) { s.Pools[1].Spot = false; s.Pools[1].Price = 0.2 }, api: alone, web: alone},
+		"slower machines":           {change: func(s *api.Snapshot, _ *api.Policy) { s.Pools[1].CPUSpeed = 0.8 }, api: alone, web: alone},
+		"dearer machines":           {change: func(s *api.Snapshot, _ *api.Policy) { s.Pools[1].Price = 0.2 }, api: alone, web: alone},
+		"no spot machines":          {change: func(s *api.Snapshot, _ *api.Policy) { s.Pools[1].Spot = false; s.Pools[1].Price = 0.2 }, api: alone, web: alone},
 		"moved there by a Strategy": {change: func(s *api.Snapshot, _ *api.Policy) { s.Workloads[1].OnlyPools = []string{"spot"} }, api: alone, web: alone},
 		"no admission places pods": {
 			change: func(s *api.Snapshot, _ *api.Policy) { s.Context.PlacesPods = false }, api: alone, web: alone, told: ReasonSpotNotUsed,

@@ -149,6 +149,7 @@ func (v *view) layOut(of level, solve solveFunc, b api.Budget, apart bool) (*lay
 		c.free, c.pods = slices.Clone(r.free), slices.Clone(r.pods)
 		l.nodes = append(l.nodes, &c)
 	}
+	l.bar()
 	left := l.fill(l.settle(of))
 	l.rank()
 	if err := l.grow(left, solve); err != nil {

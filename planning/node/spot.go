@@ -56,7 +56,10 @@ func (l *layout) settleSpot(i int, want int32, missing map[int]int32) {
 	slices.SortFunc(order, mostWorth) // what stays is on nodes that are given up last
 	for _, r := range order {
 		left := &off
-		if v.pools[r.pool].Spot {
+		if r.barred {
+			none := int32(0)
+			left = &none
+		} else if v.pools[r.pool].Spot {
 			left = &on
 		}
 		kept := r.pods[:0]
@@ -84,6 +87,24 @@ func (l *layout) settleSpot(i int, want int32, missing map[int]int32) {
 			missing[it] += n
 		default:
 			l.leave(it, n, v.items[it].refused)
+		}
+	}
+}
+
+// bar keeps pods off the nodes that a pool has beyond its bounds, where some may go to
+// another pool instead.
+func (l *layout) bar() {
+	if !slices.ContainsFunc(l.view.loads, func(w workload) bool { return w.split(l.view) }) {
+		return
+	}
+	type place struct{ pool, zone int }
+	kept := map[place]int32{}
+	order := slices.Clone(l.nodes)
+	slices.SortFunc(order, mostWorth)
+	for _, r := range order {
+		at := place{r.pool, r.zone}
+		if kept[at]++; l.view.pools[r.pool].most != Unlimited && kept[at] > l.view.pools[r.pool].most {
+			r.barred, r.usable, r.ready = true, false, false
 		}
 	}
 }

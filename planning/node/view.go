@@ -103,8 +103,8 @@ type resident struct {
 	fixed bool
 	// index in order of name.
 	index int
-	// removed: given up by a layout.
-	removed bool
+	// removed: given up by a layout; barred: beyond its pool's bounds, see layout.bar.
+	removed, barred bool
 }
 
 // tenant is a pod on a node.
