@@ -69,20 +69,25 @@ func (c *cycle) choose(candidates []candidate) int {
 	return best
 }
 
-// movePrice is what U loses by paying for a candidate's nodes, as far as they aren't there
-// yet, beside those that pods are on while they move, times seconds.
+// movePrice is what U loses by paying for two sets of nodes while pods move to a
+// candidate's, times seconds. Where workloads stay on their pools, and only go to spot
+// machines besides or leave these, it is for the nodes that aren't there yet.
 func (c *cycle) movePrice(k *candidate) float64 {
 	var takes time.Duration
 	hourly := 0.0
-	home := slices.Collect(maps.Values(c.home()))
+	home := c.home()
+	stays := !slices.ContainsFunc(c.indexes(), func(i int) bool {
+		at, known := home[c.managed[i].workload.Key]
+		return known && k.to.pool(i).Name != at
+	})
 	for p, pool := range k.to.pools {
 		w := c.Config.windows(c.s.PodStartup, pool.NodeStartup)
-		takes = max(takes, w.Node+2*w.Pod)    // nodes boot, pods start there, pods stop here
-		if slices.Contains(home, pool.Name) { // they stay on some of its nodes
-			hourly += float64(max(k.result.Best.Nodes[p]-pool.Nodes(), 0)) * pool.Price
-			continue
+		takes = max(takes, w.Node+2*w.Pod) // nodes boot, pods start there, pods stop here
+		nodes := k.result.Best.Nodes[p]
+		if stays {
+			nodes = max(nodes-pool.Nodes(), 0)
 		}
-		hourly += float64(k.result.Best.Nodes[p]) * pool.Price
+		hourly += float64(nodes) * pool.Price
 	}
 	return c.p.Weights.Cost * hourly / k.problem.Reference * takes.Seconds()
 }
