@@ -104,10 +104,11 @@ type cycle struct {
 	managed   []managed
 	pools     []api.Pool // allowed ones, in order of name
 	findings  []api.Finding
-	predicted []api.Finding   // those of them that tell of predictions
-	staysOn   string          // the pool that workloads can't be moved from; empty if they can
-	nodesOff  string          // why nodes are not planned although the policy names pools
-	steady    map[string]bool // nodes that stay and are no spot machines; see offSpot
+	predicted []api.Finding    // those of them that tell of predictions
+	staysOn   string           // the pool that workloads can't be moved from; empty if they can
+	nodesOff  string           // why nodes are not planned although the policy names pools
+	steady    map[string]bool  // nodes that stay and are no spot machines; see offSpot
+	ready     map[string]int32 // nodes of pools that are Ready and not cordoned; see withReserve
 	search    api.Search
 	fits      int // left of the work that fits may take
 	firsts    int // the same of first fits, a number

@@ -164,12 +164,15 @@ func (c *cycle) withReserve(p Proposal, to assignment, workload int, most int32)
 	if on <= 0 {
 		return p
 	}
-	nodes := int32(0)
-	for _, n := range c.s.Nodes {
-		if n.Pool == spot.Name && n.Ready && !n.Cordoned {
-			nodes++
+	if c.ready == nil {
+		c.ready = map[string]int32{}
+		for _, n := range c.s.Nodes {
+			if n.Ready && !n.Cordoned {
+				c.ready[n.Pool]++
+			}
 		}
 	}
+	nodes := c.ready[spot.Name]
 	_, share := shares(&c.managed[workload], spot)
 	together := (on + max(nodes, 1) - 1) / max(nodes, 1)
 	if share > 0 {
