@@ -2,7 +2,6 @@ package execution
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -221,8 +220,8 @@ func (q *sequencer) keepFloor() {
 		if left >= min(d.floor, before) {
 			return false
 		}
-		q.note(api.HorizontalScalingAgent, "ShrinkWaitsForPods", api.WorkloadRef(down.Workload), "%s",
-			fmt.Sprintf("%d pods of it would be left Ready off spot machines, and the policy keeps %d there", left, d.floor))
+		q.note(api.HorizontalScalingAgent, "ShrinkWaitsForPods", api.WorkloadRef(down.Workload),
+			"%d pods of it would be left Ready off spot machines, and the policy keeps %d there", left, d.floor)
 		return true
 	})
 }

@@ -162,7 +162,7 @@ func validatePolicy(path string, p api.Policy) error {
 	}
 	within("maxNodesPerPool", float64(p.MaxNodesPerPool), 0, maxReplicas, "0 (unbounded) or more")
 	if s := p.Spot; s != nil {
-		within("spot.maxShare", s.MaxShare, math.SmallestNonzeroFloat64, 1, "above 0 and at most 1, or 0 for no share of a workload's own")
+		within("spot.maxShare", s.MaxShare, math.SmallestNonzeroFloat64, 1, "stated, above 0 and at most 1")
 		within("spot.floor", float64(s.Floor), 0, maxReplicas, "0 or more")
 	}
 	d := p.Disruption

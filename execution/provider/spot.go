@@ -13,7 +13,8 @@ import (
 const (
 	// LabelPrice is what a node costs, USD per hour.
 	LabelPrice = api.Group + "/price-per-hour"
-	// LabelSpot is true on nodes that their provider may take away at any time.
+	// LabelSpot is true on nodes that their provider may take away at any time, and false on
+	// such as are to count as others, whatever the provider's own label says.
 	LabelSpot = api.Group + "/spot"
 	// LabelInterruptions is how often that happens, per node and hour. Without it
 	// DefaultInterruptions.
@@ -50,7 +51,7 @@ func DescribeSpot(pool *api.Pool, labels map[string]string) error {
 	if text, ok := labels[LabelSpot]; ok && !slices.Contains([]string{"true", "false"}, text) {
 		return fmt.Errorf("pool %s: label %s: must be true or false, is %q", pool.Name, LabelSpot, text)
 	}
-	if !pool.Spot {
+	if pool.Spot = pool.Spot && labels[LabelSpot] != "false"; !pool.Spot {
 		return nil
 	}
 	pool.Interruptions = DefaultInterruptions

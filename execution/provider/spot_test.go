@@ -19,6 +19,7 @@ func TestDescribeSpot(t *testing.T) {
 		"GKE's":                  {labels: map[string]string{"cloud.google.com/gke-spot": "true"}, spot: true, rate: DefaultInterruptions},
 		"another value":          {labels: map[string]string{"cloud.google.com/gke-spot": "false"}},
 		"Karpenter's":            {labels: map[string]string{"karpenter.sh/capacity-type": "spot"}, spot: true, rate: DefaultInterruptions},
+		"not by mash2's":         {labels: map[string]string{"cloud.google.com/gke-spot": "true", LabelSpot: "false"}},
 		"on demand":              {labels: map[string]string{"karpenter.sh/capacity-type": "on-demand"}},
 		"mash2's, with rate":     {labels: map[string]string{LabelSpot: "true", LabelInterruptions: "0.2"}, spot: true, rate: 0.2},
 		"never interrupted":      {labels: map[string]string{LabelSpot: "true", LabelInterruptions: "0"}, spot: true},

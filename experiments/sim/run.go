@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/mash2-io/mash2"
 	"github.com/mash2-io/mash2/api"
@@ -21,7 +20,6 @@ import (
 	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/operator/core"
 	"github.com/mash2-io/mash2/planning"
-	"github.com/mash2-io/mash2/strategic/configmap"
 )
 
 // Fidelity of what happens to requests.
@@ -432,56 +430,6 @@ func (r *run) Report(_ context.Context, cycle api.Cycle) {
 	if r.Options.Report != nil {
 		r.Options.Report(cycle)
 	}
-}
-
-// Spec implements mash2.PolicySource: the scenario's policy of now, each with
-// the pool that the experiments on a real control plane give it.
-func (r *run) Spec(context.Context) (api.PolicySpec, []api.Finding, error) {
-	name := r.policyNow()
-	if spec, ok := r.policies[name]; ok {
-		return spec, nil, nil
-	}
-	text := r.Policies
-	if text == "" {
-		pools := r.Scenario.Pools
-		first, second := []string{pools[0].Name}, []string{pools[len(pools)-1].Name}
-		if kind, _, _ := ParseScaler(r.Scaler); kind != Mash2 {
-			first = nil
-			for _, p := range pools {
-				first = append(first, p.Name)
-			}
-			second = first
-		}
-		saving, performance := map[string]any{"nodePools": first}, map[string]any{"nodePools": second}
-		if spot := r.Scenario.Policy.Spot; spot != nil && len(first) > 1 {
-			saving["spot"] = map[string]any{"maxShare": spot.MaxShare, "floor": spot.Floor}
-			performance["spot"] = saving["spot"]
-		}
-		policies, err := yaml.Marshal(map[string]any{"policies": map[string]any{api.CostSaving: saving, api.Performance: performance}})
-		if err != nil {
-			return api.PolicySpec{}, nil, err
-		}
-		text = string(policies)
-	}
-	spec, err := configmap.Parse(map[string]string{"policy": name, "policies.yaml": text}, nil)
-	if err == nil {
-		r.policies[name] = spec
-	}
-	return spec, nil, err
-}
-
-func (r *run) policyNow() string {
-	pass := r.Scenario.PassDuration()
-	at := max(0, r.c.now-r.start)
-	for _, s := range slices.Backward(r.Switches) {
-		if at >= s.At.Duration {
-			return s.Policy
-		}
-	}
-	if name := r.Scenario.PolicyAt(at % pass); name != "" {
-		return name
-	}
-	return api.CostSaving
 }
 
 // static sets as many replicas as the scenario's peak needs at the target, and

@@ -124,6 +124,30 @@ signals:
 			}
 		})
 	}
+	for text, want := range map[string]struct {
+		spot *api.Spot
+		err  string
+	}{
+		"{}":                                    {},
+		"{spot: {maxShare: 0.7, floor: 3}}":     {spot: &api.Spot{MaxShare: 0.7, Floor: 3}},
+		"{spot: {maxShare: 1, floor: 0}}":       {spot: &api.Spot{MaxShare: 1}},
+		"{minReplicas: 4, spot: {maxShare: 1}}": {spot: &api.Spot{MaxShare: 1, Floor: 4}},
+		"{spot: {maxShare: 0}}":                 {},
+		"{spot: {floor: 2}}":                    {err: "policies.COST_SAVING.spot.maxShare: must be stated, above 0 and at most 1, is 0"},
+		"{spot: {maxShare: 1.2}}":               {err: "policies.COST_SAVING.spot.maxShare: must be stated, above 0 and at most 1, is 1.2"},
+		"{spot: {maxShare: 0.5, floor: -1}}":    {err: "policies.COST_SAVING.spot.floor: must be 0 or more, is -1"},
+		"{spot: {share: 0.5}}":                  {err: "policies.COST_SAVING.spot.share"},
+	} {
+		t.Run("bounds of spot machines by "+text, func(t *testing.T) {
+			spec, err := Parse(map[string]string{"policies.yaml": "policies: {COST_SAVING: " + text + "}"}, nil)
+			if (err != nil) != (want.err != "") || err != nil && !strings.Contains(err.Error(), want.err) {
+				t.Fatalf("%v, want %q", err, want.err)
+			}
+			if diff := cmp.Diff(want.spot, spec.Policies[api.CostSaving].Spot); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
 	for name, c := range map[string]struct {
 		policy, policies, other string
 		want                    string
@@ -190,7 +214,7 @@ func TestFieldsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for of, fields := range map[string]reflect.Type{"`": reflect.TypeFor[filePolicy](), ".": reflect.TypeFor[fileDisruption](), "rollback.": reflect.TypeFor[fileRollback](), "canary.": reflect.TypeFor[fileCanary](), "`signals[]": reflect.TypeFor[fileSignal]()} {
+	for of, fields := range map[string]reflect.Type{"`": reflect.TypeFor[filePolicy](), ".": reflect.TypeFor[fileDisruption](), "rollback.": reflect.TypeFor[fileRollback](), "canary.": reflect.TypeFor[fileCanary](), "spot.": reflect.TypeFor[fileSpot](), "`signals[]": reflect.TypeFor[fileSignal]()} {
 		for i := range fields.NumField() {
 			name := fields.Field(i).Tag.Get("json")
 			if of == "`signals[]" {
