@@ -323,6 +323,18 @@ FLEET = hpa,karpenter,hpa-vpa,karpenter-vpa,keda-vpa,attune,autopilot,mash2-any,
 bench-fleet: build ## fifty workloads with guessed requests, with requests that fit and with memory that varies, by every scaler; needs the traces (two hours)
 	for s in fleet fleet-right fleet-memory; do bin/mash2 simulate --scenario $$s --scaler $(FLEET) --seeds 2 || exit 1; done
 
+.PHONY: train-margins bench-margins
+DEVELOPMENT = $(wildcard experiments/traces/development/*.yaml)
+train-margins: build ## the model of margins that comes with the program, from drawn loads and the development traces (a quarter of an hour)
+	bin/mash2 train --environment margins --steps 57600000 --seed 11 --out $(OUT)/margins/shipped $(foreach f,$(DEVELOPMENT),--input $(f))
+	cp $(OUT)/margins/shipped/model.rl $(OUT)/margins/shipped/card.json planning/learned/shipped/
+
+bench-margins: build ## that model on loads that it never saw, beside the planner: drawn ones, recorded ones, and all of the verdict's in the simulator (an hour)
+	bin/mash2 evaluate --environment margins --episodes 400 --seed 5 --model builtin:margins --model rule:part:0.9 --model rule:part:1.1
+	bin/mash2 evaluate --environment margins --episodes 30 --seed 5 --model builtin:margins \
+		$(foreach f,$(filter-out %/autothrottle-diurnal.yaml %/autothrottle-noisy.yaml,$(wildcard experiments/traces/held-out/*.yaml)),--input $(f))
+	go run -tags '$(TAGS)' ./experiments/verdict --learned --sizes 1,20 --set development,held-out
+
 # DRPC's students that come with the program, and the table of CoScal.
 .PHONY: train-drpc bench-drpc
 train-drpc: build ## the students of the chain that come with the program, and CoScal's table (eight minutes)
@@ -527,7 +539,7 @@ ablation: deps ## what each term of the utility does, on the development traces 
 .PHONY: benchmarks
 benchmarks: calibrate bench-sim validate-sim experiments-sim ## everything that docs/benchmarks has, by this program, for a release (six hours of a quiet machine)
 	$(MAKE) experiments-traces TRACE_SEEDS='2 3 4'
-	$(MAKE) k6-run experiments verdict ablation bench-forecast bench-pack bench-rl bench-agents bench-drpc bench-fleet
+	$(MAKE) k6-run experiments verdict ablation bench-forecast bench-pack bench-rl bench-agents bench-margins bench-drpc bench-fleet
 	$(MAKE) bench-scale SCALE='--nodes 100,300,1000,2500,5000 --runs 10'
 	$(MAKE) e2e-node e2e-agents
 

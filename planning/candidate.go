@@ -205,7 +205,6 @@ func (c *cycle) consider(k *candidate, i int) {
 		}
 		memory.Margins = c.marginsOn(mw, slower, k.sharing[k.to.of[i]])
 	}
-	k.margins = append(k.margins, memory.Margins)
 	if k.settled && c.elsewhere(mw, pool) {
 		// As many as are worth the same there.
 		ratio := w.SpeedNow / speed
@@ -224,6 +223,7 @@ func (c *cycle) consider(k *candidate, i int) {
 		Forecast: mw.forecast, Trusted: mw.trusted, ForecastNote: mw.note, Outlooks: mw.outlooks,
 		Speed: speed, ResizeTo: mw.resizeTo, Windows: windows, Margins: memory.Margins,
 	})
+	k.margins = append(k.margins, memory.Margins.Taking(asked.Part))
 	asked = c.withReserve(asked, k.to, i, w.MaxReplicas)
 	subject := Subject{
 		Time: c.s.Time, Workload: w, Policy: c.p, Proposal: asked, Memory: memory.counted(asked).idle(c.s.Time, asked.Activity),

@@ -274,7 +274,7 @@ func (c *cycle) remember(k *candidate, i int, w api.WorkloadPlan) {
 	next.Planned, next.NodeReplicas = w.Replicas, w.NodeReplicas
 	b := c.managed[i].workload.Behavior
 	longest := max(c.Config.Stabilization, c.Config.TrustedStabilization, c.Config.NodeStabilization, b.ScaleUp.StabilizationWindow, b.ScaleDown.StabilizationWindow)
-	if next.Margins.Known() {
+	if next.Margins.Known() || keepsObjective(c.managed[i].workload, c.p) {
 		longest = max(longest, 2*max(c.Config.Stabilization, c.Config.NodeStabilization)) // see settled
 	}
 	for _, rules := range []api.ScalingRules{b.ScaleUp, b.ScaleDown} {

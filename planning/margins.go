@@ -30,6 +30,26 @@ type Margins struct {
 	// Sharing is what the pods of a node have in common, in an Input; zero for nothing, and
 	// never remembered.
 	Sharing Sharing `json:"sharing,omitzero"`
+	// Part of what demand may grow by that is to count, in an Input; 0 for all of it, and
+	// never remembered.
+	Part float64 `json:"part,omitempty"`
+}
+
+// Taking returns margins of which a part counts: more than all where it is above 1. They are
+// never below the least margin, nor beyond Most.
+func (m Margins) Taking(part float64) Margins {
+	if part > 0 && !math.IsInf(part, 1) {
+		m.Part = part
+	}
+	return m
+}
+
+// counted is a factor by the part of it that counts.
+func (m Margins) counted(factor float64) float64 {
+	if m.Part == 0 {
+		return factor
+	}
+	return 1 + (factor-1)*m.Part
 }
 
 // Beyond reports whether demand, reference millicores, is more than it was when margins
@@ -42,12 +62,12 @@ func (m Margins) Known() bool { return m.Pod.Factor > 0 }
 // Pods is what demand of now, reference millicores, is to be thought to become by the time
 // that new replicas serve.
 func (m Margins) Pods(demand float64, now time.Time) float64 {
-	return m.within(demand, m.Pod.At(now), false)
+	return m.within(demand, m.counted(m.Pod.At(now)), false)
 }
 
 // Nodes is the same by the time that new replicas serve on new nodes.
 func (m Margins) Nodes(demand float64, now time.Time) float64 {
-	return m.within(demand, math.Max(m.Pod.At(now), m.Node.At(now)), true)
+	return m.within(demand, m.counted(math.Max(m.Pod.At(now), m.Node.At(now))), true)
 }
 
 func (m Margins) within(demand, factor float64, nodes bool) float64 {
@@ -78,10 +98,16 @@ type Said struct {
 	Demand float64   `json:"demand"`
 }
 
-// due reports whether margins must be taken anew, and none whether there are none to take:
-// without an objective, where the author states a target, where CPU is no measure.
+// keepsObjective reports whether margins keep the objective of a workload, or will once its
+// history is old enough: not without an objective, where the author states a target, or where
+// CPU is no measure.
+func keepsObjective(w api.Workload, p api.Policy) bool {
+	return p.Objective > 0 && w.TargetUtilization <= 0 && usesCPU(w)
+}
+
+// due reports whether margins must be taken anew, and none whether there are none to take.
 func (m Margins) due(w api.Workload, p api.Policy, now time.Time) (due, none bool) {
-	if p.Objective == 0 || w.TargetUtilization > 0 || !usesCPU(w) {
+	if !keepsObjective(w, p) {
 		return false, true
 	}
 	return m.Objective != p.Objective || now.Sub(m.At) >= marginsFor, false

@@ -144,6 +144,8 @@ type Proposal struct {
 	Reason  string
 	// Forecast behind the path; nil when it is reactive.
 	Forecast *api.Forecast
+	// Part of the Input's margins that was taken; 0 for all.
+	Part float64
 	// Triggers besides CPU, in the author's order, and whether they ask for a first
 	// replica.
 	Triggers []api.TriggerPlan

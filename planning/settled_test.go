@@ -94,6 +94,9 @@ func TestReplicasStay(t *testing.T) {
 		"as their author says": {func(s *planning.Subject) {
 			s.Workload.Behavior.ScaleDown.WindowStated, s.Workload.Behavior.ScaleDown.StabilizationWindow = true, time.Minute
 		}, time.Minute},
+		"while the history is too young for margins": {func(s *planning.Subject) {
+			s.Memory.Margins, s.Policy.Objective = planning.Margins{}, 0.999
+		}, 10 * time.Minute},
 		"without an objective": {func(s *planning.Subject) { s.Memory.Margins = planning.Margins{} }, 5 * time.Minute},
 	} {
 		ran := down(asked, c.change)

@@ -250,7 +250,7 @@ func (c *cycle) marginsOn(mw *managed, pool *api.Pool, by sharing) Margins {
 // factor is by what replicas must be thought to be too few until new ones serve, of what they
 // have of their own.
 func (m Margins) factor(now time.Time) float64 {
-	f := math.Max(m.Pod.At(now), leastMargin)
+	f := math.Max(m.counted(m.Pod.At(now)), leastMargin)
 	return math.Max(m.Foreseen(1, f, false), leastMargin)
 }
 

@@ -78,12 +78,14 @@ type ManagedWorkloadSpec struct {
 	MaxReplicas int32 `json:"maxReplicas"`
 
 	// planner is the workload planner. With rl the model that model names asks for replicas,
-	// never fewer than the reactive rule does, and within all limits.
+	// never fewer than the reactive rule does, and within all limits; or it says what part
+	// of its margin the workload needs.
 	// +optional
 	// +kubebuilder:default=horizontal
 	Planner Planner `json:"planner,omitempty"`
 
-	// model is the name of a learned model that the operator has, for planner rl.
+	// model is the name of a learned model that the operator has, for planner rl. margins
+	// comes with it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`

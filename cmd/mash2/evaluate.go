@@ -12,6 +12,7 @@ import (
 	"github.com/mash2-io/mash2/cmd/cli"
 	"github.com/mash2-io/mash2/experiments/continuum"
 	"github.com/mash2-io/mash2/experiments/gym"
+	"github.com/mash2-io/mash2/experiments/margins"
 	"github.com/mash2-io/mash2/experiments/qos"
 	"github.com/mash2-io/mash2/experiments/shop"
 	"github.com/mash2-io/mash2/experiments/training"
@@ -26,7 +27,7 @@ func newEvaluate() *cobra.Command {
 	var seed uint64
 	var inputs []string
 	var trial whatif.Trial
-	environments := append(gym.Names(), append(trainticket.Environments(), qos.Environment, continuum.Environment, shop.Environment)...)
+	environments := append(gym.Names(), append(trainticket.Environments(), margins.Environment, qos.Environment, continuum.Environment, shop.Environment)...)
 	cmd := &cobra.Command{
 		Use:   "evaluate",
 		Short: "Ranks trained policies, models and rules",
@@ -49,6 +50,11 @@ within a minute; train-ticket-changed is the same with another call graph. The m
 builtin:drpc comes with the program. The rules are rule:hpa, rule:firm, rule:coscal, rule:plan,
 rule:joint and rule:proportional. Models are ranked by how the users fared, and the table shows what each took.
 
+In margins a model says what part of its margin a workload needs. It is compared with the
+planner's own margins, by the cost of nodes and minutes in violation, on as many drawn workloads
+as there are episodes, or on the recorded load of the scenarios in --input. builtin:margins comes
+with the program, rule:part:0.85 always takes that part.
+
 edge-cloud and shop compare rules and need no model. In edge-cloud an application moves
 between an edge and a cloud node by predicted performance per cost, for --episodes days. In
 shop a learner chooses among policies, beside fixed schedules and the oracle, for
@@ -65,6 +71,7 @@ either way.
   mash2 evaluate --model rule:threshold --model agents-ddpg --environment marlise --episodes 100
   mash2 evaluate --model forest --environment qos --input evening.csv
   mash2 evaluate --model builtin:drpc --model rule:hpa --environment train-ticket --episodes 10
+  mash2 evaluate --model builtin:margins --model rule:part:0.9 --environment margins --episodes 100
   mash2 evaluate --environment edge-cloud --episodes 20
   mash2 evaluate --environment shop --episodes 20
   mash2 evaluate --records D --workload shop/web --model agents/candidate-4 --model rule:hpa:70`,
@@ -73,7 +80,7 @@ either way.
 	f := cmd.Flags()
 	f.StringArrayVar(&models, "model", nil, "folder that mash2 train wrote, an ONNX file, or a rule; may be repeated")
 	f.StringVar(&environment, "environment", "", "environment: "+strings.Join(environments, ", "))
-	f.StringArrayVar(&inputs, "input", nil, "qos: CSV file of latencies and node metrics, may be gzipped; may be repeated")
+	f.StringArrayVar(&inputs, "input", nil, "qos: CSV file of latencies and node metrics, may be gzipped; margins: scenario with recorded load; may be repeated")
 	f.IntVar(&episodes, "episodes", 100, "episodes of each model (default of train-ticket: 10); days of edge-cloud, years of shop")
 	f.Uint64Var(&seed, "seed", 1, "seed of the starts")
 	registerTrial(cmd, &trial)
@@ -134,6 +141,12 @@ either way.
 				return asTraining(err)
 			}
 			return show(out, chainText(out))
+		case margins.Environment:
+			out, err := margins.Evaluate(cmd.Context(), models, inputs, episodes, seed, progress)
+			if err != nil {
+				return asTraining(err)
+			}
+			return show(out, marginsText(out))
 		case qos.Environment:
 			if err := notOf(cmd, qos.Environment, "episodes"); err != nil {
 				return err
@@ -260,6 +273,29 @@ func chainText(e trainticket.Evaluation) string {
 			}
 			fmt.Fprintf(t, "%s\t%.4f\t%.4f %%\t%.1f\t%.0f\t%.0f\t%.1f\t%.0f\t%.0f\t%s\t\n", s.Name, s.Return, 100*s.FailedRatio.Mean,
 				s.P50Ms.Mean, s.P95Ms.Mean, s.P99Ms.Mean, s.Cores.Mean, s.Replicas.Mean, s.ScaleActions.Mean, left)
+		}
+	}
+	_ = t.Flush() // into memory
+	return b.String() + e.Why
+}
+
+// marginsText is a table, in the order of the ranking.
+func marginsText(e margins.Evaluation) string {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "model\treplicas at peak\tcost beside the planner\t95 % interval\tworst\tviolating, % of minutes\tmore than the planner\t95 % interval\t")
+	for _, name := range e.Ranking {
+		for _, s := range e.Models {
+			if s.Name != name {
+				continue
+			}
+			for _, x := range s.Sizes {
+				cost, more := "–", "–"
+				if x.CostInterval != nil {
+					cost, more = fmt.Sprintf("%.3f … %.3f", x.CostInterval[0], x.CostInterval[1]), fmt.Sprintf("%+.3f … %+.3f", 100*x.MoreInterval[0], 100*x.MoreInterval[1])
+				}
+				fmt.Fprintf(t, "%s\t%d\t%.3f\t%s\t%.2f\t%.3f\t%+.3f\t%s\t\n", s.Name, x.Replicas, x.Cost, cost, x.Worst, 100*x.Violating, 100*x.More, more)
+			}
 		}
 	}
 	_ = t.Flush() // into memory

@@ -33,7 +33,8 @@ with the same load, bounds and warm-up.
               policies name one pool each
   mash2-sized[:PERCENT]
               mash2-any, and what containers request is chosen from usage, in place
-  mash2-rl    mash2 with planner rl, by the model in --model
+  mash2-rl    mash2-any with planner rl, by --model or by the model of margins that comes with the
+              program
   hpa         the rules of the stock HPA and Cluster Autoscaler, at the scenario's
               target, which is 80 % in every built-in scenario
   hpa:60      the same at another target
@@ -77,7 +78,7 @@ and prints the errors by scaler. --fidelity fluid,request compares the two fidel
 	f.StringVar(&o.Report, "report", "", "folder for an HTML report and its figures as PNG")
 	f.StringSliceVar(&o.Against, "against", nil, "recordings of mash2 demo to compare with, such as out/demo/results.json")
 	f.StringVar(&o.Records, "records", "", "folder for records of mash2's cycles, for replay and explain; several runs get a subfolder each")
-	f.StringVar(&o.Model, "model", "", "model of mash2-rl: a folder of mash2 train --environment scaling-ops, such as agents/candidate-4, or its model.rl")
+	f.StringVar(&o.Model, "model", "", "model of mash2-rl: a folder of mash2 train --environment margins or scaling-ops, such as agents/candidate-4, or its model.rl (default builtin:margins)")
 	o.Version = cli.Version()
 	cli.ForecasterFlag(cmd, &o.Forecaster)
 	show := cli.OutputFlag(cmd)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mash2-io/mash2/cmd/cli"
 	"github.com/mash2-io/mash2/experiments/gym"
+	"github.com/mash2-io/mash2/experiments/margins"
 	"github.com/mash2-io/mash2/experiments/qos"
 	"github.com/mash2-io/mash2/experiments/scalingops"
 	"github.com/mash2-io/mash2/experiments/training"
@@ -20,7 +21,7 @@ func newTrain() *cobra.Command {
 	var o training.Options
 	var ops scalingOpsFlags
 	var from string
-	environments := append(gym.Names(), append(trainticket.Environments(), qos.Environment, scalingops.Environment)...)
+	environments := append(gym.Names(), append(trainticket.Environments(), margins.Environment, qos.Environment, scalingops.Environment)...)
 	cmd := &cobra.Command{
 		Use:   "train",
 		Short: "Trains a policy by reinforcement learning, or a model of the quality of service",
@@ -48,13 +49,18 @@ ranks them, beside rules, on the part of the history that they were not trained 
 writes a report from which you choose:
 
   mash2 train --environment scaling-ops --input HISTORY.csv --out agents
-  mash2 train --environment scaling-ops --from-prometheus URL --workload shop/web --out agents`,
+  mash2 train --environment scaling-ops --from-prometheus URL --workload shop/web --out agents
+
+--environment margins trains a model that says what part of its margin a workload needs, on
+fifteen hundred drawn workloads, and on the recorded load of the scenarios in --input:
+
+  mash2 train --environment margins --steps 57600000 --input experiments/traces/development/crane-1.yaml --out margins`,
 		Args: cli.NoArgs,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Environment, "environment", "", "environment: "+strings.Join(environments, ", "))
 	var inputs []string
-	f.StringArrayVar(&inputs, "input", nil, "qos: CSV file of latencies and node metrics, .gz too, may be repeated; scaling-ops: CSV of the history with columns time, cpu (mean millicores of a replica), requests (a second, in all), delay (ms), replicas")
+	f.StringArrayVar(&inputs, "input", nil, "qos: CSV file of latencies and node metrics, .gz too, may be repeated; margins: scenario with recorded load, may be repeated; scaling-ops: CSV of the history with columns time, cpu (mean millicores of a replica), requests (a second, in all), delay (ms), replicas")
 	f.StringVar(&o.Algorithm, "algorithm", "", "algorithm: "+strings.Join(training.Algorithms(), ", ")+"; of qos: "+strings.Join(qos.Algorithms(), ", ")+"; of train-ticket: "+strings.Join(trainticket.Algorithms(), ", ")+" (default: the first)")
 	f.IntVar(&o.Steps, "steps", 100_000, "steps in the environment; scaling-ops: steps of each candidate (default 30000)")
 	ops.register(cmd)
@@ -101,6 +107,17 @@ writes a report from which you choose:
 		}
 		if err := notOf(cmd, o.Environment, "from"); err != nil {
 			return err
+		}
+		if o.Environment == margins.Environment {
+			if err := notOf(cmd, o.Environment, "algorithm", "stop-at", "restart"); err != nil {
+				return err
+			}
+			out, err := margins.Train(cmd.Context(), margins.Options{Steps: o.Steps, Seed: o.Seed, Inputs: inputs, Out: o.Out, Version: o.Version}, cli.ProgressTo(cmd.ErrOrStderr()))
+			if err != nil {
+				return asTraining(err)
+			}
+			return show(out, fmt.Sprintf("%d decisions in %.0f s; cost %.4f of the planner's at the end, violating %.4f %% of minutes, the planner %.4f %%; card: %s",
+				out.Steps, out.Seconds, out.Cost, 100*out.Violating, 100*out.Before, out.Card))
 		}
 		if o.Environment == qos.Environment {
 			if err := notOf(cmd, qos.Environment, "steps", "stop-at", "restart"); err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/operator/core"
 	"github.com/mash2-io/mash2/planning"
+	"github.com/mash2-io/mash2/planning/learned"
 )
 
 // Fidelity of what happens to requests.
@@ -262,9 +263,10 @@ func (r *run) begin(ctx context.Context) error {
 	r.sensors.sized = kind == Mash2Sized
 	if kind == Mash2RL {
 		models := r.config().Models
-		if len(models) != 1 {
+		if len(models) > 1 {
 			return fmt.Errorf("scaler %s needs one model, there are %d", kind, len(models))
 		}
+		r.sensors.model = learned.Shipped
 		for name := range models {
 			r.sensors.model = name
 		}

@@ -22,8 +22,8 @@ const (
 	// Clairvoyant is Mash2Any with forecasts that are right: what is left to gain by
 	// forecasting, with nodes, pods and boots as they are. The parameter is Mash2's.
 	Clairvoyant = "clairvoyant"
-	// Mash2RL is this operator with planner rl and the one model of its configuration. It
-	// takes no parameter.
+	// Mash2RL is Mash2Any with planner rl and the one model of its configuration, or the one
+	// that comes with the program. It takes no parameter.
 	Mash2RL = "mash2-rl"
 	// HPA is the stock HorizontalPodAutoscaler's rules with Cluster Autoscaler's, both
 	// with their flags' defaults. The parameter is the target utilisation in percent;

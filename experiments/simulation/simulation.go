@@ -59,7 +59,8 @@ type Options struct {
 	Against []string
 	// Forecaster of mash2 by name; the operator's default if empty.
 	Forecaster string
-	// Model is a folder that mash2 train wrote, or its model.rl, for mash2-rl.
+	// Model is a folder that mash2 train wrote, or its model.rl, for mash2-rl; empty for
+	// the one that comes with the program.
 	Model string
 	// SLO is the share of requests, in percent, that mash2 is told must be answered; 0
 	// for none.
@@ -103,8 +104,8 @@ func (o Options) Load() (scenarios.Scenario, error) {
 	if _, err := forecasters.ByName(cmp.Or(o.Forecaster, forecast.QuickName)); err != nil {
 		return scenarios.Scenario{}, fmt.Errorf("--forecaster: %w", err)
 	}
-	if learns := slices.Contains(o.Scalers, sim.Mash2RL); learns != (o.Model != "") {
-		return scenarios.Scenario{}, fmt.Errorf("--scaler %s and --model go together: the model is what it plans by", sim.Mash2RL)
+	if o.Model != "" && !slices.Contains(o.Scalers, sim.Mash2RL) {
+		return scenarios.Scenario{}, fmt.Errorf("--model is what --scaler %s plans by, which is not among the scalers", sim.Mash2RL)
 	}
 	if _, err := o.model(); err != nil {
 		return scenarios.Scenario{}, err
@@ -123,9 +124,16 @@ func (o Options) model() ([]byte, error) {
 	return ReadModel(o.Model)
 }
 
+// Builtin is the model that comes with the program, as --model names it.
+const Builtin = "builtin:" + learned.Shipped
+
 // ReadModel reads what mash2-rl plans by, from a folder that mash2 train wrote or its
-// model.rl. An error names --model.
+// model.rl, or Builtin. An error names --model.
 func ReadModel(path string) ([]byte, error) {
+	if path == Builtin {
+		data, _ := learned.ShippedModel()
+		return data, nil
+	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, training.ModelFile)
 	}

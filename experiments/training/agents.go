@@ -44,7 +44,7 @@ func evaluateAgents(ctx context.Context, out Evaluation, names []string, count i
 			returns[e], times[i][e] = x.Return, x.MeanSeconds
 		}
 		s := Score{Name: names[i], Environment: gym.MarliseName, Algorithm: algorithms[i], Episodes: count, Service: &service}
-		if s.Return, s.Interval = meanOf(returns); math.IsNaN(s.Return) {
+		if s.Return, s.Interval = MeanOf(returns); math.IsNaN(s.Return) {
 			return out, fmt.Errorf("--model: the return of %s is not a number", names[i])
 		}
 		out.Models = append(out.Models, s)

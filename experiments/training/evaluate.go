@@ -93,7 +93,7 @@ func Evaluate(ctx context.Context, dirs []string, environment string, count int,
 		}
 		returns := rl.Evaluate(m.Policy, task.New(), count, seed)
 		s := Score{Name: dirs[i], Environment: m.Environment, Algorithm: m.Algorithm, Episodes: count}
-		if s.Return, s.Interval = meanOf(returns); math.IsNaN(s.Return) {
+		if s.Return, s.Interval = MeanOf(returns); math.IsNaN(s.Return) {
 			return out, fmt.Errorf("--model: the return of %s is not a number", dirs[i])
 		}
 		if task.Solved != 0 {
@@ -107,8 +107,8 @@ func Evaluate(ctx context.Context, dirs []string, environment string, count int,
 	return out, nil
 }
 
-// meanOf numbers, and its 95 % confidence interval by Student's t, nil for a single one.
-func meanOf(x []float64) (float64, *[2]float64) {
+// MeanOf is the mean of numbers, and its 95 % confidence interval by Student's t, nil for a single one.
+func MeanOf(x []float64) (float64, *[2]float64) {
 	m, deviation := stat.MeanStdDev(x, nil)
 	if len(x) < 2 {
 		return m, nil

@@ -53,7 +53,7 @@ func evaluateReplicas(ctx context.Context, out Evaluation, task gym.Task, names 
 			s.Algorithm, decide = m.Algorithm, m.Policy.NewActor().Act
 		}
 		returns := rl.Play(env, decide, count, out.Seed)
-		s.Return, s.Interval = meanOf(returns)
+		s.Return, s.Interval = MeanOf(returns)
 		s.Replicas = &Replicas{env.Ready / max(1, env.Cycles), env.Violating / max(1, env.Cycles)}
 		out.Models = append(out.Models, s)
 		fmt.Fprintf(progress, "%s: mean return %.1f, %.2f replicas, %.2f %% of cycles violate the SLO\n", name, s.Return, s.Replicas.Ready, 100*s.Replicas.Violating)

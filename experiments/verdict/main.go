@@ -4,6 +4,7 @@
 //	go run ./experiments/verdict --calibrate        # on the development traces; writes calibrated.json
 //	go run ./experiments/verdict --out out/verdict  # tables, fronts, marks
 //	go run ./experiments/verdict --ablation         # what each term of the utility does
+//	go run ./experiments/verdict --learned          # the model of margins that comes with the program, beside the planner
 //
 // Rivals are chosen on the development traces alone and frozen in a file; see
 // docs/benchmarks/verdict.md. Tables and one JSON line a mark go to stdout, progress to stderr.
@@ -57,6 +58,7 @@ func main() {
 	flag.BoolVar(&o.fronts, "fronts", true, "run the frozen rivals at every target as well, at sizes below 100")
 	calibrate := flag.Bool("calibrate", false, "choose the rivals on the development traces and freeze them")
 	ablation := flag.Bool("ablation", false, "tell what each term of the utility does, instead of judging")
+	learned := flag.Bool("learned", false, "compare the model of margins that comes with the program with the planner, instead of judging")
 	flag.Parse()
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(sim.GCPercent)
@@ -85,6 +87,9 @@ func main() {
 		}
 		if *ablation {
 			return o.ablate(ctx)
+		}
+		if *learned {
+			return o.compareLearned(ctx)
 		}
 		return o.judge(ctx)
 	}()

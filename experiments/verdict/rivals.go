@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mash2-io/mash2/experiments/scenarios"
@@ -51,7 +52,7 @@ func (c config) String() string {
 
 // own reports whether the scaler is the operator's loop.
 func (c config) own() bool {
-	return c.Kind == sim.Mash2 || c.Kind == sim.Mash2Any || c.Kind == sim.Clairvoyant
+	return slices.Contains([]string{sim.Mash2, sim.Mash2Any, sim.Mash2RL, sim.Clairvoyant}, c.Kind)
 }
 
 // scaler is what sim calls it.
@@ -95,6 +96,7 @@ var (
 	judged      = config{Kind: sim.Mash2Any}
 	onePool     = config{Kind: sim.Mash2}
 	clairvoyant = config{Kind: sim.Clairvoyant}
+	withModel   = config{Kind: sim.Mash2RL} // the one that comes with the program
 )
 
 // targets of a sweep, percent of requests: pods may burst.

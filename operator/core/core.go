@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -37,7 +38,8 @@ type Config struct {
 	// Solver that packs pods onto nodes, one of node.Solvers; empty is node.Auto.
 	Solver string
 
-	// Models that workloads may be planned by, as rl.Encode writes them, by name.
+	// Models that workloads may be planned by, as rl.Encode writes them, by name, besides
+	// the one that comes with the program (learned.Shipped).
 	Models map[string][]byte `json:",omitempty"`
 
 	// QoS are models that choices of users' strategies may ask, as model.Encode or
@@ -118,16 +120,29 @@ func (c Config) Validate() error {
 
 // models reads them.
 func (c Config) models() (map[string]rl.Model, error) {
-	out := make(map[string]rl.Model, len(c.Models))
-	for name, data := range c.Models {
+	out := make(map[string]rl.Model, len(c.Models)+1)
+	add := func(name string, data []byte) error {
 		m, err := rl.Decode(data)
 		if err == nil {
 			err = learned.Check(m)
 		}
+		if err == nil && out[name].Policy.Network != nil {
+			err = errors.New("that is the name of the model that comes with the program: give yours another one")
+		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
 		out[name] = m
+		return nil
+	}
+	shipped, _ := learned.ShippedModel()
+	if err := add(learned.Shipped, shipped); err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
+		if err := add(name, c.Models[name]); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
 }

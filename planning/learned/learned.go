@@ -1,7 +1,11 @@
 // Package learned plans the replicas of one workload by a model that was trained by
-// reinforcement learning.
+// reinforcement learning. There are two kinds of models.
 //
-// The model chooses one replica fewer, none, or one more, by what a replica uses, how many
+// A model of margins says what part of the margins that keep the policy's objective a
+// workload needs now, by what its demand did in the last day. All else is planned as
+// without it, and there is no margin below the least. One comes with the program ([Shipped]).
+//
+// A model of replicas chooses one replica fewer, none, or one more, by what a replica uses, how many
 // requests there are and how many replicas. It only asks: the least it may ask for is the
 // reactive floor, which the planner around which it stands gives, and the Guard narrows the
 // rest. What the model can't see, stale demand for example, is planned without it.
@@ -41,6 +45,9 @@ var _ planning.WorkloadPlanner = Planner{}
 
 // Check returns an error for a model that can't plan replicas.
 func Check(m rl.Model) error {
+	if m.Environment == MarginEnvironment {
+		return checkMargins(m)
+	}
 	if m.Policy.Actions.N != 3 {
 		return fmt.Errorf("it chooses among %d actions: a model for replicas has three, one fewer, none and one more", m.Policy.Actions.N)
 	}
@@ -69,6 +76,9 @@ func (p Planner) PlanWorkload(in planning.Input) (planning.Proposal, error) {
 		base.Floor, base.FloorSource = min(base.Floor, in.Workload.Replicas), "none"
 		base.Reason = fmt.Sprintf("held at %d: spec.model: the operator has no model %q, only %s", in.Workload.Replicas, in.Workload.Model, names(p.Models))
 		return base, nil
+	}
+	if m.Environment == MarginEnvironment {
+		return p.takeMargins(in, base, m)
 	}
 	observation, saw, missing := Observe(m.Inputs, in, base)
 	if missing != "" {

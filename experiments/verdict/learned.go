@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/mash2-io/mash2/experiments/sim"
+	"github.com/mash2-io/mash2/experiments/training"
+)
+
+// compareLearned tells what the model of margins that comes with the program makes of the
+// planner's plans: the same loads with the same seeds, with the model and without. Without it
+// the model takes the margins as they are, so this is also the model beside its own
+// beginning.
+func (o options) compareLearned(ctx context.Context) error {
+	text, err := os.ReadFile(o.calibrated)
+	if err != nil {
+		return err
+	}
+	var rivals frozen
+	if err := json.Unmarshal(text, &rivals); err != nil {
+		return fmt.Errorf("%s: %w", o.calibrated, err)
+	}
+	found := false
+	for _, set := range o.sets {
+		sizes := o.sizes
+		if set == fleets {
+			sizes = o.fleetSizes
+		}
+		for _, size := range sizes {
+			r, err := o.learnedOn(ctx, set, size, rivals.at(size))
+			if err != nil {
+				return err
+			}
+			if len(r) == 0 {
+				continue
+			}
+			found = true
+			if err := r.learned(o.tables, set, size); err != nil {
+				return err
+			}
+		}
+	}
+	if !found {
+		return errors.New("no loads")
+	}
+	return nil
+}
+
+// learnedOn runs the planner with the model and without, the clairvoyant, and the HPA as it is
+// calibrated on each pool.
+func (o options) learnedOn(ctx context.Context, set string, size float64, rivals []config) (results, error) {
+	var all []load
+	var err error
+	if set == fleets {
+		all, err = fleetsOf(o.traces, size)
+	} else {
+		all, err = loads(o.traces, set, []float64{size}, o.only)
+	}
+	if err != nil {
+		return nil, err
+	}
+	configs := []config{judged, withModel, clairvoyant}
+	for _, c := range rivals {
+		if c.Kind == sim.HPA {
+			configs = append(configs, c)
+		}
+	}
+	var jobs []job
+	for _, l := range all {
+		jobs = append(jobs, o.jobs(l, configs)...)
+	}
+	return run(ctx, jobs, o.workers, o.progress)
+}
+
+// learned writes the comparison: each trace, and a line of JSON of all.
+func (r results) learned(w io.Writer, set string, size float64) error {
+	fmt.Fprintf(w, "## %s at %s×\n\n", set, strconv.FormatFloat(size, 'g', -1, 64))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "trace\tcost with the model / without\tviolating, % of minutes\twithout\tscalings\twithout\tclairvoyant / planner")
+	var ratios, more []float64
+	worst := 0.0
+	var model, planner, best, hpa float64 // in costs of the clairvoyant
+	for _, trace := range r.traces() {
+		with, without := r.of(trace, withModel.String()), r.of(trace, judged.String())
+		var here []float64
+		var scalings, before float64
+		for seed, f := range with {
+			p, ok := without[seed]
+			if !ok || !(p.Cost > 0) {
+				continue
+			}
+			here = append(here, math.Log(f.Cost/p.Cost))
+			more = append(more, float64(f.Violated)/float64(max(1, f.Minutes))-float64(p.Violated)/float64(max(1, p.Minutes)))
+			scalings, before = scalings+float64(f.Scalings), before+float64(p.Scalings)
+		}
+		ratios = append(ratios, here...)
+		mean, _ := training.MeanOf(here)
+		worst = max(worst, math.Exp(mean))
+		cost, violating, _ := r.mean(trace, withModel.String())
+		own, violatingBefore, _ := r.mean(trace, judged.String())
+		yard, _, _ := r.mean(trace, clairvoyant.String())
+		n := float64(len(here))
+		fmt.Fprintf(t, "%s\t%.4f\t%.3f\t%.3f\t%.0f\t%.0f\t%.2f\n", trace, math.Exp(mean), 100*violating, 100*violatingBefore, scalings/n, before/n, yard/own)
+		least := math.Inf(1)
+		for _, s := range r.scalers() {
+			if s == withModel.String() || s == judged.String() || s == clairvoyant.String() {
+				continue
+			}
+			if c, _, ok := r.mean(trace, s); ok {
+				least = min(least, c)
+			}
+		}
+		model, planner, best, hpa = model+cost/yard, planner+own/yard, best+1, hpa+least/yard
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	mean, interval := training.MeanOf(ratios)
+	extra, extraInterval := training.MeanOf(more)
+	line := map[string]any{
+		"set": set, "size": size, "pairs": len(ratios), "cost": math.Exp(mean), "worst": worst, "moreViolating": extra,
+		// How much of what lies between the calibrated HPA and the clairvoyant each has saved.
+		"gapClosedByPlanner": (hpa - planner) / (hpa - best), "gapClosedByModel": (hpa - model) / (hpa - best),
+	}
+	if interval != nil {
+		line["costInterval"] = [2]float64{math.Exp(interval[0]), math.Exp(interval[1])}
+		line["moreViolatingInterval"] = *extraInterval
+	}
+	text, err := json.Marshal(line)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "\n%s\n\n", text)
+	return err
+}
