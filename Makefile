@@ -330,8 +330,8 @@ train-margins: build ## the model of margins that comes with the program, from d
 	cp $(OUT)/margins/shipped/model.rl $(OUT)/margins/shipped/card.json planning/learned/shipped/
 
 bench-margins: build ## that model on loads that it never saw, beside the planner: drawn ones, recorded ones, and all of the verdict's in the simulator (an hour)
-	bin/mash2 evaluate --environment margins --episodes 400 --seed 5 --model builtin:margins --model rule:part:0.9 --model rule:part:1.1
-	bin/mash2 evaluate --environment margins --episodes 30 --seed 5 --model builtin:margins \
+	bin/mash2 evaluate --environment margins --episodes 200 --seed 5 --model builtin:margins --model rule:part:0.9
+	bin/mash2 evaluate --environment margins --episodes 6 --seed 5 --model builtin:margins --model rule:part:0.9 \
 		$(foreach f,$(filter-out %/autothrottle-diurnal.yaml %/autothrottle-noisy.yaml,$(wildcard experiments/traces/held-out/*.yaml)),--input $(f))
 	go run -tags '$(TAGS)' ./experiments/verdict --learned --sizes 1,20 --set development,held-out
 

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -58,8 +59,46 @@ func TestMash2RL(t *testing.T) {
 	if most < 8 {
 		t.Errorf("at most %d replicas under 400 users", most)
 	}
-	cfg.Models = nil
+	for name, data := range cfg.Models {
+		cfg.Models = map[string][]byte{name: data, "another": data}
+	}
 	if _, err := Run(t.Context(), Options{Scenario: s, Scaler: Mash2RL, Operator: &cfg}); err == nil || !strings.Contains(err.Error(), "needs one model") {
-		t.Errorf("without a model: %v", err)
+		t.Errorf("with two models: %v", err)
+	}
+	cfg.Models = map[string][]byte{learned.Shipped: nil}
+	if err := cfg.Validate(); err == nil {
+		t.Error("a model of the name of the one that comes with the program is taken")
+	}
+}
+
+// TestModelOfMargins: the model that comes with the program is what mash2-rl plans by if nobody
+// names another. Once there are margins it says what part of them it takes, within its bounds.
+func TestModelOfMargins(t *testing.T) {
+	s, err := scenarios.Load("day")
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := 0
+	_, err = Run(t.Context(), Options{
+		Scenario: s, Scaler: Mash2RL, Seed: 1, WarmupPasses: 1,
+		Report: func(c api.Cycle) {
+			for _, p := range c.Plan.Workloads {
+				_, text, ok := strings.Cut(p.Reason, "model margins takes ")
+				if !ok {
+					continue
+				}
+				took++
+				part, err := strconv.ParseFloat(strings.Fields(text)[0], 64)
+				if err != nil || part < learned.MarginLeast || part > learned.MarginMost {
+					t.Fatalf("%s", p.Reason)
+				}
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took < 1000 {
+		t.Errorf("it took margins in %d cycles of a day", took)
 	}
 }

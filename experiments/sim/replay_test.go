@@ -174,9 +174,11 @@ func TestReplayFindsAChange(t *testing.T) {
 		change func(*core.Config)
 		want   string // part of the first difference
 	}{
-		"a window of stabilisation": {func(c *core.Config) { c.Planning.Stabilization = time.Minute }, "the largest recommendation of the last 1m0s"},
-		"another tolerance":         {func(c *core.Config) { c.Planning.Tolerance = 0.3 }, "mash2/web: "},
-		"fewer candidates shown":    {func(c *core.Config) { c.Planning.Candidates = 1 }, "candidates["},
+		"a window of stabilisation": {func(c *core.Config) {
+			c.Planning.Stabilization, c.Planning.NodeStabilization = time.Minute, time.Minute
+		}, "kept for 1m0s"},
+		"another tolerance":      {func(c *core.Config) { c.Planning.Tolerance = 0.3 }, "mash2/web: "},
+		"fewer candidates shown": {func(c *core.Config) { c.Planning.Candidates = 1 }, "candidates["},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := replay.Run(t.Context(), l, replay.Options{Configure: c.change, Differences: math.MaxInt})

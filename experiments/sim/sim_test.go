@@ -66,7 +66,7 @@ func TestDeterminism(t *testing.T) {
 // fluid's closed forms alone; where something does, a whole replica or node more
 // or less at some moment makes a pass differ, so means over seeds are compared.
 func TestFidelitiesAgree(t *testing.T) {
-	const seeds, passes = 4, 3
+	const seeds, passes = 8, 3
 	for scaler, tolerance := range map[string]map[string]float64{
 		"static": {"requests": 0.01, "CPU": 0.02, "replicas": 0, "node USD": 0, "p50": 0.15, "p95": 0.20},
 		"hpa":    {"requests": 0.02, "CPU": 0.05, "replicas": 0.06, "node USD": 0.08, "p50": 0.20, "p95": 0.25},
