@@ -60,7 +60,7 @@ func (p Planner) takeMargins(in planning.Input, base planning.Proposal, m rl.Mod
 	case !in.Margins.Known():
 		missing = "its history is too short for margins"
 	case !ok || len(past.Mean) == 0:
-		missing = "its usage is known by less than the minute"
+		missing = "its usage is known too rarely, a model sees it by the minute"
 	}
 	if missing != "" {
 		base.Reason += "; planned without the model: " + missing
@@ -105,11 +105,12 @@ func PastOf(s api.Series) (Past, bool) {
 	if most := minutesSeen * per; len(values) > most {
 		values = values[len(values)-most:]
 	}
-	return minutes(values, per), true
+	return Minutes(values, per), true
 }
 
-// minutes are so many samples each, counted from the end.
-func minutes(values []float64, per int) Past {
+// Minutes are a series by the minute, so many samples each, counted from the end, and all of it:
+// for who looks at many of its minutes.
+func Minutes(values []float64, per int) Past {
 	n := len(values) / per
 	p := Past{Mean: make([]float64, n), Wobble: make([]float64, n)}
 	rest, before := values[len(values)-n*per:], 0.0
@@ -137,10 +138,6 @@ func minutes(values []float64, per int) Past {
 	return p
 }
 
-// Minutes are a long series by the minute, with all of its past, for who looks at many times
-// of it.
-func Minutes(values []float64, per int) Past { return minutes(values, per) }
-
 // ratio is the logarithm of what a minute has of another, within ±3; minutes before the
 // first count as the first. A thousandth of a core is nothing.
 func (p Past) ratio(i, j int) float64 {
@@ -151,8 +148,8 @@ func (p Past) ratio(i, j int) float64 {
 
 // MarginFacts are what a model sees beside demand.
 type MarginFacts struct {
-	// Pod and Node are the factors of the margins of now; Most is the most demand that
-	// they allow for, reference millicores.
+	// Pod and Node are the factors of the margins of now, nodes' the larger one; Most is the
+	// most demand that they allow for, reference millicores.
 	Pod, Node, Most float64
 	// Replica is what one supplies, reference millicores.
 	Replica float64
@@ -274,7 +271,8 @@ func (p Past) restless(i, over int) float64 {
 // factsOf what is planned.
 func factsOf(in planning.Input) MarginFacts {
 	m := in.Margins
-	f := MarginFacts{Pod: m.Pod.At(in.Time), Node: m.Node.At(in.Time), Most: m.Most}
+	pod := m.Pod.At(in.Time)
+	f := MarginFacts{Pod: pod, Node: math.Max(pod, m.Node.At(in.Time)), Most: m.Most}
 	if in.Workload.Shape != nil {
 		f.Replica = float64(in.Workload.Shape.Requests.MilliCPU) * in.Speed
 	}

@@ -82,7 +82,7 @@ func TestTakesNoMargins(t *testing.T) {
 		"no objective":  {func(in *planning.Input) { in.Policy.Objective = 0 }, "there is no objective to keep"},
 		"a target":      {func(in *planning.Input) { in.Workload.TargetUtilization = 0.5 }, "there is no objective to keep"},
 		"young":         {func(in *planning.Input) { in.Margins = planning.Margins{} }, "its history is too short for margins"},
-		"seen by 5 min": {func(in *planning.Input) { in.Workload.Demand.Step = 5 * time.Minute }, "its usage is known by less than the minute"},
+		"seen by 5 min": {func(in *planning.Input) { in.Workload.Demand.Step = 5 * time.Minute }, "its usage is known too rarely"},
 		"another measure": {func(in *planning.Input) {
 			in.Workload.IgnoreCPU = true
 			in.Workload.Triggers, in.Outlooks = []api.Trigger{{Name: "queue", Value: 10, Target: 1, At: now}}, make([]planning.Outlook, 1)
@@ -157,6 +157,16 @@ func TestSeesTheSame(t *testing.T) {
 		if got := past.See(len(past.Mean)-1, MarginFacts{Pod: 2, Node: 2, Most: 1000, Replica: 100}, nil); len(got) != MarginInputs {
 			t.Errorf("%d numbers of %d samples", len(got), n)
 		}
+	}
+}
+
+// TestFacts: what a model sees of its margins is what it saw when it learned: nodes have the
+// larger factor, and a replica supplies what it requests on the pool.
+func TestFacts(t *testing.T) {
+	in := busy(steady(8000, 1000))
+	in.Speed, in.Margins.Pod.Factor, in.Margins.Node.Factor = 0.5, 4, 2
+	if got, want := factsOf(in), (MarginFacts{Pod: 4, Node: 4, Most: 10_000, Replica: 50}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 
