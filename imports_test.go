@@ -113,7 +113,7 @@ var rooms = map[string]room{
 	"cmd/mash2-operator": {ours: []string{"cmd/cli"}},
 	"cmd/mash2": {
 		ours: []string{
-			"api", "cmd/cli", "experiments/backtest", "experiments/continuum", "experiments/demo", "experiments/forecasters", "experiments/gym", "experiments/history", "experiments/margins", "experiments/qos", "experiments/scalingops", "experiments/scenarios",
+			"api", "cmd/cli", "execution/provider", "experiments/backtest", "experiments/continuum", "experiments/demo", "experiments/forecasters", "experiments/gym", "experiments/history", "experiments/margins", "experiments/qos", "experiments/scalingops", "experiments/scenarios",
 			"experiments/score", "experiments/shop", "experiments/sim", "experiments/simulation", "experiments/training", "experiments/trainticket", "experiments/whatif", "forecast", "forecast/seriesfile", "planning/node", "planning/node/instance",
 		},
 		outside: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},

@@ -214,13 +214,12 @@ func (g Guard) keep(s Subject, current, least int32) (n int32, binding api.Bindi
 	if !rules.WindowStated && window <= 0 {
 		window = g.Config.Stabilization
 		switch {
-		case s.Memory.Margins.Known() || keepsObjective(s.Workload, s.Policy):
+		case s.Trusted && s.Memory.Margins.Known(): // nodes need not stay for longer
 			held = g.settled
-			if !s.Trusted { // else nodes need not stay for as long
-				window = s.Windows.PodHold // for which margins are taken, or will be
-			}
 		case s.Trusted:
 			window = g.Config.TrustedStabilization
+		case s.Memory.Margins.Known() || keepsObjective(s.Workload, s.Policy):
+			held, window = g.settled, s.Windows.PodHold // for which margins are taken, or will be
 		}
 	}
 	if window > 0 {

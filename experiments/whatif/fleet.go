@@ -24,6 +24,9 @@ type Fleet struct {
 	// SizingSavingUSD is what right-sized requests would save together, in USD a month of
 	// 730 hours, as the newest plan has it; null if no workload has a recommendation.
 	SizingSavingUSD *float64 `json:"sizingSavingUsd"`
+	// SpotSavingUSD is what the first policy would save on spot machines, USD in thirty days,
+	// each workload on nodes of its own; null if not asked for.
+	SpotSavingUSD *float64 `json:"spotSavingUsd"`
 	// Unknown are workloads that can't be replayed, and why.
 	Unknown []FleetUnknown `json:"unknown,omitempty"`
 	// KnownError of the simulation, where it was compared with a real control plane.
@@ -99,6 +102,9 @@ func (o *Options) RunFleet(ctx context.Context, progress io.Writer) (Fleet, erro
 		if saving != nil {
 			out.SizingSavingUSD = new(*saving + deref(out.SizingSavingUSD))
 		}
+		if len(r.Spot) > 0 {
+			out.SpotSavingUSD = new(r.Spot[0].SavingUSD30Days + deref(out.SpotSavingUSD))
+		}
 		out.Workloads, out.KnownError = append(out.Workloads, FleetWorkload{one.Workload, saving, r}), r.KnownError
 	}
 	if len(out.Workloads) == 0 {
@@ -148,6 +154,9 @@ func (f Fleet) Header() []string {
 	if f.SizingSavingUSD != nil {
 		out = append(out, "sizes save, $ a month")
 	}
+	if f.SpotSavingUSD != nil {
+		out = append(out, "spot machines save, $ in 30 days")
+	}
 	for _, t := range f.Total {
 		out = append(out, t.Scaler+": violated, min", "pods, $", "nodes, $")
 	}
@@ -181,6 +190,9 @@ func (f Fleet) Rows() [][]string {
 		if f.SizingSavingUSD != nil {
 			row = append(row, saved(w.SizingSavingUSD))
 		}
+		if f.SpotSavingUSD != nil {
+			row = append(row, saved(&w.Spot[0].SavingUSD30Days))
+		}
 		replicas, planned, scalings = replicas+did.MeanReplicas, planned+did.PlannedReplicas, scalings+did.Scalings
 		for _, s := range w.Summary {
 			row = append(row, f.figures(s.Summary.Mean("sloViolationMinutes"), s.Summary.Mean("podCostUsd"), s.Summary.Mean("costUsd"))...)
@@ -190,6 +202,9 @@ func (f Fleet) Rows() [][]string {
 	row := []string{"all", "", number(replicas, 1), number(planned, 1), "", fmt.Sprint(scalings)}
 	if f.SizingSavingUSD != nil {
 		row = append(row, saved(f.SizingSavingUSD))
+	}
+	if f.SpotSavingUSD != nil {
+		row = append(row, saved(f.SpotSavingUSD))
 	}
 	for _, t := range f.Total {
 		row = append(row, f.figures(t.SLOViolationMinutes, t.PodCostUSD, t.CostUSD)...)

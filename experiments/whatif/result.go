@@ -27,6 +27,8 @@ type Result struct {
 	// AtEqualSLO compares each policy with the cheapest of the HPA's targets that
 	// violates the SLO in no more minutes; those without such a target are left out.
 	AtEqualSLO []EqualSLO `json:"atEqualSlo"`
+	// Spot is what each policy would save by spot machines; none if not asked for.
+	Spot []SpotSaving `json:"spot,omitempty"`
 	// KnownError of the simulation, where it was compared with a real control plane.
 	KnownError KnownError `json:"KnownError"`
 	Gate       *Gate      `json:"gate,omitempty"`
@@ -61,8 +63,8 @@ type EqualSLO struct {
 	Cost score.Interval `json:"cost"`
 }
 
-// sumUp fills Summary and AtEqualSLO from Runs.
-func (o *Result) sumUp() {
+// sumUp fills Summary, AtEqualSLO and Spot from Runs.
+func (o *Result) sumUp(spot Spot, floor int32) {
 	runs := make([]score.Run, len(o.Runs))
 	for i, r := range o.Runs {
 		runs[i] = r.Run
@@ -92,11 +94,17 @@ func (o *Result) sumUp() {
 			o.AtEqualSLO = append(o.AtEqualSLO, EqualSLO{p, best.Scaler, score.Relative(runs, of.Scaler, best.Scaler, score.MetricNamed("costUsd"))})
 		}
 	}
+	o.spots(runs, spot, floor)
 }
 
 // of is the summary of a policy.
 func (o *Result) of(policy string) Summary {
-	return o.Summary[slices.IndexFunc(o.Summary, func(s Summary) bool { return s.Scaler == job{scaler: "mash2", policy: policy}.name() })]
+	return o.named(job{scaler: "mash2", policy: policy}.name())
+}
+
+// named is the summary of a scaler, which is there.
+func (o *Result) named(scaler string) Summary {
+	return o.Summary[slices.IndexFunc(o.Summary, func(s Summary) bool { return s.Scaler == scaler })]
 }
 
 // Gate bounds what every policy may cost and violate.
@@ -185,7 +193,7 @@ func (o Result) Replayed() string {
 		h.From, h.To, h.Source, before, h.Samples, time.Duration(h.Step*float64(time.Second)), 100*h.GapRatio, h.MeanCores, h.PeakCores)
 }
 
-// Sentences are on the policies beside the HPA.
+// Sentences are on the policies beside the HPA, and on spot machines.
 func (o Result) Sentences() []string {
 	var out []string
 	for _, p := range o.Policies {
@@ -198,6 +206,9 @@ func (o Result) Sentences() []string {
 		}
 		e := o.AtEqualSLO[i]
 		out = append(out, fmt.Sprintf("%s: beside %s, the cheapest of the HPA's targets that violates the SLO in no more minutes, its nodes cost %s", p, e.Rival, e.Cost.Text(score.Percent)))
+	}
+	for _, s := range o.Spot {
+		out = append(out, s.Sentence())
 	}
 	return out
 }

@@ -4,6 +4,7 @@
 package whatif
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,7 +114,7 @@ func (o *Options) Run(ctx context.Context, progress io.Writer) (Result, error) {
 		}
 		out.Runs = append(out.Runs, r)
 	}
-	out.sumUp()
+	out.sumUp(o.Spot, cmp.Or(o.Spot.Floor, w.MinReplicas))
 	out.RecordsError = out.recordsError()
 	if g := o.Gate; g.MaxCostUSD != nil || g.MaxViolationRatio != nil {
 		g.judge(out)
@@ -159,6 +160,7 @@ func (o *Options) load(ctx context.Context, dir string, progress io.Writer) (s s
 // job is one scaler, with a policy if it is mash2, and one seed.
 type job struct {
 	scaler, policy string
+	spot           float64 // the share on spot machines; 0 without any
 	seed           uint64
 	outcome        score.Outcome
 	transcript     []string
@@ -166,6 +168,9 @@ type job struct {
 
 // name in tables.
 func (j job) name() string {
+	if j.spot > 0 {
+		return fmt.Sprintf("mash2 %s, %g %% on spot", j.policy, 100*j.spot)
+	}
 	if j.scaler == "mash2" {
 		return "mash2 " + j.policy
 	}
@@ -192,6 +197,9 @@ func (o *Options) simulate(ctx context.Context, s scenarios.Scenario, policies s
 		seed := o.Seed + uint64(i)
 		for _, p := range o.Policies {
 			jobs = append(jobs, job{scaler: "mash2", policy: p, seed: seed})
+			if o.Spot.Share > 0 {
+				jobs = append(jobs, job{scaler: "mash2", policy: p, spot: o.Spot.Share, seed: seed})
+			}
 		}
 		for _, r := range o.Rivals {
 			j := job{scaler: r, seed: seed}
@@ -214,7 +222,7 @@ func (o *Options) simulate(ctx context.Context, s scenarios.Scenario, policies s
 	for range min(runtime.GOMAXPROCS(0), len(jobs)) {
 		wait.Go(func() {
 			for i := range next {
-				err := jobs[i].simulate(ctx, s, policies, o.Report != "" && jobs[i].seed == o.Seed)
+				err := jobs[i].simulate(ctx, s, policies, o.World.Spot, o.Report != "" && jobs[i].seed == o.Seed)
 				mu.Lock()
 				if err != nil && failed == nil {
 					failed = fmt.Errorf("simulating %s, seed %d: %w", jobs[i].name(), jobs[i].seed, err)
@@ -235,9 +243,15 @@ func (o *Options) simulate(ctx context.Context, s scenarios.Scenario, policies s
 }
 
 // simulate runs the job; watched keeps plans and the transcript.
-func (j *job) simulate(ctx context.Context, s scenarios.Scenario, policies string, watched bool) error {
+func (j *job) simulate(ctx context.Context, s scenarios.Scenario, policies string, spot Spot, watched bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if j.spot > 0 {
+		var err error
+		if s, policies, err = spot.beside(s, policies, j.policy); err != nil {
+			return err
+		}
 	}
 	if j.policy != "" {
 		s.Policy.Initial = j.policy

@@ -46,6 +46,8 @@ type World struct {
 	MeasuredOn string
 	// Noise is the standard deviation of what comes on top, as a share.
 	Noise float64
+	// Spot is what spot machines would be; nothing on them without a share.
+	Spot Spot
 }
 
 func (o *World) validate() error {
@@ -68,6 +70,9 @@ func (o *World) validate() error {
 		return fmt.Errorf("--boot must be between 1s and 1h, is %v", o.Boot)
 	case !(o.Noise >= 0 && o.Noise <= 2):
 		return fmt.Errorf("--noise must be between 0 and 2, is %v", o.Noise)
+	}
+	if err := o.Spot.validate(); err != nil {
+		return err
 	}
 	for flag, text := range map[string]string{"cpu-request": o.CPURequest, "cpu-limit": o.CPULimit, "memory-request": o.MemoryRequest, "memory-limit": o.MemoryLimit} {
 		if text == "" {
@@ -347,6 +352,10 @@ func (j *joining) assumeNodes() {
 	}
 	j.add("node pools", strings.Join(names, ", ")+", "+bound+", on-demand prices of us-central1", j.origin("pool", "max-nodes"), "--pool, --max-nodes")
 	j.add("boot of a node", j.Boot.String()+" in the median", j.origin("boot"), "--boot")
+	if j.Spot.Share > 0 {
+		j.add("spot machines", fmt.Sprintf("beside each pool, at %g %% of its price, each taken away %g times an hour, none to be had for %v after", 100*j.Spot.PriceRatio, j.Spot.Interruptions, spotOutage),
+			j.origin("spot-price", "spot-interruptions"), "--spot-price, --spot-interruptions")
+	}
 }
 
 // assumeDemand tells what is assumed of the demand behind what was used.
