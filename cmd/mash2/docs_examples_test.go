@@ -68,7 +68,7 @@ func TestExamplesOfHelp(t *testing.T) {
 		}
 	}
 	// What asks others, or reads measurements that are not in the repository.
-	elsewhere := []string{"--prometheus ", "--from-prometheus", "--mlflow", "--environment qos", "scaling-ops", "model/forest"}
+	elsewhere := []string{"--prometheus ", "--from-prometheus", "--mlflow", "--environment qos", "train --environment margins", "scaling-ops", "model/forest"}
 	ran, left := 0, 0
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {

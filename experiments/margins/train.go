@@ -98,17 +98,19 @@ func Train(ctx context.Context, o Options, progress io.Writer) (Result, error) {
 	if o.workloads == 0 {
 		o.workloads = defaultWorkloads
 	}
-	traces, err := workloads(ctx, o.workloads, o.Seed, progress)
-	if err != nil {
-		return Result{}, err
-	}
+	var ofInputs []trace
 	for _, file := range o.Inputs {
 		got, err := recorded(file, recordings, rand.New(rand.NewPCG(o.Seed, 41)))
 		if err != nil {
 			return Result{}, training.Inputf("--input: %w", err)
 		}
-		traces = append(traces, got...)
+		ofInputs = append(ofInputs, got...)
 	}
+	traces, err := workloads(ctx, o.workloads, o.Seed, progress)
+	if err != nil {
+		return Result{}, err
+	}
+	traces = append(traces, ofInputs...)
 	net, err := rl.NewNetwork(architecture())
 	if err != nil {
 		return Result{}, err

@@ -360,8 +360,9 @@ func (f *Counterfactual) compare(was, is mash2.Decision, c Change) {
 	})
 	f.Summary = f.summary()
 	most := is.Policy.MaxHourlyCost
+	another := slices.ContainsFunc(f.Workloads, func(d WorkloadDifference) bool { return d.Was.Replicas != d.Otherwise.Replicas })
 	switch {
-	case len(f.Workloads)+len(f.Pools) == 0:
+	case !another && len(f.Pools) == 0:
 		f.Note = c.noDifference(was)
 	case most > 0 && most != was.Policy.MaxHourlyCost && f.Otherwise.HourlyCost > most:
 		f.Note = fmt.Sprintf("above %.3g USD/h: a limit of money stops growth at once, and takes nothing away from what runs", most)
