@@ -16,10 +16,12 @@ const MarginEnvironment = "margins"
 // MarginInputs is the length of what a model of margins sees.
 const MarginInputs = 44
 
-// MarginLeast and MarginMost bound what part of its margin a workload takes by a model. More
-// than all of it is for what a model sees coming; it is little, as a model that is wrong
-// then costs little.
-const MarginLeast, MarginMost = 0.25, 1.5
+// What part of its margin a workload takes by a model, at least and at most. More than all of
+// it is for what a model sees coming; it is little, as a model that is wrong then costs little.
+const (
+	MarginLeast = 0.25
+	MarginMost  = 1.5
+)
 
 // minutesSeen is how much of the past a model of margins sees: a day, and what came then.
 const minutesSeen = 24*60 + 1
