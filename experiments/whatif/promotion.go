@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/experiments/score"
 	"github.com/mash2-io/mash2/experiments/sim"
@@ -243,6 +244,11 @@ func (o *Trial) replay(ctx context.Context, s scenarios.Scenario, policies, name
 			return nil, input(err)
 		}
 		scaler = sim.Mash2RL
+		if policies == "" && o.Incumbent != rulePrefix+sim.Mash2Any {
+			// Only the model is to differ: it has the pools that mash2 has without a file.
+			w.Policies = fmt.Sprintf(`{"policies": {%q: {"nodePools": [%q]}, %q: {"nodePools": [%q]}}}`,
+				api.CostSaving, s.Pools[0].Name, api.Performance, s.Pools[len(s.Pools)-1].Name)
+		}
 	}
 	outcome, err := w.Run(ctx, scaler, sim.Fluid, o.Seed, false)
 	if err != nil {

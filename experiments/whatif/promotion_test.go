@@ -180,6 +180,14 @@ func TestTrial(t *testing.T) {
 	if v.Policy != "PERFORMANCE" || v.Objective != score.ObjectiveOf("PERFORMANCE") {
 		t.Errorf("under %s, the records end under PERFORMANCE", v.Policy)
 	}
+	// A model has the pools of who it is to replace: one that says nothing, as there are no margins
+	// yet, does what mash2 does.
+	same := trial(func(o *Trial) { o.Candidates = []string{"builtin:margins"} })
+	same.PoolNames = []string{"e2-standard-2", "n2-standard-2"}
+	same.Given = func(flag string) bool { return flag == "pool" }
+	if v, err := same.Run(t.Context(), io.Discard); err != nil || v.Models[0].CostUSD != v.Models[1].CostUSD || v.Models[0].ScaleActions != v.Models[1].ScaleActions {
+		t.Errorf("%+v (%v)", v.Models, err)
+	}
 	asked := trial(func(o *Trial) { o.Given = func(flag string) bool { return flag == "policy" } })
 	if err := asked.Validate(); err != nil {
 		t.Fatal(err)
