@@ -118,7 +118,7 @@ func TestWatchesThatFail(t *testing.T) {
 }
 
 // Each guard is needed: without it a Ready pod dies with its node in one of these
-// schedules, found among the first sixty, and with it in none. What a look at the API server stops would hide what the
+// schedules, found among the first forty, and with it in none. What a look at the API server stops would hide what the
 // other two are for, so that these are shown without it.
 func TestEveryGuardOfWatchesIsNeeded(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -127,7 +127,7 @@ func TestEveryGuardOfWatchesIsNeeded(t *testing.T) {
 		seeds   []int
 	}{
 		"a node is looked at live before it goes": {
-			Watches{ways: lying, pods: true, alone: true}, func(w *Watches) { w.blind = true }, []int{36, 43},
+			Watches{ways: lying}, func(w *Watches) { w.blind = true }, []int{11, 24},
 		},
 		"a node bears its cordon for a while before it goes": {
 			Watches{ways: lagging, longest: 15 * time.Second, pods: true, alone: true, late: true, blind: true},
