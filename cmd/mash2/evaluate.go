@@ -51,7 +51,7 @@ builtin:drpc comes with the program. The rules are rule:hpa, rule:firm, rule:cos
 rule:joint and rule:proportional. Models are ranked by how the users fared, and the table shows what each took.
 
 In margins a model says what part of its margin a workload needs. It is compared with the
-planner's own margins, by the cost of nodes and minutes in violation, on as many drawn workloads
+planner's own margins, by the cost of nodes and the time in violation, on as many drawn workloads
 as there are episodes, or on the recorded load of the scenarios in --input. builtin:margins comes
 with the program, rule:part:0.85 always takes that part.
 
@@ -283,7 +283,7 @@ func chainText(e trainticket.Evaluation) string {
 func marginsText(e margins.Evaluation) string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "model\treplicas at peak\tcost beside the planner\t95 % interval\tworst\tviolating, % of minutes\tmore than the planner\t95 % interval\t")
+	fmt.Fprintln(t, "model\treplicas at peak\tcost beside the planner\t95 % interval\tworst\tviolating, % of the time\tmore than the planner\t95 % interval\t")
 	for _, name := range e.Ranking {
 		for _, s := range e.Models {
 			if s.Name != name {

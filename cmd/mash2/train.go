@@ -62,7 +62,7 @@ fifteen hundred drawn workloads, and on the recorded load of the scenarios in --
 	var inputs []string
 	f.StringArrayVar(&inputs, "input", nil, "qos: CSV file of latencies and node metrics, .gz too, may be repeated; margins: scenario with recorded load, may be repeated; scaling-ops: CSV of the history with columns time, cpu (mean millicores of a replica), requests (a second, in all), delay (ms), replicas")
 	f.StringVar(&o.Algorithm, "algorithm", "", "algorithm: "+strings.Join(training.Algorithms(), ", ")+"; of qos: "+strings.Join(qos.Algorithms(), ", ")+"; of train-ticket: "+strings.Join(trainticket.Algorithms(), ", ")+" (default: the first)")
-	f.IntVar(&o.Steps, "steps", 100_000, "steps in the environment; scaling-ops: steps of each candidate (default 30000)")
+	f.IntVar(&o.Steps, "steps", 100_000, "steps in the environment; scaling-ops: steps of each candidate (default 30000); margins: decisions (default 57600000)")
 	ops.register(cmd)
 	f.Uint64Var(&o.Seed, "seed", 1, "seed of all random numbers")
 	var stopAt float64
@@ -112,11 +112,14 @@ fifteen hundred drawn workloads, and on the recorded load of the scenarios in --
 			if err := notOf(cmd, o.Environment, "algorithm", "stop-at", "restart"); err != nil {
 				return err
 			}
+			if !cmd.Flags().Changed("steps") {
+				o.Steps = margins.DefaultSteps
+			}
 			out, err := margins.Train(cmd.Context(), margins.Options{Steps: o.Steps, Seed: o.Seed, Inputs: inputs, Out: o.Out, Version: o.Version}, cli.ProgressTo(cmd.ErrOrStderr()))
 			if err != nil {
 				return asTraining(err)
 			}
-			return show(out, fmt.Sprintf("%d decisions in %.0f s; cost %.4f of the planner's at the end, violating %.4f %% of minutes, the planner %.4f %%; card: %s",
+			return show(out, fmt.Sprintf("%d decisions in %.0f s; cost %.4f of the planner's at the end, violating %.4f %% of the time, the planner %.4f %%; card: %s",
 				out.Steps, out.Seconds, out.Cost, 100*out.Violating, 100*out.Before, out.Card))
 		}
 		if o.Environment == qos.Environment {

@@ -55,12 +55,14 @@ type SizeScore struct {
 	// Cost of nodes beside the planner's own margins.
 	Cost         float64     `json:"cost"`
 	CostInterval *[2]float64 `json:"costInterval"`
-	// Violating is the share of minutes, More by how much it is above the planner's.
+	// Violating is the share of time in which demand was beyond what served, More by how much
+	// it is above the planner's.
 	Violating    float64     `json:"violating"`
 	More         float64     `json:"more"`
 	MoreInterval *[2]float64 `json:"moreInterval"`
-	// Worst is the largest relative cost of one workload.
-	Worst float64 `json:"worst"`
+	// Worst is the largest relative cost of one workload, WorstOf which one that is.
+	Worst   float64 `json:"worst"`
+	WorstOf string  `json:"worstOf"`
 }
 
 // MaxEpisodes bounds what can be asked for.
@@ -183,10 +185,12 @@ func (r rivalOf) score(traces []trace, replicas int) SizeScore {
 	})
 	out := SizeScore{Replicas: replicas}
 	var costs, more []float64
-	for _, x := range results {
+	for i, x := range results {
+		if x.cost > out.Worst {
+			out.Worst, out.WorstOf = x.cost, traces[i].name
+		}
 		costs, more = append(costs, x.cost), append(more, x.violating-x.before)
 		out.Violating += x.violating / float64(len(results))
-		out.Worst = max(out.Worst, x.cost)
 	}
 	out.Cost, out.CostInterval = training.MeanOf(costs)
 	out.More, out.MoreInterval = training.MeanOf(more)
@@ -223,8 +227,8 @@ func (e *Evaluation) rank() {
 		e.Promote = e.Promote && x.CostInterval != nil && x.CostInterval[1] < 1 && x.More <= 0
 	}
 	if e.Promote {
-		e.Why = best.Name + " is cheaper than the planner's own margins at every size, with its whole interval, and violates in no more minutes: try it by mash2 simulate --scaler mash2-rl"
+		e.Why = best.Name + " is cheaper than the planner's own margins at every size, with its whole interval, and violates no longer: try it by mash2 simulate --scaler mash2-rl"
 	} else {
-		e.Why = "no model is cheaper than the planner's own margins at every size, with its whole interval, at no more minutes in violation"
+		e.Why = "no model is cheaper than the planner's own margins at every size, with its whole interval, at no more time in violation"
 	}
 }

@@ -41,12 +41,13 @@ func TestPlay(t *testing.T) {
 		s               size
 		cost, violating float64 // of 1,440 samples less those until all has settled
 	}{
-		"as much as may come":             {steady, 1, size{1, 1}, 3000, 0},
-		"half of that":                    {steady, 0.5, size{1, 1}, 2000, 0},
-		"never less than a tenth":         {steady, 0.01, size{1, 1}, 1100, 0},
-		"whole nodes of ten replicas":     {steady, 1, size{125, 10}, 3750, 0},
-		"a burst that margins are for":    {burst, 1, size{1, 1}, -1, 0},
-		"a burst that they are too small": {burst, 0.25, size{1, 1}, -1, 6.0 / (90*4 - 40)}, // until replicas serve, which are on nodes for 1.5 times
+		"as much as may come":          {steady, 1, size{1, 1}, 3000, 0},
+		"half of that":                 {steady, 0.5, size{1, 1}, 2000, 0},
+		"never less than a tenth":      {steady, 0.01, size{1, 1}, 1100, 0},
+		"whole nodes of ten replicas":  {steady, 1, size{125, 10}, 3750, 0},
+		"a burst that margins are for": {burst, 1, size{1, 1}, -1, 0},
+		// Nodes for 1,500 are there, replicas for 1,250: 1,800 is too much until new nodes serve.
+		"a burst that they are too small for": {burst, 0.25, size{1, 1}, -1, 12.0 / (90*4 - 40)},
 	} {
 		tr := flat(c.demand, 10, 2, 3, 1e9)
 		var e episode
@@ -54,12 +55,7 @@ func TestPlay(t *testing.T) {
 		if c.cost >= 0 && math.Abs(got.Cost-c.cost) > 1e-6*c.cost {
 			t.Errorf("%s: costs %v, want %v", name, got.Cost, c.cost)
 		}
-		if c.part == 0.25 {
-			// Nodes for 1,500 are there, replicas for 1,250: 1,800 is too much until new nodes serve.
-			if want := 12.0 / (90*4 - 40); math.Abs(got.Violating-want) > 1e-9 {
-				t.Errorf("%s: violating %v of the time, want %v", name, got.Violating, want)
-			}
-		} else if got.Violating != c.violating {
+		if math.Abs(got.Violating-c.violating) > 1e-9 {
 			t.Errorf("%s: violating %v of the time, want %v", name, got.Violating, c.violating)
 		}
 	}
@@ -111,7 +107,8 @@ func TestSlopes(t *testing.T) {
 // rules lacks in no more of it than the objective leaves: they are the rules that margins are
 // taken by.
 func TestRuleOfThePlanner(t *testing.T) {
-	for seed := range uint64(10) {
+	tried := 0
+	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 19))
 		demand := drawn(rng, 2000)
 		series := api.Series{Start: epoch, Step: step, Values: demand}
@@ -119,12 +116,16 @@ func TestRuleOfThePlanner(t *testing.T) {
 		if !known || len(pod.Phases) > 0 {
 			continue
 		}
+		tried++
 		tr := flat(demand, 1, pod.Factor, 1e3, 1e12) // nodes are no limit
 		var e episode
 		got := e.play(&tr, size{replica: 1e-3, perNode: 1}, 0, always(1, tr.minutes()))
 		if got.Violating > (1-objective)*1.05 {
 			t.Errorf("seed %d: with a factor of %.2f it lacks %.3f %% of the time", seed, pod.Factor, 100*got.Violating)
 		}
+	}
+	if tried < 5 {
+		t.Errorf("only %d loads have margins without phases", tried)
 	}
 }
 
@@ -202,7 +203,7 @@ func TestEvaluate(t *testing.T) {
 			t.Errorf("%+v", model)
 		}
 	}
-	if again, err := Evaluate(t.Context(), []string{"builtin:margins"}, nil, 16, 7, io.Discard); err != nil || again.Models[0].Sizes[1] != out.Models[3].Sizes[1] && again.Models[0].Sizes[1].Cost != out.Models[3].Sizes[1].Cost {
+	if again, err := Evaluate(t.Context(), []string{"builtin:margins"}, nil, 16, 7, io.Discard); err != nil || again.Models[0].Sizes[1].Cost != out.Models[3].Sizes[1].Cost {
 		t.Errorf("the same evaluation again: %+v, %+v, %v", again.Models[0].Sizes[1], out.Models[3].Sizes[1], err)
 	}
 }

@@ -47,6 +47,9 @@ const (
 	days = 3
 )
 
+// DefaultSteps are those of the model that comes with the program.
+const DefaultSteps = 8000 * batch * window
+
 // MaxSteps bounds what can be asked for.
 const MaxSteps = 10_000_000_000
 
@@ -74,7 +77,7 @@ type Result struct {
 	Seconds   float64 `json:"seconds"`
 	// Curve has minus the mean cost beside the planner's own margins.
 	Curve []training.Point `json:"curve"`
-	// Cost of the last steps beside the planner's, and the shares of minutes in violation of
+	// Cost of the last steps beside the planner's, and the shares of time in violation of
 	// the model and of the planner.
 	Cost      float64 `json:"cost"`
 	Violating float64 `json:"violating"`
@@ -131,7 +134,7 @@ func Train(ctx context.Context, o Options, progress io.Writer) (Result, error) {
 				return out, fmt.Errorf("training diverged at step %d", out.Steps)
 			}
 			out.Curve = append(out.Curve, training.Point{Step: out.Steps, Return: -out.Cost})
-			fmt.Fprintf(progress, "%d of %d decisions: cost %.4f of the planner's, violating %.4f %% of minutes, the planner's %.4f %%\n",
+			fmt.Fprintf(progress, "%d of %d decisions: cost %.4f of the planner's, violating %.4f %% of the time, the planner's %.4f %%\n",
 				out.Steps, steps*batch*window, out.Cost, 100*out.Violating, 100*out.Before)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/forecast"
+	"github.com/mash2-io/mash2/planning"
 	"github.com/mash2-io/mash2/planning/learned"
 )
 
@@ -28,7 +29,7 @@ const (
 	// hold is how long replicas and nodes stay that were needed.
 	hold = int(10 * time.Minute / step)
 	// tolerance is the planner's, of replicas.
-	tolerance = 0.1
+	tolerance = planning.DefaultTolerance
 	// leastMargin is what margins are never below.
 	leastMargin = 1.1
 	// objective is what margins are taken for.
@@ -52,7 +53,8 @@ type trace struct {
 	pod, node, most []float64
 	// leads until replicas and nodes serve, in steps.
 	podLead, nodeLead int
-	seen              []float32
+	// seen is what a model sees at each decided minute, but for the size of replicas.
+	seen []float32
 }
 
 // newTrace takes margins from the first minute at which they are known.
@@ -153,14 +155,14 @@ func (f *follower) follow(need []float64, i int) (float64, int) {
 // outcome of an episode.
 type outcome struct {
 	// Cost is the mean of what nodes there were, reference millicores, and Violating the
-	// share of minutes in which demand was beyond what served.
+	// share of time in which demand was beyond what served.
 	Cost, Violating float64
 }
 
 // episode plays a trace by the part of the margins that each minute takes. It is for one
 // goroutine.
 type episode struct {
-	// pods and nodes are needed, and there, at each step. nodes holds less where it is later.
+	// pods and nodes are what is needed, and what there is, at each step.
 	pods, nodes fleet
 	// cost and risk are by how much the mean cost, and the mean of what is lacking (see soft),
 	// grow with the part of each minute.

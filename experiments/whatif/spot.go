@@ -99,8 +99,8 @@ type SpotSaving struct {
 	// Share of the replicas on spot machines at most, Floor of them never.
 	Share float64 `json:"share"`
 	Floor int32   `json:"floor"`
-	// Cost of nodes relative to the same policy's without, −0.1 is a tenth less, and minutes in
-	// violation more than without, with their 95 % intervals over seeds.
+	// Cost of nodes relative to the same policy's without, −0.1 is a tenth less, with its 95 %
+	// interval over seeds; and by how many minutes more violate the SLO, on average.
 	Cost                 score.Interval `json:"cost"`
 	MoreViolationMinutes float64        `json:"moreViolationMinutes"`
 	// SavingUSD30Days is by how much less nodes cost in thirty such days, USD.

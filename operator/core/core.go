@@ -39,7 +39,8 @@ type Config struct {
 	Solver string
 
 	// Models that workloads may be planned by, as rl.Encode writes them, by name, besides
-	// the one that comes with the program (learned.Shipped).
+	// the one that comes with the program (learned.Shipped). Records have these and not that
+	// one: a version with another one decides otherwise on replay.
 	Models map[string][]byte `json:",omitempty"`
 
 	// QoS are models that choices of users' strategies may ask, as model.Encode or
