@@ -163,7 +163,10 @@ type ForecastSkill struct {
 	// there were enough results, or without a season.
 	LastValue *float64 `json:"lastValue,omitempty"`
 	Seasonal  *float64 `json:"seasonal,omitempty"`
-	Trust     Trust    `json:"trust"`
+	// Coverage is the share of results, 0–1, within the 90 % interval of their
+	// forecasts. Nil until there were enough.
+	Coverage *float64 `json:"coverage,omitempty"`
+	Trust    Trust    `json:"trust"`
 }
 
 // MarshalJSON writes trust under its old name, licence, as well: readers of the JSON

@@ -82,7 +82,23 @@ type Forecast struct {
 	// SeasonalSkill is the same over what was a season before; NaN while that
 	// is not known, and without a season.
 	SeasonalSkill float64 `json:"-"`
+	// Coverage of the 90 % interval by what came; nil until enough of it did.
+	Coverage *Coverage `json:"-"`
 }
+
+// Coverage is the share of results, 0–1, that came within the 5 % and the 95 % quantile
+// of their forecasts, and the standard error of that share.
+type Coverage struct {
+	Share float64 `json:"share"`
+	Error float64 `json:"error"`
+}
+
+// TooSeldom reports whether results came within less often than least, by more than two
+// standard errors. Of what is not known it is false.
+func (c *Coverage) TooSeldom(least float64) bool { return c != nil && c.Share+2*c.Error < least }
+
+// TooOften reports whether they did so more often than most, likewise.
+func (c *Coverage) TooOften(most float64) bool { return c != nil && c.Share-2*c.Error > most }
 
 // Quantile returns, per step, the forecast at level q, interpolated linearly
 // between levels and held constant outside them. It returns nil for a forecast

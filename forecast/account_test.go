@@ -53,6 +53,32 @@ func TestWhatAResultCounts(t *testing.T) {
 			promise: Promise{At: minute(1), Own: [2]float64{90, 100}},
 			want:    Record{Loss: 5, Reference: 12, Scored: 1, Counted: 1},
 		},
+		"within the interval": {
+			promise: Promise{At: minute(1), Own: [2]float64{90, 110}, Interval: [2]float64{100, 110.1}, Weight: 0.25},
+			want:    Record{Loss: 6, Reference: 12, Scored: 1, Counted: 1, Inside: 0.25, Judged: 0.25},
+		},
+		"within a narrow one, which proves nothing": {
+			promise: Promise{At: minute(1), Own: [2]float64{90, 110}, Interval: [2]float64{91, 101}, Weight: 0.25},
+			want:    Record{Loss: 6, Reference: 12, Scored: 1, Counted: 1, Inside: 0.225, Judged: 0.25},
+		},
+		"below the interval": {
+			before:  Record{Inside: 192, Judged: 384},
+			promise: Promise{At: minute(1), Own: [2]float64{90, 110}, Interval: [2]float64{101, 110}, Weight: 0.5},
+			want:    Record{Loss: 6, Reference: 12, Scored: 1, Counted: 1, Inside: 191.75, Judged: 384},
+		},
+		"above it": {
+			promise: Promise{At: minute(1), Own: [2]float64{90, 110}, Interval: [2]float64{10, 99}, Weight: 0.5},
+			want:    Record{Loss: 6, Reference: 12, Scored: 1, Counted: 1, Judged: 0.5},
+		},
+		"an interval that is none": {
+			promise: Promise{At: minute(1), Own: [2]float64{90, 110}, Interval: [2]float64{nan, nan}, Weight: 0.5},
+			want:    Record{Loss: 6, Reference: 12, Scored: 1, Counted: 1, Judged: 0.5},
+		},
+		"planned by another quantile": {
+			before:  Record{Level: 0.99},
+			promise: Promise{At: minute(1), Own: [2]float64{90, 110}}, // 5 + 0.1
+			want:    Record{Loss: 5.1, Reference: 10.2, Scored: 1, Counted: 1, Level: 0.99},
+		},
 		"not yet due": {
 			promise: Promise{At: minute(2), Own: [2]float64{90, 99}},
 			want:    Record{Promises: []Promise{{At: minute(2), Own: [2]float64{90, 99}, Last: [2]float64{80, 120}}}},
@@ -162,6 +188,8 @@ func TestWhatAClaimIsWorth(t *testing.T) {
 		"the high quantile doesn't hold":      {Record{Reference: 12, Scored: 1, Above: 10, Counted: 24}, 0.9, 0, 0.25 - 12.4/48},
 		"it just holds":                       {Record{Reference: 12, Scored: 1, Above: 9.5, Counted: 24}, 0.9, 0, 0.9},
 		"three above of six are no proof":     {Record{Reference: 12, Scored: 1, Above: 3, Counted: 6}, 0.9, 0, 0.9},
+		"at 0.97 two of six are no proof":     {Record{Level: 0.97, Reference: 12, Scored: 1, Above: 2, Counted: 6}, 0.9, 0, 0.9},
+		"at 0.97 six of six are":              {Record{Level: 0.97, Reference: 12, Scored: 1, Above: 6, Counted: 6}, 0.9, 0, 0.18 - 6.72/30},
 		"six of six are":                      {Record{Reference: 12, Scored: 1, Above: 6, Counted: 6}, 0.9, 0, 0.25 - 8.4/30},
 		"the last value was right throughout": {Record{Loss: 1, Scored: 1}, 0.9, 0, 0},
 		"and so was this":                     {Record{Scored: 1}, 0.9, 0, 0.9},
@@ -244,8 +272,12 @@ func (f scripted) Forecast(_ State, series api.Series, horizon int, levels []flo
 		out.Quantiles = append(out.Quantiles, append([]float64(nil), out.Mean...))
 		out.PeakQuantiles = append(out.PeakQuantiles, 20)
 	}
-	for h := range horizon {
-		out.Quantiles[len(levels)-1][h] = 20
+	for i, q := range levels {
+		for h := range horizon {
+			if q > 0.5 {
+				out.Quantiles[i][h] = 20
+			}
+		}
 	}
 	return out, nil
 }
@@ -274,7 +306,7 @@ func TestWhatIsNoted(t *testing.T) {
 			t.Errorf("the last value is noted to have said %v, not %v", p.Last, want)
 		}
 		at = append(at, int(p.At.Sub(series.End())/series.Step))
-		if p.Own != [2]float64{10, 20} || p.Silent {
+		if p.Own != [2]float64{10, 20} || p.Interval != [2]float64{10, 20} || p.Weight != 1.0/8 || p.Silent {
 			t.Errorf("noted %+v", p)
 		}
 		if p.Cycle != nil {

@@ -298,9 +298,9 @@ const (
 	analogMargin = 0.15
 )
 
-// skillLevels are the quantiles skill is measured at: the middle, and one like
-// those that capacity is planned by.
-var skillLevels = []float64{0.5, 0.9} // Promise has as many
+// skillLevels are the quantiles that a model's own backtest measures skill at: the
+// middle, and one like those that capacity is planned by.
+var skillLevels = []float64{0.5, usualLevel}
 
 // skillOrigins spreads origins over the newest part of the history: a season,
 // several horizons, and an eighth of it all, so that neither one phase nor one

@@ -57,6 +57,10 @@ type State struct {
 	// time without one.
 	PastFrom time.Time `json:"pastFrom,omitzero"`
 
+	// Level is the quantile that is planned by, in (0, 1), at which Monitored judges
+	// what was said; 0 is usualLevel.
+	Level float64 `json:"level,omitempty"`
+
 	// Growth is by which part of its length the history must grow until the next
 	// refit; 0 is the usual one.
 	Growth int `json:"growth,omitempty"`
@@ -100,6 +104,16 @@ type State struct {
 	// Reference is the loss of the last value that Skill is relative to, a
 	// mean over the steps of whole horizons; 0 without a Skill.
 	Reference float64 `json:"reference,omitempty"`
+}
+
+// usualLevel is the quantile that COST_SAVING plans by.
+const usualLevel = 0.9
+
+func (s State) level() float64 {
+	if s.Level > 0 {
+		return s.Level
+	}
+	return usualLevel
 }
 
 // NewState is the state of a series nothing is known of. The name (of a

@@ -2,6 +2,7 @@ package forecast
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
@@ -38,6 +39,13 @@ type Record struct {
 	// results. These fade more slowly.
 	Above   float64 `json:"above"`
 	Counted float64 `json:"counted"`
+	// Level is the high quantile's, 0 for usualLevel; see State.
+	Level float64 `json:"level,omitempty"`
+	// Inside counts what came within the 90 % interval, of Judged forecasts: the
+	// results of one forecast count as one, as they tell of the same. These fade
+	// most slowly.
+	Inside float64 `json:"inside,omitempty"`
+	Judged float64 `json:"judged,omitempty"`
 	// Probation is how many more good results it takes to trust a forecaster
 	// again that was found out.
 	Probation int     `json:"probation,omitempty"`
@@ -51,16 +59,23 @@ type Record struct {
 	Fits int       `json:"fits"`
 }
 
-// Promise is what was said of one time: quantiles at skillLevels, by the
-// forecaster and by the last value, and what was a season before.
+// Promise is what was said of one time: the median and the quantile that is planned by,
+// by the forecaster and by the last value, and what was a season before.
 type Promise struct {
 	At        time.Time `json:"at"`
 	Own, Last [2]float64
-	Cycle     *float64 `json:"cycle,omitempty"`
+	// Interval is the forecaster's of 90 %, Weight the part of its forecast that
+	// this promise is.
+	Interval [2]float64 `json:"interval,omitzero"`
+	Weight   float64    `json:"weight,omitempty"`
+	Cycle    *float64   `json:"cycle,omitempty"`
 	// Silent is true of what was said without a claim to any skill by a forecaster
 	// that is not on probation: one that is has to show what it is worth.
 	Silent bool `json:"silent,omitempty"`
 }
+
+// interval is that of 90 %.
+var interval = [2]float64{0.05, 0.95}
 
 const (
 	// fading is the share of the account that one more result takes away: a
@@ -71,9 +86,15 @@ const (
 	// covered is how many results, a tenth of them above the high quantile, are
 	// put before those seen: three of the first six are no proof, six of six are.
 	covered = 24
-	// tooOften is the share of results above the high quantile, of which a
-	// tenth should be, from which on a forecaster is not to be relied on.
-	tooOften = 0.25
+	// tooOften is how much larger than it should be the share of results above the
+	// high quantile may be, before a forecaster is not to be relied on.
+	tooOften = 0.15
+	// judged is how many forecasts the coverage of the interval is counted over: at
+	// so many its standard error is 1.5 %, and two of them tell 85 % from 90.
+	judged = 384.0
+	// narrow is the width of an interval, as a part of what came, below which
+	// nobody would gain by a narrower one.
+	narrow = 0.1
 	// probation is the number of results that a forecaster which was found out
 	// must go through with a skill of trusted or more.
 	probation = 24
@@ -88,9 +109,15 @@ func (m Monitored) Update(s State, series api.Series, horizon int) (State, error
 	if err != nil {
 		return s, err
 	}
+	next.Level = s.Level // which a refit leaves out
 	var r Record
 	if s.Record != nil && s.Step == series.Step {
 		r = s.Record.settled(series, s.Reference)
+	}
+	if r.level() != s.level() {
+		// What was said at another quantile is not judged at this one.
+		r.Promises, r.Made, r.Above, r.Counted = nil, time.Time{}, 0, 0
+		r.Level = s.Level
 	}
 	r = r.looked(next, series)
 	stride := time.Duration(max(1, horizon/8)) * series.Step
@@ -109,14 +136,15 @@ func (m Monitored) Update(s State, series api.Series, horizon int) (State, error
 // promise notes what is said now of some samples to come: the next few, by which
 // the wild are known at once, and some further ones.
 func (m Monitored) promise(r Record, s State, series api.Series, horizon int) (Record, error) {
-	own, err := m.Forecaster.Forecast(s, series, horizon, skillLevels)
+	levels, at := accountLevels(s.level())
+	own, err := m.Forecaster.Forecast(s, series, horizon, levels)
 	if err != nil {
 		return r, err
 	}
 	// How far off the last value is changes little from one time to the next.
 	naive := s
 	naive.kept = s.keptLast
-	last, err := Naive{}.Forecast(naive, series, horizon, skillLevels)
+	last, err := Naive{}.Forecast(naive, series, horizon, []float64{0.5, s.level()})
 	if err != nil {
 		return r, err
 	}
@@ -126,16 +154,24 @@ func (m Monitored) promise(r Record, s State, series api.Series, horizon int) (R
 	}
 	promises := append([]Promise(nil), r.Promises...)
 	silent := r.Probation == 0 && !(own.Skill > 0)
+	begin := len(promises)
 	for h := 0; h < horizon; h = max(h+1, h*3/2) {
 		p := Promise{At: own.Start.Add(time.Duration(h) * own.Step), Silent: silent}
-		for i := range skillLevels {
-			p.Own[i], p.Last[i] = own.Quantiles[i][h], last.Quantiles[i][h]
+		p.Own = [2]float64{own.Quantiles[at.median][h], own.Quantiles[at.high][h]}
+		p.Last = [2]float64{last.Quantiles[0][h], last.Quantiles[1][h]}
+		if !silent {
+			p.Interval = [2]float64{own.Quantiles[at.lower][h], own.Quantiles[at.upper][h]}
 		}
 		if at := len(series.Values) + h - int(math.Round(period)); period >= float64(h+1) && at >= 0 && !math.IsNaN(series.Values[at]) {
 			v := series.Values[at]
 			p.Cycle = &v
 		}
 		promises = append(promises, p)
+	}
+	if !silent {
+		for i := begin; i < len(promises); i++ {
+			promises[i].Weight = 1 / float64(len(promises)-begin)
+		}
 	}
 	r.Promises, r.Made = promises, series.End()
 	return r, nil
@@ -157,7 +193,7 @@ func (r Record) settled(series api.Series, reference float64) Record {
 		}
 		actual, bound := series.Values[at], series.Bound(p.At)
 		own, last := 0.0, 0.0
-		for i, q := range skillLevels {
+		for i, q := range [2]float64{0.5, r.level()} {
 			low := q - 1
 			if bound {
 				low = 0 // no less than this: more may have been right
@@ -181,6 +217,7 @@ func (r Record) settled(series api.Series, reference float64) Record {
 		if !(actual <= p.Own[1]) {
 			r.Above++
 		}
+		r = r.judge(p, actual, bound)
 		switch seen := r.seen(1, reference); {
 		case p.Silent: // there is nothing to find out
 		case seen <= 0:
@@ -200,6 +237,54 @@ func (r Record) settled(series api.Series, reference float64) Record {
 	}
 	r.Promises = left
 	return r
+}
+
+// judge is the record with one more result of the interval. Of a lower bound it is known
+// only that it came above the interval. An interval that is narrow counts as one that
+// holds as often as it should: no evidence against it.
+func (r Record) judge(p Promise, actual float64, bound bool) Record {
+	low, high := p.Interval[0], p.Interval[1]
+	if bound && actual <= high || p.Weight == 0 {
+		return r
+	}
+	inside := 0.0
+	switch within := low <= actual && actual <= high; { // not with NaN
+	case within && high-low <= narrow*actual:
+		inside = interval[1] - interval[0]
+	case within:
+		inside = 1
+	}
+	keep := 1 - p.Weight/judged
+	r.Inside = keep*r.Inside + p.Weight*inside
+	r.Judged = keep*r.Judged + p.Weight
+	return r
+}
+
+// accountLevels are the quantiles asked for: the interval's, the median and high, and
+// where each is.
+func accountLevels(high float64) (levels []float64, at struct{ lower, median, high, upper int }) {
+	levels = append(levels, interval[0], 0.5, high, interval[1])
+	slices.Sort(levels)
+	levels = slices.Compact(levels)
+	at.lower, at.median, at.high, at.upper = slices.Index(levels, interval[0]), slices.Index(levels, 0.5), slices.Index(levels, high), slices.Index(levels, interval[1])
+	return levels, at
+}
+
+// coverage of the 90 % interval, nil until enough forecasts were judged.
+func (r Record) coverage() *api.Coverage {
+	const enough = 12
+	if r.Judged < enough {
+		return nil
+	}
+	share := r.Inside / r.Judged
+	return &api.Coverage{Share: share, Error: math.Sqrt(share * (1 - share) / r.Judged)}
+}
+
+func (r Record) level() float64 {
+	if r.Level > 0 {
+		return r.Level
+	}
+	return usualLevel
 }
 
 // looked is the record after looking for the largest value of series: in what is
@@ -244,7 +329,7 @@ func (r Record) outdone(reference float64) bool {
 }
 
 // usual is the last value's loss over a horizon: as seen, or what the model was
-// fitted by, of which r has the sum over skillLevels. What is due first is of
+// fitted by, of which r has the sum over two levels. What is due first is of
 // the next few steps, where the last value is hard to beat and little is lost by
 // anybody.
 func (r Record) usual(reference float64) float64 {
@@ -257,9 +342,9 @@ func (r Record) usual(reference float64) float64 {
 func (r Record) seen(said, reference float64) float64 {
 	// Capacity is planned by the high quantile. One that is passed by often is
 	// wrong, however much better than the last value it is on the whole.
-	high := skillLevels[len(skillLevels)-1]
-	if above := (r.Above + covered*(1-high)) / (r.Counted + covered); above > tooOften {
-		said = min(said, tooOften-above)
+	rightly := 1 - r.level()
+	if above := (r.Above + covered*rightly) / (r.Counted + covered); above > tooOften+rightly+1e-9 {
+		said = min(said, tooOften+rightly-above)
 	}
 	each := r.Reference / r.Scored
 	if !(each > 0) { // the last value was right throughout
@@ -288,7 +373,7 @@ func (m Monitored) Forecast(s State, series api.Series, horizon int, levels []fl
 		return f, err
 	}
 	r := s.Record.looked(s, series)
-	f.Skill, f.SeasonalSkill = r.skill(f.Skill, s.Reference), r.SeasonalSkill()
+	f.Skill, f.SeasonalSkill, f.Coverage = r.skill(f.Skill, s.Reference), r.SeasonalSkill(), r.coverage()
 	limit := wild * r.Top
 	clamp := func(xs []float64) {
 		for i, x := range xs {

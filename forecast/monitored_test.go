@@ -110,6 +110,97 @@ func TestLiarsAreFoundOut(t *testing.T) {
 	}
 }
 
+// bent forecasts by Auto, and changes its quantiles at and above, or below, some level.
+type bent struct {
+	Auto
+	low, high float64 // of the levels that are changed
+	times     float64
+}
+
+func (b bent) Forecast(s State, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
+	f, err := b.Auto.Forecast(s, series, horizon, levels)
+	for i, q := range f.Levels {
+		if q >= b.low && q <= b.high {
+			for h := range f.Mean {
+				f.Quantiles[i][h] = max(0, f.Mean[h]+b.times*(f.Quantiles[i][h]-f.Mean[h]))
+			}
+		}
+	}
+	return f, err
+}
+
+// Each part of what trust goes by finds out what the others don't: the interval of 90 %,
+// and the loss at the quantile that is planned by, whichever that is.
+func TestEachPartFindsOut(t *testing.T) {
+	const horizon = 40
+	long := forecasttest.Sampled(forecasttest.Heartbeat, 15*time.Second, 2400, 0.1, 3, 0, 1)
+	for name, tc := range map[string]struct {
+		f               Forecaster
+		level           float64
+		skilled         bool // at the end
+		seldom, tooMany bool
+	}{
+		"as it is":                    {f: Auto{}, skilled: true},
+		"as it is, planned by 0.97":   {f: Auto{}, level: 0.97, skilled: true},
+		"nothing comes below":         {f: bent{Auto{}, 0, 0.3, 3}, skilled: true, tooMany: false},
+		"low quantiles at the middle": {f: bent{Auto{}, 0, 0.3, 0}, skilled: true, seldom: true},
+		"the highest at the middle":   {f: bent{Auto{}, 0.93, 0.96, 0}, skilled: true, seldom: true},
+		"an interval thrice as wide":  {f: bent{Auto{}, 0, 1, 3}, skilled: true, tooMany: true},
+		"0.97 at the middle":          {f: bent{Auto{}, 0.96, 1, 0}, level: 0.97},
+		"0.97 at the middle, unused":  {f: bent{Auto{}, 0.96, 1, 0}, skilled: true},
+		"0.9 at the middle":           {f: bent{Auto{}, 0.89, 0.91, 0}},
+		"0.9 at the middle, unused":   {f: bent{Auto{}, 0.89, 0.91, 0}, level: 0.97, skilled: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := Guarded(tc.f)
+			s := NewState(name)
+			s.Level = tc.level
+			var got api.Forecast
+			for n := 1200; n < len(long.Values); n++ {
+				s, got = said(t, f, s, windowOf(long, n-1200, 1200), horizon, []float64{0.5, 0.9})
+			}
+			if (got.Skill >= 0.1) != tc.skilled {
+				t.Errorf("its skill is %.2f, skilled is to be %v", got.Skill, tc.skilled)
+			}
+			if got.Coverage == nil {
+				t.Fatal("its coverage is not known")
+			}
+			t.Logf("skill %.2f, coverage %+v", got.Skill, *got.Coverage)
+			if got.Coverage.TooSeldom(0.85) != tc.seldom || got.Coverage.TooOften(0.95) != tc.tooMany {
+				t.Errorf("its interval holds for %+v; too seldom is to be %v, too often %v", *got.Coverage, tc.seldom, tc.tooMany)
+			}
+		})
+	}
+}
+
+// A change of the quantile that is planned by leaves the skill, and begins to count anew
+// what comes above.
+func TestAnotherQuantile(t *testing.T) {
+	series := byTheMinute(0, 1, 2, 3, 4, 5, 6)
+	w := Monitored{scripted{skill: 0.5, fits: 1}}
+	s, err := w.Update(State{}, series, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Record.Above, s.Record.Counted, s.Record.Loss, s.Record.Judged = 3, 6, 7, 8
+	s.Level = 0.97
+	next, err := w.Update(s, series, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := next.Record
+	if r.Above != 0 || r.Counted != 0 || r.Level != 0.97 || r.Loss != 7 || r.Judged != 8 || len(r.Promises) != 8 {
+		t.Errorf("the account goes on with %+v", r)
+	}
+	same, err := w.Update(next, series, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(r, same.Record); diff != "" {
+		t.Errorf("an update for the same quantile changes it:\n%s", diff)
+	}
+}
+
 // claimant forecasts by Auto, but says what its skill is, and every value so many
 // times as large.
 type claimant struct {

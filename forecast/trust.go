@@ -142,6 +142,10 @@ func (t Trust) check() error {
 		return fmt.Errorf("%w: %v and %v results, want at most %v", ErrBadTrust, r.Scored, r.Cycles, scored)
 	case !(r.Counted <= counted && r.Above >= 0 && r.Above <= r.Counted):
 		return fmt.Errorf("%w: %v above of %v results, want at most %v", ErrBadTrust, r.Above, r.Counted, counted)
+	case !(r.Judged >= 0 && r.Judged <= judged && r.Inside >= 0 && r.Inside <= r.Judged):
+		return fmt.Errorf("%w: %v within the interval of %v forecasts, want at most %v", ErrBadTrust, r.Inside, r.Judged, judged)
+	case !(r.Level >= 0 && r.Level < 1):
+		return fmt.Errorf("%w: judged at the quantile %v, want it in [0, 1)", ErrBadTrust, r.Level)
 	case r.Probation < 0 || r.Probation > probation:
 		return fmt.Errorf("%w: probation for %d results, want at most %d", ErrBadTrust, r.Probation, probation)
 	}

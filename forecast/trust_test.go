@@ -152,11 +152,12 @@ func TestWhatTrustHolds(t *testing.T) {
 	s.Record = &Record{
 		Promises: make([]Promise, 2), Made: minute(4), Loss: 1, Reference: 2, Scored: 3, Above: 4, Counted: 5,
 		Probation: 6, Error: 7, Cycle: 8, Cycles: 9, Top: 10, Seen: minute(5), Fits: 11,
+		Level: 0.97, Inside: 12, Judged: 13,
 	}
 	want := Trust{
 		Step: time.Minute, Model: MixtureName, Up: 1.5, Down: 0.5, Season: &season.Season{Period: 24, Strength: 0.6},
 		Weights: []Weight{{NaiveName, 0, 0.25}, {SeasonalName, 24, 0.5}, {"ets", 0, 0.25}},
-		Record:  &Record{Loss: 1, Reference: 2, Scored: 3, Above: 4, Counted: 5, Probation: 6, Error: 7, Cycle: 8, Cycles: 9},
+		Record:  &Record{Loss: 1, Reference: 2, Scored: 3, Above: 4, Counted: 5, Probation: 6, Error: 7, Cycle: 8, Cycles: 9, Level: 0.97, Inside: 12, Judged: 13},
 	}
 	if diff := cmp.Diff(want, s.Trust()); diff != "" {
 		t.Errorf("trust (-want +got):\n%s", diff)
@@ -223,6 +224,12 @@ func TestBadTrustIsRefused(t *testing.T) {
 		"more above than results":  {Record: &Record{Above: 2, Counted: 1}},
 		"fewer above than none":    {Record: &Record{Above: -1, Counted: 1}},
 		"too many counted":         {Record: &Record{Counted: 97}},
+		"more within than judged":  {Record: &Record{Inside: 2, Judged: 1}},
+		"fewer within than none":   {Record: &Record{Inside: -1, Judged: 1}},
+		"too many judged":          {Record: &Record{Judged: 385}},
+		"judged, but not a number": {Record: &Record{Judged: nan}},
+		"a quantile of one":        {Record: &Record{Level: 1}},
+		"a quantile that is none":  {Record: &Record{Level: nan}},
 		"probation below zero":     {Record: &Record{Probation: -1}},
 		"probation without end":    {Record: &Record{Probation: probation + 1}},
 	} {
@@ -237,7 +244,7 @@ func TestBadTrustIsRefused(t *testing.T) {
 	}
 	for name, trust := range map[string]Trust{
 		"none":             {},
-		"at every bound":   {Up: leastFactor, Down: mostFactor, Record: &Record{Scored: 24, Cycles: 24, Counted: 96, Above: 96, Probation: probation}},
+		"at every bound":   {Up: leastFactor, Down: mostFactor, Record: &Record{Scored: 24, Cycles: 24, Counted: 96, Above: 96, Inside: 384, Judged: 384, Level: 0.99, Probation: probation}},
 		"a certain choice": {Weights: []Weight{{Expert: NaiveName, Weight: 1}, {Expert: LevelName}}},
 		"nothing counted":  {Record: &Record{}},
 		"all that can be said": {

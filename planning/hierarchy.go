@@ -325,6 +325,7 @@ func (c *cycle) outlook(states map[api.Key]forecast.State, key, workload api.Key
 	if !ok {
 		state = forecast.NewState(key.String())
 	}
+	state.Level = c.p.Quantile
 	states[key] = state
 	if !fresh || len(series.Values) == 0 || series.Step <= 0 {
 		return Outlook{Note: "no fresh history"}
@@ -355,20 +356,35 @@ func (c *cycle) outlook(states map[api.Key]forecast.State, key, workload api.Key
 	return Outlook{Note: err.Error()}
 }
 
+// LeastCoverage and MostCoverage are how often the 90 % interval of a forecast that may
+// lower replicas held, beyond two standard errors of what was seen. Of one that held less
+// often it isn't known how much more than said may come, and one that held more often says
+// too much.
+const LeastCoverage, MostCoverage = 0.85, 0.95
+
 // trust decides what a forecast may be used for.
 func trust(f api.Forecast, c Config) Outlook {
 	skill := &api.ForecastSkill{Model: f.Model, LastValue: known(f.Skill), Seasonal: known(f.SeasonalSkill), Trust: api.TrustNone}
+	if f.Coverage != nil {
+		skill.Coverage = &f.Coverage.Share
+	}
 	switch {
 	case math.IsNaN(f.Skill):
 		return Outlook{Note: "forecast not used: too little history to know its skill", Skill: skill}
 	case f.Skill <= c.MinSkillUp:
 		has, least := toldApart(f.Skill, c.MinSkillUp)
 		return Outlook{Note: fmt.Sprintf("forecast not used: its skill is %s, not above %s", has, least), Skill: skill}
-	case f.Skill >= c.MinSkill:
+	}
+	skill.Trust = api.TrustUp
+	if v := f.Coverage; v.TooSeldom(LeastCoverage) || v.TooOften(MostCoverage) {
+		return Outlook{Forecast: &f, Skill: skill, Note: fmt.Sprintf(
+			"forecast may not lower replicas: %.0f %% of what came was within its interval of 90 %%, not %.0f–%.0f %%",
+			100*v.Share, 100*LeastCoverage, 100*MostCoverage)}
+	}
+	if f.Skill >= c.MinSkill {
 		skill.Trust = api.TrustFull
 		return Outlook{Forecast: &f, Trusted: true, Skill: skill}
 	}
-	skill.Trust = api.TrustUp
 	has, least := toldApart(f.Skill, c.MinSkill)
 	return Outlook{Forecast: &f, Skill: skill, Note: fmt.Sprintf("forecast may not lower replicas: its skill is %s, not %s", has, least)}
 }

@@ -8,27 +8,36 @@ import (
 	"github.com/mash2-io/mash2/api"
 )
 
-// What a forecast may do follows from its skill against the last value alone.
+// What a forecast may do follows from its skill against the last value, and from how often
+// its interval held.
 func TestTrust(t *testing.T) {
 	config := DefaultConfig()
 	config.MinSkillUp, config.MinSkill = 0.1, 0.4
 	for name, c := range map[string]struct {
 		skill                  float64
+		coverage               *api.Coverage
 		wantTrust              api.Trust
 		wantForecast, wantDown bool
 		wantNote               string
 	}{
-		"not known":           {skill: math.NaN(), wantTrust: api.TrustNone, wantNote: "too little history"},
-		"worse than nothing":  {skill: -0.5, wantTrust: api.TrustNone, wantNote: "its skill is -0.50, not above 0.10"},
-		"just not enough":     {skill: 0.1, wantTrust: api.TrustNone, wantNote: "its skill is 0.10, not above 0.10"},
-		"enough to raise":     {skill: 0.11, wantTrust: api.TrustUp, wantForecast: true, wantNote: "may not lower replicas"},
-		"just not enough for": {skill: 0.39, wantTrust: api.TrustUp, wantForecast: true, wantNote: "may not lower replicas"},
-		"a thousandth short":  {skill: 0.3996, wantTrust: api.TrustUp, wantForecast: true, wantNote: "its skill is 0.3996, not 0.4000"},
-		"enough to lower":     {skill: 0.4, wantTrust: api.TrustFull, wantForecast: true, wantDown: true},
-		"perfect":             {skill: 1, wantTrust: api.TrustFull, wantForecast: true, wantDown: true},
+		"not known":             {skill: math.NaN(), wantTrust: api.TrustNone, wantNote: "too little history"},
+		"worse than nothing":    {skill: -0.5, wantTrust: api.TrustNone, wantNote: "its skill is -0.50, not above 0.10"},
+		"just not enough":       {skill: 0.1, wantTrust: api.TrustNone, wantNote: "its skill is 0.10, not above 0.10"},
+		"enough to raise":       {skill: 0.11, wantTrust: api.TrustUp, wantForecast: true, wantNote: "may not lower replicas"},
+		"just not enough for":   {skill: 0.39, wantTrust: api.TrustUp, wantForecast: true, wantNote: "may not lower replicas"},
+		"a thousandth short":    {skill: 0.3996, wantTrust: api.TrustUp, wantForecast: true, wantNote: "its skill is 0.3996, not 0.4000"},
+		"enough to lower":       {skill: 0.4, wantTrust: api.TrustFull, wantForecast: true, wantDown: true},
+		"perfect":               {skill: 1, wantTrust: api.TrustFull, wantForecast: true, wantDown: true},
+		"its interval holds":    {skill: 1, coverage: &api.Coverage{Share: 0.9, Error: 0.02}, wantTrust: api.TrustFull, wantForecast: true, wantDown: true},
+		"it may hold":           {skill: 1, coverage: &api.Coverage{Share: 0.82, Error: 0.02}, wantTrust: api.TrustFull, wantForecast: true, wantDown: true},
+		"it holds too seldom":   {skill: 1, coverage: &api.Coverage{Share: 0.8, Error: 0.02}, wantTrust: api.TrustUp, wantForecast: true, wantNote: "80 % of what came was within its interval of 90 %, not 85–95 %"},
+		"perhaps not too often": {skill: 1, coverage: &api.Coverage{Share: 0.98, Error: 0.02}, wantTrust: api.TrustFull, wantForecast: true, wantDown: true},
+		"it holds too often":    {skill: 1, coverage: &api.Coverage{Share: 0.98, Error: 0.01}, wantTrust: api.TrustUp, wantForecast: true, wantNote: "98 % of what came"},
+		"it holds, to no avail": {skill: 0.3, coverage: &api.Coverage{Share: 0.9, Error: 0.02}, wantTrust: api.TrustUp, wantForecast: true, wantNote: "its skill is 0.30, not 0.40"},
+		"too seldom, no skill":  {skill: 0, coverage: &api.Coverage{Share: 0.5, Error: 0.02}, wantTrust: api.TrustNone, wantNote: "its skill is"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := trust(api.Forecast{Model: "m", Skill: c.skill, SeasonalSkill: 0.2}, config)
+			got := trust(api.Forecast{Model: "m", Skill: c.skill, SeasonalSkill: 0.2, Coverage: c.coverage}, config)
 			if (got.Forecast != nil) != c.wantForecast || got.Trusted != c.wantDown {
 				t.Errorf("forecast given %v, trusted %v; want %v and %v", got.Forecast != nil, got.Trusted, c.wantForecast, c.wantDown)
 			}
@@ -37,6 +46,9 @@ func TestTrust(t *testing.T) {
 			}
 			if (got.Skill.LastValue == nil) != math.IsNaN(c.skill) {
 				t.Errorf("skill against the last value is told as %v, it is %v", got.Skill.LastValue, c.skill)
+			}
+			if (got.Skill.Coverage == nil) != (c.coverage == nil) || c.coverage != nil && *got.Skill.Coverage != c.coverage.Share {
+				t.Errorf("coverage is told as %v", got.Skill.Coverage)
 			}
 			if (c.wantNote == "") != (got.Note == "") || !strings.Contains(got.Note, c.wantNote) {
 				t.Errorf("note %q, want one with %q", got.Note, c.wantNote)

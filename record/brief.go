@@ -26,6 +26,7 @@ func Brief(p api.Plan) api.Plan {
 		if w.Skill != nil {
 			skill := *w.Skill
 			skill.LastValue, skill.Seasonal = gradeAt(skill.LastValue), gradeAt(skill.Seasonal)
+			skill.Coverage = gradeAt(skill.Coverage)
 			w.Skill = &skill
 		}
 	}
@@ -54,6 +55,7 @@ func briefForecast(f *api.Forecast) *api.Forecast {
 		out.PeakQuantiles[i] = round(v, coarse)
 	}
 	out.Skill, out.SeasonalSkill = grade(out.Skill), grade(out.SeasonalSkill)
+	out.Coverage = nil // its workload's skill has it
 	return &out
 }
 

@@ -145,6 +145,7 @@ var (
 	descPeak     = desc("mash2_workload_forecast_peak_cores", "Planned peak of the coming horizon at the policy's quantile, reference cores.", "namespace", "workload")
 	descSkill    = desc("mash2_workload_forecast_skill_ratio", "Skill of the forecast against the last value: 1 - loss / its loss. Below 0 the last value is better. Also of a forecast that is not used.", "namespace", "workload", "model")
 	descSeasonal = desc("mash2_workload_forecast_seasonal_skill_ratio", "Skill of the forecast against the value of a season before: 1 - error / its error. Also of a forecast that is not used.", "namespace", "workload", "model")
+	descCoverage = desc("mash2_workload_forecast_coverage_ratio", "Share of what came that was within the 90 % interval of its forecast, 0-1. Also of a forecast that is not used.", "namespace", "workload", "model")
 	descTrust    = desc("mash2_workload_forecast_trusted", "1 while the forecast may raise replicas (up), and while it may lower them as well (full).", "namespace", "workload", "trust")
 	descLicence  = desc("mash2_workload_forecast_licensed", "Deprecated: mash2_workload_forecast_trusted under its old name.", "namespace", "workload", "licence")
 	descHeld     = desc("mash2_workload_held", "1 for a workload that is not acted on.", "namespace", "workload")
@@ -163,7 +164,7 @@ var (
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descLast, descPolicy, descPaused, descUtility, descReplicas, descDemand, descTrigger, descMissing,
-		descForecast, descPeak, descSkill, descSeasonal, descTrust, descLicence, descHeld, descBack, descSLO, descBurn, descCanary, descEvidence, descStale, descNodes, descCost, descGap, descPlanCost} {
+		descForecast, descPeak, descSkill, descSeasonal, descCoverage, descTrust, descLicence, descHeld, descBack, descSLO, descBurn, descCanary, descEvidence, descStale, descNodes, descCost, descGap, descPlanCost} {
 		ch <- d
 	}
 }
@@ -235,6 +236,9 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 			}
 			if k.Seasonal != nil {
 				gauge(descSeasonal, *k.Seasonal, w.Key.Namespace, w.Key.Name, k.Model)
+			}
+			if k.Coverage != nil {
+				gauge(descCoverage, *k.Coverage, w.Key.Namespace, w.Key.Name, k.Model)
 			}
 			for _, t := range []api.Trust{api.TrustUp, api.TrustFull} {
 				may := truth(k.Trust == t || k.Trust == api.TrustFull)

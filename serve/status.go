@@ -323,6 +323,9 @@ func forecastOf(plan api.WorkloadPlan) *v1alpha1.ForecastStatus {
 	if k.Seasonal != nil {
 		status.SeasonalSkill = strconv.FormatFloat(*k.Seasonal, 'f', 2, 64)
 	}
+	if k.Coverage != nil {
+		status.Coverage = strconv.FormatFloat(*k.Coverage, 'f', 2, 64)
+	}
 	return status
 }
 

@@ -398,6 +398,10 @@ type ForecastStatus struct {
 	// without a season.
 	// +optional
 	SeasonalSkill string `json:"seasonalSkill,omitempty"`
+	// coverage is the share of what came, such as "0.91", that was within the 90 %
+	// interval of its forecast; absent until there was enough.
+	// +optional
+	Coverage string `json:"coverage,omitempty"`
 	// trust is what the forecast may do: none, up (raise replicas) or full
 	// (lower them as well).
 	// +optional

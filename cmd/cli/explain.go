@@ -268,6 +268,9 @@ func workloadText(b *strings.Builder, e record.Explanation, when string) {
 	trust := "none"
 	if s := e.Trust; s != nil {
 		trust = fmt.Sprintf("model %s, trust %s, skill over the last value %s, over the season %s", s.Model, s.Trust, skillText(s.LastValue), skillText(s.Seasonal))
+		if s.Coverage != nil {
+			trust += fmt.Sprintf(", %.0f %% within its interval of 90 %%", 100**s.Coverage)
+		}
 		if e.Forecast == nil {
 			trust = "not used; " + trust
 		}

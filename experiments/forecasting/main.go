@@ -21,9 +21,10 @@ func main() {
 	flag.StringVar(&o.data, "data", cmp.Or(os.Getenv("MASH2_DATA"), filepath.Join("..", "shared", "data")), "folder of the data")
 	flag.IntVar(&o.origins, "origins", 8, "forecasts of each series and horizon, spread over its last third")
 	flag.IntVar(&o.every, "every", 1, "use every n-th series of M4 only")
-	flag.StringVar(&o.only, "only", "", "m4, traces, carried, alibaba, regimes, cost, updates, cycles or scenarios: that part only")
+	flag.StringVar(&o.only, "only", "", "m4, traces, carried, alibaba, regimes, cost, updates, cycles, scenarios or trust: that part only")
 	flag.StringVar(&o.mash2, "mash2", "", "mash2's program, which simulates the scenarios")
 	flag.StringVar(&o.figures, "figures", "", "folder for figures of the changes of regime")
+	flag.BoolVar(&o.each, "each", false, "print each series of trust")
 	models := flag.String("models", strings.Join(forecasters.Names(), ","), "models to score")
 	flag.Parse()
 	o.models = strings.Split(*models, ",")
@@ -37,6 +38,7 @@ type options struct {
 	data, only     string
 	figures, mash2 string
 	origins, every int
+	each           bool
 	models         []string
 }
 
@@ -53,7 +55,7 @@ func (o options) run(w io.Writer) error {
 	for _, part := range []struct {
 		name string
 		run  func(io.Writer) error
-	}{{"m4", o.m4}, {"traces", o.traces}, {"carried", o.carried}, {"alibaba", o.alibaba}, {"regimes", o.regimes}, {"cost", o.cost}, {"updates", o.amortised}, {"cycles", o.cycles}, {"scenarios", o.scenarios}} {
+	}{{"m4", o.m4}, {"traces", o.traces}, {"carried", o.carried}, {"alibaba", o.alibaba}, {"regimes", o.regimes}, {"cost", o.cost}, {"updates", o.amortised}, {"cycles", o.cycles}, {"scenarios", o.scenarios}, {"trust", o.trust}} {
 		if o.only == "" || o.only == part.name {
 			errs = append(errs, part.run(w))
 		}
