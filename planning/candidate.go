@@ -92,6 +92,9 @@ func (c *cycle) candidate(to assignment, heedErrors bool, packings int, settled 
 	for p, pool := range to.pools {
 		k.sharing = append(k.sharing, c.sharingOn(pool, func(i int) bool { return to.of[i] == p }))
 	}
+	n := len(c.managed)
+	k.margins, k.speed, k.proposals = slices.Grow(k.margins, n), slices.Grow(k.speed, n), slices.Grow(k.proposals, n)
+	k.subjects, k.ranges, k.steered = slices.Grow(k.subjects, n), slices.Grow(k.ranges, n), slices.Grow(k.steered, n)
 	for i := range c.managed {
 		c.consider(&k, i)
 	}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/forecast"
@@ -166,12 +165,8 @@ func newCycle(h Hierarchy, s api.Snapshot, p api.Policy, m Memory, stay string) 
 			migrating[n.Name] = true
 		}
 	}
-	pods := map[api.Key][]api.Pod{}
-	for _, pod := range s.Pods {
-		if pod.Workload != (api.Key{}) {
-			pods[pod.Workload] = append(pods[pod.Workload], pod)
-		}
-	}
+	pods := byWorkload(s.Pods)
+	c.managed = make([]managed, 0, len(s.Workloads))
 	for _, w := range s.Workloads {
 		if w.Mode == api.ModeOff {
 			continue
@@ -245,161 +240,6 @@ func (c *cycle) find(severity api.FindingSeverity, agent api.Agent, reason strin
 	})
 }
 
-// After a start nothing is fitted, and until it is the reactive floor plans. So then a cycle
-// fits more than FitWork: a coldShare-th of what is left, but no more than mostCold times
-// FitWork, nor than so many whole ones of shorter histories, which take nearly as long. Five
-// thousand workloads are fitted after eighteen cycles so, within five minutes.
-const (
-	coldShare = 3
-	mostCold  = 8
-)
-
-// cold is the work that fitting everything would take that was never fitted.
-func (c *cycle) cold() int {
-	work := 0
-	add := func(key api.Key, series api.Series, fresh bool) {
-		if fresh && c.memory.forecasts[key].Fits == 0 {
-			work += min(fitWhole, len(series.Values))
-		}
-	}
-	for _, mw := range c.managed {
-		w := mw.workload
-		if usesCPU(w) {
-			add(w.Key, w.Demand, !w.DemandStale && c.s.Metrics.Reachable)
-		}
-		for _, t := range w.Triggers {
-			if t.Known == nil {
-				add(ofTrigger(w.Key, t.Name), t.History, t.Missing == "")
-			}
-		}
-	}
-	return work
-}
-
-// ofTrigger is the key of a trigger's forecast: no workload has a name with a space.
-func ofTrigger(of api.Key, trigger string) api.Key {
-	return api.Key{Namespace: of.Namespace, Name: of.Name + " " + trigger}
-}
-
-// predict fills in the forecasts.
-func (c *cycle) predict() {
-	if c.Forecaster == nil {
-		return
-	}
-	said := len(c.findings)
-	states := make(map[api.Key]forecast.State, len(c.managed))
-	c.fits = max(c.Config.FitWork, min(c.cold()/coldShare, mostCold*c.Config.FitWork))
-	c.firsts = max(1, mostCold*c.Config.FitWork/fitWhole)
-	for i := range c.managed {
-		// Begun elsewhere in each cycle, about where the budget of the last one
-		// ended, so that everybody's turn comes before anybody's second one.
-		turn := c.s.Time.UnixNano() / int64(c.Config.CyclePeriod) * int64(max(1, c.Config.FitWork/fitWhole))
-		mw := &c.managed[(int64(i)+turn%int64(len(c.managed))+int64(len(c.managed)))%int64(len(c.managed))]
-		w := mw.workload
-		if usesCPU(w) {
-			o := c.outlook(states, w.Key, w.Key, w.Demand, !w.DemandStale && c.s.Metrics.Reachable)
-			mw.forecast, mw.trusted, mw.note, mw.skill = o.Forecast, o.Trusted, o.Note, o.Skill
-		} else if state, ok := c.memory.forecasts[w.Key]; ok {
-			states[w.Key] = state
-		}
-		for _, s := range w.Triggers {
-			if s.Known != nil {
-				mw.outlooks = append(mw.outlooks, Outlook{Forecast: s.Known, Trusted: true})
-				continue
-			}
-			o := c.outlook(states, ofTrigger(w.Key, s.Name), w.Key, s.History, s.Missing == "")
-			mw.outlooks = append(mw.outlooks, o)
-			if mw.skill == nil { // of the first trigger where CPU is none
-				mw.skill = o.Skill
-			}
-		}
-	}
-	c.memory.forecasts = states
-	c.predicted = c.findings[said:]
-}
-
-// outlook is the forecast of one series and what it may be used for; its state
-// is kept under a key among the next ones.
-func (c *cycle) outlook(states map[api.Key]forecast.State, key, workload api.Key, series api.Series, fresh bool) Outlook {
-	state, ok := c.memory.forecasts[key]
-	if !ok {
-		state = forecast.NewState(key.String())
-	}
-	state.Level = c.p.Quantile
-	states[key] = state
-	if !fresh || len(series.Values) == 0 || series.Step <= 0 {
-		return Outlook{Note: "no fresh history"}
-	}
-	late := max(0, c.s.Time.Sub(series.End()))
-	steps := int((c.Config.Horizon+late)/series.Step) + 1
-	var f api.Forecast
-	var err error
-	if failure := c.attempt("the forecaster", workload, func() {
-		if due := state.Due(series, steps); !due || c.fits > 0 && (state.Fits > 0 || c.firsts > 0) {
-			if due {
-				c.fits -= min(fitWhole, len(series.Values)) + state.Folded(series)
-				c.firsts -= boolToInt(state.Fits == 0)
-			}
-			state, err = c.Forecaster.Update(state, series, steps)
-		}
-		if err == nil {
-			states[key] = state
-			f, err = c.Forecaster.Forecast(state, series, steps, levels(c.p.Quantile))
-		}
-	}); failure != "" {
-		return Outlook{Note: failure}
-	}
-	if err == nil {
-		return trust(f, c.Config)
-	}
-	c.find(api.Warning, api.WorkloadPlanningAgent, "ForecastFailed", api.WorkloadRef(workload), err.Error())
-	return Outlook{Note: err.Error()}
-}
-
-// LeastCoverage and MostCoverage are how often the 90 % interval of a forecast that may
-// lower replicas held, beyond two standard errors of what was seen. Of one that held less
-// often it isn't known how much more than said may come, and one that held more often says
-// too much.
-const LeastCoverage, MostCoverage = 0.85, 0.95
-
-// trust decides what a forecast may be used for.
-func trust(f api.Forecast, c Config) Outlook {
-	skill := &api.ForecastSkill{Model: f.Model, LastValue: known(f.Skill), Seasonal: known(f.SeasonalSkill), Trust: api.TrustNone}
-	if f.Coverage != nil {
-		skill.Coverage = &f.Coverage.Share
-	}
-	switch {
-	case math.IsNaN(f.Skill):
-		return Outlook{Note: "forecast not used: too little history to know its skill", Skill: skill}
-	case f.Skill <= c.MinSkillUp:
-		has, least := toldApart(f.Skill, c.MinSkillUp)
-		return Outlook{Note: fmt.Sprintf("forecast not used: its skill is %s, not above %s", has, least), Skill: skill}
-	}
-	skill.Trust = api.TrustUp
-	if v := f.Coverage; v.TooSeldom(LeastCoverage) || v.TooOften(MostCoverage) {
-		return Outlook{Forecast: &f, Skill: skill, Note: fmt.Sprintf(
-			"forecast may not lower replicas: %.0f %% of what came was within its interval of 90 %%, not %.0f–%.0f %%",
-			100*v.Share, 100*LeastCoverage, 100*MostCoverage)}
-	}
-	if f.Skill >= c.MinSkill {
-		skill.Trust = api.TrustFull
-		return Outlook{Forecast: &f, Trusted: true, Skill: skill}
-	}
-	has, least := toldApart(f.Skill, c.MinSkill)
-	return Outlook{Forecast: &f, Skill: skill, Note: fmt.Sprintf("forecast may not lower replicas: its skill is %s, not %s", has, least)}
-}
-
-// toldApart writes two numbers with two digits after the point, or as many as it takes to
-// tell them apart.
-func toldApart(a, b float64) (string, string) {
-	for digits := 2; ; digits++ {
-		x, y := strconv.FormatFloat(a, 'f', digits, 64), strconv.FormatFloat(b, 'f', digits, 64)
-		if x != y || a == b || digits > 15 {
-			return x, y
-		}
-	}
-}
-
 // looksAhead tells whether trusted forecasts see every demand input.
 func (mw *managed) looksAhead() bool {
 	return (mw.trusted || !usesCPU(mw.workload)) &&
@@ -433,16 +273,6 @@ func known(v float64) *float64 {
 	return &v
 }
 
-// levels of the forecasts asked for: what people look at, and the policy's.
-func levels(q float64) []float64 {
-	out := []float64{0.1, 0.5, 0.9, 0.95}
-	if q > 0 && q < 1 && !slices.Contains(out, q) {
-		out = append(out, q)
-	}
-	slices.Sort(out)
-	return out
-}
-
 func positive(x float64) float64 {
 	if x > 0 {
 		return x
@@ -455,4 +285,25 @@ func boolToInt(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+// byWorkload groups pods, those of none left out.
+func byWorkload(pods []api.Pod) map[api.Key][]api.Pod {
+	counts := map[api.Key]int{}
+	for i := range pods {
+		counts[pods[i].Workload]++
+	}
+	out := make(map[api.Key][]api.Pod, len(counts))
+	for i := range pods {
+		key := pods[i].Workload
+		if key == (api.Key{}) {
+			continue
+		}
+		of, ok := out[key]
+		if !ok {
+			of = make([]api.Pod, 0, counts[key])
+		}
+		out[key] = append(of, pods[i])
+	}
+	return out
 }

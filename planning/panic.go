@@ -11,28 +11,46 @@ import (
 // ReasonPanicked is that of a finding which tells that code panicked for one workload.
 const ReasonPanicked = "PlannerPanicked"
 
-// attempt does what concerns one workload alone. If that panics, it returns why as a
-// sentence: a finding tells of it, and the other workloads are planned all the same.
-func (c *cycle) attempt(what string, workload api.Key, do func()) (failure string) {
+// panicked is what code panicked with, and where.
+type panicked struct {
+	value any
+	stack []byte
+}
+
+// caught does something and returns what it panicked with, nil if it did not.
+func caught(do func()) (p *panicked) {
 	defer func() {
-		value := recover()
-		if value == nil {
-			return
-		}
-		failure = fmt.Sprintf("%s panicked: %v", what, value)
-		if c.Panicked != nil {
-			c.Panicked(what, workload, value, debug.Stack())
-		}
-		f := api.Finding{
-			Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: ReasonPanicked,
-			Object: api.WorkloadRef(workload), Message: failure,
-		}
-		if !slices.Contains(c.findings, f) { // of the plan on another pool
-			c.findings = append(c.findings, f)
+		if value := recover(); value != nil {
+			p = &panicked{value, debug.Stack()}
 		}
 	}()
 	do()
+	return nil
+}
+
+// attempt does what concerns one workload alone. If that panics, it returns why as a
+// sentence: a finding tells of it, and the other workloads are planned all the same.
+func (c *cycle) attempt(what string, workload api.Key, do func()) (failure string) {
+	if p := caught(do); p != nil {
+		return c.failed(what, workload, p)
+	}
 	return ""
+}
+
+// failed tells of a panic and returns it as a sentence.
+func (c *cycle) failed(what string, workload api.Key, p *panicked) string {
+	failure := fmt.Sprintf("%s panicked: %v", what, p.value)
+	if c.Panicked != nil {
+		c.Panicked(what, workload, p.value, p.stack)
+	}
+	f := api.Finding{
+		Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: ReasonPanicked,
+		Object: api.WorkloadRef(workload), Message: failure,
+	}
+	if !slices.Contains(c.findings, f) { // of the plan on another pool
+		c.findings = append(c.findings, f)
+	}
+	return failure
 }
 
 // holding is the range of a workload that is held because of a failure.

@@ -4,11 +4,18 @@ import (
 	"bytes"
 	"encoding/json"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast"
+	"github.com/mash2-io/mash2/operator/core"
+	"github.com/mash2-io/mash2/planning"
 )
 
 func TestRun(t *testing.T) {
@@ -70,6 +77,53 @@ func TestRanges(t *testing.T) {
 			if most[nodes+"/"+step] <= 0 {
 				t.Errorf("%s nodes, %s: has no range", nodes, step)
 			}
+		}
+	}
+}
+
+// What is planned on several processors is what is planned on one, from the first cycle
+// on: states, findings and packings, too.
+func TestPlansAreTheSameOnAnyNumberOfProcessors(t *testing.T) {
+	for _, forecaster := range []string{forecast.QuickName, forecast.AutoName} {
+		config := core.DefaultConfig()
+		config.Forecaster = forecaster
+		hierarchy, err := config.Hierarchy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		plans := func(processors int) (out []string) {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
+			s, policy := steady(20)
+			s.Workloads[3].Demand.Values[9] = -1 // refused: a finding
+			memory := planning.Memory{}
+			for range 4 {
+				var plan api.Plan
+				plan, memory = hierarchy.Plan(s, policy, memory)
+				text, err := json.Marshal(plan)
+				if err != nil {
+					t.Fatal(err)
+				}
+				kept, err := json.Marshal(memory)
+				if err != nil {
+					t.Fatal(err)
+				}
+				out = append(out, string(text), string(kept))
+				s.Time = s.Time.Add(period)
+				for w := range s.Workloads {
+					d := &s.Workloads[w].Demand
+					d.Values = append(slices.Clone(d.Values), d.Values[len(d.Values)-40]*(1+0.1*float64(w%3)))
+				}
+			}
+			return out
+		}
+		one := plans(1)
+		for range 3 {
+			if diff := cmp.Diff(one, plans(4)); diff != "" {
+				t.Fatalf("%s: on one processor and on four (-one +four):\n%s", forecaster, diff)
+			}
+		}
+		if !strings.Contains(one[0], "ForecastFailed") {
+			t.Error("there is no finding to keep in order")
 		}
 	}
 }

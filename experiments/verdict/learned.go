@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strconv"
 	"text/tabwriter"
 
@@ -20,13 +19,9 @@ import (
 // the model takes the margins as they are, so this is also the model beside its own
 // beginning.
 func (o options) compareLearned(ctx context.Context) error {
-	text, err := os.ReadFile(o.calibrated)
+	rivals, err := o.frozen()
 	if err != nil {
 		return err
-	}
-	var rivals frozen
-	if err := json.Unmarshal(text, &rivals); err != nil {
-		return fmt.Errorf("%s: %w", o.calibrated, err)
 	}
 	found := false
 	for _, set := range o.sets {

@@ -4,6 +4,7 @@
 //	go run ./experiments/verdict --calibrate        # on the development traces; writes calibrated.json
 //	go run ./experiments/verdict --out out/verdict  # tables, fronts, marks
 //	go run ./experiments/verdict --ablation         # what each term of the utility does
+//	go run ./experiments/verdict --shocks           # what the policies are worth where something happens
 //	go run ./experiments/verdict --learned          # the model of margins that comes with the program, beside the planner
 //
 // Rivals are chosen on the development traces alone and frozen in a file; see
@@ -59,6 +60,7 @@ func main() {
 	calibrate := flag.Bool("calibrate", false, "choose the rivals on the development traces and freeze them")
 	ablation := flag.Bool("ablation", false, "tell what each term of the utility does, instead of judging")
 	learned := flag.Bool("learned", false, "compare the model of margins that comes with the program with the planner, instead of judging")
+	surprised := flag.Bool("shocks", false, "tell what the policies and the rivals are worth where the load surges or nodes fail, instead of judging")
 	flag.Parse()
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(sim.GCPercent)
@@ -88,6 +90,9 @@ func main() {
 		if *ablation {
 			return o.ablate(ctx)
 		}
+		if *surprised {
+			return o.shock(ctx)
+		}
 		if *learned {
 			return o.compareLearned(ctx)
 		}
@@ -106,6 +111,19 @@ func split(list string) []string {
 
 // frozen are the chosen rivals by size, as in the file.
 type frozen map[string][]config
+
+// frozen are the rivals in the file.
+func (o options) frozen() (frozen, error) {
+	text, err := os.ReadFile(filepath.Clean(o.calibrated))
+	if err != nil {
+		return nil, fmt.Errorf("the frozen rivals (--calibrate makes them): %w", err)
+	}
+	var out frozen
+	if err := json.Unmarshal(text, &out); err != nil {
+		return nil, fmt.Errorf("%s: %w", o.calibrated, err)
+	}
+	return out, nil
+}
 
 // at are the rivals of a size: those of the largest size that is no larger.
 func (f frozen) at(size float64) []config {
@@ -194,13 +212,9 @@ func poolsOf(l load) []string {
 
 // judge runs everybody and prints tables and marks.
 func (o options) judge(ctx context.Context) error {
-	data, err := os.ReadFile(filepath.Clean(o.calibrated))
+	chosen, err := o.frozen()
 	if err != nil {
-		return fmt.Errorf("the frozen rivals (--calibrate makes them): %w", err)
-	}
-	chosen := frozen{}
-	if err := json.Unmarshal(data, &chosen); err != nil {
-		return fmt.Errorf("%s: %w", o.calibrated, err)
+		return err
 	}
 	var marks []mark
 	var all []figure

@@ -86,7 +86,7 @@ func (v *view) problem(counts map[int]int32) Problem {
 // problemWithin is the same with a bound on the new nodes of each type. Items
 // are in order of index.
 func (v *view) problemWithin(counts map[int]int32, most func(pool, zone int) int32) Problem {
-	var p Problem
+	p := Problem{Items: make([]Item, 0, len(counts))}
 	for _, i := range slices.Sorted(maps.Keys(counts)) {
 		it := v.items[i]
 		name := it.name
@@ -124,11 +124,12 @@ type layout struct {
 	queues    [][][]*resident
 	pools     []poolLayout // parallel to view.pools
 	unplaced  []api.Unplaced
-	packing   Packing // of what goes onto new nodes
-	packed    []int   // the items of it
-	attempts  int     // nodes tried for removal
-	exhausted bool    // the budget ended the search for nodes to remove
-	apart     bool    // see layOut
+	packing   Packing       // of what goes onto new nodes
+	packed    []int         // the items of it
+	attempts  int           // nodes tried for removal
+	exhausted bool          // the budget ended the search for nodes to remove
+	apart     bool          // see begin
+	left      map[int]int32 // pods that no node there is has room for, by item
 }
 
 type poolLayout struct {
@@ -138,27 +139,47 @@ type poolLayout struct {
 	surplus []string
 }
 
-// layOut places the pods of a level: those there are where they are, new ones
-// into free space, the rest onto new nodes; then it gives up nodes.
+// begin places the pods of a level on the nodes there are: those that run where they are,
+// new ones into free space. The rest is left for finish.
 //
 // With apart, what may run on spot machines goes into free space of these only.
-func (v *view) layOut(of level, solve solveFunc, b api.Budget, apart bool) (*layout, error) {
-	l := &layout{view: v, pools: make([]poolLayout, len(v.pools)), apart: apart}
-	for _, r := range v.nodes {
-		c := *r
-		c.free, c.pods = slices.Clone(r.free), slices.Clone(r.pods)
-		l.nodes = append(l.nodes, &c)
-	}
+func (v *view) begin(of level, apart bool) *layout {
+	l := &layout{view: v, nodes: copied(v.nodes), pools: make([]poolLayout, len(v.pools)), apart: apart}
 	l.bar()
-	left := l.fill(l.settle(of))
+	l.left = l.fill(l.settle(of))
+	return l
+}
+
+// again is the same beginning once more.
+func (l *layout) again() *layout {
+	return &layout{
+		view: l.view, nodes: copied(l.nodes), pools: make([]poolLayout, len(l.pools)), apart: l.apart,
+		left: maps.Clone(l.left), unplaced: slices.Clone(l.unplaced),
+	}
+}
+
+// finish places the rest on new nodes, and gives up nodes.
+func (l *layout) finish(solve solveFunc, b api.Budget) error {
 	l.rank()
-	if err := l.grow(left, solve); err != nil {
-		return nil, err
+	if err := l.grow(l.left, solve); err != nil {
+		return err
 	}
 	for p := range l.pools {
 		l.shrink(p, b)
 	}
-	return l, nil
+	return nil
+}
+
+// copied are nodes that a layout may change.
+func copied(nodes []*resident) []*resident {
+	out := make([]*resident, len(nodes))
+	all := make([]resident, len(nodes))
+	for i, r := range nodes {
+		all[i] = *r
+		all[i].free, all[i].pods = slices.Clone(r.free), slices.Clone(r.pods)
+		out[i] = &all[i]
+	}
+	return out
 }
 
 // settle lets pods beyond the level leave and returns those without a place.

@@ -21,8 +21,8 @@ func TestPlannedPlacesAreReal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := v.layOut(v.size, func(p Problem) (Packing, error) { return FFD{}.Solve(p, api.Budget{}) }, api.Budget{Iterations: 1000}, false)
-		if err != nil {
+		l := v.begin(v.size, false)
+		if err := l.finish(func(p Problem) (Packing, error) { return FFD{}.Solve(p, api.Budget{}) }, api.Budget{Iterations: 1000}); err != nil {
 			t.Fatal(err)
 		}
 		for i, r := range l.nodes {

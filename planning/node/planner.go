@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/planning/parallel"
 )
 
 // Config of a Planner.
@@ -119,18 +120,30 @@ func (v *view) layOutBest(of level, solve solveFunc, b api.Budget) (*layout, err
 		ways = []bool{true, false}
 	}
 	for _, apart := range ways {
-		l, err := v.layOut(of, solve, b, apart)
-		if err != nil {
-			return nil, err
+		first := v.begin(of, apart)
+		both := []*layout{first}
+		if len(first.left) > 0 {
+			both = append(both, first.again())
 		}
-		best = cheaper(best, l)
-		if l.packing.Solver != columnsName {
+		errs := make([]error, len(both))
+		parallel.Each(len(both), func(i int) {
+			by := solve
+			if i > 0 {
+				by = func(p Problem) (Packing, error) { return FFD{}.Solve(p, b) }
+			}
+			errs[i] = both[i].finish(by, b)
+		})
+		if errs[0] != nil {
+			return nil, errs[0]
+		}
+		best = cheaper(best, first)
+		if first.packing.Solver != columnsName {
 			continue
 		}
-		if l, err = v.layOut(of, func(p Problem) (Packing, error) { return FFD{}.Solve(p, b) }, b, apart); err != nil {
-			return nil, err
+		if errs[1] != nil {
+			return nil, errs[1]
 		}
-		best = cheaper(best, l)
+		best = cheaper(best, both[1])
 	}
 	return best, nil
 }

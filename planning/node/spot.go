@@ -2,6 +2,7 @@ package node
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -152,61 +153,56 @@ func (v *view) typesFor(item int, count int32, most func(pool, zone int) int32) 
 
 // inParts solves a problem part by part where items have no types in common.
 func inParts(p Problem, solve solveFunc) (Packing, error) {
-	part := make([]int, len(p.Items)) // of each item
-	parts := 0
-	of := make([]int, len(p.Types)) // part of each type, −1 for none yet
-	for t := range of {
-		of[t] = -1
+	// Types that one item may run on are of one part: a forest over the types.
+	above := make([]int, len(p.Types))
+	for t := range above {
+		above[t] = t
+	}
+	root := func(t int) int {
+		for above[t] != t {
+			above[t] = above[above[t]]
+			t = above[t]
+		}
+		return t
 	}
 	for i := range p.Items {
-		part[i] = parts
-		for _, t := range p.Items[i].Types {
-			switch old := of[t]; {
-			case old < 0:
-				of[t] = part[i]
-			case old != part[i]:
-				for j := range of {
-					if of[j] == old {
-						of[j] = part[i]
-					}
-				}
-				for j := range i {
-					if part[j] == old {
-						part[j] = part[i]
-					}
-				}
-			}
-		}
-		parts++
 		if p.Items[i].Types == nil {
 			return solve(p) // it may run on all of them
 		}
+		for _, t := range p.Items[i].Types {
+			above[root(t)] = root(p.Items[i].Types[0])
+		}
 	}
-	if len(slices.Compact(slices.Sorted(slices.Values(part)))) < 2 {
+	const nowhere = -1 // the part of items that may run on none
+	of := map[int][]int{}
+	for i := range p.Items {
+		part := nowhere
+		if types := p.Items[i].Types; len(types) > 0 {
+			part = root(types[0])
+		}
+		of[part] = append(of[part], i)
+	}
+	if len(of) < 2 {
 		return solve(p)
 	}
 	whole := Packing{Unplaced: make([]int32, len(p.Items)), Optimal: true, Complete: true}
-	for one := range parts {
+	for _, one := range slices.Sorted(maps.Keys(of)) {
+		items := of[one]
 		var sub Problem
-		var items, types []int
+		var types []int
 		for t := range p.Types {
-			if of[t] == one {
+			if one != nowhere && root(t) == one {
 				types, sub.Types = append(types, t), append(sub.Types, p.Types[t])
 			}
 		}
-		for i, it := range p.Items {
-			if part[i] != one {
-				continue
-			}
+		for _, i := range items {
+			it := p.Items[i]
 			own := make([]int, len(it.Types))
 			for n, t := range it.Types {
 				own[n] = slices.Index(types, t)
 			}
 			it.Types = own
-			items, sub.Items = append(items, i), append(sub.Items, it)
-		}
-		if len(items) == 0 {
-			continue
+			sub.Items = append(sub.Items, it)
 		}
 		k, err := solve(sub)
 		if err != nil {

@@ -116,16 +116,18 @@ func newView(in api.NodeInput) (*view, error) {
 	if err := v.addPools(); err != nil {
 		return nil, err
 	}
-	shapes := Problem{}
-	for i := range s.Pods {
-		if shape := s.Pods[i].Shape; shape != nil {
+	shapes, known := Problem{}, map[*api.PodShape]bool{nil: true}
+	ask := func(shape *api.PodShape) {
+		if !known[shape] {
+			known[shape] = true
 			shapes.Items = append(shapes.Items, Item{Requests: shape.Requests})
 		}
 	}
+	for i := range s.Pods {
+		ask(s.Pods[i].Shape)
+	}
 	for i := range s.Workloads {
-		if shape := s.Workloads[i].Shape; shape != nil {
-			shapes.Items = append(shapes.Items, Item{Requests: shape.Requests})
-		}
+		ask(s.Workloads[i].Shape)
 	}
 	v.dims = dimensionsOf(shapes)
 	v.addNodes()
