@@ -164,7 +164,7 @@ func stepsOf(nodes int) (all []step, pods int, err error) {
 	}
 	still, policy := steady(nodes)
 	memory := planning.Memory{}
-	for range 3 + nodes/50 { // until all forecasts are made, of which a cycle makes some
+	for range 25 { // until all forecasts are made, of which a cycle makes some
 		_, memory = hierarchy.Plan(still, policy, memory)
 	}
 	plan, _ := hierarchy.Plan(still, policy, memory)
