@@ -420,3 +420,32 @@ func TestWordsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// What is known of the interval's coverage, and when it is too little or too much.
+func TestCoverage(t *testing.T) {
+	for name, tc := range map[string]struct {
+		record          Record
+		want            *api.Coverage
+		seldom, tooMany bool
+	}{
+		"nothing":                {Record{}, nil, false, false},
+		"too few":                {Record{Inside: 2, Judged: 11}, nil, false, false},
+		"a dozen that held":      {Record{Inside: 12, Judged: 12}, &api.Coverage{Share: 1, Error: math.Sqrt(0.875 * 0.125 / 16)}, false, false},
+		"sixty that held":        {Record{Inside: 60, Judged: 60}, &api.Coverage{Share: 1, Error: math.Sqrt(62.0 / 64 * 2 / 64 / 64)}, false, true},
+		"half of a dozen":        {Record{Inside: 6, Judged: 12}, &api.Coverage{Share: 0.5, Error: math.Sqrt(0.25 / 16)}, true, false},
+		"as often as it is to":   {Record{Inside: 90, Judged: 100}, &api.Coverage{Share: 0.9, Error: math.Sqrt(92.0 / 104 * 12 / 104 / 104)}, false, false},
+		"too seldom, in a few":   {Record{Inside: 16, Judged: 20}, &api.Coverage{Share: 0.8, Error: math.Sqrt(18.0 / 24 * 6 / 24 / 24)}, false, false},
+		"too seldom, in all":     {Record{Inside: 304, Judged: 380}, &api.Coverage{Share: 0.8, Error: math.Sqrt(306.0 / 384 * 78 / 384 / 384)}, true, false},
+		"a little below, of 100": {Record{Inside: 84, Judged: 100}, &api.Coverage{Share: 0.84, Error: math.Sqrt(86.0 / 104 * 18 / 104 / 104)}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := tc.record.coverage()
+			if diff := cmp.Diff(tc.want, got, cmpopts.EquateApprox(0, 1e-12)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if got.TooSeldom(0.85) != tc.seldom || got.TooOften(0.95) != tc.tooMany {
+				t.Errorf("too seldom %v, too often %v", got.TooSeldom(0.85), got.TooOften(0.95))
+			}
+		})
+	}
+}

@@ -276,8 +276,11 @@ func (r Record) coverage() *api.Coverage {
 	if r.Judged < enough {
 		return nil
 	}
-	share := r.Inside / r.Judged
-	return &api.Coverage{Share: share, Error: math.Sqrt(share * (1 - share) / r.Judged)}
+	// The error as if two more had held and two had not (Agresti and Coull 1998): of few
+	// results, all of which held, it isn't 0.
+	n := r.Judged + 4
+	share := (r.Inside + 2) / n
+	return &api.Coverage{Share: r.Inside / r.Judged, Error: math.Sqrt(share * (1 - share) / n)}
 }
 
 func (r Record) level() float64 {
