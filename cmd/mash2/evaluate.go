@@ -80,7 +80,7 @@ either way.
 	f := cmd.Flags()
 	f.StringArrayVar(&models, "model", nil, "folder that mash2 train wrote, an ONNX file, or a rule; may be repeated")
 	f.StringVar(&environment, "environment", "", "environment: "+strings.Join(environments, ", "))
-	f.StringArrayVar(&inputs, "input", nil, "qos: CSV file of latencies and node metrics, may be gzipped; margins: scenario with recorded load; may be repeated")
+	f.StringArrayVar(&inputs, "input", nil, "qos: CSV file of latencies and node metrics, may be gzipped; margins: scenario with recorded load; train-ticket: CSV file of machines' utilisation that the load is to follow, see chains.md; may be repeated")
 	f.IntVar(&episodes, "episodes", 100, "episodes of each model (default of train-ticket: 10); days of edge-cloud, years of shop")
 	f.Uint64Var(&seed, "seed", 1, "seed of the starts")
 	registerTrial(cmd, &trial)
@@ -130,13 +130,13 @@ either way.
 			}
 			return show(out, continuumText(out))
 		case trainticket.Environment, trainticket.OtherEnvironment:
-			if err := notOf(cmd, environment, "input"); err != nil {
-				return err
+			if len(inputs) > 1 {
+				return cli.Usagef("--input: %s takes one file", environment)
 			}
 			if !cmd.Flags().Changed("episodes") {
 				episodes = 10
 			}
-			out, err := trainticket.Evaluate(cmd.Context(), models, environment, episodes, seed, progress)
+			out, err := trainticket.Evaluate(cmd.Context(), models, environment, strings.Join(inputs, ""), episodes, seed, progress)
 			if err != nil {
 				return asTraining(err)
 			}

@@ -99,7 +99,7 @@ func teachCoScal(ctx context.Context, episodes int, seed uint64, progress io.Wri
 	rng := rand.New(rand.NewPCG(seed, 17))
 	for e := range episodes {
 		c := &coscal{q: q, rng: rng, epsilon: 0.02 + 0.4*(1-float64(e)/float64(episodes))}
-		if _, err := play(ctx, c, "coscal", seed+uint64(e), AsTrained, nil); err != nil {
+		if _, err := play(ctx, c, "coscal", seed+uint64(e), AsTrained, nil, nil); err != nil {
 			return nil, err
 		}
 		if (e+1)%100 == 0 {

@@ -21,11 +21,13 @@ import (
 
 // Evaluation compares ways to scale the chain over the same episodes.
 type Evaluation struct {
-	Environment string   `json:"environment"`
-	Seed        uint64   `json:"seed"`
-	Episodes    int      `json:"episodes"`
-	Models      []Score  `json:"models"`
-	Ranking     []string `json:"ranking"`
+	Environment string `json:"environment"`
+	Seed        uint64 `json:"seed"`
+	Episodes    int    `json:"episodes"`
+	// Profile makes load of the machines of a file; null without one.
+	Profile *Profile `json:"profile,omitempty"`
+	Models  []Score  `json:"models"`
+	Ranking []string `json:"ranking"`
 	// Promote is whether the best model serves better than every rule at no more cores, or as
 	// well at fewer; null without a model and a rule.
 	Promote *bool  `json:"promote"`
@@ -166,15 +168,26 @@ func competitorOf(name string) (competitor, error) {
 	return competitor{}, unknown
 }
 
-// Evaluate plays episodes with models and rules, all from the same starts. Errors wrap
-// training.ErrInput where what was asked for can't be done.
-func Evaluate(ctx context.Context, names []string, environment string, episodes int, seed uint64, progress io.Writer) (Evaluation, error) {
+// Evaluate plays episodes with models and rules, all from the same starts. With the name of a
+// file of machines' utilisation the load follows these. Errors wrap training.ErrInput where
+// what was asked for can't be done.
+func Evaluate(ctx context.Context, names []string, environment, file string, episodes int, seed uint64, progress io.Writer) (Evaluation, error) {
 	out := Evaluation{Environment: environment, Seed: seed, Episodes: episodes}
 	if episodes < 1 || episodes > MaxEpisodes {
 		return out, training.Inputf("--episodes must be from 1 to %d, is %d", MaxEpisodes, episodes)
 	}
 	if len(names) == 0 {
 		return out, training.Inputf("--model must name a rule (%s), %s or a folder", strings.Join(Rules(), ", "), Builtin)
+	}
+	var by *machines
+	if file != "" {
+		var err error
+		if by, err = machinesOf(ctx, file, seed); err != nil {
+			return out, err
+		}
+		out.Profile = by.profile
+		fmt.Fprintf(progress, "profiled: up to %.0f requests a second at %.0f %% of the hosts; off by %.1f a second, a straight line by %.1f\n",
+			by.profile.MostRequests, 100*by.profile.Most, by.profile.RMSE, by.profile.LineRMSE)
 	}
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
@@ -184,7 +197,7 @@ func Evaluate(ctx context.Context, names []string, environment string, episodes 
 		if err != nil {
 			return out, training.Inputf("--model: %w", err)
 		}
-		s, err := c.score(ctx, name, changedOf(environment), episodes, seed)
+		s, err := c.score(ctx, name, changedOf(environment), by, episodes, seed)
 		if err != nil {
 			return out, err
 		}
@@ -201,7 +214,7 @@ func Evaluate(ctx context.Context, names []string, environment string, episodes 
 }
 
 // score plays the episodes of one competitor.
-func (c competitor) score(ctx context.Context, name string, changed Changed, episodes int, seed uint64) (Score, error) {
+func (c competitor) score(ctx context.Context, name string, changed Changed, by *machines, episodes int, seed uint64) (Score, error) {
 	s := Score{Name: name, Algorithm: c.algorithm}
 	var p50, p95, p99, replicas, actions, leftOut []float64
 	retrain := 0.0
@@ -216,7 +229,7 @@ func (c competitor) score(ctx context.Context, name string, changed Changed, epi
 		notifier := drpc.Notifier{Threshold: drpc.Threshold, Window: drpc.Window}
 		asked := false
 		var optional, left float64
-		r, err := play(ctx, d, c.scaler, seed+uint64(e), changed, func(v *view) {
+		r, err := play(ctx, d, c.scaler, seed+uint64(e), changed, by, func(v *view) {
 			for i, sv := range v.services {
 				if sv.Optional {
 					optional, left = optional+sv.Visits+v.skipped[i], left+v.skipped[i]

@@ -61,7 +61,9 @@ var shippedModel []byte
 var shippedCard []byte
 
 // application is the scenario as an episode has it.
-func application() (scenarios.Scenario, error) { return world(rand.New(rand.NewPCG(1, 71)), AsTrained) }
+func application() (scenarios.Scenario, error) {
+	return world(rand.New(rand.NewPCG(1, 71)), AsTrained, nil)
+}
 
 // save writes a model to a folder that is there, and returns the card's path.
 func save(dir string, m model) (string, error) {

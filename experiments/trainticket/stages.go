@@ -35,7 +35,7 @@ func operate(ctx context.Context, t *teacher, policies []rl.Policy, episodes, le
 		var sum, count float64
 		decided := 0
 		until, stop := context.WithCancel(ctx)
-		_, err = play(until, d, "students", seed+uint64(e), changed, func(v *view) {
+		_, err = play(until, d, "students", seed+uint64(e), changed, nil, func(v *view) {
 			if decided++; s.Teaching || decided <= settling {
 				return
 			}

@@ -78,7 +78,7 @@ func imitate(ctx context.Context, c syllabus, t *teacher, from []rl.Policy, seed
 					lessons[i] = append(lessons[i], l)
 				}
 			}
-			if _, err := play(ctx, d, "lessons", seed+uint64(round*c.episodes+e), changed, note); err != nil {
+			if _, err := play(ctx, d, "lessons", seed+uint64(round*c.episodes+e), changed, nil, note); err != nil {
 				return nil, 0, err
 			}
 		}

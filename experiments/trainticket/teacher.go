@@ -185,7 +185,7 @@ func (t *teacher) teach(ctx context.Context, episodes int, seed uint64, changed 
 	var sum, count float64
 	for e := range episodes {
 		t.begin()
-		if _, err := play(ctx, t, "the teacher", seed+uint64(e), changed, func(v *view) {
+		if _, err := play(ctx, t, "the teacher", seed+uint64(e), changed, nil, func(v *view) {
 			sum, count = sum+v.mean(), count+1
 		}); err != nil {
 			return nil, err

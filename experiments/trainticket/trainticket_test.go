@@ -3,6 +3,7 @@ package trainticket
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -23,7 +24,7 @@ import (
 // minute, and enough machines for that.
 func TestWorld(t *testing.T) {
 	for seed := range uint64(20) {
-		s, err := world(rand.New(rand.NewPCG(seed, 71)), Changed(seed%2))
+		s, err := world(rand.New(rand.NewPCG(seed, 71)), Changed(seed%2), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +96,7 @@ func TestWithinBounds(t *testing.T) {
 	for name, d := range map[string]decider{
 		"random": random{rng}, ruleFIRM: newFIRM(s), ruleJoint: newJoint(), ruleProportional: &proportional{target: 0.75}, ruleCoScal: &coscal{q: q},
 	} {
-		if _, err := play(t.Context(), watch{d, t}, name, 3, AsTrained, nil); err != nil {
+		if _, err := play(t.Context(), watch{d, t}, name, 3, AsTrained, nil, nil); err != nil {
 			t.Error(err)
 		}
 	}
@@ -104,7 +105,7 @@ func TestWithinBounds(t *testing.T) {
 // TestRules: what the rivals are about. Those that see without delay and resize in place keep
 // nearly all requests where an HPA loses some.
 func TestRules(t *testing.T) {
-	e, err := Evaluate(t.Context(), []string{ruleHPA, "rule:hpa:50", ruleFIRM, ruleJoint, rulePlan}, Environment, 3, 40, io.Discard)
+	e, err := Evaluate(t.Context(), []string{ruleHPA, "rule:hpa:50", ruleFIRM, ruleJoint, rulePlan}, Environment, "", 3, 40, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +178,7 @@ func TestTrain(t *testing.T) {
 	if _, other := train("other", filepath.Join(dir, "one"), 1); bytes.Equal(one, other) {
 		t.Error("it learned on and is the same")
 	}
-	e, err := Evaluate(t.Context(), []string{filepath.Join(dir, "one"), ruleJoint}, OtherEnvironment, 2, 9, io.Discard)
+	e, err := Evaluate(t.Context(), []string{filepath.Join(dir, "one"), ruleJoint}, OtherEnvironment, "", 2, 9, io.Discard)
 	if err != nil || e.Promote == nil || e.Models[0].Retrain == nil || e.Models[0].Algorithm != Residual {
 		t.Errorf("%+v, %v", e, err)
 	}
@@ -188,7 +189,7 @@ func TestTrain(t *testing.T) {
 		filepath.Join(dir, "one"): "another model", filepath.Join(dir, "nowhere"): "no such file", "rule:best": "unknown rule",
 		"rule:hpa:x": "unknown rule", "rule:joint:60": "unknown rule", "builtin:agents": "no such file",
 	} {
-		if _, err := Evaluate(t.Context(), []string{name}, Environment, 1, 1, io.Discard); !errors.Is(err, training.ErrInput) || !strings.Contains(err.Error(), says) {
+		if _, err := Evaluate(t.Context(), []string{name}, Environment, "", 1, 1, io.Discard); !errors.Is(err, training.ErrInput) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -252,7 +253,7 @@ func TestSkippedVisits(t *testing.T) {
 // as long as with an HPA, at p99, and no longer than with the scaler of the critical path, at no
 // more cores than either by more than a tenth.
 func TestShipped(t *testing.T) {
-	e, err := Evaluate(t.Context(), []string{Builtin, ruleHPA, ruleFIRM}, Environment, 5, 50, io.Discard)
+	e, err := Evaluate(t.Context(), []string{Builtin, ruleHPA, ruleFIRM}, Environment, "", 5, 50, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,5 +263,76 @@ func TestShipped(t *testing.T) {
 	}
 	if *m.Retrain != 0 {
 		t.Errorf("it asks to be taught again in %g of the episodes that it was trained for", *m.Retrain)
+	}
+}
+
+// TestMachines: the load of an episode keeps the hosts as busy as a file's machines, by a
+// profile that is right on stairs that it was not fitted to.
+func TestMachines(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "machines.csv")
+	var rows strings.Builder
+	rows.WriteString("cpu_util_percent,mem_util_percent\n")
+	for i := range 40 {
+		fmt.Fprintf(&rows, "%d,87\n", 10+i%20)
+	}
+	if err := os.WriteFile(file, []byte(rows.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m, err := machinesOf(t.Context(), file, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := m.profile
+	if !(p.RMSE < 0.02*p.MostRequests) || !(p.LineRMSE < 0.02*p.MostRequests) || p.Samples < 50 {
+		t.Errorf("%+v", p)
+	}
+	for u, before := 0.02, 0.0; u < p.Most; u += 0.02 {
+		r := p.Requests(u)
+		if !(r > before) {
+			t.Errorf("%g requests a second at %g, %g at less", r, u, before)
+		}
+		before = r
+	}
+	if p.Requests(1) != p.Requests(p.Most) {
+		t.Error("it says something of hosts that are busier than any that it saw")
+	}
+	used, looks := 0.0, 0
+	s, err := world(rand.New(rand.NewPCG(5, 71)), AsTrained, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.PassDuration(); got != passLength {
+		t.Errorf("a pass of %v, want %v", got, passLength)
+	}
+	_, err = play(t.Context(), &proportional{target: idealCPU}, "hosts", 5, AsTrained, m, func(v *view) {
+		looks++
+		for _, of := range v.services {
+			used += of.Used / (nodes * nodeCores)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The file's machines are 19.5 % busy on average, at any ten minutes of it.
+	if mean := used / float64(looks); math.Abs(mean-0.195) > 0.02 {
+		t.Errorf("hosts are %.3f busy, the machines are 0.195", mean)
+	}
+	e, err := Evaluate(t.Context(), []string{ruleJoint}, Environment, file, 1, 1, io.Discard)
+	if err != nil || e.Profile == nil || e.Profile.Samples != p.Samples {
+		t.Errorf("%+v, %v", e, err)
+	}
+	for text, says := range map[string]string{
+		"": "--input", "cpu_util_percent\n10\n": "rows", "mem_util_percent\n10\n": "cpu_util_percent",
+		"cpu_util_percent\n" + strings.Repeat("120\n", 30): "percentages",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Evaluate(t.Context(), []string{ruleJoint}, Environment, file, 1, 1, io.Discard); !errors.Is(err, training.ErrInput) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v, want %s", text, err, says)
+		}
+	}
+	if _, err := fitProfile([]sample{{0.1, 100, false}}, 1); err == nil {
+		t.Error("a profile of one sample")
 	}
 }

@@ -47,7 +47,7 @@ const (
 	timeout   = 2 * time.Second
 	// idealCPU and idealMemory are utilisations of requests.
 	idealCPU, idealMemory = 0.6, 0.75
-	nodes                 = 5
+	nodes, nodeCores      = 5, 8
 	passLength            = 10 * time.Minute
 )
 
@@ -62,8 +62,9 @@ const (
 )
 
 // world draws an episode: two passes of ten minutes, the first of which is not measured. Each
-// has two surges, one from 200 to 800 requests a second within a minute.
-func world(rng *rand.Rand, changed Changed) (scenarios.Scenario, error) {
+// has two surges, one from 200 to 800 requests a second within a minute, or the load of machines
+// where these are not nil.
+func world(rng *rand.Rand, changed Changed, by *machines) (scenarios.Scenario, error) {
 	s, err := scenarios.Load(Environment)
 	if err != nil {
 		return s, err
@@ -86,6 +87,9 @@ func world(rng *rand.Rand, changed Changed) (scenarios.Scenario, error) {
 	}
 	stages = append(stages, stage(rest/2, second), stage(rest-rest/2, base))
 	s.StartVUs, s.Stages, s.Arrivals = nil, nil, scenarios.ArrivalsOf(float64(base), stages)
+	if by != nil {
+		s.Arrivals = by.arrivals(rng)
+	}
 	shares := []float64{0.6, 0.25, 0.1, 0.05}
 	if changed == OtherGraph {
 		shares = []float64{0.25, 0.25, 0.3, 0.2}
@@ -255,8 +259,8 @@ func typicalOf() (typical, error) {
 
 // play runs an episode with a decider, or by the scaler's name where that is nil. after is
 // told what each decision saw, before it is made; nil for nobody.
-func play(ctx context.Context, d decider, scaler string, seed uint64, changed Changed, after func(*view)) (sim.Result, error) {
-	s, err := world(rand.New(rand.NewPCG(seed, 71)), changed)
+func play(ctx context.Context, d decider, scaler string, seed uint64, changed Changed, by *machines, after func(*view)) (sim.Result, error) {
+	s, err := world(rand.New(rand.NewPCG(seed, 71)), changed, by)
 	if err != nil {
 		return sim.Result{}, err
 	}
