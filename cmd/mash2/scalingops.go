@@ -15,6 +15,7 @@ import (
 	"github.com/mash2-io/mash2/cmd/cli"
 	"github.com/mash2-io/mash2/experiments/scalingops"
 	"github.com/mash2-io/mash2/experiments/simulation"
+	"github.com/mash2-io/mash2/experiments/training"
 )
 
 // scalingOpsFlags are those of mash2 train --environment scaling-ops.
@@ -100,7 +101,7 @@ func (o *scalingOpsFlags) history(cmd *cobra.Command) (scalingops.History, error
 }
 
 // run is the pipeline: the history, the candidates, their models and the report.
-func (o *scalingOpsFlags) run(cmd *cobra.Command, algorithm, out string, show func(any, string) error) error {
+func (o *scalingOpsFlags) run(cmd *cobra.Command, algorithm, from, out string, show func(any, string) error) error {
 	if algorithm != "" && algorithm != "dqn" {
 		return cli.Usagef("--algorithm: %s learns by dqn, not %q", scalingops.Environment, algorithm)
 	}
@@ -109,6 +110,13 @@ func (o *scalingOpsFlags) run(cmd *cobra.Command, algorithm, out string, show fu
 	}
 	if cmd.Flags().Changed("saving-weight") {
 		o.Saving = &o.saving
+	}
+	if from != "" {
+		m, _, err := training.Load(from)
+		if err != nil {
+			return cli.Usagef("--from: %w", err)
+		}
+		o.From = &m
 	}
 	h, err := o.history(cmd)
 	if err != nil {
@@ -129,6 +137,9 @@ func (o *scalingOpsFlags) run(cmd *cobra.Command, algorithm, out string, show fu
 	if o.Saving != nil {
 		command += fmt.Sprintf(" --saving-weight %g", *o.Saving)
 	}
+	if from != "" {
+		command += " --from " + from
+	}
 	if err := result.Write(out, world, o.Options, cli.Version(), command); err != nil {
 		return err
 	}
@@ -146,6 +157,9 @@ func scalingOpsText(w io.Writer, r *scalingops.Result) {
 		fmt.Fprintln(t, strings.Join(row, "\t"))
 	}
 	_ = t.Flush() // into memory
+	if r.Why != "" {
+		fmt.Fprintln(w, r.Why)
+	}
 	fmt.Fprintf(w, "%d steps in %.1f s; report: %s\n", r.Steps, r.Seconds, r.Report)
 }
 

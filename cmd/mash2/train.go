@@ -51,6 +51,11 @@ writes a report from which you choose:
   mash2 train --environment scaling-ops --input HISTORY.csv --out agents
   mash2 train --environment scaling-ops --from-prometheus URL --workload shop/web --out agents
 
+With --from the candidates learn on from the model in use, on history that came since, and the
+answer is which of them to use instead, if one is better by more than chance:
+
+  mash2 train --environment scaling-ops --from-prometheus URL --workload shop/web --past 24h --from agents/candidate-4 --out agents-today
+
 --environment margins trains a model that says what part of its margin a workload needs, on
 fifteen hundred drawn workloads, and on the recorded load of the scenarios in --input:
 
@@ -69,7 +74,7 @@ fifteen hundred drawn workloads, and on the recorded load of the scenarios in --
 	f.Float64Var(&stopAt, "stop-at", 0, "stop when an evaluation has at least this mean return (default: never)")
 	f.StringVar(&o.Out, "out", "", "folder for the model, its card and its curve; an existing model is replaced, and a training that was ended before its time goes on")
 	f.BoolVar(&o.Restart, "restart", false, "begin anew where --out has a training that was ended before its time")
-	f.StringVar(&from, "from", "", "train-ticket: folder of a model that is to learn on, or "+trainticket.Builtin)
+	f.StringVar(&from, "from", "", "train-ticket: folder of a model that is to learn on, or "+trainticket.Builtin+"; scaling-ops: folder of the model in use, from which candidates learn on and which they have to beat")
 	show := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := cli.CheckOutput(cmd); err != nil {
@@ -86,7 +91,7 @@ fifteen hundred drawn workloads, and on the recorded load of the scenarios in --
 			if ops.Seed = o.Seed; cmd.Flags().Changed("steps") {
 				ops.Steps = o.Steps
 			}
-			return ops.run(cmd, o.Algorithm, o.Out, show)
+			return ops.run(cmd, o.Algorithm, from, o.Out, show)
 		}
 		if err := ops.refuse(cmd, o.Environment); err != nil {
 			return err

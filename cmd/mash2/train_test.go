@@ -205,20 +205,26 @@ func TestTrainScalingOps(t *testing.T) {
 	if _, err := os.Stat(out.Report); err != nil {
 		t.Error(err)
 	}
+	var onward scalingops.Result
+	call(t, &onward, "train", "--environment", "scaling-ops", "--input", input, "--steps", "1000", "--candidate-weights", "1", "--from", out.Candidates[1].Model, "--out", dir+"-2", "-o", "json")
+	if onward.InUse == nil || onward.InUse.Pods.Mean != out.Candidates[1].Pods.Mean || onward.Candidates[0].DerivedFrom != scalingops.InUse || onward.Why == "" {
+		t.Errorf("%+v", onward)
+	}
 	for name, c := range map[string]struct {
 		args []string
 		says string
 	}{
-		"no history":       {[]string{"--environment", "scaling-ops", "--out", dir}, "needs one of --input and --from-prometheus"},
-		"two":              {[]string{"--environment", "scaling-ops", "--out", dir, "--input", input, "--from-prometheus", "http://x"}, "needs one of"},
-		"no file":          {[]string{"--environment", "scaling-ops", "--out", dir, "--input", "nowhere.csv"}, "--input: open nowhere.csv"},
-		"too short":        {[]string{"--environment", "scaling-ops", "--out", dir, "--input", scalingHistory(t, 20)}, "20 usable rows"},
-		"no workload":      {[]string{"--environment", "scaling-ops", "--out", dir, "--from-prometheus", "http://x"}, "--workload NAMESPACE/NAME"},
-		"another learner":  {[]string{"--environment", "scaling-ops", "--out", dir, "--input", input, "--algorithm", "ppo"}, `learns by dqn, not "ppo"`},
-		"no folder":        {[]string{"--environment", "scaling-ops", "--input", input}, "--out must name a folder"},
-		"stop":             {[]string{"--environment", "scaling-ops", "--out", dir, "--input", input, "--stop-at", "3"}, "has no --stop-at"},
-		"impossible":       {[]string{"--environment", "scaling-ops", "--out", dir, "--input", input, "--sla", "0"}, "the SLA must be above 0"},
-		"of another world": {[]string{"--environment", "cartpole", "--algorithm", "dqn", "--out", dir, "--sla", "100"}, "--sla is for --environment scaling-ops"},
+		"no model to go on from": {[]string{"--environment", "scaling-ops", "--out", dir, "--input", input, "--from", "nowhere"}, "--from: "},
+		"no history":             {[]string{"--environment", "scaling-ops", "--out", dir}, "needs one of --input and --from-prometheus"},
+		"two":                    {[]string{"--environment", "scaling-ops", "--out", dir, "--input", input, "--from-prometheus", "http://x"}, "needs one of"},
+		"no file":                {[]string{"--environment", "scaling-ops", "--out", dir, "--input", "nowhere.csv"}, "--input: open nowhere.csv"},
+		"too short":              {[]string{"--environment", "scaling-ops", "--out", dir, "--input", scalingHistory(t, 20)}, "20 usable rows"},
+		"no workload":            {[]string{"--environment", "scaling-ops", "--out", dir, "--from-prometheus", "http://x"}, "--workload NAMESPACE/NAME"},
+		"another learner":        {[]string{"--environment", "scaling-ops", "--out", dir, "--input", input, "--algorithm", "ppo"}, `learns by dqn, not "ppo"`},
+		"no folder":              {[]string{"--environment", "scaling-ops", "--input", input}, "--out must name a folder"},
+		"stop":                   {[]string{"--environment", "scaling-ops", "--out", dir, "--input", input, "--stop-at", "3"}, "has no --stop-at"},
+		"impossible":             {[]string{"--environment", "scaling-ops", "--out", dir, "--input", input, "--sla", "0"}, "the SLA must be above 0"},
+		"of another world":       {[]string{"--environment", "cartpole", "--algorithm", "dqn", "--out", dir, "--sla", "100"}, "--sla is for --environment scaling-ops"},
 	} {
 		var stdout, stderr bytes.Buffer
 		if code := run(t.Context(), append([]string{"train"}, c.args...), &stdout, &stderr); code != cli.ExitUsage || !strings.Contains(stderr.String(), c.says) {

@@ -92,7 +92,7 @@ type Outcome struct {
 	Boundary   bool    `json:"boundary"`
 	Episodes   int     `json:"episodes"`
 
-	late, delays []float64 // by episode
+	late, delays, pods, scores []float64 // by episode
 }
 
 // sits is the share of steps at one bound from which an agent counts as sitting there.
@@ -142,7 +142,7 @@ func (w World) evaluate(d decider, h History, saving float64) Outcome {
 	}
 	out := Outcome{
 		Score: figure(score), Pods: figure(pods), Delay: figure(delays), Late: figure(late), Unserved: figure(unserved),
-		AtBoundary: float64(atLeast+atMost) / float64(steps), Episodes: len(pods), late: late, delays: delays,
+		AtBoundary: float64(atLeast+atMost) / float64(steps), Episodes: len(pods), late: late, delays: delays, pods: pods, scores: score,
 	}
 	out.Boundary = w.Least < w.Most && float64(max(atLeast, atMost)) >= sits*float64(steps)
 	return out

@@ -257,6 +257,107 @@ func TestTrain(t *testing.T) {
 	}
 }
 
+// TestLearnsOn: candidates begin with the model in use, see the world by its scales, and take
+// its place only if they are better by more than chance.
+func TestLearnsOn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("some seconds of CPU")
+	}
+	o := DefaultOptions()
+	o.Steps, o.Savings = 4_000, []float64{1}
+	first, w, err := Train(t.Context(), drawn(1500, 6), o, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.InUse != nil || first.Adopt != "" || first.Why != "" {
+		t.Errorf("nothing was in use: %+v", first)
+	}
+	used := rl.Model{Environment: Environment, Policy: first.Candidates[0].policy, Inputs: w.Inputs}
+	later := drawn(1500, 7)
+	for i := range later {
+		later[i].CPU *= 1.3 // a release that costs more
+	}
+	o.From = &used
+	next, seen, err := Train(t.Context(), later, o, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next.InUse == nil || next.Candidates[0].DerivedFrom != InUse || next.Why == "" {
+		t.Fatalf("%+v", next)
+	}
+	for i, in := range seen.Inputs {
+		if in.Scale != w.Inputs[i].Scale {
+			t.Errorf("%s is seen by the scale %g, it was learned by %g", in.Name, in.Scale, w.Inputs[i].Scale)
+		}
+	}
+	if seen.Inputs[1].Millicores == w.Inputs[1].Millicores {
+		t.Error("what a request takes is as it was")
+	}
+	// Where the network is the same in the same world, it does the same.
+	same, _, err := Train(t.Context(), later, func() Options { o := o; o.Steps = 1000; return o }(), io.Discard)
+	if err != nil || same.InUse.Pods.Mean != next.InUse.Pods.Mean {
+		t.Errorf("%v: the model in use takes %v pods, and %v", err, same.InUse.Pods, next.InUse.Pods)
+	}
+	dir := t.TempDir()
+	if err := next.Write(dir, seen, o, "test", "mash2 train"); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(next.Report)
+	if err != nil || !strings.Contains(string(page), InUse) || !strings.Contains(string(page), "They learned on from the model in use.") {
+		t.Errorf("%v: the report doesn't tell of the model in use", err)
+	}
+	for name, change := range map[string]func(*rl.Model){
+		"of another world": func(m *rl.Model) { m.Environment = "cartpole" },
+		"sees less":        func(m *rl.Model) { m.Inputs = m.Inputs[:2] },
+		"sees something":   func(m *rl.Model) { m.Inputs = []rl.Input{{Name: "x"}, {Name: "y"}, {Name: "z"}} },
+		"does more":        func(m *rl.Model) { m.Policy.Actions = rl.Space{N: 5} },
+	} {
+		bad := used
+		change(&bad)
+		o.From = &bad
+		if _, _, err := Train(t.Context(), later, o, io.Discard); !errors.Is(err, ErrOptions) {
+			t.Errorf("%s: %v, want %v", name, err, ErrOptions)
+		}
+	}
+}
+
+// Which candidate takes the place of what is in use.
+func TestAdopt(t *testing.T) {
+	outcome := func(pods, delay, late, score float64) Outcome {
+		o := Outcome{Pods: Figure{Mean: pods}, Score: Figure{Mean: score}}
+		for _, by := range []float64{0.9, 1, 1.1, 1} {
+			o.pods, o.delays, o.late, o.scores = append(o.pods, pods*by), append(o.delays, delay*by), append(o.late, late*by), append(o.scores, score*by)
+		}
+		return o
+	}
+	for name, tc := range map[string]struct {
+		candidate Outcome
+		stated    bool
+		adopted   bool
+	}{
+		"fewer pods, as fast":              {candidate: outcome(3, 100, 0.01, 1), adopted: true},
+		"fewer pods, slower":               {candidate: outcome(3, 120, 0.01, 1)},
+		"fewer pods, late more often":      {candidate: outcome(3, 100, 0.02, 1)},
+		"as many pods, faster":             {candidate: outcome(4, 80, 0.01, 1)},
+		"a higher score that counts":       {candidate: outcome(4, 120, 0.01, 2), stated: true, adopted: true},
+		"a higher score that doesn't":      {candidate: outcome(4, 120, 0.01, 2)},
+		"a higher score, late more often":  {candidate: outcome(4, 100, 0.02, 2), stated: true},
+		"the same":                         {candidate: outcome(4, 100, 0.01, 1)},
+		"fewer pods, by sitting at bounds": {candidate: func() Outcome { o := outcome(1, 100, 0.01, 1); o.Boundary = true; return o }()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := Result{
+				InUse: &Candidate{Name: InUse, Outcome: outcome(4, 100, 0.01, 1)}, Ranking: []string{"a"},
+				Candidates: []Candidate{{Name: "a", Outcome: tc.candidate}},
+			}
+			adopt, why := r.adopt(tc.stated)
+			if (adopt == "a") != tc.adopted || why == "" || adopt == "" && !strings.Contains(why, "keep it") {
+				t.Errorf("adopted %q: %s", adopt, why)
+			}
+		})
+	}
+}
+
 // TestOptions that can't be meant are refused.
 func TestOptions(t *testing.T) {
 	for says, change := range map[string]func(*Options){

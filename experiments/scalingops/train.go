@@ -39,6 +39,8 @@ type Options struct {
 	Request float64
 	// Held is the share of the history, its end, that candidates are ranked on.
 	Held float64
+	// From is the model in use, from which the first candidate learns on; nil to begin anew.
+	From *rl.Model
 }
 
 // DefaultOptions train from the paper's weight to ever cheaper replicas.
@@ -92,7 +94,8 @@ func (o Options) Validate() error {
 // Candidate is an agent that was trained, or a rule beside them.
 type Candidate struct {
 	Name string `json:"name"`
-	// DerivedFrom is the candidate whose network it began with; empty for the first.
+	// DerivedFrom is the candidate whose network it began with, or InUse; empty for the first
+	// of those that began anew.
 	DerivedFrom string `json:"derivedFrom,omitempty"`
 	// Saving is what few, busy replicas weighed in training; null for a rule.
 	Saving *float64 `json:"saving"`
@@ -130,7 +133,12 @@ type Result struct {
 	// often than the HPA; before them, if no weight of saving was stated, who is slower. Of
 	// each group the fewest pods first, or the highest score where a weight was stated.
 	Ranking []string `json:"ranking"`
-	Report  string   `json:"report"`
+	// InUse is the model that candidates learned on from, Adopt the candidate to use instead,
+	// empty for none, and Why; null and empty where they began anew.
+	InUse  *Candidate `json:"inUse,omitempty"`
+	Adopt  string     `json:"adopt,omitempty"`
+	Why    string     `json:"why,omitempty"`
+	Report string     `json:"report"`
 }
 
 // Train fits, trains and ranks. The Result has the fit even where that is refused.
@@ -157,13 +165,25 @@ func Train(ctx context.Context, h History, o Options, progress io.Writer) (Resul
 	}
 	out.Least, out.Most = o.Least, o.Most
 	w := NewWorld(train, fit, o.SLA, o.Least, o.Most)
+	var before *rl.Network
+	if o.From != nil {
+		if w, err = w.onward(*o.From); err != nil {
+			return out, w, err
+		}
+		before = o.From.Policy.Network
+	}
 	out.Rules = w.rules(held, o)
 	reference := out.Rules[0].Outcome
-	var before *rl.Network
+	if o.From != nil {
+		out.InUse = &Candidate{Name: InUse, Outcome: w.evaluate(&agent{actor: o.From.Policy.NewActor()}, held, o.saving())}
+		out.InUse.compare(reference)
+	}
 	for i, saving := range o.Savings {
 		c := Candidate{Name: fmt.Sprintf("candidate-%d", i+1), Saving: &saving}
 		if i > 0 {
 			c.DerivedFrom = out.Candidates[i-1].Name
+		} else if o.From != nil {
+			c.DerivedFrom = InUse
 		}
 		if c.policy, err = w.learn(ctx, train, saving, before, o, uint64(i)); err != nil {
 			return out, w, err
@@ -181,6 +201,9 @@ func Train(ctx context.Context, h History, o Options, progress io.Writer) (Resul
 	}
 	mark(out.Candidates, out.Rules)
 	out.Ranking = ranking(out.Candidates, o.Saving != nil)
+	if out.InUse != nil {
+		out.Adopt, out.Why = out.adopt(o.Saving != nil)
+	}
 	out.Seconds = time.Since(began).Seconds()
 	return out, w, nil
 }

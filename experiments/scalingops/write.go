@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/mash2-io/mash2/experiments/report"
 	"github.com/mash2-io/mash2/experiments/training"
@@ -81,15 +82,26 @@ func (r *Result) Table() (header []string, rows [][]string) {
 		i := slices.IndexFunc(r.Candidates, func(c Candidate) bool { return c.Name == name })
 		rows = append(rows, row(r.Candidates[i]))
 	}
-	for _, c := range r.Rules {
+	for _, c := range r.beside() {
 		rows = append(rows, row(c))
 	}
 	return header, rows
 }
 
+// sentence begins with a capital letter and ends with a full stop.
+func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] + "." }
+
+// beside the candidates are the model in use and the rules.
+func (r *Result) beside() []Candidate {
+	if r.InUse == nil {
+		return r.Rules
+	}
+	return append([]Candidate{*r.InUse}, r.Rules...)
+}
+
 func (r *Result) page(command string) ([]byte, error) {
 	var points []report.Series
-	for _, part := range [][]Candidate{r.Candidates, r.Rules} {
+	for _, part := range [][]Candidate{r.Candidates, r.beside()} {
 		for _, c := range part {
 			points = append(points, report.Series{Name: c.Name, X: []float64{c.Pods.Mean}, Y: []float64{c.Delay.Mean}})
 		}
@@ -97,13 +109,16 @@ func (r *Result) page(command string) ([]byte, error) {
 	header, rows := r.Table()
 	f := r.Fit
 	var out bytes.Buffer
+	intro := []string{command}
+	if r.Why != "" {
+		intro = append(intro, "They learned on from the model in use. "+sentence(r.Why))
+	}
 	err := report.Write(&out, report.Page{
 		Title: "Agents to choose from",
-		Intro: []string{
-			command,
+		Intro: append(intro,
 			fmt.Sprintf("A history of %d rows from %s to %s; the last %d are held out, and all figures are of them. Intervals are of 95 %%, over up to %d stretches, by Student's t.", r.Rows, r.From, r.To, r.HeldOut, episodes),
 			fmt.Sprintf("Training took %.0f s for all candidates. Each begins with the network of the one before.", r.Seconds),
-		},
+		),
 		Sections: []report.Section{
 			{
 				Title: "Candidates", Tables: []report.Table{{Header: header, Rows: rows,
