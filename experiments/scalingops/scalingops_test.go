@@ -285,6 +285,8 @@ func TestLearnsOn(t *testing.T) {
 	if next.InUse == nil || next.Candidates[0].DerivedFrom != InUse || next.Why == "" {
 		t.Fatalf("%+v", next)
 	}
+	t.Logf("in use %.2f pods, %.0f ms; learned on %.2f pods, %.0f ms: %s", next.InUse.Pods.Mean, next.InUse.Delay.Mean,
+		next.Candidates[0].Pods.Mean, next.Candidates[0].Delay.Mean, next.Why)
 	for i, in := range seen.Inputs {
 		if in.Scale != w.Inputs[i].Scale {
 			t.Errorf("%s is seen by the scale %g, it was learned by %g", in.Name, in.Scale, w.Inputs[i].Scale)
