@@ -35,7 +35,7 @@ var anything = room{ours: []string{".", "..."}, outside: []string{""}}
 
 // rooms are keyed by the folder from the root.
 var rooms = map[string]room{
-	".":                       {ours: []string{"api", "strategic", "strategic/strategy", "planning", "execution"}},
+	".":                       {ours: []string{"api", "strategic", "strategic/strategy", "planning", "planning/parallel", "execution"}},
 	"api":                     {},
 	"api/v1alpha1":            {ours: []string{"api"}, outside: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/controller-runtime/pkg/scheme"}},
 	"record/knowledge":        {ours: []string{"api", "record"}, outside: []string{"go.etcd.io/bbolt", "k8s.io/utils/clock"}},

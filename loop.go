@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/execution"
 	"github.com/mash2-io/mash2/planning"
+	"github.com/mash2-io/mash2/planning/parallel"
 	"github.com/mash2-io/mash2/strategic"
 	"github.com/mash2-io/mash2/strategic/strategy"
 )
@@ -194,7 +194,7 @@ func (l *Loop) attempt(what string, do func() error) (err error) {
 			return
 		}
 		err = fmt.Errorf("%s panicked: %v", what, value)
-		l.Panicked(what, value, debug.Stack())
+		l.Panicked(what, value, parallel.Stack(value))
 	}()
 	return do()
 }

@@ -13,7 +13,8 @@ import (
 // learnt from the past; after a change of regime, or from one that is simply
 // wrong, it is worth nothing. Every few samples some of its quantiles are noted,
 // beside those of the last value; as they come due both losses are added up, old
-// ones fading. The skill of a forecast is then no more than what was seen. Nor
+// ones fading. The skill of a forecast is then no more than what was seen. How
+// often its 90 % interval holds is counted as well, for who asks. Nor
 // may any forecast be beyond a multiple of what was ever seen, so that a wild one
 // is bounded while it is being found out.
 //
@@ -83,8 +84,8 @@ const (
 	fading = 1.0 / 24
 	// claimed is how many results what the forecaster says of itself counts as.
 	claimed = 4
-	// covered is how many results, a tenth of them above the high quantile, are
-	// put before those seen: three of the first six are no proof, six of six are.
+	// covered is how many results, as many above the high quantile as should be, are
+	// put before those seen: at 0.9 three of the first six are no proof, six of six are.
 	covered = 24
 	// tooOften is how much larger than it should be the share of results above the
 	// high quantile may be, before a forecaster is not to be relied on.

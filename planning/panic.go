@@ -2,10 +2,10 @@ package planning
 
 import (
 	"fmt"
-	"runtime/debug"
 	"slices"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/planning/parallel"
 )
 
 // ReasonPanicked is that of a finding which tells that code panicked for one workload.
@@ -21,7 +21,7 @@ type panicked struct {
 func caught(do func()) (p *panicked) {
 	defer func() {
 		if value := recover(); value != nil {
-			p = &panicked{value, debug.Stack()}
+			p = &panicked{value, parallel.Stack(value)}
 		}
 	}()
 	do()

@@ -80,7 +80,7 @@ either way.
 	f := cmd.Flags()
 	f.StringArrayVar(&models, "model", nil, "folder that mash2 train wrote, an ONNX file, or a rule; may be repeated")
 	f.StringVar(&environment, "environment", "", "environment: "+strings.Join(environments, ", "))
-	f.StringArrayVar(&inputs, "input", nil, "qos: CSV file of latencies and node metrics, may be gzipped; margins: scenario with recorded load; train-ticket: CSV file of machines' utilisation that the load is to follow, see chains.md; may be repeated")
+	f.StringArrayVar(&inputs, "input", nil, "qos: CSV file of latencies and node metrics, may be gzipped; margins: scenario with recorded load; train-ticket: CSV file of machines that the load is to keep the hosts as busy as, with a column cpu_util_percent and a row each 30 s; may be repeated")
 	f.IntVar(&episodes, "episodes", 100, "episodes of each model (default of train-ticket: 10); days of edge-cloud, years of shop")
 	f.Uint64Var(&seed, "seed", 1, "seed of the starts")
 	registerTrial(cmd, &trial)
@@ -276,6 +276,15 @@ func chainText(e trainticket.Evaluation) string {
 		}
 	}
 	_ = t.Flush() // into memory
+	if p := e.Profile; p != nil {
+		fmt.Fprintf(&b, "Load keeps the hosts as busy as the file's machines. Profiled up to %.0f requests a second, at %.0f %% of the hosts' CPU; off by %.1f a second, a straight line by %.1f.\n",
+			p.MostRequests, 100*p.Most, p.RMSE, p.LineRMSE)
+	}
+	for _, s := range e.Models {
+		if s.Retrain != nil && *s.Retrain > 0 {
+			fmt.Fprintf(&b, "%s asks to be taught again in %.0f %% of the episodes.\n", s.Name, 100**s.Retrain)
+		}
+	}
 	return b.String() + e.Why
 }
 

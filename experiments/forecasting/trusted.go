@@ -13,7 +13,7 @@ import (
 	"github.com/mash2-io/mash2/planning"
 )
 
-// judgedSamples of each series are judged at most, the newest.
+// judgedSamples of each series are judged at most, the newest, and never its first third.
 const judgedSamples = 2000
 
 // trusted is what of a series' forecasts held, and how long they were trusted.
@@ -34,16 +34,15 @@ func (o options) trust(w io.Writer) error {
 	}
 	var mu sync.Mutex
 	var all []trusted
-	var cells []cell
 	names := []string{forecast.QuickName, forecast.AutoName}
 	if err := parallel(jobs, runtime.GOMAXPROCS(0), func(j traceJob) error {
 		for _, name := range names {
-			got, err := o.earn(j, name)
+			got, err := earn(j, name)
 			if err != nil {
 				return fmt.Errorf("%s: %w", j.path, err)
 			}
 			mu.Lock()
-			all, cells = append(all, got), append(cells, cell{folder: got.folder})
+			all = append(all, got)
 			if o.each {
 				fmt.Fprintf(w, "%s/%s: %+v\n", j.trace.folder, filepath.Base(j.path), got)
 			}
@@ -73,7 +72,12 @@ func (o options) trust(w io.Writer) error {
 	for _, name := range names {
 		by := slices.DeleteFunc(slices.Clone(all), func(x trusted) bool { return x.forecaster != name })
 		row(name+", all", by)
-		for _, folder := range folders(cells) {
+		var of []string
+		for _, x := range by {
+			of = append(of, x.folder)
+		}
+		slices.Sort(of)
+		for _, folder := range slices.Compact(of) {
 			row(name+", "+folder, slices.DeleteFunc(slices.Clone(by), func(x trusted) bool { return x.folder != folder }))
 		}
 	}
@@ -84,7 +88,7 @@ func (o options) trust(w io.Writer) error {
 func percent(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) }
 
 // earn is what a forecaster earns on one series.
-func (o options) earn(j traceJob, name string) (trusted, error) {
+func earn(j traceJob, name string) (trusted, error) {
 	out := trusted{forecaster: name, folder: j.trace.folder}
 	f, err := forecast.ByName(name)
 	if err != nil {

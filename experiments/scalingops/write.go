@@ -103,7 +103,7 @@ func (r *Result) page(command string) ([]byte, error) {
 	var points []report.Series
 	for _, part := range [][]Candidate{r.Candidates, r.beside()} {
 		for _, c := range part {
-			points = append(points, report.Series{Name: c.Name, X: []float64{c.Pods.Mean}, Y: []float64{c.Delay.Mean}})
+			points = append(points, report.Series{Name: c.Name, Color: len(points), X: []float64{c.Pods.Mean}, Y: []float64{c.Delay.Mean}})
 		}
 	}
 	header, rows := r.Table()

@@ -182,7 +182,7 @@ func Evaluate(ctx context.Context, names []string, environment, file string, epi
 	var by *machines
 	if file != "" {
 		var err error
-		if by, err = machinesOf(ctx, file, seed); err != nil {
+		if by, err = machinesOf(ctx, file, changedOf(environment), seed); err != nil {
 			return out, err
 		}
 		out.Profile = by.profile

@@ -51,8 +51,8 @@ type sample struct {
 }
 
 // profile the application.
-func profile(ctx context.Context, seed uint64) (*Profile, error) {
-	samples, err := climb(ctx, seed)
+func profile(ctx context.Context, changed Changed, seed uint64) (*Profile, error) {
+	samples, err := climb(ctx, changed, seed)
 	if err != nil {
 		return nil, err
 	}
@@ -60,8 +60,8 @@ func profile(ctx context.Context, seed uint64) (*Profile, error) {
 }
 
 // climb runs the application under load that rises by stairs, with replicas that follow it.
-func climb(ctx context.Context, seed uint64) ([]sample, error) {
-	s, err := world(rand.New(rand.NewPCG(seed, 72)), AsTrained, nil)
+func climb(ctx context.Context, changed Changed, seed uint64) ([]sample, error) {
+	s, err := world(rand.New(rand.NewPCG(seed, 72)), changed, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ type machines struct {
 const machineStep = 30 * time.Second
 
 // machinesOf reads a file and profiles the application.
-func machinesOf(ctx context.Context, file string, seed uint64) (*machines, error) {
+func machinesOf(ctx context.Context, file string, changed Changed, seed uint64) (*machines, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, training.Inputf("--input: %w", err)
@@ -192,7 +192,7 @@ func machinesOf(ctx context.Context, file string, seed uint64) (*machines, error
 	if len(m.utilisation) < int(passLength/machineStep) || most > 1 {
 		return nil, training.Inputf("--input: %s has %d rows, the largest of %g %%; want percentages, and %d rows at least", file, len(m.utilisation), 100*most, passLength/machineStep)
 	}
-	if m.profile, err = profile(ctx, seed); err != nil {
+	if m.profile, err = profile(ctx, changed, seed); err != nil {
 		return nil, err
 	}
 	return m, nil

@@ -278,7 +278,7 @@ func TestMachines(t *testing.T) {
 	if err := os.WriteFile(file, []byte(rows.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m, err := machinesOf(t.Context(), file, 1)
+	m, err := machinesOf(t.Context(), file, AsTrained, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

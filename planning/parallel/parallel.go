@@ -3,13 +3,34 @@
 package parallel
 
 import (
+	"fmt"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 )
 
+// Panic is what a piece panicked with, and where: the stack of who waits for it says nothing
+// of that.
+type Panic struct {
+	Value any
+	Where []byte // the piece's stack
+}
+
+// String implements fmt.Stringer: the value alone.
+func (p Panic) String() string { return fmt.Sprint(p.Value) }
+
+// Stack is where a value that was recovered comes from. It is called where it was recovered.
+func Stack(value any) []byte {
+	if p, ok := value.(Panic); ok {
+		return p.Where
+	}
+	return debug.Stack()
+}
+
 // Each calls do(0) to do(n-1), several at a time and in any order, and returns when all
-// have. A panic of one is the caller's, once the others that had begun have ended.
+// have. A panic of one is the caller's, as a Panic, once the others that had begun have
+// ended.
 func Each(n int, do func(i int)) {
 	workers := min(runtime.GOMAXPROCS(0), n)
 	if workers < 2 {
@@ -19,12 +40,12 @@ func Each(n int, do func(i int)) {
 		return
 	}
 	var next atomic.Int64
-	var failed atomic.Pointer[any]
+	var failed atomic.Pointer[Panic]
 	var group sync.WaitGroup
 	work := func() {
 		defer func() {
 			if value := recover(); value != nil {
-				failed.CompareAndSwap(nil, &value)
+				failed.CompareAndSwap(nil, &Panic{value, debug.Stack()})
 			}
 		}()
 		for failed.Load() == nil {
@@ -40,7 +61,7 @@ func Each(n int, do func(i int)) {
 	}
 	work()
 	group.Wait()
-	if value := failed.Load(); value != nil {
-		panic(*value)
+	if p := failed.Load(); p != nil {
+		panic(*p)
 	}
 }

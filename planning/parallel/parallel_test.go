@@ -1,8 +1,10 @@
 package parallel
 
 import (
+	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -30,19 +32,26 @@ func TestAtTheSameTime(t *testing.T) {
 	Each(2, func(int) { both.Done(); both.Wait() })
 }
 
+//go:noinline
+func breaks() { panic("broken") }
+
 func TestAPanicIsTheCallers(t *testing.T) {
 	before := runtime.GOMAXPROCS(4)
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
 	for _, n := range []int{1, 100} {
 		func() {
 			defer func() {
-				if value := recover(); value != "broken" {
+				value := recover()
+				if fmt.Sprint(value) != "broken" {
 					t.Errorf("of %d pieces: recovered %v", n, value)
+				}
+				if where := string(Stack(value)); !strings.Contains(where, "breaks") {
+					t.Errorf("of %d pieces: it is said to come from\n%s", n, where)
 				}
 			}()
 			Each(n, func(i int) {
 				if i == n/2 {
-					panic("broken")
+					breaks()
 				}
 			})
 			t.Errorf("of %d pieces: no panic", n)
