@@ -110,6 +110,10 @@ type Policy struct {
 	// Spot says how much of a workload may run on machines that their provider may take
 	// away. Nil: pools of such machines are pools as any other.
 	Spot *Spot `json:"spot,omitempty"`
+	// MixPools has workloads on several of NodePools at once, each on the one that suits it.
+	// False: all are on one of them. It takes an admission policy that has new pods prefer
+	// the pool of their workload, and no Spot.
+	MixPools bool `json:"mixPools,omitempty"`
 	// Disruption is what moving pods may cost, and when it may happen.
 	Disruption Disruption `json:"disruption,omitzero"`
 	// Rollback says when the whole plan is taken back because an SLO burns.

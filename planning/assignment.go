@@ -27,6 +27,9 @@ func (c *cycle) assignments() []assignment {
 	if len(c.pools) == 0 {
 		return []assignment{{}}
 	}
+	if c.staysPut {
+		return []assignment{c.assigned(c.homes(0))}
+	}
 	if out := c.apart(); out != nil {
 		return out
 	}

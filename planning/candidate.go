@@ -48,17 +48,23 @@ func (c *cycle) candidates() []candidate {
 	// A pool that lately failed to grow is no candidate beyond its size while
 	// there are others; when nothing else is feasible it is asked again.
 	share := max(minPackings, c.Config.budget(c.s)/len(all))
-	out := make([]candidate, len(all))
+	var out []candidate
 	feasible := false
-	for i, to := range all {
-		out[i] = c.candidate(to, len(all) > 1, share, len(all) > 1)
-		feasible = feasible || out[i].err == nil && out[i].result.Best.Feasible()
+	try := func(to assignment) {
+		k := c.candidate(to, len(all) > 1, share, len(all) > 1)
+		out, feasible = append(out, k), feasible || k.err == nil && k.result.Best.Feasible()
+	}
+	for _, to := range all {
+		try(to)
+	}
+	for _, to := range c.mixtures(out) {
+		try(to)
 	}
 	if feasible {
 		return out
 	}
-	for i, to := range all {
-		if again := c.candidate(to, false, share, len(all) > 1); again.err == nil {
+	for i := range out {
+		if again := c.candidate(out[i].to, false, share, len(all) > 1); again.err == nil {
 			again.result.Packings += out[i].result.Packings
 			out[i] = again
 		}

@@ -41,7 +41,7 @@ func (c *cycle) choose(candidates []candidate) int {
 	}
 	other := best
 	if best == stay {
-		other = named(candidates, c.before.Better.Assignment)
+		other = c.named(candidates, stay, c.before.Better.Assignment)
 	}
 	if other < 0 || other == stay {
 		return best
@@ -49,11 +49,11 @@ func (c *cycle) choose(candidates []candidate) int {
 	k := &candidates[other]
 	gain := k.result.Best.Utility.Total - candidates[stay].result.Best.Utility.Total
 	regret := 0.0
-	if before := c.before.Better; before.Assignment == k.to.name() {
+	if before := c.before.Better; before.Assignment == c.kind(k.to) {
 		since := min(max(c.s.Time.Sub(before.At), 0), 4*c.Config.CyclePeriod)
 		regret = max(0, before.Regret+(gain-c.Config.SwitchMargin)*since.Seconds())
 	}
-	c.memory.Better = Better{Assignment: k.to.name(), Regret: regret, At: c.s.Time}
+	c.memory.Better = Better{Assignment: c.kind(k.to), Regret: regret, At: c.s.Time}
 	price := c.movePrice(k)
 	switch {
 	case best == stay:
@@ -71,7 +71,8 @@ func (c *cycle) choose(candidates []candidate) int {
 
 // movePrice is what U loses by paying for two sets of nodes while pods move to a
 // candidate's, times seconds. Where workloads stay on their pools, and only go to spot
-// machines besides or leave these, it is for the nodes that aren't there yet.
+// machines besides or leave these, or some of them go to another one, it is for the nodes
+// that aren't there yet.
 func (c *cycle) movePrice(k *candidate) float64 {
 	var takes time.Duration
 	hourly := 0.0
@@ -84,7 +85,7 @@ func (c *cycle) movePrice(k *candidate) float64 {
 		w := c.Config.windows(c.s.PodStartup, pool.NodeStartup)
 		takes = max(takes, w.Node+2*w.Pod) // nodes boot, pods start there, pods stop here
 		nodes := k.result.Best.Nodes[p]
-		if stays {
+		if stays || c.mixes() {
 			nodes = max(nodes-pool.Nodes(), 0)
 		}
 		hourly += float64(nodes) * pool.Price
@@ -92,9 +93,15 @@ func (c *cycle) movePrice(k *candidate) float64 {
 	return c.p.Weights.Cost * hourly / k.problem.Reference * takes.Seconds()
 }
 
-// named is the index of a candidate, −1 without one that could be planned.
-func named(candidates []candidate, assignment string) int {
-	return slices.IndexFunc(candidates, func(k candidate) bool { return k.err == nil && k.to.name() == assignment })
+// named is the index of a candidate of a kind other than where workloads stay, −1 without
+// one that could be planned.
+func (c *cycle) named(candidates []candidate, stay int, kind string) int {
+	for i := range candidates {
+		if k := &candidates[i]; i != stay && k.err == nil && c.kind(k.to) == kind {
+			return i
+		}
+	}
+	return -1
 }
 
 // staying is the index of the candidate that leaves workloads where they are, −1

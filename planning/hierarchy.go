@@ -45,7 +45,11 @@ func (h Hierarchy) Plan(s api.Snapshot, p api.Policy, m Memory) (api.Plan, Memor
 	// 4. The best one where workloads are, when they can't be moved now.
 	if h.Moves != nil {
 		if r := h.Moves(s, plan, p); r != nil && r.Stay != "" && r.Stay != r.Pool {
-			c = c.staysOnly(r.Stay)
+			if c.spread() {
+				c = c.staysSpread()
+			} else {
+				c = c.staysOnly(r.Stay)
+			}
 			plan = c.decide()
 			plan.Nodes.Refusal = r
 		}
@@ -105,6 +109,7 @@ type cycle struct {
 	findings  []api.Finding
 	predicted []api.Finding    // those of them that tell of predictions
 	staysOn   string           // the pool that workloads can't be moved from; empty if they can
+	staysPut  bool             // workloads can't be moved from the several pools that they are on
 	nodesOff  string           // why nodes are not planned although the policy names pools
 	steady    map[string]bool  // nodes that stay and are no spot machines; see offSpot
 	ready     map[string]int32 // nodes of pools that are Ready and not cordoned; see withReserve
@@ -225,6 +230,7 @@ func (c *cycle) allow() {
 	}
 	slices.SortFunc(c.pools, func(a, b api.Pool) int { return cmp.Compare(a.Name, b.Name) })
 	c.warnOfSpot()
+	c.warnOfMixing()
 	if len(c.pools) == 0 {
 		c.nodesOff = fmt.Sprintf("none of the pools %q that policy %s allows exists", c.p.NodePools, c.p.Name)
 		if c.p.MachineType != "" {

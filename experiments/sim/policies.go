@@ -21,14 +21,15 @@ func (r *run) Spec(context.Context) (api.PolicySpec, []api.Finding, error) {
 	if text == "" {
 		pools := r.Scenario.Pools
 		first, second := []string{pools[0].Name}, []string{pools[len(pools)-1].Name}
-		if kind, _, _ := ParseScaler(r.Scaler); kind != Mash2 {
+		kind, _, _ := ParseScaler(r.Scaler)
+		if kind != Mash2 {
 			first = nil
 			for _, p := range pools {
 				first = append(first, p.Name)
 			}
 			second = first
 		}
-		saving, performance := map[string]any{"nodePools": first}, map[string]any{"nodePools": second}
+		saving, performance := map[string]any{"nodePools": first, "mixPools": mixes(kind)}, map[string]any{"nodePools": second, "mixPools": mixes(kind)}
 		if spot := r.Scenario.Policy.Spot; spot != nil && len(first) > 1 {
 			saving["spot"] = map[string]any{"maxShare": spot.MaxShare, "floor": spot.Floor}
 			performance["spot"] = saving["spot"]

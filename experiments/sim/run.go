@@ -260,7 +260,7 @@ func (r *run) begin(ctx context.Context) error {
 	if operated(kind) {
 		r.sensors.target = parameter / 100
 	}
-	r.sensors.sized = kind == Mash2Sized
+	r.sensors.sized = sizes(kind)
 	if kind == Mash2RL {
 		models := r.config().Models
 		if len(models) > 1 {
@@ -279,7 +279,7 @@ func (r *run) begin(ctx context.Context) error {
 		r.sensors.workload = append(r.sensors.workload, seen)
 	}
 	r.sensors.canary, r.sensors.strategies = r.Canary, r.Strategies
-	r.sensors.places = len(r.Strategies) > 0 || slices.ContainsFunc(s.Pools, func(p scenarios.Pool) bool { return p.Spot != nil })
+	r.sensors.places = len(r.Strategies) > 0 || mixes(kind) || slices.ContainsFunc(s.Pools, func(p scenarios.Pool) bool { return p.Spot != nil })
 	c.ended = r.sensors.remember
 	c.becameReady = func(p *pod) { r.sensors.podStartups.Add(p.readyAt - p.scheduled) }
 	for _, w := range c.workloads {

@@ -19,6 +19,10 @@ const (
 	// Mash2Sized is this operator with what containers request chosen from usage, in place.
 	// The parameter is Mash2's.
 	Mash2Sized = "mash2-sized"
+	// Mash2Mixed is Mash2Any with each workload on the pool that suits it, and Mash2Joint is
+	// Mash2Mixed with what containers request chosen as well. The parameter is Mash2's.
+	Mash2Mixed = "mash2-mixed"
+	Mash2Joint = "mash2-joint"
 	// Clairvoyant is Mash2Any with forecasts that are right: what is left to gain by
 	// forecasting, with nodes, pods and boots as they are. The parameter is Mash2's.
 	Clairvoyant = "clairvoyant"
@@ -67,7 +71,7 @@ const (
 // Scalers are all that Run knows, with what their parameter is called.
 func Scalers() []string {
 	return []string{
-		Mash2, Mash2 + ":PERCENT", Mash2Any + "[:PERCENT]", Mash2Sized + "[:PERCENT]", Mash2RL, Clairvoyant + "[:PERCENT]", HPA, HPA + ":PERCENT", HPAOverprovisioned + "[:PERCENT]", KEDARPS + "[:RPS]",
+		Mash2, Mash2 + ":PERCENT", Mash2Any + "[:PERCENT]", Mash2Sized + "[:PERCENT]", Mash2Mixed + "[:PERCENT]", Mash2Joint + "[:PERCENT]", Mash2RL, Clairvoyant + "[:PERCENT]", HPA, HPA + ":PERCENT", HPAOverprovisioned + "[:PERCENT]", KEDARPS + "[:RPS]",
 		PHPA + "[:PERCENT]", Karpenter + "[:PERCENT]", HPAVPA + "[:PERCENT]", KarpenterVPA + "[:PERCENT]", KEDAVPA + "[:RPS]", Attune + "[:PERCENT]", Autopilot + "[:PERCENT]", Static,
 	}
 }
@@ -80,7 +84,7 @@ func ParseScaler(scaler string) (kind string, parameter float64, err error) {
 	switch kind {
 	case HPA, PHPA, Karpenter, HPAVPA, KarpenterVPA, Attune, Autopilot:
 		most = 400 // of requests: pods may burst
-	case Mash2, Mash2Any, Mash2Sized, Clairvoyant:
+	case Mash2, Mash2Any, Mash2Sized, Mash2Mixed, Mash2Joint, Clairvoyant:
 	case HPAOverprovisioned:
 		most = 90 // placeholders of a whole node never end
 	case KEDARPS, KEDAVPA:
@@ -114,5 +118,10 @@ func ownPools(kind string) bool {
 
 // operated tells whether a kind of scaler is the operator's loop.
 func operated(kind string) bool {
-	return slices.Contains([]string{Mash2, Mash2Any, Mash2Sized, Mash2RL, Clairvoyant}, kind)
+	return slices.Contains([]string{Mash2, Mash2Any, Mash2Sized, Mash2Mixed, Mash2Joint, Mash2RL, Clairvoyant}, kind)
 }
+
+// sizes and mixes tell whether a kind of scaler chooses what containers request, and a pool
+// for each workload.
+func sizes(kind string) bool { return kind == Mash2Sized || kind == Mash2Joint }
+func mixes(kind string) bool { return kind == Mash2Mixed || kind == Mash2Joint }

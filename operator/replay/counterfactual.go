@@ -213,6 +213,7 @@ var fields = map[string]field{
 	"minNodesPerPool":     count(func(p *api.Policy) *int32 { return &p.MinNodesPerPool }),
 	"maxNodesPerPool":     count(func(p *api.Policy) *int32 { return &p.MaxNodesPerPool }),
 	"burst":               truth(func(p *api.Policy) *bool { return &p.Burst }),
+	"mixPools":            truth(func(p *api.Policy) *bool { return &p.MixPools }),
 	"scaleToZero":         truth(func(p *api.Policy) *bool { return &p.ScaleToZero }),
 	"nodePools": {"names, with commas", func(p *api.Policy, text string) error {
 		p.NodePools = strings.Split(text, ",")

@@ -76,6 +76,7 @@ type filePolicy struct {
 	Weights           *fileWeights `json:"weights"`
 	NodePools         *[]string    `json:"nodePools"`
 	MachineType       *string      `json:"machineType"`
+	MixPools          *bool        `json:"mixPools"`
 	MinReplicas       *int32       `json:"minReplicas"`
 	ScaleToZero       *bool        `json:"scaleToZero"`
 	Objective         *float64     `json:"objective"`
@@ -361,6 +362,7 @@ func (p filePolicy) over(base api.Policy) api.Policy {
 	}
 	set(&base.NodePools, p.NodePools)
 	set(&base.MachineType, p.MachineType)
+	set(&base.MixPools, p.MixPools)
 	set(&base.MinReplicas, p.MinReplicas)
 	set(&base.ScaleToZero, p.ScaleToZero)
 	if p.Quantile != nil || p.TargetUtilization != nil {
