@@ -18,12 +18,7 @@ import (
 // dear as knowing the future (Karlin et al. 1988, "Competitive snoopy caching").
 // A change of policy, or a pool that can't hold them, is no time to wait.
 func (c *cycle) choose(candidates []candidate) int {
-	best := -1
-	for i := range candidates {
-		if candidates[i].err == nil && (best < 0 || choice.Ranks(candidates[i].result.Best, candidates[best].result.Best) < 0) {
-			best = i
-		}
-	}
+	best := bestBut(candidates, -1)
 	if best < 0 || len(candidates[best].to.pools) == 0 {
 		return best
 	}
@@ -39,21 +34,26 @@ func (c *cycle) choose(candidates []candidate) int {
 		// others would follow.
 		return stay
 	}
-	other := best
-	if best == stay {
-		other = c.named(candidates, stay, c.before.Better.Assignment)
-	}
-	if other < 0 || other == stay {
+	other := bestBut(candidates, stay)
+	if other < 0 {
 		return best
 	}
 	k := &candidates[other]
+	if !k.result.Best.Feasible() {
+		// What it would cost says nothing: it has no place for all.
+		c.memory.Better = c.before.Better
+		c.memory.Better.At = c.s.Time
+		return best
+	}
 	gain := k.result.Best.Utility.Total - candidates[stay].result.Best.Utility.Total
 	regret := 0.0
-	if before := c.before.Better; before.Assignment == c.kind(k.to) {
+	if before := c.before.Better; !before.At.IsZero() {
+		// Wherever it was better: which of many is best may change with the load, and what
+		// is lost without any of them adds up.
 		since := min(max(c.s.Time.Sub(before.At), 0), 4*c.Config.CyclePeriod)
 		regret = max(0, before.Regret+(gain-c.Config.SwitchMargin)*since.Seconds())
 	}
-	c.memory.Better = Better{Assignment: c.kind(k.to), Regret: regret, At: c.s.Time}
+	c.memory.Better = Better{Assignment: k.to.name(), Regret: regret, At: c.s.Time}
 	price := c.movePrice(k)
 	switch {
 	case best == stay:
@@ -93,15 +93,16 @@ func (c *cycle) movePrice(k *candidate) float64 {
 	return c.p.Weights.Cost * hourly / k.problem.Reference * takes.Seconds()
 }
 
-// named is the index of a candidate of a kind other than where workloads stay, −1 without
-// one that could be planned.
-func (c *cycle) named(candidates []candidate, stay int, kind string) int {
+// bestBut is the index of the best candidate other than one, −1 without one that could be
+// planned.
+func bestBut(candidates []candidate, other int) int {
+	best := -1
 	for i := range candidates {
-		if k := &candidates[i]; i != stay && k.err == nil && c.kind(k.to) == kind {
-			return i
+		if i != other && candidates[i].err == nil && (best < 0 || choice.Ranks(candidates[i].result.Best, candidates[best].result.Best) < 0) {
+			best = i
 		}
 	}
-	return -1
+	return best
 }
 
 // staying is the index of the candidate that leaves workloads where they are, −1

@@ -55,9 +55,9 @@ type Memory struct {
 	packings api.WarmStart
 }
 
-// Better is an assignment to pools that has been better than the present one: the
-// name of the pool where all workloads are on one. Regret is what U lost by not
-// being there up to a time, times seconds.
+// Better is the best other assignment to pools than the present one: the name of the pool
+// where all workloads are on one. Regret is what U lost by not being there, or on those that
+// were the best before, up to a time, times seconds.
 type Better struct {
 	Assignment string    `json:"assignment"`
 	Regret     float64   `json:"regret"`

@@ -14,11 +14,12 @@ import (
 // All replicas of a workload are on one pool, so that they are of one speed.
 //
 // Which one is a problem of its own. Let s(i,p) be what workload i takes of pool p, in nodes,
-// for each resource, and π(p) the price of a node. Not counting that nodes are whole, the
-// cheapest assignment minimises Σ π(p)·max over resources of Σ s(i,p). Its dual has, for each
+// for each resource, and π(p) the price of a node. The utility's cost is of nodes and of pods by
+// their share of them; so, not counting that nodes are whole, the cheapest assignment minimises
+// Σ π(p)·(max over resources of Σ s(i,p) + Σ max over resources of s(i,p)). Its dual has, for each
 // pool, a weight λ of each resource, which add up to 1: what share of a node's price is paid
 // for its cores, what for its memory. Given these every workload is on the pool where
-// π(p)·λ(p)·s(i,p) is least, and the weight of what a pool is full of goes up. So it takes time
+// π(p)·(λ(p)·s(i,p) + max s(i,p)) is least, and the weight of what a pool is full of goes up. So it takes time
 // in proportion to workloads × pools. Whole nodes are counted by half a round of zones for each
 // pool that is in use, which is what rounding up adds on average: pools are opened one after
 // the other as long as that pays. What comes of it is then planned and packed like every other
@@ -75,6 +76,12 @@ type mixLoad struct {
 
 func (l mixLoad) may(pool int) bool { return l.takes[pool] != resources{} }
 
+// paid is what a workload pays on a pool by the share of nodes that it takes of what it needs
+// most of.
+func (l mixLoad) paid(pools []mixPool, pool int) float64 {
+	return pools[pool].price * slices.Max(l.takes[pool][:])
+}
+
 // mix assigns each workload to a pool: the best one of those to one pool and to two, and from
 // there to one more as long as that is better.
 func mix(pools []mixPool, loads []mixLoad) []int {
@@ -125,7 +132,7 @@ func mixAmong(pools []mixPool, loads []mixLoad, open []int) ([]int, float64) {
 				for d, w := range weights[p] {
 					this += w * l.takes[p][d]
 				}
-				this *= pools[p].price
+				this = this*pools[p].price + l.paid(pools, p)
 				if p == l.home {
 					this *= 1 - mixStay
 				}
@@ -138,7 +145,7 @@ func mixAmong(pools []mixPool, loads []mixLoad, open []int) ([]int, float64) {
 			}
 			full[at[i]] = full[at[i]].plus(l.takes[at[i]], 1)
 		}
-		if costs := mixCost(pools, full); costs < least {
+		if costs := mixCost(pools, loads, at, full); costs < least {
 			best, least = at, costs
 		}
 		if len(open) == 1 {
@@ -172,7 +179,7 @@ func mixBetter(pools []mixPool, loads []mixLoad, open, at []int) ([]int, float64
 		for i, l := range loads {
 			from := at[i]
 			left := full[from].plus(l.takes[from], -1)
-			saves := pools[from].paid(full[from]) - pools[from].paid(clean(left))
+			saves := pools[from].paid(full[from]) - pools[from].paid(clean(left)) + l.paid(pools, from)
 			to, least := from, saves*(1-1e-9)
 			if from == l.home {
 				least = saves * (1 - mixStay)
@@ -181,7 +188,7 @@ func mixBetter(pools []mixPool, loads []mixLoad, open, at []int) ([]int, float64
 				if p == from || !l.may(p) {
 					continue
 				}
-				if more := pools[p].paid(full[p].plus(l.takes[p], 1)) - pools[p].paid(full[p]); more < least {
+				if more := pools[p].paid(full[p].plus(l.takes[p], 1)) - pools[p].paid(full[p]) + l.paid(pools, p); more < least {
 					to, least = p, more
 				}
 			}
@@ -197,10 +204,10 @@ func mixBetter(pools []mixPool, loads []mixLoad, open, at []int) ([]int, float64
 			break
 		}
 	}
-	costs := mixCost(pools, full)
+	costs := mixCost(pools, loads, at, full)
 	for i, l := range loads {
 		if at[i] == l.home {
-			costs -= mixStay * pools[l.home].price * slices.Max(l.takes[l.home][:])
+			costs -= mixStay * l.paid(pools, l.home)
 		}
 	}
 	return at, costs
@@ -208,7 +215,7 @@ func mixBetter(pools []mixPool, loads []mixLoad, open, at []int) ([]int, float64
 
 // mixWithout moves all workloads of a pool elsewhere, if that pays.
 func mixWithout(pools []mixPool, loads []mixLoad, open, at []int, full []resources, pool int) bool {
-	before := mixCost(pools, full)
+	before := mixCost(pools, loads, at, full)
 	then, where := slices.Clone(full), slices.Clone(at)
 	then[pool] = resources{}
 	for i, l := range loads {
@@ -220,7 +227,7 @@ func mixWithout(pools []mixPool, loads []mixLoad, open, at []int, full []resourc
 			if p == pool || !l.may(p) {
 				continue
 			}
-			if more := pools[p].paid(then[p].plus(l.takes[p], 1)) - pools[p].paid(then[p]); more < least {
+			if more := pools[p].paid(then[p].plus(l.takes[p], 1)) - pools[p].paid(then[p]) + l.paid(pools, p); more < least {
 				to, least = p, more
 			}
 		}
@@ -229,7 +236,7 @@ func mixWithout(pools []mixPool, loads []mixLoad, open, at []int, full []resourc
 		}
 		where[i], then[to] = to, then[to].plus(l.takes[to], 1)
 	}
-	if slices.Equal(where, at) || mixCost(pools, then) >= before*(1-mixStay) {
+	if slices.Equal(where, at) || mixCost(pools, loads, where, then) >= before*(1-mixStay) {
 		return false
 	}
 	copy(at, where)
@@ -245,9 +252,13 @@ func clean(r resources) resources {
 	return r
 }
 
-func mixCost(pools []mixPool, full []resources) (sum float64) {
+// mixCost is what the utility's cost is of, twice: nodes, and pods by their share of them.
+func mixCost(pools []mixPool, loads []mixLoad, at []int, full []resources) (sum float64) {
 	for p := range pools {
 		sum += pools[p].paid(full[p])
+	}
+	for i := range loads {
+		sum += loads[i].paid(pools, at[i])
 	}
 	return sum
 }
@@ -402,15 +413,6 @@ func onPool(all []candidate, pool string) *candidate {
 		return nil
 	}
 	return &all[i]
-}
-
-// kind is the name of an assignment; that of all mixtures of pools is the same, as the best
-// one changes with the load, and what is lost without any of them adds up.
-func (c *cycle) kind(a assignment) string {
-	if c.mixes() && len(a.pools) > 1 {
-		return "several pools"
-	}
-	return a.name()
 }
 
 // spread reports whether workloads are on several pools, and not as a strategy has them there.

@@ -45,7 +45,7 @@ func costOf(pools []mixPool, loads []mixLoad, at []int) float64 {
 	for i, p := range at {
 		full[p] = full[p].plus(loads[i].takes[p], 1)
 	}
-	return mixCost(pools, full)
+	return mixCost(pools, loads, at, full)
 }
 
 // TestMix: who needs much memory for its cores is where memory is cheap, the others where

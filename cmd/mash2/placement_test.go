@@ -19,6 +19,7 @@ import (
 	"github.com/mash2-io/mash2/execution/clusterapi"
 	"github.com/mash2-io/mash2/execution/kind"
 	"github.com/mash2-io/mash2/experiments/cluster"
+	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/experiments/testbed"
 )
 
@@ -227,6 +228,97 @@ func TestOneWorkloadMoves(t *testing.T) {
 	}
 	w.served(ready)
 	w.servedBy(testbed.StatefulName, options.StatefulReplicas)
+	w.stop(o)
+}
+
+// TestPoolsAreMixed: on a real control plane a policy mixes pools. A Deployment under load
+// leaves for the pool whose cores are cheap; one that needs memory stays where memory is, on
+// the pods that it has. No request fails.
+func TestPoolsAreMixed(t *testing.T) {
+	options := steady(t)
+	options.Scenario.Workload.Replicas = scenarios.Bounds{Min: 30, Max: 34}
+	zones := options.Scenario.Pools[1].Zones
+	options.Scenario.Pools = []scenarios.Pool{
+		{Name: "memory", MachineType: "n2-highmem-2", Zones: zones, Nodes: 5, NodesPerZone: scenarios.Bounds{Max: 10}},
+		{Name: "cores", MachineType: "n2-highcpu-4", Zones: zones, NodesPerZone: scenarios.Bounds{Max: 10}},
+	}
+	w := newWorld(t, options)
+	placesAtAdmission(t, w.Cluster, api.LabelNodePool)
+	w.apply(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: ledger, namespace: ` + testbed.Mash2 + `}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: ledger}}
+  template:
+    metadata: {labels: {app: ledger}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers: [{name: ledger, image: ledger, resources: {requests: {cpu: 50m, memory: 2200Mi}}}]
+---
+apiVersion: mash2.io/v1alpha1
+kind: ManagedWorkload
+metadata: {name: ledger, namespace: ` + testbed.Mash2 + `}
+spec:
+  targetRef: {apiVersion: apps/v1, kind: Deployment, name: ledger}
+  minReplicas: 3
+  maxReplicas: 3
+  mode: Full
+`)
+	pods := func(app string) (pools map[string]int, uids []string) {
+		var nodes corev1.NodeList
+		var all corev1.PodList
+		if err := errors.Join(w.Client.List(t.Context(), &nodes), w.Client.List(t.Context(), &all, client.InNamespace(testbed.Mash2))); err != nil {
+			t.Fatal(err)
+		}
+		on := map[string]string{}
+		for _, n := range nodes.Items {
+			on[n.Name] = n.Labels[api.LabelNodePool]
+		}
+		pools = map[string]int{}
+		for _, p := range all.Items {
+			if strings.HasPrefix(p.Name, "ledger") == (app == "ledger") {
+				pools[on[p.Spec.NodeName]]++
+				uids = append(uids, string(p.UID))
+			}
+		}
+		slices.Sort(uids)
+		return pools, uids
+	}
+	w.eventually("the one that needs memory to run", func() string {
+		if pools, _ := pods("ledger"); pools["memory"] != 3 {
+			return fmt.Sprint(pools)
+		}
+		return ""
+	})
+	_, before := pods("ledger")
+	ready := w.deployment(testbed.Mash2).Status.ReadyReplicas
+	var policy corev1.ConfigMap
+	if err := w.Client.Get(t.Context(), client.ObjectKey{Namespace: testbed.Namespace, Name: testbed.PolicyConfigMap}, &policy); err != nil {
+		t.Fatal(err)
+	}
+	policy.Data["policies.yaml"] = "policies: {COST_SAVING: {nodePools: [memory, cores], mixPools: true}}"
+	w.update(&policy)
+	o := w.operator("--places-at-admission")
+	w.Load.Begin()
+	w.eventually("each to be on its pool, and no node kept for nobody", func() string {
+		web, _ := pods(testbed.WorkloadName)
+		ledger, _ := pods("ledger")
+		if len(web) != 1 || web["cores"] == 0 || len(ledger) != 1 || ledger["memory"] != 3 || w.instances("memory") > 3 {
+			return fmt.Sprintf("%v and %v, %d nodes", web, ledger, w.instances("memory"))
+		}
+		return ""
+	})
+	if _, after := pods("ledger"); !slices.Equal(before, after) {
+		t.Errorf("the pods of the one that stays were %v, are %v", before, after)
+	}
+	for name, pool := range map[string]string{testbed.WorkloadName: "cores", "ledger": "memory"} {
+		if p := w.managed(name).Status.Placement; p == nil || p.NodePool != pool {
+			t.Errorf("new pods of %s prefer %+v, want %s", name, p, pool)
+		}
+	}
+	w.served(ready)
 	w.stop(o)
 }
 
