@@ -37,6 +37,10 @@ func (q *sequencer) only(w *api.Workload) string {
 // follow it.
 const settling = 5 * time.Minute
 
+// admitted is how long admission may take to see what a status says: API servers look at it
+// through caches. A pod made before that would go astray.
+const admitted = 5 * time.Second
+
 // only is the pool that new pods of a workload are counted on: its own where workloads are
 // on several and new pods are seen to go there, if they can at all; empty for any.
 func (v *view) only(w *api.Workload) string {
@@ -65,7 +69,7 @@ func (v *view) brings(w *api.Workload) bool {
 		return false // new pods would not go there
 	}
 	since := v.snapshot.Time.Sub(w.PlacedSince)
-	return since >= 0 && since%(v.disruption.MoveTimeout+v.disruption.RetryAfter) < v.disruption.MoveTimeout
+	return since >= admitted && since%(v.disruption.MoveTimeout+v.disruption.RetryAfter) < v.disruption.MoveTimeout
 }
 
 // gathering reports whether some pods are being moved to their workload's pool: what they
@@ -85,7 +89,7 @@ func (q *sequencer) gather(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 	// A new pod that went elsewhere a short time ago tells that others would; it goes last,
 	// so that it is there to tell.
 	followed := func(p *api.Pod) bool {
-		return p.Created.After(w.PlacedSince) && q.snapshot.Time.Sub(p.Created) < settling
+		return p.Created.After(w.PlacedSince.Add(admitted)) && q.snapshot.Time.Sub(p.Created) < settling
 	}
 	for _, p := range ps.stay {
 		if q.astray(p) {
@@ -103,6 +107,9 @@ func (q *sequencer) gather(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 		q.grow(w, wp)
 	case w.PlacedOn != home || w.PlacedOn == "":
 		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", api.WorkloadRef(w.Key), "its status does not say yet that new pods prefer pool %s", home)
+		q.scale(w, wp, ps)
+	case q.snapshot.Time.Sub(w.PlacedSince) < admitted:
+		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", api.WorkloadRef(w.Key), "its status has said for less than %v that new pods prefer pool %s", admitted, home)
 		q.scale(w, wp, ps)
 	case q.disruption.Closed != "" && !begun:
 		q.note(api.NodeScalingAgent, "MoveRefused", api.WorkloadRef(w.Key), "its pods stay where they are: no maintenance window is open %s", q.disruption.Closed)

@@ -32,6 +32,9 @@ func TestGather(t *testing.T) {
 		"not before new pods are seen to prefer the pool": {
 			change: func(w world) { w.web.PlacedOn = "" }, told: "MigrationWaitsForPods",
 		},
+		"nor before admission can have seen it": {
+			change: func(w world) { w.web.PlacedSince = now.Add(-3 * time.Second) }, told: "MigrationWaitsForPods",
+		},
 		"nor while they prefer another one": {change: func(w world) { w.web.PlacedOn = "cloud" }, told: "MigrationWaitsForPods"},
 		"nor without room there": {
 			change: func(w world) { w.s.Nodes[1].Ready = false }, told: "MigrationWaitsForNodes",
@@ -47,6 +50,11 @@ func TestGather(t *testing.T) {
 		"but again after an hour": {change: func(w world) { w.web.PlacedSince = now.Add(-65 * time.Minute) }, want: "web 2→4"},
 		"not while a new pod has just gone elsewhere": {
 			change: func(w world) { w.s.Pods[0].Created = now.Add(-time.Minute) }, told: "MigrationWaitsForPods",
+		},
+		"one made before admission saw it tells nothing": {
+			change: func(w world) {
+				w.web.PlacedSince, w.s.Pods[0].Created = now.Add(-time.Minute), now.Add(-57*time.Second)
+			}, want: "web 2→4",
 		},
 		"those that a move has brought are waited for": {
 			change: func(w world) {

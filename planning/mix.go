@@ -7,6 +7,7 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/placement"
+	"github.com/mash2-io/mash2/planning/parallel"
 )
 
 // A policy with mixPools has workloads on several pools at once, each on the one that suits it:
@@ -30,8 +31,9 @@ import (
 const ReasonPoolsNotMixed = "PoolsNotMixed"
 
 const (
-	// mixRounds are steps of the weights, and mixStep their length in the first one.
-	mixRounds, mixStep = 40, 1.0
+	// mixRounds are steps of the weights, mixPatience those after which nothing better is
+	// hoped for, and mixStep the length of the first one.
+	mixRounds, mixPatience, mixStep = 40, 8, 1.0
 	// mixStay is how much cheaper a workload's own pool is thought to be, so that what two
 	// pools are worth the same to doesn't go to and fro.
 	mixStay = 0.05
@@ -87,25 +89,35 @@ func (l mixLoad) paid(pools []mixPool, pool int) float64 {
 func mix(pools []mixPool, loads []mixLoad) []int {
 	var best, open []int
 	least := math.Inf(1)
-	try := func(among ...int) {
-		slices.Sort(among)
-		if at, costs := mixAmong(pools, loads, among); costs < least*(1-1e-9) {
-			best, least, open = at, costs, among
-		}
-	}
-	for p := range pools {
-		try(p)
-		for q := range p {
-			try(q, p)
-		}
-	}
-	for before := []int(nil); len(open) > len(before); {
-		before = open
-		for p := range pools {
-			if !slices.Contains(before, p) {
-				try(append(slices.Clone(before), p)...)
+	try := func(sets [][]int) {
+		at, costs := make([][]int, len(sets)), make([]float64, len(sets))
+		parallel.Each(len(sets), func(i int) {
+			slices.Sort(sets[i])
+			at[i], costs[i] = mixAmong(pools, loads, sets[i])
+		})
+		for i := range sets {
+			if costs[i] < least*(1-1e-9) {
+				best, least, open = at[i], costs[i], sets[i]
 			}
 		}
+	}
+	var first [][]int
+	for p := range pools {
+		first = append(first, []int{p})
+		for q := range p {
+			first = append(first, []int{q, p})
+		}
+	}
+	try(first)
+	for before := []int(nil); len(open) > len(before); {
+		before = open
+		var more [][]int
+		for p := range pools {
+			if !slices.Contains(before, p) {
+				more = append(more, append(slices.Clone(before), p))
+			}
+		}
+		try(more)
 	}
 	return best
 }
@@ -119,6 +131,7 @@ func mixAmong(pools []mixPool, loads []mixLoad, open []int) ([]int, float64) {
 	}
 	var best []int
 	least := math.Inf(1)
+	found := 0
 	for round := range mixRounds {
 		at, full := make([]int, len(loads)), make([]resources, len(pools))
 		for i, l := range loads {
@@ -146,9 +159,9 @@ func mixAmong(pools []mixPool, loads []mixLoad, open []int) ([]int, float64) {
 			full[at[i]] = full[at[i]].plus(l.takes[at[i]], 1)
 		}
 		if costs := mixCost(pools, loads, at, full); costs < least {
-			best, least = at, costs
+			best, least, found = at, costs, round
 		}
-		if len(open) == 1 {
+		if len(open) == 1 || round-found >= mixPatience {
 			break
 		}
 		for _, p := range open {

@@ -135,3 +135,11 @@ func TestMixIsNearTheBest(t *testing.T) {
 		t.Errorf("%.2f %% above the best on average, %.1f %% at most", 100*sum/worlds, 100*worst)
 	}
 }
+
+// BenchmarkMix is how long a mixture of 5,000 workloads on six pools takes to find.
+func BenchmarkMix(b *testing.B) {
+	pools, loads := likely(rand.New(rand.NewPCG(1, 1)), 6, 5000)
+	for b.Loop() {
+		mix(pools, loads)
+	}
+}
