@@ -20,11 +20,12 @@ import (
 // Σ π(p)·(max over resources of Σ s(i,p) + Σ max over resources of s(i,p)). Its dual has, for each
 // pool, a weight λ of each resource, which add up to 1: what share of a node's price is paid
 // for its cores, what for its memory. Given these every workload is on the pool where
-// π(p)·(λ(p)·s(i,p) + max s(i,p)) is least, and the weight of what a pool is full of goes up. So it takes time
-// in proportion to workloads × pools. Whole nodes are counted by half a round of zones for each
-// pool that is in use, which is what rounding up adds on average: pools are opened one after
-// the other as long as that pays. What comes of it is then planned and packed like every other
-// assignment, and chosen only if it is better.
+// π(p)·(λ(p)·s(i,p) + max s(i,p)) is least, and the weight of what a pool is full of goes up.
+// That takes time in proportion to workloads × pools. Whole nodes are counted by half a round of
+// zones for each pool that is in use, which is what rounding up adds on average: each pool, each
+// two of them, and from the best of these one more as long as that pays, are what is tried.
+// Pods of nobody's are not counted. What comes of it is then planned and packed like every other
+// assignment, with all that there is, and chosen only if it is better.
 
 // ReasonPoolsNotMixed is the reason of the finding that a policy has pools mixed, and why they
 // are not.
@@ -443,18 +444,16 @@ func (c *cycle) spread() bool {
 
 // staysSpread is the same cycle where workloads stay on the several pools that they are on.
 func (c *cycle) staysSpread() *cycle {
-	s, p := c.s, c.p
-	s.Workloads = slices.Clone(s.Workloads)
-	home := c.home()
+	p, home := c.p, c.home()
 	var all []string
-	for _, w := range s.Workloads {
+	for _, w := range c.s.Workloads {
 		if pool := home[w.Key]; pool != "" && !slices.Contains(all, pool) {
 			all = append(all, pool)
 		}
 	}
 	slices.Sort(all)
 	p.NodePools, p.MachineType = all, ""
-	out := c.again(s, p, "")
+	out := c.again(c.s, p, "")
 	out.staysPut = true
 	return out
 }
