@@ -401,7 +401,8 @@ func (c *cycle) mixLoad(alone []candidate, workload, at int) mixLoad {
 			continue
 		}
 		room := pool.Allocatable.Minus(pool.Overhead)
-		if p != at && (!w.Shape.Requests.Fits(room) || !(placement.Site{Labels: pool.Labels, Taints: pool.Taints}).Admits(w.Shape)) {
+		if p != at && (!w.Shape.Requests.Fits(room) || !(placement.Site{Labels: pool.Labels, Taints: pool.Taints}).Admits(w.Shape) ||
+			placement.Spreads(w.Shape) && !slices.Equal(pool.Zones, c.pools[at].Zones)) {
 			out.takes[p] = resources{}
 			continue
 		}

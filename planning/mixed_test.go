@@ -113,7 +113,13 @@ func TestPoolsAreMixed(t *testing.T) {
 				s.Workloads[1].Shape.Tolerations = []api.Toleration{{Key: "k", Operator: "Exists"}}
 			}, api: "memory", web: "memory",
 		},
-		"no cheaper": {change: func(s *api.Snapshot, _ *api.Policy) { s.Pools[0].Price = 0.18 }, api: "memory", web: "memory"},
+		"spread over zones, and there is another one": {
+			change: func(s *api.Snapshot, _ *api.Policy) {
+				s.Workloads[0].Shape.ZoneSkew, s.Pools[0].Zones = 1, []string{"b"}
+			}, api: "memory", web: "memory",
+		},
+		"spread over the same zones": {change: func(s *api.Snapshot, _ *api.Policy) { s.Workloads[0].Shape.ZoneSkew = 1 }, api: "cores", web: "memory"},
+		"no cheaper":                 {change: func(s *api.Snapshot, _ *api.Policy) { s.Pools[0].Price = 0.18 }, api: "memory", web: "memory"},
 		"a strategy keeps one where it is": {
 			change: func(s *api.Snapshot, _ *api.Policy) { s.Workloads[0].OnlyPools = []string{"memory"} }, api: "memory", web: "memory",
 		},
