@@ -225,3 +225,18 @@ func TestNoneOfTheBetterOnesIsWaitedFor(t *testing.T) {
 		t.Errorf("on %v after %d changes; compared %v", where(plan), changes, best)
 	}
 }
+
+// TestAPoolWithoutRoomIsNotBetter: what a plan would cost that has no place for all pods says
+// nothing, however little it is.
+func TestAPoolWithoutRoomIsNotBetter(t *testing.T) {
+	h, s, p := toMix(t, "memory")
+	s.Pools[0].MaxPerZone, p.MixPools = 1, false
+	var m Memory
+	for range 40 {
+		s.Time = s.Time.Add(15 * time.Second)
+		var plan api.Plan
+		if plan, m = h.Plan(s, p, m); plan.Nodes.Pool != "memory" || m.Better.Regret > 0 {
+			t.Fatalf("on %s, staying has cost %+v", plan.Nodes.Pool, m.Better)
+		}
+	}
+}
