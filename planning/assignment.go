@@ -27,7 +27,7 @@ func (c *cycle) assignments() []assignment {
 	if len(c.pools) == 0 {
 		return []assignment{{}}
 	}
-	if c.staysPut {
+	if c.staysOn == eachOnItsOwn || c.putBack != nil {
 		return []assignment{c.assigned(c.homes(0))}
 	}
 	if out := c.apart(); out != nil {

@@ -107,15 +107,17 @@ type cycle struct {
 	managed   []managed
 	pools     []api.Pool // allowed ones, in order of name
 	findings  []api.Finding
-	predicted []api.Finding    // those of them that tell of predictions
-	staysOn   string           // the pool that workloads can't be moved from; empty if they can
-	staysPut  bool             // workloads can't be moved from the several pools that they are on
-	nodesOff  string           // why nodes are not planned although the policy names pools
-	steady    map[string]bool  // nodes that stay and are no spot machines; see offSpot
-	ready     map[string]int32 // nodes of pools that are Ready and not cordoned; see withReserve
-	search    api.Search
-	fits      int // left of the work that fits may take
-	firsts    int // the same of first fits, a number
+	predicted []api.Finding // those of them that tell of predictions
+	// staysOn is the pool that workloads can't be moved from, or eachOnItsOwn; empty if they can.
+	staysOn string
+	// putBack are the pools that workloads are taken back to, where these are several.
+	putBack  map[api.Key]string
+	nodesOff string           // why nodes are not planned although the policy names pools
+	steady   map[string]bool  // nodes that stay and are no spot machines; see offSpot
+	ready    map[string]int32 // nodes of pools that are Ready and not cordoned; see withReserve
+	search   api.Search
+	fits     int // left of the work that fits may take
+	firsts   int // the same of first fits, a number
 	// leastRequest is the least CPU that a pod requests, millicores; see burst.
 	leastRequest int64
 	// common is how much of what workloads grow by they grow at the same time.

@@ -289,9 +289,9 @@ func (c *cycle) warnOfMixing() {
 	}
 	why := "new pods can't be made to go to the pool of their workload: that takes Kubernetes 1.36 and the chart's value strategies.placement"
 	if c.p.Spot != nil {
-		why = "the policy has bounds for spot machines, too, and workloads are mixed on spot machines or on types of machines, not on both"
+		why = "the policy has spot, too: leave out one of them"
 	}
-	c.find(api.Warning, api.NodePlanningAgent, ReasonPoolsNotMixed, api.NamedPolicyRef(c.p.Name), "all workloads are planned on one pool: "+why)
+	c.find(api.Warning, api.NodePlanningAgent, ReasonPoolsNotMixed, api.NamedPolicyRef(c.p.Name), "pools are not mixed, as all workloads are planned on the same: "+why)
 }
 
 // mixable reports whether a managed workload can be moved to a pool while others stay: it
@@ -350,14 +350,15 @@ func (c *cycle) allowed(name string) int {
 	return slices.IndexFunc(c.pools, func(p api.Pool) bool { return p.Name == name })
 }
 
-// homes are the pools that managed workloads are on, by index, as far as they are allowed; of
-// others the one given, if a strategy leaves it open.
+// homes are the pools that managed workloads are on, or are taken back to, by index, as far as
+// they are allowed; of others the one given, if a strategy leaves it open.
 func (c *cycle) homes(otherwise int) []int {
 	home := c.home()
 	at := make([]int, len(c.managed))
 	for i := range at {
 		at[i] = otherwise
-		if p := c.allowed(home[c.managed[i].workload.Key]); p >= 0 {
+		key := c.managed[i].workload.Key
+		if p := c.allowed(cmp.Or(c.putBack[key], home[key])); p >= 0 {
 			at[i] = p
 		}
 		if open := c.open(i); !slices.Contains(open, at[i]) {
@@ -443,6 +444,9 @@ func (c *cycle) spread() bool {
 	return several
 }
 
+// eachOnItsOwn says that workloads can't be moved from the several pools that they are on.
+const eachOnItsOwn = "each on its own"
+
 // staysSpread is the same cycle where workloads stay on the several pools that they are on.
 func (c *cycle) staysSpread() *cycle {
 	p, home := c.p, c.home()
@@ -454,7 +458,5 @@ func (c *cycle) staysSpread() *cycle {
 	}
 	slices.Sort(all)
 	p.NodePools, p.MachineType = all, ""
-	out := c.again(c.s, p, "")
-	out.staysPut = true
-	return out
+	return c.again(c.s, p, eachOnItsOwn)
 }

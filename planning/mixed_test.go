@@ -205,6 +205,32 @@ func TestAMoveThatIsRefusedLeavesAMixture(t *testing.T) {
 	}
 }
 
+// TestARollbackOfAMixture: each workload goes back to its own pool and stays there, whatever
+// is better, until the rollback is over; if it can't be moved it stays where it is.
+func TestARollbackOfAMixture(t *testing.T) {
+	h, s, p := toMix(t, "memory")
+	m := Memory{Policy: p.Name, Weights: p.Weights, Rollback: &RolledBack{Rollback: api.Rollback{At: s.Time, Until: s.Time.Add(time.Hour)}}}
+	is, then := map[string]string{"api": "cores", "web": "memory"}, map[string]string{"api": "memory", "web": "cores"}
+	for _, w := range s.Workloads {
+		m.Workloads = append(m.Workloads, WorkloadMemory{Key: w.Key, Pool: is[w.Key.Name], Replicas: w.Replicas, Planned: w.Replicas})
+		m.Rollback.Scales = append(m.Rollback.Scales, KeptScale{Key: w.Key, Replicas: w.Replicas, Pool: then[w.Key.Name]})
+	}
+	refused := h
+	refused.Moves = stays{"memory"}.check
+	s.Time = s.Time.Add(time.Minute)
+	plan, _ := refused.Plan(s, p, m)
+	if diff := cmp.Diff(is, where(plan)); diff != "" {
+		t.Errorf("refused (-want +got):\n%s", diff)
+	}
+	for range 200 {
+		plan, m = h.Plan(s, p, m)
+		if diff := cmp.Diff(then, where(plan)); diff != "" || plan.Rollback == nil {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+		s.Time = s.Time.Add(15 * time.Second)
+	}
+}
+
 // TestNoneOfTheBetterOnesIsWaitedFor: where it is better differs from cycle to cycle, but it
 // is better elsewhere all the time: what staying costs adds up.
 func TestNoneOfTheBetterOnesIsWaitedFor(t *testing.T) {

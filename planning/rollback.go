@@ -330,6 +330,12 @@ func (c *cycle) restorePools(r RolledBack) {
 		return
 	}
 	c.p.NodePools, c.p.MachineType = names, ""
+	if c.p.MixPools && len(names) > 1 {
+		c.putBack = map[api.Key]string{}
+		for _, k := range r.Scales {
+			c.putBack[k.Key] = k.Pool
+		}
+	}
 }
 
 // tellObjectives says what people should know of objectives and of a rollback.
