@@ -273,7 +273,7 @@ func (s State) predictor(series api.Series, horizon int, once bool) (name string
 		return MixtureName, mixtureOf(s, series, horizon, once), y
 	case s.Model == SeasonalName && s.Seasonal != nil:
 		y = s.Seasonal.tail(y, horizon)
-		if once {
+		if once || s.Seasonal.Level == LevelAsWas { // no means are asked for
 			return SeasonalName, s.scaled(newSeasonalPredictorOnce(y, *s.Seasonal)), y
 		}
 		return SeasonalName, s.scaled(newSeasonalPredictor(y, *s.Seasonal)), y

@@ -3,6 +3,7 @@ package forecast
 import (
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
@@ -59,10 +60,14 @@ func distribute(p predictor, y []float64, o, horizon int, levels []float64) dist
 		floorAtZero(mean)
 		return distribution{mean: mean}
 	}
-	var s spread
+	s := scratch.Get().(*spread)
+	defer scratch.Put(s)
 	s.fill(p, y, o, mean)
 	return s.around(mean, levels, 0)
 }
+
+// scratch space of distribute, which is most of what a forecast would allocate.
+var scratch = sync.Pool{New: func() any { return new(spread) }}
 
 // spread is how far what comes may be off what is said: residual paths and, for
 // the steps at which quantiles are computed, the residuals in order.
@@ -74,6 +79,9 @@ type spread struct {
 	leads   []int
 	// By lead: the paths, in the order of their residuals there.
 	orders []uint16
+	// values and order are scratch space of fill.
+	values []float64
+	order  []uint16
 }
 
 // fill takes p's residual paths at sample o, and writes its point path to mean.
@@ -101,7 +109,8 @@ func (s *spread) fill(p predictor, y []float64, o int, mean []float64) {
 	}
 	n := len(s.weights)
 	s.orders = slices.Grow(s.orders[:0], n*len(s.leads))[:n*len(s.leads)]
-	values, order := make([]float64, n), make([]uint16, n)
+	s.values, s.order = slices.Grow(s.values[:0], n)[:n], slices.Grow(s.order[:0], n)[:n]
+	values, order := s.values, s.order
 	for i := range order {
 		order[i] = uint16(i)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/planning/choice"
+	"github.com/mash2-io/mash2/planning/parallel"
 )
 
 // candidate is the best plan for one assignment of workloads to pools.
@@ -27,6 +28,8 @@ type candidate struct {
 	steered []bool
 	costs   []poolCost
 	index   []int // of each item among the managed workloads
+	// planned are the workloads of the items, for the NodePlanner.
+	planned []api.Workload
 	problem choice.Problem
 	result  choice.Result
 	// limited is not empty when growth ahead of demand was given up, and why.
@@ -99,11 +102,11 @@ func (c *cycle) candidate(to assignment, heedErrors bool, packings int, settled 
 		k.sharing = append(k.sharing, c.sharingOn(pool, func(i int) bool { return to.of[i] == p }))
 	}
 	n := len(c.managed)
-	k.margins, k.speed, k.proposals = slices.Grow(k.margins, n), slices.Grow(k.speed, n), slices.Grow(k.proposals, n)
-	k.subjects, k.ranges, k.steered = slices.Grow(k.subjects, n), slices.Grow(k.ranges, n), slices.Grow(k.steered, n)
-	for i := range c.managed {
-		c.consider(&k, i)
-	}
+	k.margins, k.speed, k.proposals = make([]Margins, n), make([]float64, n), make([]Proposal, n)
+	k.subjects, k.ranges, k.steered = make([]Subject, n), make([]Range, n), make([]bool, n)
+	mishaps := make([]mishap, n)
+	parallel.Each(n, func(i int) { c.consider(&k, i, &mishaps[i]) })
+	c.failedAll(mishaps)
 	k.problem.Terms = c.terms(&k)
 	c.items(&k)
 	if len(to.pools) > 0 {
@@ -198,8 +201,9 @@ func (c *cycle) relax(k *candidate, packings int) {
 	}
 }
 
-// consider plans one workload for the pool that it is assigned to.
-func (c *cycle) consider(k *candidate, i int) {
+// consider plans one workload for the pool that it is assigned to. Others are considered at
+// the same time.
+func (c *cycle) consider(k *candidate, i int, m *mishap) {
 	mw, pool := &c.managed[i], k.to.pool(i)
 	w, memory := mw.workload, mw.memory
 	speed, nodeStartup := positive(w.SpeedNow), api.StartupLatency{}
@@ -226,13 +230,13 @@ func (c *cycle) consider(k *candidate, i int) {
 		podStartup, nodeStartup = rare(podStartup), rare(nodeStartup)
 	}
 	windows := c.windows(podStartup, nodeStartup)
-	asked := c.propose(Input{
+	asked := c.propose(m, Input{
 		Time: c.s.Time, Workload: w, Policy: c.p, Pods: mw.pods, Readings: memory.Readings,
 		Metrics: c.s.Metrics, ResourceMetrics: c.s.ResourceMetrics,
 		Forecast: mw.forecast, Trusted: mw.trusted, ForecastNote: mw.note, Outlooks: mw.outlooks,
 		Speed: speed, ResizeTo: mw.resizeTo, Windows: windows, Margins: memory.Margins,
 	})
-	k.margins = append(k.margins, memory.Margins.Taking(asked.Part))
+	k.margins[i] = memory.Margins.Taking(asked.Part)
 	asked = c.withReserve(asked, k.to, i, w.MaxReplicas)
 	subject := Subject{
 		Time: c.s.Time, Workload: w, Policy: c.p, Proposal: asked, Memory: memory.counted(asked).idle(c.s.Time, asked.Activity),
@@ -240,15 +244,13 @@ func (c *cycle) consider(k *candidate, i int) {
 		Stale: c.stale(w), Doubt: mw.doubt, Kept: c.kept(w.Key),
 		Untried: c.untried[w.Key] != nil && c.memory.Rollback == nil, Band: c.band(mw),
 	}
-	k.speed = append(k.speed, speed)
-	k.proposals = append(k.proposals, asked)
-	k.subjects = append(k.subjects, subject)
+	k.speed[i], k.proposals[i], k.subjects[i] = speed, asked, subject
 	var r Range
-	if failure := c.attempt("the Guard", w.Key, func() { r = c.guard.Range(subject) }); failure != "" {
+	if failure := m.try("the Guard", w.Key, func() { r = c.guard.Range(subject) }); failure != "" {
 		r = holding(subject, failure)
 	}
-	k.ranges = append(k.ranges, r)
-	k.steered = append(k.steered, w.Mode == api.ModeFull && r.Hold == "")
+	k.ranges[i] = r
+	k.steered[i] = w.Mode == api.ModeFull && r.Hold == ""
 }
 
 // stale tells whether some demand input of a workload isn't known well enough to
@@ -269,7 +271,7 @@ func (c *cycle) elsewhere(mw *managed, pool *api.Pool) bool {
 }
 
 // propose asks the workload's planner; whatever goes wrong is a hold.
-func (c *cycle) propose(in Input) Proposal {
+func (c *cycle) propose(m *mishap, in Input) Proposal {
 	if in.Workload.Hold != "" {
 		return hold(in.Workload, in.Workload.Hold)
 	}
@@ -283,7 +285,7 @@ func (c *cycle) propose(in Input) Proposal {
 	}
 	var asked Proposal
 	var err error
-	if failure := c.attempt("planner "+name, in.Workload.Key, func() { asked, err = planner.PlanWorkload(in) }); failure != "" {
+	if failure := m.try("planner "+name, in.Workload.Key, func() { asked, err = planner.PlanWorkload(in) }); failure != "" {
 		return hold(in.Workload, failure)
 	}
 	if err != nil {
@@ -354,7 +356,8 @@ func (c *cycle) items(k *candidate) {
 	k.steady = make([]int32, len(c.managed))
 	k.nodeMin = make([]int32, len(c.managed))
 	k.nodeNote = make([]string, len(c.managed))
-	for i := range c.managed {
+	items, mishaps := make([]choice.Item, len(c.managed)), make([]mishap, len(c.managed))
+	parallel.Each(len(c.managed), func(i int) {
 		mw, r := &c.managed[i], &k.ranges[i]
 		it := choice.Item{Key: mw.workload.Key, Weight: 1}
 		if len(k.to.pools) > 0 {
@@ -384,7 +387,7 @@ func (c *cycle) items(k *candidate) {
 			it.Spot = &choice.Spot{Spot: *c.p.Spot, Place: k.to.spot[i]}
 			it.Spot.Shares, it.Spot.Share = shares(mw, spot)
 		}
-		if failure := c.attempt("the Guard", it.Key, func() {
+		if failure := mishaps[i].try("the Guard", it.Key, func() {
 			k.nodeMin[i], it.NodeMin, k.nodeNote[i] = c.guard.NodeReplicas(k.subjects[i], r.Lo.Replicas)
 			k.raw[i], k.steady[i] = c.settle(of, &it, k.subjects[i], r)
 		}); failure != "" {
@@ -395,11 +398,14 @@ func (c *cycle) items(k *candidate) {
 		it.NodeMin = k.nodeMin[i]
 		it.Lo, it.Hi = r.Lo.Replicas, r.Hi.Replicas
 		it.LoBinding, it.HiBinding = r.Lo.Binding, r.Hi.Binding
-		if !k.steered[i] {
-			continue
+		items[i] = it
+	})
+	c.failedAll(mishaps)
+	for i := range c.managed {
+		if k.steered[i] {
+			k.problem.Items = append(k.problem.Items, items[i])
+			k.index, k.planned = append(k.index, i), append(k.planned, c.managed[i].workload)
 		}
-		k.problem.Items = append(k.problem.Items, it)
-		k.index = append(k.index, i)
 	}
 }
 

@@ -59,9 +59,8 @@ func limits(all []string) []string {
 // replicas are chosen only: the pods of all others count as they are.
 func (c *cycle) packWithin(k *candidate, replicas, nodeReplicas, maxNodes []int32, budget api.Budget) (choice.Packing, error) {
 	in := api.NodeInput{Snapshot: c.s, Demands: make([]api.NodeDemand, len(k.index)), Bounds: c.bounds(k.to, maxNodes), Budget: budget}
-	in.Snapshot.Workloads = make([]api.Workload, len(k.index))
+	in.Snapshot.Workloads = k.planned
 	for i, at := range k.index {
-		in.Snapshot.Workloads[i] = c.managed[at].workload
 		scale := k.ranges[at].Lo.Scale
 		scale.Replicas = replicas[i]
 		in.Demands[i] = api.NodeDemand{
@@ -344,7 +343,11 @@ func (c *cycle) nodes(k *candidate, plans []api.WorkloadPlan) api.NodePlan {
 			continue
 		}
 		pool := c.s.Pools[at]
-		if perZone := c.occupied(pool); crowded && perZone > pp.SizePerZone {
+		perZone := int32(0)
+		if crowded {
+			perZone = c.occupied(pool)
+		}
+		if perZone > pp.SizePerZone {
 			// A limit that is below what runs forbids growth. It is no reason to
 			// take a place from pods that have no other.
 			grow(pp, pool, (perZone-pp.SizePerZone)*int32(max(1, len(pool.Zones))), c.s.Nodes)

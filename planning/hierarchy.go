@@ -231,6 +231,14 @@ func (c *cycle) allow() {
 		}
 	}
 	slices.SortFunc(c.pools, func(a, b api.Pool) int { return cmp.Compare(a.Name, b.Name) })
+	if c.p.Spot != nil {
+		c.ready = map[string]int32{}
+		for _, n := range c.s.Nodes {
+			if n.Ready && !n.Cordoned {
+				c.ready[n.Pool]++
+			}
+		}
+	}
 	c.warnOfSpot()
 	c.warnOfMixing()
 	if len(c.pools) == 0 {
@@ -295,23 +303,23 @@ func boolToInt(b bool) int {
 	return 0
 }
 
-// byWorkload groups pods, those of none left out.
+// byWorkload groups pods, those of none left out. Pods that come one after the other, as
+// nearly all do in order of name, are not copied.
 func byWorkload(pods []api.Pod) map[api.Key][]api.Pod {
-	counts := map[api.Key]int{}
-	for i := range pods {
-		counts[pods[i].Workload]++
-	}
-	out := make(map[api.Key][]api.Pod, len(counts))
-	for i := range pods {
-		key := pods[i].Workload
-		if key == (api.Key{}) {
-			continue
+	out := map[api.Key][]api.Pod{}
+	for from := 0; from < len(pods); {
+		key, to := pods[from].Workload, from+1
+		for to < len(pods) && pods[to].Workload == key {
+			to++
 		}
-		of, ok := out[key]
-		if !ok {
-			of = make([]api.Pod, 0, counts[key])
+		if key != (api.Key{}) {
+			if of, ok := out[key]; ok {
+				out[key] = append(of, pods[from:to]...)
+			} else {
+				out[key] = pods[from:to:to] // to append to it copies
+			}
 		}
-		out[key] = append(of, pods[i])
+		from = to
 	}
 	return out
 }

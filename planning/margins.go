@@ -7,6 +7,7 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/forecast"
+	"github.com/mash2-io/mash2/planning/parallel"
 )
 
 // Margins are what keeps a policy's objective for one workload: by how much demand is to
@@ -283,13 +284,17 @@ func (c *cycle) margins() {
 		}
 	}
 	slices.SortStableFunc(due, func(a, b *managed) int { return a.memory.Margins.At.Compare(b.memory.Margins.At) })
-	work := 0
+	work, turn := 0, 0
 	for _, mw := range due { // the oldest first
 		if work += marginReads * len(mw.workload.Demand.Values); work > marginWork && mw != due[0] {
 			break
 		}
-		mw.memory.Margins = mw.memory.Margins.taken(mw.workload, c.p, c.s.Time, windows)
+		turn++
 	}
+	parallel.Each(turn, func(i int) {
+		mw := due[i]
+		mw.memory.Margins = mw.memory.Margins.taken(mw.workload, c.p, c.s.Time, windows)
+	})
 	for i := range c.managed {
 		mw := &c.managed[i]
 		m := mw.memory.Margins

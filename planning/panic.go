@@ -37,9 +37,36 @@ func (c *cycle) attempt(what string, workload api.Key, do func()) (failure strin
 	return ""
 }
 
+// mishap is a panic in what was done for several workloads at once, to be told of later.
+type mishap struct {
+	what     string
+	workload api.Key
+	*panicked
+}
+
+// try is attempt, but for telling.
+func (m *mishap) try(what string, workload api.Key, do func()) (failure string) {
+	if p := caught(do); p != nil {
+		*m = mishap{what, workload, p}
+		return m.sentence(what)
+	}
+	return ""
+}
+
+func (p *panicked) sentence(what string) string { return fmt.Sprintf("%s panicked: %v", what, p.value) }
+
+// failedAll tells of those that happened.
+func (c *cycle) failedAll(mishaps []mishap) {
+	for _, m := range mishaps {
+		if m.panicked != nil {
+			c.failed(m.what, m.workload, m.panicked)
+		}
+	}
+}
+
 // failed tells of a panic and returns it as a sentence.
 func (c *cycle) failed(what string, workload api.Key, p *panicked) string {
-	failure := fmt.Sprintf("%s panicked: %v", what, p.value)
+	failure := p.sentence(what)
 	if c.Panicked != nil {
 		c.Panicked(what, workload, p.value, p.stack)
 	}

@@ -164,14 +164,6 @@ func (c *cycle) withReserve(p Proposal, to assignment, workload int, most int32)
 	if on <= 0 {
 		return p
 	}
-	if c.ready == nil {
-		c.ready = map[string]int32{}
-		for _, n := range c.s.Nodes {
-			if n.Ready && !n.Cordoned {
-				c.ready[n.Pool]++
-			}
-		}
-	}
 	nodes := c.ready[spot.Name]
 	_, share := shares(&c.managed[workload], spot)
 	together := (on + max(nodes, 1) - 1) / max(nodes, 1)

@@ -48,8 +48,8 @@ func (s *search) stay() bool {
 // stayedNote is what a plan says of the best one that it stayed in spite of.
 const stayedNote = "highest utility, but by less than the tolerance for changing replicas"
 
-// shown is how many neighbours are packed only to be shown: a cycle's time goes
-// into packings.
+// shown is how many neighbours are packed only to be shown, of those that promise anything: a
+// cycle's time goes into packings.
 const shown = 3
 
 // neighbours evaluates the most promising neighbours of the best solution so
@@ -75,8 +75,9 @@ func (s *search) neighbours() {
 			s.lose(fewer)
 		}
 	}
-	for n, m := range s.moves() {
-		if n == min(s.keep, shown) {
+	moves := s.moves()
+	for n, m := range moves {
+		if n == min(s.keep, shown) || math.Abs(m.promise) <= worthPacking && s.budget < len(moves) {
 			break
 		}
 		sol, ok := s.evaluate(m.apply(s.best.Replicas), m.note(s.Items))

@@ -114,6 +114,11 @@ type Result struct {
 // enumerable is how many replica vectors are few enough to look at all.
 const enumerable = 20_000
 
+// worthPacking is what a neighbour must promise over the best plan, in U, to be packed where
+// not all neighbours can be. On thousands of nodes one replica promises less, and a packing
+// takes a good part of a second.
+const worthPacking = 5e-4
+
 // Solve looks for the best solution within a budget of packings, and keeps so many of the
 // others. It returns an error only when nothing could be packed at all.
 func (p Problem) Solve(budget, keep int) (Result, error) {
@@ -344,6 +349,9 @@ func (s *search) enumerate() bool {
 type move struct {
 	up, down int // item, −1 for none
 	hope     float64
+	// promise is about how much U gains at most: a replica less saves no more than the node
+	// that would hold it by itself.
+	promise float64
 }
 
 func (m move) apply(replicas []int32) []int32 {
@@ -371,16 +379,21 @@ func (m move) note(items []Item) string {
 const exchanges = 12
 
 // climb moves to better neighbours until there is none. It is false when the
-// budget was spent first.
+// budget was spent first, or some promised less than a packing is worth.
 func (s *search) climb() bool {
 	if s.Pack == nil {
 		return true
 	}
 	for {
-		improved := false
-		for _, m := range s.moves() {
+		improved, skipped := false, false
+		moves := s.moves()
+		for _, m := range moves {
 			if m.hope <= s.best.Utility.Total+better && s.best.Feasible() {
 				break // in order of hope: the rest can't either
+			}
+			if s.best.Feasible() && m.promise <= worthPacking && s.budget < len(moves) {
+				skipped = true
+				continue
 			}
 			sol, ok := s.evaluate(m.apply(s.best.Replicas), m.note(s.Items))
 			if !ok {
@@ -392,7 +405,7 @@ func (s *search) climb() bool {
 			}
 		}
 		if !improved {
-			return true
+			return !skipped
 		}
 	}
 }
@@ -426,16 +439,18 @@ func (s *search) moves() []move {
 	var moves []move
 	add := func(m move) {
 		m.hope = asMany
-		if m.down >= 0 {
-			m.hope = fewer
-		}
 		if m.up >= 0 {
 			r := s.best.Replicas[m.up]
-			m.hope += s.part(m.up, r+1) - s.part(m.up, r)
+			m.promise += s.part(m.up, r+1) - s.part(m.up, r)
 		}
 		if m.down >= 0 {
 			r := s.best.Replicas[m.down]
-			m.hope += s.part(m.down, r-1) - s.part(m.down, r)
+			m.promise += s.part(m.down, r-1) - s.part(m.down, r)
+			m.hope = fewer
+		}
+		m.hope += m.promise
+		if m.down >= 0 {
+			m.promise += s.ownNode(s.Items[m.down])
 		}
 		moves = append(moves, m)
 	}
@@ -456,6 +471,18 @@ func (s *search) moves() []move {
 	}
 	slices.SortStableFunc(moves, func(a, b move) int { return cmp.Compare(b.hope, a.hope) })
 	return moves
+}
+
+// ownNode is what a round of nodes takes from U that would hold one replica alone.
+func (s *search) ownNode(it Item) float64 {
+	if !s.planned() {
+		return 0
+	}
+	cost := s.nodeCost(it.Place, s.Places[it.Place].Zones)
+	if it.Spot != nil {
+		cost = max(cost, s.nodeCost(it.Spot.Place, s.Places[it.Spot.Place].Zones))
+	}
+	return cost
 }
 
 func vectorKey(v []int32) string {

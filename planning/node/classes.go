@@ -1,8 +1,10 @@
 package node
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/mash2-io/mash2/planning/node/packing"
@@ -57,6 +59,7 @@ func (c compiled) classes(unplaceable []int32) classes {
 		typeClass[t] = n
 	}
 	clear(byKey)
+	var alike []byte
 	for i, it := range c.Items {
 		if it.Count == 0 || unplaceable[i] > 0 {
 			continue
@@ -67,9 +70,15 @@ func (c compiled) classes(unplaceable []int32) classes {
 		}
 		n, merged := -1, false
 		if it.MaxPerNode == 0 && it.MaxPerZone == 0 {
-			key := fmt.Sprint(c.requests[i], bins)
-			if n, merged = byKey[key]; !merged {
-				byKey[key] = len(out.items)
+			alike = alike[:0]
+			for _, want := range c.requests[i] {
+				alike = binary.LittleEndian.AppendUint64(alike, uint64(want))
+			}
+			for _, ok := range bins {
+				alike = strconv.AppendBool(alike, ok)
+			}
+			if n, merged = byKey[string(alike)]; !merged {
+				byKey[string(alike)] = len(out.items)
 			}
 		}
 		if !merged {

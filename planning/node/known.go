@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/record/delta"
@@ -32,32 +33,33 @@ type solved struct {
 
 // known is what a cycle knows of packings like those it is asked for: from the
 // cycle before, and from its own so far.
-type known struct{ before, now WarmStart }
+type known struct {
+	before, now WarmStart
+	writing     sync.Mutex // of now
+}
 
 // warm is a Solver that starts from patterns: Columns.
 type warm interface {
 	SolveFrom(Problem, api.Budget, Patterns) (Packing, Patterns, error)
 }
 
-// solve starts from the patterns of the last problem with the same types and, as
-// the pods of a whole cluster are others than the few without a node, about as
-// many items.
-func (k *known) solve(s Solver, p Problem, b api.Budget) (Packing, error) {
+// solve starts from the patterns of the last problem of what is packed with the same types
+// and, as the pods of a whole cluster are others than the few without a node, about as
+// many items. Problems of one of these are solved one after the other.
+func (k *known) solve(what string, s Solver, p Problem, b api.Budget) (Packing, error) {
 	w, ok := s.(warm)
 	if !ok {
 		return s.Solve(p, b)
 	}
 	var sort strings.Builder
+	sort.WriteString(what + " ")
 	for n := len(p.Items); n > 0; n /= 4 {
 		sort.WriteByte('#')
 	}
 	for _, t := range p.Types {
 		sort.WriteString(" " + t.Name)
 	}
-	last, ok := k.now[sort.String()]
-	if !ok {
-		last = k.before[sort.String()]
-	}
+	last := k.last(sort.String())
 	// A cluster in which nothing changes keeps its packing, at no work.
 	if last.iterations >= b.Iterations && reflect.DeepEqual(last.problem, p) {
 		return k.keep(sort.String(), last), nil
@@ -70,7 +72,18 @@ func (k *known) solve(s Solver, p Problem, b api.Budget) (Packing, error) {
 	return k.keep(sort.String(), solved{p, packing, b.Iterations, patterns}), nil
 }
 
+func (k *known) last(sort string) solved {
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	if last, ok := k.now[sort]; ok {
+		return last
+	}
+	return k.before[sort]
+}
+
 func (k *known) keep(sort string, s solved) Packing {
+	k.writing.Lock()
+	defer k.writing.Unlock()
 	if k.now == nil {
 		k.now = WarmStart{}
 	}

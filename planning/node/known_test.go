@@ -71,7 +71,7 @@ func TestACycleStartsFromTheLastOnesPatterns(t *testing.T) {
 	}
 	budget, little := api.Budget{Iterations: 300}, api.Budget{Iterations: 60}
 	k := &known{}
-	cold, err := k.solve(Columns{}, p, budget)
+	cold, err := k.solve(rest, Columns{}, p, budget)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,13 +79,13 @@ func TestACycleStartsFromTheLastOnesPatterns(t *testing.T) {
 	for n := range int32(4) { // as many pods as before in the end
 		p.Items[0].Count = pods + 3 - n
 		k = &known{before: k.after().(WarmStart)}
-		if _, err = k.solve(Columns{}, p, budget); err != nil {
+		if _, err = k.solve(rest, Columns{}, p, budget); err != nil {
 			t.Fatal(err)
 		}
 	}
 	p.Items[0].Count = pods
 	k = &known{before: k.after().(WarmStart)}
-	warm, err := k.solve(Columns{}, p, little)
+	warm, err := k.solve(rest, Columns{}, p, little)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -78,36 +79,51 @@ func (p *Planner) plan(v *view, b api.Budget, k *known) (api.NodePlan, error) {
 	if b.Iterations <= 0 {
 		b.Iterations = 10_000
 	}
-	// Levels often ask the same: a problem is solved once.
-	solve := memoised(func(p Problem) (Packing, error) {
-		return inParts(p, func(p Problem) (Packing, error) {
-			if asked.Iterations <= 0 {
-				return k.solve(solver, p, effort(p, asked))
-			}
-			return k.solve(solver, p, asked)
-		})
-	})
-
-	size, err := v.layOutBest(v.size, solve, b)
-	if err != nil {
-		return api.NodePlan{}, fmt.Errorf("planning nodes: %w", err)
+	solveOf := func(what string) solveFunc {
+		return func(p Problem) (Packing, error) {
+			return inParts(p, func(p Problem) (Packing, error) {
+				if asked.Iterations <= 0 {
+					return k.solve(what, solver, p, effort(p, asked))
+				}
+				return k.solve(what, solver, p, asked)
+			})
+		}
 	}
+	// Levels often ask the same: a problem is solved once.
+	solve := memoised(solveOf(rest))
 	if b.SizesOnly {
+		size, err := v.layOutBest(v.size, solve, b)
+		if err != nil {
+			return api.NodePlan{}, fmt.Errorf("planning nodes: %w", err)
+		}
 		return v.report(Problem{}, Packing{}, size, size), nil
 	}
 	whole := v.problem(v.all(v.size))
-	ideal, err := solve(whole)
-	if err != nil {
-		return api.NodePlan{}, fmt.Errorf("planning nodes: %w", err)
-	}
-	now := size
-	if !v.sameLevels() {
-		if now, err = v.layOutBest(v.now, solve, b); err != nil {
-			return api.NodePlan{}, fmt.Errorf("planning nodes: %w", err)
+	var ideal Packing
+	var size, now *layout
+	var errs [2]error
+	parallel.Each(2, func(i int) {
+		if i == 1 {
+			ideal, errs[i] = solveOf(anew)(whole)
+			return
 		}
+		if size, errs[i] = v.layOutBest(v.size, solve, b); errs[i] == nil {
+			if now = size; !v.sameLevels() {
+				now, errs[i] = v.layOutBest(v.now, solve, b)
+			}
+		}
+	})
+	if err := cmp.Or(errs[0], errs[1]); err != nil {
+		return api.NodePlan{}, fmt.Errorf("planning nodes: %w", err)
 	}
 	return v.report(whole, ideal, size, now), nil
 }
+
+// What is packed: pods without room on the nodes there are, and all pods onto new nodes.
+const (
+	rest = "rest"
+	anew = "anew"
+)
 
 // layOutBest is the layout with the solver's packing, unless that with FFD's
 // costs less: sizes are for all zones of a pool alike, which no packing knows of.

@@ -72,9 +72,15 @@ func (v *view) seat(p *api.Pod, r *resident, load int) {
 	if load >= 0 {
 		pools = v.loads[load].demand.Pools
 	}
-	it := v.item(p.Shape, p.Workload, api.PodRef(p.Key), zone, p.Zones, pools)
-	if load >= 0 {
-		v.keepOff(v.loads[load].demand, it, p.Shape)
+	it, plain := v.seated.item, load >= 0 && zone == "" && p.Zones == nil
+	if !plain || v.seated.shape != p.Shape || v.seated.load != load {
+		it = v.item(p.Shape, p.Workload, api.PodRef(p.Key), zone, p.Zones, pools)
+		if load >= 0 {
+			v.keepOff(v.loads[load].demand, it, p.Shape)
+		}
+	}
+	if plain {
+		v.seated.shape, v.seated.load, v.seated.item = p.Shape, load, it
 	}
 	stuck := p.DoNotDisrupt != "" || p.ControllerKind == "" || placement.Unsure(p) != ""
 	if r != nil && (r.usable || stuck) {

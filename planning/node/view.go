@@ -31,6 +31,11 @@ type view struct {
 	// item whether one of them accepts it.
 	outside []placement.Site
 	welcome map[int]bool
+	// seated is the last pod that was given a place, where the next one is mostly alike.
+	seated struct {
+		shape      *api.PodShape
+		load, item int
+	}
 }
 
 type pool struct {
@@ -117,11 +122,13 @@ func newView(in api.NodeInput) (*view, error) {
 		return nil, err
 	}
 	shapes, known := Problem{}, map[*api.PodShape]bool{nil: true}
+	var last *api.PodShape
 	ask := func(shape *api.PodShape) {
-		if !known[shape] {
+		if shape != last && !known[shape] {
 			known[shape] = true
 			shapes.Items = append(shapes.Items, Item{Requests: shape.Requests})
 		}
+		last = shape
 	}
 	for i := range s.Pods {
 		ask(s.Pods[i].Shape)
