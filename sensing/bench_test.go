@@ -1,6 +1,7 @@
 package sensing
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -90,6 +91,9 @@ func BenchmarkPodCache(b *testing.B) {
 func bigWorld(b *testing.B, workloads, podsEach, nodes int) *world {
 	w := newWorld(b, func(c *Config) {
 		c.History = 48 * time.Hour
+		if workloads > 1000 {
+			c.History = 6 * time.Hour
+		}
 		c.QueryTimeout, c.BackfillTimeout, c.UsageTimeout = time.Minute, time.Minute, time.Minute
 		c.BackfillWait = 0
 	})
@@ -137,31 +141,50 @@ func (w *world) fillHistory() {
 	d.covered = newest
 }
 
-// One cycle's Observe at that size, with each source answering over HTTP.
+// One cycle's Observe at that size and at the largest there is, with each source answering
+// over HTTP.
 func BenchmarkObserve(b *testing.B) {
-	w := bigWorld(b, 1000, 10, 1000)
-	// An answer of Prometheus is made once: we measure the reader.
+	for _, c := range []struct{ workloads, podsEach, nodes int }{{1000, 10, 1000}, {5000, 30, 5000}} {
+		b.Run(fmt.Sprintf("%d workloads, %d pods", c.workloads, c.workloads*c.podsEach), func(b *testing.B) {
+			benchmarkObserve(b, c.workloads, c.podsEach, c.nodes)
+		})
+	}
+}
+
+func benchmarkObserve(b *testing.B, workloads, podsEach, nodes int) {
+	w := bigWorld(b, workloads, podsEach, nodes)
+	w.protobuf = true
 	pods := w.caches.view().pods
 	w.answer(func(rw http.ResponseWriter, r *http.Request) bool {
 		q := w.queries[len(w.queries)-1]
 		w.queries = nil
-		var text bytes.Buffer
+		asked := podsAsked(b, q.query)
+		var values bytes.Buffer // the same of each pod: we measure the reader
+		for s := range q.steps {
+			if s > 0 {
+				values.WriteByte(',')
+			}
+			fmt.Fprintf(&values, `[%d,"0.1%d"]`, q.from.Add(time.Duration(s)*w.cfg.Step).Unix(), s)
+		}
+		text := bufio.NewWriterSize(rw, 1<<20)
 		text.WriteString(`{"status":"success","data":{"resultType":"matrix","result":[`)
-		for i, p := range pods {
-			if i > 0 {
+		first := true
+		for _, p := range pods {
+			if !asked(p.key.Name) {
+				continue
+			}
+			if !first {
 				text.WriteByte(',')
 			}
-			fmt.Fprintf(&text, `{"metric":{"namespace":%q,"pod":%q,"node":%q},"values":[`, p.key.Namespace, p.key.Name, p.pod.Node)
-			for s := range q.steps {
-				if s > 0 {
-					text.WriteByte(',')
-				}
-				fmt.Fprintf(&text, `[%d,"0.1%d"]`, q.from.Add(time.Duration(s)*w.cfg.Step).Unix(), i%1000)
+			first = false
+			for _, part := range []string{`{"metric":{"namespace":"`, p.key.Namespace, `","pod":"`, p.key.Name, `","node":"`, p.pod.Node, `"},"values":[`} {
+				text.WriteString(part)
 			}
+			text.Write(values.Bytes())
 			text.WriteString("]}")
 		}
 		text.WriteString("]}}")
-		_, _ = rw.Write(text.Bytes())
+		_ = text.Flush()
 		return true
 	})
 	before := heap()
@@ -177,8 +200,8 @@ func BenchmarkObserve(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if len(s.Pods) != 10_000 || len(s.Workloads) != 1000 || s.Workloads[0].DemandStale || s.Workloads[0].Usage == nil {
-			b.Fatalf("%d pods, %d workloads, first %+v", len(s.Pods), len(s.Workloads), s.Workloads[0])
+		if len(s.Pods) != workloads*podsEach || len(s.Workloads) != workloads || s.Workloads[0].DemandStale || s.Workloads[0].Usage == nil {
+			b.Fatalf("%d pods, %d workloads, first %+v; %+v", len(s.Pods), len(s.Workloads), s.Workloads[0], s.Metrics)
 		}
 	}
 	b.StopTimer()

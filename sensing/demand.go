@@ -1,7 +1,6 @@
 package sensing
 
 import (
-	"context"
 	"hash/fnv"
 	"math"
 	"slices"
@@ -30,6 +29,7 @@ type demandSource struct {
 	reading chan struct{}
 
 	covered int64 // newest step that an answer covered
+	parts   parts
 	health  api.SourceHealth
 	// recent remembers whose pods were, for those that are gone.
 	recent map[api.Key]podOwner
@@ -63,29 +63,6 @@ func newDemand(cfg Config) (*demandSource, error) {
 	return d, nil
 }
 
-// newest is the cycle's own query, before it is folded into histories.
-type newest struct {
-	asked    bool
-	from, to int64
-	answer   answer
-	err      error
-}
-
-// fetch asks for the steps since the last answer and a few before. It only
-// reads, so that it can run beside other sources.
-func (d *demandSource) fetch(ctx context.Context, now time.Time, namespaces []string) newest {
-	to := d.grid.At(now.Add(-d.cfg.EvaluationDelay))
-	if to <= d.covered || len(namespaces) == 0 {
-		return newest{}
-	}
-	n := newest{asked: true, to: to, from: to - int64(d.cfg.NewestSteps) + 1}
-	if d.covered != math.MinInt64 {
-		n.from = max(n.from, d.covered+1-int64(d.cfg.Overlap))
-	}
-	n.answer, n.err = d.prom.queryRange(ctx, d.prom.newestQuery(namespaces), n.from, n.to, d.cfg.QueryTimeout)
-	return n
-}
-
 // podStream is a pod's usage on one node.
 type podStream struct {
 	node   string
@@ -109,30 +86,19 @@ func (d *demandSource) fold(now time.Time, n newest, v *view, sp *speeds) {
 		return
 	}
 	if n.err != nil {
-		d.health.Reachable, d.health.Error = false, n.err.Error()
+		d.health.Reachable, d.health.Error = false, n.err.Error()+d.parts.failed(n)
 		return
 	}
+	d.parts.held()
 	d.health = api.SourceHealth{Reachable: true, LastOK: now}
 
-	pods := map[api.Key][]podStream{}
-	var order []api.Key // of the answer, so that sums don't depend on chance
-	for _, s := range n.answer.series {
-		key := api.Key{Namespace: string(s.Metric["namespace"]), Name: string(s.Metric["pod"])}
-		if key.Name == "" {
-			continue
-		}
-		if pods[key] == nil {
-			order = append(order, key)
-		}
-		pods[key] = append(pods[key], podStream{string(s.Metric[model.LabelName(d.cfg.NodeLabel)]), s.Values})
-	}
 	sums := newFoldings(d.grid, d.cfg.RateWindow, n.from, n.to)
-	for _, key := range order {
+	for _, key := range n.order {
 		id, ok := d.ownerOf(key, v)
 		if !ok {
 			continue
 		}
-		d.foldPod(sums.of(id), v.podByKey[key], pods[key], n, sp)
+		d.foldPod(sums.of(id), v.podByKey[key], n.pods[key], n, sp)
 	}
 	for _, p := range v.pods {
 		if id, ok := v.targetOf(p); ok && countsAsReady(p) {

@@ -130,7 +130,7 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 	)
 	group.Go(func() { s.Unproven = o.current.observe(ctx, now, o.caches, versions, failures) })
 	group.Go(func() { s.Pools, poolFindings = o.pools.read(ctx) })
-	group.Go(func() { fresh = o.demand.fetch(ctx, now, namespaces) })
+	group.Go(func() { fresh = o.demand.fetch(ctx, now, namespaces, len(v.pods)) })
 	group.Go(func() { o.usage.read(ctx, now, namespaces) })
 	group.Go(func() { o.readings.read(ctx, o.background, now, v) })
 	group.Go(func() { s.Context.Signals = o.signals.read(ctx, o.background, now) })
@@ -361,7 +361,7 @@ func (o *Observer) sourceFindings(fresh newest) []api.Finding {
 	if e := o.demand.health.Error; e != "" {
 		add(ReasonPrometheusUnreachable, "prometheus", e)
 	}
-	if w := fresh.answer.warnings; len(w) > 0 {
+	if w := fresh.warnings; len(w) > 0 {
 		add(ReasonPrometheusWarning, "prometheus", strings.Join(w, "; "))
 	}
 	if e := o.usage.health.Error; e != "" {

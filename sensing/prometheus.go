@@ -89,12 +89,12 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 // selector of the metric: containers only (the pod's own cgroup and the pause
 // container are left out, they would count twice), whole CPUs only, and the
 // namespaces of interest while they are few enough to name.
-func (p *prometheus) selector(namespaces []string) string {
+func (p *prometheus) selector(namespaces []string, more ...string) string {
 	matchers := []string{`container!=""`, `container!="POD"`, `cpu=~"total|"`}
 	if p.cfg.Matchers != "" {
 		matchers = append(matchers, p.cfg.Matchers)
 	}
-	return p.cfg.CPUMetric + "{" + strings.Join(append(matchers, within(namespaces)...), ",") + "}"
+	return p.cfg.CPUMetric + "{" + strings.Join(append(append(matchers, within(namespaces)...), more...), ",") + "}"
 }
 
 // within is the matcher of some namespaces while they are few enough to name.
@@ -113,14 +113,14 @@ func within(namespaces []string) []string {
 
 // usage is cores used per container. The maximum over whatever else tells
 // series apart (two scrapers, a container's id or image) counts each once.
-func (p *prometheus) usage(namespaces []string) string {
+func (p *prometheus) usage(namespaces []string, more ...string) string {
 	return fmt.Sprintf("max by (namespace, pod, container, %s) (rate(%s[%s]))",
-		p.cfg.NodeLabel, p.selector(namespaces), model.Duration(p.cfg.RateWindow))
+		p.cfg.NodeLabel, p.selector(namespaces, more...), model.Duration(p.cfg.RateWindow))
 }
 
-// newestQuery is cores per pod and node.
-func (p *prometheus) newestQuery(namespaces []string) string {
-	return fmt.Sprintf("sum by (namespace, pod, %s) (%s)", p.cfg.NodeLabel, p.usage(namespaces))
+// newestQuery is cores per pod and node, of the pods that a matcher leaves.
+func (p *prometheus) newestQuery(namespaces []string, pods ...string) string {
+	return fmt.Sprintf("sum by (namespace, pod, %s) (%s)", p.cfg.NodeLabel, p.usage(namespaces, pods...))
 }
 
 // Labels that historyQuery makes.

@@ -58,12 +58,21 @@ func TestQueriesAgainstPrometheus(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = prom.Stop() })
 
+	for _, finer := range []int{0, 4, 99} { // in one part, in five, and in as many as there are
+		t.Run(fmt.Sprintf("%d times as many parts", finer+1), func(t *testing.T) {
+			queriesAgainst(t, prom.URL, start, end, finer)
+		})
+	}
+}
+
+func queriesAgainst(t *testing.T, url string, start, end time.Time, finer int) {
 	w := newWorld(t, func(c *Config) {
-		c.PrometheusURL = prom.URL
+		c.PrometheusURL = url
 		c.MaxPoints = 150 // several slices
 		c.QueryTimeout = 30 * time.Second
 		c.Matchers = `namespace!=""`
 	})
+	w.demand.parts.finer = finer
 	w.clock.SetTime(end)
 	w.shop("web", 0)
 	w.pools = append(w.pools, w.pools[0])

@@ -8,6 +8,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	metricsclient "k8s.io/metrics/pkg/client/clientset/versioned"
 
 	"github.com/mash2-io/mash2/api"
@@ -64,7 +66,12 @@ func (u podUsage) of(resource, container string) (sum float64, ok bool) {
 }
 
 func newUsageSource(cfg Config) (*usageSource, error) {
-	client, err := metricsclient.NewForConfig(cfg.REST)
+	// A list of all pods takes a fraction of the time in this form. Who doesn't have it
+	// answers in the other one.
+	rc := rest.CopyConfig(cfg.REST)
+	rc.ContentType = runtime.ContentTypeProtobuf
+	rc.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	client, err := metricsclient.NewForConfig(rc)
 	if err != nil {
 		return nil, fmt.Errorf("making the metrics.k8s.io client: %w", err)
 	}

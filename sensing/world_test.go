@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/prometheus/promql/parser"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -24,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
+	metricsscheme "k8s.io/metrics/pkg/client/clientset/versioned/scheme"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
@@ -57,6 +59,10 @@ type world struct {
 	queries []rangeQuery
 	// usage by pod in millicores; nil: metrics.k8s.io is down.
 	usage map[api.Key]int64
+	// protobuf: metrics.k8s.io answers in that form who asks for it.
+	protobuf bool
+	// inProtobuf is how often it did.
+	inProtobuf int
 	// nodeUsage by node in millicores; nil: metrics.k8s.io has no nodes.
 	nodeUsage map[string]int64
 	// memory is the same in bytes; 0 if a pod isn't there.
@@ -214,7 +220,11 @@ func (w *world) servePrometheus(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	groups := map[string]map[string]any{}
+	asked := podsAsked(w.t, q.query)
 	for _, s := range w.series {
+		if !asked(s.pod) {
+			continue
+		}
 		metric := map[string]string{"namespace": s.namespace, "pod": s.pod}
 		if s.node != "" {
 			metric["node"] = s.node
@@ -254,6 +264,25 @@ func (w *world) servePrometheus(rw http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(rw).Encode(map[string]any{
 		"status": "success", "data": map[string]any{"resultType": "matrix", "result": result},
 	})
+}
+
+// podsAsked tells which pods a query's matchers leave.
+func podsAsked(t testing.TB, query string) func(pod string) bool {
+	expr, err := parser.ParseExpr(query)
+	if err != nil {
+		t.Errorf("a query that is none: %v", err)
+		return func(string) bool { return false }
+	}
+	return func(pod string) bool {
+		for _, selector := range parser.ExtractSelectors(expr) {
+			for _, m := range selector {
+				if m.Name == "pod" && !m.Matches(pod) {
+					return false
+				}
+			}
+		}
+		return true
+	}
 }
 
 func (w *world) serveUsage(rw http.ResponseWriter, r *http.Request) {
@@ -297,6 +326,13 @@ func (w *world) serveUsage(rw http.ResponseWriter, r *http.Request) {
 				},
 			}},
 		})
+	}
+	if w.protobuf && strings.Contains(r.Header.Get("Accept"), runtime.ContentTypeProtobuf) {
+		form, _ := runtime.SerializerInfoForMediaType(metricsscheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
+		w.inProtobuf++
+		rw.Header().Set("Content-Type", runtime.ContentTypeProtobuf)
+		_ = metricsscheme.Codecs.EncoderForVersion(form.Serializer, metricsv1beta1.SchemeGroupVersion).Encode(&list, rw)
+		return
 	}
 	rw.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(rw).Encode(list)
