@@ -31,8 +31,13 @@ type demandSource struct {
 	covered int64 // newest step that an answer covered
 	parts   parts
 	health  api.SourceHealth
-	// recent remembers whose pods were, for those that are gone.
+	// recent remembers whose pods were, for those that are gone. Was is the last view's.
 	recent map[api.Key]podOwner
+	was    struct {
+		pods  []*podRecord
+		ofPod []targetID
+		at    time.Time
+	}
 	// partial is how much of a target the newest answer lacked.
 	partial map[targetID]demand.Coverage
 	// copies are the most pods that a target may have had.
@@ -93,15 +98,14 @@ func (d *demandSource) fold(now time.Time, n newest, v *view, sp *speeds) {
 	d.health = api.SourceHealth{Reachable: true, LastOK: now}
 
 	sums := newFoldings(d.grid, d.cfg.RateWindow, n.from, n.to)
-	for _, key := range n.order {
-		id, ok := d.ownerOf(key, v)
-		if !ok {
-			continue
+	used := make([]podSample, n.to-n.from+1)
+	for i, key := range n.order {
+		if id, p, ok := d.ownerOf(key, v); ok {
+			d.foldPod(sums.of(id), p, n.streams[i], n, sp, used)
 		}
-		d.foldPod(sums.of(id), v.podByKey[key], n.pods[key], n, sp)
 	}
-	for _, p := range v.pods {
-		if id, ok := v.targetOf(p); ok && countsAsReady(p) {
+	for i, p := range v.pods {
+		if id := v.ofPod[i]; id != (targetID{}) && countsAsReady(p) {
 			sums.of(id).Expect(demandPod(p, 0))
 		}
 	}
@@ -134,13 +138,16 @@ func slackOf(id targetID, window int) int {
 	return least + int(h.Sum32())&math.MaxInt32%least
 }
 
-// remember whose pods there are, while their usage may still be asked for.
+// remember whose pods there were, while their usage may still be asked for.
 func (d *demandSource) remember(now time.Time, v *view) {
-	for _, p := range v.pods {
-		if id, ok := v.targetOf(p); ok {
-			d.recent[p.key] = podOwner{id, now}
+	for i, p := range d.was.pods {
+		if id := d.was.ofPod[i]; id != (targetID{}) {
+			if _, there := v.podAt[p.key]; !there {
+				d.recent[p.key] = podOwner{id, d.was.at}
+			}
 		}
 	}
+	d.was.pods, d.was.ofPod, d.was.at = v.pods, v.ofPod, now
 	keep := time.Duration(d.cfg.NewestSteps)*d.cfg.Step + d.cfg.RateWindow
 	for key, o := range d.recent {
 		if now.Sub(o.seen) > keep {
@@ -149,12 +156,17 @@ func (d *demandSource) remember(now time.Time, v *view) {
 	}
 }
 
-// ownerOf finds a pod's target: by the owner it has or had, else by its name.
-func (d *demandSource) ownerOf(key api.Key, v *view) (targetID, bool) {
-	if p, ok := v.podByKey[key]; ok {
-		id, ok := v.targetOf(p)
-		return id, ok
+// ownerOf finds a pod, nil if it is gone, and its target: by the owner it has or had, else by
+// its name.
+func (d *demandSource) ownerOf(key api.Key, v *view) (targetID, *podRecord, bool) {
+	if p, id := v.pod(key); p != nil {
+		return id, p, id != (targetID{})
 	}
+	id, managed := d.ownerOfGone(key, v)
+	return id, nil, managed
+}
+
+func (d *demandSource) ownerOfGone(key api.Key, v *view) (targetID, bool) {
 	id, ok := d.recent[key].target, d.recent[key].target.name != ""
 	if !ok {
 		id, ok = ownerByName(key.Namespace, key.Name)
@@ -168,11 +180,11 @@ func (d *demandSource) ownerOf(key api.Key, v *view) (targetID, bool) {
 
 // foldPod adds one pod's usage in reference millicores. A stream that names no
 // node is of a second scraper when another one names it. Where the label is no
-// node of ours (an address, say), the pod's own node tells the speed.
-func (d *demandSource) foldPod(f *demand.Folding, p *podRecord, streams []podStream, n newest, sp *speeds) {
+// node of ours (an address, say), the pod's own node tells the speed. Used is scratch space,
+// a sample per step.
+func (d *demandSource) foldPod(f *demand.Folding, p *podRecord, streams []podStream, n newest, sp *speeds, used []podSample) {
 	named := slices.ContainsFunc(streams, func(s podStream) bool { return s.node != "" })
-	type sample struct{ measured, reference float64 }
-	seen := make(map[int64]sample, n.to-n.from+1)
+	clear(used)
 	var room int64 // of the largest node it ran on
 	for _, s := range streams {
 		node := s.node
@@ -186,15 +198,23 @@ func (d *demandSource) foldPod(f *demand.Folding, p *podRecord, streams []podStr
 		room = max(room, sp.roomOf(node))
 		d.prom.samples(s.values, n.from, n.to, func(step int64, v float64) {
 			if v == v && v >= 0 {
-				at := seen[step]
-				seen[step] = sample{at.measured + v*1000, at.reference + v*1000*speed}
+				at := &used[step-n.from]
+				at.known, at.measured, at.reference = true, at.measured+v*1000, at.reference+v*1000*speed
 			}
 		})
 	}
 	pod := demandPod(p, room)
-	for step, v := range seen {
-		f.Add(pod, step, v.measured, v.reference)
+	for i, v := range used {
+		if v.known {
+			f.Add(pod, n.from+int64(i), v.measured, v.reference)
+		}
 	}
+}
+
+// podSample is what a pod used at a step, millicores as measured and reference ones.
+type podSample struct {
+	known               bool
+	measured, reference float64
 }
 
 // demandPod is what folding knows of a pod, nil for one that is gone; room is the

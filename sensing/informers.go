@@ -73,6 +73,7 @@ type caches struct {
 	mu     sync.Mutex
 	failed map[string]error // last failure to list or watch since it was asked for
 	absent map[string]bool  // kinds that the server didn't know when last asked
+	order  podOrder         // of the last view
 }
 
 // activePods leaves finished pods with the server.

@@ -18,10 +18,10 @@ type newest struct {
 	asked    bool
 	from, to int64
 	parts    int // that it was asked in
-	// pods are the streams of each, and order is that of the answers, so that sums don't
-	// depend on chance.
-	pods     map[api.Key][]podStream
+	// order of the pods is that of the answers, so that sums don't depend on chance; streams
+	// are those of each.
 	order    []api.Key
+	streams  [][]podStream
 	warnings []string
 	err      error
 }
@@ -34,7 +34,7 @@ func (d *demandSource) fetch(ctx context.Context, now time.Time, namespaces []st
 		return newest{}
 	}
 	steps := max(int64(d.cfg.NewestSteps)/int64(d.parts.times()), int64(d.cfg.Overlap)+1)
-	n := newest{asked: true, to: to, from: to - steps + 1, pods: map[api.Key][]podStream{}}
+	n := newest{asked: true, to: to, from: to - steps + 1}
 	if d.covered != math.MinInt64 {
 		n.from = max(n.from, d.covered+1-int64(d.cfg.Overlap))
 	}
@@ -63,11 +63,18 @@ func (d *demandSource) fetch(ctx context.Context, now time.Time, namespaces []st
 	}
 	n.err = group.Wait()
 	n.warnings = slices.Compact(slices.Sorted(slices.Values(slices.Concat(warnings...))))
-	for _, s := range slices.Concat(read...) {
-		if n.pods[s.pod] == nil {
-			n.order = append(n.order, s.pod)
+	at := map[api.Key]int{}
+	for _, part := range read {
+		for i := range part {
+			pod := part[i].pod
+			k, known := at[pod]
+			if known {
+				n.streams[k] = append(n.streams[k], part[i].podStream)
+				continue
+			}
+			at[pod] = len(n.order)
+			n.order, n.streams = append(n.order, pod), append(n.streams, []podStream{part[i].podStream})
 		}
-		n.pods[s.pod] = append(n.pods[s.pod], s.podStream)
 	}
 	return n
 }

@@ -184,3 +184,27 @@ func TestUsageIsReadInEitherForm(t *testing.T) {
 		}
 	}
 }
+
+// Pods are in order of key, whichever come and go, and each is found at its place.
+func TestPodOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var order podOrder
+		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-c]{1,4}`), 0, 12, rapid.ID[string])
+		for range rapid.IntRange(1, 5).Draw(t, "looks") {
+			var pods []*podRecord
+			for _, name := range names.Draw(t, "names") {
+				pods = append(pods, &podRecord{identity: identity{key: api.Key{Namespace: ns, Name: name}}})
+			}
+			want := slices.SortedFunc(slices.Values(pods), func(a, b *podRecord) int { return compareKeys(a.key, b.key) })
+			at := order.sort(pods)
+			if !slices.Equal(pods, want) {
+				t.Fatalf("not in order: %v", pods)
+			}
+			for i, p := range pods {
+				if at[p.key] != int32(i) {
+					t.Fatalf("%s is at %d, not %d", p.key, at[p.key], i)
+				}
+			}
+		}
+	})
+}

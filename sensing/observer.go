@@ -269,7 +269,7 @@ func (o *Observer) look(s *api.Snapshot, r *workloadRecord, v *view, usage map[t
 		}
 		w.Usage = usage[r.target]
 		if w.HoldReason == "" && w.Mode != api.ModeOff {
-			w.Triggers = o.readings.of(s.Time, r, v, w, o.usage.pods)
+			w.Triggers = o.readings.of(s.Time, r, v, w, o.usage)
 			if f, ok := missingFinding(w); ok {
 				s.Findings = append(s.Findings, f)
 			}
@@ -325,7 +325,7 @@ func (o *Observer) addPods(s *api.Snapshot, v *view) {
 		s.Pods[i] = p.pod
 		ties.add(p, &s.Pods[i])
 		used[p.pod.Shape], sizes[p.size.size] = true, true
-		if id, ok := v.targetOf(p); ok {
+		if id := v.ofPod[i]; id != (targetID{}) {
 			s.Pods[i].Workload = v.byTarget[id].key
 			if v.byTarget[id].sizing != nil && p.size.by == "" {
 				s.Pods[i].Size, s.Pods[i].Resize, s.Pods[i].ResizeMessage = p.size.size, p.size.resize, p.size.message

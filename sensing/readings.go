@@ -348,7 +348,7 @@ func (s *readings) samplesOf(ctx context.Context, t trigger, from, to int64) ([]
 }
 
 // of hands out the readings of a workload.
-func (s *readings) of(now time.Time, r *workloadRecord, v *view, w api.Workload, usage []podUsage) []api.Trigger {
+func (s *readings) of(now time.Time, r *workloadRecord, v *view, w api.Workload, usage *usageSource) []api.Trigger {
 	out := make([]api.Trigger, 0, len(r.triggers))
 	for _, t := range r.triggers {
 		read := api.Trigger{
@@ -396,7 +396,7 @@ func (s *readings) of(now time.Time, r *workloadRecord, v *view, w api.Workload,
 
 // readResource sums what metrics.k8s.io says of the Ready pods, in cores or
 // bytes, and returns the target of one replica in the same unit.
-func readResource(state *triggerState, t trigger, now time.Time, r *workloadRecord, v *view, w api.Workload, usage []podUsage, stale time.Duration) (float64, error) {
+func readResource(state *triggerState, t trigger, now time.Time, r *workloadRecord, v *view, w api.Workload, usage *usageSource, stale time.Duration) (float64, error) {
 	target := t.target
 	if t.utilization {
 		request := requested(t, v.targets[r.target], w)
@@ -408,12 +408,9 @@ func readResource(state *triggerState, t trigger, now time.Time, r *workloadReco
 	var sum float64
 	var pods int32
 	var newest time.Time
-	for _, u := range usage {
-		p := v.podByKey[u.key]
-		if p == nil || !countsAsReady(p) || now.Sub(u.at).Abs() > stale || u.at.Before(p.pod.Created) {
-			continue
-		}
-		if id, ok := v.targetOf(p); !ok || id != r.target {
+	for _, p := range v.members[r.target] {
+		u, ok := usage.reading(p.key)
+		if !ok || !countsAsReady(p) || now.Sub(u.at).Abs() > stale || u.at.Before(p.pod.Created) {
 			continue
 		}
 		value, ok := u.of(t.resource, t.container)

@@ -21,6 +21,7 @@ type usageSource struct {
 	cfg    Config
 	last   time.Time // of the last try
 	pods   []podUsage
+	of     map[api.Key]int32 // where each is
 	nodes  map[string]nodeUsage // by name; empty where they can't be read
 	// forbidden is why nodes may not be read; empty if they may.
 	forbidden string
@@ -47,6 +48,15 @@ type nodeUsage struct {
 type containerUsage struct {
 	name        string
 	cpu, memory float64
+}
+
+// reading of a pod, if there is one.
+func (u *usageSource) reading(pod api.Key) (podUsage, bool) {
+	i, ok := u.of[pod]
+	if !ok {
+		return podUsage{}, false
+	}
+	return u.pods[i], true
 }
 
 // of a resource, all containers together or one of them; false without it.
@@ -116,7 +126,10 @@ func (u *usageSource) read(ctx context.Context, now time.Time, namespaces []stri
 			pods = append(pods, p)
 		}
 	}
-	u.pods = pods
+	u.pods, u.of = pods, make(map[api.Key]int32, len(pods))
+	for i := range pods {
+		u.of[pods[i].key] = int32(i)
+	}
 	u.nodes = map[string]nodeUsage{}
 	// Without them what DaemonSets use is not known, and nothing else depends on it.
 	list, err := u.client.MetricsV1beta1().NodeMetricses().List(ctx, metav1.ListOptions{})
@@ -137,17 +150,14 @@ func (u *usageSource) read(ctx context.Context, now time.Time, namespaces []stri
 // millicores.
 func (u *usageSource) fold(now time.Time, v *view, sp *speeds) map[targetID]*api.Usage {
 	out := map[targetID]*api.Usage{}
-	for _, m := range u.pods {
+	for i := range u.pods {
+		m := &u.pods[i]
 		age := now.Sub(m.at)
 		if age > u.cfg.UsageStaleAfter || age < -u.cfg.UsageStaleAfter {
 			continue
 		}
-		p, ok := v.podByKey[m.key]
-		if !ok || m.at.Before(p.pod.Created) {
-			continue
-		}
-		id, ok := v.targetOf(p)
-		if !ok {
+		p, id := v.pod(m.key)
+		if id == (targetID{}) || m.at.Before(p.pod.Created) {
 			continue
 		}
 		usage := out[id]
@@ -173,9 +183,10 @@ func (u *usageSource) standing(now time.Time, v *view) map[string]float64 {
 			left[name] = m.milliCPU
 		}
 	}
-	for _, m := range u.pods {
-		p, ok := v.podByKey[m.key]
-		if !ok || p.pod.DaemonSet || p.pod.Mirror {
+	for i := range u.pods {
+		m := &u.pods[i]
+		p, _ := v.pod(m.key)
+		if p == nil || p.pod.DaemonSet || p.pod.Mirror {
 			continue
 		}
 		if _, read := left[p.pod.Node]; read {

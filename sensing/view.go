@@ -11,7 +11,8 @@ import (
 // view is one consistent look at the caches, indexed.
 type view struct {
 	pods      []*podRecord // in order of key
-	podByKey  map[api.Key]*podRecord
+	podAt     map[api.Key]int32
+	ofPod     []targetID // the managed target of each of pods; the zero one of none
 	nodes     []*nodeRecord // in order of name
 	daemons   []*daemonRecord
 	owners    map[api.Key]*ownerRecord // ReplicaSets
@@ -46,7 +47,7 @@ func (c *caches) view() *view {
 		members:   map[targetID][]*podRecord{},
 	}
 	v.leaveParked()
-	slices.SortFunc(v.pods, func(a, b *podRecord) int { return compareKeys(a.key, b.key) })
+	v.podAt = c.order.sort(v.pods)
 	slices.SortFunc(v.nodes, func(a, b *nodeRecord) int { return cmp.Compare(a.key.Name, b.key.Name) })
 	slices.SortFunc(v.daemons, func(a, b *daemonRecord) int { return compareKeys(a.key, b.key) })
 	slices.SortFunc(v.workloads, func(a, b *workloadRecord) int { return compareKeys(a.key, b.key) })
@@ -98,10 +99,10 @@ func (c *caches) view() *view {
 			v.byTarget[w.target] = w
 		}
 	}
-	v.podByKey = make(map[api.Key]*podRecord, len(v.pods))
-	for _, p := range v.pods {
-		v.podByKey[p.key] = p
+	v.ofPod = make([]targetID, len(v.pods))
+	for i, p := range v.pods {
 		if id, ok := v.targetOf(p); ok {
+			v.ofPod[i] = id
 			v.members[id] = append(v.members[id], p)
 		}
 	}
@@ -129,6 +130,49 @@ func compareKeys(a, b api.Key) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
+// podOrder is the pods' order by key. Most pods are there the next time, and then it is much
+// less work than sorting them anew.
+type podOrder struct{ last []api.Key }
+
+// sort puts pods in order, and returns where each is.
+func (o *podOrder) sort(pods []*podRecord) map[api.Key]int32 {
+	given := slices.Clone(pods)
+	at := make(map[api.Key]int32, len(pods))
+	for i, p := range given {
+		at[p.key] = int32(i)
+	}
+	placed, sorted := make([]bool, len(pods)), pods[:0]
+	for _, key := range o.last {
+		if i, ok := at[key]; ok {
+			sorted, placed[i] = append(sorted, given[i]), true
+		}
+	}
+	there := len(sorted)
+	for i, p := range given {
+		if !placed[i] {
+			sorted = append(sorted, p)
+		}
+	}
+	if there < len(pods) {
+		byKey := func(a, b *podRecord) int { return compareKeys(a.key, b.key) }
+		fresh := slices.SortedFunc(slices.Values(sorted[there:]), byKey)
+		// Into their places, from the end on.
+		for to, i := len(sorted)-1, there-1; len(fresh) > 0; to-- {
+			if last := fresh[len(fresh)-1]; i < 0 || byKey(sorted[i], last) < 0 {
+				sorted[to], fresh = last, fresh[:len(fresh)-1]
+			} else {
+				sorted[to] = sorted[i]
+				i--
+			}
+		}
+	}
+	o.last = slices.Grow(o.last[:0], len(pods))
+	for i, p := range sorted {
+		o.last, at[p.key] = append(o.last, p.key), int32(i)
+	}
+	return at
+}
+
 // older tells which of two ManagedWorkloads was there first; created in the
 // same second, by name.
 func older(a, b *workloadRecord) bool {
@@ -149,14 +193,19 @@ func (v *view) targetOf(p *podRecord) (targetID, bool) {
 	return id, ok
 }
 
+// pod of a key and the managed target it belongs to, the zero one if to none; nil if there
+// is no such pod.
+func (v *view) pod(key api.Key) (*podRecord, targetID) {
+	if i, ok := v.podAt[key]; ok {
+		return v.pods[i], v.ofPod[i]
+	}
+	return nil, targetID{}
+}
+
 // runs reports whether a pod belongs to a managed target.
 func (v *view) runs(id targetID, pod api.Key) bool {
-	p := v.podByKey[pod]
-	if p == nil || pod.Name == "" {
-		return false
-	}
-	of, ok := v.targetOf(p)
-	return ok && of == id
+	_, of := v.pod(pod)
+	return of == id && of != (targetID{})
 }
 
 // namespaces with managed targets, in order.
