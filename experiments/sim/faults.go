@@ -21,6 +21,10 @@ type Faults struct {
 	Watches Watches
 }
 
+// spells are how often in a long run of faults as much happens as in one of three hours or
+// less.
+func (f Faults) spells() int { return max(1, int(f.Until/(3*time.Hour))) }
+
 var (
 	errDead   = errors.New("the operator is dead")
 	errFailed = errors.New("the API server did not answer")
@@ -40,12 +44,12 @@ func (r *run) mortal(begin func(mash2.Actuator)) (alive func() bool) {
 	silent, stuck := map[*pool]time.Duration{}, map[*pool]time.Duration{}
 	c.silent = func(p *pool) bool { return c.now < silent[p] }
 	c.stuck = func(n *node) bool { return c.now < stuck[n.pool] }
-	for range 1 + rng.IntN(4) {
+	for range (1 + rng.IntN(4)) * r.Faults.spells() {
 		if r.Faults.Watches.alone {
 			break
 		}
 		from := r.start + within(0, r.Faults.Until)
-		to := min(from+within(time.Minute, r.Faults.Until), end)
+		to := min(from+within(time.Minute, r.Faults.Until/time.Duration(r.Faults.spells())), end)
 		p := c.pools[rng.IntN(len(c.pools))]
 		switch rng.IntN(3) {
 		case 0:

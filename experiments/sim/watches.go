@@ -101,7 +101,7 @@ func (r *run) newWatching() *watching {
 			ways = append(ways, way)
 		}
 	}
-	for i := range 6 + rng.IntN(6) {
+	for i := range (6 + rng.IntN(6)) * r.Faults.spells() {
 		from := r.start + time.Duration(rng.Float64()*float64(r.Faults.Until))
 		kind := rng.IntN(watchKinds)
 		if w.pods {
