@@ -101,10 +101,13 @@ func (s *search) nodeCost(at int, nodes int32) float64 {
 }
 
 // part is the most that one item can contribute to U, nodes aside.
-func (s *search) part(i int, replicas int32) float64 {
+func (s *search) part(i int, replicas int32) float64 { return s.partOn(i, replicas, math.MaxInt32) }
+
+// partOn is the same on so many nodes.
+func (s *search) partOn(i int, replicas, nodes int32) float64 {
 	it := s.Items[i]
 	at := &s.Places[it.Place]
 	return s.Weights.Performance*it.Weight*at.SpeedRatio*it.responsiveness(1, replicas) +
-		s.Weights.Resilience*it.Weight*at.survival(replicas, math.MaxInt32) -
+		s.Weights.Resilience*it.Weight*at.survival(replicas, nodes) -
 		float64(replicas)*s.podPrice(it)
 }

@@ -439,18 +439,20 @@ func (s *search) moves() []move {
 	var moves []move
 	add := func(m move) {
 		m.hope = asMany
+		if m.down >= 0 {
+			m.hope, m.promise = fewer, s.ownNode(s.Items[m.down])
+		}
+		change := func(i int, by int32) {
+			r, on := s.best.Replicas[i], s.Items[i].nodes(s.best.Nodes)
+			onMany, onThese := s.part(i, r+by)-s.part(i, r), s.partOn(i, r+by, on)-s.partOn(i, r, on)
+			m.hope += onMany
+			m.promise += max(onMany, onThese)
+		}
 		if m.up >= 0 {
-			r := s.best.Replicas[m.up]
-			m.promise += s.part(m.up, r+1) - s.part(m.up, r)
+			change(m.up, 1)
 		}
 		if m.down >= 0 {
-			r := s.best.Replicas[m.down]
-			m.promise += s.part(m.down, r-1) - s.part(m.down, r)
-			m.hope = fewer
-		}
-		m.hope += m.promise
-		if m.down >= 0 {
-			m.promise += s.ownNode(s.Items[m.down])
+			change(m.down, -1)
 		}
 		moves = append(moves, m)
 	}

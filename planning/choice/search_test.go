@@ -353,3 +353,36 @@ func TestCeil(t *testing.T) {
 		t.Errorf("Ceil(NaN) = %d", got)
 	}
 }
+
+// What a neighbour promises is about what it gains at most: with a packing by what resources
+// add up to, no neighbour of the best gains more.
+func TestNeighboursGainNoMoreThanTheyPromise(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := small(t)
+		p.byResources(false)
+		s := &search{Problem: p, budget: 1 << 30, memo: map[string]Packing{}}
+		s.start()
+		s.climb()
+		if s.err != nil || !s.best.Feasible() {
+			return
+		}
+		replicas := slices.Clone(s.best.Replicas)
+		for i := range replicas { // from anywhere, not from where no neighbour is better
+			replicas[i] = rapid.Int32Range(p.Items[i].Lo, p.Items[i].Hi).Draw(t, "replicas")
+		}
+		from, ok := s.evaluate(replicas, "")
+		if !ok || !from.Feasible() {
+			return
+		}
+		s.best = from
+		for _, m := range s.moves() {
+			to, ok := s.evaluate(m.apply(replicas), "")
+			if !ok || !to.Feasible() {
+				continue
+			}
+			if gain := to.Utility.Total - from.Utility.Total; gain > m.promise+1e-9 {
+				t.Fatalf("from %v on %v nodes %+d %+d gains %v on %v, promised %v", replicas, from.Nodes, m.up, m.down, gain, to.Nodes, m.promise)
+			}
+		}
+	})
+}
