@@ -108,3 +108,31 @@ func TestReadEquivalent(t *testing.T) {
 		t.Errorf("without a reason: %v", err)
 	}
 }
+
+// Each target's parts are there: code that moves takes its target along.
+func TestTargetsAreThere(t *testing.T) {
+	t.Chdir("../..")
+	for _, target := range targets {
+		for _, p := range target.Parts {
+			files, functions, err := p.selected()
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			for _, name := range files {
+				source, err := os.ReadFile(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, mutants, err := instrument(name, source, 1, functions)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n += len(mutants)
+			}
+			if n == 0 {
+				t.Errorf("%s: nothing of %s is chosen by files %q and functions %q", target.Name, p.Dir, p.Files, p.Functions)
+			}
+		}
+	}
+}

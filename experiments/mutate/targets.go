@@ -23,10 +23,11 @@ var targets = []target{
 	}},
 	{Name: "monitored", Parts: []part{{Dir: "forecast", Files: `(monitored|precedented|trust)\.go`}}},
 	{Name: "guard", Strict: true, Parts: []part{{Dir: "planning", Files: `guard\.go`}}},
-	{Name: "utility", Parts: []part{{Dir: "planning", Files: `utility\.go`}}},
+	{Name: "utility", Parts: []part{{Dir: "planning/choice"}}},
 	{Name: "sequence", Strict: true, Parts: []part{{Dir: "execution", Files: `(sequence|guards|pools|workloads|budgets)\.go`}}},
 	{Name: "preflight", Parts: []part{{Dir: "execution", Files: `(preflight|missing|price)\.go`}}},
-	{Name: "plausibility", Parts: []part{{Dir: "sensing", Files: `plausibility\.go`}}},
+	{Name: "plausibility", Parts: []part{{Dir: "demand", Files: `(plausibility|burn|fold)\.go`}}},
+	{Name: "newest", Parts: []part{{Dir: "sensing", Files: `newest\.go`}}},
 	{Name: "watches", Strict: true, Parts: []part{{Dir: "sensing", Files: `(current|watermark)\.go`}}},
 	{Name: "hpa", Parts: []part{{Dir: "experiments/baseline", Files: `hpa\.go`}}},
 }

@@ -64,6 +64,9 @@ func build(ctx context.Context, o options, p part, work string) (*built, error) 
 			pkg = string(m[1])
 		}
 	}
+	if len(b.mutants) == 0 {
+		return nil, fmt.Errorf("nothing of %s is chosen by files %q and functions %q", p.Dir, p.Files, p.Functions)
+	}
 	to := filepath.Join(work, "helper.go")
 	if err := os.WriteFile(to, helper(pkg), 0o600); err != nil {
 		return nil, err
