@@ -298,6 +298,13 @@ explore: deps ## every state of a policy switch of three pods and three nodes, w
 	go test -tags '$(TAGS)' ./execution -run 'TestExplore|TestEveryGuardIsNeeded' -explore-all -v -count 1 -timeout 3h
 	go test -tags '$(TAGS)' ./experiments/sim -run 'TestSwitchUnderFaults|TestWatchesThatFail' -fault-schedules 1000 -v -count 1 -timeout 1h
 
+.PHONY: soak
+# Nodes that the load rises to, twice.
+UP ?= 5000
+soak: deps ## three days of virtual time in ten worlds that fail all the time, and a load that takes UP nodes, none, and as many again (half an hour)
+	go test -tags '$(TAGS)' ./experiments/sim -run 'TestSoak' -soak 72h -soak-seeds 10 -v -count 1 -timeout 1h
+	go test -tags '$(TAGS)' ./experiments/sim -run 'TestUpDownUp' -up $(UP) -v -count 1 -timeout 2h
+
 .PHONY: bench-rl
 bench-rl: ## every learner on the standard tasks with five seeds, beside published figures; curves in out/bench-rl (twenty minutes of one core)
 	go run ./experiments/training/bench --seeds 5 --out $(OUT)/bench-rl

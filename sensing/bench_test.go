@@ -167,23 +167,15 @@ func benchmarkObserve(b *testing.B, workloads, podsEach, nodes int) {
 			fmt.Fprintf(&values, `[%d,"0.1%d"]`, q.from.Add(time.Duration(s)*w.cfg.Step).Unix(), s)
 		}
 		text := bufio.NewWriterSize(rw, 1<<20)
-		text.WriteString(`{"status":"success","data":{"resultType":"matrix","result":[`)
-		first := true
+		_, _ = text.WriteString(`{"status":"success","data":{"resultType":"matrix","result":[`)
+		comma := ""
 		for _, p := range pods {
-			if !asked(p.key.Name) {
-				continue
+			if asked(p.key.Name) {
+				_, _ = fmt.Fprintf(text, `%s{"metric":{"namespace":%q,"pod":%q,"node":%q},"values":[%s]}`, comma, p.key.Namespace, p.key.Name, p.pod.Node, values.Bytes())
+				comma = ","
 			}
-			if !first {
-				text.WriteByte(',')
-			}
-			first = false
-			for _, part := range []string{`{"metric":{"namespace":"`, p.key.Namespace, `","pod":"`, p.key.Name, `","node":"`, p.pod.Node, `"},"values":[`} {
-				text.WriteString(part)
-			}
-			text.Write(values.Bytes())
-			text.WriteString("]}")
 		}
-		text.WriteString("]}}")
+		_, _ = text.WriteString("]}}")
 		_ = text.Flush()
 		return true
 	})

@@ -1,12 +1,15 @@
 package sensing
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -207,4 +210,103 @@ func TestPodOrder(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What follows from an answer that was not read, and from many that were.
+func TestParts(t *testing.T) {
+	late := fmt.Errorf("asking: %w", context.DeadlineExceeded)
+	for name, c := range map[string]struct {
+		before, after parts
+		asked         int
+		err           error
+		wantText      bool
+	}{
+		"too much":                        {parts{0, 7}, parts{1, 0}, 1, late, true},
+		"too much again":                  {parts{1, 0}, parts{3, 0}, 2, late, true},
+		"too large":                       {parts{0, 0}, parts{1, 0}, 4, fmt.Errorf("asking: %w", errTooLarge), true},
+		"one fewer than there are":        {parts{3, 0}, parts{7, 0}, len(endings) - 1, late, true},
+		"in as many parts as there are":   {parts{3, 5}, parts{3, 0}, len(endings), late, false},
+		"it is not there":                 {parts{1, 9}, parts{1, 0}, 2, errors.New("connection refused"), false},
+		"many good cycles, whole":         {parts{0, goodCycles - 1}, parts{0, 0}, 1, nil, false},
+		"many good cycles, twice as many": {parts{1, goodCycles - 1}, parts{0, 0}, 2, nil, false},
+		"many good cycles, four times":    {parts{3, goodCycles - 1}, parts{1, 0}, 4, nil, false},
+		"not enough of them":              {parts{3, goodCycles - 2}, parts{3, goodCycles - 1}, 4, nil, false},
+	} {
+		p, text := c.before, ""
+		if c.err != nil {
+			text = p.failed(newest{parts: c.asked, err: c.err})
+		} else {
+			p.held()
+		}
+		if p != c.after || (text != "") != c.wantText {
+			t.Errorf("%s: %+v, %q; want %+v", name, p, text, c.after)
+		}
+	}
+}
+
+// Warnings of several parts are told once, and where nobody is managed nothing is asked.
+func TestWarningsOfParts(t *testing.T) {
+	w := newWorld(t, nil)
+	w.demand.parts.finer = 3
+	w.observe()
+	if asked := w.asked(); len(asked) > 0 {
+		t.Errorf("asked %v without a workload", asked)
+	}
+	w.crowd(20)
+	w.answer(func(rw http.ResponseWriter, _ *http.Request) bool {
+		which := ""
+		if strings.Contains(w.queries[len(w.queries)-1].query, "pod!~") {
+			which = `,"another one"`
+		}
+		_, _ = io.WriteString(rw, `{"status":"success","warnings":["a warning"`+which+`],"data":{"resultType":"matrix","result":[]}}`)
+		return true
+	})
+	w.clock.Step(w.cfg.Step)
+	got := findings(w.observe(), ReasonPrometheusWarning)
+	if len(got) != 1 || got[0].Message != "a warning; another one" {
+		t.Errorf("findings %v", got)
+	}
+}
+
+// inFlight counts requests that are not answered yet.
+type inFlight struct{ now, most atomic.Int32 }
+
+func (f *inFlight) RoundTrip(r *http.Request) (*http.Response, error) {
+	n := f.now.Add(1)
+	defer f.now.Add(-1)
+	for most := f.most.Load(); n > most && !f.most.CompareAndSwap(most, n); most = f.most.Load() {
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// Not all parts are asked for at once, nor for as long as each may take together.
+func TestPartsTakeTheirTurns(t *testing.T) {
+	flight := &inFlight{}
+	w := newWorld(t, func(c *Config) {
+		c.PrometheusTransport = flight
+		c.QueryTimeout = 200 * time.Millisecond
+	})
+	w.crowd(100)
+	w.demand.parts.finer = 99
+	slow := false
+	w.answer(func(_ http.ResponseWriter, r *http.Request) bool {
+		if slow {
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-r.Context().Done():
+			}
+		}
+		return false
+	})
+	if s := w.observe(); !s.Metrics.Reachable {
+		t.Fatal(s.Metrics.Error)
+	}
+	if most := flight.most.Load(); most != partsAtOnce {
+		t.Errorf("%d were asked for at once, want %d", most, partsAtOnce)
+	}
+	slow = true
+	w.clock.Step(w.cfg.Step)
+	if s := w.observe(); s.Metrics.Reachable {
+		t.Error("as many parts as there are, each taking half of its time, are within twice the time of one")
+	}
 }

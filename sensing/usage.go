@@ -21,7 +21,7 @@ type usageSource struct {
 	cfg    Config
 	last   time.Time // of the last try
 	pods   []podUsage
-	of     map[api.Key]int32 // where each is
+	of     map[api.Key]int32    // where each is
 	nodes  map[string]nodeUsage // by name; empty where they can't be read
 	// forbidden is why nodes may not be read; empty if they may.
 	forbidden string

@@ -12,7 +12,7 @@ import (
 type view struct {
 	pods      []*podRecord // in order of key
 	podAt     map[api.Key]int32
-	ofPod     []targetID // the managed target of each of pods; the zero one of none
+	ofPod     []targetID    // the managed target of each of pods; the zero one of none
 	nodes     []*nodeRecord // in order of name
 	daemons   []*daemonRecord
 	owners    map[api.Key]*ownerRecord // ReplicaSets
