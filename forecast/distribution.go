@@ -276,6 +276,7 @@ func taken(p predictor, y []float64, at time.Time, horizon, stride int, aligned 
 		horizon += stride - 1
 	}
 	k.spread.fill(p, y, len(y)-1, make([]float64, horizon))
+	k.spread.values, k.spread.order = nil, nil // they are not kept
 	return k
 }
 

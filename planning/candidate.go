@@ -104,9 +104,9 @@ func (c *cycle) candidate(to assignment, heedErrors bool, packings int, settled 
 	n := len(c.managed)
 	k.margins, k.speed, k.proposals = make([]Margins, n), make([]float64, n), make([]Proposal, n)
 	k.subjects, k.ranges, k.steered = make([]Subject, n), make([]Range, n), make([]bool, n)
-	mishaps := make([]mishap, n)
-	parallel.Each(n, func(i int) { c.consider(&k, i, &mishaps[i]) })
-	c.failedAll(mishaps)
+	failed := make([]mishaps, n)
+	parallel.Each(n, func(i int) { c.consider(&k, i, &failed[i]) })
+	c.failedAll(failed)
 	k.problem.Terms = c.terms(&k)
 	c.items(&k)
 	if len(to.pools) > 0 {
@@ -203,7 +203,7 @@ func (c *cycle) relax(k *candidate, packings int) {
 
 // consider plans one workload for the pool that it is assigned to. Others are considered at
 // the same time.
-func (c *cycle) consider(k *candidate, i int, m *mishap) {
+func (c *cycle) consider(k *candidate, i int, m *mishaps) {
 	mw, pool := &c.managed[i], k.to.pool(i)
 	w, memory := mw.workload, mw.memory
 	speed, nodeStartup := positive(w.SpeedNow), api.StartupLatency{}
@@ -271,7 +271,7 @@ func (c *cycle) elsewhere(mw *managed, pool *api.Pool) bool {
 }
 
 // propose asks the workload's planner; whatever goes wrong is a hold.
-func (c *cycle) propose(m *mishap, in Input) Proposal {
+func (c *cycle) propose(m *mishaps, in Input) Proposal {
 	if in.Workload.Hold != "" {
 		return hold(in.Workload, in.Workload.Hold)
 	}
@@ -356,7 +356,7 @@ func (c *cycle) items(k *candidate) {
 	k.steady = make([]int32, len(c.managed))
 	k.nodeMin = make([]int32, len(c.managed))
 	k.nodeNote = make([]string, len(c.managed))
-	items, mishaps := make([]choice.Item, len(c.managed)), make([]mishap, len(c.managed))
+	items, failed := make([]choice.Item, len(c.managed)), make([]mishaps, len(c.managed))
 	parallel.Each(len(c.managed), func(i int) {
 		mw, r := &c.managed[i], &k.ranges[i]
 		it := choice.Item{Key: mw.workload.Key, Weight: 1}
@@ -387,7 +387,7 @@ func (c *cycle) items(k *candidate) {
 			it.Spot = &choice.Spot{Spot: *c.p.Spot, Place: k.to.spot[i]}
 			it.Spot.Shares, it.Spot.Share = shares(mw, spot)
 		}
-		if failure := mishaps[i].try("the Guard", it.Key, func() {
+		if failure := failed[i].try("the Guard", it.Key, func() {
 			k.nodeMin[i], it.NodeMin, k.nodeNote[i] = c.guard.NodeReplicas(k.subjects[i], r.Lo.Replicas)
 			k.raw[i], k.steady[i] = c.settle(of, &it, k.subjects[i], r)
 		}); failure != "" {
@@ -400,7 +400,7 @@ func (c *cycle) items(k *candidate) {
 		it.LoBinding, it.HiBinding = r.Lo.Binding, r.Hi.Binding
 		items[i] = it
 	})
-	c.failedAll(mishaps)
+	c.failedAll(failed)
 	for i := range c.managed {
 		if k.steered[i] {
 			k.problem.Items = append(k.problem.Items, items[i])

@@ -37,7 +37,10 @@ func (c *cycle) attempt(what string, workload api.Key, do func()) (failure strin
 	return ""
 }
 
-// mishap is a panic in what was done for several workloads at once, to be told of later.
+// mishaps are panics in what was done for one of several workloads at once, to be told of
+// later.
+type mishaps []mishap
+
 type mishap struct {
 	what     string
 	workload api.Key
@@ -45,22 +48,20 @@ type mishap struct {
 }
 
 // try is attempt, but for telling.
-func (m *mishap) try(what string, workload api.Key, do func()) (failure string) {
+func (m *mishaps) try(what string, workload api.Key, do func()) (failure string) {
 	if p := caught(do); p != nil {
-		*m = mishap{what, workload, p}
-		return m.sentence(what)
+		*m = append(*m, mishap{what, workload, p})
+		return p.sentence(what)
 	}
 	return ""
 }
 
 func (p *panicked) sentence(what string) string { return fmt.Sprintf("%s panicked: %v", what, p.value) }
 
-// failedAll tells of those that happened.
-func (c *cycle) failedAll(mishaps []mishap) {
-	for _, m := range mishaps {
-		if m.panicked != nil {
-			c.failed(m.what, m.workload, m.panicked)
-		}
+// failedAll tells of what happened to each workload.
+func (c *cycle) failedAll(all []mishaps) {
+	for _, m := range slices.Concat(all...) {
+		c.failed(m.what, m.workload, m.panicked)
 	}
 }
 

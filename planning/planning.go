@@ -175,9 +175,9 @@ func (p Proposal) plan() api.WorkloadPlan {
 // others: the least that is feasible. The Hierarchy adds what the utility pays for
 // and the Guard enforces limits.
 //
-// A planner is pure: equal inputs give equal proposals, and several workloads are
-// proposed for at the same time. A workload that can't be planned comes back Held with a Reason; an error means the planner itself
-// failed, and the workload is held for it.
+// A planner is pure: equal inputs give equal proposals, and it is asked about several
+// workloads at the same time. A workload that can't be planned comes back Held with a
+// Reason; an error means the planner itself failed, and the workload is held for it.
 type WorkloadPlanner interface {
 	PlanWorkload(Input) (Proposal, error)
 }

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
@@ -154,20 +155,27 @@ func measure(nodes, runs int) ([]line, error) {
 	return out, nil
 }
 
-// stepsOf are a plan in the steady state, the first one after a start, in which the most
-// forecasts are made, the actions after it, those of a shrink by a
-// tenth, and those in the midst of a policy switch.
+// stepsOf are a plan in the steady state, one of a cluster in which each workload has requests
+// of its own, the first one after a start, in which the most forecasts are made, the actions
+// after it, those of a shrink by a tenth, and those in the midst of a policy switch.
 func stepsOf(nodes int) (all []step, pods int, err error) {
 	hierarchy, err := core.DefaultConfig().Hierarchy()
 	if err != nil {
 		return nil, 0, err
 	}
-	still, policy := steady(nodes)
-	memory := planning.Memory{}
-	for range 25 { // until all forecasts are made, of which a cycle makes some
-		_, memory = hierarchy.Plan(still, policy, memory)
+	known := func(s api.Snapshot, p api.Policy) (m planning.Memory) {
+		for range 25 { // until all forecasts are made, of which a cycle makes some
+			_, m = hierarchy.Plan(s, p, m)
+		}
+		return m
 	}
+	still, policy := steady(nodes, false)
+	memory := known(still, policy)
 	plan, _ := hierarchy.Plan(still, policy, memory)
+	sized := sync.OnceValues(func() (api.Snapshot, planning.Memory) { // when its turn comes: it is as large again
+		s, _ := steady(nodes, true)
+		return s, known(s, policy)
+	})
 	small, shrunk := shrinking(still)
 	moved, target, to := switching(still)
 	acts := func(s api.Snapshot, p api.Plan, policy api.Policy, least int) func() error {
@@ -181,6 +189,13 @@ func stepsOf(nodes int) (all []step, pods int, err error) {
 	return []step{
 		{"plan", func() error {
 			if p, _ := hierarchy.Plan(still, policy, memory); len(p.Workloads) != nodes {
+				return fmt.Errorf("%d of %d workloads are planned", len(p.Workloads), nodes)
+			}
+			return nil
+		}},
+		{"plan sized", func() error {
+			s, m := sized()
+			if p, _ := hierarchy.Plan(s, policy, m); len(p.Workloads) != nodes {
 				return fmt.Errorf("%d of %d workloads are planned", len(p.Workloads), nodes)
 			}
 			return nil

@@ -37,7 +37,7 @@ func TestRun(t *testing.T) {
 		}
 		got = append(got, l["step"].(string))
 	}
-	steps := []string{"plan", "cold", "sequence", "shrink", "switch"}
+	steps := []string{"plan", "plan sized", "cold", "sequence", "shrink", "switch"}
 	if diff := cmp.Diff(append(steps, steps...), got); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
@@ -93,7 +93,7 @@ func TestPlansAreTheSameOnAnyNumberOfProcessors(t *testing.T) {
 		}
 		plans := func(processors int) (out []string) {
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
-			s, policy := steady(20)
+			s, policy := steady(20, false)
 			s.Workloads[3].Demand.Values[9] = -1 // refused: a finding
 			memory := planning.Memory{}
 			for range 4 {

@@ -19,8 +19,9 @@ const (
 var now = time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)
 
 // steady is a cluster at rest: one pool of nodes, as many workloads of 30 Ready pods each,
-// with a load that repeats itself.
-func steady(nodes int) (api.Snapshot, api.Policy) {
+// with a load that repeats itself. Their pods have one of seven requests; sized ones have as
+// many requests as there are workloads, as where mash2 chooses them.
+func steady(nodes int, sized bool) (api.Snapshot, api.Policy) {
 	allocatable := api.Resources{MilliCPU: 12000, Memory: 32 << 30, Pods: 110}
 	s := api.Snapshot{Time: now, Metrics: api.SourceHealth{Reachable: true, LastOK: now}, ResourceMetrics: api.SourceHealth{Reachable: true, LastOK: now}}
 	s.Pools = []api.Pool{pool("fast", int32(nodes), allocatable), pool("cheap", 0, allocatable)}
@@ -30,6 +31,9 @@ func steady(nodes int) (api.Snapshot, api.Policy) {
 	for w := range nodes {
 		key := api.Key{Namespace: "shop", Name: fmt.Sprintf("web%05d", w)}
 		shape := &api.PodShape{ID: key.Name, Requests: api.Resources{MilliCPU: 200 + int64(w%7)*45, Memory: 256 << 20, Pods: 1}}
+		if sized {
+			shape.Requests.MilliCPU, shape.Requests.Memory = 200+int64(w*7919%271), shape.Requests.Memory+int64(w)<<12
+		}
 		level := 0.6 * float64(podsPerNode) * float64(shape.Requests.MilliCPU)
 		s.Workloads = append(s.Workloads, api.Workload{
 			Key: key, Mode: api.ModeFull, Planner: "horizontal", Target: api.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: key.Name},
