@@ -155,9 +155,9 @@ func measure(nodes, runs int) ([]line, error) {
 	return out, nil
 }
 
-// stepsOf are a plan in the steady state, one of a cluster in which each workload has requests
-// of its own, the first one after a start, in which the most forecasts are made, the actions
-// after it, those of a shrink by a tenth, and those in the midst of a policy switch.
+// stepsOf are a plan in the steady state, the first one after a start, in which the most
+// forecasts are made, the actions after it, those of a shrink by a tenth, those in the midst of
+// a policy switch, and a plan of a cluster in which each workload has requests of its own.
 func stepsOf(nodes int) (all []step, pods int, err error) {
 	hierarchy, err := core.DefaultConfig().Hierarchy()
 	if err != nil {
@@ -193,13 +193,6 @@ func stepsOf(nodes int) (all []step, pods int, err error) {
 			}
 			return nil
 		}},
-		{"plan sized", func() error {
-			s, m := sized()
-			if p, _ := hierarchy.Plan(s, policy, m); len(p.Workloads) != nodes {
-				return fmt.Errorf("%d of %d workloads are planned", len(p.Workloads), nodes)
-			}
-			return nil
-		}},
 		{"cold", func() error {
 			if p, _ := hierarchy.Plan(still, policy, planning.Memory{}); len(p.Workloads) != nodes {
 				return fmt.Errorf("%d of %d workloads are planned", len(p.Workloads), nodes)
@@ -209,6 +202,13 @@ func stepsOf(nodes int) (all []step, pods int, err error) {
 		{"sequence", acts(still, plan, policy, 0)},
 		{"shrink", acts(small, shrunk, policy, nodes/10)},
 		{"switch", acts(moved, target, to, 1)},
+		{"plan sized", func() error {
+			s, m := sized()
+			if p, _ := hierarchy.Plan(s, policy, m); len(p.Workloads) != nodes {
+				return fmt.Errorf("%d of %d workloads are planned", len(p.Workloads), nodes)
+			}
+			return nil
+		}},
 	}, len(still.Pods), nil
 }
 

@@ -37,7 +37,7 @@ func TestRun(t *testing.T) {
 		}
 		got = append(got, l["step"].(string))
 	}
-	steps := []string{"plan", "plan sized", "cold", "sequence", "shrink", "switch"}
+	steps := []string{"plan", "cold", "sequence", "shrink", "switch", "plan sized"}
 	if diff := cmp.Diff(append(steps, steps...), got); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
