@@ -66,11 +66,16 @@ func soakScenario(t *testing.T, seed int, of time.Duration) scenarios.Scenario {
 // switched every few hours, the load rises and falls, watches lag, stall, tell of what is gone
 // or lie, actions fail, machines are not to be had, and the operator dies about once an hour.
 // No Ready pod dies with its node, none of a StatefulSet is evicted while another is away, none
-// of the Deployment goes unless as many as wanted remain. In three days, how much the operator
-// does in one does not grow; and in the end all is at rest and nothing is left behind.
+// of the Deployment goes unless as many as wanted remain. How much the operators of ten worlds
+// do in a day does not grow; and in the end all is at rest and nothing is left behind.
 func TestSoak(t *testing.T) {
+	first, last := 0, 0
 	for seed := range *soakSeeds {
-		soak(t, seed, *soakFor, Faults{Until: *soakFor, Watches: Watches{ways: everyWay}})
+		a, b := soak(t, seed, *soakFor, Faults{Until: *soakFor, Watches: Watches{ways: everyWay}})
+		first, last = first+a, last+b
+	}
+	if *soakSeeds >= 10 && 2*last > 3*first { // of one world what happens in a day differs
+		t.Errorf("%d actions in the last days, %d in the first", last, first)
 	}
 }
 
@@ -80,7 +85,9 @@ func TestSoakOfALongLife(t *testing.T) {
 	soak(t, 0, *soakFor, Faults{})
 }
 
-func soak(t *testing.T, seed int, of time.Duration, faults Faults) {
+// soak returns how many actions were carried out in the first day and in the last.
+func soak(t *testing.T, seed int, of time.Duration, faults Faults) (first, last int) {
+	t.Helper()
 	rng := rand.New(rand.NewPCG(uint64(seed), 32))
 	options := Options{
 		Scenario: soakScenario(t, seed, of), Scaler: "mash2", Seed: uint64(seed), Passes: 1,
@@ -92,13 +99,13 @@ func soak(t *testing.T, seed int, of time.Duration, faults Faults) {
 			At: scenarios.Duration{Duration: min(at, of)}, Policy: [...]string{api.Performance, api.CostSaving}[i%2],
 		})
 	}
-	size, last := 0, api.Cycle{}
+	size, newest := 0, api.Cycle{}
 	var sizes, acted []int // by hour: the least memory, and the actions carried out
 	cycles, unproven := 0, 0
 	plans := map[api.Key][]wanted{}
 	options.Wrap = func(h planning.Hierarchy) mash2.Planner { return remembering{h, &size} }
 	options.Report = func(c api.Cycle) {
-		last = c
+		newest = c
 		hour := int((c.Time.Sub(Epoch)) / time.Hour)
 		for len(sizes) <= hour {
 			sizes, acted = append(sizes, size), append(acted, 0)
@@ -137,22 +144,21 @@ func soak(t *testing.T, seed int, of time.Duration, faults Faults) {
 		}
 	}
 	if wrong != "" {
-		t.Errorf("seed %d: left behind: %s; last cycle: %v", seed, wrong, last.Findings)
+		t.Errorf("seed %d: left behind: %s; last cycle: %v", seed, wrong, newest.Findings)
 	}
 	// At rest it remembers least, which is known after its first hours.
 	day := min(24, len(sizes)/2-1)
-	first, end := sizes[2:day], sizes[len(sizes)-day:]
+	early, late := sizes[2:day], sizes[len(sizes)-day:]
+	first, last = sum(acted[:day]), sum(acted[len(acted)-day:])
 	t.Logf("seed %d: %d cycles in %v, in %d something was not proven current; the Deployment lost %d Ready pods, %d evictions; at least %d bytes remembered in the first %d hours, %d in the last; %d and %d actions",
-		seed, cycles, of, unproven, lost, world.evicted, slices.Min(first), day, slices.Min(end), sum(acted[:day]), sum(acted[len(acted)-day:]))
-	if a, b := slices.Min(first), slices.Min(end); faults.Until == 0 && float64(b) > 1.05*float64(a) {
+		seed, cycles, of, unproven, lost, world.evicted, slices.Min(early), day, slices.Min(late), first, last)
+	if a, b := slices.Min(early), slices.Min(late); faults.Until == 0 && float64(b) > 1.05*float64(a) {
 		t.Errorf("seed %d: the operator remembers %d bytes, at first %d", seed, b, a)
-	}
-	if a, b := sum(acted[:day]), sum(acted[len(acted)-day:]); of >= 72*time.Hour && float64(b) > 2*float64(a) {
-		t.Errorf("seed %d: it did %d things in the last %d hours, %d in the first", seed, b, day, a)
 	}
 	if world.evicted == 0 || lost == 0 {
 		t.Errorf("seed %d: something of what this is for has not happened", seed)
 	}
+	return first, last
 }
 
 func sum(all []int) (n int) {
