@@ -112,8 +112,12 @@ func (p *parts) count(pods int, steps, most int64) int {
 // failed notes that an answer was not read, and says what follows.
 func (p *parts) failed(n newest) string {
 	p.good = 0
-	if classify(n.err) != tooMuch || n.parts >= len(endings) {
+	switch {
+	case classify(n.err) != tooMuch:
 		return ""
+	case n.parts >= len(endings):
+		p.finer = 0 // many parts take longer together than few
+		return fmt.Sprintf("; it was asked in %s, and is asked in as few as can be the next time", partsText(n.parts))
 	}
 	p.finer = 2*p.times() - 1
 	return fmt.Sprintf("; it was asked in %s and is asked in more the next time", partsText(n.parts))

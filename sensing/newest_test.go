@@ -225,7 +225,7 @@ func TestParts(t *testing.T) {
 		"too much again":                  {parts{1, 0}, parts{3, 0}, 2, late, true},
 		"too large":                       {parts{0, 0}, parts{1, 0}, 4, fmt.Errorf("asking: %w", errTooLarge), true},
 		"one fewer than there are":        {parts{3, 0}, parts{7, 0}, len(endings) - 1, late, true},
-		"in as many parts as there are":   {parts{3, 5}, parts{3, 0}, len(endings), late, false},
+		"in as many parts as there are":   {parts{3, 5}, parts{0, 0}, len(endings), late, true},
 		"it is not there":                 {parts{1, 9}, parts{1, 0}, 2, errors.New("connection refused"), false},
 		"many good cycles, whole":         {parts{0, goodCycles - 1}, parts{0, 0}, 1, nil, false},
 		"many good cycles, twice as many": {parts{1, goodCycles - 1}, parts{0, 0}, 2, nil, false},
