@@ -83,7 +83,8 @@ func (d *demandSource) fetch(ctx context.Context, now time.Time, namespaces []st
 // more than an eighth of what is read of any: what it becomes in memory is several times as
 // much. Where Prometheus still takes too long, or says more, the next cycle asks for twice
 // as many parts, and for fewer steps, which moves on what is covered; the background reads
-// the rest. After enough good cycles it is half as many again.
+// the rest. After enough good cycles it is half as many again, and as few as can be after the
+// most were too much.
 type parts struct {
 	finer int // times as many as their size alone asks for, less 1
 	good  int // cycles in a row
