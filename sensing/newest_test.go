@@ -214,6 +214,11 @@ func TestPodOrder(t *testing.T) {
 
 // What follows from an answer that was not read, and from many that were.
 func TestParts(t *testing.T) {
+	for pods, want := range map[int]int{0: 1, 10_000: 1, 50_000: 2, 150_000: 6, 1_000_000: len(endings)} {
+		if got := (&parts{}).count(pods, 4, 64<<20); got != want {
+			t.Errorf("four steps of %d pods in %d parts, want %d", pods, got, want)
+		}
+	}
 	late := fmt.Errorf("asking: %w", context.DeadlineExceeded)
 	for name, c := range map[string]struct {
 		before, after parts

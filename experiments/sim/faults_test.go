@@ -127,21 +127,11 @@ func (o *outcome) add(t *testing.T, s schedule) {
 	// scaling goes on.
 	wrong := "nobody has looked"
 	options.prepare = func(c *Cluster) {
-		c.every(faultsFor+calmFor-time.Minute, 15*time.Second, func() bool {
-			if wrong != "" {
-				wrong = leftBehind(c)
-			}
-			return wrong != ""
-		})
+		c.untilAtRest(faultsFor+calmFor-time.Minute, &wrong)
 		if s.alone {
 			return
 		}
-		for _, w := range c.workloads[1:] {
-			w.stateful = true
-		}
-		// None on the Deployment: the Eviction API keeps pods that never get Ready where
-		// fewer than desired are, and here they never do, for life.
-		c.addBudget("data", 1, c.workloads[1:3]...)
+		c.addSets()
 	}
 	var world *Cluster
 	options.inspect = func(c *Cluster) { world = c }
@@ -244,6 +234,26 @@ func leastTogether(from time.Duration, all ...[]record.WorkloadStep) int32 {
 		out = min(out, ready)
 	}
 	return out
+}
+
+// addSets makes all workloads but the first one StatefulSets, of which two share a budget. None
+// is on the Deployment: the Eviction API keeps pods that never get Ready where fewer than
+// desired are, and here they never do, for life.
+func (c *Cluster) addSets() {
+	for _, w := range c.workloads[1:] {
+		w.stateful = true
+	}
+	c.addBudget("data", 1, c.workloads[1:3]...)
+}
+
+// untilAtRest has wrong say from a time on what is left behind, until nothing is for once.
+func (c *Cluster) untilAtRest(from time.Duration, wrong *string) {
+	c.every(from, 15*time.Second, func() bool {
+		if *wrong != "" {
+			*wrong = leftBehind(c)
+		}
+		return *wrong != ""
+	})
 }
 
 // leftBehind says what a move has not finished; empty if all is at rest.

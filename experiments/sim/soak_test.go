@@ -69,15 +69,22 @@ func soakScenario(t *testing.T, seed int, of time.Duration) scenarios.Scenario {
 // of the Deployment goes unless as many as wanted remain. How much the operators of ten worlds
 // do in a day does not grow; and in the end all is at rest and nothing is left behind.
 func TestSoak(t *testing.T) {
-	first, last := 0, 0
+	var all soaked
 	for seed := range *soakSeeds {
-		a, b := soak(t, seed, *soakFor, Faults{Until: *soakFor, Watches: Watches{ways: everyWay}})
-		first, last = first+a, last+b
+		one := soak(t, seed, *soakFor, Faults{Until: *soakFor, Watches: Watches{ways: everyWay}})
+		all.cycles, all.unproven, all.lost, all.evicted = all.cycles+one.cycles, all.unproven+one.unproven, all.lost+one.lost, all.evicted+one.evicted
+		all.first, all.last = all.first+one.first, all.last+one.last
 	}
-	if *soakSeeds >= 10 && 2*last > 3*first { // of one world what happens in a day differs
-		t.Errorf("%d actions in the last days, %d in the first", last, first)
+	t.Logf("%d worlds: %d cycles, in %d something was not proven current; %d Ready pods of Deployments went, %d pods were evicted; %d actions in the first days, %d in the last",
+		*soakSeeds, all.cycles, all.unproven, all.lost, all.evicted, all.first, all.last)
+	if *soakSeeds >= 10 && 2*all.last > 3*all.first { // of one world what happens in a day differs
+		t.Errorf("%d actions in the last days, %d in the first", all.last, all.first)
 	}
 }
+
+// soaked is what happened in one world, or in all: first and last are the actions that were
+// carried out in the first day and in the last.
+type soaked struct{ cycles, unproven, lost, evicted, first, last int }
 
 // TestSoakOfALongLife is the same in a world in which nothing fails, so that the operator
 // lives on: what it remembers does not grow.
@@ -85,8 +92,7 @@ func TestSoakOfALongLife(t *testing.T) {
 	soak(t, 0, *soakFor, Faults{})
 }
 
-// soak returns how many actions were carried out in the first day and in the last.
-func soak(t *testing.T, seed int, of time.Duration, faults Faults) (first, last int) {
+func soak(t *testing.T, seed int, of time.Duration, faults Faults) soaked {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(uint64(seed), 32))
 	options := Options{
@@ -123,16 +129,8 @@ func soak(t *testing.T, seed int, of time.Duration, faults Faults) (first, last 
 	}
 	wrong := "nobody has looked"
 	options.prepare = func(c *Cluster) {
-		c.every(of+calmFor-time.Minute, 15*time.Second, func() bool {
-			if wrong != "" {
-				wrong = leftBehind(c)
-			}
-			return wrong != ""
-		})
-		for _, w := range c.workloads[1:] {
-			w.stateful = true
-		}
-		c.addBudget("data", 1, c.workloads[1:3]...)
+		c.untilAtRest(of+calmFor-time.Minute, &wrong)
+		c.addSets()
 	}
 	var world *Cluster
 	options.inspect = func(c *Cluster) { world = c }
@@ -149,7 +147,7 @@ func soak(t *testing.T, seed int, of time.Duration, faults Faults) (first, last 
 	// At rest it remembers least, which is known after its first hours.
 	day := min(24, len(sizes)/2-1)
 	early, late := sizes[2:day], sizes[len(sizes)-day:]
-	first, last = sum(acted[:day]), sum(acted[len(acted)-day:])
+	first, last := sum(acted[:day]), sum(acted[len(acted)-day:])
 	t.Logf("seed %d: %d cycles in %v, in %d something was not proven current; the Deployment lost %d Ready pods, %d evictions; at least %d bytes remembered in the first %d hours, %d in the last; %d and %d actions",
 		seed, cycles, of, unproven, lost, world.evicted, slices.Min(early), day, slices.Min(late), first, last)
 	if a, b := slices.Min(early), slices.Min(late); faults.Until == 0 && float64(b) > 1.05*float64(a) {
@@ -158,7 +156,7 @@ func soak(t *testing.T, seed int, of time.Duration, faults Faults) (first, last 
 	if world.evicted == 0 || lost == 0 {
 		t.Errorf("seed %d: something of what this is for has not happened", seed)
 	}
-	return first, last
+	return soaked{cycles, unproven, lost, world.evicted, first, last}
 }
 
 func sum(all []int) (n int) {

@@ -76,6 +76,7 @@ func TestUpDownUp(t *testing.T) {
 	for i := range halves {
 		from := hold + time.Duration(i)*cycle
 		h := &halves[i]
+		h.after = cycle // unless it gets there
 		for _, m := range within(from, from+upFor+hold) {
 			h.nodes, h.ready = max(h.nodes, m.nodes), max(h.ready, m.ready)
 		}

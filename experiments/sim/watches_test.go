@@ -58,16 +58,8 @@ func underWatches(t *testing.T, seed int, watches Watches) watchedOutcome {
 	}
 	wrong := "nobody has looked"
 	options.prepare = func(c *Cluster) {
-		c.every(faultsFor+calmFor-time.Minute, 15*time.Second, func() bool {
-			if wrong != "" {
-				wrong = leftBehind(c)
-			}
-			return wrong != ""
-		})
-		for _, w := range c.workloads[1:] {
-			w.stateful = true
-		}
-		c.addBudget("data", 1, c.workloads[1:3]...)
+		c.untilAtRest(faultsFor+calmFor-time.Minute, &wrong)
+		c.addSets()
 	}
 	var world *Cluster
 	options.inspect = func(c *Cluster) { world = c }
