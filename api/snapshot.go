@@ -16,7 +16,7 @@ type Snapshot struct {
 	Pools     []Pool             // in order of name; empty when there is no provider
 	Budgets   []DisruptionBudget // PodDisruptionBudgets, in order of key
 	// PodStartup is how long a new replica takes from the scale call to Ready
-	// when a node has room; measured.
+	// when a node has room; measured over all workloads.
 	PodStartup StartupLatency
 	// Metrics tells how the demand source is.
 	Metrics SourceHealth
@@ -148,6 +148,8 @@ type Workload struct {
 	// SpeedNow is the mean CPUSpeed of the nodes the ready pods run on, 1 if
 	// not known.
 	SpeedNow float64
+	// PodStartup is the Snapshot's of this workload's own pods; without samples, nothing is known.
+	PodStartup StartupLatency `json:",omitzero"`
 
 	// LastScaled is when spec.replicas last changed, and by whom.
 	LastScaled   time.Time

@@ -15,6 +15,12 @@ type Pod struct {
 	// window or more after ReadyAt.
 	Ready   bool
 	ReadyAt time.Time
+	// Starting is from when on it has done nothing but start; zero for a pod that is Ready, or
+	// was since its containers started. What it uses serves nobody.
+	Starting time.Time
+	// New tells that ReadyAt is when it had started, not when it recovered: what it used before
+	// that is still in its rates for a window.
+	New bool
 	// Limit of its CPU, millicores; 0 without one of all its containers.
 	Limit int64
 	// Most is what it could burn, millicores; 0 if that is not known. See [Burnable].
@@ -33,6 +39,7 @@ type Folding struct {
 	seen     []int32   // in readySum
 	expected []int32   // that must be there
 	capped   []int32   // in sum, at their CPU limit
+	young    [][]young // that became Ready within the window
 	beyond   []bool    // a sum of the past was beyond what could be burnt
 	// newest is what was refused at the newest step.
 	newest Beyond
@@ -45,7 +52,14 @@ func NewFolding(g Grid, window time.Duration, from, to int64) *Folding {
 		From: from, To: to, grid: g, window: window,
 		sum: make([]float64, n), pods: make([]int32, n), readySum: make([]float64, n),
 		seen: make([]int32, n), expected: make([]int32, n), capped: make([]int32, n), beyond: make([]bool, n),
+		young: make([][]young, n),
 	}
+}
+
+// young is the sample of a pod that had started within the window of its rate.
+type young struct {
+	reference float64
+	served    float64 // share of the window for which it was Ready, 0–1
 }
 
 // Expect a pod: counts it among those that must have samples.
@@ -69,7 +83,8 @@ func (f *Folding) must(p Pod, step int64) bool {
 func (f *Folding) Add(p Pod, step int64, measured, reference float64) {
 	i := step - f.From
 	must := f.must(p, step)
-	if !Usable(measured) || !Usable(reference) {
+	at := f.grid.Time(step)
+	if !Usable(measured) || !Usable(reference) || !p.Starting.IsZero() && !at.Before(p.Starting) {
 		return
 	}
 	if p.Most > 0 && measured > p.Most {
@@ -79,6 +94,10 @@ func (f *Folding) Add(p Pod, step int64, measured, reference float64) {
 		if step == f.To {
 			f.newest.note(measured, p.Most)
 		}
+		return
+	}
+	if p.New && !p.ReadyAt.IsZero() && at.Before(p.ReadyAt.Add(f.window)) {
+		f.young[i] = append(f.young[i], young{reference, max(0, at.Sub(p.ReadyAt).Seconds()) / f.window.Seconds()})
 		return
 	}
 	f.sum[i] += reference
@@ -145,6 +164,7 @@ func (f *Folding) Sums(yield func(step int64, sum float64)) {
 // nobody was there to show demand.
 func (f *Folding) Store(h *History) Coverage {
 	for i := range f.sum {
+		f.addYoung(int64(i), h)
 		if !f.known(int64(i)) {
 			continue
 		}
@@ -163,6 +183,60 @@ func (f *Folding) Store(h *History) Coverage {
 	last := len(f.sum) - 1
 	return Coverage{Seen: f.seen[last], Expected: f.expected[last], Beyond: f.newest}
 }
+
+// addYoung adds what pods that had just started served of demand. Their rates have what they
+// took to start as well, which may be many times as much.
+//
+// All pods get the same share of requests. So since a young pod was Ready, for a share φ of the
+// window, it served as much as a settled one did meanwhile: of the mean m of these what is not
+// of before, m − (1−φ)·a, where a is their mean when the pod became Ready. What its own rate is
+// clearly above that is not demand. Without a settled pod, demand is no more than it was before
+// it; where nothing is known of that, nothing is known.
+func (f *Folding) addYoung(i int64, h *History) {
+	step := f.From + i
+	if f.seen[i] > 0 {
+		h.settle(step, f.readySum[i]/float64(f.seen[i]))
+	}
+	if len(f.young[i]) == 0 || f.beyond[i] {
+		return
+	}
+	sum := 0.0
+	if f.seen[i] > 0 {
+		mean := f.readySum[i] / float64(f.seen[i])
+		for _, y := range f.young[i] {
+			ready := f.grid.At(f.grid.Time(step).Add(-time.Duration(y.served * float64(f.window))))
+			most := y.served * mean
+			if before, ok := h.settled(ready); ok {
+				most = max(0, mean-(1-y.served)*before)
+			}
+			if y.reference <= clearlyMore*most+noiseMilliCPU {
+				most = y.reference
+			}
+			sum += most
+		}
+	} else {
+		before, ok := h.before(step, int64(knownFor*f.window/f.grid.Step))
+		if !ok {
+			f.pods[i] = 0
+			return
+		}
+		for _, y := range f.young[i] {
+			sum += y.reference
+		}
+		sum = max(0, min(sum, before-f.sum[i]))
+	}
+	f.sum[i] += sum
+	f.pods[i] += int32(len(f.young[i]))
+}
+
+const (
+	// clearlyMore is how many times as much as its share a pod that just started may have used
+	// by chance, above noise.
+	clearlyMore = 1.25
+	// knownFor is for how many windows demand of before bounds what pods show that have all just
+	// started.
+	knownFor = 5
+)
 
 // Coverage of a workload's Ready pods by the newest sample.
 type Coverage struct {

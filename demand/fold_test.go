@@ -22,6 +22,12 @@ func TestFolding(t *testing.T) {
 	limited.Limit = 1000
 	young := Pod{Ready: true, ReadyAt: noon.Add(-30 * time.Second), Most: 8000}
 	gone := Pod{Most: 8000}
+	starting := Pod{Starting: noon.Add(-time.Minute), Most: 8000}
+	restarted := Pod{Starting: noon.Add(time.Second), Most: 8000}
+	started := young
+	started.New = true
+	going := started
+	going.Ready = false
 	huge := func(p Pod) sample { return sample{p, 1e300} }
 	for name, c := range map[string]struct {
 		expect  []Pod
@@ -42,6 +48,15 @@ func TestFolding(t *testing.T) {
 		"beyond what its node could burn, alone":  {expect: []Pod{old}, samples: []sample{huge(old)}, want: nan, cover: Coverage{Expected: 1, Beyond: Beyond{Pods: 1, Reads: 1e300, Most: 8000}}},
 		"beyond, the other stands for it":         {expect: []Pod{old, old}, samples: []sample{{old, 100}, huge(old)}, want: 200, cover: Coverage{Seen: 1, Expected: 2, Beyond: Beyond{Pods: 1, Reads: 1e300, Most: 8000}}},
 		"beyond, of a pod that is gone":           {expect: []Pod{old}, samples: []sample{{old, 100}, huge(gone)}, want: 200, cover: Coverage{Seen: 1, Expected: 2, Beyond: Beyond{Pods: 1, Reads: 1e300, Most: 8000}}},
+		"what a pod takes to start is no demand":  {expect: []Pod{old}, samples: []sample{{old, 100}, {starting, 1000}}, want: 100, cover: Coverage{Seen: 1, Expected: 1}},
+		"only pods that start are a gap":          {samples: []sample{{starting, 1000}}, want: nan},
+		"what it served before it died is":        {expect: []Pod{old}, samples: []sample{{old, 100}, {restarted, 80}}, want: 180, cover: Coverage{Seen: 1, Expected: 1}},
+		// Ready for half of the window, in which it served no more than half of what others did.
+		"a pod that has just started counts as others": {expect: []Pod{old, started}, samples: []sample{{old, 100}, {started, 1000}}, want: 150, cover: Coverage{Seen: 1, Expected: 1}},
+		"and goes":                             {expect: []Pod{old}, samples: []sample{{old, 100}, {going, 1000}}, want: 150, cover: Coverage{Seen: 1, Expected: 1}},
+		"what it does use, if it is no more":   {expect: []Pod{old, started}, samples: []sample{{old, 100}, {started, 30}}, want: 130, cover: Coverage{Seen: 1, Expected: 1}},
+		"all have just started":                {expect: []Pod{started}, samples: []sample{{started, 1000}}, want: nan},
+		"one that recovers served all it used": {expect: []Pod{old, young}, samples: []sample{{old, 100}, {young, 1000}}, want: 1100, cover: Coverage{Seen: 1, Expected: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := Grid{15 * time.Second}
@@ -138,4 +153,84 @@ func TestStartups(t *testing.T) {
 
 func lead(p50, p90 time.Duration, samples int) api.StartupLatency {
 	return api.StartupLatency{P50: p50 * time.Second, P90: p90 * time.Second, Samples: samples}
+}
+
+// Pods come to others and take their share of the requests, each after it took any amount of CPU
+// to start. Demand is what all served, whatever that amount, at every step of the window.
+func TestStartingIsNoDemand(t *testing.T) {
+	const window, every = 60.0, 15.0
+	g := Grid{15 * time.Second}
+	rapid.Check(t, func(t *rapid.T) {
+		settled, come := rapid.IntRange(1, 20).Draw(t, "settled"), rapid.IntRange(1, 20).Draw(t, "come")
+		total := rapid.Float64Range(100, 100_000).Draw(t, "demand")
+		joined := float64(rapid.IntRange(0, 14).Draw(t, "joined")) // seconds after a step
+		startup := rapid.Float64Range(0, 100_000).Draw(t, "startup")
+		h := NewHistory(100, 1)
+		// Millicore seconds of a pod over (from, to]: alone before the others join at 0.
+		share := func(from, to float64, n int) float64 {
+			return total / float64(n) * max(0, to-from)
+		}
+		for at := -2 * window; at < 3*window; at += every {
+			f := NewFolding(g, time.Minute, g.At(noon.Add(time.Duration(at)*time.Second)), g.At(noon.Add(time.Duration(at)*time.Second)))
+			from := at - window
+			old := share(from, min(at, joined), settled) + share(max(from, joined), at, settled+come)
+			for range settled {
+				p := Pod{Ready: true, ReadyAt: noon.Add(-time.Hour), New: true}
+				f.Expect(p)
+				f.Add(p, f.To, old/window, old/window)
+			}
+			for i := range come {
+				p := Pod{Ready: at >= joined, New: at >= joined}
+				if p.Ready {
+					p.ReadyAt = noon.Add(time.Duration(joined) * time.Second)
+				} else {
+					p.Starting = noon.Add(-time.Hour)
+				}
+				own := share(max(from, joined), at, settled+come)
+				if began := joined - 20; at > began && from < joined { // it starts for twenty seconds
+					own += startup * float64(i+1) / float64(come) * max(0, min(at, joined)-max(from, began)) / 20
+				}
+				f.Expect(p)
+				f.Add(p, f.To, own/window, own/window)
+			}
+			f.Store(h)
+			got, _, ok := h.Series(g).Last()
+			// By so much may a pod be above its share before it is taken to be starting.
+			most := total*clearlyMore + float64(come)*noiseMilliCPU
+			if !ok || got < total*(1-1e-6) || got > most*(1+1e-6) {
+				t.Fatalf("%v s: demand %v (%v), want %v to %v", at, got, ok, total, most)
+			}
+		}
+	})
+}
+
+// Where all pods have just started, demand is what it was, or less if that is what they use.
+func TestAllHaveJustStarted(t *testing.T) {
+	g := Grid{15 * time.Second}
+	for name, c := range map[string]struct {
+		uses float64
+		ago  time.Duration // since demand was known to be 300
+		want float64
+	}{
+		"they start":       {4000, 15 * time.Second, 300},
+		"they use less":    {200, 15 * time.Second, 200},
+		"a while ago":      {4000, 5 * time.Minute, 300},
+		"too long ago":     {4000, 6 * time.Minute, nan},
+		"less, but so too": {200, 6 * time.Minute, nan},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := NewHistory(100, 1)
+			h.Set(g.At(noon.Add(-c.ago)), 300)
+			f := NewFolding(g, time.Minute, g.At(noon), g.At(noon))
+			f.Add(Pod{Ready: true, New: true, ReadyAt: noon.Add(-20 * time.Second)}, f.To, c.uses, c.uses)
+			f.Store(h)
+			got, at, _ := h.Series(g).Last()
+			if !at.Equal(noon) {
+				got = nan
+			}
+			if math.IsNaN(got) != math.IsNaN(c.want) || !math.IsNaN(got) && got != c.want {
+				t.Errorf("demand %v, want %v", got, c.want)
+			}
+		})
+	}
 }

@@ -24,6 +24,8 @@ type History struct {
 	bounds [][2]int64
 	// Past is what is known of before the window, nil when nothing is.
 	Past *api.Series
+	// means are the newest means of the pods that were Ready for long, by step.
+	means []stepMean
 	// What was handed out lies within [pubLo, pubHi).
 	pubLo, pubHi int64
 }
@@ -72,6 +74,47 @@ func (h *History) Bound(step int64) {
 	for len(h.bounds) > 0 && h.bounds[0][1] <= h.hi-1-int64(h.window) {
 		h.bounds = h.bounds[1:]
 	}
+}
+
+// stepMean is the mean usage of settled pods at a step.
+type stepMean struct {
+	step int64
+	mean float64
+}
+
+// keptMeans is how many of them are kept: those of the window of a rate, and some.
+const keptMeans = 16
+
+// settle notes the mean usage of the pods that were Ready for long.
+func (h *History) settle(step int64, mean float64) {
+	if n := len(h.means); n > 0 && step <= h.means[n-1].step {
+		return
+	}
+	if len(h.means) == keptMeans {
+		copy(h.means, h.means[1:])
+		h.means = h.means[:keptMeans-1]
+	}
+	h.means = append(h.means, stepMean{step, mean})
+}
+
+// settled is that mean at a step.
+func (h *History) settled(step int64) (mean float64, ok bool) {
+	for _, m := range h.means {
+		if m.step == step {
+			return m.mean, true
+		}
+	}
+	return 0, false
+}
+
+// before is the newest sample of the steps before one, no more than so many.
+func (h *History) before(step, most int64) (sample float64, ok bool) {
+	for s := step - 1; s >= max(step-most, h.lo); s-- {
+		if s < h.hi && !math.IsNaN(h.buf[s-h.base]) {
+			return h.buf[s-h.base], true
+		}
+	}
+	return 0, false
 }
 
 // censored are the stretches of bounds.

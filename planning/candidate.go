@@ -225,7 +225,7 @@ func (c *cycle) consider(k *candidate, i int, m *mishaps) {
 		w.Replicas, w.SpeedNow = there(w.Replicas), speed
 		memory.Replicas, memory.NodeReplicas = there(memory.Replicas), there(memory.NodeReplicas)
 	}
-	podStartup := c.s.PodStartup
+	podStartup := c.podStartup(&w)
 	if memory.Margins.Known() {
 		podStartup, nodeStartup = rare(podStartup), rare(nodeStartup)
 	}

@@ -272,7 +272,6 @@ func (c *cycle) margins() {
 	for _, n := range c.s.Nodes {
 		at[n.Name] = pools[n.Pool]
 	}
-	windows := c.longestWindows()
 	var due []*managed
 	for i := range c.managed {
 		mw := &c.managed[i]
@@ -293,7 +292,7 @@ func (c *cycle) margins() {
 	}
 	parallel.Each(turn, func(i int) {
 		mw := due[i]
-		mw.memory.Margins = mw.memory.Margins.taken(mw.workload, c.p, c.s.Time, windows)
+		mw.memory.Margins = mw.memory.Margins.taken(mw.workload, c.p, c.s.Time, c.longestWindows(c.podStartup(&mw.workload)))
 	})
 	for i := range c.managed {
 		mw := &c.managed[i]
@@ -304,7 +303,7 @@ func (c *cycle) margins() {
 		mw.memory.Margins = m
 		mw.workload.SpeedNow = positive(mw.workload.SpeedNow) * c.burstNow(mw, at)
 	}
-	c.measureCommon(windows)
+	c.measureCommon(c.longestWindows(c.s.PodStartup))
 }
 
 // tell keeps what trusted forecasts say, to compare it with what comes.
@@ -320,7 +319,7 @@ func (c *cycle) tell() {
 				startup = p
 			}
 		}
-		w := c.windows(rare(c.s.PodStartup), rare(startup))
+		w := c.windows(rare(c.podStartup(&mw.workload)), rare(startup))
 		mw.memory.Margins = mw.memory.Margins.says(mw.forecast, c.p.Quantile, c.s.Time, w.Node+w.Late)
 	}
 }

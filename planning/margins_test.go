@@ -186,7 +186,7 @@ func TestReplicasAreHeldWithTheirNodes(t *testing.T) {
 		if c.nodes {
 			of.pools = []api.Pool{{Name: "e2"}}
 		}
-		if got := of.longestWindows().PodHold; got != c.holds {
+		if got := of.longestWindows(of.s.PodStartup).PodHold; got != c.holds {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

@@ -174,7 +174,7 @@ func (c *cycle) withReserve(p Proposal, to assignment, workload int, most int32)
 	if objective == 0 {
 		objective = c.p.Quantile
 	}
-	away := spot.NodeStartup.P90 + c.s.PodStartup.P90 + c.Config.CyclePeriod
+	away := spot.NodeStartup.P90 + c.podStartup(&c.managed[workload].workload).P90 + c.Config.CyclePeriod
 	more := reserve(on, together, 1-math.Exp(-spot.Interruptions*away.Hours()), 1-objective)
 	if more = min(more, most-p.Replicas); more <= 0 {
 		return p

@@ -176,15 +176,32 @@ func (c *cycle) windows(pod, node api.StartupLatency) Windows {
 	return w
 }
 
-// longestWindows are those of the pool that is allowed whose nodes take longest.
-func (c *cycle) longestWindows() Windows {
+// knownStartups is how many of its own pods' startups tell how long a workload takes. With
+// fewer it takes no less than others do.
+const knownStartups = 10
+
+// podStartup is how long a workload's pods take to be Ready.
+func (c *cycle) podStartup(w *api.Workload) api.StartupLatency {
+	own, all := w.PodStartup, c.s.PodStartup
+	switch {
+	case own.Samples == 0:
+		return all
+	case own.Samples < knownStartups:
+		own.P50, own.P90 = max(own.P50, all.P50), max(own.P90, all.P90)
+	}
+	return own
+}
+
+// longestWindows are those of the pool that is allowed whose nodes take longest, for pods
+// that take so long to start.
+func (c *cycle) longestWindows(pod api.StartupLatency) Windows {
 	var boot api.StartupLatency
 	for i := range c.pools {
 		if p := c.pools[i].NodeStartup; p.P90 > boot.P90 {
 			boot = p
 		}
 	}
-	return c.windows(c.s.PodStartup, boot)
+	return c.windows(pod, boot)
 }
 
 // sharingOn is κ of the workloads that are on a pool, as on says.

@@ -47,6 +47,7 @@ type demandSource struct {
 type podOwner struct {
 	target targetID
 	seen   time.Time
+	pod    demand.Pod // as it was seen last, not Ready any more
 }
 
 func newDemand(cfg Config) (*demandSource, error) {
@@ -101,12 +102,12 @@ func (d *demandSource) fold(now time.Time, n newest, v *view, sp *speeds) {
 	used := make([]podSample, n.to-n.from+1)
 	for i, key := range n.order {
 		if id, p, ok := d.ownerOf(key, v); ok {
-			d.foldPod(sums.of(id), p, n.streams[i], n, sp, used)
+			d.foldPod(sums.of(id), key, p, n.streams[i], n, sp, used)
 		}
 	}
 	for i, p := range v.pods {
 		if id := v.ofPod[i]; id != (targetID{}) && countsAsReady(p) {
-			sums.of(id).Expect(demandPod(p, 0))
+			sums.of(id).Expect(measuredPod(p, 0, d.cfg.RateWindow))
 		}
 	}
 	oldest := n.to - int64(d.cfg.steps()) + 1
@@ -143,7 +144,9 @@ func (d *demandSource) remember(now time.Time, v *view) {
 	for i, p := range d.was.pods {
 		if id := d.was.ofPod[i]; id != (targetID{}) {
 			if _, there := v.podAt[p.key]; !there {
-				d.recent[p.key] = podOwner{id, d.was.at}
+				pod := measuredPod(p, 0, d.cfg.RateWindow)
+				pod.Ready = false
+				d.recent[p.key] = podOwner{id, d.was.at, pod}
 			}
 		}
 	}
@@ -182,7 +185,7 @@ func (d *demandSource) ownerOfGone(key api.Key, v *view) (targetID, bool) {
 // node is of a second scraper when another one names it. Where the label is no
 // node of ours (an address, say), the pod's own node tells the speed. Used is scratch space,
 // a sample per step.
-func (d *demandSource) foldPod(f *demand.Folding, p *podRecord, streams []podStream, n newest, sp *speeds, used []podSample) {
+func (d *demandSource) foldPod(f *demand.Folding, key api.Key, p *podRecord, streams []podStream, n newest, sp *speeds, used []podSample) {
 	named := slices.ContainsFunc(streams, func(s podStream) bool { return s.node != "" })
 	clear(used)
 	var room int64 // of the largest node it ran on
@@ -203,7 +206,11 @@ func (d *demandSource) foldPod(f *demand.Folding, p *podRecord, streams []podStr
 			}
 		})
 	}
-	pod := demandPod(p, room)
+	pod := measuredPod(p, room, d.cfg.RateWindow)
+	if p == nil {
+		pod = d.recent[key].pod
+		pod.Most = demand.Burnable(0, room)
+	}
 	for i, v := range used {
 		if v.known {
 			f.Add(pod, n.from+int64(i), v.measured, v.reference)
@@ -217,20 +224,27 @@ type podSample struct {
 	measured, reference float64
 }
 
-// demandPod is what folding knows of a pod, nil for one that is gone; room is the
+// measuredPod is what is known of a pod for samples that are means over a window; room is the
 // allocatable CPU of its node, millicores, 0 if that is not known.
-func demandPod(p *podRecord, room int64) demand.Pod {
+func measuredPod(p *podRecord, room int64, window time.Duration) demand.Pod {
 	if p == nil {
-		return demand.Pod{Most: demand.Burnable(0, room)}
+		return demand.Pod{}
 	}
 	limit := p.limitCPU
 	if p.resized { // up to now it may have had another
 		limit = 0
 	}
-	return demand.Pod{
+	out := demand.Pod{
 		Ready: countsAsReady(p), ReadyAt: p.pod.ReadyAt, Limit: p.limitCPU,
-		Most: demand.Burnable(limit, room),
+		Most: demand.Burnable(limit, room), New: p.started,
 	}
+	if p.starting > 0 {
+		out.Starting = time.Unix(p.starting, 0)
+		if p.restarted { // what it served before is in its samples for a window
+			out.Starting = out.Starting.Add(window)
+		}
+	}
+	return out
 }
 
 func countsAsReady(p *podRecord) bool { return p.pod.Ready && !p.pod.Terminating }

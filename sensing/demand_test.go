@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mash2-io/mash2/api"
 )
@@ -356,6 +357,61 @@ func TestUsageAtTheLimitIsABound(t *testing.T) {
 			}
 			if n := len(got.Demand.Censored); c.want && n != 1 || !c.want && n != 0 {
 				t.Errorf("stretches %v", got.Demand.Censored)
+			}
+		})
+	}
+}
+
+// What a pod uses until it is Ready is no demand, nor what is left of that in its rates after.
+func TestStartingPodsAreNoDemand(t *testing.T) {
+	running := func(at time.Time) corev1.ContainerState {
+		return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(at)}}
+	}
+	const ago = time.Second
+	for name, c := range map[string]struct {
+		ready     bool
+		changed   time.Duration // ago, of Ready
+		began     time.Duration // ago, of its container; 0 if it isn't running
+		restarted bool
+		want      float64 // of it, beside 200 of each of the others
+		usage     float64 // the same by metrics.k8s.io
+	}{
+		"it starts":                            {changed: 30 * ago, began: 25 * ago},
+		"its init containers run":              {changed: 30 * ago},
+		"it has just become Ready":             {ready: true, changed: 5 * ago, began: 40 * ago, want: 17},
+		"it is Ready for half of the window":   {ready: true, changed: 30 * ago, began: 60 * ago, want: 100, usage: 1000},
+		"it starts again, long after it died":  {changed: 120 * ago, began: 25 * ago, restarted: true},
+		"it died a moment ago":                 {changed: 20 * ago, began: 10 * ago, restarted: true, want: 1000, usage: 1000},
+		"it is dead":                           {changed: 20 * ago, restarted: true, want: 1000, usage: 1000},
+		"it was Ready, and answers no more":    {changed: 20 * ago, began: 3600 * ago, want: 1000, usage: 1000},
+		"it recovers":                          {ready: true, changed: 20 * ago, began: 3600 * ago, want: 1000, usage: 1000},
+		"it has been Ready for all the window": {ready: true, changed: 90 * ago, began: 120 * ago, want: 1000, usage: 1000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.shop("web", 3)
+			p := podOn("web", 3, "node-1", w.clock.Now().Add(-30*time.Second))
+			status := corev1.ContainerStatus{}
+			if c.began > 0 {
+				status.State = running(w.clock.Now().Add(-c.began))
+			}
+			if c.restarted {
+				status.RestartCount = 1
+			}
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{status}
+			p.Status.Conditions[1].LastTransitionTime = metav1.NewTime(w.clock.Now().Add(-c.changed))
+			if !c.ready {
+				p.Status.Conditions[1].Status = corev1.ConditionFalse
+			}
+			w.put(p)
+			w.series = append(w.series, rateSeries{ns, p.Name, "node-1", "", constant(2)})
+			w.usage[api.Key{Namespace: ns, Name: p.Name}] = 2000
+			got, _ := w.workload("web")
+			if v, _, ok := got.Demand.Last(); !ok || math.Abs(v-600-c.want) > 1e-9+100/4 {
+				t.Errorf("demand %v (%v), want %v", v, ok, 600+c.want)
+			}
+			if got.Usage == nil || math.Abs(got.Usage.MilliCPU-600-c.usage) > 1e-9 {
+				t.Errorf("usage %+v, want %v", got.Usage, 600+c.usage)
 			}
 		})
 	}

@@ -149,7 +149,7 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 	o.waitForHistory(ctx, v)
 	o.sizes.read(o.background, now, v)
 	usage := o.usage.fold(now, v, o.speeds)
-	o.pods.learn(managedPods(v))
+	o.pods.learn(v)
 	o.boots.learn(now, s.Pools, v.nodes)
 	o.scaled.learn(now, v)
 
@@ -175,7 +175,7 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 		}
 		s.Pools[i].NodeStartup = o.boots.lead(p.Name, o.cfg.NodeStartup)
 	}
-	s.PodStartup = o.pods.samples.Latency(o.cfg.PodStartup)
+	s.PodStartup = o.pods.all.Latency(o.cfg.PodStartup)
 	s.Metrics, s.ResourceMetrics = o.demand.health, o.usage.health
 	if f, ok := speedFinding(o.speeds.unknown, ""); ok {
 		s.Findings = append(s.Findings, f)
@@ -197,14 +197,6 @@ func (o *Observer) waitForHistory(ctx context.Context, v *view) {
 	case <-ctx.Done():
 	case <-o.cfg.Clock.After(o.cfg.BackfillWait):
 	}
-}
-
-func managedPods(v *view) []*podRecord {
-	var out []*podRecord
-	for _, members := range v.members {
-		out = append(out, members...)
-	}
-	return out
 }
 
 // addWorkloads adds the workloads, with their demand and what is wrong with it.
@@ -246,6 +238,7 @@ func (o *Observer) attempt(r *workloadRecord, v *view, look func() api.Workload)
 // snapshot.
 func (o *Observer) look(s *api.Snapshot, r *workloadRecord, v *view, usage map[targetID]*api.Usage, disagree *demand.Disagreements) api.Workload {
 	w := observeWorkload(r, v, o.speeds)
+	w.PodStartup = o.pods.lead(r.target)
 	if w.HoldReason == "" && v.runs(r.target, o.cfg.Self) {
 		w.HoldReason, w.Hold = HoldOwnDeployment, "spec.targetRef: mash2 runs in this Deployment and does not scale itself"
 	}

@@ -309,6 +309,27 @@ func TestPodStartup(t *testing.T) {
 			t.Errorf("lead = %+v, want %+v", got, want)
 		}
 	}
+
+	// Each workload has that of its own pods, also once it has none any more.
+	w.shop("slow", 0)
+	p := podOn("slow", 0, "node-1", epoch)
+	p.Status.Conditions[1].LastTransitionTime = metav1.NewTime(epoch.Add(2 * time.Minute))
+	w.put(p)
+	w.shop("none", 0)
+	for i := range 2 {
+		for name, want := range map[string]api.StartupLatency{
+			"web": want, "slow": {P50: 2 * time.Minute, P90: 2 * time.Minute, Samples: 1}, "none": {},
+		} {
+			if got, _ := w.workload(name); got.PodStartup != want {
+				t.Errorf("%s takes %+v, want %+v", name, got.PodStartup, want)
+			}
+		}
+		if i == 0 {
+			if err := w.caches.informers[kindPod].GetStore().Delete(newShapes().podRecord(p)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }
 
 func TestBootStartup(t *testing.T) {

@@ -407,7 +407,7 @@ func readResource(state *triggerState, t trigger, now time.Time, r *workloadReco
 	}
 	var sum float64
 	var pods int32
-	var newest time.Time
+	var cpu demand.Readings // of which what pods take to start is left out
 	for _, p := range v.members[r.target] {
 		u, ok := usage.reading(p.key)
 		if !ok || !countsAsReady(p) || now.Sub(u.at).Abs() > stale || u.at.Before(p.pod.Created) {
@@ -417,11 +417,15 @@ func readResource(state *triggerState, t trigger, now time.Time, r *workloadReco
 		if !ok {
 			continue
 		}
+		if t.resource == "cpu" {
+			cpu.Add(measuredPod(p, 0, u.window), u.at, u.window, 1000*value)
+			continue
+		}
 		sum += value
 		pods++
-		if u.at.After(newest) {
-			newest = u.at
-		}
+	}
+	if u := cpu.Usage(); u != nil {
+		sum, pods = u.MilliCPU/1000, u.Pods
 	}
 	if pods == 0 {
 		return target, errors.New("metrics.k8s.io has no reading of a Ready pod")

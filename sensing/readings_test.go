@@ -261,6 +261,16 @@ func TestResourceTriggers(t *testing.T) {
 	if s := apiTriggerOf(t, w); s.Missing == "" {
 		t.Errorf("a container that isn't there: %+v", s)
 	}
+	// What a pod takes to start is left out of CPU.
+	p := podOn("web", 3, "node-1", w.clock.Now().Add(-time.Minute))
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: p.CreationTimestamp}}}}
+	p.Status.Conditions[1].LastTransitionTime = metav1.NewTime(w.clock.Now().Add(-15 * time.Second))
+	w.usage[api.Key{Namespace: ns, Name: p.Name}] = 4000
+	mw.Spec.Triggers[0].Resource.Name, mw.Spec.Triggers[0].Resource.Container = "cpu", ""
+	w.put(p, mw)
+	if s := apiTriggerOf(t, w); math.Abs(s.Value-3*0.4) > 1e-9 || s.Pods != 3 {
+		t.Errorf("beside a pod that has just started: %+v", s)
+	}
 }
 
 func TestPrometheusTriggers(t *testing.T) {

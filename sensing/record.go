@@ -41,6 +41,10 @@ func shared(s string) string {
 	return unique.Make(s).Value()
 }
 
+// longestStart is how long after its start a pod may become Ready for the first time. One that
+// does so later is taken to have recovered.
+const longestStart = 10 * time.Minute
+
 // podRecord is what the cache keeps of a pod: the pod as a snapshot shows it,
 // but for its workload, and what leads and demand are computed from.
 type podRecord struct {
@@ -48,10 +52,15 @@ type podRecord struct {
 	pod         api.Pod
 	scheduledAt time.Time // zero while it is not
 	restarted   bool      // a container was started again
-	resized     bool      // its requests were changed since it was made
-	containers  int32
-	labels      labelSet
-	claims      []string
+	// starting is from when on it has not been Ready, in seconds since the epoch, where it hasn't
+	// been since its containers started; 0 where it has. started tells that it is Ready since it had
+	// started, not since it recovered.
+	starting   int64
+	started    bool
+	resized    bool // its requests were changed since it was made
+	containers int32
+	labels     labelSet
+	claims     []string
 	// limits of all containers: millicores and bytes.
 	limitCPU, limitMemory int64
 	size                  podSize
@@ -82,7 +91,11 @@ func (s *shapes) podRecord(pod *corev1.Pod) *podRecord {
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 		r.pod.ControllerKind, r.pod.ControllerName = shared(owner.Kind), shared(owner.Name)
 	}
+	changed := r.pod.Created // whether it is Ready
 	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady && !c.LastTransitionTime.IsZero() {
+			changed = c.LastTransitionTime.Time
+		}
 		switch {
 		case c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue:
 			r.pod.Ready, r.pod.ReadyAt = true, c.LastTransitionTime.Time
@@ -92,8 +105,18 @@ func (s *shapes) podRecord(pod *corev1.Pod) *podRecord {
 			r.pod.Unschedulable = true
 		}
 	}
+	var begun time.Time // its newest container
 	for _, c := range pod.Status.ContainerStatuses {
 		r.restarted = r.restarted || c.RestartCount > 0
+		if c.State.Running != nil && c.State.Running.StartedAt.After(begun) {
+			begun = c.State.Running.StartedAt.Time
+		}
+	}
+	switch {
+	case r.pod.Ready:
+		r.started = !begun.IsZero() && changed.Sub(begun) < longestStart
+	case !changed.After(begun) || begun.IsZero() && !r.restarted:
+		r.starting = changed.Unix()
 	}
 	r.resized = slices.ContainsFunc(pod.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return e.Subresource == "resize" })
 	if cost, err := strconv.ParseInt(pod.Annotations[api.AnnotationPodDeletionCost], 10, 32); err == nil {

@@ -1,6 +1,7 @@
 package sensing
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -10,35 +11,59 @@ import (
 
 // podStartups measures how long pods take from being bound to a node to Ready.
 type podStartups struct {
-	samples demand.StartupLatencies
-	counted map[string]bool // by UID, of pods that still exist
+	limit   int
+	all     demand.StartupLatencies
+	of      map[targetID]*demand.StartupLatencies // of each target's own pods
+	counted map[string]bool                       // by UID, of pods that still exist
 }
 
 func newPodStartups(limit int) *podStartups {
-	return &podStartups{samples: demand.StartupLatencies{Limit: limit}, counted: map[string]bool{}}
+	return &podStartups{
+		limit: limit, all: demand.StartupLatencies{Limit: limit}, of: map[targetID]*demand.StartupLatencies{}, counted: map[string]bool{},
+	}
 }
 
-// learn counts each pod once, at the first sight of it Ready. A pod whose
+// learn counts each pod of the targets once, at the first sight of it Ready. A pod whose
 // containers were started again is left out: its Ready time is not its first.
-func (l *podStartups) learn(pods []*podRecord) {
-	var fresh []*podRecord
-	counted := make(map[string]bool, len(pods))
-	for _, p := range pods {
-		switch {
-		case l.counted[p.pod.UID]:
-			counted[p.pod.UID] = true
-		case p.pod.Ready:
-			counted[p.pod.UID] = true
-			if !p.scheduledAt.IsZero() && !p.restarted {
-				fresh = append(fresh, p)
+func (l *podStartups) learn(v *view) {
+	type startup struct {
+		target targetID
+		pod    *podRecord
+	}
+	var fresh []startup
+	counted := make(map[string]bool, len(l.counted))
+	for id, pods := range v.members {
+		for _, p := range pods {
+			switch {
+			case l.counted[p.pod.UID]:
+				counted[p.pod.UID] = true
+			case p.pod.Ready:
+				counted[p.pod.UID] = true
+				if !p.scheduledAt.IsZero() && !p.restarted {
+					fresh = append(fresh, startup{id, p})
+				}
 			}
 		}
 	}
 	l.counted = counted
-	slices.SortFunc(fresh, func(a, b *podRecord) int { return a.pod.ReadyAt.Compare(b.pod.ReadyAt) })
-	for _, p := range fresh {
-		l.samples.Add(p.pod.ReadyAt.Sub(p.scheduledAt))
+	maps.DeleteFunc(l.of, func(id targetID, _ *demand.StartupLatencies) bool { _, known := v.byTarget[id]; return !known })
+	slices.SortFunc(fresh, func(a, b startup) int { return a.pod.pod.ReadyAt.Compare(b.pod.pod.ReadyAt) })
+	for _, s := range fresh {
+		took := s.pod.pod.ReadyAt.Sub(s.pod.scheduledAt)
+		l.all.Add(took)
+		if l.of[s.target] == nil {
+			l.of[s.target] = &demand.StartupLatencies{Limit: l.limit}
+		}
+		l.of[s.target].Add(took)
 	}
+}
+
+// lead is that of a target's own pods; zero if none is known.
+func (l *podStartups) lead(id targetID) (own api.StartupLatency) {
+	if of := l.of[id]; of != nil {
+		own = of.Latency(own)
+	}
+	return own
 }
 
 // nodeStartups measures per pool how long nodes take from the growth of the

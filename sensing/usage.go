@@ -13,6 +13,7 @@ import (
 	metricsclient "k8s.io/metrics/pkg/client/clientset/versioned"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/demand"
 )
 
 // usageSource reads metrics.k8s.io and keeps the last readings.
@@ -149,7 +150,7 @@ func (u *usageSource) read(ctx context.Context, now time.Time, namespaces []stri
 // fold sums the fresh readings of the pods that exist by target, in reference
 // millicores.
 func (u *usageSource) fold(now time.Time, v *view, sp *speeds) map[targetID]*api.Usage {
-	out := map[targetID]*api.Usage{}
+	read := map[targetID]*demand.Readings{}
 	for i := range u.pods {
 		m := &u.pods[i]
 		age := now.Sub(m.at)
@@ -160,15 +161,17 @@ func (u *usageSource) fold(now time.Time, v *view, sp *speeds) map[targetID]*api
 		if id == (targetID{}) || m.at.Before(p.pod.Created) {
 			continue
 		}
-		usage := out[id]
-		if usage == nil {
-			usage = &api.Usage{}
-			out[id] = usage
+		of := read[id]
+		if of == nil {
+			of = &demand.Readings{}
+			read[id] = of
 		}
-		usage.MilliCPU += m.milliCPU * sp.of(p.pod.Node)
-		usage.Pods++
-		if m.at.After(usage.At) {
-			usage.At, usage.Window = m.at, m.window
+		of.Add(measuredPod(p, 0, m.window), m.at, m.window, m.milliCPU*sp.of(p.pod.Node))
+	}
+	out := make(map[targetID]*api.Usage, len(read))
+	for id, of := range read {
+		if usage := of.Usage(); usage != nil {
+			out[id] = usage
 		}
 	}
 	return out

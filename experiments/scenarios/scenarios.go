@@ -99,6 +99,10 @@ type Workload struct {
 	// pods of lower priority. Below −10 a pod is expendable to the pool's
 	// autoscaler. Default 0.
 	Priority int32 `yaml:"priority,omitempty"`
+	// StartupCPU is the CPU time, on a core of the reference machine, that a container takes
+	// until it is Ready, as fast as its limit and its node let it: loading, compiling, filling
+	// caches. Default 0; more can be simulated only.
+	StartupCPU Duration `yaml:"startupCPU,omitempty"`
 	// PreStop is how long a terminating pod goes on accepting connections
 	// while proxies still route to it, as a preStop sleep does.
 	PreStop Duration `yaml:"preStop,omitempty"`

@@ -17,7 +17,7 @@ import (
 func TestBuiltInScenarios(t *testing.T) {
 	if diff := cmp.Diff([]string{
 		"day", "flash-sale", "flash-sale-late", "fleet", "fleet-memory", "fleet-right", "fleet-spot", "fleet-types", "fleet-types-right", "heartbeat", "heartbeat-warm", "hotel", "metrics-outage",
-		"noise", "regime-change", "sawtooth", "sawtooth-warm", "spot", "stockout", "train-ticket", "week",
+		"noise", "regime-change", "sawtooth", "sawtooth-warm", "slow-start", "spot", "stockout", "train-ticket", "week",
 	}, Names()); diff != "" {
 		t.Errorf("Names (-want +got):\n%s", diff)
 	}

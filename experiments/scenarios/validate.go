@@ -18,6 +18,8 @@ const (
 	maxStages   = 10_000         // with maxStage: their sum does
 	maxPriority = 1_000_000_000
 	maxDuration = 60 * 24 * time.Hour
+	// maxStartupCPU keeps pods from starting for ever.
+	maxStartupCPU = 30 * time.Minute
 )
 
 func (s *Scenario) setDefaults() {
@@ -208,6 +210,9 @@ func (w Workload) validate(at string, fail failure) {
 	}
 	if w.Priority > maxPriority {
 		fail(at+".priority", "must be at most %d, the highest of a PriorityClass of users", maxPriority)
+	}
+	if d := w.StartupCPU.Duration; d < 0 || d > maxStartupCPU {
+		fail(at+".startupCPU", "must be between 0 and %s", maxStartupCPU)
 	}
 	if w.PreStop.Duration < 0 || w.PreStop.Duration%time.Second != 0 {
 		fail(at+".preStop", "must be whole seconds, as in a pod")

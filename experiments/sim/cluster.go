@@ -123,6 +123,7 @@ type workload struct {
 	// logarithm of what an idle pod has, correlated over a time.
 	memoryLimit, memorySpread float64
 	memoryCorrelation         time.Duration
+	startup                   float64 // reference CPU seconds that a container takes until it is Ready
 	oom                       oom
 	target                    float64 // utilisation that the HPA aims at
 	preStop                   time.Duration
@@ -168,6 +169,7 @@ type pod struct {
 	memory         float64 // working set, bytes, as it was looked at last
 	mood           float64 // of its working set
 	backoff        time.Duration
+	killed         time.Duration // its container, for its memory
 	deletionCost   int32
 	costOurs       bool
 	// What metrics read: the counter at the scrapes of the rate window, and at
@@ -360,22 +362,36 @@ func (c *Cluster) begin(p *pod, n *node, ready func()) {
 		}
 		p.phase, p.started = running, c.now
 		c.must(c.traffic.AddPod(queueing.Pod{
-			ID: p.uid, Stream: p.workload.stream, Node: n.name, Request: p.request, Limit: p.limit,
+			ID: p.uid, Stream: p.workload.stream, Node: n.name, Request: p.request, Limit: p.limit, Startup: p.workload.startup,
 		}))
 		c.observe(p)
-		c.after(c.params.Readiness.sample(c.rng), func() {
-			if !alive() || stuck {
-				return
-			}
-			p.ready, p.readyAt = true, c.now
-			ready()
-			c.traffic.Join(p.uid, c.now+p.workload.propagation(c.rng))
-			c.observe(p)
-			if p.workload.stateful {
-				c.reconcile(p.workload)
-			}
+		c.started(p, func() {
+			c.after(c.params.Readiness.sample(c.rng), func() {
+				if !alive() || stuck {
+					return
+				}
+				p.ready, p.readyAt = true, c.now
+				ready()
+				c.traffic.Join(p.uid, c.now+p.workload.propagation(c.rng))
+				c.observe(p)
+				if p.workload.stateful {
+					c.reconcile(p.workload)
+				}
+			})
 		})
 	})
+}
+
+// started calls then when a pod has done what its container does first: probed once a second.
+func (c *Cluster) started(p *pod, then func()) {
+	state, ok := c.traffic.PodState(p.uid)
+	switch {
+	case !ok: // it is gone
+	case state.Starting:
+		c.after(time.Second, func() { c.started(p, then) })
+	default:
+		then()
+	}
 }
 
 // delete terminates a pod gracefully.

@@ -43,6 +43,8 @@ type fluid struct {
 	nodes   map[string]*fluidNode
 	pods    map[string]*fluidPod
 	pending []fluidEvent // joins, leaves, closes and kills to come
+	// starting are the pods whose startup isn't over, in the order in which they came.
+	starting []*fluidPod
 }
 
 const (
@@ -100,6 +102,7 @@ type fluidPod struct {
 	inFlight  float64
 	wants     float64 // cores in the last step
 	owed      float64 // reference seconds of work that noise put off
+	startup   float64 // reference seconds that are left of it
 }
 
 type fluidEvent struct {
@@ -187,7 +190,10 @@ func (f *fluid) AddPod(p queueing.Pod) error {
 	if s == nil || n == nil {
 		return fmt.Errorf("pod %q: stream %q or node %q: %w", p.ID, p.Stream, p.Node, queueing.ErrUnknown)
 	}
-	pod := &fluidPod{Pod: p, stream: s, node: n, accepting: true}
+	pod := &fluidPod{Pod: p, stream: s, node: n, accepting: true, startup: p.Startup}
+	if pod.startup > 0 {
+		f.starting = append(f.starting, pod)
+	}
 	n.pods = append(n.pods, pod)
 	f.pods[p.ID] = pod
 	return nil
@@ -311,7 +317,29 @@ func (f *fluid) due() {
 	}
 }
 
+// start lets the pods that start do what they have to do first, for dt seconds.
+func (f *fluid) start(dt float64) {
+	f.starting = slices.DeleteFunc(f.starting, func(p *fluidPod) bool {
+		if p.dead || p.node.lost {
+			return true
+		}
+		cores := min(p.startup/dt/p.node.Speed, p.capacity())
+		if p.startup -= cores * dt * p.node.Speed; p.startup < 1e-9 {
+			p.startup = 0
+		}
+		p.usage += cores * dt
+		p.stream.usage += cores * dt
+		p.stream.done += cores * dt * p.node.Speed
+		p.wants = cores
+		if p.startup == 0 {
+			p.wants = 0
+		}
+		return p.startup == 0
+	})
+}
+
 func (f *fluid) step(dt float64) {
+	f.start(dt)
 	for _, s := range f.streams {
 		s.prepare()
 	}

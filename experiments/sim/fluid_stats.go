@@ -117,5 +117,5 @@ func (f *fluid) PodState(id string) (queueing.PodState, bool) {
 	if p == nil {
 		return queueing.PodState{}, false
 	}
-	return queueing.PodState{Pod: p.Pod, Usage: p.usage, InFlight: int(p.inFlight)}, true
+	return queueing.PodState{Pod: p.Pod, Usage: p.usage, Starting: p.startup > 0, InFlight: int(p.inFlight)}, true
 }

@@ -41,6 +41,7 @@ func workloadOf(s scenarios.Scenario, d scenarios.Service) *workload {
 	if w.memoryCorrelation = d.Memory.Correlation.Duration; w.memoryCorrelation == 0 {
 		w.memoryCorrelation = defaultCorrelation
 	}
+	w.startup = d.StartupCPU.Seconds()
 	if w.grace == 0 {
 		w.grace = 30 * time.Second // Kubernetes' default
 	}

@@ -91,6 +91,7 @@ func (c *Cluster) oomKill(p *pod) {
 		p.backoff = 0
 	}
 	p.backoff = min(max(2*p.backoff, backoffFirst), backoffMost)
+	p.killed = c.now
 	p.phase, p.ready, p.mood, p.nreads, p.scrapedOf = starting, false, 0, 0, 0
 	c.observe(p)
 	c.after(p.backoff, func() { c.begin(p, n, func() {}) })

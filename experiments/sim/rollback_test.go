@@ -10,6 +10,7 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/experiments/scenarios"
+	"github.com/mash2-io/mash2/planning"
 )
 
 // TestFalseRollbacks: over a month of recorded days, with nobody's errors but the
@@ -73,16 +74,20 @@ func TestRollback(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain := Options{Scenario: s, Scaler: Mash2, Seed: 1, Fidelity: Fluid, WarmupPasses: 1, Passes: 1, SLO: SLO{Objective: 0.999}}
-	var given []time.Duration // when replicas were given up, of the last day
+	var given []time.Duration // when replicas were given up that had been there for long enough to prove themselves
 	var before int32
+	var since time.Time
 	plain.Report = func(c api.Cycle) {
 		if len(c.Plan.Workloads) == 0 {
 			return
 		}
-		if w := c.Plan.Workloads[0]; w.Replicas < before {
+		w := c.Plan.Workloads[0]
+		if w.Replicas < before && c.Time.Sub(since) > planning.DefaultConfig().SLOProving {
 			given = append(given, c.Time.Sub(Epoch))
 		}
-		before = c.Plan.Workloads[0].Replicas
+		if w.Replicas != before {
+			before, since = w.Replicas, c.Time
+		}
 	}
 	result, err := Run(t.Context(), plain)
 	if err != nil {

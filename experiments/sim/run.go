@@ -272,7 +272,7 @@ func (r *run) begin(ctx context.Context) error {
 		}
 	}
 	for _, w := range c.workloads {
-		seen := &watched{workload: w, slo: r.SLO.sensor(func() bool { return r.acts[w.key] })}
+		seen := &watched{workload: w, startups: demand.StartupLatencies{Limit: c.params.StartupSamples}, slo: r.SLO.sensor(func() bool { return r.acts[w.key] })}
 		if r.sensors.sized {
 			seen.sizes = newSizer(w)
 		}
@@ -281,7 +281,7 @@ func (r *run) begin(ctx context.Context) error {
 	r.sensors.canary, r.sensors.strategies = r.Canary, r.Strategies
 	r.sensors.places = len(r.Strategies) > 0 || mixes(kind) || slices.ContainsFunc(s.Pools, func(p scenarios.Pool) bool { return p.Spot != nil })
 	c.ended = r.sensors.remember
-	c.becameReady = func(p *pod) { r.sensors.podStartups.Add(p.readyAt - p.scheduled) }
+	c.becameReady = r.sensors.started
 	for _, w := range c.workloads {
 		c.scale(w, w.min)
 	}

@@ -48,15 +48,28 @@ type watched struct {
 	history  *demand.History // nil before the first sample
 	coverage demand.Coverage // by the newest step
 	usage    *api.Usage
+	startups demand.StartupLatencies
 	gone     []*ghost // pods that ended within the rate window
 	slo      *sloSensor
 	sizes    *sizer // nil where the operator doesn't choose sizes
+}
+
+// started measures how long a pod took.
+func (s *sensors) started(p *pod) {
+	took := p.readyAt - p.scheduled
+	s.podStartups.Add(took)
+	for _, w := range s.workload {
+		if w.workload == p.workload {
+			w.startups.Add(took)
+		}
+	}
 }
 
 // ghost is a pod that is gone while a rate may still reach back to it.
 type ghost struct {
 	scrapes []point
 	node    *pool // that its node was of
+	pod     demand.Pod
 }
 
 // scrape is Prometheus' look at every running container.
@@ -96,9 +109,11 @@ func (s *sensors) remember(p *pod) {
 	if p.node == nil || len(p.scrapes) == 0 {
 		return
 	}
+	of := p.folded(s.c.params.RateWindow)
+	of.Ready = false
 	for _, w := range s.workload {
 		if w.workload == p.workload {
-			w.gone = append(w.gone, &ghost{p.scrapes, p.node.pool})
+			w.gone = append(w.gone, &ghost{p.scrapes, p.node.pool, of})
 		}
 	}
 }
@@ -255,12 +270,12 @@ func (w *watched) fold(p Params, g demand.Grid, from, to int64) {
 		if pod.node == nil {
 			continue
 		}
-		of := pod.folded()
+		of := pod.folded(p.RateWindow)
 		f.Expect(of)
 		add(of, pod.scrapes, pod.node.pool.speed)
 	}
 	for _, gone := range w.gone {
-		add(demand.Pod{Most: demand.Burnable(0, gone.node.allocatable.MilliCPU)}, gone.scrapes, gone.node.speed)
+		add(gone.pod, gone.scrapes, gone.node.speed)
 	}
 	if w.history == nil {
 		window := int(p.History / p.Step)
@@ -269,31 +284,35 @@ func (w *watched) fold(p Params, g demand.Grid, from, to int64) {
 	w.coverage = f.Store(w.history)
 }
 
-// folded is what folding knows of a pod. Its limit may have been changed in place.
-func (p *pod) folded() demand.Pod {
-	return demand.Pod{
-		Ready: p.ready && !p.terminating, ReadyAt: Epoch.Add(p.readyAt), Limit: int64(math.Round(1000 * p.limit)),
-		Most: demand.Burnable(0, p.node.pool.allocatable.MilliCPU),
+// folded is what is known of a pod for samples that are means over a window. Its limit may have
+// been changed in place.
+func (p *pod) folded(window time.Duration) demand.Pod {
+	out := demand.Pod{
+		Ready: p.ready && !p.terminating, Limit: int64(math.Round(1000 * p.limit)),
+		Most: demand.Burnable(0, p.node.pool.allocatable.MilliCPU), New: true,
 	}
+	switch {
+	case p.ready:
+		out.ReadyAt = Epoch.Add(p.readyAt)
+	case p.backoff > 0:
+		out.Starting = Epoch.Add(p.killed + window)
+	default:
+		out.Starting = Epoch.Add(p.created)
+	}
+	return out
 }
 
 // read sums what metrics.k8s.io has of a workload.
 func (w *watched) read(c *Cluster) {
-	w.usage = nil
+	var read demand.Readings
 	for _, p := range w.pods {
 		cores, at, window, ok := c.usageOf(p)
 		if !ok || c.now-at > c.params.UsageStaleAfter {
 			continue
 		}
-		if w.usage == nil {
-			w.usage = &api.Usage{}
-		}
-		w.usage.MilliCPU += 1000 * cores * p.node.pool.speed
-		w.usage.Pods++
-		if t := Epoch.Add(at); t.After(w.usage.At) {
-			w.usage.At, w.usage.Window = t, window
-		}
+		read.Add(p.folded(window), Epoch.Add(at), window, 1000*cores*p.node.pool.speed)
 	}
+	w.usage = read.Usage()
 }
 
 func (s *sensors) observe(w *watched) api.Workload {
@@ -308,6 +327,7 @@ func (s *sensors) observe(w *watched) api.Workload {
 	if s.places && w.placed != "" {
 		out.PlacedOn, out.PlacedSince = w.placed, Epoch.Add(w.placedSince)
 	}
+	out.PodStartup = w.startups.Latency(api.StartupLatency{})
 	if s.model != "" {
 		out.Planner, out.Model = learned.Name, s.model
 	}

@@ -11,7 +11,7 @@ import (
 // what they need are resized in place, new ones are made so, and no more minutes violate;
 // the same world without sizing resizes nothing.
 func TestSized(t *testing.T) {
-	s, err := scenarios.Load("day")
+	s, err := scenarios.LoadWith("day", scenarios.Changes{Warmup: -1, Scale: 0.4})
 	if err != nil {
 		t.Fatal(err)
 	}

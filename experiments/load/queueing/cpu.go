@@ -33,6 +33,8 @@ type pod struct {
 
 	joinAt, leaveAt, closeAt, killAt time.Duration
 
+	startup float64 // reference CPU seconds that are left of it
+
 	jobs jobs
 	// attained is the reference CPU seconds each request in the pod would have
 	// received had it been there from the beginning; a request that comes at
@@ -116,7 +118,12 @@ func (p *pod) run(from, to time.Duration, speed float64) {
 	p.usage += work
 	p.stream.usage += work
 	p.stream.work += work * speed
-	if k := len(p.jobs); k > 0 {
+	switch k := len(p.jobs); {
+	case p.startup > 0:
+		if p.startup -= work * speed; p.startup < epsilon {
+			p.startup = 0
+		}
+	case k > 0:
 		p.attained += work * speed / float64(k)
 	}
 	passed := (to - p.periodBegin) / Period
@@ -145,7 +152,7 @@ func (n *node) fire(m *Model) {
 		switch {
 		case p.throttled && p.used < p.quota()-epsilon: // a new period, or a larger limit
 			p.throttled = false
-		case !p.throttled && len(p.jobs) > 0 && p.used >= p.quota()-epsilon:
+		case !p.throttled && p.busy() && p.used >= p.quota()-epsilon:
 			p.throttled = true
 			p.throttledPeriods++
 		}
@@ -202,10 +209,16 @@ func (n *node) share() {
 	}
 }
 
-// want is the cores the pod could use: one per request, none while throttled.
+// busy reports whether the pod has something to do.
+func (p *pod) busy() bool { return p.startup > 0 || len(p.jobs) > 0 }
+
+// want is the cores the pod could use: one per request, all to start, none while throttled.
 func (p *pod) want() float64 {
-	if p.throttled || p.node.lost {
+	switch {
+	case p.throttled || p.node.lost:
 		return 0
+	case p.startup > 0:
+		return p.node.Cores
 	}
 	return min(float64(len(p.jobs)), p.node.Cores)
 }
@@ -217,11 +230,14 @@ func (p *pod) next(now time.Duration, speed float64) time.Duration {
 	if p.throttled {
 		return p.periodBegin + Period
 	}
-	if len(p.jobs) == 0 || p.rate <= 0 {
+	if !p.busy() || p.rate <= 0 {
 		return never
 	}
-	remaining := max(p.jobs[0].finish-p.attained, 0)
-	next := after(now, remaining*float64(len(p.jobs))/(p.rate*speed))
+	remaining := p.startup
+	if remaining == 0 {
+		remaining = max(p.jobs[0].finish-p.attained, 0) * float64(len(p.jobs))
+	}
+	next := after(now, remaining/(p.rate*speed))
 	if p.Limit <= 0 {
 		return next
 	}

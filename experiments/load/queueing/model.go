@@ -20,6 +20,8 @@
 //     their requests, and what one does not use goes to the others (weighted
 //     max–min fairness; CFS shares).
 //   - A core of a node does Speed seconds of reference work per second.
+//   - A pod that starts may have work of its own to do first, on as many cores as
+//     its limit and its node let it have.
 //   - A pod that does not accept, or no endpoint at all, refuses at once; a pod
 //     that vanishes resets its requests; a lost node answers nothing, so its
 //     requests run into the timeout.
@@ -69,6 +71,9 @@ type Pod struct {
 	Request float64
 	// Limit in cores; 0 is none.
 	Limit float64
+	// Startup is the reference CPU seconds that it takes before it can serve, on as many cores
+	// as it gets.
+	Startup float64
 }
 
 // Model is the state of the simulation. It is not safe for concurrent use.
@@ -221,10 +226,10 @@ func (m *Model) AddPod(c Pod) error {
 	if n == nil {
 		return fmt.Errorf("pod %q: node %q: %w", c.ID, c.Node, ErrUnknown)
 	}
-	if c.Request < 0 || c.Limit < 0 {
-		return fmt.Errorf("pod %q: request and limit must not be negative", c.ID)
+	if c.Request < 0 || c.Limit < 0 || c.Startup < 0 {
+		return fmt.Errorf("pod %q: request, limit and startup must not be negative", c.ID)
 	}
-	p := &pod{Pod: c, stream: s, node: n, accepting: true, periodBegin: m.now,
+	p := &pod{Pod: c, stream: s, node: n, accepting: true, periodBegin: m.now, startup: c.Startup,
 		joinAt: never, leaveAt: never, closeAt: never, killAt: never}
 	p.entry = m.newEntry(p)
 	m.pods[c.ID] = p

@@ -78,6 +78,7 @@ type StreamState struct {
 type PodState struct {
 	Pod
 	Usage            float64 // core seconds of its node
+	Starting         bool    // its startup isn't over
 	InFlight         int
 	Periods          uint64 // quota periods in which it ran
 	ThrottledPeriods uint64 // in which the quota was spent
@@ -148,7 +149,7 @@ func (m *Model) PodState(id string) (PodState, bool) {
 	}
 	p.node.settle(m.now)
 	return PodState{
-		Pod: p.Pod, Usage: p.usage, InFlight: len(p.jobs),
+		Pod: p.Pod, Usage: p.usage, Starting: p.startup > 0, InFlight: len(p.jobs),
 		Periods: p.periods, ThrottledPeriods: p.throttledPeriods, Throttled: p.throttledTime,
 	}, true
 }

@@ -1,0 +1,63 @@
+package demand
+
+import (
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// Readings sums what metrics.k8s.io reads of one workload's pods.
+type Readings struct {
+	of    api.Usage
+	ready float64 // of the pods that were Ready for the whole window
+	seen  int32
+	young []reading
+}
+
+type reading struct {
+	at        time.Time
+	window    time.Duration
+	reference float64
+}
+
+// Add the reading of a pod, once for each: a mean over the window that ends at a time, reference
+// millicores.
+func (r *Readings) Add(p Pod, at time.Time, window time.Duration, reference float64) {
+	v := reading{at, window, reference}
+	switch {
+	case !p.Starting.IsZero() && !at.Before(p.Starting):
+	case p.New && !p.ReadyAt.IsZero() && at.Add(-window).Before(p.ReadyAt):
+		r.young = append(r.young, v)
+	default:
+		if p.Ready {
+			r.ready += reference
+			r.seen++
+		}
+		r.count(v)
+	}
+}
+
+func (r *Readings) count(v reading) {
+	r.of.MilliCPU += v.reference
+	r.of.Pods++
+	if v.at.After(r.of.At) {
+		r.of.At, r.of.Window = v.at, v.window
+	}
+}
+
+// Usage of the pods; nil if there is no reading that can be used. One of a pod that had not been
+// Ready for the whole window is left out if it is clearly above those of others: that is what it
+// took to start. An HPA leaves out all of these.
+func (r *Readings) Usage() *api.Usage {
+	for _, v := range r.young {
+		if r.seen > 0 && v.reference <= clearlyMore*r.ready/float64(r.seen)+noiseMilliCPU {
+			r.count(v)
+		}
+	}
+	r.young = nil
+	if r.of.Pods == 0 {
+		return nil
+	}
+	out := r.of
+	return &out
+}
