@@ -115,6 +115,14 @@ func fleetText(o whatif.Fleet) string {
 	for _, line := range o.Sentences() {
 		fmt.Fprintln(&b, line)
 	}
+	if t := o.Together; t != nil {
+		fmt.Fprintln(&b)
+		table(t.Header(), t.Rows())
+		fmt.Fprintln(&b)
+		for _, line := range t.Sentences() {
+			fmt.Fprintln(&b, line)
+		}
+	}
 	fmt.Fprintln(&b, "\n"+o.KnownError.Sentence())
 	table(o.KnownError.Table())
 	return strings.TrimRight(b.String(), "\n")

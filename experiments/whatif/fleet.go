@@ -27,6 +27,9 @@ type Fleet struct {
 	// SpotSavingUSD is what the first policy would save on spot machines, USD in thirty days,
 	// each workload on nodes of its own; null if not asked for.
 	SpotSavingUSD *float64 `json:"spotSavingUsd"`
+	// Together is what would have been in one cluster whose nodes they share; nil with fewer than
+	// two of them.
+	Together *Together `json:"together"`
 	// Unknown are workloads that can't be replayed, and why.
 	Unknown []FleetUnknown `json:"unknown,omitempty"`
 	// KnownError of the simulation, where it was compared with a real control plane.
@@ -79,6 +82,9 @@ func (o *Options) RunFleet(ctx context.Context, progress io.Writer) (Fleet, erro
 	if err != nil {
 		return out, inputf("--records %s: %w", o.Records, err)
 	}
+	var worlds []simulatedWorld
+	var policies string
+	rivals := o.Rivals
 	for i := range last.Snapshot.Workloads {
 		w := &last.Snapshot.Workloads[i]
 		if w.Mode == api.ModeOff || o.Namespace != "" && w.Key.Namespace != o.Namespace {
@@ -90,7 +96,7 @@ func (o *Options) RunFleet(ctx context.Context, progress io.Writer) (Fleet, erro
 			one.Rivals = []string{fleetRival}
 		}
 		fmt.Fprintf(progress, "%s, %d of %d\n", one.Workload, i+1, len(last.Snapshot.Workloads))
-		r, err := one.Run(ctx, progress)
+		r, world, err := one.replay(ctx, progress)
 		switch {
 		case errors.Is(err, simulation.ErrInput):
 			out.Unknown = append(out.Unknown, FleetUnknown{one.Workload, err.Error()})
@@ -98,6 +104,8 @@ func (o *Options) RunFleet(ctx context.Context, progress io.Writer) (Fleet, erro
 		case err != nil:
 			return out, fmt.Errorf("%s: %w", one.Workload, err)
 		}
+		worlds, policies = append(worlds, world), world.policies
+		rivals = one.Rivals
 		saving := monthly(last.Cycle.Plan, w.Key)
 		if saving != nil {
 			out.SizingSavingUSD = new(*saving + deref(out.SizingSavingUSD))
@@ -125,6 +133,17 @@ func (o *Options) RunFleet(ctx context.Context, progress io.Writer) (Fleet, erro
 			t.PodCostUSD += w.Summary[i].Mean("podCostUsd")
 		}
 		out.Total = append(out.Total, t)
+	}
+	same, others := sameStretch(worlds)
+	for _, source := range others {
+		fmt.Fprintf(progress, "%s: its history is of another time, it is left out of the one cluster\n", source)
+	}
+	if len(same) > 1 {
+		all := *o
+		all.Rivals = rivals
+		if out.Together, err = all.together(ctx, same, policies, progress); err != nil {
+			return out, fmt.Errorf("all workloads in one cluster: %w", err)
+		}
 	}
 	return out, nil
 }
@@ -229,7 +248,10 @@ func (f Fleet) Sentences() []string {
 	out := []string{
 		fmt.Sprintf("%s to %s: what was done (replicas on average, and how often they were scaled), what mash2 planned meanwhile and how far the simulation of it is off, and what each scaler would have done with the same demand",
 			first.From, first.To),
-		"each workload is replayed on nodes of its own: together they would share nodes, so that the sums of nodes are too high for every scaler; what pods cost doesn't depend on that",
+		"each workload is replayed on nodes of its own, so that the sums of nodes are too high for every scaler; what pods cost doesn't depend on that",
+	}
+	if f.Together != nil {
+		out[len(out)-1] += "; the table below is of one cluster whose nodes they share"
 	}
 	if f.SizingSavingUSD != nil {
 		out = append(out, "what sizes save is by how much less the recommended requests cost than those of the templates, at the pools' prices and the demand that is known; nodes cost less only when fewer are needed")

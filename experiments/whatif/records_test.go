@@ -168,7 +168,7 @@ func TestFleet(t *testing.T) {
 			RequestCPU: 3 * time.Millisecond, Timeout: 5 * time.Second, SLOP95: 200 * time.Millisecond, SLOFailed: 0.01, CPURequest: "100m",
 			MemoryRequest: "64Mi", MinReplicas: 1, PoolNames: []string{"e2-standard-2"}, Boot: 75 * time.Second,
 		},
-		Policies: []string{"COST_SAVING"}, Rivals: []string{"hpa:50", "hpa:60"}, Seed: 1, Seeds: 1,
+		Policies: []string{"COST_SAVING"}, Rivals: []string{"hpa:50", "hpa:60"}, Seed: 1, Seeds: 3,
 		Given: func(string) bool { return false },
 	}
 	if err := o.Validate(); err != nil || !o.Whole() {
@@ -194,6 +194,28 @@ func TestFleet(t *testing.T) {
 	}
 	if got := all.Total[0]; got.Policy != "COST_SAVING" || math.Abs(got.CostUSD-cost) > 1e-9 || got.SLOViolationMinutes != minutes || !(got.PodCostUSD > 0) {
 		t.Errorf("%+v, want %g USD and %g minutes", got, cost, minutes)
+	}
+	// In one cluster they share nodes: about as many pods cost less. Mixing is told beside one pool for all.
+	together := all.Together
+	if together == nil || together.Workloads != 2 {
+		t.Fatalf("together: %+v", together)
+	}
+	of := func(scaler string) Summary {
+		i := slices.IndexFunc(together.Summary, func(s Summary) bool { return s.Scaler == scaler })
+		if i < 0 {
+			t.Fatalf("%s is not among %+v", scaler, together.Rows())
+		}
+		return together.Summary[i]
+	}
+	if rival := of(fleetRival); rival.Mean("costUsd") >= all.Total[1].CostUSD || math.Abs(rival.Mean("podCostUsd")/all.Total[1].PodCostUSD-1) > 0.1 {
+		t.Errorf("%s in one cluster: nodes %g and pods %g USD, apart %+v", fleetRival, rival.Mean("costUsd"), rival.Mean("podCostUsd"), all.Total[1])
+	}
+	m := together.Mixing
+	if one, mixed := of(sim.Mash2Any), of(sim.Mash2Mixed); m == nil || m.Policy != "COST_SAVING" || math.Abs(m.SavingUSD30Days-(one.CostUSD30Days-mixed.CostUSD30Days)) > 1e-9 {
+		t.Errorf("mixing: %+v, of %g and %g USD", m, one.CostUSD30Days, mixed.CostUSD30Days)
+	}
+	if rows := together.Rows(); len(rows) != 4 || len(rows[0]) != len(together.Header()) || len(together.Sentences()) != 1 {
+		t.Errorf("%v %v", rows, together.Sentences())
 	}
 	if rows := all.Rows(); len(rows) != 3 || rows[2][0] != "all" || len(rows[2]) != len(all.Header()) {
 		t.Errorf("%v", rows)

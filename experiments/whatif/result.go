@@ -63,8 +63,8 @@ type EqualSLO struct {
 	Cost score.Interval `json:"cost"`
 }
 
-// sumUp fills Summary, AtEqualSLO and Spot from Runs.
-func (o *Result) sumUp(spot Spot, floor int32) {
+// sumUp fills Summary and AtEqualSLO from Runs, which it returns.
+func (o *Result) sumUp() []score.Run {
 	runs := make([]score.Run, len(o.Runs))
 	for i, r := range o.Runs {
 		runs[i] = r.Run
@@ -94,7 +94,7 @@ func (o *Result) sumUp(spot Spot, floor int32) {
 			o.AtEqualSLO = append(o.AtEqualSLO, EqualSLO{p, best.Scaler, score.Relative(runs, of.Scaler, best.Scaler, score.MetricNamed("costUsd"))})
 		}
 	}
-	o.spots(runs, spot, floor)
+	return runs
 }
 
 // of is the summary of a policy.

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/experiments/score"
@@ -53,16 +51,12 @@ func (s Spot) beside(of scenarios.Scenario, policies, policy string) (scenarios.
 	if policy != api.CostSaving {
 		allowed = []string{of.Pools[len(of.Pools)-1].Name}
 	}
-	all := map[string]any{}
 	if policies != "" {
 		spec, err := configmap.Parse(map[string]string{configmap.KeyPolicy: policy, configmap.KeyPolicies: policies}, nil)
 		if err != nil {
 			return of, "", err
 		}
 		allowed = spec.Policies[policy].NodePools
-		if err := yaml.Unmarshal([]byte(policies), &all); err != nil {
-			return of, "", err
-		}
 	}
 	of.Pools = slices.Clone(of.Pools)
 	pools := slices.Clone(allowed)
@@ -75,22 +69,12 @@ func (s Spot) beside(of scenarios.Scenario, policies, policy string) (scenarios.
 		p.Spot = &scenarios.SpotMachines{PriceRatio: s.PriceRatio, InterruptionsPerHour: s.Interruptions, Outage: scenarios.Duration{Duration: spotOutage}}
 		of.Pools, pools = append(of.Pools, p), append(pools, p.Name)
 	}
-	under := func(in map[string]any, key string) map[string]any {
-		m, ok := in[key].(map[string]any)
-		if !ok {
-			m = map[string]any{}
-			in[key] = m
-		}
-		return m
-	}
 	spot := map[string]any{"maxShare": s.Share}
 	if s.Floor > 0 {
 		spot["floor"] = s.Floor
 	}
-	own := under(under(all, "policies"), policy)
-	own["nodePools"], own["spot"] = pools, spot
-	text, err := yaml.Marshal(all)
-	return of, string(text), err
+	text, err := withPolicy(policies, policy, map[string]any{"nodePools": pools, "spot": spot})
+	return of, text, err
 }
 
 // SpotSaving is what a policy saves by spot machines, and what that does to its service.

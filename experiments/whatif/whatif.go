@@ -86,35 +86,42 @@ func (o *Options) Validate() error {
 
 // Run reads the history, simulates everybody and judges.
 func (o *Options) Run(ctx context.Context, progress io.Writer) (Result, error) {
+	out, _, err := o.replay(ctx, progress)
+	return out, err
+}
+
+// replay also returns the world that the history makes, with the text of its policies.
+func (o *Options) replay(ctx context.Context, progress io.Writer) (Result, simulatedWorld, error) {
 	dir := o.Report
 	if dir == "" {
 		var err error
 		if dir, err = os.MkdirTemp("", "mash2-whatif-"); err != nil {
-			return Result{}, err
+			return Result{}, simulatedWorld{}, err
 		}
 		defer os.RemoveAll(dir) //nolint:errcheck // nothing to do about it
 	}
 	s, w, policies, file, err := o.load(ctx, dir, progress)
 	if err != nil {
-		return Result{}, err
+		return Result{}, simulatedWorld{}, err
 	}
 	h := w.history
 	out := Result{History: h.summary(), Assumptions: w.assumptions, Recorded: h.recorded, Policies: o.Policies, Seed: o.Seed, Fidelity: string(sim.Fluid)}
 	if out.KnownError, err = readKnownError(); err != nil {
-		return out, err
+		return out, w, err
 	}
-	jobs, err := o.simulate(ctx, s, policies, progress)
-	if err != nil {
-		return out, err
+	jobs := o.jobs()
+	watched := func(j job) bool { return o.Report != "" && j.seed == o.Seed }
+	if err := runAll(ctx, jobs, s, policies, o.World.Spot, watched, progress); err != nil {
+		return out, w, err
 	}
 	for _, j := range jobs {
 		r, err := j.run()
 		if err != nil {
-			return out, err
+			return out, w, err
 		}
 		out.Runs = append(out.Runs, r)
 	}
-	out.sumUp(o.Spot, cmp.Or(o.Spot.Floor, w.MinReplicas))
+	out.spots(out.sumUp(), o.Spot, cmp.Or(o.Spot.Floor, w.MinReplicas))
 	out.RecordsError = out.recordsError()
 	if g := o.Gate; g.MaxCostUSD != nil || g.MaxViolationRatio != nil {
 		g.judge(out)
@@ -123,10 +130,11 @@ func (o *Options) Run(ctx context.Context, progress io.Writer) (Result, error) {
 	if o.Report != "" {
 		out.ScenarioFile = filepath.Clean(file)
 		if out.Report, err = out.writeReport(o.Report, h, jobs); err != nil {
-			return out, err
+			return out, w, err
 		}
 	}
-	return out, nil
+	w.policies = policies
+	return out, w, nil
 }
 
 // load reads the history and makes a scenario of it in a folder, with policies.yaml's text.
@@ -190,25 +198,30 @@ func (j job) run() (Run, error) {
 	return out, err
 }
 
-// simulate runs all scalers with all seeds, as many at once as there are cores.
-func (o *Options) simulate(ctx context.Context, s scenarios.Scenario, policies string, progress io.Writer) ([]job, error) {
-	var jobs []job
+// jobs are all scalers with all seeds.
+func (o *Options) jobs() (jobs []job) {
 	for i := range o.Seeds {
 		seed := o.Seed + uint64(i)
 		for _, p := range o.Policies {
-			jobs = append(jobs, job{scaler: "mash2", policy: p, seed: seed})
+			jobs = append(jobs, job{scaler: sim.Mash2, policy: p, seed: seed})
 			if o.Spot.Share > 0 {
-				jobs = append(jobs, job{scaler: "mash2", policy: p, spot: o.Spot.Share, seed: seed})
+				jobs = append(jobs, job{scaler: sim.Mash2, policy: p, spot: o.Spot.Share, seed: seed})
 			}
 		}
 		for _, r := range o.Rivals {
 			j := job{scaler: r, seed: seed}
-			if score.Kind(r) == "mash2" {
+			if score.Kind(r) == sim.Mash2 {
 				j.policy = o.Policies[0]
 			}
 			jobs = append(jobs, j)
 		}
 	}
+	return jobs
+}
+
+// runAll runs jobs, as many at once as there are cores; those of which watched says so keep plans
+// and the transcript.
+func runAll(ctx context.Context, jobs []job, s scenarios.Scenario, policies string, spot Spot, watched func(job) bool, progress io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var (
@@ -222,7 +235,7 @@ func (o *Options) simulate(ctx context.Context, s scenarios.Scenario, policies s
 	for range min(runtime.GOMAXPROCS(0), len(jobs)) {
 		wait.Go(func() {
 			for i := range next {
-				err := jobs[i].simulate(ctx, s, policies, o.World.Spot, o.Report != "" && jobs[i].seed == o.Seed)
+				err := jobs[i].simulate(ctx, s, policies, spot, watched != nil && watched(jobs[i]))
 				mu.Lock()
 				if err != nil && failed == nil {
 					failed = fmt.Errorf("simulating %s, seed %d: %w", jobs[i].name(), jobs[i].seed, err)
@@ -239,7 +252,7 @@ func (o *Options) simulate(ctx context.Context, s scenarios.Scenario, policies s
 	}
 	close(next)
 	wait.Wait()
-	return jobs, failed
+	return failed
 }
 
 // simulate runs the job; watched keeps plans and the transcript.
@@ -247,11 +260,15 @@ func (j *job) simulate(ctx context.Context, s scenarios.Scenario, policies strin
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if j.spot > 0 {
-		var err error
-		if s, policies, err = spot.beside(s, policies, j.policy); err != nil {
-			return err
-		}
+	var err error
+	switch {
+	case j.spot > 0:
+		s, policies, err = spot.beside(s, policies, j.policy)
+	case j.scaler == sim.Mash2Any || j.scaler == sim.Mash2Mixed:
+		policies, err = everywhere(s, policies, j.policy, j.scaler == sim.Mash2Mixed)
+	}
+	if err != nil {
+		return err
 	}
 	if j.policy != "" {
 		s.Policy.Initial = j.policy

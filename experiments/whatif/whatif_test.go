@@ -34,7 +34,7 @@ func TestWhatifGateKnowsItsError(t *testing.T) {
 	out := Result{Policies: []string{"COST_SAVING"}, KnownError: known, Runs: []Run{
 		{Policy: "COST_SAVING", Run: score.Run{Scaler: "mash2 COST_SAVING", CostUSD: 1, SimulatedSeconds: 3600}},
 	}}
-	out.sumUp(Spot{}, 0)
+	out.sumUp()
 	cost := out.of("COST_SAVING").Mean("costUsd")
 	for share, want := range map[float64]bool{0.5: true, 2: false} {
 		most := cost / (1 + share*math.Abs(e))

@@ -175,6 +175,7 @@ type simulatedWorld struct {
 	pools       []scenarios.Pool
 	speed       float64 // of the cores that were measured, relative to n2's
 	limits      podLimits
+	policies    string // policies.yaml; empty for the default ones
 }
 
 // podLimits are quantities as flags and kube-state-metrics have them; empty is none.
@@ -382,9 +383,18 @@ func (w simulatedWorld) write(dir string) (file string, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	demand, err := os.Create(filepath.Join(dir, "demand.csv"))
-	if err != nil {
+	if err := w.writeDemand(filepath.Join(dir, "demand.csv")); err != nil {
 		return "", err
+	}
+	file = filepath.Join(dir, "scenario.yaml")
+	return file, os.WriteFile(file, []byte(w.scenario()), 0o644)
+}
+
+// writeDemand writes the history as cores and as requests.
+func (w simulatedWorld) writeDemand(file string) error {
+	demand, err := os.Create(file)
+	if err != nil {
+		return err
 	}
 	rows := csv.NewWriter(demand)
 	_ = rows.Write([]string{"time", "cores", "requestsPerSecond"}) // told by Error
@@ -394,11 +404,7 @@ func (w simulatedWorld) write(dir string) (file string, err error) {
 		_ = rows.Write([]string{at.Format(time.RFC3339), eightDigits(v), eightDigits(v * w.speed / w.RequestCPU.Seconds())})
 	}
 	rows.Flush()
-	if err := errors.Join(rows.Error(), demand.Close()); err != nil {
-		return "", err
-	}
-	file = filepath.Join(dir, "scenario.yaml")
-	return file, os.WriteFile(file, []byte(w.scenario()), 0o644)
+	return errors.Join(rows.Error(), demand.Close())
 }
 
 func eightDigits(v float64) string { return strconv.FormatFloat(v, 'g', 8, 64) }
@@ -414,19 +420,37 @@ func (w simulatedWorld) scenario() string {
 	line("description: CPU used from %s to %s, asked for again as requests of %v each.", h.from.UTC().Format(time.RFC3339), h.to.UTC().Format(time.RFC3339), w.RequestCPU)
 	line("arrivals: {csv: demand.csv, column: requestsPerSecond, step: %v, from: %v, length: %v}", h.series.Step, time.Duration(h.warm)*window, window)
 	line("warmup: {passes: %d}", h.warm)
+	w.requests(line)
+	line("workload:\n  %s", strings.Join(w.podLines(), "\n  "))
+	w.nodes(line)
+	return b.String()
+}
+
+// requests are the lines of a scenario on requests and their service.
+func (w simulatedWorld) requests(line func(string, ...any)) {
 	if w.Noise > 0 {
 		line("noise: {deviation: %g, correlation: 10s}", w.Noise)
 	}
 	line("request:\n  cpu: {distribution: exponential, mean: %v}\n  timeout: %v", w.RequestCPU, w.Timeout)
 	line("slo: {p95Ms: %g, failedRatio: %g}", float64(w.SLOP95)/float64(time.Millisecond), w.SLOFailed)
+}
+
+// podLines are the fields of a workload.
+func (w simulatedWorld) podLines() []string {
 	limited := func(request, limit string) string {
 		if limit == "" {
 			return "{request: " + request + "}"
 		}
 		return "{request: " + request + ", limit: " + limit + "}"
 	}
-	line("workload:\n  cpu: %s\n  memory: %s", limited(w.limits.cpuRequest, w.limits.cpuLimit), limited(w.limits.memoryRequest, w.limits.memoryLimit))
-	line("  replicas: {min: %d, max: %d}\n  targetUtilization: 0.8\n  preStop: 5s\n  terminationGrace: 30s", w.MinReplicas, w.MaxReplicas)
+	return []string{
+		"cpu: " + limited(w.limits.cpuRequest, w.limits.cpuLimit), "memory: " + limited(w.limits.memoryRequest, w.limits.memoryLimit),
+		fmt.Sprintf("replicas: {min: %d, max: %d}", w.MinReplicas, w.MaxReplicas), "targetUtilization: 0.8", "preStop: 5s", "terminationGrace: 30s",
+	}
+}
+
+// nodes are the lines of a scenario on node pools.
+func (w simulatedWorld) nodes(line func(string, ...any)) {
 	line("bootMedian: %v", w.Boot)
 	line("pools:")
 	for i, p := range w.pools {
@@ -448,5 +472,4 @@ func (w simulatedWorld) scenario() string {
 		line("  - {name: %s, machineType: %s, zones: [%s], nodes: %d, nodesPerZone: {min: %d, max: %d}%s}",
 			p.Name, p.MachineType, strings.Join(zones, ", "), nodes, p.NodesPerZone.Min, p.NodesPerZone.Max, boot)
 	}
-	return b.String()
 }
