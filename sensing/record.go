@@ -45,6 +45,10 @@ func shared(s string) string {
 // does so later is taken to have recovered.
 const longestStart = 10 * time.Minute
 
+// statusLag is how long after a container started a kubelet may note that the one before it has
+// ended: it looks once a second.
+const statusLag = 5 * time.Second
+
 // podRecord is what the cache keeps of a pod: the pod as a snapshot shows it,
 // but for its workload, and what leads and demand are computed from.
 type podRecord struct {
@@ -115,7 +119,7 @@ func (s *shapes) podRecord(pod *corev1.Pod) *podRecord {
 	switch {
 	case r.pod.Ready:
 		r.started = !begun.IsZero() && changed.Sub(begun) < longestStart
-	case !changed.After(begun) || begun.IsZero() && !r.restarted:
+	case !changed.After(begun.Add(statusLag)) || begun.IsZero() && !r.restarted:
 		r.starting = changed.Unix()
 	}
 	r.resized = slices.ContainsFunc(pod.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return e.Subresource == "resize" })
