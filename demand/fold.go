@@ -96,7 +96,7 @@ func (f *Folding) Add(p Pod, step int64, measured, reference float64) {
 		}
 		return
 	}
-	if p.New && !p.ReadyAt.IsZero() && at.Before(p.ReadyAt.Add(f.window)) {
+	if p.New && at.Before(p.ReadyAt.Add(f.window)) {
 		f.young[i] = append(f.young[i], young{reference, max(0, at.Sub(p.ReadyAt).Seconds()) / f.window.Seconds()})
 		return
 	}
@@ -138,7 +138,7 @@ func (f *Folding) Interpolate(stride int64) {
 		}
 		for k := i + 1; k < j; k++ {
 			share := float64(k-i) / float64(stride)
-			f.sum[k], f.pods[k] = f.sum[i]*(1-share)+f.sum[j]*share, min(f.pods[i], f.pods[j])
+			f.sum[k], f.pods[k] = f.sum[i]*(1-share)+f.sum[j]*share, f.pods[i]
 		}
 	}
 }
@@ -170,7 +170,7 @@ func (f *Folding) Store(h *History) Coverage {
 		}
 		value := f.sum[i]
 		if missing := f.expected[i] - f.seen[i]; missing > 0 {
-			if 2*f.seen[i] < f.expected[i] || f.seen[i] == 0 {
+			if 2*f.seen[i] < f.expected[i] {
 				continue
 			}
 			value += f.readySum[i] / float64(f.seen[i]) * float64(missing)
@@ -197,7 +197,7 @@ func (f *Folding) addYoung(i int64, h *History) {
 	if f.seen[i] > 0 {
 		h.settle(step, f.readySum[i]/float64(f.seen[i]))
 	}
-	if len(f.young[i]) == 0 || f.beyond[i] {
+	if len(f.young[i]) == 0 {
 		return
 	}
 	sum := 0.0
@@ -247,5 +247,5 @@ type Coverage struct {
 
 // Low reports whether less than a share, 0–1, of the Ready pods were seen.
 func (c Coverage) Low(least float64) bool {
-	return c.Expected > 0 && float64(c.Seen) < least*float64(c.Expected)
+	return float64(c.Seen) < least*float64(c.Expected)
 }

@@ -45,6 +45,7 @@ func TestFolding(t *testing.T) {
 		"NaN, infinite and negative are missing":  {expect: []Pod{old, old, old, old, old, old}, samples: []sample{{old, nan}, {old, math.Inf(1)}, {old, -1}, {old, 1}, {old, 1}, {old, 1}}, want: 6, cover: Coverage{Seen: 3, Expected: 6}},
 		"half at their limits is a bound":         {expect: []Pod{limited, old}, samples: []sample{{limited, 950}, {old, 10}}, want: 960, bound: true, cover: Coverage{Seen: 2, Expected: 2}},
 		"below the limit is none":                 {expect: []Pod{limited}, samples: []sample{{limited, 949}}, want: 949, cover: Coverage{Seen: 1, Expected: 1}},
+		"all that its node could burn":            {expect: []Pod{old}, samples: []sample{{old, 8000}}, want: 8000, cover: Coverage{Seen: 1, Expected: 1}},
 		"beyond what its node could burn, alone":  {expect: []Pod{old}, samples: []sample{huge(old)}, want: nan, cover: Coverage{Expected: 1, Beyond: Beyond{Pods: 1, Reads: 1e300, Most: 8000}}},
 		"beyond, the other stands for it":         {expect: []Pod{old, old}, samples: []sample{{old, 100}, huge(old)}, want: 200, cover: Coverage{Seen: 1, Expected: 2, Beyond: Beyond{Pods: 1, Reads: 1e300, Most: 8000}}},
 		"beyond, of a pod that is gone":           {expect: []Pod{old}, samples: []sample{{old, 100}, huge(gone)}, want: 200, cover: Coverage{Seen: 1, Expected: 2, Beyond: Beyond{Pods: 1, Reads: 1e300, Most: 8000}}},
@@ -55,6 +56,8 @@ func TestFolding(t *testing.T) {
 		"a pod that has just started counts as others": {expect: []Pod{old, started}, samples: []sample{{old, 100}, {started, 1000}}, want: 150, cover: Coverage{Seen: 1, Expected: 1}},
 		"and goes":                             {expect: []Pod{old}, samples: []sample{{old, 100}, {going, 1000}}, want: 150, cover: Coverage{Seen: 1, Expected: 1}},
 		"what it does use, if it is no more":   {expect: []Pod{old, started}, samples: []sample{{old, 100}, {started, 30}}, want: 130, cover: Coverage{Seen: 1, Expected: 1}},
+		"as much more as may be by chance":     {expect: []Pod{old, started}, samples: []sample{{old, 100}, {started, 67.5}}, want: 167.5, cover: Coverage{Seen: 1, Expected: 1}},
+		"all have just started, one is gone":   {samples: []sample{{gone, 50}, {started, 1000}}, want: nan},
 		"all have just started":                {expect: []Pod{started}, samples: []sample{{started, 1000}}, want: nan},
 		"one that recovers served all it used": {expect: []Pod{old, young}, samples: []sample{{old, 100}, {young, 1000}}, want: 1100, cover: Coverage{Seen: 1, Expected: 1}},
 	} {
@@ -232,5 +235,118 @@ func TestAllHaveJustStarted(t *testing.T) {
 				t.Errorf("demand %v, want %v", got, c.want)
 			}
 		})
+	}
+}
+
+// A pod that became Ready when no other was settled is compared with those that are settled now, by
+// the time for which it served.
+func TestNobodyWasSettled(t *testing.T) {
+	g := Grid{15 * time.Second}
+	h := NewHistory(100, 1)
+	first := Pod{Ready: true, New: true, ReadyAt: noon.Add(-time.Minute)}
+	second := Pod{Ready: true, New: true, ReadyAt: noon.Add(-30 * time.Second)}
+	for _, at := range []time.Duration{-30 * time.Second, 0} {
+		f := NewFolding(g, time.Minute, g.At(noon.Add(at)), g.At(noon.Add(at)))
+		f.Expect(first)
+		f.Add(first, f.To, 200, 200)
+		if at == 0 {
+			f.Expect(second)
+			f.Add(second, f.To, 5000, 5000)
+		}
+		f.Store(h)
+	}
+	if got, _, _ := h.Series(g).Last(); got != 300 {
+		t.Errorf("demand %v, want 200 and half of that", got)
+	}
+}
+
+// What can't be usage, in either unit, is a gap.
+func TestUsableInBothUnits(t *testing.T) {
+	g := Grid{15 * time.Second}
+	for _, bad := range []float64{nan, math.Inf(1), -1} {
+		for _, c := range [][2]float64{{bad, 5}, {5, bad}} {
+			f, h := NewFolding(g, time.Minute, 0, 1), NewHistory(10, 1)
+			f.Add(Pod{}, 0, c[0], c[1])
+			f.Add(Pod{}, 1, 7, 7)
+			f.Store(h)
+			if s := h.Series(g); len(s.Values) != 1 || s.Values[0] != 7 {
+				t.Errorf("%v: %v", c, s.Values)
+			}
+			sums := NewFolding(g, time.Minute, 0, 1)
+			sums.AddSum(0, c[0], c[1], 0)
+			sums.AddSum(1, 7, 7, 0)
+			sums.Sums(func(step int64, sum float64) {
+				if step != 1 || sum != 7 {
+					t.Errorf("%v: step %d is %v", c, step, sum)
+				}
+			})
+		}
+	}
+}
+
+// One pod's reading that can't be told in reference units is missing, and others stand for it.
+func TestNoReference(t *testing.T) {
+	g := Grid{15 * time.Second}
+	f, h := NewFolding(g, time.Minute, 0, 0), NewHistory(10, 1)
+	old := Pod{Ready: true, ReadyAt: g.Time(-100)}
+	for _, reference := range []float64{100, nan} {
+		f.Expect(old)
+		f.Add(old, 0, 100, reference)
+	}
+	f.Store(h)
+	if got, _, _ := h.Series(g).Last(); got != 200 {
+		t.Errorf("demand %v, want 200", got)
+	}
+	var b Beyond
+	b.note(9000, 2000)
+	b.note(9000, 1000)
+	b.note(8000, 500)
+	if b != (Beyond{Pods: 3, Reads: 9000, Most: 2000}) {
+		t.Errorf("%+v", b)
+	}
+}
+
+// Sums of some pods add up, what lies between two is a straight line, and what is cut off is not
+// known.
+func TestSums(t *testing.T) {
+	g := Grid{15 * time.Second}
+	for name, c := range map[string]struct {
+		most float64
+		cut  int64
+		want map[int64]float64
+	}{
+		"all":                          {0, 8, map[int64]float64{0: 300, 1: 375, 2: 450, 3: 525, 4: 600, 5: 525, 6: 450, 7: 375, 8: 300}},
+		"as much as can be burnt":      {600, 8, map[int64]float64{0: 300, 1: 375, 2: 450, 3: 525, 4: 600, 5: 525, 6: 450, 7: 375, 8: 300}},
+		"more than can be":             {599, 8, map[int64]float64{0: 300, 8: 300}},
+		"cut":                          {0, 5, map[int64]float64{0: 300, 1: 375, 2: 450, 3: 525, 4: 600, 5: 525}},
+		"cut at the last that is read": {0, 0, map[int64]float64{0: 300}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := NewFolding(g, time.Minute, 0, 8)
+			f.AddSum(0, 100, 100, c.most)
+			f.AddSum(0, 200, 200, c.most)
+			f.AddSum(4, 600, 600, c.most)
+			f.AddSum(8, 300, 300, c.most)
+			f.Interpolate(4)
+			if c.cut < 8 {
+				f.Cut(c.cut)
+			}
+			got := map[int64]float64{}
+			f.Sums(func(step int64, sum float64) { got[step] = sum })
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("sums (-want +got):\n%s", diff)
+			}
+		})
+	}
+	for v, want := range map[float64]bool{math.MaxFloat64: true, math.Inf(1): false} {
+		f := NewFolding(g, time.Minute, 0, 3)
+		f.AddSum(0, v, 5, 0)
+		f.AddSum(0, 5, 5, 0)
+		f.Interpolate(4) // there is nothing to go on to
+		known := false
+		f.Sums(func(int64, float64) { known = true })
+		if known != want {
+			t.Errorf("beside %v, where nothing is known of what can be burnt: known %v", v, known)
+		}
 	}
 }

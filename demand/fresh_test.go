@@ -78,6 +78,26 @@ func TestVerdict(t *testing.T) {
 		"usage fell for ever, demand grows":             {[]Input{observed(2, 9000, full(9000)...), then(15, 1000, 9000, 9000), then(300, 1000, 9000, 20000)}, Fresh},
 		"a ramp at the first sight":                     {[]Input{observed(2, 1000, full(9000)...), then(15, 1000, 9000, 9000)}, Fresh},
 		"the second source has not all pods":            {[]Input{observed(2, 1000, full(1000)...), covered(then(15, 1000, 1000, 9000), 9, 9), covered(then(30, 1000, 9000, 9000), 9, 9)}, Fresh},
+		// What is late and what is wrong.
+		"usage rose from where both agreed, after a fall":   {[]Input{observed(2, 1000, 5000, 5000, 1000), then(15, 4000, 5000, 1000, 1000)}, Fresh},
+		"demand falls while usage rises":                    {[]Input{observed(2, 1000, full(1000)...), then(15, 4000, 1000, 400)}, Decline},
+		"demand falls a little below half of the same":      {[]Input{observed(2, 1000, full(500)...), then(15, 1000, 500, 460)}, Decline},
+		"a tenth less is as much":                           {[]Input{observed(2, 1000, full(500)...), then(15, 1200, 500, 450)}, Fresh},
+		"a tenth more is no rise":                           {[]Input{observed(2, 900, full(450)...), then(15, 1000, 450, 430)}, Decline},
+		"half, less noise":                                  {[]Input{observed(2, 1000, full(1000)...), then(15, 1010, 1000, 500)}, Fresh},
+		"more usage at the first sight":                     {[]Input{observed(2, 4000, full(1000)...)}, Fresh},
+		"more usage at the first sight of a fall":           {[]Input{observed(2, 4000, 1000, 1000, 100)}, Decline},
+		"more usage at the first sight of a tenth less":     {[]Input{observed(2, 4000, 1000, 1000, 900)}, Fresh},
+		"more usage at the first sight, a fall is long ago": {[]Input{observed(2, 4000, 5000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000)}, Fresh},
+		"a decline that is over":                            {[]Input{observed(2, 1000, full(1000)...), then(15, 1000, 1000, 400), then(30, 450, 400, 400)}, Fresh},
+		"another rise is waited for anew":                   {[]Input{observed(2, 1000, full(1000)...), then(15, 4000, 1000, 1000), then(30, 1000, 1000, 1000), then(150, 4000, 1000, 1000)}, Fresh},
+		"a ramp of no pod that must be there":               {[]Input{observed(2, 1000, full(1000)...), covered(then(15, 1000, 1000, 9000), 0, 0), covered(then(30, 1000, 9000, 9000), 0, 0)}, Fresh},
+		"a ramp to twice as much, and noise":                {[]Input{observed(2, 1000, full(1000)...), then(15, 1000, 1000, 2020), then(45, 1000, 2020, 2020)}, Fresh},
+		"another ramp is waited for anew":                   {[]Input{observed(2, 1000, full(1000)...), then(15, 1000, 1000, 9000), then(30, 9000, 9000, 9000), then(45, 8200, 9000, 20000)}, Fresh},
+		"usage falls while demand rises":                    {[]Input{observed(2, 9000, full(9000)...), then(15, 1000, 9000, 20000), then(45, 1000, 20000, 20000)}, Fresh},
+		"a little more demand is no ramp":                   {[]Input{observed(2, 1000, full(2000)...), then(15, 990, 2000, 2100), then(45, 990, 2100, 2100)}, Fresh},
+		"a tenth more demand is no ramp":                    {[]Input{observed(2, 980, full(1800)...), then(15, 980, 1800, 2000), then(45, 980, 2000, 2000)}, Fresh},
+		"a tenth less usage is the same":                    {[]Input{observed(2, 1000, full(1000)...), then(15, 900, 1000, 9000), then(45, 900, 9000, 9000)}, Ramp},
 	} {
 		t.Run(name, func(t *testing.T) {
 			judge := NewJudge[string](rules)
@@ -145,7 +165,43 @@ func TestFindings(t *testing.T) {
 	var all Disagreements
 	all.Add(key, &fall)
 	all.Add(key, &fall)
-	if got := rules.Findings(noon, all, 3); len(got) != 2 {
-		t.Errorf("many declines at once: %v", got)
+	for workloads, want := range map[int]int{3: 2, 4: 2, 5: 0} {
+		if got := rules.Findings(noon, all, workloads); len(got) != want {
+			t.Errorf("two declines at once of %d: %v", workloads, got)
+		}
+	}
+	if got := rules.Findings(noon, all[:1], 1); len(got) != 0 {
+		t.Errorf("the only one at once: %v", got)
+	}
+	for want, b := range map[string]Beyond{
+		"": {},
+		"Prometheus reports 9 cores for a pod; such samples count as gaps":                        {Pods: 1, Reads: 9000},
+		"Prometheus reports 9 cores for a pod that can use 2 at most; such samples count as gaps": {Pods: 1, Reads: 9000, Most: 2000},
+	} {
+		if f, ok := b.Finding(key); ok != (want != "") || f.Message != want || ok && f.Reason != ReasonImplausible {
+			t.Errorf("%+v: %+v (%v), want %q", b, f, ok, want)
+		}
+	}
+}
+
+// TestForget: who isn't known any more is judged anew.
+func TestForget(t *testing.T) {
+	judge := NewJudge[string](rules)
+	for _, in := range []Input{observed(2, 1000, 1000), then(15, 1000, 1000, 9000)} {
+		judge.Verdict("up", in)
+	}
+	for _, in := range []Input{observed(2, 1000, 1000), then(15, 1000, 1000, 400)} {
+		judge.Verdict("down", in)
+	}
+	sizes := func() [4]int {
+		return [4]int{len(judge.declines), len(judge.ramps), len(judge.agreed), len(judge.borne)}
+	}
+	judge.Forget(map[string]bool{"up": true, "down": true})
+	if got := sizes(); got != [4]int{1, 1, 2, 2} {
+		t.Errorf("known: %v", got)
+	}
+	judge.Forget(nil)
+	if got := sizes(); got != [4]int{} {
+		t.Errorf("not known: %v", got)
 	}
 }

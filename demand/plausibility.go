@@ -59,7 +59,7 @@ func (j *Judge[K]) Verdict(id K, in Input) Verdict {
 	if v := j.decline(id, in); v.Disagreement != nil {
 		return v
 	}
-	if newest, _, ok := in.Demand.Last(); ok && in.Usage != nil {
+	if newest, _, _ := in.Demand.Last(); in.Usage != nil {
 		j.agreed[id] = agreement{newest, in.Usage.MilliCPU}
 	}
 	return j.ramp(id, in)

@@ -26,22 +26,22 @@ func (r *Readings) Add(p Pod, at time.Time, window time.Duration, reference floa
 	v := reading{at, window, reference}
 	switch {
 	case !p.Starting.IsZero() && !at.Before(p.Starting):
-	case p.New && !p.ReadyAt.IsZero() && at.Add(-window).Before(p.ReadyAt):
+	case p.New && at.Add(-window).Before(p.ReadyAt):
 		r.young = append(r.young, v)
 	default:
 		if p.Ready {
 			r.ready += reference
 			r.seen++
 		}
-		r.count(v)
+		v.count(&r.of)
 	}
 }
 
-func (r *Readings) count(v reading) {
-	r.of.MilliCPU += v.reference
-	r.of.Pods++
-	if v.at.After(r.of.At) {
-		r.of.At, r.of.Window = v.at, v.window
+func (v reading) count(to *api.Usage) {
+	to.MilliCPU += v.reference
+	to.Pods++
+	if v.at.After(to.At) {
+		to.At, to.Window = v.at, v.window
 	}
 }
 
@@ -49,15 +49,15 @@ func (r *Readings) count(v reading) {
 // Ready for the whole window is left out if it is clearly above those of others: that is what it
 // took to start. An HPA leaves out all of these.
 func (r *Readings) Usage() *api.Usage {
+	out := r.of
+	mean := r.ready / float64(r.seen) // not a number without others, and nothing is less than that
 	for _, v := range r.young {
-		if r.seen > 0 && v.reference <= clearlyMore*r.ready/float64(r.seen)+noiseMilliCPU {
-			r.count(v)
+		if v.reference <= clearlyMore*mean+noiseMilliCPU {
+			v.count(&out)
 		}
 	}
-	r.young = nil
-	if r.of.Pods == 0 {
+	if out.Pods == 0 {
 		return nil
 	}
-	out := r.of
 	return &out
 }

@@ -26,7 +26,7 @@ var targets = []target{
 	{Name: "utility", Parts: []part{{Dir: "planning/choice"}}},
 	{Name: "sequence", Strict: true, Parts: []part{{Dir: "execution", Files: `(sequence|guards|pools|workloads|budgets)\.go`}}},
 	{Name: "preflight", Parts: []part{{Dir: "execution", Files: `(preflight|missing|price)\.go`}}},
-	{Name: "plausibility", Parts: []part{{Dir: "demand", Files: `(plausibility|burn|fold)\.go`}}},
+	{Name: "plausibility", Strict: true, Parts: []part{{Dir: "demand", Files: `(plausibility|burn|fold|usage)\.go`}}},
 	{Name: "newest", Parts: []part{{Dir: "sensing", Files: `newest\.go`}}},
 	{Name: "watches", Strict: true, Parts: []part{{Dir: "sensing", Files: `(current|watermark)\.go`}}},
 	{Name: "hpa", Parts: []part{{Dir: "experiments/baseline", Files: `hpa\.go`}}},
