@@ -57,7 +57,7 @@ func (b budgets) of(p *api.Pod) []*api.DisruptionBudget {
 // is all that a number of available pods asks for; what can't surge is evicted,
 // and the Eviction API wants one pod more than that, and a single budget.
 func (v *view) forbids(p *api.Pod) string {
-	if len(p.Budgets) == 0 || !v.guards.holds(guardBudgets) {
+	if !v.guards.holds(guardBudgets) {
 		return ""
 	}
 	wanted, acting := v.wanted[p.Workload]
@@ -73,11 +73,8 @@ func (v *view) forbids(p *api.Pod) string {
 	for _, budget := range all {
 		never := func() string { return fmt.Sprintf("PodDisruptionBudget %s never allows a disruption", budget) }
 		least := budget.MinAvailable
-		if budget.MaxUnavailable != nil {
-			if budget.MaxUnavailable.Value <= 0 {
-				return never()
-			}
-			continue
+		if most := budget.MaxUnavailable; most != nil && most.Value <= 0 {
+			return never()
 		}
 		if least == nil {
 			continue

@@ -3,6 +3,7 @@ package execution
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/mash2-io/mash2/api"
 )
@@ -75,7 +76,7 @@ func opOf(a api.Action) op {
 		}
 		return op{kind: opMark, node: ofPod(a.Pod)}
 	case api.EvictPod:
-		name, _, _ := cutLast(a.Pod.Name, "-")
+		name := a.Pod.Name[:strings.LastIndex(a.Pod.Name, "-")]
 		return op{kind: opEvict, node: node(a.Node), arg: uint8(slices.Index(fixedNames[:], name))}
 	}
 	panic(a)

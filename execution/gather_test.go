@@ -118,6 +118,19 @@ func TestGather(t *testing.T) {
 			change: func(w world) { w.plan.Workloads[1].Pools[0].Pool = "cloud" },
 			want:   "cordon edge-1 for migration: workloads move from pool edge to cloud",
 		},
+		"those on a pool that is left go first": {
+			change: func(w world) {
+				w.s.Pools = append(w.s.Pools, api.Pool{Name: "old", Zones: []string{"a"}, Sizes: []int32{1}, Allocatable: w.s.Pools[0].Allocatable})
+				w.s.Nodes = append(w.s.Nodes, api.Node{
+					Name: "old-1", Pool: "old", Zone: "a", Ready: true, Cordoned: true, CordonedFor: api.CordonMigration,
+					CordonedAt: now.Add(-time.Minute), Allocatable: w.s.Pools[0].Allocatable,
+				})
+				w.plan.Nodes.Pools = append(w.plan.Nodes.Pools, api.PoolPlan{Pool: "old"})
+				w.p.ManagedPools = append(w.p.ManagedPools, "old")
+				w.s.Pods[1].Node, w.web.PlacedOn = "old-1", ""
+			},
+			want: "web 2→3",
+		},
 		"nothing else is done to the rest": {change: func(w world) { w.s.Nodes[0].Cordoned = true }, want: "web 2→4"},
 	} {
 		t.Run(name, func(t *testing.T) {

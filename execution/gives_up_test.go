@@ -60,6 +60,11 @@ pool cheap zones=a,b sizes=2 resize-only min=1
 node cheap-1 pool=cheap cordoned=migration ago=1m
 node cheap-2 pool=cheap cordoned=migration ago=1m
 node cheap-9 pool=cheap zone=b cordoned=migration ago=1m`, "2 → 1: cheap-1,cheap-2,cheap-9"},
+		"none of a zone that has no more than planned": {`
+pool cheap zones=b,a sizes=1,2 resize-only min=1
+node cheap-1 pool=cheap cordoned=migration ago=1m
+node cheap-2 pool=cheap cordoned=migration ago=1m
+node cheap-9 pool=cheap zone=b cordoned=migration ago=1m`, "2 → 1: cheap-1,cheap-2"},
 		"another zone would grow": {`
 pool cheap zones=a,b sizes=2,0 resize-only min=1
 node cheap-1 pool=cheap cordoned=migration ago=1m
@@ -95,12 +100,16 @@ func TestScaleDownKeepsReadyPods(t *testing.T) {
 		kind  string
 		ready string // by ordinal: y or n
 		plan  int
-		want  int // 5 is no action
+		want  int // 0 is no action
 	}{
 		"all are Ready":                                {"StatefulSet", "yyyyy", 2, 2},
 		"the lowest is not: one more stays":            {"StatefulSet", "nyyyy", 2, 3},
 		"the two lowest are not":                       {"StatefulSet", "nnyyy", 2, 4},
-		"the three lowest are not":                     {"StatefulSet", "nnnyy", 2, 5},
+		"the three lowest are not":                     {"StatefulSet", "nnnyy", 2, 0},
+		"those beyond its replicas are going anyway":   {"StatefulSet", "nnyyyyy", 2, 4},
+		"the same, all are Ready":                      {"StatefulSet", "yyyyyyy", 2, 2},
+		"those beyond are no reason to keep others":    {"StatefulSet", "ynnnnyy", 3, 3},
+		"nor the first of them":                        {"StatefulSet", "ynnnny", 3, 3},
 		"the highest is not: it goes":                  {"StatefulSet", "yyyyn", 4, 4},
 		"the highest are not, and fewer are Ready":     {"StatefulSet", "yynnn", 3, 3},
 		"one in the middle is not":                     {"StatefulSet", "yynyy", 3, 4},
@@ -129,7 +138,7 @@ func TestScaleDownKeepsReadyPods(t *testing.T) {
 				s.Pods[i].Key.Name = fmt.Sprintf("db-%d", i)
 			}
 			actions, _ := execution.Sequence(s, plan, policy)
-			got := 5
+			got := 0
 			for _, a := range actions {
 				if scaled, ok := a.(api.ScaleWorkload); ok {
 					got = int(scaled.To)

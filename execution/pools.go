@@ -79,7 +79,7 @@ func (q *sequencer) cordon() {
 	q.cordonOld()
 	q.cordonDying()
 	q.giveUpEmptying()
-	if len(q.cordoning) == 0 && q.migrating && !q.moving() && !q.uncordonsFirst() {
+	if q.migrating && !q.moving() && !q.uncordonsFirst() {
 		q.cordonSurplus()
 	}
 	q.explainCosts()
@@ -176,9 +176,6 @@ func (q *sequencer) cordonDying() {
 func (q *sequencer) cordonOld() {
 	var pending []*api.Node
 	for _, mp := range q.pools {
-		if q.isTarget(mp.Name) {
-			continue
-		}
 		for _, n := range mp.nodes {
 			if q.old[n.Name] && !n.Cordoned && !q.dying[n.Name] {
 				pending = append(pending, n)
@@ -227,7 +224,7 @@ func (q *sequencer) explainPool() {
 // can hold what is wanted without it.
 func (q *sequencer) cordonSurplus() {
 	for _, mp := range q.pools {
-		if !q.isTarget(mp.Name) || mp.Hold != "" {
+		if mp.Hold != "" {
 			continue
 		}
 		var nodes []*api.Node
@@ -317,9 +314,9 @@ func (q *sequencer) giveUpNodes() {
 const Dwell = 30 * time.Second
 
 // dwelled reports whether a node has borne a cordon of ours for long enough. One
-// that doesn't tell since when is of a version that didn't note it.
+// that doesn't tell since when is of a version that didn't note it: long ago.
 func (q *sequencer) dwelled(n *api.Node) bool {
-	return n.CordonedFor != "" && (n.CordonedAt.IsZero() || q.snapshot.Time.Sub(n.CordonedAt) >= Dwell)
+	return n.CordonedFor != "" && q.snapshot.Time.Sub(n.CordonedAt) >= Dwell
 }
 
 // picks are the nodes that the provider may pick when it shrinks a pool to a size

@@ -140,6 +140,9 @@ type moving struct {
 
 func (v *view) movingNow() moving {
 	var m moving
+	if len(v.targets) == 0 || len(v.old) == 0 { // without looking at all pods
+		return m
+	}
 	count := map[string]int{}
 	for i := range v.snapshot.Nodes {
 		n := &v.snapshot.Nodes[i]

@@ -151,7 +151,7 @@ func (q *sequencer) explainRefusal() {
 	}
 	r := q.refusal()
 	if r == nil {
-		if len(q.targets) > 0 && len(q.old) > 0 && q.movingNow().pods > 0 {
+		if q.movingNow().pods > 0 {
 			q.moveSize, _ = q.sizeForMove()
 		}
 		return

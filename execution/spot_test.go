@@ -43,6 +43,21 @@ func TestOnAndOffSpot(t *testing.T) {
 		}
 		return out
 	}
+	// leave has another pod of web on a pool that is to be left, whose node bears its cordon or not.
+	leave := func(w world, kind string, cordoned bool) {
+		room := w.s.Pools[0].Allocatable
+		w.s.Pools = append(w.s.Pools, api.Pool{Name: "old", Zones: []string{"a"}, Sizes: []int32{1}, Allocatable: room})
+		node := api.Node{Name: "old-1", Pool: "old", Zone: "a", Ready: true, Allocatable: room}
+		if cordoned {
+			node.Cordoned, node.CordonedFor, node.CordonedAt = true, api.CordonMigration, now.Add(-time.Minute)
+		}
+		w.s.Nodes = append(w.s.Nodes, node)
+		w.all.Nodes.Pools = append(w.all.Nodes.Pools, api.PoolPlan{Pool: "old"})
+		w.p.ManagedPools = append(w.p.ManagedPools, "old")
+		pod := w.pods("old-1", 1)[0]
+		pod.Key.Name, pod.ControllerKind = "web-old", kind
+		w.web.Replicas++
+	}
 	for name, c := range map[string]struct {
 		steady, spot int // pods
 		change       func(world)
@@ -50,6 +65,13 @@ func TestOnAndOffSpot(t *testing.T) {
 	}{
 		"as planned":                      {steady: 2, spot: 4},
 		"more off spot machines are fine": {steady: 4, spot: 2},
+		"while a pool is left, it is left as without spot machines, when its nodes are cordoned": {
+			steady: 2, spot: 3, change: func(w world) { leave(w, "ReplicaSet", false); wants(w, 4, 2) },
+			want: "cordon old-1 for migration: workloads move from pool old to spot + steady, cost of web-old",
+		},
+		"by one eviction after the other of what can't surge": {
+			steady: 2, spot: 3, change: func(w world) { leave(w, "StatefulSet", true) }, want: "evict shop/web-old from old-1: its node is being drained",
+		},
 		"growth": {
 			steady: 2, spot: 4, change: func(w world) { wants(w, 9, 3) }, want: "web 6→9",
 		},

@@ -1,6 +1,7 @@
 package execution_test
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -20,7 +21,8 @@ import (
 
 var update = flag.Bool("update", false, "re-record the transcripts in testdata")
 
-// TestTranscripts: every file in testdata holds scenes. A scene begins with a
+// TestTranscripts: every file in testdata holds scenes, those in edges of what decides between
+// one answer and another; the others are shown in the documentation. A scene begins with a
 // sentence ("# …"), goes on with what the snapshot shows and the plan wants, and
 // after "----" has what Preflight and Sequence answer: a refusal, actions in
 // their order, then findings.
@@ -28,20 +30,22 @@ var update = flag.Bool("update", false, "re-record the transcripts in testdata")
 //
 //	policy pools=cheap,fast [only-replicas] [closed=…]   the pools that policies name
 //	pool NAME zones=a,b sizes=1,1 [max=N] [min=N] [hold=…] [error=Kind] [autoscaled] [deleting=NODE,…] [price=0.1] [resized-ago=20m] [resize-only] [tainted]
-//	node NAME pool=P [zone=a] [not-ready] [cordoned=migration|shrink|foreign] [ago=40m] [gave-up=POOL] [gave-up-ago=10m]
+//	node NAME pool=P [zone=a] [not-ready] [cordoned=migration|shrink|foreign] [ago=40m] [gave-up=POOL] [gave-up-ago=10m] [lifted] [no-id]
 //	unproven why=…   the snapshot may be out of date
+//	without GUARD    as in the exploration: without one of the guards
 //	budget NAME [max-unavailable=0] [min-available=2|50%] [allowed=N] [healthy=N] [desired=N]
-//	workload NAME replicas=N [kind=StatefulSet] [max=N] [per-zone=N] [skew=N] [mode=…] [hold=…] [duplicate] [actuator=KEDA] [rolling-out]
-//	pods NAME N [workload=W] [kind=ReplicaSet] [node=N] [not-ready] [pending] [stuck] [cost=N] [user-cost=N] [terminating] [keep=…] [daemon] [budgets=a,b] [zones=a] [ago=40m]
-//	plan pool=P [refused=POOL gave-up=yes reason=…] | plan NAME size=N [surplus=…] | plan NAME replicas=N [floor=N] [held] [shadow]
+//	workload NAME replicas=N [kind=StatefulSet] [max=N] [per-zone=N] [skew=N] [mode=…] [hold=…] [duplicate] [actuator=KEDA] [rolling-out] [quota=N]
+//	pods NAME N [workload=W] [kind=ReplicaSet] [node=N] [not-ready] [pending] [stuck] [cost=N] [user-cost=N] [terminating [still-ready]] [keep=…] [daemon] [budgets=a,b] [zones=a] [ago=40m]
+//	plan pool=P [refused=POOL gave-up=yes reason=…] | plan NAME size=N [surplus=…] [why=…] | plan NAME replicas=N [floor=N] [held] [shadow]
 //
 // A node holds four pods of a workload.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
+	edges, err2 := filepath.Glob("testdata/edges/*.txt")
+	if err = errors.Join(err, err2); err != nil || len(files) == 0 || len(edges) == 0 {
 		t.Fatalf("no transcripts: %v", err)
 	}
-	for _, file := range files {
+	for _, file := range slices.Concat(files, edges) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			raw, err := os.ReadFile(file)
 			if err != nil {
@@ -119,11 +123,17 @@ func play(t *testing.T, scene string) string {
 	s, plan, policy := stage(t, scene)
 	untouchedS, untouchedP, _ := stage(t, scene)
 	refusal := execution.Preflight(s, plan, policy)
-	actions, findings := execution.Sequence(s, plan, policy)
+	answer := func() ([]api.Action, []api.Finding) { return execution.Sequence(s, plan, policy) }
+	for text := range strings.Lines(scene) {
+		if guard, ok := strings.CutPrefix(strings.TrimSpace(text), "without "); ok {
+			answer = func() ([]api.Action, []api.Finding) { return execution.Without(t, guard, s, plan, policy) }
+		}
+	}
+	actions, findings := answer()
 	if !reflect.DeepEqual(s, untouchedS) || !reflect.DeepEqual(plan, untouchedP) {
 		t.Errorf("the input was changed by:\n%s", scene)
 	}
-	again, _ := execution.Sequence(s, plan, policy)
+	again, _ := answer()
 	if diff := cmp.Diff(actions, again); diff != "" {
 		t.Errorf("not deterministic:\n%s", diff)
 	}
@@ -199,6 +209,7 @@ func stage(t *testing.T, scene string) (api.Snapshot, api.Plan, api.Policy) {
 			if l.has("only-replicas") {
 				policy.NodePools = nil
 			}
+		case "without": // see play
 		case "unproven":
 			s.Unproven = l.args["why"]
 		case "pool":
@@ -218,7 +229,7 @@ func stage(t *testing.T, scene string) (api.Snapshot, api.Plan, api.Policy) {
 				Key: key(l.words[1]), Target: api.TargetRef{APIVersion: "apps/v1", Kind: orElse(l.args["kind"], "Deployment"), Name: l.words[1]},
 				Mode: api.Mode(orElse(l.args["mode"], "Full")), Hold: l.args["hold"], HoldReason: map[bool]string{true: api.ReasonDuplicateTarget}[l.has("duplicate")], RollingOut: l.has("rolling-out"),
 				Actuator: api.Actuator(l.args["actuator"]),
-				Replicas: l.num("replicas", 0), MinReplicas: 1, MaxReplicas: l.num("max", 10), Shape: shape,
+				Replicas: l.num("replicas", 0), MinReplicas: 1, MaxReplicas: l.num("max", 10), QuotaReplicas: l.num("quota", 0), Shape: shape,
 			})
 		case "pods":
 			n, err := strconv.Atoi(l.words[2])
@@ -321,7 +332,10 @@ func nodeOf(l line) api.Node {
 	n.ProviderID = "gce://p/" + n.Zone + "/" + n.Name
 	n.CordonedFor, n.CordonedAt = l.args["cordoned"], l.ago("ago")
 	n.GaveUp, n.GaveUpAt = l.args["gave-up"], l.ago("gave-up-ago")
-	n.Cordoned = n.CordonedFor != ""
+	n.Cordoned = n.CordonedFor != "" && !l.has("lifted")
+	if l.has("no-id") {
+		n.ProviderID = ""
+	}
 	if n.CordonedFor == "foreign" {
 		n.CordonedFor = ""
 	}
@@ -332,7 +346,7 @@ func podOf(l line, serial int) api.Pod {
 	p := api.Pod{
 		Key: key(fmt.Sprintf("%s-%d", l.words[1], serial)), UID: strconv.Itoa(serial), Shape: shape,
 		Node: l.args["node"], ControllerKind: orElse(l.args["kind"], "ReplicaSet"), ControllerName: l.words[1],
-		Ready: l.has("node") && !l.has("not-ready") && !l.has("terminating"), Phase: "Running",
+		Ready: l.has("node") && !l.has("not-ready") && (!l.has("terminating") || l.has("still-ready")), Phase: "Running",
 		Terminating: l.has("terminating"), Unschedulable: l.has("stuck"), DaemonSet: l.has("daemon"),
 		Created: l.ago("ago"), DoNotDisrupt: l.args["keep"], Budgets: l.list("budgets"), Zones: l.list("zones"),
 	}
@@ -366,7 +380,7 @@ func planOf(l line, plan *api.Plan) {
 		}
 	case l.has("size"):
 		plan.Nodes.Pools = append(plan.Nodes.Pools, api.PoolPlan{
-			Pool: l.words[1], SizePerZone: l.num("size", 0), Nodes: l.num("size", 0), Surplus: slices.Clone(l.list("surplus")),
+			Pool: l.words[1], SizePerZone: l.num("size", 0), Nodes: l.num("size", 0), Surplus: slices.Clone(l.list("surplus")), Reason: l.args["why"],
 		})
 	default:
 		pool := plan.Nodes.Pool

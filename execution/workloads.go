@@ -81,7 +81,7 @@ func (q *sequencer) clearCosts() {
 		if !p.DeletionCostOurs || p.Terminating || q.leaving[p.Node] || q.old[p.Node] || q.astray(p) || q.going(p) {
 			continue
 		}
-		if p.Workload != (api.Key{}) && q.guarded[p.Workload] != "" {
+		if q.guarded[p.Workload] != "" {
 			continue
 		}
 		q.costs = append(q.costs, api.SetDeletionCost{Pod: p.Key, UID: p.UID, Clear: true, Reason: "it stays"})
@@ -173,16 +173,19 @@ func (q *sequencer) safeDown(w *api.Workload, wp *api.WorkloadPlan, ps pods) int
 		// Nobody knows which pods go: count on Ready ones.
 		return max(wp.Replicas, w.Replicas-(ps.readyAll-keep))
 	}
-	// A StatefulSet deletes the highest ordinals.
+	// A StatefulSet deletes the highest ordinals, one after the other: those beyond the
+	// present replicas are going anyway, Ready or not.
+	all = slices.DeleteFunc(all, func(p *api.Pod) bool { return ordinal(p) >= int64(w.Replicas) })
 	slices.SortFunc(all, func(a, b *api.Pod) int { return cmp.Compare(ordinal(b), ordinal(a)) })
-	ready := ps.readyAll
+	ready := int32(0)
+	for _, p := range all {
+		if p.Ready {
+			ready++
+		}
+	}
 	to := w.Replicas
 	for _, p := range all {
-		if ordinal(p) >= int64(to) {
-			// Beyond the present replicas: it is going anyway.
-			continue
-		}
-		if to <= wp.Replicas || p.Ready && ready <= keep {
+		if p.Ready && ready <= keep {
 			break
 		}
 		if p.Ready {
@@ -197,19 +200,11 @@ const statefulSet = "StatefulSet"
 
 // ordinal of a StatefulSet's pod; -1 if its name has none.
 func ordinal(p *api.Pod) int64 {
-	_, suffix, _ := cutLast(p.Key.Name, "-")
-	n, err := strconv.ParseInt(suffix, 10, 32)
+	n, err := strconv.ParseInt(p.Key.Name[strings.LastIndex(p.Key.Name, "-")+1:], 10, 32)
 	if err != nil {
 		return -1
 	}
 	return n
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	if i := strings.LastIndex(s, sep); i >= 0 {
-		return s[:i], s[i+len(sep):], true
-	}
-	return s, "", false
 }
 
 // move takes the workload's pods off nodes to be left: surge, wait until enough
@@ -274,7 +269,7 @@ func (q *sequencer) whyLimit(w *api.Workload, wp *api.WorkloadPlan) string {
 // makes room for the next.
 func (q *sequencer) wave(w *api.Workload, wp *api.WorkloadPlan, ps pods) bool {
 	limit, old, stay := q.surgeLimit(w, wp), int32(len(ps.old)), int32(len(ps.stay))
-	return q.shut(ps) && old+wp.Replicas > limit && w.Replicas >= limit && w.Replicas > wp.Replicas &&
+	return q.shut(ps) && w.Replicas >= limit && w.Replicas > wp.Replicas &&
 		stay > 0 && ps.ready == stay && old+stay == w.Replicas
 }
 
@@ -330,7 +325,7 @@ func (q *sequencer) surge(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 		fits = q.room.place(replicas(w), missing, q.only(w))
 	}
 	to := max(old+min(wp.Replicas, stay+fits), min(wp.Floor, wp.Replicas))
-	if most := max(2*wp.Replicas, w.Replicas); to > most && old > wp.Replicas && q.guards.holds(guardTwice) {
+	if most := max(2*wp.Replicas, w.Replicas); to > most && q.guards.holds(guardTwice) {
 		// A surge on top of another one, by a policy that turned round: those
 		// beyond what is wanted go first.
 		to = most
