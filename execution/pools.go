@@ -367,7 +367,7 @@ func (q *sequencer) resizeDown(mp managedPool, to int32) {
 		}
 		if q.guards.holds(guardPicked) && (!q.leaving[n.Name] || !q.dwelled(n) || !q.empty(n.Name)) {
 			q.warn(api.NodeScalingAgent, reason, api.PoolRef(mp.Name),
-				"mash2 may not tell the provider which node to remove, and the provider could choose %s, which is not empty: empty nodes are kept", n.Name)
+				"mash2 may not tell the provider which node to remove, and the provider could choose %s, which stays or is not empty yet: empty nodes are kept", n.Name)
 			return
 		}
 	}

@@ -334,8 +334,9 @@ func (q *sequencer) surge(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 			return
 		}
 	}
+	bounded := ""
 	if limit := max(q.surgeLimit(w, wp), w.Replicas, min(wp.Floor, wp.Replicas)); to > limit {
-		to = limit
+		to, bounded = limit, "; no more are asked for, because "+q.whyLimit(w, wp)
 		if to == w.Replicas && old > wp.Replicas {
 			// There is no room for a first new pod before those beyond what is wanted
 			// are gone.
@@ -361,7 +362,7 @@ func (q *sequencer) surge(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 			"Ready nodes have room for %d of the %d pods that have to move", fits, missing)
 	default:
 		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", api.WorkloadRef(w.Key),
-			"%d of %d wanted pods are Ready on nodes that stay", ps.ready, wp.Replicas)
+			"%d of %d wanted pods are Ready on nodes that stay%s", ps.ready, wp.Replicas, bounded)
 	}
 }
 
