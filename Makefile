@@ -371,7 +371,7 @@ bench-scale: deps ## the pure steps of a cycle at 100, 300 and 1,000 nodes, in p
 .PHONY: mutate
 # Names of targets, separated by commas; empty is all.
 MUTATE ?= trust,guard,sequence,watches,plausibility
-mutate: deps ## do tests notice small changes of the program: fails on one that none notices, where every one has to be (hours)
+mutate: deps ## do tests notice small changes of the program: fails on one that none notices, where every one has to be (half an hour)
 	nice go run -tags '$(TAGS)' ./experiments/mutate --targets '$(MUTATE)'
 
 .PHONY: bench-failover

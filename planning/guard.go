@@ -228,7 +228,7 @@ func (g Guard) keep(s Subject, current, least int32) (n int32, binding api.Bindi
 		}
 	}
 	if rose := min(window, g.Config.TrustedStabilization); rose > 0 {
-		if _, largest, ok := span(s.Memory.Ramps, s.Time.Add(-rose)); ok && min(current, choice.Ceil(largest/s.Speed)) > n {
+		if _, largest, _ := span(s.Memory.Ramps, s.Time.Add(-rose)); min(current, choice.Ceil(largest/s.Speed)) > n {
 			n, binding = min(current, choice.Ceil(largest/s.Speed)), api.BindingStabilization
 			note = fmt.Sprintf("kept at %d: what a ramp asked for within the last %v", n, rose)
 		}
@@ -250,8 +250,8 @@ func (g Guard) keep(s Subject, current, least int32) (n int32, binding api.Bindi
 
 // held is what the largest recommendation of a window keeps of the current replicas.
 func held(s Subject, current, _ int32, window time.Duration) (n int32, note string) {
-	_, largest, ok := s.Memory.span(s.Time.Add(-window))
-	if n = min(current, choice.Ceil(largest/s.Speed)); !ok || n <= 0 {
+	_, largest, _ := s.Memory.span(s.Time.Add(-window)) // 0 where nothing was recommended
+	if n = min(current, choice.Ceil(largest/s.Speed)); n <= 0 {
 		return 0, ""
 	}
 	until := s.Memory.last(largest).Add(window)
@@ -270,7 +270,7 @@ func (g Guard) settled(s Subject, current, least int32, window time.Duration) (n
 		n, note = held(s, current, 0, window+fall)
 	}
 	to := max(n, least)
-	if before, _ := held(s, current, 0, 2*window); to < current && before > to && float64(to) >= float64(current)*(1-g.Tolerance(s.Workload)) {
+	if before, _ := held(s, current, 0, 2*window); before > to && float64(to) >= float64(current)*(1-g.Tolerance(s.Workload)) {
 		return current, fmt.Sprintf("kept at %d: %d are within the tolerance, and more were recommended within the last %v", current, to, 2*window)
 	}
 	return n, note

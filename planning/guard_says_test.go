@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast"
 	"github.com/mash2-io/mash2/planning"
 )
 
@@ -22,6 +23,14 @@ func TestGuardSays(t *testing.T) {
 	pods := func(n int32) []api.ScalingPolicy {
 		return []api.ScalingPolicy{{Type: "Pods", Value: n, Period: time.Minute}}
 	}
+	settled := func(of ...planning.Recommendation) func(*planning.Subject) {
+		return func(s *planning.Subject) {
+			s.Trusted, s.Memory.Margins.Pod, s.Memory.Recommendations = true, forecast.Growth{Factor: 1.2}, of
+		}
+	}
+	asked := func(age time.Duration, capacity float64) planning.Recommendation {
+		return planning.Recommendation{From: ago(age), To: ago(age), Capacity: capacity}
+	}
 	for name, c := range map[string]struct {
 		current, need                int32
 		change                       func(*planning.Subject)
@@ -29,6 +38,58 @@ func TestGuardSays(t *testing.T) {
 		wantLoBinding, wantHiBinding api.Binding
 		wantLoNote, wantHiNote       string
 	}{
+		"where margins are known a fall is followed until it has ended": {
+			current: 10, need: 2, change: settled(asked(6*time.Minute, 9), asked(4*time.Minute, 8)),
+			wantLo: 9, wantLoBinding: "stabilization", wantLoNote: "kept at 9: the largest recommendation of the last 7m0s, until 12:01:00", wantHi: 20, wantHiBinding: "maxReplicas",
+		},
+		"then as much as of late is kept": {
+			current: 10, need: 2, change: settled(asked(6*time.Minute, 9), asked(4*time.Minute, 8), asked(2*time.Minute, 8)),
+			wantLo: 8, wantLoBinding: "stabilization", wantLoNote: "kept at 8: the largest recommendation of the last 5m0s, until 12:03:00", wantHi: 20, wantHiBinding: "maxReplicas",
+		},
+		"or what is needed, if that is as much": {
+			current: 10, need: 8, change: settled(asked(6*time.Minute, 9), asked(4*time.Minute, 8)),
+			wantLo: 8, wantLoBinding: "forecast", wantHi: 20, wantHiBinding: "maxReplicas",
+		},
+		"a step of a tenth waits for two windows": {
+			current: 10, need: 9, change: settled(asked(8*time.Minute, 12)),
+			wantLo: 10, wantLoBinding: "stabilization", wantLoNote: "kept at 10: 9 are within the tolerance, and more were recommended within the last 10m0s", wantHi: 20, wantHiBinding: "maxReplicas",
+		},
+		"a larger one doesn't": {
+			current: 10, need: 8, change: settled(asked(8*time.Minute, 12)),
+			wantLo: 8, wantLoBinding: "forecast", wantHi: 20, wantHiBinding: "maxReplicas",
+		},
+		"a ramp that asked for as much as was needed of late is not named": {
+			current: 9, need: 2, change: func(s *planning.Subject) { s.Memory.Recommendations = recent(7); rising(10*time.Second, 7)(s) },
+			wantLo: 7, wantLoBinding: "stabilization", wantLoNote: "kept at 7: the largest recommendation of the last 5m0s, until 12:04:00", wantHi: 20, wantHiBinding: "maxReplicas",
+		},
+		"nor what is needed again, if it is as much": {
+			current: 9, need: 2, change: func(s *planning.Subject) {
+				s.Trusted, s.Memory.Recommendations = true, []planning.Recommendation{asked(10*time.Second, 7)}
+				s.Proposal.Path = append(s.Proposal.Path, api.PathStep{At: start.Add(30 * time.Second), Scale: api.Scale{Replicas: 7}, Need: 7})
+			},
+			wantLo: 7, wantLoBinding: "stabilization", wantLoNote: "kept at 7: the largest recommendation of the last 30s, until 12:00:20", wantHi: 20, wantHiBinding: "maxReplicas",
+		},
+		"a window of none keeps nothing": {
+			current: 9, need: 2, change: func(s *planning.Subject) {
+				s.Workload.Behavior.ScaleDown.WindowStated, s.Memory.Recommendations = true, []planning.Recommendation{asked(0, 7)}
+			},
+			wantLo: 2, wantLoBinding: "forecast", wantHi: 20, wantHiBinding: "maxReplicas",
+		},
+		"a canary may have no more than the maximum": {
+			current: 4, need: 6, change: func(s *planning.Subject) { s.Proposal.Floor, s.Band = 15, 0.5 },
+			wantLo: 15, wantLoBinding: "floor", wantHi: 20, wantHiBinding: "maxReplicas",
+		},
+		"which binds it, if its own limit is as much": {
+			current: 4, need: 6, change: func(s *planning.Subject) { s.Proposal.Floor, s.Band = 10, 1 },
+			wantLo: 10, wantLoBinding: "floor", wantHi: 20, wantHiBinding: "maxReplicas",
+		},
+		"none go while an SLO is in doubt": {
+			current: 2, need: 0, change: func(s *planning.Subject) {
+				s.Workload.MinReplicas, s.Policy.ScaleToZero, s.Proposal.Floor = 0, true, 0
+				s.Proposal.Activity, s.Memory.IdleSince, s.Doubt = api.Inactive, ago(time.Hour), "latency is not known to be kept"
+			},
+			wantLo: 2, wantLoBinding: "slo", wantLoNote: "kept at 2: latency is not known to be kept", wantHi: 20, wantHiBinding: "maxReplicas",
+		},
 		"the minimum": {
 			current: 4, need: 1, change: func(s *planning.Subject) { s.Workload.MinReplicas = 3 },
 			wantLo: 3, wantLoBinding: "minReplicas", wantLoNote: "raised to the least of 3", wantHi: 20, wantHiBinding: "maxReplicas",
