@@ -240,7 +240,7 @@ func measuredPod(p *podRecord, room int64, window time.Duration) demand.Pod {
 	}
 	if p.starting > 0 {
 		out.Starting = time.Unix(p.starting, 0)
-		if p.restarted { // what it served before is in its samples for a window
+		if p.ran { // what it served before is in its samples for a window
 			out.Starting = out.Starting.Add(window)
 		}
 	}

@@ -373,6 +373,7 @@ func TestStartingPodsAreNoDemand(t *testing.T) {
 		changed   time.Duration // ago, of Ready
 		began     time.Duration // ago, of its container; 0 if it isn't running
 		restarted bool
+		ended     bool    // its container has, and hasn't been started again
 		want      float64 // of it, beside 200 of each of the others
 		usage     float64 // the same by metrics.k8s.io
 	}{
@@ -383,6 +384,7 @@ func TestStartingPodsAreNoDemand(t *testing.T) {
 		"it starts again, long after it died":  {changed: 120 * ago, began: 25 * ago, restarted: true},
 		"it was noted late that it died":       {changed: 120 * ago, began: 123 * ago, restarted: true},
 		"it died a moment ago":                 {changed: 20 * ago, began: 10 * ago, restarted: true, want: 1000, usage: 1000},
+		"it has ended":                         {changed: 20 * ago, ended: true, want: 1000, usage: 1000},
 		"it is dead":                           {changed: 20 * ago, restarted: true, want: 1000, usage: 1000},
 		"it was Ready, and answers no more":    {changed: 20 * ago, began: 3600 * ago, want: 1000, usage: 1000},
 		"it recovers":                          {ready: true, changed: 20 * ago, began: 3600 * ago, want: 1000, usage: 1000},
@@ -398,6 +400,9 @@ func TestStartingPodsAreNoDemand(t *testing.T) {
 			}
 			if c.restarted {
 				status.RestartCount = 1
+			}
+			if c.ended {
+				status.State.Terminated = &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}
 			}
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{status}
 			p.Status.Conditions[1].LastTransitionTime = metav1.NewTime(w.clock.Now().Add(-c.changed))

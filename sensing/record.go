@@ -56,6 +56,7 @@ type podRecord struct {
 	pod         api.Pod
 	scheduledAt time.Time // zero while it is not
 	restarted   bool      // a container was started again
+	ran         bool      // a container has ended, and may have served before
 	// starting is from when on it has not been Ready, in seconds since the epoch, where it hasn't
 	// been since its containers started; 0 where it has. started tells that it is Ready since it had
 	// started, not since it recovered.
@@ -112,6 +113,7 @@ func (s *shapes) podRecord(pod *corev1.Pod) *podRecord {
 	var begun time.Time // its newest container
 	for _, c := range pod.Status.ContainerStatuses {
 		r.restarted = r.restarted || c.RestartCount > 0
+		r.ran = r.ran || c.RestartCount > 0 || c.State.Terminated != nil
 		if c.State.Running != nil && c.State.Running.StartedAt.After(begun) {
 			begun = c.State.Running.StartedAt.Time
 		}
@@ -119,7 +121,7 @@ func (s *shapes) podRecord(pod *corev1.Pod) *podRecord {
 	switch {
 	case r.pod.Ready:
 		r.started = !begun.IsZero() && changed.Sub(begun) < longestStart
-	case !changed.After(begun.Add(statusLag)) || begun.IsZero() && !r.restarted:
+	case !changed.After(begun.Add(statusLag)) || begun.IsZero() && !r.ran:
 		r.starting = changed.Unix()
 	}
 	r.resized = slices.ContainsFunc(pod.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return e.Subresource == "resize" })
