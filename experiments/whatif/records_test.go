@@ -211,7 +211,7 @@ func TestFleet(t *testing.T) {
 		t.Errorf("%s in one cluster: nodes %g and pods %g USD, apart %+v", fleetRival, rival.Mean("costUsd"), rival.Mean("podCostUsd"), all.Total[1])
 	}
 	m := together.Mixing
-	if one, mixed := of(sim.Mash2Any), of(sim.Mash2Mixed); m == nil || m.Policy != "COST_SAVING" || math.Abs(m.SavingUSD30Days-(one.CostUSD30Days-mixed.CostUSD30Days)) > 1e-9 {
+	if one, mixed := of(sim.Mash2Any+" COST_SAVING"), of(sim.Mash2Mixed+" COST_SAVING"); m == nil || m.Policy != "COST_SAVING" || math.Abs(m.SavingUSD30Days-(one.CostUSD30Days-mixed.CostUSD30Days)) > 1e-9 {
 		t.Errorf("mixing: %+v, of %g and %g USD", m, one.CostUSD30Days, mixed.CostUSD30Days)
 	}
 	if rows := together.Rows(); len(rows) != 4 || len(rows[0]) != len(together.Header()) || len(together.Sentences()) != 1 {
@@ -234,6 +234,18 @@ func TestFleet(t *testing.T) {
 	o.Namespace = strings.Split(all.Workloads[0].Workload, "/")[0]
 	if there, err := o.RunFleet(t.Context(), io.Discard); err != nil || len(there.Workloads) != 2 {
 		t.Errorf("%d workloads, %v", len(there.Workloads), err)
+	}
+	// A rival of the same kind is another one: with the pools that its name says, and no policy of ours.
+	o.Rivals, o.Given = []string{sim.Mash2Any}, func(flag string) bool { return flag == "rival" }
+	rivals, err := o.RunFleet(t.Context(), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rivals.Together.Rows() {
+		t.Log(row)
+	}
+	if rows := rivals.Together.Rows(); len(rows) != 4 || rows[3][0] != sim.Mash2Any {
+		t.Errorf("beside %s: %v", sim.Mash2Any, rows)
 	}
 	o.Report = t.TempDir()
 	if _, err := o.RunFleet(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), "name it with --workload") {

@@ -85,7 +85,7 @@ func (o *Options) together(ctx context.Context, worlds []simulatedWorld, policie
 	runs := out.sumUp()
 	t := &Together{Workloads: len(worlds), Summary: out.Summary}
 	if len(s.Pools) > 1 {
-		one, mixed := out.named(sim.Mash2Any), out.named(sim.Mash2Mixed)
+		one, mixed := out.named(job{scaler: sim.Mash2Any, policy: first}.name()), out.named(job{scaler: sim.Mash2Mixed, policy: first}.name())
 		t.Mixing = &MixingSaving{
 			Policy:               first,
 			Cost:                 score.Relative(runs, mixed.Scaler, one.Scaler, score.MetricNamed("costUsd")),
@@ -157,7 +157,7 @@ func writeFleet(dir string, worlds []simulatedWorld) (file string, err error) {
 			name, name, w.history.series.Step, time.Duration(w.history.warm)*window, window, name)
 	}
 	line("users:\n%s", strings.TrimRight(users.String(), "\n"))
-	first.nodes(line)
+	first.nodes(line, len(worlds))
 	file = filepath.Join(dir, "scenario.yaml")
 	return file, os.WriteFile(file, []byte(b.String()), 0o644)
 }
@@ -185,11 +185,7 @@ func (t Together) Header() []string {
 func (t Together) Rows() [][]string {
 	var out [][]string
 	for _, s := range t.Summary {
-		name := s.Scaler
-		if s.Policy != "" && !strings.Contains(name, s.Policy) {
-			name += " " + s.Policy
-		}
-		row := []string{name}
+		row := []string{s.Scaler}
 		for _, metric := range []string{"sloViolationMinutes", "costUsd", "", "podCostUsd", "scaleActions"} {
 			if metric == "" {
 				row = append(row, fmt.Sprintf("%.2f", s.CostUSD30Days))

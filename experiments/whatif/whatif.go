@@ -179,10 +179,15 @@ func (j job) name() string {
 	if j.spot > 0 {
 		return fmt.Sprintf("mash2 %s, %g %% on spot", j.policy, 100*j.spot)
 	}
-	if j.scaler == "mash2" {
-		return "mash2 " + j.policy
+	if j.policy != "" && score.Kind(j.scaler) == j.scaler {
+		return j.scaler + " " + j.policy
 	}
 	return j.scaler
+}
+
+// everywhere reports whether the policy may use every pool, whatever it says itself.
+func (j job) everywhere() bool {
+	return j.policy != "" && (j.scaler == sim.Mash2Any || j.scaler == sim.Mash2Mixed)
 }
 
 // run scores the job.
@@ -264,7 +269,7 @@ func (j *job) simulate(ctx context.Context, s scenarios.Scenario, policies strin
 	switch {
 	case j.spot > 0:
 		s, policies, err = spot.beside(s, policies, j.policy)
-	case j.scaler == sim.Mash2Any || j.scaler == sim.Mash2Mixed:
+	case j.everywhere():
 		policies, err = everywhere(s, policies, j.policy, j.scaler == sim.Mash2Mixed)
 	}
 	if err != nil {

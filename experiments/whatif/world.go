@@ -422,7 +422,7 @@ func (w simulatedWorld) scenario() string {
 	line("warmup: {passes: %d}", h.warm)
 	w.requests(line)
 	line("workload:\n  %s", strings.Join(w.podLines(), "\n  "))
-	w.nodes(line)
+	w.nodes(line, 1)
 	return b.String()
 }
 
@@ -449,14 +449,15 @@ func (w simulatedWorld) podLines() []string {
 	}
 }
 
-// nodes are the lines of a scenario on node pools.
-func (w simulatedWorld) nodes(line func(string, ...any)) {
+// nodes are the lines of a scenario on node pools. It begins with two nodes for each of so many
+// workloads, in each zone of the first pool.
+func (w simulatedWorld) nodes(line func(string, ...any), workloads int) {
 	line("bootMedian: %v", w.Boot)
 	line("pools:")
 	for i, p := range w.pools {
 		nodes := 0
 		if i == 0 {
-			nodes = 2
+			nodes = 2 * workloads
 			if most := p.NodesPerZone.Max; most > 0 {
 				nodes = min(nodes, int(most))
 			}
