@@ -207,7 +207,10 @@ type PoolPlan struct {
 	// Surplus names nodes the packing leaves without movable pods, those to
 	// remove first.
 	Surplus []string `json:"surplus,omitempty"`
-	Reason  string   `json:"reason"`
+	// SurplusSince is, of each of Surplus, since when the plan has done without so many
+	// nodes; zero for longer than is remembered.
+	SurplusSince []time.Time `json:"surplusSince,omitempty"`
+	Reason       string      `json:"reason"`
 }
 
 // NodePlan is the packing of all pods onto pools.

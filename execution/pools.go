@@ -239,6 +239,11 @@ func (q *sequencer) cordonSurplus() {
 		spared, why := nodes, map[string]string(nil)
 		if q.guards.holds(guardShrinkRoom) {
 			spared, why = q.spared(q.leaving, nodes)
+			fit, missing := q.spreads(q.leaving, spared)
+			for _, n := range spared[len(fit):] {
+				why[n.Name] = missing + " as the scheduler spreads pods"
+			}
+			spared = fit
 		}
 		for _, n := range nodes {
 			if missing := why[n.Name]; missing != "" {

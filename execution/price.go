@@ -30,6 +30,18 @@ func (q *sequencer) worthEmptying(mp managedPool, n *api.Node) bool {
 			mp.Price, saving, q.disruption.Payback, pods, price)
 		return false
 	}
+	// Nobody knows for how long it will be of no use. Who waits until it has cost as much as
+	// moving its pods would never pays more than twice what was best (Karlin et al. 1988,
+	// "Competitive snoopy caching").
+	if i := slices.Index(mp.plan.Surplus, n.Name); mp.Price > 0 && i >= 0 && i < len(mp.plan.SurplusSince) {
+		paid := mp.plan.SurplusSince[i].Add(time.Duration(price / mp.Price * float64(time.Hour)))
+		if q.snapshot.Time.Before(paid) {
+			q.note(api.NodeScalingAgent, "NotWorthMoving", object,
+				"emptying it saves %.3f USD/h, and moving its %d pods is priced at %.3f USD: kept until %s, when it has cost as much since it was needed last",
+				mp.Price, pods, price, paid.UTC().Format(time.TimeOnly))
+			return false
+		}
+	}
 	return true
 }
 

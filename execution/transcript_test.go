@@ -379,9 +379,13 @@ func planOf(l line, plan *api.Plan) {
 			plan.Nodes.Refusal = &api.Refusal{Pool: refused, Stay: plan.Nodes.Pool, GaveUp: l.has("gave-up"), Message: l.args["reason"]}
 		}
 	case l.has("size"):
-		plan.Nodes.Pools = append(plan.Nodes.Pools, api.PoolPlan{
+		pp := api.PoolPlan{
 			Pool: l.words[1], SizePerZone: l.num("size", 0), Nodes: l.num("size", 0), Surplus: slices.Clone(l.list("surplus")), Reason: l.args["why"],
-		})
+		}
+		if l.has("surplus-for") {
+			pp.SurplusSince = slices.Repeat([]time.Time{l.ago("surplus-for")}, len(pp.Surplus))
+		}
+		plan.Nodes.Pools = append(plan.Nodes.Pools, pp)
 	default:
 		pool := plan.Nodes.Pool
 		if l.has("on") {

@@ -356,6 +356,7 @@ func (c *cycle) nodes(k *candidate, plans []api.WorkloadPlan) api.NodePlan {
 		}
 		c.guard.keepSize(pp, pool)
 		c.keepResized(pp, pool, k.to)
+		c.surplusSince(pp, pool)
 		pp.HourlyCost = float64(pp.Nodes) * pool.Price
 		out.HourlyCost += pp.HourlyCost
 	}

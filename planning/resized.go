@@ -34,6 +34,9 @@ type PoolMemory struct {
 	To      int32     `json:"to,omitempty"`
 	// Past sizes per zone, oldest first, while some workload has SLOs.
 	Past []PastSize `json:"past,omitempty"`
+	// Needed are sizes per zone that were planned, each with when last, the largest first:
+	// only those that none larger was planned after.
+	Needed []AskedSize `json:"needed,omitempty"`
 }
 
 // AskedSize is a size per zone that was asked for, at last at a time.
@@ -53,7 +56,9 @@ func watchPools(before Memory, s api.Snapshot, p api.Policy) []PoolMemory {
 		}
 		i := slices.IndexFunc(before.Pools, func(m PoolMemory) bool { return m.Pool == pool.Name })
 		if i < 0 {
-			out = append(out, PoolMemory{Pool: pool.Name, Sizes: slices.Clone(pool.Sizes)})
+			m := PoolMemory{Pool: pool.Name, Sizes: slices.Clone(pool.Sizes)}
+			m.needs(largest(pool.Sizes), s.Time) // what is there was for something
+			out = append(out, m)
 			continue
 		}
 		m := before.Pools[i]

@@ -12,21 +12,22 @@ import (
 // worth its price, or what is saved not worth its loss, by the factor inertia.
 // As gain and price are both counted with nodes as they really come, this keeps
 // noise in demand from moving replicas to and fro across a boundary where both
-// are equal.
+// are equal. Where it is worth it for all together, each one for which it isn't by
+// itself still stays, on the same nodes.
 func (s *search) stay() bool {
+	var could []int
 	inertia := math.Inf(1)
-	replicas := slices.Clone(s.best.Replicas)
 	for i, it := range s.Items {
-		if it.Inertia > 0 && it.Stay >= it.Lo && it.Stay <= it.Hi && it.Stay != replicas[i] {
-			replicas[i] = it.Stay
+		if it.Inertia > 0 && it.Stay >= it.Lo && it.Stay <= it.Hi && it.Stay != s.best.Replicas[i] {
+			could = append(could, i)
 			inertia = min(inertia, it.Inertia)
 		}
 	}
-	if math.IsInf(inertia, 1) || !s.best.Feasible() {
+	if len(could) == 0 || !s.best.Feasible() {
 		return false
 	}
-	sol, ok := s.evaluate(replicas, "replicas as they are")
-	if !ok || !sol.Feasible() {
+	sol, ok := s.staying(could)
+	if !ok {
 		return false
 	}
 	benefit := func(u api.Utility) float64 {
@@ -34,15 +35,53 @@ func (s *search) stay() bool {
 	}
 	gained := benefit(s.best.Utility) - benefit(sol.Utility)
 	paid := s.Weights.Cost * (s.best.Utility.Cost - sol.Utility.Cost)
-	switch {
-	case paid >= 0 && gained > inertia*paid+better, paid < 0 && -paid > inertia*-gained+better:
+	if !worthLeaving(gained, paid, inertia) {
+		s.took(sol)
+		return true
+	}
+	could = slices.DeleteFunc(could, func(i int) bool {
+		it := s.Items[i]
+		r, on := s.best.Replicas[i], it.nodes(s.best.Nodes)
+		paid := float64(r-it.Stay) * s.podPrice(it)
+		gained := s.partOn(i, r, on) - s.partOn(i, it.Stay, on) + paid
+		return worthLeaving(gained, paid, it.Inertia)
+	})
+	if len(could) == 0 {
 		return false
 	}
+	if sol, ok = s.staying(could); !ok || !sol.sameNodes(s.best) {
+		return false
+	}
+	s.took(sol)
+	return true
+}
+
+// worthLeaving reports whether what is gained by leaving present replicas is worth what is
+// paid for it, or, where that is less, what is saved worth what is lost.
+func worthLeaving(gained, paid, inertia float64) bool {
+	if paid >= 0 {
+		return gained > inertia*paid+better
+	}
+	return -paid > inertia*-gained+better
+}
+
+// staying is the best solution with the present replicas of some items; false if it has
+// no place for all.
+func (s *search) staying(items []int) (Solution, bool) {
+	replicas := slices.Clone(s.best.Replicas)
+	for _, i := range items {
+		replicas[i] = s.Items[i].Stay
+	}
+	sol, ok := s.evaluate(replicas, "replicas as they are")
+	return sol, ok && sol.Feasible()
+}
+
+// took makes a solution the best in spite of its utility.
+func (s *search) took(sol Solution) {
 	best := s.best
 	best.Note = stayedNote
 	s.best = sol
 	s.lose(best)
-	return true
 }
 
 // stayedNote is what a plan says of the best one that it stayed in spite of.
