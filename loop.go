@@ -108,6 +108,9 @@ type Loop struct {
 	Recorder Recorder
 	// Checkpoints are loaded in the first cycle and saved after each; nil for none.
 	Checkpoints Checkpoints
+	// Renew is called before each cycle, where nothing else runs: it may replace Planner and
+	// Models, and returns what somebody should know. Nil for nobody.
+	Renew func() []api.Finding
 	// Panicked is told of a panic in a cycle, with its stack, for the log. The cycle then
 	// changes nothing more, and the next one tries again. Nil lets it end the process, as a
 	// simulation should.
@@ -163,6 +166,9 @@ func (l *Loop) RunOnce(ctx context.Context) (api.Cycle, error) {
 	l.cycles++
 	r := api.Record{Cycle: api.Cycle{ID: l.cycles, Time: time.Now().Round(0)}}
 	c := &r.Cycle
+	if l.Renew != nil {
+		c.Findings = l.Renew()
+	}
 	err := l.attempt("the cycle", func() error { return l.walk(ctx, &r) })
 	if err != nil {
 		c.Error = err.Error()

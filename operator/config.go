@@ -33,6 +33,10 @@ type Config struct {
 	Core core.Config
 	// Agents are the models by which agents of running pods may decide, by name.
 	Agents map[string]agents.Mind
+	// Models are what those of Core and Agents were read from, and ReadModels reads them
+	// again; nil where they don't change while the operator runs.
+	Models     ModelFiles
+	ReadModels func() (ModelFiles, error)
 	// WebhookHosts are the hosts that strategies may call, each [NAMESPACE/]HOST[:PORT].
 	WebhookHosts []string
 	// WebhookKey signs calls of them; none are made without it.

@@ -11,8 +11,8 @@ import (
 )
 
 // keep opens the log of records and the checkpoints, those that are asked for, and gives
-// them to the loop: only who leads writes. The function returned closes the log.
-func (c Config) keep(loop *mash2.Loop) (func(), error) {
+// them to the loop: only who leads writes. The log is nil where none is kept.
+func (c Config) keep(loop *mash2.Loop) (*record.Writer, error) {
 	var places newest
 	if c.StateDir != "" {
 		checkpoints, err := record.NewCheckpoints[planning.Memory](c.StateDir, c.Version)
@@ -36,7 +36,7 @@ func (c Config) keep(loop *mash2.Loop) (func(), error) {
 		loop.Checkpoints = places
 	}
 	if c.Records.Dir == "" {
-		return func() {}, nil
+		return nil, nil
 	}
 	r := c.Records
 	r.Program = c.Version
@@ -45,9 +45,15 @@ func (c Config) keep(loop *mash2.Loop) (func(), error) {
 		return nil, fmt.Errorf("--records: %w", err)
 	}
 	loop.Recorder = log
-	return func() {
-		if err := log.Close(); err != nil {
-			c.Logger.Error("closing the records", "error", err)
-		}
-	}, nil
+	return log, nil
+}
+
+// closeLog closes what keep has opened.
+func (c Config) closeLog(log *record.Writer) {
+	if log == nil {
+		return
+	}
+	if err := log.Close(); err != nil {
+		c.Logger.Error("closing the records", "error", err)
+	}
 }

@@ -71,6 +71,13 @@ func (c Config) began(self string, at time.Time) ([]knowledge.Entry, error) {
 		Kind: knowledge.KindRun, Time: at, About: about, Name: "operator", Text: "begins to lead",
 		Params: map[string]string{"version": c.Version, "forecaster": c.Core.Forecaster, "solver": c.Core.Solver},
 	}}
+	models, err := c.modelEntries(at)
+	return append(out, models...), err
+}
+
+// modelEntries are those of the models that there are.
+func (c Config) modelEntries(at time.Time) ([]knowledge.Entry, error) {
+	var out []knowledge.Entry
 	model := func(name, use string, data []byte, params map[string]string) {
 		sum := sha256.Sum256(data)
 		if params == nil {

@@ -91,11 +91,12 @@ func Run(ctx context.Context, c Config) error {
 		if err := w.start(ctx); err != nil {
 			return err
 		}
-		closeLog, err := c.keep(loop)
+		log, err := c.keep(loop)
 		if err != nil {
 			return err
 		}
-		defer closeLog()
+		defer c.closeLog(log)
+		c.renewing(ctx, loop, log, w.fleet)
 		closeKnowledge, err := c.learn(ctx, loop, self)
 		if err != nil {
 			return err

@@ -101,6 +101,7 @@ type Writer struct {
 	plain    []byte
 	packed   bytes.Buffer
 	frame    []byte
+	renewed  bool          // the configuration is not that of the segment
 	notes    []api.Finding // not told yet
 	stopped  bool
 	again    time.Time // when to try again
@@ -234,6 +235,10 @@ func (w *Writer) Record(r api.Record) []api.Finding {
 	return notes
 }
 
+// Reconfigure says that another configuration decides from the next record on. A new segment
+// begins with it.
+func (w *Writer) Reconfigure(planners json.RawMessage) { w.Planners, w.renewed = planners, true }
+
 func (w *Writer) append(r api.Record) error {
 	if w.stopped && r.Cycle.Time.Before(w.again) {
 		return nil
@@ -242,7 +247,7 @@ func (w *Writer) append(r api.Record) error {
 		r.Snapshot = w.snapshot // nothing was seen: nothing changed
 	}
 	// After a restart the memory is not that of the record before.
-	if w.segment != nil && (w.outgrown() || w.before != nil && r.Cycle.ID != w.before.Cycle.ID+1) {
+	if w.segment != nil && (w.renewed || w.outgrown() || w.before != nil && r.Cycle.ID != w.before.Cycle.ID+1) {
 		if err := w.end(); err != nil {
 			return err
 		}
@@ -322,7 +327,7 @@ func (w *Writer) begin(r api.Record) error {
 	if err != nil {
 		return err
 	}
-	w.segment, w.before, w.records = f, nil, 0
+	w.segment, w.before, w.records, w.renewed = f, nil, 0, false
 	h, err := json.Marshal(Header{
 		Format: Format, Program: w.Program, Config: w.Planners, First: r.Cycle.ID, Time: r.Cycle.Time.UTC(), Schema: w.encoder.Schema(),
 	})

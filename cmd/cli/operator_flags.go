@@ -93,7 +93,8 @@ type operatorFlags struct {
 	sizesAtAdmission             bool
 	placesAtAdmission            bool
 	modelsDir                    string
-	models, qos                  map[string][]byte
+	files                        operator.ModelFiles
+	models                       map[string][]byte // of files, those that decide of replicas
 	agents                       map[string]agents.Mind
 	sensorHosts, webhookHosts    []string
 	webhookKeyFile               string
@@ -227,7 +228,7 @@ func (o *operatorFlags) register(cmd *cobra.Command) {
 	f.DurationVar(&o.records.MaxAge, "records-max-age", 7*24*time.Hour, "records older than this are deleted; 0: no limit")
 	f.DurationVar(&o.knowledge.MaxAge, "knowledge-max-age", knowledge.DefaultMaxAge, "entries of the knowledge base, which is kept beside the records, are deleted when they are older than this; 0: no limit")
 	f.Int64Var(&o.knowledge.MaxBytes, "knowledge-max-bytes", knowledge.DefaultMaxBytes, "largest size of the knowledge base's entries in bytes; 0: no knowledge base")
-	f.StringVar(&o.modelsDir, "models", "", "folder of learned models, read at the start: NAME.rl or NAME/model.rl for workloads with spec.planner rl and for agents (spec.vertical.model); NAME.json, NAME.txt, NAME.onnx with NAME.features, NAME/model.json or NAME/model.onnx with NAME/model.features for choices of strategies")
+	f.StringVar(&o.modelsDir, "models", "", "folder of learned models, read at the start and again when they change: NAME.rl or NAME/model.rl for workloads with spec.planner rl and for agents (spec.vertical.model); NAME.json, NAME.txt, NAME.onnx with NAME.features, NAME/model.json or NAME/model.onnx with NAME/model.features for choices of strategies")
 	f.StringSliceVar(&o.sensorHosts, "sensor-host", nil, "host that sensors of strategies may ask, [NAMESPACE/]HOST[:PORT]; may be repeated; none without it")
 	f.StringSliceVar(&o.webhookHosts, "webhook-host", nil, "host that strategies may call, [NAMESPACE/]HOST[:PORT]; may be repeated; none without it")
 	f.StringVar(&o.webhookKeyFile, "webhook-key-file", "", "file with the key that signs calls of webhooks, as Standard Webhooks write it: whsec_ and base64 of 24 to 64 bytes; no calls without it")
@@ -306,9 +307,9 @@ func (o *operatorFlags) complete(cmd *cobra.Command) error {
 	if o.horizon < o.nodeStartup+o.period {
 		return Usagef("--horizon %v does not cover the node startup latency of %v and a cycle", o.horizon, o.nodeStartup)
 	}
-	files, err := readModels(o.modelsDir)
-	if o.qos = files.qos; err == nil {
-		o.agents, o.models, err = agents.Minds(files.rl)
+	var err error
+	if o.files, err = o.readModels(); err == nil {
+		o.agents, o.models, err = agents.Minds(o.files.Learned)
 	}
 	if err != nil {
 		return Usagef("--models: %w", err)
@@ -345,15 +346,24 @@ func (o *operatorFlags) config() operator.Config {
 	c.ExternalAddress, c.ExternalCertDir, c.ExternalInsecure = o.externalAddress, o.externalCertDir, o.externalInsecure
 	c.ProbeAddress, c.LeaderElection = o.probeAddress, o.leaderElect
 	c.CycleLog, c.Version, c.Agents = o.cycleLog, version, o.agents
+	if c.Models = o.files; o.modelsDir != "" {
+		c.ReadModels = o.readModels
+	}
 	c.WebhookHosts, c.WebhookKey = o.webhookHosts, o.webhookKey
 	c.Records, c.Knowledge, c.StateDir, c.StateConfigMap = o.records, o.knowledge, o.stateDir, o.stateConfigMap
 	return c
 }
 
+// readModels reads those of --models.
+func (o *operatorFlags) readModels() (operator.ModelFiles, error) {
+	files, err := readModels(o.modelsDir)
+	return operator.ModelFiles{Learned: files.rl, Strategies: files.qos}, err
+}
+
 // core is what decides.
 func (o *operatorFlags) core() core.Config {
 	c := core.DefaultConfig().Faster(o.speed)
-	c.Forecaster, c.Solver, c.Models, c.QoS = o.forecaster, o.solver, o.models, o.qos
+	c.Forecaster, c.Solver, c.Models, c.QoS = o.forecaster, o.solver, o.models, o.files.Strategies
 	c.WakeGap, c.ActionTimeout = o.wakeGap, o.actionTimeout
 	p := &c.Planning
 	p.CyclePeriod, p.Horizon = o.period, o.horizon

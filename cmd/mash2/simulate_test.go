@@ -131,7 +131,7 @@ func TestSimulateKeys(t *testing.T) {
 		t.Errorf("keys (-want +got):\n%s", diff)
 	}
 	want := strings.Fields("costUsd failedRatio failedRequests maxReplicas meanCpuUtilization meanReplicas minReadyPods nodeHours objective objectiveKept oomKills p50Ms p95Ms p99Ms packingEfficiency pass " +
-		"peakCpuUtilization pendingPodSeconds phase podCostUsd requests resizes scaleActions scaler seed simulatedSeconds sloViolationMinutes sloViolationRatio unscheduledStretchSeconds wallSeconds")
+		"peakCpuUtilization pendingPodSeconds phase podCostUsd podStarts requests resizes scaleActions scaler seed simulatedSeconds sloViolationMinutes sloViolationRatio unscheduledStretchSeconds wallSeconds")
 	if diff := cmp.Diff(want, keys(out["runs"].([]any)[0])); diff != "" {
 		t.Errorf("keys of a run (-want +got):\n%s", diff)
 	}

@@ -82,6 +82,7 @@ type Summary struct {
 	MinReadyPods      int32    `json:"minReadyPods"` // at any moment
 	PendingPodSeconds float64  `json:"pendingPodSeconds"`
 	ScaleActions      int      `json:"scaleActions"`
+	PodStarts         int      `json:"podStarts"`
 	PodCostUSD        float64  `json:"podCostUsd"`
 
 	record.WorkloadInterval `json:"totals"`
@@ -356,7 +357,7 @@ func (b *Collector) summarize(c *collected, from, to int) Summary {
 	s.MinReadyPods = s.WorkloadInterval.MinReady
 	s.MeanReplicas = ratio(s.WorkloadInterval.ReplicaSeconds, s.SimulatedSeconds)
 	s.PendingPodSeconds = s.WorkloadInterval.PendingSeconds
-	s.ScaleActions = s.WorkloadInterval.ScaleActions
+	s.ScaleActions, s.PodStarts = s.WorkloadInterval.ScaleActions, s.WorkloadInterval.PodStarts
 	s.PodCostUSD = b.podCost(s.WorkloadInterval)
 	return s
 }

@@ -157,6 +157,7 @@ func (o Outcome) run(all []load.Summary, from, to float64) (Run, error) {
 		r.PodCostUSD += s.PodCostUSD
 		r.PendingPodSeconds += s.PendingPodSeconds
 		r.ScaleActions += s.ScaleActions
+		r.PodStarts += s.PodStarts
 		if i == 0 || s.MinReadyPods < r.MinReadyPods {
 			r.MinReadyPods = s.MinReadyPods
 		}
@@ -185,7 +186,7 @@ func (o Outcome) run(all []load.Summary, from, to float64) (Run, error) {
 		for i, s := range all {
 			r.ByWorkload = append(r.ByWorkload, WorkloadRun{
 				Name: o.Workloads[i].Name, SLOViolationMinutes: s.SLOViolationMinutes, Requests: s.Requests, FailedRequests: s.Failed,
-				P95Ms: s.P95Ms, P99Ms: s.P99Ms, MeanReplicas: s.MeanReplicas, PodCostUSD: s.PodCostUSD, ScaleActions: s.ScaleActions,
+				P95Ms: s.P95Ms, P99Ms: s.P99Ms, MeanReplicas: s.MeanReplicas, PodCostUSD: s.PodCostUSD, ScaleActions: s.ScaleActions, PodStarts: s.PodStarts,
 			})
 		}
 	}

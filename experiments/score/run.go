@@ -58,9 +58,12 @@ type Run struct {
 	PendingPodSeconds float64  `json:"pendingPodSeconds"`
 	PackingEfficiency *float64 `json:"packingEfficiency"`
 	ScaleActions      int      `json:"scaleActions"`
-	MinReadyPods      int32    `json:"minReadyPods"`
-	SimulatedSeconds  float64  `json:"simulatedSeconds"`
-	WallSeconds       float64  `json:"wallSeconds"`
+	// PodStarts are pods that were made, for more replicas, a move, an eviction or a crash
+	// alike.
+	PodStarts        int     `json:"podStarts"`
+	MinReadyPods     int32   `json:"minReadyPods"`
+	SimulatedSeconds float64 `json:"simulatedSeconds"`
+	WallSeconds      float64 `json:"wallSeconds"`
 	// UnscheduledStretchSeconds is the longest stretch of time in which a pod had no
 	// node, at any workload: no pod waited longer for one. Null without a record of it.
 	UnscheduledStretchSeconds *float64 `json:"unscheduledStretchSeconds,omitempty"`
@@ -83,6 +86,7 @@ type WorkloadRun struct {
 	MeanReplicas        *float64 `json:"meanReplicas"`
 	PodCostUSD          float64  `json:"podCostUsd"`
 	ScaleActions        int      `json:"scaleActions"`
+	PodStarts           int      `json:"podStarts"`
 }
 
 // Metric is one figure of a run.
@@ -114,6 +118,7 @@ var Metrics = []Metric{
 	{"pendingPodSeconds", "pending pod-s", "%.0f", 1, func(r Run) float64 { return r.PendingPodSeconds }, true, false},
 	{"packingEfficiency", "packing, %", "%.0f", 100, func(r Run) float64 { return orNaN(r.PackingEfficiency) }, true, false},
 	{"scaleActions", "scalings", "%.0f", 1, func(r Run) float64 { return float64(r.ScaleActions) }, true, false},
+	{"podStarts", "pods started", "%.0f", 1, func(r Run) float64 { return float64(r.PodStarts) }, true, false},
 	{"objective", "objective, %", "%.2f", 100, func(r Run) float64 { return orNaN(r.Objective) }, true, true},
 	{"objectiveKept", "kept, % of seeds", "%.0f", 100, keptShare, true, true},
 	{"nodeHours", "node-hours", "%.2f", 1, func(r Run) float64 { return r.NodeHours }, true, false},

@@ -148,7 +148,7 @@ func TestKeysOfARun(t *testing.T) {
 	}
 	want := strings.Fields(`scaler seed phase pass sloViolationMinutes sloViolationRatio p50Ms p95Ms p99Ms failedRatio failedRequests requests
 		meanCpuUtilization peakCpuUtilization maxReplicas meanReplicas nodeHours costUsd podCostUsd pendingPodSeconds packingEfficiency
-		scaleActions minReadyPods simulatedSeconds wallSeconds resizes oomKills`)
+		scaleActions podStarts minReadyPods simulatedSeconds wallSeconds resizes oomKills`)
 	if diff := cmp.Diff(want, keys); diff != "" {
 		t.Errorf("keys (-want +got):\n%s", diff)
 	}

@@ -78,24 +78,33 @@ func (o options) section(ctx context.Context, set string, size float64, rivals [
 	return s, nil
 }
 
-// over is a scaler's means over the traces: cost relative to another's and to the
-// bound, geometric; violating and the worst, shares; scalings and traces.
-func (r results) over(scaler string, to func(trace string) float64) (cost, violating, worst, scalings float64, traces int) {
+// means of a scaler over traces.
+type means struct {
+	cost             float64 // relative to another's, geometric
+	violating, worst float64 // shares
+	scalings, starts float64 // of replicas, and of pods
+	traces           int
+}
+
+// over is a scaler's means over the traces, with its cost relative to another's.
+func (r results) over(scaler string, to func(trace string) float64) (m means) {
 	var factors []float64
 	for _, t := range r.traces() {
 		c, v, ok := r.mean(t, scaler)
 		if !ok || !(to(t) > 0) {
 			continue
 		}
-		traces++
-		factors, violating, worst = append(factors, c/to(t)), violating+v, max(worst, v)
+		m.traces++
+		factors, m.violating, m.worst = append(factors, c/to(t)), m.violating+v, max(m.worst, v)
 		all := r.of(t, scaler)
 		for _, f := range all {
-			scalings += float64(f.Scalings) / float64(len(all))
+			m.scalings += float64(f.Scalings) / float64(len(all))
+			m.starts += float64(f.Starts) / float64(len(all))
 		}
 	}
-	n := float64(traces)
-	return geometric(factors), violating / n, worst, scalings / n, traces
+	n := float64(m.traces)
+	m.cost, m.violating, m.scalings, m.starts = geometric(factors), m.violating/n, m.scalings/n, m.starts/n
+	return m
 }
 
 // tables for people.
@@ -103,16 +112,15 @@ func (r results) tables(title string, bounds map[string]float64, rivals []string
 	var b strings.Builder
 	fmt.Fprintf(&b, "## %s\n\n", title)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "scaler\tcost / bound\tcost / clairvoyant's\tviolating, %\tworst trace, %\tscalings\ttraces\tcounts as rival")
+	fmt.Fprintln(t, "scaler\tcost / bound\tcost / clairvoyant's\tviolating, %\tworst trace, %\tscalings\tpods started\ttraces\tcounts as rival")
 	best := func(trace string) float64 { c, _, _ := r.mean(trace, clairvoyant.String()); return c }
 	for _, s := range r.scalers() {
-		toBound, violating, worst, scalings, n := r.over(s, func(trace string) float64 { return bounds[trace] })
-		toBest, _, _, _, _ := r.over(s, best)
+		m, toBest := r.over(s, func(trace string) float64 { return bounds[trace] }), r.over(s, best).cost
 		counts := ""
 		if slices.Contains(rivals, s) {
 			counts = "yes"
 		}
-		fmt.Fprintf(t, "%s\t%.3f\t%.3f\t%.3f\t%.2f\t%.0f\t%d\t%s\n", s, toBound, toBest, 100*violating, 100*worst, scalings, n, counts)
+		fmt.Fprintf(t, "%s\t%.3f\t%.3f\t%.3f\t%.2f\t%.0f\t%.0f\t%d\t%s\n", s, m.cost, toBest, 100*m.violating, 100*m.worst, m.scalings, m.starts, m.traces, counts)
 	}
 	_ = t.Flush() // into memory
 	fmt.Fprintln(&b)
@@ -152,8 +160,8 @@ func (r results) front(title string, bounds map[string]float64) report.Figure {
 	}
 	kinds := map[string]int{}
 	for _, s := range r.scalers() {
-		cost, violating, _, _, _ := r.over(s, func(trace string) float64 { return bounds[trace] })
-		if math.IsNaN(cost) {
+		m := r.over(s, func(trace string) float64 { return bounds[trace] })
+		if math.IsNaN(m.cost) {
 			continue
 		}
 		group, target := legend(s)
@@ -167,7 +175,7 @@ func (r results) front(title string, bounds map[string]float64) report.Figure {
 			f.Series = append(f.Series, report.Series{Name: group, Color: i})
 		}
 		line := &f.Series[i]
-		line.X, line.Y, line.Labels = append(line.X, cost), append(line.Y, 100*violating), append(line.Labels, target)
+		line.X, line.Y, line.Labels = append(line.X, m.cost), append(line.Y, 100*m.violating), append(line.Labels, target)
 	}
 	for i := range f.Series {
 		s := &f.Series[i]

@@ -46,7 +46,9 @@ type fleetLoop struct {
 	stop context.CancelFunc
 	// where it looks: a loop that looks elsewhere is another one.
 	selector, container string
-	ended               bool // by a panic
+	mind                string
+	ended               bool // by a panic, or as its model has changed
+	renewed             bool // the models are not those that it began with
 	refusal             string
 }
 
@@ -90,10 +92,24 @@ func (f *Fleet) Report(_ context.Context, c api.Cycle) {
 	}
 }
 
+// Renew replaces the models. Loops that decide by one that has changed begin anew with the
+// next plan, as does their trust in it.
+func (f *Fleet) Renew(minds map[string]Mind, changed []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.Minds = minds
+	for _, l := range f.loops {
+		if slices.Contains(changed, l.mind) {
+			l.ended = true
+		}
+		l.renewed = true
+	}
+}
+
 // follow a plan.
 func (f *Fleet) follow(key api.Key, plan api.AgentsPlan, paused bool) {
 	l := f.loops[key]
-	if l != nil && (l.ended || l.loop == nil || l.selector != plan.Selector || l.container != plan.Container) {
+	if l != nil && (l.ended || l.renewed && l.mind != plan.Model || l.loop == nil || l.selector != plan.Selector || l.container != plan.Container) {
 		l.stop()
 		l = nil
 	}
@@ -102,7 +118,7 @@ func (f *Fleet) follow(key api.Key, plan api.AgentsPlan, paused bool) {
 		f.loops[key] = f.begin(key, plan, set)
 		return
 	}
-	l.refusal = ""
+	l.refusal, l.mind = "", plan.Model
 	if err := l.loop.change(set); err != nil {
 		l.refusal = err.Error()
 	}
@@ -134,7 +150,7 @@ func (f *Fleet) settings(key api.Key, plan api.AgentsPlan, paused bool) func(*Op
 
 // begin a loop; one that can't be tells why.
 func (f *Fleet) begin(key api.Key, plan api.AgentsPlan, set func(*Options)) *fleetLoop {
-	out := &fleetLoop{selector: plan.Selector, container: plan.Container, stop: func() {}}
+	out := &fleetLoop{selector: plan.Selector, container: plan.Container, mind: plan.Model, stop: func() {}}
 	minds := Rules()
 	for name, mind := range f.Minds {
 		minds[name] = []vertical.Planner{mind()}
@@ -179,6 +195,7 @@ func (f *Fleet) State(key api.Key) *api.AgentsState {
 	if l != nil {
 		refusal = l.refusal
 	}
+	models := slices.Sorted(maps.Keys(f.Minds))
 	f.mu.Unlock()
 	if l == nil {
 		return nil
@@ -190,7 +207,7 @@ func (f *Fleet) State(key api.Key) *api.AgentsState {
 	if refusal != "" {
 		s.Error = refusal
 	}
-	s.Models = slices.Sorted(maps.Keys(f.Minds))
+	s.Models = models
 	return s
 }
 

@@ -153,3 +153,27 @@ func TestFleetOutlivesAPanic(t *testing.T) {
 	y.Report(t.Context(), y.plan(nil))
 	y.until("it runs", func(s *api.AgentsState) bool { return len(s.Pods) == 1 && s.Error == "" })
 }
+
+// TestFleetRenews: a loop whose model has changed begins anew with the next plan, and so does
+// one that is to decide by a model that it began without. The others go on.
+func TestFleetRenews(t *testing.T) {
+	y := newYard(t)
+	y.node.join("a", 50, 400)
+	by := func(model string) api.Cycle { return y.plan(func(p *api.AgentsPlan) { p.Model = model }) }
+	mind := func() vertical.Planner { return greedy{} }
+	report := func(model string, want int) {
+		t.Helper()
+		y.Report(t.Context(), by(model))
+		if y.opens != want {
+			t.Errorf("by %q there were %d loops, want %d", model, y.opens, want)
+		}
+	}
+	report("greedy", 1)
+	y.Renew(map[string]Mind{"greedy": mind, "new": mind}, []string{"new"})
+	report("greedy", 1)
+	report("new", 2)
+	report("new", 2)
+	y.Renew(map[string]Mind{"greedy": mind, "new": mind}, []string{"new"})
+	report("new", 3)
+	y.until("the models are told", func(s *api.AgentsState) bool { return strings.Join(s.Models, " ") == "greedy new" })
+}

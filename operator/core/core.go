@@ -214,13 +214,21 @@ func (c Config) Hierarchy() (planning.Hierarchy, error) {
 	return h, nil
 }
 
-// Records opens a log for what c decides: replay takes the configuration from it.
-func (c Config) Records(r record.Config) (*record.Writer, error) {
+// Text is c as records have it.
+func (c Config) Text() (json.RawMessage, error) {
 	text, err := json.Marshal(c)
 	if err != nil {
 		return nil, fmt.Errorf("recording: %w", err)
 	}
-	r.Planners = text
+	return text, nil
+}
+
+// Records opens a log for what c decides: replay takes the configuration from it.
+func (c Config) Records(r record.Config) (*record.Writer, error) {
+	var err error
+	if r.Planners, err = c.Text(); err != nil {
+		return nil, err
+	}
 	return record.NewWriter(r)
 }
 

@@ -73,6 +73,7 @@ type WorkloadInterval struct {
 	MinReady           int32   `json:"minReady"`
 	MaxReplicas        int32   `json:"maxReplicas"`
 	ScaleActions       int     `json:"scaleActions"` // changes of spec.replicas
+	PodStarts          int     `json:"podStarts"`    // pods that were made
 }
 
 // Plus joins two intervals of one workload.
@@ -89,6 +90,7 @@ func (w WorkloadInterval) Plus(o WorkloadInterval) WorkloadInterval {
 		MinReady:           min(w.MinReady, o.MinReady),
 		MaxReplicas:        max(w.MaxReplicas, o.MaxReplicas),
 		ScaleActions:       w.ScaleActions + o.ScaleActions,
+		PodStarts:          w.PodStarts + o.PodStarts,
 	}
 }
 
@@ -190,6 +192,8 @@ func (r *Recorder) Pod(at time.Duration, p Pod) {
 	}
 	if known {
 		r.count(old, -1)
+	} else if w := r.workloads[p.Workload]; w != nil {
+		w.sum.PodStarts++
 	}
 	r.pods[p.ID] = p
 	r.count(p, +1)

@@ -31,7 +31,7 @@ func TestALifeIsSummedUp(t *testing.T) {
 		Workloads: map[string]WorkloadInterval{"web": {
 			ReplicaSeconds: 50, ReadySeconds: 26, PendingSeconds: 12, UnscheduledSeconds: 10,
 			PodSeconds: 36, RequestSeconds: 18, ReadyCPUSeconds: 13, MemoryGiBSeconds: 36,
-			MaxReplicas: 1, ScaleActions: 1,
+			MaxReplicas: 1, ScaleActions: 1, PodStarts: 1,
 		}},
 		Pools: map[string]PoolInterval{"p": {
 			NodeSeconds: 90, ReadyNodeSeconds: 75, AllocatableCPUSeconds: 90, RequestedCPUSeconds: 18,
