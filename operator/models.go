@@ -13,10 +13,8 @@ import (
 	"github.com/mash2-io/mash2"
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/operator/agents"
-	"github.com/mash2-io/mash2/planning"
 	"github.com/mash2-io/mash2/record"
 	"github.com/mash2-io/mash2/record/knowledge"
-	"github.com/mash2-io/mash2/strategic/strategy"
 )
 
 // ModelFiles are learned models by name.
@@ -53,8 +51,7 @@ type renewal struct {
 // renewed are models that can be used.
 type renewed struct {
 	config  Config
-	planner planning.Hierarchy
-	models  map[string]strategy.Model
+	decide  mash2.Decider
 	changed []string // names of what differs
 }
 
@@ -117,11 +114,13 @@ func (r *renewal) prepare(files ModelFiles) (*renewed, error) {
 	if out.config.Agents, out.config.Core.Models, err = agents.Minds(files.Learned); err != nil {
 		return nil, err
 	}
-	if out.planner, err = out.config.core().Hierarchy(); err != nil {
+	planner, err := out.config.core().Hierarchy()
+	if err != nil {
 		return nil, err
 	}
-	out.planner.Panicked = r.config.panicked
-	out.models, err = out.config.Core.StrategyModels()
+	planner.Panicked = r.config.panicked
+	out.decide.Planner = planner
+	out.decide.Models, err = out.config.Core.StrategyModels()
 	return out, err
 }
 
@@ -134,7 +133,7 @@ func (r *renewal) take(loop *mash2.Loop, log *record.Writer) []api.Finding {
 		return r.refused
 	}
 	r.ready = nil
-	loop.Planner, loop.Models = next.planner, next.models
+	loop.Planner, loop.Models = next.decide.Planner, next.decide.Models
 	if log != nil {
 		text, err := next.config.core().Text()
 		if err != nil {

@@ -78,6 +78,17 @@ func watchPools(before Memory, s api.Snapshot, p api.Policy) []PoolMemory {
 	return out
 }
 
+// Unwatched is m without what pools were like and who resized them: in another world than
+// the one that m is of that says nothing.
+func (m Memory) Unwatched() Memory {
+	pools := make([]PoolMemory, len(m.Pools))
+	for i, p := range m.Pools {
+		pools[i] = PoolMemory{Pool: p.Pool, Needed: p.Needed}
+	}
+	m.Pools = pools
+	return m
+}
+
 // foreign reports whether mash2 alone can't have led to these sizes.
 func (m PoolMemory) foreign(sizes []int32) bool {
 	if len(sizes) != len(m.Sizes) {

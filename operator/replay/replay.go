@@ -140,7 +140,7 @@ func Run(ctx context.Context, l *record.Log, o Options) (Result, error) {
 		}
 		if o.changed() && out.First != nil {
 			// Pools change as the recorded operator asked: that is nobody else's doing.
-			memory.Pools = nil
+			memory = memory.Unwatched()
 		}
 		d := decide.Decide(snapshot, spec, memory)
 		memory = d.Memory
