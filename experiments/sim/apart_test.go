@@ -100,7 +100,7 @@ spec:
 							return nil
 						}
 					}
-					cl.every(10*time.Minute, time.Second, func() bool {
+					cl.every(15*time.Minute, time.Second, func() bool {
 						one, other := cl.workloads[0], cl.workloads[1]
 						n := 0
 						for _, k := range where(one) {
