@@ -166,10 +166,12 @@ func (l *Loop) RunOnce(ctx context.Context) (api.Cycle, error) {
 	l.cycles++
 	r := api.Record{Cycle: api.Cycle{ID: l.cycles, Time: time.Now().Round(0)}}
 	c := &r.Cycle
-	if l.Renew != nil {
-		c.Findings = l.Renew()
-	}
-	err := l.attempt("the cycle", func() error { return l.walk(ctx, &r) })
+	err := l.attempt("the cycle", func() error {
+		if l.Renew != nil {
+			c.Findings = l.Renew()
+		}
+		return l.walk(ctx, &r)
+	})
 	if err != nil {
 		c.Error = err.Error()
 		c.Findings = append(c.Findings, api.Finding{

@@ -3,8 +3,10 @@ package operator
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -52,7 +54,8 @@ type renewal struct {
 type renewed struct {
 	config  Config
 	decide  mash2.Decider
-	changed []string // names of what differs
+	text    json.RawMessage // of the configuration, for records
+	changed []string        // names of what differs
 }
 
 // renewing has the loop, which is about to begin, renew its models until ctx ends.
@@ -79,11 +82,7 @@ func (c Config) renewing(ctx context.Context, loop *mash2.Loop, log *record.Writ
 
 // look reads models, and prepares those that have changed.
 func (r *renewal) look() {
-	files, err := r.config.ReadModels()
-	var next *renewed
-	if err == nil {
-		next, err = r.prepare(files)
-	}
+	next, err := r.prepare()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refused = nil
@@ -102,15 +101,25 @@ func (r *renewal) look() {
 	}
 }
 
-// prepare makes planners of models; nil where none has changed.
-func (r *renewal) prepare(files ModelFiles) (*renewed, error) {
+// prepare reads models and makes planners of them; nil where none has changed. A file that makes the program
+// panic is refused as any other: the process would end of it again after its restart.
+func (r *renewal) prepare() (out *renewed, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			r.config.panicked("reading models", api.Key{}, value, debug.Stack())
+			out, err = nil, fmt.Errorf("reading them panicked: %v", value)
+		}
+	}()
+	files, err := r.config.ReadModels()
+	if err != nil {
+		return nil, err
+	}
 	changed := union(differing(r.config.Models.Learned, files.Learned), differing(r.config.Models.Strategies, files.Strategies))
 	if len(changed) == 0 {
 		return nil, nil
 	}
-	out := &renewed{config: r.config, changed: changed}
+	out = &renewed{config: r.config, changed: changed}
 	out.config.Models, out.config.Core.QoS = files, files.Strategies
-	var err error
 	if out.config.Agents, out.config.Core.Models, err = agents.Minds(files.Learned); err != nil {
 		return nil, err
 	}
@@ -120,7 +129,10 @@ func (r *renewal) prepare(files ModelFiles) (*renewed, error) {
 	}
 	planner.Panicked = r.config.panicked
 	out.decide.Planner = planner
-	out.decide.Models, err = out.config.Core.StrategyModels()
+	if out.decide.Models, err = out.config.Core.StrategyModels(); err != nil {
+		return nil, err
+	}
+	out.text, err = out.config.core().Text()
 	return out, err
 }
 
@@ -135,11 +147,7 @@ func (r *renewal) take(loop *mash2.Loop, log *record.Writer) []api.Finding {
 	r.ready = nil
 	loop.Planner, loop.Models = next.decide.Planner, next.decide.Models
 	if log != nil {
-		text, err := next.config.core().Text()
-		if err != nil {
-			panic(err) // it has been written before
-		}
-		log.Reconfigure(text)
+		log.Reconfigure(next.text)
 	}
 	r.fleet.Renew(next.config.Agents, next.changed)
 	if store := r.config.knowledge(); store != nil {

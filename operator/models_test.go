@@ -71,7 +71,13 @@ func TestModelsAreRenewed(t *testing.T) {
 	c.Sensing.Step, c.Sensing.RateWindow = 15*time.Second, time.Minute
 	var files ModelFiles
 	var unreadable error
-	c.ReadModels = func() (ModelFiles, error) { return files, unreadable }
+	panics := false
+	c.ReadModels = func() (ModelFiles, error) {
+		if panics {
+			panic("a file like no other")
+		}
+		return files, unreadable
+	}
 	hierarchy, err := c.core().Hierarchy()
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +134,10 @@ func TestModelsAreRenewed(t *testing.T) {
 	unreadable = errors.New("no such folder")
 	r.look()
 	cycle(decides, "no such folder")
-	unreadable = nil
+	unreadable, panics = nil, true
+	r.look()
+	cycle(decides, "ModelsRefused: models have changed and can't be used, so those of before go on deciding: reading them panicked: a file like no other")
+	panics = false
 	r.look()
 	cycle(decides, "")
 	// One of agents and one that decides otherwise: two looks before the loop comes to it.
