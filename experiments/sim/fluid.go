@@ -37,6 +37,8 @@ type Mean interface{ MeanSeconds() float64 }
 // noise that planners have to live with.
 type fluid struct {
 	now     time.Duration
+	due     time.Duration // how far it is to have come once somebody looks
+	steps   int
 	rng     *rand.Rand
 	streams []*fluidStream
 	sources []*graphSource // of a graph; else streams have users of their own
@@ -52,6 +54,10 @@ const (
 	// openStep where there are only arrivals.
 	fluidStep = time.Second
 	openStep  = 3 * time.Second
+	// grain is how far apart changes of pods are at least: those that come sooner happen
+	// together. A surge of a thousand pods would else be thousands of steps of a
+	// millisecond, each over all pods.
+	grain = 100 * time.Millisecond
 )
 
 type fluidStream struct {
@@ -89,6 +95,9 @@ type fluidNode struct {
 	queueing.Node
 	pods []*fluidPod
 	lost bool
+	// wanted is the sum of what its pods wanted in the last step, cores, as of a step.
+	wanted float64
+	asOf   int
 }
 
 type fluidPod struct {
@@ -142,6 +151,7 @@ func (f *fluid) AddStream(c queueing.Stream) error {
 }
 
 func (f *fluid) StartUsers(name string, r queueing.Ramp) error {
+	f.catchUp()
 	s, err := f.loaded(name)
 	if err != nil {
 		return err
@@ -151,6 +161,7 @@ func (f *fluid) StartUsers(name string, r queueing.Ramp) error {
 }
 
 func (f *fluid) StartArrivals(name string, a queueing.Arrivals) error {
+	f.catchUp()
 	s, err := f.loaded(name)
 	if err != nil {
 		return err
@@ -277,8 +288,16 @@ func (f *fluid) RemovePod(id string, leaveBy time.Duration) {
 	}
 }
 
-// Advance moves on, stopping at every change of the pods.
+// Advance moves on, once that is worth a step or somebody looks.
 func (f *fluid) Advance(to time.Duration) {
+	if f.due = max(f.due, to); f.due-f.now >= grain {
+		f.catchUp()
+	}
+}
+
+// catchUp moves to where it is to be, stopping where pods change.
+func (f *fluid) catchUp() {
+	to := f.due
 	longest := openStep
 	for _, s := range f.streams {
 		if s.arrivals == nil && (len(f.sources) == 0 || s.begun) {
@@ -291,21 +310,21 @@ func (f *fluid) Advance(to time.Duration) {
 		}
 	}
 	for {
-		f.due()
+		f.change()
 		if f.now >= to {
 			return
 		}
 		next := min(to, f.now+longest)
 		for _, e := range f.pending {
-			next = min(next, max(e.at, f.now+time.Millisecond))
+			next = min(next, max(e.at, f.now+grain))
 		}
 		f.step((next - f.now).Seconds())
 		f.now = next
 	}
 }
 
-// due makes the changes whose time has come, in the order they were asked for.
-func (f *fluid) due() {
+// change makes the changes whose time has come, in the order they were asked for.
+func (f *fluid) change() {
 	for i := 0; i < len(f.pending); {
 		e := f.pending[i]
 		if e.at > f.now {
@@ -340,8 +359,9 @@ func (f *fluid) start(dt float64) {
 
 func (f *fluid) step(dt float64) {
 	f.start(dt)
+	f.steps++
 	for _, s := range f.streams {
-		s.prepare()
+		s.prepare(f.steps)
 	}
 	if len(f.sources) > 0 {
 		f.stepGraph(dt)
@@ -357,6 +377,25 @@ func (f *fluid) step(dt float64) {
 			f.serve(s, dt)
 		}
 	}
+}
+
+// capacityAt is capacity once more for the pods of a node of which it is asked in the same step.
+func (p *fluidPod) capacityAt(step int) float64 {
+	n := p.node
+	if n.asOf != step {
+		n.wanted, n.asOf = 0, step
+		for _, q := range n.pods {
+			n.wanted += q.wants
+		}
+	}
+	c := n.Cores
+	if p.Limit > 0 {
+		c = min(c, p.Limit)
+	}
+	if n.wanted+c <= n.Cores { // there is enough for all, whatever p wanted
+		return c
+	}
+	return p.capacity()
 }
 
 // capacity is the cores that a pod may use on average: its limit, within its

@@ -12,8 +12,8 @@ type class struct {
 	count                  float64
 }
 
-// prepare looks at what a service's endpoints can do in the coming step.
-func (s *fluidStream) prepare() {
+// prepare looks at what a service's endpoints can do in the coming step, of a number.
+func (s *fluidStream) prepare(step int) {
 	s.classes, s.classOf = s.classes[:0], s.classOf[:0]
 	s.live, s.refusing, s.lost = 0, 0, 0
 	for _, p := range s.endpoints {
@@ -25,7 +25,7 @@ func (s *fluidStream) prepare() {
 			s.refusing++
 		default:
 			s.live++
-			kind = s.kindOf(class{speed: p.node.Speed, cores: p.node.Cores, capacity: p.capacity()})
+			kind = s.kindOf(class{speed: p.node.Speed, cores: p.node.Cores, capacity: p.capacityAt(step)})
 		}
 		s.classOf = append(s.classOf, kind)
 	}

@@ -77,6 +77,7 @@ func (s *fluidStream) record(latency, n float64) {
 
 // TakeWindow lends the latencies until it is called again.
 func (f *fluid) TakeWindow(name string) (queueing.Window, error) {
+	f.catchUp()
 	s := f.stream(name)
 	if s == nil {
 		return queueing.Window{}, fmt.Errorf("stream %q: %w", name, queueing.ErrUnknown)
@@ -95,6 +96,7 @@ func (f *fluid) TakeWindow(name string) (queueing.Window, error) {
 }
 
 func (f *fluid) StreamState(name string) (queueing.StreamState, error) {
+	f.catchUp()
 	s := f.stream(name)
 	if s == nil {
 		return queueing.StreamState{}, fmt.Errorf("stream %q: %w", name, queueing.ErrUnknown)
@@ -113,6 +115,7 @@ func (f *fluid) StreamState(name string) (queueing.StreamState, error) {
 }
 
 func (f *fluid) PodState(id string) (queueing.PodState, bool) {
+	f.catchUp()
 	p := f.pods[id]
 	if p == nil {
 		return queueing.PodState{}, false

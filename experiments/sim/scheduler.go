@@ -178,6 +178,18 @@ func lesser(a, b []*pod) bool {
 	) < 0
 }
 
+// all pods, those of a workload in order of creation, which is nearly that of their names.
+func (c *Cluster) all() []*pod {
+	out := make([]*pod, 0, len(c.pods))
+	for _, w := range c.workloads {
+		out = append(out, w.pods...)
+	}
+	if c.placeholders != nil {
+		out = append(out, c.placeholders.pods...)
+	}
+	return out
+}
+
 // sortedNodes are all by name; not to be changed.
 func (c *Cluster) sortedNodes() []*node {
 	if c.sorted == nil {

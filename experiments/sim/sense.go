@@ -403,7 +403,7 @@ func (s *sensors) addNodes(out *api.Snapshot) {
 		})
 		out.Pods = append(out.Pods, *n.daemon)
 	}
-	for _, p := range s.c.pods {
+	for _, p := range s.c.all() {
 		pod := api.Pod{
 			Key: api.Key{Namespace: p.workload.key.Namespace, Name: p.name}, UID: p.uid, Shape: p.shape, Phase: "Pending",
 			Ready: p.ready && !p.terminating, Created: Epoch.Add(p.created), Workload: p.workload.key,

@@ -321,7 +321,17 @@ func (s *search) enumerate() bool {
 		replicas[i] = it.Lo
 	}
 	for {
-		if !s.best.Feasible() || s.hope(replicas) > s.best.Utility.Total-better {
+		switch {
+		case s.best.Feasible() && s.ceiling(replicas) < s.best.Utility.Total-2*better:
+			// Nor can one that has no less of anything. All that come before the item after
+			// the first above its least are such.
+			for i, it := range s.Items {
+				last := replicas[i] > it.Lo
+				if replicas[i] = it.Hi; last {
+					break
+				}
+			}
+		case !s.best.Feasible() || s.hope(replicas) > s.best.Utility.Total-better:
 			sol, ok := s.evaluate(slices.Clone(replicas), "")
 			if !ok {
 				return false
@@ -332,17 +342,22 @@ func (s *search) enumerate() bool {
 				s.packed = append(s.packed[:min(1, len(s.packed))], packed{sol.Replicas, sol.Packing.Nodes})
 			}
 		}
-		i := 0
-		for ; i < len(replicas); i++ {
-			if replicas[i]++; replicas[i] <= s.Items[i].Hi {
-				break
-			}
-			replicas[i] = s.Items[i].Lo
-		}
-		if i == len(replicas) {
+		if !s.advance(replicas) {
 			return true
 		}
 	}
+}
+
+// advance makes the next vector of one, the first item's number changing fastest; false
+// after the last.
+func (s *search) advance(replicas []int32) bool {
+	for i, it := range s.Items {
+		if replicas[i]++; replicas[i] <= it.Hi {
+			return true
+		}
+		replicas[i] = it.Lo
+	}
+	return false
 }
 
 // move is a step to a neighbour.

@@ -26,11 +26,12 @@ func Consolidate(now time.Duration, v View, s Settings) (Command, bool) {
 	if empty := emptyOf(candidates); len(empty) > 0 {
 		return Command{Remove: names(empty[:min(allowed, len(empty))])}, true
 	}
-	if c, ok := several(v, candidates[:min(allowed, len(candidates), 100)]); ok {
+	sim := newScheduling(v)
+	if c, ok := several(v, sim, candidates[:min(allowed, len(candidates), 100)]); ok {
 		return c, true
 	}
 	for _, n := range candidates {
-		if c, ok := consolidation(v, []*Node{n}); ok {
+		if c, ok := consolidation(v, sim, []*Node{n}); ok {
 			return c, true
 		}
 	}
@@ -56,7 +57,7 @@ func Holds(now time.Duration, v View, s Settings, c Command) bool {
 	if len(emptyOf(found)) == len(found) && len(c.Launch) == 0 {
 		return true
 	}
-	again, ok := consolidation(v, found)
+	again, ok := consolidation(v, newScheduling(v), found)
 	if !ok || len(again.Launch) > len(c.Launch) {
 		return false
 	}
@@ -116,12 +117,12 @@ func names(nodes []*Node) []string {
 
 // several seeks the longest beginning of candidates, two at least, that can be
 // consolidated at once, by bisection as Karpenter does (firstNConsolidationOption).
-func several(v View, candidates []*Node) (Command, bool) {
+func several(v View, sim *scheduling, candidates []*Node) (Command, bool) {
 	var best Command
 	found := false
 	for low, high := 1, len(candidates)-1; low <= high; {
 		middle := (low + high) / 2
-		c, ok := consolidation(v, candidates[:middle+1])
+		c, ok := consolidation(v, sim, candidates[:middle+1])
 		if ok {
 			best, found, low = c, true, middle+1
 		} else {
@@ -156,17 +157,15 @@ func cheaper(v View, types []int, than float64) []int {
 
 // consolidation removes nodes if their pods fit on the others, or on these and one
 // machine that is cheaper than they are together (computeConsolidation).
-func consolidation(v View, candidates []*Node) (Command, bool) {
-	without := map[string]bool{}
+func consolidation(v View, s *scheduling, candidates []*Node) (Command, bool) {
 	price := 0.0
 	pods := slices.Clone(v.Pending)
 	for _, n := range candidates {
-		without[n.Name] = true
 		price += v.Types[n.Type].Price
 		pods = append(pods, n.Pods...)
 	}
-	s := newScheduling(v, without)
-	outcomes := s.solve(append(pods, leaving(v)...))
+	s.begin(candidates)
+	outcomes := s.solve(append(pods, s.leaving...))
 	for _, n := range candidates {
 		for _, p := range n.Pods {
 			if outcomes[p] != placed {

@@ -122,8 +122,8 @@ func (b *Batch) Close() { b.open = false }
 // those of nodes on their way out, in the order in which they are launched, each the
 // cheapest that holds what it is for.
 func Provision(v View) []int {
-	s := newScheduling(v, nil)
-	s.solve(slices.Concat(v.Pending, leaving(v)))
+	s := newScheduling(v)
+	s.solve(slices.Concat(v.Pending, s.leaving))
 	return s.launches()
 }
 
@@ -145,12 +145,27 @@ type claim struct {
 	pods    int
 }
 
-// scheduling is one simulation of the scheduler.
+// scheduling simulates the scheduler, again and again from what there is.
 type scheduling struct {
-	types  []Type
-	room   []int32 // of each type, if every claim took it
-	nodes  []place // that take pods, those that are Ready first
-	claims []claim
+	types   []Type
+	room    []int32 // of each type, if every claim took it
+	nodes   []place // that take pods, those that are Ready first
+	without []*Node // of them, those that are thought to be gone
+	claims  []claim
+	// full are the first nodes, which have no room for what was asked for last: they only
+	// fill up. full of starts are those that have none before anything is placed.
+	full   int
+	last   api.Resources
+	starts []start
+	filled []int // nodes that something was placed on
+	// leaving are the pods on nodes that are on their way out.
+	leaving []*Pod
+}
+
+// start is how many of the first nodes have no room for a request.
+type start struct {
+	requests api.Resources
+	full     int
 }
 
 type place struct {
@@ -159,20 +174,47 @@ type place struct {
 	fresh bool // not Ready yet
 }
 
-func newScheduling(v View, without map[string]bool) *scheduling {
-	s := &scheduling{types: v.Types}
-	for _, t := range v.Types {
-		s.room = append(s.room, t.Room)
-	}
+func newScheduling(v View) *scheduling {
+	s := &scheduling{types: v.Types, nodes: make([]place, 0, len(v.Nodes)), room: make([]int32, len(v.Types)), leaving: leaving(v)}
 	for _, fresh := range []bool{false, true} {
 		for i := range v.Nodes {
 			n := &v.Nodes[i]
-			if !n.Deleting && !without[n.Name] && n.Ready != fresh {
+			if !n.Deleting && n.Ready != fresh {
 				s.nodes = append(s.nodes, place{node: n, used: n.Used, fresh: fresh})
 			}
 		}
 	}
+	s.begin(nil)
 	return s
+}
+
+// begin anew, without some nodes.
+func (s *scheduling) begin(without []*Node) {
+	for t := range s.types {
+		s.room[t] = s.types[t].Room
+	}
+	for _, i := range s.filled {
+		s.nodes[i].used = s.nodes[i].node.Used
+	}
+	s.without, s.claims, s.filled = without, nil, s.filled[:0]
+	s.full, s.last = 0, api.Resources{}
+}
+
+// start is how many of the first nodes have no room for a request before anything is placed.
+func (s *scheduling) start(requests api.Resources) int {
+	for _, known := range s.starts {
+		if known.requests.Equal(requests) {
+			return known.full
+		}
+	}
+	n := slices.IndexFunc(s.nodes, func(at place) bool {
+		return autoscaler.Room(s.types[at.node.Type].Allocatable, at.node.Used, requests)
+	})
+	if n < 0 {
+		n = len(s.nodes)
+	}
+	s.starts = append(s.starts, start{requests, n})
+	return n
 }
 
 // outcome of a pod in a simulation.
@@ -199,16 +241,22 @@ func (s *scheduling) solve(pods []*Pod) map[*Pod]outcome {
 }
 
 func (s *scheduling) add(p *Pod) outcome {
-	for i := range s.nodes {
+	if !p.Requests.Equal(s.last) {
+		s.full, s.last = s.start(p.Requests), p.Requests
+	}
+	for i := s.full; i < len(s.nodes); i++ {
+		s.full = i
 		at := &s.nodes[i]
-		if autoscaler.Room(s.types[at.node.Type].Allocatable, at.used, p.Requests) {
+		if autoscaler.Room(s.types[at.node.Type].Allocatable, at.used, p.Requests) && !slices.Contains(s.without, at.node) {
 			at.used = at.used.Plus(p.Requests)
+			s.filled = append(s.filled, i)
 			if at.fresh {
 				return waiting
 			}
 			return placed
 		}
 	}
+	s.full = len(s.nodes)
 	slices.SortStableFunc(s.claims, func(a, b claim) int { return cmp.Compare(a.pods, b.pods) })
 	for i := range s.claims {
 		c := &s.claims[i]
