@@ -13,6 +13,9 @@ type NodeInput struct {
 	// Bounds of the pools that are to be sized. All other pools are as they are.
 	Bounds []PoolBounds
 	Budget Budget
+	// Astray pods, which are on an open pool that is none of their workload's, hold their
+	// place there, as they do until others serve in their stead. False: they have moved.
+	Astray bool
 }
 
 // NodeDemand is what nodes must hold of one workload.

@@ -111,8 +111,8 @@ type Policy struct {
 	// away. Nil: pools of such machines are pools as any other.
 	Spot *Spot `json:"spot,omitempty"`
 	// MixPools has workloads on several of NodePools at once, each on the one that suits it.
-	// False: all are on one of them. It takes an admission policy that has new pods prefer
-	// the pool of their workload, and no Spot.
+	// False: all are on one of them, with Spot on one beside spot machines. It takes an
+	// admission policy that has new pods prefer the pool of their workload.
 	MixPools bool `json:"mixPools,omitempty"`
 	// Disruption is what moving pods may cost, and when it may happen.
 	Disruption Disruption `json:"disruption,omitzero"`

@@ -59,13 +59,25 @@ func (v *view) astray(p *api.Pod) bool {
 		return false
 	}
 	n := v.nodes[p.Node]
-	home := v.homes[p.Workload]
-	return n != nil && v.isTarget(home) && v.isTarget(n.Pool) && n.Pool != home && v.blocker(p) == ""
+	return n != nil && v.isTarget(n.Pool) && v.notOf(p.Workload, n.Pool) && v.blocker(p) == ""
+}
+
+// notOf reports whether a target is none that a workload is planned on, as far as is known.
+func (v *view) notOf(workload api.Key, target string) bool {
+	if d, ok := v.divided[workload]; ok {
+		return v.isTarget(d.base) && target != d.base && target != d.spot && (d.spot != "" || !v.pool(target).Spot)
+	}
+	home := v.homes[workload]
+	return v.isTarget(home) && target != home
 }
 
 // brings reports whether pods of a workload that are astray are being moved now.
 func (v *view) brings(w *api.Workload) bool {
-	if w.PlacedOn == "" || w.PlacedOn != v.homes[w.Key] {
+	there := w.PlacedOn == v.homes[w.Key]
+	if d, ok := v.divided[w.Key]; ok {
+		there = w.PlacedOn == d.base || w.PlacedOn == d.spot
+	}
+	if w.PlacedOn == "" || !there {
 		return false // new pods would not go there
 	}
 	since := v.snapshot.Time.Sub(w.PlacedSince)

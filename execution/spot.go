@@ -14,34 +14,50 @@ import (
 // cost, and where too few are off spot machines others are made there before as many on
 // spot machines go. In no case does mash2 take a pod by which the Ready ones off spot
 // machines would be fewer than the policy's floor.
+//
+// Where workloads are on several pools, one may have pods astray on a target that is neither
+// its base nor its spot pool. They are moved to the one that new pods prefer: to its base
+// until enough are there, the others to spot machines.
 
 // sharePatience is how old the newest pods on spot machines must be, where there are more
 // than their share, for some to be moved: a fall of demand may set that right at no price.
 const sharePatience = 10 * time.Minute
 
+// sides are the pools that the plan has a workload on, off spot machines and on them, and how
+// many replicas off them. spot is empty where the plan doesn't say which: all are off.
+type sides struct {
+	base, spot string
+	off        int32
+}
+
+func (v *view) sidesOf(wp *api.WorkloadPlan) (d sides) {
+	for _, share := range wp.Pools {
+		if v.pool(share.Pool).Spot {
+			d.spot = share.Pool
+		} else {
+			d.base, d.off = share.Pool, share.Replicas
+		}
+	}
+	if d.spot == "" && v.pool(wp.Prefers).Spot {
+		d.spot = wp.Prefers
+	}
+	return d
+}
+
 // division is where the pods of a workload that is on and off spot machines are, and which
 // are to go.
 type division struct {
-	// off is how many are to be off spot machines, floor how many of these must.
-	off, floor int32
-	// base is the pool off spot machines.
-	base string
-	// excess are pods on spot machines that are to run elsewhere, going those that are to go
-	// as fewer replicas are wanted.
+	sides
+	// floor is how many must be off spot machines.
+	floor int32
+	// excess are pods that are to run on pool to instead, going those that are to go as fewer
+	// replicas are wanted.
 	excess, going []*api.Pod
-	// strayed is true when a new pod that was to be off spot machines is not.
+	to            string
+	// astray counts the pods that are on none of its pools.
+	astray int
+	// strayed is true when a new pod that was to be on pool to is not.
 	strayed bool
-}
-
-// divides reports whether a plan has a workload on and off spot machines, and how many
-// replicas off them: it may be all of those that there are now.
-func (v *view) divides(wp *api.WorkloadPlan) (base string, off int32, yes bool) {
-	for _, share := range wp.Pools {
-		if !v.pool(share.Pool).Spot {
-			base, off = share.Pool, share.Replicas
-		}
-	}
-	return base, off, v.bounds != nil && wp.Prefers != ""
 }
 
 // divide finds the divisions of all workloads that have one.
@@ -51,18 +67,16 @@ func (q *sequencer) divide() {
 		return
 	}
 	q.planned(func(w *api.Workload, wp *api.WorkloadPlan) {
-		base, off, ok := q.divides(wp)
-		if !ok {
-			return
+		if s, ok := q.divided[w.Key]; ok {
+			q.divisions[w.Key] = q.divideOne(w, wp, s)
 		}
-		q.divisions[w.Key] = q.divideOne(w, wp, base, off)
 	})
 }
 
-func (q *sequencer) divideOne(w *api.Workload, wp *api.WorkloadPlan, base string, off int32) *division {
-	d := &division{off: off, floor: min(q.bounds.Floor, wp.Replicas), base: base}
-	var on, others []*api.Pod
-	loose, leaving := int32(0), int32(0)
+func (q *sequencer) divideOne(w *api.Workload, wp *api.WorkloadPlan, s sides) *division {
+	d := &division{sides: s, floor: min(q.bounds.Floor, wp.Replicas), to: s.base}
+	var on, others, astray []*api.Pod
+	loose, leaving, astrayOff := int32(0), int32(0), int32(0)
 	for _, p := range q.podsOf[w.Key] {
 		n := q.nodes[p.Node]
 		switch {
@@ -71,6 +85,11 @@ func (q *sequencer) divideOne(w *api.Workload, wp *api.WorkloadPlan, base string
 			leaving++
 		case n == nil:
 			loose++
+		case q.astray(p):
+			astray = append(astray, p)
+			if !q.pool(n.Pool).Spot {
+				astrayOff++
+			}
 		case q.pool(n.Pool).Spot:
 			on = append(on, p)
 		default:
@@ -91,29 +110,51 @@ func (q *sequencer) divideOne(w *api.Workload, wp *api.WorkloadPlan, base string
 	}
 	slices.SortFunc(on, order)
 	slices.SortFunc(others, order)
+	slices.SortFunc(astray, order)
+	d.astray = len(astray)
 	have := int32(len(others))
-	lack := max(0, d.floor-have)
-	if more := off - have; more > lack && wp.Replicas <= w.Replicas && !slices.ContainsFunc(on, func(p *api.Pod) bool { return q.snapshot.Time.Sub(p.Created) < sharePatience }) {
+	lack := max(0, d.floor-have-astrayOff)
+	if more := d.off - have - astrayOff; more > lack && wp.Replicas <= w.Replicas && !slices.ContainsFunc(on, func(p *api.Pod) bool { return q.snapshot.Time.Sub(p.Created) < sharePatience }) {
 		lack = more
 	}
 	// As with a move by itself: where new pods don't go where they should, that is tried for
 	// a while, and again after a rest.
 	tried := q.snapshot.Time.Sub(w.PlacedSince) % (q.disruption.MoveTimeout + q.disruption.RetryAfter)
-	if w.PlacedOn == base && tried >= q.disruption.MoveTimeout {
+	if w.PlacedOn == d.base && tried >= q.disruption.MoveTimeout {
 		lack = 0
 	}
 	if lack -= loose; lack > 0 {
 		d.excess = on[:min(int(lack), len(on))]
 		d.strayed = slices.ContainsFunc(on, func(p *api.Pod) bool {
-			return w.PlacedOn == base && p.Created.After(w.PlacedSince) && q.snapshot.Time.Sub(p.Created) < settling
+			return w.PlacedOn == d.base && p.Created.After(w.PlacedSince) && q.snapshot.Time.Sub(p.Created) < settling
 		})
 		return d
 	}
+	if len(astray) > 0 && leaving == 0 && q.brings(w) && (q.disruption.Closed == "" || w.Replicas > wp.Replicas) {
+		d.to = w.PlacedOn
+		n := w.Replicas - wp.Replicas // for which others have been made
+		switch {
+		case n > 0:
+		case d.to == d.spot:
+			n = wp.Replicas - d.off - int32(len(on)) - loose
+		default:
+			n = d.off - have - loose
+		}
+		if n = min(n, int32(len(astray))); n > 0 {
+			d.excess = astray[:n]
+			d.strayed = slices.ContainsFunc(astray, func(p *api.Pod) bool {
+				return p.Created.After(w.PlacedSince.Add(admitted)) && q.snapshot.Time.Sub(p.Created) < settling
+			})
+			return d
+		}
+	}
 	if fewer := w.Replicas - leaving - wp.Replicas; fewer > 0 {
-		fromSpot := min(max(int32(len(on))-(wp.Replicas-off), 0), fewer)
-		elsewhere := min(max(have-off, 0), fewer-fromSpot)
+		gone := min(int32(len(astray)), fewer)
+		fewer -= gone
+		fromSpot := min(max(int32(len(on))-(wp.Replicas-d.off), 0), fewer)
+		elsewhere := min(max(have-d.off, 0), fewer-fromSpot)
 		fromSpot = min(fewer-elsewhere, int32(len(on)))
-		d.going = append(slices.Clone(on[:fromSpot]), others[:elsewhere]...)
+		d.going = slices.Concat(astray[:gone], on[:fromSpot], others[:elsewhere])
 	}
 	return d
 }
@@ -144,20 +185,26 @@ func (d *division) part(ps pods, leave []*api.Pod) pods {
 // scaleDivided brings a workload on and off spot machines to its plan.
 func (q *sequencer) scaleDivided(w *api.Workload, wp *api.WorkloadPlan, ps pods, d *division) {
 	object := api.WorkloadRef(w.Key)
+	if since := q.snapshot.Time.Sub(w.PlacedSince); d.astray > 0 && since >= q.disruption.MoveTimeout && !q.brings(w) {
+		q.warn(api.NodeScalingAgent, "MoveRefused", object, "%d of its pods are on none of its pools after %v; the next attempt is made within %v",
+			d.astray, q.disruption.MoveTimeout, q.disruption.RetryAfter)
+	}
 	switch {
 	case w.RollingOut:
 		q.grow(w, wp) // what is fewer, and where, waits for its end
-	case len(d.excess) > 0 && w.PlacedOn != d.base:
-		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", object, "its status does not say yet that new pods prefer pool %s", d.base)
+	case len(d.excess) > 0 && w.PlacedOn != d.to:
+		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", object, "its status does not say yet that new pods prefer pool %s", d.to)
 		q.grow(w, wp)
 	case len(d.excess) > 0 && d.strayed:
 		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", object,
-			"a new pod did not go to pool %s: no other one is made for %v", d.base, settling)
+			"a new pod did not go to pool %s: no other one is made for %v", d.to, settling)
 		q.grow(w, wp)
 	case len(d.excess) > 0:
-		q.note(api.HorizontalScalingAgent, "TooManyOnSpot", object,
-			"%d of its pods are to run off spot machines, on pool %s: others are made there first", len(d.excess), d.base)
-		q.restricted = d.base
+		if !q.astray(d.excess[0]) {
+			q.note(api.HorizontalScalingAgent, "TooManyOnSpot", object,
+				"%d of its pods are to run off spot machines, on pool %s: others are made there first", len(d.excess), d.to)
+		}
+		q.restricted = d.to
 		q.move(w, wp, d.part(ps, d.excess))
 		q.restricted = ""
 	case len(ps.old) > 0:

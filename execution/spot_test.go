@@ -26,6 +26,8 @@ func TestOnAndOffSpot(t *testing.T) {
 		pods func(node string, n int) []*api.Pod
 		// others has another workload planned on spot machines.
 		others func()
+		// astray has another workload planned on a third pool, and so many pods of web there.
+		astray func(n int) []*api.Pod
 	}
 	// wants so many replicas, of which so many off spot machines.
 	wants := func(w world, replicas, off int32) {
@@ -171,6 +173,69 @@ func TestOnAndOffSpot(t *testing.T) {
 		"a policy without bounds has no part in it": {
 			steady: 1, spot: 5, change: func(w world) { w.p.Spot = nil },
 		},
+		"what is astray on a pool of others is made where too few are": {
+			steady: 1, spot: 4, change: func(w world) { w.astray(1); w.web.PlacedOn = "steady" }, want: "web 6→7",
+		},
+		"and no more of it than are too few": {
+			steady: 1, spot: 2, change: func(w world) { w.astray(3); w.web.PlacedOn = "steady" }, want: "web 6→7",
+		},
+		"the others on spot machines": {
+			steady: 2, spot: 2, change: func(w world) { w.astray(2) }, want: "web 6→8",
+		},
+		"not while new pods would go where enough are": {
+			steady: 2, spot: 3, change: func(w world) { w.astray(1); w.web.PlacedOn = "steady" },
+		},
+		"nor before admission sees it": {
+			steady: 2, spot: 3, change: func(w world) { w.astray(1); w.web.PlacedSince = now.Add(-3 * time.Second) },
+		},
+		"nor when it has been tried for half an hour": {
+			steady: 2, spot: 3, change: func(w world) { w.astray(1); w.web.PlacedSince = now.Add(-40 * time.Minute) }, told: "MoveRefused",
+		},
+		"nor outside maintenance windows": {
+			steady: 2, spot: 3, change: func(w world) { w.astray(1); w.p.Disruption.Closed = "until tomorrow" },
+		},
+		"nor while a new one has just gone astray": {
+			steady: 2, spot: 3, change: func(w world) { w.astray(1)[0].Created = now.Add(-time.Minute) }, told: "MigrationWaitsForPods",
+		},
+		"the one made for it is waited for": {
+			steady: 1, spot: 4, change: func(w world) {
+				w.astray(1)
+				waits := w.pods("steady-1", 1)[0]
+				waits.Ready, waits.Created = false, now.Add(-time.Minute)
+				w.web.Replicas = 7
+			},
+			told: "MigrationWaitsForPods",
+		},
+		"then it is marked": {
+			steady: 2, spot: 4, change: func(w world) { w.astray(1) }, want: "cost of other-6",
+		},
+		"and keeps its mark, and goes, before the next one is made": {
+			steady: 2, spot: 3, change: func(w world) { mark(w.astray(2)[0]); w.web.Replicas = 7 }, want: "web 7→6",
+		},
+		"of fewer what is astray goes first": {
+			steady: 2, spot: 4, change: func(w world) { w.astray(2) }, want: "cost of other-6, cost of other-7",
+		},
+		"also while it is not moved": {
+			steady: 2, spot: 4, change: func(w world) { w.astray(1); w.web.PlacedOn = "" }, want: "cost of other-6",
+		},
+		"but not the floor": {
+			steady: 0, spot: 4, change: func(w world) {
+				wants(w, 5, 2)
+				mark(w.astray(3)[:2]...)
+				w.web.PlacedOn = ""
+			},
+			told: "ShrinkWaitsForPods",
+		},
+		"one of those astray that is not to go any more loses its mark": {
+			steady: 0, spot: 4, change: func(w world) {
+				mark(w.astray(3)...)
+				w.web.PlacedOn = ""
+			},
+			want: "no cost of other-5, no cost of other-6",
+		},
+		"a pod that may not be moved stays astray": {
+			steady: 2, spot: 3, change: func(w world) { w.astray(1)[0].DoNotDisrupt = "mash2.io/do-not-disrupt" },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := api.Snapshot{Time: now}
@@ -207,6 +272,15 @@ func TestOnAndOffSpot(t *testing.T) {
 			p := api.Policy{NodePools: []string{"spot", "steady"}, ManagedPools: []string{"spot", "steady"}, Spot: &api.Spot{MaxShare: 0.7, Floor: 2}}
 			w := world{&s, &s.Workloads[0], &plan.Workloads[0], &plan, &p, pods, func() {
 				plan.Workloads = append(plan.Workloads, api.WorkloadPlan{Key: api.Key{Namespace: "shop", Name: "zoo"}, Pools: []api.PoolShare{{Pool: "spot", Replicas: 1}}})
+			}, func(n int) []*api.Pod {
+				room := s.Pools[0].Allocatable
+				s.Pools = append(s.Pools, api.Pool{Name: "other", Zones: []string{"a"}, Sizes: []int32{1}, Allocatable: room})
+				s.Nodes = append(s.Nodes, api.Node{Name: "other-1", Pool: "other", Zone: "a", Ready: true, Allocatable: room})
+				plan.Nodes.Pools = append(plan.Nodes.Pools, api.PoolPlan{Pool: "other", SizePerZone: 1, Nodes: 1})
+				plan.Workloads = append(plan.Workloads, api.WorkloadPlan{Key: api.Key{Namespace: "shop", Name: "db"}, Pools: []api.PoolShare{{Pool: "other", Replicas: 1}}})
+				p.NodePools, p.ManagedPools = append(p.NodePools, "other"), append(p.ManagedPools, "other")
+				s.Workloads[0].Replicas += int32(n)
+				return pods("other-1", n)
 			}}
 			wants(w, 6, 2)
 			if c.change != nil {

@@ -25,6 +25,8 @@ type view struct {
 	// when nodes are left alone. In homes are those of workloads that have one only.
 	targets []string
 	homes   map[api.Key]string
+	// divided are those that the plan has on and off spot machines.
+	divided map[api.Key]sides
 	// frozen is true when nodes are managed but some target can't be seen or planned
 	// now: nothing about nodes changes, in neither direction.
 	frozen bool
@@ -72,6 +74,7 @@ func newView(s api.Snapshot, p api.Plan, policy api.Policy, g guards) (*view, []
 		snapshot: s, plan: p, disruption: Defaults(policy.Disruption), bounds: policy.Spot, guards: g, budgets: newBudgets(s),
 		wanted:    make(map[api.Key]int32, len(p.Workloads)),
 		homes:     make(map[api.Key]string, len(p.Workloads)),
+		divided:   map[api.Key]sides{},
 		nodes:     make(map[string]*api.Node, len(s.Nodes)),
 		podsOn:    make(map[string][]*api.Pod, len(s.Nodes)),
 		podsOf:    make(map[api.Key][]*api.Pod, len(s.Workloads)),
@@ -145,8 +148,11 @@ func (v *view) classifyWorkloads() {
 			v.guarded[w.Key] = "KEDA scales its workload"
 		}
 	}
-	for _, wp := range v.plan.Workloads {
-		if len(wp.Pools) == 1 && wp.Prefers == "" {
+	for i := range v.plan.Workloads {
+		wp := &v.plan.Workloads[i]
+		if v.bounds != nil && wp.Prefers != "" {
+			v.divided[wp.Key] = v.sidesOf(wp)
+		} else if len(wp.Pools) == 1 && wp.Prefers == "" {
 			v.homes[wp.Key] = wp.Pools[0].Pool
 		}
 		w, ok := v.workloads[wp.Key]

@@ -78,7 +78,7 @@ func (q *sequencer) clearCosts() {
 	}
 	for i := range q.snapshot.Pods {
 		p := &q.snapshot.Pods[i]
-		if !p.DeletionCostOurs || p.Terminating || q.leaving[p.Node] || q.old[p.Node] || q.astray(p) || q.going(p) {
+		if !p.DeletionCostOurs || p.Terminating || q.leaving[p.Node] || q.old[p.Node] || q.divisions[p.Workload] == nil && q.astray(p) || q.going(p) {
 			continue
 		}
 		if q.guarded[p.Workload] != "" {

@@ -28,7 +28,8 @@ func (c *cycle) assignments() []assignment {
 		return []assignment{{}}
 	}
 	if c.staysOn == eachOnItsOwn || c.putBack != nil {
-		return []assignment{c.assigned(c.homes(0))}
+		at := c.homes(0)
+		return []assignment{c.besides(at, c.spotsNow(at, at))}
 	}
 	if out := c.apart(); out != nil {
 		return out

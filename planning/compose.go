@@ -59,6 +59,8 @@ func limits(all []string) []string {
 // replicas are chosen only: the pods of all others count as they are.
 func (c *cycle) packWithin(k *candidate, replicas, nodeReplicas, maxNodes []int32, budget api.Budget) (choice.Packing, error) {
 	in := api.NodeInput{Snapshot: c.s, Demands: make([]api.NodeDemand, len(k.index)), Bounds: c.bounds(k.to, maxNodes), Budget: budget}
+	// Assignments are compared as if all had moved; nodes are there for those that have not.
+	in.Astray = !budget.SizesOnly && c.anyAstray(k)
 	in.Snapshot.Workloads = k.planned
 	for i, at := range k.index {
 		scale := k.ranges[at].Lo.Scale

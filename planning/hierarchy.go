@@ -45,9 +45,12 @@ func (h Hierarchy) Plan(s api.Snapshot, p api.Policy, m Memory) (api.Plan, Memor
 	// 4. The best one where workloads are, when they can't be moved now.
 	if h.Moves != nil {
 		if r := h.Moves(s, plan, p); r != nil && r.Stay != "" && r.Stay != r.Pool {
-			if c.spread() {
+			switch {
+			case c.p.Spot != nil:
+				c = c.staysWhere(r.Stay)
+			case c.spread():
 				c = c.staysSpread()
-			} else {
+			default:
 				c = c.staysOnly(r.Stay)
 			}
 			plan = c.decide()
@@ -112,9 +115,9 @@ type cycle struct {
 	staysOn string
 	// putBack are the pools that workloads are taken back to, where these are several.
 	putBack  map[api.Key]string
-	nodesOff string           // why nodes are not planned although the policy names pools
-	steady   map[string]bool  // nodes that stay and are no spot machines; see offSpot
-	ready    map[string]int32 // nodes of pools that are Ready and not cordoned; see withReserve
+	nodesOff string            // why nodes are not planned although the policy names pools
+	steady   map[string]string // pools of the nodes that stay and are no spot machines; see offSpot
+	ready    map[string]int32  // nodes of pools that are Ready and not cordoned; see withReserve
 	search   api.Search
 	fits     int // left of the work that fits may take
 	firsts   int // the same of first fits, a number

@@ -26,6 +26,10 @@ import (
 // two of them, and from the best of these one more as long as that pays, are what is tried.
 // Pods of nobody's are not counted. What comes of it is then planned and packed like every other
 // assignment, with all that there is, and chosen only if it is better.
+//
+// Where the policy has some replicas on spot machines, those count at these machines' price, and
+// each mixture is planned without them, with each workload beside the spot pool that is cheapest
+// for it, and with all beside one.
 
 // ReasonPoolsNotMixed is the reason of the finding that a policy has pools mixed, and why they
 // are not.
@@ -103,17 +107,22 @@ func mix(pools []mixPool, loads []mixLoad) []int {
 		}
 	}
 	var first [][]int
+	var some []int // that somebody may be on
 	for p := range pools {
+		if !slices.ContainsFunc(loads, func(l mixLoad) bool { return l.may(p) }) {
+			continue
+		}
 		first = append(first, []int{p})
-		for q := range p {
+		for _, q := range some {
 			first = append(first, []int{q, p})
 		}
+		some = append(some, p)
 	}
 	try(first)
 	for before := []int(nil); len(open) > len(before); {
 		before = open
 		var more [][]int
-		for p := range pools {
+		for _, p := range some {
 			if !slices.Contains(before, p) {
 				more = append(more, append(slices.Clone(before), p))
 			}
@@ -279,19 +288,26 @@ func mixCost(pools []mixPool, loads []mixLoad, at []int, full []resources) (sum 
 
 // mixes reports whether workloads may be on several pools by themselves.
 func (c *cycle) mixes() bool {
-	return c.p.MixPools && c.p.Spot == nil && c.s.Context.PlacesPods && len(c.pools) > 1
+	return c.p.MixPools && c.s.Context.PlacesPods && c.toMix() > 1
+}
+
+// toMix counts the pools that all replicas of a workload may be on.
+func (c *cycle) toMix() (n int) {
+	for i := range c.pools {
+		if !c.keepsOff(&c.pools[i]) {
+			n++
+		}
+	}
+	return n
 }
 
 // warnOfMixing tells why pools are not mixed.
 func (c *cycle) warnOfMixing() {
-	if !c.p.MixPools || len(c.pools) < 2 || c.mixes() {
+	if !c.p.MixPools || c.toMix() < 2 || c.mixes() {
 		return
 	}
-	why := "new pods can't be made to go to the pool of their workload: that takes Kubernetes 1.36 and the chart's value strategies.placement"
-	if c.p.Spot != nil {
-		why = "the policy has spot, too: leave out one of them"
-	}
-	c.find(api.Warning, api.NodePlanningAgent, ReasonPoolsNotMixed, api.NamedPolicyRef(c.p.Name), "pools are not mixed, as all workloads are planned on the same: "+why)
+	c.find(api.Warning, api.NodePlanningAgent, ReasonPoolsNotMixed, api.NamedPolicyRef(c.p.Name),
+		"pools are not mixed, as all workloads are planned on the same: new pods can't be made to go to the pool of their workload: that takes Kubernetes 1.36 and the chart's value strategies.placement")
 }
 
 // mixable reports whether a managed workload can be moved to a pool while others stay: it
@@ -336,10 +352,12 @@ func (c *cycle) mixtures(alone []candidate) []assignment {
 		if to == nil {
 			continue
 		}
-		a := c.assigned(to)
-		if len(a.pools) > 1 && !slices.ContainsFunc(out, func(b assignment) bool { return b.name() == a.name() }) &&
-			!slices.ContainsFunc(alone, func(k candidate) bool { return k.to.name() == a.name() }) {
-			out = append(out, a)
+		for _, spot := range c.spotsBeside(to, at) {
+			a := c.besides(to, spot)
+			if len(a.pools) > 1 && !slices.ContainsFunc(out, func(b assignment) bool { return b.name() == a.name() }) &&
+				!slices.ContainsFunc(alone, func(k candidate) bool { return k.to.name() == a.name() }) {
+				out = append(out, a)
+			}
 		}
 	}
 	return out
@@ -358,7 +376,7 @@ func (c *cycle) homes(otherwise int) []int {
 	for i := range at {
 		at[i] = otherwise
 		key := c.managed[i].workload.Key
-		if p := c.allowed(cmp.Or(c.putBack[key], home[key])); p >= 0 {
+		if p := c.allowed(cmp.Or(c.putBack[key], home[key])); p >= 0 && !c.keepsOff(&c.pools[p]) {
 			at[i] = p
 		}
 		if open := c.open(i); !slices.Contains(open, at[i]) {
@@ -393,7 +411,7 @@ func (c *cycle) mixLoad(alone []candidate, workload, at int) mixLoad {
 	moves := c.mixable(workload)
 	for p := range c.pools {
 		pool := &c.pools[p]
-		if p != at && (!moves || !slices.Contains(c.open(workload), p)) {
+		if p != at && (!moves || !slices.Contains(c.open(workload), p) || c.keepsOff(pool)) {
 			continue
 		}
 		out.takes[p] = resources{1e-12, 1e-12, 1e-12} // nothing is known of its pods: as good as none
@@ -407,11 +425,34 @@ func (c *cycle) mixLoad(alone []candidate, workload, at int) mixLoad {
 			out.takes[p] = resources{}
 			continue
 		}
-		n := float64(k.replicas(workload))
+		n := c.inBase(workload, p, k.replicas(workload))
 		of := func(want, have int64) float64 { return n * float64(max(want, 0)) / float64(max(have, 1)) }
 		out.takes[p] = out.takes[p].plus(resources{of(w.Shape.Requests.MilliCPU, room.MilliCPU), of(w.Shape.Requests.Memory, room.Memory), of(1, room.Pods)}, 1)
 	}
 	return out
+}
+
+// anyAstray reports whether pods are on a pool of an assignment that is none of their workload's.
+func (c *cycle) anyAstray(k *candidate) bool {
+	if len(k.to.pools) < 2 {
+		return false
+	}
+	in := make(map[string]string, len(c.s.Nodes))
+	for _, n := range c.s.Nodes {
+		if k.to.uses(n.Pool) >= 0 {
+			in[n.Name] = n.Pool
+		}
+	}
+	for _, at := range k.index {
+		own := k.to.only(at)
+		for i := range c.managed[at].pods {
+			p := &c.managed[at].pods[i]
+			if pool := in[p.Node]; pool != "" && !p.Terminating && !slices.Contains(own, pool) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // replicas that a candidate has nodes for, of a managed workload.
@@ -451,9 +492,12 @@ const eachOnItsOwn = "each on its own"
 func (c *cycle) staysSpread() *cycle {
 	p, home := c.p, c.home()
 	var all []string
-	for _, w := range c.s.Workloads {
-		if pool := home[w.Key]; pool != "" && !slices.Contains(all, pool) {
-			all = append(all, pool)
+	for i := range c.managed {
+		mw := &c.managed[i]
+		for _, pool := range []string{home[mw.workload.Key], mw.memory.Spot} {
+			if pool != "" && !slices.Contains(all, pool) {
+				all = append(all, pool)
+			}
 		}
 	}
 	slices.Sort(all)

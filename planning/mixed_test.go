@@ -96,8 +96,8 @@ func TestPoolsAreMixed(t *testing.T) {
 		"no admission places pods": {
 			change: func(s *api.Snapshot, _ *api.Policy) { s.Context.PlacesPods = false }, api: "memory", web: "memory", told: ReasonPoolsNotMixed,
 		},
-		"bounds for spot machines": {
-			change: func(_ *api.Snapshot, p *api.Policy) { p.Spot = &api.Spot{MaxShare: 0.5, Floor: 1} }, api: "memory", web: "memory", told: ReasonPoolsNotMixed,
+		"bounds for spot machines, of which there are none": {
+			change: func(_ *api.Snapshot, p *api.Policy) { p.Spot = &api.Spot{MaxShare: 0.5, Floor: 1} }, api: "cores", web: "memory",
 		},
 		"a StatefulSet":  {change: func(s *api.Snapshot, _ *api.Policy) { s.Workloads[0].Target.Kind = "StatefulSet" }, api: "memory", web: "memory"},
 		"scaled by KEDA": {change: func(s *api.Snapshot, _ *api.Policy) { s.Workloads[0].Actuator = api.ActuatorKEDA }, api: "memory", web: "memory"},
@@ -139,6 +139,66 @@ func TestPoolsAreMixed(t *testing.T) {
 			told := slices.IndexFunc(plan.Findings, func(f api.Finding) bool { return f.Reason == ReasonPoolsNotMixed })
 			if (told >= 0) != (c.told != "") {
 				t.Errorf("told %v", plan.Findings)
+			}
+		})
+	}
+}
+
+// TestPoolsAreMixedBesideSpot: each workload has its share on the spot machines that suit it,
+// beside the pool that does, and no more moves than to there.
+func TestPoolsAreMixedBesideSpot(t *testing.T) {
+	spotOf := func(pool api.Pool, ratio float64) api.Pool {
+		pool.Name, pool.Spot, pool.Sizes, pool.Price = "spot-"+pool.Name, true, []int32{0}, pool.Price*ratio
+		return pool
+	}
+	both := func(base string, off, on int32) []api.PoolShare {
+		return []api.PoolShare{{Pool: base, Replicas: off}, {Pool: "spot-" + base, Replicas: on}}
+	}
+	alone := func(pool string, n int32) []api.PoolShare { return []api.PoolShare{{Pool: pool, Replicas: n}} }
+	for name, c := range map[string]struct {
+		change   func(*api.Snapshot, *api.Policy)
+		api, web func(n int32) []api.PoolShare
+	}{
+		"each on its own": {
+			api: func(n int32) []api.PoolShare { return both("cores", n-n*6/10, n*6/10) }, web: func(n int32) []api.PoolShare { return both("memory", n-n*6/10, n*6/10) },
+		},
+		"not mixed": {
+			change: func(_ *api.Snapshot, p *api.Policy) { p.MixPools = false },
+			api:    func(n int32) []api.PoolShare { return both("memory", n-n*6/10, n*6/10) }, web: func(n int32) []api.PoolShare { return both("memory", n-n*6/10, n*6/10) },
+		},
+		"spot machines of one type only": {
+			change: func(s *api.Snapshot, _ *api.Policy) { s.Pools = s.Pools[:3] },
+			api:    func(n int32) []api.PoolShare { return both("cores", n-n*6/10, n*6/10) }, web: func(n int32) []api.PoolShare { return alone("memory", n) },
+		},
+		"spot machines that save nothing": {
+			change: func(s *api.Snapshot, _ *api.Policy) { s.Pools[2].Price, s.Pools[3].Price = 0.2, 0.36 },
+			api:    func(n int32) []api.PoolShare { return alone("cores", n) }, web: func(n int32) []api.PoolShare { return alone("memory", n) },
+		},
+		"one that may not be on spot machines": {
+			change: func(s *api.Snapshot, _ *api.Policy) {
+				for i := range s.Pools[2:] {
+					s.Pools[2+i].Taints = []api.Taint{{Key: "spot", Effect: "NoSchedule"}}
+				}
+				s.Workloads[0].Shape.Tolerations = []api.Toleration{{Key: "spot", Operator: "Exists"}}
+			},
+			api: func(n int32) []api.PoolShare { return both("cores", n-n*6/10, n*6/10) }, web: func(n int32) []api.PoolShare { return alone("memory", n) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, s, p := toMix(t, "memory")
+			s.Pools = append(s.Pools, spotOf(s.Pools[0], 0.4), spotOf(s.Pools[1], 0.4))
+			p.NodePools = []string{"cores", "memory", "spot-cores", "spot-memory"}
+			p.ManagedPools, p.Spot = p.NodePools, &api.Spot{MaxShare: 0.6, Floor: 2}
+			if c.change != nil {
+				c.change(&s, &p)
+			}
+			plan, changes := settled(h, s, p, nil)
+			want := [][]api.PoolShare{c.api(plan.Workloads[0].Replicas), c.web(plan.Workloads[1].Replicas)}
+			if diff := cmp.Diff(want, [][]api.PoolShare{plan.Workloads[0].Pools, plan.Workloads[1].Pools}); diff != "" {
+				t.Errorf("(-want +got):\n%s%+v", diff, plan.Candidates)
+			}
+			if changes > 2 { // each once
+				t.Errorf("%d changes of pool", changes)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package planning
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -23,32 +24,136 @@ const (
 )
 
 // besideSpot are the assignments of all workloads to one pool of machines that stay, and of
-// those that may be to a pool of spot machines besides.
+// those that may be to a pool of spot machines besides: where pools are mixed, as then there
+// are others to compare with, to the cheapest.
 func (c *cycle) besideSpot() []assignment {
-	if c.p.Spot == nil || !c.s.Context.PlacesPods {
-		return nil
-	}
 	var out []assignment
 	for base := range c.pools {
+		at := slices.Repeat([]int{base}, len(c.managed))
 		for spot := range c.pools {
-			at, beside := &c.pools[base], &c.pools[spot]
-			if at.Spot || !beside.Spot || math.Abs(positive(at.CPUSpeed)-positive(beside.CPUSpeed)) > settledSpeed*positive(at.CPUSpeed) {
-				continue
+			beside := c.allBeside(at, spot)
+			if c.mixes() {
+				beside = c.cheapestBeside(at)
 			}
-			to := assignment{pools: []*api.Pool{at, beside}, of: make([]int, len(c.managed)), spot: make([]int, len(c.managed))}
-			some := false
-			for i := range to.spot {
-				to.spot[i] = -1
-				if c.spottable(i, beside) {
-					to.spot[i], some = 1, true
-				}
-			}
-			if some {
+			if to := c.besides(at, beside); to.spot != nil {
 				out = append(out, to)
+			}
+			if c.mixes() {
+				break
 			}
 		}
 	}
 	return out
+}
+
+// allBeside is one pool of spot machines for all that may be there beside their own pools.
+func (c *cycle) allBeside(at []int, spot int) []int {
+	out := slices.Repeat([]int{-1}, len(at))
+	for i := range at {
+		if c.bothSides(i, at[i], spot) {
+			out[i] = spot
+		}
+	}
+	return out
+}
+
+// cheapestBeside is the one of allBeside by which most is saved; none of them where nothing is.
+func (c *cycle) cheapestBeside(at []int) []int {
+	more := make([]float64, len(c.pools)) // than on their own pools all pay that may be on one
+	for i := range at {
+		for p := range c.pools {
+			if c.bothSides(i, at[i], p) {
+				more[p] += float64(max(c.managed[i].workload.Replicas, 1)) * (c.paidOn(i, p) - c.paidOn(i, at[i]))
+			}
+		}
+	}
+	best := slices.Index(more, slices.Min(more))
+	if more[best] >= 0 {
+		best = -1
+	}
+	return c.allBeside(at, best)
+}
+
+// bothSides reports whether a managed workload may be on a pool and on one of spot machines
+// at once, by their indexes.
+func (c *cycle) bothSides(workload, base, spot int) bool {
+	if spot < 0 {
+		return false
+	}
+	at, beside := &c.pools[base], &c.pools[spot]
+	return c.p.Spot != nil && c.s.Context.PlacesPods && !at.Spot && beside.Spot &&
+		math.Abs(positive(at.CPUSpeed)-positive(beside.CPUSpeed)) <= settledSpeed*positive(at.CPUSpeed) && c.spottable(workload, beside)
+}
+
+// besides is the assignment of each managed workload to a pool and to one of spot machines, −1
+// for none, by their indexes.
+func (c *cycle) besides(at, spot []int) assignment {
+	to := c.assigned(append(slices.Clone(at), spot...))
+	n := len(at)
+	if slices.Max(append([]int{-1}, spot...)) >= 0 {
+		to.spot = slices.Clone(to.of[n:])
+		for i := range spot {
+			if spot[i] < 0 {
+				to.spot[i] = -1
+			}
+		}
+	}
+	to.of = to.of[:n:n]
+	return to
+}
+
+// spotsBeside are the pools of spot machines that workloads are planned on besides, given the
+// pools that they are planned on and are on now: none, those of now, for each the one that is
+// cheapest for it, and for all the one that is cheapest for them together.
+func (c *cycle) spotsBeside(at, home []int) [][]int {
+	none := slices.Repeat([]int{-1}, len(at))
+	if c.p.Spot == nil {
+		return [][]int{none}
+	}
+	own := slices.Clone(none)
+	for i := range at {
+		least := c.paidOn(i, at[i])
+		for p := range c.pools {
+			if paid := c.paidOn(i, p); paid < least && c.bothSides(i, at[i], p) {
+				own[i], least = p, paid
+			}
+		}
+	}
+	return [][]int{none, c.spotsNow(at, home), own, c.cheapestBeside(at)}
+}
+
+// spotsNow are those of spotsBeside that workloads are on now, of those that stay on their pool.
+func (c *cycle) spotsNow(at, home []int) []int {
+	out := slices.Repeat([]int{-1}, len(at))
+	for i := range at {
+		if p := c.allowed(c.managed[i].memory.Spot); p >= 0 && at[i] == home[i] && c.bothSides(i, at[i], p) {
+			out[i] = p
+		}
+	}
+	return out
+}
+
+// paidOn is what a replica of a managed workload pays on a pool by its share of a node, USD/h.
+func (c *cycle) paidOn(workload, pool int) float64 {
+	_, share := shares(&c.managed[workload], &c.pools[pool])
+	return share * c.pools[pool].Price
+}
+
+// inBase is as how many replicas on a pool so many of a managed workload count, those that
+// would be on spot machines at the price of these.
+func (c *cycle) inBase(workload, pool int, replicas int32) float64 {
+	here := c.paidOn(workload, pool)
+	least := here
+	for p := range c.pools {
+		if c.bothSides(workload, pool, p) {
+			least = math.Min(least, c.paidOn(workload, p))
+		}
+	}
+	if !(least < here) {
+		return float64(replicas)
+	}
+	off := c.p.Spot.Off(replicas)
+	return float64(off) + float64(replicas-off)*least/here
 }
 
 // keepsOff reports whether a pool is of spot machines, and no workload may be there with
@@ -126,31 +231,96 @@ func (c *cycle) prefers(k *candidate, workload int, replicas int32) string {
 	if spot == nil {
 		return ""
 	}
-	if c.offSpot(workload) < c.p.Spot.Off(replicas) {
-		return k.to.pool(workload).Name
+	if base := k.to.pool(workload).Name; c.offSpot(workload, base) < c.p.Spot.Off(replicas) {
+		return base
 	}
 	return spot.Name
 }
 
-// offSpot is how many pods of a managed workload are on nodes that stay and aren't spot.
-func (c *cycle) offSpot(workload int) int32 {
+// offSpot is how many pods of a managed workload are on nodes that stay and aren't spot: where
+// pools are mixed on those of its own pool, as those on others' have to move.
+func (c *cycle) offSpot(workload int, base string) int32 {
 	if c.steady == nil {
 		spot := map[string]bool{}
 		for _, p := range c.s.Pools {
 			spot[p.Name] = p.Spot
 		}
-		c.steady = make(map[string]bool, len(c.s.Nodes))
+		c.steady = make(map[string]string, len(c.s.Nodes))
 		for _, n := range c.s.Nodes {
-			c.steady[n.Name] = !spot[n.Pool] && n.CordonedFor == ""
+			if !spot[n.Pool] && n.CordonedFor == "" {
+				c.steady[n.Name] = n.Pool
+			}
 		}
 	}
 	count := int32(0)
 	for i := range c.managed[workload].pods {
-		if p := &c.managed[workload].pods[i]; !p.Terminating && c.steady[p.Node] {
+		p := &c.managed[workload].pods[i]
+		if pool, steady := c.steady[p.Node]; steady && !p.Terminating && (pool == base || !c.mixes()) {
 			count++
 		}
 	}
 	return count
+}
+
+// staysWhere is the same cycle where workloads stay on the pools that their pods are on now, as
+// they can't be moved from one: off spot machines and on them, where most are of each. All on
+// that one pool, which may be of spot machines, would be no staying.
+func (c *cycle) staysWhere(pool string) *cycle {
+	at := make(map[string]*api.Pool, len(c.s.Nodes))
+	for i := range c.s.Pools {
+		for _, n := range c.s.Nodes {
+			if n.Pool == c.s.Pools[i].Name {
+				at[n.Name] = &c.s.Pools[i]
+			}
+		}
+	}
+	most := func(pods []api.Pod, spot bool) (best string) {
+		count := map[string]int{}
+		for i := range pods {
+			p := at[pods[i].Node]
+			if p == nil || pods[i].Terminating || p.Spot != spot || !slices.Contains(c.p.ManagedPools, p.Name) && !slices.Contains(c.p.NodePools, p.Name) {
+				continue
+			}
+			if count[p.Name]++; best == "" || count[p.Name] > count[best] || count[p.Name] == count[best] && p.Name < best {
+				best = p.Name
+			}
+		}
+		return best
+	}
+	home := c.home()
+	steady := func(name string) bool { p := c.pool(name); return p != nil && !p.Spot }
+	other := "" // for who has no pod off spot machines
+	for _, name := range append([]string{pool}, c.p.NodePools...) {
+		if other == "" && steady(name) {
+			other = name
+		}
+	}
+	bases, spots, p := map[api.Key]string{}, make([]string, len(c.managed)), c.p
+	p.NodePools, p.MachineType = nil, ""
+	for i := range c.managed {
+		mw := &c.managed[i]
+		base := most(mw.pods, false)
+		if base == "" && steady(home[mw.workload.Key]) {
+			base = home[mw.workload.Key]
+		}
+		base = cmp.Or(base, other)
+		bases[mw.workload.Key], spots[i] = base, most(mw.pods, true)
+		for _, name := range []string{base, spots[i]} {
+			if name != "" && !slices.Contains(p.NodePools, name) {
+				p.NodePools = append(p.NodePools, name)
+			}
+		}
+	}
+	if !slices.ContainsFunc(p.NodePools, steady) {
+		return c.staysOnly(pool) // there is none to keep replicas on
+	}
+	slices.Sort(p.NodePools)
+	out := c.again(c.s, p, eachOnItsOwn)
+	out.putBack = bases
+	for i := range out.managed {
+		out.managed[i].memory.Spot = spots[i]
+	}
+	return out
 }
 
 // withReserve is a proposal with as many replicas more as make up for spot machines that

@@ -143,6 +143,40 @@ func TestSpotIsLeftAsItIs(t *testing.T) {
 	}
 }
 
+// TestARefusedMoveLeavesSpot: workloads that can't be moved from a pool stay on both of theirs,
+// whichever of these the refusal names.
+func TestARefusedMoveLeavesSpot(t *testing.T) {
+	for _, stay := range []string{"spot", "steady"} {
+		h, s, p := onSpot(t)
+		for _, pool := range s.Pools[:2] {
+			s.Nodes = append(s.Nodes, api.Node{Name: "n-" + pool.Name, Pool: pool.Name, Ready: true, Allocatable: pool.Allocatable})
+			pool.Name = "other-" + pool.Name
+			s.Pools = append(s.Pools, pool)
+		}
+		for i := range s.Workloads {
+			w := &s.Workloads[i]
+			w.Replicas = 6
+			for n := range w.Replicas {
+				node := []string{"n-spot", "n-steady"}[n%2]
+				s.Pods = append(s.Pods, api.Pod{
+					Key: api.Key{Namespace: "shop", Name: w.Key.Name + string(rune('a'+n))}, Workload: w.Key, Node: node, Ready: true, ControllerKind: "ReplicaSet", Shape: w.Shape,
+				})
+			}
+		}
+		p.NodePools, p.ManagedPools = []string{"other-spot", "other-steady"}, []string{"other-spot", "other-steady", "spot", "steady"}
+		h.Moves = stays{stay}.check
+		plan, _ := h.Plan(s, p, Memory{})
+		for _, w := range plan.Workloads {
+			if len(w.Pools) != 2 || w.Pools[0].Pool != "spot" || w.Pools[1].Pool != "steady" {
+				t.Errorf("staying on %s %s is planned on %v", stay, w.Key, w.Pools)
+			}
+		}
+		if plan.Nodes.Refusal == nil {
+			t.Error("nothing is refused")
+		}
+	}
+}
+
 // TestReserve: as many replicas more as make up for machines that are away, beside the
 // binomial by whole numbers.
 func TestReserve(t *testing.T) {

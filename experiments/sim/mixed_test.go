@@ -13,12 +13,12 @@ import (
 )
 
 // mixedScenario has six workloads with much or little memory for their cores, at loads that
-// rise and fall by a seed; all begin on one of three pools.
-func mixedScenario(t *testing.T, seed uint64) scenarios.Scenario {
+// rise and fall by a seed, six times for so long each; all begin on one of three pools.
+func mixedScenario(t *testing.T, seed uint64, stage time.Duration) scenarios.Scenario {
 	rng := rand.New(rand.NewPCG(seed, 19))
 	stages := ""
 	for range 6 {
-		stages += fmt.Sprintf("\"30m:%d\", ", 15000+rng.IntN(9000))
+		stages += fmt.Sprintf("\"%v:%d\", ", stage, 15000+rng.IntN(9000))
 	}
 	text := fmt.Sprintf(`
 name: mixed
@@ -57,7 +57,7 @@ services:
 func TestPoolsAreMixed(t *testing.T) {
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			s := mixedScenario(t, seed)
+			s := mixedScenario(t, seed, 30*time.Minute)
 			o := Options{Scenario: s, Scaler: Mash2Mixed, Seed: seed, Passes: 1}
 			if seed%2 == 1 {
 				o.Faults.Until = s.PassDuration() / 2

@@ -94,6 +94,10 @@ func (v *view) seat(p *api.Pod, r *resident, load int) {
 			take(r.free, v.items[it].requests, 1)
 			return
 		}
+		if v.astray && v.pools[r.pool].target { // it is among its workload's replicas elsewhere, too
+			r.movable = false
+			take(r.free, v.items[it].requests, 1)
+		}
 	}
 	if load >= 0 {
 		if p.Zones != nil { // one of its workload's replicas, in these zones

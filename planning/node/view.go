@@ -23,6 +23,7 @@ type view struct {
 	items    []podItem
 	byKey    map[itemKey]int
 	demands  []api.NodeDemand
+	astray   bool        // see api.NodeInput
 	loads    []workload  // in the order of demands
 	nodes    []*resident // of managed pools, in order of name
 	// others are pods of no plan without a place in a pool they belong to.
@@ -117,7 +118,7 @@ type tenant struct{ item, workload int } // workload −1: of none
 
 func newView(in api.NodeInput) (*view, error) {
 	s := in.Snapshot
-	v := &view{snapshot: s, bounds: in.Bounds, demands: in.Demands, byKey: map[itemKey]int{}, others: map[int]int32{}, welcome: map[int]bool{}}
+	v := &view{snapshot: s, bounds: in.Bounds, demands: in.Demands, astray: in.Astray, byKey: map[itemKey]int{}, others: map[int]int32{}, welcome: map[int]bool{}}
 	if err := v.addPools(); err != nil {
 		return nil, err
 	}
@@ -151,7 +152,7 @@ func (v *view) with(in api.NodeInput) (*view, error) {
 	sameDemand := func(a, b api.NodeDemand) bool {
 		return a.Key == b.Key && slices.Equal(a.Pools, b.Pools) && (a.Spot == nil) == (b.Spot == nil) && reflect.DeepEqual(a.Containers, b.Containers)
 	}
-	if !slices.EqualFunc(v.bounds, in.Bounds, samePool) || !slices.EqualFunc(v.demands, in.Demands, sameDemand) {
+	if v.astray != in.Astray || !slices.EqualFunc(v.bounds, in.Bounds, samePool) || !slices.EqualFunc(v.demands, in.Demands, sameDemand) {
 		return nil, nil
 	}
 	other := *v
