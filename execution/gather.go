@@ -65,7 +65,7 @@ func (v *view) astray(p *api.Pod) bool {
 // notOf reports whether a target is none that a workload is planned on, as far as is known.
 func (v *view) notOf(workload api.Key, target string) bool {
 	if d, ok := v.divided[workload]; ok {
-		return v.isTarget(d.base) && target != d.base && target != d.spot && (d.spot != "" || !v.pool(target).Spot)
+		return v.isTarget(d.base) && target != d.base && target != d.beside && (d.beside != "" || !v.pool(target).Spot)
 	}
 	home := v.homes[workload]
 	return v.isTarget(home) && target != home
@@ -75,7 +75,7 @@ func (v *view) notOf(workload api.Key, target string) bool {
 func (v *view) brings(w *api.Workload) bool {
 	there := w.PlacedOn == v.homes[w.Key]
 	if d, ok := v.divided[w.Key]; ok {
-		there = w.PlacedOn == d.base || w.PlacedOn == d.spot
+		there = w.PlacedOn == d.base || w.PlacedOn == d.beside
 	}
 	if w.PlacedOn == "" || !there {
 		return false // new pods would not go there

@@ -24,22 +24,22 @@ import (
 const sharePatience = 10 * time.Minute
 
 // sides are the pools that the plan has a workload on, off spot machines and on them, and how
-// many replicas off them. spot is empty where the plan doesn't say which: all are off.
+// many replicas off them. beside is empty where the plan doesn't say which: all are off.
 type sides struct {
-	base, spot string
-	off        int32
+	base, beside string
+	off          int32
 }
 
 func (v *view) sidesOf(wp *api.WorkloadPlan) (d sides) {
 	for _, share := range wp.Pools {
 		if v.pool(share.Pool).Spot {
-			d.spot = share.Pool
+			d.beside = share.Pool
 		} else {
 			d.base, d.off = share.Pool, share.Replicas
 		}
 	}
-	if d.spot == "" && v.pool(wp.Prefers).Spot {
-		d.spot = wp.Prefers
+	if d.beside == "" && v.pool(wp.Prefers).Spot {
+		d.beside = wp.Prefers
 	}
 	return d
 }
@@ -54,6 +54,10 @@ type division struct {
 	// replicas are wanted.
 	excess, going []*api.Pod
 	to            string
+	// steady and spot are the pods that stay off spot machines and on them, loose those
+	// without a node. Of those on nodes to be left now are moved, and later are not yet.
+	steady, spot, loose int32
+	now, later          []*api.Pod
 	// astray counts the pods that are on none of its pools.
 	astray int
 	// strayed is true when a new pod that was to be on pool to is not.
@@ -68,7 +72,11 @@ func (q *sequencer) divide() {
 	}
 	q.planned(func(w *api.Workload, wp *api.WorkloadPlan) {
 		if s, ok := q.divided[w.Key]; ok {
-			q.divisions[w.Key] = q.divideOne(w, wp, s)
+			d := q.divideOne(w, wp, s)
+			q.divisions[w.Key] = d
+			if ps := q.podsOfWorkload(w.Key); len(ps.old) > 0 && ps.surges() && q.shut(ps) {
+				q.inTurn(w, wp, ps.old, d)
+			}
 		}
 	})
 }
@@ -76,19 +84,22 @@ func (q *sequencer) divide() {
 func (q *sequencer) divideOne(w *api.Workload, wp *api.WorkloadPlan, s sides) *division {
 	d := &division{sides: s, floor: min(q.bounds.Floor, wp.Replicas), to: s.base}
 	var on, others, astray []*api.Pod
-	loose, leaving, astrayOff := int32(0), int32(0), int32(0)
+	loose, leaving, otherwise := int32(0), int32(0), int32(0) // otherwise: off spot machines, and to move
 	for _, p := range q.podsOf[w.Key] {
 		n := q.nodes[p.Node]
 		switch {
 		case p.Terminating:
 		case q.leaving[p.Node]:
 			leaving++
+			if n != nil && !q.pool(n.Pool).Spot {
+				otherwise++
+			}
 		case n == nil:
 			loose++
 		case q.astray(p):
 			astray = append(astray, p)
 			if !q.pool(n.Pool).Spot {
-				astrayOff++
+				otherwise++
 			}
 		case q.pool(n.Pool).Spot:
 			on = append(on, p)
@@ -113,8 +124,9 @@ func (q *sequencer) divideOne(w *api.Workload, wp *api.WorkloadPlan, s sides) *d
 	slices.SortFunc(astray, order)
 	d.astray = len(astray)
 	have := int32(len(others))
-	lack := max(0, d.floor-have-astrayOff)
-	if more := d.off - have - astrayOff; more > lack && wp.Replicas <= w.Replicas && !slices.ContainsFunc(on, func(p *api.Pod) bool { return q.snapshot.Time.Sub(p.Created) < sharePatience }) {
+	d.steady, d.spot, d.loose = have, int32(len(on)), loose
+	lack := max(0, d.floor-have-otherwise)
+	if more := d.off - have - otherwise; more > lack && wp.Replicas <= w.Replicas && !slices.ContainsFunc(on, func(p *api.Pod) bool { return q.snapshot.Time.Sub(p.Created) < sharePatience }) {
 		lack = more
 	}
 	// As with a move by itself: where new pods don't go where they should, that is tried for
@@ -131,17 +143,8 @@ func (q *sequencer) divideOne(w *api.Workload, wp *api.WorkloadPlan, s sides) *d
 		return d
 	}
 	if len(astray) > 0 && leaving == 0 && q.brings(w) && (q.disruption.Closed == "" || w.Replicas > wp.Replicas) {
-		d.to = w.PlacedOn
-		n := w.Replicas - wp.Replicas // for which others have been made
-		switch {
-		case n > 0:
-		case d.to == d.spot:
-			n = wp.Replicas - d.off - int32(len(on)) - loose
-		default:
-			n = d.off - have - loose
-		}
-		if n = min(n, int32(len(astray))); n > 0 {
-			d.excess = astray[:n]
+		if n := min(d.turn(w, wp), int32(len(astray))); n > 0 {
+			d.excess, d.to = astray[:n], w.PlacedOn
 			d.strayed = slices.ContainsFunc(astray, func(p *api.Pod) bool {
 				return p.Created.After(w.PlacedSince.Add(admitted)) && q.snapshot.Time.Sub(p.Created) < settling
 			})
@@ -159,12 +162,6 @@ func (q *sequencer) divideOne(w *api.Workload, wp *api.WorkloadPlan, s sides) *d
 	return d
 }
 
-// going reports whether a pod bears its cost for good reason, on whatever node.
-func (q *sequencer) going(p *api.Pod) bool {
-	d := q.divisions[p.Workload]
-	return d != nil && (slices.Contains(d.excess, p) || slices.Contains(d.going, p))
-}
-
 // part sorts a workload's pods anew: those that are to go for its division count as on
 // nodes to be left.
 func (d *division) part(ps pods, leave []*api.Pod) pods {
@@ -180,6 +177,56 @@ func (d *division) part(ps pods, leave []*api.Pod) pods {
 		}
 	}
 	return out
+}
+
+// turn is how many pods are moved now of those on none of the workload's pools, or on nodes to
+// be left: those that others have been made for, else as many as are missing on the pool that
+// new ones prefer. All at once they would take the room there that is another workload's.
+func (d *division) turn(w *api.Workload, wp *api.WorkloadPlan) int32 {
+	switch {
+	case w.Replicas > wp.Replicas:
+		return w.Replicas - wp.Replicas
+	case w.PlacedOn == d.beside:
+		return max(0, wp.Replicas-d.off-d.spot-d.loose)
+	}
+	return max(0, d.off-d.steady-d.loose)
+}
+
+// inTurn says which pods on nodes to be left are moved now: those on spot machines first, as
+// what is off them counts for the floor until others are there.
+func (q *sequencer) inTurn(w *api.Workload, wp *api.WorkloadPlan, old []*api.Pod, d *division) {
+	spot := func(p *api.Pod) bool { n := q.nodes[p.Node]; return n != nil && q.pool(n.Pool).Spot }
+	slices.SortStableFunc(old, func(a, b *api.Pod) int {
+		return cmp.Or(cmp.Compare(boolRank(!spot(a)), boolRank(!spot(b))), cmp.Compare(boolRank(!a.DeletionCostOurs), boolRank(!b.DeletionCostOurs)))
+	})
+	n := min(int(d.turn(w, wp)), len(old))
+	d.now, d.later = old[:n], old[n:]
+}
+
+// leave moves the pods on nodes to be left whose turn it is.
+func (q *sequencer) leave(w *api.Workload, wp *api.WorkloadPlan, ps pods, d *division) {
+	switch {
+	case len(d.now) > 0:
+	case d.loose > 0:
+		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", api.WorkloadRef(w.Key), "%d of its pods have no node yet", d.loose)
+		q.grow(w, wp)
+		return
+	default:
+		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", api.WorkloadRef(w.Key), "its status says that new pods prefer pool %s, where enough are", w.PlacedOn)
+		q.grow(w, wp)
+		return
+	}
+	for _, p := range d.later {
+		if ps.stay = append(ps.stay, p); p.Ready {
+			ps.ready++
+		}
+	}
+	ps.old = d.now
+	if w.PlacedOn == d.base || w.PlacedOn == d.beside {
+		q.restricted = w.PlacedOn
+	}
+	q.move(w, wp, d.part(ps, d.going))
+	q.restricted = ""
 }
 
 // scaleDivided brings a workload on and off spot machines to its plan.
@@ -208,7 +255,7 @@ func (q *sequencer) scaleDivided(w *api.Workload, wp *api.WorkloadPlan, ps pods,
 		q.move(w, wp, d.part(ps, d.excess))
 		q.restricted = ""
 	case len(ps.old) > 0:
-		q.move(w, wp, d.part(ps, d.going))
+		q.leave(w, wp, ps, d)
 	case wp.Replicas < w.Replicas:
 		q.lower(w, wp, d.part(ps, d.going))
 	default:

@@ -60,6 +60,18 @@ func TestOnAndOffSpot(t *testing.T) {
 		pod.Key.Name, pod.ControllerKind = "web-old", kind
 		w.web.Replicas++
 	}
+	// leaves has so many pods of web more on a pool that is to be left, whose node bears its cordon.
+	leaves := func(w world, n int, spot bool) []*api.Pod {
+		leave(w, "ReplicaSet", true)
+		w.s.Pools[len(w.s.Pools)-1].Spot = spot
+		w.web.Replicas += int32(n - 1)
+		out := []*api.Pod{&w.s.Pods[len(w.s.Pods)-1]}
+		for i, p := range w.pods("old-1", n-1) {
+			p.Key.Name = fmt.Sprintf("web-old-%d", i+1)
+			out = append(out, p)
+		}
+		return out
+	}
 	for name, c := range map[string]struct {
 		steady, spot int // pods
 		change       func(world)
@@ -73,6 +85,39 @@ func TestOnAndOffSpot(t *testing.T) {
 		},
 		"by one eviction after the other of what can't surge": {
 			steady: 2, spot: 3, change: func(w world) { leave(w, "StatefulSet", true) }, want: "evict shop/web-old from old-1: its node is being drained",
+		},
+		"of those on nodes to be left as many are made off spot machines as are missing there": {
+			steady: 0, spot: 2, change: func(w world) { leaves(w, 4, false); w.web.PlacedOn = "steady" }, want: "web 6→8",
+		},
+		"then the rest of those to be left on spot machines": {
+			steady: 2, spot: 2, change: func(w world) { leaves(w, 2, false) }, want: "web 6→8",
+		},
+		"not while new pods prefer a pool where enough are": {
+			steady: 2, spot: 2, change: func(w world) { leaves(w, 2, false); w.web.PlacedOn = "steady" }, told: "MigrationWaitsForPods",
+		},
+		"nor while some have no node": {
+			steady: 1, spot: 2, change: func(w world) {
+				leaves(w, 3, false)
+				w.web.PlacedOn = "steady"
+				waits := w.pods("", 1)[0]
+				waits.Ready, waits.Created = false, now.Add(-time.Minute)
+			},
+			told: "MigrationWaitsForPods",
+		},
+		"as many go as others were made for": {
+			steady: 2, spot: 2, change: func(w world) { leaves(w, 4, false) }, want: "cost of web-old, cost of web-old-1",
+		},
+		"when they are marked": {
+			steady: 2, spot: 2, change: func(w world) { mark(leaves(w, 4, false)[:2]...) }, want: "web 8→6",
+		},
+		"one whose turn it is not loses its mark": {
+			steady: 2, spot: 2, change: func(w world) { mark(leaves(w, 4, false)[:3]...) }, want: "no cost of web-old-2",
+		},
+		"those off spot machines count for the floor until others are there": {
+			steady: 0, spot: 4, change: func(w world) { mark(leaves(w, 4, false)[:2]...) }, want: "web 8→6",
+		},
+		"but not one fewer": {
+			steady: 0, spot: 4, change: func(w world) { mark(leaves(w, 3, false)[:1]...); wants(w, 5, 2) }, want: "cost of web-old-1",
 		},
 		"growth": {
 			steady: 2, spot: 4, change: func(w world) { wants(w, 9, 3) }, want: "web 6→9",

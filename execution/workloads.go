@@ -71,6 +71,15 @@ func (q *sequencer) shut(ps pods) bool {
 	return q.migrating || !q.guards.holds(guardShut) || !slices.ContainsFunc(ps.old, func(p *api.Pod) bool { return q.old[p.Node] })
 }
 
+// goes reports whether a pod bears its cost for good reason.
+func (q *sequencer) goes(p *api.Pod) bool {
+	d := q.divisions[p.Workload]
+	if d == nil {
+		return q.leaving[p.Node] || q.old[p.Node] || q.astray(p)
+	}
+	return slices.Contains(d.excess, p) || slices.Contains(d.going, p) || (q.leaving[p.Node] || q.old[p.Node]) && !slices.Contains(d.later, p)
+}
+
 // clearCosts takes back our deletion costs from pods that are not to go.
 func (q *sequencer) clearCosts() {
 	if !q.guards.holds(guardCosts) {
@@ -78,7 +87,7 @@ func (q *sequencer) clearCosts() {
 	}
 	for i := range q.snapshot.Pods {
 		p := &q.snapshot.Pods[i]
-		if !p.DeletionCostOurs || p.Terminating || q.leaving[p.Node] || q.old[p.Node] || q.divisions[p.Workload] == nil && q.astray(p) || q.going(p) {
+		if !p.DeletionCostOurs || p.Terminating || q.goes(p) {
 			continue
 		}
 		if q.guarded[p.Workload] != "" {

@@ -159,7 +159,7 @@ func TestARefusedMoveLeavesSpot(t *testing.T) {
 			for n := range w.Replicas {
 				node := []string{"n-spot", "n-steady"}[n%2]
 				s.Pods = append(s.Pods, api.Pod{
-					Key: api.Key{Namespace: "shop", Name: w.Key.Name + string(rune('a'+n))}, Workload: w.Key, Node: node, Ready: true, ControllerKind: "ReplicaSet", Shape: w.Shape,
+					Key: api.Key{Namespace: "shop", Name: w.Key.Name + string('a'+n)}, Workload: w.Key, Node: node, Ready: true, ControllerKind: "ReplicaSet", Shape: w.Shape,
 				})
 			}
 		}

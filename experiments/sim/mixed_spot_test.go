@@ -17,7 +17,7 @@ import (
 // schedule the world fails and the operator dies, too. Once as many pods of a workload as the
 // policy says have been Ready off spot machines, never fewer are, and no plan has one on spot
 // machines alone, also when a move is given up. Where nothing else fails all pods but one in
-// twenty at most are where they are planned half an hour after pools are mixed.
+// twenty at most are where they are planned half an hour after each change.
 func TestPoolsAreMixedBesideSpot(t *testing.T) {
 	const mixed, back = 10 * time.Minute, 45 * time.Minute
 	for seed := range uint64(2) {
@@ -59,7 +59,7 @@ policies:
 				c.every(0, time.Second, func() bool {
 					// Where pods have to be, there having been time.
 					now := c.now - 2*time.Minute
-					late := seed%2 == 0 && now > mixed+30*time.Minute && now < back
+					late := seed%2 == 0 && (now > mixed+30*time.Minute && now < back || now > back+30*time.Minute)
 					pods, astray := 0, map[string]int{}
 					for _, w := range c.workloads {
 						off := int32(0)
@@ -71,7 +71,7 @@ policies:
 							if pods++; late && !slices.Contains(planned[w.key], pool.name) && c.now-p.created > 10*time.Minute {
 								astray[w.key.Name+" on "+pool.name]++
 							}
-							if late {
+							if late && now < back {
 								inUse[pool.name] = true
 							}
 							if p.ready && pool.spot == nil {
