@@ -54,10 +54,11 @@ const (
 	// openStep where there are only arrivals.
 	fluidStep = time.Second
 	openStep  = 3 * time.Second
-	// grain is how far apart changes of pods are at least: those that come sooner happen
-	// together. A surge of a thousand pods would else be thousands of steps of a
-	// millisecond, each over all pods.
-	grain = 100 * time.Millisecond
+	// Of more pods than crowd, changes that come within crowdedGrain happen together: a surge
+	// of a thousand would else be thousands of steps of a millisecond, each over all pods.
+	crowd        = 200
+	grain        = time.Millisecond
+	crowdedGrain = 100 * time.Millisecond
 )
 
 type fluidStream struct {
@@ -290,14 +291,17 @@ func (f *fluid) RemovePod(id string, leaveBy time.Duration) {
 
 // Advance moves on, once that is worth a step or somebody looks.
 func (f *fluid) Advance(to time.Duration) {
-	if f.due = max(f.due, to); f.due-f.now >= grain {
+	if f.due = max(f.due, to); len(f.pods) <= crowd || f.due-f.now >= crowdedGrain {
 		f.catchUp()
 	}
 }
 
 // catchUp moves to where it is to be, stopping where pods change.
 func (f *fluid) catchUp() {
-	to := f.due
+	to, apart := f.due, grain
+	if len(f.pods) > crowd {
+		apart = crowdedGrain
+	}
 	longest := openStep
 	for _, s := range f.streams {
 		if s.arrivals == nil && (len(f.sources) == 0 || s.begun) {
@@ -316,7 +320,7 @@ func (f *fluid) catchUp() {
 		}
 		next := min(to, f.now+longest)
 		for _, e := range f.pending {
-			next = min(next, max(e.at, f.now+grain))
+			next = min(next, max(e.at, f.now+apart))
 		}
 		f.step((next - f.now).Seconds())
 		f.now = next
