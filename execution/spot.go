@@ -121,7 +121,7 @@ func (q *sequencer) divideOne(w *api.Workload, wp *api.WorkloadPlan, s sides) *d
 	}
 	slices.SortFunc(on, order)
 	slices.SortFunc(others, order)
-	slices.SortFunc(astray, order)
+	slices.SortFunc(astray, func(a, b *api.Pod) int { return cmp.Or(q.spotFirst(a, b), order(a, b)) })
 	d.astray = len(astray)
 	have := int32(len(others))
 	d.steady, d.spot, d.loose = have, int32(len(on)), loose
@@ -192,12 +192,17 @@ func (d *division) turn(w *api.Workload, wp *api.WorkloadPlan) int32 {
 	return max(0, d.off-d.steady-d.loose)
 }
 
-// inTurn says which pods on nodes to be left are moved now: those on spot machines first, as
-// what is off them counts for the floor until others are there.
-func (q *sequencer) inTurn(w *api.Workload, wp *api.WorkloadPlan, old []*api.Pod, d *division) {
+// spotFirst orders pods that are to go: what is off spot machines counts for the floor until
+// others are there.
+func (q *sequencer) spotFirst(a, b *api.Pod) int {
 	spot := func(p *api.Pod) bool { n := q.nodes[p.Node]; return n != nil && q.pool(n.Pool).Spot }
+	return cmp.Compare(boolRank(!spot(a)), boolRank(!spot(b)))
+}
+
+// inTurn says which pods on nodes to be left are moved now.
+func (q *sequencer) inTurn(w *api.Workload, wp *api.WorkloadPlan, old []*api.Pod, d *division) {
 	slices.SortStableFunc(old, func(a, b *api.Pod) int {
-		return cmp.Or(cmp.Compare(boolRank(!spot(a)), boolRank(!spot(b))), cmp.Compare(boolRank(!a.DeletionCostOurs), boolRank(!b.DeletionCostOurs)))
+		return cmp.Or(q.spotFirst(a, b), cmp.Compare(boolRank(!a.DeletionCostOurs), boolRank(!b.DeletionCostOurs)))
 	})
 	n := min(int(d.turn(w, wp)), len(old))
 	d.now, d.later = old[:n], old[n:]
@@ -207,6 +212,10 @@ func (q *sequencer) inTurn(w *api.Workload, wp *api.WorkloadPlan, old []*api.Pod
 func (q *sequencer) leave(w *api.Workload, wp *api.WorkloadPlan, ps pods, d *division) {
 	switch {
 	case len(d.now) > 0:
+	case ps.stuck > 0:
+		q.warn(api.HorizontalScalingAgent, "MigrationWaitsForPods", api.WorkloadRef(w.Key), "the scheduler finds no node for %d of its pods", ps.stuck)
+		q.grow(w, wp)
+		return
 	case d.loose > 0:
 		q.note(api.HorizontalScalingAgent, "MigrationWaitsForPods", api.WorkloadRef(w.Key), "%d of its pods have no node yet", d.loose)
 		q.grow(w, wp)

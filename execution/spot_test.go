@@ -260,6 +260,22 @@ func TestOnAndOffSpot(t *testing.T) {
 		"of fewer what is astray goes first": {
 			steady: 2, spot: 4, change: func(w world) { w.astray(2) }, want: "cost of other-6, cost of other-7",
 		},
+		"and of that what is on spot machines, however old": {
+			steady: 0, spot: 2, change: func(w world) {
+				for _, p := range w.astray(3) {
+					p.Created = now.Add(-30 * time.Minute)
+				}
+				room := w.s.Pools[0].Allocatable
+				w.s.Pools = append(w.s.Pools, api.Pool{Name: "otherspot", Zones: []string{"a"}, Sizes: []int32{1}, Allocatable: room, Spot: true})
+				w.s.Nodes = append(w.s.Nodes, api.Node{Name: "otherspot-1", Pool: "otherspot", Zone: "a", Ready: true, Allocatable: room})
+				w.all.Nodes.Pools = append(w.all.Nodes.Pools, api.PoolPlan{Pool: "otherspot", SizePerZone: 1, Nodes: 1})
+				w.all.Workloads = append(w.all.Workloads, api.WorkloadPlan{Key: api.Key{Namespace: "shop", Name: "zoo"}, Pools: []api.PoolShare{{Pool: "otherspot", Replicas: 1}}})
+				w.p.NodePools, w.p.ManagedPools = append(w.p.NodePools, "otherspot"), append(w.p.ManagedPools, "otherspot")
+				w.web.Replicas += 3
+				w.pods("otherspot-1", 3)
+			},
+			want: "cost of otherspot-5, cost of otherspot-6",
+		},
 		"also while it is not moved": {
 			steady: 2, spot: 4, change: func(w world) { w.astray(1); w.web.PlacedOn = "" }, want: "cost of other-6",
 		},

@@ -110,6 +110,29 @@ func (a assignment) only(workload int) []string {
 	return []string{a.pool(workload).Name}
 }
 
+// anyAstray reports whether pods are on a pool of an assignment that is none of their workload's.
+func (c *cycle) anyAstray(k *candidate) bool {
+	if len(k.to.pools) < 2 {
+		return false
+	}
+	in := make(map[string]string, len(c.s.Nodes))
+	for _, n := range c.s.Nodes {
+		if k.to.uses(n.Pool) >= 0 {
+			in[n.Name] = n.Pool
+		}
+	}
+	for _, at := range k.index {
+		own := k.to.only(at)
+		for i := range c.managed[at].pods {
+			p := &c.managed[at].pods[i]
+			if pool := in[p.Node]; pool != "" && !p.Terminating && !slices.Contains(own, pool) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // bounds are what the pools that may be sized are sized within: those in use to so
 // many nodes at most, negative for no limit but their own; all others that are
 // managed are emptied.

@@ -432,29 +432,6 @@ func (c *cycle) mixLoad(alone []candidate, workload, at int) mixLoad {
 	return out
 }
 
-// anyAstray reports whether pods are on a pool of an assignment that is none of their workload's.
-func (c *cycle) anyAstray(k *candidate) bool {
-	if len(k.to.pools) < 2 {
-		return false
-	}
-	in := make(map[string]string, len(c.s.Nodes))
-	for _, n := range c.s.Nodes {
-		if k.to.uses(n.Pool) >= 0 {
-			in[n.Name] = n.Pool
-		}
-	}
-	for _, at := range k.index {
-		own := k.to.only(at)
-		for i := range c.managed[at].pods {
-			p := &c.managed[at].pods[i]
-			if pool := in[p.Node]; pool != "" && !p.Terminating && !slices.Contains(own, pool) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // replicas that a candidate has nodes for, of a managed workload.
 func (k *candidate) replicas(workload int) int32 {
 	if item, chosen := slices.BinarySearch(k.index, workload); chosen && item < len(k.result.Best.Replicas) {

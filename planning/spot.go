@@ -27,6 +27,9 @@ const (
 // those that may be to a pool of spot machines besides: where pools are mixed, as then there
 // are others to compare with, to the cheapest.
 func (c *cycle) besideSpot() []assignment {
+	if c.p.Spot == nil {
+		return nil
+	}
 	var out []assignment
 	for base := range c.pools {
 		at := slices.Repeat([]int{base}, len(c.managed))

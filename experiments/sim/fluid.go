@@ -383,7 +383,8 @@ func (f *fluid) step(dt float64) {
 	}
 }
 
-// capacityAt is capacity once more for the pods of a node of which it is asked in the same step.
+// capacityAt is capacity, quicker where a node has enough for all: what its pods want is added
+// up once a step, of a number.
 func (p *fluidPod) capacityAt(step int) float64 {
 	n := p.node
 	if n.asOf != step {

@@ -78,8 +78,9 @@ policies:
 								off++
 							}
 						}
-						reached[w] = reached[w] || off >= 2
-						if reached[w] && off < 2 {
+						if off >= 2 {
+							reached[w] = true
+						} else if reached[w] {
 							t.Errorf("at %v %d pods of %s are Ready off spot machines", now, off, w.key)
 							return false
 						}

@@ -110,6 +110,18 @@ func (s *search) nodeCost(at int, nodes int32) float64 {
 	return s.Weights.Cost * float64(nodes) * s.Places[at].Price / s.Reference / 2
 }
 
+// ownNode is what a round of nodes takes from U that would hold one replica alone.
+func (s *search) ownNode(it Item) float64 {
+	if !s.planned() {
+		return 0
+	}
+	cost := s.nodeCost(it.Place, s.Places[it.Place].Zones)
+	if it.Spot != nil {
+		cost = max(cost, s.nodeCost(it.Spot.Place, s.Places[it.Spot.Place].Zones))
+	}
+	return cost
+}
+
 // part is the most that one item can contribute to U, nodes aside.
 func (s *search) part(i int, replicas int32) float64 { return s.partOn(i, replicas, math.MaxInt32) }
 

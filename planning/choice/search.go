@@ -490,18 +490,6 @@ func (s *search) moves() []move {
 	return moves
 }
 
-// ownNode is what a round of nodes takes from U that would hold one replica alone.
-func (s *search) ownNode(it Item) float64 {
-	if !s.planned() {
-		return 0
-	}
-	cost := s.nodeCost(it.Place, s.Places[it.Place].Zones)
-	if it.Spot != nil {
-		cost = max(cost, s.nodeCost(it.Spot.Place, s.Places[it.Spot.Place].Zones))
-	}
-	return cost
-}
-
 func vectorKey(v []int32) string {
 	b := make([]byte, 0, 4*len(v))
 	for _, x := range v {

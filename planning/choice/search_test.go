@@ -152,6 +152,37 @@ func TestSmallProblemsAreSolvedLikeByBruteForce(t *testing.T) {
 
 // An order that runs in a circle would let the climb run in one: utilities a little
 // apart are equal one by one, and the first and the last are not.
+// TestCeiling: it is no lower than hope, and more of anything doesn't raise it, with items that
+// may be on spot machines, too.
+func TestCeiling(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := search{Problem: small(t)}
+		for i := range s.Items {
+			if other := 1 - s.Items[i].Place; len(s.Places) > 1 && rapid.Bool().Draw(t, "on spot machines") {
+				spot := &Spot{Spot: api.Spot{MaxShare: rapid.Float64Range(0.01, 1).Draw(t, "maxShare"), Floor: rapid.Int32Range(0, 3).Draw(t, "floor")}, Place: other}
+				for r := range spot.Shares {
+					spot.Shares[r] = rapid.Float64Range(0.01, 0.6).Draw(t, "spot share")
+				}
+				spot.Share = slices.Max(spot.Shares[:])
+				s.Items[i].Spot = spot
+			}
+		}
+		v := make([]int32, len(s.Items))
+		for i, it := range s.Items {
+			v[i] = rapid.Int32Range(it.Lo, it.Hi).Draw(t, "replicas")
+		}
+		above := s.ceiling(v)
+		if hope := s.hope(v); hope > above+1e-12 {
+			t.Fatalf("hope %v is above the ceiling of %v", hope, above)
+		}
+		more := rapid.IntRange(0, len(v)-1).Draw(t, "more")
+		v[more]++
+		if next := s.ceiling(v); next > above+1e-12 {
+			t.Fatalf("one more of item %d raises the ceiling from %v to %v", more, above, next)
+		}
+	})
+}
+
 func TestRanksAreAnOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s [3]Solution

@@ -56,6 +56,21 @@ func TestWorkloadsOnSeveralPools(t *testing.T) {
 			},
 			want: brief{Fast: 1, Surplus: []string{"slow-a-1", "slow-b-1", "slow-c-1"}},
 		},
+		"while these hold their place their nodes stay, and others need more": {
+			build: func(w *world) {
+				w.level("slow", 1)
+				w.astray = true
+				shape := shapeOf(500)
+				a := w.workload("a", shape, 6, 6)
+				for _, zone := range []string{"a", "b", "c"} {
+					w.pod(a, shape, "slow-"+zone+"-1")
+					w.pod(a, shape, "slow-"+zone+"-1")
+				}
+				w.workload("b", shape, 0, 3)
+				w.demands[0].Pools, w.demands[1].Pools = []string{"fast"}, []string{"slow"}
+			},
+			want: brief{Slow: 2, Fast: 1},
+		},
 		"too large for its pool": {
 			build: func(w *world) {
 				w.workload("a", shapeOf(1500), 0, 1)

@@ -23,6 +23,8 @@ type world struct {
 	open []string
 	// most nodes of an open pool over all zones; 0 for no limit.
 	most int32
+	// astray pods hold their place.
+	astray bool
 }
 
 // newWorld has the pools "slow" (1 core, 4 GiB, 10 pods; 0.03 USD/h) and
@@ -44,7 +46,7 @@ func newWorld() *world {
 
 // input asks for nodes within each pool's own bounds and the limit.
 func (w *world) input() api.NodeInput {
-	in := api.NodeInput{Snapshot: w.Snapshot, Demands: w.demands}
+	in := api.NodeInput{Snapshot: w.Snapshot, Demands: w.demands, Astray: w.astray}
 	for _, p := range w.Pools {
 		b := api.PoolBounds{Pool: p.Name, MinPerZone: p.MinPerZone, MaxPerZone: p.MaxPerZone, Open: slices.Contains(w.open, p.Name)}
 		if b.MaxPerZone == 0 {
