@@ -14,11 +14,33 @@ const (
 	emptyingGivenUp = "emptying a node was given up"
 )
 
+// at is what there is to see in a state.
+func (r rules) at(key []byte, told bool) (seen sight) {
+	c := decode(key)
+	var ops []op
+	if len(c.ops) == 0 {
+		ops, seen.happened = r.decide(c)
+	}
+	seen.wrong = r.violated(c, len(c.ops)+len(ops) == 0)
+	for _, o := range ops {
+		if seen.wrong == "" && c.takenAwayBy(o) && c.lag == unproven {
+			seen.wrong = "the operator sees this, and is to " + o.String() + ", although pods are not proven to be as they are seen"
+		}
+	}
+	for _, m := range r.moves(c, ops, told) {
+		seen.moves = append(seen.moves, step{m.to.appendKey(nil), m.class, m.what, m.wrong})
+	}
+	seen.rest = r.restOf(c, ops)
+	return seen
+}
+
+func (r rules) show(key []byte) string { return decode(key).String() }
+
 // decide is a cycle of the loop up to its actions: planned again for the other
 // pool when the move is refused.
 func (r rules) decide(c cluster) (ops []op, happened []string) {
 	s := r.snapshot(c)
-	policy := api.Policy{NodePools: poolNames[c.target : c.target+1], ManagedPools: poolNames[:]}
+	policy := api.Policy{NodePools: poolNames[c.target : c.target+1], ManagedPools: poolNames[:2]}
 	plan := r.planned(c, int(c.target))
 	if refusal := preflight(s, plan, policy, r.guards); refusal != nil && refusal.Stay != refusal.Pool {
 		plan = r.planned(c, slices.Index(poolNames[:], refusal.Stay))
@@ -99,7 +121,7 @@ func (c cluster) takenAwayBy(o op) bool {
 }
 
 func (o op) String() string {
-	names := [...]string{"scale web to", "resize", "remove", "cordon", "uncordon", "mark a pod on", "clear a pod on", "evict", "give up moving from"}
+	names := [...]string{"scale web to", "resize", "remove", "cordon", "uncordon", "mark a pod on", "clear a pod on", "evict", "give up moving from", "evict a pod from"}
 	switch o.kind {
 	case opScale:
 		return fmt.Sprintf("%s %d", names[o.kind], o.arg)

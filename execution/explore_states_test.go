@@ -30,8 +30,6 @@ func (s *states) key(n uint32) []byte {
 	return s.arena[s.from[n]:end]
 }
 
-func (s *states) cluster(n uint32) cluster { return decode(s.key(n)) }
-
 // number of a state, and whether it was known.
 func (s *states) number(key []byte) (n uint32, known bool) {
 	slot := s.slot(key)

@@ -14,10 +14,35 @@ import (
 
 var exploreAll = flag.Bool("explore-all", false, "explore with three pods of each workload and three nodes of each pool (make explore)")
 
+// world is what is explored: states by keys that say all that matters of them.
+type world interface {
+	begins() [][]byte
+	// at is what there is to see in a state; moves are put into words if somebody is to
+	// be told.
+	at(key []byte, told bool) sight
+	// show is a state for people.
+	show(key []byte) string
+}
+
+// sight is what there is to see in a state.
+type sight struct {
+	happened []string // in the operator's cycle
+	wrong    string   // the promise that is broken; empty if none is
+	moves    []step
+	rest     rest
+}
+
+// step is a state that may come next.
+type step struct {
+	to          []byte
+	class       class
+	what, wrong string // wrong: what must not happen and did
+}
+
 // graph is what an exploration has found: states in order of discovery, and the
 // moves between them.
 type graph struct {
-	rules
+	world
 	states *states
 	parent []uint32
 	first  []int64 // of each state's moves in to and class
@@ -30,46 +55,34 @@ type graph struct {
 
 // explore goes through all states breadth first until a promise is broken, and
 // returns how.
-func explore(r rules) (*graph, string) {
-	g := &graph{rules: r, states: newStates(), happened: map[string]int{}}
-	var key []byte
-	number := func(c cluster, parent uint32) uint32 {
-		key = c.appendKey(key[:0])
+func explore(w world) (*graph, string) {
+	g := &graph{world: w, states: newStates(), happened: map[string]int{}}
+	number := func(key []byte, parent uint32) uint32 {
 		n, known := g.states.number(key)
 		if !known {
 			g.parent = append(g.parent, min(parent, n))
 		}
 		return n
 	}
-	for _, c := range r.begins() {
-		number(c, math.MaxUint32) // its own parent
+	for _, key := range w.begins() {
+		number(key, math.MaxUint32) // its own parent
 	}
 	for at := uint32(0); int(at) < g.states.len(); at++ {
-		c := g.states.cluster(at)
-		var ops []op
-		if len(c.ops) == 0 {
-			var happened []string
-			ops, happened = r.decide(c)
-			for _, what := range slices.Compact(slices.Sorted(slices.Values(happened))) {
-				g.happened[what]++
-			}
+		seen := w.at(g.states.key(at), false)
+		for _, what := range slices.Compact(slices.Sorted(slices.Values(seen.happened))) {
+			g.happened[what]++
 		}
-		if wrong := r.violated(c, len(c.ops)+len(ops) == 0); wrong != "" {
-			return g, g.story(at) + wrong
-		}
-		for _, o := range ops {
-			if c.takenAwayBy(o) && c.lag == unproven {
-				return g, g.story(at) + "the operator sees this, and is to " + o.String() + ", although pods are not proven to be as they are seen"
-			}
+		if seen.wrong != "" {
+			return g, g.story(at) + seen.wrong
 		}
 		g.first = append(g.first, int64(len(g.to)))
-		for i, m := range r.moves(c, ops, false) {
+		for i, m := range seen.moves {
 			if m.wrong != "" {
-				return g, g.story(at) + r.moves(c, ops, true)[i].what + "\n" + m.wrong
+				return g, g.story(at) + w.at(g.states.key(at), true).moves[i].what + "\n" + m.wrong
 			}
 			g.to, g.class = append(g.to, number(m.to, at)), append(g.class, m.class)
 		}
-		g.rest = append(g.rest, r.restOf(c, ops))
+		g.rest = append(g.rest, seen.rest)
 	}
 	g.first = append(g.first, int64(len(g.to)))
 	return g, ""
@@ -151,7 +164,7 @@ func (g *graph) trap(n uint32, classes class) string {
 	slices.Sort(states)
 	out := g.story(states[0]) + fmt.Sprintf("from here %d states follow, none of them at rest:\n", len(states))
 	for _, n := range states[:min(len(states), 4)] {
-		out += g.states.cluster(n).String()
+		out += g.show(g.states.key(n))
 	}
 	return out
 }
@@ -162,13 +175,8 @@ func (g *graph) story(n uint32) string {
 	var lines []string
 	for g.parent[n] != n {
 		from := g.parent[n]
-		c := g.states.cluster(from)
-		var ops []op
-		if len(c.ops) == 0 {
-			ops, _ = g.decide(c)
-		}
-		for _, m := range g.moves(c, ops, true) {
-			if bytes.Equal(m.to.appendKey(nil), g.states.key(n)) {
+		for _, m := range g.at(g.states.key(from), true).moves {
+			if bytes.Equal(m.to, g.states.key(n)) {
 				lines = append(lines, m.what)
 				break
 			}
@@ -177,7 +185,7 @@ func (g *graph) story(n uint32) string {
 	}
 	var out strings.Builder
 	if len(g.begins()) > 1 {
-		out.WriteString(g.states.cluster(n).String())
+		out.WriteString(g.show(g.states.key(n)))
 	}
 	for _, line := range slices.Backward(lines) {
 		fmt.Fprintln(&out, line)

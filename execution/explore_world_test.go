@@ -90,6 +90,7 @@ const (
 	opClear
 	opEvict
 	opGiveUp
+	opRenew // evict a pod that doesn't get Ready
 )
 
 // How the watch of pods is.
@@ -179,9 +180,15 @@ func (r rules) total(fixed int) int {
 	return r.pods
 }
 
-// begins are clusters at rest on the old pool: the policy wants the new one, or
-// a node less.
-func (r rules) begins() []cluster {
+func (r rules) begins() (keys [][]byte) {
+	for _, c := range r.clusters() {
+		keys = append(keys, c.appendKey(nil))
+	}
+	return keys
+}
+
+// clusters at rest on the old pool: the policy wants the new one, or a node less.
+func (r rules) clusters() []cluster {
 	c := cluster{web: r.wanted(), target: 1}
 	for which := range c.counted {
 		r.count(&c, which, r.total(which))
@@ -249,7 +256,7 @@ func poolOf(node int) int { return node / maxNodes }
 
 func nodeName(node int) string { return fmt.Sprintf("pool-%d-%d", poolOf(node), node%maxNodes) }
 
-var poolNames = [2]string{"pool-0", "pool-1"}
+var poolNames = [...]string{"pool-0", "pool-1", "pool-2"}
 
 var exploreNow = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
@@ -279,7 +286,7 @@ func (r rules) snapshot(c cluster) api.Snapshot {
 	if c.lag == unproven {
 		s.Unproven = "the watch of pods fails"
 	}
-	for p, name := range poolNames {
+	for p, name := range poolNames[:2] {
 		pool := api.Pool{
 			Name: name, Zones: poolZones, Sizes: []int32{int32(c.size[p])}, MaxPerZone: int32(max(r.nodes, int(c.size[p]))), Allocatable: allocation,
 			ResizedAt: age(c.late[p]), ResizeOnly: c.denied,
@@ -407,7 +414,7 @@ func (r rules) planned(c cluster, pool int) api.Plan {
 	for _, key := range []api.Key{fixedKeys[db], webKey} {
 		plan.Workloads = append(plan.Workloads, api.WorkloadPlan{Key: key, Scale: api.Scale{Replicas: int32(r.pods)}, Pools: []api.PoolShare{{Pool: poolNames[pool], Replicas: int32(r.pods)}}, Reason: "demand"})
 	}
-	for p, name := range poolNames {
+	for p, name := range poolNames[:2] {
 		pp := api.PoolPlan{Pool: name}
 		if p == pool {
 			pp.SizePerZone = int32(r.nodes)

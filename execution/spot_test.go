@@ -117,7 +117,7 @@ func TestOnAndOffSpot(t *testing.T) {
 			steady: 0, spot: 4, change: func(w world) { mark(leaves(w, 4, false)[:2]...) }, want: "web 8→6",
 		},
 		"but not one fewer": {
-			steady: 0, spot: 4, change: func(w world) { mark(leaves(w, 3, false)[:1]...); wants(w, 5, 2) }, want: "cost of web-old-1",
+			steady: 0, spot: 4, change: func(w world) { mark(leaves(w, 3, false)[:1]...); wants(w, 5, 2) }, want: "cost of spot-0",
 		},
 		"growth": {
 			steady: 2, spot: 4, change: func(w world) { wants(w, 9, 3) }, want: "web 6→9",
@@ -200,7 +200,7 @@ func TestOnAndOffSpot(t *testing.T) {
 			},
 			want: "web 2→3", told: "TooManyOnSpot",
 		},
-		"no down takes the floor, whatever marks say": {
+		"what is off spot machines stays until others are, and what is too much on them goes": {
 			steady: 2, spot: 6, change: func(w world) {
 				// One of two nodes off spot machines is being emptied, and what was made for its
 				// pods went to spot machines, as it did for half an hour.
@@ -210,7 +210,7 @@ func TestOnAndOffSpot(t *testing.T) {
 				w.web.PlacedOn, w.web.PlacedSince = "steady", now.Add(-40*time.Minute)
 				mark(all(w.s)[:2]...)
 			},
-			told: "ShrinkWaitsForPods",
+			want: "cost of spot-2, cost of spot-3, no cost of steady-0, no cost of steady-1",
 		},
 		"a rollout is left alone": {
 			steady: 1, spot: 5, change: func(w world) { w.web.RollingOut, w.web.PlacedOn = true, "steady"; wants(w, 5, 2) },
@@ -279,13 +279,13 @@ func TestOnAndOffSpot(t *testing.T) {
 		"also while it is not moved": {
 			steady: 2, spot: 4, change: func(w world) { w.astray(1); w.web.PlacedOn = "" }, want: "cost of other-6",
 		},
-		"but not the floor": {
+		"of those off spot machines none before others are there": {
 			steady: 0, spot: 4, change: func(w world) {
 				wants(w, 5, 2)
 				mark(w.astray(3)[:2]...)
 				w.web.PlacedOn = ""
 			},
-			told: "ShrinkWaitsForPods",
+			want: "cost of spot-0, no cost of other-5",
 		},
 		"one of those astray that is not to go any more loses its mark": {
 			steady: 0, spot: 4, change: func(w world) {

@@ -73,6 +73,9 @@ func (q *sequencer) shut(ps pods) bool {
 
 // goes reports whether a pod bears its cost for good reason.
 func (q *sequencer) goes(p *api.Pod) bool {
+	if q.victims[p] {
+		return true
+	}
 	d := q.divisions[p.Workload]
 	if d == nil {
 		return q.leaving[p.Node] || q.old[p.Node] || q.astray(p)
@@ -80,21 +83,37 @@ func (q *sequencer) goes(p *api.Pod) bool {
 	return slices.Contains(d.excess, p) || slices.Contains(d.going, p) || (q.leaving[p.Node] || q.old[p.Node]) && !slices.Contains(d.later, p)
 }
 
-// clearCosts takes back our deletion costs from pods that are not to go.
+// clearCosts takes back our deletion costs from pods that are not to go. While a ReplicaSet
+// has still to delete some it would take others in their place.
 func (q *sequencer) clearCosts() {
 	if !q.guards.holds(guardCosts) {
 		return
 	}
+	var clear []api.Action
 	for i := range q.snapshot.Pods {
 		p := &q.snapshot.Pods[i]
 		if !p.DeletionCostOurs || p.Terminating || q.goes(p) {
 			continue
 		}
-		if q.guarded[p.Workload] != "" {
+		if q.guarded[p.Workload] != "" || q.deletes(p.Workload) {
 			continue
 		}
-		q.costs = append(q.costs, api.SetDeletionCost{Pod: p.Key, UID: p.UID, Clear: true, Reason: "it stays"})
+		clear = append(clear, api.SetDeletionCost{Pod: p.Key, UID: p.UID, Clear: true, Reason: "it stays"})
 	}
+	q.costs = append(clear, q.costs...)
+}
+
+// deletes reports whether a workload has more pods than it asks for.
+func (q *sequencer) deletes(workload api.Key) bool {
+	w := q.workloads[workload]
+	if w == nil {
+		return false
+	}
+	live := int32(0)
+	for _, p := range q.podsOf[workload] {
+		live += int32(boolRank(!p.Terminating))
+	}
+	return live > w.Replicas
 }
 
 // scaleWorkloads brings replicas to the plan. What the reactive floor asks for
@@ -283,8 +302,12 @@ func (q *sequencer) wave(w *api.Workload, wp *api.WorkloadPlan, ps pods) bool {
 }
 
 // mark gives the old pods a cost below that of every pod that stays, and
-// reports whether all of them are seen to bear one.
+// reports whether all of them are seen to bear one. While a ReplicaSet has still to delete
+// pods, those marked now might go instead.
 func (q *sequencer) mark(w *api.Workload, ps pods) bool {
+	if q.deletes(w.Key) {
+		return false
+	}
 	// Costs of ours on pods that stay are being cleared: count them as cleared
 	// when choosing, and as what they are when checking.
 	lowest, lowestCleared := int32(math.MaxInt32), int32(0)

@@ -47,7 +47,7 @@ func (h Hierarchy) Plan(s api.Snapshot, p api.Policy, m Memory) (api.Plan, Memor
 		if r := h.Moves(s, plan, p); r != nil && r.Stay != "" && r.Stay != r.Pool {
 			switch {
 			case c.p.Spot != nil:
-				c = c.staysWhere(r.Stay)
+				c = c.staysWhere(r.Stay, plan.PoolsInUse())
 			case c.spread():
 				c = c.staysSpread()
 			default:

@@ -3,6 +3,7 @@ package planning
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -266,9 +267,11 @@ func (c *cycle) offSpot(workload int, base string) int32 {
 }
 
 // staysWhere is the same cycle where workloads stay on the pools that their pods are on now, as
-// they can't be moved from one: off spot machines and on them, where most are of each. All on
-// that one pool, which may be of spot machines, would be no staying.
-func (c *cycle) staysWhere(pool string) *cycle {
+// they can't be moved from one to the targets: off spot machines and on them, where most are of
+// each. All on that one pool, which may be of spot machines, would be no staying. What goes back
+// goes to where it came from, even if most of it is on a target already: the pool would be left
+// all the same.
+func (c *cycle) staysWhere(pool string, targets []string) *cycle {
 	at := make(map[string]*api.Pool, len(c.s.Nodes))
 	for i := range c.s.Pools {
 		for _, n := range c.s.Nodes {
@@ -277,15 +280,22 @@ func (c *cycle) staysWhere(pool string) *cycle {
 			}
 		}
 	}
-	most := func(pods []api.Pod, spot bool) (best string) {
+	back := !slices.Contains(targets, pool)
+	most := func(pods []api.Pod, spot bool) string {
 		count := map[string]int{}
 		for i := range pods {
-			p := at[pods[i].Node]
-			if p == nil || pods[i].Terminating || p.Spot != spot || !slices.Contains(c.p.ManagedPools, p.Name) && !slices.Contains(c.p.NodePools, p.Name) {
-				continue
+			if p := at[pods[i].Node]; p != nil && !pods[i].Terminating && p.Spot == spot && (slices.Contains(c.p.ManagedPools, p.Name) || slices.Contains(c.p.NodePools, p.Name)) {
+				count[p.Name]++
 			}
-			if count[p.Name]++; best == "" || count[p.Name] > count[best] || count[p.Name] == count[best] && p.Name < best {
-				best = p.Name
+		}
+		best, most := "", 0
+		for _, name := range slices.Sorted(maps.Keys(count)) {
+			n := count[name]
+			if back && !slices.Contains(targets, name) {
+				n += len(pods)
+			}
+			if n > most {
+				best, most = name, n
 			}
 		}
 		return best

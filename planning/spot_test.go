@@ -146,10 +146,16 @@ func TestSpotIsLeftAsItIs(t *testing.T) {
 // TestARefusedMoveLeavesSpot: workloads that can't be moved from a pool stay on both of theirs,
 // whichever of these the refusal names.
 func TestARefusedMoveLeavesSpot(t *testing.T) {
-	for _, stay := range []string{"spot", "steady"} {
+	for _, c := range []struct {
+		stay  string
+		moved bool // most pods off spot machines are on the other pool already
+	}{{"spot", false}, {"steady", false}, {"steady", true}} {
+		stay := c.stay
 		h, s, p := onSpot(t)
 		for _, pool := range s.Pools[:2] {
-			s.Nodes = append(s.Nodes, api.Node{Name: "n-" + pool.Name, Pool: pool.Name, Ready: true, Allocatable: pool.Allocatable})
+			for _, name := range []string{pool.Name, "other-" + pool.Name} {
+				s.Nodes = append(s.Nodes, api.Node{Name: "n-" + name, Pool: name, Ready: true, Allocatable: pool.Allocatable})
+			}
 			pool.Name = "other-" + pool.Name
 			s.Pools = append(s.Pools, pool)
 		}
@@ -158,6 +164,9 @@ func TestARefusedMoveLeavesSpot(t *testing.T) {
 			w.Replicas = 6
 			for n := range w.Replicas {
 				node := []string{"n-spot", "n-steady"}[n%2]
+				if c.moved && n > 1 && node == "n-steady" {
+					node = "n-other-steady"
+				}
 				s.Pods = append(s.Pods, api.Pod{
 					Key: api.Key{Namespace: "shop", Name: w.Key.Name + string('a'+n)}, Workload: w.Key, Node: node, Ready: true, ControllerKind: "ReplicaSet", Shape: w.Shape,
 				})
