@@ -126,10 +126,10 @@ func (q *sequencer) exceeds(w *api.Workload, wp *api.WorkloadPlan, d *division) 
 	return true
 }
 
-// strays chooses the pods on none of the workload's pools that are moved now, and reports
-// whether there are any.
+// strays chooses the pods on none of the workload's pools that others are made for now, and
+// reports whether there are any.
 func (q *sequencer) strays(w *api.Workload, wp *api.WorkloadPlan, d *division) bool {
-	if d.leaving > 0 || !q.brings(w) || q.disruption.Closed != "" && w.Replicas <= wp.Replicas {
+	if d.leaving > 0 || !q.brings(w) || q.disruption.Closed != "" || w.Replicas > wp.Replicas {
 		return false
 	}
 	n := q.turn(w, wp, d, d.astray)
@@ -170,27 +170,56 @@ func (q *sequencer) turn(w *api.Workload, wp *api.WorkloadPlan, d *division, of 
 // spare is how many of such pods may go, those on spot machines first, before others are made
 // off them: these may be on spot machines instead.
 func (q *sequencer) spare(d *division, of []*api.Pod) int {
+	if !q.guards.holds(guardReplaced) {
+		return len(of)
+	}
 	spot := 0
 	for spot < len(of) && !q.offSpot(of[spot]) {
 		spot++
 	}
-	return min(len(of), spot+max(0, len(d.onBase)+len(d.loose)+int(d.otherwise-d.off)))
+	there := len(d.loose) + int(d.otherwise)
+	for _, p := range d.onBase {
+		there += boolRank(!q.failed(p))
+	}
+	return min(len(of), spot+max(0, there-int(d.off)))
+}
+
+// failed reports whether a pod has not become Ready in the time of a whole move.
+func (q *sequencer) failed(p *api.Pod) bool {
+	return !p.Ready && q.snapshot.Time.Sub(p.Created) > q.disruption.MoveTimeout
 }
 
 // lessen chooses the pods that go as fewer replicas are wanted, beside so many that leave.
-// Those that a ReplicaSet has still to delete are among them, and those without a node that
-// nothing waits for: they serve nobody.
+// Those that a ReplicaSet has still to delete are among them. Those without a node that nothing
+// waits for serve nobody, nor do those that have failed: they go first.
 func (q *sequencer) lessen(w *api.Workload, wp *api.WorkloadPlan, d *division, leave int32) {
 	live := len(d.onBase) + len(d.onSpot) + len(d.loose) + len(d.astray) + int(d.leaving)
 	fewer := max(0, max(int(w.Replicas), live)-int(leave+wp.Replicas))
-	unbound := min(len(d.loose)-int(d.awaited), fewer)
-	fewer -= unbound
-	astray := min(q.spare(d, d.astray), fewer)
-	fewer -= astray
-	spot := min(max(len(d.onSpot)-int(wp.Replicas-d.off), 0), fewer)
-	base := min(max(len(d.onBase)-int(d.off), 0), fewer-spot)
-	spot = min(fewer-base, len(d.onSpot))
-	d.going = slices.Concat(d.loose[:unbound], d.astray[:astray], d.onSpot[:spot], d.onBase[:base])
+	take := func(n int, from []*api.Pod) {
+		n = max(0, min(n, fewer, len(from)))
+		d.going = append(d.going, from[:n]...)
+		fewer -= n
+	}
+	sides := [2][]*api.Pod{d.onSpot, d.onBase}
+	take(len(d.loose)-int(d.awaited), d.loose)
+	for i, side := range sides {
+		failed, others := []*api.Pod(nil), []*api.Pod(nil)
+		for _, p := range side {
+			if q.failed(p) {
+				failed = append(failed, p)
+			} else {
+				others = append(others, p)
+			}
+		}
+		n := min(fewer, len(failed))
+		take(n, failed)
+		sides[i] = append(failed[n:], others...)
+	}
+	take(q.spare(d, d.astray), d.astray)
+	spot := min(max(len(sides[0])-int(wp.Replicas-d.off), 0), fewer)
+	base := min(max(len(sides[1])-int(d.off), 0), fewer-spot)
+	take(fewer-base, sides[0])
+	take(base, sides[1])
 }
 
 // part sorts a workload's pods anew: those that are to go for its division count as on

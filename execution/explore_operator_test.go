@@ -134,5 +134,8 @@ func (o op) String() string {
 			return "give up emptying " + nodeName(int(o.node))
 		}
 	}
+	if o.arg&noNode != 0 && (o.kind == opMark || o.kind == opClear) {
+		return strings.Replace(names[o.kind], " on", " without a node", 1)
+	}
 	return names[o.kind] + " " + nodeName(int(o.node))
 }

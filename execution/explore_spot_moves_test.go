@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,7 +38,7 @@ func (r splitRules) decide(c split) (ops []op, to uint8, happened []string) {
 	}
 	plan := r.planned(c, w)
 	if refusal := preflight(s, plan, policy, r.guards); refusal != nil && refusal.Stay != "" && refusal.Stay != refusal.Pool {
-		plan = r.planned(c, r.stays(c, w, refusal.Stay))
+		plan = r.planned(c, r.stays(c, w, refusal.Stay, plan.PoolsInUse()))
 		plan.Nodes.Refusal = refusal
 	}
 	actions, findings := sequence(s, plan, policy, r.guards)
@@ -111,7 +112,7 @@ func (r splitRules) least() uint8 {
 // moves are all that may happen next.
 func (r splitRules) moves(c split, ops []op, says uint8, told bool) (out []step) {
 	add := func(class class, to split, format string, args ...any) *step {
-		m := step{to: to.appendKey(nil, r.prompt), class: class}
+		m := step{to: r.key(to), class: class}
 		if told {
 			m.what = fmt.Sprintf(format, args...)
 		}
@@ -218,12 +219,9 @@ func (r splitRules) deletions(c split, add func(class, split, string, ...any) *s
 			return
 		}
 	}
-	serving, steady := 0, 0
-	for i, m := range c.nodes {
+	serving, steady := 0, c.steady()
+	for _, m := range c.nodes {
 		serving += m.serving()
-		if poolOf(i) < steadyPools {
-			steady += m.serving()
-		}
 	}
 	for _, kind := range []int{marked, 0, marked | isReady, isReady} {
 		found := false
@@ -239,12 +237,11 @@ func (r splitRules) deletions(c split, add func(class, split, string, ...any) *s
 				to := c
 				to.nodes[i].web[kind]--
 				step := add(progress, to, "the ReplicaSet deletes a pod on %s", name(i))
-				// One that was marked before it was Ready was not there yet.
 				switch {
 				case kind&isReady == 0:
 				case serving <= int(r.least()):
 					step.wrong = fmt.Sprintf("%d web pods are left Ready, %d must be", serving-1, r.least())
-				case poolOf(i) < steadyPools && steady <= int(r.floor) && kind != marked|isReady|young:
+				case poolOf(i) < steadyPools && steady <= int(r.floor) && c.reached:
 					step.wrong = fmt.Sprintf("%d web pods are left Ready off spot machines, the floor is %d", steady-1, r.floor)
 				}
 			}
@@ -266,7 +263,7 @@ func (r splitRules) poolMoves(c split, add func(class, split, string, ...any) *s
 				continue
 			}
 			have++
-			if p == spotPool && !slices.Contains(c.nodes[p*maxNodes:i], m) {
+			if p == spotPool && !r.calm && !slices.Contains(c.nodes[p*maxNodes:i], m) {
 				to := c
 				to.nodes[i] = machine{}
 				add(fault, to, "%s is taken away", name(i))
@@ -428,10 +425,10 @@ func (r splitRules) show(key []byte) string {
 	var out strings.Builder
 	status := "nothing"
 	if c.placed > 0 {
-		status = fmt.Sprintf("%s (%d)", poolNames[c.placed-1], c.since)
+		status = poolNames[c.placed-1] + [...]string{lately: ", since a moment", trying: "", waiting: ", for long"}[c.since]
 	}
-	fmt.Fprintf(&out, "web %d replicas, pending %v; the planner wants %v; the status says %s; sizes %v, overdue %v, gave up %v; to do %v\n",
-		c.web, c.pending, r.wishes[c.wish], status, c.size, c.overdue, c.gaveUp, c.ops)
+	fmt.Fprintf(&out, "web %d replicas, %d without a node and %d of these marked; the planner wants %v; the status says %s; sizes %v, overdue %v, gave up %v; to do %v\n",
+		c.web, c.pending[0]+c.pending[marked], c.pending[marked], r.wishes[c.wish], status, c.size, c.overdue, c.gaveUp, c.ops)
 	for i, m := range c.nodes {
 		if m.phase == absent {
 			continue
@@ -456,7 +453,7 @@ func (r splitRules) show(key []byte) string {
 			}
 			flags = append(flags, what)
 		}
-		fmt.Fprintf(&out, "  %s: %s\n", nodeName(i), strings.Join(flags, "; "))
+		fmt.Fprintf(&out, "  %s: %s\n", nodeName(i), cmp.Or(strings.Join(flags, "; "), "empty"))
 	}
 	return out.String()
 }

@@ -26,42 +26,44 @@ func checkSplit(r splitRules) (*graph, string) {
 	return g, ""
 }
 
-// both is to be on pool 0 and on spot machines.
-var both = wish{replicas: 3, off: 1, spot: true}
+// What the planner may want of two replicas, and of three.
+var (
+	onlyBase   = wish{replicas: 2, off: 2}
+	spotBeside = wish{replicas: 2, off: 1, spot: true}
+	otherBase  = wish{base: 1, replicas: 2, off: 1, spot: true}
+	ofThree    = wish{replicas: 3, off: 1, spot: true}
+	otherThree = wish{base: 1, replicas: 3, off: 1, spot: true}
+)
 
 var splitExplorations = []struct {
 	name string
 	splitRules
 	all bool
 }{
-	{"on and off spot machines, from wherever pods are", splitRules{
-		wishes: []wish{both}, begin: both, nodes: 2, anywhere: true, wayward: true,
-	}, false},
-	{"and an event within a sequence", splitRules{
-		wishes: []wish{both}, begin: both, nodes: 2, anywhere: true, stale: 1, prompt: true,
-	}, false},
+	{"on and off spot machines, from wherever pods are", splitRules{begin: ofThree, wishes: []wish{ofThree}, nodes: 2, anywhere: true, wayward: true}, false},
+	{"and an event within a sequence", splitRules{begin: ofThree, wishes: []wish{ofThree}, nodes: 2, anywhere: true, stale: 1, prompt: true}, false},
 	{"a planner that wants other replicas, or all off spot machines", splitRules{
-		wishes: []wish{{replicas: 2, off: 1, spot: true}, {replicas: 1, off: 1, spot: true}, {replicas: 2, off: 2, spot: true}}, begin: wish{replicas: 2, off: 1, spot: true}, nodes: 1, turns: true,
+		begin: spotBeside, wishes: []wish{spotBeside, {replicas: 1, off: 1, spot: true}, {replicas: 2, off: 2, spot: true}}, nodes: 1, turns: true,
 	}, false},
-	{"from a pool to another one and spot machines", splitRules{
-		wishes: []wish{{base: 1, replicas: 2, off: 1, spot: true}}, begin: wish{replicas: 2, off: 2}, nodes: 1,
-	}, false},
-	{"and back at any time", splitRules{
-		wishes: []wish{{base: 1, replicas: 2, off: 1, spot: true}, {replicas: 2, off: 2}}, begin: wish{replicas: 2, off: 2}, nodes: 1, turns: true,
-	}, false},
-	{"from spot machines and a pool to another pool and these spot machines", splitRules{
-		wishes: []wish{{base: 1, replicas: 2, off: 1, spot: true}}, begin: wish{replicas: 2, off: 1, spot: true}, nodes: 1,
-	}, false},
-	{"from spot machines and a pool to the pool alone", splitRules{
-		wishes: []wish{{replicas: 2, off: 2}}, begin: wish{replicas: 2, off: 1, spot: true}, nodes: 1,
-	}, false},
-	{"on a pool and spot machines where another workload is on the other pool", splitRules{
-		wishes: []wish{{base: 1, replicas: 2, off: 1, spot: true}}, begin: wish{replicas: 2, off: 1, spot: true}, nodes: 2, mixed: true,
-	}, false},
+	{"to another pool and spot machines", splitRules{begin: onlyBase, wishes: []wish{otherBase}, nodes: 1, calm: true}, false},
+	{"to another pool and spot machines, of which some are taken away", splitRules{begin: onlyBase, wishes: []wish{otherBase}, nodes: 1}, true},
+	{"there and back at any time", splitRules{begin: onlyBase, wishes: []wish{otherBase, onlyBase}, nodes: 1, turns: true, calm: true}, true},
+	{"to another pool beside spot machines", splitRules{begin: spotBeside, wishes: []wish{otherBase}, nodes: 1, calm: true}, false},
+	{"to another pool beside spot machines, of which some are taken away", splitRules{begin: spotBeside, wishes: []wish{otherBase}, nodes: 1}, true},
+	{"from spot machines", splitRules{begin: spotBeside, wishes: []wish{onlyBase}, nodes: 1}, false},
+	{"from spot machines and back at any time", splitRules{begin: spotBeside, wishes: []wish{onlyBase, spotBeside}, nodes: 1, turns: true}, true},
+	{"to another pool where another workload stays", splitRules{begin: spotBeside, wishes: []wish{otherBase}, nodes: 2, mixed: true, wayward: true}, false},
+	{"to another pool where another workload stays, and an event within a sequence", splitRules{begin: spotBeside, wishes: []wish{otherBase}, nodes: 2, mixed: true, stale: 1, prompt: true}, false},
+	{"to another pool where another workload stays, and back at any time", splitRules{begin: spotBeside, wishes: []wish{otherBase, spotBeside}, nodes: 2, mixed: true, turns: true}, true},
+	{"three pods to another pool where another workload stays", splitRules{begin: ofThree, wishes: []wish{otherThree}, nodes: 2, mixed: true}, true},
 }
 
 // TestExploreSpot goes through every state that a workload with replicas on and off spot
-// machines can come to.
+// machines can come to, by moves to another pool, machines that are taken away, planners that
+// want something else, and operators that die between any two actions. No pod is deleted by
+// which fewer than are wanted are Ready, or fewer than the floor off spot machines once so many
+// were; no Ready pod dies with its node unless that is taken away; and from everywhere a way
+// leads to where the planner wants them.
 func TestExploreSpot(t *testing.T) {
 	for _, e := range splitExplorations {
 		if e.all && !*exploreAll {
@@ -71,9 +73,13 @@ func TestExploreSpot(t *testing.T) {
 			e.guards, e.floor = everyGuard, 1
 			began := time.Now()
 			g, wrong := checkSplit(e.splitRules)
-			t.Logf("%d states, %d moves, %.1f s; %v", g.states.len(), len(g.to), time.Since(began).Seconds(), g.happened)
+			t.Logf("%d states, %d moves, %.1f s; what is scaled down waits in %d states, moves are refused in %d",
+				g.states.len(), len(g.to), time.Since(began).Seconds(), g.happened["ShrinkWaitsForPods"], g.happened["MoveRefused"])
 			if wrong != "" {
 				t.Error(wrong)
+			}
+			if g.happened["ShrinkWaitsForPods"] == 0 {
+				t.Error("nothing is ever held up")
 			}
 		})
 	}

@@ -63,6 +63,8 @@ type split struct {
 	// which a move away from it was given up not long ago.
 	overdue [spotPools]bool
 	gaveUp  [spotPools]uint8
+	// reached: as many as the floor were Ready off spot machines, and none of them about to go.
+	reached bool
 	ops     []op
 	stale   uint8
 }
@@ -72,6 +74,24 @@ func (c split) pods() uint8 {
 	n := c.pending[0] + c.pending[marked]
 	for _, m := range c.nodes {
 		n += uint8(m.pods())
+	}
+	return n
+}
+
+// steady are the Ready pods off spot machines.
+func (c split) steady() int {
+	n := 0
+	for _, m := range c.nodes[:steadyPools*maxNodes] {
+		n += m.serving()
+	}
+	return n
+}
+
+// lasting are those of them that bear no cost.
+func (c split) lasting() int {
+	n := 0
+	for _, m := range c.nodes[:steadyPools*maxNodes] {
+		n += int(m.web[isReady] + m.web[isReady|young])
 	}
 	return n
 }
@@ -99,6 +119,7 @@ type splitRules struct {
 	anywhere bool // pods begin in every arrangement
 	// prompt: a ReplicaSet deletes pods without a node before anything else happens.
 	prompt bool
+	calm   bool // no machine is taken away
 	guards guards
 }
 
@@ -126,7 +147,7 @@ func (r splitRules) begins() (keys [][]byte) {
 		if r.begin.spot {
 			c.placed = uint8(r.prefers(c, r.begin)) + 1
 		}
-		keys = append(keys, c.appendKey(nil, r.prompt))
+		keys = append(keys, r.key(c))
 	}
 	var place func(c split, left, from int)
 	place = func(c split, left, from int) {
@@ -311,8 +332,8 @@ func (r splitRules) planned(c split, w wish) api.Plan {
 }
 
 // stays is the wish that leaves web on the pools that most of its pods are on, as it can't be
-// moved from one: what planning does of a refusal.
-func (r splitRules) stays(c split, w wish, pool string) wish {
+// moved from one: what planning does of a refusal. What goes back does so to where it came from.
+func (r splitRules) stays(c split, w wish, pool string, targets []string) wish {
 	var on [spotPools]int
 	for i, n := range c.nodes {
 		on[poolOf(i)] += n.pods()
@@ -321,10 +342,13 @@ func (r splitRules) stays(c split, w wish, pool string) wish {
 	if stay := slices.Index(poolNames[:steadyPools], pool); stay >= 0 {
 		out.base = stay
 	}
-	if on[0]+on[1] > 0 {
-		out.base = 0
-		if on[1] > on[0] {
-			out.base = 1
+	most := 0
+	for p, n := range on[:steadyPools] {
+		if n > 0 && !slices.Contains(targets, pool) && !slices.Contains(targets, poolNames[p]) {
+			n += int(c.web)
+		}
+		if n > most {
+			out.base, most = p, n
 		}
 	}
 	if !out.spot {
@@ -333,21 +357,22 @@ func (r splitRules) stays(c split, w wish, pool string) wish {
 	return out
 }
 
-// appendKey appends what is the same for states that differ in the names of equal
-// nodes only.
-func (c split) appendKey(key []byte, prompt bool) []byte {
+// key is the same for states that differ in the names of equal nodes only.
+func (r splitRules) key(c split) []byte {
+	key := make([]byte, 0, 48)
 	if len(c.ops) == 0 {
 		c.ops, c.stale = nil, 0
 	}
 	c.pending[0] += max(c.web, c.pods()) - c.pods()
 	for _, kind := range []int{marked, 0} {
-		if prompt && c.pods() > c.web {
+		if r.prompt && c.pods() > c.web {
 			c.pending[kind] -= min(c.pending[kind], c.pods()-c.web)
 		}
 	}
 	if c.placed == 0 {
 		c.since = trying
 	}
+	c.reached = c.reached || c.pods() <= c.web && c.lasting() >= int(r.floor)
 	var first, at, to [spotPools * maxNodes]uint8
 	for i := len(c.ops) - 1; i >= 0; i-- {
 		if c.ops[i].onNode() {
@@ -386,7 +411,7 @@ func (c split) appendKey(key []byte, prompt bool) []byte {
 		}
 	}
 	key = append(key, endOfNodes, c.size[0]|c.size[1]<<4, c.size[2]|c.web<<4, c.wish|c.placed<<2|c.since<<4|c.stale<<6,
-		bits(c.overdue[:]...), c.gaveUp[0]|c.gaveUp[1]<<4, c.gaveUp[2], c.pending[0]|c.pending[1]<<4)
+		bits(c.overdue[0], c.overdue[1], c.overdue[2], c.reached), c.gaveUp[0]|c.gaveUp[1]<<4, c.gaveUp[2], c.pending[0]|c.pending[1]<<4)
 	for _, o := range c.ops {
 		if o.onNode() {
 			o.node = to[o.node]
@@ -412,6 +437,7 @@ func decodeSplit(key []byte) split {
 	for p := range c.overdue {
 		c.overdue[p] = bit(key[4], p)
 	}
+	c.reached = bit(key[4], spotPools)
 	c.gaveUp = [spotPools]uint8{key[5] & 15, key[5] >> 4, key[6]}
 	c.pending = [2]uint8{key[7] & 15, key[7] >> 4}
 	for ops := key[8:]; len(ops) > 0; ops = ops[2:] {

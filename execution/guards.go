@@ -61,6 +61,15 @@ const (
 	guardEmptying
 	// guardKept: a surplus node of which that was given up is not tried again at once.
 	guardKept
+	// guardFloor: nothing is scaled down by which fewer Ready pods than the policy's floor
+	// could be left off spot machines.
+	guardFloor
+	// guardPending: deletion costs stay as they are while a ReplicaSet has still to delete
+	// pods.
+	guardPending
+	// guardReplaced: pods off spot machines that have to move go only as others are made off
+	// them.
+	guardReplaced
 
 	// guardProven: nothing is taken away while pods, nodes or budgets are not proven to
 	// be as they are seen.

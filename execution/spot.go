@@ -111,7 +111,7 @@ func (q *sequencer) scaleDivided(w *api.Workload, wp *api.WorkloadPlan, ps pods,
 // cost: a ReplicaSet would delete those that are not Ready first.
 func (q *sequencer) lower(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 	for _, p := range ps.stay {
-		if !p.Ready && q.snapshot.Time.Sub(p.Created) <= q.disruption.MoveTimeout {
+		if !p.Ready && !q.failed(p) {
 			q.note(api.HorizontalScalingAgent, "ShrinkWaitsForPods", api.WorkloadRef(w.Key), "%d of the %d pods that stay are Ready", ps.ready, len(ps.stay))
 			return
 		}
@@ -126,7 +126,7 @@ func (q *sequencer) lower(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 // among the worst is expected: one that is not Ready yet may be when it chooses. Those that
 // may go instead are marked, and make way for it in the next cycle.
 func (q *sequencer) keepFloor() {
-	if q.bounds == nil {
+	if q.bounds == nil || !q.guards.holds(guardFloor) {
 		return
 	}
 	q.downs = slices.DeleteFunc(q.downs, func(a api.Action) bool {

@@ -36,8 +36,9 @@ type view struct {
 	nodes  map[string]*api.Node
 	podsOn map[string][]*api.Pod // by node, terminating ones too
 	podsOf map[api.Key][]*api.Pod
-	// bound is how many pods of a workload have a node and are not terminating.
-	bound map[api.Key]int32
+	// live is how many pods of a workload are not terminating, bound how many of them have a
+	// node.
+	live, bound map[api.Key]int32
 	// workloads that the snapshot shows, by key.
 	workloads map[api.Key]*api.Workload
 	acting    map[api.Key]bool  // workloads that may be written to
@@ -78,6 +79,7 @@ func newView(s api.Snapshot, p api.Plan, policy api.Policy, g guards) (*view, []
 		nodes:     make(map[string]*api.Node, len(s.Nodes)),
 		podsOn:    make(map[string][]*api.Pod, len(s.Nodes)),
 		podsOf:    make(map[api.Key][]*api.Pod, len(s.Workloads)),
+		live:      make(map[api.Key]int32, len(s.Workloads)),
 		bound:     make(map[api.Key]int32, len(s.Workloads)),
 		workloads: make(map[api.Key]*api.Workload, len(s.Workloads)),
 		acting:    make(map[api.Key]bool, len(p.Workloads)),
@@ -100,8 +102,9 @@ func newView(s api.Snapshot, p api.Plan, policy api.Policy, g guards) (*view, []
 		}
 		if pod.Workload != (api.Key{}) {
 			v.podsOf[pod.Workload] = append(v.podsOf[pod.Workload], pod)
-			if pod.Node != "" && !pod.Terminating {
-				v.bound[pod.Workload]++
+			if !pod.Terminating {
+				v.live[pod.Workload]++
+				v.bound[pod.Workload] += int32(boolRank(pod.Node != ""))
 			}
 		}
 	}
