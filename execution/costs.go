@@ -13,8 +13,8 @@ const deletionCost = -1000
 
 // goes reports whether a pod bears its cost for good reason.
 func (q *sequencer) goes(p *api.Pod) bool {
-	if q.victims[p] {
-		return true
+	if q.victims[p] || q.kept[p] {
+		return q.victims[p]
 	}
 	d := q.divisions[p.Workload]
 	if d == nil {

@@ -18,7 +18,7 @@ import (
 func TestEveryGuardIsNeeded(t *testing.T) {
 	const file = "testdata/counterexamples.md"
 	var out strings.Builder
-	out.WriteString("What goes wrong without each guard of a move, as the exploration finds it: the shortest way there, with two pods of each workload (or one, and two of nobody's) on two nodes of each pool. Where pods may begin in every arrangement, the one that it begins with comes first.\n")
+	out.WriteString("What goes wrong without each guard of a move, as the exploration finds it: the shortest way there, with two pods of each workload (or one, and two of nobody's) on two nodes of each pool. Where pods may begin in every arrangement, the one that it begins with comes first. The last three are of a workload on and off spot machines, of two or three pods.\n")
 	for _, c := range []struct {
 		name  string
 		guard guards
@@ -53,7 +53,7 @@ func TestEveryGuardIsNeeded(t *testing.T) {
 		{"a Ready pod is evicted only while the API server has the others Ready", guardLook, rules{stalls: true, loose: true}, nil},
 		{"nothing is scaled down by which fewer Ready pods than the floor could be left off spot machines", guardFloor, rules{}, &splitRules{begin: spotBeside, wishes: []wish{onlyBase}}},
 		{"costs stay as they are while a ReplicaSet has still to delete pods", guardPending, rules{}, &splitRules{begin: ofThree, wishes: []wish{ofThree}, anywhere: true}},
-		{"pods off spot machines that have to move go as others are made off them", guardReplaced, rules{}, &splitRules{begin: spotBeside, wishes: []wish{otherBase}, mixed: true}},
+		{"pods off spot machines that have to move go as others are made off them", guardReplaced, rules{}, &splitRules{begin: spotBeside, wishes: []wish{otherBase}, mixed: true, wayward: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.pods, c.nodes, c.guards = cmp.Or(c.pods, 2), 2, everyGuard&^c.guard

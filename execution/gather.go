@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -143,9 +144,43 @@ func (q *sequencer) gather(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 // settle brings replicas to the plan without making pods that move: where there are too
 // many, those astray go first.
 func (q *sequencer) settle(w *api.Workload, wp *api.WorkloadPlan, ps, move pods) {
+	if w.Replicas > wp.Replicas && q.bounds != nil {
+		move = q.sparing(w, wp, move)
+	}
 	if w.Replicas <= wp.Replicas || q.mark(w, move) {
 		q.scale(w, wp, ps)
 	}
+}
+
+// sparing is a move in which, of as many pods as are too many, those that are not Ready off
+// spot machines go first, and of the others none by which fewer than the policy's floor are
+// left.
+func (q *sequencer) sparing(w *api.Workload, wp *api.WorkloadPlan, move pods) pods {
+	out := pods{readyAll: move.readyAll, stuck: move.stuck}
+	all, steady := slices.Concat(move.old, move.stay), int32(0)
+	for _, p := range all {
+		steady += int32(boolRank(q.steady(p)))
+	}
+	slices.SortStableFunc(all, func(a, b *api.Pod) int {
+		return cmp.Or(cmp.Compare(boolRank(q.steady(a)), boolRank(q.steady(b))), cmp.Compare(boolRank(!a.DeletionCostOurs), boolRank(!b.DeletionCostOurs)),
+			cmp.Compare(boolRank(a.Ready), boolRank(b.Ready)))
+	})
+	spare := steady - min(q.bounds.Floor, wp.Replicas)
+	for _, p := range all {
+		switch {
+		case int32(len(out.old)) < q.live[w.Key]-wp.Replicas && (!q.steady(p) || spare > 0):
+			spare -= int32(boolRank(q.steady(p)))
+			out.old = append(out.old, p)
+			q.victims[p] = true
+			continue
+		case slices.Contains(move.old, p):
+			q.kept[p] = true
+		}
+		if out.stay = append(out.stay, p); p.Ready {
+			out.ready++
+		}
+	}
+	return out
 }
 
 // explainAstray names the pods that keep a workload from leaving a pool by itself.

@@ -48,7 +48,7 @@ func Sequence(s api.Snapshot, p api.Plan, policy api.Policy) ([]api.Action, []ap
 
 func sequence(s api.Snapshot, p api.Plan, policy api.Policy, g guards) ([]api.Action, []api.Finding) {
 	v, findings := newView(s, p, policy, g)
-	q := &sequencer{view: v, findings: findings, victims: map[*api.Pod]bool{}}
+	q := &sequencer{view: v, findings: findings, victims: map[*api.Pod]bool{}, kept: map[*api.Pod]bool{}}
 	q.explainRefusal()
 	if len(q.notes) > 0 {
 		// Going back begins when the note is seen: without it the next cycle would
@@ -101,8 +101,9 @@ type sequencer struct {
 	// new pods are counted on, empty for any.
 	divisions  map[api.Key]*division
 	restricted string
-	// victims are pods that go so that the floor off spot machines is kept.
-	victims map[*api.Pod]bool
+	// victims are pods that go so that the floor off spot machines is kept, and kept those that
+	// stay for it.
+	victims, kept map[*api.Pod]bool
 	// evicted counts EvictPod actions.
 	evicted int
 }

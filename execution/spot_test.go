@@ -249,7 +249,7 @@ func TestOnAndOffSpot(t *testing.T) {
 				waits.Ready, waits.Created = false, now.Add(-time.Minute)
 				w.web.Replicas = 7
 			},
-			told: "MigrationWaitsForPods",
+			told: "ShrinkWaitsForPods",
 		},
 		"then it is marked": {
 			steady: 2, spot: 4, change: func(w world) { w.astray(1) }, want: "cost of other-6",
@@ -293,6 +293,68 @@ func TestOnAndOffSpot(t *testing.T) {
 				w.web.PlacedOn = ""
 			},
 			want: "no cost of other-5, no cost of other-6",
+		},
+		"of fewer one without a node goes first": {
+			steady: 2, spot: 4, change: func(w world) { w.pods("", 1)[0].Ready = false; w.web.Replicas = 7 }, want: "cost of -6",
+		},
+		"not one that is to be off spot machines": {
+			steady: 1, spot: 5, change: func(w world) {
+				waits := w.pods("", 1)[0]
+				waits.Ready, waits.Created = false, now.Add(-time.Minute)
+				w.web.Replicas, w.web.PlacedOn = 7, "steady"
+			},
+			told: "ShrinkWaitsForPods",
+		},
+		"then one that has not become Ready in the time of a move, off spot machines too": {
+			steady: 3, spot: 4, change: func(w world) { w.s.Pods[2].Ready = false }, want: "cost of steady-2",
+		},
+		"before one astray that nothing is there for": {
+			steady: 1, spot: 3, change: func(w world) {
+				wants(w, 4, 1)
+				w.s.Pods[0].Ready, w.p.Spot.Floor = false, 1
+				w.astray(1)
+			},
+			want: "cost of steady-0",
+		},
+		"while a ReplicaSet has still to delete one, its cost stays": {
+			steady: 2, spot: 5, change: func(w world) { mark(all(w.s)[2:3]...); w.web.Replicas = 6 },
+		},
+		"and no other one is marked": {
+			steady: 2, spot: 5, change: func(w world) { mark(all(w.s)[2:3]...); w.web.Replicas = 6; wants(w, 5, 2) },
+		},
+		"where all are to be off spot machines, others than these are marked when the floor could be taken": {
+			steady: 4, spot: 0, change: func(w world) {
+				wants(w, 2, 2)
+				w.plan.Pools, w.plan.Prefers = w.plan.Pools[1:], ""
+				w.others()
+				for _, p := range all(w.s)[2:] {
+					p.Ready, p.Created = false, now.Add(-time.Minute)
+				}
+			},
+			want: "cost of steady-2, cost of steady-3", told: "ShrinkWaitsForPods",
+		},
+		"and go when they are": {
+			steady: 4, spot: 0, change: func(w world) {
+				wants(w, 2, 2)
+				w.plan.Pools, w.plan.Prefers = w.plan.Pools[1:], ""
+				w.others()
+				for _, p := range all(w.s)[2:] {
+					p.Ready, p.Created = false, now.Add(-time.Minute)
+				}
+				mark(all(w.s)[2:]...)
+			},
+			want: "web 4→2",
+		},
+		"one of a StatefulSet goes as it does": {
+			steady: 4, spot: 0, change: func(w world) {
+				wants(w, 3, 3)
+				w.plan.Pools, w.plan.Prefers = w.plan.Pools[1:], ""
+				w.others()
+				for _, p := range all(w.s) {
+					p.ControllerKind = "StatefulSet"
+				}
+			},
+			want: "web 4→3",
 		},
 		"a pod that may not be moved stays astray": {
 			steady: 2, spot: 3, change: func(w world) { w.astray(1)[0].DoNotDisrupt = "mash2.io/do-not-disrupt" },

@@ -24,7 +24,7 @@ var targets = []target{
 	{Name: "monitored", Parts: []part{{Dir: "forecast", Files: `(monitored|precedented|trust)\.go`}}},
 	{Name: "guard", Strict: true, Parts: []part{{Dir: "planning", Files: `guard\.go`}}},
 	{Name: "utility", Parts: []part{{Dir: "planning/choice"}}},
-	{Name: "sequence", Strict: true, Parts: []part{{Dir: "execution", Files: `(gather|spot)\.go`}}},
+	{Name: "sequence", Strict: true, Parts: []part{{Dir: "execution", Files: `(sequence|guards|pools|workloads|costs|budgets|gather|spot|division)\.go`}}},
 	{Name: "preflight", Parts: []part{{Dir: "execution", Files: `(preflight|missing|price)\.go`}}},
 	{Name: "plausibility", Strict: true, Parts: []part{{Dir: "demand", Files: `(plausibility|burn|fold|usage)\.go`}}},
 	{Name: "newest", Parts: []part{{Dir: "sensing", Files: `newest\.go`}}},
