@@ -46,7 +46,7 @@ func (q *sequencer) clearCosts() {
 // deletes reports whether a workload has more pods than it asks for.
 func (q *sequencer) deletes(workload api.Key) bool {
 	w := q.workloads[workload]
-	return w != nil && q.live[workload] > w.Replicas && q.guards.holds(guardPending)
+	return w != nil && q.live(workload) > w.Replicas && q.guards.holds(guardPending)
 }
 
 // mark gives the old pods a cost below that of every pod that stays, and

@@ -168,7 +168,7 @@ func (q *sequencer) sparing(w *api.Workload, wp *api.WorkloadPlan, move pods) po
 	spare := steady - min(q.bounds.Floor, wp.Replicas)
 	for _, p := range all {
 		switch {
-		case int32(len(out.old)) < q.live[w.Key]-wp.Replicas && (!q.steady(p) || spare > 0):
+		case int32(len(out.old)) < q.live(w.Key)-wp.Replicas && (!q.steady(p) || spare > 0):
 			spare -= int32(boolRank(q.steady(p)))
 			out.old = append(out.old, p)
 			q.victims[p] = true

@@ -97,7 +97,7 @@ func (q *sequencer) cordon() {
 }
 
 // uncreated is how many of a workload's replicas have no pod yet.
-func (q *sequencer) uncreated(w *api.Workload) int32 { return max(w.Replicas-q.live[w.Key], 0) }
+func (q *sequencer) uncreated(w *api.Workload) int32 { return max(w.Replicas-q.live(w.Key), 0) }
 
 // giveUpEmptying notes on surplus nodes that their pods have not left in time, or
 // find no room any more, as somebody else has taken it since: when that is seen

@@ -36,9 +36,9 @@ type view struct {
 	nodes  map[string]*api.Node
 	podsOn map[string][]*api.Pod // by node, terminating ones too
 	podsOf map[api.Key][]*api.Pod
-	// live is how many pods of a workload are not terminating, bound how many of them have a
-	// node.
-	live, bound map[api.Key]int32
+	// bound is how many pods of a workload have a node and are not terminating, unbound how many
+	// have none.
+	bound, unbound map[api.Key]int32
 	// workloads that the snapshot shows, by key.
 	workloads map[api.Key]*api.Workload
 	acting    map[api.Key]bool  // workloads that may be written to
@@ -79,8 +79,8 @@ func newView(s api.Snapshot, p api.Plan, policy api.Policy, g guards) (*view, []
 		nodes:     make(map[string]*api.Node, len(s.Nodes)),
 		podsOn:    make(map[string][]*api.Pod, len(s.Nodes)),
 		podsOf:    make(map[api.Key][]*api.Pod, len(s.Workloads)),
-		live:      make(map[api.Key]int32, len(s.Workloads)),
 		bound:     make(map[api.Key]int32, len(s.Workloads)),
+		unbound:   map[api.Key]int32{},
 		workloads: make(map[api.Key]*api.Workload, len(s.Workloads)),
 		acting:    make(map[api.Key]bool, len(p.Workloads)),
 		guarded:   map[api.Key]string{},
@@ -102,9 +102,12 @@ func newView(s api.Snapshot, p api.Plan, policy api.Policy, g guards) (*view, []
 		}
 		if pod.Workload != (api.Key{}) {
 			v.podsOf[pod.Workload] = append(v.podsOf[pod.Workload], pod)
-			if !pod.Terminating {
-				v.live[pod.Workload]++
-				v.bound[pod.Workload] += int32(boolRank(pod.Node != ""))
+			switch {
+			case pod.Terminating:
+			case pod.Node != "":
+				v.bound[pod.Workload]++
+			default:
+				v.unbound[pod.Workload]++
 			}
 		}
 	}
@@ -405,6 +408,9 @@ func (v *view) blockers(node string) []*api.Pod {
 func (v *view) movable(p *api.Pod) bool {
 	return !p.DaemonSet && !p.Mirror && !p.Terminating && v.blocker(p) == ""
 }
+
+// live is how many pods of a workload are not terminating.
+func (v *view) live(workload api.Key) int32 { return v.bound[workload] + v.unbound[workload] }
 
 // planned are the workload plans that may be acted on, in their order, each
 // with its workload.
