@@ -86,6 +86,33 @@ func TestDivision(t *testing.T) {
 			steady: 2, spot: 4, change: func(w spotWorld) { w.wants(5, 2); mark(allPods(w.s)[5]) }, want: "web 6→5",
 		},
 
+		"so does one on a node that is emptied": {
+			steady: 2, spot: 4, change: func(w spotWorld) {
+				node := w.s.Nodes[1]
+				node.Name, node.Cordoned, node.CordonedFor, node.CordonedAt = "spot-2", true, api.CordonShrink, spotNow
+				w.s.Nodes, w.s.Pools[0].Sizes[0], w.all.Nodes.Pools[0].Surplus = append(w.s.Nodes, node), 2, []string{"spot-2"}
+				w.web.Replicas++
+				mark(w.pods("spot-2", 1)...)
+			},
+			want: "web 7→6",
+		},
+		"and one on a node that has to be left and bears no cordon yet": {
+			steady: 2, spot: 3, change: func(w spotWorld) {
+				w.leave("ReplicaSet", false)
+				w.wants(4, 2)
+				mark(&w.s.Pods[5])
+			},
+			want: "cordon old-1 for migration: workloads move from pool old to spot + steady, cost of spot-2, cost of spot-3", told: "ShrinkWaitsForPods",
+		},
+		"one of a workload that is none any more does not": {
+			steady: 2, spot: 4, change: func(w spotWorld) {
+				gone := w.pods("spot-1", 1)[0]
+				gone.Workload.Name = "gone"
+				mark(gone)
+			},
+			want: "no cost of spot-6",
+		},
+
 		// A workload off spot machines, with pods astray.
 		"while it is not moved, as many of those astray as are too many go": {
 			steady: 4, change: func(w spotWorld) { home(w, 4); w.astray(2); w.web.PlacedSince = spotNow.Add(-40 * time.Minute) },
