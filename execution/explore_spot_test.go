@@ -67,7 +67,7 @@ func TestExploreSpotFurther(t *testing.T) {
 		{"and an event within a sequence", splitRules{begin: ofThree, wishes: []wish{ofThree}, nodes: 2, anywhere: true, stale: 1, prompt: true}, false},
 		{"to another pool and spot machines", splitRules{begin: onlyBase, wishes: []wish{otherBase}, nodes: 1, calm: true}, false},
 		{"to another pool and spot machines, of which some are taken away", splitRules{begin: onlyBase, wishes: []wish{otherBase}, nodes: 1}, true},
-		{"from spot machines and back at any time", splitRules{begin: spotBeside, wishes: []wish{onlyBase, spotBeside}, nodes: 1, turns: true}, true},
+		{"from spot machines and back at any time", splitRules{begin: spotBeside, wishes: []wish{onlyBase, spotBeside}, nodes: 1, turns: true}, false},
 		{"to another pool where another workload stays, and back at any time", splitRules{begin: spotBeside, wishes: []wish{otherBase, spotBeside}, nodes: 1, mixed: true, turns: true}, false},
 		{"three pods to another pool where another workload stays", splitRules{begin: ofThree, wishes: []wish{otherThree}, nodes: 2, mixed: true}, true},
 	})
