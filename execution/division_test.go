@@ -1,10 +1,13 @@
 package execution_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/execution"
 )
 
 // TestDivision: what is done to such a workload at the edges of what TestOnAndOffSpot has.
@@ -72,6 +75,14 @@ func TestDivision(t *testing.T) {
 		"of too many on spot machines all go in one step": {
 			steady: 1, spot: 7, change: func(w spotWorld) { w.web.PlacedOn = "steady" }, want: "cost of spot-1, cost of spot-2", told: "TooManyOnSpot",
 		},
+		"and go when they are marked": {
+			steady: 3, spot: 7, change: func(w spotWorld) {
+				w.wants(8, 4)
+				w.web.PlacedOn, w.p.Spot.Floor = "steady", 1
+				mark(allPods(w.s)[3:5]...)
+			},
+			want: "web 10→8", told: "TooManyOnSpot",
+		},
 		"one off spot machines that has been starting for exactly the time of a move may still": {
 			steady: 1, spot: 3, change: func(w spotWorld) {
 				limits(w)
@@ -88,6 +99,7 @@ func TestDivision(t *testing.T) {
 
 		"so does one on a node that is emptied": {
 			steady: 2, spot: 4, change: func(w spotWorld) {
+				w.p.Spot.Floor = 1
 				node := w.s.Nodes[1]
 				node.Name, node.Cordoned, node.CordonedFor, node.CordonedAt = "spot-2", true, api.CordonShrink, spotNow
 				w.s.Nodes, w.s.Pools[0].Sizes[0], w.all.Nodes.Pools[0].Surplus = append(w.s.Nodes, node), 2, []string{"spot-2"}
@@ -98,11 +110,12 @@ func TestDivision(t *testing.T) {
 		},
 		"and one on a node that has to be left and bears no cordon yet": {
 			steady: 2, spot: 3, change: func(w spotWorld) {
+				w.p.Spot.Floor = 1
 				w.leave("ReplicaSet", false)
-				w.wants(4, 2)
+				w.wants(4, 3)
 				mark(&w.s.Pods[5])
 			},
-			want: "cordon old-1 for migration: workloads move from pool old to spot + steady, cost of spot-2, cost of spot-3", told: "ShrinkWaitsForPods",
+			want: "cordon old-1 for migration: workloads move from pool old to spot + steady, web 6→4",
 		},
 		"one of a workload that is none any more does not": {
 			steady: 2, spot: 4, change: func(w spotWorld) {
@@ -188,6 +201,34 @@ func TestDivision(t *testing.T) {
 			w := newSpotWorld(c.steady, c.spot)
 			c.change(w)
 			checkSpot(t, w, c.want, c.told)
+		})
+	}
+}
+
+// TestGuardsOfSpot: what is done without each of the guards of such workloads, and not with it.
+func TestGuardsOfSpot(t *testing.T) {
+	for guard, c := range map[string]struct {
+		steady, spot int
+		change       func(spotWorld)
+		without      string
+	}{
+		"floor": {steady: 3, change: func(w spotWorld) {
+			w.wants(2, 2)
+			w.plan.Pools, w.plan.Prefers = w.plan.Pools[1:], ""
+			w.others()
+			w.s.Pods[1].Ready, w.s.Pods[2].Ready = false, false
+		}, without: "scale"},
+		"pending":  {steady: 2, spot: 5, change: func(w spotWorld) { w.wants(7, 2); mark(allPods(w.s)[2]); w.web.Replicas = 6 }, without: "clear"},
+		"replaced": {steady: 1, spot: 3, change: func(w spotWorld) { w.wants(4, 2); w.astray(1) }, without: "other-4"},
+	} {
+		t.Run(guard, func(t *testing.T) {
+			w := newSpotWorld(c.steady, c.spot)
+			c.change(w)
+			with, _ := execution.Sequence(*w.s, *w.all, *w.p)
+			without, _ := execution.Without(t, guard, *w.s, *w.all, *w.p)
+			if does := fmt.Sprint(without); !strings.Contains(does, c.without) || strings.Contains(fmt.Sprint(with), c.without) {
+				t.Errorf("with it %v, without it %v", with, without)
+			}
 		})
 	}
 }

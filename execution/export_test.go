@@ -12,6 +12,7 @@ var guardNames = map[string]guards{
 	"all-empty": guardAllEmpty, "one-by-one": guardOneByOne, "together": guardTogether, "release": guardRelease, "costs": guardCosts,
 	"dying": guardDying, "allowed": guardAllowed, "settled": guardSettled, "picked": guardPicked, "shrink-room": guardShrinkRoom,
 	"uncordoned": guardUncordoned, "stray": guardStray, "twice": guardTwice, "emptying": guardEmptying, "kept": guardKept, "proven": guardProven,
+	"floor": guardFloor, "pending": guardPending, "replaced": guardReplaced,
 }
 
 // Without is Sequence without one of its guards.
