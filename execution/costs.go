@@ -78,9 +78,11 @@ func (q *sequencer) mark(w *api.Workload, ps pods) bool {
 		}
 		marked = false
 		if p.DeletionCost != cost && !q.deletes(w.Key) {
-			q.costs = append(q.costs, api.SetDeletionCost{
-				Pod: p.Key, UID: p.UID, Cost: cost, Reason: "its node is being drained, so it goes first",
-			})
+			reason := "it goes before those that stay"
+			if q.leaving[p.Node] || q.old[p.Node] {
+				reason = "its node is being drained, so it goes first"
+			}
+			q.costs = append(q.costs, api.SetDeletionCost{Pod: p.Key, UID: p.UID, Cost: cost, Reason: reason})
 		}
 	}
 	return marked || !q.guards.holds(guardMarked)

@@ -377,10 +377,18 @@ func (r splitRules) carryOut(c split, o op) (to split, wrong string) {
 			}
 		}
 	case opRenew:
-		// A pod that got Ready meanwhile is another one for the API server's precondition only by
-		// its UID: its budget has to hold that up, and web has none.
-		if m.web[o.arg] > 0 {
-			m.web[o.arg]--
+		// Its cost may have been set or taken back by an action before this one, and in an
+		// event since it may have got Ready: it is evicted all the same.
+		kind := int(o.arg)
+		same := []int{kind, kind ^ marked, kind | isReady, kind ^ marked | isReady}
+		if c.stale == 0 {
+			same = same[:2]
+		}
+		for _, kind := range same {
+			if m.web[kind] > 0 {
+				m.web[kind]--
+				break
+			}
 		}
 	case opGiveUp:
 		if m.phase != absent {
