@@ -350,7 +350,7 @@ train-drpc: build ## the students of the chain that come with the program, and C
 	bin/mash2 train --environment train-ticket --algorithm coscal --steps 100000 --seed 11 --out $(OUT)/drpc/coscal
 	cp $(OUT)/drpc/residual/model.zip $(OUT)/drpc/residual/card.json $(OUT)/drpc/coscal/coscal.json experiments/trainticket/shipped/
 
-DRPC_RULES = hpa hpa:60 proportional proportional:60 firm coscal plan joint joint:50:400
+DRPC_RULES = hpa hpa:60 proportional proportional:60 firm coscal plan agents agents:1:200 agents:1:100 joint joint:50:400
 bench-drpc: build ## the chain of forty services: the critical-path rule's settings, DRPC from nothing, learning on, and all beside one another (a quarter of an hour)
 	bin/mash2 evaluate --environment train-ticket --episodes 10 --seed 500 \
 		$(foreach n,25 50 80,$(foreach t,40 50 60,$(foreach s,20 30 40,--model rule:firm:$(n):$(t):$(s))))

@@ -88,6 +88,8 @@ type fluidStream struct {
 	// Of a graph, in the present step.
 	visits, asked float64 // per second; reference cores
 	visit         float64 // mean seconds
+	visitSquare   float64 // the same of their squares, over endpoints
+	dt, patience  float64 // of the step and of the users that wait for longest, seconds
 	// Since the beginning: visits, and the seconds that they took all together.
 	visited, visitSeconds float64
 }
@@ -110,6 +112,7 @@ type fluidPod struct {
 	dead      bool
 	usage     float64
 	inFlight  float64
+	queue     float64 // of a graph: requests, a mean
 	wants     float64 // cores in the last step
 	owed      float64 // reference seconds of work that noise put off
 	startup   float64 // reference seconds that are left of it

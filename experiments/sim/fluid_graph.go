@@ -133,8 +133,8 @@ func (c *fluidCall) response() (mean, variance float64) {
 			below, spread = below+m, spread+v
 		}
 	}
-	own := c.stream.visit * c.variation
-	mean, variance = c.stream.visit+below, own*own+spread
+	visit, square := c.stream.visit, c.stream.visitSquare
+	mean, variance = visit+below, (1+c.variation*c.variation)*square-visit*visit+spread
 	mean, variance = c.times*mean, c.times*variance
 	// Made or not made.
 	return c.probability * mean, c.probability * (variance + (1-c.probability)*mean*mean)
@@ -169,6 +169,13 @@ func (f *fluid) stepGraph(dt float64) {
 			s.rate = 0
 		}
 	}
+	patience := 0.0 // of the users that wait for longest
+	for _, s := range f.sources {
+		patience = max(patience, s.Timeout.Seconds())
+	}
+	for _, s := range f.streams {
+		s.dt, s.patience = dt, patience
+	}
 	f.load()
 	// Gauss–Seidel over the sources; each is solved given the others.
 	const rounds, precision = 12, 1e-5
@@ -188,17 +195,14 @@ func (f *fluid) stepGraph(dt float64) {
 	for _, s := range f.sources {
 		s.count(dt)
 	}
-	patience := 0.0 // of the users that wait for longest
-	for _, s := range f.sources {
-		patience = max(patience, s.Timeout.Seconds())
-	}
 	for _, s := range f.streams {
 		if k := float64(len(s.endpoints)); k > 0 {
 			f.spend(s, s.visits/k*dt, math.Sqrt2, dt)
 			s.visited += s.visits * dt
 			s.visitSeconds += s.visits * dt * min(s.visit, patience)
 			for i, p := range s.endpoints {
-				if s.classOf[i] >= 0 {
+				if kind := s.classOf[i]; kind >= 0 {
+					p.queue = s.classes[kind].queueAfter(s.visits/k, s.work, dt, patience)
 					p.inFlight = s.visits / k * min(s.visit, patience)
 				}
 			}
@@ -238,21 +242,50 @@ func (f *fluid) load() {
 	}
 }
 
-// respond computes how long a visit that is answered takes on average.
+// respond computes how long a visit that is answered takes on average, at the end of a step.
 func (s *fluidStream) respond() {
 	if s.visits > 0 {
 		s.work = s.asked / s.visits
 	}
-	s.visit = 0
+	s.visit, s.visitSquare = 0, 0
 	if s.live == 0 {
 		return // refused at once, or never answered
 	}
 	k := float64(len(s.endpoints))
-	var sum float64
 	for _, c := range s.classes {
-		sum += c.count * c.answer(s.visits/k, s.work).mean()
+		mean := c.answer(c.served(c.queueAfter(s.visits/k, s.work, s.dt, s.patience), s.work), s.work).mean()
+		s.visit += c.count / s.live * mean
+		s.visitSquare += c.count / s.live * mean * mean
 	}
-	s.visit = sum / s.live
+}
+
+// served is the rate that a queue of so many requests is served at: that of which it would be
+// the mean length in M/M/1.
+func (c class) served(queue, work float64) float64 {
+	if queue == 0 {
+		return 0
+	}
+	return queue / (1 + queue) * c.capacity * c.speed / work
+}
+
+// queueAfter is the queue of a pod, a mean number of requests, after dt seconds at a rate: it comes
+// nearer to that of the stationary state, and grows by what comes beyond the capacity until who
+// waits gives up. It is the pointwise stationary fluid flow approximation of M/M/1 (Wang, Tipper
+// and Banerjee 1996),
+//
+//	dL/dt = λ − μ·L/(1+L)
+//
+// by one step of the implicit Euler method. Rounded, so that pods remain alike that are.
+func (c class) queueAfter(rate, work, dt, patience float64) float64 {
+	if work == 0 { // nobody came yet
+		return 0
+	}
+	const precision = 1e3
+	most := c.capacity * c.speed / work // μ
+	a := c.queue + rate*dt
+	b := a - 1 - most*dt
+	after := (b + math.Sqrt(b*b+4*a)) / 2
+	return math.Round(precision*min(after, most*patience)) / precision
 }
 
 // solve finds the rate at which a closed source's users are all accounted for,

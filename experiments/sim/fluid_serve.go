@@ -9,6 +9,7 @@ import (
 // class is a kind of endpoints that are alike; most of a service's are.
 type class struct {
 	speed, cores, capacity float64
+	queue                  float64 // requests at the beginning of the step, of a graph
 	count                  float64
 }
 
@@ -25,7 +26,7 @@ func (s *fluidStream) prepare(step int) {
 			s.refusing++
 		default:
 			s.live++
-			kind = s.kindOf(class{speed: p.node.Speed, cores: p.node.Cores, capacity: p.capacityAt(step)})
+			kind = s.kindOf(class{speed: p.node.Speed, cores: p.node.Cores, capacity: p.capacityAt(step), queue: p.queue})
 		}
 		s.classOf = append(s.classOf, kind)
 	}
@@ -34,7 +35,7 @@ func (s *fluidStream) prepare(step int) {
 // kindOf counts an endpoint to its class.
 func (s *fluidStream) kindOf(c class) int {
 	for i, o := range s.classes {
-		if o.speed == c.speed && o.cores == c.cores && o.capacity == c.capacity {
+		if o.speed == c.speed && o.cores == c.cores && o.capacity == c.capacity && o.queue == c.queue {
 			s.classes[i].count++
 			return i
 		}

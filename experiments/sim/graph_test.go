@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/experiments/scenarios"
+	"github.com/mash2-io/mash2/planning/vertical"
 )
 
 // A graph of services, eight with three types of users and forty with four: both
@@ -154,5 +155,79 @@ func TestGraphKillsASaturatedPod(t *testing.T) {
 	}})
 	if !(resets > 100 && resets <= 600*2*1.2) {
 		t.Errorf("%.0f requests were reset, of 600 a second that are waited for up to 2 s", resets)
+	}
+}
+
+// A service whose pods are of different sizes, and that can't keep up for a few seconds: both
+// fidelities agree on what users see and what pods request.
+func TestUnevenPodsAgree(t *testing.T) {
+	var runs [2]Result
+	for i, fidelity := range []Fidelity{Fluid, PerRequest} {
+		o := Options{Scenario: bursting(t), Scaler: Mash2, Seed: 1, Passes: 1, WarmupPasses: 1, Fidelity: fidelity}
+		o.Agents = &Agents{Rule: vertical.DefaultProportional(), MilliCPU: 2000, Floor: 100, Ceiling: 300, Every: time.Second}
+		runs[i] = simulate(t, o)
+	}
+	var cores [2]float64
+	for i, r := range runs {
+		for _, w := range r.Workloads {
+			cores[i] += w.Measured.ReadyCPUSeconds
+		}
+	}
+	fluid, exact := runs[0].Workloads[0].Measured, runs[1].Workloads[0].Measured
+	for _, c := range []struct {
+		name           string
+		a, b, tolerant float64
+	}{
+		{"p50", *fluid.P50Ms, *exact.P50Ms, 0.4}, {"p95", *fluid.P95Ms, *exact.P95Ms, 0.3}, {"p99", *fluid.P99Ms, *exact.P99Ms, 0.4},
+		{"requested CPU", cores[0], cores[1], 0.15},
+	} {
+		t.Logf("%s: fluid %.4g, per request %.4g", c.name, c.a, c.b)
+		if math.Abs(c.a/c.b-1) > c.tolerant {
+			t.Errorf("%s is %.4g fluid and %.4g per request", c.name, c.a, c.b)
+		}
+	}
+}
+
+// TestQueueAfter: in time a queue is that of M/M/1; what comes beyond the capacity waits, for no
+// longer than users do; and after a surge it is as before.
+func TestQueueAfter(t *testing.T) {
+	const work, patience = 0.002, 2.0
+	c := class{speed: 1, cores: 2, capacity: 0.1} // 50 a second
+	after := func(rate, seconds, dt float64) float64 {
+		for range int(seconds / dt) {
+			c.queue = c.queueAfter(rate, work, dt, patience)
+		}
+		return c.queue
+	}
+	for _, dt := range []float64{0.1, 1, 3} {
+		c.queue = 0
+		if got := after(25, 60, dt); math.Abs(got-1) > 0.01 {
+			t.Errorf("half full, by %v s: %v requests, of M/M/1 1", dt, got)
+		}
+		// Ten seconds of 60 a second: 100 are left over, less what was there to serve.
+		if got := after(60, 9, dt); got < 80 || got > 100 {
+			t.Errorf("overloaded for nine seconds by ten a second, by %v s: %v requests", dt, got)
+		}
+		if got := after(500, 60, dt); got != 100 {
+			t.Errorf("by %v s: %v requests wait, of 50 a second for two seconds", dt, got)
+		}
+		if got := after(25, 60, dt); math.Abs(got-1) > 0.01 {
+			t.Errorf("afterwards, by %v s: %v requests", dt, got)
+		}
+	}
+	if got := after(0, 60, 1); got != 0 || c.served(got, work) != 0 {
+		t.Errorf("without load: %v", got)
+	}
+	if got := c.served(1, work); math.Abs(got-25) > 1e-9 {
+		t.Errorf("a queue of one: %v a second", got)
+	}
+	last := -1.0
+	for rate := 0.0; rate < 200; rate++ {
+		c.queue = 3
+		got := c.queueAfter(rate, work, 1, patience)
+		if got < last {
+			t.Errorf("at %v a second: %v, before %v", rate, got, last)
+		}
+		last = got
 	}
 }

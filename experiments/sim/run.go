@@ -88,6 +88,9 @@ type Options struct {
 	// returns is bounded as any proposal.
 	Decide func(planning.Input, planning.Proposal, queueing.Window) planning.Proposal
 
+	// Agents of the pods of mash2's workloads; nil for none.
+	Agents *Agents
+
 	// Steering is what scaler Steered decides by.
 	Steering Steering
 
@@ -169,6 +172,7 @@ type run struct {
 	policies  map[string]api.PolicySpec
 	rollbacks []api.Rollback
 	acts      map[api.Key]bool // workloads in a trial that mash2 acts for
+	fast      map[api.Key]*fastLoop
 	cycles    int
 	err       error
 }
@@ -278,7 +282,7 @@ func (r *run) begin(ctx context.Context) error {
 		}
 		r.sensors.workload = append(r.sensors.workload, seen)
 	}
-	r.sensors.canary, r.sensors.strategies = r.Canary, r.Strategies
+	r.sensors.canary, r.sensors.strategies, r.sensors.agents = r.Canary, r.Strategies, r.Agents
 	r.sensors.places = len(r.Strategies) > 0 || mixes(kind) || slices.ContainsFunc(s.Pools, func(p scenarios.Pool) bool { return p.Spot != nil })
 	c.ended = r.sensors.remember
 	c.becameReady = r.sensors.started
@@ -393,6 +397,7 @@ func (r *run) operator(ctx context.Context, clairvoyant bool) error {
 		r.cycles++
 	}
 	c.every(c.now+phase, c.params.Cycle, func() bool { cycle(); return true })
+	r.agents()
 	// A changed policy wakes the loop.
 	pass := r.Scenario.PassDuration()
 	for n := range r.WarmupPasses + r.Passes {
@@ -413,6 +418,9 @@ func (r *run) Report(_ context.Context, cycle api.Cycle) {
 		for _, w := range r.c.workloads {
 			if p.Key == w.key {
 				w.planned = p.Replicas
+				if l := r.fast[p.Key]; l != nil {
+					l.plan = p.Agents
+				}
 				if pool := cycle.Plan.PlacedOn(p); pool != w.placed {
 					w.placed, w.placedSince = pool, r.c.now
 				}

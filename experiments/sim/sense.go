@@ -30,6 +30,7 @@ type sensors struct {
 	model       string          // that workloads are planned by; empty for the horizontal planner
 	judge       demand.Judge[api.Key]
 	sized       bool // sizes of containers are chosen
+	agents      *Agents
 	canary      bool // workloads are in mode Canary
 	strategies  []api.Strategy
 	places      bool // new pods go where their status says
@@ -352,6 +353,9 @@ func (s *sensors) observe(w *watched) api.Workload {
 	}
 	out.SLOs = w.slo.read(c)
 	out.Sizing = w.sizes.sizing()
+	if out.Agents = s.agents.bounds(w.workload); out.Agents != nil {
+		out.Basis = w.shape.Requests.MilliCPU // countRequests: Template
+	}
 	out.Demand = api.Series{Step: c.params.Step}
 	if w.history != nil {
 		out.Demand = w.history.Series(s.grid)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -17,6 +18,7 @@ import (
 	"github.com/mash2-io/mash2/experiments/sim"
 	"github.com/mash2-io/mash2/experiments/training"
 	"github.com/mash2-io/mash2/experiments/trainticket/drpc"
+	"github.com/mash2-io/mash2/planning/vertical"
 )
 
 // Evaluation compares ways to scale the chain over the same episodes.
@@ -74,13 +76,14 @@ const (
 	ruleFIRM         = "rule:firm"
 	ruleCoScal       = "rule:coscal"
 	rulePlan         = "rule:plan"
+	ruleAgents       = "rule:agents"
 	ruleJoint        = "rule:joint"
 	ruleProportional = "rule:proportional"
 )
 
 // Rules that can be compared with.
 func Rules() []string {
-	return []string{ruleHPA, ruleFIRM, ruleCoScal, rulePlan, ruleJoint, ruleProportional}
+	return []string{ruleHPA, ruleFIRM, ruleCoScal, rulePlan, ruleAgents, ruleJoint, ruleProportional}
 }
 
 // Builtin is the model that comes with the program.
@@ -106,14 +109,15 @@ func changedOf(environment string) Changed {
 type competitor struct {
 	algorithm string
 	scaler    string
+	agents    *sim.Agents // beside the scaler; nil for none
 	begin     func() (decider, error)
 	model     bool
 }
 
 // competitorOf a name that --model takes: a rule, the model that comes with the program, or a
-// folder. Rules may have settings behind their names, in percent but for millicores:
+// folder. Rules may have settings behind their names, in percent but for seconds and millicores:
 // rule:hpa:TARGET, rule:firm:NEAR:TARGET:SLACK, rule:proportional:TARGET,
-// rule:joint:TARGET:MILLICORES.
+// rule:joint:TARGET:MILLICORES, rule:agents:SECONDS:FLOOR.
 func competitorOf(name string) (competitor, error) {
 	if !strings.HasPrefix(name, "rule:") {
 		m, err := open(name)
@@ -122,7 +126,7 @@ func competitorOf(name string) (competitor, error) {
 		}
 		return competitor{algorithm: m.Card.Algorithm, model: true, begin: func() (decider, error) { return newStudents(m.Students, m.Card.start()) }}, nil
 	}
-	unknown := fmt.Errorf("unknown rule %q: want %s, or with percentages rule:hpa:TARGET, rule:firm:NEAR:TARGET:SLACK, rule:proportional:TARGET, rule:joint:TARGET:MILLICORES", name, strings.Join(Rules(), ", "))
+	unknown := fmt.Errorf("unknown rule %q: want %s, or with settings rule:hpa:TARGET, rule:firm:NEAR:TARGET:SLACK, rule:proportional:TARGET, rule:joint:TARGET:MILLICORES, rule:agents:SECONDS:FLOOR", name, strings.Join(Rules(), ", "))
 	parts := strings.Split(name, ":")
 	var set []float64
 	for _, text := range parts[2:] {
@@ -142,6 +146,12 @@ func competitorOf(name string) (competitor, error) {
 		return rule(func() (decider, error) { return &proportional{target: set[0] / 100}, nil }), nil
 	case kind == rulePlan && len(set) == 0:
 		return competitor{algorithm: "rule", scaler: sim.Mash2}, nil
+	case kind == ruleAgents && (len(set) == 0 || len(set) == 2):
+		c := competitor{algorithm: "rule", scaler: sim.Mash2, agents: agentsOf(0, startCPU)}
+		if len(set) == 2 {
+			c.agents = agentsOf(set[0], int64(set[1]))
+		}
+		return c, nil
 	case kind == ruleJoint && (len(set) == 0 || len(set) == 2):
 		return rule(func() (decider, error) {
 			j := newJoint()
@@ -166,6 +176,16 @@ func competitorOf(name string) (competitor, error) {
 		return c, err
 	}
 	return competitor{}, unknown
+}
+
+// agentsOf each service: those of spec.vertical, by its rule proportional, with a budget that a
+// service reaches only at the most that anybody may use. They read usage every so many seconds
+// on the nodes, or, at 0, as metrics-server does. No pod has less than the floor, millicores.
+func agentsOf(seconds float64, floor int64) *sim.Agents {
+	return &sim.Agents{
+		Rule: vertical.DefaultProportional(), MilliCPU: mostReplicas * mostCPU, Floor: floor, Ceiling: mostCPU,
+		Every: time.Duration(seconds * float64(time.Second)),
+	}
 }
 
 // Evaluate plays episodes with models and rules, all from the same starts. With the name of a
@@ -213,23 +233,33 @@ func Evaluate(ctx context.Context, names []string, environment, file string, epi
 	return out, nil
 }
 
+// play one episode.
+func (c competitor) play(ctx context.Context, name string, seed uint64, changed Changed, by *machines, after func(*view)) (sim.Result, error) {
+	if c.begin != nil {
+		d, err := c.begin()
+		if err != nil {
+			return sim.Result{}, err
+		}
+		return play(ctx, d, name, seed, changed, by, after)
+	}
+	o, err := episode(seed, changed, by)
+	if err != nil {
+		return sim.Result{}, err
+	}
+	o.Scaler, o.Agents = c.scaler, c.agents
+	return run(ctx, o, name)
+}
+
 // score plays the episodes of one competitor.
 func (c competitor) score(ctx context.Context, name string, changed Changed, by *machines, episodes int, seed uint64) (Score, error) {
 	s := Score{Name: name, Algorithm: c.algorithm}
 	var p50, p95, p99, replicas, actions, leftOut []float64
 	retrain := 0.0
 	for e := range episodes {
-		var d decider
-		if c.begin != nil {
-			var err error
-			if d, err = c.begin(); err != nil {
-				return s, err
-			}
-		}
 		notifier := drpc.Notifier{Threshold: drpc.Threshold, Window: drpc.Window}
 		asked := false
 		var optional, left float64
-		r, err := play(ctx, d, c.scaler, seed+uint64(e), changed, by, func(v *view) {
+		r, err := c.play(ctx, name, seed+uint64(e), changed, by, func(v *view) {
 			for i, sv := range v.services {
 				if sv.Optional {
 					optional, left = optional+sv.Visits+v.skipped[i], left+v.skipped[i]

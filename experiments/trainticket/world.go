@@ -257,34 +257,42 @@ func typicalOf() (typical, error) {
 	return out, nil
 }
 
-// play runs an episode with a decider, or by the scaler's name where that is nil. after is
-// told what each decision saw, before it is made; nil for nobody.
-func play(ctx context.Context, d decider, scaler string, seed uint64, changed Changed, by *machines, after func(*view)) (sim.Result, error) {
+// episode by its seed, with nobody who scales yet.
+func episode(seed uint64, changed Changed, by *machines) (sim.Options, error) {
 	s, err := world(rand.New(rand.NewPCG(seed, 71)), changed, by)
+	params := sim.DefaultParams()
+	params.Startup = startup
+	return sim.Options{Scenario: s, Seed: seed, WarmupPasses: 1, Passes: 1, Params: &params}, err
+}
+
+// play runs an episode with a decider, who has this name in errors. after is told what each
+// decision saw, before it is made; nil for nobody.
+func play(ctx context.Context, d decider, name string, seed uint64, changed Changed, by *machines, after func(*view)) (sim.Result, error) {
+	o, err := episode(seed, changed, by)
 	if err != nil {
 		return sim.Result{}, err
 	}
-	params := sim.DefaultParams()
-	params.Startup = startup
-	o := sim.Options{Scenario: s, Scaler: scaler, Seed: seed, WarmupPasses: 1, Passes: 1, Params: &params}
-	if d != nil {
-		most, err := typicalOf()
-		if err != nil {
-			return sim.Result{}, err
-		}
-		v := &view{}
-		o.Scaler = sim.Steered
-		o.Steering = sim.Steering{Every: every, Decide: func(_ time.Duration, services []sim.Service, w queueing.Window) []sim.Size {
-			v.update(services, w, most)
-			if after != nil {
-				after(v)
-			}
-			return d.decide(v)
-		}}
+	most, err := typicalOf()
+	if err != nil {
+		return sim.Result{}, err
 	}
+	v := &view{}
+	o.Scaler = sim.Steered
+	o.Steering = sim.Steering{Every: every, Decide: func(_ time.Duration, services []sim.Service, w queueing.Window) []sim.Size {
+		v.update(services, w, most)
+		if after != nil {
+			after(v)
+		}
+		return d.decide(v)
+	}}
+	return run(ctx, o, name)
+}
+
+// run an episode.
+func run(ctx context.Context, o sim.Options, name string) (sim.Result, error) {
 	out, err := sim.Run(ctx, o)
 	if err != nil {
-		return out, fmt.Errorf("%s in %s: %w", scaler, Environment, err)
+		return out, fmt.Errorf("%s in %s: %w", name, Environment, err)
 	}
 	return out, nil
 }
