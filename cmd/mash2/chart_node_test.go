@@ -136,7 +136,7 @@ func TestChartNode(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		args := strings.Join(got.set.Spec.Template.Spec.Containers[0].Args, " ")
-		if !strings.Contains(args, "--usage=cgroup --selector=app=web --resources=1500 --memory=4Gi") || strings.Contains(args, "--predict") {
+		if !strings.Contains(args, "--usage=cgroup --selector=app=web --algorithm=spread --resources=1500 --floor=50 --ceiling=0 --memory=4Gi") || strings.Contains(args, "--predict") {
 			t.Error(args)
 		}
 	})
@@ -149,6 +149,7 @@ func TestChartNode(t *testing.T) {
 		"agents.node.application.selector is":        predicts + ",agents.node.namespace=shop,agents.node.application.name=web",
 		"agents.node.resize.selector is required":    "agents.node.enabled=true,agents.node.namespace=shop,agents.node.resize.enabled=true",
 		"/agents/node/intervalSeconds":               predicts + ",agents.node.intervalSeconds=60",
+		"/agents/node/resize/algorithm":              predicts + ",agents.node.resize.algorithm=ppo",
 		"/agents/node/resize/memory":                 predicts + ",agents.node.resize.memory=lots",
 		"/agents/node/port":                          predicts + ",agents.node.port=80",
 		"additional properties 'oddity' not allowed": predicts + ",agents.node.oddity=1",

@@ -231,20 +231,8 @@ func TestOneWorkloadMoves(t *testing.T) {
 	w.stop(o)
 }
 
-// TestPoolsAreMixed: on a real control plane a policy mixes pools. A Deployment under load
-// leaves for the pool whose cores are cheap; one that needs memory stays where memory is, on
-// the pods that it has. No request fails.
-func TestPoolsAreMixed(t *testing.T) {
-	options := steady(t)
-	options.Scenario.Workload.Replicas = scenarios.Bounds{Min: 30, Max: 34}
-	zones := options.Scenario.Pools[1].Zones
-	options.Scenario.Pools = []scenarios.Pool{
-		{Name: "memory", MachineType: "n2-highmem-2", Zones: zones, Nodes: 5, NodesPerZone: scenarios.Bounds{Max: 10}},
-		{Name: "cores", MachineType: "n2-highcpu-4", Zones: zones, NodesPerZone: scenarios.Bounds{Max: 10}},
-	}
-	w := newWorld(t, options)
-	placesAtAdmission(t, w.Cluster, api.LabelNodePool)
-	w.apply(`
+// ledger is a Deployment that needs memory.
+const ledger = `
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: ledger, namespace: ` + testbed.Mash2 + `}
@@ -265,27 +253,47 @@ spec:
   minReplicas: 3
   maxReplicas: 3
   mode: Full
-`)
-	pods := func(app string) (pools map[string]int, uids []string) {
-		var nodes corev1.NodeList
-		var all corev1.PodList
-		if err := errors.Join(w.Client.List(t.Context(), &nodes), w.Client.List(t.Context(), &all, client.InNamespace(testbed.Mash2))); err != nil {
-			t.Fatal(err)
-		}
-		on := map[string]string{}
-		for _, n := range nodes.Items {
-			on[n.Name] = n.Labels[api.LabelNodePool]
-		}
-		pools = map[string]int{}
-		for _, p := range all.Items {
-			if strings.HasPrefix(p.Name, "ledger") == (app == "ledger") {
-				pools[on[p.Spec.NodeName]]++
-				uids = append(uids, string(p.UID))
-			}
-		}
-		slices.Sort(uids)
-		return pools, uids
+`
+
+// podsByPool counts the pods of ledger, or those of the Deployment under load, by the pool of
+// their nodes.
+func (w *world) podsByPool(app string) (pools map[string]int, uids []string) {
+	w.t.Helper()
+	var nodes corev1.NodeList
+	var all corev1.PodList
+	if err := errors.Join(w.Client.List(w.t.Context(), &nodes), w.Client.List(w.t.Context(), &all, client.InNamespace(testbed.Mash2))); err != nil {
+		w.t.Fatal(err)
 	}
+	on := map[string]string{}
+	for _, n := range nodes.Items {
+		on[n.Name] = n.Labels[api.LabelNodePool]
+	}
+	pools = map[string]int{}
+	for _, p := range all.Items {
+		if strings.HasPrefix(p.Name, "ledger") == (app == "ledger") {
+			pools[on[p.Spec.NodeName]]++
+			uids = append(uids, string(p.UID))
+		}
+	}
+	slices.Sort(uids)
+	return pools, uids
+}
+
+// TestPoolsAreMixed: on a real control plane a policy mixes pools. A Deployment under load
+// leaves for the pool whose cores are cheap; one that needs memory stays where memory is, on
+// the pods that it has. No request fails.
+func TestPoolsAreMixed(t *testing.T) {
+	options := steady(t)
+	options.Scenario.Workload.Replicas = scenarios.Bounds{Min: 30, Max: 34}
+	zones := options.Scenario.Pools[1].Zones
+	options.Scenario.Pools = []scenarios.Pool{
+		{Name: "memory", MachineType: "n2-highmem-2", Zones: zones, Nodes: 5, NodesPerZone: scenarios.Bounds{Max: 10}},
+		{Name: "cores", MachineType: "n2-highcpu-4", Zones: zones, NodesPerZone: scenarios.Bounds{Max: 10}},
+	}
+	w := newWorld(t, options)
+	placesAtAdmission(t, w.Cluster, api.LabelNodePool)
+	w.apply(ledger)
+	pods := w.podsByPool
 	w.eventually("the one that needs memory to run", func() string {
 		if pools, _ := pods("ledger"); pools["memory"] != 3 {
 			return fmt.Sprint(pools)

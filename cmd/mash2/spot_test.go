@@ -105,3 +105,52 @@ func TestSpotOnCluster(t *testing.T) {
 	}
 	w.stop(o)
 }
+
+// TestMixedPoolsWithSpot: on a real control plane a policy mixes pools, one of them of spot
+// machines. A Deployment under load leaves a pool whose memory it doesn't need: a part of it for
+// spot machines, and the rest, its floor at least, for machines that stay. The one that needs
+// memory has no replica to spare for spot machines and keeps its pods. No request fails.
+func TestMixedPoolsWithSpot(t *testing.T) {
+	const floor, share, replicas = 3, 0.5, 30
+	options := steady(t)
+	options.Scenario.Workload.Replicas = scenarios.Bounds{Min: replicas, Max: replicas + 4}
+	zones := options.Scenario.Pools[1].Zones
+	options.Scenario.Pools = []scenarios.Pool{
+		{Name: "memory", MachineType: "n2-highmem-2", Zones: zones, Nodes: 5, NodesPerZone: scenarios.Bounds{Max: 10}},
+		{Name: "cores", MachineType: "n2-highcpu-4", Zones: zones, NodesPerZone: scenarios.Bounds{Max: 10}},
+		{Name: "spot", MachineType: "n2-highcpu-4", Zones: zones, NodesPerZone: scenarios.Bounds{Max: 10}, Spot: &scenarios.SpotMachines{PriceRatio: 0.4}},
+	}
+	w := newWorld(t, options)
+	placesAtAdmission(t, w.Cluster, api.LabelNodePool)
+	w.apply(ledger)
+	w.eventually("the one that needs memory to run", func() string {
+		if pools, _ := w.podsByPool("ledger"); pools["memory"] != floor {
+			return fmt.Sprint(pools)
+		}
+		return ""
+	})
+	_, before := w.podsByPool("ledger")
+	ready := w.deployment(testbed.Mash2).Status.ReadyReplicas
+	var policy corev1.ConfigMap
+	if err := w.Client.Get(t.Context(), client.ObjectKey{Namespace: testbed.Namespace, Name: testbed.PolicyConfigMap}, &policy); err != nil {
+		t.Fatal(err)
+	}
+	policy.Data["policies.yaml"] = fmt.Sprintf("policies: {COST_SAVING: {nodePools: [memory, cores, spot], mixPools: true, spot: {maxShare: %g, floor: %d}}}", share, floor)
+	w.update(&policy)
+	o := w.operator("--places-at-admission")
+	w.Load.Begin()
+	w.eventually("each to be on its pools, and no node kept for nobody", func() string {
+		web, _ := w.podsByPool(testbed.WorkloadName)
+		ledger, _ := w.podsByPool("ledger")
+		all := web["cores"] + web["spot"]
+		if web["memory"] > 0 || all < replicas || web["cores"] < floor || web["spot"] == 0 || float64(web["spot"]) > share*float64(all) || ledger["memory"] != floor || w.instances("memory") > 3 {
+			return fmt.Sprintf("%v and %v, %d nodes for memory", web, ledger, w.instances("memory"))
+		}
+		return ""
+	})
+	if _, after := w.podsByPool("ledger"); !slices.Equal(before, after) {
+		t.Errorf("the pods of the one that stays were %v, are %v", before, after)
+	}
+	w.served(ready)
+	w.stop(o)
+}
