@@ -351,7 +351,7 @@ train-drpc: build ## the students of the chain that come with the program, and C
 	cp $(OUT)/drpc/residual/model.zip $(OUT)/drpc/residual/card.json $(OUT)/drpc/coscal/coscal.json experiments/trainticket/shipped/
 
 DRPC_RULES = hpa hpa:60 proportional proportional:60 firm coscal plan agents agents:1:200 agents:1:100 joint joint:50:400
-bench-drpc: build ## the chain of forty services: the critical-path rule's settings, DRPC from nothing, learning on, and all beside one another (a quarter of an hour)
+bench-drpc: build ## the chain of forty services: the critical-path rule's settings, DRPC from nothing, learning on, and all beside one another (40 minutes)
 	bin/mash2 evaluate --environment train-ticket --episodes 10 --seed 500 \
 		$(foreach n,25 50 80,$(foreach t,40 50 60,$(foreach s,20 30 40,--model rule:firm:$(n):$(t):$(s))))
 	bin/mash2 train --environment train-ticket --algorithm drpc --steps 100000 --seed 11 --out $(OUT)/drpc/scratch
@@ -359,6 +359,7 @@ bench-drpc: build ## the chain of forty services: the critical-path rule's setti
 	bin/mash2 train --environment train-ticket-changed --algorithm drpc --from $(OUT)/drpc/scratch --steps 24100 --seed 12 --out $(OUT)/drpc/retaught
 	for e in train-ticket train-ticket-changed; do bin/mash2 evaluate --environment $$e --episodes 40 --seed 3000 --model builtin:drpc \
 		--model $(OUT)/drpc/scratch --model $(OUT)/drpc/retrained --model $(OUT)/drpc/retaught $(foreach r,$(DRPC_RULES),--model rule:$(r)) || exit 1; done
+	bin/mash2 evaluate --environment train-ticket-nodes --episodes 20 --seed 3000 --model builtin:drpc $(foreach r,$(DRPC_RULES),--model rule:$(r))
 	bin/mash2 evaluate --environment train-ticket --episodes 40 --seed 3000 --model builtin:drpc $(foreach r,$(DRPC_RULES),--model rule:$(r)) \
 		--input $(or $(MASH2_DATA),../shared/data)/datacenter-traces/alibaba2018_machine_usage_8d_30s.csv.gz
 

@@ -27,7 +27,7 @@ func newEvaluate() *cobra.Command {
 	var seed uint64
 	var inputs []string
 	var trial whatif.Trial
-	environments := append(gym.Names(), append(trainticket.Environments(), margins.Environment, qos.Environment, continuum.Environment, shop.Environment)...)
+	environments := append(gym.Names(), append(append(trainticket.Environments(), trainticket.NodesEnvironment), margins.Environment, qos.Environment, continuum.Environment, shop.Environment)...)
 	cmd := &cobra.Command{
 		Use:   "evaluate",
 		Short: "Ranks trained policies, models and rules",
@@ -46,9 +46,11 @@ LightGBM, XGBoost, scikit-learn or ONNX. If a model was trained on the file, onl
 part counts. Intervals are 95 %, by a bootstrap over blocks of five minutes.
 
 train-ticket is a chain of forty services whose load rises from 200 to 800 requests a second
-within a minute; train-ticket-changed is the same with another call graph. The model
+within a minute; train-ticket-changed is the same with another call graph,
+train-ticket-nodes the same on machines that are scaled as well. The model
 builtin:drpc comes with the program. The rules are rule:hpa, rule:firm, rule:coscal, rule:plan,
-rule:joint and rule:proportional. Models are ranked by how the users fared, and the table shows what each took.
+which is mash2, rule:agents, which is mash2 with agents that resize pods in place, rule:joint and
+rule:proportional. Models are ranked by how the users fared, and the table shows what each took.
 
 In margins a model says what part of its margin a workload needs. It is compared with the
 planner's own margins, by the cost of nodes and the time in violation, on as many drawn workloads
@@ -129,7 +131,7 @@ either way.
 				return asTraining(err)
 			}
 			return show(out, continuumText(out))
-		case trainticket.Environment, trainticket.OtherEnvironment:
+		case trainticket.Environment, trainticket.OtherEnvironment, trainticket.NodesEnvironment:
 			if len(inputs) > 1 {
 				return cli.Usagef("--input: %s takes one file", environment)
 			}
@@ -261,7 +263,7 @@ func qosText(scores []qos.Score) string {
 func chainText(e trainticket.Evaluation) string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "model\tR_qos\tfailed\tp50 ms\tp95 ms\tp99 ms\tcores\treplicas\tscalings\tleft out\t")
+	fmt.Fprintln(t, "model\tR_qos\tfailed\tp50 ms\tp95 ms\tp99 ms\tcores\t$/hour\treplicas\tscalings\tleft out\t")
 	for _, name := range e.Ranking {
 		for _, s := range e.Models {
 			if s.Name != name {
@@ -271,8 +273,8 @@ func chainText(e trainticket.Evaluation) string {
 			if s.LeftOut != nil {
 				left = fmt.Sprintf("%.2f %%", 100*s.LeftOut.Mean)
 			}
-			fmt.Fprintf(t, "%s\t%.4f\t%.4f %%\t%.1f\t%.0f\t%.0f\t%.1f\t%.0f\t%.0f\t%s\t\n", s.Name, s.Return, 100*s.FailedRatio.Mean,
-				s.P50Ms.Mean, s.P95Ms.Mean, s.P99Ms.Mean, s.Cores.Mean, s.Replicas.Mean, s.ScaleActions.Mean, left)
+			fmt.Fprintf(t, "%s\t%.4f\t%.4f %%\t%.1f\t%.0f\t%.0f\t%.1f\t%.3f\t%.0f\t%.0f\t%s\t\n", s.Name, s.Return, 100*s.FailedRatio.Mean,
+				s.P50Ms.Mean, s.P95Ms.Mean, s.P99Ms.Mean, s.Cores.Mean, s.CostUSD.Mean, s.Replicas.Mean, s.ScaleActions.Mean, left)
 		}
 	}
 	_ = t.Flush() // into memory

@@ -60,6 +60,8 @@ type Score struct {
 	Cores        Figure `json:"cores"`
 	Replicas     Figure `json:"replicas"`
 	ScaleActions Figure `json:"scaleActions"`
+	// CostUSD of the machines, an hour.
+	CostUSD Figure `json:"costUSD"`
 	// LeftOut is the share of optional visits that were left out (brownout); null where nobody
 	// can.
 	LeftOut *Figure `json:"leftOut"`
@@ -95,12 +97,19 @@ const MaxEpisodes = 10_000
 // OtherEnvironment is the same application with another call graph.
 const OtherEnvironment = Environment + "-changed"
 
-// Environments by name.
+// NodesEnvironment is the same application on machines of which there are as many as its scaler
+// asks for. It is for comparing, not for learning in.
+const NodesEnvironment = Environment + "-nodes"
+
+// Environments by name in which can be learned.
 func Environments() []string { return []string{Environment, OtherEnvironment} }
 
 func changedOf(environment string) Changed {
-	if environment == OtherEnvironment {
+	switch environment {
+	case OtherEnvironment:
 		return OtherGraph
+	case NodesEnvironment:
+		return ScaledNodes
 	}
 	return AsTrained
 }
@@ -253,7 +262,7 @@ func (c competitor) play(ctx context.Context, name string, seed uint64, changed 
 // score plays the episodes of one competitor.
 func (c competitor) score(ctx context.Context, name string, changed Changed, by *machines, episodes int, seed uint64) (Score, error) {
 	s := Score{Name: name, Algorithm: c.algorithm}
-	var p50, p95, p99, replicas, actions, leftOut []float64
+	var p50, p95, p99, replicas, actions, cost, leftOut []float64
 	retrain := 0.0
 	for e := range episodes {
 		notifier := drpc.Notifier{Threshold: drpc.Threshold, Window: drpc.Window}
@@ -278,6 +287,7 @@ func (c competitor) score(ctx context.Context, name string, changed Changed, by 
 		m := entry.Measured
 		s.failed = append(s.failed, *m.FailedRatio)
 		p50, p95, p99 = append(p50, *m.P50Ms), append(p95, *m.P95Ms), append(p99, *m.P99Ms)
+		cost = append(cost, r.CostUSD[len(r.CostUSD)-1]/passLength.Hours())
 		var cores, n, changes, qos, buckets float64
 		for _, w := range r.Workloads {
 			cores += w.Measured.ReadyCPUSeconds / w.Measured.SimulatedSeconds
@@ -294,7 +304,7 @@ func (c competitor) score(ctx context.Context, name string, changed Changed, by 
 	returns := figure(s.qos)
 	s.Return, s.Interval = returns.Mean, returns.Interval
 	s.FailedRatio, s.P50Ms, s.P95Ms, s.P99Ms = figure(s.failed), figure(p50), figure(p95), figure(p99)
-	s.Cores, s.Replicas, s.ScaleActions = figure(s.cores), figure(replicas), figure(actions)
+	s.Cores, s.Replicas, s.ScaleActions, s.CostUSD = figure(s.cores), figure(replicas), figure(actions), figure(cost)
 	if c.begin != nil {
 		f := figure(leftOut)
 		s.LeftOut = &f

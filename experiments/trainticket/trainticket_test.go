@@ -102,6 +102,30 @@ func TestWithinBounds(t *testing.T) {
 	}
 }
 
+// TestAgentsGrowPods: with mash2's agents, pods grow in place until replicas are Ready. Where
+// machines are scaled too, there is room for it: users wait less than with the plan alone, and
+// nodes cost less than with an HPA.
+func TestAgentsGrowPods(t *testing.T) {
+	for environment, fixed := range map[string]bool{Environment: true, NodesEnvironment: false} {
+		e, err := Evaluate(t.Context(), []string{rulePlan, ruleAgents, "rule:hpa:60"}, environment, "", 2, 41, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, agents, hpa := e.Models[0], e.Models[1], e.Models[2]
+		if p99 := agents.P99Ms.Mean; p99 > 0.7*plan.P99Ms.Mean {
+			t.Errorf("%s: p99 is %.0f ms, with the plan alone %.0f", environment, p99, plan.P99Ms.Mean)
+		}
+		if cost := agents.CostUSD.Mean; fixed != (cost == plan.CostUSD.Mean) || fixed != (cost == hpa.CostUSD.Mean) || !fixed && cost > 0.8*hpa.CostUSD.Mean {
+			t.Errorf("%s: $%.3f an hour, the plan alone %.3f, the HPA %.3f", environment, cost, plan.CostUSD.Mean, hpa.CostUSD.Mean)
+		}
+	}
+	for _, name := range []string{"rule:agents:1", "rule:agents:1:0", "rule:agents:a:b"} {
+		if _, err := competitorOf(name); err == nil || !strings.Contains(err.Error(), "rule:agents:SECONDS:FLOOR") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestRules: what the rivals are about. Those that see without delay and resize in place keep
 // nearly all requests where an HPA loses some.
 func TestRules(t *testing.T) {

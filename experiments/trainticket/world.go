@@ -51,17 +51,22 @@ const (
 	passLength            = 10 * time.Minute
 )
 
-// Changed is what of the application differs from what was trained on.
+// Changed is what differs from what was trained on.
 type Changed int
 
-// The application as it is, and with another call graph: what staff and travellers ask for is
-// most of what is asked, and orders are read twice as often.
+// The application as it is; with another call graph: what staff and travellers ask for is
+// most of what is asked, and orders are read twice as often; and on half as large machines that
+// are scaled with it.
 const (
 	AsTrained Changed = iota
 	OtherGraph
+	ScaledNodes
 )
 
-// world draws an episode: two passes of ten minutes, the first of which is not measured. Each
+// An hour comes before what is measured where nodes are scaled: forecasts and margins need it.
+const warmups, longWarmups = 1, 6
+
+// world draws an episode: passes of ten minutes, of which the last one is measured. Each
 // has two surges, one from 200 to 800 requests a second within a minute, or the load of machines
 // where these are not nil.
 func world(rng *rand.Rand, changed Changed, by *machines) (scenarios.Scenario, error) {
@@ -125,6 +130,9 @@ func world(rng *rand.Rand, changed Changed, by *machines) (scenarios.Scenario, e
 	s.Pools = []scenarios.Pool{{
 		Name: "workers", MachineType: "e2-standard-8", Zones: []string{"us-central1-a"}, Nodes: nodes, NodesPerZone: scenarios.Bounds{Min: nodes, Max: nodes},
 	}}
+	if changed == ScaledNodes {
+		s.Pools[0].MachineType, s.Pools[0].Nodes, s.Pools[0].NodesPerZone = "e2-standard-4", 2*nodes, scenarios.Bounds{Min: 1, Max: 4 * nodes}
+	}
 	return s, nil
 }
 
@@ -262,7 +270,11 @@ func episode(seed uint64, changed Changed, by *machines) (sim.Options, error) {
 	s, err := world(rand.New(rand.NewPCG(seed, 71)), changed, by)
 	params := sim.DefaultParams()
 	params.Startup = startup
-	return sim.Options{Scenario: s, Seed: seed, WarmupPasses: 1, Passes: 1, Params: &params}, err
+	o := sim.Options{Scenario: s, Seed: seed, WarmupPasses: warmups, Passes: 1, Params: &params}
+	if changed == ScaledNodes {
+		o.WarmupPasses = longWarmups
+	}
+	return o, err
 }
 
 // play runs an episode with a decider, who has this name in errors. after is told what each
