@@ -33,6 +33,9 @@ with the same load, bounds and warm-up.
               policies name one pool each
   mash2-sized[:PERCENT]
               mash2-any, and what containers request is chosen from usage, in place
+  mash2-agents[:PERCENT]
+              mash2, with agents that let pods grow in place up to that share of their
+              template's CPU limit (200 %) until replicas are Ready
   mash2-rl    mash2-any with planner rl, by --model or by the model of margins that comes with the
               program
   hpa         the rules of the stock HPA and Cluster Autoscaler, at the scenario's

@@ -283,11 +283,15 @@ func AtEqualCost(of Summary, others []Summary) (Summary, bool) {
 // Rival tells whether a scaler is one that mash2 is compared with, and the kind of
 // mash2 that has the pools that it has.
 func Rival(scaler string) (kind string, ok bool) {
-	switch Kind(scaler) {
-	case "mash2", "mash2-any", "mash2-sized", "mash2-rl", "clairvoyant", "oracle":
+	switch kind := Kind(scaler); kind {
+	case "clairvoyant", "oracle":
 		return "", false
 	case "karpenter", "karpenter-vpa", "attune", "autopilot":
 		return "mash2-any", true
+	default:
+		if strings.HasPrefix(kind, "mash2") {
+			return "", false
+		}
 	}
 	return "mash2", true
 }

@@ -259,7 +259,7 @@ func TestAtEqualCost(t *testing.T) {
 func TestRival(t *testing.T) {
 	for scaler, want := range map[string]string{
 		"hpa:60": "mash2", "hpa": "mash2", "static": "mash2", "phpa": "mash2", "karpenter": "mash2-any", "karpenter-vpa": "mash2-any", "attune:70": "mash2-any", "autopilot": "mash2-any",
-		"mash2": "", "mash2-sized": "", "mash2-rl": "", "mash2-any:90": "", "clairvoyant:90": "", "oracle": "",
+		"mash2": "", "mash2-sized": "", "mash2-mixed": "", "mash2-joint": "", "mash2-agents:150": "", "mash2-rl": "", "mash2-any:90": "", "clairvoyant:90": "", "oracle": "",
 	} {
 		if got, ok := Rival(scaler); got != want || ok != (want != "") {
 			t.Errorf("%s is compared with %q", scaler, got)

@@ -13,22 +13,35 @@ import (
 type Agents struct {
 	// Rule decides; see [vertical.RuleByName].
 	Rule vertical.Planner
-	// MilliCPU that all limits of a workload may be together, Floor and Ceiling of each.
+	// MilliCPU that all limits of a workload may be together, Floor and Ceiling of each. Where Most
+	// is set, pods begin at their template's limit and have so many times it at most, and the
+	// budget is what bounds none of them.
 	MilliCPU, Floor, Ceiling int64
+	Most                     float64
 	// Every is the time between two readings of usage, which are fresh then, as on the node
 	// itself; 0 for those of metrics-server.
 	Every time.Duration
 }
 
-// bounds are what the Observer says of a workload's agents.
+// growing has pods grow in place by usage, with metrics-server's readings.
+func growing(most float64) *Agents {
+	return &Agents{Rule: vertical.DefaultProportional(), Most: most}
+}
+
+// bounds are what the Observer says of a workload's agents. Pods without a limit have none.
 func (a *Agents) bounds(w *workload) *api.Agents {
-	if a == nil {
+	if a == nil || w.limit == 0 {
 		return nil
 	}
-	return &api.Agents{
+	out := &api.Agents{
 		MilliCPU: a.MilliCPU, Floor: a.Floor, Ceiling: a.Ceiling, Interval: agentsInterval, Container: container,
 		Model: a.Rule.Name(), Selector: "app=" + w.key.Name, Template: millicores(w.limit),
 	}
+	if a.Most > 0 {
+		out.Floor, out.Ceiling = out.Template, millicores(a.Most*w.limit)
+		out.MilliCPU = int64(w.max) * out.Ceiling
+	}
+	return out
 }
 
 // agentsInterval is the CRD's default, agentsStale the operator's bound on a reading's age.

@@ -97,3 +97,25 @@ func TestAgentsWait(t *testing.T) {
 		}})
 	}
 }
+
+// TestMash2Agents: as a scaler by name; pods without a limit have no agents.
+func TestMash2Agents(t *testing.T) {
+	for _, limited := range []bool{true, false} {
+		s := bursting(t)
+		if !limited {
+			for i := range s.Services {
+				s.Services[i].Workload.CPU.Limit = scenarios.Quantity{}
+			}
+		}
+		var c *Cluster
+		largest := int64(0)
+		r := simulate(t, Options{Scenario: s, Scaler: Mash2Agents + ":150", Seed: 4, Passes: 1, prepare: func(of *Cluster) { c = of }, Report: func(api.Cycle) {
+			for _, p := range c.pods {
+				largest = max(largest, millicores(p.limit))
+			}
+		}})
+		if want := map[bool]int64{true: 150}[limited]; largest != want || (len(r.Resizes) > 0) != limited {
+			t.Errorf("limits: %v: the largest is %d, %d resizes", limited, largest, len(r.Resizes))
+		}
+	}
+}

@@ -261,7 +261,10 @@ func (r *run) begin(ctx context.Context) error {
 		}
 	}
 	r.sensors = newSensors(c, r.Behavior)
-	if operated(kind) {
+	switch {
+	case kind == Mash2Agents:
+		r.Agents = growing(cmp.Or(parameter, 200) / 100)
+	case operated(kind):
 		r.sensors.target = parameter / 100
 	}
 	r.sensors.sized = sizes(kind)

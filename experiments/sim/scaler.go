@@ -23,6 +23,9 @@ const (
 	// Mash2Mixed with what containers request chosen as well. The parameter is Mash2's.
 	Mash2Mixed = "mash2-mixed"
 	Mash2Joint = "mash2-joint"
+	// Mash2Agents is this operator with agents that let pods grow in place (see [Agents]): from
+	// their template's limit of CPU on, up to the parameter's percentage of it, twice without one.
+	Mash2Agents = "mash2-agents"
 	// Clairvoyant is Mash2Any with forecasts that are right: what is left to gain by
 	// forecasting, with nodes, pods and boots as they are. The parameter is Mash2's.
 	Clairvoyant = "clairvoyant"
@@ -71,7 +74,7 @@ const (
 // Scalers are all that Run knows, with what their parameter is called.
 func Scalers() []string {
 	return []string{
-		Mash2, Mash2 + ":PERCENT", Mash2Any + "[:PERCENT]", Mash2Sized + "[:PERCENT]", Mash2Mixed + "[:PERCENT]", Mash2Joint + "[:PERCENT]", Mash2RL, Clairvoyant + "[:PERCENT]", HPA, HPA + ":PERCENT", HPAOverprovisioned + "[:PERCENT]", KEDARPS + "[:RPS]",
+		Mash2, Mash2 + ":PERCENT", Mash2Any + "[:PERCENT]", Mash2Sized + "[:PERCENT]", Mash2Mixed + "[:PERCENT]", Mash2Joint + "[:PERCENT]", Mash2Agents + "[:PERCENT]", Mash2RL, Clairvoyant + "[:PERCENT]", HPA, HPA + ":PERCENT", HPAOverprovisioned + "[:PERCENT]", KEDARPS + "[:RPS]",
 		PHPA + "[:PERCENT]", Karpenter + "[:PERCENT]", HPAVPA + "[:PERCENT]", KarpenterVPA + "[:PERCENT]", KEDAVPA + "[:RPS]", Attune + "[:PERCENT]", Autopilot + "[:PERCENT]", Static,
 	}
 }
@@ -84,6 +87,8 @@ func ParseScaler(scaler string) (kind string, parameter float64, err error) {
 	switch kind {
 	case HPA, PHPA, Karpenter, HPAVPA, KarpenterVPA, Attune, Autopilot:
 		most = 400 // of requests: pods may burst
+	case Mash2Agents:
+		most = 1000
 	case Mash2, Mash2Any, Mash2Sized, Mash2Mixed, Mash2Joint, Clairvoyant:
 	case HPAOverprovisioned:
 		most = 90 // placeholders of a whole node never end
@@ -118,7 +123,7 @@ func ownPools(kind string) bool {
 
 // operated tells whether a kind of scaler is the operator's loop.
 func operated(kind string) bool {
-	return slices.Contains([]string{Mash2, Mash2Any, Mash2Sized, Mash2Mixed, Mash2Joint, Mash2RL, Clairvoyant}, kind)
+	return slices.Contains([]string{Mash2, Mash2Any, Mash2Sized, Mash2Mixed, Mash2Joint, Mash2Agents, Mash2RL, Clairvoyant}, kind)
 }
 
 // sizes and mixes tell whether a kind of scaler chooses what containers request, and a pool
