@@ -250,7 +250,7 @@ func TestStages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, stages, err := operate(t.Context(), expert, policies, 2, 1, syllabus{3, 2, 40}, 900, AsTrained, io.Discard)
+	_, stages, err := operate(t.Context(), expert, policies, 2, 1, syllabus{3, 2, 40}, 901, AsTrained, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
