@@ -106,8 +106,9 @@ func TestWithinBounds(t *testing.T) {
 // machines are scaled too, there is room for it: users wait less than with the plan alone, and
 // nodes cost less than with an HPA.
 func TestAgentsGrowPods(t *testing.T) {
-	for environment, fixed := range map[string]bool{Environment: true, NodesEnvironment: false} {
-		e, err := Evaluate(t.Context(), []string{rulePlan, ruleAgents, "rule:hpa:60"}, environment, "", 2, 41, io.Discard)
+	for environment, episodes := range map[string]int{Environment: 2, NodesEnvironment: 1} {
+		fixed := environment == Environment
+		e, err := Evaluate(t.Context(), []string{rulePlan, ruleAgents, "rule:hpa:60"}, environment, "", episodes, 41, io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}
