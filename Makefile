@@ -359,7 +359,7 @@ bench-drpc: build ## the chain of forty services: the critical-path rule's setti
 	bin/mash2 train --environment train-ticket-changed --algorithm drpc --from $(OUT)/drpc/scratch --steps 24100 --seed 12 --out $(OUT)/drpc/retaught
 	for e in train-ticket train-ticket-changed; do bin/mash2 evaluate --environment $$e --episodes 40 --seed 3000 --model builtin:drpc \
 		--model $(OUT)/drpc/scratch --model $(OUT)/drpc/retrained --model $(OUT)/drpc/retaught $(foreach r,$(DRPC_RULES),--model rule:$(r)) || exit 1; done
-	bin/mash2 evaluate --environment train-ticket-nodes --episodes 20 --seed 3000 --model builtin:drpc $(foreach r,$(DRPC_RULES),--model rule:$(r))
+	bin/mash2 evaluate --environment train-ticket-nodes --episodes 20 --seed 3000 --model builtin:drpc $(foreach r,$(DRPC_RULES) hpa:50:3 hpa:60:3 hpa:75:3,--model rule:$(r))
 	bin/mash2 evaluate --environment train-ticket --episodes 40 --seed 3000 --model builtin:drpc $(foreach r,$(DRPC_RULES),--model rule:$(r)) \
 		--input $(or $(MASH2_DATA),../shared/data)/datacenter-traces/alibaba2018_machine_usage_8d_30s.csv.gz
 

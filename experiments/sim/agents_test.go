@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -98,24 +99,26 @@ func TestAgentsWait(t *testing.T) {
 	}
 }
 
-// TestMash2Agents: as a scaler by name; pods without a limit have no agents.
+// TestMash2Agents: as a scaler by name, which needs a limit that can grow.
 func TestMash2Agents(t *testing.T) {
-	for _, limited := range []bool{true, false} {
-		s := bursting(t)
-		if !limited {
-			for i := range s.Services {
-				s.Services[i].Workload.CPU.Limit = scenarios.Quantity{}
-			}
+	s := bursting(t)
+	var c *Cluster
+	largest := int64(0)
+	r := simulate(t, Options{Scenario: s, Scaler: Mash2Agents + ":150", Seed: 4, Passes: 1, prepare: func(of *Cluster) { c = of }, Report: func(api.Cycle) {
+		for _, p := range c.pods {
+			largest = max(largest, millicores(p.limit))
 		}
-		var c *Cluster
-		largest := int64(0)
-		r := simulate(t, Options{Scenario: s, Scaler: Mash2Agents + ":150", Seed: 4, Passes: 1, prepare: func(of *Cluster) { c = of }, Report: func(api.Cycle) {
-			for _, p := range c.pods {
-				largest = max(largest, millicores(p.limit))
-			}
-		}})
-		if want := map[bool]int64{true: 150}[limited]; largest != want || (len(r.Resizes) > 0) != limited {
-			t.Errorf("limits: %v: the largest is %d, %d resizes", limited, largest, len(r.Resizes))
-		}
+	}})
+	if largest != 150 || len(r.Resizes) == 0 {
+		t.Errorf("the largest limit is %d, %d resizes", largest, len(r.Resizes))
+	}
+	for i := range s.Services {
+		s.Services[i].Workload.CPU.Limit = scenarios.Quantity{}
+	}
+	if _, err := Run(t.Context(), Options{Scenario: s, Scaler: Mash2Agents, Seed: 4, Passes: 1}); err == nil || !strings.Contains(err.Error(), "limit of CPU") {
+		t.Errorf("without limits: %v", err)
+	}
+	if _, _, err := ParseScaler(Mash2Agents + ":80"); err == nil || !strings.Contains(err.Error(), "100 or more") {
+		t.Errorf("less than the template has: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -275,4 +276,44 @@ func (c *Cluster) overprovision(p baseline.Proportional) {
 		c.scale(c.placeholders, p.Replicas(cores))
 		return true
 	})
+}
+
+// static sets as many replicas as the scenario's peak needs at the target, and
+// the nodes that hold them.
+func (r *run) static() error {
+	c, s := r.c, r.Scenario
+	p := c.pools[0]
+	peaks := peakDemands(s)
+	replicas := make([]int32, len(c.workloads))
+	var cpu, memory int64
+	for i, w := range c.workloads {
+		n := int32(peaks[i]/(w.request*p.speed*w.target)) + 1
+		replicas[i] = min(max(n, w.min), w.max)
+		cpu += int64(replicas[i]) * w.shape.Requests.MilliCPU
+		memory += int64(replicas[i]) * w.shape.Requests.Memory
+	}
+	free := p.allocatable.Minus(p.overhead)
+	largest := slices.MaxFunc(c.workloads, func(a, b *workload) int {
+		return cmp.Compare(a.shape.Requests.MilliCPU, b.shape.Requests.MilliCPU)
+	}).shape.Requests
+	if largest.MilliCPU > free.MilliCPU || largest.Memory > free.Memory {
+		return fmt.Errorf("a pod does not fit on %s", p.machineType)
+	}
+	// Whole pods: what one of the largest leaves of a node is not counted on.
+	zones := int64(len(p.zones))
+	up := func(a, b int64) int64 { return (a + b - 1) / b }
+	usable := free.MilliCPU / largest.MilliCPU * largest.MilliCPU
+	perZone := int32(up(max(up(cpu, usable), up(memory, free.Memory/largest.Memory*largest.Memory)), zones))
+	if p.max > 0 {
+		perZone = min(perZone, p.max)
+	}
+	if err := c.resize(p, max(perZone, p.sizes[0])); err != nil {
+		return err
+	}
+	for i, w := range c.workloads {
+		c.scale(w, replicas[i])
+	}
+	c.run(c.now + 5*time.Minute)
+	r.start = c.now - r.Skipped
+	return nil
 }

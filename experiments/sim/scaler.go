@@ -107,6 +107,8 @@ func ParseScaler(scaler string) (kind string, parameter float64, err error) {
 	whole := kind != KEDARPS && kind != KEDAVPA
 	parameter, err = strconv.ParseFloat(text, 64)
 	switch {
+	case kind == Mash2Agents && err == nil && parameter < 100:
+		return "", 0, fmt.Errorf("scaler %q: pods grow from their template's limit on: the percentage must be 100 or more", scaler)
 	case err != nil || !(parameter > 0 && parameter <= most):
 		return "", 0, fmt.Errorf("scaler %q: the parameter must be a number from 1 to %g", scaler, most)
 	case whole && (parameter != float64(int64(parameter)) || parameter < 1):

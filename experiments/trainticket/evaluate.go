@@ -119,13 +119,15 @@ type competitor struct {
 	algorithm string
 	scaler    string
 	agents    *sim.Agents // beside the scaler; nil for none
+	tuning    sim.Tuning
 	begin     func() (decider, error)
 	model     bool
 }
 
 // competitorOf a name that --model takes: a rule, the model that comes with the program, or a
-// folder. Rules may have settings behind their names, in percent but for seconds and millicores:
-// rule:hpa:TARGET, rule:firm:NEAR:TARGET:SLACK, rule:proportional:TARGET,
+// folder. Rules may have settings behind their names, in percent but for times and millicores:
+// rule:hpa:TARGET:MINUTES, whose minutes are those that Cluster Autoscaler leaves a node that is
+// used by less than 85 %, instead of its defaults, rule:firm:NEAR:TARGET:SLACK, rule:proportional:TARGET,
 // rule:joint:TARGET:MILLICORES, rule:agents:SECONDS:FLOOR.
 func competitorOf(name string) (competitor, error) {
 	if !strings.HasPrefix(name, "rule:") {
@@ -135,7 +137,7 @@ func competitorOf(name string) (competitor, error) {
 		}
 		return competitor{algorithm: m.Card.Algorithm, model: true, begin: func() (decider, error) { return newStudents(m.Students, m.Card.start()) }}, nil
 	}
-	unknown := fmt.Errorf("unknown rule %q: want %s, or with settings rule:hpa:TARGET, rule:firm:NEAR:TARGET:SLACK, rule:proportional:TARGET, rule:joint:TARGET:MILLICORES, rule:agents:SECONDS:FLOOR", name, strings.Join(Rules(), ", "))
+	unknown := fmt.Errorf("unknown rule %q: want %s, or with settings rule:hpa:TARGET:MINUTES, rule:firm:NEAR:TARGET:SLACK, rule:proportional:TARGET, rule:joint:TARGET:MILLICORES, rule:agents:SECONDS:FLOOR", name, strings.Join(Rules(), ", "))
 	parts := strings.Split(name, ":")
 	var set []float64
 	for _, text := range parts[2:] {
@@ -147,9 +149,13 @@ func competitorOf(name string) (competitor, error) {
 	}
 	rule := func(begin func() (decider, error)) competitor { return competitor{algorithm: "rule", begin: begin} }
 	switch kind := strings.Join(parts[:2], ":"); {
-	case kind == ruleHPA && len(set) <= 1:
-		set = append(set, 75)
-		return competitor{algorithm: "rule", scaler: fmt.Sprintf("%s:%.0f", sim.HPA, set[0])}, nil
+	case kind == ruleHPA && len(set) <= 2:
+		c := competitor{algorithm: "rule"}
+		if len(set) == 2 {
+			c.tuning = sim.Tuning{Unneeded: time.Duration(set[1] * float64(time.Minute)), Threshold: 0.85}
+		}
+		c.scaler = fmt.Sprintf("%s:%.0f", sim.HPA, append(set, 75)[0])
+		return c, nil
 	case kind == ruleProportional && len(set) <= 1:
 		set = append(set, 75)
 		return rule(func() (decider, error) { return &proportional{target: set[0] / 100}, nil }), nil
@@ -255,7 +261,7 @@ func (c competitor) play(ctx context.Context, name string, seed uint64, changed 
 	if err != nil {
 		return sim.Result{}, err
 	}
-	o.Scaler, o.Agents = c.scaler, c.agents
+	o.Scaler, o.Agents, o.Tuning = c.scaler, c.agents, c.tuning
 	return run(ctx, o, name)
 }
 

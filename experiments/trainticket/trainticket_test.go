@@ -108,11 +108,14 @@ func TestWithinBounds(t *testing.T) {
 func TestAgentsGrowPods(t *testing.T) {
 	for environment, episodes := range map[string]int{Environment: 2, NodesEnvironment: 1} {
 		fixed := environment == Environment
-		e, err := Evaluate(t.Context(), []string{rulePlan, ruleAgents, "rule:hpa:60"}, environment, "", episodes, 41, io.Discard)
+		e, err := Evaluate(t.Context(), []string{rulePlan, ruleAgents, "rule:hpa:60", "rule:hpa:60:3"}, environment, "", episodes, 41, io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}
 		plan, agents, hpa := e.Models[0], e.Models[1], e.Models[2]
+		if tuned := e.Models[3].CostUSD.Mean; fixed != (tuned == hpa.CostUSD.Mean) || tuned > hpa.CostUSD.Mean {
+			t.Errorf("%s: $%.3f an hour where nodes are left sooner, %.3f by default", environment, tuned, hpa.CostUSD.Mean)
+		}
 		if p99 := agents.P99Ms.Mean; p99 > 0.7*plan.P99Ms.Mean {
 			t.Errorf("%s: p99 is %.0f ms, with the plan alone %.0f", environment, p99, plan.P99Ms.Mean)
 		}
