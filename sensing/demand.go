@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/common/model"
-
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/demand"
 )
@@ -69,12 +67,6 @@ func newDemand(cfg Config) (*demandSource, error) {
 	return d, nil
 }
 
-// podStream is a pod's usage on one node.
-type podStream struct {
-	node   string
-	values []model.SamplePair
-}
-
 // fold adds an answer to the histories of the targets and asks the background
 // for what it didn't reach.
 func (d *demandSource) fold(now time.Time, n newest, v *view, sp *speeds) {
@@ -100,9 +92,15 @@ func (d *demandSource) fold(now time.Time, n newest, v *view, sp *speeds) {
 
 	sums := newFoldings(d.grid, d.cfg.RateWindow, n.from, n.to)
 	used := make([]podSample, n.to-n.from+1)
-	for i, key := range n.order {
-		if id, p, ok := d.ownerOf(key, v); ok {
-			d.foldPod(sums.of(id), key, p, n.streams[i], n, sp, used)
+	var streams []podStream
+	for i := range n.streams {
+		s := &n.streams[i]
+		if s.later {
+			continue
+		}
+		if id, p, ok := d.ownerOf(s, v); ok {
+			streams = n.of(i, streams)
+			d.foldPod(sums.of(id), s.pod, p, streams, n, sp, used)
 		}
 	}
 	for i, p := range v.pods {
@@ -143,7 +141,7 @@ func slackOf(id targetID, window int) int {
 func (d *demandSource) remember(now time.Time, v *view) {
 	for i, p := range d.was.pods {
 		if id := d.was.ofPod[i]; id != (targetID{}) {
-			if _, there := v.podAt[p.key]; !there {
+			if _, there := v.podAt.of(p.key); !there {
 				pod := measuredPod(p, 0, d.cfg.RateWindow)
 				pod.Ready = false
 				d.recent[p.key] = podOwner{id, d.was.at, pod}
@@ -159,13 +157,14 @@ func (d *demandSource) remember(now time.Time, v *view) {
 	}
 }
 
-// ownerOf finds a pod, nil if it is gone, and its target: by the owner it has or had, else by
-// its name.
-func (d *demandSource) ownerOf(key api.Key, v *view) (targetID, *podRecord, bool) {
-	if p, id := v.pod(key); p != nil {
-		return id, p, id != (targetID{})
+// ownerOf finds a stream's pod, nil if it is gone, and its target: by the owner it has or had,
+// else by its name.
+func (d *demandSource) ownerOf(s *podStream, v *view) (targetID, *podRecord, bool) {
+	if s.of >= 0 {
+		id := v.ofPod[s.of]
+		return id, v.pods[s.of], id != (targetID{})
 	}
-	id, managed := d.ownerOfGone(key, v)
+	id, managed := d.ownerOfGone(s.pod, v)
 	return id, nil, managed
 }
 

@@ -18,17 +18,27 @@ type newest struct {
 	asked    bool
 	from, to int64
 	parts    int // that it was asked in
-	// order of the pods is that of the answers, so that sums don't depend on chance; streams
-	// are those of each.
-	order    []api.Key
-	streams  [][]podStream
+	// streams in the order of the answers, so that sums don't depend on chance.
+	streams  []podStream
 	warnings []string
 	err      error
 }
 
-// fetch asks for the steps since the last answer and a few before, of a cluster with so
-// many pods. It only reads, so that it can run beside other sources.
-func (d *demandSource) fetch(ctx context.Context, now time.Time, namespaces []string, pods int) newest {
+// podStream is a pod's usage on one node.
+type podStream struct {
+	pod    api.Key
+	node   string
+	values []model.SamplePair
+	// of is where the pod is in the view, negative if it is gone.
+	of int32
+	// next is where the pod's next stream is, 0 if there is none; later is not its first.
+	next  int32
+	later bool
+}
+
+// fetch asks for the steps since the last answer and a few before. It only reads, so that it
+// can run beside other sources.
+func (d *demandSource) fetch(ctx context.Context, now time.Time, namespaces []string, v *view) newest {
 	to := d.grid.At(now.Add(-d.cfg.EvaluationDelay))
 	if to <= d.covered || len(namespaces) == 0 {
 		return newest{}
@@ -38,45 +48,94 @@ func (d *demandSource) fetch(ctx context.Context, now time.Time, namespaces []st
 	if d.covered != math.MinInt64 {
 		n.from = max(n.from, d.covered+1-int64(d.cfg.Overlap))
 	}
-	n.parts = d.parts.count(pods, n.to-n.from+1, d.cfg.MaxResponseBytes)
+	n.parts = d.parts.count(len(v.pods), n.to-n.from+1, d.cfg.MaxResponseBytes)
 	ctx, cancel := context.WithTimeout(ctx, min(time.Duration(n.parts), 2)*d.cfg.QueryTimeout)
 	defer cancel()
-	type stream struct {
-		pod api.Key
-		podStream
-	}
-	read, warnings := make([][]stream, n.parts), make([][]string, n.parts)
+	read, warnings := make([]streams, n.parts), make([][]string, n.parts)
 	group, ctx := errgroup.WithContext(ctx) // one part less is no answer
 	group.SetLimit(partsAtOnce)
 	for i := range n.parts {
 		group.Go(func() error {
 			query := d.prom.newestQuery(namespaces, partOfPods(i, n.parts)...)
-			answer, err := d.prom.queryRange(ctx, query, n.from, n.to, d.cfg.QueryTimeout)
+			read[i] = streams{view: v, nodes: map[string]string{}, read: make([]podStream, 0, len(v.pods)/n.parts)}
+			answer, err := d.prom.queryRange(reading(ctx, reader{
+				labels: []string{"namespace", "pod", d.cfg.NodeLabel}, take: read[i].take,
+			}), query, n.from, n.to, d.cfg.QueryTimeout)
 			warnings[i] = answer.warnings
-			for _, s := range answer.series {
-				if key := (api.Key{Namespace: string(s.Metric["namespace"]), Name: string(s.Metric["pod"])}); key.Name != "" {
-					read[i] = append(read[i], stream{key, podStream{string(s.Metric[model.LabelName(d.cfg.NodeLabel)]), s.Values}})
-				}
-			}
 			return err
 		})
 	}
 	n.err = group.Wait()
 	n.warnings = slices.Compact(slices.Sorted(slices.Values(slices.Concat(warnings...))))
-	at := map[api.Key]int{}
-	for _, part := range read {
-		for i := range part {
-			pod := part[i].pod
-			k, known := at[pod]
-			if known {
-				n.streams[k] = append(n.streams[k], part[i].podStream)
-				continue
-			}
-			at[pod] = len(n.order)
-			n.order, n.streams = append(n.order, pod), append(n.streams, []podStream{part[i].podStream})
+	for i := range read {
+		n.streams = append(n.streams, read[i].read...)
+		read[i].read = nil
+	}
+	n.link(len(v.pods))
+	return n
+}
+
+// streams are those of a part of an answer.
+type streams struct {
+	view    *view
+	nodes   map[string]string  // names that were seen
+	samples []model.SamplePair // room for those to come
+	read    []podStream
+}
+
+// take keeps one of the answer.
+func (p *streams) take(s series) {
+	if len(s.labels[1]) == 0 {
+		return
+	}
+	stream := podStream{of: -1}
+	// A key of strings that are made for a look into a map takes no memory.
+	at := &p.view.podAt
+	if slot, ok := at.slots[api.Key{Namespace: string(s.labels[0]), Name: string(s.labels[1])}]; ok {
+		stream.of = at.place[slot]
+		stream.pod = p.view.pods[stream.of].key
+	} else {
+		stream.pod = api.Key{Namespace: string(s.labels[0]), Name: string(s.labels[1])}
+	}
+	node, ok := p.nodes[string(s.labels[2])]
+	if !ok {
+		node = string(s.labels[2])
+		p.nodes[node] = node
+	}
+	stream.node = node
+	if len(p.samples) < len(s.values) {
+		p.samples = make([]model.SamplePair, max(4096, len(s.values)))
+	}
+	n := copy(p.samples, s.values)
+	stream.values, p.samples = p.samples[:n:n], p.samples[n:]
+	p.read = append(p.read, stream)
+}
+
+// link finds the streams that are of one pod.
+func (n *newest) link(pods int) {
+	last, gone := make([]int32, pods), map[api.Key]int32{} // where a pod's last one is, and 1
+	for i := range n.streams {
+		s := &n.streams[i]
+		before := gone[s.pod]
+		if s.of >= 0 {
+			before = last[s.of]
+			last[s.of] = int32(i) + 1
+		} else {
+			gone[s.pod] = int32(i) + 1
+		}
+		if before > 0 {
+			n.streams[before-1].next, s.later = int32(i), true
 		}
 	}
-	return n
+}
+
+// of are the streams of the pod of the first of them, which are put into room.
+func (n *newest) of(first int, room []podStream) []podStream {
+	room = append(room[:0], n.streams[first])
+	for i := n.streams[first].next; i > 0; i = n.streams[i].next {
+		room = append(room, n.streams[i])
+	}
+	return room
 }
 
 // A cycle's own query is asked in parts, each of some of the pods, so that an answer is no

@@ -204,8 +204,8 @@ func TestPodOrder(t *testing.T) {
 				t.Fatalf("not in order: %v", pods)
 			}
 			for i, p := range pods {
-				if at[p.key] != int32(i) {
-					t.Fatalf("%s is at %d, not %d", p.key, at[p.key], i)
+				if got, there := at.of(p.key); !there || got != int32(i) {
+					t.Fatalf("%s is at %d (%v), not %d", p.key, got, there, i)
 				}
 			}
 		}

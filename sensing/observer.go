@@ -130,8 +130,8 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 	)
 	group.Go(func() { s.Unproven = o.current.observe(ctx, now, o.caches, versions, failures) })
 	group.Go(func() { s.Pools, poolFindings = o.pools.read(ctx) })
-	group.Go(func() { fresh = o.demand.fetch(ctx, now, namespaces, len(v.pods)) })
-	group.Go(func() { o.usage.read(ctx, now, namespaces) })
+	group.Go(func() { fresh = o.demand.fetch(ctx, now, namespaces, v) })
+	group.Go(func() { o.usage.read(ctx, now, namespaces, v) })
 	group.Go(func() { o.readings.read(ctx, o.background, now, v) })
 	group.Go(func() { s.Context.Signals = o.signals.read(ctx, o.background, now) })
 	group.Go(func() {
@@ -145,11 +145,19 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 
 	// 3. What was measured, by target and in reference millicores.
 	o.speeds.learn(now, v.nodes, s.Pools)
+	var usage map[targetID]*api.Usage
+	var standing map[string]float64
+	speeds := o.speeds.clone()
+	group.Go(func() {
+		usage = o.usage.fold(now, v, speeds)
+		standing = o.usage.standing(now, v)
+		o.pods.learn(v)
+	})
 	o.demand.fold(now, fresh, v, o.speeds)
+	group.Wait()
+	maps.Copy(o.speeds.unknown, speeds.unknown)
 	o.waitForHistory(ctx, v)
 	o.sizes.read(o.background, now, v)
-	usage := o.usage.fold(now, v, o.speeds)
-	o.pods.learn(v)
 	o.boots.learn(now, s.Pools, v.nodes)
 	o.scaled.learn(now, v)
 
@@ -167,7 +175,6 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 	}
 	overheads := newOverheads(v.daemons, v.pods)
 	leaveForeign(now, s.Pools, v.nodes, records[*statusRecord](o.caches, kindAutoscalerStatus))
-	standing := o.usage.standing(now, v)
 	for i, p := range s.Pools {
 		s.Pools[i] = describePool(p, v.nodes, overheads)
 		if used, ok := standing[p.Name]; ok {

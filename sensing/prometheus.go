@@ -44,7 +44,7 @@ func newPrometheus(cfg Config) (*prometheus, error) {
 	}
 	client, err := promapi.NewClient(promapi.Config{
 		Address:      cfg.PrometheusURL,
-		RoundTripper: limitedTransport{transport, cfg.MaxResponseBytes},
+		RoundTripper: readingTransport{limitedTransport{transport, cfg.MaxResponseBytes}},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making the Prometheus client: %w", err)

@@ -22,7 +22,8 @@ type usageSource struct {
 	cfg    Config
 	last   time.Time // of the last try
 	pods   []podUsage
-	of     map[api.Key]int32    // where each is
+	found  *view                // in which their places are
+	byPod  []int32              // where a pod's reading is, and 1, by its place in found; 0 for none
 	nodes  map[string]nodeUsage // by name; empty where they can't be read
 	// forbidden is why nodes may not be read; empty if they may.
 	forbidden string
@@ -32,6 +33,7 @@ type usageSource struct {
 // podUsage is one pod's reading.
 type podUsage struct {
 	key      api.Key
+	place    int32 // in the view, negative if the pod is not there
 	at       time.Time
 	window   time.Duration
 	milliCPU float64
@@ -51,13 +53,34 @@ type containerUsage struct {
 	cpu, memory float64
 }
 
-// reading of a pod, if there is one.
+// reading of a pod of the view of the last fold, if there is one.
 func (u *usageSource) reading(pod api.Key) (podUsage, bool) {
-	i, ok := u.of[pod]
-	if !ok {
+	if u.found == nil {
 		return podUsage{}, false
 	}
-	return u.pods[i], true
+	if i, ok := u.found.podAt.of(pod); ok && u.byPod[i] > 0 {
+		return u.pods[u.byPod[i]-1], true
+	}
+	return podUsage{}, false
+}
+
+// find looks for the pods in a view.
+func (u *usageSource) find(v *view) {
+	if u.found != v {
+		for i := range u.pods {
+			p := &u.pods[i]
+			var there bool
+			if p.place, there = v.podAt.of(p.key); !there {
+				p.place = -1
+			}
+		}
+	}
+	u.found, u.byPod = v, make([]int32, len(v.pods))
+	for i := range u.pods {
+		if at := u.pods[i].place; at >= 0 {
+			u.byPod[at] = int32(i) + 1
+		}
+	}
 }
 
 // of a resource, all containers together or one of them; false without it.
@@ -95,7 +118,7 @@ const manyNamespaces = 8
 
 // read asks again when the interval is over. A failure keeps the old readings,
 // which age.
-func (u *usageSource) read(ctx context.Context, now time.Time, namespaces []string) {
+func (u *usageSource) read(ctx context.Context, now time.Time, namespaces []string, v *view) {
 	if len(namespaces) == 0 || (!u.last.IsZero() && now.Sub(u.last) < u.cfg.UsageInterval) {
 		return
 	}
@@ -105,42 +128,24 @@ func (u *usageSource) read(ctx context.Context, now time.Time, namespaces []stri
 	if len(namespaces) > manyNamespaces {
 		namespaces = []string{metav1.NamespaceAll}
 	}
-	var pods []podUsage
+	list := usageList{view: v, names: map[string]string{}, pods: make([]podUsage, 0, len(v.pods))}
 	for _, ns := range namespaces {
-		list, err := u.client.MetricsV1beta1().PodMetricses(ns).List(ctx, metav1.ListOptions{})
-		if err != nil {
+		if err := u.list(ctx, ns, &list); err != nil {
 			u.health.Reachable, u.health.Error = false, fmt.Sprintf("listing pod metrics: %v", err)
 			return
 		}
-		for i := range list.Items {
-			m := &list.Items[i]
-			p := podUsage{
-				key:    api.Key{Namespace: m.Namespace, Name: m.Name},
-				at:     m.Timestamp.Time,
-				window: m.Window.Duration,
-			}
-			for _, c := range m.Containers {
-				used := containerUsage{shared(c.Name), c.Usage.Cpu().AsApproximateFloat64(), c.Usage.Memory().AsApproximateFloat64()}
-				p.milliCPU += used.cpu * 1000
-				p.containers = append(p.containers, used)
-			}
-			pods = append(pods, p)
-		}
 	}
-	u.pods, u.of = pods, make(map[api.Key]int32, len(pods))
-	for i := range pods {
-		u.of[pods[i].key] = int32(i)
-	}
+	u.pods, u.found = list.pods, v
 	u.nodes = map[string]nodeUsage{}
 	// Without them what DaemonSets use is not known, and nothing else depends on it.
-	list, err := u.client.MetricsV1beta1().NodeMetricses().List(ctx, metav1.ListOptions{})
+	nodes, err := u.client.MetricsV1beta1().NodeMetricses().List(ctx, metav1.ListOptions{})
 	u.forbidden = ""
 	switch {
 	case apierrors.IsForbidden(err):
 		u.forbidden = err.Error()
 	case err == nil:
-		for i := range list.Items {
-			m := &list.Items[i]
+		for i := range nodes.Items {
+			m := &nodes.Items[i]
 			u.nodes[m.Name] = nodeUsage{m.Timestamp.Time, m.Usage.Cpu().AsApproximateFloat64() * 1000}
 		}
 	}
@@ -150,6 +155,7 @@ func (u *usageSource) read(ctx context.Context, now time.Time, namespaces []stri
 // fold sums the fresh readings of the pods that exist by target, in reference
 // millicores.
 func (u *usageSource) fold(now time.Time, v *view, sp *speeds) map[targetID]*api.Usage {
+	u.find(v)
 	read := map[targetID]*demand.Readings{}
 	for i := range u.pods {
 		m := &u.pods[i]
@@ -157,7 +163,10 @@ func (u *usageSource) fold(now time.Time, v *view, sp *speeds) map[targetID]*api
 		if age > u.cfg.UsageStaleAfter || age < -u.cfg.UsageStaleAfter {
 			continue
 		}
-		p, id := v.pod(m.key)
+		if m.place < 0 {
+			continue
+		}
+		p, id := v.pods[m.place], v.ofPod[m.place]
 		if id == (targetID{}) || m.at.Before(p.pod.Created) {
 			continue
 		}
@@ -178,7 +187,8 @@ func (u *usageSource) fold(now time.Time, v *view, sp *speeds) map[targetID]*api
 }
 
 // standing is each pool's api.Pool.StandingUsage, where it was read. Pods of namespaces that
-// are not read, and those that have just gone, count as if they were on every node.
+// are not read, and those that have just gone, count as if they were on every node. It comes
+// after fold.
 func (u *usageSource) standing(now time.Time, v *view) map[string]float64 {
 	left := map[string]float64{} // by node
 	for name, m := range u.nodes {
@@ -188,8 +198,11 @@ func (u *usageSource) standing(now time.Time, v *view) map[string]float64 {
 	}
 	for i := range u.pods {
 		m := &u.pods[i]
-		p, _ := v.pod(m.key)
-		if p == nil || p.pod.DaemonSet || p.pod.Mirror {
+		if m.place < 0 {
+			continue
+		}
+		p := v.pods[m.place]
+		if p.pod.DaemonSet || p.pod.Mirror {
 			continue
 		}
 		if _, read := left[p.pod.Node]; read {

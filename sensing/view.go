@@ -8,10 +8,10 @@ import (
 	"github.com/mash2-io/mash2/api"
 )
 
-// view is one consistent look at the caches, indexed.
+// view is one consistent look at the caches, indexed; podAt is good until the next one.
 type view struct {
 	pods      []*podRecord // in order of key
-	podAt     map[api.Key]int32
+	podAt     podIndex
 	ofPod     []targetID    // the managed target of each of pods; the zero one of none
 	nodes     []*nodeRecord // in order of name
 	daemons   []*daemonRecord
@@ -131,44 +131,71 @@ func compareKeys(a, b api.Key) int {
 }
 
 // podOrder is the pods' order by key. Most pods are there the next time, and then it is much
-// less work than sorting them anew.
-type podOrder struct{ last []api.Key }
+// less work than sorting them anew: each has a slot for as long as it is there.
+type podOrder struct {
+	slots map[api.Key]int32
+	keys  []api.Key // by slot
+	order []int32   // slots, by key
+	free  []int32   // slots of nobody
+}
+
+// podIndex finds pods by key.
+type podIndex struct {
+	slots map[api.Key]int32
+	place []int32 // by slot
+}
+
+// of is where a pod is in the view's order.
+func (x podIndex) of(key api.Key) (int32, bool) {
+	slot, ok := x.slots[key]
+	if !ok {
+		return 0, false
+	}
+	return x.place[slot], true
+}
 
 // sort puts pods in order, and returns where each is.
-func (o *podOrder) sort(pods []*podRecord) map[api.Key]int32 {
-	given := slices.Clone(pods)
-	at := make(map[api.Key]int32, len(pods))
-	for i, p := range given {
-		at[p.key] = int32(i)
+func (o *podOrder) sort(pods []*podRecord) podIndex {
+	if o.slots == nil {
+		o.slots = make(map[api.Key]int32, len(pods))
 	}
-	placed, sorted := make([]bool, len(pods)), pods[:0]
-	for _, key := range o.last {
-		if i, ok := at[key]; ok {
-			sorted, placed[i] = append(sorted, given[i]), true
+	there := make([]*podRecord, len(o.keys)) // by slot
+	var fresh []*podRecord
+	for _, p := range pods {
+		if slot, ok := o.slots[p.key]; ok {
+			there[slot] = p
+		} else {
+			fresh = append(fresh, p)
 		}
 	}
-	there := len(sorted)
-	for i, p := range given {
-		if !placed[i] {
-			sorted = append(sorted, p)
+	kept := o.order[:0]
+	for _, slot := range o.order {
+		if there[slot] == nil {
+			delete(o.slots, o.keys[slot])
+			o.free = append(o.free, slot)
+		} else {
+			kept = append(kept, slot)
 		}
 	}
-	if there < len(pods) {
-		byKey := func(a, b *podRecord) int { return compareKeys(a.key, b.key) }
-		fresh := slices.SortedFunc(slices.Values(sorted[there:]), byKey)
-		// Into their places, from the end on.
-		for to, i := len(sorted)-1, there-1; len(fresh) > 0; to-- {
-			if last := fresh[len(fresh)-1]; i < 0 || byKey(sorted[i], last) < 0 {
-				sorted[to], fresh = last, fresh[:len(fresh)-1]
-			} else {
-				sorted[to] = sorted[i]
-				i--
-			}
+	slices.SortFunc(fresh, func(a, b *podRecord) int { return compareKeys(a.key, b.key) })
+	order := make([]int32, 0, len(pods))
+	for _, p := range fresh {
+		n, _ := slices.BinarySearchFunc(kept, p.key, func(slot int32, key api.Key) int { return compareKeys(o.keys[slot], key) })
+		order, kept = append(order, kept[:n]...), kept[n:]
+		slot := int32(len(o.keys))
+		if free := len(o.free); free > 0 {
+			slot, o.free = o.free[free-1], o.free[:free-1]
+			o.keys[slot], there[slot] = p.key, p
+		} else {
+			o.keys, there = append(o.keys, p.key), append(there, p)
 		}
+		o.slots[p.key] = slot
+		order = append(order, slot)
 	}
-	o.last = slices.Grow(o.last[:0], len(pods))
-	for i, p := range sorted {
-		o.last, at[p.key] = append(o.last, p.key), int32(i)
+	o.order = append(order, kept...)
+	at := podIndex{o.slots, make([]int32, len(o.keys))}
+	for i, slot := range o.order {
+		pods[i], at.place[slot] = there[slot], int32(i)
 	}
 	return at
 }
@@ -196,7 +223,7 @@ func (v *view) targetOf(p *podRecord) (targetID, bool) {
 // pod of a key and the managed target it belongs to, the zero one if to none; nil if there
 // is no such pod.
 func (v *view) pod(key api.Key) (*podRecord, targetID) {
-	if i, ok := v.podAt[key]; ok {
+	if i, ok := v.podAt.of(key); ok {
 		return v.pods[i], v.ofPod[i]
 	}
 	return nil, targetID{}

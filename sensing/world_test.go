@@ -1,6 +1,7 @@
 package sensing
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -61,6 +62,8 @@ type world struct {
 	usage map[api.Key]int64
 	// protobuf: metrics.k8s.io answers in that form who asks for it.
 	protobuf bool
+	// usageReady is answered instead, if there is any.
+	usageReady []byte
 	// inProtobuf is how often it did.
 	inProtobuf int
 	// nodeUsage by node in millicores; nil: metrics.k8s.io has no nodes.
@@ -313,6 +316,30 @@ func (w *world) serveUsage(rw http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(rw).Encode(list)
 		return
 	}
+	if w.usageReady != nil {
+		rw.Header().Set("Content-Type", runtime.ContentTypeProtobuf)
+		_, _ = rw.Write(w.usageReady)
+		return
+	}
+	list := w.podMetrics()
+	if w.protobuf && strings.Contains(r.Header.Get("Accept"), runtime.ContentTypeProtobuf) {
+		w.inProtobuf++
+		rw.Header().Set("Content-Type", runtime.ContentTypeProtobuf)
+		_, _ = rw.Write(inProtobuf(&list))
+		return
+	}
+	rw.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(rw).Encode(list)
+}
+
+func inProtobuf(list *metricsv1beta1.PodMetricsList) []byte {
+	form, _ := runtime.SerializerInfoForMediaType(metricsscheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
+	var out bytes.Buffer
+	_ = metricsscheme.Codecs.EncoderForVersion(form.Serializer, metricsv1beta1.SchemeGroupVersion).Encode(list, &out)
+	return out.Bytes()
+}
+
+func (w *world) podMetrics() metricsv1beta1.PodMetricsList {
 	list := metricsv1beta1.PodMetricsList{TypeMeta: metav1.TypeMeta{APIVersion: "metrics.k8s.io/v1beta1", Kind: "PodMetricsList"}}
 	for key, milli := range w.usage {
 		list.Items = append(list.Items, metricsv1beta1.PodMetrics{
@@ -327,15 +354,7 @@ func (w *world) serveUsage(rw http.ResponseWriter, r *http.Request) {
 			}},
 		})
 	}
-	if w.protobuf && strings.Contains(r.Header.Get("Accept"), runtime.ContentTypeProtobuf) {
-		form, _ := runtime.SerializerInfoForMediaType(metricsscheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
-		w.inProtobuf++
-		rw.Header().Set("Content-Type", runtime.ContentTypeProtobuf)
-		_ = metricsscheme.Codecs.EncoderForVersion(form.Serializer, metricsv1beta1.SchemeGroupVersion).Encode(&list, rw)
-		return
-	}
-	rw.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(rw).Encode(list)
+	return list
 }
 
 // constant is a rate that never changes.
