@@ -1,11 +1,13 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/forecast"
+	"github.com/mash2-io/mash2/planning"
 )
 
 // foresightStep is how finely what will be asked is looked at.
@@ -85,5 +87,44 @@ func (f foresight) Forecast(s forecast.State, series api.Series, horizon int, le
 		out.Quantiles = append(out.Quantiles, out.Mean)
 		out.PeakQuantiles = append(out.PeakQuantiles, peak)
 	}
+	return out, nil
+}
+
+// foretold forecasts are right up to some time ahead. Beyond it they are the operator's own
+// where those are trusted; else it goes on as it is then.
+type foretold struct {
+	forecast.Forecaster // the operator's own
+	known               foresight
+	ahead               time.Duration
+}
+
+// Forecast implements forecast.Forecaster.
+func (f foretold) Forecast(s forecast.State, series api.Series, horizon int, levels []float64) (api.Forecast, error) {
+	out, err := f.Forecaster.Forecast(s, series, horizon, levels)
+	if err != nil {
+		return out, err
+	}
+	n := min(horizon, int(f.ahead/series.Step))
+	right, err := f.known.Forecast(s, series, n, levels)
+	if err != nil || n == 0 {
+		return out, err
+	}
+	trusted := out.Skill >= planning.DefaultConfig().MinSkill
+	mend := func(row []float64) []float64 {
+		row = slices.Clone(row)
+		copy(row, right.Mean)
+		for i := n; i < len(row) && !trusted; i++ {
+			row[i] = right.Mean[n-1]
+		}
+		return row
+	}
+	out.Mean, out.Quantiles, out.PeakQuantiles = mend(out.Mean), slices.Clone(out.Quantiles), slices.Clone(out.PeakQuantiles)
+	for i := range out.Quantiles {
+		out.Quantiles[i] = mend(out.Quantiles[i])
+	}
+	for i := range out.PeakQuantiles {
+		out.PeakQuantiles[i] = slices.Max(out.Quantiles[i])
+	}
+	out.Skill, out.SeasonalSkill, out.Coverage = 1, 1, nil
 	return out, nil
 }

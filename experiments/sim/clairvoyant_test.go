@@ -2,10 +2,12 @@ package sim
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast"
 )
 
 // TestTheClairvoyantIsRight: what it says of a time is what is measured then, but
@@ -48,5 +50,55 @@ func TestTheClairvoyantIsRight(t *testing.T) {
 				t.Errorf("off by %.1f %% of demand, the last value by %.1f %%", 100*off/all, 100*last/all)
 			}
 		})
+	}
+}
+
+// ownForecast is a forecaster that says one thing.
+type ownForecast struct {
+	forecast.Forecaster
+	skill float64
+}
+
+func (f ownForecast) Forecast(_ forecast.State, s api.Series, horizon int, levels []float64) (api.Forecast, error) {
+	row := make([]float64, horizon)
+	for i := range row {
+		row[i] = 7000
+	}
+	out := api.Forecast{Start: s.End().Add(s.Step), Step: s.Step, Mean: row, Levels: levels, Skill: f.skill, SeasonalSkill: f.skill}
+	for range levels {
+		out.Quantiles, out.PeakQuantiles = append(out.Quantiles, row), append(out.PeakQuantiles, 9000)
+	}
+	return out, nil
+}
+
+// Forecasts that were told are right as far as they were, and beyond that they are the operator's
+// own, if that is trusted.
+func TestForetold(t *testing.T) {
+	state := forecast.NewState("shop/web")
+	known := foresight{window: foresightStep, demand: map[uint64]func(time.Duration) float64{
+		state.ID: func(at time.Duration) float64 { return at.Minutes() },
+	}}
+	series := api.Series{Start: Epoch, Step: time.Minute, Values: []float64{0}} // so that step h is of minute h + 1
+	levels := []float64{0.5, 0.9}
+	for name, c := range map[string]struct {
+		skill  float64
+		beyond float64
+		peak   float64
+	}{"trusted": {0.5, 7000, 7000}, "not trusted": {-1, 2000, 2000}, "not known": {math.NaN(), 2000, 2000}} {
+		own := ownForecast{skill: c.skill}
+		got, err := foretold{own, known, 2 * time.Minute}.Forecast(state, series, 4, levels)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []float64{1000, 2000, c.beyond, c.beyond}
+		if !slices.Equal(got.Mean, want) || !slices.Equal(got.Quantiles[1], want) || got.PeakQuantiles[1] != c.peak || got.Skill != 1 {
+			t.Errorf("%s: %+v, want %v", name, got, want)
+		}
+		if whole, _ := own.Forecast(state, series, 4, levels); whole.Mean[0] != 7000 {
+			t.Errorf("%s: the operator's own forecast has changed", name)
+		}
+		if none, err := (foretold{own, known, time.Second}).Forecast(state, series, 4, levels); err != nil || none.Mean[0] != 7000 {
+			t.Errorf("%s: told less than a step ahead it is %v (%v)", name, none.Mean, err)
+		}
 	}
 }

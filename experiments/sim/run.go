@@ -7,13 +7,9 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/mash2-io/mash2"
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/demand"
-	"github.com/mash2-io/mash2/execution/gke"
-	"github.com/mash2-io/mash2/experiments/gkesim"
 	"github.com/mash2-io/mash2/experiments/load"
 	"github.com/mash2-io/mash2/experiments/load/queueing"
 	"github.com/mash2-io/mash2/experiments/load/record"
@@ -53,6 +49,9 @@ type Options struct {
 	// Switches of the policy at scenario times from the first pass on; they go
 	// before the scenario's own, which begin anew in each pass.
 	Switches []scenarios.Switch
+	// Foresight is how far ahead mash2's forecasts are right, as if somebody told it; 0 leaves
+	// them as they are.
+	Foresight time.Duration
 	// Policies is policies.yaml of the policy ConfigMap; without it COST_SAVING has
 	// the scenario's first pool and PERFORMANCE the last.
 	Policies string
@@ -97,9 +96,6 @@ type Options struct {
 	prepare func(*Cluster) // before there are nodes and pods
 	inspect func(*Cluster) // at the end
 }
-
-// nodeOverhead is what GKE's DaemonSets ask of each node; see gkesim.
-var nodeOverhead = api.Resources{MilliCPU: 223, Memory: 390 << 20, Pods: 5}
 
 // Run simulates one scaler.
 func Run(ctx context.Context, o Options) (Result, error) {
@@ -175,62 +171,6 @@ type run struct {
 	fast      map[api.Key]*fastLoop
 	cycles    int
 	err       error
-}
-
-// addPool adds a pool of the scenario with its first nodes.
-func (c *Cluster) addPool(s scenarios.Pool, autoscaled bool) error {
-	p, err := c.newPool(s, autoscaled)
-	if err != nil {
-		return err
-	}
-	c.pools = append(c.pools, p)
-	for i, zone := range p.zones {
-		for range s.Nodes {
-			p.sizes[i]++
-			c.boot(p, zone, true)
-		}
-	}
-	return nil
-}
-
-// priorStartup is what is assumed of boots with this median until some were seen.
-func priorStartup(median time.Duration) api.StartupLatency {
-	return api.StartupLatency{P50: median, P90: median * 3 / 2}
-}
-
-// newPool is a pool without nodes.
-func (c *Cluster) newPool(s scenarios.Pool, autoscaled bool) (*pool, error) {
-	machine, ok := gkesim.Machines[s.MachineType]
-	priced, ok2 := gke.LookupMachineType(s.MachineType)
-	if !ok || !ok2 {
-		return nil, fmt.Errorf("pool %s: machine type %s is not known", s.Name, s.MachineType)
-	}
-	const disk = 100 // GiB, GKE's default
-	list, all := machine.Allocatable(disk), machine.Capacity(disk)
-	quantity := func(name corev1.ResourceName) int64 { q := list[name]; return q.Value() }
-	cpu, allCPU, allMemory := list[corev1.ResourceCPU], all[corev1.ResourceCPU], all[corev1.ResourceMemory]
-	speed, known := load.DefaultSpeeds()[s.MachineType]
-	if !known {
-		speed = 1
-	}
-	out := &pool{
-		name: s.Name, machineType: s.MachineType, zones: s.Zones, sizes: make([]int32, len(s.Zones)),
-		min: s.NodesPerZone.Min, max: s.NodesPerZone.Max, autoscaled: autoscaled,
-		allocatable: api.Resources{
-			MilliCPU: cpu.MilliValue(), Memory: quantity(corev1.ResourceMemory),
-			EphemeralStorage: quantity(corev1.ResourceEphemeralStorage), Pods: quantity(corev1.ResourcePods),
-		},
-		labels:   map[string]string{api.LabelNodePool: s.Name},
-		capacity: api.Resources{MilliCPU: allCPU.MilliValue(), Memory: allMemory.Value()},
-		overhead: nodeOverhead, cores: float64(machine.VCPU), vcpu: machine.VCPU, price: priced.Price, speed: speed,
-		leads: demand.StartupLatencies{Limit: c.params.StartupSamples}, bootMedian: s.BootMedian.Duration,
-	}
-	if m := s.Spot; m != nil {
-		out.spot = &spotMachines{interruptions: m.InterruptionsPerHour, outage: m.Outage.Duration, dryUntil: map[string]time.Duration{}}
-		out.price *= m.PriceRatio
-		out.labels[labelSpot] = "true"
-	}
-	return out, nil
 }
 
 // begin sets up the scaler, lets the first replicas become Ready and starts the
@@ -363,8 +303,11 @@ func (r *run) operator(ctx context.Context, clairvoyant bool) error {
 	if err != nil {
 		return err
 	}
-	if clairvoyant {
-		hierarchy.Forecaster = newForesight(r.Scenario, c.params, c.workloads, r.WarmupPasses+r.Passes, r.Seed, r.start)
+	if clairvoyant || r.Foresight > 0 {
+		known := newForesight(r.Scenario, c.params, c.workloads, r.WarmupPasses+r.Passes, r.Seed, r.start)
+		if hierarchy.Forecaster = (foretold{hierarchy.Forecaster, known, r.Foresight}); clairvoyant {
+			hierarchy.Forecaster = known
+		}
 	}
 	if r.Decide != nil {
 		r.decides(&hierarchy)

@@ -28,6 +28,8 @@ type World struct {
 	SLO float64
 	// Skipped is left out of the warm-up; see sim.Options.
 	Skipped time.Duration
+	// Foresight is how far ahead mash2 is told the load; see sim.Options.
+	Foresight time.Duration
 	// Forecaster of mash2 by name; the operator's default if empty.
 	Forecaster string
 	// Model of mash2-rl, as rl.Encode writes it; nil for none.
@@ -94,7 +96,7 @@ func (w *World) Run(ctx context.Context, scaler string, fidelity sim.Fidelity, s
 		Record:   log.begin(),
 		Scenario: s, Scaler: scaler, Seed: seed, Fidelity: fidelity,
 		WarmupPasses: s.Warmup.Passes, Passes: w.Passes, Switches: w.Switches, Policies: w.Policies, Operator: &operator, Report: watch, Tuning: w.Tuning,
-		Skipped: w.Skipped, SLO: sim.SLO{Objective: w.SLO},
+		Skipped: w.Skipped, Foresight: w.Foresight, SLO: sim.SLO{Objective: w.SLO},
 	})
 	if err = errors.Join(err, log.failed()); err != nil {
 		return out, err

@@ -5,6 +5,7 @@
 //	go run ./experiments/verdict --out out/verdict  # tables, fronts, marks
 //	go run ./experiments/verdict --ablation         # what each term of the utility does
 //	go run ./experiments/verdict --shocks           # what the policies are worth where something happens
+//	go run ./experiments/verdict --foresight        # what knowing the load some time ahead would be worth
 //	go run ./experiments/verdict --learned          # the model of margins that comes with the program, beside the planner
 //
 // Rivals are chosen on the development traces alone and frozen in a file; see
@@ -61,6 +62,7 @@ func main() {
 	ablation := flag.Bool("ablation", false, "tell what each term of the utility does, instead of judging")
 	learned := flag.Bool("learned", false, "compare the model of margins that comes with the program with the planner, instead of judging")
 	surprised := flag.Bool("shocks", false, "tell what the policies and the rivals are worth where the load surges or nodes fail, instead of judging")
+	foretold := flag.Bool("foresight", false, "tell what mash2 would cost and keep if it knew the load for some time ahead, instead of judging")
 	flag.Parse()
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(sim.GCPercent)
@@ -92,6 +94,9 @@ func main() {
 		}
 		if *surprised {
 			return o.shock(ctx)
+		}
+		if *foretold {
+			return o.foretell(ctx)
 		}
 		if *learned {
 			return o.compareLearned(ctx)

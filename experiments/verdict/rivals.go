@@ -21,6 +21,8 @@ type config struct {
 	Unneeded      int     `json:"unneededSeconds,omitempty"`
 	Threshold     float64 `json:"threshold,omitempty"`
 	Consolidate   int     `json:"consolidateAfterSeconds,omitempty"`
+	// Foresight is how far ahead mash2 is told the load.
+	Foresight time.Duration `json:"-"`
 	// Policies is policies.yaml of mash2, empty for the scenario's, and Name what it is then
 	// called.
 	Policies string `json:"-"`

@@ -111,7 +111,7 @@ func (j job) run(ctx context.Context) (figure, error) {
 	if err != nil {
 		return f, err
 	}
-	world := simulation.World{Scenario: s, Passes: max(1, s.Repeat), Tuning: j.config.tuning(), Policies: j.config.Policies}
+	world := simulation.World{Scenario: s, Passes: max(1, s.Repeat), Tuning: j.config.tuning(), Policies: j.config.Policies, Foresight: j.config.Foresight}
 	if !j.config.own() {
 		world.Skipped = max(0, time.Duration(s.Warmup.Passes)*s.PassDuration()-settled)
 	}
