@@ -55,7 +55,12 @@ func (d *demandSource) fetch(ctx context.Context, now time.Time, namespaces []st
 	group, ctx := errgroup.WithContext(ctx) // one part less is no answer
 	group.SetLimit(partsAtOnce)
 	for i := range n.parts {
-		group.Go(func() error {
+		group.Go(func() (err error) {
+			defer func() { // an answer that breaks its reader is none
+				if value := recover(); value != nil {
+					err = fmt.Errorf("reading Prometheus' answer panicked: %v", value)
+				}
+			}()
 			query := d.prom.newestQuery(namespaces, partOfPods(i, n.parts)...)
 			read[i] = streams{view: v, nodes: map[string]string{}, read: make([]podStream, 0, len(v.pods)/n.parts)}
 			answer, err := d.prom.queryRange(reading(ctx, reader{
@@ -139,8 +144,7 @@ func (n *newest) of(first int, room []podStream) []podStream {
 }
 
 // A cycle's own query is asked in parts, each of some of the pods, so that an answer is no
-// more than an eighth of what is read of any: what it becomes in memory is several times as
-// much. Where Prometheus still takes too long, or says more, the next cycle asks for twice
+// more than an eighth of what is read of any, and comes soon. Where Prometheus still takes too long, or says more, the next cycle asks for twice
 // as many parts, and for fewer steps, which moves on what is covered; the background reads
 // the rest. After enough good cycles it is half as many again, and as few as can be after the
 // most were too much.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/demand"
+	"github.com/mash2-io/mash2/planning/parallel"
 )
 
 // Observer makes snapshots. It is safe for concurrent use; snapshots are made
@@ -124,7 +125,7 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 
 	// 2. The other sources, side by side. None of them can fail the cycle.
 	var (
-		group        sync.WaitGroup
+		group        parallel.Group // what panics beside is this cycle's, not the process' end
 		fresh        newest
 		poolFindings []api.Finding
 	)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/api/v1alpha1"
+	"github.com/mash2-io/mash2/planning/parallel"
 )
 
 // Looking at one workload that panics holds that one, with its name and the panic's text
@@ -50,5 +51,38 @@ func TestAPanicHoldsItsWorkload(t *testing.T) {
 	}
 	if got, _ := w.workload("b"); got.HoldReason != "" {
 		t.Errorf("still held for %s: %s", got.HoldReason, got.Hold)
+	}
+}
+
+// What panics beside the cycle is the cycle's panic, which its loop answers for, and never the
+// end of the process; an answer that breaks its reader is none.
+func TestAPanicBesideIsTheCycles(t *testing.T) {
+	w := newWorld(t, nil)
+	w.shop("web", 2)
+	w.observe()
+	startups := w.Observer.pods
+	w.Observer.pods = nil
+	func() {
+		defer func() {
+			value := recover()
+			if where := string(parallel.Stack(value)); value == nil || !strings.Contains(where, "podStartups") {
+				t.Errorf("recovered %v of\n%s", value, where)
+			}
+		}()
+		w.clock.Step(w.cfg.Step)
+		_, err := w.Observe(t.Context())
+		t.Errorf("no panic, %v", err)
+	}()
+	w.Observer.pods = startups
+	w.clock.Step(w.cfg.Step)
+	if got, s := w.workload("web"); got.DemandStale || got.Usage == nil || !s.Metrics.Reachable {
+		t.Errorf("after a panic: %+v, %+v", got, s.Metrics)
+	}
+	w.clock.Step(w.cfg.Step)
+	now := w.clock.Now()
+	broken := w.caches.view()
+	broken.pods = nil // where an index tells that there are some
+	if n := w.Observer.demand.fetch(t.Context(), now, []string{ns}, broken); n.err == nil || !strings.Contains(n.err.Error(), "panicked") {
+		t.Errorf("an answer that breaks its reader: %v", n.err)
 	}
 }

@@ -28,6 +28,33 @@ func Stack(value any) []byte {
 	return debug.Stack()
 }
 
+// Group is work that goes on beside its caller's. Unlike that of a sync.WaitGroup, a panic of
+// it does not end the process: it is that of who waits.
+type Group struct {
+	waits  sync.WaitGroup
+	failed atomic.Pointer[Panic]
+}
+
+// Go begins a piece of work.
+func (g *Group) Go(do func()) { g.waits.Go(func() { g.try(do) }) }
+
+func (g *Group) try(do func()) {
+	defer func() {
+		if value := recover(); value != nil {
+			g.failed.CompareAndSwap(nil, &Panic{value, debug.Stack()})
+		}
+	}()
+	do()
+}
+
+// Wait returns when all pieces have ended. The first panic of any is the caller's, as a Panic.
+func (g *Group) Wait() {
+	g.waits.Wait()
+	if p := g.failed.Load(); p != nil {
+		panic(*p)
+	}
+}
+
 // Each calls do(0) to do(n-1), several at a time and in any order, and returns when all
 // have. A panic of one is the caller's, as a Panic, once the others that had begun have
 // ended.
@@ -40,15 +67,9 @@ func Each(n int, do func(i int)) {
 		return
 	}
 	var next atomic.Int64
-	var failed atomic.Pointer[Panic]
-	var group sync.WaitGroup
+	var group Group
 	work := func() {
-		defer func() {
-			if value := recover(); value != nil {
-				failed.CompareAndSwap(nil, &Panic{value, debug.Stack()})
-			}
-		}()
-		for failed.Load() == nil {
+		for group.failed.Load() == nil {
 			i := int(next.Add(1)) - 1
 			if i >= n {
 				return
@@ -59,9 +80,6 @@ func Each(n int, do func(i int)) {
 	for range workers - 1 {
 		group.Go(work)
 	}
-	work()
+	group.try(work)
 	group.Wait()
-	if p := failed.Load(); p != nil {
-		panic(*p)
-	}
 }

@@ -58,3 +58,21 @@ func TestAPanicIsTheCallers(t *testing.T) {
 		}()
 	}
 }
+
+// Who waits for a group has its panic, after all have ended, and the process goes on.
+func TestAPanicOfAGroupIsWhoseWaits(t *testing.T) {
+	var group Group
+	var others sync.WaitGroup
+	others.Add(1)
+	ended := false
+	group.Go(func() { others.Wait(); ended = true })
+	group.Go(func() { defer others.Done(); breaks() })
+	defer func() {
+		value := recover()
+		if where := string(Stack(value)); fmt.Sprint(value) != "broken" || !strings.Contains(where, "breaks") || !ended {
+			t.Errorf("recovered %v of\n%s; the other has ended: %v", value, where, ended)
+		}
+	}()
+	group.Wait()
+	t.Error("no panic")
+}
