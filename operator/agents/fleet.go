@@ -156,7 +156,8 @@ func (f *Fleet) begin(key api.Key, plan api.AgentsPlan, set func(*Options)) *fle
 		minds[name] = []vertical.Planner{mind()}
 	}
 	observer, meter := f.open(key, plan.Agents)
-	o := Options{Observer: observer, Meter: meter, Actuator: f.Actuator, Minds: minds, Stale: f.Stale, Clock: f.Clock, Seed: uint64(plan.Until.UnixNano())}
+	asks := &paced{observer: observer, meter: meter, actuator: f.Actuator, clock: cmp.Or[clock.PassiveClock](f.Clock, clock.RealClock{})}
+	o := Options{Observer: asks, Meter: asks, Actuator: asks, Minds: minds, Stale: f.Stale, Clock: f.Clock, Seed: uint64(plan.Until.UnixNano())}
 	set(&o)
 	loop, err := New(o)
 	if err != nil {
