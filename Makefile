@@ -209,7 +209,7 @@ test-without-c:
 
 # The pure rooms and those where things run at the same time. What explores states
 # does so in one goroutine, for a quarter of an hour under the detector.
-RACE := . ./adoption/... ./execution/... ./experiments/scale ./operator/... ./planning/parallel ./record/... ./sensing/... ./serve/... ./strategic/...
+RACE := . ./adoption/... ./execution/... ./experiments/scale ./operator/... ./parallel ./record/... ./sensing/... ./serve/... ./strategic/...
 .PHONY: test-race
 test-race: deps $(TOOLS)/gotestsum ## the race detector on the rooms where things run at the same time (a few minutes)
 	@mkdir -p $(OUT)

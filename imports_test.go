@@ -35,7 +35,7 @@ var anything = room{ours: []string{".", "..."}, outside: []string{""}}
 
 // rooms are keyed by the folder from the root.
 var rooms = map[string]room{
-	".":                       {ours: []string{"api", "strategic", "strategic/strategy", "planning", "planning/parallel", "execution"}},
+	".":                       {ours: []string{"api", "strategic", "strategic/strategy", "planning", "parallel", "execution"}},
 	"api":                     {},
 	"api/v1alpha1":            {ours: []string{"api"}, outside: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/controller-runtime/pkg/scheme"}},
 	"record/knowledge":        {ours: []string{"api", "record"}, outside: []string{"go.etcd.io/bbolt", "k8s.io/utils/clock"}},
@@ -56,7 +56,7 @@ var rooms = map[string]room{
 		outside: []string{"github.com/google/cel-go", "k8s.io/apimachinery/pkg/api/resource", "k8s.io/client-go/util/jsonpath", "sigs.k8s.io/json", "sigs.k8s.io/yaml"},
 	},
 	"strategic/strategy/when":     {ours: []string{"api/v1alpha1"}, outside: []string{"github.com/robfig/cron"}},
-	"sensing":                     {ours: []string{"api", "api/v1alpha1", "demand", "planning/parallel", "strategic/strategy", "strategic/strategy/when", "sensing/promql", "sensing/slo"}, outside: append([]string{"github.com/go-json-experiment/json", "github.com/prometheus/", "github.com/robfig/cron", "golang.org/x/sync", "google.golang.org/protobuf"}, kubeClients...)},
+	"sensing":                     {ours: []string{"api", "api/v1alpha1", "demand", "parallel", "strategic/strategy", "strategic/strategy/when", "sensing/promql", "sensing/slo"}, outside: append([]string{"github.com/go-json-experiment/json", "github.com/prometheus/", "github.com/robfig/cron", "golang.org/x/sync", "google.golang.org/protobuf"}, kubeClients...)},
 	"sensing/promql":              {outside: []string{"github.com/prometheus/"}},
 	"sensing/slo":                 {outside: []string{"github.com/prometheus/", "sigs.k8s.io/yaml"}},
 	"forecast":                    {ours: []string{"api", "demand", "forecast/gru", "forecast/score", "forecast/season"}, outside: gonum},
@@ -65,10 +65,10 @@ var rooms = map[string]room{
 	"forecast/season":             {},
 	"forecast/forecasttest":       {ours: []string{"api"}},
 	"forecast/seriesfile":         {ours: []string{"api"}},
-	"planning":                    {ours: []string{"api", "forecast", "placement", "planning/canary", "planning/choice", "planning/parallel", "planning/sizing", "record/delta"}, outside: []string{"github.com/fxamacker/cbor"}},
+	"planning":                    {ours: []string{"api", "forecast", "placement", "planning/canary", "planning/choice", "parallel", "planning/sizing", "record/delta"}, outside: []string{"github.com/fxamacker/cbor"}},
 	"planning/canary":             {ours: []string{"api"}},
 	"planning/choice":             {ours: []string{"api"}},
-	"planning/parallel":           {},
+	"parallel":                    {},
 	"planning/horizontal":         {ours: []string{"api", "planning", "planning/choice", "forecast"}, outside: gonum},
 	"planning/rl":                 {outside: gonum},
 	"planning/learned":            {ours: []string{"api", "planning", "planning/rl"}},
@@ -77,7 +77,7 @@ var rooms = map[string]room{
 	"planning/sizing":             {ours: []string{"api"}},
 	"planning/rl/onnx":            {ours: []string{"planning/rl"}, outside: []string{"google.golang.org/protobuf/encoding/protowire"}},
 	"planning/plannertest":        {ours: []string{"api", "planning"}, outside: []string{"github.com/google/go-cmp"}},
-	"planning/node":               {ours: []string{"api", "placement", "planning/node/packing", "planning/parallel", "record/delta"}, outside: append([]string{"github.com/draffensperger/golp"}, gonum...)},
+	"planning/node":               {ours: []string{"api", "placement", "planning/node/packing", "parallel", "record/delta"}, outside: append([]string{"github.com/draffensperger/golp"}, gonum...)},
 	"planning/node/packing":       {},
 	"planning/node/instance": {
 		ours: []string{"api", "planning/node"}, outside: []string{"k8s.io/apimachinery/pkg/api/resource"},

@@ -9,8 +9,8 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/execution"
+	"github.com/mash2-io/mash2/parallel"
 	"github.com/mash2-io/mash2/planning"
-	"github.com/mash2-io/mash2/planning/parallel"
 	"github.com/mash2-io/mash2/strategic"
 	"github.com/mash2-io/mash2/strategic/strategy"
 )

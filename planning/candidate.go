@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/parallel"
 	"github.com/mash2-io/mash2/planning/choice"
-	"github.com/mash2-io/mash2/planning/parallel"
 )
 
 // candidate is the best plan for one assignment of workloads to pools.

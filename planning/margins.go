@@ -7,7 +7,7 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/forecast"
-	"github.com/mash2-io/mash2/planning/parallel"
+	"github.com/mash2-io/mash2/parallel"
 )
 
 // Margins are what keeps a policy's objective for one workload: by how much demand is to

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/parallel"
 	"github.com/mash2-io/mash2/placement"
-	"github.com/mash2-io/mash2/planning/parallel"
 )
 
 // A policy with mixPools has workloads on several pools at once, each on the one that suits it:

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/mash2-io/mash2/api"
-	"github.com/mash2-io/mash2/planning/parallel"
+	"github.com/mash2-io/mash2/parallel"
 )
 
 // ReasonPanicked is that of a finding which tells that code panicked for one workload.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/forecast"
-	"github.com/mash2-io/mash2/planning/parallel"
+	"github.com/mash2-io/mash2/parallel"
 )
 
 // After a start nothing is fitted, and until it is the reactive floor plans. So then a cycle

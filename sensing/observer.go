@@ -11,7 +11,7 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/demand"
-	"github.com/mash2-io/mash2/planning/parallel"
+	"github.com/mash2-io/mash2/parallel"
 )
 
 // Observer makes snapshots. It is safe for concurrent use; snapshots are made

@@ -305,8 +305,10 @@ func (r *run) operator(ctx context.Context, clairvoyant bool) error {
 	}
 	if clairvoyant || r.Foresight > 0 {
 		known := newForesight(r.Scenario, c.params, c.workloads, r.WarmupPasses+r.Passes, r.Seed, r.start)
-		if hierarchy.Forecaster = (foretold{hierarchy.Forecaster, known, r.Foresight}); clairvoyant {
+		if clairvoyant {
 			hierarchy.Forecaster = known
+		} else {
+			hierarchy.Forecaster = foretold{hierarchy.Forecaster, known, r.Foresight}
 		}
 	}
 	if r.Decide != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/mash2-io/mash2/experiments/score"
 )
 
-// foretold are how far ahead mash2 is told the load: about what a pod takes, what a node
-// takes, and what it pays to keep one for.
-var foretold = []time.Duration{0, time.Minute, 2 * time.Minute, 3 * time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute}
+// horizons are how far ahead mash2 is told the load: from about what a pod takes to some times
+// what a node takes.
+var horizons = []time.Duration{0, time.Minute, 2 * time.Minute, 3 * time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute}
 
 // toldOf is mash2 that is told the load so far ahead.
 func toldOf(ahead time.Duration) config {
@@ -47,7 +47,7 @@ func (o options) foretell(ctx context.Context) error {
 			}
 			found = true
 			var tellers []config
-			for _, ahead := range foretold {
+			for _, ahead := range horizons {
 				tellers = append(tellers, toldOf(ahead))
 			}
 			tellers = append(tellers, clairvoyant)

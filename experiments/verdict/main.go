@@ -62,7 +62,7 @@ func main() {
 	ablation := flag.Bool("ablation", false, "tell what each term of the utility does, instead of judging")
 	learned := flag.Bool("learned", false, "compare the model of margins that comes with the program with the planner, instead of judging")
 	surprised := flag.Bool("shocks", false, "tell what the policies and the rivals are worth where the load surges or nodes fail, instead of judging")
-	foretold := flag.Bool("foresight", false, "tell what mash2 would cost and keep if it knew the load for some time ahead, instead of judging")
+	told := flag.Bool("foresight", false, "tell what mash2 would cost and keep if it knew the load for some time ahead, instead of judging")
 	flag.Parse()
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(sim.GCPercent)
@@ -95,7 +95,7 @@ func main() {
 		if *surprised {
 			return o.shock(ctx)
 		}
-		if *foretold {
+		if *told {
 			return o.foretell(ctx)
 		}
 		if *learned {

@@ -15,7 +15,8 @@ import (
 // an operator may have a hundred of them, while metrics.k8s.io renews its readings every 10 to
 // 60 seconds, and agents decide once on each.
 //
-// Pods are listed anew after a write of the loop's own, and else after [podsFor]. Readings are
+// Pods are listed anew after a write of the loop's own, while a resize has not come about, and
+// else after [podsFor]. Readings are
 // asked for from when they may be renewed again: as long after they were renewed last as the
 // shortest time from one renewal to the next was so far.
 type paced struct {
@@ -28,6 +29,7 @@ type paced struct {
 	pods    []Pod
 	refused []Refused
 	listed  time.Time // zero where they must be listed
+	writes  int
 	usage   map[string]Usage
 	newest  time.Time     // of the readings
 	renewed time.Time     // when that was seen first
@@ -50,18 +52,20 @@ func (p *paced) Observe(ctx context.Context) ([]Pod, []Refused, error) {
 		defer p.mu.Unlock()
 		return slices.Clone(p.pods), p.refused, nil
 	}
-	p.listed = now // a write meanwhile asks for another list
+	writes := p.writes
 	p.mu.Unlock()
 	pods, refused, err := p.observer.Observe(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err != nil {
-		p.listed = time.Time{}
-		return pods, refused, err
+	p.listed = time.Time{}
+	if err == nil && writes == p.writes && !slices.ContainsFunc(pods, pending) {
+		p.pods, p.refused, p.listed = slices.Clone(pods), refused, now
 	}
-	p.pods, p.refused = pods, refused
-	return slices.Clone(pods), refused, nil
+	return pods, refused, err
 }
+
+// pending reports whether a resize of a pod has not come about.
+func pending(p Pod) bool { return p.Held != p.Limit || p.Memory.Held != p.Memory.Limit }
 
 // Read implements Meter.
 func (p *paced) Read(ctx context.Context, pods []Pod) (map[string]Usage, error) {
@@ -108,6 +112,6 @@ func (p *paced) Apply(ctx context.Context, action api.Action) error {
 	err := p.actuator.Apply(ctx, action)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.listed = time.Time{}
+	p.listed, p.writes = time.Time{}, p.writes+1
 	return err
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/mash2-io/mash2/api"
-	"github.com/mash2-io/mash2/planning/parallel"
+	"github.com/mash2-io/mash2/parallel"
 )
 
 // Config of a Planner.
