@@ -92,7 +92,7 @@ spec:
 					}
 					if c.elsewhere {
 						cl.unaware = func(p *pod) *node {
-							for _, n := range cl.sortedNodes() {
+							for _, n := range cl.sorted {
 								if n.pool.name == "cloud" && cl.fits(p, n) {
 									return n
 								}

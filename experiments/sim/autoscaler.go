@@ -92,7 +92,7 @@ func (a *scaler) view() (autoscaler.View, []zoned) {
 		}
 		return &p.unit
 	}
-	for _, n := range c.sortedNodes() {
+	for _, n := range c.sorted {
 		node := autoscaler.Node{
 			Name: n.name, Group: index[n.pool], Registered: n.readyAt >= 0, Ready: n.ready, Booted: n.readyAt >= 0, Requested: n.paid.Requested,
 			Allocatable: n.pool.allocatable, Capacity: n.pool.capacity, Used: n.used,
@@ -108,7 +108,7 @@ func (a *scaler) view() (autoscaler.View, []zoned) {
 		case n.readyAt < 0:
 			node.Phase = autoscaler.Coming
 		}
-		for _, p := range c.podsOn(n) {
+		for _, p := range n.pods {
 			node.Pods = append(node.Pods, unit(p))
 		}
 		v.Nodes = append(v.Nodes, node)
@@ -143,7 +143,7 @@ func (a *scaler) remove(n *node, evict bool) {
 		return
 	}
 	c.after(taintDelay, func() {
-		for _, p := range c.podsOn(n) {
+		for _, p := range slices.Clone(n.pods) {
 			c.delete(p)
 		}
 		c.every(c.now+time.Second, time.Second, func() bool {

@@ -54,7 +54,7 @@ type Cluster struct {
 	pods         map[string]*pod // by UID
 	loose        map[*pod]bool   // without a node
 	nodes        map[string]*node
-	sorted       []*node // by name; nil when nodes has changed
+	sorted       []*node // nodes by name
 	pools        []*pool
 	serial       int // of pods and nodes
 
@@ -202,7 +202,8 @@ type node struct {
 	readyAt     time.Duration
 	deleting    bool
 	used        api.Resources // requests of its pods, DaemonSets' included
-	pods        map[string]*pod
+	pods        []*pod        // in order of their UIDs
+	at, zoneAt  int           // its place among nodes, and its zone's among zones, of a pass of the scheduler
 	paid        *Lifetime
 	daemon      *api.Pod
 }
@@ -340,7 +341,7 @@ func (c *Cluster) bind(p *pod, n *node) {
 	p.node, p.unschedul, p.scheduled, p.phase = n, false, c.now, starting
 	p.allocated = p.shape.Requests
 	n.used = n.used.Plus(p.held())
-	n.pods[p.uid] = p
+	n.hold(p)
 	delete(c.loose, p)
 	delete(c.nominated, p)
 	c.observe(p)
@@ -430,7 +431,7 @@ func (c *Cluster) remove(p *pod) {
 	delete(c.nominated, p)
 	c.ended(p)
 	if n := p.node; n != nil {
-		delete(n.pods, p.uid)
+		n.pods = slices.DeleteFunc(n.pods, func(q *pod) bool { return q == p })
 		n.used = n.used.Minus(p.held())
 		c.traffic.RemovePod(p.uid, c.now+p.workload.propagation(c.rng))
 		c.retryResizes(n)

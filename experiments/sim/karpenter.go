@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/mash2-io/mash2/experiments/baseline/karpenter"
@@ -21,12 +20,13 @@ type provisioner struct {
 	unavailable map[zoned]time.Duration
 	// pods of each node as they were last seen, and since when.
 	seen map[*node]seen
+	stay []*pod // for use within look
 	// deciding is a command that waits to be looked at again.
 	deciding bool
 }
 
 type seen struct {
-	pods  string
+	pods  []*pod
 	since time.Duration
 }
 
@@ -131,12 +131,12 @@ func (k *provisioner) view() karpenter.View {
 		}
 		v.Types = append(v.Types, t)
 	}
-	for _, n := range c.sortedNodes() {
+	for _, n := range c.sorted {
 		node := karpenter.Node{
 			Name: n.name, Type: index[n.pool], Ready: n.ready, Deleting: n.deleting || n.cordoned,
 			Changed: max(n.readyAt, k.seen[n].since), Used: n.used,
 		}
-		for _, p := range c.podsOn(n) {
+		for _, p := range n.pods {
 			if !p.terminating {
 				node.Pods = append(node.Pods, &karpenter.Pod{Requests: p.held()})
 			}
@@ -157,15 +157,16 @@ func (k *provisioner) look() {
 		}
 	}
 	for _, n := range k.c.nodes {
-		var names []string
-		for _, p := range k.c.podsOn(n) {
+		stay := k.stay[:0]
+		for _, p := range n.pods {
 			if !p.terminating {
-				names = append(names, p.uid)
+				stay = append(stay, p)
 			}
 		}
-		if all := strings.Join(names, " "); all != k.seen[n].pods {
-			k.seen[n] = seen{all, k.c.now}
+		if !slices.Equal(stay, k.seen[n].pods) {
+			k.seen[n] = seen{slices.Clone(stay), k.c.now}
 		}
+		k.stay = stay
 	}
 }
 
@@ -225,7 +226,7 @@ func (k *provisioner) carryOut(command karpenter.Command) {
 
 // drain evicts a node's pods and deletes it when they are gone.
 func (k *provisioner) drain(n *node) {
-	for _, p := range k.c.podsOn(n) {
+	for _, p := range slices.Clone(n.pods) {
 		k.c.delete(p)
 	}
 	k.c.every(k.c.now, time.Second, func() bool {

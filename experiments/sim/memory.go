@@ -36,10 +36,10 @@ func (c *Cluster) watchMemory() {
 		return
 	}
 	c.every(c.now+memoryInterval, memoryInterval, func() bool {
-		for _, n := range c.sortedNodes() {
+		for _, n := range c.sorted {
 			used := float64(n.pool.overhead.Memory)
 			var there []*pod
-			for _, p := range c.podsOn(n) {
+			for _, p := range slices.Clone(n.pods) {
 				state, ok := c.traffic.PodState(p.uid)
 				if p.phase != running || !ok {
 					continue

@@ -67,9 +67,9 @@ func TestOOMKillOfAFullMachine(t *testing.T) {
 	killed := 0
 	simulate(t, Options{Scenario: s, Scaler: "hpa", Seed: 1, Fidelity: Fluid, Passes: 1, inspect: func(c *Cluster) {
 		killed = len(c.oomKills)
-		for _, n := range c.sortedNodes() {
+		for _, n := range c.sorted {
 			used := float64(n.pool.overhead.Memory)
-			for _, p := range c.podsOn(n) {
+			for _, p := range n.pods {
 				if p.phase == running {
 					used += p.memory
 				}

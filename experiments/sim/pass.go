@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/mash2-io/mash2/api"
 )
 
@@ -15,6 +17,7 @@ type pass struct {
 	open map[kindOfPod][]*node
 	// copies of workloads by node and zone.
 	copies map[*workload]*copies
+	zones  int // how many there are
 }
 
 // kindOfPod is what pods that no node was made free for are alike in.
@@ -25,13 +28,18 @@ type kindOfPod struct {
 
 // copies counts a workload's pods by node and by zone; most is the most on any node
 // of a zone.
-type copies struct {
-	nodes       map[*node]int
-	zones, most map[string]int
-}
+type copies struct{ nodes, zones, most []int }
 
 func newPass(c *Cluster) *pass {
 	s := &pass{c: c}
+	var zones []string
+	for i, n := range c.sorted {
+		if n.at, n.zoneAt = i, slices.Index(zones, n.zone); n.zoneAt < 0 {
+			n.zoneAt = len(zones)
+			zones = append(zones, n.zone)
+		}
+	}
+	s.zones = len(zones)
 	s.forget()
 	return s
 }
@@ -65,7 +73,7 @@ func (s *pass) refused(p *pod, held bool) {
 func (s *pass) copiesOf(w *workload) *copies {
 	count := s.copies[w]
 	if count == nil {
-		count = &copies{nodes: map[*node]int{}, zones: map[string]int{}, most: map[string]int{}}
+		count = &copies{make([]int, len(s.c.sorted)), make([]int, s.zones), make([]int, s.zones)}
 		for _, p := range w.pods {
 			if p.node != nil && !p.terminating {
 				count.add(p.node)
@@ -77,9 +85,9 @@ func (s *pass) copiesOf(w *workload) *copies {
 }
 
 func (c *copies) add(n *node) {
-	c.nodes[n]++
-	c.zones[n.zone]++
-	c.most[n.zone] = max(c.most[n.zone], c.nodes[n])
+	c.nodes[n.at]++
+	c.zones[n.zoneAt]++
+	c.most[n.zoneAt] = max(c.most[n.zoneAt], c.nodes[n.at])
 }
 
 // highest are the most pods on any node together with those of its zone.
@@ -105,7 +113,7 @@ func (s *pass) place(p *pod) *node {
 	kind := s.kind(p)
 	nodes, known := s.open[kind]
 	if !known {
-		nodes = c.sortedNodes()
+		nodes = c.sorted
 	}
 	var best *node
 	bestScore := -1.0
@@ -122,7 +130,7 @@ func (s *pass) place(p *pod) *node {
 		memory := float64(after.Memory) / float64(alloc.Memory)
 		score := 100*(1-(cpu+memory)/2) + 100*(1-abs(cpu-memory)/2)
 		if most > 0 {
-			score += 2 * 100 * (1 - float64(count.nodes[n]+count.zones[n.zone])/float64(most))
+			score += 2 * 100 * (1 - float64(count.nodes[n.at]+count.zones[n.zoneAt])/float64(most))
 		}
 		if p.prefers != "" && n.pool.name == p.prefers {
 			score += 2 * 100 // NodeAffinity has weight 2

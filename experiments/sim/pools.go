@@ -64,7 +64,7 @@ func (c *Cluster) boot(p *pool, zone string, initial bool) {
 	c.serial++
 	paid := &Lifetime{Pool: p.name, MachineType: p.machineType, Price: p.price, Requested: c.now, Deleted: -1}
 	n := &node{
-		name: fmt.Sprintf("gke-%s-%08d", p.name, c.serial), pool: p, zone: zone, paid: paid, pods: map[string]*pod{},
+		name: fmt.Sprintf("gke-%s-%08d", p.name, c.serial), pool: p, zone: zone, paid: paid,
 		used: p.overhead, readyAt: -1, created: c.now,
 		labels: map[string]string{api.LabelNodePool: p.name, api.LabelZone: zone},
 	}
@@ -90,7 +90,7 @@ func (c *Cluster) boot(p *pool, zone string, initial bool) {
 			Shape: &api.PodShape{ID: "daemons-" + p.name, Requests: p.overhead}, Node: n.name, Phase: "Running", Ready: true,
 			Created: c.time(), ReadyAt: c.time(), ControllerKind: "DaemonSet", ControllerName: "daemons", DaemonSet: true,
 		}
-		c.nodes[n.name], c.sorted = n, nil
+		c.list(n)
 		c.must(c.traffic.SetNode(queueing.Node{Name: n.name, Cores: p.cores, Speed: p.speed}))
 		c.record.Node(c.now, record.Node{Name: n.name, Pool: p.name, Ready: true, MilliCPU: p.allocatable.MilliCPU, Memory: p.allocatable.Memory})
 		c.record.Pod(c.now, record.Pod{ID: n.daemon.UID, Node: n.name, MilliCPU: p.overhead.MilliCPU, Memory: p.overhead.Memory})
@@ -106,7 +106,7 @@ func (c *Cluster) boot(p *pool, zone string, initial bool) {
 		return
 	}
 	p.asked = append(p.asked, c.now)
-	c.nodes[n.name], c.sorted = n, nil
+	c.list(n)
 	params := c.params
 	if p.bootMedian > 0 {
 		params.BootMedian = p.bootMedian
@@ -184,7 +184,7 @@ func (c *Cluster) available(p *pool, zone int) error {
 // youngest.
 func (c *Cluster) victim(p *pool, zone string) *node {
 	var best *node
-	for _, n := range c.sortedNodes() {
+	for _, n := range c.sorted {
 		if n.pool != p || n.zone != zone || n.deleting {
 			continue
 		}
@@ -208,8 +208,7 @@ func (c *Cluster) discard(n *node) {
 		if len(n.pool.asked) > 0 {
 			n.pool.asked = n.pool.asked[:len(n.pool.asked)-1]
 		}
-		delete(c.nodes, n.name)
-		c.sorted = nil
+		c.unlist(n)
 		n.paid.Deleted = c.now
 		return
 	}
@@ -225,7 +224,7 @@ func (c *Cluster) discard(n *node) {
 // it when a heartbeat is missing. The provider replaces the machines then.
 func (c *Cluster) fail(p *pool, count int) {
 	var all []*node
-	for _, n := range c.sortedNodes() {
+	for _, n := range c.sorted {
 		if n.pool == p && n.ready && !n.deleting {
 			all = append(all, n)
 		}
@@ -247,14 +246,13 @@ func (c *Cluster) gone(n *node) {
 	n.ready = false
 	c.record.NodeGone(c.now, n.name)
 	c.record.PodGone(c.now, n.daemon.UID)
-	delete(c.nodes, n.name)
-	c.sorted = nil
+	c.unlist(n)
 	for p, at := range c.nominated {
 		if at == n {
 			delete(c.nominated, p)
 		}
 	}
-	for _, p := range c.podsOn(n) {
+	for _, p := range slices.Clone(n.pods) {
 		if p.ready && !p.terminating {
 			c.harm.died = append(c.harm.died, fmt.Sprintf("at %v the Ready pod %s died with node %s", c.now, p.name, n.name))
 		}
@@ -262,19 +260,32 @@ func (c *Cluster) gone(n *node) {
 		c.observe(p)
 	}
 	c.after(c.params.PodGC, func() {
-		for _, p := range c.podsOn(n) {
+		for _, p := range slices.Clone(n.pods) {
 			c.remove(p)
 		}
 	})
 }
 
-func (c *Cluster) podsOn(n *node) []*pod {
-	var out []*pod
-	for _, p := range n.pods {
-		out = append(out, p)
+// list makes a node one of the cluster's, and unlist takes it away again. A list of nodes
+// that somebody is going through stays as it is.
+func (c *Cluster) list(n *node) {
+	c.nodes[n.name] = n
+	if i, there := slices.BinarySearchFunc(c.sorted, n, byName); !there {
+		c.sorted = slices.Insert(slices.Clone(c.sorted), i, n)
 	}
-	slices.SortFunc(out, func(a, b *pod) int { return cmp.Compare(a.uid, b.uid) })
-	return out
+}
+
+func (c *Cluster) unlist(n *node) {
+	delete(c.nodes, n.name)
+	c.sorted = slices.DeleteFunc(slices.Clone(c.sorted), func(o *node) bool { return o == n })
+}
+
+func byName(a, b *node) int { return cmp.Compare(a.name, b.name) }
+
+// hold adds a pod to those of a node.
+func (n *node) hold(p *pod) {
+	i, _ := slices.BinarySearchFunc(n.pods, p, func(a, b *pod) int { return cmp.Compare(a.uid, b.uid) })
+	n.pods = slices.Insert(n.pods, i, p)
 }
 
 func btoi(b bool) int {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/mash2-io/mash2/api"
 )
@@ -96,7 +97,7 @@ func (c *Cluster) inForce(p *pod) bool {
 
 // retryResizes looks at a node's deferred resizes again, oldest pods first.
 func (c *Cluster) retryResizes(n *node) {
-	for _, p := range c.podsOn(n) {
+	for _, p := range slices.Clone(n.pods) {
 		if !sameSize(p.allocated, p.shape.Requests) {
 			c.grantResize(p)
 		}

@@ -99,7 +99,7 @@ func oneNode(t *testing.T, traffic traffic) (*Cluster, *node, int64) {
 	if err := c.addPool(scenarios.Pool{Name: "p", MachineType: "e2-medium", Zones: []string{"a"}, Nodes: 1, NodesPerZone: scenarios.Bounds{Max: 3}}, false); err != nil {
 		t.Fatal(err)
 	}
-	n := c.sortedNodes()[0]
+	n := c.sorted[0]
 	return c, n, n.pool.allocatable.MilliCPU - n.used.MilliCPU
 }
 

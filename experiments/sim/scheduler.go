@@ -104,7 +104,7 @@ func (c *Cluster) preempt(p *pod) {
 	}
 	var best *node
 	var victims []*pod
-	for _, n := range c.sortedNodes() {
+	for _, n := range c.sorted {
 		if !c.allows(p, n) {
 			continue
 		}
@@ -188,18 +188,6 @@ func (c *Cluster) all() []*pod {
 		out = append(out, c.placeholders.pods...)
 	}
 	return out
-}
-
-// sortedNodes are all by name; not to be changed.
-func (c *Cluster) sortedNodes() []*node {
-	if c.sorted == nil {
-		c.sorted = make([]*node, 0, len(c.nodes))
-		for _, n := range c.nodes {
-			c.sorted = append(c.sorted, n)
-		}
-		slices.SortFunc(c.sorted, func(a, b *node) int { return cmp.Compare(a.name, b.name) })
-	}
-	return c.sorted
 }
 
 func abs(x float64) float64 {

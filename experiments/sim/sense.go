@@ -382,7 +382,7 @@ func (s *sensors) pool(p *pool) api.Pool {
 	if s.c.now < p.busyUntil {
 		out.Hold = "an operation is in progress"
 	}
-	for _, n := range s.c.sortedNodes() {
+	for _, n := range s.c.sorted {
 		if n.pool == p && n.deleting {
 			out.Deleting = append(out.Deleting, n.name)
 		}
@@ -395,7 +395,7 @@ func (s *sensors) pool(p *pool) api.Pool {
 
 func (s *sensors) addNodes(out *api.Snapshot) {
 	visible := func(n *node) bool { return s.pools == nil || s.pools[n.pool.name] }
-	for _, n := range s.c.sortedNodes() {
+	for _, n := range s.c.sorted {
 		if !n.ready || !visible(n) {
 			continue
 		}

@@ -49,7 +49,7 @@ func (c *Cluster) interrupt(n *node) {
 	if m.outage > 0 {
 		m.dryUntil[n.zone] = max(m.dryUntil[n.zone], c.now+time.Duration(c.spotRNG.ExpFloat64()*float64(m.outage)))
 	}
-	for _, q := range c.podsOn(n) {
+	for _, q := range slices.Clone(n.pods) {
 		q.ready = false
 		c.delete(q)
 	}

@@ -98,7 +98,7 @@ func TestInterrupted(t *testing.T) {
 	var failure *api.PoolError
 	o.prepare = func(c *Cluster) {
 		c.at(10*time.Minute, func() {
-			for _, n := range c.sortedNodes() {
+			for _, n := range c.sorted {
 				if n.pool.spot != nil && n.ready {
 					taken = n
 				}

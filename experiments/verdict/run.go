@@ -123,7 +123,7 @@ func (j job) run(ctx context.Context) (figure, error) {
 	if err != nil {
 		return f, err
 	}
-	f.Cost, f.Violated, f.Scalings, f.Starts, f.Seconds = r.CostUSD, r.SLOViolationMinutes, r.ScaleActions, r.PodStarts, r.WallSeconds
+	f.Cost, f.Violated, f.Scalings, f.Starts, f.Seconds = r.CostUSD, r.SLOViolationMinutes, r.ScaleActions, r.PodStarts, outcome.WallSeconds
 	for value, to := range map[*float64]*float64{r.P95Ms: &f.P95Ms, r.P99Ms: &f.P99Ms, r.MeanReplicas: &f.Replicas} {
 		if value != nil {
 			*to = *value

@@ -159,25 +159,25 @@ func cheaper(v View, types []int, than float64) []int {
 // machine that is cheaper than they are together (computeConsolidation).
 func consolidation(v View, s *scheduling, candidates []*Node) (Command, bool) {
 	price := 0.0
-	pods := slices.Clone(v.Pending)
+	pods, own := slices.Clone(v.Pending), map[*Pod]bool{}
 	for _, n := range candidates {
 		price += v.Types[n.Type].Price
 		pods = append(pods, n.Pods...)
-	}
-	s.begin(candidates)
-	outcomes := s.solve(append(pods, s.leaving...))
-	for _, n := range candidates {
 		for _, p := range n.Pods {
-			if outcomes[p] != placed {
-				return Command{}, false
-			}
+			own[p] = true
 		}
 	}
+	s.begin(candidates)
+	possible := true
+	s.solve(append(pods, s.leaving...), func(p *Pod, is outcome) bool {
+		possible = len(s.claims) < 2 && (is == placed || !own[p])
+		return possible
+	})
+	if !possible {
+		return Command{}, false
+	}
 	c := Command{Remove: names(candidates)}
-	switch len(s.claims) {
-	case 0:
-		return c, true
-	case 1:
+	if len(s.claims) == 1 {
 		options := cheaper(v, s.claims[0].options, price)
 		if len(candidates) > 1 {
 			options = differing(v, options, candidates)
@@ -186,8 +186,6 @@ func consolidation(v View, s *scheduling, candidates []*Node) (Command, bool) {
 			return Command{}, false
 		}
 		c.Launch = []int{s.cheapest(options)}
-		return c, true
-	default:
-		return Command{}, false
 	}
+	return c, true
 }

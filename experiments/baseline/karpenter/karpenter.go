@@ -123,7 +123,7 @@ func (b *Batch) Close() { b.open = false }
 // cheapest that holds what it is for.
 func Provision(v View) []int {
 	s := newScheduling(v)
-	s.solve(slices.Concat(v.Pending, s.leaving))
+	s.solve(slices.Concat(v.Pending, s.leaving), func(*Pod, outcome) bool { return true })
 	return s.launches()
 }
 
@@ -152,20 +152,22 @@ type scheduling struct {
 	nodes   []place // that take pods, those that are Ready first
 	without []*Node // of them, those that are thought to be gone
 	claims  []claim
-	// full are the first nodes, which have no room for what was asked for last: they only
-	// fill up. full of starts are those that have none before anything is placed.
+	// open are the nodes that may have room for what was asked for last, the first full of
+	// which have none left: nodes only fill up. Those of opens have it before anything is
+	// placed.
+	open   []int
 	full   int
 	last   api.Resources
-	starts []start
+	opens  []open
 	filled []int // nodes that something was placed on
 	// leaving are the pods on nodes that are on their way out.
 	leaving []*Pod
 }
 
-// start is how many of the first nodes have no room for a request.
-type start struct {
+// open are the nodes that have room for a request.
+type open struct {
 	requests api.Resources
-	full     int
+	nodes    []int
 }
 
 type place struct {
@@ -197,24 +199,24 @@ func (s *scheduling) begin(without []*Node) {
 		s.nodes[i].used = s.nodes[i].node.Used
 	}
 	s.without, s.claims, s.filled = without, nil, s.filled[:0]
-	s.full, s.last = 0, api.Resources{}
+	s.open, s.full, s.last = s.openTo(api.Resources{}), 0, api.Resources{}
 }
 
-// start is how many of the first nodes have no room for a request before anything is placed.
-func (s *scheduling) start(requests api.Resources) int {
-	for _, known := range s.starts {
+// openTo are the nodes that have room for a request before anything is placed.
+func (s *scheduling) openTo(requests api.Resources) []int {
+	for _, known := range s.opens {
 		if known.requests.Equal(requests) {
-			return known.full
+			return known.nodes
 		}
 	}
-	n := slices.IndexFunc(s.nodes, func(at place) bool {
-		return autoscaler.Room(s.types[at.node.Type].Allocatable, at.node.Used, requests)
-	})
-	if n < 0 {
-		n = len(s.nodes)
+	var nodes []int
+	for i, at := range s.nodes {
+		if autoscaler.Room(s.types[at.node.Type].Allocatable, at.node.Used, requests) {
+			nodes = append(nodes, i)
+		}
 	}
-	s.starts = append(s.starts, start{requests, n})
-	return n
+	s.opens = append(s.opens, open{requests, nodes})
+	return nodes
 }
 
 // outcome of a pod in a simulation.
@@ -227,25 +229,26 @@ const (
 )
 
 // solve places pods, the largest first: on nodes, else on claims, those with the
-// fewest pods first, else on a new claim.
-func (s *scheduling) solve(pods []*Pod) map[*Pod]outcome {
+// fewest pods first, else on a new claim. It ends as soon as goOn, which is asked after
+// each pod, says no.
+func (s *scheduling) solve(pods []*Pod, goOn func(*Pod, outcome) bool) {
 	sorted := slices.Clone(pods)
 	slices.SortStableFunc(sorted, func(a, b *Pod) int {
 		return cmp.Or(cmp.Compare(b.Requests.MilliCPU, a.Requests.MilliCPU), cmp.Compare(b.Requests.Memory, a.Requests.Memory))
 	})
-	out := make(map[*Pod]outcome, len(pods))
 	for _, p := range sorted {
-		out[p] = s.add(p)
+		if !goOn(p, s.add(p)) {
+			return
+		}
 	}
-	return out
 }
 
 func (s *scheduling) add(p *Pod) outcome {
 	if !p.Requests.Equal(s.last) {
-		s.full, s.last = s.start(p.Requests), p.Requests
+		s.open, s.full, s.last = s.openTo(p.Requests), 0, p.Requests
 	}
-	for i := s.full; i < len(s.nodes); i++ {
-		s.full = i
+	for ; s.full < len(s.open); s.full++ {
+		i := s.open[s.full]
 		at := &s.nodes[i]
 		if autoscaler.Room(s.types[at.node.Type].Allocatable, at.used, p.Requests) && !slices.Contains(s.without, at.node) {
 			at.used = at.used.Plus(p.Requests)
@@ -256,7 +259,6 @@ func (s *scheduling) add(p *Pod) outcome {
 			return placed
 		}
 	}
-	s.full = len(s.nodes)
 	slices.SortStableFunc(s.claims, func(a, b claim) int { return cmp.Compare(a.pods, b.pods) })
 	for i := range s.claims {
 		c := &s.claims[i]

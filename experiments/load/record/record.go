@@ -133,10 +133,14 @@ type Recorder struct {
 	now       time.Duration
 	from      time.Duration // of the interval
 	pods      map[string]Pod
+	onNode    map[string]asked // by the name of a node, known or not
 	nodes     map[string]Node
 	workloads map[string]*workload
 	pools     map[string]*pool
 }
+
+// asked is what pods request.
+type asked struct{ cpu, memory int64 }
 
 type workload struct {
 	state    WorkloadStep
@@ -159,6 +163,7 @@ type pool struct {
 func New(workloads ...string) *Recorder {
 	r := &Recorder{
 		pods:      map[string]Pod{},
+		onNode:    map[string]asked{},
 		nodes:     map[string]Node{},
 		workloads: map[string]*workload{},
 		pools:     map[string]*pool{},
@@ -223,9 +228,8 @@ func (r *Recorder) Node(at time.Duration, n Node) {
 	}
 	r.nodes[n.Name] = n
 	p.add(n, +1)
-	cpu, memory := r.onNode(n.Name)
-	p.usedCPU += cpu
-	p.usedMemory += memory
+	p.usedCPU += r.onNode[n.Name].cpu
+	p.usedMemory += r.onNode[n.Name].memory
 	p.step(r.now)
 }
 
@@ -238,21 +242,10 @@ func (r *Recorder) NodeGone(at time.Duration, name string) {
 	}
 	p := r.pools[old.Pool]
 	p.add(old, -1)
-	cpu, memory := r.onNode(name)
-	p.usedCPU -= cpu
-	p.usedMemory -= memory
+	p.usedCPU -= r.onNode[name].cpu
+	p.usedMemory -= r.onNode[name].memory
 	delete(r.nodes, name)
 	p.step(r.now)
-}
-
-func (r *Recorder) onNode(name string) (cpu, memory int64) {
-	for _, p := range r.pods {
-		if p.Node == name {
-			cpu += p.MilliCPU
-			memory += p.Memory
-		}
-	}
-	return cpu, memory
 }
 
 func (p *pool) add(n Node, sign int32) {
@@ -268,6 +261,14 @@ func (p *pool) add(n Node, sign int32) {
 // count adds a pod to its workload and to its node's pool, or takes it away.
 func (r *Recorder) count(p Pod, sign int32) {
 	cpu, memory := int64(sign)*p.MilliCPU, int64(sign)*p.Memory
+	if p.Node != "" {
+		sum := r.onNode[p.Node]
+		if sum = (asked{sum.cpu + cpu, sum.memory + memory}); sum == (asked{}) {
+			delete(r.onNode, p.Node)
+		} else {
+			r.onNode[p.Node] = sum
+		}
+	}
 	if n, known := r.nodes[p.Node]; known {
 		pool := r.pools[n.Pool]
 		pool.usedCPU += cpu
