@@ -184,20 +184,25 @@ PLANE := ^github.com/mash2-io/mash2/(adoption|cmd/|execution/|experiments/(basel
 # Without packages gotestsum would test the root alone and pass: a list that fails, or is
 # empty, fails.
 PACKAGES = packages=$$(go list -tags '$(TAGS)' ./... | grep $(1) '$(PLANE)')
+# Tests of ./cmd/mash2 that are run after the packages that compute, which are done long before the others.
+LATE := ^(TestSpotOnCluster|TestDocsOnACluster)$$
 # One that fails does not keep the others from being run.
-.PHONY: test test-plane test-rest test-packages test-image test-localkube test-without-c
+.PHONY: test test-plane test-rest test-packages test-late test-image test-localkube test-without-c
 test: deps browser localkube helm $(TOOLS)/gotestsum ## every test, the ones on the real control plane included
 	@mkdir -p $(OUT)
 	@$(MAKE) --no-print-directory -k -j2 test-plane test-rest
 
 test-plane:
 	@$(call PACKAGES,-E) && $(TOOLS)/gotestsum $(TEST_FORMAT) --jsonfile $(OUT)/test-plane.json -- \
-		-tags '$(TAGS)' -timeout 70m -p 1 $$packages | $(PROGRESS)
+		-tags '$(TAGS)' -timeout 70m -p 1 -skip '$(LATE)' $$packages | $(PROGRESS)
 test-rest:
-	@$(MAKE) --no-print-directory -k -j1 test-packages test-image test-localkube test-without-c
+	@$(MAKE) --no-print-directory -k -j1 test-packages test-late test-image test-localkube test-without-c
 test-packages:
 	@$(call PACKAGES,-vE) && nice $(TOOLS)/gotestsum $(TEST_FORMAT) --jsonfile $(OUT)/test.json -- \
 		-tags '$(TAGS)' -timeout 70m -p 1 $$packages | $(PROGRESS)
+test-late:
+	$(TOOLS)/gotestsum $(TEST_FORMAT) --jsonfile $(OUT)/test-late.json -- \
+		-tags '$(TAGS)' -timeout 20m -run '$(LATE)' ./cmd/mash2 | $(PROGRESS)
 test-image:
 	cd container/image && $(TOOLS)/gotestsum $(TEST_FORMAT) --jsonfile $(CURDIR)/$(OUT)/test-image.json -- ./... | $(PROGRESS)
 test-localkube:

@@ -98,6 +98,9 @@ type cpuHistory struct {
 	notes    []string
 	gaps     float64 // share of samples in the window that were filled in
 	shape    podShape
+	// full tells of each sample whether pods used about all that they may: what they would
+	// have used is not known then. Nil where there is no limit to tell it by.
+	full []bool
 	// recorded and the bounds of the workload's replicas are of records; nil and 0
 	// otherwise.
 	recorded *Recorded
@@ -329,7 +332,25 @@ func (o *History) cut(h *cpuHistory, from, to time.Time) error {
 	}
 	h.series = api.Series{Start: from.Add(-time.Duration(h.warm) * window), Step: step, Values: out}
 	h.from, h.to = from, to
+	if h.full != nil {
+		h.full = h.full[begin-h.warm*per : end]
+	}
 	return nil
+}
+
+// fullShare of the samples of one pass; 0 where it can't be told.
+func (h cpuHistory) fullShare(pass int) float64 {
+	if h.full == nil {
+		return 0
+	}
+	per := len(h.full) / (h.warm + 1)
+	n := 0
+	for _, full := range h.full[pass*per : (pass+1)*per] {
+		if full {
+			n++
+		}
+	}
+	return float64(n) / float64(per)
 }
 
 func (o *History) clock() time.Time {

@@ -58,7 +58,10 @@ const rulePrefix = "rule:"
 type Verdict struct {
 	History HistorySummary `json:"history"`
 	// Blocks that are compared, of so many seconds.
-	Blocks       int     `json:"blocks"`
+	Blocks int `json:"blocks"`
+	// LeftOut of them are no evidence, as demand is not known: in the records pods used about
+	// all that they may for more than a hundredth of the block.
+	LeftOut      int     `json:"leftOut"`
 	BlockSeconds float64 `json:"blockSeconds"`
 	Policy       string  `json:"policy"`
 	// Objective is the share of minutes that are to be within the SLO.
@@ -188,6 +191,16 @@ func (o *Trial) Run(ctx context.Context, progress io.Writer) (Verdict, error) {
 	if out.Blocks = h.warm; out.Blocks < 2 {
 		return out, inputf("--records %s has %d whole blocks of %v: at least 3 are needed, the first for history; --block takes shorter ones", o.Records, h.warm+1, o.Block)
 	}
+	unknown := make([]bool, out.Blocks) // by block
+	for i := range unknown {
+		if unknown[i] = h.fullShare(1+i) > fullMost; unknown[i] {
+			out.LeftOut++
+		}
+	}
+	if out.LeftOut == out.Blocks {
+		return out, inputf("--records %s: in all %d blocks pods used about all that they may for more than %g %% of the time: what they would have used, and so what another scaler would cost, is not known; give them more replicas or larger limits first",
+			o.Records, out.Blocks, 100*fullMost)
+	}
 	out.History, out.Assumptions = h.summary(), world.assumptions
 	if out.KnownError, err = readKnownError(); err != nil {
 		return out, err
@@ -210,10 +223,14 @@ func (o *Trial) Run(ctx context.Context, progress io.Writer) (Verdict, error) {
 	if err := group.Wait(); err != nil {
 		return out, err
 	}
-	out.judge(names, runs)
+	out.judge(names, runs, unknown)
 	out.RecordsError = o.recordsError(h.recorded, names, runs)
 	return out, nil
 }
+
+// fullMost is the largest share of a block in which pods may have used all that they may, for
+// its demand to be known.
+const fullMost = 0.01
 
 // objectiveOf a policy in policies.yaml's text, which was read before, or of a built-in one. One
 // that states none is judged by COST_SAVING's.
@@ -278,14 +295,17 @@ func (o *Trial) recordsError(did *Recorded, names []string, runs [][]score.Run) 
 	return &RecordsError{Policy: o.Policy, Planned: did.PlannedReplicas, Simulated: *newest.MeanReplicas, Error: *newest.MeanReplicas/did.PlannedReplicas - 1}
 }
 
-// judge fills Models, Ranking, Promote and Why from the blocks of each.
-func (v *Verdict) judge(names []string, runs [][]score.Run) {
+// judge fills Models, Ranking, Promote and Why from the blocks of each whose demand is known.
+func (v *Verdict) judge(names []string, runs [][]score.Run, unknown []bool) {
 	for i, name := range names {
 		j := Judged{Name: name}
 		var minutes, replicas float64
 		var gain canary.Gain
 		var gains []float64
 		for block, r := range runs[i] {
+			if unknown[block] {
+				continue
+			}
 			mine := v.cost(r)
 			j.CostUSD += mine
 			j.SLOViolationMinutes += r.SLOViolationMinutes
@@ -299,7 +319,7 @@ func (v *Verdict) judge(names []string, runs [][]score.Run) {
 				gain, gains = gain.Add(by), append(gains, by)
 			}
 		}
-		j.MeanReplicas, j.SLOViolationRatio = replicas/float64(len(runs[i])), float64(j.SLOViolationMinutes)/minutes
+		j.MeanReplicas, j.SLOViolationRatio = replicas/float64(v.known()), float64(j.SLOViolationMinutes)/minutes
 		j.Keeps = j.SLOViolationRatio <= 1-v.Objective || i > 0 && j.SLOViolationMinutes <= v.Models[0].SLOViolationMinutes
 		if i > 0 {
 			// One of several is promoted by mistake as rarely as a single one.
@@ -329,6 +349,9 @@ func (v *Verdict) judge(names []string, runs [][]score.Run) {
 	v.Why = v.why(best)
 }
 
+// known is the number of blocks that are evidence.
+func (v *Verdict) known() int { return v.Blocks - v.LeftOut }
+
 // cost is what a block is judged by.
 func (v *Verdict) cost(r score.Run) float64 {
 	if v.Cost == "pods" {
@@ -342,7 +365,7 @@ func (v *Verdict) why(best int) string {
 	if best >= 0 {
 		m := v.Models[best]
 		return fmt.Sprintf("%s costs %s of %s less than %s over %d blocks, and keeps the SLO as well: evidence %s of the %.0f that a chance of %g per trial allows",
-			m.Name, m.Gain.Text(Less), v.Cost, v.Incumbent, v.Blocks, Evidence(*m.Wealth), m.Needed, v.Delta)
+			m.Name, m.Gain.Text(Less), v.Cost, v.Incumbent, v.known(), Evidence(*m.Wealth), m.Needed, v.Delta)
 	}
 	cheapest := v.Models[1]
 	for _, m := range v.Models[2:] {
@@ -355,10 +378,10 @@ func (v *Verdict) why(best int) string {
 		return fmt.Sprintf("none costs less than %s", v.Incumbent)
 	case !cheapest.Keeps:
 		return fmt.Sprintf("%s, the cheapest, violates the SLO in %d minutes, %s in %d; the objective leaves %.1f",
-			cheapest.Name, cheapest.SLOViolationMinutes, v.Incumbent, v.Models[0].SLOViolationMinutes, (1-v.Objective)*float64(v.Blocks)*v.BlockSeconds/60)
+			cheapest.Name, cheapest.SLOViolationMinutes, v.Incumbent, v.Models[0].SLOViolationMinutes, (1-v.Objective)*float64(v.known())*v.BlockSeconds/60)
 	}
 	return fmt.Sprintf("%s, the cheapest, costs %s less, which is not proven: evidence %s of %.0f after %d blocks; more records may", cheapest.Name,
-		cheapest.Gain.Text(Less), Evidence(*cheapest.Wealth), cheapest.Needed, v.Blocks)
+		cheapest.Gain.Text(Less), Evidence(*cheapest.Wealth), cheapest.Needed, v.known())
 }
 
 // Less is how a gain is written.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/experiments/score"
 	"github.com/mash2-io/mash2/experiments/sim"
@@ -33,6 +34,7 @@ func TestJudge(t *testing.T) {
 	for name, c := range map[string]struct {
 		runs    [][]score.Run
 		pods    bool
+		unknown int    // the first so many blocks
 		promote string // the first of the ranking; empty for nobody
 		says    string
 	}{
@@ -45,6 +47,8 @@ func TestJudge(t *testing.T) {
 		"no worse than what is":    {runs: [][]score.Run{of(10, 90, 14), of(9, 90, 14)}, promote: "b", says: "b costs"},
 		"the cheapest of several":  {runs: [][]score.Run{of(10, 0, 14), of(9.5, 0, 14), of(9, 0, 14), of(8, 300, 14)}, promote: "c", says: "c costs 10.0 %"},
 		"of several not as easily": {runs: append([][]score.Run{of(10, 0, 7), of(9.5, 0, 7)}, slices.Repeat([][]score.Run{of(12, 0, 7)}, 9)...), says: "of 200 after"},
+		"cheaper in what is known": {runs: [][]score.Run{append(of(5, 90, 6), of(10, 0, 14)...), append(of(10, 0, 6), of(9.5, 0, 14)...)}, unknown: 6, promote: "b", says: "b costs 5.0 % ± 0.0 % of nodes less than a over 14 blocks"},
+		"cheaper in what is not":   {runs: [][]score.Run{append(of(10, 0, 14), of(10, 0, 4)...), append(of(5, 0, 14), of(10, 0, 4)...)}, unknown: 14, says: "none costs less than a"},
 		"pods":                     {runs: [][]score.Run{of(10, 0, 14), of(9, 0, 14)}, pods: true, says: "none costs less"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,7 +57,12 @@ func TestJudge(t *testing.T) {
 			if c.pods {
 				v.Cost = "pods"
 			}
-			v.judge(names, c.runs)
+			unknown := make([]bool, v.Blocks)
+			for i := range c.unknown {
+				unknown[i] = true
+			}
+			v.LeftOut = c.unknown
+			v.judge(names, c.runs, unknown)
 			if v.Promote != (c.promote != "") || c.promote != "" && v.Ranking[0] != c.promote || !strings.Contains(v.Why, c.says) {
 				t.Errorf("promote %v, %v: %s", v.Promote, v.Ranking, v.Why)
 			}
@@ -112,7 +121,7 @@ func TestPromotionOfNulls(t *testing.T) {
 				spread = append(spread, both[1][block].CostUSD/both[0][block].CostUSD/factor-1)
 			}
 			v := Verdict{Objective: 0.999, Incumbent: "a", Delta: delta, Cost: "nodes", Blocks: blocks}
-			if v.judge([]string{"a", "b"}, both[:]); v.Promote {
+			if v.judge([]string{"a", "b"}, both[:], make([]bool, blocks)); v.Promote {
 				promoted[factor]++
 			}
 		}
@@ -176,6 +185,9 @@ func TestTrial(t *testing.T) {
 		if !(m.CostUSD > 0) || !(m.MeanReplicas > 0) || m.Keeps != (m.SLOViolationRatio <= 1-v.Objective || m.SLOViolationMinutes <= v.Models[0].SLOViolationMinutes) {
 			t.Errorf("%+v", m)
 		}
+	}
+	if r := v.LeftOut; r != 0 {
+		t.Errorf("%d blocks are left out of records in which pods had what they asked for", r)
 	}
 	if v.Policy != "PERFORMANCE" || v.Objective != score.ObjectiveOf("PERFORMANCE") {
 		t.Errorf("under %s, the records end under PERFORMANCE", v.Policy)
@@ -242,5 +254,40 @@ func TestTrial(t *testing.T) {
 				t.Errorf("%v, want it to say %q", err, c.says)
 			}
 		})
+	}
+}
+
+// TestFullPods: where pods used all that they may, what they would have used is not known.
+// Such blocks are no evidence, and without others nothing is judged.
+func TestFullPods(t *testing.T) {
+	few := func(s *scenarios.Scenario) { s.Workload.Replicas.Max = 2 }
+	o := Trial{
+		History: History{Records: recordsOf(t, 1, 4, few), Workload: "mash2/web", To: "0s", Scale: 1, LoadFactor: 1, Delimiter: ","},
+		World: World{
+			RequestCPU: 3 * time.Millisecond, Timeout: 5 * time.Second, SLOP95: 200 * time.Millisecond, SLOFailed: 0.01, CPURequest: "100m",
+			MemoryRequest: "64Mi", MinReplicas: 1, PoolNames: []string{"e2-standard-2"}, Boot: 75 * time.Second,
+		},
+		Policy: "COST_SAVING", Incumbent: "rule:mash2", Candidates: []string{"rule:hpa:70"},
+		Block: 10 * time.Minute, Delta: 0.05, Seed: 1, Given: func(string) bool { return false },
+	}
+	if _, err := o.Run(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), "blocks pods used about all that they may") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestMostUsed: the limits of Ready pods on machines of their speed, where there are any.
+func TestMostUsed(t *testing.T) {
+	for name, c := range map[string]struct {
+		w    api.Workload
+		want float64
+	}{
+		"limited":        {api.Workload{Shape: &api.PodShape{LimitCPU: 200}, ReadyReplicas: 3, SpeedNow: 0.5}, 300},
+		"no limit":       {api.Workload{Shape: &api.PodShape{}, ReadyReplicas: 3, SpeedNow: 1}, 0},
+		"none is Ready":  {api.Workload{Shape: &api.PodShape{LimitCPU: 200}, SpeedNow: 1}, 0},
+		"nothing is yet": {api.Workload{}, 0},
+	} {
+		if got := mostUsed(c.w); got != c.want {
+			t.Errorf("%s: %g, want %g", name, got, c.want)
+		}
 	}
 }

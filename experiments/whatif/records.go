@@ -26,6 +26,9 @@ type Recorded struct {
 	Modes []api.Mode `json:"modes"`
 	// Policies in force in that time, in order, without repetition.
 	Policies []string `json:"policies"`
+	// Full is the share of the time in which pods used about all that their CPU limits let
+	// them, so that demand is not known; nil where they have none.
+	Full *float64 `json:"full,omitempty"`
 }
 
 // RecordsError is how far the simulation is from the records that it replays: what mash2
@@ -57,7 +60,11 @@ func (o *Result) recordsError() *RecordsError {
 
 // Sentence says it.
 func (r Recorded) Sentence() string {
-	return fmt.Sprintf("meanwhile there were %.1f replicas on average, scaled %d times; mash2 planned %.1f, in mode %v", r.MeanReplicas, r.Scalings, r.PlannedReplicas, r.Modes)
+	text := fmt.Sprintf("meanwhile there were %.1f replicas on average, scaled %d times; mash2 planned %.1f, in mode %v", r.MeanReplicas, r.Scalings, r.PlannedReplicas, r.Modes)
+	if r.Full != nil && *r.Full > 0 {
+		text += fmt.Sprintf("; in %.1f %% of the time pods used about all that they may: demand was at least that, and what it was is not known", 100**r.Full)
+	}
+	return text
 }
 
 // referenceMachine is the one that demand in records is relative to.
@@ -95,7 +102,7 @@ func (o *History) readRecords(ctx context.Context, given func(string) bool) (cpu
 		source: fmt.Sprintf("%s in %s", o.Workload, o.Records), recorded: &Recorded{Modes: []api.Mode{}, Policies: []string{}},
 		series: api.Series{Start: begin, Step: step, Values: make([]float64, int(to.Sub(begin)/step))},
 	}
-	counts := make([]int, len(h.series.Values))
+	counts, full := make([]int, len(h.series.Values)), make([]bool, len(h.series.Values))
 	var did account
 	unknown := ""
 	for e, err := range l.Records(begin) {
@@ -116,6 +123,10 @@ func (o *History) readRecords(ctx context.Context, given func(string) bool) (cpu
 			if i := int(at.Sub(begin) / step); !at.Before(begin) && i < len(counts) {
 				h.series.Values[i] += v / 1000
 				counts[i]++
+				if most := mostUsed(*w); most > 0 {
+					h.full = full
+					full[i] = full[i] || v >= fullUse*most
+				}
 			}
 		}
 		h.bounds = [2]int32{w.MinReplicas, w.MaxReplicas}
@@ -143,7 +154,27 @@ func (o *History) readRecords(ctx context.Context, given func(string) bool) (cpu
 		h.notes = append(h.notes, fmt.Sprintf("node pools and boots are not those of the records: machine type %s is not known here; --pool and --boot say others", unknown))
 	}
 	*h.recorded = did.sum()
-	return h, o.cut(&h, from, to)
+	if err := o.cut(&h, from, to); err != nil {
+		return h, err
+	}
+	if h.full != nil {
+		h.recorded.Full = new(h.fullShare(h.warm))
+	}
+	return h, nil
+}
+
+// fullUse is the share of what pods may use, over a minute, from which on they may not have
+// done all that they were asked for. Below it what a limit held back for a moment is done
+// later in the minute.
+const fullUse = 0.95
+
+// mostUsed is what all pods of a workload may use together, reference millicores; 0 where
+// there is no limit.
+func mostUsed(w api.Workload) float64 {
+	if w.Shape == nil || w.ReadyReplicas == 0 || !(w.SpeedNow > 0) {
+		return 0
+	}
+	return float64(w.Shape.LimitCPU) * float64(w.ReadyReplicas) * w.SpeedNow
 }
 
 // poolsOf are the pools of a record that mash2 may resize, those of COST_SAVING first and

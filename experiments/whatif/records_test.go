@@ -18,13 +18,16 @@ import (
 )
 
 // recordsOf simulates flash-sale, so many times, into a folder of records.
-func recordsOf(t *testing.T, copies, passes int) string {
+func recordsOf(t *testing.T, copies, passes int, changes ...func(*scenarios.Scenario)) string {
 	t.Helper()
 	s, err := scenarios.Load("flash-sale")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Copies = copies
+	for _, change := range changes {
+		change(&s)
+	}
 	dir := t.TempDir()
 	var w *record.Writer
 	if _, err := sim.Run(t.Context(), sim.Options{Scenario: s, Scaler: sim.Mash2, Seed: 1, Passes: passes, Record: func(c core.Config) (mash2.Recorder, error) {
