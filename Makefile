@@ -457,6 +457,14 @@ e2e-agents: build localkube deps-node vpa $(TOOLS)/k6 $(TOOLS)/metrics-server ##
 	go build -o $(OUT)/node/node ./experiments/node
 	$(SUDO) env PATH="$$PATH:/usr/sbin:/sbin" $(OUT)/node/node -agents -vpa $(E2E_AGENTS)
 
+.PHONY: e2e-growth
+e2e-growth: build localkube deps-node $(TOOLS)/k6 $(TOOLS)/metrics-server ## mash2 whose pods grow in place on a real node under real k6, beside mash2 alone; root (a quarter of an hour once built)
+	@mkdir -p $(OUT)/node
+	CGO_ENABLED=0 go build -o $(OUT)/node/pause ./experiments/node/pause
+	CGO_ENABLED=0 go build -o $(OUT)/node/target ./experiments/k6/target
+	go build -o $(OUT)/node/node ./experiments/node
+	$(SUDO) env PATH="$$PATH:/usr/sbin:/sbin" $(OUT)/node/node -grow -start-up 25s -passes 1 $(E2E_NODE)
+
 .PHONY: e2e-memory
 e2e-memory: build localkube deps-node ## memory limits of running pods that follow what they use on a real node, and a pod that is killed without; root (five minutes once built)
 	@mkdir -p $(OUT)/node

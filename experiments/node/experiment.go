@@ -43,7 +43,7 @@ func (n *realNode) experiment(ctx context.Context, o options, r *result, say fun
 		return err
 	}
 	proxies := map[string]*proxy{}
-	for _, scaler := range scalers {
+	for _, scaler := range o.scalers() {
 		if proxies[scaler], err = startProxy(ctx, n.client, scaler, workload); err != nil {
 			return err
 		}
@@ -55,16 +55,17 @@ func (n *realNode) experiment(ctx context.Context, o options, r *result, say fun
 	if err := os.RemoveAll(cycles); err != nil {
 		return err
 	}
-	d, err := start(o.Logs, "operator", o.Mash2, "operator", "--kubeconfig", n.cluster.Kubeconfig,
+	arguments := []string{"operator", "--kubeconfig", n.cluster.Kubeconfig,
 		"--namespace", systemNamespace, "--policy-configmap", policyConfigMap, "--prometheus-url", prometheus.URL,
 		"--provider", "kind", "--provider-read-only", "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
-		"--log-format", "text", "--verbose", "--cycle-log", cycles)
+		"--log-format", "text", "--verbose", "--cycle-log", cycles}
+	d, err := start(o.Logs, "operator", o.Mash2, arguments...)
 	if err != nil {
 		return err
 	}
 	n.daemons = append(n.daemons, d)
 	say("waiting until both scalers know the CPU that is used")
-	if err := n.scalersSee(ctx); err != nil {
+	if err := n.scalersSee(ctx, o); err != nil {
 		return err
 	}
 	if err := n.load(ctx, o, s, proxies, r, say); err != nil {
@@ -130,12 +131,19 @@ func recordingRules(folder string) (string, error) {
 }
 
 // scalersSee returns when both scalers have read the CPU of their pods.
-func (n *realNode) scalersSee(ctx context.Context) error {
+func (n *realNode) scalersSee(ctx context.Context, o options) error {
 	// metrics-server needs two readings, Prometheus' rate a minute.
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	for {
-		last := errors.Join(n.hpaSees(ctx), n.mash2Sees(ctx))
+		var last error
+		for _, scaler := range o.scalers() {
+			if scaler == hpa {
+				last = errors.Join(last, n.hpaSees(ctx))
+			} else {
+				last = errors.Join(last, n.mash2Sees(ctx, scaler))
+			}
+		}
 		if last == nil {
 			return nil
 		}
@@ -163,9 +171,9 @@ func (n *realNode) hpaSees(ctx context.Context) error {
 	return fmt.Errorf("the HPA has no CPU yet: %v", h.Status.Conditions)
 }
 
-func (n *realNode) mash2Sees(ctx context.Context) error {
+func (n *realNode) mash2Sees(ctx context.Context, namespace string) error {
 	var w v1alpha1.ManagedWorkload
-	if err := n.typed.Get(ctx, client.ObjectKey{Namespace: mash2, Name: workload}, &w); err != nil {
+	if err := n.typed.Get(ctx, client.ObjectKey{Namespace: namespace, Name: workload}, &w); err != nil {
 		return err
 	}
 	if meta.IsStatusConditionTrue(w.Status.Conditions, "Ready") {

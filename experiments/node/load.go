@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,6 +37,8 @@ type series struct {
 	// over that time; Quota the sum of their limits.
 	Cores float64 `json:"cores"`
 	Quota float64 `json:"quota"`
+	// Resized is how many pods' limits have changed since the last sample.
+	Resized int `json:"resized"`
 	// Throttled and Periods count the pods' scheduling periods since the last
 	// sample in which they ran, and those where they used up their quota.
 	Throttled int64 `json:"throttled"`
@@ -70,7 +73,7 @@ func (n *realNode) load(ctx context.Context, o options, s scenarios.Scenario, pr
 	begin := time.Now()
 	r.Began = begin.UTC()
 	consoles := map[string]string{}
-	for _, scaler := range scalers {
+	for _, scaler := range o.scalers() {
 		port, err := freePort()
 		if err != nil {
 			return err
@@ -81,7 +84,7 @@ func (n *realNode) load(ctx context.Context, o options, s scenarios.Scenario, pr
 	say("k6: %d passes of %v, %g of %s's users on each workload at once", o.Passes, length, o.Scale, scenario)
 	var wait sync.WaitGroup
 	var mu sync.Mutex
-	for _, scaler := range scalers {
+	for _, scaler := range o.scalers() {
 		wait.Go(func() {
 			for i := range o.Passes {
 				p := pass{Scaler: scaler, Pass: i + 1, Begin: time.Since(begin).Seconds()}
@@ -99,7 +102,7 @@ func (n *realNode) load(ctx context.Context, o options, s scenarios.Scenario, pr
 	}
 	done := make(chan struct{})
 	go func() { wait.Wait(); close(done) }()
-	watch := sampler{node: n, consoles: consoles, last: map[types.UID]podCgroup{}, at: begin}
+	watch := sampler{node: n, scalers: o.scalers(), consoles: consoles, last: map[types.UID]podCgroup{}, at: begin}
 	// A cgroup's time is read often enough that little is lost of a pod that goes.
 	const every, told = 2 * time.Second, 30 * time.Second
 	tick := time.NewTicker(every)
@@ -124,12 +127,20 @@ func (n *realNode) load(ctx context.Context, o options, s scenarios.Scenario, pr
 			r.Samples = append(r.Samples, is)
 			if since := time.Since(begin); since >= next {
 				next += told
-				h, m := is.Of[hpa], is.Of[mash2]
-				say("%4.0f s  %3d users each   hpa %2d replicas %2d ready %.2f cores   mash2 %2d replicas %2d ready %.2f cores",
-					is.Seconds, h.Users, h.Replicas, h.Ready, h.Cores, m.Replicas, m.Ready, m.Cores)
+				say("%4.0f s  %3d users each%s", is.Seconds, is.Of[mash2].Users, is.text(o.scalers()))
 			}
 		}
 	}
+}
+
+// text says how each scaler's workload is.
+func (s sample) text(scalers []string) string {
+	var b strings.Builder
+	for _, scaler := range scalers {
+		of := s.Of[scaler]
+		fmt.Fprintf(&b, "   %s %2d replicas %2d ready, %.2f of %.2f cores", scaler, of.Replicas, of.Ready, of.Cores, of.Quota)
+	}
+	return b.String()
 }
 
 // runK6 runs one pass. Everything of it is on loopback.
@@ -188,6 +199,7 @@ func parseSummary(data []byte) (k6Summary, error) {
 // sampler reads cgroups, the API and k6.
 type sampler struct {
 	node     *realNode
+	scalers  []string
 	consoles map[string]string
 	last     map[types.UID]podCgroup
 	at       time.Time
@@ -198,7 +210,7 @@ func (w *sampler) sample(ctx context.Context) (sample, error) {
 	elapsed := now.Sub(w.at)
 	w.at = now
 	s := sample{Of: map[string]series{}}
-	for _, scaler := range scalers {
+	for _, scaler := range w.scalers {
 		d, err := w.node.client.AppsV1().Deployments(scaler).Get(ctx, workload, metav1.GetOptions{})
 		if err != nil {
 			return s, err
@@ -219,6 +231,9 @@ func (w *sampler) sample(ctx context.Context) (sample, error) {
 			}
 			was := w.last[p.UID]
 			w.last[p.UID] = is
+			if was.cores() > 0 && was.cores() != is.cores() {
+				one.Resized++
+			}
 			used += is.Used - was.Used
 			one.Throttled += max(0, is.Throttled-was.Throttled)
 			one.Periods += max(0, is.Periods-was.Periods)

@@ -41,6 +41,7 @@ type options struct {
 	OnlyNode  bool    // a node and a pod, no scalers
 	Predict   bool    // a node and models that are asked on it, no scalers
 	Move      bool    // a node and what moves CPU between its pods, no scalers
+	Grow      bool    // mash2 with agents that let pods grow, instead of the stock HPA
 	Memory    bool    // a node and memory limits that follow working sets, no scalers
 	Seeds     int     // of Move
 	Minds     string  // of Move, with commas; empty for all
@@ -51,6 +52,9 @@ type options struct {
 	Scale     float64 // of users and of the pods' CPU and memory
 	TimeScale float64 // of the load's durations
 	Passes    int     // of the load
+	// StartUp is how long pods are not asked whether they are Ready: what a larger program
+	// would take.
+	StartUp time.Duration
 
 	// Programs.
 	Pause, Target, Mash2, K6, MetricsServer, Agent string
@@ -86,12 +90,14 @@ func main() {
 	flag.StringVar(&o.VPADir, "vpa-dir", filepath.Join(tools, "vpa"), "folder of its recommender, its updater and its CRD")
 	flag.BoolVar(&o.Memory, "memory", false, "bring the node up, let memory limits of running pods follow what they use, print what was seen as JSON, and end")
 	flag.BoolVar(&o.Move, "agents", false, "bring the node up, compare what moves CPU between running pods under k6, print it as JSON, and end")
+	flag.BoolVar(&o.Grow, "grow", false, "compare mash2 with mash2 whose pods grow in place, instead of with the stock HPA")
 	flag.IntVar(&o.Seeds, "seeds", 4, "seeds of -agents: a minute each for all that are compared")
 	flag.StringVar(&o.Agents, "agents-model", agents.Builtin+vertical.Shipped, "model that -agents compares as well, builtin:agents or a folder of mash2 train --environment marlise; empty: none")
 	flag.StringVar(&o.Model, "model", "", "model.json of mash2 train --environment qos that -prediction asks as well; empty: none")
 	flag.StringVar(&o.Agent, "agent", "out/node/mash2", "program of the agent and of the operator for -prediction: cmd/mash2-operator, without C")
 	flag.Float64Var(&o.Scale, "scale", 0.25, "of users and of the size of pods, against the scenario")
 	flag.Float64Var(&o.TimeScale, "time-scale", 1, "of the durations of the load, against the scenario; everything else is in real time")
+	flag.DurationVar(&o.StartUp, "start-up", 0, "of pods, whole seconds: how long they are not asked whether they are Ready")
 	flag.IntVar(&o.Passes, "passes", 2, "how often the scenario runs, one after another")
 	flag.StringVar(&o.Pause, "pause", "out/node/pause", "program of the pause image: experiments/node/pause, without C")
 	flag.StringVar(&o.Target, "target", "out/node/target", "program of the pods' image: experiments/k6/target, without C")

@@ -17,6 +17,7 @@ import (
 	promapi "github.com/prometheus/client_golang/api"
 	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/experiments/report"
@@ -34,6 +35,8 @@ type result struct {
 	// Rescales of the HPA, and scalings that mash2 carried out, as they say themselves.
 	HPARescales  []string `json:"hpaRescales"`
 	Mash2Actions []string `json:"mash2Actions"`
+	// Restarts of containers, of the pods that there were at the end.
+	Restarts int32 `json:"restarts"`
 	// Recorded is how many workloads the recording rules of the chart know.
 	Recorded int       `json:"recorded"`
 	Made     time.Time `json:"made"`
@@ -55,6 +58,17 @@ func (n *realNode) keep(ctx context.Context, cycles, prometheus string, r *resul
 	var err error
 	if r.Recorded, err = recorded(ctx, prometheus); err != nil {
 		return err
+	}
+	for _, scaler := range r.Options.scalers() {
+		pods, err := n.client.CoreV1().Pods(scaler).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, p := range pods.Items {
+			for _, c := range p.Status.ContainerStatuses {
+				r.Restarts += c.RestartCount
+			}
+		}
 	}
 	events, err := n.cluster.Kubectl(ctx, "-n", hpa, "get", "events", "--field-selector", "reason=SuccessfulRescale", "-o", "jsonpath={range .items[*]}{.message}{\"\\n\"}{end}")
 	if err != nil {
@@ -103,11 +117,13 @@ type figures struct {
 	MeanReplicas, MeanCores, PeakCores, Utilization float64
 	MaxReplicas                                     int32
 	Throttled                                       float64 // share of periods
+	MeanLimits                                      float64 // of all pods together, cores
+	Resized                                         int     // pods whose limit was seen to change
 }
 
 func (r result) figuresOf(p pass, request float64) figures {
 	f := figures{pass: p}
-	var replicas, cores, seconds float64
+	var replicas, cores, limits, seconds float64
 	var throttled, periods int64
 	last := p.Begin
 	for _, s := range r.Samples {
@@ -118,13 +134,15 @@ func (r result) figuresOf(p pass, request float64) figures {
 		last = s.Seconds
 		replicas += float64(one.Replicas) * d
 		cores += one.Cores * d
+		limits += one.Quota * d
+		f.Resized += one.Resized
 		seconds += d
 		f.MaxReplicas, f.PeakCores = max(f.MaxReplicas, one.Replicas), max(f.PeakCores, one.Cores)
 		throttled += one.Throttled
 		periods += one.Periods
 	}
 	if seconds > 0 {
-		f.MeanReplicas, f.MeanCores = replicas/seconds, cores/seconds
+		f.MeanReplicas, f.MeanCores, f.MeanLimits = replicas/seconds, cores/seconds, limits/seconds
 		f.Utilization = cores / (replicas * request)
 	}
 	if periods > 0 {
@@ -136,8 +154,8 @@ func (r result) figuresOf(p pass, request float64) figures {
 // table is the outcome, a row for each scaler and pass.
 func (r result) table(request float64) string {
 	var b strings.Builder
-	b.WriteString("| scaler | pass | requests | failed | p95 ms | p99 ms | SLO of the pass | replicas, mean | most | cores, mean | most | used of requests | throttled periods |\n")
-	b.WriteString("|---|--:|--:|--:|--:|--:|---|--:|--:|--:|--:|--:|--:|\n")
+	b.WriteString("| scaler | pass | requests | failed | p95 ms | p99 ms | SLO of the pass | replicas, mean | most | cores, mean | most | used of requests | throttled periods | limits, mean | resized in place |\n")
+	b.WriteString("|---|--:|--:|--:|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	passes := slices.Clone(r.Passes)
 	slices.SortFunc(passes, func(a, b pass) int { return cmp.Or(cmp.Compare(a.Pass, b.Pass), cmp.Compare(a.Scaler, b.Scaler)) })
 	for _, p := range passes {
@@ -146,9 +164,9 @@ func (r result) table(request float64) string {
 		if !p.SLOMet {
 			met = "not met"
 		}
-		fmt.Fprintf(&b, "| %s | %d | %.0f | %.2f %% | %.0f | %.0f | %s | %.1f | %d | %.2f | %.2f | %.0f %% | %.0f %% |\n",
+		fmt.Fprintf(&b, "| %s | %d | %.0f | %.2f %% | %.0f | %.0f | %s | %.1f | %d | %.2f | %.2f | %.0f %% | %.0f %% | %.2f | %d |\n",
 			p.Scaler, p.Pass, p.Summary.Requests, 100*p.Summary.FailedRatio, p.Summary.P95, p.Summary.P99, met,
-			f.MeanReplicas, f.MaxReplicas, f.MeanCores, f.PeakCores, 100*f.Utilization, 100*f.Throttled)
+			f.MeanReplicas, f.MaxReplicas, f.MeanCores, f.PeakCores, 100*f.Utilization, 100*f.Throttled, f.MeanLimits, f.Resized)
 	}
 	return b.String()
 }
@@ -156,16 +174,29 @@ func (r result) table(request float64) string {
 // timeline has a row for every so many seconds.
 func (r result) timeline(every float64) string {
 	var b strings.Builder
-	b.WriteString("| s | users each | hpa: replicas | Ready | cores | mash2: replicas | Ready | cores |\n|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	b.WriteString("| s | users each |")
+	rule := "|--:|--:|"
+	for _, scaler := range r.Options.scalers() {
+		b.WriteString(" " + scaler + ": replicas | Ready | cores | limits |")
+		rule += "--:|--:|--:|--:|"
+	}
+	b.WriteString("\n" + rule + "\n")
 	next := 0.0
 	for _, s := range r.Samples {
 		if s.Seconds < next {
 			continue
 		}
 		next += every
-		h, m := s.Of[hpa], s.Of[mash2]
-		fmt.Fprintf(&b, "| %.0f | %d | %d | %d | %.2f | %d | %d | %.2f |\n",
-			s.Seconds, max(h.Users, m.Users), h.Replicas, h.Ready, h.Cores, m.Replicas, m.Ready, m.Cores)
+		users := 0
+		for _, of := range s.Of {
+			users = max(users, of.Users)
+		}
+		fmt.Fprintf(&b, "| %.0f | %d |", s.Seconds, users)
+		for _, scaler := range r.Options.scalers() {
+			of := s.Of[scaler]
+			fmt.Fprintf(&b, " %d | %d | %.2f | %.2f |", of.Replicas, of.Ready, of.Cores, of.Quota)
+		}
+		b.WriteString("\n")
 	}
 	return b.String()
 }
@@ -173,7 +204,7 @@ func (r result) timeline(every float64) string {
 // chart draws replicas over time.
 func (r result) chart() report.Figure {
 	f := report.Figure{Title: "Replicas on a real node", XLabel: "s", YLabel: "replicas"}
-	for color, scaler := range scalers {
+	for color, scaler := range r.Options.scalers() {
 		line := report.Series{Name: scaler, Color: color}
 		ready := report.Series{Name: scaler + ", Ready", Color: color, Dash: 1}
 		for _, s := range r.Samples {
@@ -214,11 +245,12 @@ func writePage(o options, checks []check) error {
 		return err
 	}
 	fmt.Printf("\n%s\n%s", r.table(request), r.timeline(30))
+	fmt.Printf("\n%d restarts of containers\n", r.Restarts)
 	if o.Page == "" {
 		return nil
 	}
 	k6 := map[string]string{}
-	for _, scaler := range scalers {
+	for _, scaler := range r.Options.scalers() {
 		text, err := os.ReadFile(filepath.Join(o.Out, fmt.Sprintf("k6-%s-%d.txt", scaler, r.Options.Passes)))
 		if err != nil {
 			return err
@@ -260,5 +292,5 @@ func requestCores(scale float64) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return float64(deployment("", s, scale).Spec.Template.Spec.Containers[0].Resources.Requests.Cpu().MilliValue()) / 1000, nil
+	return float64((options{Scale: scale}).deployment("", s).Spec.Template.Spec.Containers[0].Resources.Requests.Cpu().MilliValue()) / 1000, nil
 }

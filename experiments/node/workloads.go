@@ -32,7 +32,16 @@ const (
 	policyConfigMap = "mash2-policy"
 )
 
-var scalers = []string{hpa, mash2}
+// growing is mash2 with agents that let pods grow in place.
+const growing = "mash2-agents"
+
+// scalers that are compared, each with a workload of its own.
+func (o options) scalers() []string {
+	if o.Grow {
+		return []string{mash2, growing}
+	}
+	return []string{hpa, mash2}
+}
 
 // deploy creates the CRDs, the policy, both workloads, which are equal, and what
 // scales them.
@@ -61,9 +70,9 @@ func (n *realNode) deploy(ctx context.Context, o options, s scenarios.Scenario) 
 			Data:       map[string]string{"policy": api.CostSaving, "policies.yaml": policies},
 		},
 	}
-	for _, scaler := range scalers {
+	for _, scaler := range o.scalers() {
 		objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: scaler}},
-			deployment(scaler, s, o.Scale),
+			o.deployment(scaler, s),
 			&corev1.Service{
 				ObjectMeta: metav1.ObjectMeta{Namespace: scaler, Name: workload},
 				Spec: corev1.ServiceSpec{
@@ -73,8 +82,21 @@ func (n *realNode) deploy(ctx context.Context, o options, s scenarios.Scenario) 
 			})
 	}
 	bounds := s.Workload.Replicas
-	objects = append(objects,
-		&autoscalingv2.HorizontalPodAutoscaler{
+	managed := func(scaler string) *v1alpha1.ManagedWorkload {
+		return &v1alpha1.ManagedWorkload{
+			ObjectMeta: metav1.ObjectMeta{Namespace: scaler, Name: workload},
+			Spec: v1alpha1.ManagedWorkloadSpec{
+				TargetRef:   v1alpha1.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: workload},
+				MinReplicas: ptr.To(bounds.Min), MaxReplicas: bounds.Max,
+				Metric: v1alpha1.Metric{Type: v1alpha1.MetricCPU},
+			},
+		}
+	}
+	objects = append(objects, managed(mash2))
+	if o.Grow {
+		objects = append(objects, o.grown(managed(growing), s))
+	} else {
+		objects = append(objects, &autoscalingv2.HorizontalPodAutoscaler{
 			ObjectMeta: metav1.ObjectMeta{Namespace: hpa, Name: workload},
 			Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
 				ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: workload},
@@ -87,15 +109,8 @@ func (n *realNode) deploy(ctx context.Context, o options, s scenarios.Scenario) 
 					}},
 				}},
 			},
-		},
-		&v1alpha1.ManagedWorkload{
-			ObjectMeta: metav1.ObjectMeta{Namespace: mash2, Name: workload},
-			Spec: v1alpha1.ManagedWorkloadSpec{
-				TargetRef:   v1alpha1.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: workload},
-				MinReplicas: ptr.To(bounds.Min), MaxReplicas: bounds.Max,
-				Metric: v1alpha1.Metric{Type: v1alpha1.MetricCPU},
-			},
 		})
+	}
 	for _, object := range objects {
 		if err := n.typed.Create(ctx, object); err != nil {
 			return fmt.Errorf("creating %T %s: %w", object, object.GetName(), err)
@@ -104,8 +119,23 @@ func (n *realNode) deploy(ctx context.Context, o options, s scenarios.Scenario) 
 	return nil
 }
 
+// grown lets the pods of a workload grow in place from their template's limit up to five times
+// their request, as docs/how-to/agents.md has it.
+func (o options) grown(w *v1alpha1.ManagedWorkload, s scenarios.Scenario) *v1alpha1.ManagedWorkload {
+	milli := func(of float64) *resource.Quantity {
+		return resource.NewMilliQuantity(int64(of*o.Scale+0.5), resource.DecimalSI)
+	}
+	request, limit := float64(s.Workload.CPU.Request.MilliValue()), float64(s.Workload.CPU.Limit.MilliValue())
+	w.Spec.CountRequests = v1alpha1.CountTemplate
+	w.Spec.Vertical = &v1alpha1.Vertical{
+		Model: "proportional", MinCPU: milli(limit), MaxCPU: milli(5 * request), CPU: milli(5 * request * float64(s.Workload.Replicas.Max)),
+	}
+	return w
+}
+
 // deployment is the scenario's workload with pods of the given share of its size.
-func deployment(namespace string, s scenarios.Scenario, scale float64) *appsv1.Deployment {
+func (o options) deployment(namespace string, s scenarios.Scenario) *appsv1.Deployment {
+	scale := o.Scale
 	labels := map[string]string{"app": workload}
 	share := func(cpu, memory resource.Quantity) corev1.ResourceList {
 		return corev1.ResourceList{
@@ -115,6 +145,7 @@ func deployment(namespace string, s scenarios.Scenario, scale float64) *appsv1.D
 	}
 	w := s.Workload
 	spec := podSpec(share(w.CPU.Request.Quantity, w.Memory.Request.Quantity), share(w.CPU.Limit.Quantity, w.Memory.Limit.Quantity))
+	spec.Containers[0].ReadinessProbe.InitialDelaySeconds = int32(o.StartUp.Seconds())
 	spec.TerminationGracePeriodSeconds = ptr.To(int64(w.TerminationGrace.Seconds()))
 	spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: int64(w.PreStop.Seconds())}}}
 	return &appsv1.Deployment{
