@@ -11,15 +11,15 @@ import (
 // and 0.3; a sample of the next pass is not counted.
 func TestFiguresOf(t *testing.T) {
 	of := func(replicas int32, cores float64, throttled, periods int64) map[string]series {
-		return map[string]series{mash2: {Replicas: replicas, Cores: cores, Throttled: throttled, Periods: periods}}
+		return map[string]series{mash2: {Replicas: replicas, Cores: cores, Throttled: throttled, Periods: periods, Quota: 2 * cores, Resized: int(replicas)}}
 	}
 	p := pass{Scaler: mash2, Pass: 1, Begin: 0, End: 4.5}
 	r := result{Samples: []sample{
 		{Seconds: 2, Of: of(2, 0.1, 5, 20)}, {Seconds: 4, Of: of(6, 0.3, 0, 30)}, {Seconds: 6, Of: of(20, 5, 9, 9)},
 	}}
 	// Replicas (2·2 + 6·2)/4, cores (0.1·2 + 0.3·2)/4; of requests of 0.05 each
-	// 0.8 core-seconds of 16 · 0.05; 5 of 50 periods.
-	want := figures{pass: p, MeanReplicas: 4, MeanCores: 0.2, PeakCores: 0.3, Utilization: 1, MaxReplicas: 6, Throttled: 0.1}
+	// 0.8 core-seconds of 16 · 0.05; 5 of 50 periods; limits are twice what is used here.
+	want := figures{pass: p, MeanReplicas: 4, MeanCores: 0.2, PeakCores: 0.3, Utilization: 1, MaxReplicas: 6, Throttled: 0.1, MeanLimits: 0.4, Resized: 8}
 	close := cmp.Comparer(func(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 })
 	if diff := cmp.Diff(want, r.figuresOf(p, 0.05), close, cmp.AllowUnexported(figures{})); diff != "" {
 		t.Error(diff)

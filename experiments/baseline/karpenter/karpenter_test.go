@@ -2,6 +2,7 @@ package karpenter
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -292,5 +293,63 @@ func TestConsolidateProperties(t *testing.T) {
 	})
 	if found == 0 {
 		t.Error("nothing was ever consolidated: nothing was shown")
+	}
+}
+
+// TestEndsEarly: a simulation that ends as soon as nothing can come of it says what a whole one
+// says.
+func TestEndsEarly(t *testing.T) {
+	whole := func(v View, candidates []*Node) (possible bool, launches int) {
+		s := newScheduling(v)
+		s.begin(candidates)
+		pods := slices.Clone(v.Pending)
+		own := map[*Pod]bool{}
+		for _, n := range candidates {
+			pods = append(pods, n.Pods...)
+			for _, p := range n.Pods {
+				own[p] = true
+			}
+		}
+		all := true
+		s.solve(append(pods, s.leaving...), func(p *Pod, is outcome) bool {
+			all = all && (is == placed || !own[p])
+			return true
+		})
+		return all && len(s.claims) < 2, len(s.claims)
+	}
+	said := map[bool]int{}
+	for seed := range uint64(2000) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		pod := func() *Pod {
+			return &Pod{Requests: api.Resources{MilliCPU: 100 * (1 + r.Int64N(9)), Memory: 1 << 28, Pods: 1}}
+		}
+		v := View{Types: []Type{
+			{Name: "small", Price: 1, Allocatable: api.Resources{MilliCPU: 1900, Memory: 4 << 30, Pods: 110}, Room: 5},
+			{Name: "large", Price: 1.9, Allocatable: api.Resources{MilliCPU: 3900, Memory: 8 << 30, Pods: 110}, Room: int32(r.IntN(3))},
+		}}
+		for i := range 2 + r.IntN(6) {
+			n := Node{Name: string(rune('a' + i)), Type: r.IntN(2), Ready: r.IntN(5) > 0, Deleting: r.IntN(8) == 0}
+			for range r.IntN(4) {
+				p := pod()
+				n.Pods, n.Used = append(n.Pods, p), n.Used.Plus(p.Requests)
+			}
+			v.Nodes = append(v.Nodes, n)
+		}
+		for range r.IntN(3) {
+			v.Pending = append(v.Pending, pod())
+		}
+		var candidates []*Node
+		for i := range v.Nodes[:1+r.IntN(2)] {
+			candidates = append(candidates, &v.Nodes[i])
+		}
+		possible, launches := whole(v, candidates)
+		said[possible]++
+		// A machine that is no cheaper than the nodes it replaces is refused besides.
+		if _, ok := consolidation(v, newScheduling(v), candidates); ok && !possible || !ok && possible && launches == 0 {
+			t.Fatalf("seed %d: %v, by the whole simulation %v with %d launches", seed, ok, possible, launches)
+		}
+	}
+	if said[true] < 200 || said[false] < 200 {
+		t.Errorf("possible and not: %v", said)
 	}
 }
