@@ -38,7 +38,7 @@ func (n *realNode) experiment(ctx context.Context, o options, r *result, say fun
 	if err != nil {
 		return err
 	}
-	say("workloads, HPA and mash2")
+	say("workloads, and what scales them")
 	if err := n.deploy(ctx, o, s); err != nil {
 		return err
 	}
@@ -55,11 +55,10 @@ func (n *realNode) experiment(ctx context.Context, o options, r *result, say fun
 	if err := os.RemoveAll(cycles); err != nil {
 		return err
 	}
-	arguments := []string{"operator", "--kubeconfig", n.cluster.Kubeconfig,
+	d, err := start(o.Logs, "operator", o.Mash2, "operator", "--kubeconfig", n.cluster.Kubeconfig,
 		"--namespace", systemNamespace, "--policy-configmap", policyConfigMap, "--prometheus-url", prometheus.URL,
 		"--provider", "kind", "--provider-read-only", "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
-		"--log-format", "text", "--verbose", "--cycle-log", cycles}
-	d, err := start(o.Logs, "operator", o.Mash2, arguments...)
+		"--log-format", "text", "--verbose", "--cycle-log", cycles)
 	if err != nil {
 		return err
 	}
