@@ -122,6 +122,8 @@ type layout struct {
 	// nodes of each pool and zone, those to be given up first first.
 	hosts     []*resident
 	queues    [][][]*resident
+	free      *packing.Free // of the hosts, in their order
+	none      []int64       // of a host that is given up
 	pools     []poolLayout // parallel to view.pools
 	unplaced  []api.Unplaced
 	packing   Packing       // of what goes onto new nodes

@@ -15,6 +15,7 @@ func (l *layout) rank() {
 		l.queues[p] = make([][]*resident, zones)
 	}
 	for _, r := range l.nodes {
+		r.host = -1
 		if r.ready {
 			l.hosts = append(l.hosts, r)
 		}
@@ -24,6 +25,7 @@ func (l *layout) rank() {
 		}
 	}
 	slices.SortFunc(l.hosts, mostWorth)
+	l.open()
 	for _, zones := range l.queues {
 		for _, queue := range zones {
 			slices.SortFunc(queue, leastWorth)

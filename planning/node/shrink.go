@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/planning/node/packing"
 )
 
 // shrink gives up nodes of a pool, one in each zone that has too many at a time,
@@ -14,7 +15,10 @@ func (l *layout) shrink(p int, b api.Budget) {
 	if at.Autoscaled {
 		return // its size is not ours to choose
 	}
-	for pl.fresh == 0 && pl.size > at.least && !l.exhausted && l.giveUp(p, b) {
+	// Items whose pods found no room on any node: neither does another's, as hosts only fill
+	// up from one node that is given up to the next.
+	stuck := map[int]bool{}
+	for pl.fresh == 0 && pl.size > at.least && !l.exhausted && l.giveUp(p, b, stuck) {
 		pl.size--
 	}
 	pl.size = max(pl.size, at.least)
@@ -29,7 +33,7 @@ func (l *layout) shrink(p int, b api.Budget) {
 			pl.kept[z]--
 			i := slices.IndexFunc(l.queues[p][z], func(r *resident) bool { return !r.removed })
 			r := l.queues[p][z][i]
-			r.removed = true
+			l.remove(r, true)
 			for _, t := range r.pods {
 				l.leave(t.item, 1, l.whyUnplaced(t.item))
 			}
@@ -39,16 +43,13 @@ func (l *layout) shrink(p int, b api.Budget) {
 
 // giveUp takes one node from each zone whose number of nodes is the size. It
 // does all or nothing.
-func (l *layout) giveUp(p int, b api.Budget) bool {
+func (l *layout) giveUp(p int, b api.Budget, stuck map[int]bool) bool {
 	pl := &l.pools[p]
 	if pl.size == 0 {
 		return false
 	}
 	var moves []move
 	var gone []*resident
-	// Items whose pods found no room on any node: neither does another's, until
-	// moves are undone.
-	stuck := map[int]bool{}
 	for z := range pl.kept {
 		if pl.kept[z] < pl.size {
 			continue
@@ -66,14 +67,14 @@ func (l *layout) giveUp(p int, b api.Budget) bool {
 			if slices.ContainsFunc(r.pods, func(t tenant) bool { return stuck[t.item] }) {
 				continue
 			}
-			r.removed = true
+			l.remove(r, true)
 			var ok bool
 			var without int
 			if moves, without, ok = l.empty(r, moves); ok {
 				gone, done = append(gone, r), true
 				break
 			}
-			r.removed = false
+			l.remove(r, false)
 			// The node itself is there for the pods of others.
 			if without >= 0 && (!r.ready || l.room(without, r) == 0) {
 				stuck[without] = true
@@ -82,7 +83,7 @@ func (l *layout) giveUp(p int, b api.Budget) bool {
 		if !done {
 			l.undo(moves)
 			for _, r := range gone {
-				r.removed = false
+				l.remove(r, false)
 			}
 			return false
 		}
@@ -116,10 +117,7 @@ func (l *layout) empty(r *resident, done []move) (all []move, without int, ok bo
 		if t.item != item {
 			item, i = t.item, 0
 		}
-		for i < len(l.hosts) && (l.hosts[i].removed || l.room(item, l.hosts[i]) == 0) {
-			i++
-		}
-		if i == len(l.hosts) {
+		if i = l.next(item, i); i < 0 {
 			if without = -1; len(done) == before {
 				without = item
 			}
@@ -127,22 +125,68 @@ func (l *layout) empty(r *resident, done []move) (all []move, without int, ok bo
 			return done[:before], without, false
 		}
 		m := move{from: r, to: l.hosts[i], pod: t}
-		m.apply(l.view.items[t.item].requests)
+		l.apply(m)
 		done = append(done, m)
 	}
 	return done, -1, true
 }
 
+// next is the first host from a place on that has room for a pod of an item, −1 without one.
+func (l *layout) next(item, from int) int {
+	requests := l.view.items[item].requests
+	for i := l.free.Next(from, requests); i >= 0; i = l.free.Next(i+1, requests) {
+		if r := l.hosts[i]; !r.removed && l.room(item, r) > 0 {
+			return i
+		}
+	}
+	return -1
+}
+
 func (l *layout) undo(moves []move) {
 	for _, m := range slices.Backward(moves) {
-		move{from: m.to, to: m.from, pod: m.pod}.apply(l.view.items[m.pod.item].requests)
+		l.apply(move{from: m.to, to: m.from, pod: m.pod})
 	}
 }
 
-func (m move) apply(requests []int64) {
+func (l *layout) apply(m move) {
+	requests := l.view.items[m.pod.item].requests
 	i := slices.Index(m.from.pods, m.pod)
 	m.from.pods = slices.Delete(m.from.pods, i, i+1)
 	take(m.from.free, requests, -1)
 	m.to.pods = append(m.to.pods, m.pod)
 	take(m.to.free, requests, 1)
+	l.found(m.from)
+	l.found(m.to)
+}
+
+// remove marks a node as given up, or as there again.
+func (l *layout) remove(r *resident, gone bool) {
+	r.removed = gone
+	l.found(r)
+}
+
+// found keeps what is free on a host where it is looked for; a node that is given up has
+// room for nothing.
+func (l *layout) found(r *resident) {
+	switch {
+	case r.host < 0:
+	case r.removed:
+		l.free.Set(r.host, l.none)
+	default:
+		l.free.Set(r.host, r.free)
+	}
+}
+
+// open makes the free space of the hosts, in their order.
+func (l *layout) open() {
+	dims := len(l.view.dims.vector(api.Resources{}))
+	l.free, l.none = packing.NewFree(dims), make([]int64, dims)
+	for d := range l.none {
+		l.none[d] = -1
+	}
+	for i, r := range l.hosts {
+		r.host = i
+		l.free.Add(r.free)
+		l.found(r)
+	}
 }

@@ -109,6 +109,8 @@ type resident struct {
 	fixed bool
 	// index in order of name.
 	index int
+	// host is where it is among the hosts of a layout, −1 if it is none.
+	host int
 	// removed: given up by a layout; barred: beyond its pool's bounds, see layout.bar.
 	removed, barred bool
 }
