@@ -280,20 +280,24 @@ func (b *backfill) putBack(s slice, stride int64, a answer) {
 // fold adds an answer to the histories. The demand's lock is held.
 func (b *backfill) fold(s slice, stride int64, a answer, sp *speeds) {
 	from, to := down(s.from, stride), up(s.to, stride)
-	sums := newFoldings(b.prom.grid, b.prom.cfg.RateWindow, from, to)
+	sums := map[targetID]*demand.Folding{}
 	for _, stream := range a.series {
 		id, ok := parseOwner(string(stream.Metric["namespace"]), string(stream.Metric[labelOwner]))
 		if !ok || !s.targets[id] || b.d.histories[id] == nil {
 			continue
 		}
 		speed := sp.of(string(stream.Metric[labelNodes]))
-		t := sums.of(id)
+		t := sums[id]
+		if t == nil {
+			t = demand.NewFolding(b.prom.grid, b.prom.cfg.RateWindow, from, to)
+			sums[id] = t
+		}
 		most := burnableOf(b.d.copies[id], sp.largest)
 		b.prom.samples(stream.Values, from, to, func(step int64, v float64) {
 			t.AddSum(step, v*1000, v*1000*speed, most)
 		})
 	}
-	for id, t := range sums.targets {
+	for id, t := range sums {
 		t.Interpolate(stride)
 		t.Cut(s.to) // what is finer there stays
 		b.keep(id, t)

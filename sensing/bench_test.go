@@ -131,7 +131,7 @@ func (w *world) fillHistory() {
 	d := w.Observer.demand
 	newest := d.grid.At(w.clock.Now())
 	v := w.caches.view()
-	for id := range v.byTarget {
+	for id := range v.managed {
 		h := demand.NewHistory(w.cfg.steps(), slackOf(id, w.cfg.steps()))
 		for i := range w.cfg.steps() {
 			h.Set(newest-int64(w.cfg.steps()-1-i), float64(i%500))

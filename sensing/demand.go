@@ -29,13 +29,10 @@ type demandSource struct {
 	covered int64 // newest step that an answer covered
 	parts   parts
 	health  api.SourceHealth
-	// recent remembers whose pods were, for those that are gone. Was is the last view's.
+	// recent remembers whose pods were, for those that are gone. Was is the last view, of a time.
 	recent map[api.Key]podOwner
-	was    struct {
-		pods  []*podRecord
-		ofPod []targetID
-		at    time.Time
-	}
+	was    *view
+	wasAt  time.Time
 	// partial is how much of a target the newest answer lacked.
 	partial map[targetID]demand.Coverage
 	// copies are the most pods that a target may have had.
@@ -74,7 +71,7 @@ func (d *demandSource) fold(now time.Time, n newest, v *view, sp *speeds) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for id := range d.histories {
-		if _, ok := v.byTarget[id]; !ok {
+		if v.managed[id] == nil {
 			delete(d.histories, id)
 			delete(d.partial, id)
 			delete(d.copies, id)
@@ -90,29 +87,38 @@ func (d *demandSource) fold(now time.Time, n newest, v *view, sp *speeds) {
 	d.parts.held()
 	d.health = api.SourceHealth{Reachable: true, LastOK: now}
 
-	sums := newFoldings(d.grid, d.cfg.RateWindow, n.from, n.to)
+	sums := make([]*demand.Folding, len(v.managed)) // by index
+	for i := range sums {
+		sums[i] = demand.NewFolding(d.grid, d.cfg.RateWindow, n.from, n.to)
+	}
+	nodes := make([]measuredNode, len(n.nodes))
 	used := make([]podSample, n.to-n.from+1)
 	var streams []podStream
-	for i := range n.streams {
-		s := &n.streams[i]
-		if s.later {
+	for i, p := range v.pods {
+		of := v.ofPod[i]
+		if of == nil {
 			continue
 		}
-		if id, p, ok := d.ownerOf(s, v); ok {
-			streams = n.of(i, streams)
-			d.foldPod(sums.of(id), s.pod, p, streams, n, sp, used)
+		if countsAsReady(p) {
+			sums[of.index].Expect(measuredPod(p, 0, d.cfg.RateWindow))
+		}
+		if first := n.first[i]; first > 0 {
+			streams = n.of(first-1, streams)
+			d.foldPod(sums[of.index], api.Key{}, p, streams, n, nodes, sp, used)
 		}
 	}
-	for i, p := range v.pods {
-		if id := v.ofPod[i]; id != (targetID{}) && countsAsReady(p) {
-			sums.of(id).Expect(measuredPod(p, 0, d.cfg.RateWindow))
+	for _, first := range n.gone {
+		pod := n.streams[first].pod
+		if of := d.ownerOfGone(pod, v); of != nil {
+			streams = n.of(first, streams)
+			d.foldPod(sums[of.index], pod, nil, streams, n, nodes, sp, used)
 		}
 	}
 	oldest := n.to - int64(d.cfg.steps()) + 1
 	unread := map[targetID]bool{} // targets first seen now
 	missed := map[targetID]bool{} // targets known before an outage
-	for id, r := range v.byTarget {
-		d.copies[id] = max(r.workload.MaxReplicas, v.replicasOf(id), int32(len(v.members[id])), 1)
+	for id, m := range v.managed {
+		d.copies[id] = max(m.first.workload.MaxReplicas, v.replicasOf(id), int32(len(m.pods)), 1)
 		h := d.histories[id]
 		if h == nil {
 			h = demand.NewHistory(d.cfg.steps(), slackOf(id, d.cfg.steps()))
@@ -121,7 +127,7 @@ func (d *demandSource) fold(now time.Time, n newest, v *view, sp *speeds) {
 		} else {
 			missed[id] = true
 		}
-		d.partial[id] = sums.of(id).Store(h)
+		d.partial[id] = sums[m.index].Store(h)
 	}
 	d.past.add(unread)
 	d.backfill.add(unread, oldest, n.from-1)
@@ -139,16 +145,16 @@ func slackOf(id targetID, window int) int {
 
 // remember whose pods there were, while their usage may still be asked for.
 func (d *demandSource) remember(now time.Time, v *view) {
-	for i, p := range d.was.pods {
-		if id := d.was.ofPod[i]; id != (targetID{}) {
-			if _, there := v.podAt.of(p.key); !there {
+	if was := d.was; was != nil {
+		for i, p := range was.pods {
+			if of := was.ofPod[i]; of != nil && !v.still(p) {
 				pod := measuredPod(p, 0, d.cfg.RateWindow)
 				pod.Ready = false
-				d.recent[p.key] = podOwner{id, d.was.at, pod}
+				d.recent[p.key] = podOwner{of.id, d.wasAt, pod}
 			}
 		}
 	}
-	d.was.pods, d.was.ofPod, d.was.at = v.pods, v.ofPod, now
+	d.was, d.wasAt = v, now
 	keep := time.Duration(d.cfg.NewestSteps)*d.cfg.Step + d.cfg.RateWindow
 	for key, o := range d.recent {
 		if now.Sub(o.seen) > keep {
@@ -157,47 +163,39 @@ func (d *demandSource) remember(now time.Time, v *view) {
 	}
 }
 
-// ownerOf finds a stream's pod, nil if it is gone, and its target: by the owner it has or had,
-// else by its name.
-func (d *demandSource) ownerOf(s *podStream, v *view) (targetID, *podRecord, bool) {
-	if s.of >= 0 {
-		id := v.ofPod[s.of]
-		return id, v.pods[s.of], id != (targetID{})
+// ownerOfGone finds the target of a pod that is gone, nil if it has none that is managed: by
+// the owner it had, else by its name.
+func (d *demandSource) ownerOfGone(pod api.Key, v *view) *managedTarget {
+	id := d.recent[pod].target
+	if id.name == "" {
+		var ok bool
+		if id, ok = ownerByName(pod.Namespace, pod.Name); !ok {
+			return nil
+		}
 	}
-	id, managed := d.ownerOfGone(s.pod, v)
-	return id, nil, managed
+	return v.managed[id]
 }
 
-func (d *demandSource) ownerOfGone(key api.Key, v *view) (targetID, bool) {
-	id, ok := d.recent[key].target, d.recent[key].target.name != ""
-	if !ok {
-		id, ok = ownerByName(key.Namespace, key.Name)
-	}
-	if !ok {
-		return id, false
-	}
-	_, managed := v.byTarget[id]
-	return id, managed
-}
-
-// foldPod adds one pod's usage in reference millicores. A stream that names no
+// foldPod adds the usage of one pod, or of one that is gone by its key, in reference millicores. A stream that names no
 // node is of a second scraper when another one names it. Where the label is no
 // node of ours (an address, say), the pod's own node tells the speed. Used is scratch space,
 // a sample per step.
-func (d *demandSource) foldPod(f *demand.Folding, key api.Key, p *podRecord, streams []podStream, n newest, sp *speeds, used []podSample) {
-	named := slices.ContainsFunc(streams, func(s podStream) bool { return s.node != "" })
+func (d *demandSource) foldPod(f *demand.Folding, key api.Key, p *podRecord, streams []podStream, n newest, nodes []measuredNode, sp *speeds, used []podSample) {
+	named := slices.ContainsFunc(streams, func(s podStream) bool { return n.nodes[s.node] != "" })
 	clear(used)
 	var room int64 // of the largest node it ran on
 	for _, s := range streams {
-		node := s.node
-		if node == "" && named {
+		if n.nodes[s.node] == "" && named {
 			continue
 		}
-		if p != nil && !sp.knows(node) {
-			node = p.pod.Node
+		node := &nodes[s.node]
+		node.look(n.nodes[s.node], sp)
+		if p != nil && !node.known {
+			node = &measuredNode{}
+			node.look(p.pod.Node, sp)
 		}
-		speed := sp.of(node)
-		room = max(room, sp.roomOf(node))
+		speed := node.speedOf(sp)
+		room = max(room, node.room)
 		d.prom.samples(s.values, n.from, n.to, func(step int64, v float64) {
 			if v == v && v >= 0 {
 				at := &used[step-n.from]
@@ -215,6 +213,28 @@ func (d *demandSource) foldPod(f *demand.Folding, key api.Key, p *podRecord, str
 			f.Add(pod, n.from+int64(i), v.measured, v.reference)
 		}
 	}
+}
+
+// measuredNode is what is known of a node that an answer names, once it was looked up.
+type measuredNode struct {
+	name   string
+	looked bool
+	known  bool // a node of ours
+	room   int64
+	speed  float64 // 0 until it is asked for: what is not known of it is a finding
+}
+
+func (m *measuredNode) look(name string, sp *speeds) {
+	if !m.looked {
+		*m = measuredNode{name: name, looked: true, known: sp.knows(name), room: sp.roomOf(name)}
+	}
+}
+
+func (m *measuredNode) speedOf(sp *speeds) float64 {
+	if m.speed == 0 {
+		m.speed = sp.of(m.name)
+	}
+	return m.speed
 }
 
 // podSample is what a pod used at a step, millicores as measured and reference ones.
@@ -247,27 +267,6 @@ func measuredPod(p *podRecord, room int64, window time.Duration) demand.Pod {
 }
 
 func countsAsReady(p *podRecord) bool { return p.pod.Ready && !p.pod.Terminating }
-
-// foldings of targets over the same steps.
-type foldings struct {
-	grid     demand.Grid
-	window   time.Duration
-	from, to int64
-	targets  map[targetID]*demand.Folding
-}
-
-func newFoldings(g demand.Grid, window time.Duration, from, to int64) *foldings {
-	return &foldings{g, window, from, to, map[targetID]*demand.Folding{}}
-}
-
-func (f *foldings) of(id targetID) *demand.Folding {
-	t, ok := f.targets[id]
-	if !ok {
-		t = demand.NewFolding(f.grid, f.window, f.from, f.to)
-		f.targets[id] = t
-	}
-	return t
-}
 
 // series hands out a target's history and the coverage of its newest sample.
 func (d *demandSource) series(id targetID) (api.Series, demand.Coverage) {

@@ -18,22 +18,25 @@ type newest struct {
 	asked    bool
 	from, to int64
 	parts    int // that it was asked in
-	// streams in the order of the answers, so that sums don't depend on chance.
+	// streams in the order of the answers. First is where each pod's first one is, and 1, 0
+	// without; gone are the first ones of pods that are not there.
 	streams  []podStream
+	first    []int32
+	gone     []int32
+	nodes    []string // that streams are of
 	warnings []string
 	err      error
 }
 
 // podStream is a pod's usage on one node.
 type podStream struct {
-	pod    api.Key
-	node   string
+	pod    api.Key // if it is gone
+	node   int32   // in the answer's nodes
 	values []model.SamplePair
 	// of is where the pod is in the view, negative if it is gone.
 	of int32
-	// next is where the pod's next stream is, 0 if there is none; later is not its first.
-	next  int32
-	later bool
+	// next is where the pod's next stream is, 0 if there is none.
+	next int32
 }
 
 // fetch asks for the steps since the last answer and a few before. It only reads, so that it
@@ -62,7 +65,7 @@ func (d *demandSource) fetch(ctx context.Context, now time.Time, namespaces []st
 				}
 			}()
 			query := d.prom.newestQuery(namespaces, partOfPods(i, n.parts)...)
-			read[i] = streams{view: v, nodes: map[string]string{}, read: make([]podStream, 0, len(v.pods)/n.parts)}
+			read[i] = streams{view: v, nodes: map[string]int32{}, read: make([]podStream, 0, len(v.pods)/n.parts)}
 			answer, err := d.prom.queryRange(reading(ctx, reader{
 				labels: []string{"namespace", "pod", d.cfg.NodeLabel}, take: read[i].take,
 			}), query, n.from, n.to, d.cfg.QueryTimeout)
@@ -73,6 +76,10 @@ func (d *demandSource) fetch(ctx context.Context, now time.Time, namespaces []st
 	n.err = group.Wait()
 	n.warnings = slices.Compact(slices.Sorted(slices.Values(slices.Concat(warnings...))))
 	for i := range read {
+		for at := range read[i].read {
+			read[i].read[at].node += int32(len(n.nodes))
+		}
+		n.nodes = append(n.nodes, read[i].names...)
 		n.streams = append(n.streams, read[i].read...)
 		read[i].read = nil
 	}
@@ -83,7 +90,8 @@ func (d *demandSource) fetch(ctx context.Context, now time.Time, namespaces []st
 // streams are those of a part of an answer.
 type streams struct {
 	view    *view
-	nodes   map[string]string  // names that were seen
+	nodes   map[string]int32 // where the names are that were seen
+	names   []string
 	samples []model.SamplePair // room for those to come
 	read    []podStream
 }
@@ -93,19 +101,16 @@ func (p *streams) take(s series) {
 	if len(s.labels[1]) == 0 {
 		return
 	}
-	stream := podStream{of: -1}
-	// A key of strings that are made for a look into a map takes no memory.
-	at := &p.view.podAt
-	if slot, ok := at.slots[api.Key{Namespace: string(s.labels[0]), Name: string(s.labels[1])}]; ok {
-		stream.of = at.place[slot]
-		stream.pod = p.view.pods[stream.of].key
-	} else {
+	var stream podStream
+	var ok bool
+	if stream.of, ok = p.view.podAt.find(s.labels[0], s.labels[1]); !ok {
 		stream.pod = api.Key{Namespace: string(s.labels[0]), Name: string(s.labels[1])}
 	}
 	node, ok := p.nodes[string(s.labels[2])]
 	if !ok {
-		node = string(s.labels[2])
-		p.nodes[node] = node
+		node = int32(len(p.names))
+		p.names = append(p.names, string(s.labels[2]))
+		p.nodes[p.names[node]] = node
 	}
 	stream.node = node
 	if len(p.samples) < len(s.values) {
@@ -118,24 +123,24 @@ func (p *streams) take(s series) {
 
 // link finds the streams that are of one pod.
 func (n *newest) link(pods int) {
-	last, gone := make([]int32, pods), map[api.Key]int32{} // where a pod's last one is, and 1
-	for i := range n.streams {
+	n.first = make([]int32, pods)
+	gone := map[api.Key]int32{}
+	for i := len(n.streams) - 1; i >= 0; i-- {
 		s := &n.streams[i]
-		before := gone[s.pod]
 		if s.of >= 0 {
-			before = last[s.of]
-			last[s.of] = int32(i) + 1
+			s.next, n.first[s.of] = max(0, n.first[s.of]-1), int32(i)+1
 		} else {
-			gone[s.pod] = int32(i) + 1
-		}
-		if before > 0 {
-			n.streams[before-1].next, s.later = int32(i), true
+			s.next, gone[s.pod] = max(0, gone[s.pod]-1), int32(i)+1
 		}
 	}
+	for _, first := range gone {
+		n.gone = append(n.gone, first-1)
+	}
+	slices.Sort(n.gone)
 }
 
 // of are the streams of the pod of the first of them, which are put into room.
-func (n *newest) of(first int, room []podStream) []podStream {
+func (n *newest) of(first int32, room []podStream) []podStream {
 	room = append(room[:0], n.streams[first])
 	for i := n.streams[first].next; i > 0; i = n.streams[i].next {
 		room = append(room, n.streams[i])

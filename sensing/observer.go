@@ -148,15 +148,14 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 	o.speeds.learn(now, v.nodes, s.Pools)
 	var usage map[targetID]*api.Usage
 	var standing map[string]float64
-	speeds := o.speeds.clone()
+	v.measure(o.speeds)
 	group.Go(func() {
-		usage = o.usage.fold(now, v, speeds)
+		usage = o.usage.fold(now, v)
 		standing = o.usage.standing(now, v)
 		o.pods.learn(v)
 	})
 	o.demand.fold(now, fresh, v, o.speeds)
 	group.Wait()
-	maps.Copy(o.speeds.unknown, speeds.unknown)
 	o.waitForHistory(ctx, v)
 	o.sizes.read(o.background, now, v)
 	o.boots.learn(now, s.Pools, v.nodes)
@@ -212,7 +211,7 @@ func (o *Observer) addWorkloads(s *api.Snapshot, v *view, usage map[targetID]*ap
 	var disagree demand.Disagreements
 	known := map[targetID]bool{}
 	for _, r := range v.workloads {
-		if v.byTarget[r.target] == r {
+		if v.first(r.target) == r {
 			known[r.target] = true
 		}
 		s.Workloads = append(s.Workloads, o.attempt(r, v, func() api.Workload { return o.look(s, r, v, usage, &disagree) }))
@@ -245,7 +244,7 @@ func (o *Observer) attempt(r *workloadRecord, v *view, look func() api.Workload)
 // look returns one workload with its demand; what is wrong with that are findings of the
 // snapshot.
 func (o *Observer) look(s *api.Snapshot, r *workloadRecord, v *view, usage map[targetID]*api.Usage, disagree *demand.Disagreements) api.Workload {
-	w := observeWorkload(r, v, o.speeds)
+	w := observeWorkload(r, v)
 	w.PodStartup = o.pods.lead(r.target)
 	if w.HoldReason == "" && v.runs(r.target, o.cfg.Self) {
 		w.HoldReason, w.Hold = HoldOwnDeployment, "spec.targetRef: mash2 runs in this Deployment and does not scale itself"
@@ -256,9 +255,9 @@ func (o *Observer) look(s *api.Snapshot, r *workloadRecord, v *view, usage map[t
 	in := demand.Input{Now: s.Time}
 	in.Demand, in.Coverage = o.demand.series(r.target)
 	w.Demand, w.DemandStale = in.Demand, o.judge.Fresh(in).Stale()
-	if v.byTarget[r.target] == r {
+	if v.first(r.target) == r {
 		if t := v.targets[r.target]; t != nil && w.HoldReason == "" {
-			if f, ok := withinQuota(&w, t, v.members[r.target], v.quotas[r.key.Namespace]); ok {
+			if f, ok := withinQuota(&w, t, v.members(r.target), v.quotas[r.key.Namespace]); ok {
 				s.Findings = append(s.Findings, f)
 			}
 			if f, ok := refusedFinding(w, t); ok && w.Mode != api.ModeOff {
@@ -279,7 +278,7 @@ func (o *Observer) look(s *api.Snapshot, r *workloadRecord, v *view, usage map[t
 		if w.Mode != api.ModeOff {
 			w.Sizing = o.sizing(r, v)
 			w.Agents = o.agents(r, v)
-			s.Findings = append(s.Findings, foreignResizes(w, v.members[r.target])...)
+			s.Findings = append(s.Findings, foreignResizes(w, v.members(r.target))...)
 		}
 		if len(w.Triggers) > 0 && (w.IgnoreCPU || w.Replicas == 0) {
 			in.Ignored = true
@@ -318,6 +317,7 @@ func (o *Observer) staleFindings(w api.Workload, t *targetRecord, in demand.Inpu
 func (o *Observer) addPods(s *api.Snapshot, v *view) {
 	s.Pods = make([]api.Pod, len(v.pods))
 	used, sizes := map[*api.PodShape]bool{}, map[*api.PodSize]bool{}
+	var last *podRecord
 	ties := o.caches.ties()
 	for _, b := range o.caches.budgetsInOrder() {
 		s.Budgets = append(s.Budgets, b.budget)
@@ -325,10 +325,13 @@ func (o *Observer) addPods(s *api.Snapshot, v *view) {
 	for i, p := range v.pods {
 		s.Pods[i] = p.pod
 		ties.add(p, &s.Pods[i])
-		used[p.pod.Shape], sizes[p.size.size] = true, true
-		if id := v.ofPod[i]; id != (targetID{}) {
-			s.Pods[i].Workload = v.byTarget[id].key
-			if v.byTarget[id].sizing != nil && p.size.by == "" {
+		if last == nil || last.pod.Shape != p.pod.Shape || last.size.size != p.size.size { // neighbours are mostly alike
+			used[p.pod.Shape], sizes[p.size.size] = true, true
+		}
+		last = p
+		if of := v.ofPod[i]; of != nil {
+			s.Pods[i].Workload = of.first.key
+			if of.first.sizing != nil && p.size.by == "" {
 				s.Pods[i].Size, s.Pods[i].Resize, s.Pods[i].ResizeMessage = p.size.size, p.size.resize, p.size.message
 			}
 		}

@@ -81,7 +81,7 @@ func TestAPanicBesideIsTheCycles(t *testing.T) {
 	w.clock.Step(w.cfg.Step)
 	now := w.clock.Now()
 	broken := w.caches.view()
-	broken.pods = nil // where an index tells that there are some
+	broken.podAt.place = nil // where an index tells that there are some
 	if n := w.Observer.demand.fetch(t.Context(), now, []string{ns}, broken); n.err == nil || !strings.Contains(n.err.Error(), "panicked") {
 		t.Errorf("an answer that breaks its reader: %v", n.err)
 	}

@@ -115,7 +115,8 @@ func (s *readings) read(ctx, life context.Context, now time.Time, v *view) {
 	seen := map[triggerID]bool{}
 	older := olderAtOnce
 	var asked []chan struct{}
-	for target, r := range v.byTarget {
+	for target, m := range v.managed {
+		r := m.first
 		if r.workload.Mode == api.ModeOff {
 			continue
 		}
@@ -265,7 +266,7 @@ func (s *readings) readObject(state *triggerState, t trigger, namespace string, 
 
 func (s *readings) readPods(state *triggerState, t trigger, v *view, target targetID, now time.Time) error {
 	record := v.targets[target]
-	if record == nil || record.selector == nil || len(v.members[target]) == 0 {
+	if record == nil || record.selector == nil || len(v.members(target)) == 0 {
 		return errors.New("there are no pods")
 	}
 	list, err := s.custom.NamespacedMetrics(target.namespace).GetForObjects(schema.GroupKind{Kind: "Pod"}, record.selector, t.metric, t.selector)
@@ -278,7 +279,7 @@ func (s *readings) readPods(state *triggerState, t trigger, v *view, target targ
 	}
 	var sum float64
 	var pods int32
-	for _, p := range v.members[target] {
+	for _, p := range v.members(target) {
 		if value, ok := values[p.key.Name]; ok && countsAsReady(p) {
 			sum += value
 			pods++
@@ -408,7 +409,7 @@ func readResource(state *triggerState, t trigger, now time.Time, r *workloadReco
 	var sum float64
 	var pods int32
 	var cpu demand.Readings // of which what pods take to start is left out
-	for _, p := range v.members[r.target] {
+	for _, p := range v.members(r.target) {
 		u, ok := usage.reading(p.key)
 		if !ok || !countsAsReady(p) || now.Sub(u.at).Abs() > stale || u.at.Before(p.pod.Created) {
 			continue

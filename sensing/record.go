@@ -69,6 +69,7 @@ type podRecord struct {
 	// limits of all containers: millicores and bytes.
 	limitCPU, limitMemory int64
 	size                  podSize
+	slot                  int32 // in the order of pods, see podOrder
 }
 
 func (s *shapes) podRecord(pod *corev1.Pod) *podRecord {

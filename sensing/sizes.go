@@ -188,14 +188,14 @@ func (s *shapes) keepSizes(used map[*api.PodSize]bool) {
 // they use.
 func (o *Observer) sizing(r *workloadRecord, v *view) *api.Sizing {
 	spec, t := r.sizing, v.targets[r.target]
-	if spec == nil || t == nil || v.byTarget[r.target] != r {
+	if spec == nil || t == nil || v.first(r.target) != r {
 		return nil
 	}
 	out := &api.Sizing{
 		Mode: spec.mode, Limits: spec.limits, Planned: spec.planned, Admits: o.cfg.SizesAtAdmission,
 		Containers: slices.Clone(t.containers),
 	}
-	members := v.members[r.target]
+	members := v.members(r.target)
 	if newest := newestOf(members); newest != nil {
 		out.Beside, out.Least = newest.size.beside, newest.size.least
 	}

@@ -69,12 +69,13 @@ func newSizeReadings(cfg Config, prom *prometheus) *sizeReadings {
 // read asks for what is new of every workload whose sizes are to be chosen. Nobody waits.
 func (s *sizeReadings) read(life context.Context, now time.Time, v *view) {
 	for id := range s.known {
-		if r := v.byTarget[id]; r == nil || r.sizing == nil {
+		if r := v.first(id); r == nil || r.sizing == nil {
 			delete(s.known, id)
 		}
 	}
 	newest := s.grid().At(now.Add(-s.cfg.EvaluationDelay))
-	for id, r := range v.byTarget {
+	for id, m := range v.managed {
+		r := m.first
 		if r.sizing == nil || r.workload.Mode == api.ModeOff || v.targets[id] == nil {
 			continue
 		}

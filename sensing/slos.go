@@ -131,7 +131,8 @@ type sloState struct {
 // already, and returns what is to be waited for.
 func (s *readings) readObjectives(life context.Context, now time.Time, v *view) (asked []chan struct{}) {
 	seen := map[triggerID]bool{}
-	for _, r := range v.byTarget {
+	for _, m := range v.managed {
+		r := m.first
 		if r.workload.Mode == api.ModeOff {
 			continue
 		}

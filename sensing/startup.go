@@ -14,12 +14,12 @@ type podStartups struct {
 	limit   int
 	all     demand.StartupLatencies
 	of      map[targetID]*demand.StartupLatencies // of each target's own pods
-	counted map[string]bool                       // by UID, of pods that still exist
+	counted []string                              // by slot, the UID of a pod that was
 }
 
 func newPodStartups(limit int) *podStartups {
 	return &podStartups{
-		limit: limit, all: demand.StartupLatencies{Limit: limit}, of: map[targetID]*demand.StartupLatencies{}, counted: map[string]bool{},
+		limit: limit, all: demand.StartupLatencies{Limit: limit}, of: map[targetID]*demand.StartupLatencies{},
 	}
 }
 
@@ -31,22 +31,22 @@ func (l *podStartups) learn(v *view) {
 		pod    *podRecord
 	}
 	var fresh []startup
-	counted := make(map[string]bool, len(l.counted))
-	for id, pods := range v.members {
-		for _, p := range pods {
-			switch {
-			case l.counted[p.pod.UID]:
-				counted[p.pod.UID] = true
-			case p.pod.Ready:
-				counted[p.pod.UID] = true
-				if !p.scheduledAt.IsZero() && !p.restarted {
-					fresh = append(fresh, startup{id, p})
-				}
-			}
+	for i, p := range v.pods {
+		if v.ofPod[i] == nil || !p.pod.Ready {
+			continue
+		}
+		if more := int(p.slot) + 1 - len(l.counted); more > 0 {
+			l.counted = append(l.counted, make([]string, more)...)
+		}
+		if l.counted[p.slot] == p.pod.UID {
+			continue
+		}
+		l.counted[p.slot] = p.pod.UID
+		if !p.scheduledAt.IsZero() && !p.restarted {
+			fresh = append(fresh, startup{v.ofPod[i].id, p})
 		}
 	}
-	l.counted = counted
-	maps.DeleteFunc(l.of, func(id targetID, _ *demand.StartupLatencies) bool { _, known := v.byTarget[id]; return !known })
+	maps.DeleteFunc(l.of, func(id targetID, _ *demand.StartupLatencies) bool { return v.managed[id] == nil })
 	slices.SortFunc(fresh, func(a, b startup) int { return a.pod.pod.ReadyAt.Compare(b.pod.pod.ReadyAt) })
 	for _, s := range fresh {
 		took := s.pod.pod.ReadyAt.Sub(s.pod.scheduledAt)

@@ -154,9 +154,9 @@ func (u *usageSource) read(ctx context.Context, now time.Time, namespaces []stri
 
 // fold sums the fresh readings of the pods that exist by target, in reference
 // millicores.
-func (u *usageSource) fold(now time.Time, v *view, sp *speeds) map[targetID]*api.Usage {
+func (u *usageSource) fold(now time.Time, v *view) map[targetID]*api.Usage {
 	u.find(v)
-	read := map[targetID]*demand.Readings{}
+	read := make([]demand.Readings, len(v.managed)) // by index
 	for i := range u.pods {
 		m := &u.pods[i]
 		age := now.Sub(m.at)
@@ -166,20 +166,15 @@ func (u *usageSource) fold(now time.Time, v *view, sp *speeds) map[targetID]*api
 		if m.place < 0 {
 			continue
 		}
-		p, id := v.pods[m.place], v.ofPod[m.place]
-		if id == (targetID{}) || m.at.Before(p.pod.Created) {
+		p, of := v.pods[m.place], v.ofPod[m.place]
+		if of == nil || m.at.Before(p.pod.Created) {
 			continue
 		}
-		of := read[id]
-		if of == nil {
-			of = &demand.Readings{}
-			read[id] = of
-		}
-		of.Add(measuredPod(p, 0, m.window), m.at, m.window, m.milliCPU*sp.of(p.pod.Node))
+		read[of.index].Add(measuredPod(p, 0, m.window), m.at, m.window, m.milliCPU*v.speeds[m.place])
 	}
 	out := make(map[targetID]*api.Usage, len(read))
-	for id, of := range read {
-		if usage := of.Usage(); usage != nil {
+	for id, m := range v.managed {
+		if usage := read[m.index].Usage(); usage != nil {
 			out[id] = usage
 		}
 	}

@@ -23,6 +23,7 @@ type usageList struct {
 	names      map[string]string // of containers
 	containers []containerUsage  // room for those to come
 	pods       []podUsage
+	guess      int32 // where the next pod may be
 }
 
 // list asks for the pods of a namespace, or of all where that is empty. Protobuf is read
@@ -61,9 +62,15 @@ func (l *usageList) objects(list *metricsv1beta1.PodMetricsList) {
 
 // pod is a reading without values, with the key and place of the pod if it is there.
 func (l *usageList) pod(namespace, name []byte) podUsage {
-	at := &l.view.podAt
-	if slot, ok := at.slots[api.Key{Namespace: string(namespace), Name: string(name)}]; ok {
-		i := at.place[slot]
+	// Most answers are in the order of keys.
+	if int(l.guess) < len(l.view.pods) {
+		if key := &l.view.pods[l.guess].key; key.Name == string(name) && key.Namespace == string(namespace) {
+			l.guess++
+			return podUsage{key: *key, place: l.guess - 1}
+		}
+	}
+	if i, ok := l.view.podAt.find(namespace, name); ok {
+		l.guess = i + 1
 		return podUsage{key: l.view.pods[i].key, place: i}
 	}
 	return podUsage{key: api.Key{Namespace: string(namespace), Name: string(name)}, place: -1}

@@ -12,8 +12,8 @@ import (
 type view struct {
 	pods      []*podRecord // in order of key
 	podAt     podIndex
-	ofPod     []targetID    // the managed target of each of pods; the zero one of none
-	nodes     []*nodeRecord // in order of name
+	ofPod     []*managedTarget // that each of pods belongs to; nil if to none
+	nodes     []*nodeRecord    // in order of name
 	daemons   []*daemonRecord
 	owners    map[api.Key]*ownerRecord // ReplicaSets
 	targets   map[targetID]*targetRecord
@@ -24,9 +24,16 @@ type view struct {
 	quotas    map[string][]*quotaRecord      // by namespace, in order of name
 	slos      map[sloID]*sloRecord           // of others' resources
 	workloads []*workloadRecord              // in order of key
-	// byTarget has the oldest ManagedWorkload of each target.
-	byTarget map[targetID]*workloadRecord
-	members  map[targetID][]*podRecord // pods of each target in byTarget
+	managed   map[targetID]*managedTarget
+	speeds    []float64 // of each of pods, see measure
+}
+
+// managedTarget is a target that a ManagedWorkload names.
+type managedTarget struct {
+	id    targetID
+	index int             // among all managed ones of a view
+	first *workloadRecord // the oldest that names it
+	pods  []*podRecord    // in order of key
 }
 
 func (c *caches) view() *view {
@@ -43,8 +50,7 @@ func (c *caches) view() *view {
 		verticals: map[targetID][]*verticalRecord{},
 		quotas:    map[string][]*quotaRecord{},
 		slos:      map[sloID]*sloRecord{},
-		byTarget:  map[targetID]*workloadRecord{},
-		members:   map[targetID][]*podRecord{},
+		managed:   map[targetID]*managedTarget{},
 	}
 	v.leaveParked()
 	v.podAt = c.order.sort(v.pods)
@@ -95,18 +101,61 @@ func (c *caches) view() *view {
 		if w.target == (targetID{}) {
 			continue
 		}
-		if first, ok := v.byTarget[w.target]; !ok || older(w, first) {
-			v.byTarget[w.target] = w
+		if m := v.managed[w.target]; m == nil {
+			v.managed[w.target] = &managedTarget{id: w.target, index: len(v.managed), first: w}
+		} else if older(w, m.first) {
+			m.first = w
 		}
 	}
-	v.ofPod = make([]targetID, len(v.pods))
-	for i, p := range v.pods {
-		if id, ok := v.targetOf(p); ok {
-			v.ofPod[i] = id
-			v.members[id] = append(v.members[id], p)
-		}
-	}
+	v.own()
 	return v
+}
+
+// own finds the managed target of each pod.
+func (v *view) own() {
+	v.ofPod = make([]*managedTarget, len(v.pods))
+	count := make([]int, len(v.managed))
+	for i, p := range v.pods {
+		// The pods of a ReplicaSet are beside each other.
+		if i > 0 && sameOwner(p, v.pods[i-1]) {
+			v.ofPod[i] = v.ofPod[i-1]
+		} else {
+			v.ofPod[i] = v.targetOf(p)
+		}
+		if of := v.ofPod[i]; of != nil {
+			count[of.index]++
+		}
+	}
+	for i, p := range v.pods {
+		if of := v.ofPod[i]; of != nil {
+			if of.pods == nil {
+				of.pods = make([]*podRecord, 0, count[of.index])
+			}
+			of.pods = append(of.pods, p)
+		}
+	}
+}
+
+// measure notes how fast the cores of each managed pod's node are.
+func (v *view) measure(sp *speeds) {
+	v.speeds = make([]float64, len(v.pods))
+	known := map[string]float64{}
+	for i, p := range v.pods {
+		if v.ofPod[i] == nil || p.pod.Node == "" {
+			v.speeds[i] = 1
+			continue
+		}
+		speed, ok := known[p.pod.Node]
+		if !ok {
+			speed = sp.of(p.pod.Node)
+			known[p.pod.Node] = speed
+		}
+		v.speeds[i] = speed
+	}
+}
+
+func sameOwner(a, b *podRecord) bool {
+	return a.pod.ControllerName == b.pod.ControllerName && a.pod.ControllerKind == b.pod.ControllerKind && a.key.Namespace == b.key.Namespace
 }
 
 // leaveParked leaves out the nodes that are parked, and what belongs to them.
@@ -133,16 +182,18 @@ func compareKeys(a, b api.Key) int {
 // podOrder is the pods' order by key. Most pods are there the next time, and then it is much
 // less work than sorting them anew: each has a slot for as long as it is there.
 type podOrder struct {
-	slots map[api.Key]int32
-	keys  []api.Key // by slot
-	order []int32   // slots, by key
-	free  []int32   // slots of nobody
+	slots   map[api.Key]int32
+	keys    []api.Key    // by slot
+	records []*podRecord // by slot, the last
+	order   []int32      // slots, by key
+	free    []int32      // slots of nobody
 }
 
 // podIndex finds pods by key.
 type podIndex struct {
 	slots map[api.Key]int32
-	place []int32 // by slot
+	place []int32 // by slot, −1 of nobody's
+	slot  []int32 // by place
 }
 
 // of is where a pod is in the view's order.
@@ -150,6 +201,16 @@ func (x podIndex) of(key api.Key) (int32, bool) {
 	slot, ok := x.slots[key]
 	if !ok {
 		return 0, false
+	}
+	return x.place[slot], true
+}
+
+// find is the same by an answer's text, negative if there is none.
+func (x podIndex) find(namespace, name []byte) (int32, bool) {
+	// A key of strings that are made for a look into a map takes no memory.
+	slot, ok := x.slots[api.Key{Namespace: string(namespace), Name: string(name)}]
+	if !ok {
+		return -1, false
 	}
 	return x.place[slot], true
 }
@@ -162,11 +223,15 @@ func (o *podOrder) sort(pods []*podRecord) podIndex {
 	there := make([]*podRecord, len(o.keys)) // by slot
 	var fresh []*podRecord
 	for _, p := range pods {
-		if slot, ok := o.slots[p.key]; ok {
-			there[slot] = p
-		} else {
-			fresh = append(fresh, p)
+		slot := p.slot
+		if known := int(slot) < len(o.records) && o.records[slot] == p; !known {
+			var ok bool
+			if slot, ok = o.slots[p.key]; !ok {
+				fresh = append(fresh, p)
+				continue
+			}
 		}
+		there[slot] = p
 	}
 	kept := o.order[:0]
 	for _, slot := range o.order {
@@ -192,10 +257,15 @@ func (o *podOrder) sort(pods []*podRecord) podIndex {
 		o.slots[p.key] = slot
 		order = append(order, slot)
 	}
-	o.order = append(order, kept...)
-	at := podIndex{o.slots, make([]int32, len(o.keys))}
+	o.order, o.records = append(order, kept...), there
+	at := podIndex{o.slots, make([]int32, len(o.keys)), o.order}
+	for _, slot := range o.free {
+		at.place[slot] = -1
+	}
 	for i, slot := range o.order {
-		pods[i], at.place[slot] = there[slot], int32(i)
+		p := there[slot]
+		p.slot = slot
+		pods[i], at.place[slot] = p, int32(i)
 	}
 	return at
 }
@@ -206,39 +276,51 @@ func older(a, b *workloadRecord) bool {
 	return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.key.Name, b.key.Name)) < 0
 }
 
-// targetOf follows the owners of a pod to a managed target.
-func (v *view) targetOf(p *podRecord) (targetID, bool) {
+// targetOf follows the owners of a pod to a managed target, nil if there is none.
+func (v *view) targetOf(p *podRecord) *managedTarget {
 	id := targetID{p.key.Namespace, p.pod.ControllerKind, p.pod.ControllerName}
 	if id.kind == kindReplicaSet {
 		rs, ok := v.owners[api.Key{Namespace: p.key.Namespace, Name: p.pod.ControllerName}]
 		if !ok {
-			return targetID{}, false
+			return nil
 		}
 		id.kind, id.name = rs.ownerKind, rs.ownerName
 	}
-	_, ok := v.byTarget[id]
-	return id, ok
+	return v.managed[id]
 }
 
-// pod of a key and the managed target it belongs to, the zero one if to none; nil if there
-// is no such pod.
-func (v *view) pod(key api.Key) (*podRecord, targetID) {
-	if i, ok := v.podAt.of(key); ok {
-		return v.pods[i], v.ofPod[i]
-	}
-	return nil, targetID{}
+// still tells whether a pod of an earlier view of the same order is in this one.
+func (v *view) still(p *podRecord) bool {
+	at := v.podAt.place[p.slot]
+	return at >= 0 && v.pods[at].key == p.key
 }
 
 // runs reports whether a pod belongs to a managed target.
 func (v *view) runs(id targetID, pod api.Key) bool {
-	_, of := v.pod(pod)
-	return of == id && of != (targetID{})
+	i, ok := v.podAt.of(pod)
+	return ok && v.ofPod[i] != nil && v.ofPod[i].id == id
+}
+
+// first is the oldest ManagedWorkload that names a target, nil if none does.
+func (v *view) first(id targetID) *workloadRecord {
+	if m := v.managed[id]; m != nil {
+		return m.first
+	}
+	return nil
+}
+
+// members are the pods of a managed target, in order of key.
+func (v *view) members(id targetID) []*podRecord {
+	if m := v.managed[id]; m != nil {
+		return m.pods
+	}
+	return nil
 }
 
 // namespaces with managed targets, in order.
 func (v *view) namespaces() []string {
 	set := map[string]bool{}
-	for id := range v.byTarget {
+	for id := range v.managed {
 		set[id.namespace] = true
 	}
 	return slices.Sorted(maps.Keys(set))
@@ -248,12 +330,15 @@ func (v *view) namespaces() []string {
 // namespaces with managed targets.
 func (v *view) seriesOfInterest() int {
 	set := map[string]bool{}
-	for id := range v.byTarget {
+	for id := range v.managed {
 		set[id.namespace] = true
 	}
-	n := 0
+	n, of, counts := 0, "", false
 	for _, p := range v.pods {
-		if set[p.key.Namespace] {
+		if p.key.Namespace != of {
+			of, counts = p.key.Namespace, set[p.key.Namespace]
+		}
+		if counts {
 			n += int(p.containers)
 		}
 	}

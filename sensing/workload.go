@@ -11,8 +11,8 @@ import (
 // observeWorkload joins a ManagedWorkload with its target and its pods, and
 // holds it when it must not be acted on: by the first of [holdChecks] that has a
 // reason.
-func observeWorkload(r *workloadRecord, v *view, sp *speeds) api.Workload {
-	in := gather(r, v, sp)
+func observeWorkload(r *workloadRecord, v *view) api.Workload {
+	in := gather(r, v)
 	for _, c := range holdChecks {
 		reason, message := c.why(in)
 		if reason == HoldConflict && in.w.Mode == api.ModeCanary {
@@ -29,7 +29,7 @@ func observeWorkload(r *workloadRecord, v *view, sp *speeds) api.Workload {
 }
 
 // gather what the checks look at, as far as it can be known.
-func gather(r *workloadRecord, v *view, sp *speeds) holdInput {
+func gather(r *workloadRecord, v *view) holdInput {
 	in := holdInput{r: r, w: r.workload}
 	if in.w.HoldReason != "" || !in.supported() {
 		return in
@@ -38,7 +38,7 @@ func gather(r *workloadRecord, v *view, sp *speeds) holdInput {
 	if t == nil {
 		return in
 	}
-	in.t, in.first = t, v.byTarget[r.target]
+	in.t, in.first = t, v.first(r.target)
 	w := &in.w
 	w.Replicas, w.RollingOut = t.replicas, t.rollingOut
 	w.LastScaled, w.LastScaledBy = t.scaling.last, t.scaling.lastBy
@@ -55,7 +55,7 @@ func gather(r *workloadRecord, v *view, sp *speeds) holdInput {
 		in.scalers = slices.Concat(in.scalers, v.byKEDA[r.target])
 		in.foreign = t.foreignWriter(r.takenOver, v.nets[r.target])
 	}
-	members := v.members[r.target]
+	members := v.members(r.target)
 	w.Shape = shapeOfReplica(t, members)
 	for _, vertical := range in.verticals {
 		w.Shape = vertical.next(t, w.Shape)
@@ -63,7 +63,7 @@ func gather(r *workloadRecord, v *view, sp *speeds) holdInput {
 	if r.byTemplate {
 		w.Basis = t.template.Requests.MilliCPU
 	}
-	w.ReadyReplicas, w.SpeedNow = readyOf(members, sp)
+	w.ReadyReplicas, w.SpeedNow = v.readyOf(members)
 	return in
 }
 
@@ -83,11 +83,11 @@ func shapeOfReplica(t *targetRecord, members []*podRecord) *api.PodShape {
 }
 
 // readyOf counts the Ready pods that stay, and the mean speed of their nodes.
-func readyOf(members []*podRecord, sp *speeds) (ready int32, speed float64) {
+func (v *view) readyOf(members []*podRecord) (ready int32, speed float64) {
 	for _, p := range members {
 		if countsAsReady(p) {
 			ready++
-			speed += sp.of(p.pod.Node)
+			speed += v.speeds[v.podAt.place[p.slot]]
 		}
 	}
 	if ready == 0 {
@@ -108,11 +108,11 @@ type scaling struct {
 // learn notes the replicas of now.
 func (s scalings) learn(now time.Time, v *view) {
 	for id := range s {
-		if _, ok := v.byTarget[id]; !ok {
+		if v.managed[id] == nil {
 			delete(s, id)
 		}
 	}
-	for id := range v.byTarget {
+	for id := range v.managed {
 		t, ok := v.targets[id]
 		if !ok {
 			delete(s, id)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -341,7 +342,9 @@ func inProtobuf(list *metricsv1beta1.PodMetricsList) []byte {
 
 func (w *world) podMetrics() metricsv1beta1.PodMetricsList {
 	list := metricsv1beta1.PodMetricsList{TypeMeta: metav1.TypeMeta{APIVersion: "metrics.k8s.io/v1beta1", Kind: "PodMetricsList"}}
-	for key, milli := range w.usage {
+	// In the order of keys, as metrics-server answers (pkg/api/pod.go).
+	for _, key := range slices.SortedFunc(maps.Keys(w.usage), compareKeys) {
+		milli := w.usage[key]
 		list.Items = append(list.Items, metricsv1beta1.PodMetrics{
 			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
 			Timestamp:  metav1.NewTime(w.clock.Now().Add(-10 * time.Second)),
