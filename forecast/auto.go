@@ -280,6 +280,8 @@ func (s State) predictor(series api.Series, horizon int, once bool) (name string
 	case s.Model == AnalogName && s.Analog != nil:
 		y = s.Analog.tail(y)
 		return AnalogName, s.Analog.predictorOf(y), y
+	case s.Model == LevelName && s.Alpha > 0 && once:
+		return LevelName, s.scaled(newSmoothedLast(y, s.Alpha)), y
 	case s.Model == LevelName && s.Alpha > 0:
 		return LevelName, s.scaled(newSmoothedOnce(y, s.Alpha)), y
 	}

@@ -247,6 +247,24 @@ func TestPredictorsDoNotLookAhead(t *testing.T) {
 	})
 }
 
+// The level of one forecast is that of the whole history, whatever gaps there are.
+func TestLastLevel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		y := rapid.SliceOfN(rapid.Float64Range(0, 1000), 1, 1500).Draw(t, "y")
+		for range rapid.IntRange(0, 5).Draw(t, "gaps") {
+			at := rapid.IntRange(0, len(y)-1).Draw(t, "gap")
+			for i := at; i < min(len(y), at+rapid.IntRange(1, 900).Draw(t, "length")); i++ {
+				y[i] = math.NaN()
+			}
+		}
+		alpha := rapid.SampledFrom(alphas[:]).Draw(t, "alpha")
+		want, got := newSmoothed(y, alpha).at(len(y)-1), newSmoothedLast(y, alpha).at(len(y)-1)
+		if !cmp.Equal(got, want, cmpopts.EquateApprox(1e-9, 1e-9), cmpopts.EquateNaNs()) {
+			t.Fatalf("%v, want %v", got, want)
+		}
+	})
+}
+
 // Reading the whole history or only its tail gives the same forecast.
 func TestTailIsEnough(t *testing.T) {
 	series := forecasttest.Sampled(forecasttest.Heartbeat, 15*time.Second, 3000, 0.05, 5, 0.02, 1)

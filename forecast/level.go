@@ -71,13 +71,27 @@ func newSmoothedOnce(y []float64, alpha float64) smoothed {
 
 // newSmoothedAt is for a few origins.
 func newSmoothedAt(y []float64, alpha float64) smoothed {
-	// What is left of a sample's weight after that long.
-	const forgotten = 1e-4
-	memory := 1
-	if alpha < 1 {
-		memory = int(math.Ceil(math.Log(forgotten) / math.Log1p(-alpha)))
+	return smoothed{y: y, alpha: alpha, memory: memoryOf(alpha, 1e-4)}
+}
+
+// newSmoothedLast is for the point path at the end of y alone, as good as from all of it.
+func newSmoothedLast(y []float64, alpha float64) smoothed {
+	memory, known := 0, memoryOf(alpha, 1e-12) // gaps make nothing forgotten
+	for i := len(y) - 1; i >= 0 && known > 0; i-- {
+		memory++
+		if !math.IsNaN(y[i]) {
+			known--
+		}
 	}
 	return smoothed{y: y, alpha: alpha, memory: memory}
+}
+
+// memoryOf is after how many samples no more than forgotten is left of one's weight.
+func memoryOf(alpha, forgotten float64) int {
+	if alpha >= 1 {
+		return 1
+	}
+	return int(math.Ceil(math.Log(forgotten) / math.Log1p(-alpha)))
 }
 
 func (p smoothed) next(level, v float64) float64 {

@@ -55,19 +55,37 @@ const alike = 1.1
 // PrecedentOf tells what series has seen.
 func PrecedentOf(series api.Series) Precedent {
 	p := Precedent{Top: math.Inf(-1)}
+	if len(series.Censored) == 0 { // the same for what is mostly so, in a fraction of the time
+		gaps, last := 0, -1
+		for i, v := range series.Values {
+			if v >= p.Top {
+				p.Top, last = v, i
+			}
+			if v != v {
+				gaps++
+			}
+		}
+		p.Samples, p.Since = len(series.Values)-gaps, len(series.Values)-1-last
+		return p.withPast(series)
+	}
 	for i, v := range series.Values {
 		p.Since++
 		if math.IsNaN(v) {
 			continue
 		}
 		p.Samples++
-		if len(series.Censored) > 0 && series.Bound(series.Start.Add(durationOf(i, series))) {
+		if series.Bound(series.Start.Add(durationOf(i, series))) {
 			v *= beyond
 		}
 		if v >= p.Top {
 			p.Top, p.Since = v, 0
 		}
 	}
+	return p.withPast(series)
+}
+
+// withPast is p with what the coarser past of a series has seen.
+func (p Precedent) withPast(series api.Series) Precedent {
 	if series.Past != nil {
 		for _, v := range series.Past.Values {
 			if v > p.Top { // not for a gap

@@ -204,5 +204,11 @@ func TestPrecedentOf(t *testing.T) {
 		if got := PrecedentOf(series); !cmp.Equal(got, tc.want, nearly) {
 			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
 		}
+		if tc.cut < 0 { // series with bounds are read in another way
+			series.Censored = []api.Span{{From: minute(-90), To: minute(-90)}}
+			if got := PrecedentOf(series); !cmp.Equal(got, tc.want, nearly) {
+				t.Errorf("%s, with a bound of before: %+v, want %+v", name, got, tc.want)
+			}
+		}
 	}
 }

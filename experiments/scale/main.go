@@ -155,26 +155,56 @@ func measure(nodes, runs int) ([]line, error) {
 	return out, nil
 }
 
-// stepsOf are a plan in the steady state, the first one after a start, in which the most
-// forecasts are made, the actions after it, those of a shrink by a tenth, those in the midst of
-// a policy switch, and a plan of a cluster in which each workload has requests of its own.
+// stepsOf are a plan in the steady state, a minute after the one before, one half an hour
+// after load has begun to fall, the first one after a start, in which the most forecasts are
+// made, the actions after it, those of a shrink by a tenth, those in the midst of a policy
+// switch, and a plan of a cluster in which each workload has requests of its own.
 func stepsOf(nodes int) (all []step, pods int, err error) {
 	hierarchy, err := core.DefaultConfig().Hierarchy()
 	if err != nil {
 		return nil, 0, err
 	}
-	known := func(s api.Snapshot, p api.Policy) (m planning.Memory) {
-		for range 25 { // until all forecasts are made, of which a cycle makes some
-			_, m = hierarchy.Plan(s, p, m)
+	planned := func(s api.Snapshot, p api.Policy, m planning.Memory) (planning.Memory, error) {
+		plan, m := hierarchy.Plan(s, p, m)
+		if len(plan.Workloads) != nodes {
+			return m, fmt.Errorf("%d of %d workloads are planned", len(plan.Workloads), nodes)
+		}
+		return m, nil
+	}
+	// known is a world's memory once all forecasts are made, of which a cycle makes some.
+	known := func(w world) (m planning.Memory) {
+		for range 25 {
+			_, m = hierarchy.Plan(w.snapshot, w.policy, m)
 		}
 		return m
 	}
-	still, policy := steady(nodes, false)
-	memory := known(still, policy)
+	// moving plans a minute after the plan before.
+	moving := func(of func() (world, planning.Memory)) func() error {
+		later, m := 0, planning.Memory{}
+		return func() (err error) {
+			w, first := of()
+			if later == 0 || later == after {
+				later, m = 0, first
+			}
+			later++
+			m, err = planned(w.at(later), w.policy, m)
+			return err
+		}
+	}
+	w := steady(nodes, false)
+	still, policy := w.snapshot, w.policy
+	memory := known(w)
 	plan, _ := hierarchy.Plan(still, policy, memory)
-	sized := sync.OnceValues(func() (api.Snapshot, planning.Memory) { // when its turn comes: it is as large again
-		s, _ := steady(nodes, true)
-		return s, known(s, policy)
+	sized := sync.OnceValues(func() (world, planning.Memory) { // when its turn comes: it is as large again
+		s := steady(nodes, true)
+		return s, known(s)
+	})
+	fallen := sync.OnceValues(func() (world, planning.Memory) {
+		f, m := w.falling(), memory
+		for later := range 30 {
+			_, m = hierarchy.Plan(f.at(later+1), policy, m)
+		}
+		return f, m
 	})
 	small, shrunk := shrinking(still)
 	moved, target, to := switching(still)
@@ -187,28 +217,20 @@ func stepsOf(nodes int) (all []step, pods int, err error) {
 		}
 	}
 	return []step{
-		{"plan", func() error {
-			if p, _ := hierarchy.Plan(still, policy, memory); len(p.Workloads) != nodes {
-				return fmt.Errorf("%d of %d workloads are planned", len(p.Workloads), nodes)
-			}
-			return nil
+		{"plan", moving(func() (world, planning.Memory) { return w, memory })},
+		{"falling", func() error {
+			f, m := fallen()
+			_, err := planned(f.at(31), policy, m)
+			return err
 		}},
 		{"cold", func() error {
-			if p, _ := hierarchy.Plan(still, policy, planning.Memory{}); len(p.Workloads) != nodes {
-				return fmt.Errorf("%d of %d workloads are planned", len(p.Workloads), nodes)
-			}
-			return nil
+			_, err := planned(still, policy, planning.Memory{})
+			return err
 		}},
 		{"sequence", acts(still, plan, policy, 0)},
 		{"shrink", acts(small, shrunk, policy, nodes/10)},
 		{"switch", acts(moved, target, to, 1)},
-		{"plan sized", func() error {
-			s, m := sized()
-			if p, _ := hierarchy.Plan(s, policy, m); len(p.Workloads) != nodes {
-				return fmt.Errorf("%d of %d workloads are planned", len(p.Workloads), nodes)
-			}
-			return nil
-		}},
+		{"plan sized", moving(sized)},
 	}, len(still.Pods), nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,7 +36,7 @@ func TestRun(t *testing.T) {
 		}
 		got = append(got, l["step"].(string))
 	}
-	steps := []string{"plan", "cold", "sequence", "shrink", "switch", "plan sized"}
+	steps := []string{"plan", "falling", "cold", "sequence", "shrink", "switch", "plan sized"}
 	if diff := cmp.Diff(append(steps, steps...), got); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
@@ -73,7 +72,7 @@ func TestRanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, nodes := range []string{"100", "300", "1000"} {
-		for _, step := range []string{"plan", "sequence", "shrink", "switch"} {
+		for _, step := range []string{"plan", "falling", "cold", "sequence", "shrink", "switch", "plan sized"} {
 			if most[nodes+"/"+step] <= 0 {
 				t.Errorf("%s nodes, %s: has no range", nodes, step)
 			}
@@ -93,12 +92,12 @@ func TestPlansAreTheSameOnAnyNumberOfProcessors(t *testing.T) {
 		}
 		plans := func(processors int) (out []string) {
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
-			s, policy := steady(20, false)
-			s.Workloads[3].Demand.Values[9] = -1 // refused: a finding
+			w := steady(20, false)
+			w.loads[3][9] = -1 // refused: a finding
 			memory := planning.Memory{}
-			for range 4 {
+			for later := range 4 {
 				var plan api.Plan
-				plan, memory = hierarchy.Plan(s, policy, memory)
+				plan, memory = hierarchy.Plan(w.at(later), w.policy, memory)
 				text, err := json.Marshal(plan)
 				if err != nil {
 					t.Fatal(err)
@@ -108,11 +107,6 @@ func TestPlansAreTheSameOnAnyNumberOfProcessors(t *testing.T) {
 					t.Fatal(err)
 				}
 				out = append(out, string(text), string(kept))
-				s.Time = s.Time.Add(period)
-				for w := range s.Workloads {
-					d := &s.Workloads[w].Demand
-					d.Values = append(slices.Clone(d.Values), d.Values[len(d.Values)-40]*(1+0.1*float64(w%3)))
-				}
 			}
 			return out
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -12,33 +13,70 @@ import (
 
 const (
 	podsPerNode = 30
-	history     = 2 * time.Hour
-	period      = 15 * time.Second
+	history     = 48 * time.Hour
+	period      = time.Minute
+	// after is how many samples there are of the time to come.
+	after = 120
 )
 
 var now = time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)
 
-// steady is a cluster at rest: one pool of nodes, as many workloads of 30 Ready pods each,
-// with a load that repeats itself. Their pods have one of seven requests; sized ones have as
-// many requests as there are workloads, as where mash2 chooses them.
-func steady(nodes int, sized bool) (api.Snapshot, api.Policy) {
+// world is a cluster at a time and what is asked of it then and later.
+type world struct {
+	snapshot api.Snapshot
+	policy   api.Policy
+	loads    [][]float64 // by workload, from the beginning of its history on
+}
+
+// at is the cluster some samples later, with the same pods and nodes and newer histories.
+func (w world) at(later int) api.Snapshot {
+	s := w.snapshot
+	s.Time = s.Time.Add(time.Duration(later) * period)
+	s.Metrics.LastOK, s.ResourceMetrics.LastOK = s.Time, s.Time
+	s.Workloads = slices.Clone(s.Workloads)
+	for i := range s.Workloads {
+		d := &s.Workloads[i].Demand
+		d.Start, d.Values = d.Start.Add(time.Duration(later)*period), w.loads[i][later:][:len(d.Values)]
+	}
+	return s
+}
+
+// falling is the same world, but that load falls from now on, to the half within an hour.
+func (w world) falling() world {
+	loads := make([][]float64, len(w.loads))
+	for i, load := range w.loads {
+		loads[i] = slices.Clone(load)
+		for k := range after {
+			loads[i][len(load)-after+k] *= 1 - 0.5*min(1, float64(k+1)/60)
+		}
+	}
+	w.loads = loads
+	return w
+}
+
+// steady is a cluster whose load as a whole stays: one pool of nodes, as many workloads of 30
+// Ready pods each, each in its own phase of the day. Their pods have one of seven requests;
+// sized ones have as many requests as there are workloads, as where mash2 chooses them.
+func steady(nodes int, sized bool) world {
 	allocatable := api.Resources{MilliCPU: 12000, Memory: 32 << 30, Pods: 110}
 	s := api.Snapshot{Time: now, Metrics: api.SourceHealth{Reachable: true, LastOK: now}, ResourceMetrics: api.SourceHealth{Reachable: true, LastOK: now}}
 	s.Pools = []api.Pool{pool("fast", int32(nodes), allocatable), pool("cheap", 0, allocatable)}
 	for i := range nodes {
 		s.Nodes = append(s.Nodes, node("fast", i, allocatable))
 	}
+	loads := make([][]float64, nodes)
 	for w := range nodes {
 		key := api.Key{Namespace: "shop", Name: fmt.Sprintf("web%05d", w)}
 		shape := &api.PodShape{ID: key.Name, Requests: api.Resources{MilliCPU: 200 + int64(w%7)*45, Memory: 256 << 20, Pods: 1}}
 		if sized {
 			shape.Requests.MilliCPU, shape.Requests.Memory = 200+int64(w*7919%271), shape.Requests.Memory+int64(w)<<12
 		}
-		level := 0.6 * float64(podsPerNode) * float64(shape.Requests.MilliCPU)
+		loads[w] = loadOf(w, 0.6*float64(podsPerNode)*float64(shape.Requests.MilliCPU))
 		s.Workloads = append(s.Workloads, api.Workload{
 			Key: key, Mode: api.ModeFull, Planner: "horizontal", Target: api.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: key.Name},
 			MinReplicas: 1, MaxReplicas: 2 * podsPerNode, Replicas: podsPerNode, ReadyReplicas: podsPerNode, PlannedReplicas: podsPerNode,
-			Shape: shape, SpeedNow: 1, Demand: demandOf(w, level), Behavior: behavior(),
+			Shape: shape, SpeedNow: 1, Behavior: behavior(),
+			Demand: api.Series{Start: now.Add(-history), Step: period, Values: loads[w][:history/period]},
 		})
 		for i := range podsPerNode {
 			s.Pods = append(s.Pods, api.Pod{
@@ -50,7 +88,7 @@ func steady(nodes int, sized bool) (api.Snapshot, api.Policy) {
 	}
 	policy := strategic.Defaults()[api.Performance]
 	policy.NodePools, policy.ManagedPools = []string{"fast"}, []string{"cheap", "fast"}
-	return s, policy
+	return world{s, policy, loads}
 }
 
 func pool(name string, size int32, allocatable api.Resources) api.Pool {
@@ -68,14 +106,21 @@ func node(pool string, i int, allocatable api.Resources) api.Node {
 	}
 }
 
-// demandOf a workload, in millicores: a wave of ten minutes, each in its own phase.
-func demandOf(w int, level float64) api.Series {
-	n := int(history / period)
-	d := api.Series{Start: now.Add(-history), Step: period, Values: make([]float64, n)}
-	for i := range d.Values {
-		d.Values[i] = level * (1 + 0.1*math.Sin(2*math.Pi*float64(i+w%40)/40))
+// loadOf a workload, in millicores: a wave of a day in its own phase, which every tenth
+// workload has within the hour as well, and a twentieth of noise, which no two times are
+// without.
+func loadOf(w int, level float64) []float64 {
+	out := make([]float64, int(history/period)+after)
+	chance := rand.New(rand.NewPCG(uint64(w), 0))
+	day, hour := float64(24*time.Hour/period), float64(time.Hour/period)
+	for i := range out {
+		wave := 0.3 * math.Sin(2*math.Pi*(float64(i)/day+float64(w%97)/97))
+		if w%10 == 0 {
+			wave += 0.2 * math.Sin(2*math.Pi*float64(i)/hour)
+		}
+		out[i] = level * max(0, 1+wave+0.05*chance.NormFloat64())
 	}
-	return d
+	return out
 }
 
 func behavior() api.Behavior {
