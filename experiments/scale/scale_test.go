@@ -36,7 +36,7 @@ func TestRun(t *testing.T) {
 		}
 		got = append(got, l["step"].(string))
 	}
-	steps := []string{"plan", "falling", "cold", "sequence", "shrink", "switch", "plan sized"}
+	steps := []string{"plan", "falling", "cold", "plan switch", "plan move", "sequence", "shrink", "switch", "plan sized"}
 	if diff := cmp.Diff(append(steps, steps...), got); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
@@ -72,7 +72,7 @@ func TestRanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, nodes := range []string{"100", "300", "1000"} {
-		for _, step := range []string{"plan", "falling", "cold", "sequence", "shrink", "switch", "plan sized"} {
+		for _, step := range []string{"plan", "falling", "cold", "plan switch", "plan move", "sequence", "shrink", "switch", "plan sized"} {
 			if most[nodes+"/"+step] <= 0 {
 				t.Errorf("%s nodes, %s: has no range", nodes, step)
 			}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/placement"
-	"github.com/mash2-io/mash2/planning/node/packing"
 )
 
 // level is the replicas of a workload that a layout is made for.
@@ -122,8 +121,8 @@ type layout struct {
 	// nodes of each pool and zone, those to be given up first first.
 	hosts     []*resident
 	queues    [][][]*resident
-	free      *packing.Free // of the hosts, in their order
-	none      []int64       // of a host that is given up
+	free      *rooms       // of the hosts
+	none      []int64      // of a host that is given up
 	pools     []poolLayout // parallel to view.pools
 	unplaced  []api.Unplaced
 	packing   Packing       // of what goes onto new nodes
@@ -259,27 +258,21 @@ func (l *layout) settle(of level) map[int]int32 {
 func (l *layout) fill(missing map[int]int32) map[int]int32 {
 	order := slices.DeleteFunc(slices.Clone(l.nodes), func(r *resident) bool { return !r.usable })
 	slices.SortFunc(order, mostWorth)
-	free := packing.NewFree(len(l.view.dims.vector(api.Resources{})))
-	for _, r := range order {
-		free.Add(r.free)
-	}
+	free := l.view.rooms(order)
 	left := map[int]int32{}
 	indexes := slices.Sorted(maps.Keys(missing))
 	for _, n := range l.inOrder(compile(l.view.problem(missing)).vectors().LargestFirst(), indexes) {
 		i := indexes[n]
 		rest := missing[i]
 		requests := l.view.items[i].requests
-		for at := free.Next(0, requests); at >= 0 && rest > 0; at = free.Next(at+1, requests) {
+		for at := free.next(l, i, 0); at >= 0 && rest > 0; at = free.next(l, i, at+1) {
 			r := order[at]
 			n := int32(min(l.room(i, r), int64(rest)))
-			if n == 0 {
-				continue
-			}
 			for range n {
 				r.pods = append(r.pods, tenant{item: i, workload: -1})
 			}
 			take(r.free, requests, int64(n))
-			free.Set(at, r.free)
+			free.set(at, r.free)
 			rest -= n
 		}
 		if rest > 0 {

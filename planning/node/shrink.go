@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/mash2-io/mash2/api"
-	"github.com/mash2-io/mash2/planning/node/packing"
 )
 
 // shrink gives up nodes of a pool, one in each zone that has too many at a time,
@@ -55,6 +54,9 @@ func (l *layout) giveUp(p int, b api.Budget, stuck map[int]bool) bool {
 			continue
 		}
 		done := false
+		for len(l.queues[p][z]) > 0 && l.queues[p][z][0].removed { // for good: this time none of the zone is, yet
+			l.queues[p][z] = l.queues[p][z][1:]
+		}
 		for _, r := range l.queues[p][z] {
 			if r.removed || !r.movable || r.fixed || r.usable && !r.ready {
 				continue // gone, must stay, or is just booting
@@ -117,7 +119,7 @@ func (l *layout) empty(r *resident, done []move) (all []move, without int, ok bo
 		if t.item != item {
 			item, i = t.item, 0
 		}
-		if i = l.next(item, i); i < 0 {
+		if i = l.free.next(l, item, i); i < 0 {
 			if without = -1; len(done) == before {
 				without = item
 			}
@@ -129,17 +131,6 @@ func (l *layout) empty(r *resident, done []move) (all []move, without int, ok bo
 		done = append(done, m)
 	}
 	return done, -1, true
-}
-
-// next is the first host from a place on that has room for a pod of an item, −1 without one.
-func (l *layout) next(item, from int) int {
-	requests := l.view.items[item].requests
-	for i := l.free.Next(from, requests); i >= 0; i = l.free.Next(i+1, requests) {
-		if r := l.hosts[i]; !r.removed && l.room(item, r) > 0 {
-			return i
-		}
-	}
-	return -1
 }
 
 func (l *layout) undo(moves []move) {
@@ -171,22 +162,20 @@ func (l *layout) found(r *resident) {
 	switch {
 	case r.host < 0:
 	case r.removed:
-		l.free.Set(r.host, l.none)
+		l.free.set(r.host, l.none)
 	default:
-		l.free.Set(r.host, r.free)
+		l.free.set(r.host, r.free)
 	}
 }
 
 // open makes the free space of the hosts, in their order.
 func (l *layout) open() {
-	dims := len(l.view.dims.vector(api.Resources{}))
-	l.free, l.none = packing.NewFree(dims), make([]int64, dims)
+	l.free, l.none = l.view.rooms(l.hosts), make([]int64, len(l.view.dims.vector(api.Resources{})))
 	for d := range l.none {
 		l.none[d] = -1
 	}
 	for i, r := range l.hosts {
 		r.host = i
-		l.free.Add(r.free)
 		l.found(r)
 	}
 }

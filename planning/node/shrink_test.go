@@ -25,7 +25,7 @@ func TestHostsAreFoundAsOneByOne(t *testing.T) {
 						want = i
 					}
 				}
-				if got := l.next(item, from); got != want {
+				if got := l.free.next(l, item, from); got != want {
 					t.Fatalf("%s: host %d from %d on has room for item %d, want %d", when, got, from, item, want)
 				}
 			}
