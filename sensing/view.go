@@ -193,7 +193,6 @@ type podOrder struct {
 type podIndex struct {
 	slots map[api.Key]int32
 	place []int32 // by slot, −1 of nobody's
-	slot  []int32 // by place
 }
 
 // of is where a pod is in the view's order.
@@ -258,7 +257,7 @@ func (o *podOrder) sort(pods []*podRecord) podIndex {
 		order = append(order, slot)
 	}
 	o.order, o.records = append(order, kept...), there
-	at := podIndex{o.slots, make([]int32, len(o.keys)), o.order}
+	at := podIndex{o.slots, make([]int32, len(o.keys))}
 	for _, slot := range o.free {
 		at.place[slot] = -1
 	}

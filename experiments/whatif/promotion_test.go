@@ -285,6 +285,16 @@ func TestMostUsed(t *testing.T) {
 		"no limit":       {api.Workload{Shape: &api.PodShape{}, ReadyReplicas: 3, SpeedNow: 1}, 0},
 		"none is Ready":  {api.Workload{Shape: &api.PodShape{LimitCPU: 200}, SpeedNow: 1}, 0},
 		"nothing is yet": {api.Workload{}, 0},
+		"two of three have grown": {api.Workload{Shape: &api.PodShape{LimitCPU: 200}, ReadyReplicas: 3, SpeedNow: 0.5, Agents: &api.Agents{
+			State: &api.AgentsState{Pods: []api.AgentState{{Pod: "a", Limit: 500}, {Pod: "b", Limit: 300}}},
+		}}, 500},
+		"one that is not Ready has grown": {api.Workload{Shape: &api.PodShape{LimitCPU: 200}, ReadyReplicas: 1, SpeedNow: 1, Agents: &api.Agents{
+			State: &api.AgentsState{Pods: []api.AgentState{{Pod: "a", Limit: 500}, {Pod: "b", Limit: 300}}},
+		}}, 800},
+		"what agents gave is not known": {api.Workload{Shape: &api.PodShape{LimitCPU: 200}, ReadyReplicas: 3, SpeedNow: 1, Agents: &api.Agents{}}, 0},
+		"others have no limit": {api.Workload{Shape: &api.PodShape{}, ReadyReplicas: 2, SpeedNow: 1, Agents: &api.Agents{
+			State: &api.AgentsState{Pods: []api.AgentState{{Pod: "a", Limit: 500}}},
+		}}, 0},
 	} {
 		if got := mostUsed(c.w); got != c.want {
 			t.Errorf("%s: %g, want %g", name, got, c.want)

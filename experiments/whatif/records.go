@@ -169,12 +169,28 @@ func (o *History) readRecords(ctx context.Context, given func(string) bool) (cpu
 const fullUse = 0.95
 
 // mostUsed is what all pods of a workload may use together, reference millicores; 0 where
-// there is no limit.
+// there is no limit, or it is not known. Pods with an agent may use what that gave them.
 func mostUsed(w api.Workload) float64 {
 	if w.Shape == nil || w.ReadyReplicas == 0 || !(w.SpeedNow > 0) {
 		return 0
 	}
-	return float64(w.Shape.LimitCPU) * float64(w.ReadyReplicas) * w.SpeedNow
+	most, others := 0.0, int(w.ReadyReplicas)
+	if w.Agents != nil {
+		if w.Agents.State == nil {
+			return 0
+		}
+		for _, p := range w.Agents.State.Pods {
+			most += float64(p.Limit)
+			others--
+		}
+	}
+	if others > 0 {
+		if w.Shape.LimitCPU == 0 {
+			return 0
+		}
+		most += float64(w.Shape.LimitCPU) * float64(others)
+	}
+	return most * w.SpeedNow
 }
 
 // poolsOf are the pools of a record that mash2 may resize, those of COST_SAVING first and
