@@ -52,9 +52,10 @@ var calibrated []byte
 func main() {
 	sizes := flag.String("nodes", "100,300,1000", "sizes, in nodes; there are 30 pods on each, and as many workloads as nodes")
 	runs := flag.Int("runs", 20, "times that each step is run")
+	only := flag.String("steps", "", "steps to run, by name, with commas between; all if empty")
 	calibrate := flag.String("calibrate", "", "file to write the largest ratio of each step to; what it has already is kept where larger")
 	flag.Parse()
-	ok, err := run(os.Stdout, *sizes, *runs, *calibrate)
+	ok, err := run(os.Stdout, *sizes, *only, *runs, *calibrate)
 	switch {
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "scale:", err)
@@ -64,7 +65,7 @@ func main() {
 	}
 }
 
-func run(out io.Writer, sizes string, runs int, calibrate string) (ok bool, err error) {
+func run(out io.Writer, sizes, only string, runs int, calibrate string) (ok bool, err error) {
 	most := map[string]float64{}
 	if err := json.Unmarshal(calibrated, &most); err != nil {
 		return false, fmt.Errorf("ranges.json: %w", err)
@@ -78,7 +79,7 @@ func run(out io.Writer, sizes string, runs int, calibrate string) (ok bool, err 
 		if err != nil || nodes < 10 {
 			return false, fmt.Errorf("--nodes: %q is not a size of 10 or more", size)
 		}
-		of, err := measure(nodes, runs)
+		of, err := measure(nodes, runs, only)
 		if err != nil {
 			return false, err
 		}
@@ -124,12 +125,18 @@ type step struct {
 	moves bool // from one run to the next
 }
 
-// measure runs all steps at a size. The reference loop is run before every step's run:
+// measure runs steps at a size, all if none are named. The reference loop is run before every step's run:
 // what else the machine does, it does to both.
-func measure(nodes, runs int) ([]line, error) {
+func measure(nodes, runs int, only string) ([]line, error) {
 	all, pods, err := stepsOf(nodes)
 	if err != nil {
 		return nil, err
+	}
+	if only != "" {
+		names := strings.Split(only, ",")
+		if all = slices.DeleteFunc(all, func(s step) bool { return !slices.Contains(names, s.name) }); len(all) != len(names) {
+			return nil, fmt.Errorf("--steps: %q names a step that there is not", only)
+		}
 	}
 	out := make([]line, 0, len(all))
 	for _, s := range all {
@@ -163,7 +170,8 @@ func measure(nodes, runs int) ([]line, error) {
 
 // stepsOf are a plan in the steady state, a minute after the one before, one half an hour
 // after load has begun to fall, the first one after a start, in which the most forecasts are
-// made, the first one after a policy switch and one in the midst of its move, the actions
+// made, the first one after a policy switch and one in the midst of its move, one with half
+// of all pods on spot machines and one of copies that are spread over zones, the actions
 // of the steady state, of a shrink by a tenth and in the midst of that move, and a plan of a
 // cluster in which each workload has requests of its own.
 func stepsOf(nodes int) (all []step, pods int, err error) {
@@ -213,6 +221,7 @@ func stepsOf(nodes int) (all []step, pods int, err error) {
 		}
 		return f, m
 	})
+	spot, zonal := sync.OnceValue(w.spot), sync.OnceValue(w.zonal)
 	small, shrunk := shrinking(still)
 	moved, target, to := switching(still)
 	acts := func(s api.Snapshot, p api.Plan, policy api.Policy, least int) func() error {
@@ -240,6 +249,16 @@ func stepsOf(nodes int) (all []step, pods int, err error) {
 		}},
 		{name: "plan move", do: func() error {
 			_, err := planned(moved, to, memory)
+			return err
+		}},
+		{name: "plan spot", do: func() error {
+			s := spot()
+			_, err := planned(s.snapshot, s.policy, memory)
+			return err
+		}},
+		{name: "plan zones", do: func() error {
+			z := zonal()
+			_, err := planned(z.snapshot, z.policy, memory)
 			return err
 		}},
 		{name: "sequence", do: acts(still, plan, policy, 0)},

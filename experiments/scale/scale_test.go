@@ -20,7 +20,7 @@ import (
 func TestRun(t *testing.T) {
 	var out bytes.Buffer
 	file := filepath.Join(t.TempDir(), "ranges.json")
-	if ok, err := run(&out, "10,20", 2, file); err != nil || !ok {
+	if ok, err := run(&out, "10,20", "", 2, file); err != nil || !ok {
 		t.Fatalf("%v, %v", ok, err)
 	}
 	var got []string
@@ -36,12 +36,15 @@ func TestRun(t *testing.T) {
 		}
 		got = append(got, l["step"].(string))
 	}
-	steps := []string{"plan", "falling", "cold", "plan switch", "plan move", "sequence", "shrink", "switch", "plan sized"}
+	steps := []string{"plan", "falling", "cold", "plan switch", "plan move", "plan spot", "plan zones", "sequence", "shrink", "switch", "plan sized"}
 	if diff := cmp.Diff(append(steps, steps...), got); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
+	if _, err := run(&out, "10", "plan,none", 1, ""); err == nil || !strings.Contains(err.Error(), "--steps") {
+		t.Errorf("an unknown step: %v", err)
+	}
 	for _, bad := range []string{"", "9", "many", "10,"} {
-		if _, err := run(&out, bad, 1, ""); err == nil || !strings.Contains(err.Error(), "--nodes") {
+		if _, err := run(&out, bad, "", 1, ""); err == nil || !strings.Contains(err.Error(), "--nodes") {
 			t.Errorf("--nodes %q: %v", bad, err)
 		}
 	}
@@ -72,7 +75,7 @@ func TestRanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, nodes := range []string{"100", "300", "1000"} {
-		for _, step := range []string{"plan", "falling", "cold", "plan switch", "plan move", "sequence", "shrink", "switch", "plan sized"} {
+		for _, step := range []string{"plan", "falling", "cold", "plan switch", "plan move", "plan spot", "plan zones", "sequence", "shrink", "switch", "plan sized"} {
 			if most[nodes+"/"+step] <= 0 {
 				t.Errorf("%s nodes, %s: has no range", nodes, step)
 			}

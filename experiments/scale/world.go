@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -156,6 +157,57 @@ func switching(s api.Snapshot) (api.Snapshot, api.Plan, api.Policy) {
 	policy := strategic.Defaults()[api.CostSaving]
 	policy.NodePools, policy.ManagedPools = []string{"cheap"}, []string{"cheap", "fast"}
 	return s, planOf(s, "cheap", api.PoolPlan{Pool: "cheap", SizePerZone: int32(n), Nodes: int32(n)}, api.PoolPlan{Pool: "fast"}), policy
+}
+
+// spot is the cluster with half of its pods on as many spot machines as hold them, and a
+// policy that lets half of each workload's replicas be there.
+func (w world) spot() world {
+	s, n := w.snapshot, len(w.snapshot.Nodes)
+	s.Nodes, s.Pods, s.Pools = slices.Clone(s.Nodes), slices.Clone(s.Pods), slices.Clone(s.Pools)
+	for i := range n / 2 {
+		s.Nodes = append(s.Nodes, node("cheap", i, s.Pools[1].Allocatable))
+	}
+	for i := range s.Pods {
+		if i%2 == 0 {
+			s.Pods[i].Node = s.Nodes[n+i/2%(n/2)].Name
+		}
+	}
+	s.Pools[1].Sizes, s.Pools[1].Spot, s.Pools[1].Price = []int32{int32(n / 2)}, true, 0.2
+	w.snapshot = s
+	w.policy.NodePools, w.policy.Spot = []string{"cheap", "fast"}, &api.Spot{MaxShare: 0.5, Floor: 2}
+	return w
+}
+
+// zonal is the cluster in three zones, over which the copies of each workload must be spread,
+// and a tenth of which is missing.
+func (w world) zonal() world {
+	s, zones := w.snapshot, []string{"a", "b", "c"}
+	s.Nodes, s.Pools, s.Workloads = slices.Clone(s.Nodes), slices.Clone(s.Pools), slices.Clone(s.Workloads)
+	for i := range s.Pools {
+		each := s.Pools[i].Sizes[0] / int32(len(zones))
+		s.Pools[i].Zones, s.Pools[i].Sizes = zones, []int32{each, each, each}
+	}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		n.Zone = zones[i%len(zones)]
+		n.Labels = maps.Clone(n.Labels)
+		n.Labels[api.LabelZone] = n.Zone
+	}
+	shapes := map[api.Key]*api.PodShape{}
+	for i := range s.Workloads {
+		shape := *s.Workloads[i].Shape
+		shape.ZoneSkew = 1
+		s.Workloads[i].Shape, shapes[s.Workloads[i].Key] = &shape, &shape
+	}
+	s.Pods = nil
+	for i, p := range w.snapshot.Pods {
+		if i%10 > 0 {
+			p.Shape = shapes[p.Workload]
+			s.Pods = append(s.Pods, p)
+		}
+	}
+	w.snapshot = s
+	return w
 }
 
 // planOf keeps all replicas, on a pool.

@@ -187,10 +187,19 @@ func copied(nodes []*resident) []*resident {
 func (l *layout) settle(of level) map[int]int32 {
 	v := l.view
 	staying := make([]int32, len(v.loads))
+	// Nodes by workload, of those workloads whose pods are looked at one by one.
+	on, asked := make([][]*resident, len(v.loads)), make([]bool, len(v.loads))
+	for i, w := range v.loads {
+		asked[i] = len(w.spread) > 0 || w.split(v)
+	}
 	for _, r := range l.nodes {
 		for _, t := range r.pods {
-			if t.workload >= 0 {
-				staying[t.workload]++
+			if t.workload < 0 {
+				continue
+			}
+			staying[t.workload]++
+			if of := on[t.workload]; asked[t.workload] && (len(of) == 0 || of[len(of)-1] != r) {
+				on[t.workload] = append(of, r)
 			}
 		}
 	}
@@ -206,7 +215,7 @@ func (l *layout) settle(of level) map[int]int32 {
 	for i, w := range v.loads {
 		want := of(w)
 		if w.split(v) {
-			l.settleSpot(i, want, missing)
+			l.settleSpot(i, want, on[i], missing)
 			continue
 		}
 		lack := want - staying[i]
@@ -226,7 +235,7 @@ func (l *layout) settle(of level) map[int]int32 {
 			excess[i] = staying[i] - want
 		case lack == 0:
 		case len(w.spread) > 0:
-			add, over := v.levelled(w, w.byZone(i, l.nodes), lack)
+			add, over := v.levelled(w, w.byZone(i, on[i]), lack)
 			for z, it := range w.spread {
 				missing[it] += add[z]
 			}

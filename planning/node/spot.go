@@ -44,16 +44,16 @@ func (w workload) split(v *view) bool {
 	return w.demand.Spot != nil && w.item >= 0 && v.items[w.item].off >= 0 && len(w.spread) == 0 && len(w.bound) == 0
 }
 
-// settleSpot says which pods of a workload of two items stay where they are, lets the
+// settleSpot says which pods of a workload of two items, on these nodes, stay where they are, lets the
 // others leave, and adds what is missing of each item. Those beyond what is wanted off
 // spot machines leave too: they count as missing on spot ones, so that these are there
 // before the machines that they are on can be given up.
-func (l *layout) settleSpot(i int, want int32, missing map[int]int32) {
+func (l *layout) settleSpot(i int, want int32, nodes []*resident, missing map[int]int32) {
 	v := l.view
 	w := v.loads[i]
 	off := w.demand.Spot.Off(want)
 	on := want - off
-	order := slices.Clone(l.nodes)
+	order := slices.Clone(nodes)
 	slices.SortFunc(order, mostWorth) // what stays is on nodes that are given up last
 	for _, r := range order {
 		left := &off
