@@ -78,8 +78,16 @@ type nodeStartup struct {
 	samples demand.StartupLatencies
 	size    int32
 	asked   []time.Time // of nodes asked for that aren't Ready yet, oldest first
-	ready   map[string]bool
+	ready   map[nodeID]bool
 }
+
+// nodeID tells a node from another one of the same name, which was created again.
+type nodeID struct {
+	name    string
+	created int64 // nanoseconds since the epoch
+}
+
+func nodeIDOf(n *nodeRecord) nodeID { return nodeID{n.node.Name, n.node.Created.UnixNano()} }
 
 func newNodeStartups(limit int) *nodeStartups {
 	return &nodeStartups{limit: limit, pools: map[string]*nodeStartup{}}
@@ -115,10 +123,9 @@ func (l *nodeStartups) learn(now time.Time, pools []api.Pool, nodes []*nodeRecor
 		}
 		members := ready[p.Name]
 		slices.SortFunc(members, func(x, y *nodeRecord) int { return x.node.ReadyAt.Compare(y.node.ReadyAt) })
-		seen := make(map[string]bool, len(members))
+		seen := make(map[nodeID]bool, len(members))
 		for _, n := range members {
-			// A node of the same name that was created again is another one.
-			id := n.node.Name + "\x00" + n.node.Created.String()
+			id := nodeIDOf(n)
 			seen[id] = true
 			if !known || b.ready[id] || len(b.asked) == 0 || n.node.ReadyAt.Before(b.asked[0].Truncate(time.Second)) {
 				continue
@@ -128,8 +135,8 @@ func (l *nodeStartups) learn(now time.Time, pools []api.Pool, nodes []*nodeRecor
 		}
 		// A node that is not Ready for a moment is not a new one after it.
 		for _, n := range nodes {
-			if id := n.node.Name + "\x00" + n.node.Created.String(); n.node.Pool == p.Name && b.ready[id] {
-				seen[id] = true
+			if n.node.Pool == p.Name && b.ready[nodeIDOf(n)] {
+				seen[nodeIDOf(n)] = true
 			}
 		}
 		b.ready = seen
