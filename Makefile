@@ -371,7 +371,7 @@ bench-drpc: build ## the chain of forty services: the critical-path rule's setti
 .PHONY: bench-scale
 # Further ones: SCALE='--nodes 5000'.
 SCALE ?=
-bench-scale: deps ## the pure steps of a cycle at 100, 300 and 1,000 nodes, in process: JSON lines; fails beyond the calibrated ranges (two minutes)
+bench-scale: deps ## the pure steps of a cycle at 100, 300 and 1,000 nodes, in process: JSON lines; fails beyond the calibrated ranges (three minutes)
 	go run -tags '$(TAGS)' ./experiments/scale $(SCALE)
 
 .PHONY: mutate
