@@ -127,7 +127,6 @@ func TestCanary(t *testing.T) {
 	}
 	again()
 	w.eventually("another trial", phase(api.CanaryRunning, ""))
-	before := w.replicas(testbed.Mash2)
 	failed := services[testbed.WorkloadName].fail(0.05)
 	w.eventually("the end of the trial", phase(api.CanaryStopped, "canar"))
 	took := time.Duration(float64(time.Since(failed)) * speed)
@@ -146,10 +145,37 @@ func TestCanary(t *testing.T) {
 			}
 		}
 	}
-	if n := w.replicas(testbed.Mash2); n < before {
-		t.Errorf("%d replicas, there were %d before the errors", n, before)
+	if n, before := w.replicas(testbed.Mash2), w.beforeTrial(testbed.WorkloadName); n < before {
+		t.Errorf("%d replicas, there were %d before the trial", n, before)
 	}
 	w.stop(o)
+}
+
+// beforeTrial is how many replicas a workload had when its last trial began to run. Later
+// ones may be more for a while: a move to another pool makes new pods first.
+func (w *world) beforeTrial(name string) (replicas int32) {
+	w.t.Helper()
+	cycles, err := w.Cycles()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	running := false
+	for _, c := range cycles {
+		for _, p := range c.Plan.Workloads {
+			if p.Key.Name != name {
+				continue
+			}
+			now := p.Canary != nil && p.Canary.Phase == api.CanaryRunning
+			if now && !running {
+				replicas = p.Current
+			}
+			running = now
+		}
+	}
+	if replicas == 0 {
+		w.t.Fatalf("no trial of %s ran", name)
+	}
+	return replicas
 }
 
 // managed is a ManagedWorkload of mash2's namespace.
