@@ -163,7 +163,7 @@ func (c *Candidate) scaledResource(t scaledTrigger) {
 		}
 		target.AverageUtilization = ptr.To(int32(min(max(value, math.MinInt32), math.MaxInt32)))
 	default:
-		q, err := resource.ParseQuantity(text)
+		q, err := v1alpha1.ParseQuantity(text)
 		if err != nil {
 			c.note("the trigger %q is left out: its value %q is no quantity", t.Type, text)
 			return

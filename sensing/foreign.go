@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/api/v1alpha1"
 )
 
 // verticals are the objects of the Vertical Pod Autoscaler, which need not be
@@ -66,10 +67,24 @@ type verticalSpec struct {
 type verticalStatus struct {
 	Recommendation struct {
 		ContainerRecommendations []struct {
-			ContainerName string              `json:"containerName"`
-			Target        corev1.ResourceList `json:"target"`
+			ContainerName string         `json:"containerName"`
+			Target        map[string]any `json:"target"`
 		} `json:"containerRecommendations"`
 	} `json:"recommendation"`
+}
+
+// amounts are the quantities of a target, which whoever may write a
+// VerticalPodAutoscaler wrote; nothing where one of them is none.
+func amounts(target map[string]any) (api.Resources, bool) {
+	list := corev1.ResourceList{}
+	for name, value := range target {
+		q, err := v1alpha1.ParseQuantity(fmt.Sprint(value))
+		if err != nil {
+			return api.Resources{}, false
+		}
+		list[corev1.ResourceName(name)] = q
+	}
+	return resourcesOf(list), true
 }
 
 // verticalRecordOf: what can't be read counts as changing everything of the
@@ -83,7 +98,9 @@ func verticalRecordOf(o *unstructured.Unstructured) *verticalRecord {
 	said, _, _ := unstructured.NestedMap(o.Object, "status")
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(said, &status); err == nil {
 		for _, c := range status.Recommendation.ContainerRecommendations {
-			r.recommended[c.ContainerName] = resourcesOf(c.Target)
+			if target, ok := amounts(c.Target); ok {
+				r.recommended[c.ContainerName] = target
+			}
 		}
 	}
 	var spec verticalSpec

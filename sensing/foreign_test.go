@@ -204,6 +204,7 @@ func TestForeignNodeAutoscalers(t *testing.T) {
 func FuzzForeign(f *testing.F) {
 	f.Add(status, "2026-11-21 11:59:50.1 +0000 UTC", "spec: {targetRef: {kind: Deployment, name: web}, updatePolicy: {updateMode: Auto}}")
 	f.Add(oldStatus, "2026-11-21 11:59:50.1 +0000 UTC m=+0.1", "spec: {resourcePolicy: {containerPolicies: [{containerName: '*', controlledResources: [memory]}]}}")
+	f.Add(status, "", `{spec: {}, status: {recommendation: {containerRecommendations: [{containerName: app, target: {cpu: 9e-999999999}}]}}}`)
 	f.Add("nodeGroups: [{name: 1}, 2]", "yesterday", "spec: [1]")
 	f.Fuzz(func(t *testing.T, text, updated, object string) {
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{annotationLastUpdate: updated}}, Data: map[string]string{"status": text}}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +20,7 @@ import (
 	schemavalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
@@ -87,14 +90,20 @@ func (s server) admit(object, old map[string]any) (errs []string) {
 	defaulting.Default(object, s.structural)
 	all := schemavalidation.ValidateCustomResource(nil, object, s.schema)
 	all = append(all, listtype.ValidateListSetsAndMaps(nil, s.structural, object)...)
-	// The API server does not run rules on what the schema refuses.
-	if len(all) == 0 {
+	// Like the API server, which runs no rules on what the schema refuses for such a reason,
+	// and runs them on the rest (hasBlockingErr of apiextensions-apiserver).
+	if !slices.ContainsFunc(all, func(err *field.Error) bool {
+		return slices.Contains([]field.ErrorType{
+			field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid,
+		}, err.Type)
+	}) {
 		var before any
 		if old != nil {
 			defaulting.Default(old, s.structural)
 			before = old
 		}
-		all, _ = s.rules.Validate(context.Background(), nil, s.structural, object, before, math.MaxInt64)
+		errs, _ := s.rules.Validate(context.Background(), nil, s.structural, object, before, math.MaxInt64)
+		all = append(all, errs...)
 	}
 	for _, err := range all {
 		errs = append(errs, err.Error())
@@ -285,6 +294,18 @@ spec:
 			object: "spec: {targetRef: " + target + ", maxReplicas: 3, triggers: [{name: A b, type: Pods, pods: {metric: {name: a}}, target: {averageValue: 1}}]}",
 			want:   "spec.triggers[0].name",
 		},
+		"a quantity that takes years to read": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 3, countRequests: Template, vertical: {cpu: \"9e-2000000000\"}}",
+			want:   "spec.vertical.cpu",
+		},
+		"a quantity of a type of Kubernetes that takes years to read": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 3, behavior: {scaleDown: {tolerance: \"9e-2000000000\"}}}",
+			want:   "spec.behavior.scaleDown.tolerance",
+		},
+		"a quantity of too many digits": {
+			object: "spec: {targetRef: " + target + ", maxReplicas: 3, vertical: {cpu: \"" + strings.Repeat("1", 41) + "\"}}",
+			want:   "spec.vertical.cpu",
+		},
 		"a select policy that does not exist": {
 			object: "spec: {targetRef: " + target + ", maxReplicas: 3, behavior: {scaleDown: {selectPolicy: Most}}}",
 			want:   "must be Max, Min or Disabled",
@@ -303,6 +324,64 @@ spec:
 				t.Errorf("errors are %q, want one with %q", errs, tc.want)
 			}
 		})
+	}
+}
+
+// TestQuantitiesAreReadAtOnce: no field takes a quantity whose digits take long to work out,
+// and ParseQuantity takes what fields take.
+func TestQuantitiesAreReadAtOnce(t *testing.T) {
+	good := []string{"1", "1500m", "0.5", "+2Gi", "1E", "9e-99", "1e3", "-1", "1.", ".5", "100n"}
+	bad := []string{"9e-999", "9E-2000000000", "1e+100", "", "a", "1e", strings.Repeat("1", 41), "0." + strings.Repeat("0", 41)}
+	for _, text := range good {
+		if _, err := v1alpha1.ParseQuantity(text); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for _, text := range bad {
+		if q, err := v1alpha1.ParseQuantity(text); err == nil {
+			t.Errorf("%.10s is %s", text, &q)
+		}
+	}
+	found := 0
+	var look func(path string, s *apiextensions.JSONSchemaProps)
+	look = func(path string, s *apiextensions.JSONSchemaProps) {
+		if s.XIntOrString {
+			found++
+			takes := func(text string) bool {
+				matches, err := regexp.MatchString(s.Pattern, text)
+				return err == nil && matches && s.MaxLength != nil && len(text) <= int(*s.MaxLength)
+			}
+			for _, text := range good {
+				if !takes(text) {
+					t.Errorf("%s does not take %s", path, text)
+				}
+			}
+			for _, text := range bad {
+				if takes(text) {
+					t.Errorf("%s takes %.10s", path, text)
+				}
+			}
+		}
+		for name, p := range s.Properties {
+			look(path+"."+name, &p)
+		}
+		if s.Items != nil && s.Items.Schema != nil {
+			look(path+"[]", s.Items.Schema)
+		}
+		if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+			look(path+".*", s.AdditionalProperties.Schema)
+		}
+	}
+	for _, resource := range []string{"managedworkloads", "strategies"} {
+		of := crdOf(t, resource)
+		version := of.Spec.Validation
+		if version == nil {
+			version = of.Spec.Versions[0].Schema
+		}
+		look(resource, version.OpenAPIV3Schema)
+	}
+	if found < 10 {
+		t.Errorf("only %d quantities", found)
 	}
 }
 

@@ -15,33 +15,33 @@ type Vertical struct {
 	// cpu is what the CPU limits of all pods may be together, such as 2 or 1500m. Absent:
 	// what the planned replicas would have by the target's pod template.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="must be above 0"
+	// +kubebuilder:validation:XValidation:rule="string(self).matches('[eE][+-]?[0-9]{3}') || quantity(string(self)).isGreaterThan(quantity('0'))",message="must be above 0"
 	CPU *resource.Quantity `json:"cpu,omitempty"`
 	// minCPU is the least limit of a pod.
 	// +optional
 	// +kubebuilder:default="50m"
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="must be above 0"
+	// +kubebuilder:validation:XValidation:rule="string(self).matches('[eE][+-]?[0-9]{3}') || quantity(string(self)).isGreaterThan(quantity('0'))",message="must be above 0"
 	MinCPU *resource.Quantity `json:"minCPU,omitempty"`
 	// maxCPU is the largest limit of a pod. Absent: the whole budget, but no more than the
 	// largest node has.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="must be above 0"
+	// +kubebuilder:validation:XValidation:rule="string(self).matches('[eE][+-]?[0-9]{3}') || quantity(string(self)).isGreaterThan(quantity('0'))",message="must be above 0"
 	MaxCPU *resource.Quantity `json:"maxCPU,omitempty"`
 	// memory is what the memory limits of all pods may be together, such as 2Gi. Limits then
 	// follow working sets: they rise at once, and fall when less was used for five minutes.
 	// Needs Kubernetes 1.34, as older ones lower no memory limit in place. Absent: memory stays.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="must be above 0"
+	// +kubebuilder:validation:XValidation:rule="string(self).matches('[eE][+-]?[0-9]{3}') || quantity(string(self)).isGreaterThan(quantity('0'))",message="must be above 0"
 	Memory *resource.Quantity `json:"memory,omitempty"`
 	// minMemory is the least memory limit of a pod.
 	// +optional
 	// +kubebuilder:default="64Mi"
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="must be above 0"
+	// +kubebuilder:validation:XValidation:rule="string(self).matches('[eE][+-]?[0-9]{3}') || quantity(string(self)).isGreaterThan(quantity('0'))",message="must be above 0"
 	MinMemory *resource.Quantity `json:"minMemory,omitempty"`
 	// maxMemory is the largest memory limit of a pod. Absent: the whole budget, but no more
 	// than the largest node has.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="must be above 0"
+	// +kubebuilder:validation:XValidation:rule="string(self).matches('[eE][+-]?[0-9]{3}') || quantity(string(self)).isGreaterThan(quantity('0'))",message="must be above 0"
 	MaxMemory *resource.Quantity `json:"maxMemory,omitempty"`
 	// intervalSeconds between decisions. An agent decides once on each reading of usage,
 	// which metrics.k8s.io renews every 10 to 60 seconds.

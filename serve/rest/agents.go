@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/mash2-io/mash2/api/v1alpha1"
 )
@@ -34,7 +33,7 @@ func agentsChange(body map[string]any) (map[string]any, error) {
 			}
 			out[name] = v
 		case "cpu":
-			if q, err := resource.ParseQuantity(text); !isText || text != "" && (err != nil || q.Sign() <= 0) {
+			if q, err := v1alpha1.ParseQuantity(text); !isText || text != "" && (err != nil || q.Sign() <= 0) {
 				return nil, badf("cpu: must be a quantity above 0 such as 1500m, or an empty text")
 			}
 			out[name] = orNull(text)

@@ -10,6 +10,9 @@ type Free struct {
 	dims, bins int
 	leaves     int     // a power of two
 	most       []int64 // of branch b (1 is the root, its own are 2b and 2b+1) from b·dims
+	// fresh is the first bin that the branches above it don't know of yet: many are added
+	// before the next one is looked for.
+	fresh int
 	// Visited counts the branches that were looked at.
 	Visited int64
 }
@@ -22,8 +25,8 @@ func (f *Free) Add(free []int64) {
 	if f.bins == f.leaves {
 		f.widen()
 	}
+	copy(f.branch(f.leaves+f.bins), free)
 	f.bins++
-	f.Set(f.bins-1, free)
 }
 
 // widen doubles the leaves.
@@ -31,12 +34,21 @@ func (f *Free) widen() {
 	old, had := f.most, f.leaves
 	f.leaves = max(1, 2*had)
 	f.most = make([]int64, 2*f.leaves*f.dims)
-	for i := range f.bins {
-		copy(f.branch(f.leaves+i), old[(had+i)*f.dims:][:f.dims])
+	copy(f.most[f.leaves*f.dims:], old[had*f.dims:])
+	f.fresh = 0
+}
+
+// settleFresh tells the branches of the bins that were added.
+func (f *Free) settleFresh() {
+	if f.fresh == f.bins {
+		return
 	}
-	for b := f.leaves - 1; b > 0; b-- {
-		f.settle(b)
+	for from, to := (f.leaves+f.fresh)/2, (f.leaves+f.bins-1)/2; from > 0; from, to = from/2, to/2 {
+		for b := from; b <= to; b++ {
+			f.settle(b)
+		}
 	}
+	f.fresh = f.bins
 }
 
 func (f *Free) branch(b int) []int64 { return f.most[b*f.dims:][:f.dims] }
@@ -60,6 +72,9 @@ func (f *Free) Set(i int, free []int64) {
 		return
 	}
 	copy(f.branch(b), free)
+	if i >= f.fresh {
+		return
+	}
 	for b /= 2; b > 0 && f.settle(b); b /= 2 {
 	}
 }
@@ -70,6 +85,7 @@ func (f *Free) Next(from int, size []int64) int {
 	if from >= f.bins {
 		return -1
 	}
+	f.settleFresh()
 	// Up from the leaf to where something to the right may have room, then down.
 	b := f.leaves + from
 	for {
