@@ -48,6 +48,11 @@ type Sizing struct {
 	Planned []ContainerPlan
 	// Hold is not empty when sizes must not be changed, and says why.
 	Hold string
+	// AsWritten is not empty where pods must request what their author wrote, and says why.
+	AsWritten string `json:",omitempty"`
+	// Refused is why the API server lets no new pods in; empty if it does, or if that is
+	// not known.
+	Refused string `json:",omitempty"`
 }
 
 // Pod is what a pod requests whose containers request so much by the scheduler's rules.

@@ -260,7 +260,7 @@ func (o *Observer) look(s *api.Snapshot, r *workloadRecord, v *view, usage map[t
 			if f, ok := withinQuota(&w, t, v.members(r.target), v.quotas[r.key.Namespace]); ok {
 				s.Findings = append(s.Findings, f)
 			}
-			if f, ok := refusedFinding(w, t); ok && w.Mode != api.ModeOff {
+			if f, ok := refusedFinding(w, t, o.refusal(t, v.members(r.target))); ok && w.Mode != api.ModeOff {
 				s.Findings = append(s.Findings, f)
 			}
 			if f, ok := unscaledFinding(w, v.byKEDA[r.target]); ok {

@@ -2,7 +2,9 @@ package sensing
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -26,15 +28,36 @@ func refusalIn(conditions []appsv1.DeploymentCondition) string {
 	return ""
 }
 
+// shortFor is how many readings a StatefulSet must be without pods that nothing waits for
+// until they count as refused.
+const shortFor = 8
+
+// isShort reports whether a StatefulSet's controller should make a pod and there is none: all
+// that there are are Ready, and one is missing. A StatefulSet has no condition that says so.
+func isShort(t *targetRecord, members []*podRecord) bool {
+	if t.id.kind != kindStatefulSet || len(members) >= int(t.replicas) {
+		return false
+	}
+	return !slices.ContainsFunc(members, func(p *podRecord) bool { return !countsAsReady(p) })
+}
+
+// refusal is why a target's new pods are not let in; empty if they are.
+func (o *Observer) refusal(t *targetRecord, members []*podRecord) string {
+	if t.refusal == "" && o.scaled[t.id].short >= shortFor {
+		return fmt.Sprintf("its controller makes no more than %d of %d (kubectl describe statefulset -n %s %s says why)", len(members), t.replicas, t.id.namespace, t.id.name)
+	}
+	return t.refusal
+}
+
 // refusedFinding says that a target can't have the pods it asks for. Nothing is
-// planned differently for it: the plan says what demand takes, not what is let
-// in, and each change of replicas makes the ReplicaSet try again at once.
-func refusedFinding(w api.Workload, t *targetRecord) (api.Finding, bool) {
-	if t.refusal == "" {
+// planned differently for it but sizes: the plan says what demand takes, not what is
+// let in, and each change of replicas makes the ReplicaSet try again at once.
+func refusedFinding(w api.Workload, t *targetRecord, refusal string) (api.Finding, bool) {
+	if refusal == "" {
 		return api.Finding{}, false
 	}
 	return api.Finding{
 		Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: ReasonPodsRefused, Object: api.WorkloadRef(w.Key),
-		Message: "spec.targetRef: the API server refuses pods of " + t.id.kind + " " + t.id.name + ": " + t.refusal,
+		Message: "spec.targetRef: the API server refuses pods of " + t.id.kind + " " + t.id.name + ": " + refusal,
 	}, true
 }

@@ -1,10 +1,13 @@
 package sensing
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/api/v1alpha1"
@@ -63,6 +66,48 @@ func TestRefusedPods(t *testing.T) {
 			f := findings(s, ReasonPodsRefused)
 			if c.want == "" && len(f) > 0 || c.want != "" && (len(f) != 1 || f[0].Message != c.want || f[0].Object != api.ParseRef("workload shop/web") || f[0].Severity != api.Warning) {
 				t.Errorf("findings %v, want %q", f, c.want)
+			}
+		})
+	}
+}
+
+// TestRefusedStatefulSet: a StatefulSet's pods that its controller should make and doesn't
+// count as refused after some readings; those that it waits for don't.
+func TestRefusedStatefulSet(t *testing.T) {
+	for name, c := range map[string]struct {
+		have   int
+		change func(newest *corev1.Pod)
+		want   bool
+	}{
+		"all are there":           {have: 3},
+		"one is missing":          {have: 2, want: true},
+		"none is there":           {want: true},
+		"another is not Ready":    {have: 2, change: func(p *corev1.Pod) { p.Status.Conditions = nil }},
+		"another is just deleted": {have: 2, change: func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: epoch} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.shop("web", 0)
+			mw := managed("db")
+			mw.Spec.TargetRef.Kind = kindStatefulSet
+			mw.Spec.Sizing = &v1alpha1.Sizing{}
+			d := deployment("db", 3, "100m")
+			w.put(mw, &appsv1.StatefulSet{ObjectMeta: d.ObjectMeta, Spec: appsv1.StatefulSetSpec{Replicas: d.Spec.Replicas, Selector: d.Spec.Selector, Template: d.Spec.Template}})
+			for i := range c.have {
+				p := podOn("db", i, "node-1", epoch.Add(-time.Hour))
+				p.Name = fmt.Sprintf("db-%d", i)
+				p.OwnerReferences[0].Kind, p.OwnerReferences[0].Name = kindStatefulSet, "db"
+				if c.change != nil && i == c.have-1 {
+					c.change(p)
+				}
+				w.put(p)
+			}
+			for i := range shortFor {
+				got, s := w.workload("db")
+				last := i == shortFor-1
+				if n := len(findings(s, ReasonPodsRefused)); (n > 0) != (c.want && last) || (got.Sizing.Refused != "") != (c.want && last) {
+					t.Errorf("reading %d: %d findings, %q", i+1, n, got.Sizing.Refused)
+				}
 			}
 		})
 	}

@@ -80,6 +80,12 @@ func containersOf(pod *corev1.Pod) (out []api.ContainerUse) {
 	return out
 }
 
+// asWhole tells whether a pod states resources as a whole (KEP-2837), beside those of its
+// containers.
+func asWhole(spec corev1.PodSpec) bool {
+	return spec.Resources != nil && len(spec.Resources.Requests)+len(spec.Resources.Limits) > 0
+}
+
 func listed(list corev1.ResourceList) api.Amounts {
 	return api.Amounts{MilliCPU: list.Cpu().MilliValue(), Memory: list.Memory().Value()}
 }
@@ -92,7 +98,9 @@ type podSize struct {
 	resize        api.ResizeState
 	message       string
 	// by is who else resized it last; empty if nobody did.
-	by    string
+	by string
+	// whole tells that the pod requests resources as a whole.
+	whole bool
 	kills []containerKill
 }
 
@@ -104,7 +112,7 @@ type containerKill struct {
 }
 
 func (s *shapes) podSize(pod *corev1.Pod) podSize {
-	var out podSize
+	out := podSize{whole: asWhole(pod.Spec)}
 	var containers api.Amounts
 	size := api.PodSize{Containers: make([]api.ContainerSize, len(pod.Spec.Containers))}
 	for i := range pod.Spec.Containers {
@@ -196,9 +204,15 @@ func (o *Observer) sizing(r *workloadRecord, v *view) *api.Sizing {
 		Containers: slices.Clone(t.containers),
 	}
 	members := v.members(r.target)
+	whole := t.whole
 	if newest := newestOf(members); newest != nil {
 		out.Beside, out.Least = newest.size.beside, newest.size.least
+		whole = whole || newest.size.whole
 	}
+	if whole {
+		out.AsWritten = "its pods state resources as a whole (spec.resources), which what containers request must not exceed"
+	}
+	out.Refused = o.refusal(t, members)
 	for _, vertical := range v.verticals[r.target] {
 		if vertical.mode != verticalOff {
 			out.Hold = "VerticalPodAutoscaler " + vertical.key.Name + " sets what its containers request"

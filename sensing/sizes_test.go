@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -92,6 +93,40 @@ func TestSizesAgainstPrometheus(t *testing.T) {
 }
 
 // TestSizing is what a ManagedWorkload, its template, its pods and its status together say.
+// TestSizesAsWritten: pods that state resources as a whole, by their template or since, are
+// sized by nobody, and what the API server says to new pods is known.
+func TestSizesAsWritten(t *testing.T) {
+	whole := &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("2Gi")}}
+	for name, c := range map[string]struct {
+		change  func(*appsv1.Deployment, *corev1.Pod)
+		whole   bool
+		refused string
+	}{
+		"neither":         {change: func(*appsv1.Deployment, *corev1.Pod) {}},
+		"by its template": {change: func(d *appsv1.Deployment, _ *corev1.Pod) { d.Spec.Template.Spec.Resources = whole }, whole: true},
+		"by a webhook":    {change: func(_ *appsv1.Deployment, p *corev1.Pod) { p.Spec.Resources = whole }, whole: true},
+		"of nothing": {change: func(d *appsv1.Deployment, _ *corev1.Pod) {
+			d.Spec.Template.Spec.Resources = &corev1.ResourceRequirements{}
+		}},
+		"refused": {change: func(d *appsv1.Deployment, _ *corev1.Pod) {
+			d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "no"}}
+		}, refused: "no"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.shop("web", 0)
+			d, mw, pod := deployment("web", 1, "1"), managed("web"), podOn("web", 0, "node-1", epoch.Add(-time.Hour))
+			mw.Spec.Sizing = &v1alpha1.Sizing{Mode: v1alpha1.SizingInPlace}
+			c.change(d, pod)
+			w.put(d, mw, pod)
+			got, _ := w.workload("web")
+			if got.Sizing == nil || (got.Sizing.AsWritten != "") != c.whole || got.Sizing.Refused != c.refused {
+				t.Errorf("sizing is %+v", got.Sizing)
+			}
+		})
+	}
+}
+
 func TestSizing(t *testing.T) {
 	w := newWorld(t, nil)
 	w.shop("web", 0)

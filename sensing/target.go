@@ -48,6 +48,8 @@ type targetRecord struct {
 	limitCPU, limitMemory int64
 	// containers of the template as its author wrote them.
 	containers []api.ContainerUse
+	// whole tells that its pods state resources as a whole.
+	whole bool
 	// refusal is why its newest pods were not let in; empty if they were. Only a
 	// Deployment tells.
 	refusal string
@@ -71,7 +73,7 @@ func (s *shapes) deploymentRecord(d *appsv1.Deployment) *targetRecord {
 		refusal:     refusalIn(d.Status.Conditions),
 	}
 	r.limitCPU, r.limitMemory = limitsOf(pod)
-	r.containers = containersOf(pod)
+	r.containers, r.whole = containersOf(pod), asWhole(pod.Spec)
 	return r
 }
 
@@ -91,7 +93,7 @@ func (s *shapes) statefulSetRecord(d *appsv1.StatefulSet) *targetRecord {
 		selector:    selectorOf(d.Spec.Selector),
 	}
 	r.limitCPU, r.limitMemory = limitsOf(pod)
-	r.containers = containersOf(pod)
+	r.containers, r.whole = containersOf(pod), asWhole(pod.Spec)
 	return r
 }
 

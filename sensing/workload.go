@@ -97,12 +97,13 @@ func (v *view) readyOf(members []*podRecord) (ready int32, speed float64) {
 }
 
 // scalings remembers when replicas were seen to change, because managedFields
-// don't tell the time of an apply.
+// don't tell the time of an apply, and for how long pods have been missing.
 type scalings map[targetID]scaling
 
 type scaling struct {
 	replicas int32
 	changed  time.Time // zero if no change was seen
+	short    int       // readings in a row in which isShort, up to shortFor
 }
 
 // learn notes the replicas of now.
@@ -123,6 +124,11 @@ func (s scalings) learn(now time.Time, v *view) {
 			last.changed = now
 		}
 		last.replicas = t.replicas
+		if isShort(t, v.members(id)) {
+			last.short = min(last.short+1, shortFor)
+		} else {
+			last.short = 0
+		}
 		s[id] = last
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mash2-io/mash2/api/v1alpha1"
@@ -64,6 +65,7 @@ func TestSizesAtAdmission(t *testing.T) {
 	n := 0
 	for name, tc := range map[string]struct {
 		kind, mode string
+		pod        string // more of the pod's spec
 		containers string // of the status
 		want       string // cpu/memory/memory limit of the containers
 	}{
@@ -87,6 +89,10 @@ func TestSizesAtAdmission(t *testing.T) {
 		},
 		"requests that the template lacks are not added": {
 			kind: "Deployment", mode: "InPlace", containers: `{"name":"side","requests":{"cpu":"20m","memory":"10Mi"},"template":{"cpu":"100m","memory":"10Mi"}}`, want: template,
+		},
+		"what the pod requests as a whole is not exceeded": {
+			kind: "Deployment", mode: "InPlace", pod: "resources: {requests: {cpu: 1200m, memory: 1536Mi}}", want: template,
+			containers: `{"name":"web","requests":{"cpu":"1","memory":"2Gi"},"template":{"cpu":"1","memory":"1Gi"}}`,
 		},
 		"without a status no size": {kind: "Deployment", want: template},
 	} {
@@ -116,10 +122,11 @@ spec:
   template:
     metadata: {labels: {app: %[1]s}}
     spec:
+      %[4]s
       containers:
         - {name: web, image: web, resources: {requests: {cpu: "1", memory: 1Gi}, limits: {memory: 2Gi}}}
         - {name: side, image: side, resources: {requests: {cpu: 100m}}}
-`, app, tc.kind, service))
+`, app, tc.kind, service, tc.pod))
 			if tc.mode != "" {
 				patch := fmt.Sprintf(`{"status":{"sizing":{"mode":%q,"containers":[%s]}}}`, tc.mode, tc.containers)
 				if out, err := c.Kubectl(ctx, "patch", "mw", app, "--subresource", "status", "--type", "merge", "-p", patch); err != nil {
@@ -269,6 +276,49 @@ func TestSizing(t *testing.T) {
 	if p := renewed(); !requests(p).Cpu().Equal(*planned.CPU) || !requests(p).Memory().Equal(*planned.Memory) {
 		t.Errorf("with the operator dead a new pod requests %v, want %s and %s", requests(p), planned.CPU, planned.Memory)
 	}
+
+	// What doesn't let pods of that size in gets them as their author wrote them.
+	w.create(&corev1.LimitRange{
+		ObjectMeta: metav1.ObjectMeta{Namespace: testbed.Mash2, Name: "large"},
+		Spec:       corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Min: corev1.ResourceList{corev1.ResourceCPU: *template.Cpu()}}}},
+	})
+	w.operator("--sizes-at-admission")
+	w.eventually("pods as large as a LimitRange wants them", func() string {
+		all, large := pods(), 0
+		for _, p := range all {
+			if requests(p).Cpu().Equal(*template.Cpu()) {
+				large++
+			}
+		}
+		if large > 0 {
+			return ""
+		}
+		// The API server keeps LimitRanges in a cache: what comes too early is let in.
+		if len(all) > 1 {
+			if err := w.Client.Delete(t.Context(), &all[0]); err != nil {
+				return err.Error()
+			}
+		}
+		if err := w.Client.Get(t.Context(), key, &mw); err != nil {
+			return err.Error()
+		}
+		return mw.Status.Sizing.Reason
+	})
+	if err := w.Client.Get(t.Context(), key, &mw); err != nil {
+		t.Fatal(err)
+	}
+	if s := mw.Status.Sizing; !strings.Contains(s.Reason, "minimum cpu usage per Container") {
+		t.Errorf("mode %s: %s", s.Mode, s.Reason)
+	}
+	w.eventually("the others to grow in place", func() string {
+		for _, p := range pods() {
+			if !requests(p).Cpu().Equal(*template.Cpu()) {
+				return p.Name + " requests " + requests(p).Cpu().String()
+			}
+		}
+		return ""
+	})
+
 	if err := w.Client.Delete(t.Context(), &mw); err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,10 @@
 // lowered unless their author asks for their ratio, or the pod's quality of service does,
 // and then not below what was ever used.
 //
+// Where the API server refuses pods of other sizes than their author's, as a LimitRange or
+// a webhook may have it do, sizes are the author's again: a replica that is larger than it
+// must be is better than none. Running pods grow to them, and none shrinks.
+//
 // Where nothing else is stated a container requests between a quarter and four times of
 // what its author wrote: what was seen of a few days is not all that can come.
 package sizing
@@ -170,6 +174,11 @@ type Memory struct {
 	Priced time.Time `json:"priced,omitzero"`
 	Cost   float64   `json:"cost,omitempty"`
 	Saving float64   `json:"saving,omitempty"`
+	// Refused is when pods of other sizes than their author's were refused, zero if they
+	// weren't; RefusedFor is why, and RefusedLarger tells that they requested more of something.
+	Refused       time.Time `json:"refused,omitzero"`
+	RefusedFor    string    `json:"refusedFor,omitempty"`
+	RefusedLarger bool      `json:"refusedLarger,omitempty"`
 	// Kills are the newest kills of containers for their memory, in the template's order:
 	// pods that would tell of them may be gone.
 	Kills []Kill `json:"kills,omitempty"`
@@ -192,7 +201,13 @@ func (p Planner) Plan(in Input, m Memory) (api.SizingPlan, Memory) {
 	c.start()
 	c.kills()
 	plan := api.SizingPlan{Mode: in.Sizing.Mode, Hold: in.Sizing.Hold}
+	c.refusals()
 	switch {
+	case c.asWritten():
+		// Replicas are counted by these sizes, so running pods grow to them. None shrinks.
+		if plan.Mode == api.SizingInPlace && (in.Sizing.AsWritten != "" || c.m.RefusedLarger) {
+			plan.Mode = api.SizingInitialOnly
+		}
 	case in.Sizing.Hold != "":
 	case in.Kept != nil:
 		c.takeBack()
@@ -286,26 +301,6 @@ func (c *chooser) keep() {
 		if r.MilliCPU < was.MilliCPU || r.Memory < was.Memory {
 			c.waits = "nothing is requested less: " + c.in.Doubt
 			r.MilliCPU, r.Memory = max(r.MilliCPU, was.MilliCPU), max(r.Memory, was.Memory)
-		}
-	}
-}
-
-// takeBack requests what ran while objectives were kept, where that is more.
-func (c *chooser) takeBack() {
-	for i := range c.now {
-		plan := &c.now[i]
-		at := slices.IndexFunc(c.in.Kept, func(k api.ContainerPlan) bool { return k.Name == plan.Name && k.Template == plan.Template })
-		if at < 0 {
-			continue
-		}
-		kept := c.in.Kept[at]
-		if kept.Requests.MilliCPU > plan.Requests.MilliCPU || kept.Requests.Memory > plan.Requests.Memory {
-			kept.Requests.MilliCPU = max(kept.Requests.MilliCPU, plan.Requests.MilliCPU)
-			kept.Requests.Memory = max(kept.Requests.Memory, plan.Requests.Memory)
-			kept.Limits.MilliCPU = max(kept.Limits.MilliCPU, plan.Limits.MilliCPU)
-			kept.Limits.Memory = max(kept.Limits.Memory, plan.Limits.Memory)
-			kept.Reason = "it ran while the SLOs were kept, and the whole plan is taken back to that"
-			*plan = kept
 		}
 	}
 }

@@ -191,6 +191,72 @@ func TestTakeBack(t *testing.T) {
 }
 
 // TestKillsAreRemembered: the pod that was killed is gone, and its memory is not lowered.
+// TestRefused: sizes that the API server refuses are taken back to the author's, also of
+// running pods where these grow, and not tried again soon.
+func TestRefused(t *testing.T) {
+	const limitRange = "minimum cpu usage per Container is 500m, but request is 100m"
+	smaller, acted := plan(t, input(known(nil)), Memory{})
+	if smaller.Containers[0].Requests.MilliCPU >= 1000 {
+		t.Fatalf("there is nothing to take back: %+v", smaller)
+	}
+	acted.Acted = true
+	large := func(in *Input) { in.Sizing.Containers[0].MemoryPeak = 3000 * mib }
+	_, more := plan(t, func() Input { in := input(known(nil)); large(&in); return in }(), Memory{})
+	more.Acted = true
+	for name, c := range map[string]struct {
+		memory Memory
+		in     func(*Input)
+		back   bool
+		mode   api.SizingMode
+	}{
+		"a LimitRange":                            {acted, func(in *Input) { in.Sizing.Refused = limitRange }, true, api.SizingInPlace},
+		"while pods are being replaced":           {acted, func(in *Input) { in.Sizing.Refused, in.Sizing.Hold = limitRange, "its pods are being replaced" }, true, api.SizingInPlace},
+		"in doubt":                                {acted, func(in *Input) { in.Sizing.Refused, in.Doubt = limitRange, "it burns" }, true, api.SizingInPlace},
+		"a quota, by pods that request less":      {acted, func(in *Input) { in.Sizing.Refused = "exceeded quota: team" }, false, api.SizingInPlace},
+		"a quota, by pods that request more":      {more, func(in *Input) { large(in); in.Sizing.Refused = "exceeded quota: team" }, true, api.SizingInitialOnly},
+		"sizes that no pod was given":             {Memory{Containers: acted.Containers}, func(in *Input) { in.Sizing.Refused = limitRange }, false, api.SizingInPlace},
+		"pods that begin as their template":       {acted, func(in *Input) { in.Sizing.Refused, in.Sizing.Admits = limitRange, false }, false, api.SizingInPlace},
+		"resources of the pod as a whole":         {acted, func(in *Input) { in.Sizing.AsWritten = "whole" }, true, api.SizingInitialOnly},
+		"the same before anything was ever known": {Memory{}, func(in *Input) { in.Sizing.AsWritten = "whole" }, true, api.SizingInitialOnly},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := input(known(nil))
+			in.Time = now.Add(time.Minute)
+			c.in(&in)
+			p, m := plan(t, in, c.memory)
+			is, wrote := p.Containers[0], in.Sizing.Containers[0]
+			if back := is.Requests == wrote.Requests && is.Limits == wrote.Limits; back != c.back || p.Mode != c.mode {
+				t.Fatalf("back %v: %+v", back, p)
+			}
+			if !c.back || in.Sizing.Refused == "" {
+				return
+			}
+			if !strings.Contains(p.Reason, in.Sizing.Refused) {
+				t.Errorf("the reason is %q", p.Reason)
+			}
+			// Pods are let in again, and sizes stay.
+			m.Acted = true
+			later := input(known(func(u *api.ContainerUse) { u.Since, u.Until = now.Add(-48*time.Hour), now.Add(7*24*time.Hour) }))
+			later.Time = now.Add(7 * 24 * time.Hour)
+			if p, m = plan(t, later, m); p.Containers[0].Requests != wrote.Requests || p.Mode != c.mode {
+				t.Errorf("a week later: %+v", p)
+			}
+			// Another template is another program.
+			other := later
+			other.Sizing.Containers = []api.ContainerUse{known(func(u *api.ContainerUse) { u.Requests.MilliCPU = 900 })}
+			if _, m := plan(t, other, m); !m.Refused.IsZero() {
+				t.Error("another template is refused, too")
+			}
+			later.Time = later.Time.Add(2 * 24 * time.Hour)
+			later.Sizing.Containers[0].Until = later.Time
+			later.Demand.Start = later.Time.Add(-48 * time.Hour)
+			if p, _ = plan(t, later, m); p.Containers[0].Requests == wrote.Requests {
+				t.Errorf("nine days later: %+v", p)
+			}
+		})
+	}
+}
+
 func TestKillsAreRemembered(t *testing.T) {
 	in := input(known(func(u *api.ContainerUse) { u.OOMKilled, u.OOMLimit = now, 1024*mib }))
 	_, m := plan(t, in, Memory{})

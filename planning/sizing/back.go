@@ -1,0 +1,76 @@
+package sizing
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+const (
+	// refusedFor is how long sizes stay the author's after others were refused.
+	refusedFor = oomFor
+	// quotaUsedUp is what the API server says where a ResourceQuota has no room left.
+	quotaUsedUp = "exceeded quota"
+)
+
+// takeBack requests what ran while objectives were kept, where that is more.
+func (c *chooser) takeBack() {
+	for i := range c.now {
+		plan := &c.now[i]
+		at := slices.IndexFunc(c.in.Kept, func(k api.ContainerPlan) bool { return k.Name == plan.Name && k.Template == plan.Template })
+		if at < 0 {
+			continue
+		}
+		kept := c.in.Kept[at]
+		if kept.Requests.MilliCPU > plan.Requests.MilliCPU || kept.Requests.Memory > plan.Requests.Memory {
+			kept.Requests.MilliCPU = max(kept.Requests.MilliCPU, plan.Requests.MilliCPU)
+			kept.Requests.Memory = max(kept.Requests.Memory, plan.Requests.Memory)
+			kept.Limits.MilliCPU = max(kept.Limits.MilliCPU, plan.Limits.MilliCPU)
+			kept.Limits.Memory = max(kept.Limits.Memory, plan.Limits.Memory)
+			kept.Reason = "it ran while the SLOs were kept, and the whole plan is taken back to that"
+			*plan = kept
+		}
+	}
+}
+
+// refusals remembers that pods of these sizes were refused. A quota that is used up is not
+// their fault where they request no more than their author wrote.
+func (c *chooser) refusals() {
+	if c.m.Template.Equal(c.in.Time) || c.in.Time.Sub(c.m.Refused) >= refusedFor {
+		c.m.Refused, c.m.RefusedFor, c.m.RefusedLarger = time.Time{}, "", false
+	}
+	why := c.in.Sizing.Refused
+	if why == "" || !c.m.Acted || !c.in.Sizing.Admits || c.m.Template.Equal(c.in.Time) {
+		return
+	}
+	other, larger := false, false
+	for i, u := range c.in.Sizing.Containers {
+		is := c.now[i]
+		other = other || is.Requests != u.Requests || is.Limits != u.Limits
+		larger = larger || is.Requests.MilliCPU > u.Requests.MilliCPU || is.Requests.Memory > u.Requests.Memory
+	}
+	if !other || !larger && strings.Contains(why, quotaUsedUp) {
+		return
+	}
+	c.m.Refused, c.m.RefusedFor, c.m.RefusedLarger = c.in.Time, why, larger
+}
+
+// asWritten takes containers back to what their author wrote, where nothing else is let in,
+// and reports whether that is so.
+func (c *chooser) asWritten() bool {
+	why := c.in.Sizing.AsWritten
+	if why == "" && !c.m.Refused.IsZero() {
+		why = fmt.Sprintf("pods of other sizes were refused at %s: %s", c.m.Refused.UTC().Format(time.RFC3339), c.m.RefusedFor)
+	}
+	if why == "" {
+		return false
+	}
+	for i, u := range c.in.Sizing.Containers {
+		c.now[i] = api.ContainerPlan{Name: u.Name, Requests: u.Requests, Limits: u.Limits, Template: u.Requests, Reason: "as its author wrote it"}
+	}
+	c.waits = why
+	return true
+}
