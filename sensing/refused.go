@@ -44,7 +44,7 @@ func isShort(t *targetRecord, members []*podRecord) bool {
 // refusal is why a target's new pods are not let in; empty if they are.
 func (o *Observer) refusal(t *targetRecord, members []*podRecord) string {
 	if t.refusal == "" && o.scaled[t.id].short >= shortFor {
-		return fmt.Sprintf("its controller makes no more than %d of %d (kubectl describe statefulset -n %s %s says why)", len(members), t.replicas, t.id.namespace, t.id.name)
+		return fmt.Sprintf("its controller makes no more than %d of %d, which resources that are not allowed may be a reason for: see kubectl describe statefulset -n %s %s", len(members), t.replicas, t.id.namespace, t.id.name)
 	}
 	return t.refusal
 }

@@ -2,6 +2,7 @@ package sizing
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +15,13 @@ const (
 	refusedFor = oomFor
 	// quotaUsedUp is what the API server says where a ResourceQuota has no room left.
 	quotaUsedUp = "exceeded quota"
+	// notAsked is what it says where it could not ask a webhook.
+	notAsked = "failed calling webhook"
 )
+
+// ofSizes are words of a refusal for what pods request: other ones are of privileges, names
+// or numbers.
+var ofSizes = regexp.MustCompile(`(?i)\b(cpu|memory|resources?)\b`)
 
 // takeBack requests what ran while objectives were kept, where that is more.
 func (c *chooser) takeBack() {
@@ -36,7 +43,7 @@ func (c *chooser) takeBack() {
 	}
 }
 
-// refusals remembers that pods of these sizes were refused. A quota that is used up is not
+// refusals remembers that pods of these sizes were refused for them. A quota that is used up is not
 // their fault where they request no more than their author wrote.
 func (c *chooser) refusals() {
 	if c.m.Template.Equal(c.in.Time) || c.in.Time.Sub(c.m.Refused) >= refusedFor {
@@ -52,7 +59,7 @@ func (c *chooser) refusals() {
 		other = other || is.Requests != u.Requests || is.Limits != u.Limits
 		larger = larger || is.Requests.MilliCPU > u.Requests.MilliCPU || is.Requests.Memory > u.Requests.Memory
 	}
-	if !other || !larger && strings.Contains(why, quotaUsedUp) {
+	if !other || !ofSizes.MatchString(why) || strings.Contains(why, notAsked) || !larger && strings.Contains(why, quotaUsedUp) {
 		return
 	}
 	c.m.Refused, c.m.RefusedFor, c.m.RefusedLarger = c.in.Time, why, larger

@@ -209,11 +209,22 @@ func TestRefused(t *testing.T) {
 		back   bool
 		mode   api.SizingMode
 	}{
-		"a LimitRange":                            {acted, func(in *Input) { in.Sizing.Refused = limitRange }, true, api.SizingInPlace},
-		"while pods are being replaced":           {acted, func(in *Input) { in.Sizing.Refused, in.Sizing.Hold = limitRange, "its pods are being replaced" }, true, api.SizingInPlace},
-		"in doubt":                                {acted, func(in *Input) { in.Sizing.Refused, in.Doubt = limitRange, "it burns" }, true, api.SizingInPlace},
-		"a quota, by pods that request less":      {acted, func(in *Input) { in.Sizing.Refused = "exceeded quota: team" }, false, api.SizingInPlace},
-		"a quota, by pods that request more":      {more, func(in *Input) { large(in); in.Sizing.Refused = "exceeded quota: team" }, true, api.SizingInitialOnly},
+		"a LimitRange":                       {acted, func(in *Input) { in.Sizing.Refused = limitRange }, true, api.SizingInPlace},
+		"while pods are being replaced":      {acted, func(in *Input) { in.Sizing.Refused, in.Sizing.Hold = limitRange, "its pods are being replaced" }, true, api.SizingInPlace},
+		"in doubt":                           {acted, func(in *Input) { in.Sizing.Refused, in.Doubt = limitRange, "it burns" }, true, api.SizingInPlace},
+		"a quota, by pods that request less": {acted, func(in *Input) { in.Sizing.Refused = "exceeded quota: team, requested: requests.cpu=100m" }, false, api.SizingInPlace},
+		"a quota, by pods that request more": {more, func(in *Input) { large(in); in.Sizing.Refused = "exceeded quota: team, requested: requests.memory=2Gi" }, true, api.SizingInitialOnly},
+		"a quota of pods": {more, func(in *Input) {
+			large(in)
+			in.Sizing.Refused = "exceeded quota: team, requested: pods=1, limited: pods=3"
+		}, false, api.SizingInPlace},
+		"a pod security standard": {acted, func(in *Input) { in.Sizing.Refused = `violates PodSecurity "restricted:latest": privileged` }, false, api.SizingInPlace},
+		"a webhook that says so": {acted, func(in *Input) {
+			in.Sizing.Refused = `admission webhook "no.example.com" denied the request: CPU is too low`
+		}, true, api.SizingInPlace},
+		"a webhook that does not answer": {acted, func(in *Input) {
+			in.Sizing.Refused = `failed calling webhook "cpu.example.com": context deadline exceeded`
+		}, false, api.SizingInPlace},
 		"sizes that no pod was given":             {Memory{Containers: acted.Containers}, func(in *Input) { in.Sizing.Refused = limitRange }, false, api.SizingInPlace},
 		"pods that begin as their template":       {acted, func(in *Input) { in.Sizing.Refused, in.Sizing.Admits = limitRange, false }, false, api.SizingInPlace},
 		"resources of the pod as a whole":         {acted, func(in *Input) { in.Sizing.AsWritten = "whole" }, true, api.SizingInitialOnly},
