@@ -33,9 +33,9 @@ func refusalIn(conditions []appsv1.DeploymentCondition) string {
 const shortFor = 8
 
 // isShort reports whether a StatefulSet's controller should make a pod and there is none: all
-// that there are are Ready, and one is missing. A StatefulSet has no condition that says so.
+// that there are are available, and one is missing. A StatefulSet has no condition that says so.
 func isShort(t *targetRecord, members []*podRecord) bool {
-	if t.id.kind != kindStatefulSet || len(members) >= int(t.replicas) {
+	if t.id.kind != kindStatefulSet || len(members) >= int(t.replicas) || len(members) > int(t.available) {
 		return false
 	}
 	return !slices.ContainsFunc(members, func(p *podRecord) bool { return !countsAsReady(p) })

@@ -77,13 +77,15 @@ func TestRefusedStatefulSet(t *testing.T) {
 	for name, c := range map[string]struct {
 		have   int
 		change func(newest *corev1.Pod)
+		young  bool
 		want   bool
 	}{
-		"all are there":           {have: 3},
-		"one is missing":          {have: 2, want: true},
-		"none is there":           {want: true},
-		"another is not Ready":    {have: 2, change: func(p *corev1.Pod) { p.Status.Conditions = nil }},
-		"another is just deleted": {have: 2, change: func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: epoch} }},
+		"all are there":                     {have: 3},
+		"one is missing":                    {have: 2, want: true},
+		"none is there":                     {want: true},
+		"another is to be Ready for longer": {have: 2, young: true},
+		"another is not Ready":              {have: 2, change: func(p *corev1.Pod) { p.Status.Conditions = nil }},
+		"another is just deleted":           {have: 2, change: func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: epoch} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, nil)
@@ -92,7 +94,14 @@ func TestRefusedStatefulSet(t *testing.T) {
 			mw.Spec.TargetRef.Kind = kindStatefulSet
 			mw.Spec.Sizing = &v1alpha1.Sizing{}
 			d := deployment("db", 3, "100m")
-			w.put(mw, &appsv1.StatefulSet{ObjectMeta: d.ObjectMeta, Spec: appsv1.StatefulSetSpec{Replicas: d.Spec.Replicas, Selector: d.Spec.Selector, Template: d.Spec.Template}})
+			available := c.have
+			if c.young {
+				available--
+			}
+			w.put(mw, &appsv1.StatefulSet{
+				ObjectMeta: d.ObjectMeta, Spec: appsv1.StatefulSetSpec{Replicas: d.Spec.Replicas, Selector: d.Spec.Selector, Template: d.Spec.Template},
+				Status: appsv1.StatefulSetStatus{AvailableReplicas: int32(available)},
+			})
 			for i := range c.have {
 				p := podOn("db", i, "node-1", epoch.Add(-time.Hour))
 				p.Name = fmt.Sprintf("db-%d", i)

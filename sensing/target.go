@@ -50,6 +50,8 @@ type targetRecord struct {
 	containers []api.ContainerUse
 	// whole tells that its pods state resources as a whole.
 	whole bool
+	// available pods of a StatefulSet: its controller makes the next one only then.
+	available int32
 	// refusal is why its newest pods were not let in; empty if they were. Only a
 	// Deployment tells.
 	refusal string
@@ -91,6 +93,7 @@ func (s *shapes) statefulSetRecord(d *appsv1.StatefulSet) *targetRecord {
 		notedBefore: hasOldNote(d),
 		requests:    requestsOf(pod),
 		selector:    selectorOf(d.Spec.Selector),
+		available:   d.Status.AvailableReplicas,
 	}
 	r.limitCPU, r.limitMemory = limitsOf(pod)
 	r.containers, r.whole = containersOf(pod), asWhole(pod.Spec)
