@@ -2,6 +2,7 @@ package execution
 
 import (
 	"cmp"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/mash2-io/mash2/api"
@@ -22,13 +23,35 @@ const (
 // Growing needs room on the node. Shrinking waits until as many pods are Ready as the
 // smaller size needs, goes on for a tenth of the pods at a time, and not while pods are
 // replaced or moved.
+//
+// Where more pods are to be resized than one cycle does, workloads begin in turn: what the
+// API server refuses of one is asked for again and again, and must not keep the others waiting.
 func (q *sequencer) resizePods() {
-	left := resizesAtOnce
-	free := map[string]api.Resources{}
+	type sized struct {
+		w  *api.Workload
+		wp *api.WorkloadPlan
+	}
+	var all []sized
+	wanted := 0
 	q.planned(func(w *api.Workload, wp *api.WorkloadPlan) {
 		if w.Sizing == nil || !wp.Sizing.Acts() || wp.Sizing.Mode != api.SizingInPlace || w.RollingOut {
 			return
 		}
+		all = append(all, sized{w, wp})
+		for _, p := range q.podsOfWorkload(w.Key).stay {
+			if wanted <= resizesAtOnce && p.Size != nil {
+				wanted += len(resizes(w, wp.Sizing, p))
+			}
+		}
+	})
+	if wanted > resizesAtOnce {
+		turn := rand.New(rand.NewPCG(uint64(q.snapshot.Time.UnixNano()), 0)).IntN(len(all)) //nolint:gosec // a turn, no secret
+		all = append(all[turn:], all[:turn]...)
+	}
+	left := resizesAtOnce
+	free := map[string]api.Resources{}
+	for _, each := range all {
+		w, wp := each.w, each.wp
 		ps := q.podsOfWorkload(w.Key)
 		shrinks := max(1, len(ps.stay)/shrinkShare)
 		for _, p := range ps.stay {
@@ -69,7 +92,7 @@ func (q *sequencer) resizePods() {
 				"requests are lowered when %d pods are Ready; now %d are", wp.Replicas, ps.readyAll)
 		}
 		q.explainResizes(w, ps.stay)
-	})
+	}
 }
 
 // Reasons of findings about sizes that kubelets don't carry out.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -153,6 +154,36 @@ func TestResizePods(t *testing.T) {
 				t.Errorf("findings (-want +got):\n%s", d)
 			}
 		})
+	}
+}
+
+// TestResizesTakeTurns: a workload whose resizes the API server refuses, all that one cycle
+// does and more, does not keep the others from theirs.
+func TestResizesTakeTurns(t *testing.T) {
+	x := newSized(60, amounts(1001, 1024))
+	for i := range x.s.Nodes {
+		x.s.Nodes[i].Allocatable = api.Resources{MilliCPU: 100_000, Memory: 200_000 * mib, Pods: 110}
+	}
+	w, wp := x.s.Workloads[0], x.plan.Workloads[0]
+	w.Key, wp.Key = key("zoo"), key("zoo")
+	w.Target.Name, w.Replicas, wp.Replicas, wp.NodeReplicas, wp.Current = "zoo", 1, 1, 1, 1
+	x.s.Workloads, x.plan.Workloads = append(x.s.Workloads, w), append(x.plan.Workloads, wp)
+	pod := podSized(60, amounts(1000, 1024))
+	pod.Key, pod.Workload = key("zoo-0"), key("zoo")
+	x.s.Pods = append(x.s.Pods, pod)
+	turns := 0
+	for range 40 {
+		actions, _ := x.actions()
+		if len(actions) != 50 {
+			t.Fatalf("%d actions", len(actions))
+		}
+		if slices.ContainsFunc(actions, func(a string) bool { return strings.Contains(a, "zoo-0") }) {
+			turns++
+		}
+		x.s.Time = x.s.Time.Add(15 * time.Second)
+	}
+	if turns < 10 || turns > 30 {
+		t.Errorf("the other workload had %d of 40 turns", turns)
 	}
 }
 
