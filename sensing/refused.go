@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,9 @@ import (
 // podNamed begins what the API server says of one pod.
 var podNamed = regexp.MustCompile(`^[Pp]ods? "[^"]*" is `)
 
+// longestRefusal is how many bytes of it are shown: a webhook may say any number.
+const longestRefusal = 1000
+
 // refusalIn is what the API server has said to a Deployment's newest pods, when it
 // doesn't let them in; empty if it does. The pod's name is left out, which is
 // another one at each attempt.
@@ -23,7 +27,11 @@ func refusalIn(conditions []appsv1.DeploymentCondition) string {
 		if c.Type != appsv1.DeploymentReplicaFailure || c.Status != corev1.ConditionTrue {
 			continue
 		}
-		return cmp.Or(podNamed.ReplaceAllString(c.Message, ""), c.Reason)
+		words := cmp.Or(podNamed.ReplaceAllString(c.Message, ""), c.Reason)
+		if len(words) > longestRefusal {
+			words = strings.ToValidUTF8(words[:longestRefusal], "") + "…"
+		}
+		return words
 	}
 	return ""
 }

@@ -2,6 +2,7 @@ package sensing
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,6 +45,10 @@ func TestRefusedPods(t *testing.T) {
 		"a webhook": {
 			conditions: failure(corev1.ConditionTrue, `admission webhook "no.example.com" denied the request: "x" is bad`),
 			want:       before + `admission webhook "no.example.com" denied the request: "x" is bad`,
+		},
+		"too long": {
+			conditions: failure(corev1.ConditionTrue, strings.Repeat("é", 600)),
+			want:       before + strings.Repeat("é", 500) + "…",
 		},
 		"no message":                   {conditions: failure(corev1.ConditionTrue, ""), want: before + "FailedCreate"},
 		"a workload that is Off":       {conditions: failure(corev1.ConditionTrue, "no"), mode: v1alpha1.ModeOff},
