@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-
 	"github.com/mash2-io/mash2/api/v1alpha1"
 )
 
