@@ -52,7 +52,8 @@ func isShort(t *targetRecord, members []*podRecord) bool {
 // refusal is why a target's new pods are not let in; empty if they are.
 func (o *Observer) refusal(t *targetRecord, members []*podRecord) string {
 	if t.refusal == "" && o.scaled[t.id].short >= shortFor {
-		return fmt.Sprintf("its controller makes no more than %d of %d, which resources that are not allowed may be a reason for: see kubectl describe statefulset -n %s %s", len(members), t.replicas, t.id.namespace, t.id.name)
+		return fmt.Sprintf("its controller makes no more than %d of %d; resources that are not allowed may be why: see the Events in kubectl describe statefulset -n %s %s",
+			len(members), t.replicas, t.id.namespace, t.id.name)
 	}
 	return t.refusal
 }
@@ -64,8 +65,12 @@ func refusedFinding(w api.Workload, t *targetRecord, refusal string) (api.Findin
 	if refusal == "" {
 		return api.Finding{}, false
 	}
+	what := "the API server refuses pods of"
+	if t.refusal == "" {
+		what = "there are no new pods of" // for a reason that only its Events tell
+	}
 	return api.Finding{
 		Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: ReasonPodsRefused, Object: api.WorkloadRef(w.Key),
-		Message: "spec.targetRef: the API server refuses pods of " + t.id.kind + " " + t.id.name + ": " + refusal,
+		Message: "spec.targetRef: " + what + " " + t.id.kind + " " + t.id.name + ": " + refusal,
 	}, true
 }

@@ -43,8 +43,8 @@ func (c *chooser) takeBack() {
 	}
 }
 
-// refusals remembers that pods of these sizes were refused for them. A quota that is used up is not
-// their fault where they request no more than their author wrote.
+// refusals remembers that pods of these sizes were refused for them. A quota that is used up
+// is not their fault where they have no more than their author wrote.
 func (c *chooser) refusals() {
 	if c.m.Template.Equal(c.in.Time) || c.in.Time.Sub(c.m.Refused) >= refusedFor {
 		c.m.Refused, c.m.RefusedFor, c.m.RefusedLarger = time.Time{}, "", false
@@ -57,7 +57,9 @@ func (c *chooser) refusals() {
 	for i, u := range c.in.Sizing.Containers {
 		is := c.now[i]
 		other = other || is.Requests != u.Requests || is.Limits != u.Limits
-		larger = larger || is.Requests.MilliCPU > u.Requests.MilliCPU || is.Requests.Memory > u.Requests.Memory
+		for _, amount := range [][2]api.Amounts{{is.Requests, u.Requests}, {is.Limits, u.Limits}} {
+			larger = larger || amount[0].MilliCPU > amount[1].MilliCPU || amount[0].Memory > amount[1].Memory
+		}
 	}
 	if !other || !ofSizes.MatchString(why) || strings.Contains(why, notAsked) || !larger && strings.Contains(why, quotaUsedUp) {
 		return

@@ -175,7 +175,7 @@ type Memory struct {
 	Cost   float64   `json:"cost,omitempty"`
 	Saving float64   `json:"saving,omitempty"`
 	// Refused is when pods of other sizes than their author's were refused, zero if they
-	// weren't; RefusedFor is why, and RefusedLarger tells that they requested more of something.
+	// weren't; RefusedFor is why, and RefusedLarger tells that they had more of something.
 	Refused       time.Time `json:"refused,omitzero"`
 	RefusedFor    string    `json:"refusedFor,omitempty"`
 	RefusedLarger bool      `json:"refusedLarger,omitempty"`

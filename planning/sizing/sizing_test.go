@@ -214,6 +214,14 @@ func TestRefused(t *testing.T) {
 		"in doubt":                           {acted, func(in *Input) { in.Sizing.Refused, in.Doubt = limitRange, "it burns" }, true, api.SizingInPlace},
 		"a quota, by pods that request less": {acted, func(in *Input) { in.Sizing.Refused = "exceeded quota: team, requested: requests.cpu=100m" }, false, api.SizingInPlace},
 		"a quota, by pods that request more": {more, func(in *Input) { large(in); in.Sizing.Refused = "exceeded quota: team, requested: requests.memory=2Gi" }, true, api.SizingInitialOnly},
+		"a limit that is larger, by pods that request less": {
+			Memory{Acted: true, Containers: []api.ContainerPlan{{
+				Name: "web", Requests: api.Amounts{MilliCPU: 500, Memory: 1024 * mib}, Limits: api.Amounts{Memory: 2000 * mib}, Template: api.Amounts{MilliCPU: 1000, Memory: 1024 * mib},
+			}}},
+			func(in *Input) {
+				in.Sizing.Containers[0].Limits, in.Sizing.Refused = api.Amounts{Memory: 1100 * mib}, limitRange
+			}, true, api.SizingInitialOnly,
+		},
 		"a quota of pods": {more, func(in *Input) {
 			large(in)
 			in.Sizing.Refused = "exceeded quota: team, requested: pods=1, limited: pods=3"
