@@ -381,6 +381,7 @@ func (c *cycle) items(k *candidate) {
 		}
 		if m := k.margins[i]; m.Known() {
 			it.Tail = choice.GrowthTail(m.factor(c.s.Time), m.Objective)
+			it.Load *= choice.Saturation / m.Saturation()
 		}
 		it.Shares, it.Share = shares(mw, k.to.pool(i))
 		if spot := k.to.spotPool(i); spot != nil {

@@ -91,7 +91,7 @@ func (c *cycle) again(s api.Snapshot, p api.Policy, pool string) *cycle {
 		to.memory.Margins = from.memory.Margins
 		to.sizing, to.memory.Sizing, to.workload.Shape, to.resizeTo = from.sizing, from.memory.Sizing, from.workload.Shape, from.resizeTo
 	}
-	out.memory.forecasts, out.memory.Together, out.common = c.memory.forecasts, c.memory.Together, c.common
+	out.memory.forecasts, out.memory.Together, out.common, out.strangers = c.memory.forecasts, c.memory.Together, c.common, c.strangers
 	out.findings = append(out.findings, c.predicted...)
 	return out
 }
@@ -125,6 +125,8 @@ type cycle struct {
 	leastRequest int64
 	// common is how much of what workloads grow by they grow at the same time.
 	common sharing
+	// strangers are pods of which mash2 plans nothing, by the pool of their nodes.
+	strangers map[string]strange
 	// untried is what workloads are to have at least for which mash2 acts without a plan of
 	// its own: see trials.
 	untried map[api.Key]*KeptScale

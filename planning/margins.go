@@ -170,16 +170,20 @@ func (m Margins) says(f *api.Forecast, q float64, now time.Time, lead time.Durat
 	if n := len(m.Due); n > 0 && at.Sub(m.Due[n-1].At) < toldEvery {
 		return m
 	}
-	most := 0.0
+	m.Due = append(slices.Clone(m.Due), Said{At: at, Demand: Reach(f, q, now, at)})
+	return m
+}
+
+// Reach is what a forecast's quantile comes to from now until a time, in the forecast's unit.
+func Reach(f *api.Forecast, q float64, now, until time.Time) (most float64) {
 	for i, v := range f.Quantile(q) {
-		if t := f.Start.Add(time.Duration(i) * f.Step); t.After(at) {
+		if t := f.Start.Add(time.Duration(i) * f.Step); t.After(until) {
 			break
 		} else if t.Add(f.Step).After(now) && v > most {
 			most = v
 		}
 	}
-	m.Due = append(slices.Clone(m.Due), Said{At: at, Demand: most})
-	return m
+	return most
 }
 
 // burst is how many times what it requests a replica can use of CPU on a pool's machines
@@ -303,7 +307,7 @@ func (c *cycle) margins() {
 		mw.memory.Margins = m
 		mw.workload.SpeedNow = positive(mw.workload.SpeedNow) * c.burstNow(mw, at)
 	}
-	c.measureCommon(c.longestWindows(c.s.PodStartup))
+	c.measureCommon(c.longestWindows(c.s.PodStartup), at)
 }
 
 // tell keeps what trusted forecasts say, to compare it with what comes.

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/mash2-io/mash2/api"
-	"github.com/mash2-io/mash2/planning/choice"
 	"github.com/mash2-io/mash2/planning/sizing"
 )
 
@@ -94,7 +93,7 @@ func (c *cycle) headroom(mw *managed, shared map[string]sharing) float64 {
 			by = alone
 		}
 		m = c.marginsOn(mw, c.poolNamed(mw.memory.Pool), by)
-		return math.Max(m.Foreseen(1, m.Pod.Factor, false), leastMargin) / choice.Saturation
+		return math.Max(m.Foreseen(1, m.Pod.Factor, false), leastMargin) / m.Saturation()
 	}
 	target := mw.workload.TargetUtilization
 	if target <= 0 {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/planning/choice"
 )
 
 // The pods of a node don't all need their margins at once: what one workload leaves of its
@@ -27,11 +28,12 @@ import (
 // A workload alone has κ = 1. On a node with as much of each of n workloads it is at least 1/√n,
 // so that there is room for the whole growth of any one of them.
 
-// sharing is κ, until new replicas serve and until they do on new nodes; 1 for no sharing.
-type sharing struct{ pods, nodes float64 }
+// sharing is κ, until new replicas serve and until they do on new nodes, and λ, of what is idle
+// (see idleOn); 1 for no sharing.
+type sharing struct{ pods, nodes, idle float64 }
 
 // alone is a workload that shares with nobody.
-var alone = sharing{1, 1}
+var alone = sharing{1, 1, 1}
 
 // Sharing is what a workload's margins have in common with those of others on its nodes. The
 // zero value is of one that is alone.
@@ -43,6 +45,9 @@ type Sharing struct {
 	// Confined is what a replica can use in any case, as a share of what it can while others
 	// leave it idle, 0–1.
 	Confined float64 `json:"confined,omitempty"`
+	// Idle is how many times as much replicas may be used as where nothing is idle on their
+	// nodes, 1 or more: λ.
+	Idle float64 `json:"idle,omitempty"`
 }
 
 // shared returns margins with what the pods of a node have in common, where a replica can
@@ -51,8 +56,14 @@ func (m Margins) shared(by sharing, guaranteed, most float64) Margins {
 	if !m.Known() || by == alone || !(guaranteed > 0) || !(most > guaranteed) {
 		return m
 	}
-	m.Sharing = Sharing{Pods: by.pods, Nodes: by.nodes, Confined: guaranteed / most}
+	idle := math.Min(by.idle, most/guaranteed)
+	m.Sharing = Sharing{Pods: by.pods, Nodes: by.nodes, Confined: guaranteed * idle / most, Idle: idle}
 	return m
+}
+
+// Saturation is the share of what replicas can use in any case that they may be planned to use.
+func (m Margins) Saturation() float64 {
+	return choice.Saturation * math.Max(m.Sharing.Idle, 1)
 }
 
 // Alone returns margins that share nothing.
@@ -87,11 +98,12 @@ func (c *cycle) growth(mw *managed) sharing {
 		return sharing{}
 	}
 	m := mw.memory.Margins
-	return sharing{m.Pods(now, c.s.Time) - now, m.Nodes(now, c.s.Time) - now}
+	return sharing{pods: m.Pods(now, c.s.Time) - now, nodes: m.Nodes(now, c.s.Time) - now}
 }
 
-// measureCommon measures how much of what workloads grow by they grow at the same time.
-func (c *cycle) measureCommon(windows Windows) {
+// measureCommon measures how much of what workloads grow by they grow at the same time, and
+// finds whom they share nodes with, by the pools that these are in.
+func (c *cycle) measureCommon(windows Windows, pools map[string]*api.Pool) {
 	var all []*managed
 	for i := range c.managed {
 		if mw := &c.managed[i]; c.shares(mw) {
@@ -102,6 +114,7 @@ func (c *cycle) measureCommon(windows Windows) {
 		c.memory.Together = Margins{}
 		return
 	}
+	c.findStrangers(pools)
 	m := c.memory.Together
 	sum := api.Workload{}
 	if again, _ := m.due(sum, c.p, c.s.Time); again {
@@ -121,7 +134,7 @@ func (c *cycle) measureCommon(windows Windows) {
 		s.pods, s.nodes = s.pods+e.pods, s.nodes+e.nodes
 		q.pods, q.nodes = q.pods+e.pods*e.pods, q.nodes+e.nodes*e.nodes
 	}
-	c.common = sharing{common(m.Pods(now, c.s.Time)-now, s.pods, q.pods), common(m.Nodes(now, c.s.Time)-now, s.nodes, q.nodes)}
+	c.common = sharing{common(m.Pods(now, c.s.Time)-now, s.pods, q.pods), common(m.Nodes(now, c.s.Time)-now, s.nodes, q.nodes), 1}
 }
 
 // common is ρ, of what a sum grows by, the sum of growths, and that of their squares.
@@ -204,19 +217,21 @@ func (c *cycle) longestWindows(pod api.StartupLatency) Windows {
 	return c.windows(pod, boot)
 }
 
-// sharingOn is κ of the workloads that are on a pool, as on says.
+// sharingOn is κ and λ of the workloads that are on a pool, as on says.
 func (c *cycle) sharingOn(pool *api.Pool, on func(i int) bool) sharing {
-	if pool == nil || pool.Cores <= 0 || c.common == alone {
+	if pool == nil || pool.Cores <= 0 {
 		return alone
 	}
 	room := float64(pool.Allocatable.MilliCPU - pool.Overhead.MilliCPU)
 	var requested float64
+	sharers := 0
 	for i := range c.managed {
 		if mw := &c.managed[i]; on(i) && c.shares(mw) && mw.workload.Shape != nil {
 			requested += float64(max(mw.workload.Replicas, 1)) * float64(mw.workload.Shape.Requests.MilliCPU)
+			sharers++
 		}
 	}
-	if !(room > 0) || !(requested > 0) {
+	if !(room > 0) || !(requested > 0) || sharers < 2 {
 		return alone
 	}
 	machines := math.Ceil(requested / room)
@@ -232,7 +247,9 @@ func (c *cycle) sharingOn(pool *api.Pool, on func(i int) bool) sharing {
 		s.pods, s.nodes = s.pods+e.pods, s.nodes+e.nodes
 		q.pods, q.nodes = q.pods+times*e.pods*e.pods, q.nodes+times*e.nodes*e.nodes
 	}
-	return sharing{kappa(c.common.pods, s.pods, q.pods), kappa(c.common.nodes, s.nodes, q.nodes)}
+	by := sharing{kappa(c.common.pods, s.pods, q.pods), kappa(c.common.nodes, s.nodes, q.nodes), 1}
+	by.idle = c.idleOn(pool, by, on)
+	return by
 }
 
 // kappa is κ, of ρ, the sum of growths and that of their squares as they are on a node.

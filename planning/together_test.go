@@ -41,7 +41,7 @@ func TestForeseen(t *testing.T) {
 		expected := rapid.Float64Range(1, 1000).Draw(t, "expected")
 		all := m.Pods(expected, marginNow)
 		guaranteed, limit := rapid.Float64Range(1, 2).Draw(t, "guaranteed"), rapid.Float64Range(1, 4).Draw(t, "limit")
-		by := sharing{rapid.Float64Range(0.01, 1).Draw(t, "own"), 1}
+		by := sharing{rapid.Float64Range(0.01, 1).Draw(t, "own"), 1, 1}
 		own := m.shared(by, guaranteed, limit).Pods(expected, marginNow)
 		if own > all+1e-9 || own < expected*leastMargin-1e-9 {
 			t.Fatalf("%g of %g, %g are expected", own, all, expected)
@@ -139,7 +139,7 @@ func TestSharing(t *testing.T) {
 	}
 	c := newCycle(h, fleet(9, 15, as), burst, Memory{}, "")
 	mw := &c.managed[0]
-	before, after := mw.memory.Margins.Pods(100, marginNow), c.marginsOn(mw, &pool, sharing{0.5, 0.5}).Pods(100, marginNow)
+	before, after := mw.memory.Margins.Pods(100, marginNow), c.marginsOn(mw, &pool, sharing{0.5, 0.5, 1}).Pods(100, marginNow)
 	if want := 100 + (before-100)/2; before < 250 || math.Abs(after-want) > 1e-9 {
 		t.Errorf("a workload is to have %g of its own of %g, want %g", after, before, want)
 	}

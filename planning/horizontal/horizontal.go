@@ -235,7 +235,7 @@ func (p Planner) covered(best floor, in planning.Input, c supply, usage float64,
 	w := in.Workload
 	bound, told := c.margins.Pods(usage, in.Time), in.Trusted && in.Forecast != nil
 	if told {
-		bound = math.Max(math.Min(bound, c.margins.Told*reach(in)), planning.Margins{}.Pods(usage, in.Time))
+		bound = math.Max(math.Min(bound, c.margins.Told*planning.Reach(in.Forecast, in.Policy.Quantile, in.Time, in.Time.Add(in.Windows.Node+in.Windows.Late))), planning.Margins{}.Pods(usage, in.Time))
 	}
 	need := c.covering(c.near, bound, speedNow(in))
 	n := p.near(need, w, !told)
@@ -270,21 +270,6 @@ func (p Planner) near(need float64, w api.Workload, either bool) int32 {
 		return choice.Ceil(need)
 	}
 	return hpaReplicas(need, w.Replicas, w.Replicas, p.tolerance(w))
-}
-
-// reach is what a forecast's quantile comes to until nodes asked for now are there.
-func reach(in planning.Input) float64 {
-	f, most := in.Forecast, 0.0
-	for i, v := range f.Quantile(in.Policy.Quantile) {
-		at := f.Start.Add(time.Duration(i) * f.Step)
-		if at.After(in.Time.Add(in.Windows.Node + in.Windows.Late)) {
-			break
-		}
-		if at.Add(f.Step).After(in.Time) {
-			most = math.Max(most, v)
-		}
-	}
-	return most
 }
 
 // passing is the floor of demand that a trusted forecast expects to have fallen by

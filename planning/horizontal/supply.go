@@ -7,7 +7,6 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/planning"
-	"github.com/mash2-io/mash2/planning/choice"
 )
 
 // supply is what replicas give of one demand input.
@@ -27,14 +26,14 @@ type supply struct {
 // covering returns the replicas, before rounding up, that so much demand saturates no
 // more than an objective allows. Speed is of the machines.
 func (c supply) covering(f fleet, demand, speed float64) float64 {
-	return f.replicas(demand / (speed * choice.Saturation))
+	return f.replicas(demand / (speed * c.margins.Saturation()))
 }
 
 // each says what of demand a replica more is planned to serve where an objective is kept:
 // its request with what it may use beyond, on machines of that speed, saturated by no more
 // than is allowed.
 func (c supply) each(speed float64) string {
-	return fmt.Sprintf(", one for %.0fm", math.Floor(float64(c.near.next)*speed*choice.Saturation))
+	return fmt.Sprintf(", one for %.0fm", math.Floor(float64(c.near.next)*speed*c.margins.Saturation()))
 }
 
 // atTarget returns the replicas, before rounding up, that demand takes no more
