@@ -34,6 +34,10 @@ func TestMargins(t *testing.T) {
 			1000, shared(m, planning.Sharing{Pods: 0.5, Nodes: 0.5, Confined: 0.5}), nil, 6, 8, // 5.9, 7.06
 			"1.50 cores once new replicas serve (1.25 cores must be their own, the rest is what others on their nodes leave idle), for", api.BindingFloor,
 		},
+		"others leave some idle": {
+			1000, shared(m, planning.Sharing{Pods: 1, Nodes: 1, Confined: 1, Idle: 1.1}), nil, 7, 9, // 6.4, 8.6
+			"needs 7 × 250m, one for 233m instead of 212m, as others on their nodes leave some idle (", api.BindingFloor,
+		},
 		"limits leave less to share": {1000, shared(m, planning.Sharing{Pods: 0.5, Nodes: 0.5, Confined: 0.9}), nil, 7, 9, "(1.35 cores must be their own", api.BindingFloor}, // 6.4, 8.5
 		"a tenth in any case":        {1000, planning.Margins{Objective: 0.999, Pod: growth(1), Node: growth(1), Most: 900}, nil, 6, 6, "1.10 cores", api.BindingFloor},       // 5.2
 		"a few too many stay": {500, m, func(in *planning.Input) { // 3.5

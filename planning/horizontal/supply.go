@@ -33,7 +33,12 @@ func (c supply) covering(f fleet, demand, speed float64) float64 {
 // its request with what it may use beyond, on machines of that speed, saturated by no more
 // than is allowed.
 func (c supply) each(speed float64) string {
-	return fmt.Sprintf(", one for %.0fm", math.Floor(float64(c.near.next)*speed*c.margins.Saturation()))
+	of := func(saturation float64) float64 { return math.Floor(float64(c.near.next) * speed * saturation) }
+	with, without := of(c.margins.Saturation()), of(c.margins.Alone().Saturation())
+	if with > without {
+		return fmt.Sprintf(", one for %.0fm instead of %.0fm, as others on their nodes leave some idle", with, without)
+	}
+	return fmt.Sprintf(", one for %.0fm", with)
 }
 
 // atTarget returns the replicas, before rounding up, that demand takes no more
