@@ -3,14 +3,18 @@ package main
 import (
 	"fmt"
 	"strings"
+	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mash2-io/mash2/api/v1alpha1"
+	"github.com/mash2-io/mash2/experiments/scenarios"
 	"github.com/mash2-io/mash2/experiments/testbed"
 )
 
@@ -66,6 +70,71 @@ func (w *world) testRefused() {
 		return w.condition(metav1.ConditionTrue, "", "")
 	})
 	w.setMinimum(2)
+}
+
+// TestRefusedStatefulSet: a StatefulSet has no condition that tells of refused pods. That one is
+// missing is said all the same, with where to look, nothing is taken away, and it is over when the
+// pod is there again.
+func TestRefusedStatefulSet(t *testing.T) {
+	const replicas = 2
+	w := newWorld(t, testbed.Options{Scenario: scenario(t, 10, scenarios.Stage{Duration: 10 * time.Hour, Target: 10}), Speed: 10, StatefulReplicas: replicas})
+	o := w.operator()
+	w.Load.Begin()
+	set := client.ObjectKey{Namespace: testbed.Mash2, Name: testbed.StatefulName}
+	said := func(status metav1.ConditionStatus, message string) string {
+		var mw v1alpha1.ManagedWorkload
+		if err := w.Client.Get(t.Context(), set, &mw); err != nil {
+			return err.Error()
+		}
+		ready := meta.FindStatusCondition(mw.Status.Conditions, v1alpha1.ConditionReady)
+		if ready == nil || ready.Status != status || !strings.Contains(ready.Message, message) {
+			return fmt.Sprintf("it is %+v", ready)
+		}
+		return ""
+	}
+	ready := func() (n int32) {
+		var s appsv1.StatefulSet
+		if err := w.Client.Get(t.Context(), set, &s); err != nil {
+			t.Fatal(err)
+		}
+		return s.Status.ReadyReplicas
+	}
+	complete := func() string {
+		if n := ready(); n < replicas {
+			return fmt.Sprintf("%d are Ready", n)
+		}
+		return said(metav1.ConditionTrue, "")
+	}
+	w.eventually("all of its pods", complete)
+	limits := &corev1.LimitRange{
+		ObjectMeta: metav1.ObjectMeta{Namespace: testbed.Mash2, Name: "small"},
+		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+			Type: corev1.LimitTypePod, Max: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")},
+		}}},
+	}
+	w.create(limits)
+	last := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: testbed.Mash2, Name: fmt.Sprintf("%s-%d", testbed.StatefulName, replicas-1)}}
+	deleted := time.Time{}
+	w.eventually("the condition of the StatefulSet's ManagedWorkload", func() string {
+		// The API server keeps LimitRanges in a cache: what comes too early is let in.
+		if ready() == replicas && time.Since(deleted) > 10*time.Second {
+			if err := w.Client.Delete(t.Context(), last.DeepCopy()); err != nil {
+				return err.Error()
+			}
+			deleted = time.Now()
+		}
+		return said(metav1.ConditionFalse, "kubectl describe statefulset -n "+testbed.Mash2+" "+testbed.StatefulName)
+	})
+	var s appsv1.StatefulSet
+	if err := w.Client.Get(t.Context(), set, &s); err != nil {
+		t.Fatal(err)
+	}
+	if *s.Spec.Replicas != replicas {
+		t.Errorf("%d replicas, were %d", *s.Spec.Replicas, replicas)
+	}
+	w.drop(limits)
+	w.eventually("its pod without the LimitRange", complete)
+	w.stop(o)
 }
 
 func (w *world) create(o client.Object) {
