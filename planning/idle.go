@@ -27,10 +27,10 @@ const (
 // used is what is foreseen of a workload's pods on a pool, or of others' pods there.
 type used struct {
 	request int64 // of one, millicores
-	// each is what one can use in any case, millicores of the machine, and most what of it in
-	// addition its limit lets it, as a factor.
+	// each is what one can use in any case, millicores of the machine, and most how many times
+	// that its limit lets it use.
 	each, most float64
-	// demand of all, millicores of the machine, for which least are there at least.
+	// demand of all that is foreseen, millicores of the machine.
 	demand float64
 	// least and limit are the fewest and the most replicas for it.
 	least, limit int32
@@ -124,15 +124,15 @@ func saturates(all []used, times, cores, room float64) float64 {
 	sum[0] = 1
 	for ; full > 0; full /= 2 {
 		if full%2 == 1 {
-			sum = together(&sum, &one)
+			sum = convolved(&sum, &one)
 		}
-		one = together(&one, &one)
+		one = convolved(&one, &one)
 	}
 	return sum[idleBins]
 }
 
-// together is the distribution of the sum of two.
-func together(a, b *[idleBins + 1]float64) (out [idleBins + 1]float64) {
+// convolved is the distribution of the sum of two.
+func convolved(a, b *[idleBins + 1]float64) (out [idleBins + 1]float64) {
 	for i, p := range a {
 		if p == 0 {
 			continue

@@ -21,8 +21,8 @@ func TestIdle(t *testing.T) {
 	}
 	shape := &api.PodShape{ID: "s", Requests: api.Resources{MilliCPU: 200, Pods: 1}, LimitCPU: 400}
 	other := &api.PodShape{ID: "o", Requests: api.Resources{MilliCPU: 200, Pods: 1}}
-	// One replica can use 222m in any case. Workload i uses so much of the least that it has; all
-	// have a twentieth of noise.
+	// One replica can use 222m in any case. Workload i uses so many millicores, with a twentieth of
+	// noise.
 	fleet := func(milli ...float64) api.Snapshot {
 		s := api.Snapshot{Time: marginNow, Metrics: api.SourceHealth{Reachable: true}, Pools: []api.Pool{pool}}
 		for i := range 9 {
@@ -100,6 +100,30 @@ func TestIdle(t *testing.T) {
 	}))
 	if n := choice.Ceil(880/(188.9*none)) + choice.Ceil(1100/(188.9*none)); n != 5+6 {
 		t.Errorf("with nobody else there are %d replicas, used %g times as much", n, none)
+	}
+	// What a trusted forecast says is foreseen, too, within what there ever was: those with their
+	// fewest replicas won't leave them idle. One that isn't trusted says nothing.
+	for _, trusted := range []bool{true, false} {
+		p := api.Policy{Objective: 0.999, Burst: true, NodePools: []string{"two"}, Quantile: 0.9}
+		c := newCycle(Hierarchy{Config: DefaultConfig()}, fleet(idlers...), p, Memory{}, "")
+		c.pools = c.s.Pools
+		for i := range c.managed {
+			mw := &c.managed[i]
+			mw.memory.Margins.Told, mw.memory.Margins.Most, mw.trusted = 1.1, 400, trusted
+			mw.forecast = &api.Forecast{Start: marginNow, Step: time.Minute, Mean: []float64{350}, Levels: []float64{0.9}, Quantiles: [][]float64{{360}}}
+		}
+		if got, free := c.sharingOn(&c.pools[0], func(int) bool { return true }).idle, all; trusted == (got == free) {
+			t.Errorf("forecasts trusted %v: %g times as much", trusted, got)
+		}
+	}
+	// With no more replicas than may be, each is used more than it should, and leaves nothing.
+	full := of(change(fleet(idlers...), func(i int, w *api.Workload) {
+		if i < 2 {
+			w.MaxReplicas = 3
+		}
+	}))
+	if full >= all {
+		t.Errorf("beside workloads with too few replicas: %g times as much", full)
 	}
 	limited := fleet(idlers...)
 	small := *shape

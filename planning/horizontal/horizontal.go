@@ -235,7 +235,9 @@ func (p Planner) covered(best floor, in planning.Input, c supply, usage float64,
 	w := in.Workload
 	bound, told := c.margins.Pods(usage, in.Time), in.Trusted && in.Forecast != nil
 	if told {
-		bound = math.Max(math.Min(bound, c.margins.Told*planning.Reach(in.Forecast, in.Policy.Quantile, in.Time, in.Time.Add(in.Windows.Node+in.Windows.Late))), planning.Margins{}.Pods(usage, in.Time))
+		until := in.Time.Add(in.Windows.Node + in.Windows.Late) // nodes asked for now are there
+		most := c.margins.Told * planning.Reach(in.Forecast, in.Policy.Quantile, in.Time, until)
+		bound = math.Max(math.Min(bound, most), planning.Margins{}.Pods(usage, in.Time))
 	}
 	need := c.covering(c.near, bound, speedNow(in))
 	n := p.near(need, w, !told)
