@@ -81,12 +81,11 @@ func (a *scaler) view() (autoscaler.View, []zoned) {
 	if c.placeholders != nil {
 		workloads = append(slices.Clone(workloads), c.placeholders)
 	}
-	class := make(map[*workload]int, len(workloads))
 	for i, w := range workloads {
-		class[w] = i
+		w.class = i + 1
 	}
 	unit := func(p *pod) *autoscaler.Pod {
-		p.unit = autoscaler.Pod{Requests: p.shape.Requests, Class: class[p.workload]}
+		p.unit = autoscaler.Pod{Requests: p.shape.Requests, Class: p.workload.class}
 		if expendable(p) {
 			p.unit.Removal = autoscaler.Ignored
 		}
@@ -108,8 +107,9 @@ func (a *scaler) view() (autoscaler.View, []zoned) {
 		case n.readyAt < 0:
 			node.Phase = autoscaler.Coming
 		}
-		for _, p := range n.pods {
-			node.Pods = append(node.Pods, unit(p))
+		node.Pods = make([]*autoscaler.Pod, len(n.pods))
+		for i, p := range n.pods {
+			node.Pods[i] = unit(p)
 		}
 		v.Nodes = append(v.Nodes, node)
 	}
@@ -124,7 +124,7 @@ func (a *scaler) view() (autoscaler.View, []zoned) {
 				return false
 			}
 		}
-		return placement.Site{Labels: zones[n.Group].pool.labels}.Admits(workloads[p.Class].shape)
+		return placement.Site{Labels: zones[n.Group].pool.labels}.Admits(workloads[p.Class-1].shape)
 	}
 	return v, zones
 }

@@ -52,7 +52,7 @@ type Cluster struct {
 	placeholders *workload
 	budgets      []*budget
 	pods         map[string]*pod // by UID
-	loose        map[*pod]bool   // without a node
+	loose        []*pod          // without a node, in order of creation; and some that are loose no more
 	nodes        map[string]*node
 	sorted       []*node // nodes by name
 	pools        []*pool
@@ -136,6 +136,7 @@ type workload struct {
 	lastScaled                time.Duration
 	reconciling               bool
 	pods                      []*pod // in order of creation
+	class                     int    // for the node autoscaler's rules: its number, from 1
 }
 
 // Phases of a pod's life.
@@ -161,6 +162,7 @@ type pod struct {
 	ready          bool
 	terminating    bool
 	unschedul      bool
+	loose          bool // it has no node, and is there
 	created        time.Duration
 	scheduled      time.Duration
 	started        time.Duration // container
@@ -211,7 +213,7 @@ type node struct {
 func newCluster(p Params, seed uint64, t traffic) *Cluster {
 	c := &Cluster{
 		params: p, rng: rand.New(rand.NewPCG(seed, 7)), traffic: t,
-		pods: map[string]*pod{}, loose: map[*pod]bool{}, nodes: map[string]*node{}, stockout: map[string]bool{}, nominated: map[*pod]*node{}, scrapeSees: 1,
+		pods: map[string]*pod{}, nodes: map[string]*node{}, stockout: map[string]bool{}, nominated: map[*pod]*node{}, scrapeSees: 1,
 	}
 	c.before = t.Advance
 	c.becameReady, c.ended, c.unschedulable, c.killed = func(*pod) {}, func(*pod) {}, func(*pod) {}, func(*pod, float64) {}
@@ -287,19 +289,32 @@ func (c *Cluster) rank(pods []*pod) {
 		}
 		return 0
 	}
-	slices.SortFunc(pods, func(a, b *pod) int {
-		order := cmp.Or(
+	type member struct {
+		*pod
+		doubled, sinceReady, sinceCreated int
+	}
+	members := make([]member, len(pods))
+	for i, p := range pods {
+		members[i] = member{p, doubled[p.node], 0, log(p.created)}
+		if p.ready {
+			members[i].sinceReady = log(p.readyAt)
+		}
+	}
+	slices.SortFunc(members, func(a, b member) int {
+		return cmp.Or(
 			cmp.Compare(flag(a.node != nil), flag(b.node != nil)),
 			cmp.Compare(a.phase, b.phase),
 			cmp.Compare(flag(a.ready), flag(b.ready)),
 			cmp.Compare(a.deletionCost, b.deletionCost),
-			cmp.Compare(doubled[b.node], doubled[a.node]),
+			cmp.Compare(b.doubled, a.doubled),
+			cmp.Compare(a.sinceReady, b.sinceReady),
+			cmp.Compare(a.sinceCreated, b.sinceCreated),
+			cmp.Compare(a.uid, b.uid),
 		)
-		if order == 0 && a.ready {
-			order = cmp.Compare(log(a.readyAt), log(b.readyAt))
-		}
-		return cmp.Or(order, cmp.Compare(log(a.created), log(b.created)), cmp.Compare(a.uid, b.uid))
 	})
+	for i, m := range members {
+		pods[i] = m.pod
+	}
 }
 
 // create makes a pod; one without a suffix of its own gets one that no other has.
@@ -308,10 +323,11 @@ func (c *Cluster) create(w *workload, suffix string) {
 	id := fmt.Sprintf("%08d", c.serial)
 	p := &pod{
 		prefers: w.placed,
+		loose:   true,
 		uid:     id, name: w.key.Name + "-" + cmp.Or(suffix, id), workload: w, created: c.now, readyAt: -1,
 		shape: w.shape, request: w.request, limit: w.limit, memoryLimit: w.memoryLimit,
 	}
-	c.pods[p.uid], c.loose[p] = p, true
+	c.pods[p.uid], c.loose = p, append(c.loose, p)
 	w.pods = append(w.pods, p)
 	c.observe(p)
 	c.schedule()
@@ -342,7 +358,7 @@ func (c *Cluster) bind(p *pod, n *node) {
 	p.allocated = p.shape.Requests
 	n.used = n.used.Plus(p.held())
 	n.hold(p)
-	delete(c.loose, p)
+	p.loose = false
 	delete(c.nominated, p)
 	c.observe(p)
 	if p.workload == c.placeholders {
@@ -425,7 +441,7 @@ func (c *Cluster) remove(p *pod) {
 		return
 	}
 	delete(c.pods, p.uid)
-	delete(c.loose, p)
+	p.loose = false
 	i := slices.Index(p.workload.pods, p)
 	p.workload.pods = slices.Delete(p.workload.pods, i, i+1)
 	delete(c.nominated, p)

@@ -103,19 +103,20 @@ type fluidNode struct {
 	asOf   int
 }
 
+// fluidPod has first what each step looks at.
 type fluidPod struct {
-	queueing.Pod
-	stream    *fluidStream
 	node      *fluidNode
-	routed    bool
-	accepting bool
-	dead      bool
-	usage     float64
-	inFlight  float64
-	queue     float64 // of a graph: requests, a mean
+	stream    *fluidStream
 	wants     float64 // cores in the last step
 	owed      float64 // reference seconds of work that noise put off
+	usage     float64
+	inFlight  float64
+	accepting bool
+	routed    bool
+	dead      bool
+	queue     float64 // of a graph: requests, a mean
 	startup   float64 // reference seconds that are left of it
+	queueing.Pod
 }
 
 type fluidEvent struct {

@@ -119,9 +119,12 @@ func (s *pass) place(p *pod) *node {
 	bestScore := -1.0
 	count := s.copiesOf(p.workload)
 	most := count.highest()
-	open := make([]*node, 0, len(nodes))
+	var open []*node
+	if known && c.nominated[p] == nil {
+		open = nodes[:0]
+	}
 	for _, n := range nodes {
-		if !c.fits(p, n) {
+		if !known && !c.allows(p, n) || !c.hasRoom(p, n) { // of those known all allow it
 			continue
 		}
 		open = append(open, n)

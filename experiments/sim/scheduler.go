@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 
@@ -51,20 +52,24 @@ func (c *Cluster) schedule() {
 // waiting are the pods without a node, in the scheduler's order: higher priority
 // first, then by creation.
 func (c *Cluster) waiting() []*pod {
-	out := make([]*pod, 0, len(c.loose))
-	for p := range c.loose {
-		out = append(out, p)
-	}
-	slices.SortFunc(out, func(a, b *pod) int {
-		return cmp.Or(cmp.Compare(b.workload.priority, a.workload.priority), cmp.Compare(a.uid, b.uid))
-	})
+	c.loose = slices.DeleteFunc(c.loose, func(p *pod) bool { return !p.loose })
+	out := slices.Clone(c.loose)
+	slices.SortStableFunc(out, func(a, b *pod) int { return cmp.Compare(b.workload.priority, a.workload.priority) })
 	return out
 }
 
 // fits is the scheduler's filter. What a node was made free for is kept for pods
 // of no higher priority.
 func (c *Cluster) fits(p *pod, n *node) bool {
-	return c.allows(p, n) && p.shape.Requests.Fits(n.pool.allocatable.Minus(n.used.Plus(c.reserved(p, n))))
+	return c.allows(p, n) && c.hasRoom(p, n)
+}
+
+func (c *Cluster) hasRoom(p *pod, n *node) bool {
+	used := n.used
+	if len(c.nominated) > 0 {
+		used = used.Plus(c.reserved(p, n))
+	}
+	return p.shape.Requests.Fits(n.pool.allocatable.Minus(used))
 }
 
 // allows is the filter without the room.
@@ -188,6 +193,19 @@ func (c *Cluster) all() []*pod {
 		out = append(out, c.placeholders.pods...)
 	}
 	return out
+}
+
+// running are the workloads' pods whose container runs.
+func (c *Cluster) running() iter.Seq[*pod] {
+	return func(yield func(*pod) bool) {
+		for _, w := range c.workloads {
+			for _, p := range w.pods {
+				if p.phase == running && !yield(p) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func abs(x float64) float64 {

@@ -82,10 +82,7 @@ func (s *sensors) scrape() {
 		w.slo.scrape(s.c, w.stream)
 	}
 	keep := s.c.now - s.c.params.RateWindow - 2*s.c.params.ScrapeInterval
-	for _, p := range s.c.pods {
-		if p.phase != running {
-			continue
-		}
+	for p := range s.c.running() {
 		state, ok := s.c.traffic.PodState(p.uid)
 		if !ok {
 			continue
@@ -121,10 +118,7 @@ func (s *sensors) remember(p *pod) {
 
 // read is metrics-server's look.
 func (s *sensors) read() {
-	for _, p := range s.c.pods {
-		if p.phase != running {
-			continue
-		}
+	for p := range s.c.running() {
 		if state, ok := s.c.traffic.PodState(p.uid); ok {
 			p.reads[0], p.reads[1] = p.reads[1], point{s.c.now, state.Usage}
 			p.nreads++

@@ -91,7 +91,8 @@ type Node struct {
 type Pod struct {
 	// Requests, with one pod slot.
 	Requests api.Resources
-	// Class is for View.Allowed: the caller may number what it takes for equal.
+	// Class numbers pods that View.Allowed takes for equal, from 1; 0 is for one that
+	// may be like no other.
 	Class int
 	// Removal tells what its node's removal does to it.
 	Removal Removal
@@ -221,6 +222,35 @@ type slot struct {
 	gone   bool
 	// guests are pods that were placed here and are somewhere else in fact.
 	guests []*Pod
+	at     int // in the row that pods are placed in
+}
+
+// row of slots in which pods are placed, each on the first that takes it. As room only
+// becomes less, what took no pod of a kind takes none of it later: thousands of pods that
+// are alike would else each be tried on all nodes that are full.
+type row struct {
+	slots []*slot
+	from  map[kind]int // the first slot that may take one more
+}
+
+// kind is what pods are alike in that slots take or don't.
+type kind struct {
+	class                             int
+	milliCPU, memory, ephemeral, pods int64
+}
+
+func rowOf(slots []*slot) *row {
+	for i, sl := range slots {
+		sl.at = i
+	}
+	return &row{slots: slots, from: map[kind]int{}}
+}
+
+// opened notes that a slot has more room than before.
+func (r *row) opened(sl *slot) {
+	for k, from := range r.from {
+		r.from[k] = min(from, sl.at)
+	}
 }
 
 // giveUp takes back what was asked for and does not come: instances that can't
@@ -296,23 +326,36 @@ func Room(allocatable, used, request api.Resources) bool {
 	return true
 }
 
-// place puts a pod on the first slot that takes it, and returns it.
-func (s *scan) place(slots []*slot, p *Pod) *slot {
-	for _, sl := range slots {
+// place puts a pod on the first slot of a row that takes it, and returns it.
+func (s *scan) place(r *row, p *Pod) *slot {
+	q := p.Requests
+	k, known := kind{p.Class, q.MilliCPU, q.Memory, q.EphemeralStorage, q.Pods}, p.Class != 0 && len(q.Extended) == 0
+	from := 0
+	if known {
+		from = r.from[k]
+	}
+	for i, sl := range r.slots[from:] {
 		if !sl.gone && (sl.coming || sl.Ready) && s.fits(p, sl) {
 			sl.used = sl.used.Plus(p.Requests)
 			sl.guests = append(sl.guests, p)
+			if known {
+				r.from[k] = from + i
+			}
 			return sl
 		}
+	}
+	if known {
+		r.from[k] = len(r.slots)
 	}
 	return nil
 }
 
 // take undoes the last placement on a slot.
-func (sl *slot) take() {
+func (r *row) take(sl *slot) {
 	last := len(sl.guests) - 1
 	sl.used = sl.used.Minus(sl.guests[last].Requests)
 	sl.guests = sl.guests[:last]
+	r.opened(sl)
 }
 
 // room is how many nodes a group may still grow by, slack how many it may shrink

@@ -124,12 +124,7 @@ func (s *scan) findUnneeded() []candidate {
 
 	// Pods go to nodes that are there: not to those on the way, nor to those
 	// being removed, which carry the taint or are about to.
-	var rest []*slot
-	for _, n := range s.slots {
-		if !n.coming && !s.Removing(n.Name) {
-			rest = append(rest, n)
-		}
-	}
+	rest := rowOf(slices.DeleteFunc(slices.Clone(s.slots), func(n *slot) bool { return n.coming || s.Removing(n.Name) }))
 	for _, c := range candidates {
 		// What was placed here in this scan has to move on too.
 		pods := slices.Concat(c.moved, c.guests)
@@ -144,9 +139,10 @@ func (s *scan) findUnneeded() []candidate {
 		}
 		if len(placed) < len(pods) {
 			for _, at := range slices.Backward(placed) {
-				at.take()
+				rest.take(at)
 			}
 			c.gone = false
+			rest.opened(c.slot)
 			s.cannot(c.Name)
 			continue
 		}

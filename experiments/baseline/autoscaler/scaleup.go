@@ -58,8 +58,9 @@ func (s *scan) scaleUp() bool {
 // the rest of the scan (filter_out_schedulable.go).
 func (s *scan) withoutRoom() []*Pod {
 	var out []*Pod
+	nodes := rowOf(s.slots)
 	for _, p := range s.Pending {
-		if s.place(s.slots, p) == nil {
+		if s.place(nodes, p) == nil {
 			out = append(out, p)
 		}
 	}
@@ -165,29 +166,28 @@ func (s *scan) estimate(template *Node, pods []*Pod, limit int32) (n int32, wast
 	}
 	sorted := slices.Clone(pods)
 	slices.SortStableFunc(sorted, func(a, b *Pod) int { return cmp.Compare(score(b), score(a)) })
-	var nodes []*slot
+	nodes := rowOf(nil)
 	var held api.Resources
 	for _, p := range sorted {
-		i := slices.IndexFunc(nodes, func(n *slot) bool { return s.fits(p, n) })
-		if i < 0 {
-			fresh := &slot{Node: template, used: template.Used}
-			if int32(len(nodes)) >= limit || !s.fits(p, fresh) {
+		if s.place(nodes, p) == nil {
+			fresh := &slot{Node: template, used: template.Used, coming: true, at: len(nodes.slots)}
+			if int32(len(nodes.slots)) >= limit || !s.fits(p, fresh) {
 				continue
 			}
-			nodes = append(nodes, fresh)
-			i = len(nodes) - 1
+			nodes.slots = append(nodes.slots, fresh)
+			s.place(nodes, p)
 		}
-		nodes[i].used = nodes[i].used.Plus(p.Requests)
 		held = held.Plus(p.Requests)
 	}
-	if len(nodes) == 0 {
+	count := len(nodes.slots)
+	if count == 0 {
 		return 0, 0
 	}
 	free := func(all, held int64) float64 {
-		if all *= int64(len(nodes)); all <= 0 {
+		if all *= int64(count); all <= 0 {
 			return 0
 		}
 		return float64(all-held) / float64(all)
 	}
-	return int32(len(nodes)), (free(template.Capacity.MilliCPU, held.MilliCPU) + free(template.Capacity.Memory, held.Memory)) / 2
+	return int32(count), (free(template.Capacity.MilliCPU, held.MilliCPU) + free(template.Capacity.Memory, held.Memory)) / 2
 }
