@@ -54,12 +54,25 @@ const (
 	// openStep where there are only arrivals.
 	fluidStep = time.Second
 	openStep  = 3 * time.Second
-	// Of more pods than crowd, changes that come within crowdedGrain happen together: a surge
-	// of a thousand would else be thousands of steps of a millisecond, each over all pods.
-	crowd        = 200
-	grain        = time.Millisecond
-	crowdedGrain = 100 * time.Millisecond
+	// Of more pods than crowd, changes that come within crowdedGrain happen together, and of
+	// more than throng those within throngedGrain: a surge of a thousand would else be
+	// thousands of steps of a millisecond, each over all pods.
+	crowd, throng = 200, 1000
+	grain         = time.Millisecond
+	crowdedGrain  = 100 * time.Millisecond
+	throngedGrain = time.Second
 )
+
+// apart is how far changes are from each other at least.
+func (f *fluid) apart() time.Duration {
+	switch n := len(f.pods); {
+	case n > throng:
+		return throngedGrain
+	case n > crowd:
+		return crowdedGrain
+	}
+	return grain
+}
 
 type fluidStream struct {
 	queueing.Stream
@@ -90,6 +103,9 @@ type fluidStream struct {
 	visit         float64 // mean seconds
 	visitSquare   float64 // the same of their squares, over endpoints
 	dt, patience  float64 // of the step and of the users that wait for longest, seconds
+	// shape of gamma's last latencies, and the logarithms of their quantiles relative to the mean.
+	shape float64
+	logs  [len(normals)]float64
 	// Since the beginning: visits, and the seconds that they took all together.
 	visited, visitSeconds float64
 }
@@ -295,17 +311,15 @@ func (f *fluid) RemovePod(id string, leaveBy time.Duration) {
 
 // Advance moves on, once that is worth a step or somebody looks.
 func (f *fluid) Advance(to time.Duration) {
-	if f.due = max(f.due, to); len(f.pods) <= crowd || f.due-f.now >= crowdedGrain {
+	f.due = max(f.due, to)
+	if apart := f.apart(); apart == grain || f.due-f.now >= apart {
 		f.catchUp()
 	}
 }
 
 // catchUp moves to where it is to be, stopping where pods change.
 func (f *fluid) catchUp() {
-	to, apart := f.due, grain
-	if len(f.pods) > crowd {
-		apart = crowdedGrain
-	}
+	to, apart := f.due, f.apart()
 	longest := openStep
 	for _, s := range f.streams {
 		if s.arrivals == nil && (len(f.sources) == 0 || s.begun) {

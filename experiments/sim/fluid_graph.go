@@ -364,18 +364,22 @@ func (s *fluidStream) gamma(n, mean, variance, timeout float64) {
 		return
 	}
 	shape := max(mean*mean/max(variance, 1e-18), 0.25)
+	if s.shape != shape { // it seldom changes: that of pods that are alike is 1
+		s.shape = shape
+		for i, z := range normals {
+			s.logs[i] = 3 * math.Log(max(1-1/(9*shape)+z/(3*math.Sqrt(shape)), 0))
+		}
+	}
 	each := n / float64(len(normals))
-	for _, z := range normals {
-		root := 1 - 1/(9*shape) + z/(3*math.Sqrt(shape))
-		root = max(root, 0)
-		latency := mean * root * root * root
-		if latency >= timeout {
+	scale, longest := math.Log(mean), math.Log(timeout)
+	for _, x := range s.logs {
+		if x += scale; x >= longest {
 			s.counts.timedOut += each
-			latency = timeout
+			x = longest
 		} else {
 			s.counts.succeeded += each
 		}
-		s.record(math.Log(latency), each)
+		s.record(x, each)
 	}
 }
 
