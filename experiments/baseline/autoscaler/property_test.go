@@ -3,6 +3,7 @@ package autoscaler
 import (
 	"encoding/json"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -12,9 +13,9 @@ import (
 	"github.com/mash2-io/mash2/api"
 )
 
-// drawView is a small cluster of one or two pools; sizes of pods are multiples of
-// 100m.
-func drawView(t *rapid.T) View {
+// drawView is a small cluster of one or two pools; sizes of pods are multiples of so much
+// CPU, in 100m.
+func drawView(t *rapid.T, unit int64) View {
 	var v View
 	for i := range rapid.IntRange(1, 3).Draw(t, "groups") {
 		pool := rapid.SampledFrom([]string{"p", "q"}).Draw(t, "pool")
@@ -31,7 +32,7 @@ func drawView(t *rapid.T) View {
 	}
 	pod := func() *Pod {
 		return &Pod{
-			Requests: api.Resources{MilliCPU: 100 * rapid.Int64Range(0, 18).Draw(t, "cpu"), Memory: gib / 2 * rapid.Int64Range(0, 4).Draw(t, "memory"), Pods: 1},
+			Requests: api.Resources{MilliCPU: 100 * unit * rapid.Int64Range(0, 18/unit).Draw(t, "cpu"), Memory: gib / 2 * rapid.Int64Range(0, max(1, 4/unit)).Draw(t, "memory"), Pods: 1},
 			Removal:  rapid.SampledFrom([]Removal{Moves, Moves, Moves, Ignored, Forbids}).Draw(t, "removal"),
 		}
 	}
@@ -113,7 +114,7 @@ func state(v View) string {
 // leaves room for what it evicts; it grows only for pods that have none.
 func TestDecisionsAreSound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		v := drawView(t)
+		v := drawView(t, 1)
 		before := state(v)
 		decide := func() Decision {
 			a := newAutoscaler()
@@ -204,6 +205,58 @@ func TestDecisionsAreSound(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What is known of pods of a class changes no decision: scans of the same view without
+// classes decide the same.
+func TestPodsAlikeArePlacedAsOneByOne(t *testing.T) {
+	shared := func(v View, f func(*Pod)) {
+		for i := range v.Nodes {
+			for _, p := range v.Nodes[i].Pods {
+				f(p)
+			}
+		}
+		for _, p := range v.Pending {
+			f(p)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		v := drawView(t, 5)
+		class := map[*Pod]int{}
+		shared(v, func(p *Pod) { class[p] = rapid.IntRange(1, 2).Draw(t, "class") })
+		barred := rapid.IntRange(0, len(v.Groups)).Draw(t, "barred to the second class")
+		v.Allowed = func(p *Pod, n *Node) bool { return class[p] == 1 || n.Group != barred }
+		scans := func() (out []Decision) {
+			a := newAutoscaler()
+			a.Src = rand.NewPCG(3, 3)
+			for _, now := range []time.Duration{0, 30 * time.Minute, time.Hour} {
+				out = append(out, a.Scan(now, v))
+			}
+			return out
+		}
+		one := scans()
+		shared(v, func(p *Pod) { p.Class = class[p] })
+		if alike := scans(); !reflect.DeepEqual(one, alike) {
+			t.Errorf("one by one %+v, by class %+v", one, alike)
+		}
+	})
+}
+
+// A node that turns out to be needed has room again for pods that were tried while it was
+// thought to be gone.
+func TestPodsMoveToANodeThatIsNeeded(t *testing.T) {
+	small, other, bound := pods(1, 200), pods(1, 200), pods(1, 300)
+	small[0].Class, other[0].Class, bound[0].Class = 1, 1, 2
+	v := twoZones(append(small, bound...), other)
+	for i := range v.Groups {
+		v.Groups[i].Min = 0
+	}
+	v.Allowed = func(p *Pod, n *Node) bool { return p.Class == 1 || n.Group == 0 }
+	a := newAutoscaler()
+	a.Scan(0, v)
+	if d := a.Scan(30*time.Minute, v); len(d.Remove) != 1 || d.Remove[0].Node != v.Nodes[1].Name {
+		t.Errorf("removes %+v", d.Remove)
+	}
 }
 
 // The estimator is first fit decreasing: for pods of CPU alone it needs at most
