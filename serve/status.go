@@ -40,9 +40,16 @@ type Status struct {
 	// workload's in a cycle of its own choice, so that a thousand of them are
 	// not all written in the same one.
 	Refresh time.Duration
-	Logger  *slog.Logger
+	// Most is how long one cycle writes: the next one waits for it. What is left then is
+	// written by that, which begins there. 0 is as long as it takes.
+	Most   time.Duration
+	Logger *slog.Logger
+	// Now is the time that Most is measured by; nil is the real one.
+	Now func() time.Time
 
 	said map[api.Finding]bool
+	// last is whose status was written last, if others were left.
+	last string
 }
 
 // managed are the ManagedWorkloads that there are.
@@ -72,36 +79,61 @@ func (s *Status) write(ctx context.Context, c api.Cycle, objects managed) {
 	for _, w := range c.Workloads {
 		seen[w.Key] = w
 	}
-	// The next cycle waits for this one's reports: several are written at once.
-	const parallel = 16
-	var group sync.WaitGroup
-	defer group.Wait()
-	room := make(chan struct{}, parallel)
+	var all []write
 	put := func(key api.Key, o *v1alpha1.ManagedWorkload, want v1alpha1.ManagedWorkloadStatus) {
-		if !s.due(key, o.Status, want, c.Time) {
-			return
+		if s.due(key, o.Status, want, c.Time) {
+			all = append(all, write{key.String(), o, want})
 		}
-		room <- struct{}{}
-		group.Go(func() {
-			defer func() { <-room }()
-			patch := client.MergeFrom(o.DeepCopy())
-			o.Status = want
-			if err := s.Client.Status().Patch(ctx, o, patch); err != nil && !apierrors.IsNotFound(err) {
-				s.Logger.Error("writing status", "workload", key.String(), "error", err)
-			}
-		})
 	}
 	for _, plan := range c.Plan.Workloads {
-		o := objects[plan.Key]
-		if o == nil {
-			continue // deleted meanwhile
+		if o := objects[plan.Key]; o != nil { // else it was deleted meanwhile
+			put(plan.Key, o, statusOf(c, plan, seen[plan.Key], o.Status))
 		}
-		put(plan.Key, o, statusOf(c, plan, seen[plan.Key], o.Status))
 	}
 	for key, w := range seen {
 		if o := objects[key]; o != nil && w.Mode == api.ModeOff {
 			put(key, o, statusOff(c, w, o.Status))
 		}
+	}
+	s.put(ctx, all)
+}
+
+// write of a workload's status.
+type write struct {
+	key  string
+	of   *v1alpha1.ManagedWorkload
+	want v1alpha1.ManagedWorkloadStatus
+}
+
+// put writes for as long as it may, several at once, from where the cycle before had to end.
+func (s *Status) put(ctx context.Context, all []write) {
+	const parallel = 16
+	now := s.Now
+	if now == nil {
+		now = time.Now
+	}
+	slices.SortFunc(all, func(a, b write) int { return strings.Compare(a.key, b.key) })
+	first, _ := slices.BinarySearchFunc(all, s.last+"\x00", func(w write, after string) int { return strings.Compare(w.key, after) })
+	all, s.last = slices.Concat(all[first:], all[:first]), ""
+	var group sync.WaitGroup
+	defer group.Wait()
+	room := make(chan struct{}, parallel)
+	begin := now()
+	for i, w := range all {
+		room <- struct{}{}
+		if i > 0 && s.Most > 0 && now().Sub(begin) >= s.Most {
+			s.last = all[i-1].key
+			s.Logger.Info("the API server is slow: statuses are left for the next cycle", "written", i, "left", len(all)-i)
+			return
+		}
+		group.Go(func() {
+			defer func() { <-room }()
+			patch := client.MergeFrom(w.of.DeepCopy())
+			w.of.Status = w.want
+			if err := s.Client.Status().Patch(ctx, w.of, patch); err != nil && !apierrors.IsNotFound(err) {
+				s.Logger.Error("writing status", "workload", w.key, "error", err)
+			}
+		})
 	}
 }
 

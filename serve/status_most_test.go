@@ -1,0 +1,89 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/api/v1alpha1"
+)
+
+// A slow API server delays statuses, not cycles: each cycle writes for as long as it may, and
+// goes on where the one before ended, although all change in every cycle.
+func TestStatusesOfASlowServerAreWrittenByTurns(t *testing.T) {
+	const workloads = 40
+	for name, tt := range map[string]struct {
+		most   time.Duration // a write takes a second
+		each   int           // that a cycle writes
+		cycles int           // until all were written
+	}{
+		"as long as it takes":       {0, workloads, 1},
+		"ten seconds":               {10 * time.Second, 10, 4},
+		"three seconds":             {3 * time.Second, 3, 14},
+		"no time, but for one":      {1, 1, workloads},
+		"longer than all would do":  {time.Hour, workloads, 1},
+		"just as long as all would": {workloads * time.Second, workloads, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scheme := runtime.NewScheme()
+			if err := v1alpha1.AddToScheme(scheme); err != nil {
+				t.Fatal(err)
+			}
+			record := cycle(now, nil)
+			plan := record.Plan.Workloads[0]
+			record.Workloads, record.Plan.Workloads = nil, nil
+			var objects []client.Object
+			for i := range workloads {
+				plan.Key = api.Key{Namespace: "shop", Name: fmt.Sprintf("app-%02d", i)}
+				record.Plan.Workloads = append(record.Plan.Workloads, plan)
+				objects = append(objects, &v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: plan.Key.Namespace, Name: plan.Key.Name}})
+			}
+			slices.Reverse(record.Plan.Workloads) // in no order of their own
+			var mu sync.Mutex
+			written := map[string]int{}
+			count := 0
+			c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(objects...).Build(), interceptor.Funcs{
+				SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+					mu.Lock()
+					defer mu.Unlock()
+					written[o.GetName()]++
+					count++
+					return c.SubResource(sub).Patch(ctx, o, p, opts...)
+				},
+			})
+			clock := now
+			s := &Status{
+				Client: c, Refresh: time.Minute, Most: tt.most, Logger: slog.New(slog.DiscardHandler),
+				Now: func() time.Time { clock = clock.Add(time.Second); return clock },
+			}
+			for i := range tt.cycles {
+				if len(written) == workloads {
+					t.Fatalf("all are written after %d cycles, want %d", i, tt.cycles)
+				}
+				count = 0
+				for w := range record.Plan.Workloads {
+					record.Plan.Workloads[w].Replicas = int32(10 + i)
+				}
+				record.Time = record.Time.Add(15 * time.Second)
+				s.Report(t.Context(), record)
+				if count != tt.each {
+					t.Fatalf("cycle %d writes %d, want %d", i, count, tt.each)
+				}
+			}
+			if len(written) != workloads {
+				t.Errorf("%d of %d are written after %d cycles: %v", len(written), workloads, tt.cycles, written)
+			}
+		})
+	}
+}
