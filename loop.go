@@ -69,6 +69,11 @@ type Config struct {
 	Period time.Duration
 	// ActionTimeout bounds one action.
 	ActionTimeout time.Duration
+	// ActFor is for how long actions of a cycle begin, 0 for as long as it takes. What is left
+	// then, as the API server is slow or much changes at once, is for the next cycle to
+	// decide: of what is so by then, and of whether mash2 is paused. Sequences have what takes
+	// away at their ends.
+	ActFor time.Duration
 	// Parallel is how many actions are carried out at once; 0 and 1 are one
 	// after the other.
 	Parallel int
@@ -86,6 +91,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("loop config: Period must be positive, is %v", c.Period)
 	case c.ActionTimeout <= 0:
 		return fmt.Errorf("loop config: ActionTimeout must be positive, is %v", c.ActionTimeout)
+	case c.ActFor < 0:
+		return fmt.Errorf("loop config: ActFor must not be negative, is %v", c.ActFor)
 	case c.Parallel < 0:
 		return fmt.Errorf("loop config: Parallel must not be negative, is %d", c.Parallel)
 	case c.WakeGap < 0:
@@ -281,12 +288,22 @@ func (l *Loop) walk(ctx context.Context, r *api.Record) error {
 	// 5. Act. The actions of one sequence don't build on each other's success,
 	// so that one failure doesn't hold the rest.
 	c.Outcomes = l.act(ctx, actions, spec.Paused)
+	left := 0
 	for _, o := range c.Outcomes {
+		if o.Skipped == leftOver {
+			left++
+		}
 		if o.Reason != "" {
 			c.Findings = append(c.Findings, api.Finding{
 				Severity: api.Warning, Agent: o.Agent, Reason: o.Reason, Object: o.Object, Message: o.Skipped,
 			})
 		}
+	}
+	if left > 0 {
+		c.Findings = append(c.Findings, api.Finding{
+			Severity: api.Warning, Reason: "ActionsLeft", Object: api.CycleRef,
+			Message: fmt.Sprintf("%d of %d actions were not begun within %v, and are decided anew", left, len(actions), l.Config.ActFor),
+		})
 	}
 	step("act")
 
@@ -309,16 +326,20 @@ func (l *Loop) walk(ctx context.Context, r *api.Record) error {
 	return nil
 }
 
+// leftOver is why an action was skipped whose time was over.
+const leftOver = "the actions before it took too long: the next cycle decides anew"
+
 // act carries actions out, several at once, and returns their outcomes in
 // order.
 func (l *Loop) act(ctx context.Context, actions []api.Action, paused bool) []api.Outcome {
+	begun := time.Now()
 	if len(actions) == 0 {
 		return nil
 	}
 	outcomes := make([]api.Outcome, len(actions))
 	if l.Config.Parallel <= 1 {
 		for i, a := range actions {
-			outcomes[i] = l.apply(ctx, a, paused)
+			outcomes[i] = l.apply(ctx, a, paused, begun)
 		}
 		return outcomes
 	}
@@ -327,7 +348,7 @@ func (l *Loop) act(ctx context.Context, actions []api.Action, paused bool) []api
 	for i, a := range actions {
 		room <- struct{}{}
 		group.Go(func() {
-			outcomes[i] = l.apply(ctx, a, paused)
+			outcomes[i] = l.apply(ctx, a, paused, begun)
 			<-room
 		})
 	}
@@ -335,7 +356,7 @@ func (l *Loop) act(ctx context.Context, actions []api.Action, paused bool) []api
 	return outcomes
 }
 
-func (l *Loop) apply(ctx context.Context, a api.Action, paused bool) api.Outcome {
+func (l *Loop) apply(ctx context.Context, a api.Action, paused bool, begun time.Time) api.Outcome {
 	o := api.Outcome{Agent: a.ActionAgent(), Kind: a.Kind(), Object: a.Object(), Action: a.String()}
 	switch {
 	case paused:
@@ -343,6 +364,9 @@ func (l *Loop) apply(ctx context.Context, a api.Action, paused bool) api.Outcome
 		return o
 	case ctx.Err() != nil:
 		o.Skipped = "stopping"
+		return o
+	case l.Config.ActFor > 0 && time.Since(begun) > l.Config.ActFor:
+		o.Skipped = leftOver
 		return o
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.Config.ActionTimeout)

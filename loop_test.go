@@ -256,18 +256,24 @@ func (g *gate) Apply(_ context.Context, a api.Action) error {
 	return errors.New(a.Object().String())
 }
 
+// five are workloads to scale.
+func five() *world {
+	w := two()
+	for _, name := range []string{"c", "d", "e"} {
+		more := w.plan.Workloads[0]
+		more.Key.Name = name
+		w.plan.Workloads = append(w.plan.Workloads, more)
+		seen := w.snapshot.Workloads[0]
+		seen.Key.Name, seen.Target.Name = name, name
+		w.snapshot.Workloads = append(w.snapshot.Workloads, seen)
+	}
+	return w
+}
+
 // Actions are carried out as many at once as allowed, and told of in order.
 func TestParallelActions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, g := two(), &gate{}
-		for _, name := range []string{"c", "d", "e"} {
-			more := w.plan.Workloads[0]
-			more.Key.Name = name
-			w.plan.Workloads = append(w.plan.Workloads, more)
-			seen := w.snapshot.Workloads[0]
-			seen.Key.Name, seen.Target.Name = name, name
-			w.snapshot.Workloads = append(w.snapshot.Workloads, seen)
-		}
+		w, g := five(), &gate{}
 		l := w.loop()
 		l.Actuator, l.Config.Parallel, l.Config.ActionTimeout = g, 2, time.Minute
 		begun := time.Now()
@@ -284,6 +290,39 @@ func TestParallelActions(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What can't begin in time is left for the next cycle, and said: the last actions of a
+// sequence, one after the other or several at once.
+func TestActionsAreLeftToTheNextCycle(t *testing.T) {
+	for _, c := range []struct {
+		parallel int
+		most     time.Duration
+		done     int // of five, a second each
+	}{
+		{1, 0, 5}, {1, 5 * time.Second, 5}, {1, 2500 * time.Millisecond, 3}, {2, 500 * time.Millisecond, 2}, {2, 1500 * time.Millisecond, 4}, {2, 2 * time.Second, 5},
+	} {
+		t.Run(fmt.Sprintf("%d at once for %v", c.parallel, c.most), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := five()
+				l := w.loop()
+				l.Actuator, l.Config.Parallel, l.Config.ActionTimeout, l.Config.ActFor = &gate{}, c.parallel, time.Minute, c.most
+				r, err := l.RunOnce(t.Context())
+				if err != nil || len(r.Outcomes) != 5 {
+					t.Fatalf("%d outcomes, %v", len(r.Outcomes), err)
+				}
+				for i, o := range r.Outcomes {
+					if left := o.Skipped != ""; left != (i >= c.done) || left == (o.Error != "") {
+						t.Errorf("outcome %d of %d to begin: %+v", i, c.done, o)
+					}
+				}
+				i := slices.IndexFunc(r.Findings, func(f api.Finding) bool { return f.Reason == "ActionsLeft" })
+				if (i >= 0) != (c.done < 5) || i >= 0 && r.Findings[i].Message != fmt.Sprintf("%d of 5 actions were not begun within %v, and are decided anew", 5-c.done, c.most) {
+					t.Errorf("findings %+v", r.Findings)
+				}
+			})
+		})
+	}
 }
 
 // A plan whose move is refused says so itself: the loop asks for one plan a cycle.

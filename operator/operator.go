@@ -85,6 +85,7 @@ func Run(ctx context.Context, c Config) error {
 		Observer: w.observer, Policies: w.policies, Actuator: w.actuator, Reporter: append(reporters, w.fleet), Wake: w.policies.Changed(),
 	}
 	loop := c.core().Loop(hierarchy, ports)
+	loop.Config.ActFor = c.actFor()
 	loop.Panicked = func(what string, value any, stack []byte) { c.panicked(what, api.Key{}, value, stack) }
 	lead := manager.RunnableFunc(func(ctx context.Context) error {
 		c.Logger.Info("leading", "version", c.Version, "period", c.Core.Planning.CyclePeriod, "provider", c.Provider.name(), "solver", c.Core.Solver)
@@ -243,6 +244,12 @@ func (w *world) start(ctx context.Context) error {
 		return fmt.Errorf("filling the caches: %w", err)
 	}
 	return nil
+}
+
+// actFor is for how long a cycle begins actions: its period, and no less where the world is made
+// to run faster, as the API server does not.
+func (c Config) actFor() time.Duration {
+	return max(c.Core.Planning.CyclePeriod, core.DefaultConfig().Planning.CyclePeriod)
 }
 
 // reporters are told every cycle. The function returned closes their files.
