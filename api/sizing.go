@@ -105,6 +105,8 @@ type ContainerUse struct {
 	// FixedMemory are left as they are.
 	Least, Most           Amounts
 	FixedCPU, FixedMemory bool
+	// Range is what the LimitRanges of its namespace allow.
+	Range AmountRange `json:",omitzero"`
 	// RestartCPU and RestartMemory: a change restarts the container.
 	RestartCPU, RestartMemory bool
 
@@ -121,6 +123,18 @@ type ContainerUse struct {
 	// that isn't known to have happened.
 	OOMKilled time.Time
 	OOMLimit  int64
+}
+
+// AmountRange is what LimitRanges allow a container.
+type AmountRange struct {
+	// Names of the LimitRanges; empty for none.
+	Names string
+	// Least that it must request, and Most that its request and its limit may be; 0 for no
+	// bound.
+	Least, Most Amounts
+	// CPURatio and MemoryRatio are the most that its limit may be of its request; 0 for no
+	// bound.
+	CPURatio, MemoryRatio float64
 }
 
 // ContainerPlan is the size that one container of a workload is to have.

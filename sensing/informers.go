@@ -43,6 +43,7 @@ const (
 	kindClaim           = "PersistentVolumeClaim"
 	kindVolume          = "PersistentVolume"
 	kindQuota           = "ResourceQuota"
+	kindRange           = "LimitRange"
 	kindManagedWorkload = "ManagedWorkload"
 	// Of somebody else's installation, which need not be there.
 	kindVertical = "VerticalPodAutoscaler"
@@ -113,6 +114,7 @@ func newCaches(cfg Config) (*caches, error) {
 			kindVolume:      factory.Core().V1().PersistentVolumes().Informer(),
 			kindScaler:      factory.Autoscaling().V2().HorizontalPodAutoscalers().Informer(),
 			kindQuota:       factory.Core().V1().ResourceQuotas().Informer(),
+			kindRange:       factory.Core().V1().LimitRanges().Informer(),
 			kindReplicaSet: metadatainformer.NewFilteredMetadataInformer(meta,
 				appsv1.SchemeGroupVersion.WithResource("replicasets"), metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(),
 			kindManagedWorkload: dynamicinformer.NewFilteredDynamicInformer(dyn,
@@ -169,6 +171,8 @@ func (c *caches) transform(cfg Config) cache.TransformFunc {
 			return volumeRecordOf(o), nil
 		case *corev1.ResourceQuota:
 			return quotaRecordOf(o), nil
+		case *corev1.LimitRange:
+			return rangeRecordOf(o), nil
 		case *metav1.PartialObjectMetadata:
 			return ownerRecordOf(o), nil
 		case *corev1.ConfigMap:

@@ -219,6 +219,7 @@ func (o *Observer) sizing(r *workloadRecord, v *view) *api.Sizing {
 		}
 	}
 	o.sizes.fill(r.target, out.Containers)
+	v.withinRanges(r.target.namespace, out)
 	for i := range out.Containers {
 		u := &out.Containers[i]
 		if b, ok := spec.bounds[u.Name]; ok {

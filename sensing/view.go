@@ -22,6 +22,7 @@ type view struct {
 	nets      map[targetID]bool              // targets with a safety net
 	verticals map[targetID][]*verticalRecord // in order of name
 	quotas    map[string][]*quotaRecord      // by namespace, in order of name
+	ranges    map[string][]*rangeRecord      // the same
 	slos      map[sloID]*sloRecord           // of others' resources
 	workloads []*workloadRecord              // in order of key
 	managed   map[targetID]*managedTarget
@@ -49,6 +50,7 @@ func (c *caches) view() *view {
 		nets:      map[targetID]bool{},
 		verticals: map[targetID][]*verticalRecord{},
 		quotas:    map[string][]*quotaRecord{},
+		ranges:    map[string][]*rangeRecord{},
 		slos:      map[sloID]*sloRecord{},
 		managed:   map[targetID]*managedTarget{},
 	}
@@ -96,6 +98,12 @@ func (c *caches) view() *view {
 	}
 	for _, quotas := range v.quotas {
 		slices.SortFunc(quotas, func(a, b *quotaRecord) int { return compareKeys(a.key, b.key) })
+	}
+	for _, r := range records[*rangeRecord](c, kindRange) {
+		v.ranges[r.key.Namespace] = append(v.ranges[r.key.Namespace], r)
+	}
+	for _, ranges := range v.ranges {
+		slices.SortFunc(ranges, func(a, b *rangeRecord) int { return compareKeys(a.key, b.key) })
 	}
 	for _, w := range v.workloads {
 		if w.target == (targetID{}) {

@@ -148,6 +148,8 @@ func (w *world) put(objs ...runtime.Object) {
 			kind = kindVolume
 		case *corev1.ResourceQuota:
 			kind = kindQuota
+		case *corev1.LimitRange:
+			kind = kindRange
 		case *metav1.PartialObjectMetadata:
 			kind = kindReplicaSet
 		case *v1alpha1.ManagedWorkload:

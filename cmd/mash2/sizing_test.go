@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -179,7 +181,8 @@ func usage(from, to time.Time, step time.Duration, cores, mebibytes float64) str
 // TestSizing: on a real control plane with a real Prometheus that knows the past, pods of a
 // Deployment whose requests were guessed far too large are resized in place, without a
 // restart, and more of them run where that costs less; new pods arrive sized, with the
-// operator dead too; and a deleted ManagedWorkload leaves pods as their template says.
+// operator dead too; sizes keep to a LimitRange; and a deleted ManagedWorkload leaves pods as
+// their template says.
 func TestSizing(t *testing.T) {
 	const users, speed = 10, 10.0
 	s := scenario(t, users, scenarios.Stage{Duration: 10 * time.Hour, Target: users})
@@ -277,13 +280,67 @@ func TestSizing(t *testing.T) {
 		t.Errorf("with the operator dead a new pod requests %v, want %s and %s", requests(p), planned.CPU, planned.Memory)
 	}
 
-	// What doesn't let pods of that size in gets them as their author wrote them.
-	w.create(&corev1.LimitRange{
+	said := func(words string) {
+		t.Helper()
+		w.eventually("the status to say "+words, func() string {
+			if err := w.Client.Get(t.Context(), key, &mw); err != nil {
+				return err.Error()
+			}
+			if strings.Contains(mw.Status.Sizing.Reason, words) {
+				return ""
+			}
+			return mw.Status.Sizing.Reason
+		})
+	}
+	// Sizes keep to a LimitRange.
+	least := *resource.NewMilliQuantity((planned.CPU.MilliValue()+template.Cpu().MilliValue())/2, resource.DecimalSI)
+	limits := &corev1.LimitRange{
 		ObjectMeta: metav1.ObjectMeta{Namespace: testbed.Mash2, Name: "large"},
-		Spec:       corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Min: corev1.ResourceList{corev1.ResourceCPU: *template.Cpu()}}}},
+		Spec:       corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Min: corev1.ResourceList{corev1.ResourceCPU: least}}}},
+	}
+	w.create(limits)
+	o = w.operator("--sizes-at-admission")
+	w.eventually("pods to be as large as a LimitRange wants them", func() string {
+		for _, p := range pods() {
+			if cpu := requests(p).Cpu(); cpu.Cmp(least) < 0 || cpu.Cmp(*template.Cpu()) >= 0 {
+				return p.Name + " requests " + cpu.String()
+			}
+		}
+		return ""
+	})
+	if p := renewed(); requests(p).Cpu().Cmp(least) < 0 || requests(p).Cpu().Cmp(*template.Cpu()) >= 0 {
+		t.Errorf("a new pod requests %v, want %s at least and less than %v", requests(p), &least, template)
+	}
+	said("as LimitRange large allows")
+	if err := w.Client.Delete(t.Context(), limits); err != nil {
+		t.Fatal(err)
+	}
+	o.Kill()
+
+	// What doesn't let pods of that size in gets them as their author wrote them.
+	here := map[string]string{corev1.LabelMetadataName: testbed.Mash2}
+	w.create(&admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "large"},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+				Operations: []admissionv1.OperationType{admissionv1.Create},
+				Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+			}}}},
+			Validations: []admissionv1.Validation{{
+				Expression: fmt.Sprintf("object.spec.containers.all(c, quantity(c.resources.requests.cpu).compareTo(quantity('%s')) >= 0)", template.Cpu()),
+				Message:    "a minimum of cpu is asked for here",
+			}},
+		},
+	})
+	w.create(&admissionv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "large"},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: "large", ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+			MatchResources: &admissionv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: here}},
+		},
 	})
 	w.operator("--sizes-at-admission")
-	w.eventually("pods as large as a LimitRange wants them", func() string {
+	w.eventually("pods as large as a policy wants them", func() string {
 		all, large := pods(), 0
 		for _, p := range all {
 			if requests(p).Cpu().Equal(*template.Cpu()) {
@@ -293,7 +350,7 @@ func TestSizing(t *testing.T) {
 		if large > 0 {
 			return ""
 		}
-		// The API server keeps LimitRanges in a cache: what comes too early is let in.
+		// The API server reads policies now and then: what comes too early is let in.
 		if len(all) > 1 {
 			if err := w.Client.Delete(t.Context(), &all[0]); err != nil {
 				return err.Error()
@@ -304,12 +361,7 @@ func TestSizing(t *testing.T) {
 		}
 		return mw.Status.Sizing.Reason
 	})
-	if err := w.Client.Get(t.Context(), key, &mw); err != nil {
-		t.Fatal(err)
-	}
-	if s := mw.Status.Sizing; !strings.Contains(s.Reason, "minimum cpu usage per Container") {
-		t.Errorf("mode %s: %s", s.Mode, s.Reason)
-	}
+	said("a minimum of cpu is asked for here")
 	w.eventually("the others to grow in place", func() string {
 		for _, p := range pods() {
 			if !requests(p).Cpu().Equal(*template.Cpu()) {

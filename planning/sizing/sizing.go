@@ -419,6 +419,9 @@ func (c *chooser) bound() {
 		if !u.FixedMemory && r.Memory > 0 {
 			r.Memory = within(r.Memory, least.Memory, most.Memory)
 		}
+		if told := ", as LimitRange " + u.Range.Names + " allows"; atRange(u, *r, least, most) && !strings.Contains(c.now[i].Reason, told) {
+			c.now[i].Reason += told
+		}
 	}
 	// A replica that no machine can hold helps nobody.
 	if all := requests(c.now); c.in.Largest != (api.Amounts{}) && (all.MilliCPU > c.in.Largest.MilliCPU || all.Memory > c.in.Largest.Memory) {
@@ -426,30 +429,6 @@ func (c *chooser) bound() {
 		c.now = slices.Clone(c.was)
 	}
 	c.limits()
-}
-
-// allowed is between what a container may request.
-func (c *chooser) allowed(u api.ContainerUse) (least, most api.Amounts) {
-	least, most = u.Least, u.Most
-	or := func(stated *int64, otherwise, step int64) {
-		if *stated == 0 {
-			*stated = roundUp(float64(otherwise), step)
-		}
-	}
-	or(&least.MilliCPU, max(u.Requests.MilliCPU/apart, min(leastCPU, u.Requests.MilliCPU)), 1)
-	or(&least.Memory, u.Requests.Memory/apart, memoryStep)
-	or(&most.MilliCPU, u.Requests.MilliCPU*apart, 1)
-	or(&most.Memory, u.Requests.Memory*apart, memoryStep)
-	most.MilliCPU, most.Memory = max(most.MilliCPU, least.MilliCPU), max(most.Memory, least.Memory)
-	return least, most
-}
-
-// within bounds an amount; 0 is no bound.
-func within(v, least, most int64) int64 {
-	if most > 0 {
-		v = min(v, most)
-	}
-	return max(v, least)
 }
 
 func roundUp(v float64, step int64) int64 {

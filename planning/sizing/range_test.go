@@ -1,0 +1,115 @@
+package sizing
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// Sizes keep within what LimitRanges let in. A container of 1 core and 1 GiB that needs 250m
+// and 460 MiB, without bounds of its author's.
+func TestSizesKeepToLimitRanges(t *testing.T) {
+	for name, c := range map[string]struct {
+		limits     api.Amounts
+		mode       api.SizingLimits
+		is         api.AmountRange
+		stated     api.Amounts // the least that its author allows
+		cpu        int64       // millicores
+		memory     int64       // MiB
+		told, kill bool
+	}{
+		"none":                             {cpu: 250, memory: 460},
+		"a least that is less":             {is: api.AmountRange{Least: api.Amounts{MilliCPU: 100, Memory: 64 * mib}}, cpu: 250, memory: 460},
+		"a least CPU":                      {is: api.AmountRange{Least: api.Amounts{MilliCPU: 400}}, cpu: 405, memory: 460, told: true},
+		"a least memory":                   {is: api.AmountRange{Least: api.Amounts{Memory: 700 * mib}}, cpu: 250, memory: 700, told: true},
+		"the author's least, and less":     {is: api.AmountRange{Least: api.Amounts{MilliCPU: 100}}, stated: api.Amounts{MilliCPU: 300}, cpu: 300, memory: 460},
+		"more than its author wrote":       {is: api.AmountRange{Least: api.Amounts{MilliCPU: 2000, Memory: 4096 * mib}}, cpu: 1000, memory: 1024},
+		"a ratio, of a limit that stays":   {limits: api.Amounts{MilliCPU: 1500, Memory: 1536 * mib}, is: api.AmountRange{CPURatio: 3, MemoryRatio: 2}, cpu: 500, memory: 768, told: true},
+		"a ratio, of one that follows":     {limits: api.Amounts{MilliCPU: 1500, Memory: 1536 * mib}, mode: api.LimitsRatio, is: api.AmountRange{CPURatio: 3, MemoryRatio: 2}, cpu: 300, memory: 1024},
+		"the same, without a LimitRange":   {limits: api.Amounts{MilliCPU: 1500, Memory: 1536 * mib}, mode: api.LimitsRatio, cpu: 300, memory: 1024},
+		"Guaranteed, without a LimitRange": {limits: api.Amounts{MilliCPU: 1000, Memory: 1024 * mib}, cpu: 300, memory: 1024},
+		"a ratio, of Guaranteed":           {limits: api.Amounts{MilliCPU: 1000, Memory: 1024 * mib}, is: api.AmountRange{CPURatio: 1.5, MemoryRatio: 1.5}, cpu: 300, memory: 1024},
+		"a ratio, without a limit":         {is: api.AmountRange{CPURatio: 3, MemoryRatio: 2}, cpu: 250, memory: 460},
+		"killed, and within a most":        {is: api.AmountRange{Most: api.Amounts{Memory: 1200 * mib}}, kill: true, cpu: 250, memory: 1200, told: true},
+		"killed, and less than it has":     {is: api.AmountRange{Most: api.Amounts{Memory: 800 * mib}}, kill: true, cpu: 250, memory: 1024},
+		"killed, with a limit above":       {limits: api.Amounts{Memory: 2048 * mib}, is: api.AmountRange{Most: api.Amounts{Memory: 2048 * mib}}, kill: true, cpu: 250, memory: 1229},
+		"killed, with a limit that rises":  {limits: api.Amounts{Memory: 1127 * mib}, is: api.AmountRange{Most: api.Amounts{Memory: 1300 * mib}}, kill: true, cpu: 250, memory: 1181, told: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := input(known(func(u *api.ContainerUse) {
+				u.Limits, u.Range, u.Least = c.limits, c.is, c.stated
+				if c.is != (api.AmountRange{}) {
+					u.Range.Names = "small"
+				}
+				if c.kill {
+					u.OOMKilled, u.OOMLimit = now.Add(-1), 1024*mib
+				}
+			}))
+			if c.mode != "" {
+				in.Sizing.Limits = c.mode
+			}
+			got, _ := plan(t, in, Memory{})
+			is := got.Containers[0]
+			if is.Requests != (api.Amounts{MilliCPU: c.cpu, Memory: c.memory * mib}) {
+				t.Errorf("requests %s, want %dm and %d MiB: %s", is.Requests, c.cpu, c.memory, is.Reason)
+			}
+			if told := strings.Contains(is.Reason, "as LimitRange small allows"); told != c.told {
+				t.Errorf("says %q", is.Reason)
+			}
+		})
+	}
+}
+
+// Whatever is planned, a LimitRange that lets a container in as its author wrote it lets it in
+// as planned.
+func TestWhatIsPlannedIsLetIn(t *testing.T) {
+	// The rules of the API server: plugin/pkg/admission/limitranger.
+	letsIn := func(request, limit, least, most int64, ratio float64) bool {
+		switch {
+		case request < least || limit > 0 && limit < least:
+			return false
+		case most > 0 && (request > most || limit > most):
+			return false
+		}
+		return ratio == 0 || limit == 0 || float64(limit) <= ratio*float64(request)+1e-6
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		amount := func(what string, least, most int64) int64 { return rapid.Int64Range(least, most).Draw(t, what) }
+		u := known(func(u *api.ContainerUse) {
+			u.Requests = api.Amounts{MilliCPU: amount("cpu", 20, 2000), Memory: mib * amount("memory", 32, 2048)}
+			switch rapid.IntRange(0, 2).Draw(t, "limits") {
+			case 1:
+				u.Limits = u.Requests
+			case 2:
+				u.Limits = api.Amounts{MilliCPU: u.Requests.MilliCPU + amount("more cpu", 100, 3000), Memory: u.Requests.Memory + mib*amount("more memory", 128, 3000)}
+			}
+			u.MemoryPeak = mib * amount("peak", 8, 4096)
+			if rapid.Bool().Draw(t, "killed") {
+				u.OOMKilled, u.OOMLimit = now.Add(-1), mib*amount("killed at", 32, 4096)
+			}
+			u.Range = api.AmountRange{
+				Names: "r", Least: api.Amounts{MilliCPU: amount("least cpu", 0, 1000), Memory: mib * amount("least memory", 0, 1000)},
+				CPURatio: float64(amount("cpu ratio", 0, 8)) / 2, MemoryRatio: float64(amount("memory ratio", 0, 8)) / 2,
+			}
+			if rapid.Bool().Draw(t, "most") {
+				u.Range.Most = api.Amounts{MilliCPU: amount("most cpu", 100, 6000), Memory: mib * amount("most memory", 128, 6000)}
+			}
+		})
+		r := u.Range
+		cpu := letsIn(u.Requests.MilliCPU, u.Limits.MilliCPU, r.Least.MilliCPU, r.Most.MilliCPU, r.CPURatio)
+		memory := letsIn(u.Requests.Memory, u.Limits.Memory, r.Least.Memory, r.Most.Memory, r.MemoryRatio)
+		in := input(u)
+		in.Demand = flat(float64(amount("demand", 10, 60_000)))
+		got, _ := Planner{DefaultConfig()}.Plan(in, Memory{})
+		is := got.Containers[0]
+		if cpu && !letsIn(is.Requests.MilliCPU, is.Limits.MilliCPU, r.Least.MilliCPU, r.Most.MilliCPU, r.CPURatio) {
+			t.Fatalf("CPU: %s and limits %s of %s and %s, range %+v: %s", is.Requests, is.Limits, u.Requests, u.Limits, r, is.Reason)
+		}
+		if memory && !letsIn(is.Requests.Memory, is.Limits.Memory, r.Least.Memory, r.Most.Memory, r.MemoryRatio) {
+			t.Fatalf("memory: %s and limits %s of %s and %s, range %+v: %s", is.Requests, is.Limits, u.Requests, u.Limits, r, is.Reason)
+		}
+	})
+}
