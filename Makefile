@@ -332,8 +332,8 @@ bench-agents: build ## agents that move CPU between pods, each algorithm by thre
 
 .PHONY: bench-fleet
 FLEET = hpa,karpenter,hpa-vpa,karpenter-vpa,keda-vpa,attune,autopilot,mash2-any,mash2-sized,oracle
-bench-fleet: build ## fifty workloads with guessed requests, with requests that fit, with memory that varies and on machines that differ in memory, by every scaler; needs the traces (three hours)
-	for s in fleet fleet-right fleet-memory; do bin/mash2 simulate --scenario $$s --scaler $(FLEET) --seeds 2 || exit 1; done
+bench-fleet: build ## fifty workloads with guessed requests, with requests that fit, with memory that varies and on machines that differ in memory, by every scaler; needs the traces (two hours)
+	for s in fleet fleet-right fleet-memory; do bin/mash2 simulate --scenario $$s --scaler $(FLEET) || exit 1; done
 	for s in fleet-types fleet-types-right; do bin/mash2 simulate --scenario $$s --scaler karpenter,mash2-any,mash2-mixed,mash2-sized,mash2-joint || exit 1; done
 
 .PHONY: train-margins bench-margins
