@@ -302,7 +302,7 @@ func (l *Loop) walk(ctx context.Context, r *api.Record) error {
 	if left > 0 {
 		c.Findings = append(c.Findings, api.Finding{
 			Severity: api.Warning, Reason: "ActionsLeft", Object: api.CycleRef,
-			Message: fmt.Sprintf("%d of %d actions were not begun within %v, and are decided anew", left, len(actions), l.Config.ActFor),
+			Message: fmt.Sprintf("%d of %d actions were not begun within %v, and are decided anew: the API server is slow, or --kube-api-qps is low for so many", left, len(actions), l.Config.ActFor),
 		})
 	}
 	step("act")

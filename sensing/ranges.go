@@ -70,16 +70,20 @@ func (v *view) withinRanges(namespace string, s *api.Sizing) {
 	for i := range s.Containers {
 		u := &s.Containers[i]
 		share := func(of, request, all int64, round func(float64) float64) int64 {
-			if of <= 0 || all <= 0 {
+			return int64(round(float64(of) * float64(request) / math.Max(float64(all), 1)))
+		}
+		// What the pod's other containers leave of its most may be nothing, which is a bound, too.
+		left := func(most, beside, request, all int64) int64 {
+			if most == 0 {
 				return 0
 			}
-			return int64(round(float64(of) * float64(request) / float64(all)))
+			return max(share(most-beside, request, all, math.Floor), 1)
 		}
 		own := api.AmountRange{CPURatio: pod.CPURatio, MemoryRatio: pod.MemoryRatio}
 		own.Least.MilliCPU = share(pod.Least.MilliCPU, u.Requests.MilliCPU, all.MilliCPU, math.Ceil)
 		own.Least.Memory = share(pod.Least.Memory, u.Requests.Memory, all.Memory, math.Ceil)
-		own.Most.MilliCPU = share(pod.Most.MilliCPU-s.Beside.MilliCPU, u.Requests.MilliCPU, all.MilliCPU, math.Floor)
-		own.Most.Memory = share(pod.Most.Memory-s.Beside.Memory, u.Requests.Memory, all.Memory, math.Floor)
+		own.Most.MilliCPU = left(pod.Most.MilliCPU, s.Beside.MilliCPU, u.Requests.MilliCPU, all.MilliCPU)
+		own.Most.Memory = left(pod.Most.Memory, s.Beside.Memory, u.Requests.Memory, all.Memory)
 		u.Range = both(container, own)
 		u.Range.Names = strings.Join(names, ", ")
 	}

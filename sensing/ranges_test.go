@@ -30,9 +30,10 @@ func TestLimitRangesBoundSizes(t *testing.T) {
 		return &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: corev1.LimitRangeSpec{Limits: items}}
 	}
 	for name, c := range map[string]struct {
-		ranges []*corev1.LimitRange
-		main   api.AmountRange // of 300m and 300 Mi
-		side   api.AmountRange // of 100m and 100 Mi
+		ranges  []*corev1.LimitRange
+		sidecar string          // CPU that one requests besides
+		main    api.AmountRange // of 300m and 300 Mi
+		side    api.AmountRange // of 100m and 100 Mi
 	}{
 		"none":                 {},
 		"of another namespace": {ranges: []*corev1.LimitRange{limitRange("other", "small", item(corev1.LimitTypeContainer, amounts("100m", ""), nil, nil))}},
@@ -55,9 +56,20 @@ func TestLimitRangesBoundSizes(t *testing.T) {
 			main:   api.AmountRange{Names: "pods", Least: api.Amounts{MilliCPU: 152, Memory: 150 << 20}, Most: api.Amounts{MilliCPU: 750}, CPURatio: 3},
 			side:   api.AmountRange{Names: "pods", Least: api.Amounts{MilliCPU: 60, Memory: 50 << 20}, Most: api.Amounts{MilliCPU: 250}, CPURatio: 3},
 		},
+		"of pods, beside a sidecar": {
+			ranges: []*corev1.LimitRange{limitRange(ns, "pods", item(corev1.LimitTypePod, nil, amounts("1", ""), nil))}, sidecar: "200m",
+			main: api.AmountRange{Names: "pods", Most: api.Amounts{MilliCPU: 600}},
+			side: api.AmountRange{Names: "pods", Most: api.Amounts{MilliCPU: 200}},
+		},
+		"of pods, and a sidecar leaves nothing": {
+			ranges: []*corev1.LimitRange{limitRange(ns, "pods", item(corev1.LimitTypePod, nil, amounts("1", ""), nil))}, sidecar: "2",
+			main: api.AmountRange{Names: "pods", Most: api.Amounts{MilliCPU: 1}},
+			side: api.AmountRange{Names: "pods", Most: api.Amounts{MilliCPU: 1}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, nil)
+			w.shop("web", 0)
 			d := deployment("web", 1, "300m")
 			spec := &d.Spec.Template.Spec
 			spec.Containers[0].Resources.Requests = amounts("300m", "300Mi")
@@ -65,6 +77,13 @@ func TestLimitRangesBoundSizes(t *testing.T) {
 			mw := managed("web")
 			mw.Spec.Sizing = &v1alpha1.Sizing{Mode: v1alpha1.SizingInPlace}
 			w.put(d, mw)
+			if c.sidecar != "" {
+				always := corev1.ContainerRestartPolicyAlways
+				p := podOn("web", 0, "node-1", w.clock.Now())
+				p.Spec.Containers = spec.Containers
+				p.Spec.InitContainers = []corev1.Container{{Name: "proxy", RestartPolicy: &always, Resources: corev1.ResourceRequirements{Requests: amounts(c.sidecar, "")}}}
+				w.put(p)
+			}
 			for _, r := range c.ranges {
 				w.put(r)
 			}
