@@ -115,6 +115,11 @@ type ContainerUse struct {
 	Since, Until time.Time
 	// MemoryPeak is the largest working set of one replica in that time, bytes.
 	MemoryPeak int64
+	// MemoryTail is what that isn't expected to exceed within the next day but with a
+	// probability of 1 in 100,000, by how its maxima of two hours varied, and MemoryKnown
+	// in how much time in all these are known, gaps left out; 0 if too little.
+	MemoryTail  int64         `json:",omitempty"`
+	MemoryKnown time.Duration `json:",omitempty"`
 	// CPUPeak is the largest CPU usage of one replica in that time, and CPUMean the mean
 	// of all replicas together; millicores.
 	CPUPeak, CPUMean int64

@@ -25,6 +25,8 @@ const (
 	sizesGap = 2
 	// sizesKept is the number of parts that the history is kept in, the largest of each.
 	sizesKept = 96
+	// tailOf is how likely a day is whose largest working set exceeds what sizes are told.
+	tailOf = 1e-5
 	// labelSizing tells memory and CPU apart in the one answer that has both.
 	labelSizing = "mash2_sizing"
 )
@@ -200,16 +202,25 @@ func (s *sizeReadings) fill(id targetID, containers []api.ContainerUse) {
 		u.Since, u.Until = s.grid().Time(c.since-1), s.grid().Time(c.until)
 		var mean float64
 		n := int32(0)
-		for _, p := range c.parts {
-			if p.of == 0 || p.of <= c.until/perPart+1-sizesKept {
+		maxima := make([]float64, 0, sizesKept)
+		newest := c.until/perPart + 1
+		for number := max(1, newest-sizesKept+1); number <= newest; number++ {
+			p := c.parts[number%sizesKept]
+			if p.of != number {
 				continue
 			}
 			u.MemoryPeak = max(u.MemoryPeak, int64(math.Ceil(p.memory)))
 			u.CPUPeak = max(u.CPUPeak, int64(math.Ceil(1000*p.cpu)))
 			mean, n = mean+p.mean, n+p.n
+			if p.memory > 0 {
+				maxima = append(maxima, p.memory)
+			}
 		}
 		if n > 0 {
 			u.CPUMean = int64(math.Ceil(1000 * mean / float64(n)))
 		}
+		part := time.Duration(perPart) * s.cfg.SizingStep
+		day := int(s.cfg.SizingHistory/8/part) + 1
+		u.MemoryTail, u.MemoryKnown = int64(math.Ceil(demand.ReturnLevel(maxima, day, tailOf))), time.Duration(len(maxima))*part
 	}
 }

@@ -81,6 +81,10 @@ func TestSizesAgainstPrometheus(t *testing.T) {
 	if main.MemoryPeak != 500<<20 || sidecar.MemoryPeak != 50<<20 {
 		t.Errorf("memory: main %d, sidecar %d", main.MemoryPeak, sidecar.MemoryPeak)
 	}
+	// 18 hours of 500 MiB in two days: a quarter of the parts is as high as it comes.
+	if main.MemoryTail < 500<<20 || sidecar.MemoryTail != 50<<20 || main.MemoryKnown < 40*time.Hour || sidecar.MemoryKnown < main.MemoryKnown {
+		t.Errorf("memory may reach %d, of %s; the sidecar's %d, of %s", main.MemoryTail, main.MemoryKnown, sidecar.MemoryTail, sidecar.MemoryKnown)
+	}
 	if near := func(is int64, want float64) bool { return math.Abs(float64(is)-want) <= 0.1*want }; !near(main.CPUPeak, 400) || !near(main.CPUMean, 300) || !near(sidecar.CPUPeak, 50) {
 		t.Errorf("CPU: main %dm at most, %dm on average, sidecar %dm", main.CPUPeak, main.CPUMean, sidecar.CPUPeak)
 	}

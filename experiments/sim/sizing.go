@@ -2,10 +2,13 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/demand"
 )
 
 // sizer is what the operator knows of a workload's one container, where it chooses what
@@ -17,7 +20,14 @@ type sizer struct {
 	memory, cpu    float64 // the most of any replica: bytes and cores of its node
 	sum            float64 // of CPU, over n readings of pods
 	n              int
+	maxima         map[time.Duration]float64 // of memory, by the number of the part of time
 }
+
+// part is what the operator keeps the most of, and the last eight days of that.
+const (
+	part      = 130 * time.Minute
+	partsKept = 96
+)
 
 const container = "main"
 
@@ -26,7 +36,7 @@ func newSizer(w *workload) *sizer {
 	return &sizer{
 		author: api.Amounts{MilliCPU: w.shape.Requests.MilliCPU, Memory: w.shape.Requests.Memory},
 		limits: api.Amounts{MilliCPU: int64(math.Round(1000 * w.limit)), Memory: int64(w.memoryLimit)},
-		w:      w, since: -1,
+		w:      w, since: -1, maxima: map[time.Duration]float64{},
 	}
 }
 
@@ -44,7 +54,10 @@ func (s *sizer) scrape(c *Cluster, w *workload) {
 			s.since = c.now
 		}
 		s.until = c.now
-		s.memory = math.Max(s.memory, c.memoryOf(p, state))
+		used := c.memoryOf(p, state)
+		s.memory = math.Max(s.memory, used)
+		s.maxima[c.now/part] = math.Max(s.maxima[c.now/part], used)
+		delete(s.maxima, c.now/part-partsKept)
 		if cores, ok := rate(p.scrapes, c.now, c.params.RateWindow); ok {
 			s.cpu = math.Max(s.cpu, cores)
 			s.sum, s.n = s.sum+cores, s.n+1
@@ -61,6 +74,12 @@ func (s *sizer) sizing() *api.Sizing {
 	if s.since >= 0 {
 		u.Since, u.Until = Epoch.Add(s.since), Epoch.Add(s.until)
 		u.MemoryPeak = int64(math.Ceil(s.memory))
+		maxima := make([]float64, 0, len(s.maxima))
+		for _, number := range slices.Sorted(maps.Keys(s.maxima)) {
+			maxima = append(maxima, s.maxima[number])
+		}
+		u.MemoryTail = int64(math.Ceil(demand.ReturnLevel(maxima, int(24*time.Hour/part)+1, 1e-5)))
+		u.MemoryKnown = time.Duration(len(s.maxima)) * part
 		if k := s.w.oom; k.limit > 0 {
 			u.OOMKilled, u.OOMLimit = Epoch.Add(k.at), int64(k.limit)
 		}

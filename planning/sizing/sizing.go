@@ -17,9 +17,10 @@
 // Memory. The largest working set of any replica in the days that are known, and a
 // margin. An OOM kill raises it at once, by a fifth and at least 100 MiB beyond the limit
 // it happened at (VPA's oom-bump-up-ratio and oom-min-bump-up-bytes). Raising needs one
-// reading; lowering needs a day of them, without a gap until now, and three days where the
-// limit goes down with it: what a limit is too small for is killed (TestDownsizes has how
-// often).
+// reading; lowering needs a day of them, without a gap until now. Where the limit goes down
+// with it, what it is too small for is killed (TestDownsizes has how often). Then lowering
+// needs a week of readings, in which weekdays and weekends are, and keeps the limit above
+// what the working set's tail may reach.
 //
 // Limits of CPU and memory kill and throttle, and cost nothing on a node: they are not
 // lowered unless their author asks for their ratio, or the pod's quality of service does,
@@ -47,7 +48,8 @@ import (
 type Config struct {
 	// Evidence is how long usage must be known, without a gap, before less is requested.
 	Evidence time.Duration
-	// LimitEvidence is the same where the memory limit goes down with the request.
+	// LimitEvidence is how long usage must be known, in all, before a memory limit goes down
+	// with its request.
 	LimitEvidence time.Duration
 	// Fresh is how old the newest reading may be for that.
 	Fresh time.Duration
@@ -68,7 +70,7 @@ type Config struct {
 // DefaultConfig is for real time.
 func DefaultConfig() Config {
 	return Config{
-		Evidence: 24 * time.Hour, LimitEvidence: 72 * time.Hour, Fresh: 15 * time.Minute, Settle: 12 * time.Hour, Look: time.Hour,
+		Evidence: 24 * time.Hour, LimitEvidence: 7 * 24 * time.Hour, Fresh: 15 * time.Minute, Settle: 12 * time.Hour, Look: time.Hour,
 		MemoryMargin: 0.15, LimitMargin: 0.3, Deadband: 0.1, Worth: 0.05,
 	}
 }
@@ -344,9 +346,9 @@ func (c *chooser) memory() {
 		if u.FixedMemory || u.Requests.Memory == 0 || u.Since.IsZero() && c.kill(u.Name).Limit == 0 {
 			continue
 		}
-		margin, evidence := c.MemoryMargin, c.Evidence
-		if c.lowersMemoryLimit(u) {
-			margin, evidence = c.LimitMargin, c.LimitEvidence
+		margin, follows := c.MemoryMargin, c.lowersMemoryLimit(u)
+		if follows {
+			margin = c.LimitMargin
 		}
 		// 1. An OOM kill says what was too little.
 		need := roundUp(float64(u.MemoryPeak)*(1+margin), memoryStep)
@@ -360,17 +362,46 @@ func (c *chooser) memory() {
 		need = within(need, least.Memory, most.Memory)
 		have := plan.Requests.Memory
 		// 2. More at once, less when it is proven.
-		switch {
-		case need > have && (float64(u.MemoryPeak)*(1+margin/3) > float64(have) || float64(need) > float64(have)*(1+c.Deadband)):
-			plan.Requests.Memory, plan.Reason = need, "memory: "+why
-		case float64(need) < float64(have)*(1-c.Deadband):
-			if wait := c.proven(u, evidence); wait != "" {
-				c.waits = fmt.Sprintf("%s may need less memory than %s, but %s", u.Name, mebibytes(have), wait)
-				continue
+		if need > have {
+			if float64(u.MemoryPeak)*(1+margin/3) > float64(have) || float64(need) > float64(have)*(1+c.Deadband) {
+				plan.Requests.Memory, plan.Reason = need, "memory: "+why
 			}
-			plan.Requests.Memory, plan.Reason = need, "memory: "+why
+			continue
 		}
+		if follows && c.tail(u) > need {
+			need, why = within(c.tail(u), least.Memory, most.Memory), fmt.Sprintf("peak %s, which varies up to %s", mebibytes(u.MemoryPeak), mebibytes(u.MemoryTail))
+		}
+		if float64(need) >= float64(have)*(1-c.Deadband) {
+			continue
+		}
+		wait := c.proven(u, c.Evidence)
+		if wait == "" && follows {
+			wait = c.provenForLimit(u)
+		}
+		if wait != "" {
+			c.waits = fmt.Sprintf("%s may need less memory than %s, but %s", u.Name, mebibytes(have), wait)
+			continue
+		}
+		plan.Requests.Memory, plan.Reason = need, "memory: "+why
 	}
+}
+
+// tail is the request at which the limit that follows it is what the working set may reach.
+func (c *chooser) tail(u api.ContainerUse) int64 {
+	return roundUp(float64(u.MemoryTail)*float64(u.Requests.Memory)/float64(u.Limits.Memory), memoryStep)
+}
+
+// provenForLimit reports whether usage is known for long enough, gaps left out, to lower a
+// memory limit; else why not.
+func (c *chooser) provenForLimit(u api.ContainerUse) (why string) {
+	known := u.MemoryKnown
+	if since := u.Until.Sub(c.m.Template); !c.m.Template.IsZero() && since < known {
+		known = since
+	}
+	if known < c.LimitEvidence || u.MemoryTail == 0 {
+		return fmt.Sprintf("its usage is known for %s of the %s that it takes for a limit", known.Round(time.Minute), c.LimitEvidence)
+	}
+	return ""
 }
 
 // lowersMemoryLimit reports whether a container's memory limit follows its request down.

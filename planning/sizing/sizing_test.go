@@ -14,6 +14,8 @@ import (
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
+const week = 7 * 24 * time.Hour
+
 const mib = 1 << 20
 
 // known is a container that requests 1 core and 1 GiB, with usage known for two days.
@@ -116,17 +118,34 @@ func TestPlan(t *testing.T) {
 		},
 		// 30 % beyond the peak, as the limit follows; the CPU limit not below what was used.
 		"Guaranteed stays Guaranteed": {
-			container:  func(u *api.ContainerUse) { u.Limits, u.Since = u.Requests, now.Add(-96*time.Hour) },
+			container:  func(u *api.ContainerUse) { u.Limits, u.MemoryKnown, u.MemoryTail = u.Requests, week, 450*mib },
 			wantLimits: api.Amounts{MilliCPU: 300, Memory: 520 * mib}, wantCPU: 300, wantMemory: 520,
 		},
-		"a memory limit goes down after three days": {
-			container:  func(u *api.ContainerUse) { u.Limits = u.Requests },
-			wantLimits: api.Amounts{MilliCPU: 300, Memory: 1024 * mib}, wantCPU: 300, wantMemory: 1024, wantInReason: "of the 72h0m0s that it takes",
+		"a memory limit goes down after a week": {
+			container:  func(u *api.ContainerUse) { u.Limits, u.MemoryKnown, u.MemoryTail = u.Requests, week-time.Hour, 450*mib },
+			wantLimits: api.Amounts{MilliCPU: 300, Memory: 1024 * mib}, wantCPU: 300, wantMemory: 1024, wantInReason: "for 167h0m0s of the 168h0m0s that it takes for a limit",
+		},
+		"a memory limit goes down only where its tail is known": {
+			container:  func(u *api.ContainerUse) { u.Limits, u.MemoryKnown = u.Requests, week },
+			wantLimits: api.Amounts{MilliCPU: 300, Memory: 1024 * mib}, wantCPU: 300, wantMemory: 1024, wantInReason: "that it takes for a limit",
+		},
+		"a memory limit stays above what usage varies up to": {
+			container:  func(u *api.ContainerUse) { u.Limits, u.MemoryKnown, u.MemoryTail = u.Requests, week, 800*mib },
+			wantLimits: api.Amounts{MilliCPU: 300, Memory: 800 * mib}, wantCPU: 300, wantMemory: 800, wantInReason: "peak 400 MiB, which varies up to 800 MiB",
+		},
+		"a memory limit that varies more than it has stays": {
+			container:  func(u *api.ContainerUse) { u.Limits, u.MemoryKnown, u.MemoryTail = u.Requests, week, 1500*mib },
+			wantLimits: api.Amounts{MilliCPU: 300, Memory: 1024 * mib}, wantCPU: 300, wantMemory: 1024,
+		},
+		"a request whose limit is far above doesn't wait for it": {
+			container:  func(u *api.ContainerUse) { u.Limits, u.MemoryTail = api.Amounts{Memory: 2048 * mib}, 1500*mib },
+			wantLimits: api.Amounts{Memory: 2048 * mib}, wantCPU: 250, wantMemory: 460,
 		},
 		"limits keep their ratio, and never kill or throttle what was": {
 			in: func(in *Input) { in.Sizing.Limits = api.LimitsRatio },
 			container: func(u *api.ContainerUse) {
-				u.Limits, u.Since = api.Amounts{MilliCPU: 1100, Memory: 2048 * mib}, now.Add(-96*time.Hour)
+				// The limit is twice the request, so 1000 MiB of tail ask for 500.
+				u.Limits, u.MemoryKnown, u.MemoryTail = api.Amounts{MilliCPU: 1100, Memory: 2048 * mib}, week, 1000*mib
 			},
 			wantLimits: api.Amounts{MilliCPU: 330, Memory: 1040 * mib}, wantCPU: 300, wantMemory: 520,
 		},
@@ -352,9 +371,10 @@ func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount := func(name string, most int64) int64 { return rapid.Int64Range(0, most).Draw(t, name) }
 		u := api.ContainerUse{
-			Name:     "web",
-			Requests: api.Amounts{MilliCPU: amount("cpu", 4000), Memory: amount("memory", 4<<30)},
-			Since:    now.Add(-time.Duration(amount("since", int64(72*time.Hour)))), Until: now.Add(-time.Duration(amount("until", int64(time.Hour)))),
+			Name:       "web",
+			Requests:   api.Amounts{MilliCPU: amount("cpu", 4000), Memory: amount("memory", 4<<30)},
+			MemoryTail: amount("tail", 4096*mib), MemoryKnown: time.Duration(amount("known", int64(2*week))),
+			Since: now.Add(-time.Duration(amount("since", int64(72*time.Hour)))), Until: now.Add(-time.Duration(amount("until", int64(time.Hour)))),
 			MemoryPeak: amount("peak", 8<<30), CPUPeak: amount("cpuPeak", 8000), CPUMean: amount("cpuMean", 2000),
 		}
 		if u.Until.Before(u.Since) {
@@ -393,6 +413,9 @@ func TestProperties(t *testing.T) {
 		unproven := u.Until.Sub(u.Since) < 24*time.Hour || now.Sub(u.Until) > 15*time.Minute
 		if unproven && (is.Requests.MilliCPU < u.Requests.MilliCPU || is.Requests.Memory < u.Requests.Memory) {
 			t.Fatalf("lowered to %s on too little: %s", is.Requests, got.Reason)
+		}
+		if is.Limits.Memory < u.Limits.Memory && (is.Limits.Memory < u.MemoryTail || u.MemoryKnown < week) {
+			t.Fatalf("a limit of %d became %d, usage may reach %d and is known for %s", u.Limits.Memory, is.Limits.Memory, u.MemoryTail, u.MemoryKnown)
 		}
 		// Nothing new is known: nothing new is chosen.
 		again, _ := Planner{DefaultConfig()}.Plan(in, m)
