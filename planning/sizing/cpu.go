@@ -39,8 +39,8 @@ func (c *chooser) cpu() {
 	c.m.Looked = c.in.Time
 	peak := math.Max(slices.Max(demand.values), c.in.Forecast)
 	least := perPod(peak * peakMargin)
-	best, cost := c.cheapest(demand.values, least, authors)
-	now := c.costOf(demand.values, have, requests(c.now).Memory)
+	best, cost := c.cheapest(demand, least, authors)
+	now := c.costOf(demand, have, requests(c.now).Memory)
 	switch {
 	case float64(have) < least:
 		c.assign(math.Max(float64(best), least), fmt.Sprintf("cpu: the peak of %.2f cores must fit into %d replicas", peak/1000, c.in.Most))
@@ -59,6 +59,7 @@ func controlled(u api.ContainerUse) bool { return !u.FixedCPU && u.Requests.Mill
 // past is demand that is known.
 type past struct {
 	values []float64     // the largest of every sample, without gaps
+	shares []float64     // what each counts for in a mean; they sum up to 1
 	of     time.Duration // how long it is of, gaps left out
 	end    time.Time
 }
@@ -67,6 +68,7 @@ type past struct {
 // included.
 func (c *chooser) past() past {
 	var out past
+	var all float64
 	take := func(s api.Series, until time.Time) {
 		if s.Step <= 0 {
 			return
@@ -77,7 +79,7 @@ func (c *chooser) past() past {
 			if !until.IsZero() && !at.Before(until) {
 				return
 			}
-			most, n := 0.0, 0
+			most, n := 0.0, 0.0
 			for _, v := range s.Values[i:min(i+each, len(s.Values))] {
 				if v >= 0 && !math.IsInf(v, 0) {
 					most, n = math.Max(most, v), n+1
@@ -85,6 +87,8 @@ func (c *chooser) past() past {
 			}
 			if n > 0 && !at.Before(c.m.Template) {
 				out.values = append(out.values, most)
+				share := n * s.Step.Seconds() * math.Exp2(-float64(c.in.Time.Sub(at))/float64(c.HalfLife))
+				out.shares, all = append(out.shares, share), all+share
 				out.of += time.Duration(n) * s.Step
 				out.end = at.Add(time.Duration(each) * s.Step)
 			}
@@ -94,6 +98,9 @@ func (c *chooser) past() past {
 		take(*c.in.Demand.Past, c.in.Demand.Start)
 	}
 	take(c.in.Demand, time.Time{})
+	for i := range out.shares {
+		out.shares[i] /= all
+	}
 	return out
 }
 
@@ -117,21 +124,21 @@ func (c *chooser) unproven(p past) string {
 }
 
 // costOf is what replicas of a request cost on average over some demand, USD per hour.
-func (c *chooser) costOf(demand []float64, request, memory int64) float64 {
+func (c *chooser) costOf(demand past, request, memory int64) float64 {
 	each := c.in.Prices.of(float64(request), float64(memory))
 	supply := c.in.Speed * float64(request) / c.in.Headroom
 	least, most := float64(max(c.in.Least, 1)), float64(c.in.Most)
-	var sum float64
-	for _, d := range demand {
-		sum += math.Min(math.Max(math.Ceil(d/supply-1e-9), least), most)
+	var mean float64
+	for i, d := range demand.values {
+		mean += demand.shares[i] * math.Min(math.Max(math.Ceil(d/supply-1e-9), least), most)
 	}
-	return each * sum / float64(len(demand))
+	return each * mean
 }
 
 // cheapest is the request of a replica, millicores, that costs the least, and what it
 // costs. Of those that are as good within a part of what a change must be worth, the
 // largest: fewer and larger pods have more to lend one another.
-func (c *chooser) cheapest(demand []float64, least float64, authors int64) (best int64, cost float64) {
+func (c *chooser) cheapest(demand past, least float64, authors int64) (best int64, cost float64) {
 	memory := requests(c.now).Memory
 	largest := math.Max(float64(authors), least)
 	type choice struct {
@@ -238,6 +245,6 @@ func (c *chooser) money() {
 	if len(demand.values) == 0 {
 		return
 	}
-	c.m.Cost = c.costOf(demand.values, authors.MilliCPU, authors.Memory)
-	c.m.Saving = c.m.Cost - c.costOf(demand.values, have.MilliCPU, have.Memory)
+	c.m.Cost = c.costOf(demand, authors.MilliCPU, authors.Memory)
+	c.m.Saving = c.m.Cost - c.costOf(demand, have.MilliCPU, have.Memory)
 }

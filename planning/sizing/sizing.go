@@ -9,6 +9,7 @@
 //
 //	cost(r) = mean over t of clamp(R_t(r), least, most) · (p_cpu·r + p_mem·m)
 //
+// with demand of a week ago counting half as much as that of now,
 // among requests up to the author's own: pods become smaller, never larger, unless demand
 // doesn't fit into the most replicas. What a pod needs when it serves more than it ever
 // did isn't known; what it needs when it serves less is no more than what was seen. A
@@ -57,6 +58,8 @@ type Config struct {
 	Settle time.Duration
 	// Look is how often the cost of other CPU requests is looked at.
 	Look time.Duration
+	// HalfLife is the age at which known demand counts half as much as that of now.
+	HalfLife time.Duration
 	// MemoryMargin is what is requested beyond the largest working set, over it.
 	MemoryMargin float64
 	// LimitMargin is the same where the memory limit goes down with the request.
@@ -70,14 +73,14 @@ type Config struct {
 // DefaultConfig is for real time.
 func DefaultConfig() Config {
 	return Config{
-		Evidence: 24 * time.Hour, LimitEvidence: 7 * 24 * time.Hour, Fresh: 15 * time.Minute, Settle: 12 * time.Hour, Look: time.Hour,
+		Evidence: 24 * time.Hour, LimitEvidence: 7 * 24 * time.Hour, Fresh: 15 * time.Minute, Settle: 12 * time.Hour, Look: time.Hour, HalfLife: 7 * 24 * time.Hour,
 		MemoryMargin: 0.15, LimitMargin: 0.3, Deadband: 0.1, Worth: 0.05,
 	}
 }
 
 // Scaled returns c for a run at speed times real time.
 func (c Config) Scaled(speed float64) Config {
-	for _, d := range []*time.Duration{&c.Evidence, &c.LimitEvidence, &c.Fresh, &c.Settle, &c.Look} {
+	for _, d := range []*time.Duration{&c.Evidence, &c.LimitEvidence, &c.Fresh, &c.Settle, &c.Look, &c.HalfLife} {
 		*d = time.Duration(float64(*d) / speed)
 	}
 	return c

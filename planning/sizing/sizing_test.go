@@ -3,6 +3,7 @@ package sizing
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -347,10 +348,10 @@ func TestCheapest(t *testing.T) {
 		c.start()
 		demand := c.past()
 		least := demandPerPod(in, demand.values)
-		best, cost := c.cheapest(demand.values, least, in.Sizing.Containers[0].Requests.MilliCPU)
+		best, cost := c.cheapest(demand, least, in.Sizing.Containers[0].Requests.MilliCPU)
 		lower, upper := c.allowed(in.Sizing.Containers[0])
 		for try := max(lower.MilliCPU, int64(math.Ceil(least))); try <= min(upper.MilliCPU, max(in.Sizing.Containers[0].Requests.MilliCPU, int64(least))); try += 7 {
-			if other := c.costOf(demand.values, try, requests(c.now).Memory); other < 0.95*cost {
+			if other := c.costOf(demand, try, requests(c.now).Memory); other < 0.95*cost {
 				t.Fatalf("%dm costs %v, %dm costs %v", best, cost, try, other)
 			}
 		}
@@ -423,6 +424,22 @@ func TestProperties(t *testing.T) {
 			t.Fatalf("chosen anew: %s, then %s", is.Requests, again.Containers[0].Requests)
 		}
 	})
+}
+
+// TestNewerDemandCountsMore: of two loads of two weeks each, the one of now decides more.
+func TestNewerDemandCountsMore(t *testing.T) {
+	chosen := func(before, after float64) int64 {
+		in := input(known(nil))
+		const step = 10 * time.Minute
+		half := int(2 * week / step)
+		values := slices.Repeat([]float64{before}, half)
+		in.Demand = api.Series{Start: in.Time.Add(-4 * week), Step: step, Values: append(values, slices.Repeat([]float64{after}, half)...)}
+		got, _ := plan(t, in, Memory{})
+		return got.Containers[0].Requests.MilliCPU
+	}
+	if fell, rose := chosen(4000, 200), chosen(200, 4000); fell >= rose {
+		t.Errorf("%dm where demand fell, %dm where it rose", fell, rose)
+	}
 }
 
 // TestMemoryKeepsNoCPUWaiting: that memory was changed, or that usage was not known when
