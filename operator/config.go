@@ -89,7 +89,7 @@ type Config struct {
 	// same is kept for a leader on another node, as far as it is small; none if empty.
 	StateConfigMap string
 	// StatusRefresh is the longest time for which an unchanged status is not
-	// written again.
+	// written again; five times that where there are thousands of them (serve.Status).
 	StatusRefresh time.Duration
 
 	// Version is logged. Logger is required.

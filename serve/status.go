@@ -38,7 +38,8 @@ type Status struct {
 	Policy types.NamespacedName
 	// Refresh is how often a status that did not change is confirmed, each
 	// workload's in a cycle of its own choice, so that a thousand of them are
-	// not all written in the same one.
+	// not all written in the same one. Where there are very many it is less often,
+	// but for those that KEDA scales, which asks how old a plan is.
 	Refresh time.Duration
 	// Most is how long one cycle writes: the next one waits for it. What is left then is
 	// written by that, which begins there. 0 is as long as it takes.
@@ -81,7 +82,7 @@ func (s *Status) write(ctx context.Context, c api.Cycle, objects managed) {
 	}
 	var all []write
 	put := func(key api.Key, o *v1alpha1.ManagedWorkload, want v1alpha1.ManagedWorkloadStatus) {
-		if s.due(key, o.Status, want, c.Time) {
+		if s.due(key, s.refresh(o, len(objects)), o.Status, want, c.Time) {
 			all = append(all, write{key.String(), o, want})
 		}
 	}
@@ -162,8 +163,8 @@ func statusOff(c api.Cycle, seen api.WorkloadStatus, old v1alpha1.ManagedWorkloa
 
 // due reports whether want differs from old in more than its time, or old was
 // written before the workload's latest turn.
-func (s *Status) due(key api.Key, old, want v1alpha1.ManagedWorkloadStatus, now time.Time) bool {
-	if old.LastCycleTime == nil || s.turn(key, now).After(old.LastCycleTime.Time) {
+func (s *Status) due(key api.Key, refresh time.Duration, old, want v1alpha1.ManagedWorkloadStatus, now time.Time) bool {
+	if old.LastCycleTime == nil || turn(key, refresh, now).After(old.LastCycleTime.Time) {
 		return true
 	}
 	want.LastCycleTime = old.LastCycleTime
@@ -226,13 +227,29 @@ func sameWords(a, b string) bool {
 	return words(a) == words(b)
 }
 
+const (
+	// oftenConfirmed is how many workloads' statuses are confirmed once in a Refresh: of ten
+	// a second, with a Refresh of a minute, etcd keeps a version each.
+	oftenConfirmed = 600
+	// seldom is the most Refreshes until a status is confirmed.
+	seldom = 5
+)
+
+// refresh is how often the status of one of so many workloads is confirmed.
+func (s *Status) refresh(w *v1alpha1.ManagedWorkload, workloads int) time.Duration {
+	if w.Spec.Actuator == v1alpha1.ActuatorKEDA {
+		return s.Refresh
+	}
+	return max(s.Refresh, min(s.Refresh*time.Duration(workloads)/oftenConfirmed, seldom*s.Refresh))
+}
+
 // turn is the latest time, not after now, at which a workload's status is to be
-// confirmed: once in every Refresh, at an offset that depends on its name.
-func (s *Status) turn(key api.Key, now time.Time) time.Time {
+// confirmed: once in every refresh, at an offset that depends on its name.
+func turn(key api.Key, refresh time.Duration, now time.Time) time.Time {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(key.String()))
-	offset := time.Duration(float64(h.Sum32()) / (1 << 32) * float64(s.Refresh))
-	return now.Add(-offset).Truncate(s.Refresh).Add(offset)
+	offset := time.Duration(float64(h.Sum32()) / (1 << 32) * float64(refresh))
+	return now.Add(-offset).Truncate(refresh).Add(offset)
 }
 
 // statusOf is the status of a workload that is planned.

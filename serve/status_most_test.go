@@ -87,3 +87,21 @@ func TestStatusesOfASlowServerAreWrittenByTurns(t *testing.T) {
 		})
 	}
 }
+
+// Statuses that don't change cost the API server ten writes a second at most, up to 3,000
+// workloads, and less than twice as many at 5,000. KEDA learns of each plan in every minute.
+func TestManyStatusesAreConfirmedLessOften(t *testing.T) {
+	s := &Status{Refresh: time.Minute}
+	for workloads, want := range map[int]time.Duration{
+		1: time.Minute, 600: time.Minute, 1000: 100 * time.Second, 3000: 5 * time.Minute, 5000: 5 * time.Minute,
+	} {
+		w := &v1alpha1.ManagedWorkload{}
+		if got := s.refresh(w, workloads); got != want {
+			t.Errorf("one of %d workloads is confirmed every %v, want %v", workloads, got, want)
+		}
+		w.Spec.Actuator = v1alpha1.ActuatorKEDA
+		if got := s.refresh(w, workloads); got != time.Minute {
+			t.Errorf("one of %d that KEDA scales is confirmed every %v", workloads, got)
+		}
+	}
+}

@@ -258,10 +258,10 @@ func TestStatusIsWrittenWhenItMatters(t *testing.T) {
 			held(c, "InvalidBounds", "spec.maxReplicas")
 		}, true},
 	} {
-		at := now.Add(-now.Sub(s.turn(web, now)))
+		at := now.Add(-now.Sub(turn(web, s.Refresh, now)))
 		before := *old.DeepCopy()
 		before.LastCycleTime = &metav1.Time{Time: at}
-		if got := s.due(web, before, of(at.Add(15*time.Second), c.change), at.Add(15*time.Second)); got != c.due {
+		if got := s.due(web, s.Refresh, before, of(at.Add(15*time.Second), c.change), at.Add(15*time.Second)); got != c.due {
 			t.Errorf("%s: due %v, want %v", name, got, c.due)
 		}
 	}
@@ -281,10 +281,10 @@ func TestStatusIsWrittenWhenItMatters(t *testing.T) {
 		"a minute has passed":    {of(now.Add(time.Minute), nil), now.Add(time.Minute), true},
 	} {
 		// As if written at this workload's turn, of which the next is a minute on.
-		ago := now.Sub(s.turn(web, now))
+		ago := now.Sub(turn(web, s.Refresh, now))
 		old := *old.DeepCopy()
 		old.LastCycleTime = &metav1.Time{Time: now.Add(-ago)}
-		if got := s.due(web, old, c.want, c.at.Add(-ago)); got != c.due {
+		if got := s.due(web, s.Refresh, old, c.want, c.at.Add(-ago)); got != c.due {
 			t.Errorf("%s: due %v, want %v", name, got, c.due)
 		}
 	}
@@ -294,7 +294,7 @@ func TestStatusIsWrittenWhenItMatters(t *testing.T) {
 // for each new figure in it.
 func TestWhatATriggerLacksIsNotOld(t *testing.T) {
 	s := &Status{Refresh: time.Minute}
-	at := s.turn(web, now)
+	at := turn(web, s.Refresh, now)
 	var old v1alpha1.ManagedWorkloadStatus
 	of := func(at time.Time, missing string) v1alpha1.ManagedWorkloadStatus {
 		record := cycle(at, func(c *api.Cycle) {
@@ -310,7 +310,7 @@ func TestWhatATriggerLacksIsNotOld(t *testing.T) {
 		"":                              true,
 		"no sample for 15s, at the end": true,
 	} {
-		if got := s.due(web, old, of(at.Add(15*time.Second), missing), at.Add(15*time.Second)); got != due {
+		if got := s.due(web, s.Refresh, old, of(at.Add(15*time.Second), missing), at.Add(15*time.Second)); got != due {
 			t.Errorf("%q: due %v, want %v", missing, got, due)
 		}
 	}
@@ -337,7 +337,7 @@ func TestStatusesTakeTurns(t *testing.T) {
 			old := &all[i].status
 			want := *old.DeepCopy()
 			want.LastCycleTime = &metav1.Time{Time: at}
-			if !s.due(all[i].key, *old, want, at) {
+			if !s.due(all[i].key, s.Refresh, *old, want, at) {
 				// A whole Refresh since the last turn, and up to a cycle until it was noticed.
 				if age := at.Sub(old.LastCycleTime.Time); age >= s.Refresh+period {
 					t.Fatalf("%s was written %v ago", all[i].key, age)

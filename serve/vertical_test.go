@@ -75,7 +75,7 @@ func TestVerticalStatus(t *testing.T) {
 			old.Vertical = plan(nil)
 		}
 		want := v1alpha1.ManagedWorkloadStatus{Vertical: plan(c.change)}
-		if got := writer.due(key, old, want, now); got != c.due {
+		if got := writer.due(key, writer.Refresh, old, want, now); got != c.due {
 			t.Errorf("%s: due %t", name, got)
 		}
 	}
