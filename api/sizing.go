@@ -53,6 +53,11 @@ type Sizing struct {
 	// Refused is why the API server lets no new pods in; empty if it does, or if that is
 	// not known.
 	Refused string `json:",omitempty"`
+	// Slow is which pod does not become Ready as it uses all of a CPU limit that is less
+	// than its author's; empty if none is known.
+	Slow string `json:",omitempty"`
+	// CPUAsWrittenUntil is what the last published plan says of it.
+	CPUAsWrittenUntil time.Time `json:",omitzero"`
 }
 
 // Pod is what a pod requests whose containers request so much by the scheduler's rules.
@@ -167,6 +172,9 @@ type SizingPlan struct {
 	Cost float64 `json:"cost"`
 	// Since is when these sizes were chosen.
 	Since time.Time `json:"since,omitzero"`
+	// CPUAsWrittenUntil is until when CPU requests are no less than their author's, as pods
+	// did not become Ready with less; zero if they may be.
+	CPUAsWrittenUntil time.Time `json:"cpuAsWrittenUntil,omitzero"`
 	// Reason says why they are as they are, in a sentence.
 	Reason string `json:"reason"`
 	// Hold is not empty while sizes are not changed, and says why.

@@ -276,7 +276,10 @@ func (o *Observer) look(s *api.Snapshot, r *workloadRecord, v *view, usage map[t
 			w.SLOs = o.readings.objectives(r, v)
 		}
 		if w.Mode != api.ModeOff {
-			w.Sizing = o.sizing(r, v)
+			w.Sizing = o.sizing(s.Time, r, v)
+			if f, ok := slowFinding(w); ok {
+				s.Findings = append(s.Findings, f)
+			}
 			w.Agents = o.agents(r, v)
 			s.Findings = append(s.Findings, foreignResizes(w, v.members(r.target))...)
 		}

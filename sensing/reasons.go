@@ -11,6 +11,7 @@ const (
 	ReasonPrometheusWarning     = "PrometheusWarning"
 	ReasonMetricsAPIUnreachable = "ResourceMetricsUnreachable"
 	ReasonNodeUsageUnread       = "NodeUsageUnread"
+	ReasonCPULimitTooLow        = "CPULimitTooLow"
 	ReasonPoolsUnreadable       = "PoolsUnreadable"
 	ReasonWatchFailing          = "WatchFailing"
 	ReasonDemandStale           = demand.ReasonStale

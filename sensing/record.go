@@ -62,7 +62,8 @@ type podRecord struct {
 	// started, not since it recovered.
 	starting   int64
 	started    bool
-	resized    bool // its requests were changed since it was made
+	unready    int64 // from when on it is not Ready, in seconds since the epoch; 0 if it is
+	resized    bool  // its requests were changed since it was made
 	containers int32
 	labels     labelSet
 	claims     []string
@@ -118,6 +119,9 @@ func (s *shapes) podRecord(pod *corev1.Pod) *podRecord {
 		if c.State.Running != nil && c.State.Running.StartedAt.After(begun) {
 			begun = c.State.Running.StartedAt.Time
 		}
+	}
+	if !r.pod.Ready {
+		r.unready = changed.Unix()
 	}
 	switch {
 	case r.pod.Ready:

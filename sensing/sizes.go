@@ -20,6 +20,8 @@ type sizingSpec struct {
 	limits  api.SizingLimits
 	bounds  map[string]v1alpha1.ContainerSizing
 	planned []api.ContainerPlan
+	// cpuAsWritten is until when CPU is to be requested as written.
+	cpuAsWritten time.Time
 }
 
 // sizingOf returns nil where no sizes are to be chosen.
@@ -39,6 +41,9 @@ func sizingOf(w *v1alpha1.ManagedWorkload) *sizingSpec {
 		out.bounds[c.Name] = c
 	}
 	if s := w.Status.Sizing; s != nil {
+		if s.CPUAsWrittenUntil != nil {
+			out.cpuAsWritten = s.CPUAsWrittenUntil.Time
+		}
 		for _, c := range s.Containers {
 			out.planned = append(out.planned, api.ContainerPlan{
 				Name: c.Name, Requests: amountsOf(c.Requests), Limits: amountsOf(c.Limits), Template: amountsOf(c.Template), Reason: c.Reason,
@@ -194,14 +199,14 @@ func (s *shapes) keepSizes(used map[*api.PodSize]bool) {
 
 // sizing joins what a ManagedWorkload says of sizes with its target, its pods and what
 // they use.
-func (o *Observer) sizing(r *workloadRecord, v *view) *api.Sizing {
+func (o *Observer) sizing(now time.Time, r *workloadRecord, v *view) *api.Sizing {
 	spec, t := r.sizing, v.targets[r.target]
 	if spec == nil || t == nil || v.first(r.target) != r {
 		return nil
 	}
 	out := &api.Sizing{
 		Mode: spec.mode, Limits: spec.limits, Planned: spec.planned, Admits: o.cfg.SizesAtAdmission,
-		Containers: slices.Clone(t.containers),
+		Containers: slices.Clone(t.containers), CPUAsWrittenUntil: spec.cpuAsWritten,
 	}
 	members := v.members(r.target)
 	whole := t.whole
@@ -212,7 +217,7 @@ func (o *Observer) sizing(r *workloadRecord, v *view) *api.Sizing {
 	if whole {
 		out.AsWritten = "its pods state resources as a whole (spec.resources), which what containers request must not exceed"
 	}
-	out.Refused = o.refusal(t, members)
+	out.Refused, out.Slow = o.refusal(t, members), o.slow(now, t, spec.planned, members)
 	for _, vertical := range v.verticals[r.target] {
 		if vertical.mode != verticalOff {
 			out.Hold = "VerticalPodAutoscaler " + vertical.key.Name + " sets what its containers request"

@@ -319,6 +319,10 @@ func sizingOf(plan *api.SizingPlan) *v1alpha1.SizingStatus {
 		since := metav1.NewTime(plan.Since)
 		status.Since = &since
 	}
+	if !plan.CPUAsWrittenUntil.IsZero() {
+		until := metav1.NewTime(plan.CPUAsWrittenUntil)
+		status.CPUAsWrittenUntil = &until
+	}
 	for _, c := range plan.Containers {
 		status.Containers = append(status.Containers, v1alpha1.ContainerSizingStatus{
 			Name: c.Name, Requests: amounts(c.Requests), Limits: amounts(c.Limits), Template: amounts(c.Template), Reason: cut(c.Reason, 256),

@@ -109,6 +109,10 @@ type SizingStatus struct {
 	// since is when these sizes were chosen.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
+	// cpuAsWrittenUntil is until when no container requests less CPU than its author wrote,
+	// as a pod with a lower CPU limit did not become Ready.
+	// +optional
+	CPUAsWrittenUntil *metav1.Time `json:"cpuAsWrittenUntil,omitempty"`
 	// reason says why they are as they are, or why they are not changed.
 	// +optional
 	Reason string `json:"reason,omitempty"`

@@ -13,6 +13,8 @@ import (
 const (
 	// refusedFor is how long sizes stay the author's after others were refused.
 	refusedFor = oomFor
+	// slowFor is how long CPU stays the author's after pods did not become Ready with less.
+	slowFor = oomFor
 	// quotaUsedUp is what the API server says where a ResourceQuota has no room left.
 	quotaUsedUp = "exceeded quota"
 	// notAsked is what it says where it could not ask a webhook.
@@ -39,6 +41,38 @@ func (c *chooser) takeBack() {
 			kept.Limits.Memory = max(kept.Limits.Memory, plan.Limits.Memory)
 			kept.Reason = "it ran while the SLOs were kept, and the whole plan is taken back to that"
 			*plan = kept
+		}
+	}
+}
+
+// slowness remembers that a pod did not become Ready with the CPU limit that it has. The
+// published plan remembers it beyond this program.
+func (c *chooser) slowness() {
+	if c.m.Slow.IsZero() && c.m.Containers == nil {
+		if until := c.in.Sizing.CPUAsWrittenUntil; until.After(c.in.Time) {
+			c.m.Slow, c.m.SlowFor = until.Add(-slowFor), "a pod did not become Ready with less"
+		}
+	}
+	if c.m.Template.Equal(c.in.Time) || c.in.Time.Sub(c.m.Slow) >= slowFor {
+		c.m.Slow, c.m.SlowFor = time.Time{}, ""
+	}
+	// An hour later is soon enough to notice that it still is so.
+	if c.in.Sizing.Slow != "" && c.m.Acted && !c.m.Template.Equal(c.in.Time) && c.in.Time.Sub(c.m.Slow) >= c.Look {
+		c.m.Slow, c.m.SlowFor = c.in.Time, c.in.Sizing.Slow
+	}
+}
+
+// startable requests no less CPU than a container's author wrote where pods did not become
+// Ready with less. Limits follow.
+func (c *chooser) startable() {
+	if c.m.Slow.IsZero() {
+		return
+	}
+	c.cpuWhy = fmt.Sprintf("CPU requests are no less than written before %s: %s", c.m.Slow.Add(slowFor).UTC().Format(time.RFC3339), c.m.SlowFor)
+	for i, u := range c.in.Sizing.Containers {
+		if plan := &c.now[i]; plan.Requests.MilliCPU < u.Requests.MilliCPU {
+			plan.Requests.MilliCPU, plan.Limits.MilliCPU = u.Requests.MilliCPU, u.Limits.MilliCPU
+			plan.Reason = "cpu: as its author wrote it, as pods did not become Ready with less"
 		}
 	}
 }

@@ -28,7 +28,7 @@ func (c *chooser) cpu() {
 		return
 	}
 	// 2. What costs the least, looked at now and then.
-	if c.in.Time.Sub(c.m.Looked) < c.Look {
+	if !c.m.Slow.IsZero() || c.in.Time.Sub(c.m.Looked) < c.Look {
 		return
 	}
 	demand := c.past()

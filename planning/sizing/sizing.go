@@ -25,7 +25,9 @@
 //
 // Limits of CPU and memory kill and throttle, and cost nothing on a node: they are not
 // lowered unless their author asks for their ratio, or the pod's quality of service does,
-// and then not below what was ever used.
+// and then not below what was ever used. What a container uses in its first moments isn't
+// known: where a pod does not become Ready as its CPU limit holds it, CPU is its author's
+// again, at once.
 //
 // Where the API server refuses pods of other sizes than their author's, as a LimitRange or
 // a webhook may have it do, sizes are the author's again: a replica that is larger than it
@@ -184,6 +186,10 @@ type Memory struct {
 	Refused       time.Time `json:"refused,omitzero"`
 	RefusedFor    string    `json:"refusedFor,omitempty"`
 	RefusedLarger bool      `json:"refusedLarger,omitempty"`
+	// Slow is when a pod was last held by a CPU limit less than its author's, so that it
+	// did not become Ready, zero if none was; SlowFor is which.
+	Slow    time.Time `json:"slow,omitzero"`
+	SlowFor string    `json:"slowFor,omitempty"`
 	// Kills are the newest kills of containers for their memory, in the template's order:
 	// pods that would tell of them may be gone.
 	Kills []Kill `json:"kills,omitempty"`
@@ -207,6 +213,7 @@ func (p Planner) Plan(in Input, m Memory) (api.SizingPlan, Memory) {
 	c.kills()
 	plan := api.SizingPlan{Mode: in.Sizing.Mode, Hold: in.Sizing.Hold}
 	c.refusals()
+	c.slowness()
 	switch {
 	case c.asWritten():
 		// Replicas are counted by these sizes, so running pods grow to them. None shrinks.
@@ -216,9 +223,11 @@ func (p Planner) Plan(in Input, m Memory) (api.SizingPlan, Memory) {
 	case in.Sizing.Hold != "":
 	case in.Kept != nil:
 		c.takeBack()
+		c.startable()
 	default:
 		c.memory()
 		c.cpu()
+		c.startable()
 		c.keep()
 		c.limits()
 		c.bound()
@@ -229,6 +238,9 @@ func (p Planner) Plan(in Input, m Memory) (api.SizingPlan, Memory) {
 	c.m.Containers = c.now
 	c.money()
 	plan.Containers, plan.Since, plan.Cost, plan.Saving = slices.Clone(c.now), c.m.Since, c.m.Cost, c.m.Saving
+	if !c.m.Slow.IsZero() {
+		plan.CPUAsWrittenUntil = c.m.Slow.Add(slowFor)
+	}
 	plan.Reason = c.reason()
 	return plan, c.m
 }
