@@ -264,7 +264,7 @@ func (c Config) reporters(mgr manager.Manager, beat *heartbeat) (serve.Reporters
 		&serve.Log{Logger: c.Logger},
 		&serve.Status{
 			Client: mgr.GetClient(), Events: mgr.GetEventRecorder("mash2"), Logger: c.Logger,
-			Policy: c.Policy, Refresh: c.StatusRefresh, Most: c.actFor() / 2,
+			Policy: c.Policy, Refresh: c.StatusRefresh, Period: c.actFor(),
 		},
 		&serve.Strategies{Client: mgr.GetClient(), Logger: c.Logger},
 	}

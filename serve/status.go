@@ -41,11 +41,12 @@ type Status struct {
 	// not all written in the same one. Where there are very many it is less often,
 	// but for those that KEDA scales, which asks how old a plan is.
 	Refresh time.Duration
-	// Most is how long one cycle writes: the next one waits for it. What is left then is
-	// written by that, which begins there. 0 is as long as it takes.
-	Most   time.Duration
+	// Period of cycles: the next one waits until statuses are written. One writes for what is
+	// left of its period, at most a half and at least an eighth of it. What is left then is
+	// written by the next one, which begins there. 0 is as long as it takes.
+	Period time.Duration
 	Logger *slog.Logger
-	// Now is the time that Most is measured by; nil is the real one.
+	// Now is the time that cycles are measured by; nil is the real one.
 	Now func() time.Time
 
 	said map[api.Finding]bool
@@ -96,7 +97,7 @@ func (s *Status) write(ctx context.Context, c api.Cycle, objects managed) {
 			put(key, o, statusOff(c, w, o.Status))
 		}
 	}
-	s.put(ctx, all)
+	s.put(ctx, c.Time, all)
 }
 
 // write of a workload's status.
@@ -106,8 +107,14 @@ type write struct {
 	want v1alpha1.ManagedWorkloadStatus
 }
 
-// put writes for as long as it may, several at once, from where the cycle before had to end.
-func (s *Status) put(ctx context.Context, all []write) {
+// most is how long a cycle may write that has begun so long ago.
+func (s *Status) most(ago time.Duration) time.Duration {
+	return min(max(s.Period-ago, s.Period/8), s.Period/2)
+}
+
+// put writes for as long as a cycle that began then may, several at once, from where the
+// cycle before had to end.
+func (s *Status) put(ctx context.Context, began time.Time, all []write) {
 	const parallel = 16
 	now := s.Now
 	if now == nil {
@@ -120,9 +127,10 @@ func (s *Status) put(ctx context.Context, all []write) {
 	defer group.Wait()
 	room := make(chan struct{}, parallel)
 	begin := now()
+	most := s.most(begin.Sub(began))
 	for i, w := range all {
 		room <- struct{}{}
-		if i > 0 && s.Most > 0 && now().Sub(begin) >= s.Most {
+		if i > 0 && s.Period > 0 && now().Sub(begin) >= most {
 			s.last = all[i-1].key
 			s.Logger.Info("the API server is slow: statuses are left for the next cycle", "written", i, "left", len(all)-i)
 			return

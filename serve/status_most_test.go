@@ -19,21 +19,23 @@ import (
 	"github.com/mash2-io/mash2/api/v1alpha1"
 )
 
-// A slow API server delays statuses, not cycles: each cycle writes for as long as it may, and
+// A slow API server delays statuses, not cycles: each cycle writes for what is left of its period, and
 // goes on where the one before ended, although all change in every cycle.
 func TestStatusesOfASlowServerAreWrittenByTurns(t *testing.T) {
 	const workloads = 40
 	for name, tt := range map[string]struct {
-		most   time.Duration // a write takes a second
+		period time.Duration // a write takes a second
+		took   time.Duration // sensing, planning and acting
 		each   int           // that a cycle writes
 		cycles int           // until all were written
 	}{
-		"as long as it takes":       {0, workloads, 1},
-		"ten seconds":               {10 * time.Second, 10, 4},
-		"three seconds":             {3 * time.Second, 3, 14},
-		"no time, but for one":      {1, 1, workloads},
-		"longer than all would do":  {time.Hour, workloads, 1},
-		"just as long as all would": {workloads * time.Second, workloads, 1},
+		"as long as it takes":        {0, time.Hour, workloads, 1},
+		"half of a period":           {20 * time.Second, time.Second, 10, 4},
+		"just as long as all takes":  {2 * workloads * time.Second, 0, workloads, 1},
+		"what is left of the period": {20 * time.Second, 16 * time.Second, 4, 10},
+		"an eighth":                  {24 * time.Second, time.Hour, 3, 14},
+		"of clocks that went back":   {20 * time.Second, -time.Hour, 10, 4},
+		"no time, but for one":       {1, 0, 1, workloads},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()
@@ -64,7 +66,7 @@ func TestStatusesOfASlowServerAreWrittenByTurns(t *testing.T) {
 			})
 			clock := now
 			s := &Status{
-				Client: c, Refresh: time.Minute, Most: tt.most, Logger: slog.New(slog.DiscardHandler),
+				Client: c, Refresh: time.Minute, Period: tt.period, Logger: slog.New(slog.DiscardHandler),
 				Now: func() time.Time { clock = clock.Add(time.Second); return clock },
 			}
 			for i := range tt.cycles {
@@ -75,7 +77,8 @@ func TestStatusesOfASlowServerAreWrittenByTurns(t *testing.T) {
 				for w := range record.Plan.Workloads {
 					record.Plan.Workloads[w].Replicas = int32(10 + i)
 				}
-				record.Time = record.Time.Add(15 * time.Second)
+				record.Time = record.Time.Add(time.Hour)
+				clock = record.Time.Add(tt.took - time.Second) // the first look at it takes one, too
 				s.Report(t.Context(), record)
 				if count != tt.each {
 					t.Fatalf("cycle %d writes %d, want %d", i, count, tt.each)
