@@ -43,7 +43,7 @@ func newTestMaps(t *testing.T, client *fake.Clientset, part int) *stateMaps {
 }
 
 // partSize is of a ConfigMap in these tests, bytes: a state of 300 workloads is in three.
-const partSize = 4608
+const partSize = 5120
 
 // loaded is the pool of what the next leader loads, and the reasons of what it says.
 func loaded(t *testing.T, client *fake.Clientset, part int) (pool string, reasons []string) {
