@@ -151,15 +151,15 @@ func TestCanary(t *testing.T) {
 	w.stop(o)
 }
 
-// beforeTrial is how many replicas a workload had when its last trial began to run. Later
-// ones may be more for a while: a move to another pool makes new pods first.
+// beforeTrial is how many replicas a workload had when its last trial began to run, without
+// what a move to another pool, which makes new pods first, added to those planned before.
 func (w *world) beforeTrial(name string) (replicas int32) {
 	w.t.Helper()
 	cycles, err := w.Cycles()
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	running := false
+	running, planned := false, int32(0)
 	for _, c := range cycles {
 		for _, p := range c.Plan.Workloads {
 			if p.Key.Name != name {
@@ -167,9 +167,9 @@ func (w *world) beforeTrial(name string) (replicas int32) {
 			}
 			now := p.Canary != nil && p.Canary.Phase == api.CanaryRunning
 			if now && !running {
-				replicas = p.Current
+				replicas = min(p.Current, planned)
 			}
-			running = now
+			running, planned = now, p.Replicas
 		}
 	}
 	if replicas == 0 {
