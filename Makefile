@@ -438,49 +438,44 @@ deps-node:
 	[ -z "$$missing" ] || $(call apt,$$missing); \
 	[ -z "$$(echo $$missing | grep containerd)" ] || ! command -v systemctl >/dev/null || $(SUDO) systemctl disable --now containerd >/dev/null 2>&1 || true
 
-.PHONY: e2e-node
-E2E_NODE ?=
-e2e-node: build localkube deps-node $(TOOLS)/k6 $(TOOLS)/metrics-server ## real pods on this machine, the stock HPA and mash2 under real k6; root; writes docs/benchmarks/node.md (half an hour)
+# The programs of the experiments on a real node.
+.PHONY: node-programs
+node-programs:
 	@mkdir -p $(OUT)/node
 	CGO_ENABLED=0 go build -o $(OUT)/node/pause ./experiments/node/pause
 	CGO_ENABLED=0 go build -o $(OUT)/node/target ./experiments/k6/target
 	go build -o $(OUT)/node/node ./experiments/node
-	$(SUDO) env PATH="$$PATH:/usr/sbin:/sbin" $(OUT)/node/node -page docs/benchmarks/node.md $(E2E_NODE)
+
+NODE = $(SUDO) env PATH="$$PATH:/usr/sbin:/sbin" $(OUT)/node/node
+
+.PHONY: e2e-node
+E2E_NODE ?=
+e2e-node: build localkube deps-node node-programs $(TOOLS)/k6 $(TOOLS)/metrics-server ## real pods on this machine under real k6, the stock HPA and mash2, and e2e-sizes; root; writes docs/benchmarks/node.md (three quarters of an hour)
+	$(NODE) -page docs/benchmarks/node.md $(E2E_NODE)
+	$(if $(E2E_NODE),,$(MAKE) e2e-sizes)
+
+.PHONY: e2e-sizes
+e2e-sizes: build localkube helm deps-node node-programs $(TOOLS)/k6 $(TOOLS)/metrics-server ## running pods that mash2 sizes in place on a real node under real k6, while it is killed; root; writes docs/benchmarks/node-sizes.md (a quarter of an hour once built)
+	$(NODE) -sizes -page docs/benchmarks/node-sizes.md
 
 # Further flags: E2E_AGENTS='-seeds 8 -agents-model D'.
 .PHONY: e2e-agents
 E2E_AGENTS ?=
-e2e-agents: build localkube deps-node vpa $(TOOLS)/k6 $(TOOLS)/metrics-server ## CPU moved between running pods on a real node under real k6, by each rule, VPA and none; root (a quarter of an hour once built)
-	@mkdir -p $(OUT)/node
-	CGO_ENABLED=0 go build -o $(OUT)/node/pause ./experiments/node/pause
-	CGO_ENABLED=0 go build -o $(OUT)/node/target ./experiments/k6/target
-	go build -o $(OUT)/node/node ./experiments/node
-	$(SUDO) env PATH="$$PATH:/usr/sbin:/sbin" $(OUT)/node/node -agents -vpa $(E2E_AGENTS)
+e2e-agents: build localkube deps-node node-programs vpa $(TOOLS)/k6 $(TOOLS)/metrics-server ## CPU moved between running pods on a real node under real k6, by each rule, VPA and none; root (a quarter of an hour once built)
+	$(NODE) -agents -vpa $(E2E_AGENTS)
 
 .PHONY: e2e-growth
-e2e-growth: build localkube deps-node $(TOOLS)/k6 $(TOOLS)/metrics-server ## mash2 whose pods grow in place on a real node under real k6, beside mash2 alone; root (a quarter of an hour once built)
-	@mkdir -p $(OUT)/node
-	CGO_ENABLED=0 go build -o $(OUT)/node/pause ./experiments/node/pause
-	CGO_ENABLED=0 go build -o $(OUT)/node/target ./experiments/k6/target
-	go build -o $(OUT)/node/node ./experiments/node
-	$(SUDO) env PATH="$$PATH:/usr/sbin:/sbin" $(OUT)/node/node -grow -start-up 25s -passes 1 $(E2E_NODE)
+e2e-growth: build localkube deps-node node-programs $(TOOLS)/k6 $(TOOLS)/metrics-server ## mash2 whose pods grow in place on a real node under real k6, beside mash2 alone; root (a quarter of an hour once built)
+	$(NODE) -grow -start-up 25s -passes 1 $(E2E_NODE)
 
 .PHONY: e2e-memory
-e2e-memory: build localkube deps-node ## memory limits of running pods that follow what they use on a real node, and a pod that is killed without; root (five minutes once built)
-	@mkdir -p $(OUT)/node
-	CGO_ENABLED=0 go build -o $(OUT)/node/pause ./experiments/node/pause
-	CGO_ENABLED=0 go build -o $(OUT)/node/target ./experiments/k6/target
-	go build -o $(OUT)/node/node ./experiments/node
-	$(SUDO) env PATH="$$PATH:/usr/sbin:/sbin" $(OUT)/node/node -memory $(E2E_NODE)
+e2e-memory: build localkube deps-node node-programs ## memory limits of running pods that follow what they use on a real node, and a pod that is killed without; root (five minutes once built)
+	$(NODE) -memory $(E2E_NODE)
 
 .PHONY: e2e-prediction
-e2e-prediction: localkube deps-node helm ## models that predict on a real node beside real pods, by the chart's DaemonSet, and a strategy that reads the answer; root (three minutes once built)
-	@mkdir -p $(OUT)/node
-	CGO_ENABLED=0 go build -o $(OUT)/node/pause ./experiments/node/pause
-	CGO_ENABLED=0 go build -o $(OUT)/node/target ./experiments/k6/target
+e2e-prediction: localkube deps-node node-programs helm ## models that predict on a real node beside real pods, by the chart's DaemonSet, and a strategy that reads the answer; root (three minutes once built)
 	CGO_ENABLED=0 go build -o $(OUT)/node/mash2 ./cmd/mash2-operator
-	go build -o $(OUT)/node/node ./experiments/node
-	$(SUDO) env PATH="$$PATH:/usr/sbin:/sbin" $(OUT)/node/node -prediction $(E2E_NODE)
+	$(NODE) -prediction $(E2E_NODE)
 
 $(TOOLS)/metrics-server:
 	@echo "building metrics-server (cold: three to four minutes)"

@@ -22,7 +22,10 @@ const (
 //
 // Growing needs room on the node. Shrinking waits until as many pods are Ready as the
 // smaller size needs, goes on for a tenth of the pods at a time, and not while pods are
-// replaced or moved.
+// replaced or moved. What may not become smaller now becomes larger where it needs to.
+//
+// Pods of a workload that is held as its demand is not known become larger, too: that none of
+// them is Ready may be why it is not known, and a larger one what they need.
 //
 // Where more pods are to be resized than one cycle does, workloads begin in turn: what the
 // API server refuses of one is asked for again and again, and must not keep the others waiting.
@@ -33,17 +36,20 @@ func (q *sequencer) resizePods() {
 	}
 	var all []sized
 	wanted := 0
-	q.planned(func(w *api.Workload, wp *api.WorkloadPlan) {
-		if w.Sizing == nil || !wp.Sizing.Acts() || wp.Sizing.Mode != api.SizingInPlace || w.RollingOut {
-			return
+	for i := range q.plan.Workloads {
+		wp := &q.plan.Workloads[i]
+		w := q.workloads[wp.Key]
+		if !q.acting[wp.Key] && !q.growing[wp.Key] ||
+			w.Sizing == nil || !wp.Sizing.Acts() || wp.Sizing.Mode != api.SizingInPlace || w.RollingOut {
+			continue
 		}
 		all = append(all, sized{w, wp})
 		for _, p := range q.podsOfWorkload(w.Key).stay {
 			if wanted <= resizesAtOnce && p.Size != nil {
-				wanted += len(resizes(w, wp.Sizing, p))
+				wanted += len(resizes(w, wp.Sizing, p, false))
 			}
 		}
-	})
+	}
 	if wanted > resizesAtOnce {
 		turn := rand.New(rand.NewPCG(uint64(q.snapshot.Time.UnixNano()), 0)).IntN(len(all)) //nolint:gosec // a turn, no secret
 		all = append(all[turn:], all[:turn]...)
@@ -64,22 +70,32 @@ func (q *sequencer) resizePods() {
 			if p.Size == nil || p.Node == "" || p.Phase != "Running" || q.dying[p.Node] || p.Resize == api.ResizeInProgress {
 				continue
 			}
-			for _, a := range resizes(w, wp.Sizing, p) {
-				grows, smaller := growth(a)
+			changes := resizes(w, wp.Sizing, p, false)
+			if !q.acting[w.Key] || len(ps.old) > 0 || ps.readyAll < wp.Replicas || !p.Ready || shrinks <= 0 {
+				before := waiting
+				for _, a := range changes {
+					if a.smaller {
+						waiting++
+					}
+				}
+				if waiting > before {
+					changes = resizes(w, wp.Sizing, p, true)
+				}
+			}
+			for _, a := range changes {
 				switch {
 				case left <= 0:
-				case smaller && (len(ps.old) > 0 || ps.readyAll < wp.Replicas || !p.Ready || shrinks <= 0):
+				case a.smaller && shrinks <= 0: // the pod's containers are several
 					waiting++
-				case !q.takes(free, p.Node, grows):
+				case !q.takes(free, p.Node, a.grows):
 					cramped++
+				case a.smaller:
+					left--
+					shrinks--
+					q.shrinks = append(q.shrinks, a.ResizePod)
 				default:
 					left--
-					if smaller {
-						shrinks--
-						q.shrinks = append(q.shrinks, a)
-					} else {
-						q.grows = append(q.grows, a)
-					}
+					q.grows = append(q.grows, a.ResizePod)
 				}
 			}
 		}
@@ -122,9 +138,18 @@ func (q *sequencer) explainResizes(w *api.Workload, stay []*api.Pod) {
 		"the kubelets of %d pods have not applied the new sizes yet; %s on %s: %s", len(refused), p.Key.Name, p.Node, p.ResizeMessage)
 }
 
+// resize is a change of a container.
+type resize struct {
+	api.ResizePod
+	// grows is what it adds on the node.
+	grows api.Resources
+	// smaller tells whether it takes something away, of a request or of a limit.
+	smaller bool
+}
+
 // resizes are the changes that bring a pod's containers to the plan, without those that
-// would restart one.
-func resizes(w *api.Workload, plan *api.SizingPlan, p *api.Pod) (out []api.ResizePod) {
+// would restart one; with larger only what becomes larger.
+func resizes(w *api.Workload, plan *api.SizingPlan, p *api.Pod, larger bool) (out []resize) {
 	for i, u := range w.Sizing.Containers {
 		if i >= len(plan.Containers) {
 			break
@@ -137,11 +162,11 @@ func resizes(w *api.Workload, plan *api.SizingPlan, p *api.Pod) (out []api.Resiz
 		a := api.ResizePod{Pod: p.Key, UID: p.UID, Container: u.Name, From: is.Requests, To: is.Requests, Limits: is.Limits, Reason: want.Reason}
 		// What isn't there can't be added without another quality of service.
 		set := func(to, limit *int64, request, has, wanted, wantedLimit int64, restarts, fixed bool) {
-			if restarts || fixed || request == 0 || wanted == 0 {
+			if restarts || fixed || request == 0 || wanted == 0 || larger && wanted < request {
 				return
 			}
 			*to = wanted
-			if has > 0 && wantedLimit > 0 {
+			if has > 0 && wantedLimit > 0 && (!larger || wantedLimit > has) {
 				*limit = wantedLimit
 			}
 			if has > 0 {
@@ -150,17 +175,16 @@ func resizes(w *api.Workload, plan *api.SizingPlan, p *api.Pod) (out []api.Resiz
 		}
 		set(&a.To.MilliCPU, &a.Limits.MilliCPU, is.Requests.MilliCPU, is.Limits.MilliCPU, want.Requests.MilliCPU, want.Limits.MilliCPU, u.RestartCPU, u.FixedCPU)
 		set(&a.To.Memory, &a.Limits.Memory, is.Requests.Memory, is.Limits.Memory, want.Requests.Memory, want.Limits.Memory, u.RestartMemory, u.FixedMemory)
-		if a.To != a.From || a.Limits != is.Limits {
-			out = append(out, a)
+		if a.To == a.From && a.Limits == is.Limits {
+			continue
 		}
+		cpu, memory := a.To.MilliCPU-a.From.MilliCPU, a.To.Memory-a.From.Memory
+		out = append(out, resize{
+			ResizePod: a, grows: api.Resources{MilliCPU: max(cpu, 0), Memory: max(memory, 0)},
+			smaller: min(cpu, memory, a.Limits.MilliCPU-is.Limits.MilliCPU, a.Limits.Memory-is.Limits.Memory) < 0,
+		})
 	}
 	return out
-}
-
-// growth is what a change adds on a node, and whether it takes something away.
-func growth(a api.ResizePod) (grows api.Resources, smaller bool) {
-	cpu, memory := a.To.MilliCPU-a.From.MilliCPU, a.To.Memory-a.From.Memory
-	return api.Resources{MilliCPU: max(cpu, 0), Memory: max(memory, 0)}, cpu < 0 || memory < 0
 }
 
 // takes reports whether a node has room for so much more, and takes it.

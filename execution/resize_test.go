@@ -107,6 +107,37 @@ func TestResizePods(t *testing.T) {
 		"not smaller on stale eyes": {
 			to: smaller, change: func(x *sized) { x.s.Unproven = "pods may be old" }, wantFindings: []string{"NotCurrent"},
 		},
+		"larger though it is held, as no pod is Ready and nothing is known of its demand": {
+			to: larger, change: func(x *sized) {
+				x.plan.Workloads[0].Held, x.plan.Workloads[0].Reason = true, "no demand is known"
+				x.s.Pods, x.s.Workloads[0].Replicas, x.plan.Workloads[0].Replicas = x.s.Pods[:1], 1, 1
+				x.s.Pods[0].Ready = false
+			},
+			want: []string{"resize container web of shop/web-0: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 2Gi: why"},
+		},
+		"not smaller while it is held": {
+			to: smaller, change: func(x *sized) { x.plan.Workloads[0].Held, x.plan.Workloads[0].Reason = true, "no demand is known" },
+		},
+		"not while somebody else writes to it": {
+			to: larger, change: func(x *sized) { x.s.Workloads[0].Hold, x.plan.Workloads[0].Held = "an HPA scales it", true },
+		},
+		"only larger while it may not become smaller": {
+			to: amounts(1500, 460), change: func(x *sized) {
+				x.s.Pods, x.s.Workloads[0].Replicas, x.plan.Workloads[0].Replicas = x.s.Pods[:1], 1, 1
+				x.s.Pods[0].Ready = false
+			},
+			want:         []string{"resize container web of shop/web-0: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 1Gi: why"},
+			wantFindings: []string{"ResizeWaitsForPods"},
+		},
+		"a lower limit waits as a lower request does": {
+			to: amounts(1000, 1024), change: func(x *sized) {
+				for i := range x.s.Pods {
+					x.s.Pods[i].Ready = false
+					x.s.Pods[i].Size = &api.PodSize{Containers: []api.ContainerSize{{Name: "web", Requests: amounts(1000, 1024), Limits: amounts(2000, 2048)}}}
+				}
+				x.plan.Workloads[0].Sizing.Containers[0].Limits = amounts(1500, 1536)
+			}, wantFindings: []string{"ResizeWaitsForPods"},
+		},
 		"a recommendation changes nothing": {
 			to: smaller, change: func(x *sized) { x.plan.Workloads[0].Sizing.Mode = api.SizingRecommendOnly },
 		},
@@ -219,7 +250,7 @@ func faults(t *testing.T, r *rand.Rand) {
 		kubelets[i] = kubelet{amounts(1000, 1024), r.Int64N(1024) * mib}
 	}
 	infeasible := map[string]bool{}
-	failed := map[string]int{} // cycles since a write failed
+	failed := map[api.Key]int{} // cycles since a write to a pod failed
 	var least int64
 	for range x.s.Workloads[0].Replicas {
 		least += min(1000, to.MilliCPU)
@@ -227,7 +258,7 @@ func faults(t *testing.T, r *rand.Rand) {
 	for cycle := range 40 {
 		calm := cycle >= 20 // faults end, and then all must be well
 		actions, _ := execution.Sequence(x.s, x.plan, api.Policy{})
-		asked := map[string]bool{}
+		asked := map[api.Key]bool{}
 		for _, a := range actions {
 			resize, ok := a.(api.ResizePod)
 			if !ok {
@@ -235,26 +266,26 @@ func faults(t *testing.T, r *rand.Rand) {
 			}
 			i := slices.IndexFunc(x.s.Pods, func(p api.Pod) bool { return p.Key == resize.Pod })
 			id := fmt.Sprint(resize.Pod, resize.To)
-			if asked[id] = true; infeasible[id] {
+			if asked[resize.Pod] = true; infeasible[id] {
 				t.Fatalf("cycle %d: infeasible and asked for again: %v", cycle, a)
 			}
 			if !calm && r.IntN(4) == 0 {
-				failed[id] = 0 // the API server refuses for a moment
+				failed[resize.Pod] = 0 // the API server refuses for a moment
 				continue
 			}
-			delete(failed, id)
+			delete(failed, resize.Pod)
 			pod := &x.s.Pods[i]
 			resized := podSized(i, resize.To)
 			pod.Size, pod.Shape = resized.Size, resized.Shape
 		}
 		// One that becomes smaller waits for others that do.
 		waits := len(actions) > 0 || slices.ContainsFunc(x.s.Pods, func(p api.Pod) bool { return p.Resize == api.ResizeInProgress || p.Resize == api.ResizeError })
-		for id := range failed {
-			if failed[id]++; waits && !asked[id] {
-				failed[id] = 0
+		for pod := range failed {
+			if failed[pod]++; waits && !asked[pod] {
+				failed[pod] = 0
 			}
-			if failed[id] > 2 {
-				t.Fatalf("cycle %d: %s failed and was not tried again", cycle, id)
+			if failed[pod] > 2 {
+				t.Fatalf("cycle %d: %s failed and was not tried again", cycle, pod)
 			}
 		}
 		used := map[string]api.Amounts{}

@@ -43,6 +43,7 @@ type view struct {
 	workloads map[api.Key]*api.Workload
 	acting    map[api.Key]bool  // workloads that may be written to
 	wanted    map[api.Key]int32 // replicas of those
+	growing   map[api.Key]bool  // workloads of which pods may become larger, though their plans hold
 	// guarded are the workloads whose pods nobody moves: held and shadow ones.
 	guarded map[api.Key]string
 
@@ -83,6 +84,7 @@ func newView(s api.Snapshot, p api.Plan, policy api.Policy, g guards) (*view, []
 		unbound:   map[api.Key]int32{},
 		workloads: make(map[api.Key]*api.Workload, len(s.Workloads)),
 		acting:    make(map[api.Key]bool, len(p.Workloads)),
+		growing:   map[api.Key]bool{},
 		guarded:   map[api.Key]string{},
 		old:       map[string]bool{},
 		leaving:   map[string]bool{},
@@ -168,6 +170,7 @@ func (v *view) classifyWorkloads() {
 			v.guarded[wp.Key] = "its workload is in Shadow"
 		case wp.Held:
 			v.guarded[wp.Key] = "its workload is held: " + wp.Reason
+			v.growing[wp.Key] = true
 		default:
 			v.acting[wp.Key], v.wanted[wp.Key] = true, wp.Replicas
 		}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -447,22 +446,14 @@ func stages(o options, seed uint64) [][]stage {
 
 // loadPods runs k6 against each pod.
 func (n *realNode) loadPods(ctx context.Context, o options, set *appsv1.StatefulSet, t turn) (k6Summary, error) {
-	type target struct {
-		URL    string  `json:"url"`
-		Stages []stage `json:"stages"`
-	}
-	var plan []target
+	var plan []asked
 	for i, stages := range stages(o, t.Seed) {
 		address, end, err := n.forward(ctx, fmt.Sprintf("%s-%d", set.Name, i))
 		if err != nil {
 			return k6Summary{}, err
 		}
 		defer end()
-		plan = append(plan, target{"http://" + address + "/", stages})
-	}
-	text, err := json.Marshal(plan)
-	if err != nil {
-		return k6Summary{}, err
+		plan = append(plan, asked{"http://" + address + "/", stages})
 	}
 	port, err := freePort()
 	if err != nil {
@@ -470,15 +461,11 @@ func (n *realNode) loadPods(ctx context.Context, o options, set *appsv1.Stateful
 	}
 	name := fmt.Sprintf("k6-agents-%s-%d", t.Decides, t.Seed)
 	exported := filepath.Join(o.Work, name+".json")
-	log, err := os.Create(filepath.Join(o.Out, name+".txt"))
+	cmd, log, err := podsK6(ctx, o, plan, name, port, cpuSeconds, "--summary-export", exported)
 	if err != nil {
 		return k6Summary{}, err
 	}
 	defer log.Close()
-	cmd := exec.CommandContext(ctx, o.K6, "run", "--quiet", "--no-usage-report", "--address", "127.0.0.1:"+strconv.Itoa(port), "--summary-export", exported,
-		"-e", "PLAN="+string(text), "-e", "CPU_SECONDS="+strconv.FormatFloat(cpuSeconds, 'g', -1, 64), "-e", "TIMEOUT="+loss.String(),
-		filepath.Join("experiments", "node", "agents.js"))
-	cmd.Stdout, cmd.Stderr = log, io.Writer(log)
 	if err := cmd.Run(); err != nil {
 		return k6Summary{}, fmt.Errorf("k6: %w; see %s", err, log.Name())
 	}
@@ -487,4 +474,28 @@ func (n *realNode) loadPods(ctx context.Context, o options, set *appsv1.Stateful
 		return k6Summary{}, err
 	}
 	return parseSummary(data)
+}
+
+// asked is whom agents.js asks, and how often.
+type asked struct {
+	URL    string  `json:"url"`
+	Stages []stage `json:"stages"`
+}
+
+// podsK6 is k6 with agents.js, and the file of what it says, which the caller closes.
+func podsK6(ctx context.Context, o options, plan []asked, name string, port int, cpuSeconds float64, flags ...string) (*exec.Cmd, *os.File, error) {
+	text, err := json.Marshal(plan)
+	if err != nil {
+		return nil, nil, err
+	}
+	log, err := os.Create(filepath.Join(o.Out, name+".txt"))
+	if err != nil {
+		return nil, nil, err
+	}
+	args := append([]string{"run", "--quiet", "--no-usage-report", "--address", "127.0.0.1:" + strconv.Itoa(port)}, flags...)
+	args = append(args, "-e", "PLAN="+string(text), "-e", "CPU_SECONDS="+strconv.FormatFloat(cpuSeconds, 'g', -1, 64), "-e", "TIMEOUT="+loss.String(),
+		filepath.Join("experiments", "node", "agents.js"))
+	cmd := exec.CommandContext(ctx, o.K6, args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	return cmd, log, nil
 }

@@ -23,11 +23,15 @@ type podCgroup struct {
 // cores that the quota allows.
 func (c podCgroup) cores() float64 { return float64(c.Quota) / float64(c.Period) }
 
-// readPod reads the cgroup of a burstable pod below root; CPU time and periods
+// readPod reads the cgroup of a burstable or guaranteed pod below root; CPU time and periods
 // are of all its containers.
 func readPod(root string, uid types.UID) (podCgroup, error) {
 	var c podCgroup
 	folder := func(controller string) string {
+		guaranteed := filepath.Join(root, controller, cgroupName, "kubepods", "pod"+string(uid))
+		if _, err := os.Stat(guaranteed); err == nil {
+			return guaranteed
+		}
 		return filepath.Join(root, controller, cgroupName, "kubepods", "burstable", "pod"+string(uid))
 	}
 	for _, f := range []struct {

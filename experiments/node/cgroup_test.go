@@ -41,6 +41,14 @@ func TestReadPod(t *testing.T) {
 	if got.cores() != 0.2 {
 		t.Errorf("%g cores, want 0.2", got.cores())
 	}
+	for _, controller := range []string{"cpu", "cpuacct"} { // a guaranteed one
+		if err := os.Rename(filepath.Join(root, controller, pod), filepath.Join(root, controller, "mash2-node/kubepods/poda-b")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err = readPod(root, "a-b"); err != nil || got != want {
+		t.Errorf("guaranteed: %+v, %v", got, err)
+	}
 	if _, err := readPod(root, "gone"); !os.IsNotExist(err) {
 		t.Errorf("a pod that is gone: %v", err)
 	}

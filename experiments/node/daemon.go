@@ -46,7 +46,11 @@ func startCommand(logs, name string, cmd *exec.Cmd) (*daemon, error) {
 // wait polls until ready says nil. It fails when one of the daemons has ended,
 // or after a minute, with what ready said last.
 func wait(ctx context.Context, what string, daemons []*daemon, ready func(context.Context) error) error {
-	const patience = time.Minute
+	return waitFor(ctx, time.Minute, what, daemons, ready)
+}
+
+// waitFor is wait with a patience of its own.
+func waitFor(ctx context.Context, patience time.Duration, what string, daemons []*daemon, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {

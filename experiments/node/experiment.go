@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -34,7 +35,7 @@ func (n *realNode) experiment(ctx context.Context, o options, r *result, say fun
 		return err
 	}
 	say("metrics-server and Prometheus")
-	prometheus, err := n.startMetrics(ctx, o)
+	prometheus, err := n.startMetrics(ctx, o, nil)
 	if err != nil {
 		return err
 	}
@@ -74,8 +75,9 @@ func (n *realNode) experiment(ctx context.Context, o options, r *result, say fun
 }
 
 // startMetrics starts what reads the kubelet: metrics-server for the HPA, and for
-// mash2 a Prometheus with the chart's recording rules, which need pods' owners.
-func (n *realNode) startMetrics(ctx context.Context, o options) (*cluster.Prometheus, error) {
+// mash2 a Prometheus with the chart's recording rules, which need pods' owners, and with a
+// history in OpenMetrics' text, nil for none.
+func (n *realNode) startMetrics(ctx context.Context, o options, history io.Reader) (*cluster.Prometheus, error) {
 	if err := n.startMetricsServer(ctx, o); err != nil {
 		return nil, err
 	}
@@ -95,7 +97,7 @@ func (n *realNode) startMetrics(ctx context.Context, o options) (*cluster.Promet
 		return nil, err
 	}
 	return cluster.StartPrometheus(ctx, cluster.PrometheusOptions{
-		Dir: filepath.Join(o.Logs, "prometheus"), Rules: []string{rules},
+		Dir: filepath.Join(o.Logs, "prometheus"), Rules: []string{rules}, History: history,
 		Jobs: []cluster.ScrapeJob{
 			// The label node is what kube-prometheus-stack's relabelling adds.
 			{Name: "kubelet", Targets: []string{nodeIP + ":10250"}, MetricsPath: "/metrics/cadvisor", HonorLabels: true,

@@ -43,6 +43,7 @@ type options struct {
 	Move      bool    // a node and what moves CPU between its pods, no scalers
 	Grow      bool    // mash2 with agents that let pods grow, instead of the stock HPA
 	Memory    bool    // a node and memory limits that follow working sets, no scalers
+	Sizes     bool    // a node and requests that were guessed, with mash2
 	Seeds     int     // of Move
 	Minds     string  // of Move, with commas; empty for all
 	Scaling   bool    // Move with a pod that is added and taken away, not with a load that moves
@@ -89,6 +90,7 @@ func main() {
 	flag.BoolVar(&o.VPA, "vpa", false, "with -agents: compare with the VerticalPodAutoscaler too")
 	flag.StringVar(&o.VPADir, "vpa-dir", filepath.Join(tools, "vpa"), "folder of its recommender, its updater and its CRD")
 	flag.BoolVar(&o.Memory, "memory", false, "bring the node up, let memory limits of running pods follow what they use, print what was seen as JSON, and end")
+	flag.BoolVar(&o.Sizes, "sizes", false, "bring the node up, let mash2 size running pods under k6, kill it, start it again, and end")
 	flag.BoolVar(&o.Move, "agents", false, "bring the node up, compare what moves CPU between running pods under k6, print it as JSON, and end")
 	flag.BoolVar(&o.Grow, "grow", false, "compare mash2 with mash2 whose pods grow in place, instead of with the stock HPA")
 	flag.IntVar(&o.Seeds, "seeds", 4, "seeds of -agents: a minute each for all that are compared")
@@ -153,6 +155,9 @@ func run(o options) error {
 	checks, err := endRun(record, before, os.Stderr)
 	if err := errors.Join(runErr, err); err != nil || o.OnlyNode || o.Predict || o.Move || o.Memory {
 		return err
+	}
+	if o.Sizes {
+		return writeSizes(o)
 	}
 	return writePage(o, checks)
 }

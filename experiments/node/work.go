@@ -46,6 +46,10 @@ func work(ctx context.Context, o options) error {
 		}
 		return json.NewEncoder(os.Stdout).Encode(m)
 	}
+	if o.Sizes {
+		seen, err := n.sizing(ctx, o, say)
+		return errors.Join(err, keepSizes(o, seen))
+	}
 	if o.Move {
 		c, err := n.agents(ctx, o, say)
 		if err != nil {

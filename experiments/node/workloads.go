@@ -43,9 +43,8 @@ func (o options) scalers() []string {
 	return []string{hpa, mash2}
 }
 
-// deploy creates the CRDs, the policy, both workloads, which are equal, and what
-// scales them.
-func (n *realNode) deploy(ctx context.Context, o options, s scenarios.Scenario) error {
+// prepare creates the CRDs, mash2's namespace and the policy.
+func (n *realNode) prepare(ctx context.Context) error {
 	for _, args := range [][]string{
 		{"apply", "-f", filepath.Join("charts", "mash2", "crds")},
 		{"wait", "--for=condition=Established", "crd/managedworkloads." + api.Group, "--timeout=60s"},
@@ -63,13 +62,31 @@ func (n *realNode) deploy(ctx context.Context, o options, s scenarios.Scenario) 
 		return err
 	}
 	policies := fmt.Sprintf("policies:\n  %s: {nodePools: [%s]}\n  %s: {nodePools: [%s]}\n", api.CostSaving, poolName, api.Performance, poolName)
-	objects := []client.Object{
+	return n.create(ctx, []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: systemNamespace}},
 		&corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: policyConfigMap},
 			Data:       map[string]string{"policy": api.CostSaving, "policies.yaml": policies},
 		},
+	})
+}
+
+// create objects in their order.
+func (n *realNode) create(ctx context.Context, objects []client.Object) error {
+	for _, object := range objects {
+		if err := n.typed.Create(ctx, object); err != nil {
+			return fmt.Errorf("creating %T %s: %w", object, object.GetName(), err)
+		}
 	}
+	return nil
+}
+
+// deploy creates both workloads, which are equal, and what scales them.
+func (n *realNode) deploy(ctx context.Context, o options, s scenarios.Scenario) error {
+	if err := n.prepare(ctx); err != nil {
+		return err
+	}
+	var objects []client.Object
 	for _, scaler := range o.scalers() {
 		objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: scaler}},
 			o.deployment(scaler, s),
@@ -111,12 +128,7 @@ func (n *realNode) deploy(ctx context.Context, o options, s scenarios.Scenario) 
 			},
 		})
 	}
-	for _, object := range objects {
-		if err := n.typed.Create(ctx, object); err != nil {
-			return fmt.Errorf("creating %T %s: %w", object, object.GetName(), err)
-		}
-	}
-	return nil
+	return n.create(ctx, objects)
 }
 
 // grown lets the pods of a workload grow in place from their template's limit up to five times

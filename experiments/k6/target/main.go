@@ -7,6 +7,7 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"flag"
@@ -21,7 +22,12 @@ import (
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8080", "address to listen on")
+	start := flag.Duration("start-cpu", 0, "CPU time to spend before listening, as a program that takes long to start")
 	flag.Parse()
+	if _, err := spend(context.Background(), *start); err != nil {
+		fmt.Fprintln(os.Stderr, "target:", err)
+		os.Exit(1)
+	}
 	server := http.Server{Addr: *listen, Handler: http.HandlerFunc(answer), ReadHeaderTimeout: 10 * time.Second}
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		fmt.Fprintln(os.Stderr, "target:", err)
@@ -47,7 +53,7 @@ func answer(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	spent, err := spend(r, time.Duration(seconds*float64(time.Second)))
+	spent, err := spend(r.Context(), time.Duration(seconds*float64(time.Second)))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -57,7 +63,7 @@ func answer(w http.ResponseWriter, r *http.Request) {
 }
 
 // spend CPU time of this thread, until it is done or nobody waits any more.
-func spend(r *http.Request, d time.Duration) (time.Duration, error) {
+func spend(ctx context.Context, d time.Duration) (time.Duration, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	begin, err := threadTime()
@@ -67,7 +73,7 @@ func spend(r *http.Request, d time.Duration) (time.Duration, error) {
 	var block [4096]byte
 	for {
 		now, err := threadTime()
-		if err != nil || now-begin >= d || r.Context().Err() != nil {
+		if err != nil || now-begin >= d || ctx.Err() != nil {
 			return now - begin, err
 		}
 		sum := sha256.Sum256(block[:])
