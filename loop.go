@@ -288,21 +288,20 @@ func (l *Loop) walk(ctx context.Context, r *api.Record) error {
 	// 5. Act. The actions of one sequence don't build on each other's success,
 	// so that one failure doesn't hold the rest.
 	c.Outcomes = l.act(ctx, actions, spec.Paused)
-	left := 0
+	left := false
 	for _, o := range c.Outcomes {
-		if o.Skipped == leftOver {
-			left++
-		}
+		left = left || o.Skipped == leftOver
 		if o.Reason != "" {
 			c.Findings = append(c.Findings, api.Finding{
 				Severity: api.Warning, Agent: o.Agent, Reason: o.Reason, Object: o.Object, Message: o.Skipped,
 			})
 		}
 	}
-	if left > 0 {
+	if left {
 		c.Findings = append(c.Findings, api.Finding{
 			Severity: api.Warning, Reason: "ActionsLeft", Object: api.CycleRef,
-			Message: fmt.Sprintf("%d of %d actions were not begun within %v, and are decided anew: the API server is slow, or --kube-api-qps is low for so many", left, len(actions), l.Config.ActFor),
+			// Without how many: each cycle would have an Event of its own.
+			Message: fmt.Sprintf("some actions were not begun within %v, and are decided anew: the API server is slow, or --kube-api-qps is low for so many", l.Config.ActFor),
 		})
 	}
 	step("act")

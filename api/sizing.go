@@ -133,6 +133,8 @@ type ContainerUse struct {
 	// that isn't known to have happened.
 	OOMKilled time.Time
 	OOMLimit  int64
+	// OOMResized tells that the pod was resized since: OOMLimit is what it was given then.
+	OOMResized bool `json:",omitempty"`
 }
 
 // AmountRange is what LimitRanges allow a container.

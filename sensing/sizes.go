@@ -113,7 +113,8 @@ type podSize struct {
 type containerKill struct {
 	container string
 	at        time.Time
-	limit     int64
+	limit     int64 // of now
+	resized   bool  // since: it was killed with another limit
 }
 
 func (s *shapes) podSize(pod *corev1.Pod) podSize {
@@ -151,15 +152,22 @@ func (s *shapes) podSize(pod *corev1.Pod) podSize {
 			}
 		}
 	}
+	var resized time.Time
 	for _, e := range pod.ManagedFields {
-		if e.Subresource == "resize" && e.Manager != api.FieldManager {
+		if e.Subresource != "resize" {
+			continue
+		}
+		if e.Time != nil && e.Time.After(resized) {
+			resized = e.Time.Time
+		}
+		if e.Manager != api.FieldManager {
 			out.by = shared(e.Manager)
 		}
 	}
 	for _, c := range pod.Status.ContainerStatuses {
 		for _, t := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
 			if is, ok := size.Container(c.Name); ok && t != nil && t.Reason == "OOMKilled" {
-				out.kills = append(out.kills, containerKill{is.Name, t.FinishedAt.Time, is.Limits.Memory})
+				out.kills = append(out.kills, containerKill{is.Name, t.FinishedAt.Time, is.Limits.Memory, resized.After(t.FinishedAt.Time)})
 			}
 		}
 	}
@@ -239,7 +247,7 @@ func (o *Observer) sizing(now time.Time, r *workloadRecord, v *view) *api.Sizing
 				if k.container != u.Name || k.at.Before(u.OOMKilled) {
 					continue
 				}
-				u.OOMKilled, u.OOMLimit = k.at, k.limit
+				u.OOMKilled, u.OOMLimit, u.OOMResized = k.at, k.limit, k.resized
 				if u.OOMLimit == 0 { // killed as the node was full
 					u.OOMLimit = u.Requests.Memory
 				}

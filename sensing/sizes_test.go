@@ -181,6 +181,16 @@ func TestSizing(t *testing.T) {
 		t.Errorf("a smaller pod would request %v", r)
 	}
 
+	// mash2 has resized it before, and since.
+	for before, want := range map[time.Duration]bool{time.Second: false, -time.Second: true} {
+		at := metav1.NewTime(killed.Add(-before))
+		pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: api.FieldManager, Subresource: "resize", Time: &at}}
+		w.put(pod)
+		if got, _ = w.workload("web"); got.Sizing.Containers[0].OOMResized != want {
+			t.Errorf("resized %v before it was killed, resized since: %v", before, !want)
+		}
+	}
+
 	// A person resizes it: it is theirs.
 	mw.Spec.Sizing.Mode = v1alpha1.SizingInPlace
 	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl-edit", Subresource: "resize"}}

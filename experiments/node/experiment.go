@@ -96,8 +96,12 @@ func (n *realNode) startMetrics(ctx context.Context, o options, history io.Reade
 	if err := errors.Join(os.WriteFile(identity.CertFile, tls.CertData, 0o600), os.WriteFile(identity.KeyFile, tls.KeyData, 0o600)); err != nil {
 		return nil, err
 	}
+	folder := filepath.Join(o.Logs, "prometheus")
+	if err := os.RemoveAll(folder); err != nil { // of another run, which is not this one's past
+		return nil, err
+	}
 	return cluster.StartPrometheus(ctx, cluster.PrometheusOptions{
-		Dir: filepath.Join(o.Logs, "prometheus"), Rules: []string{rules}, History: history,
+		Dir: folder, Rules: []string{rules}, History: history,
 		Jobs: []cluster.ScrapeJob{
 			// The label node is what kube-prometheus-stack's relabelling adds.
 			{Name: "kubelet", Targets: []string{nodeIP + ":10250"}, MetricsPath: "/metrics/cadvisor", HonorLabels: true,

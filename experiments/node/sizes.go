@@ -160,12 +160,88 @@ func (n *realNode) sizing(ctx context.Context, o options, say func(string, ...an
 	}
 	moment("the pod of slow is Ready")
 	pause()
+	if out.Restarts, err = n.sizedRestarts(ctx); err != nil {
+		return out, err
+	}
+	if err := n.kill(ctx, append(n.daemons, operator), moment); err != nil {
+		return out, err
+	}
 	stop()
 	out.Samples = <-samples
 	if out.K6, out.Latency, err = users.end(begin); err != nil {
 		return out, err
 	}
-	return out, errors.Join(n.sizedEvents(ctx, &out), n.lastOfSized(ctx, &out))
+	return out, errors.Join(n.sizedEvents(ctx, &out), out.check())
+}
+
+// moreMemory is what the only pod of slow holds at last: more than its lowered limit, less
+// than its author's.
+const moreMemory = 60 << 20
+
+// kill lets the only pod of a workload need more memory than mash2 left it, until the kernel
+// kills it, and returns when it holds as much without being killed again.
+func (n *realNode) kill(ctx context.Context, daemons []*daemon, moment func(string, ...any)) error {
+	pods, err := n.podsOfGuess(ctx, guess{Name: "slow"})
+	if err != nil {
+		return err
+	}
+	pod := &pods[0]
+	look := func(ctx context.Context) (err error) {
+		pod, err = n.client.CoreV1().Pods(sizedSpace).Get(ctx, pod.Name, metav1.GetOptions{})
+		return err
+	}
+	before := pod.Status.ContainerStatuses[0].Resources.Limits.Memory()
+	if hold(ctx, *pod, moreMemory) == nil {
+		return fmt.Errorf("pod %s holds %d MiB with a limit of %s", pod.Name, moreMemory>>20, before)
+	}
+	err = waitFor(ctx, time.Minute, "the kill", daemons, func(ctx context.Context) error {
+		if err := look(ctx); err != nil {
+			return err
+		}
+		if last := pod.Status.ContainerStatuses[0].LastTerminationState.Terminated; last == nil || last.Reason != "OOMKilled" {
+			return fmt.Errorf("its last end is %+v", last)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	moment("the only pod of slow held %d MiB, more than its limit of %s, and was killed", moreMemory>>20, before)
+	err = waitFor(ctx, 5*time.Minute, "more memory", daemons, func(ctx context.Context) error {
+		if err := look(ctx); err != nil {
+			return err
+		}
+		if is := pod.Status.ContainerStatuses[0].Resources; is == nil || is.Limits.Memory().Cmp(*before) <= 0 {
+			return errors.New("its limit is as before")
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	moment("its limit is %s, in place", pod.Status.ContainerStatuses[0].Resources.Limits.Memory())
+	err = waitFor(ctx, 5*time.Minute, "the pod that was killed", daemons, func(ctx context.Context) error {
+		if err := look(ctx); err != nil {
+			return err
+		}
+		return podReady(pod)
+	})
+	if err != nil {
+		return err
+	}
+	if err := hold(ctx, *pod, moreMemory); err != nil {
+		return fmt.Errorf("with %s: %w", pod.Status.ContainerStatuses[0].Resources.Limits.Memory(), err)
+	}
+	moment("it is Ready and holds as much")
+	time.Sleep(calm) // one kill raises it once
+	after := pod.Status.ContainerStatuses[0].Resources.Limits.Memory()
+	if err := look(ctx); err != nil {
+		return err
+	}
+	if is := pod.Status.ContainerStatuses[0].Resources.Limits.Memory(); !is.Equal(*after) {
+		return fmt.Errorf("a minute later its limit is %s, not %s", is, after)
+	}
+	return nil
 }
 
 // deploySized creates the workloads, their Services, and what lets mash2 size them.
@@ -247,94 +323,14 @@ func sizedHistory(now time.Time) string {
 
 // startSizing starts the operator. It is none of the daemons: it is killed on purpose.
 func (n *realNode) startSizing(o options, prometheus, name string) (*daemon, error) {
+	cycles := filepath.Join(o.Out, "sizing-"+name+".jsonl")
+	if err := os.RemoveAll(cycles); err != nil {
+		return nil, err
+	}
 	return start(o.Logs, "sizing-"+name, o.Mash2, "operator", "--kubeconfig", n.cluster.Kubeconfig,
 		"--namespace", systemNamespace, "--policy-configmap", policyConfigMap, "--prometheus-url", prometheus, "--sizes-at-admission",
 		"--provider", "kind", "--provider-read-only", "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
-		"--log-format", "text", "--verbose", "--cycle-log", filepath.Join(o.Out, "sizing-"+name+".jsonl"))
-}
-
-// sizedPods looks at the pods of each workload that are not being deleted.
-func (n *realNode) sizedPods(ctx context.Context, look func(guess, []corev1.Pod) error) error {
-	for _, g := range guesses() {
-		pods, err := n.podsOfGuess(ctx, g)
-		if err == nil && len(pods) < int(g.Replicas) {
-			err = fmt.Errorf("%s has %d pods", g.Name, len(pods))
-		}
-		if err == nil {
-			err = look(g, pods)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (n *realNode) podsOfGuess(ctx context.Context, g guess) ([]corev1.Pod, error) {
-	list, err := n.client.CoreV1().Pods(sizedSpace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + g.Name})
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil }), nil
-}
-
-func everyPod(look func(*corev1.Pod) error) func(guess, []corev1.Pod) error {
-	return func(_ guess, pods []corev1.Pod) error {
-		for i := range pods {
-			if err := look(&pods[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-}
-
-func when(is bool, look func(guess, []corev1.Pod) error) func(guess, []corev1.Pod) error {
-	if is {
-		return look
-	}
-	return func(guess, []corev1.Pod) error { return nil }
-}
-
-// smaller says which pod's kubelet has not given it less than its template says.
-func smaller(g guess, pods []corev1.Pod) error {
-	for _, p := range pods {
-		s := p.Status.ContainerStatuses
-		if len(s) == 0 || s[0].Resources == nil || s[0].Resources.Requests.Cpu().Cmp(*g.Requests.Cpu()) >= 0 ||
-			s[0].Resources.Requests.Memory().Cmp(*g.Requests.Memory()) >= 0 {
-			return fmt.Errorf("pod %s has the size of its template", p.Name)
-		}
-	}
-	return nil
-}
-
-// asWritten says which pod that starts slowly has not the CPU that its author wrote.
-func asWritten(g guess, pods []corev1.Pod) error {
-	for _, p := range pods {
-		if s := p.Status.ContainerStatuses; g.Start > 0 && (len(s) == 0 || s[0].Resources == nil || !s[0].Resources.Limits.Cpu().Equal(*g.Limits.Cpu())) {
-			return fmt.Errorf("pod %s has less CPU than its author wrote", p.Name)
-		}
-	}
-	return nil
-}
-
-// smallerSpec is smaller for what is asked of the kubelet.
-func smallerSpec(g guess, pods []corev1.Pod) error {
-	for _, p := range pods {
-		if r := p.Spec.Containers[0].Resources.Requests; r.Cpu().Cmp(*g.Requests.Cpu()) >= 0 || r.Memory().Cmp(*g.Requests.Memory()) >= 0 {
-			return fmt.Errorf("pod %s was made as its template says", p.Name)
-		}
-	}
-	return nil
-}
-
-// renewSized deletes a pod of a workload.
-func (n *realNode) renewSized(ctx context.Context, name string) error {
-	pods, err := n.podsOfGuess(ctx, guess{Name: name})
-	if err != nil {
-		return err
-	}
-	return n.client.CoreV1().Pods(sizedSpace).Delete(ctx, pods[0].Name, metav1.DeleteOptions{})
+		"--log-format", "text", "--verbose", "--cycle-log", cycles)
 }
 
 // plannedSizes are what the statuses say, by workload.
@@ -373,19 +369,13 @@ func (n *realNode) sizedEvents(ctx context.Context, out *sizedSeen) error {
 	return nil
 }
 
-// lastOfSized checks what must hold: nobody was restarted, and it was said of the slow pod.
-func (n *realNode) lastOfSized(ctx context.Context, out *sizedSeen) error {
+// check what must hold: sizing restarted nobody, and it was said why a start was slow.
+func (s sizedSeen) check() error {
 	var errs []error
-	errs = append(errs, n.sizedPods(ctx, func(_ guess, pods []corev1.Pod) error {
-		for _, p := range pods {
-			out.Restarts += p.Status.ContainerStatuses[0].RestartCount
-		}
-		return nil
-	}))
-	if out.Restarts > 0 {
-		errs = append(errs, fmt.Errorf("%d restarts of containers", out.Restarts))
+	if s.Restarts > 0 {
+		errs = append(errs, fmt.Errorf("%d restarts of containers", s.Restarts))
 	}
-	if !slices.ContainsFunc(out.Events, func(e string) bool { return strings.HasPrefix(e, sensing.ReasonCPULimitTooLow) }) {
+	if !slices.ContainsFunc(s.Events, func(e string) bool { return strings.HasPrefix(e, sensing.ReasonCPULimitTooLow) }) {
 		errs = append(errs, errors.New("no Event says that the CPU limit was too low"))
 	}
 	return errors.Join(errs...)

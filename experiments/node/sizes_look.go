@@ -33,7 +33,7 @@ type sizedSeen struct {
 	K6       k6Summary         `json:"k6"`
 	Latency  []latency         `json:"latency"`
 	Events   []string          `json:"events"`
-	Restarts int32             `json:"restarts"` // of all containers at the end
+	Restarts int32             `json:"restarts"` // of all containers, before one was to be killed
 }
 
 // moment is when something was done, or was seen first.

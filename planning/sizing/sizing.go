@@ -200,6 +200,27 @@ type Kill struct {
 	Name  string    `json:"name"`
 	At    time.Time `json:"at"`
 	Limit int64     `json:"limit"`
+	// Resized tells that it was resized since: Limit is what it was given then.
+	Resized bool `json:"resized,omitempty"`
+	// Last is the newest kill that is known, where that is another one.
+	Last time.Time `json:"last,omitzero"`
+}
+
+// need is the memory that a container needs after it, bytes: more than it had, or what it was
+// given for it.
+func (k Kill) need() int64 {
+	if k.Resized {
+		return k.Limit
+	}
+	return roundUp(math.Max(float64(k.Limit)*oomRatio, float64(k.Limit)+oomLeast), memoryStep)
+}
+
+// newest is when the newest kill was.
+func (k Kill) newest() time.Time {
+	if k.Last.After(k.At) {
+		return k.Last
+	}
+	return k.At
 }
 
 // Planner chooses what containers request.
@@ -280,14 +301,19 @@ func (c *chooser) start() {
 	c.was = slices.Clone(c.now)
 }
 
-// kills remembers what containers were killed at: the larger limit where that is known of
-// two times that are not long ago.
+// kills remembers what containers were killed at: what needs more where that is known of two
+// times that are not long ago. A kill counts once, with the limit of when it was seen first:
+// its pod may have been resized since.
 func (c *chooser) kills() {
 	var kept []Kill
 	for _, u := range c.in.Sizing.Containers {
-		k := Kill{Name: u.Name, At: u.OOMKilled, Limit: u.OOMLimit}
-		if i := slices.IndexFunc(c.m.Kills, func(k Kill) bool { return k.Name == u.Name }); i >= 0 {
-			if before := c.m.Kills[i]; k.Limit == 0 || before.Limit > k.Limit && c.in.Time.Sub(before.At) < oomFor {
+		k := Kill{Name: u.Name, At: u.OOMKilled, Limit: u.OOMLimit, Resized: u.OOMResized}
+		if before := c.kill(u.Name); before.Limit > 0 {
+			switch {
+			case k.Limit == 0 || !k.At.After(before.newest()):
+				k = before
+			case before.need() >= k.need() && c.in.Time.Sub(before.At) < oomFor:
+				before.Last = k.At
 				k = before
 			}
 		}
@@ -369,8 +395,11 @@ func (c *chooser) memory() {
 		need := roundUp(float64(u.MemoryPeak)*(1+margin), memoryStep)
 		why := fmt.Sprintf("peak %s and %.0f %%", mebibytes(u.MemoryPeak), 100*margin)
 		if k := c.kill(u.Name); k.Limit > 0 {
-			if bumped := roundUp(math.Max(float64(k.Limit)*oomRatio, float64(k.Limit)+oomLeast), memoryStep); bumped > need {
-				need, why = bumped, fmt.Sprintf("killed at %s for its memory at %s", k.At.UTC().Format(time.RFC3339), mebibytes(k.Limit))
+			if after := k.need(); after > need {
+				need, why = after, fmt.Sprintf("killed at %s for its memory at %s", k.At.UTC().Format(time.RFC3339), mebibytes(k.Limit))
+				if k.Resized {
+					why = fmt.Sprintf("killed at %s for its memory, and has %s since", k.At.UTC().Format(time.RFC3339), mebibytes(k.Limit))
+				}
 			}
 		}
 		least, most := c.allowed(u)
