@@ -8,8 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/template"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,6 +95,18 @@ type realNode struct {
 	client  kubernetes.Interface
 	typed   client.Client // knows ManagedWorkloads; set by deploy
 	daemons []*daemon
+	kubelet *daemon // one of them
+}
+
+// restartKubelet kills the kubelet, leaves the node without for so long, and starts it again.
+func (n *realNode) restartKubelet(ctx context.Context, o options, without time.Duration) error {
+	n.daemons = slices.DeleteFunc(n.daemons, func(d *daemon) bool { return d == n.kubelet })
+	if err := n.kubelet.cmd.Process.Kill(); err != nil {
+		return err
+	}
+	<-n.kubelet.done
+	time.Sleep(without)
+	return n.runKubelet(ctx, o, "kubelet-again")
 }
 
 // startNode starts containerd, a control plane and a kubelet, and returns when
@@ -190,11 +204,17 @@ func (n *realNode) startKubelet(ctx context.Context, o options) error {
 	if err := os.WriteFile(filepath.Join(cgroupRoot, "cpu", cgroupName, "cpu.shares"), []byte(shares), 0o644); err != nil {
 		return err
 	}
+	return n.runKubelet(ctx, o, "kubelet")
+}
+
+// runKubelet starts the kubelet, with its log in a file of that name, and returns when the
+// node is Ready.
+func (n *realNode) runKubelet(ctx context.Context, o options, name string) error {
 	program, err := cluster.Binary(ctx, "", nil)
 	if err != nil {
 		return err
 	}
-	d, err := start(o.Logs, "kubelet", program, "kubelet",
+	n.kubelet, err = start(o.Logs, name, program, "kubelet",
 		"--config", filepath.Join(o.Work, "kubelet.yaml"),
 		"--root-dir", filepath.Join(o.Work, "kubelet"), "--cert-dir", filepath.Join(o.Work, "kubelet-pki"),
 		"--bootstrap-kubeconfig", n.cluster.Kubeconfig, "--kubeconfig", filepath.Join(o.Work, "kubelet.kubeconfig"),
@@ -205,7 +225,7 @@ func (n *realNode) startKubelet(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	n.daemons = append(n.daemons, d)
+	n.daemons = append(n.daemons, n.kubelet)
 	return wait(ctx, "the node", n.daemons, func(ctx context.Context) error {
 		node, err := n.client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
 		if err != nil {

@@ -34,6 +34,9 @@ const (
 	sizedPast, pastStep = 8 * 24 * time.Hour, 30 * time.Second
 	// calm is how long is looked at before, between and after what is done.
 	calm = time.Minute
+	// withoutKubelet is how long the node is without its kubelet: shorter than it takes the
+	// control plane to call it NotReady.
+	withoutKubelet = 15 * time.Second
 	// slowStart is the CPU time that pods of one workload need before they listen.
 	slowStart = 30 * time.Second
 )
@@ -118,7 +121,22 @@ func (n *realNode) sizing(ctx context.Context, o options, say func(string, ...an
 		return out, err
 	}
 	moment("mash2 was started")
-	if err := waitFor(ctx, 5*time.Minute, "all pods to be smaller", append(n.daemons, operator), func(ctx context.Context) error { return n.sizedPods(ctx, smaller) }); err != nil {
+	// The daemons are others after the kubelet's restart.
+	withOperator := func() []*daemon { return append(slices.Clone(n.daemons), operator) }
+	err = waitFor(ctx, 5*time.Minute, "the first resize", withOperator(), func(ctx context.Context) error {
+		if n.sizedPods(ctx, unsized) == nil {
+			return errors.New("all pods are to be as their template says")
+		}
+		return nil
+	})
+	if err != nil {
+		return out, err
+	}
+	if err := n.restartKubelet(ctx, o, withoutKubelet); err != nil {
+		return out, err
+	}
+	moment("the kubelet was killed as the first pod was to be resized, and started again after %v", withoutKubelet)
+	if err := waitFor(ctx, 5*time.Minute, "all pods to be smaller", withOperator(), func(ctx context.Context) error { return n.sizedPods(ctx, smaller) }); err != nil {
 		return out, err
 	}
 	moment("all pods had been resized in place")
@@ -150,12 +168,12 @@ func (n *realNode) sizing(ctx context.Context, o options, say func(string, ...an
 		return out, err
 	}
 	moment("mash2 was started again")
-	err = waitFor(ctx, 5*time.Minute, "the slow pod's CPU", append(n.daemons, operator), func(ctx context.Context) error { return n.sizedPods(ctx, asWritten) })
+	err = waitFor(ctx, 5*time.Minute, "the slow pod's CPU", withOperator(), func(ctx context.Context) error { return n.sizedPods(ctx, asWritten) })
 	if err != nil {
 		return out, errors.Join(err, n.sizedEvents(ctx, &out))
 	}
 	moment("the pod of slow, which is not Ready, has the CPU that its author wrote")
-	if err := waitFor(ctx, 5*time.Minute, "the slow pod", append(n.daemons, operator), func(ctx context.Context) error { return n.sizedPods(ctx, everyPod(podReady)) }); err != nil {
+	if err := waitFor(ctx, 5*time.Minute, "the slow pod", withOperator(), func(ctx context.Context) error { return n.sizedPods(ctx, everyPod(podReady)) }); err != nil {
 		return out, errors.Join(err, n.sizedEvents(ctx, &out))
 	}
 	moment("the pod of slow is Ready")
@@ -163,7 +181,7 @@ func (n *realNode) sizing(ctx context.Context, o options, say func(string, ...an
 	if out.Restarts, err = n.sizedRestarts(ctx); err != nil {
 		return out, err
 	}
-	if err := n.kill(ctx, append(n.daemons, operator), moment); err != nil {
+	if err := n.kill(ctx, withOperator(), moment); err != nil {
 		return out, err
 	}
 	stop()

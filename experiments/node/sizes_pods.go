@@ -64,6 +64,16 @@ func smaller(g guess, pods []corev1.Pod) error {
 	return nil
 }
 
+// unsized says which pod is to be smaller than its template says.
+func unsized(g guess, pods []corev1.Pod) error {
+	for _, p := range pods {
+		if p.Spec.Containers[0].Resources.Requests.Cpu().Cmp(*g.Requests.Cpu()) < 0 {
+			return fmt.Errorf("pod %s is to be smaller", p.Name)
+		}
+	}
+	return nil
+}
+
 // asWritten says which pod that starts slowly has not the CPU that its author wrote.
 func asWritten(g guess, pods []corev1.Pod) error {
 	for _, p := range pods {
