@@ -249,7 +249,7 @@ func (o *Observer) sizing(now time.Time, r *workloadRecord, v *view) *api.Sizing
 				}
 				u.OOMKilled, u.OOMLimit, u.OOMResized = k.at, k.limit, k.resized
 				if u.OOMLimit == 0 { // killed as the node was full
-					u.OOMLimit = u.Requests.Memory
+					u.OOMLimit, u.OOMResized = u.Requests.Memory, false // its author's, as it was
 				}
 			}
 		}

@@ -191,6 +191,15 @@ func TestSizing(t *testing.T) {
 		}
 	}
 
+	// Without a limit it was killed at what its author requests, whoever resized it.
+	delete(pod.Spec.Containers[0].Resources.Limits, corev1.ResourceMemory)
+	since := metav1.NewTime(killed.Add(time.Second))
+	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: api.FieldManager, Subresource: "resize", Time: &since}}
+	w.put(pod)
+	if got, _ = w.workload("web"); got.Sizing.Containers[0].OOMResized || got.Sizing.Containers[0].OOMLimit != 1<<30 {
+		t.Errorf("killed without a limit: %+v", got.Sizing.Containers[0])
+	}
+
 	// A person resizes it: it is theirs.
 	mw.Spec.Sizing.Mode = v1alpha1.SizingInPlace
 	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl-edit", Subresource: "resize"}}

@@ -145,6 +145,10 @@ func (n *realNode) sizing(ctx context.Context, o options, say func(string, ...an
 	}
 	pause()
 
+	// Pods that are deleted are not there to be counted later.
+	if restarts, err := n.sizedRestarts(ctx); err != nil || restarts > 0 {
+		return out, errors.Join(err, fmt.Errorf("%d restarts of containers", restarts))
+	}
 	_ = operator.cmd.Process.Kill()
 	<-operator.done
 	moment("mash2 was killed, and a pod of web and that of slow deleted")

@@ -254,14 +254,19 @@ func (s sizedSeen) table() string {
 	return b.String()
 }
 
-// worst is the largest p95 of a workload between two moments, ms, and its failed requests.
-func (s sizedSeen) worst(workload string, from, to float64) (p95 float64, failed int) {
+// worst is the largest p95 of a workload between two moments, ms, and its failed requests, as
+// cells of a table; dashes where the moments are too near.
+func (s sizedSeen) worst(workload string, from, to float64) string {
+	p95, requests, failed := 0.0, 0, 0
 	for _, l := range s.Latency {
 		if l.Workload == workload && l.Seconds >= from && l.Seconds <= to {
-			p95, failed = max(p95, l.P95), failed+l.Failed
+			p95, requests, failed = max(p95, l.P95), requests+l.Requests, failed+l.Failed
 		}
 	}
-	return p95, failed
+	if requests == 0 {
+		return " – | – |"
+	}
+	return fmt.Sprintf(" %.0f | %d |", p95, failed)
 }
 
 // latencyTable has each workload's requests between the moments.
@@ -282,8 +287,7 @@ func (s sizedSeen) latencyTable() string {
 		fmt.Fprintf(&b, "| %s | %s |", moments[i].What, moments[i+1].What)
 		for _, g := range guesses() {
 			if g.Users {
-				p95, failed := s.worst(g.Name, moments[i].Seconds, moments[i+1].Seconds)
-				fmt.Fprintf(&b, " %.0f | %d |", p95, failed)
+				b.WriteString(s.worst(g.Name, moments[i].Seconds, moments[i+1].Seconds))
 			}
 		}
 		b.WriteString("\n")

@@ -296,67 +296,6 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-func TestKillsAreRemembered(t *testing.T) {
-	in := input(known(func(u *api.ContainerUse) { u.OOMKilled, u.OOMLimit = now, 1024*mib }))
-	_, m := plan(t, in, Memory{})
-	in.Sizing.Containers = []api.ContainerUse{known(nil)}
-	in.Time = now.Add(5 * 24 * time.Hour)
-	in.Sizing.Containers[0].Until = in.Time
-	if got, _ := plan(t, in, m); got.Containers[0].Requests.Memory != 1229*mib {
-		t.Errorf("memory %s five days after a kill, want 1229Mi", got.Containers[0].Requests)
-	}
-	in.Time = now.Add(10 * 24 * time.Hour)
-	in.Sizing.Containers[0].Until = in.Time
-	if got, _ := plan(t, in, m); got.Containers[0].Requests.Memory != 460*mib {
-		t.Errorf("memory %s ten days after a kill, want 460Mi", got.Containers[0].Requests)
-	}
-}
-
-// TestKillsCountOnce: a container that was resized in place after a kill has another limit now,
-// and its last end is that kill for as long as the pod lives.
-func TestKillsCountOnce(t *testing.T) {
-	const week = 7 * 24 * time.Hour
-	type look struct {
-		after   time.Duration // of the first look
-		kill    time.Duration // the same; 0 for none
-		limit   int64         // MiB, of the container as it is then
-		resized bool          // since the kill
-		want    int64         // MiB
-	}
-	for name, looks := range map[string][]look{
-		"one kill, and the pod is resized": {
-			{0, -1, 1024, false, 1229}, {time.Minute, -1, 1229, true, 1229}, {2 * time.Minute, -1, 1475, true, 1229}, {week, -1, 4096, true, 1229},
-		},
-		"resized, and nobody remembers the kill": {{0, -1, 1229, true, 1229}, {time.Minute, -1, 1229, true, 1229}},
-		"killed again with more": {
-			{0, -1, 1024, false, 1229}, {time.Minute, 30, 1229, false, 1475}, {2 * time.Minute, 30, 1475, true, 1475},
-		},
-		"killed again with less": {
-			{0, -1, 1024, false, 1229}, {time.Minute, 30, 900, false, 1229}, {2 * time.Minute, 30, 4096, true, 1229},
-		},
-		"a second pod, killed before it was resized": {
-			{0, -1, 1024, false, 1229}, {time.Minute, 2, 1229, true, 1229},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var m Memory
-			for i, l := range looks {
-				u := known(func(u *api.ContainerUse) {
-					u.OOMKilled, u.OOMLimit, u.OOMResized = now.Add(l.kill*time.Second), l.limit*mib, l.resized
-				})
-				u.Until = now.Add(l.after)
-				in := input(u)
-				in.Time = u.Until
-				var got api.SizingPlan
-				got, m = plan(t, in, m)
-				if is := got.Containers[0].Requests.Memory / mib; is != l.want {
-					t.Fatalf("look %d: %d MiB, want %d: %s", i, is, l.want, got.Reason)
-				}
-			}
-		})
-	}
-}
-
 // TestRestart: what was planned outlives the operator, and another template ends it.
 func TestRestart(t *testing.T) {
 	in := input(known(nil))
