@@ -67,11 +67,11 @@ func (q *sequencer) resizePods() {
 		}
 		waiting, cramped := 0, 0
 		for _, p := range ps.stay {
-			if p.Size == nil || p.Node == "" || p.Phase != "Running" || q.dying[p.Node] || p.Resize == api.ResizeInProgress {
+			if p.Size == nil || p.Node == "" || p.Phase != "Running" || q.dying[p.Node] {
 				continue
 			}
 			changes := resizes(w, wp.Sizing, p, false)
-			if !q.acting[w.Key] || len(ps.old) > 0 || ps.readyAll < wp.Replicas || !p.Ready || shrinks <= 0 {
+			if !q.acting[w.Key] || len(ps.old) > 0 || ps.readyAll < wp.Replicas || !p.Ready || p.Resize == api.ResizeInProgress || shrinks <= 0 {
 				before := waiting
 				for _, a := range changes {
 					if a.smaller {

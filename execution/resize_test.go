@@ -104,6 +104,16 @@ func TestResizePods(t *testing.T) {
 		"not smaller while one is on its way": {
 			to: smaller, change: func(x *sized) { x.s.Pods[3].Resize = api.ResizeInProgress },
 		},
+		"larger, as it needs more than what it is on its way to": {
+			to: larger, change: func(x *sized) {
+				x.s.Pods[0] = podSized(0, smaller)
+				x.s.Pods[0].Resize = api.ResizeInProgress
+				for i := range x.s.Pods[1:] {
+					x.s.Pods[1+i] = podSized(1+i, larger)
+				}
+			},
+			want: []string{"resize container web of shop/web-0: requests cpu 250m, memory 460Mi → cpu 1500m, memory 2Gi: why"},
+		},
 		"not smaller on stale eyes": {
 			to: smaller, change: func(x *sized) { x.s.Unproven = "pods may be old" }, wantFindings: []string{"NotCurrent"},
 		},
@@ -306,7 +316,7 @@ func faults(t *testing.T, r *rand.Rand) {
 				pod.Resize = api.ResizeError
 				k.usage = r.Int64N(1024) * mib
 			case !calm && r.IntN(3) == 0:
-				pod.Resize = []api.ResizeState{api.ResizeInProgress, api.ResizeDeferred, ""}[r.IntN(3)] // "": the kubelet restarts
+				pod.Resize = []api.ResizeState{api.ResizeInProgress, api.ResizeDeferred}[r.IntN(2)] // InProgress, too: its kubelet is down
 			default:
 				k.runs = wants
 			}

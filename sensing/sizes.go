@@ -117,6 +117,27 @@ type containerKill struct {
 	resized   bool  // since: it was killed with another limit
 }
 
+// resizing is how far a pod's kubelet is with what it asks for, and what the kubelet says of it.
+// A spec that the kubelet has not read is on the way: it may be down, and reads it when it is
+// back. Kubelets before Kubernetes 1.34 don't say what they read.
+func resizing(pod *corev1.Pod) (state api.ResizeState, message string) {
+	for _, c := range pod.Status.Conditions {
+		switch {
+		case c.Type == corev1.PodResizePending && c.Status == corev1.ConditionTrue:
+			return api.ResizeState(c.Reason), c.Message
+		case c.Type == corev1.PodResizeInProgress && c.Status == corev1.ConditionTrue:
+			state, message = api.ResizeInProgress, c.Message
+			if c.Reason == corev1.PodReasonError {
+				state = api.ResizeError
+			}
+		}
+	}
+	if read := pod.Status.ObservedGeneration; state == "" && read > 0 && read < pod.Generation {
+		return api.ResizeInProgress, "its kubelet has not read its spec yet"
+	}
+	return state, message
+}
+
 func (s *shapes) podSize(pod *corev1.Pod) podSize {
 	out := podSize{whole: asWhole(pod.Spec)}
 	var containers api.Amounts
@@ -141,17 +162,7 @@ func (s *shapes) podSize(pod *corev1.Pod) podSize {
 	if whole != least {
 		out.beside = api.Amounts{MilliCPU: max(0, whole.MilliCPU-containers.MilliCPU), Memory: max(0, whole.Memory-containers.Memory)}
 	}
-	for _, c := range pod.Status.Conditions {
-		switch {
-		case c.Type == corev1.PodResizePending && c.Status == corev1.ConditionTrue:
-			out.resize, out.message = api.ResizeState(c.Reason), c.Message
-		case c.Type == corev1.PodResizeInProgress && c.Status == corev1.ConditionTrue && out.resize == "":
-			out.resize, out.message = api.ResizeInProgress, c.Message
-			if c.Reason == corev1.PodReasonError {
-				out.resize = api.ResizeError
-			}
-		}
-	}
+	out.resize, out.message = resizing(pod)
 	var resized time.Time
 	for _, e := range pod.ManagedFields {
 		if e.Subresource != "resize" {

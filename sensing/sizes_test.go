@@ -18,6 +18,38 @@ import (
 	"github.com/mash2-io/mash2/experiments/cluster"
 )
 
+// TestResizing: how far a kubelet is with a resize is what it says of it, and before it says
+// anything whether it has read the spec.
+func TestResizing(t *testing.T) {
+	pending := func(reason string) corev1.PodCondition {
+		return corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: reason, Message: "said"}
+	}
+	progress := func(reason string) corev1.PodCondition {
+		return corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue, Reason: reason, Message: "said"}
+	}
+	for name, c := range map[string]struct {
+		generation, read int64
+		conditions       []corev1.PodCondition
+		want             api.ResizeState
+	}{
+		"nothing to do":                          {generation: 2, read: 2},
+		"not read by a kubelet that is down":     {generation: 3, read: 2, want: api.ResizeInProgress},
+		"a kubelet that does not say":            {generation: 3},
+		"under way":                              {generation: 3, read: 3, conditions: []corev1.PodCondition{progress("")}, want: api.ResizeInProgress},
+		"refused for now":                        {generation: 3, read: 3, conditions: []corev1.PodCondition{progress(corev1.PodReasonError)}, want: api.ResizeError},
+		"no room":                                {generation: 3, read: 3, conditions: []corev1.PodCondition{pending(corev1.PodReasonDeferred)}, want: api.ResizeDeferred},
+		"never":                                  {generation: 3, read: 3, conditions: []corev1.PodCondition{pending(corev1.PodReasonInfeasible)}, want: api.ResizeInfeasible},
+		"no room for the next, the last goes on": {generation: 4, read: 4, conditions: []corev1.PodCondition{progress(""), pending(corev1.PodReasonDeferred)}, want: api.ResizeDeferred},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Generation: c.generation}, Status: corev1.PodStatus{ObservedGeneration: c.read, Conditions: c.conditions}}
+			if state, message := resizing(pod); state != c.want || (message != "") != (c.want != "") {
+				t.Errorf("%q %q, want %q", state, message, c.want)
+			}
+		})
+	}
+}
+
 // TestSizesAgainstPrometheus: what containers use is read from a real Prometheus with the
 // series that a real cAdvisor has: the most of any replica of the workload, those that are
 // gone included, and of nobody else; a gap begins anew.

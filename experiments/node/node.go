@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"text/template"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,6 +73,7 @@ authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {c
 authorization: {mode: Webhook}
 cgroupDriver: cgroupfs
 cgroupRoot: /{{.Cgroup}}
+cpuManagerPolicy: {{.CPUManager}}
 containerRuntimeEndpoint: "unix://{{.Socket}}"
 evictionHard: {memory.available: 100Mi, nodefs.available: 1%, imagefs.available: 1%, nodefs.inodesFree: 1%, imagefs.inodesFree: 1%}
 failCgroupV1: false
@@ -90,23 +90,51 @@ volumePluginDir: "{{.Work}}/volume-plugins"
 
 // realNode is a kubelet with containerd, joined to a control plane.
 type realNode struct {
-	work    string
-	cluster *cluster.Cluster
-	client  kubernetes.Interface
-	typed   client.Client // knows ManagedWorkloads; set by deploy
-	daemons []*daemon
-	kubelet *daemon // one of them
+	work     string
+	cluster  *cluster.Cluster
+	client   kubernetes.Interface
+	typed    client.Client // knows ManagedWorkloads; set by deploy
+	daemons  []*daemon
+	kubelet  *daemon // one of them
+	kubelets int     // that were started
 }
 
-// restartKubelet kills the kubelet, leaves the node without for so long, and starts it again.
-func (n *realNode) restartKubelet(ctx context.Context, o options, without time.Duration) error {
+// Policies of the kubelet's CPU manager: with static it gives whole cores to Guaranteed pods,
+// and resizes none of their CPU.
+const cpuManagerNone, cpuManagerStatic = "none", "static"
+
+// restartKubelet kills the kubelet, does something on the node without, and starts it again.
+func (n *realNode) restartKubelet(ctx context.Context, o options, without func() error) error {
 	n.daemons = slices.DeleteFunc(n.daemons, func(d *daemon) bool { return d == n.kubelet })
 	if err := n.kubelet.cmd.Process.Kill(); err != nil {
 		return err
 	}
 	<-n.kubelet.done
-	time.Sleep(without)
-	return n.runKubelet(ctx, o, "kubelet-again")
+	if err := without(); err != nil {
+		return err
+	}
+	return n.runKubelet(ctx, o)
+}
+
+// setCPUManager has the kubelet's next start use a policy, as an administrator does: what the
+// last one kept is another policy's.
+func setCPUManager(o options, policy string) error {
+	err := os.Remove(filepath.Join(o.Work, "kubelet", "cpu_manager_state"))
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, configure(o, "kubelet.yaml", kubeletConfig, policy))
+}
+
+// configure writes a daemon's configuration.
+func configure(o options, name string, t *template.Template, cpuManager string) error {
+	var text bytes.Buffer
+	err := t.Execute(&text, map[string]string{
+		"Work": o.Work, "Socket": containerdSocket, "Pause": pauseImage, "Bridge": bridge, "PodRange": podRange, "NodeIP": nodeIP, "Node": nodeName,
+		"Cgroup": cgroupName, "CPUManager": cpuManager,
+	})
+	path := filepath.Join(o.Work, name)
+	return errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, text.Bytes(), 0o644))
 }
 
 // startNode starts containerd, a control plane and a kubelet, and returns when
@@ -116,12 +144,7 @@ func startNode(ctx context.Context, o options, say func(string, ...any)) (*realN
 	for name, t := range map[string]*template.Template{
 		"containerd.toml": containerdConfig, "cni/10-mash2.conflist": cniConfig, "kubelet.yaml": kubeletConfig,
 	} {
-		var text bytes.Buffer
-		err := t.Execute(&text, map[string]string{
-			"Work": o.Work, "Socket": containerdSocket, "Pause": pauseImage, "Bridge": bridge, "PodRange": podRange, "NodeIP": nodeIP, "Node": nodeName, "Cgroup": cgroupName,
-		})
-		path := filepath.Join(o.Work, name)
-		if err := errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, text.Bytes(), 0o644)); err != nil {
+		if err := configure(o, name, t, cpuManagerNone); err != nil {
 			return nil, err
 		}
 	}
@@ -204,17 +227,17 @@ func (n *realNode) startKubelet(ctx context.Context, o options) error {
 	if err := os.WriteFile(filepath.Join(cgroupRoot, "cpu", cgroupName, "cpu.shares"), []byte(shares), 0o644); err != nil {
 		return err
 	}
-	return n.runKubelet(ctx, o, "kubelet")
+	return n.runKubelet(ctx, o)
 }
 
-// runKubelet starts the kubelet, with its log in a file of that name, and returns when the
-// node is Ready.
-func (n *realNode) runKubelet(ctx context.Context, o options, name string) error {
+// runKubelet starts the kubelet, with a log of its own, and returns when the node is Ready.
+func (n *realNode) runKubelet(ctx context.Context, o options) error {
 	program, err := cluster.Binary(ctx, "", nil)
 	if err != nil {
 		return err
 	}
-	n.kubelet, err = start(o.Logs, name, program, "kubelet",
+	n.kubelets++
+	n.kubelet, err = start(o.Logs, fmt.Sprintf("kubelet-%d", n.kubelets), program, "kubelet",
 		"--config", filepath.Join(o.Work, "kubelet.yaml"),
 		"--root-dir", filepath.Join(o.Work, "kubelet"), "--cert-dir", filepath.Join(o.Work, "kubelet-pki"),
 		"--bootstrap-kubeconfig", n.cluster.Kubeconfig, "--kubeconfig", filepath.Join(o.Work, "kubelet.kubeconfig"),

@@ -21,6 +21,7 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/api/v1alpha1"
+	"github.com/mash2-io/mash2/execution"
 	"github.com/mash2-io/mash2/sensing"
 )
 
@@ -37,6 +38,8 @@ const (
 	// withoutKubelet is how long the node is without its kubelet: shorter than it takes the
 	// control plane to call it NotReady.
 	withoutKubelet = 15 * time.Second
+	// more is the memory that a pod is made to hold beyond a lowered limit.
+	more = 28 << 20
 	// slowStart is the CPU time that pods of one workload need before they listen.
 	slowStart = 30 * time.Second
 )
@@ -72,198 +75,6 @@ func guesses() []guess {
 			Requests: quantities("400m", "128Mi"), Limits: quantities("400m", "128Mi"),
 		},
 	}
-}
-
-// sizing lets mash2 size running pods of a Deployment and of a StatefulSet under load, kills
-// it, makes new pods meanwhile, and starts it again.
-func (n *realNode) sizing(ctx context.Context, o options, say func(string, ...any)) (sizedSeen, error) {
-	out := sizedSeen{Made: time.Now().UTC()}
-	var err error
-	if out.Versions, err = n.versions(ctx); err != nil {
-		return out, err
-	}
-	say("workloads whose requests were guessed")
-	if err := n.deploySized(ctx); err != nil {
-		return out, err
-	}
-	if err := waitFor(ctx, 5*time.Minute, "all pods", n.daemons, func(ctx context.Context) error { return n.sizedPods(ctx, everyPod(podReady)) }); err != nil {
-		return out, err
-	}
-	say("metrics-server, and a Prometheus that knows %v of these workloads", sizedPast)
-	prometheus, err := n.startMetrics(ctx, o, strings.NewReader(sizedHistory(time.Now())))
-	if err != nil {
-		return out, err
-	}
-	users, err := n.sizedUsers(ctx, o)
-	if err != nil {
-		return out, err
-	}
-	begin := time.Now()
-	moment := func(format string, args ...any) {
-		m := moment{Seconds: time.Since(begin).Seconds(), What: fmt.Sprintf(format, args...)}
-		out.Moments = append(out.Moments, m)
-		say("%4.0f s: %s", m.Seconds, m.What)
-	}
-	watched, stop := context.WithCancel(ctx)
-	defer stop()
-	samples := make(chan []sizedSample, 1)
-	go func() { samples <- n.watchSized(watched, begin) }()
-	pause := func() {
-		select {
-		case <-ctx.Done():
-		case <-time.After(calm):
-		}
-	}
-
-	pause()
-	operator, err := n.startSizing(o, prometheus.URL, "first")
-	if err != nil {
-		return out, err
-	}
-	moment("mash2 was started")
-	// The daemons are others after the kubelet's restart.
-	withOperator := func() []*daemon { return append(slices.Clone(n.daemons), operator) }
-	err = waitFor(ctx, 5*time.Minute, "the first resize", withOperator(), func(ctx context.Context) error {
-		if n.sizedPods(ctx, unsized) == nil {
-			return errors.New("all pods are to be as their template says")
-		}
-		return nil
-	})
-	if err != nil {
-		return out, err
-	}
-	if err := n.restartKubelet(ctx, o, withoutKubelet); err != nil {
-		return out, err
-	}
-	moment("the kubelet was killed as the first pod was to be resized, and started again after %v", withoutKubelet)
-	if err := waitFor(ctx, 5*time.Minute, "all pods to be smaller", withOperator(), func(ctx context.Context) error { return n.sizedPods(ctx, smaller) }); err != nil {
-		return out, err
-	}
-	moment("all pods had been resized in place")
-	if out.Planned, err = n.plannedSizes(ctx); err != nil {
-		return out, err
-	}
-	pause()
-
-	// Pods that are deleted are not there to be counted later.
-	if restarts, err := n.sizedRestarts(ctx); err != nil || restarts > 0 {
-		return out, errors.Join(err, fmt.Errorf("%d restarts of containers", restarts))
-	}
-	_ = operator.cmd.Process.Kill()
-	<-operator.done
-	moment("mash2 was killed, and a pod of web and that of slow deleted")
-	for _, name := range []string{"web", "slow"} {
-		if err := n.renewSized(ctx, name); err != nil {
-			return out, err
-		}
-	}
-	err = waitFor(ctx, 5*time.Minute, "new pods of the planned size without mash2", n.daemons, func(ctx context.Context) error {
-		return n.sizedPods(ctx, func(g guess, pods []corev1.Pod) error {
-			return errors.Join(smallerSpec(g, pods), when(g.Users, everyPod(podReady))(g, pods))
-		})
-	})
-	if err != nil {
-		return out, err
-	}
-	moment("the new pods have the planned size, that of web is Ready")
-	pause()
-
-	if operator, err = n.startSizing(o, prometheus.URL, "second"); err != nil {
-		return out, err
-	}
-	moment("mash2 was started again")
-	err = waitFor(ctx, 5*time.Minute, "the slow pod's CPU", withOperator(), func(ctx context.Context) error { return n.sizedPods(ctx, asWritten) })
-	if err != nil {
-		return out, errors.Join(err, n.sizedEvents(ctx, &out))
-	}
-	moment("the pod of slow, which is not Ready, has the CPU that its author wrote")
-	if err := waitFor(ctx, 5*time.Minute, "the slow pod", withOperator(), func(ctx context.Context) error { return n.sizedPods(ctx, everyPod(podReady)) }); err != nil {
-		return out, errors.Join(err, n.sizedEvents(ctx, &out))
-	}
-	moment("the pod of slow is Ready")
-	pause()
-	if out.Restarts, err = n.sizedRestarts(ctx); err != nil {
-		return out, err
-	}
-	if err := n.kill(ctx, withOperator(), moment); err != nil {
-		return out, err
-	}
-	stop()
-	out.Samples = <-samples
-	if out.K6, out.Latency, err = users.end(begin); err != nil {
-		return out, err
-	}
-	return out, errors.Join(n.sizedEvents(ctx, &out), out.check())
-}
-
-// moreMemory is what the only pod of slow holds at last: more than its lowered limit, less
-// than its author's.
-const moreMemory = 60 << 20
-
-// kill lets the only pod of a workload need more memory than mash2 left it, until the kernel
-// kills it, and returns when it holds as much without being killed again.
-func (n *realNode) kill(ctx context.Context, daemons []*daemon, moment func(string, ...any)) error {
-	pods, err := n.podsOfGuess(ctx, guess{Name: "slow"})
-	if err != nil {
-		return err
-	}
-	pod := &pods[0]
-	look := func(ctx context.Context) (err error) {
-		pod, err = n.client.CoreV1().Pods(sizedSpace).Get(ctx, pod.Name, metav1.GetOptions{})
-		return err
-	}
-	before := pod.Status.ContainerStatuses[0].Resources.Limits.Memory()
-	if hold(ctx, *pod, moreMemory) == nil {
-		return fmt.Errorf("pod %s holds %d MiB with a limit of %s", pod.Name, moreMemory>>20, before)
-	}
-	err = waitFor(ctx, time.Minute, "the kill", daemons, func(ctx context.Context) error {
-		if err := look(ctx); err != nil {
-			return err
-		}
-		if last := pod.Status.ContainerStatuses[0].LastTerminationState.Terminated; last == nil || last.Reason != "OOMKilled" {
-			return fmt.Errorf("its last end is %+v", last)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	moment("the only pod of slow held %d MiB, more than its limit of %s, and was killed", moreMemory>>20, before)
-	err = waitFor(ctx, 5*time.Minute, "more memory", daemons, func(ctx context.Context) error {
-		if err := look(ctx); err != nil {
-			return err
-		}
-		if is := pod.Status.ContainerStatuses[0].Resources; is == nil || is.Limits.Memory().Cmp(*before) <= 0 {
-			return errors.New("its limit is as before")
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	moment("its limit is %s, in place", pod.Status.ContainerStatuses[0].Resources.Limits.Memory())
-	err = waitFor(ctx, 5*time.Minute, "the pod that was killed", daemons, func(ctx context.Context) error {
-		if err := look(ctx); err != nil {
-			return err
-		}
-		return podReady(pod)
-	})
-	if err != nil {
-		return err
-	}
-	if err := hold(ctx, *pod, moreMemory); err != nil {
-		return fmt.Errorf("with %s: %w", pod.Status.ContainerStatuses[0].Resources.Limits.Memory(), err)
-	}
-	moment("it is Ready and holds as much")
-	time.Sleep(calm) // one kill raises it once
-	after := pod.Status.ContainerStatuses[0].Resources.Limits.Memory()
-	if err := look(ctx); err != nil {
-		return err
-	}
-	if is := pod.Status.ContainerStatuses[0].Resources.Limits.Memory(); !is.Equal(*after) {
-		return fmt.Errorf("a minute later its limit is %s, not %s", is, after)
-	}
-	return nil
 }
 
 // deploySized creates the workloads, their Services, and what lets mash2 size them.
@@ -371,6 +182,10 @@ func (n *realNode) plannedSizes(ctx context.Context) (map[string]string, error) 
 	return out, nil
 }
 
+// sizedReasons are those of the Events that must be told: of a start that is slow under a lowered
+// limit, and of what a kubelet does not carry out.
+var sizedReasons = []string{sensing.ReasonCPULimitTooLow, execution.ReasonResizeDeferred, execution.ReasonResizeInfeasible}
+
 // sizedEvents are what mash2 told of sizes.
 func (n *realNode) sizedEvents(ctx context.Context, out *sizedSeen) error {
 	list, err := n.client.CoreV1().Events(sizedSpace).List(ctx, metav1.ListOptions{})
@@ -381,8 +196,7 @@ func (n *realNode) sizedEvents(ctx context.Context, out *sizedSeen) error {
 		if e.InvolvedObject.APIVersion != api.Group+"/v1alpha1" {
 			continue
 		}
-		switch e.Reason {
-		case sensing.ReasonCPULimitTooLow:
+		if slices.Contains(sizedReasons, e.Reason) {
 			out.Events = append(out.Events, fmt.Sprintf("%s %s: %s", e.Reason, e.InvolvedObject.Name, e.Message))
 		}
 	}
@@ -391,14 +205,16 @@ func (n *realNode) sizedEvents(ctx context.Context, out *sizedSeen) error {
 	return nil
 }
 
-// check what must hold: sizing restarted nobody, and it was said why a start was slow.
+// check what must hold: sizing restarted nobody, and it was said what stood against it.
 func (s sizedSeen) check() error {
 	var errs []error
 	if s.Restarts > 0 {
 		errs = append(errs, fmt.Errorf("%d restarts of containers", s.Restarts))
 	}
-	if !slices.ContainsFunc(s.Events, func(e string) bool { return strings.HasPrefix(e, sensing.ReasonCPULimitTooLow) }) {
-		errs = append(errs, errors.New("no Event says that the CPU limit was too low"))
+	for _, reason := range sizedReasons {
+		if !slices.ContainsFunc(s.Events, func(e string) bool { return strings.HasPrefix(e, reason) }) {
+			errs = append(errs, fmt.Errorf("no Event %s", reason))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -58,6 +58,8 @@ type sizedPodsOf struct {
 	// Quota is what the kernel lets them use, cores, and Used what they use.
 	Quota float64 `json:"quota"`
 	Used  float64 `json:"used"`
+	// Said is what the kubelet says of resizes that it has not carried out, of each pod.
+	Said []string `json:"said,omitempty"`
 }
 
 // latency of a workload's requests in some seconds.
@@ -101,6 +103,11 @@ func (n *realNode) watchSized(ctx context.Context, begin time.Time) (out []sized
 				of.Pods++
 				if podReady(p) == nil {
 					of.Ready++
+				}
+				for _, c := range p.Status.Conditions {
+					if (c.Type == corev1.PodResizePending || c.Type == corev1.PodResizeInProgress) && c.Status == corev1.ConditionTrue {
+						of.Said = append(of.Said, strings.Trim(fmt.Sprintf("%s %s: %s", c.Type, c.Reason, c.Message), ": "))
+					}
 				}
 				of.CPU += float64(given.Cpu().MilliValue()) / 1000
 				of.Memory += float64(given.Memory().Value()) / (1 << 20)
@@ -254,6 +261,30 @@ func (s sizedSeen) table() string {
 	return b.String()
 }
 
+// said has what the kubelet said of resizes, and from when to when.
+func (s sizedSeen) said() string {
+	type key struct{ workload, text string }
+	var order []key
+	first, last := map[key]float64{}, map[key]float64{}
+	for _, one := range s.Samples {
+		for _, g := range guesses() {
+			for _, text := range one.Of[g.Name].Said {
+				k := key{g.Name, text}
+				if _, known := first[k]; !known {
+					first[k], order = one.Seconds, append(order, k)
+				}
+				last[k] = one.Seconds
+			}
+		}
+	}
+	var b strings.Builder
+	b.WriteString("| pods of | first seen, s | last seen, s | condition |\n|---|--:|--:|---|\n")
+	for _, k := range order {
+		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %s |\n", k.workload, first[k], last[k], k.text)
+	}
+	return b.String()
+}
+
 // worst is the largest p95 of a workload between two moments, ms, and its failed requests, as
 // cells of a table; dashes where the moments are too near.
 func (s sizedSeen) worst(workload string, from, to float64) string {
@@ -312,7 +343,7 @@ func writeSizes(o options) error {
 	if err := json.Unmarshal(data, &seen); err != nil {
 		return err
 	}
-	fmt.Printf("\n%s\n%s\n%d restarts of containers\n", seen.table(), seen.latencyTable(), seen.Restarts)
+	fmt.Printf("\n%s\n%s\n%s\n%d restarts of containers\n", seen.table(), seen.said(), seen.latencyTable(), seen.Restarts)
 	if o.Page == "" {
 		return nil
 	}
@@ -329,7 +360,7 @@ func writeSizes(o options) error {
 	}
 	var page bytes.Buffer
 	errs = append(errs, sizesTemplate.Execute(&page, map[string]any{
-		"S": seen, "Table": seen.table(), "Latency": seen.latencyTable(), "Date": seen.Made.Format(time.DateOnly), "Guesses": guesses(),
+		"S": seen, "Table": seen.table(), "Latency": seen.latencyTable(), "Said": seen.said(), "Date": seen.Made.Format(time.DateOnly), "Guesses": guesses(),
 		"Past": fmt.Sprintf("%.0f days", sizedPast.Hours()/24), "Rate": sizedRate, "Milliseconds": 1000 * sizedCPU,
 		"Failed": 100 * seen.K6.FailedRatio,
 	}))

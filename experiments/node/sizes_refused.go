@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mash2-io/mash2/api/v1alpha1"
+)
+
+// fillerName is a pod that takes the room of others.
+const fillerName = "filler"
+
+// fill puts a pod on the node that leaves less CPU than another one wants, whom the node has not
+// given it yet. The scheduler, who knows of both, is not asked.
+func (r *sizedRun) fill(ctx context.Context, wanted int64) error {
+	node, err := r.client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	pods, err := r.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + nodeName})
+	if err != nil {
+		return err
+	}
+	free := node.Status.Allocatable.Cpu().MilliValue()
+	for _, p := range pods.Items {
+		for _, s := range p.Status.ContainerStatuses {
+			if s.Resources != nil {
+				free -= s.Resources.Requests.Cpu().MilliValue()
+			}
+		}
+	}
+	spec := podSpec(corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(free-wanted/2, resource.DecimalSI)}, nil)
+	spec.NodeName = nodeName
+	_, err = r.client.CoreV1().Pods(metav1.NamespaceDefault).Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fillerName}, Spec: spec}, metav1.CreateOptions{})
+	return err
+}
+
+// resizeIs tells whether a resize is pending for this reason.
+func resizeIs(reason string) func(*corev1.Pod) error {
+	return func(p *corev1.Pod) error {
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodResizePending && c.Status == corev1.ConditionTrue && c.Reason == reason {
+				return nil
+			}
+		}
+		return fmt.Errorf("no resize of %s is %s", p.Name, reason)
+	}
+}
+
+// refuse restarts the kubelet with a CPU manager that lets no Guaranteed pod be resized, has
+// mash2 want that, and then lets it.
+func (r *sizedRun) refuse(ctx context.Context) error {
+	if err := r.restartKubelet(ctx, r.o, func() error { return setCPUManager(r.o, cpuManagerStatic) }); err != nil {
+		return err
+	}
+	db := guesses()[1]
+	least := resource.MustParse("150m")
+	var w v1alpha1.ManagedWorkload
+	if err := r.typed.Get(ctx, client.ObjectKey{Namespace: sizedSpace, Name: db.Name}, &w); err != nil {
+		return err
+	}
+	before := w.DeepCopy()
+	w.Spec.Sizing.Containers = []v1alpha1.ContainerSizing{{Name: "web", MinAllowed: v1alpha1.ContainerAmounts{CPU: &least}}}
+	if err := r.typed.Patch(ctx, &w, client.MergeFrom(before)); err != nil {
+		return err
+	}
+	r.moment("the kubelet was restarted with the static CPU manager, and db is to have %s of CPU at least", &least)
+	var pods []corev1.Pod
+	refused := func(ctx context.Context) (err error) {
+		if pods, err = r.podsOfGuess(ctx, db); err != nil {
+			return err
+		}
+		return everyPod(resizeIs(corev1.PodReasonInfeasible))(db, pods)
+	}
+	if err := r.until(ctx, "the kubelet to refuse db's sizes", refused); err != nil {
+		return err
+	}
+	r.moment("the kubelet says of each of its pods that this will never be")
+	was := slices.Clone(pods)
+	r.pause(ctx, calm)
+	if err := refused(ctx); err != nil {
+		return err
+	}
+	for i := range pods {
+		if pods[i].UID != was[i].UID || pods[i].Generation != was[i].Generation {
+			return fmt.Errorf("pod %s is another one, or was asked for again: generation %d, then %d", pods[i].Name, was[i].Generation, pods[i].Generation)
+		}
+	}
+	r.moment("a minute later nothing was asked for again, and nobody evicted")
+	if err := r.restartKubelet(ctx, r.o, func() error { return setCPUManager(r.o, cpuManagerNone) }); err != nil {
+		return err
+	}
+	r.moment("the kubelet was restarted without that CPU manager")
+	err := r.until(ctx, "db's sizes", func(ctx context.Context) (err error) {
+		if pods, err = r.podsOfGuess(ctx, db); err != nil {
+			return err
+		}
+		return everyPod(func(p *corev1.Pod) error {
+			if is := p.Status.ContainerStatuses[0].Resources; is == nil || is.Requests.Cpu().Cmp(least) < 0 {
+				return errors.New("pod " + p.Name + " has less")
+			}
+			return podReady(p)
+		})(db, pods)
+	})
+	if err != nil {
+		return err
+	}
+	r.moment("the pods of db have it")
+	r.pause(ctx, calm)
+	return nil
+}
