@@ -242,6 +242,7 @@ func (o *Observer) sizing(now time.Time, r *workloadRecord, v *view) *api.Sizing
 			out.Hold = "VerticalPodAutoscaler " + vertical.key.Name + " sets what its containers request"
 		}
 	}
+	o.sizes.look(r.target, o.usageOf(now, members))
 	o.sizes.fill(r.target, out.Containers)
 	v.withinRanges(r.target.namespace, out)
 	for i := range out.Containers {
@@ -263,6 +264,18 @@ func (o *Observer) sizing(now time.Time, r *workloadRecord, v *view) *api.Sizing
 					u.OOMLimit, u.OOMResized = u.Requests.Memory, false // its author's, as it was
 				}
 			}
+		}
+	}
+	return out
+}
+
+// usageOf are the readings of metrics.k8s.io of these pods, without old ones.
+func (o *Observer) usageOf(now time.Time, members []*podRecord) []podUsage {
+	out := make([]podUsage, 0, len(members))
+	for _, p := range members {
+		m, ok := o.usage.reading(p.key)
+		if age := now.Sub(m.at); ok && age <= o.cfg.UsageStaleAfter && age >= -o.cfg.UsageStaleAfter && !m.at.Before(p.pod.Created) {
+			out = append(out, m)
 		}
 	}
 	return out

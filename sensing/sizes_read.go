@@ -27,6 +27,8 @@ const (
 	sizesKept = 96
 	// tailOf is how likely a day is whose largest working set exceeds what sizes are told.
 	tailOf = 1e-5
+	// mostMemory is what no container has, bytes: the largest machines have half of it.
+	mostMemory = 1 << 46
 	// labelSizing tells memory and CPU apart in the one answer that has both.
 	labelSizing = "mash2_sizing"
 )
@@ -53,6 +55,7 @@ type sizeState struct {
 // containerHistory is the usage of one container by parts of the history.
 type containerHistory struct {
 	since, until int64 // steps: known without a gap
+	live         int64 // the newest step in which metrics.k8s.io was read, 0 for none
 	parts        [sizesKept]containerPart
 }
 
@@ -157,14 +160,10 @@ func (s *sizeReadings) fold(state *sizeState, got answer, from, to int64) {
 		}
 		what := string(series.Metric[labelSizing])
 		s.prom.samples(series.Values, from, to, func(step int64, v float64) {
-			if !(v >= 0) || math.IsInf(v, 0) {
+			if !(v >= 0) || math.IsInf(v, 0) || what == "memory" && v > mostMemory {
 				return
 			}
-			number := step/perPart + 1
-			p := &c.parts[number%sizesKept]
-			if p.of != number {
-				*p = containerPart{of: number}
-			}
+			p := c.part(step / perPart)
 			switch what {
 			case "memory":
 				p.memory = math.Max(p.memory, v)
@@ -180,6 +179,40 @@ func (s *sizeReadings) fold(state *sizeState, got answer, from, to int64) {
 				p.mean, p.n = p.mean+v, p.n+1
 			}
 		})
+	}
+}
+
+// part is the i-th of all parts.
+func (c *containerHistory) part(i int64) *containerPart {
+	p := &c.parts[(i+1)%sizesKept]
+	if p.of != i+1 {
+		*p = containerPart{of: i + 1}
+	}
+	return p
+}
+
+// look adds what metrics.k8s.io says of the memory of a target's containers now: what
+// Prometheus says of them is minutes old, and a request must not be lowered below what was
+// taken since.
+func (s *sizeReadings) look(id targetID, readings []podUsage) {
+	state := s.known[id]
+	if state == nil {
+		return
+	}
+	state.mu.Lock()
+	defer state.mu.Unlock()
+	perPart := int64(s.cfg.SizingHistory/s.cfg.SizingStep)/sizesKept + 1
+	for _, m := range readings {
+		step := s.grid().At(m.at)
+		for _, u := range m.containers {
+			c := state.containers[u.name]
+			if c == nil || c.until == 0 || step <= c.until-int64(s.cfg.SizingHistory/s.cfg.SizingStep) || !(u.memory >= 0) || u.memory > mostMemory {
+				continue
+			}
+			c.live = max(c.live, step)
+			p := c.part(step / perPart)
+			p.memory = math.Max(p.memory, u.memory)
+		}
 	}
 }
 
@@ -203,7 +236,7 @@ func (s *sizeReadings) fill(id targetID, containers []api.ContainerUse) {
 		var mean float64
 		n := int32(0)
 		maxima := make([]float64, 0, sizesKept)
-		newest := c.until/perPart + 1
+		newest := max(c.until, c.live)/perPart + 1
 		for number := max(1, newest-sizesKept+1); number <= newest; number++ {
 			p := c.parts[number%sizesKept]
 			if p.of != number {

@@ -126,6 +126,17 @@ func TestSizesAgainstPrometheus(t *testing.T) {
 	if sidecar.Since.After(start.Add(20 * time.Minute)) {
 		t.Errorf("the sidecar is known since %s, want about %s", sidecar.Since, start)
 	}
+
+	// What metrics.k8s.io says now counts before Prometheus is asked again, and afterwards.
+	key := api.Key{Namespace: ns, Name: podOn("web", 0, "node-1", start).Name}
+	for _, c := range []struct{ now, want int64 }{{700 << 20, 700 << 20}, {100 << 20, 700 << 20}, {math.MaxInt64, 700 << 20}, {650 << 20, 700 << 20}} {
+		w.clock.Step(w.cfg.UsageInterval)
+		w.usage, w.memory = map[api.Key]int64{key: 200}, map[api.Key]int64{key: c.now}
+		x, _ := w.workload("web")
+		if is := x.Sizing.Containers; is[0].MemoryPeak != c.want || is[1].MemoryPeak != sidecar.MemoryPeak || !is[0].Until.Equal(main.Until) {
+			t.Errorf("with %d bytes now memory is %d, known until %s; the sidecar's %d", c.now, is[0].MemoryPeak, is[0].Until, is[1].MemoryPeak)
+		}
+	}
 }
 
 // TestSizing is what a ManagedWorkload, its template, its pods and its status together say.

@@ -55,7 +55,7 @@ func (n *realNode) sizing(ctx context.Context, o options, say func(string, ...an
 	samples := make(chan []sizedSample, 1)
 	go func() { samples <- n.watchSized(watched, r.begin) }()
 	r.pause(ctx, calm)
-	for _, step := range []func(context.Context) error{r.lower, r.renew, r.slowStart, r.kill, r.refuse} {
+	for _, step := range []func(context.Context) error{r.lower, r.renew, r.slowStart, r.grow, r.kill, r.refuse} {
 		if err = step(ctx); err != nil {
 			break
 		}
@@ -269,6 +269,32 @@ func (r *sizedRun) slowStart(ctx context.Context) error {
 	r.pause(ctx, calm)
 	r.seen.Restarts, err = r.sizedRestarts(ctx)
 	return err
+}
+
+// grow lets the only pod of a workload take more memory little by little, beyond the limit that
+// mash2 left it.
+func (r *sizedRun) grow(ctx context.Context) error {
+	pod, err := r.slowPod(ctx)
+	if err != nil {
+		return err
+	}
+	before, restarts := *pod.Status.ContainerStatuses[0].Resources.Limits.Memory(), pod.Status.ContainerStatuses[0].RestartCount
+	const step, every = 1 << 20, 15 * time.Second
+	holds := before.Value() / 2
+	for ; holds <= before.Value()+2*step; holds += step {
+		if err := hold(ctx, *pod, holds); err != nil {
+			return fmt.Errorf("pod %s with %d MiB: %w", pod.Name, holds>>20, err)
+		}
+		r.pause(ctx, every)
+	}
+	return r.untilPod(ctx, pod, "the pod that grew", func(p *corev1.Pod) error {
+		s := p.Status.ContainerStatuses[0]
+		if s.RestartCount != restarts {
+			return errors.New("it was restarted")
+		}
+		r.moment("the only pod of slow has taken %d MiB, one more every %v; its limit, which was %s, is %s", holds>>20, every, &before, s.Resources.Limits.Memory())
+		return hold(ctx, *p, 0)
+	})
 }
 
 // kill lets the only pod of a workload need more memory than mash2 left it, until the kernel
