@@ -135,6 +135,9 @@ type ContainerUse struct {
 	OOMLimit  int64
 	// OOMResized tells that the pod was resized since: OOMLimit is what it was given then.
 	OOMResized bool `json:",omitempty"`
+	// MemoryStuck is the largest memory limit that a kubelet does not lower as it is to: the
+	// container uses more, files that the kernel keeps for it included; 0 if there is none.
+	MemoryStuck int64 `json:",omitempty"`
 }
 
 // AmountRange is what LimitRanges allow a container.

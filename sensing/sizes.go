@@ -107,6 +107,14 @@ type podSize struct {
 	// whole tells that the pod requests resources as a whole.
 	whole bool
 	kills []containerKill
+	// stuck are memory limits that the kubelet does not lower.
+	stuck []containerLimit
+}
+
+// containerLimit is the memory limit that the kubelet gives a container, bytes.
+type containerLimit struct {
+	container string
+	limit     int64
 }
 
 // containerKill is a container that was killed for its memory.
@@ -176,6 +184,11 @@ func (s *shapes) podSize(pod *corev1.Pod) podSize {
 		}
 	}
 	for _, c := range pod.Status.ContainerStatuses {
+		if is, ok := size.Container(c.Name); ok && out.resize == api.ResizeError && c.Resources != nil {
+			if limit := c.Resources.Limits.Memory().Value(); is.Limits.Memory > 0 && limit > is.Limits.Memory {
+				out.stuck = append(out.stuck, containerLimit{is.Name, limit})
+			}
+		}
 		for _, t := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
 			if is, ok := size.Container(c.Name); ok && t != nil && t.Reason == "OOMKilled" {
 				out.kills = append(out.kills, containerKill{is.Name, t.FinishedAt.Time, is.Limits.Memory, resized.After(t.FinishedAt.Time)})
@@ -255,6 +268,11 @@ func (o *Observer) sizing(now time.Time, r *workloadRecord, v *view) *api.Sizing
 			}
 		}
 		for _, p := range members {
+			for _, stuck := range p.size.stuck {
+				if stuck.container == u.Name {
+					u.MemoryStuck = max(u.MemoryStuck, stuck.limit)
+				}
+			}
 			for _, k := range p.size.kills {
 				if k.container != u.Name || k.at.Before(u.OOMKilled) {
 					continue

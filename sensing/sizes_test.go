@@ -50,6 +50,40 @@ func TestResizing(t *testing.T) {
 	}
 }
 
+// TestStuckLimits: a memory limit that a kubelet does not lower is known with the container.
+func TestStuckLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		reason  string // of PodResizeInProgress
+		spec    string // the limit that it is to have
+		replied string // the limit that it has
+		want    int64
+	}{
+		"more is used":          {corev1.PodReasonError, "512Mi", "1Gi", 1 << 30},
+		"under way":             {"", "512Mi", "1Gi", 0},
+		"an error of something": {corev1.PodReasonError, "1Gi", "1Gi", 0},
+		"a larger one":          {corev1.PodReasonError, "2Gi", "1Gi", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.shop("web", 0)
+			d, mw, pod := deployment("web", 1, "1"), managed("web"), podOn("web", 0, "node-1", epoch.Add(-time.Hour))
+			mw.Spec.Sizing = &v1alpha1.Sizing{Mode: v1alpha1.SizingInPlace}
+			memory := func(of string) *corev1.ResourceRequirements {
+				return &corev1.ResourceRequirements{Limits: corev1.ResourceList{"memory": resource.MustParse(of)}}
+			}
+			pod.Spec.Containers[0].Resources.Limits = memory(c.spec).Limits
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", Resources: memory(c.replied)}}
+			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+				Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue, Reason: c.reason, Message: "cannot decrease memory limits",
+			})
+			w.put(d, mw, pod)
+			if got, _ := w.workload("web"); got.Sizing.Containers[0].MemoryStuck != c.want {
+				t.Errorf("stuck at %d, want %d", got.Sizing.Containers[0].MemoryStuck, c.want)
+			}
+		})
+	}
+}
+
 // TestSizesAgainstPrometheus: what containers use is read from a real Prometheus with the
 // series that a real cAdvisor has: the most of any replica of the workload, those that are
 // gone included, and of nobody else; a gap begins anew.

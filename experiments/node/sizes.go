@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -38,6 +39,9 @@ const (
 	// withoutKubelet is how long the node is without its kubelet: shorter than it takes the
 	// control plane to call it NotReady.
 	withoutKubelet = 15 * time.Second
+	// written is how large a file is that one workload writes, bytes. The kernel keeps it in
+	// memory, and the kubelet counts that before it lowers a limit.
+	written = 100 << 20
 	// more is the memory that a pod is made to hold beyond a lowered limit.
 	more = 28 << 20
 	// slowStart is the CPU time that pods of one workload need before they listen.
@@ -53,12 +57,13 @@ type guess struct {
 	Ratio            bool          // limits keep their ratio
 	Users            bool          // it is asked by k6
 	Start            time.Duration // CPU time before its pods listen
+	Files            bool          // its pods write files
 	// Cores and MiB of a replica in the days before, as they are by its users now.
 	Cores, MiB float64
 }
 
-// guesses are a Deployment and a StatefulSet that request several times what they use, and a
-// Deployment that needs the CPU of its author for its start only.
+// guesses are a Deployment and a StatefulSet that request several times what they use, a
+// Deployment that needs the CPU of its author for its start only, and one that writes files.
 func guesses() []guess {
 	each := sizedRate * sizedCPU / 2
 	return []guess{
@@ -73,6 +78,10 @@ func guesses() []guess {
 		{
 			Name: "slow", Kind: "Deployment", Replicas: 1, Start: slowStart, Cores: 0.001, MiB: 24,
 			Requests: quantities("400m", "128Mi"), Limits: quantities("400m", "128Mi"),
+		},
+		{
+			Name: "files", Kind: "Deployment", Replicas: 1, Files: true, Cores: 0.001, MiB: 24,
+			Requests: quantities("200m", "128Mi"), Limits: quantities("200m", "128Mi"),
 		},
 	}
 }
@@ -102,6 +111,9 @@ func (n *realNode) deploySized(ctx context.Context) error {
 		// A pod that goes is asked until everybody knows of it.
 		spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 3}}}
 		spec.Containers[0].Args = append(spec.Containers[0].Args, "--start-cpu", g.Start.String())
+		if g.Files {
+			spec.Containers[0].Args = append(spec.Containers[0].Args, "--file-bytes", strconv.Itoa(written))
+		}
 		template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec}
 		selector := &metav1.LabelSelector{MatchLabels: labels}
 		object := metav1.ObjectMeta{Namespace: sizedSpace, Name: g.Name}
@@ -184,7 +196,7 @@ func (n *realNode) plannedSizes(ctx context.Context) (map[string]string, error) 
 
 // sizedReasons are those of the Events that must be told: of a start that is slow under a lowered
 // limit, and of what a kubelet does not carry out.
-var sizedReasons = []string{sensing.ReasonCPULimitTooLow, execution.ReasonResizeDeferred, execution.ReasonResizeInfeasible}
+var sizedReasons = []string{sensing.ReasonCPULimitTooLow, execution.ReasonResizeDeferred, execution.ReasonResizeError, execution.ReasonResizeInfeasible}
 
 // sizedEvents are what mash2 told of sizes.
 func (n *realNode) sizedEvents(ctx context.Context, out *sizedSeen) error {

@@ -52,16 +52,22 @@ func when(is bool, look func(guess, []corev1.Pod) error) func(guess, []corev1.Po
 	return func(guess, []corev1.Pod) error { return nil }
 }
 
-// smaller says which pod's kubelet has not given it less than its template says.
+// smaller says which pod's kubelet has not given it less than its template says; of memory less
+// than it can.
 func smaller(g guess, pods []corev1.Pod) error {
 	for _, p := range pods {
 		s := p.Status.ContainerStatuses
-		if len(s) == 0 || s[0].Resources == nil || s[0].Resources.Requests.Cpu().Cmp(*g.Requests.Cpu()) >= 0 ||
-			s[0].Resources.Requests.Memory().Cmp(*g.Requests.Memory()) >= 0 {
+		if len(s) == 0 || s[0].Resources == nil || !g.less(s[0].Resources.Requests) {
 			return fmt.Errorf("pod %s has the size of its template", p.Name)
 		}
 	}
 	return nil
+}
+
+// less reports whether a pod requests less than its template, of memory where no files keep it.
+func (g guess) less(is corev1.ResourceList) bool {
+	cpu, memory := is.Cpu().Cmp(*g.Requests.Cpu()), is.Memory().Cmp(*g.Requests.Memory())
+	return cpu < 0 && (memory < 0 || g.Files && memory == 0)
 }
 
 // unsized says which pod is to be smaller than its template says.
@@ -87,7 +93,7 @@ func asWritten(g guess, pods []corev1.Pod) error {
 // smallerSpec is smaller for what is asked of the kubelet.
 func smallerSpec(g guess, pods []corev1.Pod) error {
 	for _, p := range pods {
-		if r := p.Spec.Containers[0].Resources.Requests; r.Cpu().Cmp(*g.Requests.Cpu()) >= 0 || r.Memory().Cmp(*g.Requests.Memory()) >= 0 {
+		if !g.less(p.Spec.Containers[0].Resources.Requests) {
 			return fmt.Errorf("pod %s was made as its template says", p.Name)
 		}
 	}

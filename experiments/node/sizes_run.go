@@ -92,7 +92,7 @@ func (r *sizedRun) until(ctx context.Context, what string, ready func(context.Co
 	if r.operator != nil {
 		daemons = append(daemons, r.operator)
 	}
-	return waitFor(ctx, 5*time.Minute, what, daemons, ready)
+	return waitFor(ctx, 10*time.Minute, what, daemons, ready)
 }
 
 // waitPods waits until the pods of every workload are as look wants them.

@@ -54,6 +54,8 @@ type Config struct {
 	// LimitEvidence is how long usage must be known, in all, before a memory limit goes down
 	// with its request.
 	LimitEvidence time.Duration
+	// Patience is for how long a kubelet may not lower a memory limit before it is left as it was.
+	Patience time.Duration
 	// Fresh is how old the newest reading may be for that.
 	Fresh time.Duration
 	// Settle is the least time from one choice to another one that only saves money.
@@ -75,14 +77,14 @@ type Config struct {
 // DefaultConfig is for real time.
 func DefaultConfig() Config {
 	return Config{
-		Evidence: 24 * time.Hour, LimitEvidence: 7 * 24 * time.Hour, Fresh: 15 * time.Minute, Settle: 12 * time.Hour, Look: time.Hour, HalfLife: 7 * 24 * time.Hour,
+		Evidence: 24 * time.Hour, LimitEvidence: 7 * 24 * time.Hour, Patience: 2 * time.Minute, Fresh: 15 * time.Minute, Settle: 12 * time.Hour, Look: time.Hour, HalfLife: 7 * 24 * time.Hour,
 		MemoryMargin: 0.15, LimitMargin: 0.3, Deadband: 0.1, Worth: 0.05,
 	}
 }
 
 // Scaled returns c for a run at speed times real time.
 func (c Config) Scaled(speed float64) Config {
-	for _, d := range []*time.Duration{&c.Evidence, &c.LimitEvidence, &c.Fresh, &c.Settle, &c.Look, &c.HalfLife} {
+	for _, d := range []*time.Duration{&c.Evidence, &c.LimitEvidence, &c.Patience, &c.Fresh, &c.Settle, &c.Look, &c.HalfLife} {
 		*d = time.Duration(float64(*d) / speed)
 	}
 	return c
@@ -193,6 +195,8 @@ type Memory struct {
 	// Kills are the newest kills of containers for their memory, in the template's order:
 	// pods that would tell of them may be gone.
 	Kills []Kill `json:"kills,omitempty"`
+	// Stuck are the memory limits that kubelets do not lower.
+	Stuck []Stuck `json:"stuck,omitempty"`
 }
 
 // Planner chooses what containers request.
@@ -204,6 +208,7 @@ func (p Planner) Plan(in Input, m Memory) (api.SizingPlan, Memory) {
 	c := &chooser{Config: p.Config, in: in, m: m}
 	c.start()
 	c.kills()
+	c.stuck()
 	plan := api.SizingPlan{Mode: in.Sizing.Mode, Hold: in.Sizing.Hold}
 	c.refusals()
 	c.slowness()
@@ -341,6 +346,12 @@ func (c *chooser) memory() {
 				}
 			}
 		}
+		if k := c.stuckAt(u.Name); follows && c.in.Time.Sub(k.Since) >= c.Patience {
+			if at := requestAt(k.Limit, u); at > need {
+				need, why = at, fmt.Sprintf("kubelets did not lower its limit from %s at %s, as it uses more with the files that are kept for it",
+					mebibytes(k.Limit), k.Since.UTC().Format(time.RFC3339))
+			}
+		}
 		least, most := c.allowed(u)
 		need = within(need, least.Memory, most.Memory)
 		have := plan.Requests.Memory
@@ -370,8 +381,11 @@ func (c *chooser) memory() {
 }
 
 // tail is the request at which the limit that follows it is what the working set may reach.
-func (c *chooser) tail(u api.ContainerUse) int64 {
-	return roundUp(float64(u.MemoryTail)*float64(u.Requests.Memory)/float64(u.Limits.Memory), memoryStep)
+func (c *chooser) tail(u api.ContainerUse) int64 { return requestAt(u.MemoryTail, u) }
+
+// requestAt is the memory request whose limit, which follows it, is this.
+func requestAt(limit int64, u api.ContainerUse) int64 {
+	return roundUp(float64(limit)*float64(u.Requests.Memory)/float64(u.Limits.Memory), memoryStep)
 }
 
 // provenForLimit reports whether usage is known for long enough, gaps left out, to lower a

@@ -1,7 +1,7 @@
 // Command target is what k6's scripts ask where there is no application: a server
 // that spends as much CPU on a request as its header X-Cpu-Seconds says, a thread's
 // own CPU time, so that a throttled container takes longer over it; and that holds as much
-// memory as X-Memory-Bytes said last. Linux only.
+// memory as X-Memory-Bytes said last. With --file-bytes the kernel keeps a file for it. Linux only.
 //
 //	go run ./experiments/k6/target --listen 127.0.0.1:8080
 package main
@@ -23,7 +23,12 @@ import (
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8080", "address to listen on")
 	start := flag.Duration("start-cpu", 0, "CPU time to spend before listening, as a program that takes long to start")
+	file := flag.Int64("file-bytes", 0, "size of a file that it writes to the working directory before listening, as a program that writes logs")
 	flag.Parse()
+	if err := write("target.data", *file); err != nil {
+		fmt.Fprintln(os.Stderr, "target:", err)
+		os.Exit(1)
+	}
 	if _, err := spend(context.Background(), *start); err != nil {
 		fmt.Fprintln(os.Stderr, "target:", err)
 		os.Exit(1)
@@ -33,6 +38,22 @@ func main() {
 		fmt.Fprintln(os.Stderr, "target:", err)
 		os.Exit(1)
 	}
+}
+
+// write makes a file of so many bytes; none where that is 0.
+func write(name string, bytes int64) error {
+	if bytes <= 0 {
+		return nil
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	block := make([]byte, 1<<20)
+	for ; bytes > 0 && err == nil; bytes -= int64(len(block)) {
+		_, err = f.Write(block[:min(bytes, int64(len(block)))])
+	}
+	return errors.Join(err, f.Close())
 }
 
 // most CPU time that one request gets.
