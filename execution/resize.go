@@ -22,7 +22,8 @@ const (
 //
 // Growing needs room on the node. Shrinking waits until as many pods are Ready as the
 // smaller size needs, goes on for a tenth of the pods at a time, and not while pods are
-// replaced or moved. What may not become smaller now becomes larger where it needs to.
+// replaced or moved. What may not become smaller now becomes larger where it needs to, and
+// what becomes larger comes before what becomes smaller.
 //
 // Pods of a workload that is held as its demand is not known become larger, too: that none of
 // them is Ready may be why it is not known, and a larger one what they need.
@@ -81,6 +82,10 @@ func (q *sequencer) resizePods() {
 				if waiting > before {
 					changes = resizes(w, wp.Sizing, p, true)
 				}
+			}
+			if slices.ContainsFunc(changes, func(a resize) bool { return a.grows.MilliCPU > 0 || a.grows.Memory > 0 }) {
+				// A kubelet that can't take something away gives nothing else either.
+				changes = resizes(w, wp.Sizing, p, true)
 			}
 			for _, a := range changes {
 				switch {

@@ -104,6 +104,14 @@ func TestResizePods(t *testing.T) {
 		"not smaller while one is on its way": {
 			to: smaller, change: func(x *sized) { x.s.Pods[3].Resize = api.ResizeInProgress },
 		},
+		"larger first, and smaller with another write": {
+			to: amounts(1500, 460), want: []string{
+				"resize container web of shop/web-0: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 1Gi: why",
+				"resize container web of shop/web-1: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 1Gi: why",
+				"resize container web of shop/web-2: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 1Gi: why",
+				"resize container web of shop/web-3: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 1Gi: why",
+			},
+		},
 		"larger, as it needs more than what it is on its way to": {
 			to: larger, change: func(x *sized) {
 				x.s.Pods[0] = podSized(0, smaller)

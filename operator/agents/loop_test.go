@@ -418,6 +418,10 @@ func TestTakesMemory(t *testing.T) {
 				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", FinishedAt: finished}},
 			}}
 		}},
+		"its node does not lower the limit": {request: "128Mi", limit: "128Mi", together: true, want: vertical.Pod{Limit: 128 << 20, Held: 200 << 20, Stuck: true}, change: func(p *corev1.Pod) {
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", Resources: &corev1.ResourceRequirements{Limits: of("1", "200Mi")}}}
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue, Reason: corev1.PodReasonError}}
+		}},
 		"another end is no kill": {request: "128Mi", limit: "128Mi", together: true, want: vertical.Pod{Limit: 128 << 20, Held: 128 << 20}, change: func(p *corev1.Pod) {
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{{
 				Name:                 "main",

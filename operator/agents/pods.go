@@ -95,6 +95,11 @@ func (p *Pod) takesMemory(pod *corev1.Pod, c *corev1.Container) {
 	if p.MemoryTogether {
 		p.Memory.Floor = 0
 	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodResizeInProgress && condition.Status == corev1.ConditionTrue && condition.Reason == corev1.PodReasonError {
+			p.Memory.Stuck = p.Memory.Held > p.Memory.Limit
+		}
+	}
 }
 
 // killed is when the container was ended last because it lacked memory.

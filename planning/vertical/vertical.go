@@ -85,6 +85,10 @@ type Pod struct {
 	// Killed is when the container was killed last because it lacked memory. It counts for
 	// memory only.
 	Killed time.Time
+	// Stuck tells that the node does not lower the limit from Held, as the container uses more
+	// with the files that are kept for it. Then it raises nothing either: all resources of a pod
+	// are resized together. Of memory only.
+	Stuck bool
 }
 
 // settled reports whether no resize is under way.
@@ -127,6 +131,7 @@ const (
 	BoundStale   Binding = "noEnvelope"
 	BoundSmall   Binding = "deadband"
 	BoundKilled  Binding = "oomKilled" // of memory only
+	BoundStuck   Binding = "stuck"     // of memory only
 )
 
 // Output of a tick.

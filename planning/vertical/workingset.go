@@ -28,7 +28,8 @@ type MemoryConfig struct {
 	// Tolerance is the smallest fall that is worth a write, as a share of the limit.
 	Tolerance float64
 	// Growth is by how much a limit is multiplied after a kill for want of memory, and
-	// Remember how long it does not fall below that. VPA grows by 1.2, too.
+	// Remember how long it does not fall below that, nor below what a node did not lower. VPA
+	// grows by 1.2, too.
 	Growth   float64
 	Remember time.Duration
 	// Every is the shortest time between two writes of one pod, but for rises.
@@ -85,6 +86,9 @@ type workingSet struct {
 	// killed is when it was killed last; until then it keeps at least floor.
 	killed, until time.Time
 	floor         int64
+	// keeps is a limit that its node did not lower; until stuck is over it is left so.
+	keeps int64
+	stuck time.Time
 }
 
 const (
@@ -130,7 +134,7 @@ func (w *WorkingSets) Decide(c MemoryConfig, in Input) Output {
 		least, wish, d := w.wish(c, in.Time, in.Envelope.of(p), p)
 		w.claims = append(w.claims, Claim{Least: least, Most: wish, Weight: weight(p.Priority)})
 		w.out.Decisions = append(w.out.Decisions, d)
-		budget -= max(0, p.Held-p.Limit)
+		budget -= max(0, p.Held-max(p.Limit, least))
 	}
 	w.out.OverBudget = !w.divide(budget)
 	w.wait(in)
@@ -227,6 +231,11 @@ func (w *WorkingSets) wish(c MemoryConfig, now time.Time, e Envelope, p *Pod) (l
 	if !p.settled() && wish <= p.Limit {
 		d.Binding = BoundResize
 	}
+	if now.Before(s.stuck) {
+		if least = max(least, s.keeps); wish <= s.keeps {
+			wish, d.Binding = s.keeps, BoundStuck
+		}
+	}
 	// The ceiling is no reason to take what is used.
 	if top := max(e.Ceiling, least); wish > top {
 		wish, d.Binding = top, BoundCeiling
@@ -257,6 +266,9 @@ func (w *WorkingSets) observe(c MemoryConfig, in Input) {
 			if known {
 				s.floor = ceilMiB(float64(p.Limit) * c.Growth)
 			}
+		}
+		if p.Stuck && p.Held > p.Limit {
+			s.keeps, s.stuck = p.Held, in.Time.Add(c.Remember)
 		}
 		if age := in.Time.Sub(p.At); p.At.IsZero() || age > c.Stale || age < -c.Stale || !(p.Usage >= 0) || math.IsInf(p.Usage, 0) || !p.At.After(s.at) {
 			continue

@@ -79,6 +79,36 @@ func TestMemoryLimits(t *testing.T) {
 }
 
 // TestMemoryIsShared: by priority, from what others do not use, and never from what they do.
+// TestStuckMemory: a limit that the node does not lower, as the kernel keeps files for the pod, goes
+// back to what the node gives, and stays for as long as a kill is remembered, whoever lacks memory.
+func TestStuckMemory(t *testing.T) {
+	c := DefaultMemoryConfig()
+	c.Window = 10 * time.Second
+	e := Envelope{Budget: 300 * MiB, Floor: MiB, Ceiling: 4096 * MiB, Until: start.Add(48 * time.Hour)}
+	var w WorkingSets
+	decide := func(after time.Duration, a Pod, other float64) Output {
+		a.ID, a.Usage, a.At, a.Priority = "a", 10*MiB, start.Add(after), 1
+		b := Pod{ID: "b", Limit: 100 * MiB, Held: 100 * MiB, Usage: other * MiB, At: a.At, Priority: 1}
+		return w.Decide(c, Input{Time: a.At, Envelope: e, Pods: []Pod{a, b}})
+	}
+	if out := decide(0, Pod{Limit: 50 * MiB, Held: 200 * MiB, Stuck: true}, 50); out.Decisions[0].To != 200*MiB || out.Decisions[0].Binding != BoundStuck || out.OverBudget {
+		t.Fatalf("decided %+v", out)
+	}
+	for second := range 100 {
+		after := time.Duration(second+1) * time.Second
+		if out := decide(after, Pod{Limit: 200 * MiB, Held: 200 * MiB}, 99); out.Decisions[0].To != 200*MiB || out.Decisions[1].To != 100*MiB || out.OverBudget {
+			t.Fatalf("after %s decided %+v", after, out)
+		}
+	}
+	for second := range 100 {
+		after := 24*time.Hour + time.Duration(second)*time.Second
+		if out := decide(after, Pod{Limit: 200 * MiB, Held: 200 * MiB}, 50); out.Decisions[0].To < 200*MiB {
+			return
+		}
+	}
+	t.Error("it never falls again")
+}
+
 func TestMemoryIsShared(t *testing.T) {
 	c := DefaultMemoryConfig()
 	c.Window = 2 * time.Second
