@@ -296,6 +296,8 @@ type Pod struct {
 	Size          *PodSize    `json:",omitempty"`
 	Resize        ResizeState `json:",omitempty"`
 	ResizeMessage string      `json:",omitempty"`
+	// Held is the size that its kubelet gives it, where that is never to be what it asks for.
+	Held *PodSize `json:",omitempty"`
 }
 
 // DisruptionBudget is a PodDisruptionBudget and what its controller says of it.

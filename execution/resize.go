@@ -1,7 +1,6 @@
 package execution
 
 import (
-	"cmp"
 	"math/rand/v2"
 	"slices"
 
@@ -72,6 +71,9 @@ func (q *sequencer) resizePods() {
 				continue
 			}
 			changes := resizes(w, wp.Sizing, p, false)
+			if p.Resize == api.ResizeInfeasible {
+				changes = instead(w, wp.Sizing, p, changes)
+			}
 			if !q.acting[w.Key] || len(ps.old) > 0 || ps.readyAll < wp.Replicas || !p.Ready || p.Resize == api.ResizeInProgress || shrinks <= 0 {
 				before := waiting
 				for _, a := range changes {
@@ -83,7 +85,7 @@ func (q *sequencer) resizePods() {
 					changes = resizes(w, wp.Sizing, p, true)
 				}
 			}
-			if slices.ContainsFunc(changes, func(a resize) bool { return a.grows.MilliCPU > 0 || a.grows.Memory > 0 }) {
+			if slices.ContainsFunc(changes, resize.larger) && slices.ContainsFunc(changes, func(a resize) bool { return a.smaller }) {
 				// A kubelet that can't take something away gives nothing else either.
 				changes = resizes(w, wp.Sizing, p, true)
 			}
@@ -93,7 +95,11 @@ func (q *sequencer) resizePods() {
 				case a.smaller && shrinks <= 0: // the pod's containers are several
 					waiting++
 				case !q.takes(free, p.Node, a.grows):
-					cramped++
+					// Who has too little memory is killed, and who has too little CPU is late.
+					if cramped++; a.grows.MilliCPU > 0 && a.grows.Memory > 0 && q.takes(free, p.Node, a.memory().grows) {
+						left--
+						q.grows = append(q.grows, a.memory().ResizePod)
+					}
 				case a.smaller:
 					left--
 					shrinks--
@@ -116,33 +122,6 @@ func (q *sequencer) resizePods() {
 	}
 }
 
-// Reasons of findings about sizes that kubelets don't carry out.
-const (
-	ReasonResizeDeferred   = "ResizeDeferred"   // the node has no room now
-	ReasonResizeInfeasible = "ResizeInfeasible" // it will never have
-	ReasonResizeError      = "ResizeError"      // the kubelet tries again
-)
-
-// explainResizes tells what kubelets refuse.
-func (q *sequencer) explainResizes(w *api.Workload, stay []*api.Pod) {
-	var refused []*api.Pod
-	for _, p := range stay {
-		if p.Resize == api.ResizeInfeasible || p.Resize == api.ResizeDeferred || p.Resize == api.ResizeError {
-			refused = append(refused, p)
-		}
-	}
-	if len(refused) == 0 {
-		return
-	}
-	slices.SortStableFunc(refused, func(a, b *api.Pod) int { return cmp.Compare(a.Key.Name, b.Key.Name) })
-	p := refused[0]
-	reason := map[api.ResizeState]string{
-		api.ResizeDeferred: ReasonResizeDeferred, api.ResizeInfeasible: ReasonResizeInfeasible, api.ResizeError: ReasonResizeError,
-	}[p.Resize]
-	q.note(api.VerticalScalingAgent, reason, api.WorkloadRef(w.Key),
-		"the kubelets of %d pods have not applied the new sizes yet; %s on %s: %s", len(refused), p.Key.Name, p.Node, p.ResizeMessage)
-}
-
 // resize is a change of a container.
 type resize struct {
 	api.ResizePod
@@ -150,6 +129,16 @@ type resize struct {
 	grows api.Resources
 	// smaller tells whether it takes something away, of a request or of a limit.
 	smaller bool
+	// limitCPU is the limit that it has, millicores.
+	limitCPU int64
+}
+
+func (a resize) larger() bool { return a.grows.MilliCPU > 0 || a.grows.Memory > 0 }
+
+// memory is what a change makes of the container's memory, alone.
+func (a resize) memory() resize {
+	a.To.MilliCPU, a.Limits.MilliCPU, a.grows.MilliCPU = a.From.MilliCPU, a.limitCPU, 0
+	return a
 }
 
 // resizes are the changes that bring a pod's containers to the plan, without those that
@@ -185,7 +174,7 @@ func resizes(w *api.Workload, plan *api.SizingPlan, p *api.Pod, larger bool) (ou
 		}
 		cpu, memory := a.To.MilliCPU-a.From.MilliCPU, a.To.Memory-a.From.Memory
 		out = append(out, resize{
-			ResizePod: a, grows: api.Resources{MilliCPU: max(cpu, 0), Memory: max(memory, 0)},
+			ResizePod: a, limitCPU: is.Limits.MilliCPU, grows: api.Resources{MilliCPU: max(cpu, 0), Memory: max(memory, 0)},
 			smaller: min(cpu, memory, a.Limits.MilliCPU-is.Limits.MilliCPU, a.Limits.Memory-is.Limits.Memory) < 0,
 		})
 	}

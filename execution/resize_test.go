@@ -90,11 +90,12 @@ func TestResizePods(t *testing.T) {
 				"resize container web of shop/web-3: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 2Gi: why",
 			},
 		},
-		"no larger than the node has room for": {
+		"no larger than the node has room for, in memory where CPU has none": {
 			to: larger, change: func(x *sized) { x.s.Nodes[0].Allocatable.MilliCPU = 2600 }, want: []string{
 				"resize container web of shop/web-0: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 2Gi: why",
 				"resize container web of shop/web-1: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 2Gi: why",
 				"resize container web of shop/web-2: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 2Gi: why",
+				"resize container web of shop/web-3: requests cpu 1000m, memory 1Gi → cpu 1000m, memory 2Gi: why",
 			}, wantFindings: []string{"ResizeWaitsForRoom"},
 		},
 		"not smaller before as many are Ready as the smaller size needs": {
@@ -240,6 +241,41 @@ func TestResizesTakeTurns(t *testing.T) {
 type kubelet struct {
 	runs  api.Amounts
 	usage int64 // bytes; it refuses less than that
+}
+
+// TestInfeasible: a pod whose node refuses a resize for its CPU gets the memory that it lacks,
+// with the CPU that it has, and is asked for nothing else.
+func TestInfeasible(t *testing.T) {
+	to := amounts(250, 2048)
+	for name, c := range map[string]struct {
+		asks, has  api.Amounts
+		infeasible bool
+		want       []string
+	}{
+		"as it was":                {asks: amounts(1000, 1024), want: []string{"resize container web of shop/web-0: requests cpu 1000m, memory 1Gi → cpu 1000m, memory 2Gi: why"}},
+		"smaller with that":        {asks: amounts(1000, 2048), want: []string{"resize container web of shop/web-0: requests cpu 1000m, memory 2Gi → cpu 250m, memory 2Gi: why"}},
+		"refused as a whole":       {asks: to, has: amounts(1000, 1024), infeasible: true, want: []string{"resize container web of shop/web-0: requests cpu 250m, memory 2Gi → cpu 1000m, memory 2Gi: why"}},
+		"of memory alone, too":     {asks: amounts(1000, 2048), has: amounts(1000, 1024), infeasible: true},
+		"with all of the memory":   {asks: to, has: amounts(1000, 2048), infeasible: true},
+		"with more of it":          {asks: to, has: amounts(1000, 4096), infeasible: true},
+		"for CPU that it has":      {asks: to, has: amounts(250, 1024), infeasible: true},
+		"of a plan that is old":    {asks: amounts(300, 1024), has: amounts(1000, 1024), infeasible: true, want: []string{"resize container web of shop/web-0: requests cpu 300m, memory 1Gi → cpu 300m, memory 2Gi: why"}},
+		"and nobody says what for": {asks: to, infeasible: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newSized(1, to)
+			x.s.Pods[0] = podSized(0, c.asks)
+			if c.infeasible {
+				x.s.Pods[0].Resize, x.s.Pods[0].ResizeMessage = api.ResizeInfeasible, "static CPUs"
+			}
+			if c.has != (api.Amounts{}) {
+				x.s.Pods[0].Held, x.s.Pods[0].Shape = podSized(0, c.has).Size, podShape(c.has)
+			}
+			if got, _ := x.actions(); !slices.Equal(got, c.want) {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
 }
 
 // TestResizesUnderFaults: whatever API server and kubelets do (writes that fail, resizes

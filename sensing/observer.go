@@ -335,7 +335,7 @@ func (o *Observer) addPods(s *api.Snapshot, v *view) {
 		if of := v.ofPod[i]; of != nil {
 			s.Pods[i].Workload = of.first.key
 			if of.first.sizing != nil && p.size.by == "" {
-				s.Pods[i].Size, s.Pods[i].Resize, s.Pods[i].ResizeMessage = p.size.size, p.size.resize, p.size.message
+				s.Pods[i].Size, s.Pods[i].Resize, s.Pods[i].ResizeMessage, s.Pods[i].Held = p.size.size, p.size.resize, p.size.message, p.size.held
 			}
 		}
 	}

@@ -102,6 +102,8 @@ type podSize struct {
 	beside, least api.Amounts
 	resize        api.ResizeState
 	message       string
+	// held is the size that an infeasible resize leaves.
+	held *api.PodSize
 	// by is who else resized it last; empty if nobody did.
 	by string
 	// whole tells that the pod requests resources as a whole.
@@ -146,6 +148,21 @@ func resizing(pod *corev1.Pod) (state api.ResizeState, message string) {
 	return state, message
 }
 
+// heldSize is the size that a pod's kubelet gives it; nil where it does not say so of each container.
+func heldSize(pod *corev1.Pod) *api.PodSize {
+	var out api.PodSize
+	for i := range pod.Spec.Containers {
+		name := pod.Spec.Containers[i].Name
+		at := slices.IndexFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == name })
+		if at < 0 || pod.Status.ContainerStatuses[at].Resources == nil {
+			return nil
+		}
+		is := pod.Status.ContainerStatuses[at].Resources
+		out.Containers = append(out.Containers, api.ContainerSize{Name: shared(name), Requests: listed(is.Requests), Limits: listed(is.Limits)})
+	}
+	return &out
+}
+
 func (s *shapes) podSize(pod *corev1.Pod) podSize {
 	out := podSize{whole: asWhole(pod.Spec)}
 	var containers api.Amounts
@@ -170,7 +187,9 @@ func (s *shapes) podSize(pod *corev1.Pod) podSize {
 	if whole != least {
 		out.beside = api.Amounts{MilliCPU: max(0, whole.MilliCPU-containers.MilliCPU), Memory: max(0, whole.Memory-containers.Memory)}
 	}
-	out.resize, out.message = resizing(pod)
+	if out.resize, out.message = resizing(pod); out.resize == api.ResizeInfeasible {
+		out.held = heldSize(pod)
+	}
 	var resized time.Time
 	for _, e := range pod.ManagedFields {
 		if e.Subresource != "resize" {

@@ -50,6 +50,26 @@ func TestResizing(t *testing.T) {
 	}
 }
 
+// TestHeld: of a pod whose resize is infeasible it is known what its kubelet gives it.
+func TestHeld(t *testing.T) {
+	w := newWorld(t, nil)
+	w.shop("web", 0)
+	d, mw, pod := deployment("web", 1, "1"), managed("web"), podOn("web", 0, "node-1", epoch.Add(-time.Hour))
+	mw.Spec.Sizing = &v1alpha1.Sizing{Mode: v1alpha1.SizingInPlace}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", Resources: &corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("1Gi")}, Limits: corev1.ResourceList{"cpu": resource.MustParse("3")},
+	}}}
+	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+		Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonInfeasible, Message: "static",
+	})
+	w.put(d, mw, pod)
+	_, s := w.workload("web")
+	want := api.ContainerSize{Name: "main", Requests: api.Amounts{MilliCPU: 2000, Memory: 1 << 30}, Limits: api.Amounts{MilliCPU: 3000}}
+	if is, ok := s.Pods[0].Held.Container("main"); !ok || is != want {
+		t.Errorf("it holds %+v", s.Pods[0].Held)
+	}
+}
+
 // TestStuckLimits: a memory limit that a kubelet does not lower is known with the container.
 func TestStuckLimits(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -253,6 +273,9 @@ func TestSizing(t *testing.T) {
 	is := s.Pods[0]
 	if size, ok := is.Size.Container(c.Name); !ok || size.Requests.Memory != 1<<30 || is.Resize != api.ResizeDeferred || is.ResizeMessage == "" {
 		t.Errorf("pod has size %+v, resize %q %q", is.Size, is.Resize, is.ResizeMessage)
+	}
+	if is.Held != nil {
+		t.Errorf("it holds %+v", is.Held)
 	}
 	if r := got.Sizing.Pod(api.Amounts{MilliCPU: 50, Memory: 100 << 20}); r.MilliCPU != 150 || r.Memory != 512<<20 {
 		t.Errorf("a smaller pod would request %v", r)
