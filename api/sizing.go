@@ -120,6 +120,8 @@ type ContainerUse struct {
 	Since, Until time.Time
 	// MemoryPeak is the largest working set of one replica in that time, bytes.
 	MemoryPeak int64
+	// MemoryResident is the same without files that the kernel keeps; 0 if that is not known.
+	MemoryResident int64 `json:",omitempty"`
 	// MemoryTail is what that isn't expected to exceed within the next day but with a
 	// probability of 1 in 100,000, by how its maxima of two hours varied, and MemoryKnown
 	// in how much time in all these are known, gaps left out; 0 if too little.

@@ -29,6 +29,8 @@ const (
 	tailOf = 1e-5
 	// mostMemory is what no container has, bytes: the largest machines have half of it.
 	mostMemory = 1 << 46
+	// residentMetric is cAdvisor's of memory that is not kept from files, bytes.
+	residentMetric = "container_memory_rss"
 	// labelSizing tells memory and CPU apart in the one answer that has both.
 	labelSizing = "mash2_sizing"
 )
@@ -61,10 +63,10 @@ type containerHistory struct {
 
 // containerPart is the most of a part of the history, and the sum of n means of CPU.
 type containerPart struct {
-	of          int64 // number of the part, 0 for none
-	memory, cpu float64
-	mean        float64
-	n           int32
+	of                    int64 // number of the part, 0 for none
+	memory, resident, cpu float64
+	mean                  float64
+	n                     int32
 }
 
 func newSizeReadings(cfg Config, prom *prometheus) *sizeReadings {
@@ -126,8 +128,8 @@ func (s *sizeReadings) read(life context.Context, now time.Time, v *view) {
 
 func (s *sizeReadings) grid() demand.Grid { return demand.Grid{Step: s.cfg.SizingStep} }
 
-// query is the most of any replica's memory and CPU, and the mean CPU of all, by
-// container. Replicas of the past are told by their names.
+// query is the most of any replica's memory, with files and without, and CPU, and the mean CPU
+// of all, by container. Replicas of the past are told by their names.
 func (s *sizeReadings) query(id targetID) string {
 	pods := strings.Replace(podOfDeployment, "(.+)", regexp.QuoteMeta(id.name), 1)
 	if id.kind == kindStatefulSet {
@@ -137,13 +139,15 @@ func (s *sizeReadings) query(id targetID) string {
 	if s.cfg.Matchers != "" {
 		matchers = append(matchers, s.cfg.Matchers)
 	}
-	memory := s.cfg.MemoryMetric + "{" + strings.Join(matchers, ",") + "}"
+	of := "{" + strings.Join(matchers, ",") + "}"
+	memory, resident := s.cfg.MemoryMetric+of, residentMetric+of
 	cpu := s.cfg.CPUMetric + "{" + strings.Join(append(matchers, `cpu=~"total|"`), ",") + "}"
 	step, window := model.Duration(s.cfg.SizingStep), model.Duration(s.cfg.RateWindow)
 	as := func(name, q string) string {
 		return fmt.Sprintf("label_replace(%s, %q, %q, %q, %q)", q, labelSizing, name, "", "")
 	}
 	return as("memory", fmt.Sprintf("max by (container) (max_over_time(%s[%s]))", memory, step)) +
+		" or " + as("resident", fmt.Sprintf("max by (container) (max_over_time(%s[%s]))", resident, step)) +
 		" or " + as("cpu", fmt.Sprintf("max by (container) (max_over_time(rate(%s[%s])[%s:%s]))", cpu, window, step, window)) +
 		" or " + as("mean", fmt.Sprintf("avg by (container) (rate(%s[%s]))", cpu, step))
 }
@@ -160,7 +164,7 @@ func (s *sizeReadings) fold(state *sizeState, got answer, from, to int64) {
 		}
 		what := string(series.Metric[labelSizing])
 		s.prom.samples(series.Values, from, to, func(step int64, v float64) {
-			if !(v >= 0) || math.IsInf(v, 0) || what == "memory" && v > mostMemory {
+			if !(v >= 0) || math.IsInf(v, 0) || (what == "memory" || what == "resident") && v > mostMemory {
 				return
 			}
 			p := c.part(step / perPart)
@@ -173,6 +177,8 @@ func (s *sizeReadings) fold(state *sizeState, got answer, from, to int64) {
 				if step > c.until {
 					c.until = step
 				}
+			case "resident":
+				p.resident = math.Max(p.resident, v)
 			case "cpu":
 				p.cpu = math.Max(p.cpu, v)
 			default:
@@ -243,6 +249,7 @@ func (s *sizeReadings) fill(id targetID, containers []api.ContainerUse) {
 				continue
 			}
 			u.MemoryPeak = max(u.MemoryPeak, int64(math.Ceil(p.memory)))
+			u.MemoryResident = max(u.MemoryResident, int64(math.Ceil(p.resident)))
 			u.CPUPeak = max(u.CPUPeak, int64(math.Ceil(1000*p.cpu)))
 			mean, n = mean+p.mean, n+p.n
 			if p.memory > 0 {

@@ -115,10 +115,11 @@ func TestSizesAgainstPrometheus(t *testing.T) {
 		return fmt.Sprintf(`namespace=%q,pod=%q,node="node-1",container=%q`, ns, name, container)
 	}
 	const now, before = "web-5d4f8c7b9-bbbbx", "web-77b6bdc9f-zzzzx"
-	var cpu, memory strings.Builder
+	var cpu, memory, resident strings.Builder
 	gauge := func(labels string, from, to time.Time, mebibytes float64) {
 		for at := from; !at.After(to); at = at.Add(every) {
 			fmt.Fprintf(&memory, "container_memory_working_set_bytes{%s} %.0f %d\n", labels, mebibytes*(1<<20), at.Unix())
+			fmt.Fprintf(&resident, "container_memory_rss{%s} %.0f %d\n", labels, 0.6*mebibytes*(1<<20), at.Unix())
 		}
 	}
 	gap := end.Add(-30 * time.Hour)
@@ -136,7 +137,8 @@ func TestSizesAgainstPrometheus(t *testing.T) {
 	counter(&cpu, pod(now, "sidecar"), start, end, every, 0.05)
 	counter(&cpu, pod(now, "main")+`,cpu="cpu00"`, start, end, every, 0.9)
 	prom, err := cluster.StartPrometheus(t.Context(), cluster.PrometheusOptions{History: strings.NewReader(
-		"# TYPE container_cpu_usage_seconds counter\n" + cpu.String() + "# TYPE container_memory_working_set_bytes gauge\n" + memory.String() + "# EOF\n")})
+		"# TYPE container_cpu_usage_seconds counter\n" + cpu.String() + "# TYPE container_memory_working_set_bytes gauge\n" + memory.String() +
+			"# TYPE container_memory_rss gauge\n" + resident.String() + "# EOF\n")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,6 +168,9 @@ func TestSizesAgainstPrometheus(t *testing.T) {
 	main, sidecar := got.Containers[0], got.Containers[1]
 	if main.MemoryPeak != 500<<20 || sidecar.MemoryPeak != 50<<20 {
 		t.Errorf("memory: main %d, sidecar %d", main.MemoryPeak, sidecar.MemoryPeak)
+	}
+	if main.MemoryResident != 300<<20 || sidecar.MemoryResident != 30<<20 {
+		t.Errorf("memory without files: main %d, sidecar %d", main.MemoryResident, sidecar.MemoryResident)
 	}
 	// 18 hours of 500 MiB in two days: a quarter of the parts is as high as it comes.
 	if main.MemoryTail < 500<<20 || sidecar.MemoryTail != 50<<20 || main.MemoryKnown < 40*time.Hour || sidecar.MemoryKnown < main.MemoryKnown {

@@ -167,13 +167,18 @@ func (n *realNode) podsOf(ctx context.Context, selector string) ([]corev1.Pod, i
 
 // hold lets a pod hold so many bytes.
 func hold(ctx context.Context, pod corev1.Pod, bytes int64) error {
+	return tell(ctx, pod, "X-Memory-Bytes", strconv.FormatInt(bytes, 10))
+}
+
+// tell a pod something by a request's header.
+func tell(ctx context.Context, pod corev1.Pod, header, value string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+pod.Status.PodIP+":8080/", nil)
 	if err != nil {
 		return err
 	}
-	req.Header.Set("X-Memory-Bytes", strconv.FormatInt(bytes, 10))
+	req.Header.Set(header, value)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err

@@ -146,7 +146,7 @@ func (n *realNode) deploySized(ctx context.Context) error {
 
 // sizedHistory is what Prometheus would know if the workloads had run before as they do now.
 func sizedHistory(now time.Time) string {
-	var cpu, memory strings.Builder
+	var cpu, memory, resident strings.Builder
 	for _, g := range guesses() {
 		for i := range g.Replicas {
 			pod := fmt.Sprintf("%s-5d4f8c7b9d-x2x4%c", g.Name, 'b'+i)
@@ -159,11 +159,13 @@ func sizedHistory(now time.Time) string {
 				t := float64(at.UnixMilli()) / 1000
 				fmt.Fprintf(&cpu, "container_cpu_usage_seconds_total%s,cpu=\"total\"} %.3f %.3f\n", labels, g.Cores*at.Sub(from).Seconds(), t)
 				fmt.Fprintf(&memory, "container_memory_working_set_bytes%s} %.0f %.3f\n", labels, g.MiB*(1<<20), t)
+				fmt.Fprintf(&resident, "container_memory_rss%s} %.0f %.3f\n", labels, g.MiB*(1<<20), t)
 			}
 		}
 	}
 	return "# TYPE container_cpu_usage_seconds counter\n" + cpu.String() +
-		"# TYPE container_memory_working_set_bytes gauge\n" + memory.String() + "# EOF\n"
+		"# TYPE container_memory_working_set_bytes gauge\n" + memory.String() +
+		"# TYPE container_memory_rss gauge\n" + resident.String() + "# EOF\n"
 }
 
 // startSizing starts the operator. It is none of the daemons: it is killed on purpose.

@@ -54,6 +54,93 @@ func resizeIs(reason string) func(*corev1.Pod) error {
 	}
 }
 
+// crowd has mash2 want more CPU for db while the kubelet is down, and puts a pod where that would
+// be. The kubelet has no room then, until that pod goes.
+func (r *sizedRun) crowd(ctx context.Context) error {
+	least := resource.MustParse("120m")
+	var pods []corev1.Pod
+	look := func(each func(*corev1.Pod) error) func(context.Context) error {
+		return func(ctx context.Context) (err error) {
+			if pods, err = r.podsOfGuess(ctx, guesses()[1]); err != nil {
+				return err
+			}
+			return everyPod(each)(guess{}, pods)
+		}
+	}
+	err := r.restartKubelet(ctx, r.o, func() error {
+		if err := r.atLeast(ctx, least); err != nil {
+			return err
+		}
+		err := r.until(ctx, "mash2 to want more CPU for db", look(func(p *corev1.Pod) error {
+			if is := p.Spec.Containers[0].Resources.Requests.Cpu(); is.Cmp(least) < 0 {
+				return fmt.Errorf("pod %s is to have %s", p.Name, is)
+			}
+			return nil
+		}))
+		if err != nil {
+			return err
+		}
+		return r.fill(ctx, least.MilliValue()-pods[0].Status.ContainerStatuses[0].Resources.Requests.Cpu().MilliValue())
+	})
+	if err != nil {
+		return err
+	}
+	r.moment("while the kubelet was down, db was to have %s of CPU at least, and another pod took the room for that", &least)
+	deferred := look(resizeIs(corev1.PodReasonDeferred))
+	if err := r.until(ctx, "the kubelet to find no room", deferred); err != nil {
+		return err
+	}
+	r.moment("the kubelet says of each pod of db that there is no room now")
+	was := slices.Clone(pods)
+	r.pause(ctx, calm)
+	if err := deferred(ctx); err != nil {
+		return err
+	}
+	if err := same(was, pods); err != nil {
+		return err
+	}
+	if err := r.client.CoreV1().Pods(metav1.NamespaceDefault).Delete(ctx, fillerName, metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	r.moment("a minute later nothing was asked for again, and nobody evicted; the other pod went by itself")
+	if err := r.until(ctx, "db's sizes", look(has(least))); err != nil {
+		return err
+	}
+	r.moment("the pods of db have it")
+	return nil
+}
+
+// atLeast has mash2 request so much CPU for db.
+func (r *sizedRun) atLeast(ctx context.Context, cpu resource.Quantity) error {
+	var w v1alpha1.ManagedWorkload
+	if err := r.typed.Get(ctx, client.ObjectKey{Namespace: sizedSpace, Name: guesses()[1].Name}, &w); err != nil {
+		return err
+	}
+	before := w.DeepCopy()
+	w.Spec.Sizing.Containers = []v1alpha1.ContainerSizing{{Name: "web", MinAllowed: v1alpha1.ContainerAmounts{CPU: &cpu}}}
+	return r.typed.Patch(ctx, &w, client.MergeFrom(before))
+}
+
+// has tells whether a Ready pod is given so much CPU.
+func has(least resource.Quantity) func(*corev1.Pod) error {
+	return func(p *corev1.Pod) error {
+		if is := p.Status.ContainerStatuses[0].Resources; is == nil || is.Requests.Cpu().Cmp(least) < 0 {
+			return errors.New("pod " + p.Name + " has less")
+		}
+		return podReady(p)
+	}
+}
+
+// same is an error where pods are others, or were written to.
+func same(was, is []corev1.Pod) error {
+	for i := range was {
+		if i >= len(is) || is[i].UID != was[i].UID || is[i].Generation != was[i].Generation {
+			return fmt.Errorf("pod %s is another one, or was asked for again", was[i].Name)
+		}
+	}
+	return nil
+}
+
 // refuse restarts the kubelet with a CPU manager that lets no Guaranteed pod be resized, has
 // mash2 want that, and then lets it.
 func (r *sizedRun) refuse(ctx context.Context) error {
@@ -62,13 +149,7 @@ func (r *sizedRun) refuse(ctx context.Context) error {
 	}
 	db := guesses()[1]
 	least := resource.MustParse("150m")
-	var w v1alpha1.ManagedWorkload
-	if err := r.typed.Get(ctx, client.ObjectKey{Namespace: sizedSpace, Name: db.Name}, &w); err != nil {
-		return err
-	}
-	before := w.DeepCopy()
-	w.Spec.Sizing.Containers = []v1alpha1.ContainerSizing{{Name: "web", MinAllowed: v1alpha1.ContainerAmounts{CPU: &least}}}
-	if err := r.typed.Patch(ctx, &w, client.MergeFrom(before)); err != nil {
+	if err := r.atLeast(ctx, least); err != nil {
 		return err
 	}
 	r.moment("the kubelet was restarted with the static CPU manager, and db is to have %s of CPU at least", &least)
@@ -88,10 +169,8 @@ func (r *sizedRun) refuse(ctx context.Context) error {
 	if err := refused(ctx); err != nil {
 		return err
 	}
-	for i := range pods {
-		if pods[i].UID != was[i].UID || pods[i].Generation != was[i].Generation {
-			return fmt.Errorf("pod %s is another one, or was asked for again: generation %d, then %d", pods[i].Name, was[i].Generation, pods[i].Generation)
-		}
+	if err := same(was, pods); err != nil {
+		return err
 	}
 	r.moment("a minute later nothing was asked for again, and nobody evicted")
 	if err := r.restartKubelet(ctx, r.o, func() error { return setCPUManager(r.o, cpuManagerNone) }); err != nil {
@@ -102,12 +181,7 @@ func (r *sizedRun) refuse(ctx context.Context) error {
 		if pods, err = r.podsOfGuess(ctx, db); err != nil {
 			return err
 		}
-		return everyPod(func(p *corev1.Pod) error {
-			if is := p.Status.ContainerStatuses[0].Resources; is == nil || is.Requests.Cpu().Cmp(least) < 0 {
-				return errors.New("pod " + p.Name + " has less")
-			}
-			return podReady(p)
-		})(db, pods)
+		return everyPod(has(least))(db, pods)
 	})
 	if err != nil {
 		return err

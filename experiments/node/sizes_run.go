@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,7 +10,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
 	"github.com/mash2-io/mash2/experiments/cluster"
 )
@@ -55,7 +58,7 @@ func (n *realNode) sizing(ctx context.Context, o options, say func(string, ...an
 	samples := make(chan []sizedSample, 1)
 	go func() { samples <- n.watchSized(watched, r.begin) }()
 	r.pause(ctx, calm)
-	for _, step := range []func(context.Context) error{r.lower, r.renew, r.slowStart, r.grow, r.kill, r.refuse} {
+	for _, step := range []func(context.Context) error{r.lower, r.files, r.renew, r.slowStart, r.grow, r.kill, r.crowd, r.refuse} {
 		if err = step(ctx); err != nil {
 			break
 		}
@@ -178,11 +181,57 @@ func (r *sizedRun) lower(ctx context.Context) error {
 		return err
 	}
 	r.moment("all pods had been resized in place")
-	if r.seen.Planned, err = r.plannedSizes(ctx); err != nil {
+	r.seen.Planned, err = r.plannedSizes(ctx)
+	return errors.Join(err, hold(ctx, left[0], 0))
+}
+
+// files lets a pod read a file again and again: the kernel keeps it as if the pod needed it.
+func (r *sizedRun) files(ctx context.Context) error {
+	g := guesses()[3]
+	pods, err := r.podsOfGuess(ctx, g)
+	if err != nil {
 		return err
 	}
+	pod := &pods[0]
+	for range 3 {
+		if err := tell(ctx, *pod, "X-Read-File", "1"); err != nil {
+			return err
+		}
+	}
+	var used *resource.Quantity
+	err = r.until(ctx, "the working set", func(ctx context.Context) (err error) {
+		if used, err = r.workingSet(ctx, pod.Name); err == nil && used.Value() < written/2 {
+			err = fmt.Errorf("pod %s takes %s", pod.Name, used)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	r.moment("the pod of files has read its file three times, and has a working set of %d MiB by metrics.k8s.io", used.Value()>>20)
 	r.pause(ctx, calm)
-	return hold(ctx, left[0], 0)
+	return r.untilPod(ctx, pod, "the size of the pod that reads", func(p *corev1.Pod) error {
+		if is := p.Spec.Containers[0].Resources.Limits.Memory(); !is.Equal(*g.Limits.Memory()) {
+			return fmt.Errorf("its memory limit is to be %s", is)
+		}
+		return nil
+	})
+}
+
+// workingSet of a pod by metrics.k8s.io.
+func (r *sizedRun) workingSet(ctx context.Context, pod string) (*resource.Quantity, error) {
+	data, err := r.client.CoreV1().RESTClient().Get().AbsPath("/apis/metrics.k8s.io/v1beta1/namespaces", sizedSpace, "pods", pod).DoRaw(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var m metricsv1beta1.PodMetrics
+	if err := json.Unmarshal(data, &m); err != nil {
+		return nil, err
+	}
+	if len(m.Containers) == 0 {
+		return nil, fmt.Errorf("nothing is known of pod %s", pod)
+	}
+	return m.Containers[0].Usage.Memory(), nil
 }
 
 // renew kills mash2, deletes pods, and sees new ones of the planned size.
@@ -221,52 +270,20 @@ func (r *sizedRun) slowPod(ctx context.Context) (*corev1.Pod, error) {
 }
 
 // slowStart starts mash2 again, which finds a pod that starts slowly under its lowered limit.
-// While the kubelet is down, the room that the pod is to grow into is taken.
 func (r *sizedRun) slowStart(ctx context.Context) error {
 	if err := r.start("second"); err != nil {
 		return err
 	}
-	pod, err := r.slowPod(ctx)
-	if err != nil {
-		return err
-	}
-	slow := guesses()[2]
-	// mash2 takes a start for slow two minutes after the pod was made, and is to find no kubelet then.
-	const early = 117 * time.Second
-	r.pause(ctx, time.Until(pod.CreationTimestamp.Add(early)))
-	err = r.restartKubelet(ctx, r.o, func() error {
-		err := r.untilPod(ctx, pod, "mash2 to give the slow pod its CPU", func(p *corev1.Pod) error {
-			if is := p.Spec.Containers[0].Resources.Limits.Cpu(); !is.Equal(*slow.Limits.Cpu()) {
-				return fmt.Errorf("it is to have %s", is)
-			}
-			return nil
-		})
-		return errors.Join(err, r.fill(ctx, slow.Requests.Cpu().MilliValue()-pod.Status.ContainerStatuses[0].Resources.Requests.Cpu().MilliValue()))
-	})
-	if err != nil {
-		return err
-	}
-	if err := r.untilPod(ctx, pod, "the kubelet to find no room", resizeIs(corev1.PodReasonDeferred)); err != nil {
-		return err
-	}
-	r.moment("the pod of slow, which is not Ready, is to have the CPU that its author wrote; the kubelet, which was down, has no room for that: another pod came first")
-	r.pause(ctx, calm)
-	if err := r.untilPod(ctx, pod, "the slow pod", resizeIs(corev1.PodReasonDeferred)); err != nil {
-		return err
-	}
-	if err := r.client.CoreV1().Pods(metav1.NamespaceDefault).Delete(ctx, fillerName, metav1.DeleteOptions{}); err != nil {
-		return err
-	}
-	r.moment("a minute later nobody was evicted, and the other pod went by itself")
 	if err := r.waitPods(ctx, "the slow pod's CPU", asWritten); err != nil {
 		return err
 	}
-	r.moment("the pod of slow has its author's CPU")
+	r.moment("the pod of slow, which is not Ready, has the CPU that its author wrote")
 	if err := r.waitPods(ctx, "the slow pod", everyPod(podReady)); err != nil {
 		return err
 	}
-	r.moment("it is Ready")
+	r.moment("the pod of slow is Ready")
 	r.pause(ctx, calm)
+	var err error
 	r.seen.Restarts, err = r.sizedRestarts(ctx)
 	return err
 }

@@ -51,7 +51,7 @@ func TestSizedHistory(t *testing.T) {
 	text := sizedHistory(time.Now())
 	for _, g := range guesses() {
 		rows := strings.Count(text, `namespace="sized",pod="`+g.Name+"-")
-		if want := 2 * int(g.Replicas) * int(sizedPast/pastStep); rows != want {
+		if want := 3 * int(g.Replicas) * int(sizedPast/pastStep); rows != want {
 			t.Errorf("%s has %d samples, want %d", g.Name, rows, want)
 		}
 	}

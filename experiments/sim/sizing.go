@@ -74,6 +74,7 @@ func (s *sizer) sizing() *api.Sizing {
 	if s.since >= 0 {
 		u.Since, u.Until = Epoch.Add(s.since), Epoch.Add(s.until)
 		u.MemoryPeak = int64(math.Ceil(s.memory))
+		u.MemoryResident = u.MemoryPeak // pods of the simulation have no files
 		maxima := make([]float64, 0, len(s.maxima))
 		for _, number := range slices.Sorted(maps.Keys(s.maxima)) {
 			maxima = append(maxima, s.maxima[number])

@@ -21,7 +21,8 @@
 // reading; lowering needs a day of them, without a gap until now. Where the limit goes down
 // with it, what it is too small for is killed (TestDownsizes has how often). Then lowering
 // needs a week of readings, in which weekdays and weekends are, and keeps the limit above
-// what the working set's tail may reach.
+// what the working set's tail may reach. Files that the kernel keeps in memory fill whatever
+// limit there is, so they are no reason for more than its author's.
 //
 // Limits of CPU and memory kill and throttle, and cost nothing on a node: they are not
 // lowered unless their author asks for their ratio, or the pod's quality of service does,
@@ -338,6 +339,9 @@ func (c *chooser) memory() {
 		// 1. An OOM kill says what was too little.
 		need := roundUp(float64(u.MemoryPeak)*(1+margin), memoryStep)
 		why := fmt.Sprintf("peak %s and %.0f %%", mebibytes(u.MemoryPeak), 100*margin)
+		if most := c.filled(u, margin); most < need {
+			need, why = most, fmt.Sprintf("peak %s, of which %s are no files, within the limit", mebibytes(u.MemoryPeak), mebibytes(u.MemoryResident))
+		}
 		if k := c.kill(u.Name); k.Limit > 0 {
 			if after := k.need(); after > need {
 				need, why = after, fmt.Sprintf("killed at %s for its memory at %s", k.At.UTC().Format(time.RFC3339), mebibytes(k.Limit))
@@ -378,6 +382,20 @@ func (c *chooser) memory() {
 		}
 		plan.Requests.Memory, plan.Reason = need, "memory: "+why
 	}
+}
+
+// filled is the most that usage is a reason to request. The kernel keeps files until a limit is
+// reached, whatever that is, and drops them where memory is short: beyond its author's limit only
+// what is no file counts.
+func (c *chooser) filled(u api.ContainerUse, margin float64) int64 {
+	if u.Limits.Memory == 0 || u.MemoryResident == 0 {
+		return math.MaxInt64
+	}
+	within := u.Requests.Memory // its limit follows
+	if !c.lowersMemoryLimit(u) {
+		within = int64(float64(u.Limits.Memory) / burstable)
+	}
+	return max(within, roundUp(float64(u.MemoryResident)*(1+margin), memoryStep))
 }
 
 // tail is the request at which the limit that follows it is what the working set may reach.

@@ -1,7 +1,8 @@
 // Command target is what k6's scripts ask where there is no application: a server
 // that spends as much CPU on a request as its header X-Cpu-Seconds says, a thread's
 // own CPU time, so that a throttled container takes longer over it; and that holds as much
-// memory as X-Memory-Bytes said last. With --file-bytes the kernel keeps a file for it. Linux only.
+// memory as X-Memory-Bytes said last. With --file-bytes the kernel keeps a file for it, which
+// X-Read-File reads. Linux only.
 //
 //	go run ./experiments/k6/target --listen 127.0.0.1:8080
 package main
@@ -12,6 +13,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"runtime"
@@ -25,7 +27,7 @@ func main() {
 	start := flag.Duration("start-cpu", 0, "CPU time to spend before listening, as a program that takes long to start")
 	file := flag.Int64("file-bytes", 0, "size of a file that it writes to the working directory before listening, as a program that writes logs")
 	flag.Parse()
-	if err := write("target.data", *file); err != nil {
+	if err := write(fileName, *file); err != nil {
 		fmt.Fprintln(os.Stderr, "target:", err)
 		os.Exit(1)
 	}
@@ -39,6 +41,9 @@ func main() {
 		os.Exit(1)
 	}
 }
+
+// fileName of the file that it writes.
+const fileName = "target.data"
 
 // write makes a file of so many bytes; none where that is 0.
 func write(name string, bytes int64) error {
@@ -56,6 +61,16 @@ func write(name string, bytes int64) error {
 	return errors.Join(err, f.Close())
 }
 
+// read a file to its end.
+func read(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, f)
+	return errors.Join(err, f.Close())
+}
+
 // most CPU time that one request gets.
 const most = time.Minute
 
@@ -70,6 +85,12 @@ func answer(w http.ResponseWriter, r *http.Request) {
 	}
 	if text := r.Header.Get("X-Memory-Bytes"); text != "" {
 		if err := hold(text); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+	}
+	if r.Header.Get("X-Read-File") != "" {
+		if err := read(fileName); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
