@@ -18,6 +18,9 @@ type Pod struct {
 	// Starting is from when on it has done nothing but start; zero for a pod that is Ready, or
 	// was since its containers started. What it uses serves nobody.
 	Starting time.Time
+	// Again tells that Starting is a window after its containers were started again: until then
+	// its samples have what it served before, and what it takes to start.
+	Again bool
 	// New tells that ReadyAt is when it had started, not when it recovered: what it used before
 	// that is still in its rates for a window.
 	New bool
@@ -39,7 +42,7 @@ type Folding struct {
 	seen     []int32   // in readySum
 	expected []int32   // that must be there
 	capped   []int32   // in sum, at their CPU limit
-	young    [][]young // that became Ready within the window
+	young    [][]young // that became Ready, or were started again, within the window
 	beyond   []bool    // a sum of the past was beyond what could be burnt
 	// newest is what was refused at the newest step.
 	newest Beyond
@@ -59,7 +62,7 @@ func NewFolding(g Grid, window time.Duration, from, to int64) *Folding {
 // young is the sample of a pod that had started within the window of its rate.
 type young struct {
 	reference float64
-	served    float64 // share of the window for which it was Ready, 0–1
+	served    float64 // share of the window for which it was Ready, 0–1; at most, if it was started again
 }
 
 // Expect a pod: counts it among those that must have samples.
@@ -100,6 +103,10 @@ func (f *Folding) Add(p Pod, step int64, measured, reference float64) {
 		f.young[i] = append(f.young[i], young{reference, max(0, at.Sub(p.ReadyAt).Seconds()) / f.window.Seconds()})
 		return
 	}
+	if p.again(at, f.window) {
+		f.young[i] = append(f.young[i], young{reference, 1})
+		return
+	}
 	f.sum[i] += reference
 	f.pods[i]++
 	if p.Limit > 0 && measured >= AtLimit*float64(p.Limit) {
@@ -109,6 +116,11 @@ func (f *Folding) Add(p Pod, step int64, measured, reference float64) {
 		f.readySum[i] += reference
 		f.seen[i]++
 	}
+}
+
+// again reports whether a rate over a window has what the pod took to start again.
+func (p Pod) again(at time.Time, window time.Duration) bool {
+	return p.Again && !p.Starting.IsZero() && !at.Before(p.Starting.Add(-window))
 }
 
 // AddSum adds what some pods of the workload used together at a step, of which nothing

@@ -238,6 +238,41 @@ func TestAllHaveJustStarted(t *testing.T) {
 	}
 }
 
+// What a pod uses in the window in which its containers were started again is what it served before,
+// and what it takes to start: no more than others serve, or than demand was.
+func TestStartedAgain(t *testing.T) {
+	g := Grid{15 * time.Second}
+	again := Pod{Starting: noon.Add(20 * time.Second), Again: true} // 40 s ago
+	for name, c := range map[string]struct {
+		settled float64 // what another pod uses; 0 for none
+		pod     Pod
+		uses    float64
+		want    float64
+	}{
+		"alone":                        {0, again, 4000, 300},
+		"alone, with less":             {0, again, 200, 200},
+		"beside another":               {100, again, 4000, 200},
+		"beside another, with as much": {100, again, 110, 210},
+		"before that":                  {0, Pod{Starting: noon.Add(2 * time.Minute), Again: true}, 4000, 4000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := NewHistory(100, 1)
+			h.Set(g.At(noon.Add(-time.Minute)), 300)
+			f := NewFolding(g, time.Minute, g.At(noon), g.At(noon))
+			if c.settled > 0 {
+				p := Pod{Ready: true, ReadyAt: noon.Add(-time.Hour)}
+				f.Expect(p)
+				f.Add(p, f.To, c.settled, c.settled)
+			}
+			f.Add(c.pod, f.To, c.uses, c.uses)
+			f.Store(h)
+			if got, at, ok := h.Series(g).Last(); !ok || !at.Equal(noon) || got != c.want {
+				t.Errorf("demand %v at %s, want %v", got, at, c.want)
+			}
+		})
+	}
+}
+
 // A pod that became Ready when no other was settled is compared with those that are settled now, by
 // the time for which it served.
 func TestNobodyWasSettled(t *testing.T) {

@@ -26,7 +26,7 @@ func (r *Readings) Add(p Pod, at time.Time, window time.Duration, reference floa
 	v := reading{at, window, reference}
 	switch {
 	case !p.Starting.IsZero() && !at.Before(p.Starting):
-	case p.New && at.Add(-window).Before(p.ReadyAt):
+	case p.New && at.Add(-window).Before(p.ReadyAt), p.again(at, window):
 		r.young = append(r.young, v)
 	default:
 		if p.Ready {

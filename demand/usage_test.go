@@ -20,6 +20,7 @@ func TestReadings(t *testing.T) {
 	recovered := Pod{Ready: true, ReadyAt: noon.Add(-10 * time.Second)}
 	starting := Pod{Starting: noon.Add(-time.Minute)}
 	died := Pod{Starting: noon.Add(5 * time.Second)}
+	again := Pod{Starting: noon.Add(5 * time.Second), Again: true}
 	unwell := Pod{}
 	of := func(v float64, pods int32) *api.Usage {
 		return &api.Usage{At: noon, Window: window, MilliCPU: v, Pods: pods}
@@ -39,6 +40,9 @@ func TestReadings(t *testing.T) {
 		"one answers no more":              {[]read{{old, 100}, {unwell, 1000}}, of(1100, 2)},
 		"one recovered":                    {[]read{{old, 100}, {recovered, 1000}}, of(1100, 2)},
 		"one served until it died":         {[]read{{old, 100}, {died, 90}}, of(190, 2)},
+		"and was started again":            {[]read{{old, 100}, {again, 90}}, of(190, 2)},
+		"which took much":                  {[]read{{old, 100}, {again, 900}}, of(100, 1)},
+		"alone":                            {[]read{{again, 90}}, nil},
 		"who is unwell is no yardstick":    {[]read{{unwell, 1000}, {young, 500}}, of(1000, 1)},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -260,7 +260,7 @@ func measuredPod(p *podRecord, room int64, window time.Duration) demand.Pod {
 	if p.starting > 0 {
 		out.Starting = time.Unix(p.starting, 0)
 		if p.ran { // what it served before is in its samples for a window
-			out.Starting = out.Starting.Add(window)
+			out.Starting, out.Again = out.Starting.Add(window), true
 		}
 	}
 	return out

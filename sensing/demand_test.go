@@ -383,7 +383,7 @@ func TestStartingPodsAreNoDemand(t *testing.T) {
 		"it is Ready for half of the window":   {ready: true, changed: 30 * ago, began: 60 * ago, want: 100, usage: 1000},
 		"it starts again, long after it died":  {changed: 120 * ago, began: 25 * ago, restarted: true},
 		"it was noted late that it died":       {changed: 120 * ago, began: 123 * ago, restarted: true},
-		"it died a moment ago":                 {changed: 20 * ago, began: 10 * ago, restarted: true, want: 1000, usage: 1000},
+		"it died a moment ago":                 {changed: 20 * ago, began: 10 * ago, restarted: true, want: 200},
 		"it has ended":                         {changed: 20 * ago, ended: true, want: 1000, usage: 1000},
 		"it is dead":                           {changed: 20 * ago, restarted: true, want: 1000, usage: 1000},
 		"it was Ready, and answers no more":    {changed: 20 * ago, began: 3600 * ago, want: 1000, usage: 1000},

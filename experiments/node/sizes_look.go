@@ -236,14 +236,15 @@ func (s sizedSeen) latencyFigure() report.Figure {
 	return f
 }
 
-// table has what pods request, and may use, at each moment.
+// table has at each moment how many pods are Ready, their CPU as they request, use and may use
+// it, and their memory.
 func (s sizedSeen) table() string {
 	var b strings.Builder
 	b.WriteString("| s | |")
 	rule := "|--:|---|"
 	for _, g := range guesses() {
-		fmt.Fprintf(&b, " %s: pods, Ready | CPU requested, of it used | may use | MiB |", g.Name)
-		rule += "--:|--:|--:|--:|"
+		fmt.Fprintf(&b, " %s |", g.Name)
+		rule += "---|"
 	}
 	b.WriteString("\n" + rule + "\n")
 	for _, m := range append(slices.Clone(s.Moments), moment{s.Samples[len(s.Samples)-1].Seconds, "the end"}) {
@@ -254,7 +255,7 @@ func (s sizedSeen) table() string {
 		fmt.Fprintf(&b, "| %.0f | %s |", m.Seconds, m.What)
 		for _, g := range guesses() {
 			of := s.Samples[i].Of[g.Name]
-			fmt.Fprintf(&b, " %d, %d | %.2f, %.2f | %.2f | %.0f |", of.Pods, of.Ready, of.CPU, of.Used, of.Quota, of.Memory)
+			fmt.Fprintf(&b, " %d of %d; %.2f, %.2f, %.2f; %.0f |", of.Ready, of.Pods, of.CPU, of.Used, of.Quota, of.Memory)
 		}
 		b.WriteString("\n")
 	}
