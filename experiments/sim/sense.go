@@ -290,7 +290,7 @@ func (p *pod) folded(window time.Duration) demand.Pod {
 	case p.ready:
 		out.ReadyAt = Epoch.Add(p.readyAt)
 	case p.backoff > 0:
-		out.Starting = Epoch.Add(p.killed + window)
+		out.Starting, out.Again = Epoch.Add(p.killed+window), true
 	default:
 		out.Starting = Epoch.Add(p.created)
 	}
