@@ -2,6 +2,7 @@ package execution
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 
 	"github.com/mash2-io/mash2/api"
@@ -13,6 +14,10 @@ const (
 	ReasonResizeInfeasible = "ResizeInfeasible" // it will never have
 	ReasonResizeError      = "ResizeError"      // the kubelet tries again
 )
+
+// usages are what a kubelet says of the bytes that are used now. They are others at each look, and
+// would make each an Event of its own.
+var usages = regexp.MustCompile(` \(\d+\)`)
 
 // explainResizes tells what kubelets refuse.
 func (q *sequencer) explainResizes(w *api.Workload, stay []*api.Pod) {
@@ -31,7 +36,7 @@ func (q *sequencer) explainResizes(w *api.Workload, stay []*api.Pod) {
 		api.ResizeDeferred: ReasonResizeDeferred, api.ResizeInfeasible: ReasonResizeInfeasible, api.ResizeError: ReasonResizeError,
 	}[p.Resize]
 	q.note(api.VerticalScalingAgent, reason, api.WorkloadRef(w.Key),
-		"the kubelets of %d pods have not applied the new sizes yet; %s on %s: %s", len(refused), p.Key.Name, p.Node, p.ResizeMessage)
+		"the kubelets of %d pods have not applied the new sizes yet; %s on %s: %s", len(refused), p.Key.Name, p.Node, usages.ReplaceAllString(p.ResizeMessage, ""))
 }
 
 // instead is what a pod asks for whose node will never give it what it asks for now, where it needs

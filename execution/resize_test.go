@@ -243,6 +243,26 @@ type kubelet struct {
 	usage int64 // bytes; it refuses less than that
 }
 
+// TestResizeErrorsAreOne: what a kubelet says of bytes that are used now is no news each time.
+func TestResizeErrorsAreOne(t *testing.T) {
+	said := map[string]bool{}
+	for _, used := range []int{70320128, 70582272} {
+		x := newSized(1, amounts(250, 32))
+		x.s.Pods[0] = podSized(0, amounts(250, 32))
+		x.s.Pods[0].Resize = api.ResizeError
+		x.s.Pods[0].ResizeMessage = fmt.Sprintf("cannot decrease memory limits: attempting to set pod memory limit (33554432) below current usage (%d)", used)
+		_, found := execution.Sequence(x.s, x.plan, api.Policy{})
+		for _, f := range found {
+			if f.Reason == execution.ReasonResizeError {
+				said[f.Message] = true
+			}
+		}
+	}
+	if len(said) != 1 {
+		t.Errorf("said %v", said)
+	}
+}
+
 // TestInfeasible: a pod whose node refuses a resize for its CPU gets the memory that it lacks,
 // with the CPU that it has, and is asked for nothing else.
 func TestInfeasible(t *testing.T) {
