@@ -450,12 +450,12 @@ NODE = $(SUDO) env PATH="$$PATH:/usr/sbin:/sbin" $(OUT)/node/node
 
 .PHONY: e2e-node
 E2E_NODE ?=
-e2e-node: build localkube deps-node node-programs $(TOOLS)/k6 $(TOOLS)/metrics-server ## real pods on this machine under real k6, the stock HPA and mash2, and e2e-sizes; root; writes docs/benchmarks/node.md (three quarters of an hour)
+e2e-node: build localkube deps-node node-programs $(TOOLS)/k6 $(TOOLS)/metrics-server ## real pods on this machine under real k6, the stock HPA and mash2, and e2e-sizes; root; writes docs/benchmarks/node.md (an hour)
 	$(NODE) -page docs/benchmarks/node.md $(E2E_NODE)
 	$(if $(E2E_NODE),,$(MAKE) e2e-sizes)
 
 .PHONY: e2e-sizes
-e2e-sizes: build localkube helm deps-node node-programs $(TOOLS)/k6 $(TOOLS)/metrics-server ## running pods that mash2 sizes in place on a real node under real k6, while it is killed; root; writes docs/benchmarks/node-sizes.md (a quarter of an hour once built)
+e2e-sizes: build localkube helm deps-node node-programs $(TOOLS)/k6 $(TOOLS)/metrics-server ## running pods that mash2 sizes in place on a real node under real k6, while it is killed; root; writes docs/benchmarks/node-sizes.md (25 minutes once built)
 	$(NODE) -sizes -page docs/benchmarks/node-sizes.md
 
 # Further flags: E2E_AGENTS='-seeds 8 -agents-model D'.

@@ -128,6 +128,11 @@ func (s *sizeReadings) read(life context.Context, now time.Time, v *view) {
 
 func (s *sizeReadings) grid() demand.Grid { return demand.Grid{Step: s.cfg.SizingStep} }
 
+// perPart is how many steps a part of the history has.
+func (s *sizeReadings) perPart() int64 {
+	return int64(s.cfg.SizingHistory/s.cfg.SizingStep)/sizesKept + 1
+}
+
 // query is the most of any replica's memory, with files and without, and CPU, and the mean CPU
 // of all, by container. Replicas of the past are told by their names.
 func (s *sizeReadings) query(id targetID) string {
@@ -154,7 +159,7 @@ func (s *sizeReadings) query(id targetID) string {
 
 // fold adds an answer.
 func (s *sizeReadings) fold(state *sizeState, got answer, from, to int64) {
-	perPart := int64(s.cfg.SizingHistory/s.cfg.SizingStep)/sizesKept + 1
+	perPart := s.perPart()
 	for _, series := range got.series {
 		name := shared(string(series.Metric["container"]))
 		c := state.containers[name]
@@ -207,7 +212,7 @@ func (s *sizeReadings) look(id targetID, readings []podUsage) {
 	}
 	state.mu.Lock()
 	defer state.mu.Unlock()
-	perPart := int64(s.cfg.SizingHistory/s.cfg.SizingStep)/sizesKept + 1
+	perPart := s.perPart()
 	for _, m := range readings {
 		step := s.grid().At(m.at)
 		for _, u := range m.containers {
@@ -230,7 +235,7 @@ func (s *sizeReadings) fill(id targetID, containers []api.ContainerUse) {
 	}
 	state.mu.Lock()
 	defer state.mu.Unlock()
-	perPart := int64(s.cfg.SizingHistory/s.cfg.SizingStep)/sizesKept + 1
+	perPart := s.perPart()
 	for i := range containers {
 		u := &containers[i]
 		c := state.containers[u.Name]
