@@ -80,12 +80,13 @@ func (r results) learned(w io.Writer, set string, size float64) error {
 	fmt.Fprintf(w, "## %s at %s×\n\n", set, strconv.FormatFloat(size, 'g', -1, 64))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "trace\tcost with the model / without\tviolating, % of minutes\twithout\tscalings\twithout\tclairvoyant / planner")
-	var ratios, more []float64
-	worst := 0.0
+	var ratios, more []float64 // by trace: seeds of one are no loads of their own
+	pairs, worst := 0, 0.0
+	dearer, cheaper := 0, 0               // traces: by more than 2 % in the mean; by more than chance
 	var model, planner, best, hpa float64 // in costs of the clairvoyant
 	for _, trace := range r.traces() {
 		with, without := r.of(trace, withModel.String()), r.of(trace, judged.String())
-		var here []float64
+		var here, moreHere []float64
 		var scalings, before float64
 		for seed, f := range with {
 			p, ok := without[seed]
@@ -93,17 +94,32 @@ func (r results) learned(w io.Writer, set string, size float64) error {
 				continue
 			}
 			here = append(here, math.Log(f.Cost/p.Cost))
-			more = append(more, float64(f.Violated)/float64(max(1, f.Minutes))-float64(p.Violated)/float64(max(1, p.Minutes)))
+			moreHere = append(moreHere, float64(f.Violated)/float64(max(1, f.Minutes))-float64(p.Violated)/float64(max(1, p.Minutes)))
 			scalings, before = scalings+float64(f.Scalings), before+float64(p.Scalings)
 		}
-		ratios = append(ratios, here...)
-		mean, _ := training.MeanOf(here)
+		if len(here) == 0 {
+			continue
+		}
+		pairs += len(here)
+		mean, ofSeeds := training.MeanOf(here)
+		violates, _ := training.MeanOf(moreHere)
+		ratios, more = append(ratios, mean), append(more, violates)
 		worst = max(worst, math.Exp(mean))
+		relative := strconv.FormatFloat(math.Exp(mean), 'f', 3, 64)
+		if ofSeeds != nil {
+			relative += fmt.Sprintf(" (%.3f–%.3f)", math.Exp(ofSeeds[0]), math.Exp(ofSeeds[1]))
+			if ofSeeds[1] < 0 {
+				cheaper++
+			}
+		}
+		if math.Exp(mean) > 1.02 {
+			dearer++
+		}
 		cost, violating, _ := r.mean(trace, withModel.String())
 		own, violatingBefore, _ := r.mean(trace, judged.String())
 		yard, _, _ := r.mean(trace, clairvoyant.String())
 		n := float64(len(here))
-		fmt.Fprintf(t, "%s\t%.4f\t%.3f\t%.3f\t%.0f\t%.0f\t%.2f\n", trace, math.Exp(mean), 100*violating, 100*violatingBefore, scalings/n, before/n, yard/own)
+		fmt.Fprintf(t, "%s\t%s\t%.3f\t%.3f\t%.0f\t%.0f\t%.2f\n", trace, relative, 100*violating, 100*violatingBefore, scalings/n, before/n, yard/own)
 		least := math.Inf(1)
 		for _, s := range r.scalers() {
 			if s == withModel.String() || s == judged.String() || s == clairvoyant.String() {
@@ -121,7 +137,8 @@ func (r results) learned(w io.Writer, set string, size float64) error {
 	mean, interval := training.MeanOf(ratios)
 	extra, extraInterval := training.MeanOf(more)
 	line := map[string]any{
-		"set": set, "size": size, "pairs": len(ratios), "cost": math.Exp(mean), "worst": worst, "moreViolating": extra,
+		"set": set, "size": size, "pairs": pairs, "cost": math.Exp(mean), "worst": worst, "moreViolating": extra,
+		"traces": len(ratios), "tracesDearer": dearer, "tracesCheaper": cheaper,
 		// How much of what lies between the calibrated HPA and the clairvoyant each has saved.
 		"gapClosedByPlanner": (hpa - planner) / (hpa - best), "gapClosedByModel": (hpa - model) / (hpa - best),
 	}
