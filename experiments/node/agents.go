@@ -176,12 +176,14 @@ func (c compared) table(minds []string) string {
 	return b.String()
 }
 
-// startService runs the StatefulSet and returns when all of its pods are Ready.
-func (n *realNode) startService(ctx context.Context, millicores int64) (*appsv1.StatefulSet, error) {
+// startService runs the StatefulSet and returns when all of its pods are Ready. Their program gets
+// args.
+func (n *realNode) startService(ctx context.Context, millicores int64, args ...string) (*appsv1.StatefulSet, error) {
 	labels := map[string]string{"app": workload}
 	each := strconv.FormatInt(millicores, 10) + "m"
 	// More memory may be used than is requested, which makes it burstable: where readPod looks.
 	spec := podSpec(quantities(each, "32Mi"), quantities(each, "64Mi"))
+	spec.Containers[0].Args = append(spec.Containers[0].Args, args...)
 	if _, err := n.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: appSpace}}, metav1.CreateOptions{}); err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ func (a *Application) Read(ctx context.Context, now time.Time) (map[string]float
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		held, heldErr := a.Cgroups.memory(uid)
+		held, _, heldErr := a.Cgroups.memory(uid)
 		if errors.Is(heldErr, fs.ErrNotExist) {
 			continue
 		}

@@ -51,11 +51,11 @@ func (c *Cgroups) Read(_ context.Context, pods []Pod) (map[string]Usage, error) 
 		next[p.ID] = now
 		before, ok := c.last[p.ID]
 		if took := now.at.Sub(before.at); ok && took > 0 && now.used >= before.used {
-			memory, err := c.memory(p.ID)
+			memory, files, err := c.memory(p.ID)
 			if err != nil { // nothing is decided about it
-				memory = math.NaN()
+				memory, files = math.NaN(), 0
 			}
-			out[p.ID] = Usage{1000 * float64(now.used-before.used) / float64(took), memory, now.at}
+			out[p.ID] = Usage{1000 * float64(now.used-before.used) / float64(took), memory, files, now.at}
 		}
 	}
 	c.last = next
@@ -104,12 +104,12 @@ func (c *Cgroups) used(uid string) (time.Duration, error) {
 }
 
 // memory of a pod by UID, in bytes, without the file cache that was not used lately, as the
-// kubelet counts it.
-func (c *Cgroups) memory(uid string) (float64, error) {
+// kubelet counts it, and how much of that is file cache that was.
+func (c *Cgroups) memory(uid string) (used, files float64, err error) {
 	for _, dir := range c.dirs(uid) {
-		for _, v := range []struct{ dir, usage, inactive string }{
-			{dir, "memory.current", "inactive_file "},
-			{path.Join("memory", dir), "memory.usage_in_bytes", "total_inactive_file "},
+		for _, v := range []struct{ dir, usage, inactive, active string }{
+			{dir, "memory.current", "inactive_file ", "active_file "},
+			{path.Join("memory", dir), "memory.usage_in_bytes", "total_inactive_file ", "total_active_file "},
 		} {
 			text, err := fs.ReadFile(c.FS, path.Join(v.dir, v.usage))
 			if err != nil {
@@ -117,20 +117,25 @@ func (c *Cgroups) memory(uid string) (float64, error) {
 			}
 			usage, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 63)
 			if err != nil {
-				return 0, fmt.Errorf("%s is %q", v.usage, bytes.TrimSpace(text))
+				return 0, 0, fmt.Errorf("%s is %q", v.usage, bytes.TrimSpace(text))
 			}
 			stat, err := fs.ReadFile(c.FS, path.Join(v.dir, "memory.stat"))
 			if err != nil {
-				return 0, err
+				return 0, 0, err
 			}
 			inactive, err := numberAfter(stat, v.inactive)
 			if err != nil {
-				return 0, fmt.Errorf("memory.stat: %w", err)
+				return 0, 0, fmt.Errorf("memory.stat: %w", err)
 			}
-			return float64(usage - min(usage, inactive)), nil
+			usage -= min(usage, inactive)
+			active, err := numberAfter(stat, v.active)
+			if err != nil {
+				return 0, 0, fmt.Errorf("memory.stat: %w", err)
+			}
+			return float64(usage), float64(min(usage, active)), nil
 		}
 	}
-	return 0, errNoCgroup
+	return 0, 0, errNoCgroup
 }
 
 // numberAfter is the number on the line that begins with a name.

@@ -334,7 +334,7 @@ func (l *Loop) decide(t *Tick, pods []Pod, usage map[string]Usage) []api.Action 
 		}
 		if u, ok := usage[p.ID]; ok {
 			p.Usage, p.At = u.MilliCPU, u.At
-			p.Memory.Usage, p.Memory.At = u.Memory, u.At
+			p.Memory.Usage, p.Memory.Files, p.Memory.At = u.Memory, u.Files, u.At
 		}
 		in.Pods = append(in.Pods, p.Pod)
 		if p.Memory.Priority = p.Priority; p.MemoryStays == "" {

@@ -66,7 +66,7 @@ func (n *node) Read(context.Context, []Pod) (map[string]Usage, error) {
 	defer n.mu.Unlock()
 	out := map[string]Usage{}
 	for _, p := range n.pods {
-		out[p.ID] = Usage{math.Min(n.demand[p.ID], float64(p.Held)), n.used[p.ID], n.clock.Now()}
+		out[p.ID] = Usage{MilliCPU: math.Min(n.demand[p.ID], float64(p.Held)), Memory: n.used[p.ID], At: n.clock.Now()}
 	}
 	if n.blind != nil {
 		return nil, n.blind
@@ -516,13 +516,13 @@ func TestCgroups(t *testing.T) {
 				return &fstest.MapFile{Data: []byte(fmt.Sprintf("usage_usec %d\nuser_usec 1\n", used.Microseconds()))}
 			}
 			files := fstest.MapFS{file: text(10 * time.Second)}
-			folder, usage, inactive := path.Dir(file), "memory.current", "inactive_file"
+			folder, usage, stat := path.Dir(file), "memory.current", "anon 1\ninactive_file 800\nactive_file 1300\n"
 			if strings.HasPrefix(name, "v1") {
 				folder = path.Join("memory", strings.SplitN(folder, "/", 2)[1])
-				usage, inactive = "memory.usage_in_bytes", "total_inactive_file"
+				usage, stat = "memory.usage_in_bytes", "inactive_file 7\nactive_file 9\ntotal_inactive_file 800\ntotal_active_file 1300\n"
 			}
 			files[path.Join(folder, usage)] = &fstest.MapFile{Data: []byte("5000\n")}
-			files[path.Join(folder, "memory.stat")] = &fstest.MapFile{Data: []byte("anon 1\n" + inactive + " 800\n")}
+			files[path.Join(folder, "memory.stat")] = &fstest.MapFile{Data: []byte(stat)}
 			now := start
 			c := &Cgroups{FS: files, Now: func() time.Time { return now }}
 			pods := []Pod{{Pod: vertical.Pod{ID: uid}}}
@@ -531,7 +531,7 @@ func TestCgroups(t *testing.T) {
 			}
 			now = now.Add(2 * time.Second)
 			files[file] = text(10*time.Second + 500*time.Millisecond)
-			if got, err := c.Read(t.Context(), pods); err != nil || math.Abs(got[uid].MilliCPU-250) > 0.01 || got[uid].Memory != 4200 || !got[uid].At.Equal(now) {
+			if got, err := c.Read(t.Context(), pods); err != nil || math.Abs(got[uid].MilliCPU-250) > 0.01 || got[uid].Memory != 4200 || got[uid].Files != 1300 || !got[uid].At.Equal(now) {
 				t.Errorf("%v, %v", got, err)
 			}
 			delete(files, path.Join(folder, "memory.stat"))

@@ -141,20 +141,20 @@ func TestApplication(t *testing.T) {
 			return fstest.MapFS{
 				"cpuacct/edge/kubepods/poda/cpuacct.usage":                  file(a + "000000000"),
 				"memory/edge/kubepods/poda/memory.usage_in_bytes":           file("100\n"),
-				"memory/edge/kubepods/poda/memory.stat":                     file("inactive_file 1\ntotal_inactive_file 30\n"),
+				"memory/edge/kubepods/poda/memory.stat":                     file("inactive_file 1\ntotal_inactive_file 30\ntotal_active_file 5\n"),
 				"cpuacct/edge/kubepods/burstable/podb/cpuacct.usage":        file(b + "000000000"),
 				"memory/edge/kubepods/burstable/podb/memory.usage_in_bytes": file("50\n"),
-				"memory/edge/kubepods/burstable/podb/memory.stat":           file("total_inactive_file 70\n"),
+				"memory/edge/kubepods/burstable/podb/memory.stat":           file("total_inactive_file 70\ntotal_active_file 0\n"),
 			}
 		},
 		"v2": func(a, b string) fstest.MapFS {
 			return fstest.MapFS{
 				"edge/kubepods.slice/kubepods-poda.slice/cpu.stat":       file("usage_usec " + a + "000000\n"),
 				"edge/kubepods.slice/kubepods-poda.slice/memory.current": file("100\n"),
-				"edge/kubepods.slice/kubepods-poda.slice/memory.stat":    file("anon 5\ninactive_file 30\n"),
+				"edge/kubepods.slice/kubepods-poda.slice/memory.stat":    file("anon 5\ninactive_file 30\nactive_file 5\n"),
 				"edge/kubepods/besteffort/podb/cpu.stat":                 file("usage_usec " + b + "000000\n"),
 				"edge/kubepods/besteffort/podb/memory.current":           file("50\n"),
-				"edge/kubepods/besteffort/podb/memory.stat":              file("inactive_file 70\n"),
+				"edge/kubepods/besteffort/podb/memory.stat":              file("inactive_file 70\nactive_file 0\n"),
 			}
 		},
 	} {

@@ -15,10 +15,10 @@ import (
 )
 
 // Usage is a reading of a pod's container: millicores over a time up to At, and the bytes of
-// its working set; NaN without one.
+// its working set, NaN without one, and of the files in it, 0 where they aren't known.
 type Usage struct {
-	MilliCPU, Memory float64
-	At               time.Time
+	MilliCPU, Memory, Files float64
+	At                      time.Time
 }
 
 // Meter reads what pods use, by UID. Who has no reading is not in the answer.
@@ -110,7 +110,7 @@ func usages(text []byte, pods []Pod) (map[string]Usage, error) {
 				if q, ok := c.Usage[corev1.ResourceMemory]; ok {
 					memory = q.AsApproximateFloat64()
 				}
-				out[p.ID] = Usage{v, memory, sample.Timestamp.Time}
+				out[p.ID] = Usage{v, memory, 0, sample.Timestamp.Time}
 			}
 		}
 	}

@@ -264,7 +264,7 @@ func TestOnlyTheAnswerLeaves(t *testing.T) {
 		cpu += 876543
 		b.files["kubepods/poda/cpu.stat"] = &fstest.MapFile{Data: fmt.Appendf(nil, "usage_usec %d\n", cpu)}
 		b.files["kubepods/poda/memory.current"] = &fstest.MapFile{Data: []byte("806178816\n")}
-		b.files["kubepods/poda/memory.stat"] = &fstest.MapFile{Data: []byte("inactive_file 1234567\n")}
+		b.files["kubepods/poda/memory.stat"] = &fstest.MapFile{Data: []byte("inactive_file 1234567\nactive_file 0\n")}
 		b.run(1, 5.67)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

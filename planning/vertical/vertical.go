@@ -77,9 +77,10 @@ type Pod struct {
 	Limit, Held int64
 	// Floor of this pod where it is above the envelope's: a request that stays.
 	Floor int64
-	// Usage at a time. A zero At is no reading.
-	Usage float64
-	At    time.Time
+	// Usage at a time. A zero At is no reading. Files is what the kernel keeps of files, as a
+	// part of it: of memory only, 0 where that isn't known.
+	Usage, Files float64
+	At           time.Time
 	// Priority is its weight, above 0 up to 1.
 	Priority float64
 	// Killed is when the container was killed last because it lacked memory. It counts for

@@ -14,8 +14,8 @@ const MiB = 1 << 20
 // too little is killed. So limits rise at once, fall late, and a smaller budget never takes
 // what a pod may use.
 type MemoryConfig struct {
-	// Headroom is what a limit has above the largest working set of the window, as a share of
-	// it, and at least twice what the working set has risen by within Lead.
+	// Headroom is what a limit has above the largest working set of the window, without files
+	// where that is known, as a share of it, and at least twice what the working set has risen by within Lead.
 	Headroom float64
 	// Lead is how long a resize may take: that of another pod which gives the memory, and then
 	// the pod's own.
@@ -100,20 +100,22 @@ const (
 
 type reading struct {
 	at   time.Time
-	used float64
+	held float64
 }
 
-// span is a part of the window: the largest working set in it, and the largest rise within
-// Lead, or from one reading to the next where that is longer.
+// span is a part of the window: the largest working set in it, with files and without, and the
+// largest rise of the latter within Lead, or from one reading to the next where that is longer.
 type span struct {
-	from, to   time.Time
-	peak, rise float64
+	from, to         time.Time
+	peak, held, rise float64
 }
 
 // Decide for all pods. What it returns holds until the next call.
 //
 // A limit is raised at once to what the pod may use, if it has less than half of its
-// headroom left, and after a kill. It falls to that, if it has been watched for a window. A
+// headroom left, and after a kill. It falls to that, if it has been watched for a window. The kernel
+// keeps as many files for a pod as its limit lets it: they are no reason for more. But a
+// node lowers no limit below what it counts with them. A
 // budget that doesn't allow that, because others rise or it was cut, is shared by weighted
 // max-min fairness: it takes back what pods have not needed within Pressed, for those that lack
 // something. OverBudget is set when that is not enough.
@@ -198,14 +200,15 @@ func (w *WorkingSets) wish(c MemoryConfig, now time.Time, e Envelope, p *Pod) (l
 	least, wish = p.Limit, p.Limit
 	fresh := s.fresh(c, now)
 	if fresh {
-		peak, headroom := s.need(c, c.Window)
+		of := s.seen(c.Window)
 		floor := max(e.Floor, s.kept(c, now, p.Limit))
-		enough, tight := max(ceilMiB(peak+headroom), floor), max(ceilMiB(peak+headroom/2), floor)
-		d.Proposed = float64(enough)
+		needs, tight := max(ceilMiB(of.held+of.headroom(c, of.held)), floor), max(ceilMiB(of.held+of.headroom(c, of.held)/2), floor)
+		enough := max(ceilMiB(of.peak+of.headroom(c, of.peak)), floor)
+		d.Proposed = float64(max(needs, min(enough, p.Limit)))
 		watched := now.Sub(s.since)
 		switch {
 		case p.Limit < tight:
-			wish = enough
+			wish = needs
 		case watched >= c.Window && p.settled() && float64(p.Limit)*(1-c.Tolerance) >= float64(enough):
 			if wish = enough; now.Sub(s.written) < c.Every {
 				wish, d.Binding = p.Limit, BoundRate
@@ -213,7 +216,7 @@ func (w *WorkingSets) wish(c MemoryConfig, now time.Time, e Envelope, p *Pod) (l
 		}
 		if pressed := min(c.Pressed, c.Window); watched >= pressed && p.settled() {
 			// Growth that has ended needs no room here.
-			peak, _ = s.need(c, pressed)
+			peak := s.seen(pressed).peak
 			least = min(p.Limit, max(ceilMiB(peak+max(c.Headroom*peak, 2*s.rise)), e.Floor))
 			if now.Sub(s.killed) < c.Window {
 				least = min(p.Limit, max(least, s.floor))
@@ -273,7 +276,11 @@ func (w *WorkingSets) observe(c MemoryConfig, in Input) {
 		if age := in.Time.Sub(p.At); p.At.IsZero() || age > c.Stale || age < -c.Stale || !(p.Usage >= 0) || math.IsInf(p.Usage, 0) || !p.At.After(s.at) {
 			continue
 		}
-		s.add(c, p.At, p.Usage)
+		files := p.Files
+		if !(files >= 0) {
+			files = 0
+		}
+		s.add(c, p.At, p.Usage, max(0, p.Usage-files))
 	}
 	for id, s := range w.seen {
 		if s.tick != w.tick {
@@ -282,26 +289,26 @@ func (w *WorkingSets) observe(c MemoryConfig, in Input) {
 	}
 }
 
-// add a reading.
-func (s *workingSet) add(c MemoryConfig, at time.Time, used float64) {
+// add a reading: all that is used, and what is held of that beside files.
+func (s *workingSet) add(c MemoryConfig, at time.Time, used, held float64) {
 	rise := 0.0
 	if !s.begun || at.Sub(s.at) > 2*c.Stale {
 		s.since, s.recent = at, [recent]reading{}
 	}
 	for i := range s.recent {
 		if r := s.recent[i]; !r.at.IsZero() && (i == s.now || at.Sub(r.at) <= c.Lead) {
-			rise = max(rise, used-r.used)
+			rise = max(rise, held-r.held)
 		}
 	}
 	s.now = (s.now + 1) % recent
-	s.recent[s.now] = reading{at, used}
+	s.recent[s.now] = reading{at, held}
 	if !s.begun || at.Sub(s.spans[s.last].from) >= c.Window/spans {
 		s.last = (s.last + 1) % len(s.spans)
 		s.spans[s.last] = span{from: at}
 		s.begun = true
 	}
 	is := &s.spans[s.last]
-	is.to, is.peak, is.rise = at, max(is.peak, used), max(is.rise, rise)
+	is.to, is.peak, is.held, is.rise = at, max(is.peak, used), max(is.held, held), max(is.rise, rise)
 	s.at, s.rise = at, rise
 }
 
@@ -309,16 +316,18 @@ func (s *workingSet) fresh(c MemoryConfig, now time.Time) bool {
 	return s.begun && now.Sub(s.at) <= c.Stale
 }
 
-// need is the largest working set of a window that ends now, and the headroom above it, bytes.
-func (s *workingSet) need(c MemoryConfig, window time.Duration) (peak, headroom float64) {
-	var rise float64
+// seen is all of a window that ends now.
+func (s *workingSet) seen(window time.Duration) (out span) {
 	for _, is := range s.spans {
 		if !is.from.IsZero() && s.at.Sub(is.to) <= window {
-			peak, rise = max(peak, is.peak), max(rise, is.rise)
+			out.peak, out.held, out.rise = max(out.peak, is.peak), max(out.held, is.held), max(out.rise, is.rise)
 		}
 	}
-	return peak, max(c.Headroom*peak, 2*rise)
+	return out
 }
+
+// headroom above a peak, bytes.
+func (s span) headroom(c MemoryConfig, peak float64) float64 { return max(c.Headroom*peak, 2*s.rise) }
 
 // kept is what a pod that was killed has at least: for a window it is raised to that; later
 // what others have taken meanwhile is not taken back for it.

@@ -38,6 +38,9 @@ func TestMemoryLimits(t *testing.T) {
 		return Pod{ID: "a", Limit: 100 * MiB, Held: 100 * MiB, Priority: 1, Killed: start.Add(-ago)}
 	}
 	pending := func(limit, held int64) Pod { return Pod{ID: "a", Limit: limit * MiB, Held: held * MiB, Priority: 1} }
+	files := func(limit int64, cached float64) Pod {
+		return Pod{ID: "a", Limit: limit * MiB, Held: limit * MiB, Priority: 1, Files: cached * MiB}
+	}
 	for name, x := range map[string]struct {
 		pod     Pod
 		used    []float64 // MiB by second
@@ -62,6 +65,10 @@ func TestMemoryLimits(t *testing.T) {
 		"and is taken back where it must":                  {pending(100, 200), constant(1, 95), 0, 119, BoundNot},
 		"a kill before it was watched keeps what there is": {killed(time.Hour), constant(11, 10), 0, 100, BoundKilled},
 		"until a day later":                                {killed(25 * time.Hour), constant(11, 10), 0, 13, BoundNot},
+		"files are no reason for more":                     {files(100, 60), constant(1, 99), 0, 100, BoundNot},
+		"what there is beside them is":                     {files(100, 5), constant(1, 99), 0, 118, BoundNot},
+		"less is given where they have room, too":          {files(1000, 70), constant(11, 80), 0, 100, BoundNot},
+		"and not where they have none":                     {files(1000, 900), constant(11, 990), 0, 1000, BoundNot},
 		"bytes that are none are no reading":               {pending(100, 100), constant(3, math.Inf(1)), 0, 100, BoundNoData},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +85,29 @@ func TestMemoryLimits(t *testing.T) {
 	}
 }
 
-// TestMemoryIsShared: by priority, from what others do not use, and never from what they do.
+// TestFilledMemory: a pod that reads files, of which the kernel keeps as many as its limit lets it, takes
+// nothing from one that grows.
+func TestFilledMemory(t *testing.T) {
+	c := DefaultMemoryConfig()
+	e := Envelope{Budget: 300 * MiB, Floor: MiB, Ceiling: 4096 * MiB, Until: start.Add(time.Hour)}
+	var w WorkingSets
+	limits, grown := [2]int64{100 * MiB, 100 * MiB}, 40.0
+	for second := range 600 {
+		now := start.Add(time.Duration(second) * time.Second)
+		if second > 300 {
+			grown = min(150, grown+1)
+		}
+		if grown*MiB > float64(limits[1]) {
+			t.Fatalf("after %d s one holds %.0f MiB with a limit of %d, the one that reads files has %d", second, grown, limits[1]/MiB, limits[0]/MiB)
+		}
+		out := w.Decide(c, Input{Time: now, Envelope: e, Pods: []Pod{
+			{ID: "reads", Limit: limits[0], Held: limits[0], Usage: float64(limits[0]), Files: float64(limits[0]) - 20*MiB, At: now, Priority: 1},
+			{ID: "grows", Limit: limits[1], Held: limits[1], Usage: grown * MiB, At: now, Priority: 1},
+		}})
+		limits = [2]int64{out.Decisions[0].To, out.Decisions[1].To}
+	}
+}
+
 // TestStuckMemory: a limit that the node does not lower, as the kernel keeps files for the pod, goes
 // back to what the node gives, and stays for as long as a kill is remembered, whoever lacks memory.
 func TestStuckMemory(t *testing.T) {
@@ -109,6 +138,7 @@ func TestStuckMemory(t *testing.T) {
 	t.Error("it never falls again")
 }
 
+// TestMemoryIsShared: by priority, from what others do not use, and never from what they do.
 func TestMemoryIsShared(t *testing.T) {
 	c := DefaultMemoryConfig()
 	c.Window = 2 * time.Second
