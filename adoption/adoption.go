@@ -34,6 +34,14 @@ type Adoption struct {
 	Patience time.Duration
 	// Poll is the pause between two looks while waiting.
 	Poll time.Duration
+	// Warn gets what is to be known and is no failure; nil for nobody.
+	Warn func(string)
+}
+
+func (a Adoption) warn(format string, args ...any) {
+	if a.Warn != nil {
+		a.Warn(fmt.Sprintf(format, args...))
+	}
 }
 
 // ErrNotSeen means: the operator has not seen the change in time, so that it may

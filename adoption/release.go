@@ -26,7 +26,8 @@ import (
 // In the midst of a move between pools it takes back what that has added:
 // replicas beside the old ones and deletion costs, and with the last workload in
 // Full, or without an operator, cordons and parked nodes. As long as there are
-// others in Full their operator goes on with nodes. Interrupted anywhere, it can be run again.
+// others in Full their operator goes on with nodes. Running pods get back the size that their
+// author wrote, where mash2 made it smaller. Interrupted anywhere, it can be run again.
 func (a Adoption) Release(ctx context.Context, key types.NamespacedName, gone bool) error {
 	w := &v1alpha1.ManagedWorkload{}
 	if err := a.Client.Get(ctx, key, w); err != nil {
@@ -41,6 +42,9 @@ func (a Adoption) Release(ctx context.Context, key types.NamespacedName, gone bo
 	nodes, err := a.takeBack(ctx, w, wanted, seen)
 	if err != nil {
 		return err
+	}
+	if err := a.giveBackSizes(ctx, w.Namespace, w.Spec.TargetRef); err != nil {
+		nodes = errors.Join(nodes, err) // told at the end, too
 	}
 	// 3. The other writer returns, instead of the safety net.
 	if err := a.handOver(ctx, w); err != nil {

@@ -40,6 +40,9 @@ const (
 	// AnnotationParked marks a cordoned node that takes no part for now, because
 	// its pool is smaller than the machines it is made of.
 	AnnotationParked = Group + "/parked"
+	// AnnotationSizedBy is on a pod whose containers got the size that mash2 chose as it was
+	// admitted: the name of the ManagedWorkload.
+	AnnotationSizedBy = Group + "/sized-by"
 	// LabelSafetyNet marks the HorizontalPodAutoscaler that scales a workload up
 	// when no operator has for long. Its writes are not somebody else's.
 	LabelSafetyNet = Group + "/safety-net"

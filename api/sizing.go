@@ -46,6 +46,8 @@ type Sizing struct {
 	// Planned is what the last published plan wanted; nil if none is known. It outlives
 	// the operator.
 	Planned []ContainerPlan
+	// Quota is what the ResourceQuotas of its namespace still have room for; nil if there are none.
+	Quota *QuotaRoom `json:",omitempty"`
 	// Hold is not empty when sizes must not be changed, and says why.
 	Hold string
 	// AsWritten is not empty where pods must request what their author wrote, and says why.
@@ -67,6 +69,34 @@ func (s Sizing) Pod(containers Amounts) Resources {
 		Memory:   max(s.Beside.Memory+containers.Memory, s.Least.Memory),
 		Pods:     1,
 	}
+}
+
+// Authors are its containers as their author wrote them.
+func (s Sizing) Authors(reason string) []ContainerPlan {
+	out := make([]ContainerPlan, len(s.Containers))
+	for i, u := range s.Containers {
+		out[i] = ContainerPlan{Name: u.Name, Requests: u.Requests, Limits: u.Limits, Template: u.Requests, Reason: reason}
+	}
+	return out
+}
+
+// Less reports whether a size asks for less than their author wrote, of what may be changed
+// without a restart.
+func (s Sizing) Less(size *PodSize) bool {
+	return slices.ContainsFunc(s.Containers, func(u ContainerUse) bool {
+		is, ok := size.Container(u.Name)
+		less := func(restarts bool, is, written int64) bool { return !restarts && is > 0 && is < written }
+		return ok && (less(u.RestartCPU, is.Requests.MilliCPU, u.Requests.MilliCPU) || less(u.RestartCPU, is.Limits.MilliCPU, u.Limits.MilliCPU) ||
+			less(u.RestartMemory, is.Requests.Memory, u.Requests.Memory) || less(u.RestartMemory, is.Limits.Memory, u.Limits.Memory))
+	})
+}
+
+// QuotaRoom is what the pods of a namespace may still ask for in all: math.MaxInt64 of what
+// nothing bounds.
+type QuotaRoom struct {
+	// Quotas are the names of the ResourceQuotas.
+	Quotas           string
+	Requests, Limits Amounts
 }
 
 // Amounts are CPU and memory of a container.
@@ -135,7 +165,7 @@ type ContainerUse struct {
 	// that isn't known to have happened.
 	OOMKilled time.Time
 	OOMLimit  int64
-	// OOMResized tells that the pod was resized since: OOMLimit is what it was given then.
+	// OOMResized tells that the pod was resized since: OOMLimit is what it requests since then.
 	OOMResized bool `json:",omitempty"`
 	// MemoryStuck is the largest memory limit that a kubelet does not lower as it is to: the
 	// container uses more, files that the kernel keeps for it included; 0 if there is none.

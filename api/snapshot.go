@@ -298,6 +298,9 @@ type Pod struct {
 	ResizeMessage string      `json:",omitempty"`
 	// Held is the size that its kubelet gives it, where that is never to be what it asks for.
 	Held *PodSize `json:",omitempty"`
+	// Sized tells that mash2 gave it another size than its template's, when it was admitted or
+	// since, and nobody else has resized it.
+	Sized bool `json:",omitempty"`
 }
 
 // DisruptionBudget is a PodDisruptionBudget and what its controller says of it.

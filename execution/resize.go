@@ -31,22 +31,31 @@ const (
 // API server refuses of one is asked for again and again, and must not keep the others waiting.
 func (q *sequencer) resizePods() {
 	type sized struct {
-		w  *api.Workload
-		wp *api.WorkloadPlan
+		w    *api.Workload
+		wp   *api.WorkloadPlan
+		plan *api.SizingPlan
+		back bool // running pods get back what was taken, and nothing else
 	}
 	var all []sized
 	wanted := 0
 	for i := range q.plan.Workloads {
 		wp := &q.plan.Workloads[i]
 		w := q.workloads[wp.Key]
-		if !q.acting[wp.Key] && !q.growing[wp.Key] ||
-			w.Sizing == nil || !wp.Sizing.Acts() || wp.Sizing.Mode != api.SizingInPlace || w.RollingOut {
+		if !q.acting[wp.Key] && !q.growing[wp.Key] || w.Sizing == nil || wp.Sizing == nil || w.RollingOut {
 			continue
 		}
-		all = append(all, sized{w, wp})
+		plan, back := wp.Sizing, false
+		switch {
+		case plan.Acts() && plan.Mode == api.SizingInPlace:
+		case !plan.Mode.Acts() && !w.Sizing.Mode.Acts(): // nobody looks after what it once chose
+			back, plan = true, &api.SizingPlan{Containers: w.Sizing.Authors("sizes are not mash2's any more: what its author wrote")}
+		default:
+			continue
+		}
+		all = append(all, sized{w, wp, plan, back})
 		for _, p := range q.podsOfWorkload(w.Key).stay {
-			if wanted <= resizesAtOnce && p.Size != nil {
-				wanted += len(resizes(w, wp.Sizing, p, false))
+			if wanted <= resizesAtOnce && p.Size != nil && (!back || p.Sized) {
+				wanted += len(resizes(w, plan, p, back))
 			}
 		}
 	}
@@ -55,9 +64,9 @@ func (q *sequencer) resizePods() {
 		all = append(all[turn:], all[:turn]...)
 	}
 	left := resizesAtOnce
-	free := map[string]api.Resources{}
+	room := resizeRoom{q: q, nodes: map[string]api.Resources{}, quotas: map[string]api.QuotaRoom{}}
 	for _, each := range all {
-		w, wp := each.w, each.wp
+		w, wp, plan := each.w, each.wp, each.plan
 		ps := q.podsOfWorkload(w.Key)
 		shrinks := max(1, len(ps.stay)/shrinkShare)
 		for _, p := range ps.stay {
@@ -65,14 +74,14 @@ func (q *sequencer) resizePods() {
 				shrinks--
 			}
 		}
-		waiting, cramped := 0, 0
+		waiting, cramped, beyond := 0, 0, 0
 		for _, p := range ps.stay {
-			if p.Size == nil || p.Node == "" || p.Phase != "Running" || q.dying[p.Node] {
+			if p.Size == nil || p.Node == "" || p.Phase != "Running" || q.dying[p.Node] || each.back && !p.Sized {
 				continue
 			}
-			changes := resizes(w, wp.Sizing, p, false)
+			changes := resizes(w, plan, p, each.back)
 			if p.Resize == api.ResizeInfeasible {
-				changes = instead(w, wp.Sizing, p, changes)
+				changes = instead(w, plan, p, changes)
 			}
 			if !q.acting[w.Key] || len(ps.old) > 0 || ps.readyAll < wp.Replicas || !p.Ready || p.Resize == api.ResizeInProgress || shrinks <= 0 {
 				before := waiting
@@ -82,23 +91,31 @@ func (q *sequencer) resizePods() {
 					}
 				}
 				if waiting > before {
-					changes = resizes(w, wp.Sizing, p, true)
+					changes = resizes(w, plan, p, true)
 				}
 			}
 			if slices.ContainsFunc(changes, resize.larger) && slices.ContainsFunc(changes, func(a resize) bool { return a.smaller }) {
 				// A kubelet that can't take something away gives nothing else either.
-				changes = resizes(w, wp.Sizing, p, true)
+				changes = resizes(w, plan, p, true)
 			}
 			for _, a := range changes {
 				switch {
 				case left <= 0:
 				case a.smaller && shrinks <= 0: // the pod's containers are several
 					waiting++
-				case !q.takes(free, p.Node, a.grows):
+				case !room.takes(w, p.Node, a):
+					if room.ofQuota(w, a) {
+						beyond++
+					} else {
+						cramped++
+					}
 					// Who has too little memory is killed, and who has too little CPU is late.
-					if cramped++; a.grows.MilliCPU > 0 && a.grows.Memory > 0 && q.takes(free, p.Node, a.memory().grows) {
-						left--
-						q.grows = append(q.grows, a.memory().ResizePod)
+					for _, less := range []resize{a.memory(), a.limits()} {
+						if less.saves(p) && room.takes(w, p.Node, less) {
+							left--
+							q.grows = append(q.grows, less.ResizePod)
+							break
+						}
 					}
 				case a.smaller:
 					left--
@@ -113,6 +130,10 @@ func (q *sequencer) resizePods() {
 		if cramped > 0 {
 			q.note(api.VerticalScalingAgent, "ResizeWaitsForRoom", api.WorkloadRef(w.Key),
 				"%d containers need larger requests than their nodes have room for; new pods get the larger requests", cramped)
+		}
+		if beyond > 0 {
+			q.note(api.VerticalScalingAgent, ReasonResizeWaitsForQuota, api.WorkloadRef(w.Key),
+				"%d containers need more than ResourceQuota %s has room for; limits of memory that it lets be larger are raised alone", beyond, w.Sizing.Quota.Quotas)
 		}
 		if waiting > 0 && ps.readyAll < wp.Replicas {
 			q.note(api.VerticalScalingAgent, "ResizeWaitsForPods", api.WorkloadRef(w.Key),
@@ -129,16 +150,40 @@ type resize struct {
 	grows api.Resources
 	// smaller tells whether it takes something away, of a request or of a limit.
 	smaller bool
-	// limitCPU is the limit that it has, millicores.
-	limitCPU int64
+	// had are the limits that it has.
+	had api.Amounts
 }
 
 func (a resize) larger() bool { return a.grows.MilliCPU > 0 || a.grows.Memory > 0 }
 
 // memory is what a change makes of the container's memory, alone.
 func (a resize) memory() resize {
-	a.To.MilliCPU, a.Limits.MilliCPU, a.grows.MilliCPU = a.From.MilliCPU, a.limitCPU, 0
+	a.To.MilliCPU, a.Limits.MilliCPU, a.grows.MilliCPU = a.From.MilliCPU, a.had.MilliCPU, 0
 	return a
+}
+
+// limits are what a change makes of the container's limit of memory, alone: beyond it the container is
+// killed, while what it requests keeps room for it.
+func (a resize) limits() resize {
+	a = a.memory()
+	a.To, a.grows = a.From, api.Resources{}
+	return a
+}
+
+// saves reports whether a part of a change is one that raises memory, and that a pod may have: it
+// must not lose its quality of service.
+func (a resize) saves(p *api.Pod) bool {
+	if a.To.Memory <= a.From.Memory && a.Limits.Memory <= a.had.Memory {
+		return false
+	}
+	return a.To.Memory > a.From.Memory || !guaranteed(p.Size)
+}
+
+// guaranteed reports whether all containers of a size are limited to what they request.
+func guaranteed(size *api.PodSize) bool {
+	return !slices.ContainsFunc(size.Containers, func(c api.ContainerSize) bool {
+		return c.Requests != c.Limits || c.Requests.MilliCPU == 0 || c.Requests.Memory == 0
+	})
 }
 
 // resizes are the changes that bring a pod's containers to the plan, without those that
@@ -174,35 +219,9 @@ func resizes(w *api.Workload, plan *api.SizingPlan, p *api.Pod, larger bool) (ou
 		}
 		cpu, memory := a.To.MilliCPU-a.From.MilliCPU, a.To.Memory-a.From.Memory
 		out = append(out, resize{
-			ResizePod: a, limitCPU: is.Limits.MilliCPU, grows: api.Resources{MilliCPU: max(cpu, 0), Memory: max(memory, 0)},
+			ResizePod: a, had: is.Limits, grows: api.Resources{MilliCPU: max(cpu, 0), Memory: max(memory, 0)},
 			smaller: min(cpu, memory, a.Limits.MilliCPU-is.Limits.MilliCPU, a.Limits.Memory-is.Limits.Memory) < 0,
 		})
 	}
 	return out
-}
-
-// takes reports whether a node has room for so much more, and takes it.
-func (q *sequencer) takes(free map[string]api.Resources, node string, more api.Resources) bool {
-	if more.MilliCPU == 0 && more.Memory == 0 {
-		return true
-	}
-	room, known := free[node]
-	if !known {
-		n := q.nodes[node]
-		if n == nil {
-			return false
-		}
-		room = n.Allocatable
-		for _, p := range q.podsOn[node] {
-			if p.Shape != nil {
-				room = room.Minus(p.Shape.Requests)
-			}
-		}
-	}
-	fits := more.MilliCPU <= room.MilliCPU && more.Memory <= room.Memory
-	if fits {
-		room.MilliCPU, room.Memory = room.MilliCPU-more.MilliCPU, room.Memory-more.Memory
-	}
-	free[node] = room
-	return fits
 }

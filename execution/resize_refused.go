@@ -13,6 +13,8 @@ const (
 	ReasonResizeDeferred   = "ResizeDeferred"   // the node has no room now
 	ReasonResizeInfeasible = "ResizeInfeasible" // it will never have
 	ReasonResizeError      = "ResizeError"      // the kubelet tries again
+
+	ReasonResizeWaitsForQuota = "ResizeWaitsForQuota" // the namespace has no room
 )
 
 // usages are what a kubelet says of the bytes that are used now. They are others at each look, and
@@ -73,7 +75,7 @@ func instead(w *api.Workload, plan *api.SizingPlan, p *api.Pod, changes []resize
 		asked = false
 		out = append(out, resize{
 			ResizePod: api.ResizePod{Pod: p.Key, UID: p.UID, Container: u.Name, From: is.Requests, To: to, Limits: limits, Reason: want.Reason},
-			grows:     api.Resources{Memory: to.Memory - held.Requests.Memory}, limitCPU: is.Limits.MilliCPU,
+			grows:     api.Resources{Memory: to.Memory - held.Requests.Memory}, had: is.Limits,
 		})
 	}
 	switch {

@@ -60,6 +60,20 @@ func podSized(i int, a api.Amounts) api.Pod {
 	}
 }
 
+// limited gives pods limits, and has them get others, within what quotas have room for.
+func (x *sized) limited(has, wants api.Amounts, room *api.QuotaRoom) {
+	x.s.Workloads[0].Sizing.Containers[0].Limits, x.s.Workloads[0].Sizing.Quota = has, room
+	x.plan.Workloads[0].Sizing.Containers[0].Limits = wants
+	for i := range x.s.Pods {
+		x.s.Pods[i].Size.Containers[0].Limits = has
+	}
+}
+
+// roomOf is a quota's room for requests and limits, millicores and MiB.
+func roomOf(cpu, memory, limitCPU, limitMemory int64) *api.QuotaRoom {
+	return &api.QuotaRoom{Quotas: "tight", Requests: amounts(cpu, memory), Limits: amounts(limitCPU, limitMemory)}
+}
+
 func (x *sized) actions() (texts []string, findings []string) {
 	actions, found := execution.Sequence(x.s, x.plan, api.Policy{})
 	for _, a := range actions {
@@ -97,6 +111,63 @@ func TestResizePods(t *testing.T) {
 				"resize container web of shop/web-2: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 2Gi: why",
 				"resize container web of shop/web-3: requests cpu 1000m, memory 1Gi → cpu 1000m, memory 2Gi: why",
 			}, wantFindings: []string{"ResizeWaitsForRoom"},
+		},
+		"where a quota has no room, limits of memory alone": {
+			to: larger, change: func(x *sized) { x.limited(amounts(2000, 2048), amounts(3000, 4096), roomOf(0, 500, 100000, 4096)) }, want: []string{
+				"resize container web of shop/web-0: requests cpu 1000m, memory 1Gi → cpu 1000m, memory 1Gi, limits cpu 2000m, memory 4Gi: why",
+				"resize container web of shop/web-1: requests cpu 1000m, memory 1Gi → cpu 1000m, memory 1Gi, limits cpu 2000m, memory 4Gi: why",
+			}, wantFindings: []string{execution.ReasonResizeWaitsForQuota},
+		},
+		"memory alone where a quota has no room for CPU": {
+			to: larger, change: func(x *sized) { x.limited(amounts(2000, 2048), amounts(3000, 4096), roomOf(0, 1024, 100000, 100000)) }, want: []string{
+				"resize container web of shop/web-0: requests cpu 1000m, memory 1Gi → cpu 1000m, memory 2Gi, limits cpu 2000m, memory 4Gi: why",
+				"resize container web of shop/web-1: requests cpu 1000m, memory 1Gi → cpu 1000m, memory 1Gi, limits cpu 2000m, memory 4Gi: why",
+				"resize container web of shop/web-2: requests cpu 1000m, memory 1Gi → cpu 1000m, memory 1Gi, limits cpu 2000m, memory 4Gi: why",
+				"resize container web of shop/web-3: requests cpu 1000m, memory 1Gi → cpu 1000m, memory 1Gi, limits cpu 2000m, memory 4Gi: why",
+			}, wantFindings: []string{execution.ReasonResizeWaitsForQuota},
+		},
+		"limits of memory alone on a full node": {
+			to: larger, change: func(x *sized) {
+				x.limited(amounts(2000, 2048), amounts(3000, 4096), nil)
+				for i := range x.s.Nodes {
+					x.s.Nodes[i].Allocatable = api.Resources{MilliCPU: 2000, Memory: 2048 * mib, Pods: 110}
+				}
+			}, want: []string{
+				"resize container web of shop/web-0: requests cpu 1000m, memory 1Gi → cpu 1000m, memory 1Gi, limits cpu 2000m, memory 4Gi: why",
+				"resize container web of shop/web-1: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 2Gi, limits cpu 3000m, memory 4Gi: why",
+				"resize container web of shop/web-2: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 2Gi, limits cpu 3000m, memory 4Gi: why",
+				"resize container web of shop/web-3: requests cpu 1000m, memory 1Gi → cpu 1000m, memory 1Gi, limits cpu 2000m, memory 4Gi: why",
+			}, wantFindings: []string{"ResizeWaitsForRoom"},
+		},
+		"a Guaranteed pod stays Guaranteed": {
+			to: larger, change: func(x *sized) { x.limited(amounts(1000, 1024), larger, roomOf(0, 0, 100000, 100000)) }, wantFindings: []string{execution.ReasonResizeWaitsForQuota},
+		},
+		"a full quota keeps nobody from becoming smaller": {
+			to: smaller, change: func(x *sized) { x.s.Workloads[0].Sizing.Quota = roomOf(0, 0, 0, 0) },
+			want: []string{"resize container web of shop/web-0: requests cpu 1000m, memory 1Gi → cpu 250m, memory 460Mi: why"},
+		},
+		"turned off, pods that mash2 made smaller get back what their author wrote": {
+			to: smaller, change: func(x *sized) {
+				x.s.Workloads[0].Sizing.Mode, x.plan.Workloads[0].Sizing.Mode = api.SizingOff, api.SizingOff
+				for i := range x.s.Pods {
+					x.s.Pods[i] = podSized(i, smaller)
+					x.s.Pods[i].Sized = i != 1
+				}
+				x.s.Pods[2] = podSized(2, larger)
+				x.s.Pods[2].Sized = true
+			}, want: []string{
+				"resize container web of shop/web-0: requests cpu 250m, memory 460Mi → cpu 1000m, memory 1Gi: sizes are not mash2's any more: what its author wrote",
+				"resize container web of shop/web-3: requests cpu 250m, memory 460Mi → cpu 1000m, memory 1Gi: sizes are not mash2's any more: what its author wrote",
+			},
+		},
+		"not those of a workload that mash2 only would have sized": {
+			to: smaller, change: func(x *sized) {
+				x.plan.Workloads[0].Sizing.Mode = api.SizingRecommendOnly // a canary
+				for i := range x.s.Pods {
+					x.s.Pods[i] = podSized(i, smaller)
+					x.s.Pods[i].Sized = true
+				}
+			},
 		},
 		"not smaller before as many are Ready as the smaller size needs": {
 			to: smaller, change: func(x *sized) { x.plan.Workloads[0].Replicas = 6 },

@@ -26,6 +26,15 @@ func (c *cycle) size() {
 			mw.memory.Sizing = nil
 			continue
 		}
+		if w.Sizing.Mode == api.SizingOff {
+			plan := api.SizingPlan{
+				Mode: api.SizingOff, Containers: w.Sizing.Authors("as its author wrote it"),
+				Reason: "sizing is off: running pods get back what their author wrote",
+			}
+			mw.sizing, mw.memory.Sizing = &plan, nil
+			mw.apply(plan)
+			continue
+		}
 		var before sizing.Memory
 		if mw.memory.Sizing != nil {
 			before = *mw.memory.Sizing

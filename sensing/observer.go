@@ -334,8 +334,9 @@ func (o *Observer) addPods(s *api.Snapshot, v *view) {
 		last = p
 		if of := v.ofPod[i]; of != nil {
 			s.Pods[i].Workload = of.first.key
-			if of.first.sizing != nil && p.size.by == "" {
+			if (of.first.sizing != nil || p.size.ours) && p.size.by == "" {
 				s.Pods[i].Size, s.Pods[i].Resize, s.Pods[i].ResizeMessage, s.Pods[i].Held = p.size.size, p.size.resize, p.size.message, p.size.held
+				s.Pods[i].Sized = p.size.ours
 			}
 		}
 	}

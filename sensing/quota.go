@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/resource"
@@ -109,6 +110,41 @@ func withinQuota(w *api.Workload, t *targetRecord, members []*podRecord, quotas 
 		}
 	}
 	return found, found.Reason != ""
+}
+
+// quotaRoom is what all quotas of a namespace have room for; nil without one that counts what pods
+// ask for.
+func quotaRoom(quotas []*quotaRecord) *api.QuotaRoom {
+	const unbounded = math.MaxInt64
+	out := api.QuotaRoom{Requests: api.Amounts{MilliCPU: unbounded, Memory: unbounded}, Limits: api.Amounts{MilliCPU: unbounded, Memory: unbounded}}
+	var names []string
+	for _, q := range quotas {
+		bounds := false
+		for name, left := range q.left {
+			var of *int64
+			switch name {
+			case corev1.ResourceCPU, corev1.ResourceRequestsCPU:
+				of = &out.Requests.MilliCPU
+			case corev1.ResourceMemory, corev1.ResourceRequestsMemory:
+				of = &out.Requests.Memory
+			case corev1.ResourceLimitsCPU:
+				of = &out.Limits.MilliCPU
+			case corev1.ResourceLimitsMemory:
+				of = &out.Limits.Memory
+			default:
+				continue
+			}
+			*of, bounds = min(*of, max(left, 0)), true
+		}
+		if bounds {
+			names = append(names, q.key.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	out.Quotas = strings.Join(names, ", ")
+	return &out
 }
 
 // newestOf is the newest pod that stays; nil if there is none.

@@ -1,14 +1,18 @@
 package sensing
 
 import (
+	"math"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/mash2-io/mash2/api"
 )
 
 func quota(name string, hardAndUsed ...string) *corev1.ResourceQuota {
@@ -108,5 +112,21 @@ func TestQuotaBelowTheMinimum(t *testing.T) {
 	got, _ := w.workload("web")
 	if got.MinReplicas != 3 || got.MaxReplicas != 3 || got.HoldReason != "" {
 		t.Errorf("bounds %d to %d, hold %q; want 3 to 3", got.MinReplicas, got.MaxReplicas, got.Hold)
+	}
+}
+
+// TestQuotaRoom: what all quotas of a namespace leave, and who says so.
+func TestQuotaRoom(t *testing.T) {
+	pods := quotaRecordOf(quota("pods", "pods", "5", "5"))
+	if got := quotaRoom([]*quotaRecord{pods}); got != nil {
+		t.Errorf("a quota of pods leaves %+v", got)
+	}
+	got := quotaRoom([]*quotaRecord{
+		quotaRecordOf(quota("few", "requests.cpu", "1", "1500m", "limits.memory", "1Gi", "512Mi")), pods,
+		quotaRecordOf(quota("tight", "cpu", "3", "1", "requests.memory", "1Gi", "1000Mi")),
+	})
+	want := &api.QuotaRoom{Quotas: "few, tight", Requests: api.Amounts{Memory: 24 << 20}, Limits: api.Amounts{MilliCPU: math.MaxInt64, Memory: 512 << 20}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
 	}
 }

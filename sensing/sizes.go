@@ -104,8 +104,10 @@ type podSize struct {
 	message       string
 	// held is the size that an infeasible resize leaves.
 	held *api.PodSize
-	// by is who else resized it last; empty if nobody did.
-	by string
+	// by is who else resized it last; empty if nobody did. ours tells that mash2 did, or gave it
+	// a size as it was admitted.
+	by   string
+	ours bool
 	// whole tells that the pod requests resources as a whole.
 	whole bool
 	kills []containerKill
@@ -123,7 +125,7 @@ type containerLimit struct {
 type containerKill struct {
 	container string
 	at        time.Time
-	limit     int64 // of now
+	limit     int64 // of now, or what it requests now if it was resized
 	resized   bool  // since: it was killed with another limit
 }
 
@@ -198,10 +200,13 @@ func (s *shapes) podSize(pod *corev1.Pod) podSize {
 		if e.Time != nil && e.Time.After(resized) {
 			resized = e.Time.Time
 		}
-		if e.Manager != api.FieldManager {
+		if e.Manager == api.FieldManager {
+			out.ours = true
+		} else {
 			out.by = shared(e.Manager)
 		}
 	}
+	out.ours = (out.ours || pod.Annotations[api.AnnotationSizedBy] != "") && out.by == ""
 	for _, c := range pod.Status.ContainerStatuses {
 		if is, ok := size.Container(c.Name); ok && out.resize == api.ResizeError && c.Resources != nil {
 			if limit := c.Resources.Limits.Memory().Value(); is.Limits.Memory > 0 && limit > is.Limits.Memory {
@@ -210,7 +215,11 @@ func (s *shapes) podSize(pod *corev1.Pod) podSize {
 		}
 		for _, t := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
 			if is, ok := size.Container(c.Name); ok && t != nil && t.Reason == "OOMKilled" {
-				out.kills = append(out.kills, containerKill{is.Name, t.FinishedAt.Time, is.Limits.Memory, resized.After(t.FinishedAt.Time)})
+				k := containerKill{is.Name, t.FinishedAt.Time, is.Limits.Memory, resized.After(t.FinishedAt.Time)}
+				if k.resized && k.limit > 0 && is.Requests.Memory > 0 {
+					k.limit = is.Requests.Memory // its limit may be more than it was found to need
+				}
+				out.kills = append(out.kills, k)
 			}
 		}
 	}
@@ -252,12 +261,20 @@ func (s *shapes) keepSizes(used map[*api.PodSize]bool) {
 // they use.
 func (o *Observer) sizing(now time.Time, r *workloadRecord, v *view) *api.Sizing {
 	spec, t := r.sizing, v.targets[r.target]
-	if spec == nil || t == nil || v.first(r.target) != r {
+	if t == nil || v.first(r.target) != r {
 		return nil
+	}
+	if spec == nil {
+		// Pods that mash2 made smaller get back what their author wrote.
+		out := &api.Sizing{Mode: api.SizingOff, Containers: slices.Clone(t.containers), Admits: o.cfg.SizesAtAdmission, Quota: quotaRoom(v.quotas[r.target.namespace])}
+		if !slices.ContainsFunc(v.members(r.target), func(p *podRecord) bool { return p.size.ours && out.Less(p.size.size) }) {
+			return nil
+		}
+		return out
 	}
 	out := &api.Sizing{
 		Mode: spec.mode, Limits: spec.limits, Planned: spec.planned, Admits: o.cfg.SizesAtAdmission,
-		Containers: slices.Clone(t.containers), CPUAsWrittenUntil: spec.cpuAsWritten,
+		Containers: slices.Clone(t.containers), CPUAsWrittenUntil: spec.cpuAsWritten, Quota: quotaRoom(v.quotas[r.target.namespace]),
 	}
 	members := v.members(r.target)
 	whole := t.whole

@@ -296,6 +296,15 @@ func TestSizing(t *testing.T) {
 		}
 	}
 
+	// What it was found to need since is what it requests: its limit may be a multiple of that.
+	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse("600Mi")
+	after := metav1.NewTime(killed.Add(time.Second))
+	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: api.FieldManager, Subresource: "resize", Time: &after}}
+	w.put(pod)
+	if got, _ = w.workload("web"); !got.Sizing.Containers[0].OOMResized || got.Sizing.Containers[0].OOMLimit != 600<<20 {
+		t.Errorf("killed, and resized since: %+v", got.Sizing.Containers[0])
+	}
+
 	// Without a limit it was killed at what its author requests, whoever resized it.
 	delete(pod.Spec.Containers[0].Resources.Limits, corev1.ResourceMemory)
 	since := metav1.NewTime(killed.Add(time.Second))
@@ -303,6 +312,19 @@ func TestSizing(t *testing.T) {
 	w.put(pod)
 	if got, _ = w.workload("web"); got.Sizing.Containers[0].OOMResized || got.Sizing.Containers[0].OOMLimit != 1<<30 {
 		t.Errorf("killed without a limit: %+v", got.Sizing.Containers[0])
+	}
+
+	// Turned off, it is known as long as a pod has less than its author wrote.
+	mw.Spec.Sizing.Mode = v1alpha1.SizingOff
+	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("10m")
+	w.put(mw, pod)
+	if got, s = w.workload("web"); got.Sizing == nil || got.Sizing.Mode != api.SizingOff || !s.Pods[0].Sized || s.Pods[0].Size == nil {
+		t.Errorf("turned off, with a pod that mash2 made smaller: %+v, %+v", got.Sizing, s.Pods[0])
+	}
+	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("1")
+	w.put(pod) // of memory a change would restart it
+	if got, _ = w.workload("web"); got.Sizing != nil {
+		t.Errorf("turned off, and all is given back: %+v", got.Sizing)
 	}
 
 	// A person resizes it: it is theirs.

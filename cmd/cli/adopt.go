@@ -310,9 +310,9 @@ func newRelease() *cobra.Command {
 		Use:   "release NAMESPACE/NAME…",
 		Short: "Gives workloads back to the autoscalers that they were taken over from",
 		Long: "Sets workloads to Shadow and waits until the operator has seen that. Then removes mash2's marks from their\n" +
-			"targets and pods, removes replicas that a move between pools has added, and restores the autoscaler that a\n" +
-			"take-over removed. With the last workload it also removes mash2's cordons and returns parked nodes.\n" +
-			"helm uninstall runs it with --all.",
+			"targets and pods, removes replicas that a move between pools has added, gives running pods that mash2 made\n" +
+			"smaller what their author wrote, and restores the autoscaler that a take-over removed. With the last workload\n" +
+			"it also removes mash2's cordons and returns parked nodes. helm uninstall runs it with --all.",
 	}
 	a.flags(cmd)
 	cmd.Flags().BoolVar(&gone, "operator-gone", false, "go on if no operator answers within --patience")
@@ -329,6 +329,7 @@ func newRelease() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		do.Warn = func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+text) }
 		hint := func(err error) error {
 			if errors.Is(err, adoption.ErrNotSeen) {
 				err = fmt.Errorf("%w; if there is no operator any more, pass --operator-gone", err)

@@ -178,12 +178,10 @@ func usage(from, to time.Time, step time.Duration, cores, mebibytes float64) str
 		"# TYPE container_memory_working_set_bytes gauge\n" + memory.String() + "# EOF\n"
 }
 
-// TestSizing: on a real control plane with a real Prometheus that knows the past, pods of a
-// Deployment whose requests were guessed far too large are resized in place, without a
-// restart, and more of them run where that costs less; new pods arrive sized, with the
-// operator dead too; sizes keep to a LimitRange; and a deleted ManagedWorkload leaves pods as
-// their template says.
-func TestSizing(t *testing.T) {
+// sizedWorld has a workload with a day of usage, whose pods mash2 is to resize in place. It returns what
+// their template requests.
+func sizedWorld(t *testing.T) (*world, client.ObjectKey, corev1.ResourceList) {
+	t.Helper()
 	const users, speed = 10, 10.0
 	s := scenario(t, users, scenarios.Stage{Duration: 10 * time.Hour, Target: users})
 	s.Workload.Replicas = scenarios.Bounds{Min: 2, Max: 15}
@@ -193,15 +191,32 @@ func TestSizing(t *testing.T) {
 	sizesAtAdmission(t, w.Cluster)
 	template := w.deployment(testbed.Mash2).Spec.Template.Spec.Containers[0].Resources.Requests
 	key := client.ObjectKey{Namespace: testbed.Mash2, Name: testbed.WorkloadName}
+	w.sizingMode(key, v1alpha1.SizingInPlace)
+	return w, key, template
+}
+
+// sizingMode changes spec.sizing.mode.
+func (w *world) sizingMode(key client.ObjectKey, mode v1alpha1.SizingMode) {
+	w.t.Helper()
 	var mw v1alpha1.ManagedWorkload
-	if err := w.Client.Get(t.Context(), key, &mw); err != nil {
-		t.Fatal(err)
+	if err := w.Client.Get(w.t.Context(), key, &mw); err != nil {
+		w.t.Fatal(err)
 	}
 	old := mw.DeepCopy()
-	mw.Spec.Sizing = &v1alpha1.Sizing{Mode: v1alpha1.SizingInPlace}
-	if err := w.Client.Patch(t.Context(), &mw, client.MergeFrom(old)); err != nil {
-		t.Fatal(err)
+	mw.Spec.Sizing = &v1alpha1.Sizing{Mode: mode}
+	if err := w.Client.Patch(w.t.Context(), &mw, client.MergeFrom(old)); err != nil {
+		w.t.Fatal(err)
 	}
+}
+
+// TestSizing: on a real control plane with a real Prometheus that knows the past, pods of a
+// Deployment whose requests were guessed far too large are resized in place, without a
+// restart, and more of them run where that costs less; new pods arrive sized, with the
+// operator dead too; sizes keep to a LimitRange; and a deleted ManagedWorkload leaves pods as
+// their template says.
+func TestSizing(t *testing.T) {
+	w, key, template := sizedWorld(t)
+	var mw v1alpha1.ManagedWorkload
 	o := w.operator("--sizes-at-admission")
 	w.Load.Begin()
 

@@ -54,7 +54,7 @@ func quantities(of api.Amounts) map[string]string {
 		out["cpu"] = fmt.Sprintf("%dm", of.MilliCPU)
 	}
 	if of.Memory > 0 {
-		out["memory"] = fmt.Sprint(of.Memory)
+		out["memory"] = api.Bytes(of.Memory)
 	}
 	return out
 }

@@ -111,9 +111,7 @@ func (c *chooser) asWritten() bool {
 	if why == "" {
 		return false
 	}
-	for i, u := range c.in.Sizing.Containers {
-		c.now[i] = api.ContainerPlan{Name: u.Name, Requests: u.Requests, Limits: u.Limits, Template: u.Requests, Reason: "as its author wrote it"}
-	}
+	copy(c.now, c.in.Sizing.Authors("as its author wrote it"))
 	c.waits = why
 	return true
 }

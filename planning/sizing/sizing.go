@@ -320,7 +320,7 @@ func (c *chooser) proven(u api.ContainerUse, evidence time.Duration) (why string
 	case c.in.Time.Sub(u.Until) > c.Fresh:
 		return fmt.Sprintf("its usage is not known since %s", u.Until.UTC().Format(time.RFC3339))
 	case u.Until.Sub(since) < evidence:
-		return fmt.Sprintf("its usage is known for %s of the %s that it takes", u.Until.Sub(since).Round(time.Minute), evidence)
+		return fmt.Sprintf("its usage is known for %s of the %s that it takes", max(0, u.Until.Sub(since)).Round(time.Minute), evidence)
 	}
 	return ""
 }
