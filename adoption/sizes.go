@@ -61,7 +61,7 @@ func sizedByMash2(pod *corev1.Pod) bool {
 	ours := pod.Annotations[api.AnnotationSizedBy] != ""
 	for _, e := range pod.ManagedFields {
 		if e.Subresource == "resize" {
-			if e.Manager != api.FieldManager {
+			if e.Manager != api.FieldManager && e.Manager != api.AgentsManager {
 				return false
 			}
 			ours = true
@@ -73,6 +73,9 @@ func sizedByMash2(pod *corev1.Pod) bool {
 // giveBackSize writes what a pod is to get back, in one write.
 func (a Adoption) giveBackSize(ctx context.Context, pod *corev1.Pod, written []corev1.Container) error {
 	want := asWritten(pod, written)
+	if len(changed(pod, want)) == 0 {
+		return nil
+	}
 	fits, err := a.fits(ctx, want)
 	if err != nil {
 		return err
@@ -81,12 +84,7 @@ func (a Adoption) giveBackSize(ctx context.Context, pod *corev1.Pod, written []c
 		a.warn("pod %s/%s requests less than its author wrote, as node %s has no room for that: delete it, and a new one has it", pod.Namespace, pod.Name, pod.Spec.NodeName)
 		want = limitsOf(pod, want)
 	}
-	var containers []map[string]any
-	for i, c := range want.Spec.Containers {
-		if is := pod.Spec.Containers[i].Resources; !sameAmounts(c.Resources.Requests, is.Requests) || !sameAmounts(c.Resources.Limits, is.Limits) {
-			containers = append(containers, map[string]any{"name": c.Name, "resources": map[string]any{"requests": c.Resources.Requests, "limits": c.Resources.Limits}})
-		}
-	}
+	containers := changed(pod, want)
 	if len(containers) == 0 {
 		return nil
 	}
@@ -100,6 +98,16 @@ func (a Adoption) giveBackSize(ctx context.Context, pod *corev1.Pod, written []c
 		return nil
 	}
 	return err
+}
+
+// changed are the containers of a patch that makes a pod what it is to be.
+func changed(pod, want *corev1.Pod) (out []map[string]any) {
+	for i, c := range want.Spec.Containers {
+		if is := pod.Spec.Containers[i].Resources; !sameAmounts(c.Resources.Requests, is.Requests) || !sameAmounts(c.Resources.Limits, is.Limits) {
+			out = append(out, map[string]any{"name": c.Name, "resources": map[string]any{"requests": c.Resources.Requests, "limits": c.Resources.Limits}})
+		}
+	}
+	return out
 }
 
 // asWritten is a pod with what its author wrote where it has less, but for what a change restarts.

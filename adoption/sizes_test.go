@@ -81,6 +81,7 @@ func TestSizedByMash2(t *testing.T) {
 	}{
 		"nobody":                        {&corev1.Pod{}, false},
 		"in place":                      {resized(api.FieldManager), true},
+		"agents on their own":           {resized(api.AgentsManager), true},
 		"somebody else":                 {resized("kubectl-edit"), false},
 		"admitted, and resized by them": {admitted, false},
 		"admitted":                      {&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: admitted.Annotations}}, true},

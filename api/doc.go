@@ -19,6 +19,9 @@ const (
 	Group = "mash2.io"
 	// FieldManager owns the fields mash2 applies server-side.
 	FieldManager = "mash2"
+	// AgentsManager is the field manager of mash2 agents, which resize pods on their own: the
+	// operator leaves these pods to them.
+	AgentsManager = "mash2-agents"
 	// AnnotationCordonedFor is on a node that mash2 has cordoned; its value is
 	// the reason: CordonMigration or CordonShrink.
 	AnnotationCordonedFor = Group + "/cordoned-for"

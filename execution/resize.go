@@ -47,7 +47,7 @@ func (q *sequencer) resizePods() {
 		plan, back := wp.Sizing, false
 		switch {
 		case plan.Acts() && plan.Mode == api.SizingInPlace:
-		case !plan.Mode.Acts() && !w.Sizing.Mode.Acts(): // nobody looks after what it once chose
+		case !plan.Mode.Acts() && !w.Sizing.Mode.Acts() && w.Agents == nil: // nobody looks after what it once chose
 			back, plan = true, &api.SizingPlan{Containers: w.Sizing.Authors("sizes are not mash2's any more: what its author wrote")}
 		default:
 			continue

@@ -160,6 +160,16 @@ func TestResizePods(t *testing.T) {
 				"resize container web of shop/web-3: requests cpu 250m, memory 460Mi → cpu 1000m, memory 1Gi: sizes are not mash2's any more: what its author wrote",
 			},
 		},
+		"not those that agents made smaller": {
+			to: smaller, change: func(x *sized) {
+				x.s.Workloads[0].Sizing.Mode, x.plan.Workloads[0].Sizing.Mode = api.SizingRecommendOnly, api.SizingRecommendOnly
+				x.s.Workloads[0].Agents = &api.Agents{}
+				for i := range x.s.Pods {
+					x.s.Pods[i] = podSized(i, smaller)
+					x.s.Pods[i].Sized = true
+				}
+			},
+		},
 		"not those of a workload that mash2 only would have sized": {
 			to: smaller, change: func(x *sized) {
 				x.plan.Workloads[0].Sizing.Mode = api.SizingRecommendOnly // a canary

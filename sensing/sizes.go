@@ -264,6 +264,9 @@ func (o *Observer) sizing(now time.Time, r *workloadRecord, v *view) *api.Sizing
 	if t == nil || v.first(r.target) != r {
 		return nil
 	}
+	if spec == nil && r.agents != nil {
+		return nil // what is less than written is their agents' affair
+	}
 	if spec == nil {
 		// Pods that mash2 made smaller get back what their author wrote.
 		out := &api.Sizing{Mode: api.SizingOff, Containers: slices.Clone(t.containers), Admits: o.cfg.SizesAtAdmission, Quota: quotaRoom(v.quotas[r.target.namespace])}

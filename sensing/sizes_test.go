@@ -321,8 +321,14 @@ func TestSizing(t *testing.T) {
 	if got, s = w.workload("web"); got.Sizing == nil || got.Sizing.Mode != api.SizingOff || !s.Pods[0].Sized || s.Pods[0].Size == nil {
 		t.Errorf("turned off, with a pod that mash2 made smaller: %+v, %+v", got.Sizing, s.Pods[0])
 	}
+	mw.Spec.Vertical = &v1alpha1.Vertical{}
+	w.put(mw)
+	if got, _ = w.workload("web"); got.Sizing != nil {
+		t.Errorf("its agents made it smaller: %+v", got.Sizing)
+	}
+	mw.Spec.Vertical = nil
 	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("1")
-	w.put(pod) // of memory a change would restart it
+	w.put(mw, pod) // of memory a change would restart it
 	if got, _ = w.workload("web"); got.Sizing != nil {
 		t.Errorf("turned off, and all is given back: %+v", got.Sizing)
 	}

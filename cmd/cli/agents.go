@@ -275,7 +275,7 @@ func (o *agentsFlags) resize(ctx context.Context, log io.Writer, sum *agentsSum)
 	if err != nil {
 		return err
 	}
-	actuator, err := kube.New(cfg, kube.Options{EvictionBackoff: time.Second})
+	actuator, err := kube.New(cfg, kube.Options{EvictionBackoff: time.Second, ResizesAs: api.AgentsManager})
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 
+	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/cmd/cli"
 	"github.com/mash2-io/mash2/experiments/cluster"
 )
@@ -83,6 +84,12 @@ func TestAgents(t *testing.T) {
 	for _, p := range s.pods() {
 		if p.Status.ContainerStatuses[0].RestartCount != 0 || p.Name == "open" && len(p.Spec.Containers[0].Resources.Limits) != 0 {
 			t.Errorf("pod %s: %d restarts, %v", p.Name, p.Status.ContainerStatuses[0].RestartCount, p.Spec.Containers[0].Resources)
+		}
+		// By this an operator tells them from what it resized itself.
+		for _, e := range p.ManagedFields {
+			if e.Subresource == "resize" && e.Manager != api.AgentsManager {
+				t.Errorf("pod %s was resized by %s", p.Name, e.Manager)
+			}
 		}
 	}
 

@@ -39,6 +39,8 @@ type Options struct {
 	// again, the first time; then twice as long each time, up to
 	// longestEvictionBackoff times that. 0 is no such wait.
 	EvictionBackoff time.Duration
+	// ResizesAs is the field manager of resizes; empty for api.FieldManager.
+	ResizesAs string
 	// Clock of it; nil is the real one.
 	Clock clock.Clock
 }

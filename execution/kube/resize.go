@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -33,7 +34,7 @@ func (a *Actuator) resize(ctx context.Context, action api.ResizePod) error {
 		return fmt.Errorf("resizing pod %s: %w", action.Pod, err)
 	}
 	pod, err := a.client.CoreV1().Pods(action.Pod.Namespace).Patch(ctx, action.Pod.Name, types.StrategicMergePatchType, patch,
-		metav1.PatchOptions{FieldManager: api.FieldManager}, "resize")
+		metav1.PatchOptions{FieldManager: cmp.Or(a.options.ResizesAs, api.FieldManager)}, "resize")
 	switch {
 	case gone(err):
 		return nil
