@@ -267,19 +267,21 @@ func (o *Observer) sizing(now time.Time, r *workloadRecord, v *view) *api.Sizing
 	if spec == nil && r.agents != nil {
 		return nil // what is less than written is their agents' affair
 	}
+	members := v.members(r.target)
 	if spec == nil {
 		// Pods that mash2 made smaller get back what their author wrote.
 		out := &api.Sizing{Mode: api.SizingOff, Containers: slices.Clone(t.containers), Admits: o.cfg.SizesAtAdmission, Quota: quotaRoom(v.quotas[r.target.namespace])}
-		if !slices.ContainsFunc(v.members(r.target), func(p *podRecord) bool { return p.size.ours && out.Less(p.size.size) }) {
+		if !slices.ContainsFunc(members, func(p *podRecord) bool { return p.size.ours && !p.pod.Terminating && out.Less(p.size.size) }) {
 			return nil
 		}
+		newest := newestOf(members)
+		out.Beside, out.Least = newest.size.beside, newest.size.least
 		return out
 	}
 	out := &api.Sizing{
 		Mode: spec.mode, Limits: spec.limits, Planned: spec.planned, Admits: o.cfg.SizesAtAdmission,
 		Containers: slices.Clone(t.containers), CPUAsWrittenUntil: spec.cpuAsWritten, Quota: quotaRoom(v.quotas[r.target.namespace]),
 	}
-	members := v.members(r.target)
 	whole := t.whole
 	if newest := newestOf(members); newest != nil {
 		out.Beside, out.Least = newest.size.beside, newest.size.least

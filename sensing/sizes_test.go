@@ -318,9 +318,17 @@ func TestSizing(t *testing.T) {
 	mw.Spec.Sizing.Mode = v1alpha1.SizingOff
 	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("10m")
 	w.put(mw, pod)
-	if got, s = w.workload("web"); got.Sizing == nil || got.Sizing.Mode != api.SizingOff || !s.Pods[0].Sized || s.Pods[0].Size == nil {
+	if got, s = w.workload("web"); got.Sizing == nil || got.Sizing.Mode != api.SizingOff || got.Sizing.Beside != want.Beside || got.Sizing.Least != want.Least || !s.Pods[0].Sized || s.Pods[0].Size == nil {
 		t.Errorf("turned off, with a pod that mash2 made smaller: %+v, %+v", got.Sizing, s.Pods[0])
 	}
+	now := metav1.NewTime(epoch)
+	pod.DeletionTimestamp = &now
+	w.put(pod)
+	if got, _ = w.workload("web"); got.Sizing != nil {
+		t.Errorf("its last pod goes: %+v", got.Sizing)
+	}
+	pod.DeletionTimestamp = nil
+	w.put(pod)
 	mw.Spec.Vertical = &v1alpha1.Vertical{}
 	w.put(mw)
 	if got, _ = w.workload("web"); got.Sizing != nil {
