@@ -90,6 +90,24 @@ func asWritten(g guess, pods []corev1.Pod) error {
 	return nil
 }
 
+// noLess says which pod's kubelet gives it less than its author wrote.
+func noLess(g guess, pods []corev1.Pod) error {
+	for _, p := range pods {
+		s := p.Status.ContainerStatuses
+		if len(s) == 0 || s[0].Resources == nil {
+			return fmt.Errorf("pod %s has no status", p.Name)
+		}
+		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			for _, amounts := range [][2]corev1.ResourceList{{s[0].Resources.Requests, g.Requests}, {s[0].Resources.Limits, g.Limits}} {
+				if is, written := amounts[0][name], amounts[1][name]; is.Cmp(written) < 0 {
+					return fmt.Errorf("pod %s has %s of %s, its author wrote %s", p.Name, &is, name, &written)
+				}
+			}
+		}
+	}
+	return nil
+}
+
 // smallerSpec is smaller for what is asked of the kubelet.
 func smallerSpec(g guess, pods []corev1.Pod) error {
 	for _, p := range pods {

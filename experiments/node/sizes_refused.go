@@ -190,3 +190,36 @@ func (r *sizedRun) refuse(ctx context.Context) error {
 	r.pause(ctx, calm)
 	return nil
 }
+
+// back turns sizing off, after which nobody raises what pods have less of than their author wrote.
+func (r *sizedRun) back(ctx context.Context) error {
+	restarts, err := r.sizedRestarts(ctx)
+	if err != nil {
+		return err
+	}
+	for _, g := range guesses() {
+		var w v1alpha1.ManagedWorkload
+		if err := r.typed.Get(ctx, client.ObjectKey{Namespace: sizedSpace, Name: g.Name}, &w); err != nil {
+			return err
+		}
+		before := w.DeepCopy()
+		w.Spec.Sizing.Mode = v1alpha1.SizingOff
+		if err := r.typed.Patch(ctx, &w, client.MergeFrom(before)); err != nil {
+			return err
+		}
+	}
+	r.moment("sizing was turned off for all")
+	if err := r.waitPods(ctx, "pods as written", noLess); err != nil {
+		return err
+	}
+	is, err := r.sizedRestarts(ctx)
+	if err == nil && is != restarts {
+		err = fmt.Errorf("%d containers were restarted as they got back what was written", is-restarts)
+	}
+	if err != nil {
+		return err
+	}
+	r.moment("no running pod has less than its author wrote, by its kubelet, and none was restarted for it")
+	r.pause(ctx, calm)
+	return nil
+}
