@@ -112,17 +112,25 @@ func (a Adoption) takeBack(ctx context.Context, w *v1alpha1.ManagedWorkload, wan
 	return nodes, a.clearCosts(ctx, w.Namespace, w.Spec.TargetRef)
 }
 
-// forget takes the note of the take-over from the status, as the operator does that sees
-// Shadow. With it, the next operator would take a later take-over for a Conflict.
+// forget takes the note of the take-over and sizes that act from the status, as the operator does
+// that sees Shadow. With the note, the next operator would take a later take-over for a Conflict; with
+// the sizes, new pods would still be admitted with them.
 func (a Adoption) forget(ctx context.Context, w *v1alpha1.ManagedWorkload) error {
 	now := &v1alpha1.ManagedWorkload{}
-	if err := a.Client.Get(ctx, client.ObjectKeyFromObject(w), now); err != nil || now.Status.TakenOver == "" {
+	if err := a.Client.Get(ctx, client.ObjectKeyFromObject(w), now); err != nil {
 		return client.IgnoreNotFound(err)
+	}
+	sized := now.Status.Sizing != nil && api.SizingMode(now.Status.Sizing.Mode).Acts()
+	if now.Status.TakenOver == "" && !sized {
+		return nil
 	}
 	before := now.DeepCopy()
 	now.Status.TakenOver = ""
+	if sized {
+		now.Status.Sizing = nil
+	}
 	if err := a.Client.Status().Patch(ctx, now, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
-		return fmt.Errorf("taking the note of the take-over from ManagedWorkload %s/%s: %w", w.Namespace, w.Name, err)
+		return fmt.Errorf("taking the note of the take-over, and sizes, from the status of ManagedWorkload %s/%s: %w", w.Namespace, w.Name, err)
 	}
 	return nil
 }

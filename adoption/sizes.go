@@ -50,7 +50,7 @@ func (a Adoption) giveBackSizes(ctx context.Context, namespace string, ref v1alp
 			continue
 		}
 		if err := a.giveBackSize(ctx, pod, template.Spec.Containers); err != nil {
-			errs = append(errs, fmt.Errorf("giving pod %s/%s back what its author wrote: %w; a new pod in its place has that", namespace, pod.Name, err))
+			errs = append(errs, fmt.Errorf("giving pod %s/%s back what its author wrote: %w", namespace, pod.Name, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -70,7 +70,8 @@ func sizedByMash2(pod *corev1.Pod) bool {
 	return ours
 }
 
-// giveBackSize writes what a pod is to get back, in one write.
+// giveBackSize writes what a pod is to get back: all of it, or its limits where its node, a quota or
+// whoever else has no room for the rest. What is refused keeps nobody from being released.
 func (a Adoption) giveBackSize(ctx context.Context, pod *corev1.Pod, written []corev1.Container) error {
 	want := asWritten(pod, written)
 	if len(changed(pod, want)) == 0 {
@@ -80,10 +81,22 @@ func (a Adoption) giveBackSize(ctx context.Context, pod *corev1.Pod, written []c
 	if err != nil {
 		return err
 	}
-	if !fits {
-		a.warn("pod %s/%s requests less than its author wrote, as node %s has no room for that: delete it, and a new one has it", pod.Namespace, pod.Name, pod.Spec.NodeName)
-		want = limitsOf(pod, want)
+	why := fmt.Errorf("node %s has no room for it", pod.Spec.NodeName)
+	if fits {
+		why = a.resize(ctx, pod, want)
 	}
+	if why == nil || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	a.warn("pod %s/%s requests less than its author wrote: %v; delete it, and a new one has it", pod.Namespace, pod.Name, why)
+	if err := a.resize(ctx, pod, limitsOf(pod, want)); err != nil {
+		a.warn("pod %s/%s is limited to less, too: %v", pod.Namespace, pod.Name, err)
+	}
+	return ctx.Err()
+}
+
+// resize makes a pod what it is to be, in one write.
+func (a Adoption) resize(ctx context.Context, pod, want *corev1.Pod) error {
 	containers := changed(pod, want)
 	if len(containers) == 0 {
 		return nil
@@ -93,7 +106,7 @@ func (a Adoption) giveBackSize(ctx context.Context, pod *corev1.Pod, written []c
 		return err
 	}
 	// In mash2's name: who takes the workload over later must not find somebody else's size.
-	err = a.Client.SubResource("resize").Patch(ctx, pod, client.RawPatch(types.StrategicMergePatchType, body), client.FieldOwner(api.FieldManager))
+	err = a.Client.SubResource("resize").Patch(ctx, pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, body), client.FieldOwner(api.FieldManager))
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it is gone, or another one has its name
 		return nil
 	}
@@ -161,11 +174,15 @@ func restarts(c *corev1.Container, name corev1.ResourceName) bool {
 func (a Adoption) fits(ctx context.Context, want *corev1.Pod) (bool, error) {
 	var nodes corev1.NodeList
 	named := fields.OneTermEqualSelector(metav1.ObjectNameField, want.Spec.NodeName)
-	if err := a.Client.List(ctx, &nodes, client.MatchingFieldsSelector{Selector: named}); err != nil || len(nodes.Items) != 1 {
+	if err := a.Client.List(ctx, &nodes, client.MatchingFieldsSelector{Selector: named}); apierrors.IsForbidden(err) {
+		return true, nil // its kubelet says it
+	} else if err != nil || len(nodes.Items) != 1 {
 		return false, err
 	}
 	var pods corev1.PodList
-	if err := a.Client.List(ctx, &pods, client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("spec.nodeName", want.Spec.NodeName)}); err != nil {
+	if err := a.Client.List(ctx, &pods, client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("spec.nodeName", want.Spec.NodeName)}); apierrors.IsForbidden(err) {
+		return true, nil
+	} else if err != nil {
 		return false, err
 	}
 	return roomFor(&nodes.Items[0], pods.Items, want), nil

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -87,8 +88,34 @@ func TestSizesAreGivenBack(t *testing.T) {
 	w.sizingMode(key, v1alpha1.SizingInPlace)
 	w.eventually("pods to be smaller again", smaller)
 	o.Kill()
+	// A quota that is full keeps nobody from being released, only that pod from growing.
+	quota := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "full"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourceRequestsCPU: resource.MustParse("1m")}},
+	}
+	w.create(quota)
+	w.eventually("the quota to be counted", func() string {
+		if err := w.Client.Get(t.Context(), client.ObjectKeyFromObject(quota), quota); err != nil {
+			return err.Error()
+		}
+		if len(quota.Status.Used) == 0 {
+			return "it isn't"
+		}
+		return ""
+	})
 	w.mash2("release", "--operator-gone", "--patience", "1s", key.String())
-	if why := written(); why != "" {
-		t.Errorf("after the release %s", why)
+	if why := smaller(); why != "" {
+		t.Errorf("with a full quota %s", why)
+	}
+	if err := w.Client.Delete(t.Context(), quota); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("pods as written after the release", func() string {
+		w.mash2("release", "--operator-gone", "--patience", "1s", key.String())
+		return written()
+	})
+	var mw v1alpha1.ManagedWorkload
+	if err := w.Client.Get(t.Context(), key, &mw); err != nil || mw.Status.Sizing != nil {
+		t.Errorf("new pods would still get sizes: %v, %+v", err, mw.Status.Sizing)
 	}
 }
