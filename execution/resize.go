@@ -24,38 +24,42 @@ const (
 // replaced or moved. What may not become smaller now becomes larger where it needs to, and
 // what becomes larger comes before what becomes smaller.
 //
+// With InitialOnly running pods stay as they are, but for limits that admission lowered and the plan no
+// longer does: a container would be killed at that of memory again and again, in the same pod.
+//
+// While pods are replaced only those that are not Ready become larger: old ones go, and the rollout would
+// wait for ever for a new one that can't start as small as it is.
+//
 // Pods of a workload that is held as its demand is not known become larger, too: that none of
 // them is Ready may be why it is not known, and a larger one what they need.
 //
 // Where more pods are to be resized than one cycle does, workloads begin in turn: what the
 // API server refuses of one is asked for again and again, and must not keep the others waiting.
 func (q *sequencer) resizePods() {
-	type sized struct {
-		w    *api.Workload
-		wp   *api.WorkloadPlan
-		plan *api.SizingPlan
-		back bool // running pods get back what was taken, and nothing else
-	}
-	var all []sized
+	var all []resized
 	wanted := 0
 	for i := range q.plan.Workloads {
 		wp := &q.plan.Workloads[i]
 		w := q.workloads[wp.Key]
-		if !q.acting[wp.Key] && !q.growing[wp.Key] || w.Sizing == nil || wp.Sizing == nil || w.RollingOut {
+		if !q.acting[wp.Key] && !q.growing[wp.Key] || w.Sizing == nil || wp.Sizing == nil {
 			continue
 		}
-		plan, back := wp.Sizing, false
+		each := resized{w: w, wp: wp, plan: wp.Sizing}
 		switch {
-		case plan.Acts() && plan.Mode == api.SizingInPlace:
-		case !plan.Mode.Acts() && !w.Sizing.Mode.Acts() && w.Agents == nil: // nobody looks after what it once chose
-			back, plan = true, &api.SizingPlan{Containers: w.Sizing.Authors("sizes are not mash2's any more: what its author wrote")}
+		case each.plan.Acts() && each.plan.Mode == api.SizingInPlace:
+		case w.Agents != nil: // theirs
+			continue
+		case each.plan.Acts(): // admission made pods smaller, and nobody else looks after them
+			each.back, each.limits = true, true
+		case !each.plan.Mode.Acts() && !w.Sizing.Mode.Acts(): // nobody looks after what it once chose
+			each.back, each.plan = true, &api.SizingPlan{Containers: w.Sizing.Authors("sizes are not mash2's any more: what its author wrote")}
 		default:
 			continue
 		}
-		all = append(all, sized{w, wp, plan, back})
+		all = append(all, each)
 		for _, p := range q.podsOfWorkload(w.Key).stay {
-			if wanted <= resizesAtOnce && p.Size != nil && (!back || p.Sized) {
-				wanted += len(resizes(w, plan, p, back))
+			if wanted <= resizesAtOnce && p.Size != nil {
+				wanted += len(each.changes(p, false))
 			}
 		}
 	}
@@ -76,10 +80,10 @@ func (q *sequencer) resizePods() {
 		}
 		waiting, cramped, beyond := 0, 0, 0
 		for _, p := range ps.stay {
-			if p.Size == nil || p.Node == "" || p.Phase != "Running" || q.dying[p.Node] || each.back && !p.Sized {
+			if p.Size == nil || p.Node == "" || p.Phase != "Running" || q.dying[p.Node] {
 				continue
 			}
-			changes := resizes(w, plan, p, each.back)
+			changes := each.changes(p, false)
 			if p.Resize == api.ResizeInfeasible {
 				changes = instead(w, plan, p, changes)
 			}
@@ -91,12 +95,12 @@ func (q *sequencer) resizePods() {
 					}
 				}
 				if waiting > before {
-					changes = resizes(w, plan, p, true)
+					changes = each.changes(p, true)
 				}
 			}
 			if slices.ContainsFunc(changes, resize.larger) && slices.ContainsFunc(changes, func(a resize) bool { return a.smaller }) {
 				// A kubelet that can't take something away gives nothing else either.
-				changes = resizes(w, plan, p, true)
+				changes = each.changes(p, true)
 			}
 			for _, a := range changes {
 				switch {
@@ -143,6 +147,42 @@ func (q *sequencer) resizePods() {
 	}
 }
 
+// resized is a workload whose running pods are brought to a plan.
+type resized struct {
+	w    *api.Workload
+	wp   *api.WorkloadPlan
+	plan *api.SizingPlan
+	// back: pods that mash2 made smaller get back what they need, and nothing else changes. With limits
+	// that is what limits keep them from.
+	back, limits bool
+}
+
+// changes bring a pod to the plan; with larger only those of what becomes larger.
+func (r resized) changes(p *api.Pod, larger bool) []resize {
+	if r.back && !p.Sized || r.w.RollingOut && p.Ready {
+		return nil
+	}
+	out := resizes(r.w, r.plan, p, larger || r.back || r.w.RollingOut)
+	if !r.limits {
+		return out
+	}
+	var lifted []resize
+	for _, a := range out {
+		i := slices.IndexFunc(r.w.Sizing.Containers, func(u api.ContainerUse) bool { return u.Name == a.Container })
+		written := r.w.Sizing.Containers[i].Limits
+		if a.had.Memory >= written.Memory || a.Limits.Memory <= a.had.Memory {
+			a = a.cpu()
+		}
+		if a.had.MilliCPU >= written.MilliCPU || a.Limits.MilliCPU <= a.had.MilliCPU {
+			a = a.memory()
+		}
+		if a.Limits != a.had {
+			lifted = append(lifted, a)
+		}
+	}
+	return lifted
+}
+
 // resize is a change of a container.
 type resize struct {
 	api.ResizePod
@@ -159,6 +199,12 @@ func (a resize) larger() bool { return a.grows.MilliCPU > 0 || a.grows.Memory > 
 // memory is what a change makes of the container's memory, alone.
 func (a resize) memory() resize {
 	a.To.MilliCPU, a.Limits.MilliCPU, a.grows.MilliCPU = a.From.MilliCPU, a.had.MilliCPU, 0
+	return a
+}
+
+// cpu is what a change makes of the container's CPU, alone.
+func (a resize) cpu() resize {
+	a.To.Memory, a.Limits.Memory, a.grows.Memory = a.From.Memory, a.had.Memory, 0
 	return a
 }
 

@@ -244,6 +244,33 @@ func TestResizePods(t *testing.T) {
 		"new pods only changes none that runs": {
 			to: smaller, change: func(x *sized) { x.plan.Workloads[0].Sizing.Mode = api.SizingInitialOnly },
 		},
+		"new pods only, but for limits that they were given": {
+			to: amounts(500, 1536), change: func(x *sized) {
+				x.limited(amounts(2000, 2048), amounts(600, 1700), nil)
+				x.plan.Workloads[0].Sizing.Mode = api.SizingInitialOnly
+				of := func(i int, requests, limits api.Amounts) {
+					x.s.Pods[i] = podSized(i, requests)
+					x.s.Pods[i].Sized, x.s.Pods[i].Size.Containers[0].Limits = true, limits
+				}
+				of(0, amounts(500, 460), amounts(600, 600))   // killed at it
+				of(1, amounts(500, 460), amounts(600, 2048))  // its limit is its author's
+				of(2, amounts(400, 1536), amounts(480, 1700)) // its CPU is limited
+				of(3, amounts(500, 460), amounts(600, 600))
+				x.s.Pods[3].Sized = false // its author's, or somebody else's
+			}, want: []string{
+				"resize container web of shop/web-0: requests cpu 500m, memory 460Mi → cpu 500m, memory 1536Mi, limits cpu 600m, memory 1700Mi: why",
+				"resize container web of shop/web-2: requests cpu 400m, memory 1536Mi → cpu 500m, memory 1536Mi, limits cpu 600m, memory 1700Mi: why",
+			},
+		},
+		"while pods are replaced, those that the rollout waits for become larger": {
+			to: amounts(500, 2048), change: func(x *sized) {
+				x.s.Workloads[0].RollingOut = true
+				x.s.Pods[0].Ready, x.s.Pods[2].Ready = false, false
+			}, want: []string{
+				"resize container web of shop/web-0: requests cpu 1000m, memory 1Gi → cpu 1000m, memory 2Gi: why",
+				"resize container web of shop/web-2: requests cpu 1000m, memory 1Gi → cpu 1000m, memory 2Gi: why",
+			},
+		},
 		"not while pods are replaced": {to: smaller, change: func(x *sized) { x.s.Workloads[0].RollingOut = true }},
 		"not in Shadow":               {to: smaller, change: func(x *sized) { x.s.Workloads[0].Mode = api.ModeShadow }},
 		"what would restart is left": {

@@ -77,11 +77,14 @@ func (c *cycle) sizingInput(mw *managed, prices sizing.Prices, shared map[string
 			}
 		}
 	}
+	// New pods begin as those that go: who watches the rollout sees pods of one size, and what is
+	// too little is noticed.
+	if w.RollingOut && in.Doubt == "" {
+		in.Doubt = "its pods are being replaced"
+	}
 	switch {
 	case w.Hold != "":
 		in.Sizing.Hold = w.Hold
-	case w.RollingOut:
-		in.Sizing.Hold = "its pods are being replaced"
 	case w.Basis > 0:
 		in.FixedCPU = "CPU requests stay: spec.countRequests counts replicas by the template's, or a VerticalPodAutoscaler sets them"
 	case !usesCPU(w) || len(w.Triggers) > 0:

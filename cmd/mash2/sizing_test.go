@@ -211,7 +211,7 @@ func (w *world) sizingMode(key client.ObjectKey, mode v1alpha1.SizingMode) {
 
 // TestSizing: on a real control plane with a real Prometheus that knows the past, pods of a
 // Deployment whose requests were guessed far too large are resized in place, without a
-// restart, and more of them run where that costs less; new pods arrive sized, with the
+// restart, and more of them run where that costs less; new pods arrive sized, in a rollout and with the
 // operator dead too; sizes keep to a LimitRange; and a deleted ManagedWorkload leaves pods as
 // their template says.
 func TestSizing(t *testing.T) {
@@ -266,6 +266,36 @@ func TestSizing(t *testing.T) {
 	if got := w.deployment(testbed.Mash2).Spec.Template.Spec.Containers[0].Resources.Requests; !got.Cpu().Equal(*template.Cpu()) || !got.Memory().Equal(*template.Memory()) {
 		t.Errorf("the template now requests %v", got)
 	}
+
+	// The pods of a rollout begin as those that they replace.
+	d := w.deployment(testbed.Mash2)
+	before := d.DeepCopy()
+	d.Spec.MinReadySeconds = 10
+	d.Spec.Template.Annotations = map[string]string{"version": "2"}
+	if err := w.Client.Patch(t.Context(), d, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	since := time.Now()
+	w.eventually("the end of a rollout", func() string {
+		cycles := w.records()
+		for _, c := range cycles {
+			if c.Time.After(since) && !c.Plan.Workloads[0].Sizing.Acts() {
+				t.Fatalf("in a rollout %+v", c.Plan.Workloads[0].Sizing)
+			}
+		}
+		if s := w.deployment(testbed.Mash2).Status; s.AvailableReplicas < s.Replicas || s.UpdatedReplicas < s.Replicas {
+			return fmt.Sprintf("%d of %d pods are available", s.AvailableReplicas, s.Replicas)
+		}
+		for _, p := range pods() {
+			if p.Annotations["version"] != "2" {
+				return p.Name + " is of before"
+			}
+			if requests(p).Cpu().Cmp(*template.Cpu()) >= 0 || requests(p).Memory().Cmp(*template.Memory()) >= 0 {
+				t.Fatalf("a pod of the rollout requests %v", requests(p))
+			}
+		}
+		return ""
+	})
 
 	// renewed deletes a pod and returns what takes its place.
 	renewed := func() corev1.Pod {

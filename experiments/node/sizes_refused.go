@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mash2-io/mash2/api/v1alpha1"
@@ -187,6 +188,57 @@ func (r *sizedRun) refuse(ctx context.Context) error {
 		return err
 	}
 	r.moment("the pods of db have it")
+	r.pause(ctx, calm)
+	return nil
+}
+
+// rollOut lets db have a version that needs more memory to start than its pods were left, and less than
+// its author wrote. A StatefulSet's rollout waits for its first pod for ever.
+func (r *sizedRun) rollOut(ctx context.Context) error {
+	db := guesses()[1]
+	object := metav1.ObjectMeta{Namespace: sizedSpace, Name: db.Name}
+	limit, holds := db.Limits.Memory(), db.Limits.Memory().Value()/2
+	patch := fmt.Sprintf(`[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--memory-bytes=%d"}]`, holds)
+	set, err := r.client.AppsV1().StatefulSets(sizedSpace).Patch(ctx, object.Name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		return err
+	}
+	r.moment("db is rolled out with a version that holds %d MiB from its start; its author's limit is %s", holds>>20, limit)
+	kills, seen := int32(0), false
+	err = r.until(ctx, "the rollout of db", func(ctx context.Context) error {
+		pods, err := r.podsOfGuess(ctx, db)
+		if err != nil {
+			return err
+		}
+		for _, p := range pods {
+			for _, s := range p.Status.ContainerStatuses {
+				if last := s.LastTerminationState.Terminated; last == nil || last.Reason != "OOMKilled" {
+					continue
+				}
+				if !seen {
+					r.moment("%s was killed with a limit of %s", p.Name, s.Resources.Limits.Memory())
+				}
+				kills, seen = max(kills, s.RestartCount), true
+			}
+		}
+		is, err := r.client.AppsV1().StatefulSets(sizedSpace).Get(ctx, object.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if s := is.Status; s.ObservedGeneration < set.Generation || s.CurrentRevision != s.UpdateRevision || s.ReadyReplicas < s.Replicas {
+			return fmt.Errorf("%d of %d replicas are of the new version, %d Ready", s.UpdatedReplicas, s.Replicas, s.ReadyReplicas)
+		}
+		return everyPod(func(p *corev1.Pod) error {
+			if has := p.Status.ContainerStatuses[0].Resources.Limits.Memory(); has.Cmp(*limit) < 0 {
+				return fmt.Errorf("pod %s has a limit of %s", p.Name, has)
+			}
+			return nil
+		})(db, pods)
+	})
+	if err != nil {
+		return err
+	}
+	r.moment("all pods of db are of the new version and Ready, with the memory that its author wrote; restarts of one pod: %d", kills)
 	r.pause(ctx, calm)
 	return nil
 }

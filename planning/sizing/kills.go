@@ -5,6 +5,10 @@ import (
 	"time"
 )
 
+// oomAgain is how soon after a kill another one says nothing more: a cycle, and what a kubelet takes to
+// resize. A container that fails at its start is killed several times in it.
+const oomAgain = 30 * time.Second
+
 // Kill of a container for its memory, with a limit of so many bytes.
 type Kill struct {
 	Name  string    `json:"name"`
@@ -35,7 +39,7 @@ func (k Kill) newest() time.Time {
 
 // kills remembers what containers were killed at: what needs more where that is known of two
 // times that are not long ago. A kill counts once, with the limit of when it was seen first:
-// its pod may have been resized since.
+// its pod may have been resized since, and its container killed again before the kubelet carries that out.
 func (c *chooser) kills() {
 	var kept []Kill
 	for _, u := range c.in.Sizing.Containers {
@@ -44,7 +48,7 @@ func (c *chooser) kills() {
 			switch {
 			case k.Limit == 0 || !k.At.After(before.newest()):
 				k = before
-			case before.need() >= k.need() && c.in.Time.Sub(before.At) < oomFor:
+			case (before.need() >= k.need() || k.At.Sub(before.newest()) < oomAgain) && c.in.Time.Sub(before.At) < oomFor:
 				before.Last = k.At
 				k = before
 			}

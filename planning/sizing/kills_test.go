@@ -42,8 +42,14 @@ func TestKillsCountOnce(t *testing.T) {
 		"killed again with more": {
 			{0, -1, 1024, false, 1229}, {time.Minute, 30, 1229, false, 1475}, {2 * time.Minute, 30, 1475, true, 1475},
 		},
+		"killed again before its kubelet gives it more": {
+			{0, -1, 1024, false, 1229}, {15 * time.Second, 10, 1229, false, 1229}, {30 * time.Second, 12, 1229, false, 1229}, {2 * time.Minute, 90, 1229, false, 1475},
+		},
 		"killed again with less": {
 			{0, -1, 1024, false, 1229}, {time.Minute, 30, 900, false, 1229}, {2 * time.Minute, 30, 4096, true, 1229},
+		},
+		"killed at less than its author's limit": { // of 1024
+			{0, -1, 400, false, 1024}, {time.Minute, -1, 1024, true, 1024}, {2 * time.Minute, 90, 1024, false, 1229},
 		},
 		"a second pod, killed before it was resized": {
 			{0, -1, 1024, false, 1229}, {time.Minute, 2, 1229, true, 1229},
@@ -54,6 +60,7 @@ func TestKillsCountOnce(t *testing.T) {
 			for i, l := range looks {
 				u := known(func(u *api.ContainerUse) {
 					u.OOMKilled, u.OOMLimit, u.OOMResized = now.Add(l.kill*time.Second), l.limit*mib, l.resized
+					u.Limits = u.Requests
 				})
 				u.Until = now.Add(l.after)
 				in := input(u)

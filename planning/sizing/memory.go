@@ -26,7 +26,11 @@ func (c *chooser) memory() {
 			need, why = most, fmt.Sprintf("peak %s, of which %s are no files, within the limit", mebibytes(u.MemoryPeak), mebibytes(u.MemoryResident))
 		}
 		if k := c.kill(u.Name); k.Limit > 0 {
-			if after := k.need(); after > need {
+			after := k.need()
+			if !k.Resized && k.Limit < u.Limits.Memory { // more at each of several kills would be a kill too many
+				after = max(after, u.Requests.Memory)
+			}
+			if after > need {
 				need, why = after, fmt.Sprintf("killed at %s for its memory at %s", k.At.UTC().Format(time.RFC3339), mebibytes(k.Limit))
 				if k.Resized {
 					why = fmt.Sprintf("killed at %s for its memory, and has %s since", k.At.UTC().Format(time.RFC3339), mebibytes(k.Limit))

@@ -26,7 +26,14 @@ func main() {
 	listen := flag.String("listen", "127.0.0.1:8080", "address to listen on")
 	start := flag.Duration("start-cpu", 0, "CPU time to spend before listening, as a program that takes long to start")
 	file := flag.Int64("file-bytes", 0, "size of a file that it writes to the working directory before listening, as a program that writes logs")
+	memory := flag.String("memory-bytes", "", "memory that it holds from the start")
 	flag.Parse()
+	if *memory != "" {
+		if err := hold(*memory); err != nil {
+			fmt.Fprintln(os.Stderr, "target:", err)
+			os.Exit(1)
+		}
+	}
 	if err := write(fileName, *file); err != nil {
 		fmt.Fprintln(os.Stderr, "target:", err)
 		os.Exit(1)
