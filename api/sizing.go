@@ -58,8 +58,11 @@ type Sizing struct {
 	// Slow is which pod does not become Ready as it uses all of a CPU limit that is less
 	// than its author's; empty if none is known.
 	Slow string `json:",omitempty"`
-	// CPUAsWrittenUntil is what the last published plan says of it.
-	CPUAsWrittenUntil time.Time `json:",omitzero"`
+	// Crowded is which node of its pods is short of memory; empty if none is.
+	Crowded string `json:",omitempty"`
+	// CPUAsWrittenUntil and MemoryAsWrittenUntil are what the last published plan says of both.
+	CPUAsWrittenUntil    time.Time `json:",omitzero"`
+	MemoryAsWrittenUntil time.Time `json:",omitzero"`
 }
 
 // Pod is what a pod requests whose containers request so much by the scheduler's rules.
@@ -212,6 +215,9 @@ type SizingPlan struct {
 	// CPUAsWrittenUntil is until when CPU requests are no less than their author's, as pods
 	// did not become Ready with less; zero if they may be.
 	CPUAsWrittenUntil time.Time `json:"cpuAsWrittenUntil,omitzero"`
+	// MemoryAsWrittenUntil is until when memory requests are no less than their author's, as a node
+	// of its pods was short of memory; zero if none was.
+	MemoryAsWrittenUntil time.Time `json:"memoryAsWrittenUntil,omitzero"`
 	// Reason says why they are as they are, in a sentence.
 	Reason string `json:"reason"`
 	// Hold is not empty while sizes are not changed, and says why.

@@ -354,7 +354,9 @@ type Node struct {
 	Taints      []Taint // without the unschedulable taint of a cordon
 	Allocatable Resources
 	Ready       bool
-	Cordoned    bool
+	// MemoryPressure tells that its kubelet evicts pods, as the machine is short of memory.
+	MemoryPressure bool `json:",omitempty"`
+	Cordoned       bool
 	// CordonedFor is the value of AnnotationCordonedFor; empty if the cordon is
 	// not ours.
 	CordonedFor string

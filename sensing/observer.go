@@ -167,6 +167,9 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 	}
 	s.Findings = append(s.Findings, poolFindings...)
 	s.Findings = append(s.Findings, watchFindings(failures)...)
+	if f, ok := crowdedFinding(crowdedNodes(v.nodes)); ok {
+		s.Findings = append(s.Findings, f)
+	}
 	s.Findings = append(s.Findings, o.sourceFindings(fresh)...)
 	o.addWorkloads(&s, v, usage)
 	o.addPods(&s, v)

@@ -12,6 +12,7 @@ const (
 	ReasonMetricsAPIUnreachable = "ResourceMetricsUnreachable"
 	ReasonNodeUsageUnread       = "NodeUsageUnread"
 	ReasonCPULimitTooLow        = "CPULimitTooLow"
+	ReasonNodeMemoryPressure    = "NodeMemoryPressure"
 	ReasonPoolsUnreadable       = "PoolsUnreadable"
 	ReasonWatchFailing          = "WatchFailing"
 	ReasonDemandStale           = demand.ReasonStale

@@ -214,6 +214,7 @@ func nodeRecordOf(n *corev1.Node, poolLabel string) *nodeRecord {
 		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
 			r.node.Ready, r.node.ReadyAt = true, c.LastTransitionTime.Time
 		}
+		r.node.MemoryPressure = r.node.MemoryPressure || c.Type == corev1.NodeMemoryPressure && c.Status == corev1.ConditionTrue
 	}
 	return r
 }

@@ -22,6 +22,8 @@ type sizingSpec struct {
 	planned []api.ContainerPlan
 	// cpuAsWritten is until when CPU is to be requested as written.
 	cpuAsWritten time.Time
+	// memoryAsWritten is the same of memory.
+	memoryAsWritten time.Time
 }
 
 // sizingOf returns nil where no sizes are to be chosen.
@@ -43,6 +45,9 @@ func sizingOf(w *v1alpha1.ManagedWorkload) *sizingSpec {
 	if s := w.Status.Sizing; s != nil {
 		if s.CPUAsWrittenUntil != nil {
 			out.cpuAsWritten = s.CPUAsWrittenUntil.Time
+		}
+		if s.MemoryAsWrittenUntil != nil {
+			out.memoryAsWritten = s.MemoryAsWrittenUntil.Time
 		}
 		for _, c := range s.Containers {
 			out.planned = append(out.planned, api.ContainerPlan{
@@ -280,7 +285,7 @@ func (o *Observer) sizing(now time.Time, r *workloadRecord, v *view) *api.Sizing
 	}
 	out := &api.Sizing{
 		Mode: spec.mode, Limits: spec.limits, Planned: spec.planned, Admits: o.cfg.SizesAtAdmission,
-		Containers: slices.Clone(t.containers), CPUAsWrittenUntil: spec.cpuAsWritten, Quota: quotaRoom(v.quotas[r.target.namespace]),
+		Containers: slices.Clone(t.containers), CPUAsWrittenUntil: spec.cpuAsWritten, MemoryAsWrittenUntil: spec.memoryAsWritten, Quota: quotaRoom(v.quotas[r.target.namespace]),
 	}
 	whole := t.whole
 	if newest := newestOf(members); newest != nil {
@@ -291,6 +296,7 @@ func (o *Observer) sizing(now time.Time, r *workloadRecord, v *view) *api.Sizing
 		out.AsWritten = "its pods state resources as a whole (spec.resources), which what containers request must not exceed"
 	}
 	out.Refused, out.Slow = o.refusal(t, members), o.slow(now, t, spec.planned, members)
+	out.Crowded = v.crowded(members)
 	for _, vertical := range v.verticals[r.target] {
 		if vertical.mode != verticalOff {
 			out.Hold = "VerticalPodAutoscaler " + vertical.key.Name + " sets what its containers request"

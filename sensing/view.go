@@ -26,7 +26,8 @@ type view struct {
 	slos      map[sloID]*sloRecord           // of others' resources
 	workloads []*workloadRecord              // in order of key
 	managed   map[targetID]*managedTarget
-	speeds    []float64 // of each of pods, see measure
+	speeds    []float64       // of each of pods, see measure
+	short     map[string]bool // names of nodes that are short of memory
 }
 
 // managedTarget is a target that a ManagedWorkload names.
@@ -57,6 +58,12 @@ func (c *caches) view() *view {
 	v.leaveParked()
 	v.podAt = c.order.sort(v.pods)
 	slices.SortFunc(v.nodes, func(a, b *nodeRecord) int { return cmp.Compare(a.key.Name, b.key.Name) })
+	for _, name := range crowdedNodes(v.nodes) {
+		if v.short == nil {
+			v.short = map[string]bool{}
+		}
+		v.short[name] = true
+	}
 	slices.SortFunc(v.daemons, func(a, b *daemonRecord) int { return compareKeys(a.key, b.key) })
 	slices.SortFunc(v.workloads, func(a, b *workloadRecord) int { return compareKeys(a.key, b.key) })
 	for _, r := range records[*ownerRecord](c, kindReplicaSet) {

@@ -331,6 +331,10 @@ func sizingOf(plan *api.SizingPlan) *v1alpha1.SizingStatus {
 		until := metav1.NewTime(plan.CPUAsWrittenUntil)
 		status.CPUAsWrittenUntil = &until
 	}
+	if !plan.MemoryAsWrittenUntil.IsZero() {
+		until := metav1.NewTime(plan.MemoryAsWrittenUntil)
+		status.MemoryAsWrittenUntil = &until
+	}
 	for _, c := range plan.Containers {
 		status.Containers = append(status.Containers, v1alpha1.ContainerSizingStatus{
 			Name: c.Name, Requests: amounts(c.Requests), Limits: amounts(c.Limits), Template: amounts(c.Template), Reason: cut(c.Reason, 256),

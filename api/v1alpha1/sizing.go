@@ -113,6 +113,10 @@ type SizingStatus struct {
 	// as a pod with a lower CPU limit did not become Ready.
 	// +optional
 	CPUAsWrittenUntil *metav1.Time `json:"cpuAsWrittenUntil,omitempty"`
+	// memoryAsWrittenUntil is until when no container requests less memory than its author
+	// wrote, as a node of its pods was short of memory.
+	// +optional
+	MemoryAsWrittenUntil *metav1.Time `json:"memoryAsWrittenUntil,omitempty"`
 	// reason says why they are as they are, or why they are not changed.
 	// +optional
 	Reason string `json:"reason,omitempty"`

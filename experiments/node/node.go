@@ -76,6 +76,11 @@ cgroupRoot: /{{.Cgroup}}
 cpuManagerPolicy: {{.CPUManager}}
 containerRuntimeEndpoint: "unix://{{.Socket}}"
 evictionHard: {memory.available: 100Mi, nodefs.available: 1%, imagefs.available: 1%, nodefs.inodesFree: 1%, imagefs.inodesFree: 1%}
+evictionPressureTransitionPeriod: 30s
+{{- if .Short}}
+evictionSoft: {memory.available: 99%}
+evictionSoftGracePeriod: {memory.available: 24h}
+{{- end}}
 failCgroupV1: false
 failSwapOn: false
 imageGCHighThresholdPercent: 100
@@ -123,15 +128,21 @@ func setCPUManager(o options, policy string) error {
 	if errors.Is(err, os.ErrNotExist) {
 		err = nil
 	}
-	return errors.Join(err, configure(o, "kubelet.yaml", kubeletConfig, policy))
+	return errors.Join(err, configure(o, "kubelet.yaml", kubeletConfig, policy, false))
+}
+
+// setShort has the kubelet's next start say that the node is short of memory, as with too much in use. It
+// would evict pods a day later.
+func setShort(o options, short bool) error {
+	return configure(o, "kubelet.yaml", kubeletConfig, cpuManagerNone, short)
 }
 
 // configure writes a daemon's configuration.
-func configure(o options, name string, t *template.Template, cpuManager string) error {
+func configure(o options, name string, t *template.Template, cpuManager string, short bool) error {
 	var text bytes.Buffer
-	err := t.Execute(&text, map[string]string{
+	err := t.Execute(&text, map[string]any{
 		"Work": o.Work, "Socket": containerdSocket, "Pause": pauseImage, "Bridge": bridge, "PodRange": podRange, "NodeIP": nodeIP, "Node": nodeName,
-		"Cgroup": cgroupName, "CPUManager": cpuManager,
+		"Cgroup": cgroupName, "CPUManager": cpuManager, "Short": short,
 	})
 	path := filepath.Join(o.Work, name)
 	return errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, text.Bytes(), 0o644))
@@ -144,7 +155,7 @@ func startNode(ctx context.Context, o options, say func(string, ...any)) (*realN
 	for name, t := range map[string]*template.Template{
 		"containerd.toml": containerdConfig, "cni/10-mash2.conflist": cniConfig, "kubelet.yaml": kubeletConfig,
 	} {
-		if err := configure(o, name, t, cpuManagerNone); err != nil {
+		if err := configure(o, name, t, cpuManagerNone, false); err != nil {
 			return nil, err
 		}
 	}

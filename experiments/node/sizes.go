@@ -197,20 +197,18 @@ func (n *realNode) plannedSizes(ctx context.Context) (map[string]string, error) 
 }
 
 // sizedReasons are those of the Events that must be told: of a start that is slow under a lowered
-// limit, and of what a kubelet does not carry out.
-var sizedReasons = []string{sensing.ReasonCPULimitTooLow, execution.ReasonResizeDeferred, execution.ReasonResizeError, execution.ReasonResizeInfeasible}
+// limit, of a node that is short of memory, and of what a kubelet does not carry out.
+var sizedReasons = []string{sensing.ReasonCPULimitTooLow, sensing.ReasonNodeMemoryPressure, execution.ReasonResizeDeferred, execution.ReasonResizeError, execution.ReasonResizeInfeasible}
 
 // sizedEvents are what mash2 told of sizes.
 func (n *realNode) sizedEvents(ctx context.Context, out *sizedSeen) error {
-	list, err := n.client.CoreV1().Events(sizedSpace).List(ctx, metav1.ListOptions{})
+	list, err := n.client.CoreV1().Events(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
 	for _, e := range list.Items {
-		if e.InvolvedObject.APIVersion != api.Group+"/v1alpha1" {
-			continue
-		}
-		if slices.Contains(sizedReasons, e.Reason) {
+		of := e.InvolvedObject // of pods kubelets tell the same
+		if (of.APIVersion == api.Group+"/v1alpha1" || of.Kind == "Node") && slices.Contains(sizedReasons, e.Reason) {
 			out.Events = append(out.Events, fmt.Sprintf("%s %s: %s", e.Reason, e.InvolvedObject.Name, e.Message))
 		}
 	}

@@ -243,6 +243,56 @@ func (r *sizedRun) rollOut(ctx context.Context) error {
 	return nil
 }
 
+// crowded has the kubelet say that the node is short of memory, for which all pods there get what was
+// written, and then no longer.
+func (r *sizedRun) crowded(ctx context.Context) error {
+	short := func(want corev1.ConditionStatus) func(context.Context) error {
+		return func(ctx context.Context) error {
+			node, err := r.client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			for _, c := range node.Status.Conditions {
+				if c.Type == corev1.NodeMemoryPressure && c.Status == want {
+					return nil
+				}
+			}
+			return fmt.Errorf("%s is not %s", corev1.NodeMemoryPressure, want)
+		}
+	}
+	restart := func(is bool, want corev1.ConditionStatus) error {
+		if err := r.restartKubelet(ctx, r.o, func() error { return setShort(r.o, is) }); err != nil {
+			return err
+		}
+		return r.until(ctx, "the node's condition", short(want))
+	}
+	if err := restart(true, corev1.ConditionTrue); err != nil {
+		return err
+	}
+	r.moment("the kubelet says that the node is short of memory")
+	written := func(g guess, pods []corev1.Pod) error {
+		return everyPod(func(p *corev1.Pod) error {
+			if is := p.Status.ContainerStatuses[0].Resources; is == nil || is.Requests.Memory().Cmp(*g.Requests.Memory()) < 0 {
+				return fmt.Errorf("pod %s has less memory than its author wrote", p.Name)
+			}
+			return nil
+		})(g, pods)
+	}
+	if err := r.waitPods(ctx, "memory as written", written); err != nil {
+		return err
+	}
+	r.moment("all pods there have at least the memory that their authors wrote")
+	if err := restart(false, corev1.ConditionFalse); err != nil {
+		return err
+	}
+	r.pause(ctx, calm)
+	if err := r.sizedPods(ctx, written); err != nil {
+		return err
+	}
+	r.moment("it no longer does; a minute later they still have it")
+	return nil
+}
+
 // back turns sizing off, after which nobody raises what pods have less of than their author wrote.
 func (r *sizedRun) back(ctx context.Context) error {
 	restarts, err := r.sizedRestarts(ctx)

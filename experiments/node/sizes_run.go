@@ -58,7 +58,7 @@ func (n *realNode) sizing(ctx context.Context, o options, say func(string, ...an
 	samples := make(chan []sizedSample, 1)
 	go func() { samples <- n.watchSized(watched, r.begin) }()
 	r.pause(ctx, calm)
-	for _, step := range []func(context.Context) error{r.lower, r.files, r.renew, r.slowStart, r.grow, r.kill, r.crowd, r.refuse, r.rollOut, r.back} {
+	for _, step := range []func(context.Context) error{r.lower, r.files, r.renew, r.slowStart, r.grow, r.kill, r.crowd, r.refuse, r.rollOut, r.crowded, r.back} {
 		if err = step(ctx); err != nil {
 			break
 		}

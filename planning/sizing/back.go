@@ -15,6 +15,8 @@ const (
 	refusedFor = oomFor
 	// slowFor is how long CPU stays the author's after pods did not become Ready with less.
 	slowFor = oomFor
+	// crowdedFor is how long memory stays the author's after a node was short of it.
+	crowdedFor = oomFor
 	// quotaUsedUp is what the API server says where a ResourceQuota has no room left.
 	quotaUsedUp = "exceeded quota"
 	// notAsked is what it says where it could not ask a webhook.
@@ -73,6 +75,38 @@ func (c *chooser) startable() {
 		if plan := &c.now[i]; plan.Requests.MilliCPU < u.Requests.MilliCPU {
 			plan.Requests.MilliCPU, plan.Limits.MilliCPU = u.Requests.MilliCPU, u.Limits.MilliCPU
 			plan.Reason = "cpu: as its author wrote it, as pods did not become Ready with less"
+		}
+	}
+}
+
+// crowds remembers that a node of its pods was short of memory: what requests leave free there, others
+// use, who request less than they use. The published plan remembers it beyond this program.
+func (c *chooser) crowds() {
+	if c.m.Crowded.IsZero() && c.m.Containers == nil {
+		if until := c.in.Sizing.MemoryAsWrittenUntil; until.After(c.in.Time) {
+			c.m.Crowded, c.m.CrowdedOn = until.Add(-crowdedFor), "one of its nodes"
+		}
+	}
+	if c.in.Time.Sub(c.m.Crowded) >= crowdedFor {
+		c.m.Crowded, c.m.CrowdedOn = time.Time{}, ""
+	}
+	// An hour later is soon enough to notice that it still is so.
+	if on := c.in.Sizing.Crowded; on != "" && c.in.Time.Sub(c.m.Crowded) >= c.Look {
+		c.m.Crowded, c.m.CrowdedOn = c.in.Time, "node "+on
+	}
+}
+
+// roomy requests no less memory than a container's author wrote where nodes were short of it.
+// Limits follow.
+func (c *chooser) roomy() {
+	if c.m.Crowded.IsZero() {
+		return
+	}
+	for i, u := range c.in.Sizing.Containers {
+		if plan := &c.now[i]; !u.FixedMemory && plan.Requests.Memory < u.Requests.Memory {
+			plan.Requests.Memory, plan.Limits.Memory = u.Requests.Memory, u.Limits.Memory
+			plan.Reason = fmt.Sprintf("memory: as its author wrote it before %s, as %s was short of it",
+				c.m.Crowded.Add(crowdedFor).UTC().Format(time.RFC3339), c.m.CrowdedOn)
 		}
 	}
 }

@@ -193,6 +193,10 @@ type Memory struct {
 	// did not become Ready, zero if none was; SlowFor is which.
 	Slow    time.Time `json:"slow,omitzero"`
 	SlowFor string    `json:"slowFor,omitempty"`
+	// Crowded is when a node of its pods was last short of memory, zero if none was;
+	// CrowdedOn is its name.
+	Crowded   time.Time `json:"crowded,omitzero"`
+	CrowdedOn string    `json:"crowdedOn,omitempty"`
 	// Kills are the newest kills of containers for their memory, in the template's order:
 	// pods that would tell of them may be gone.
 	Kills []Kill `json:"kills,omitempty"`
@@ -213,6 +217,7 @@ func (p Planner) Plan(in Input, m Memory) (api.SizingPlan, Memory) {
 	plan := api.SizingPlan{Mode: in.Sizing.Mode, Hold: in.Sizing.Hold}
 	c.refusals()
 	c.slowness()
+	c.crowds()
 	switch {
 	case c.asWritten():
 		// Replicas are counted by these sizes, so running pods grow to them. None shrinks.
@@ -223,10 +228,12 @@ func (p Planner) Plan(in Input, m Memory) (api.SizingPlan, Memory) {
 	case in.Kept != nil:
 		c.takeBack()
 		c.startable()
+		c.roomy()
 	default:
 		c.memory()
 		c.cpu()
 		c.startable()
+		c.roomy()
 		c.keep()
 		c.limits()
 		c.bound()
@@ -239,6 +246,9 @@ func (p Planner) Plan(in Input, m Memory) (api.SizingPlan, Memory) {
 	plan.Containers, plan.Since, plan.Cost, plan.Saving = slices.Clone(c.now), c.m.Since, c.m.Cost, c.m.Saving
 	if !c.m.Slow.IsZero() {
 		plan.CPUAsWrittenUntil = c.m.Slow.Add(slowFor)
+	}
+	if !c.m.Crowded.IsZero() {
+		plan.MemoryAsWrittenUntil = c.m.Crowded.Add(crowdedFor)
 	}
 	plan.Reason = c.reason()
 	return plan, c.m
