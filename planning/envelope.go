@@ -25,8 +25,9 @@ func (c *cycle) envelope(mw *managed, plan *api.WorkloadPlan) *api.AgentsPlan {
 	a := &api.AgentsPlan{Agents: *w.Agents, Until: c.s.Time.Add(3 * c.Config.CyclePeriod)}
 	a.Budget, a.Least, a.Most = a.MilliCPU, a.Floor, a.Ceiling
 	if a.Budget == 0 {
-		// Pods that run are not squeezed for replicas that are still to go.
-		a.Budget = int64(max(plan.Replicas, plan.Current)) * a.Template
+		// Pods that run are not squeezed for replicas that are still to go, nor for those that take
+		// their place. What is left of a rollout that gets nowhere serves, and needs more by day.
+		a.Budget = int64(max(plan.Replicas, plan.Current, live(mw.pods))) * a.Template
 	}
 	if a.Most == 0 || a.Most > a.Budget {
 		a.Most = a.Budget
@@ -56,10 +57,6 @@ func (c *cycle) envelope(mw *managed, plan *api.WorkloadPlan) *api.AgentsPlan {
 		a.Hold = "spec.mode is Shadow: agents change nothing"
 	case plan.Canary != nil && !plan.Canary.Acts:
 		a.Hold = "the trial does not let mash2 act for this workload"
-	case w.RollingOut:
-		a.Hold = "its pods are being replaced"
-	case c.leaves(mw.pods):
-		a.Hold = "its pods are being moved to other nodes"
 	case a.Selector == "":
 		a.Hold = "it is not known which pods are its target's"
 	case a.Budget == 0:
@@ -68,13 +65,12 @@ func (c *cycle) envelope(mw *managed, plan *api.WorkloadPlan) *api.AgentsPlan {
 	return a
 }
 
-// leaves reports whether some of these pods are on a node that is being left.
-func (c *cycle) leaves(pods []api.Pod) bool {
-	left := map[string]bool{}
-	for _, n := range c.s.Nodes {
-		if n.CordonedFor != "" {
-			left[n.Name] = true
+// live counts pods that are not on their way out.
+func live(pods []api.Pod) (n int32) {
+	for i := range pods {
+		if !pods[i].Terminating {
+			n++
 		}
 	}
-	return slices.ContainsFunc(pods, func(p api.Pod) bool { return left[p.Node] })
+	return n
 }

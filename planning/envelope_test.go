@@ -1,6 +1,7 @@
 package planning
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ func TestEnvelope(t *testing.T) {
 		plan     func(*api.WorkloadPlan)
 		node     func(*api.Node)
 		want     [3]int64 // budget, least, most
+		pods     int
 		memory   api.MemoryBounds
 		hold     string
 	}{
@@ -36,8 +38,8 @@ func TestEnvelope(t *testing.T) {
 		"in Shadow":                          {agents: api.Agents{MilliCPU: 900, Floor: 50}, plan: func(p *api.WorkloadPlan) { p.Shadow = true }, want: [3]int64{900, 50, 900}, hold: "Shadow"},
 		"a control":                          {agents: api.Agents{MilliCPU: 900, Floor: 50}, plan: func(p *api.WorkloadPlan) { p.Canary = &api.CanaryPlan{} }, want: [3]int64{900, 50, 900}, hold: "trial"},
 		"a conflict":                         {agents: api.Agents{MilliCPU: 900, Floor: 50}, workload: func(w *api.Workload) { w.Hold = "an HPA scales it" }, want: [3]int64{900, 50, 900}, hold: "an HPA"},
-		"a roll-out":                         {agents: api.Agents{MilliCPU: 900, Floor: 50}, workload: func(w *api.Workload) { w.RollingOut = true }, want: [3]int64{900, 50, 900}, hold: "replaced"},
-		"a move":                             {agents: api.Agents{MilliCPU: 900, Floor: 50}, node: func(n *api.Node) { n.CordonedFor = api.CordonMigration }, want: [3]int64{900, 50, 900}, hold: "moved"},
+		"in a rollout, of all that run":      {agents: api.Agents{Floor: 50, Template: 500}, workload: func(w *api.Workload) { w.RollingOut = true }, pods: 5, want: [3]int64{2500, 50, 2500}},
+		"in a move, of all that run":         {agents: api.Agents{Floor: 50, Template: 500}, node: func(n *api.Node) { n.CordonedFor = api.CordonMigration }, pods: 5, want: [3]int64{2500, 50, 2500}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.agents.Selector = "app=web"
@@ -54,7 +56,7 @@ func TestEnvelope(t *testing.T) {
 				c.node(&n)
 			}
 			cy := &cycle{Hierarchy: Hierarchy{Config: DefaultConfig()}, s: api.Snapshot{Time: now, Nodes: []api.Node{n}}}
-			cy.managed = []managed{{workload: api.Workload{Key: api.Key{Name: "other"}}}, {workload: w, pods: []api.Pod{{Node: "n"}}}}
+			cy.managed = []managed{{workload: api.Workload{Key: api.Key{Name: "other"}}}, {workload: w, pods: append(slices.Repeat([]api.Pod{{Node: "n"}}, max(c.pods, 1)), api.Pod{Terminating: true})}}
 			plans := []api.WorkloadPlan{{Key: api.Key{Name: "other"}}, p}
 			cy.envelopes(plans)
 			got := plans[1].Agents

@@ -197,13 +197,21 @@ func (r *sizedRun) refuse(ctx context.Context) error {
 func (r *sizedRun) rollOut(ctx context.Context) error {
 	db := guesses()[1]
 	object := metav1.ObjectMeta{Namespace: sizedSpace, Name: db.Name}
-	limit, holds := db.Limits.Memory(), db.Limits.Memory().Value()/2
+	pods, err := r.podsOfGuess(ctx, db)
+	if err != nil {
+		return err
+	}
+	limit, small := db.Limits.Memory(), pods[0].Spec.Containers[0].Resources.Limits.Memory()
+	if small.Cmp(*limit) >= 0 {
+		return fmt.Errorf("db's pods have a limit of %s", small)
+	}
+	holds := (limit.Value() + small.Value()) / 2
 	patch := fmt.Sprintf(`[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--memory-bytes=%d"}]`, holds)
 	set, err := r.client.AppsV1().StatefulSets(sizedSpace).Patch(ctx, object.Name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
 		return err
 	}
-	r.moment("db is rolled out with a version that holds %d MiB from its start; its author's limit is %s", holds>>20, limit)
+	r.moment("db is rolled out with a version that holds %d MiB from its start; its pods have a limit of %s, its author's is %s", holds>>20, small, limit)
 	kills, seen := int32(0), false
 	err = r.until(ctx, "the rollout of db", func(ctx context.Context) error {
 		pods, err := r.podsOfGuess(ctx, db)
