@@ -27,8 +27,9 @@ const (
 // With InitialOnly running pods stay as they are, but for limits that admission lowered and the plan no
 // longer does: a container would be killed at that of memory again and again, in the same pod.
 //
-// While pods are replaced only those that are not Ready become larger: old ones go, and the rollout would
-// wait for ever for a new one that can't start as small as it is.
+// While pods are replaced those that are not Ready become larger: the rollout would wait for ever for one
+// that can't start as small as it is. Of the others, which may be there for long where it gets nowhere, only
+// lowered limits of memory rise, once a container was killed: what they grow by, new pods may need.
 //
 // Pods of a workload that is held as its demand is not known become larger, too: that none of
 // them is Ready may be why it is not known, and a larger one what they need.
@@ -159,17 +160,25 @@ type resized struct {
 
 // changes bring a pod to the plan; with larger only those of what becomes larger.
 func (r resized) changes(p *api.Pod, larger bool) []resize {
-	if r.back && !p.Sized || r.w.RollingOut && p.Ready {
+	old := r.w.RollingOut && p.Ready
+	if (r.back || old) && !p.Sized {
 		return nil
 	}
 	out := resizes(r.w, r.plan, p, larger || r.back || r.w.RollingOut)
-	if !r.limits {
+	if !r.limits && !old {
 		return out
 	}
 	var lifted []resize
 	for _, a := range out {
 		i := slices.IndexFunc(r.w.Sizing.Containers, func(u api.ContainerUse) bool { return u.Name == a.Container })
-		written := r.w.Sizing.Containers[i].Limits
+		u := &r.w.Sizing.Containers[i]
+		written := u.Limits
+		if old && u.OOMKilled.IsZero() {
+			continue
+		}
+		if old {
+			a = a.memory()
+		}
 		if a.had.Memory >= written.Memory || a.Limits.Memory <= a.had.Memory {
 			a = a.cpu()
 		}

@@ -271,6 +271,30 @@ func TestResizePods(t *testing.T) {
 				"resize container web of shop/web-2: requests cpu 1000m, memory 1Gi → cpu 1000m, memory 2Gi: why",
 			},
 		},
+		"while pods are replaced, lowered limits of others once one was killed": {
+			to: amounts(500, 1536), change: func(x *sized) {
+				x.limited(amounts(2000, 2048), amounts(600, 1700), nil)
+				x.s.Workloads[0].RollingOut, x.s.Workloads[0].Sizing.Containers[0].OOMKilled = true, x.s.Time
+				for i := range x.s.Pods {
+					x.s.Pods[i] = podSized(i, amounts(400, 460))
+					x.s.Pods[i].Sized, x.s.Pods[i].Size.Containers[0].Limits = i > 0, amounts(480, 600)
+				}
+				x.s.Pods[3].Size.Containers[0].Limits = amounts(480, 2048)
+			}, want: []string{
+				"resize container web of shop/web-1: requests cpu 400m, memory 460Mi → cpu 400m, memory 1536Mi, limits cpu 480m, memory 1700Mi: why",
+				"resize container web of shop/web-2: requests cpu 400m, memory 460Mi → cpu 400m, memory 1536Mi, limits cpu 480m, memory 1700Mi: why",
+			},
+		},
+		"while pods are replaced, no limits of others where none was killed": {
+			to: amounts(500, 1536), change: func(x *sized) {
+				x.limited(amounts(2000, 2048), amounts(600, 1700), nil)
+				x.s.Workloads[0].RollingOut = true
+				for i := range x.s.Pods {
+					x.s.Pods[i] = podSized(i, amounts(400, 460))
+					x.s.Pods[i].Sized, x.s.Pods[i].Size.Containers[0].Limits = true, amounts(480, 600)
+				}
+			},
+		},
 		"not while pods are replaced": {to: smaller, change: func(x *sized) { x.s.Workloads[0].RollingOut = true }},
 		"not in Shadow":               {to: smaller, change: func(x *sized) { x.s.Workloads[0].Mode = api.ModeShadow }},
 		"what would restart is left": {
