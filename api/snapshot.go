@@ -301,6 +301,11 @@ type Pod struct {
 	// Sized tells that mash2 gave it another size than its template's, when it was admitted or
 	// since, and nobody else has resized it.
 	Sized bool `json:",omitempty"`
+	// Resized tells that it asks for other amounts than when it was made.
+	Resized bool `json:",omitempty"`
+	// KilledAgain tells that a container of it, which was killed for its memory more than once,
+	// does not run now.
+	KilledAgain bool `json:",omitempty"`
 }
 
 // DisruptionBudget is a PodDisruptionBudget and what its controller says of it.

@@ -48,6 +48,11 @@ func newSized(replicas int32, to api.Amounts) *sized {
 	return x
 }
 
+// alone leaves it one pod.
+func (x *sized) alone() {
+	x.s.Pods, x.s.Workloads[0].Replicas, x.plan.Workloads[0].Replicas = x.s.Pods[:1], 1, 1
+}
+
 func podShape(a api.Amounts) *api.PodShape {
 	return &api.PodShape{ID: a.String(), Requests: api.Resources{MilliCPU: a.MilliCPU, Memory: a.Memory, Pods: 1}}
 }
@@ -294,6 +299,38 @@ func TestResizePods(t *testing.T) {
 					x.s.Pods[i].Sized, x.s.Pods[i].Size.Containers[0].Limits = true, amounts(480, 600)
 				}
 			},
+		},
+		"one that is killed again and again is replaced": {
+			to: larger, change: func(x *sized) {
+				for i := range x.s.Pods {
+					x.s.Pods[i] = podSized(i, larger)
+					p := &x.s.Pods[i]
+					p.Ready, p.KilledAgain, p.Sized, p.Resized = false, true, true, true
+				}
+				x.s.Pods[0].Sized = false       // it is as its author wrote
+				x.s.Pods[1].KilledAgain = false // it runs
+				x.s.Pods[2].Resized = false     // another one would be as it is
+			}, want: []string{"evict shop/web-3 from node-0: a container of it is killed for its memory again and again, and does not run: its replacement has more"},
+		},
+		"and one that is to be larger, as its container would not get it": {
+			to: larger, change: func(x *sized) {
+				x.alone()
+				x.s.Pods[0].Ready, x.s.Pods[0].KilledAgain, x.s.Pods[0].Sized = false, true, true
+			}, want: []string{"evict shop/web-0 from node-0: a container of it is killed for its memory again and again, and does not run: its replacement has more"},
+		},
+		"but not where nobody gives new pods what they need": {
+			to: larger, change: func(x *sized) {
+				x.alone()
+				x.s.Workloads[0].Sizing.Admits = false
+				x.s.Pods[0].Ready, x.s.Pods[0].KilledAgain, x.s.Pods[0].Sized = false, true, true
+			}, want: []string{"resize container web of shop/web-0: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 2Gi: why"},
+		},
+		"nor where it may not be moved": {
+			to: larger, change: func(x *sized) {
+				x.alone()
+				p := &x.s.Pods[0]
+				p.Ready, p.KilledAgain, p.Sized, p.DoNotDisrupt = false, true, true, "local storage data"
+			}, want: []string{"resize container web of shop/web-0: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 2Gi: why"},
 		},
 		"not while pods are replaced": {to: smaller, change: func(x *sized) { x.s.Workloads[0].RollingOut = true }},
 		"not in Shadow":               {to: smaller, change: func(x *sized) { x.s.Workloads[0].Mode = api.ModeShadow }},

@@ -339,7 +339,7 @@ func (o *Observer) addPods(s *api.Snapshot, v *view) {
 			s.Pods[i].Workload = of.first.key
 			if (of.first.sizing != nil || p.size.ours) && p.size.by == "" {
 				s.Pods[i].Size, s.Pods[i].Resize, s.Pods[i].ResizeMessage, s.Pods[i].Held = p.size.size, p.size.resize, p.size.message, p.size.held
-				s.Pods[i].Sized = p.size.ours
+				s.Pods[i].Sized, s.Pods[i].Resized, s.Pods[i].KilledAgain = p.size.ours, p.resized, p.size.killedAgain
 			}
 		}
 	}

@@ -116,6 +116,8 @@ type podSize struct {
 	// whole tells that the pod requests resources as a whole.
 	whole bool
 	kills []containerKill
+	// killedAgain tells that one does not run, and was killed more than once.
+	killedAgain bool
 	// stuck are memory limits that the kubelet does not lower.
 	stuck []containerLimit
 }
@@ -225,6 +227,7 @@ func (s *shapes) podSize(pod *corev1.Pod) podSize {
 					k.limit = is.Requests.Memory // its limit may be more than it was found to need
 				}
 				out.kills = append(out.kills, k)
+				out.killedAgain = out.killedAgain || c.State.Running == nil && c.RestartCount > 0
 			}
 		}
 	}

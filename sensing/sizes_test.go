@@ -286,6 +286,24 @@ func TestSizing(t *testing.T) {
 		t.Errorf("a smaller pod would request %v", r)
 	}
 
+	// It is killed again and again: a kubelet gives it nothing while it does not run.
+	status := &pod.Status.ContainerStatuses[0]
+	for _, c := range []struct {
+		restarts int32
+		state    corev1.ContainerState
+		want     bool
+	}{
+		{0, corev1.ContainerState{}, false},
+		{2, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}, true},
+		{2, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, false},
+	} {
+		status.RestartCount, status.State = c.restarts, c.state
+		w.put(pod)
+		if _, s = w.workload("web"); s.Pods[0].KilledAgain != c.want || s.Pods[0].Resized {
+			t.Errorf("after %d restarts, %+v: killed again %v, resized %v", c.restarts, c.state, s.Pods[0].KilledAgain, s.Pods[0].Resized)
+		}
+	}
+
 	// mash2 has resized it before, and since.
 	for before, want := range map[time.Duration]bool{time.Second: false, -time.Second: true} {
 		at := metav1.NewTime(killed.Add(-before))
@@ -293,6 +311,9 @@ func TestSizing(t *testing.T) {
 		w.put(pod)
 		if got, _ = w.workload("web"); got.Sizing.Containers[0].OOMResized != want {
 			t.Errorf("resized %v before it was killed, resized since: %v", before, !want)
+		}
+		if _, s = w.workload("web"); !s.Pods[0].Resized {
+			t.Errorf("it is not resized: %+v", s.Pods[0])
 		}
 	}
 
