@@ -1,0 +1,116 @@
+package execution_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// TestResizesOfPodsThatFail: pods that can't serve as small as they are become larger, where other pods are
+// left alone, or are replaced where nothing else helps.
+func TestResizesOfPodsThatFail(t *testing.T) {
+	larger := amounts(1500, 2048)
+	for name, c := range map[string]struct {
+		to     api.Amounts
+		change func(*sized)
+		want   []string
+	}{
+		"new pods only, but for limits that they were given": {
+			to: amounts(500, 1536), change: func(x *sized) {
+				x.limited(amounts(2000, 2048), amounts(600, 1700), nil)
+				x.plan.Workloads[0].Sizing.Mode = api.SizingInitialOnly
+				of := func(i int, requests, limits api.Amounts) {
+					x.s.Pods[i] = podSized(i, requests)
+					x.s.Pods[i].Sized, x.s.Pods[i].Size.Containers[0].Limits = true, limits
+				}
+				of(0, amounts(500, 460), amounts(600, 600))   // killed at it
+				of(1, amounts(500, 460), amounts(600, 2048))  // its limit is its author's
+				of(2, amounts(400, 1536), amounts(480, 1700)) // its CPU is limited
+				of(3, amounts(500, 460), amounts(600, 600))
+				x.s.Pods[3].Sized = false // its author's, or somebody else's
+			}, want: []string{
+				"resize container web of shop/web-0: requests cpu 500m, memory 460Mi → cpu 500m, memory 1536Mi, limits cpu 600m, memory 1700Mi: why",
+				"resize container web of shop/web-2: requests cpu 400m, memory 1536Mi → cpu 500m, memory 1536Mi, limits cpu 600m, memory 1700Mi: why",
+			},
+		},
+		"while pods are replaced, those that the rollout waits for become larger": {
+			to: amounts(500, 2048), change: func(x *sized) {
+				x.s.Workloads[0].RollingOut = true
+				x.s.Pods[0].Ready, x.s.Pods[2].Ready = false, false
+			}, want: []string{
+				"resize container web of shop/web-0: requests cpu 1000m, memory 1Gi → cpu 1000m, memory 2Gi: why",
+				"resize container web of shop/web-2: requests cpu 1000m, memory 1Gi → cpu 1000m, memory 2Gi: why",
+			},
+		},
+		"while pods are replaced, lowered limits of others once one was killed": {
+			to: amounts(500, 1536), change: func(x *sized) {
+				x.limited(amounts(2000, 2048), amounts(600, 1700), nil)
+				x.s.Workloads[0].RollingOut, x.s.Workloads[0].Sizing.Containers[0].OOMKilled = true, x.s.Time
+				for i := range x.s.Pods {
+					x.s.Pods[i] = podSized(i, amounts(400, 460))
+					x.s.Pods[i].Sized, x.s.Pods[i].Size.Containers[0].Limits = i > 0, amounts(480, 600)
+				}
+				x.s.Pods[3].Size.Containers[0].Limits = amounts(480, 2048)
+			}, want: []string{
+				"resize container web of shop/web-1: requests cpu 400m, memory 460Mi → cpu 400m, memory 1536Mi, limits cpu 480m, memory 1700Mi: why",
+				"resize container web of shop/web-2: requests cpu 400m, memory 460Mi → cpu 400m, memory 1536Mi, limits cpu 480m, memory 1700Mi: why",
+			},
+		},
+		"while pods are replaced, no limits of others where none was killed": {
+			to: amounts(500, 1536), change: func(x *sized) {
+				x.limited(amounts(2000, 2048), amounts(600, 1700), nil)
+				x.s.Workloads[0].RollingOut = true
+				for i := range x.s.Pods {
+					x.s.Pods[i] = podSized(i, amounts(400, 460))
+					x.s.Pods[i].Sized, x.s.Pods[i].Size.Containers[0].Limits = true, amounts(480, 600)
+				}
+			},
+		},
+		"one that is killed again and again is replaced": {
+			to: larger, change: func(x *sized) {
+				for i := range x.s.Pods {
+					x.s.Pods[i] = podSized(i, larger)
+					p := &x.s.Pods[i]
+					p.Ready, p.KilledAgain, p.Sized, p.Resized = false, true, true, true
+				}
+				x.s.Pods[0].Sized = false       // it is as its author wrote
+				x.s.Pods[1].KilledAgain = false // it runs
+				x.s.Pods[2].Resized = false     // another one would be as it is
+			}, want: []string{"evict shop/web-3 from node-0: a container of it is killed for its memory again and again, and does not run: its replacement has more"},
+		},
+		"and one that is to be larger, as its container would not get it": {
+			to: larger, change: func(x *sized) {
+				x.alone()
+				x.s.Pods[0].Ready, x.s.Pods[0].KilledAgain, x.s.Pods[0].Sized = false, true, true
+			}, want: []string{"evict shop/web-0 from node-0: a container of it is killed for its memory again and again, and does not run: its replacement has more"},
+		},
+		"but not where nobody gives new pods what they need": {
+			to: larger, change: func(x *sized) {
+				x.alone()
+				x.s.Workloads[0].Sizing.Admits = false
+				x.s.Pods[0].Ready, x.s.Pods[0].KilledAgain, x.s.Pods[0].Sized = false, true, true
+			}, want: []string{"resize container web of shop/web-0: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 2Gi: why"},
+		},
+		"nor where it may not be moved": {
+			to: larger, change: func(x *sized) {
+				x.alone()
+				p := &x.s.Pods[0]
+				p.Ready, p.KilledAgain, p.Sized, p.DoNotDisrupt = false, true, true, "local storage data"
+			}, want: []string{"resize container web of shop/web-0: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 2Gi: why"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newSized(4, c.to)
+			c.change(x)
+			got, findings := x.actions()
+			if d := cmp.Diff(c.want, got); d != "" {
+				t.Errorf("actions (-want +got):\n%s", d)
+			}
+			if len(findings) > 0 {
+				t.Errorf("findings %v", findings)
+			}
+		})
+	}
+}
