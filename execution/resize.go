@@ -84,9 +84,7 @@ func (q *sequencer) resizePods() {
 			if p.Size == nil || p.Node == "" || p.Phase != "Running" || q.dying[p.Node] {
 				continue
 			}
-			if q.replaces(each, p) {
-				continue
-			}
+			q.replace(each, p)
 			changes := each.changes(p, false)
 			if p.Resize == api.ResizeInfeasible {
 				changes = instead(w, plan, p, changes)
@@ -195,30 +193,34 @@ func (r resized) changes(p *api.Pod, larger bool) []resize {
 	return lifted
 }
 
-// replaces evicts a pod whose container is killed for its memory again and again, as mash2 made it smaller:
+// replace evicts a pod whose container is killed for its memory again and again, as mash2 made it smaller:
 // its replacement has what is planned. A kubelet that is asked for more while no container of the pod runs
 // gives it to the next container, and leaves the pod's cgroup as it was
-// (https://github.com/kubernetes/kubernetes/issues/138760). It serves nobody.
-func (q *sequencer) replaces(r resized, p *api.Pod) bool {
+// (https://github.com/kubernetes/kubernetes/issues/138760). It serves nobody. It is resized all the same: an
+// eviction may be refused, and a container may run by then.
+func (q *sequencer) replace(r resized, p *api.Pod) {
 	if !p.KilledAgain || !p.Sized || p.Ready || q.evicted >= int(q.disruption.MaxEvictions) || q.blocker(p) != "" {
-		return false
+		return
+	}
+	// Who may not change pools may not evict either.
+	if !slices.ContainsFunc(q.snapshot.Pools, func(p api.Pool) bool { return p.Hold == "" }) {
+		return
 	}
 	if !p.Resized && len(r.changes(p, true)) == 0 { // others would be as it is
-		return false
+		return
 	}
 	for i, u := range r.w.Sizing.Containers {
 		if !r.w.Sizing.Admits && i < len(r.plan.Containers) && r.plan.Containers[i].Requests.Memory > u.Requests.Memory {
-			return false // nobody gives it to new pods
+			return // nobody gives it to new pods
 		}
 	}
 	if !q.allowed(p) {
-		return false
+		return
 	}
 	q.evicted++
 	q.evictions = append(q.evictions, api.EvictPod{
 		Pod: p.Key, UID: p.UID, Node: p.Node, Reason: "a container of it is killed for its memory again and again, and does not run: its replacement has more",
 	})
-	return true
 }
 
 // resize is a change of a container.
