@@ -303,8 +303,8 @@ type Pod struct {
 	Sized bool `json:",omitempty"`
 	// Resized tells that it asks for other amounts than when it was made.
 	Resized bool `json:",omitempty"`
-	// KilledAgain tells that a container of it, which was killed for its memory more than once,
-	// does not run now.
+	// KilledAgain tells that a container of it, which had been started again before, was killed for
+	// its memory and does not run now.
 	KilledAgain bool `json:",omitempty"`
 }
 

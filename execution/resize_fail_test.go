@@ -8,6 +8,14 @@ import (
 	"github.com/mash2-io/mash2/api"
 )
 
+// lowered gives all pods less than their author wrote, limits too.
+func (x *sized) lowered() {
+	for i := range x.s.Pods {
+		x.s.Pods[i] = podSized(i, amounts(400, 460))
+		x.s.Pods[i].Sized, x.s.Pods[i].Size.Containers[0].Limits = true, amounts(480, 600)
+	}
+}
+
 // TestResizesOfPodsThatFail: pods that can't serve as small as they are become larger, where other pods are
 // left alone, or are replaced where nothing else helps.
 func TestResizesOfPodsThatFail(t *testing.T) {
@@ -48,10 +56,8 @@ func TestResizesOfPodsThatFail(t *testing.T) {
 			to: amounts(500, 1536), change: func(x *sized) {
 				x.limited(amounts(2000, 2048), amounts(600, 1700), nil)
 				x.s.Workloads[0].RollingOut, x.s.Workloads[0].Sizing.Containers[0].OOMKilled = true, x.s.Time
-				for i := range x.s.Pods {
-					x.s.Pods[i] = podSized(i, amounts(400, 460))
-					x.s.Pods[i].Sized, x.s.Pods[i].Size.Containers[0].Limits = i > 0, amounts(480, 600)
-				}
+				x.lowered()
+				x.s.Pods[0].Sized = false
 				x.s.Pods[3].Size.Containers[0].Limits = amounts(480, 2048)
 			}, want: []string{
 				"resize container web of shop/web-1: requests cpu 400m, memory 460Mi → cpu 400m, memory 1536Mi, limits cpu 480m, memory 1700Mi: why",
@@ -62,10 +68,7 @@ func TestResizesOfPodsThatFail(t *testing.T) {
 			to: amounts(500, 1536), change: func(x *sized) {
 				x.limited(amounts(2000, 2048), amounts(600, 1700), nil)
 				x.s.Workloads[0].RollingOut = true
-				for i := range x.s.Pods {
-					x.s.Pods[i] = podSized(i, amounts(400, 460))
-					x.s.Pods[i].Sized, x.s.Pods[i].Size.Containers[0].Limits = true, amounts(480, 600)
-				}
+				x.lowered()
 			},
 		},
 		"one that is killed again and again is replaced": {

@@ -42,7 +42,7 @@ func crowdedFinding(names []string) (api.Finding, bool) {
 	}
 	return api.Finding{
 		Severity: api.Warning, Agent: api.WorkloadPlanningAgent, Reason: ReasonNodeMemoryPressure, Object: api.NodeRef(names[0]),
-		Message: fmt.Sprintf("short of memory, so that kubelets evict pods, first those that use more than they request: %s%s; "+
-			"sized workloads there request the memory that their authors wrote again", strings.Join(names[:min(len(names), most)], ", "), more),
+		Message: fmt.Sprintf("short of memory, so that kubelets evict pods: %s%s; raise the requests of pods there that use more than they request; "+
+			"sized workloads there get at least what their authors wrote, for eight days", strings.Join(names[:min(len(names), most)], ", "), more),
 	}, true
 }

@@ -116,7 +116,7 @@ type podSize struct {
 	// whole tells that the pod requests resources as a whole.
 	whole bool
 	kills []containerKill
-	// killedAgain tells that one does not run, and was killed more than once.
+	// killedAgain tells that one of them had been started again before, and does not run now.
 	killedAgain bool
 	// stuck are memory limits that the kubelet does not lower.
 	stuck []containerLimit

@@ -68,7 +68,7 @@ func TestVerticalStatus(t *testing.T) {
 		"another second": {func(p *api.AgentsPlan) { p.State.Time, p.State.Pods[0].Next = now, 150 }, false},
 		"other figures":  {func(p *api.AgentsPlan) { p.State.Waits = "waits for 4 s" }, false},
 		"a budget":       {func(p *api.AgentsPlan) { p.Budget = 800 }, true},
-		"a reason":       {func(p *api.AgentsPlan) { p.Hold = "its pods are being replaced" }, true},
+		"a reason":       {func(p *api.AgentsPlan) { p.Hold = "an HPA scales it" }, true},
 	} {
 		old := v1alpha1.ManagedWorkloadStatus{LastCycleTime: new(metav1.NewTime(now)), Vertical: plan(func(p *api.AgentsPlan) { p.State.Waits = "waits for 5 s" })}
 		if name != "other figures" {

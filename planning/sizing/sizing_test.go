@@ -167,8 +167,8 @@ func TestPlan(t *testing.T) {
 			in: func(in *Input) { in.Doubt = "SLO x burns" }, wantCPU: 1000, wantMemory: 1024, wantInReason: "SLO x burns",
 		},
 		"nothing changes in a hold": {
-			in: func(in *Input) { in.Sizing.Hold = "its pods are being replaced" }, wantCPU: 1000, wantMemory: 1024,
-			wantInReason: "its pods are being replaced",
+			in: func(in *Input) { in.Sizing.Hold = "an HPA scales it" }, wantCPU: 1000, wantMemory: 1024,
+			wantInReason: "an HPA scales it",
 		},
 		"what the author keeps is kept": {
 			container: func(u *api.ContainerUse) { u.FixedCPU, u.FixedMemory = true, true }, wantCPU: 1000, wantMemory: 1024,
@@ -230,7 +230,7 @@ func TestRefused(t *testing.T) {
 		mode   api.SizingMode
 	}{
 		"a LimitRange":                       {acted, func(in *Input) { in.Sizing.Refused = limitRange }, true, api.SizingInPlace},
-		"while pods are being replaced":      {acted, func(in *Input) { in.Sizing.Refused, in.Sizing.Hold = limitRange, "its pods are being replaced" }, true, api.SizingInPlace},
+		"while somebody else scales it":      {acted, func(in *Input) { in.Sizing.Refused, in.Sizing.Hold = limitRange, "an HPA scales it" }, true, api.SizingInPlace},
 		"in doubt":                           {acted, func(in *Input) { in.Sizing.Refused, in.Doubt = limitRange, "it burns" }, true, api.SizingInPlace},
 		"a quota, by pods that request less": {acted, func(in *Input) { in.Sizing.Refused = "exceeded quota: team, requested: requests.cpu=100m" }, false, api.SizingInPlace},
 		"a quota, by pods that request more": {more, func(in *Input) { large(in); in.Sizing.Refused = "exceeded quota: team, requested: requests.memory=2Gi" }, true, api.SizingInitialOnly},
@@ -408,64 +408,6 @@ func TestProperties(t *testing.T) {
 			t.Fatalf("chosen anew: %s, then %s", is.Requests, again.Containers[0].Requests)
 		}
 	})
-}
-
-// TestCPULimitTooLow: once a pod with a lower CPU limit did not become Ready, CPU is what its
-// author wrote, at once and for eight days, also for the next program; then it is tried again.
-// Another template is another program.
-func TestCPULimitTooLow(t *testing.T) {
-	u := known(func(u *api.ContainerUse) { u.Limits, u.MemoryKnown, u.MemoryTail = u.Requests, week, 450*mib })
-	in := input(u)
-	first, m := plan(t, in, Memory{})
-	if first.Containers[0].Limits.MilliCPU >= 1000 {
-		t.Fatalf("a limit of %s was not lowered", first.Containers[0].Limits)
-	}
-	m.Acted = true
-	begin := in.Time
-	at := func(after time.Duration) {
-		in.Time = begin.Add(after)
-		u.Until = in.Time
-		in.Demand = flat(200)
-		in.Demand.Start = in.Demand.Start.Add(after)
-		in.Sizing.Containers = []api.ContainerUse{u}
-	}
-	asWritten := func(what string, got api.SizingPlan, want bool) {
-		t.Helper()
-		is := got.Containers[0]
-		if (is.Requests.MilliCPU == 1000 && is.Limits.MilliCPU == 1000) != want || got.CPUAsWrittenUntil.IsZero() == want {
-			t.Errorf("%s: requests %s, limits %s, until %s: %s", what, is.Requests, is.Limits, got.CPUAsWrittenUntil, got.Reason)
-		}
-		if is.Requests.Memory != 520*mib {
-			t.Errorf("%s: memory is %s", what, is.Requests)
-		}
-	}
-	at(time.Minute)
-	in.Sizing.Slow = "container web of pod web-1 is not Ready"
-	got, m := plan(t, in, m)
-	asWritten("slow", got, true)
-	if !strings.Contains(got.Reason, "container web of pod web-1 is not Ready") {
-		t.Errorf("says %q", got.Reason)
-	}
-	in.Sizing.Slow = ""
-	for _, after := range []time.Duration{time.Hour, 24 * time.Hour, 7 * 24 * time.Hour} {
-		at(after)
-		got, m = plan(t, in, m)
-		asWritten(after.String(), got, true)
-	}
-	in.Sizing.Planned, in.Sizing.CPUAsWrittenUntil = got.Containers, got.CPUAsWrittenUntil
-	next, _ := plan(t, in, Memory{})
-	asWritten("the next program", next, true)
-
-	other := in
-	changed := u
-	changed.Requests.MilliCPU, changed.Limits.MilliCPU = 800, 800
-	other.Sizing.Containers = []api.ContainerUse{changed}
-	if got, _ := plan(t, other, m); !got.CPUAsWrittenUntil.IsZero() {
-		t.Errorf("another template: CPU as written until %s", got.CPUAsWrittenUntil)
-	}
-	at(8*24*time.Hour + 2*time.Minute)
-	got, _ = plan(t, in, m)
-	asWritten("eight days later", got, false)
 }
 
 // TestNewerDemandCountsMore: of two loads of two weeks each, the one of now decides more.
