@@ -73,6 +73,8 @@ type EvictPod struct {
 	UID    string
 	Node   string
 	Reason string
+	// Unready tells that it goes only while it is not Ready: it is no move between nodes.
+	Unready bool `json:",omitempty"`
 }
 
 // SetDeletionCost sets or (with Clear) removes the pod-deletion-cost of a pod.

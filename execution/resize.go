@@ -42,7 +42,13 @@ func (q *sequencer) resizePods() {
 	for i := range q.plan.Workloads {
 		wp := &q.plan.Workloads[i]
 		w := q.workloads[wp.Key]
-		if !q.acting[wp.Key] && !q.growing[wp.Key] || w.Sizing == nil || wp.Sizing == nil {
+		if !q.acting[wp.Key] && !q.growing[wp.Key] {
+			continue
+		}
+		if w.Agents != nil {
+			q.replaceKilled(w)
+		}
+		if w.Sizing == nil || wp.Sizing == nil {
 			continue
 		}
 		each := resized{w: w, wp: wp, plan: wp.Sizing}
@@ -193,19 +199,19 @@ func (r resized) changes(p *api.Pod, larger bool) []resize {
 	return lifted
 }
 
-// replace evicts a pod whose container is killed for its memory again and again, as mash2 made it smaller:
-// its replacement has what is planned. A kubelet that is asked for more while no container of the pod runs
-// gives it to the next container, and leaves the pod's cgroup as it was
-// (https://github.com/kubernetes/kubernetes/issues/138760). It serves nobody. It is resized all the same: an
-// eviction may be refused, and a container may run by then.
+// replaceKilled evicts pods whose containers are killed again and again, and that agents resized: they get
+// more in place only, and their replacements what the template says.
+func (q *sequencer) replaceKilled(w *api.Workload) {
+	for _, p := range q.podsOfWorkload(w.Key).stay {
+		if p.Resized {
+			q.evictKilled(p, "its replacement has what its template says")
+		}
+	}
+}
+
+// replace evicts a pod whose containers are killed again and again, where its replacement has more, by the
+// plan. It is resized all the same: an eviction may be refused, and a container may run by then.
 func (q *sequencer) replace(r resized, p *api.Pod) {
-	if !p.KilledAgain || !p.Sized || p.Ready || q.evicted >= int(q.disruption.MaxEvictions) || q.blocker(p) != "" {
-		return
-	}
-	// Who may not change pools may not evict either.
-	if !slices.ContainsFunc(q.snapshot.Pools, func(p api.Pool) bool { return p.Hold == "" }) {
-		return
-	}
 	if !p.Resized && len(r.changes(p, true)) == 0 { // others would be as it is
 		return
 	}
@@ -214,12 +220,21 @@ func (q *sequencer) replace(r resized, p *api.Pod) {
 			return // nobody gives it to new pods
 		}
 	}
-	if !q.allowed(p) {
+	q.evictKilled(p, "its replacement has more")
+}
+
+// evictKilled evicts a pod whose container is killed for its memory again and again, after mash2 made it
+// smaller. A kubelet that is asked for more while no container of the pod runs gives it to the next
+// container, and leaves the pod's cgroup as it was (https://github.com/kubernetes/kubernetes/issues/138760).
+// Such a pod serves nobody.
+func (q *sequencer) evictKilled(p *api.Pod, replacement string) {
+	if !p.KilledAgain || !p.Sized || p.Ready || q.evicted >= int(q.disruption.MaxEvictions) || q.blocker(p) != "" || !q.allowed(p) {
 		return
 	}
 	q.evicted++
 	q.evictions = append(q.evictions, api.EvictPod{
-		Pod: p.Key, UID: p.UID, Node: p.Node, Reason: "a container of it is killed for its memory again and again, and does not run: its replacement has more",
+		Pod: p.Key, UID: p.UID, Node: p.Node, Unready: true,
+		Reason: "a container of it is killed for its memory again and again, and does not run: " + replacement,
 	})
 }
 

@@ -73,7 +73,6 @@ func TestResizesOfPodsThatFail(t *testing.T) {
 		},
 		"one that is killed again and again is replaced": {
 			to: larger, change: func(x *sized) {
-				x.evicts()
 				for i := range x.s.Pods {
 					x.s.Pods[i] = podSized(i, larger)
 					p := &x.s.Pods[i]
@@ -87,20 +86,21 @@ func TestResizesOfPodsThatFail(t *testing.T) {
 		"and one that is to be larger, as its container may not get it": {
 			to: larger, change: func(x *sized) {
 				x.alone()
-				x.evicts()
 				x.s.Pods[0].Ready, x.s.Pods[0].KilledAgain, x.s.Pods[0].Sized = false, true, true
 			}, want: []string{"resize container web of shop/web-0: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 2Gi: why", "evict shop/web-0 from node-0: a container of it is killed for its memory again and again, and does not run: its replacement has more"},
 		},
-		"but not where mash2 may not evict": {
+		"one that agents resized is replaced, too, but not one that has what its template says": {
 			to: larger, change: func(x *sized) {
-				x.alone()
-				x.s.Pods[0].Ready, x.s.Pods[0].KilledAgain, x.s.Pods[0].Sized = false, true, true
-			}, want: []string{"resize container web of shop/web-0: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 2Gi: why"},
+				x.s.Workloads[0].Agents, x.s.Workloads[0].Sizing, x.plan.Workloads[0].Sizing = &api.Agents{}, nil, nil
+				for i := range x.s.Pods {
+					p := &x.s.Pods[i]
+					p.Ready, p.KilledAgain, p.Sized, p.Resized = i == 0, i != 1, i != 3, i != 3
+				}
+			}, want: []string{"evict shop/web-2 from node-2: a container of it is killed for its memory again and again, and does not run: its replacement has what its template says"},
 		},
-		"nor where nobody gives new pods what they need": {
+		"but not where nobody gives new pods what they need": {
 			to: larger, change: func(x *sized) {
 				x.alone()
-				x.evicts()
 				x.s.Workloads[0].Sizing.Admits = false
 				x.s.Pods[0].Ready, x.s.Pods[0].KilledAgain, x.s.Pods[0].Sized = false, true, true
 			}, want: []string{"resize container web of shop/web-0: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 2Gi: why"},
@@ -108,7 +108,6 @@ func TestResizesOfPodsThatFail(t *testing.T) {
 		"nor where it may not be moved": {
 			to: larger, change: func(x *sized) {
 				x.alone()
-				x.evicts()
 				p := &x.s.Pods[0]
 				p.Ready, p.KilledAgain, p.Sized, p.DoNotDisrupt = false, true, true, "local storage data"
 			}, want: []string{"resize container web of shop/web-0: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 2Gi: why"},

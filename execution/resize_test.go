@@ -48,11 +48,6 @@ func newSized(replicas int32, to api.Amounts) *sized {
 	return x
 }
 
-// evicts lets mash2 evict pods.
-func (x *sized) evicts() {
-	x.s.Pools = []api.Pool{{Name: "pool", Allocatable: x.s.Nodes[0].Allocatable}}
-}
-
 // alone leaves it one pod.
 func (x *sized) alone() {
 	x.s.Pods, x.s.Workloads[0].Replicas, x.plan.Workloads[0].Replicas = x.s.Pods[:1], 1, 1

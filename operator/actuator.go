@@ -33,7 +33,9 @@ func (a actuator) Apply(ctx context.Context, action api.Action) error {
 	case api.ScaleWorkload, api.ResizePod:
 		return a.pods.Apply(ctx, action)
 	default: // moves of pods between nodes
-		if _, ok := a.nodes.(provider.ReadOnly); ok {
+		evict, ok := action.(api.EvictPod)
+		moves := !ok || !evict.Unready
+		if _, ok := a.nodes.(provider.ReadOnly); ok && moves {
 			return a.nodes.Apply(ctx, action)
 		}
 		return a.pods.Apply(ctx, action)

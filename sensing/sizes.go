@@ -227,7 +227,8 @@ func (s *shapes) podSize(pod *corev1.Pod) podSize {
 					k.limit = is.Requests.Memory // its limit may be more than it was found to need
 				}
 				out.kills = append(out.kills, k)
-				out.killedAgain = out.killedAgain || c.State.Running == nil && c.RestartCount > 0
+				last := c.State.Terminated == nil || t == c.State.Terminated
+				out.killedAgain = out.killedAgain || last && c.State.Running == nil && c.RestartCount > 0
 			}
 		}
 	}

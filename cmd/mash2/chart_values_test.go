@@ -204,7 +204,7 @@ func TestChartExternalScaler(t *testing.T) {
 	}
 	// The Job of a release may always resize: it gives back sizes of whatever was enabled before.
 	for set, want := range map[string]bool{"": false, ",agents.enabled=true": true, ",sizing.enabled=true": true} {
-		got, released := false, false
+		got, released, evicts := false, false, false
 		for _, document := range strings.Split(template(set), "\n---") {
 			resizes := strings.Contains(document, "resources: [pods/resize]")
 			if strings.Contains(document, "# Source: mash2/templates/release.yaml") {
@@ -212,9 +212,14 @@ func TestChartExternalScaler(t *testing.T) {
 			} else {
 				got = got || resizes
 			}
+			evicts = evicts || strings.Contains(document, "resources: [pods/eviction]") && strings.Contains(document, "resources: [pods]\n    verbs: [get]\n")
 		}
 		if got != want || !released {
 			t.Errorf("with %q the right to resize pods is there: %t, for the Job of a release: %t", set, got, released)
+		}
+		// Without a provider, too: a pod whose container is killed again and again may need another in its place.
+		if evicts != want {
+			t.Errorf("with %q the right to evict pods is there: %t", set, evicts)
 		}
 	}
 	if out := template(",models.configMap=agents"); !strings.Contains(out, "- --models=/etc/mash2/models\n") ||

@@ -45,6 +45,9 @@ func (a *Actuator) settled(ctx context.Context, action api.EvictPod) error {
 	case string(pod.UID) != action.UID || pod.DeletionTimestamp != nil || !isReady(pod):
 		return nil
 	}
+	if action.Unready {
+		return refuse("it is Ready")
+	}
 	if action.Node != "" {
 		n, err := a.client.CoreV1().Nodes().Get(ctx, action.Node, metav1.GetOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {

@@ -88,6 +88,8 @@ func testSettled(b *bed, ns string) {
 	// A Ready pod whose node is not being left, as when it was seen before it got Ready.
 	bystander := pod("bystander", "staying", nil)
 	want("a Ready pod on a node that stays", bystander, nodes["staying"])
+	bystander.Unready = true
+	want("a Ready pod that is to go only while it is not", bystander, "it is Ready")
 	ready("bystander", "False")
 	want("one that is not Ready", bystander, "")
 	want("one that is gone", bystander, "")
