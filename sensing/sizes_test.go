@@ -296,6 +296,7 @@ func TestSizing(t *testing.T) {
 		{0, corev1.ContainerState{}, false},
 		{2, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}, true},
 		{2, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, false},
+		{2, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error"}}, false}, // since
 	} {
 		status.RestartCount, status.State = c.restarts, c.state
 		w.put(pod)
