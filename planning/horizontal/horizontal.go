@@ -199,7 +199,7 @@ func (p Planner) cpuFloor(in planning.Input, c supply) floor {
 	// The HPA measures usage where it happens, so the speed is that of the
 	// machines the pods are on.
 	speed := speedNow(in)
-	tolerance := p.tolerance(w)
+	tolerance, silent := p.tolerance(w), silent(in)
 	best := floor{source: "none"}
 	consider := func(usage float64, source string) {
 		if c.margins.Known() {
@@ -208,14 +208,19 @@ func (p Planner) cpuFloor(in planning.Input, c supply) floor {
 		}
 		need := c.atTarget(c.near, usage, speed)
 		n := hpaReplicas(need, w.Replicas, w.Replicas, tolerance)
+		var counted int32
+		if n < w.Replicas && silent > 0 { // each as if it used all that it requests
+			counted = silent
+			n = min(hpaReplicas(need+float64(silent)/c.utilization, w.Replicas, w.Replicas, tolerance), w.Replicas)
+		}
 		if best.source != "none" && n <= best.replicas {
 			best.need = math.Max(best.need, need)
 			return
 		}
 		best = floor{
 			replicas: n, need: math.Max(best.need, need), source: source,
-			reason: fmt.Sprintf("usage %s now needs %d × %s at %.0f %%%s (%s)",
-				cores(usage), n, c.near, 100*c.utilization, onSpeed(speed), source),
+			reason: fmt.Sprintf("usage %s now needs %d × %s at %.0f %%%s%s (%s)",
+				cores(usage), n, c.near, 100*c.utilization, onSpeed(speed), ofSilent(counted), source),
 		}
 	}
 	if d, ok := freshDemand(in); ok {
@@ -241,6 +246,12 @@ func (p Planner) covered(best floor, in planning.Input, c supply, usage float64,
 	}
 	need := c.covering(c.near, bound, speedNow(in))
 	n := p.near(need, w, !told)
+	var counted int32
+	if n < w.Replicas {
+		if counted = silent(in); counted > 0 {
+			n = min(p.near(need+float64(counted), w, !told), w.Replicas)
+		}
+	}
 	if best.source != "none" && n <= best.replicas {
 		best.need = math.Max(best.need, need)
 		return best
@@ -251,9 +262,31 @@ func (p Planner) covered(best floor, in planning.Input, c supply, usage float64,
 	}
 	return floor{
 		replicas: n, need: math.Max(best.need, need), source: source,
-		reason: fmt.Sprintf("usage %s now may be %s once new replicas serve%s, for %.4g %% of time to be covered, and needs %d × %s%s (%s)",
-			cores(usage), becomes, shared, 100*in.Policy.Objective, n, c.near, c.each(speedNow(in)), source),
+		reason: fmt.Sprintf("usage %s now may be %s once new replicas serve%s, for %.4g %% of time to be covered, and needs %d × %s%s%s (%s)",
+			cores(usage), becomes, shared, 100*in.Policy.Objective, n, c.near, c.each(speedNow(in)), ofSilent(counted), source),
 	}
+}
+
+// silent is how many pods run and are not Ready, for longer than a start takes: they crash or are cut off,
+// and what the others use says nothing of what they would. The HPA counts pods without a reading as if
+// they used all that they request before replicas go down, and leaves replicas as they are where that turns
+// the direction round (pkg/controller/podautoscaler/replica_calculator.go, missingPods).
+func silent(in planning.Input) (n int32) {
+	for i := range in.Pods {
+		p := &in.Pods[i]
+		if !p.Ready && !p.Terminating && p.Phase != "Pending" && !p.Created.IsZero() && in.Time.Sub(p.Created) > 2*in.Windows.Pod {
+			n++
+		}
+	}
+	return n
+}
+
+// ofSilent says that pods are counted that tell nothing.
+func ofSilent(n int32) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", with as much for each of the %d pods that run and are not Ready", n)
 }
 
 // onSpeed says on what machines replicas are counted, where usage as it is told, that of
@@ -318,9 +351,7 @@ func (p Planner) tolerance(w api.Workload) float64 {
 // (pkg/controller/podautoscaler/replica_calculator.go) where so many replicas,
 // not whole, would be at the target: no change while their ratio to the counted
 // ones, those that the metric is of, is within the tolerance. Pods without a
-// reading of CPU count as idle, as they do there when the others ask for more;
-// when the others ask for fewer the HPA counts them as busy, which is not needed
-// here: without fresh demand from the first source replicas never go down.
+// reading of CPU count as idle, as they do there when the others ask for more.
 func hpaReplicas(need float64, counted, current int32, tolerance float64) int32 {
 	if counted > 0 && math.Abs(need/float64(counted)-1) <= tolerance+epsilon {
 		return current
