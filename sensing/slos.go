@@ -216,7 +216,7 @@ func (s *readings) readObjective(ctx context.Context, state *sloState, now time.
 	case len(total) > 1 || len(bad) > 1:
 		return fmt.Errorf("the queries give %d series of bad and %d of all events, and each must give one: sum() combines them", len(bad), len(total))
 	case len(bad) == 0 && !state.definition.SameMetric:
-		return errors.New("the query of bad events gives no series; where that means none, add `or vector(0)`")
+		return errors.New("the query of bad events gives no series; where that means none, and not that all are bad, add `or vector(0)`")
 	case len(bad) == 0:
 		bad = []float64{0}
 	}

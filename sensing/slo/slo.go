@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,8 +25,9 @@ type Definition struct {
 	Total     string
 	// PerSecond tells that the queries give events per second, not events.
 	PerSecond bool
-	// SameMetric tells that both read the same metric: then no series of bad events means
-	// that there were none, where there are events.
+	// SameMetric tells that both read the same metric, and bad events by themselves: then no series of
+	// bad events means that there were none, where there are events. All events less the good ones have
+	// no series either where there is none of good ones, and all are bad.
 	SameMetric bool
 }
 
@@ -98,7 +100,7 @@ func define(objective string, of float64, bad, good, total query) (d Definition,
 		return d, errors.Join(errors.New("of bad events: must use the same function as the query of all events: both rate, or both increase"), err)
 	}
 	d.PerSecond = perSecond
-	d.SameMetric = metrics(wrong) == metrics(all)
+	d.SameMetric = len(metrics(wrong)) == 1 && slices.Equal(slices.Compact(metrics(wrong)), slices.Compact(metrics(all)))
 	d.Bad, d.Total = canonical(wrong), canonical(all)
 	return d, nil
 }
@@ -176,16 +178,15 @@ func kind(expr parser.Expr) (perSecond bool, err error) {
 	return rates > 0, nil
 }
 
-// metrics names those that are read, in order of appearance, each once.
-func metrics(expr parser.Expr) string {
-	var names []string
+// metrics names those that are read, in order of appearance.
+func metrics(expr parser.Expr) (names []string) {
 	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
-		if v, ok := node.(*parser.VectorSelector); ok && !strings.Contains("\n"+strings.Join(names, "\n")+"\n", "\n"+v.Name+"\n") {
+		if v, ok := node.(*parser.VectorSelector); ok {
 			names = append(names, v.Name)
 		}
 		return nil
 	})
-	return strings.Join(names, "\n")
+	return names
 }
 
 func canonical(expr parser.Expr) string {

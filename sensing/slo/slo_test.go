@@ -89,6 +89,21 @@ func sorted(t *testing.T, d Definition) Definition {
 	return d
 }
 
+// TestNoGoodEvents: all events less the good ones have no series where there are no good ones, and all are bad.
+func TestNoGoodEvents(t *testing.T) {
+	all := `sum(rate(http_requests_total{job="web"}[5m]))`
+	for bad, want := range map[string]bool{
+		`sum(rate(http_requests_total{job="web",code=~"5.."}[5m]))`:          true,
+		`sum(rate(http_errors_total{job="web"}[5m]))`:                        false,
+		all + ` - sum(rate(http_requests_total{job="web",code=~"2.."}[5m]))`: false,
+	} {
+		d, err := FromPromQL("99.9", bad, all)
+		if err != nil || d.SameMetric != want {
+			t.Errorf("%s: no series of it means no bad events: %t, want %t; %v", bad, d.SameMetric, want, err)
+		}
+	}
+}
+
 // TestPublished: what others publish is read.
 func TestPublished(t *testing.T) {
 	for name, want := range map[string]Definition{
@@ -104,7 +119,7 @@ func TestPublished(t *testing.T) {
 			Total: `sum(rate(apiserver_request_sli_duration_seconds_count{component="apiserver",scope=~"resource|",verb=~"LIST|GET"}[{{.window}}]))`,
 		},
 		"openslo-ratio.yaml": {
-			Objective: 0.98, PerSecond: true, SameMetric: true,
+			Objective: 0.98, PerSecond: true,
 			Bad: `(sum(rate(localhost_server_requests{code="total",host="*",instance="127.0.0.1:9090"}[{{.window}}]))) - ` +
 				`(sum(rate(localhost_server_requests{code=~"2xx|3xx",host="*",instance="127.0.0.1:9090"}[{{.window}}])))`,
 			Total: `sum(rate(localhost_server_requests{code="total",host="*",instance="127.0.0.1:9090"}[{{.window}}]))`,
