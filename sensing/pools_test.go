@@ -374,3 +374,23 @@ func TestBootStartup(t *testing.T) {
 		t.Errorf("after changes that are no growth = %+v, want %+v", got, want)
 	}
 }
+
+// TestRecoveredPodsAreNoStarts: a new leader meets pods that have run for three days, of which some were not Ready
+// for a moment an hour ago.
+func TestRecoveredPodsAreNoStarts(t *testing.T) {
+	w := newWorld(t, nil)
+	w.shop("web", 0)
+	bound := epoch.Add(-72 * time.Hour)
+	for i := range 40 {
+		p := podOn("web", i, "node-1", bound) // Ready 20 s after it was bound
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(bound.Add(5 * time.Second))}}}}
+		if i < 8 { // its node's kubelet was away for a minute
+			p.Status.Conditions[1].LastTransitionTime = metav1.NewTime(epoch.Add(-time.Hour))
+		}
+		w.put(p)
+	}
+	got, s := w.workload("web")
+	if got.PodStartup.P90 > time.Minute || s.PodStartup.P90 > time.Minute {
+		t.Errorf("web takes %v, all take %v (P90) to start; every pod took 20 s", got.PodStartup.P90, s.PodStartup.P90)
+	}
+}

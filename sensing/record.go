@@ -45,6 +45,10 @@ func shared(s string) string {
 // does so later is taken to have recovered.
 const longestStart = 10 * time.Minute
 
+// noStart is how long after its start a pod that became Ready then has surely recovered: some take long to
+// load what they serve.
+const noStart = time.Hour
+
 // statusLag is how long after a container started a kubelet may note that the one before it has
 // ended: it looks once a second.
 const statusLag = 5 * time.Second
@@ -59,9 +63,10 @@ type podRecord struct {
 	ran         bool      // a container has ended, and may have served before
 	// starting is from when on it has not been Ready, in seconds since the epoch, where it hasn't
 	// been since its containers started; 0 where it has. started tells that it is Ready since it had
-	// started, not since it recovered.
+	// started, not since it recovered, and recovered that it surely has.
 	starting   int64
 	started    bool
+	recovered  bool
 	unready    int64 // from when on it is not Ready, in seconds since the epoch; 0 if it is
 	resized    bool  // its requests were changed since it was made
 	containers int32
@@ -126,6 +131,7 @@ func (s *shapes) podRecord(pod *corev1.Pod) *podRecord {
 	switch {
 	case r.pod.Ready:
 		r.started = !begun.IsZero() && changed.Sub(begun) < longestStart
+		r.recovered = !begun.IsZero() && changed.Sub(begun) > noStart
 	case !changed.After(begun.Add(statusLag)) || begun.IsZero() && !r.ran:
 		r.starting = changed.Unix()
 	}

@@ -24,7 +24,8 @@ func newPodStartups(limit int) *podStartups {
 }
 
 // learn counts each pod of the targets once, at the first sight of it Ready. A pod whose
-// containers were started again is left out: its Ready time is not its first.
+// containers were started again, or that was not Ready for a while, is left out: its Ready time
+// is not its first.
 func (l *podStartups) learn(v *view) {
 	type startup struct {
 		target targetID
@@ -42,7 +43,7 @@ func (l *podStartups) learn(v *view) {
 			continue
 		}
 		l.counted[p.slot] = p.pod.UID
-		if !p.scheduledAt.IsZero() && !p.restarted {
+		if !p.scheduledAt.IsZero() && !p.restarted && !p.recovered {
 			fresh = append(fresh, startup{v.ofPod[i].id, p})
 		}
 	}
