@@ -29,10 +29,11 @@ func NewJudge[K comparable](r Rules) Judge[K] {
 type agreement struct{ demand, usage float64 }
 
 // opened is the beginning of a disagreement: the cycle in which it was seen, the time
-// of the sample, and whether the first source rose into it.
+// of the sample, whether the first source rose into it, and what the second read.
 type opened struct {
 	since, sample time.Time
 	rose          bool
+	usage         float64 // reference millicores
 }
 
 // Disagreement of the two sources. A Decline may not be acted on yet, a Ramp is.
@@ -75,8 +76,9 @@ func (j *Judge[K]) decline(id K, in Input) Verdict {
 	case in.Usage != nil && newest < j.ImplausibleRatio*(in.Usage.MilliCPU-noiseMilliCPU*float64(in.Usage.Pods)):
 		if !known {
 			open = opened{since: in.Now, sample: at}
-			j.declines[id] = open
 		}
+		open.usage = in.Usage.MilliCPU
+		j.declines[id] = open
 		settled := 2 * j.RateWindow
 		var late bool
 		if before, ok := j.agreed[id]; ok {
@@ -89,8 +91,8 @@ func (j *Judge[K]) decline(id K, in Input) Verdict {
 			v.Doubt = Decline
 		}
 		return v
-	case known && in.Usage == nil:
-		// Without a second reading an open disagreement stays open.
+	case known && in.Usage == nil && newest < open.usage:
+		// Without a second reading an open disagreement stays open, until the first is what it was about.
 		return Verdict{Doubt: Decline, Disagreement: &Disagreement{Since: open.since, Kind: Decline, Demand: newest}}
 	}
 	delete(j.declines, id)

@@ -42,14 +42,17 @@ type podStream struct {
 // fetch asks for the steps since the last answer and a few before. It only reads, so that it
 // can run beside other sources.
 func (d *demandSource) fetch(ctx context.Context, now time.Time, namespaces []string, v *view) newest {
-	to := d.grid.At(now.Add(-d.cfg.EvaluationDelay))
-	if to <= d.covered || len(namespaces) == 0 {
+	to, covered := d.grid.At(now.Add(-d.cfg.EvaluationDelay)), d.covered
+	if to < covered-int64(d.cfg.NewestSteps) { // the clock was ahead
+		covered = math.MinInt64
+	}
+	if to <= covered || len(namespaces) == 0 {
 		return newest{}
 	}
 	steps := max(int64(d.cfg.NewestSteps)/int64(d.parts.times()), int64(d.cfg.Overlap)+1)
 	n := newest{asked: true, to: to, from: to - steps + 1}
-	if d.covered != math.MinInt64 {
-		n.from = max(n.from, d.covered+1-int64(d.cfg.Overlap))
+	if covered != math.MinInt64 {
+		n.from = max(n.from, covered+1-int64(d.cfg.Overlap))
 	}
 	n.parts = d.parts.count(len(v.pods), n.to-n.from+1, d.cfg.MaxResponseBytes)
 	ctx, cancel := context.WithTimeout(ctx, min(time.Duration(n.parts), 2)*d.cfg.QueryTimeout)

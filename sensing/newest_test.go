@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"regexp"
 	"slices"
@@ -313,5 +314,37 @@ func TestPartsTakeTheirTurns(t *testing.T) {
 	w.clock.Step(w.cfg.Step)
 	if s := w.observe(); s.Metrics.Reachable {
 		t.Error("as many parts as there are, each taking half of its time, are within twice the time of one")
+	}
+}
+
+// TestClockAhead: the clock is an hour ahead for one cycle.
+func TestClockAhead(t *testing.T) {
+	w := newWorld(t, nil)
+	w.shop("web", 2)
+	truth := epoch
+	for i := range w.series {
+		w.series[i].rate = func(at time.Time) float64 {
+			if at.After(truth) {
+				return math.NaN()
+			}
+			return 0.4
+		}
+	}
+	w.observe()
+	truth = epoch.Add(15 * time.Second)
+	w.clock.SetTime(truth.Add(time.Hour))
+	w.observe()
+	for range 20 { // five minutes with the right time
+		truth = truth.Add(15 * time.Second)
+		w.clock.SetTime(truth)
+		w.observe()
+	}
+	w.asked()
+	truth = truth.Add(15 * time.Second)
+	w.clock.SetTime(truth)
+	got, _ := w.workload("web")
+	asked := slices.ContainsFunc(w.asked(), func(q rangeQuery) bool { return !q.history() })
+	if _, at, _ := got.Demand.Last(); got.DemandStale || !asked {
+		t.Errorf("five minutes after the clock was right again: asked %t, stale %t, newest sample of %v at %v", asked, got.DemandStale, at, truth)
 	}
 }

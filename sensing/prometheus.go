@@ -220,9 +220,12 @@ func (p *prometheus) queryEvery(ctx context.Context, query string, from, to, str
 
 // instant asks for what a query gives at a time.
 func (p *prometheus) instant(ctx context.Context, query string, at time.Time) (model.Vector, error) {
-	value, _, err := p.api.Query(ctx, query, at, promv1.WithTimeout(p.cfg.QueryTimeout))
+	value, warnings, err := p.api.Query(ctx, query, at, promv1.WithTimeout(p.cfg.QueryTimeout))
 	if err != nil {
 		return nil, fmt.Errorf("asking Prometheus: %w%s", err, detail(err))
+	}
+	if why := partial(warnings); why != "" {
+		return nil, errors.New(why)
 	}
 	switch value := value.(type) {
 	case model.Vector:
@@ -233,6 +236,18 @@ func (p *prometheus) instant(ctx context.Context, query string, at time.Time) (m
 	return nil, fmt.Errorf("asking Prometheus: the answer is a %T, not a vector", value)
 }
 
+// partial tells whether an answer is only of what could be reached, as Thanos answers while a store is
+// away: a sum of it is too small, and a count of what is bad, too. What Prometheus says of the
+// query itself is no reason.
+func partial(warnings []string) string {
+	for _, w := range warnings {
+		if !strings.HasPrefix(w, "PromQL ") {
+			return "the answer may be of a part only: " + cut(w)
+		}
+	}
+	return ""
+}
+
 // detail is the beginning of what Prometheus, or a proxy before it, has said
 // with an error status.
 func detail(err error) string {
@@ -240,12 +255,17 @@ func detail(err error) string {
 	if !errors.As(err, &e) || e.Detail == "" {
 		return ""
 	}
+	return ": " + cut(e.Detail)
+}
+
+// cut is the beginning of what others said, in one line.
+func cut(text string) string {
 	const most = 200
-	text := strings.Join(strings.Fields(strings.ToValidUTF8(e.Detail, "?")), " ")
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "") + "…"
 	}
-	return ": " + text
+	return text
 }
 
 // samples calls yield with the step and value of each sample within [from, to]

@@ -300,6 +300,9 @@ func (s *readings) readPrometheus(ctx context.Context, state *triggerState, t tr
 	}
 	state.mu.Lock()
 	defer state.mu.Unlock()
+	if state.at.After(now) { // the clock was ahead
+		state.at = time.Time{}
+	}
 	last, at := math.NaN(), int64(math.MinInt64)
 	s.prom.samples(samples, newest-int64(s.cfg.NewestSteps)+1, newest, func(step int64, v float64) {
 		if !t.ratio {
@@ -340,6 +343,8 @@ func (s *readings) samplesOf(ctx context.Context, t trigger, from, to int64) ([]
 	switch {
 	case err != nil:
 		return nil, err
+	case partial(a.warnings) != "":
+		return nil, errors.New(partial(a.warnings))
 	case len(a.series) == 0:
 		return nil, errors.New("the query gives no series")
 	case len(a.series) > 1:

@@ -424,3 +424,36 @@ func TestInvalidTriggers(t *testing.T) {
 		})
 	}
 }
+
+// TestPartialAnswer: Thanos answers without one of its stores, and says so. What Prometheus says of a query is no reason.
+func TestPartialAnswer(t *testing.T) {
+	jobs := v1alpha1.Trigger{
+		Name: "jobs", Type: v1alpha1.TriggerPrometheus, Target: averageValue("5"),
+		Prometheus: &v1alpha1.PrometheusTrigger{Query: `sum(jobs_waiting)`},
+	}
+	w, _, _ := triggered(t, jobs)
+	value, warnings := 100.0, []string{"PromQL warning: metric might not be a counter"}
+	w.answer(func(rw http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.Form.Get("query"), "jobs_waiting") {
+			return false
+		}
+		q := w.queries[len(w.queries)-1]
+		var points [][2]any
+		for step := range q.steps {
+			at := q.from.Add(time.Duration(step) * 15 * time.Second)
+			points = append(points, [2]any{float64(at.UnixMilli()) / 1000, fmt.Sprint(value)})
+		}
+		body := map[string]any{"status": "success", "data": map[string]any{"resultType": "matrix", "result": []any{map[string]any{"metric": map[string]string{}, "values": points}}}, "warnings": warnings}
+		rw.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(rw).Encode(body)
+		return true
+	})
+	if s := apiTriggerOf(t, w); s.Value != 100 {
+		t.Fatalf("%+v", s)
+	}
+	value, warnings = 3, []string{"receive series from Addr: 10.0.0.7:10901: rpc error: code = Unavailable"}
+	w.clock.Step(time.Minute)
+	if s := apiTriggerOf(t, w); !strings.Contains(s.Missing, "a part only: receive series from Addr") {
+		t.Errorf("a partial answer counts as all there is: value %v, missing %q", s.Value, s.Missing)
+	}
+}
