@@ -141,12 +141,12 @@ type shelf struct {
 	at   time.Time
 }
 
-func (s *shelf) Load() (planning.Memory, time.Time, []api.Finding) {
+func (s *shelf) Load() (planning.Memory, time.Time, []api.Finding, error) {
 	var m planning.Memory
 	if err := json.Unmarshal(s.text, &m); err != nil {
-		return planning.Memory{}, time.Time{}, nil
+		return planning.Memory{}, time.Time{}, nil, nil
 	}
-	return m, s.at, nil
+	return m, s.at, nil, nil
 }
 
 func (s *shelf) Save(m planning.Memory, at time.Time, _ bool) []api.Finding {

@@ -56,8 +56,9 @@ type Recorder interface {
 // Checkpoints keep the planner's memory for the next process. Without, a restart knows
 // only what can be read from history.
 type Checkpoints interface {
-	// Load returns the newest one and when it was kept, the zero time without one.
-	Load() (m planning.Memory, kept time.Time, notes []api.Finding)
+	// Load returns the newest one and when it was kept, the zero time without one. The error is of a
+	// place that can't be read now: it may have one.
+	Load() (m planning.Memory, kept time.Time, notes []api.Finding, err error)
 	// Save keeps one, at most once a minute unless it is urgent, and returns what
 	// somebody should know.
 	Save(m planning.Memory, at time.Time, urgent bool) []api.Finding
@@ -101,6 +102,9 @@ func (c Config) Validate() error {
 	return nil
 }
 
+// loadTries is for how many cycles what was learnt before is waited for, where it can't be read.
+const loadTries = 8
+
 // Loop walks the corridor. It is the only owner of the planner's memory.
 type Loop struct {
 	Config   Config
@@ -125,6 +129,7 @@ type Loop struct {
 
 	memory planning.Memory
 	loaded bool
+	loads  int // that failed
 	cycles uint64
 }
 
@@ -244,8 +249,11 @@ func (l *Loop) walk(ctx context.Context, r *api.Record) error {
 	c.Paused, r.Spec = spec.Paused, spec
 
 	if !l.loaded && l.Checkpoints != nil {
-		m, kept, notes := l.Checkpoints.Load()
+		m, kept, notes, err := l.Checkpoints.Load()
 		c.Findings = append(c.Findings, notes...)
+		if l.loads++; err != nil && l.loads < loadTries { // what is decided without it would take its place
+			return fmt.Errorf("reading what was learnt before: %w", err)
+		}
 		if !kept.IsZero() {
 			l.memory = m.Resumed(kept, snapshot.Time)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -445,9 +446,44 @@ func TestAPanicOfCheckpointsIsNoHeldCycle(t *testing.T) {
 	}
 }
 
+// unread are checkpoints that can't be read so many times.
+type unread struct {
+	times int
+	saved int
+}
+
+func (u *unread) Load() (planning.Memory, time.Time, []api.Finding, error) {
+	if u.times--; u.times >= 0 {
+		return planning.Memory{}, time.Time{}, nil, errors.New("etcdserver: request timed out")
+	}
+	return planning.Memory{}, time.Time{}, nil, nil
+}
+
+func (u *unread) Save(planning.Memory, time.Time, bool) []api.Finding { u.saved++; return nil }
+
+// What was learnt before, and can't be read now, is waited for: nothing is done, and nothing takes its place.
+// It is not waited for for ever.
+func TestWhatWasLearntIsWaitedFor(t *testing.T) {
+	for times, held := range map[int]int{0: 0, 3: 3, 1000: 7} {
+		w := two()
+		l := w.loop()
+		c := &unread{times: times}
+		l.Checkpoints = c
+		for i := range 9 {
+			cycle, err := l.RunOnce(t.Context())
+			if waits := i < held; waits != (err != nil) || waits && (len(w.applied) > 0 || c.saved > 0 || !strings.Contains(cycle.Error, "learnt before: etcdserver")) {
+				t.Errorf("unread %d times, cycle %d: %v; %d actions, %d saved", times, i, err, len(w.applied), c.saved)
+			}
+		}
+		if len(w.applied) == 0 || c.saved != 9-held {
+			t.Errorf("unread %d times: %d actions, %d saved", times, len(w.applied), c.saved)
+		}
+	}
+}
+
 type panickingCheckpoints struct{}
 
-func (panickingCheckpoints) Load() (planning.Memory, time.Time, []api.Finding) {
-	return planning.Memory{}, time.Time{}, nil
+func (panickingCheckpoints) Load() (planning.Memory, time.Time, []api.Finding, error) {
+	return planning.Memory{}, time.Time{}, nil, nil
 }
 func (panickingCheckpoints) Save(planning.Memory, time.Time, bool) []api.Finding { panic("save") }

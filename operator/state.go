@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -104,14 +105,19 @@ func (s *stateMaps) write(m planning.Memory, at time.Time) (reason string, err e
 	return "", nil
 }
 
+// errUnread is of a state that the API server doesn't give now.
+var errUnread = errors.New("it can't be read now")
+
 // Load implements mash2.Checkpoints: the newest set that is whole.
-func (s *stateMaps) Load() (m planning.Memory, kept time.Time, notes []api.Finding) {
+func (s *stateMaps) Load() (m planning.Memory, kept time.Time, notes []api.Finding, unread error) {
 	ctx, cancel := context.WithTimeout(context.Background(), stateTimeout)
 	defer cancel()
 	for set := range 2 {
 		k, at, err := s.read(ctx, set)
 		switch {
 		case apierrors.IsNotFound(err):
+		case errors.Is(err, errUnread):
+			return planning.Memory{}, time.Time{}, notes, fmt.Errorf("ConfigMap %s: %w", s.mapName(set, 0), err)
 		case err != nil:
 			notes = append(notes, api.Finding{
 				Severity: api.Warning, Reason: reasonStateRefused, Object: api.ObjectRef{Kind: "checkpoint"},
@@ -124,17 +130,22 @@ func (s *stateMaps) Load() (m planning.Memory, kept time.Time, notes []api.Findi
 			m, kept, s.set = k.Restored(), at, 1-set
 		}
 	}
-	return m, kept, notes
+	return m, kept, notes, nil
 }
 
-// read returns a set. The error is apierrors.IsNotFound's where it was never written.
+// read returns a set. The error is apierrors.IsNotFound's where it was never written, and errUnread where
+// the API server doesn't say.
 func (s *stateMaps) read(ctx context.Context, set int) (k planning.Kept, at time.Time, err error) {
 	var parts [][]byte
 	var whole []byte
 	for i := range stateParts {
 		cm, err := s.client.CoreV1().ConfigMaps(s.namespace).Get(ctx, s.mapName(set, i), metav1.GetOptions{})
 		if err != nil {
-			if i > 0 && apierrors.IsNotFound(err) {
+			switch {
+			case apierrors.IsForbidden(err): // for good
+			case !apierrors.IsNotFound(err):
+				err = fmt.Errorf("%w: %w", errUnread, err)
+			case i > 0:
 				err = record.ErrParts
 			}
 			return k, at, err
@@ -153,15 +164,15 @@ func (s *stateMaps) read(ctx context.Context, set int) (k planning.Kept, at time
 type newest []mash2.Checkpoints
 
 // Load implements mash2.Checkpoints.
-func (n newest) Load() (m planning.Memory, kept time.Time, notes []api.Finding) {
+func (n newest) Load() (m planning.Memory, kept time.Time, notes []api.Finding, unread error) {
 	for _, c := range n {
-		v, at, said := c.Load()
-		notes = append(notes, said...)
+		v, at, said, err := c.Load()
+		notes, unread = append(notes, said...), errors.Join(unread, err)
 		if at.After(kept) {
 			m, kept = v, at
 		}
 	}
-	return m, kept, notes
+	return m, kept, notes, unread
 }
 
 // Save implements mash2.Checkpoints.

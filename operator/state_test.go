@@ -10,8 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -48,7 +50,7 @@ const partSize = 5120
 // loaded is the pool of what the next leader loads, and the reasons of what it says.
 func loaded(t *testing.T, client *fake.Clientset, part int) (pool string, reasons []string) {
 	t.Helper()
-	m, _, notes := newTestMaps(t, client, part).Load()
+	m, _, notes, _ := newTestMaps(t, client, part).Load()
 	for _, n := range notes {
 		reasons = append(reasons, n.Reason)
 	}
@@ -74,7 +76,7 @@ func parts(t *testing.T, client *fake.Clientset) map[string]*corev1.ConfigMap {
 func TestStateInConfigMaps(t *testing.T) {
 	client := fake.NewClientset()
 	s := newTestMaps(t, client, partSize)
-	if m, kept, notes := s.Load(); !kept.IsZero() || len(notes) > 0 || len(m.Workloads) > 0 {
+	if m, kept, notes, _ := s.Load(); !kept.IsZero() || len(notes) > 0 || len(m.Workloads) > 0 {
 		t.Errorf("before the first: %v, %v", kept, notes)
 	}
 	for i := range int32(20) { // 15 s apart: 5 minutes
@@ -98,7 +100,7 @@ func TestStateInConfigMaps(t *testing.T) {
 			t.Errorf("%s has %d bytes", name, len(cm.BinaryData[stateKey]))
 		}
 	}
-	m, kept, notes := newTestMaps(t, client, partSize).Load()
+	m, kept, notes, _ := newTestMaps(t, client, partSize).Load()
 	if diff := cmp.Diff(remembered(300, 16).Workloads, m.Workloads); diff != "" || !kept.Equal(stateEpoch.Add(4*time.Minute)) || len(notes) > 0 {
 		t.Errorf("kept %v, notes %v:\n%s", kept, notes, diff)
 	}
@@ -106,7 +108,7 @@ func TestStateInConfigMaps(t *testing.T) {
 	back := remembered(300, 17)
 	back.Rollback = &planning.RolledBack{Rollback: api.Rollback{At: stateEpoch, SLO: "x"}, Scales: []planning.KeptScale{{Replicas: 3}}}
 	s.Save(back, stateEpoch.Add(19*15*time.Second+time.Second), true)
-	if m, _, _ := newTestMaps(t, client, partSize).Load(); m.Rollback == nil || !cmp.Equal(m.Rollback, back.Rollback) {
+	if m, _, _, _ := newTestMaps(t, client, partSize).Load(); m.Rollback == nil || !cmp.Equal(m.Rollback, back.Rollback) {
 		t.Errorf("kept %+v", m.Rollback)
 	}
 }
@@ -210,7 +212,7 @@ func TestNewest(t *testing.T) {
 		"only the second":     {newest{place("", time.Time{}), place("map", stateEpoch)}, "map"},
 		"none":                {newest{place("", time.Time{})}, ""},
 	} {
-		if m, _, _ := c.places.Load(); m.Policy != c.want {
+		if m, _, _, _ := c.places.Load(); m.Policy != c.want {
 			t.Errorf("%s: %q is loaded, want %q", name, m.Policy, c.want)
 		}
 	}
@@ -222,5 +224,33 @@ type fixed struct {
 	at     time.Time
 }
 
-func (f fixed) Load() (planning.Memory, time.Time, []api.Finding)   { return f.memory, f.at, nil }
+func (f fixed) Load() (planning.Memory, time.Time, []api.Finding, error) {
+	return f.memory, f.at, nil, nil
+}
 func (f fixed) Save(planning.Memory, time.Time, bool) []api.Finding { return nil }
+
+// TestStateThatCantBeReadNow: while the API server doesn't say, there may be a state. It is neither taken for
+// none, nor for one that is damaged; a right that lacks is there for good.
+func TestStateThatCantBeReadNow(t *testing.T) {
+	client := fake.NewClientset()
+	if s := newTestMaps(t, client, partSize); len(s.Save(remembered(3, 7), stateEpoch, true)) > 0 {
+		t.Fatal("not saved")
+	}
+	var fails error
+	client.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return fails != nil, nil, fails
+	})
+	fails = errors.New("etcdserver: request timed out")
+	places := newest{newTestMaps(t, client, partSize)}
+	if _, kept, notes, err := places.Load(); !errors.Is(err, errUnread) || !kept.IsZero() || len(notes) > 0 {
+		t.Errorf("kept %v, notes %v, error %v", kept, notes, err)
+	}
+	fails = apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "mash2-state", errors.New("no"))
+	if _, _, notes, err := places.Load(); err != nil || len(notes) != 2 {
+		t.Errorf("without the right: notes %v, error %v", notes, err)
+	}
+	fails = nil
+	if m, kept, notes, err := places.Load(); err != nil || len(notes) > 0 || !kept.Equal(stateEpoch) || len(m.Workloads) != 3 {
+		t.Errorf("kept %v, notes %v, error %v", kept, notes, err)
+	}
+}

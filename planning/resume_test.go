@@ -49,7 +49,7 @@ func TestRestart(t *testing.T) {
 		if notes := c.Save(m, now, false); len(notes) > 0 {
 			t.Fatal(notes)
 		}
-		next, kept, notes := c.Load()
+		next, kept, notes, _ := c.Load()
 		if len(notes) > 0 {
 			t.Fatal(notes)
 		}

@@ -94,8 +94,9 @@ func (c *Checkpoints[T]) write(v T, at time.Time) (err error) {
 }
 
 // Load returns the newest value that can be read and its time, the zero time without
-// one, and a finding for each file that can't be read.
-func (c *Checkpoints[T]) Load() (newest T, at time.Time, notes []api.Finding) {
+// one, and a finding for each file that can't be read. There is no error: a file that can't be read
+// now can't be later.
+func (c *Checkpoints[T]) Load() (newest T, at time.Time, notes []api.Finding, err error) {
 	for slot := range 2 {
 		v, when, err := c.read(c.path(slot))
 		switch {
@@ -112,7 +113,7 @@ func (c *Checkpoints[T]) Load() (newest T, at time.Time, notes []api.Finding) {
 			newest, at, c.slot = v, when, 1-slot
 		}
 	}
-	return newest, at, notes
+	return newest, at, notes, nil
 }
 
 func (c *Checkpoints[T]) read(path string) (v T, at time.Time, err error) {

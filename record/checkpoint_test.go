@@ -44,7 +44,7 @@ func TestCheckpoint(t *testing.T) {
 		if notes := c.Save(planning.Memory{}, at.Add(59*time.Second), false); len(notes) > 0 {
 			t.Fatal(notes)
 		}
-		got, kept, notes := newCheckpoints(t, dir).Load()
+		got, kept, notes, _ := newCheckpoints(t, dir).Load()
 		if diff := cmp.Diff(m, got, exact); diff != "" || !kept.Equal(at) || len(notes) > 0 {
 			t.Fatalf("checkpoint %d: kept %v, %v\n%s", i, kept, notes, diff)
 		}
@@ -52,7 +52,7 @@ func TestCheckpoint(t *testing.T) {
 	// What is urgent doesn't wait.
 	m, at := anyMemory(9), epoch.Add(4*time.Minute+time.Second)
 	c.Save(m, at, true)
-	if got, kept, _ := newCheckpoints(t, dir).Load(); !kept.Equal(at) || !cmp.Equal(m, got, exact) {
+	if got, kept, _, _ := newCheckpoints(t, dir).Load(); !kept.Equal(at) || !cmp.Equal(m, got, exact) {
 		t.Errorf("what is urgent was kept at %v", kept)
 	}
 }
@@ -88,7 +88,7 @@ func TestCheckpointDamaged(t *testing.T) {
 				t.Fatal(err)
 			}
 			next := newCheckpoints(t, dir)
-			got, kept, notes := next.Load()
+			got, kept, notes, _ := next.Load()
 			if diff := cmp.Diff(anyMemory(0), got, exact); diff != "" || !kept.Equal(epoch) {
 				t.Errorf("kept at %v:\n%s", kept, diff)
 			}
@@ -97,7 +97,7 @@ func TestCheckpointDamaged(t *testing.T) {
 			}
 			// The next one takes the place of the damaged one.
 			next.Save(anyMemory(7), epoch.Add(time.Hour), false)
-			if _, kept, notes := newCheckpoints(t, dir).Load(); !kept.Equal(epoch.Add(time.Hour)) || len(notes) > 0 {
+			if _, kept, notes, _ := newCheckpoints(t, dir).Load(); !kept.Equal(epoch.Add(time.Hour)) || len(notes) > 0 {
 				t.Errorf("afterwards: kept at %v, %v", kept, notes)
 			}
 		})
@@ -130,7 +130,7 @@ const writerDir = "MASH2_TEST_CHECKPOINT_DIR"
 func TestCheckpointKilled(t *testing.T) {
 	if dir := os.Getenv(writerDir); dir != "" {
 		c := newCheckpoints(t, dir)
-		_, at, notes := c.Load()
+		_, at, notes, _ := c.Load()
 		if len(notes) > 0 {
 			t.Fatal(notes)
 		}
@@ -177,7 +177,7 @@ func TestCheckpointKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = cmd.Wait() // it was killed
-		m, at, notes := newCheckpoints(t, dir).Load()
+		m, at, notes, _ := newCheckpoints(t, dir).Load()
 		if len(notes) > 0 || at.IsZero() || !m.Start.Equal(at) {
 			t.Fatalf("kill %d: kept at %v, of %v: %v", kill, at, m.Start, notes)
 		}

@@ -176,7 +176,10 @@ func sloTrigger(workload api.Key, name string, d slo.Definition) triggerID {
 	return triggerID{workload, name, d.Bad + "\n" + d.Total}
 }
 
-func (s *readings) window() time.Duration { return sloWindows * s.cfg.Step }
+// window has three samples at least, where the window of rates has four.
+func (s *readings) window() time.Duration {
+	return max(sloWindows*s.cfg.Step, s.cfg.RateWindow*3/4)
+}
 
 // newObjective confines its queries to a namespace.
 func (s *readings) newObjective(namespace string, d slo.Definition) *sloState {

@@ -63,6 +63,7 @@ type operatorFlags struct {
 	prometheus                PrometheusFlags
 	step, rateWindow          time.Duration
 	history, past             time.Duration
+	evaluationDelay           time.Duration
 	staleAfter, usageInterval time.Duration
 	horizon                   time.Duration
 	forecaster                string
@@ -171,7 +172,8 @@ func (o *operatorFlags) durations() []durationFlag {
 		{&o.rateWindow, "rate-window", sense.RateWindow, "window of the CPU usage rate; four scrape intervals are a good choice"},
 		{&o.history, "history", sense.History, "how much demand history to keep and to forecast from"},
 		{&o.past, "past", sense.Past, "how far back ten-minute means are read, once and in the background, for weekly seasons; none if not longer than --history"},
-		{&o.staleAfter, "stale-after", sense.StaleAfter, "demand is stale when its newest sample is older than this; stale workloads do not scale down"},
+		{&o.evaluationDelay, "evaluation-delay", sense.EvaluationDelay, "how long after its time a sample is asked for: as long as samples may take to reach Prometheus"},
+		{&o.staleAfter, "stale-after", sense.StaleAfter, "demand is stale when its newest sample is older than this, three steps at least; stale workloads do not scale down"},
 		{&o.usageInterval, "resource-metrics-interval", sense.UsageInterval, "time between two readings of metrics.k8s.io"},
 		{&o.horizon, "horizon", plan.Horizon, "how far ahead demand is forecast; should cover the node startup latency"},
 		{&o.downStabilization, "downscale-stabilization", plan.Stabilization, "stabilization window of scale-down where no forecast is trusted, as in the HPA; with an objective no less than --node-stabilization"},
@@ -378,7 +380,8 @@ func (o *operatorFlags) sensing() sensing.Config {
 	c.SensorHosts = o.sensorHosts
 	c.PrometheusURL, c.Matchers, c.RecordedUsage = o.prometheus.URL, o.prometheus.Matchers, o.prometheus.Recorded
 	c.MemoryMetric, c.SizesAtAdmission, c.PlacesAtAdmission = o.memoryMetric, o.sizesAtAdmission, o.placesAtAdmission
-	c.Step, c.RateWindow, c.StaleAfter = o.step, o.rateWindow, o.staleAfter
+	c.Step, c.RateWindow, c.EvaluationDelay = o.step, o.rateWindow, o.evaluationDelay
+	c.StaleAfter = max(o.staleAfter, 3*o.step)
 	c.History, c.Past = o.history, o.past
 	c.UsageInterval = o.usageInterval
 	c.PoolLabel = o.provider.poolLabel
