@@ -457,3 +457,25 @@ func TestPartialAnswer(t *testing.T) {
 		t.Errorf("a partial answer counts as all there is: value %v, missing %q", s.Value, s.Missing)
 	}
 }
+
+// TestSummerTime: a time that ends in the hour that summer time leaves out, or that comes twice.
+func TestSummerTime(t *testing.T) {
+	in := &v1alpha1.Trigger{Name: "night", Type: v1alpha1.TriggerCron, Cron: &v1alpha1.CronTrigger{TimeZone: "Europe/London", Start: "0 22 * * *", End: "30 1 * * *", Replicas: 5}}
+	night, field, err := triggerOf(in, ns, DefaultConfig())
+	if err != nil {
+		t.Fatal(field, err)
+	}
+	for text, want := range map[string]float64{
+		"2026-03-27T21:59:00Z": 0, "2026-03-27T22:00:00Z": 5, "2026-03-28T01:29:00Z": 5, "2026-03-28T01:30:00Z": 0,
+		"2026-03-28T23:00:00Z": 5, "2026-03-29T00:59:00Z": 5, "2026-03-29T01:00:00Z": 0, // two o'clock by then
+		"2026-10-24T22:00:00Z": 5, "2026-10-25T00:29:00Z": 5, "2026-10-25T00:30:00Z": 0, "2026-10-25T01:10:00Z": 5, "2026-10-25T01:30:00Z": 0,
+	} {
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, until := night.at(at); n != want || !until.After(at) {
+			t.Errorf("%s: asks for %v until %v, want %v", text, n, until, want)
+		}
+	}
+}

@@ -201,14 +201,22 @@ func (t trigger) schedule(in *v1alpha1.CronTrigger) (trigger, string, error) {
 	return t, "", nil
 }
 
-// at is what a cron trigger asks for at a time, and until when. It is within its
-// time when its end comes before its next start.
+// at is what a cron trigger asks for at a time, and until when at least. It is within its
+// time when its end comes before its next start, as clocks on the wall show both: one that falls into
+// the hour that summer time leaves out comes all the same.
 func (t trigger) at(now time.Time) (replicas float64, until time.Time) {
-	start, end := t.start.Next(now.In(t.location)), t.end.Next(now.In(t.location))
+	local := now.In(t.location)
+	wall := time.Date(local.Year(), local.Month(), local.Day(), local.Hour(), local.Minute(), local.Second(), local.Nanosecond(), time.UTC)
+	start, end := t.start.Next(wall), t.end.Next(wall)
+	next := start
 	if end.Before(start) {
-		return float64(t.replicas), end
+		replicas, next = float64(t.replicas), end
 	}
-	return 0, start
+	until = time.Date(next.Year(), next.Month(), next.Day(), next.Hour(), next.Minute(), next.Second(), 0, t.location)
+	if !until.After(now) { // in an hour that comes twice, or not at all
+		until = now.Add(time.Minute)
+	}
+	return replicas, until
 }
 
 // scheduled is what a cron trigger will ask for.
