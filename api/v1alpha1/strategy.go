@@ -207,6 +207,8 @@ type At struct {
 }
 
 // Interval is from reading to reading.
+//
+// +kubebuilder:validation:XValidation:rule="(!has(self.start) || self.start.getFullYear() >= 1970 && self.start.getFullYear() < 2200) && (!has(self.end) || self.end.getFullYear() >= 1970 && self.end.getFullYear() < 2200)",message="start and end must be in the years 1970 to 2199"
 type Interval struct {
 	// every is how long, a second at least.
 	// +required
@@ -214,10 +216,10 @@ type Interval struct {
 	// jitter delays each reading by less than this, so that many sensors don't ask at once.
 	// +optional
 	Jitter metav1.Duration `json:"jitter,omitempty,omitzero"`
-	// start is from when on it is read.
+	// start is from when on it is read, in the years 1970 to 2199.
 	// +optional
 	Start *metav1.Time `json:"start,omitempty"`
-	// end is until when it is read.
+	// end is until when it is read, in the years 1970 to 2199.
 	// +optional
 	End *metav1.Time `json:"end,omitempty"`
 }

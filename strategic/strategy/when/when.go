@@ -20,6 +20,9 @@ const (
 	maxEvery = 31 * 24 * time.Hour
 )
 
+// Years that an interval starts and ends in: a time.Duration is from any of them to any other.
+const firstYear, lastYear = 1970, 2199
+
 // Check reports what of a definition can't be used, by its path. Nil is every cycle.
 func Check(path string, w *v1alpha1.When) error {
 	if w == nil {
@@ -70,18 +73,28 @@ func check(path string, a v1alpha1.At) error {
 			return fmt.Errorf("%s.cron.schedule: %q never fires: there is no such day", path, a.Cron.Schedule)
 		}
 	case a.Interval != nil:
-		i := a.Interval
-		switch {
-		case i.Every.Duration < minEvery || i.Every.Duration > maxEvery:
-			return fmt.Errorf("%s.interval.every: must be from %v to %v, is %v", path, minEvery, maxEvery, i.Every.Duration)
-		case i.Jitter.Duration < 0 || i.Jitter.Duration >= i.Every.Duration && i.Jitter.Duration > 0:
-			return fmt.Errorf("%s.interval.jitter: must be less than every, which is %v, is %v", path, i.Every.Duration, i.Jitter.Duration)
-		case i.Start != nil && i.End != nil && !i.End.After(i.Start.Time):
-			return fmt.Errorf("%s.interval.end: must be after start", path)
-		}
+		return checkInterval(path+".interval", *a.Interval)
 	}
 	return nil
 }
+
+func checkInterval(path string, i v1alpha1.Interval) error {
+	switch {
+	case i.Every.Duration < minEvery || i.Every.Duration > maxEvery:
+		return fmt.Errorf("%s.every: must be from %v to %v, is %v", path, minEvery, maxEvery, i.Every.Duration)
+	case i.Jitter.Duration < 0 || i.Jitter.Duration >= i.Every.Duration && i.Jitter.Duration > 0:
+		return fmt.Errorf("%s.jitter: must be less than every, which is %v, is %v", path, i.Every.Duration, i.Jitter.Duration)
+	case i.Start != nil && !usable(i.Start.Time):
+		return fmt.Errorf("%s.start: must be in the years %d to %d, is %v", path, firstYear, lastYear, i.Start)
+	case i.End != nil && !usable(i.End.Time):
+		return fmt.Errorf("%s.end: must be in the years %d to %d, is %v", path, firstYear, lastYear, i.End)
+	case i.Start != nil && i.End != nil && !i.End.After(i.Start.Time):
+		return fmt.Errorf("%s.end: must be after start", path)
+	}
+	return nil
+}
+
+func usable(t time.Time) bool { return t.UTC().Year() >= firstYear && t.UTC().Year() <= lastYear }
 
 // Next returns when a sensor is due that was last read at a time, the zero time if it never
 // was, and false if it is never due again. One without a definition is due at once. The
@@ -143,8 +156,8 @@ func next(a v1alpha1.At, name string, last time.Time) (time.Time, bool) {
 // own jitter.
 func nextInterval(i v1alpha1.Interval, name string, last time.Time) (time.Time, bool) {
 	every := i.Every.Duration
-	if every < minEvery {
-		return last, false // Check refuses it
+	if checkInterval("", i) != nil || !last.IsZero() && last.UTC().Year() > lastYear {
+		return last, false // Check refuses it, and no sensor is read then
 	}
 	start := time.Unix(0, 0).UTC()
 	if i.Start != nil {

@@ -95,13 +95,57 @@ func TestJitter(t *testing.T) {
 	})
 }
 
+// Next ends also for what Check refuses: a Strategy may be stored that an older version took.
+func TestNextOfLongAgo(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*v1alpha1.Interval)
+		last   string
+	}{
+		"a start centuries ago":      {func(i *v1alpha1.Interval) { i.Start = date("1700-01-01T00:00:00Z") }, "2026-03-02T09:00:00Z"},
+		"a start far ahead":          {func(i *v1alpha1.Interval) { i.Start = date("9999-01-01T00:00:00Z") }, ""},
+		"a reading centuries ahead":  {func(*v1alpha1.Interval) {}, "2700-01-01T00:00:00Z"},
+		"a jitter longer than every": {func(i *v1alpha1.Interval) { i.Jitter.Duration = 1<<63 - 1 }, "2026-03-02T09:00:00Z"},
+		"an every of centuries":      {func(i *v1alpha1.Interval) { i.Every.Duration = 1<<63 - 1 }, "2026-03-02T09:00:00Z"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &v1alpha1.When{At: every(time.Minute)}
+			c.change(w.Interval)
+			var last time.Time
+			if c.last != "" {
+				last = at(c.last)
+			}
+			done := make(chan bool, 1)
+			go func() {
+				_, ok := Next(w, "s", last)
+				done <- ok
+			}()
+			select {
+			case ok := <-done:
+				if ok {
+					t.Error("it is due")
+				}
+			case <-time.After(5 * time.Second):
+				t.Fatal("Next does not end")
+			}
+		})
+	}
+}
+
 func TestCheck(t *testing.T) {
+	started := func(start, end string) v1alpha1.When {
+		a := every(time.Minute)
+		a.Interval.Start, a.Interval.End = date(start), date(end)
+		return v1alpha1.When{At: a}
+	}
 	for want, w := range map[string]v1alpha1.When{
 		"when: must have one of":            {},
 		"when.cron.timeZone":                {At: crontab("* * * * *", "Mars")},
 		"when.cron.schedule":                {At: crontab("CRON_TZ=UTC * * * * *", "")},
 		"never fires":                       {At: crontab("0 0 30 2 *", "")},
 		"when.interval.every":               {At: every(0)},
+		"when.interval.start: must be in":   started("1700-01-01T00:00:00Z", "2026-03-02T10:00:00Z"),
+		"when.interval.end: must be in":     started("2026-03-02T10:00:00Z", "2200-01-01T00:00:00Z"),
+		"when.interval.end: must be after":  started("2026-03-02T10:00:00Z", "2026-03-02T10:00:00Z"),
 		"when.allOf[1].interval.every":      {AllOf: []v1alpha1.At{every(time.Minute), every(time.Millisecond)}},
 		"when.anyOf[0]: must have one of":   {AnyOf: []v1alpha1.At{{}}},
 		"when: must have one of interval, ": {At: every(time.Minute), AnyOf: []v1alpha1.At{every(time.Minute)}},
