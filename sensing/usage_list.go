@@ -10,11 +10,11 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/api/v1alpha1"
 )
 
 // usageList is what metrics.k8s.io answered of the pods of some namespaces.
@@ -211,7 +211,7 @@ func (l *usageList) container(message []byte) (containerUsage, error) {
 			default:
 				return nil
 			}
-			q, err := resource.ParseQuantity(string(quantity))
+			q, err := v1alpha1.ParseQuantity(string(quantity))
 			if err != nil {
 				return fmt.Errorf("%s of a container: %w", resourceName, err)
 			}

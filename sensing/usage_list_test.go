@@ -86,6 +86,19 @@ func TestPodMetricsInProtobuf(t *testing.T) {
 	})
 }
 
+// A quantity that would take hours to work out is refused at once.
+func TestPodMetricsAreReadAtOnce(t *testing.T) {
+	m := metricsv1beta1.PodMetrics{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "a"}, Containers: []metricsv1beta1.ContainerMetrics{
+		{Name: "main", Usage: corev1.ResourceList{"cpu": resource.MustParse("1234567890")}},
+	}}
+	raw := bytes.Replace(inProtobuf(&metricsv1beta1.PodMetricsList{Items: []metricsv1beta1.PodMetrics{m}}), []byte("1234567890"), []byte("11e4000000"), 1)
+	began := time.Now()
+	err := readingsOf(podsInOrder("a")).protobuf(raw)
+	if took := time.Since(began); err == nil || took > time.Second {
+		t.Errorf("%v after %v", err, took)
+	}
+}
+
 // Whatever the answer is, it is read as the client reads it, or refused.
 func FuzzPodMetricsInProtobuf(f *testing.F) {
 	m := metricsv1beta1.PodMetrics{

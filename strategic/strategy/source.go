@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/util/jsonpath"
 
 	"github.com/mash2-io/mash2/api/v1alpha1"
@@ -88,7 +87,7 @@ func Number(object any, text v1alpha1.JSONPath) (float64, error) {
 		if f, err := strconv.ParseFloat(v, 64); err == nil {
 			return f, nil
 		}
-		if q, err := resource.ParseQuantity(v); err == nil {
+		if q, err := v1alpha1.ParseQuantity(v); err == nil {
 			return q.AsApproximateFloat64(), nil
 		}
 	}

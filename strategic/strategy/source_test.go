@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mash2-io/mash2/api/v1alpha1"
 )
@@ -54,6 +55,15 @@ func TestNumber(t *testing.T) {
 	// As the API server's client decodes numbers.
 	if got, err := Number(map[string]any{"n": int64(4)}, "{.n}"); got != 4 || err != nil {
 		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// No text takes long to read, whatever exponent its author wrote.
+func TestNumberIsReadAtOnce(t *testing.T) {
+	began := time.Now()
+	got, err := Number(map[string]any{"n": "1111111111111111111e4000000"}, "{.n}")
+	if took := time.Since(began); err == nil || took > time.Second {
+		t.Errorf("%v, %v after %v", got, err, took)
 	}
 }
 
