@@ -38,7 +38,7 @@ type Refused struct {
 // name is empty. An error says why it takes none.
 //
 // A request that equals its limit moves with it, as MARLISE has both; one that is lower
-// stays, and the limit does not go below it.
+// stays, and the limit stays above it: were both equal, the request would move from then on.
 func Takes(pod *corev1.Pod, container string) (Pod, error) {
 	out := Pod{Key: api.Key{Namespace: pod.Namespace, Name: pod.Name}, Pod: vertical.Pod{ID: string(pod.UID), Priority: 1}}
 	switch {
@@ -91,7 +91,7 @@ func (p *Pod) takesMemory(pod *corev1.Pod, c *corev1.Container) {
 		}
 	}
 	p.MemoryRequest, p.MemoryTogether = request.Value(), request.Cmp(limit) == 0
-	p.Memory = vertical.Pod{ID: p.ID, Limit: limit.Value(), Held: held(pod, c.Name, corev1.ResourceMemory, limit.Value()), Floor: p.MemoryRequest, Killed: killed(pod, c.Name)}
+	p.Memory = vertical.Pod{ID: p.ID, Limit: limit.Value(), Held: held(pod, c.Name, corev1.ResourceMemory, limit.Value()), Floor: p.MemoryRequest + vertical.MiB, Killed: killed(pod, c.Name)}
 	if p.MemoryTogether {
 		p.Memory.Floor = 0
 	}
@@ -166,10 +166,10 @@ func (p *Pod) memoryAction(d vertical.Decision) api.ResizePod {
 // quantity of bytes as kubectl writes it.
 func quantity(bytes int64) string { return resource.NewQuantity(bytes, resource.BinarySI).String() }
 
-// floor of a pod's limit, millicores: not below a request that stays.
+// floor of a pod's limit, millicores: above a request that stays.
 func (p *Pod) floor() int64 {
 	if p.Together {
 		return 0
 	}
-	return p.Request
+	return p.Request + 1
 }

@@ -90,7 +90,7 @@ func TestTakesMemory(t *testing.T) {
 		stays          string
 	}{
 		"request and limit are one": {request: "128Mi", limit: "128Mi", want: vertical.Pod{Limit: 128 << 20, Held: 128 << 20}, together: true},
-		"a lower request stays":     {request: "64Mi", limit: "128Mi", want: vertical.Pod{Limit: 128 << 20, Held: 128 << 20, Floor: 64 << 20}},
+		"a lower request stays":     {request: "64Mi", limit: "128Mi", want: vertical.Pod{Limit: 128 << 20, Held: 128 << 20, Floor: 65 << 20}},
 		"no limit":                  {request: "64Mi", stays: "no request and limit of memory"},
 		"a resize restarts it": {request: "64Mi", limit: "64Mi", stays: "restarted", change: func(p *corev1.Pod) {
 			p.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceMemory, RestartPolicy: corev1.RestartContainer}}
