@@ -25,6 +25,8 @@ type Agents struct {
 	Priorities map[string]float64 `json:"priorities,omitempty"`
 	// Selector of the pods' labels, as kubectl reads it.
 	Selector string `json:"selector"`
+	// Target whose pods they are: others may have the same labels.
+	Target TargetRef `json:"target,omitzero"`
 	// Template is the CPU limit of the container in the pod template, millicores; 0 without.
 	Template int64 `json:"template,omitempty"`
 	// State of the fast loop when it was looked at; nil while there is none.

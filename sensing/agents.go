@@ -56,6 +56,7 @@ func (o *Observer) agents(r *workloadRecord, v *view) *api.Agents {
 	out := *r.agents
 	if t := v.targets[r.target]; t != nil && t.selector != nil {
 		out.Selector = t.selector.String()
+		out.Target = api.TargetRef{APIVersion: "apps/v1", Kind: r.target.kind, Name: r.target.name}
 		for _, c := range t.containers {
 			if c.Name == out.Container || out.Container == "" && len(t.containers) == 1 {
 				out.Template = c.Limits.MilliCPU

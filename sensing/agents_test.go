@@ -47,6 +47,7 @@ func TestAgents(t *testing.T) {
 	v := &view{targets: map[targetID]*targetRecord{r.target: {
 		selector: selector, containers: []api.ContainerUse{{Name: "side"}, {Name: "web", Limits: api.Amounts{MilliCPU: 700}}},
 	}}}
+	want.Target = api.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
 	want.Selector, want.Template, want.State = "app=web", 700, state
 	if got := o.agents(r, v); !reflect.DeepEqual(*got, want) {
 		t.Errorf("%+v\nwant %+v", *got, want)

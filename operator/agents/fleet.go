@@ -46,6 +46,7 @@ type fleetLoop struct {
 	stop context.CancelFunc
 	// where it looks: a loop that looks elsewhere is another one.
 	selector, container string
+	target              api.TargetRef
 	mind                string
 	ended               bool // by a panic, or as its model has changed
 	renewed             bool // the models are not those that it began with
@@ -109,7 +110,7 @@ func (f *Fleet) Renew(minds map[string]Mind, changed []string) {
 // follow a plan.
 func (f *Fleet) follow(key api.Key, plan api.AgentsPlan, paused bool) {
 	l := f.loops[key]
-	if l != nil && (l.ended || l.renewed && l.mind != plan.Model || l.loop == nil || l.selector != plan.Selector || l.container != plan.Container) {
+	if l != nil && (l.ended || l.renewed && l.mind != plan.Model || l.loop == nil || l.selector != plan.Selector || l.container != plan.Container || l.target != plan.Target) {
 		l.stop()
 		l = nil
 	}
@@ -150,7 +151,7 @@ func (f *Fleet) settings(key api.Key, plan api.AgentsPlan, paused bool) func(*Op
 
 // begin a loop; one that can't be tells why.
 func (f *Fleet) begin(key api.Key, plan api.AgentsPlan, set func(*Options)) *fleetLoop {
-	out := &fleetLoop{selector: plan.Selector, container: plan.Container, mind: plan.Model, stop: func() {}}
+	out := &fleetLoop{selector: plan.Selector, container: plan.Container, target: plan.Target, mind: plan.Model, stop: func() {}}
 	minds := Rules()
 	for name, mind := range f.Minds {
 		minds[name] = []vertical.Planner{mind()}
@@ -184,7 +185,7 @@ func (f *Fleet) open(key api.Key, a api.Agents) (Observer, Meter) {
 	if f.Open != nil {
 		return f.Open(key, a)
 	}
-	return Kubernetes{Client: f.Client, Namespace: key.Namespace, Selector: a.Selector, Container: a.Container},
+	return Kubernetes{Client: f.Client, Namespace: key.Namespace, Selector: a.Selector, Container: a.Container, Of: a.Target},
 		MetricsAPI{Client: f.Client, Namespace: key.Namespace, Selector: a.Selector}
 }
 

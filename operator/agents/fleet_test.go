@@ -98,7 +98,8 @@ func TestFleet(t *testing.T) {
 	y.until("the envelope ends", func(s *api.AgentsState) bool { return strings.Contains(s.Waits, "the envelope ended") })
 	// Other pods are another loop's, and without agents there is none.
 	y.Report(t.Context(), y.plan(func(p *api.AgentsPlan) { p.Selector = "app=other" }))
-	if y.opens != 2 {
+	y.Report(t.Context(), y.plan(func(p *api.AgentsPlan) { p.Selector, p.Target.Name = "app=other", "other" }))
+	if y.opens != 3 {
 		t.Errorf("%d loops", y.opens)
 	}
 	c.Plan.Workloads[0].Agents = nil

@@ -7,11 +7,14 @@ import (
 	"math"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
+
+	"github.com/mash2-io/mash2/api"
 )
 
 // Usage is a reading of a pod's container: millicores over a time up to At, and the bytes of
@@ -32,12 +35,14 @@ type Observer interface {
 	Observe(ctx context.Context) ([]Pod, []Refused, error)
 }
 
-// Kubernetes observes pods by their labels.
+// Kubernetes observes pods by their labels and by whose they are.
 type Kubernetes struct {
 	Client    kubernetes.Interface
 	Namespace string
 	// Selector of labels; Container, or empty for the only one.
 	Selector, Container string
+	// Of, if it has a name, limits it to the pods of that Deployment or StatefulSet.
+	Of api.TargetRef
 	// Node, if set, limits it to that node's pods.
 	Node string
 }
@@ -56,7 +61,7 @@ func (k Kubernetes) Observe(ctx context.Context) ([]Pod, []Refused, error) {
 	var refused []Refused
 	for i := range list.Items {
 		pod := &list.Items[i]
-		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || !k.has(pod) {
 			continue
 		}
 		p, err := Takes(pod, k.Container)
@@ -67,6 +72,21 @@ func (k Kubernetes) Observe(ctx context.Context) ([]Pod, []Refused, error) {
 		pods = append(pods, p)
 	}
 	return pods, refused, nil
+}
+
+// has reports whether a pod is the target's: labels alone may be those of others, too.
+func (k Kubernetes) has(pod *corev1.Pod) bool {
+	if k.Of.Name == "" {
+		return true
+	}
+	owner := metav1.GetControllerOf(pod)
+	switch {
+	case owner == nil:
+		return false
+	case k.Of.Kind == "Deployment":
+		return owner.Kind == "ReplicaSet" && owner.Name == k.Of.Name+"-"+pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+	}
+	return owner.Kind == k.Of.Kind && owner.Name == k.Of.Name
 }
 
 // MetricsAPI reads metrics.k8s.io: samples of the kubelet, which are 10 to 60 seconds
