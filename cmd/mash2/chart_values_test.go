@@ -84,12 +84,19 @@ func TestChartForecaster(t *testing.T) {
 // templated is what the chart makes of values besides those that it can't do without.
 func templated(t *testing.T, values string) (string, error) {
 	t.Helper()
+	return templatedOf(t, chartFolder, values)
+}
+
+// templatedOf is what a chart in a folder makes of them.
+func templatedOf(t *testing.T, folder, values string, more ...string) (string, error) {
+	t.Helper()
 	program := os.Getenv(cluster.HelmEnv)
 	if program == "" {
 		program = filepath.Join("..", "..", ".cache", "bin", "helm")
 	}
-	out, err := exec.CommandContext(t.Context(), program, "template", release, chartFolder, "--kube-version", "1.33.0", "--values", filepath.Join(chartFolder, "values-gke.yaml"),
-		"--set", "prometheus.url=http://prometheus,provider.gke.project=p,provider.gke.location=l,provider.gke.cluster=c,"+values).CombinedOutput()
+	args := append([]string{"template", release, folder, "--kube-version", "1.33.0", "--values", filepath.Join(chartFolder, "values-gke.yaml"),
+		"--set", "prometheus.url=http://prometheus,provider.gke.project=p,provider.gke.location=l,provider.gke.cluster=c," + values}, more...)
+	out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput()
 	if errors.Is(err, os.ErrNotExist) {
 		t.Skip("helm is not installed: make helm")
 	}
