@@ -19,6 +19,8 @@ type Strategy struct {
 	Triggered []HandTrigger `json:",omitempty"`
 	// Deliveries of its webhooks by this process, of the last hour, in order of id.
 	Deliveries []Delivery `json:",omitempty"`
+	// CallsSince is from when on Deliveries has every call; zero where there are none.
+	CallsSince time.Time `json:",omitzero"`
 }
 
 // AnnotationTriggered of a Strategy has what a person triggers, as a JSON object of times

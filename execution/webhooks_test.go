@@ -3,6 +3,7 @@ package execution_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,5 +92,71 @@ func TestWebhooks(t *testing.T) {
 	}
 	if calls, _ := sequence(nil, many...); len(calls) != 8 {
 		t.Errorf("%d calls at once", len(calls))
+	}
+}
+
+// One namespace's calls don't keep those of another waiting, however many these are and
+// whatever their priority is.
+func TestWebhooksOfAllNamespacesTakeTurns(t *testing.T) {
+	now := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
+	const quiet = "quiet"
+	for name, loud := range map[string]int{"a loud namespace": 1, "more loud ones than calls at once": 20} {
+		called := map[string]int{}
+		for cycle := range 40 {
+			s := api.Snapshot{Time: now.Add(time.Duration(cycle) * 15 * time.Second)}
+			var actions []api.StrategyAction
+			for i := range 10 * loud { // their rules turn on again and again
+				of := api.Key{Namespace: fmt.Sprint("loud-", i%loud), Name: "a"}
+				actions = append(actions, api.StrategyAction{Kind: api.ActionCallWebhook, Strategy: of, Rule: fmt.Sprint(i), URL: "https://hooks.example.com/l", Since: s.Time})
+			}
+			last := api.StrategyAction{Kind: api.ActionCallWebhook, Strategy: api.Key{Namespace: quiet, Name: "a"}, Rule: "crowd", URL: "https://hooks.example.com/v", Since: now}
+			calls, _ := execution.Sequence(s, api.Plan{}, api.Policy{Name: "P", StrategyActions: append(actions, last)})
+			if len(calls) != 8 {
+				t.Fatalf("%s: %d calls at once", name, len(calls))
+			}
+			ofFirst := -1
+			for _, c := range calls {
+				call := c.(api.CallWebhook)
+				called[call.Strategy.Namespace]++
+				var rule int
+				if _, err := fmt.Sscan(call.Rule, &rule); err == nil && call.Strategy.Namespace == "loud-0" {
+					if rule <= ofFirst {
+						t.Errorf("%s: rule %d after %d, which is of less priority", name, rule, ofFirst)
+					}
+					ofFirst = rule
+				}
+			}
+		}
+		if len(called) != loud+1 || called[quiet] < 5 {
+			t.Errorf("%s: calls %v", name, called)
+		}
+	}
+}
+
+// A call that was never tried is told, too, if this process would know of it.
+func TestWebhookThatWasNeverTried(t *testing.T) {
+	now := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
+	shop := api.Key{Namespace: "shop", Name: "a"}
+	for name, c := range map[string]struct {
+		since, watched time.Duration // ago
+		told           bool
+	}{
+		"its window has passed":          {11 * time.Minute, 12 * time.Minute, true},
+		"it was on before this process":  {11 * time.Minute, 5 * time.Minute, false},
+		"calls of then are forgotten":    {61 * time.Minute, 5 * time.Hour, false},
+		"its window has not passed":      {9 * time.Minute, 12 * time.Minute, false},
+		"it is not known who made calls": {11 * time.Minute, 0, false},
+	} {
+		s := api.Snapshot{Time: now}
+		s.Context.Strategies = []api.Strategy{{Key: shop}}
+		if c.watched > 0 {
+			s.Context.Strategies[0].CallsSince = now.Add(-c.watched)
+		}
+		_, findings := execution.Sequence(s, api.Plan{}, api.Policy{StrategyActions: []api.StrategyAction{
+			{Kind: api.ActionCallWebhook, Strategy: shop, Rule: "crowd", URL: "https://hooks.example.com/v", Since: now.Add(-c.since)},
+		}})
+		if told := len(findings) == 1 && findings[0].Reason == "WebhookNotDelivered" && strings.Contains(findings[0].Message, "10m0s and no attempt"); told != c.told || len(findings) > 1 {
+			t.Errorf("%s: %+v", name, findings)
+		}
 	}
 }

@@ -64,6 +64,7 @@ type strategies struct {
 	readings *readings
 	sources  *sources
 	known    map[sensorID]*sensorState
+	begun    time.Time // of the first cycle; what became of calls before isn't known
 }
 
 // sensorID tells sensors apart; another source is another sensor.
@@ -100,6 +101,9 @@ type sensorState struct {
 // those were asked for that are due.
 func (s *strategies) observe(ctx, life context.Context, now time.Time, records []*strategyRecord) []api.Strategy {
 	slices.SortFunc(records, func(a, b *strategyRecord) int { return compareKeys(a.key, b.key) })
+	if s.begun.IsZero() {
+		s.begun = now
+	}
 	seen := map[sensorID]bool{}
 	var asked []chan struct{}
 	for _, r := range records {
@@ -130,7 +134,7 @@ func (s *strategies) observe(ctx, life context.Context, now time.Time, records [
 	for _, r := range records {
 		with := r.strategy
 		if s.cfg.Deliveries != nil {
-			with.Deliveries = s.cfg.Deliveries(r.key)
+			with.Deliveries, with.CallsSince = s.cfg.Deliveries(r.key), s.begun
 		}
 		for _, sensor := range r.sensors {
 			if id, is := sensorIDOf(r.key, sensor); is {

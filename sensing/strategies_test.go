@@ -86,3 +86,14 @@ func TestStrategies(t *testing.T) {
 		t.Errorf("asked %v, want %v", asked, want)
 	}
 }
+
+// From the first cycle on it is known what became of calls; what a process before made isn't.
+func TestCallsAreKnownSinceTheFirstCycle(t *testing.T) {
+	s := &strategies{cfg: Config{Deliveries: func(api.Key) []api.Delivery { return nil }}}
+	for i := range 2 {
+		now := epoch.Add(time.Duration(i) * time.Minute)
+		if got := s.observe(t.Context(), t.Context(), now, []*strategyRecord{{}}); len(got) != 1 || !got[0].CallsSince.Equal(epoch) {
+			t.Errorf("after %d minutes: %+v", i, got)
+		}
+	}
+}
