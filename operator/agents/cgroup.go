@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,7 +23,9 @@ import (
 type Cgroups struct {
 	// FS is the root of the cgroup file system: /sys/fs/cgroup, v2 or v1.
 	FS fs.FS
-	// Root is the cgroup that the kubelet keeps its pods below; empty for the root itself.
+	// Root is the cgroup that the kubelet keeps its pods below, as its --cgroup-root says: a
+	// path such as /kubelet with the systemd driver, too, which makes kubelet.slice of it.
+	// Empty for the root itself.
 	Root string
 	// Now is the clock.
 	Now func() time.Time
@@ -68,11 +71,35 @@ func (c *Cgroups) Read(_ context.Context, pods []Pod) (map[string]Usage, error) 
 // dirs where a pod's cgroup may be, by UID: with the cgroupfs or the systemd driver, in any
 // of the three classes of quality of service.
 func (c *Cgroups) dirs(uid string) []string {
-	systemd := strings.ReplaceAll(uid, "-", "_")
-	out := []string{path.Join(c.Root, "kubepods", "pod"+uid), path.Join(c.Root, "kubepods.slice", "kubepods-pod"+systemd+".slice")}
-	for _, class := range []string{"burstable", "besteffort"} {
-		out = append(out, path.Join(c.Root, "kubepods", class, "pod"+uid),
-			path.Join(c.Root, "kubepods.slice", "kubepods-"+class+".slice", "kubepods-"+class+"-pod"+systemd+".slice"))
+	root := strings.Trim(c.Root, "/") // no path of a fs.FS begins with one
+	above := strings.FieldsFunc(root, func(r rune) bool { return r == '/' })
+	if slice, is := strings.CutSuffix(path.Base(root), ".slice"); is {
+		above = strings.Split(slice, "-")
+	}
+	var out []string
+	for _, class := range []string{"", "burstable", "besteffort"} {
+		below := []string{"kubepods", "pod" + uid}
+		if class != "" {
+			below = slices.Insert(below, 1, class)
+		}
+		out = append(out, path.Join(root, path.Join(below...)), slicePath(append(slices.Clone(above), below...)))
+		if root != "" { // a whole node's, such as that of a container
+			out = append(out, path.Join(root, slicePath(below)))
+		}
+	}
+	return out
+}
+
+// slicePath is where systemd has the cgroup that a kubelet names so: a-b.slice is below a.slice,
+// and a - in a name is a _.
+func slicePath(names []string) string {
+	out, name := "", ""
+	for i, n := range names {
+		if i > 0 {
+			name += "-"
+		}
+		name += strings.ReplaceAll(n, "-", "_")
+		out = path.Join(out, name+".slice")
 	}
 	return out
 }

@@ -191,6 +191,29 @@ func TestCgroups(t *testing.T) {
 	}
 }
 
+// TestCgroupsBelowTheKubelets: its --cgroup-root is a path with both drivers, as in kind; the
+// name of its slice does as well.
+func TestCgroupsBelowTheKubelets(t *testing.T) {
+	for name, c := range map[string]struct {
+		roots []string
+		dir   string
+	}{
+		"cgroupfs":                   {[]string{"/kubelet", "kubelet", "kubelet/"}, "kubelet/kubepods/burstable/pod1-2"},
+		"systemd, as in kind":        {[]string{"/kubelet", "kubelet", "/kubelet.slice"}, "kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/kubelet-kubepods-burstable-pod1_2.slice"},
+		"systemd, guaranteed":        {[]string{"/kubelet"}, "kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod1_2.slice"},
+		"systemd, two levels":        {[]string{"/a-b/c", "a_b.slice/a_b-c.slice"}, "a_b.slice/a_b-c.slice/a_b-c-kubepods.slice/a_b-c-kubepods-pod1_2.slice"},
+		"systemd, root":              {[]string{"/", ""}, "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod1_2.slice"},
+		"systemd, below a container": {[]string{"docker/abc"}, "docker/abc/kubepods.slice/kubepods-pod1_2.slice"},
+	} {
+		files := fstest.MapFS{path.Join(c.dir, "cpu.stat"): {Data: []byte("usage_usec 7\n")}}
+		for _, root := range c.roots {
+			if used, err := (&Cgroups{FS: files, Root: root}).used("1-2"); used != 7*time.Microsecond || err != nil {
+				t.Errorf("%s, root %q: %v, %v", name, root, used, err)
+			}
+		}
+	}
+}
+
 func FuzzUsageUsec(f *testing.F) {
 	f.Add([]byte("usage_usec 12\n"))
 	f.Add([]byte("nr_periods 1\nusage_usec 99999999999999999999\n"))
