@@ -41,12 +41,12 @@ type Everybody struct{}
 
 // Viewer implements Authenticator.
 func (Everybody) Viewer(context.Context, *http.Request, []string) (Viewer, error) {
-	return Viewer{Name: "anybody on this machine", All: true, Nodes: true}, nil
+	return Viewer{Name: "anybody on this machine", All: true, Nodes: true, Addresses: true}, nil
 }
 
 // Kubernetes asks the API server who a token is of (TokenReview) and what they may see
-// (SubjectAccessReview): list on managedworkloads, cluster-wide or by namespace, and
-// list on nodes. Answers count for [Remembered].
+// (SubjectAccessReview): list on managedworkloads and, for addresses in them, on strategies,
+// cluster-wide or by namespace, and list on nodes. Answers count for [Remembered].
 type Kubernetes struct {
 	client kubernetes.Interface
 	now    func() time.Time
@@ -73,8 +73,12 @@ type user struct {
 	err        error // of a token that is none
 	info       authenticationv1.UserInfo
 	all, nodes bool
-	namespaces map[string]bool // what was asked about
+	addresses  bool                // in all namespaces
+	namespaces map[string]rightsIn // what was asked about
 }
+
+// rightsIn a namespace: to list ManagedWorkloads, and Strategies besides.
+type rightsIn struct{ workloads, strategies bool }
 
 // NewKubernetes returns one that asks by this client, which needs create on tokenreviews
 // and subjectaccessreviews. Time is read by now.
@@ -112,25 +116,30 @@ func (k *Kubernetes) Viewer(ctx context.Context, r *http.Request, namespaces []s
 	if u.err != nil {
 		return Viewer{}, u.err
 	}
-	v := Viewer{Name: u.info.Username, All: u.all, Nodes: u.all && u.nodes}
+	v := Viewer{Name: u.info.Username, All: u.all, Nodes: u.all && u.nodes, Addresses: u.addresses}
 	if v.All {
 		return v, nil
 	}
 	if len(namespaces) > mostNamespaces {
 		return v, fmt.Errorf("%w of the first %d; name yours with ?namespace=NAME", errForbidden, mostNamespaces)
 	}
-	v.Namespaces = map[string]bool{}
+	v.Namespaces, v.AddressesOf = map[string]bool{}, map[string]bool{}
 	for _, n := range namespaces {
 		may, known := u.namespaces[n]
 		if !known {
 			var err error
-			if may, err = k.may(ctx, u.info, n, "list", api.Group, "managedworkloads"); err != nil {
+			if may.workloads, err = k.may(ctx, u.info, n, "list", api.Group, "managedworkloads"); err != nil {
 				return Viewer{}, err
+			}
+			if may.workloads {
+				if may.strategies, err = k.may(ctx, u.info, n, "list", api.Group, "strategies"); err != nil {
+					return Viewer{}, err
+				}
 			}
 			u.namespaces[n] = may
 		}
-		if may {
-			v.Namespaces[n] = true
+		if may.workloads {
+			v.Namespaces[n], v.AddressesOf[n] = true, may.strategies
 		}
 	}
 	if len(v.Namespaces) == 0 {
@@ -166,7 +175,7 @@ func (k *Kubernetes) ask(ctx context.Context, u *user, t string) error {
 	if err != nil {
 		return fmt.Errorf("asking the API server about a token: %w", err)
 	}
-	u.info, u.namespaces, u.all, u.nodes, u.err = review.Status.User, map[string]bool{}, false, false, nil
+	u.info, u.namespaces, u.all, u.nodes, u.addresses, u.err = review.Status.User, map[string]rightsIn{}, false, false, false, nil
 	if !review.Status.Authenticated {
 		u.err, u.until = errBadToken, asked.Add(Remembered)
 		return nil
@@ -176,6 +185,9 @@ func (k *Kubernetes) ask(ctx context.Context, u *user, t string) error {
 	}
 	if u.all {
 		if u.nodes, err = k.may(ctx, u.info, "", "list", "", "nodes"); err != nil {
+			return err
+		}
+		if u.addresses, err = k.may(ctx, u.info, "", "list", api.Group, "strategies"); err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,8 @@ import (
 
 // StrategyView is a user's Strategy as the newest cycle saw it.
 type StrategyView struct {
-	Key  api.Key               `json:"key"`
+	Key api.Key `json:"key"`
+	// Spec, with empty addresses of hosts for who may not list Strategies.
 	Spec v1alpha1.StrategySpec `json:"spec"`
 	// Error names the fields that can't be used; empty for a Strategy that can.
 	Error string `json:"error,omitempty"`
@@ -91,12 +92,33 @@ func (s *Store) strategies(v Viewer) []StrategyView {
 				view.Actions = append(view.Actions, a)
 			}
 		}
+		view.Actions = v.actions(view.Actions)
+		if !v.addresses(of.Key.Namespace) {
+			withoutAddresses(&view.Spec)
+		}
 		for _, sensor := range view.Spec.Sensors {
 			view.Sensors = append(view.Sensors, sensorView(of, sensor, at))
 		}
 		out = append(out, view)
 	}
 	return out
+}
+
+// withoutAddresses leaves empty what a Strategy asks and calls: so it can't be written back by
+// mistake, as an empty address is refused.
+func withoutAddresses(spec *v1alpha1.StrategySpec) {
+	for i := range spec.Sensors {
+		if http := spec.Sensors[i].HTTP; http != nil {
+			http.URL = ""
+		}
+	}
+	for i := range spec.Rules {
+		for _, a := range spec.Rules[i].Actions {
+			if a.CallWebhook != nil {
+				a.CallWebhook.URL = ""
+			}
+		}
+	}
 }
 
 func sensorView(of api.Strategy, sensor v1alpha1.Sensor, now time.Time) SensorView {

@@ -24,10 +24,28 @@ type Viewer struct {
 	Nodes bool
 	// Namespaces that may be seen, if not All.
 	Namespaces map[string]bool
+	// Addresses is true for who may list Strategies in all namespaces, AddressesOf has the
+	// namespaces for who may not: addresses that strategies ask and call may be secrets.
+	Addresses   bool
+	AddressesOf map[string]bool
 }
 
 // sees reports whether a namespace may be shown.
 func (v Viewer) sees(namespace string) bool { return v.All || v.Namespaces[namespace] }
+
+// addresses reports whether those of a namespace's strategies may be shown.
+func (v Viewer) addresses(namespace string) bool { return v.Addresses || v.AddressesOf[namespace] }
+
+// actions of strategies, without addresses that may not be shown.
+func (v Viewer) actions(all []api.StrategyAction) []api.StrategyAction {
+	all = slices.Clone(all)
+	for i := range all {
+		if !v.addresses(all[i].Strategy.Namespace) {
+			all[i].URL = ""
+		}
+	}
+	return all
+}
 
 // about reports whether something about an object may be shown: of one namespace what is
 // about its own objects. What is said of the policy may name anybody's.
@@ -225,7 +243,7 @@ func (s *Store) overview(v Viewer) Overview {
 		}
 		return o
 	}
-	o.Policy.Signals, o.Policy.Strategies, o.Policy.StrategyActions = c.Policy.Signals, strategyViews(c.Policy.Strategies), c.Policy.StrategyActions
+	o.Policy.Signals, o.Policy.Strategies, o.Policy.StrategyActions = c.Policy.Signals, strategyViews(c.Policy.Strategies), v.actions(c.Policy.StrategyActions)
 	o.Refusal = c.Plan.Nodes.Refusal
 	for _, u := range c.Plan.Nodes.Unplaced {
 		o.Unplaced = append(o.Unplaced, fmt.Sprintf("%d pods of %s: %s", u.Count, u.Name, u.Reason))
