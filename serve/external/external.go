@@ -59,7 +59,14 @@ type Server struct {
 
 	mu sync.Mutex
 	// sure is the last number of replicas that was planned from all data, by workload.
-	sure map[types.NamespacedName]int32
+	sure map[types.NamespacedName]sure
+}
+
+// sure replicas, of one object as its author wrote it: with another spec they mean nothing.
+type sure struct {
+	uid        types.UID
+	generation int64
+	replicas   int32
 }
 
 // plan is what a ManagedWorkload's status says.
@@ -220,15 +227,20 @@ func (s *Server) plan(ctx context.Context, ref *pb.ScaledObjectRef) (plan, error
 	switch {
 	case ready.Status == metav1.ConditionTrue:
 		if s.sure == nil {
-			s.sure = map[types.NamespacedName]int32{}
+			s.sure = map[types.NamespacedName]sure{}
 		}
-		s.sure[key] = p.planned
+		s.sure[key] = sure{w.UID, w.Generation, p.planned}
 	case stands[ready.Reason]:
 		// The plan keeps the replicas that its cycle saw. KEDA may have raised them
 		// since, as it was told to, and they must not go down again.
-		p.planned = max(p.planned, s.sure[key])
+		if last := s.sure[key]; last.uid == w.UID && last.generation == w.Generation {
+			p.planned = max(p.planned, last.replicas)
+		}
 	default:
 		return not("it is held (%s): %s", ready.Reason, ready.Message)
+	}
+	if most := w.Spec.MaxReplicas; most > 0 {
+		p.planned = min(p.planned, most)
 	}
 	return p, nil
 }

@@ -208,6 +208,39 @@ func TestSpecOutlivesThePlan(t *testing.T) {
 	}
 }
 
+// What was told before counts no more once the author allows less, or wrote another object.
+func TestWhatWasToldIsOfThisObject(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*v1alpha1.ManagedWorkload)
+		want   int64
+	}{
+		"the same object": {func(*v1alpha1.ManagedWorkload) {}, 40},
+		"a lower maxReplicas": {func(w *v1alpha1.ManagedWorkload) {
+			w.Spec.MaxReplicas, w.Generation, w.Status.ObservedGeneration = 10, 4, 4
+		}, 10},
+		"a lower one than what is planned":   {func(w *v1alpha1.ManagedWorkload) { w.Spec.MaxReplicas = 7 }, 7},
+		"another spec":                       {func(w *v1alpha1.ManagedWorkload) { w.Generation, w.Status.ObservedGeneration = 4, 4 }, 10},
+		"another object with the same names": {func(w *v1alpha1.ManagedWorkload) { w.UID = "new" }, 10},
+	} {
+		w := managed(40, 40)
+		w.Spec.MaxReplicas = 40
+		server, c2, keda := served(t, w)
+		if _, err := keda.GetMetrics(t.Context(), &pb.GetMetricsRequest{ScaledObjectRef: asked, MetricName: MetricName}); err != nil {
+			t.Fatal(err)
+		}
+		update(t, c2, func(w *v1alpha1.ManagedWorkload) {
+			ten := int32(10)
+			w.Status.PlannedReplicas, w.Status.CurrentReplicas = &ten, &ten
+			ready(w, metav1.ConditionFalse, "DemandStale")
+			c.change(w)
+		})
+		p, err := server.plan(t.Context(), asked)
+		if int64(p.planned) != c.want || err != nil {
+			t.Errorf("%s: KEDA is told %d, %v, want %d", name, p.planned, err, c.want)
+		}
+	}
+}
+
 // While data are missing a plan keeps what its cycle saw. What KEDA was told before, and
 // has raised replicas to since, is not taken back by that.
 func TestMissingDataNeverLowersWhatWasTold(t *testing.T) {
