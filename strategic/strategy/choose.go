@@ -117,7 +117,7 @@ func (p *program) judge(i int, sc scope, models map[string]Model) judged {
 		}
 		features[f.name] = v
 	}
-	inner := scope{values: map[string]any{"c": features}, missing: map[string]string{}}
+	inner := scope{values: map[string]any{"c": features}, missing: map[string]string{}, spent: sc.spent}
 	for name, v := range sc.values {
 		inner.values[name] = v
 	}

@@ -55,31 +55,36 @@ type feature struct {
 	of   *expression
 }
 
-// compiled remembers programs by their spec, as many as fit: compiling takes longer than
-// deciding, and a program depends on nothing but its spec.
+// compiled remembers programs by their spec, and what is wrong with specs that have none, as
+// many as fit: compiling takes longer than deciding, and depends on nothing but the spec.
 var compiled = struct {
 	sync.Mutex
-	programs map[string]*program
-}{programs: map[string]*program{}}
+	of map[string]compilation
+}{of: map[string]compilation{}}
 
-// maxCompiled is how many programs are remembered.
+type compilation struct {
+	program *program
+	err     error
+}
+
+// maxCompiled is how many compilations are remembered.
 const maxCompiled = 512
 
 func compile(spec string) (*program, error) {
 	compiled.Lock()
 	defer compiled.Unlock()
-	if p := compiled.programs[spec]; p != nil {
-		return p, nil
+	if c, known := compiled.of[spec]; known {
+		return c.program, c.err
 	}
 	p, err := newProgram(spec)
 	if err != nil {
-		return nil, err
+		p = nil
 	}
-	if len(compiled.programs) >= maxCompiled {
-		clear(compiled.programs)
+	if len(compiled.of) >= maxCompiled {
+		clear(compiled.of)
 	}
-	compiled.programs[spec] = p
-	return p, nil
+	compiled.of[spec] = compilation{p, err}
+	return p, err
 }
 
 // checker collects what is wrong, by path.

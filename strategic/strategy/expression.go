@@ -17,11 +17,13 @@ import (
 )
 
 // What one expression may cost: its length, bytes; how deep it is nested; and the units of
-// CEL's runtime cost of one evaluation, of which an operation is about one.
+// CEL's runtime cost of one evaluation, of which an operation is about one. All evaluations of
+// a Strategy in a cycle may begin until they have cost maxCosts.
 const (
 	maxExpression = 2048
 	maxNesting    = 32
 	maxCost       = 10_000
+	maxCosts      = 200_000
 )
 
 // reserved names of expressions, which no sensor has.
@@ -101,11 +103,12 @@ func newExpression(env *cel.Env, text string, want kind) (*expression, error) {
 type scope struct {
 	values  map[string]any
 	missing map[string]string // why a sensor has no value
+	spent   *uint64           // what the Strategy's evaluations have cost in this cycle
 }
 
 func newScope(now time.Time, zone *time.Location, policy string) scope {
 	local := now.In(zone)
-	return scope{missing: map[string]string{}, values: map[string]any{
+	return scope{missing: map[string]string{}, spent: new(uint64), values: map[string]any{
 		"now": now, "hour": int64(local.Hour()), "minute": int64(local.Minute()), "weekday": int64(local.Weekday()), "policy": policy,
 	}}
 }
@@ -118,7 +121,15 @@ func (e *expression) eval(s scope) (any, error) {
 			return nil, fmt.Errorf("%s %w: %s", name, errMissing, why)
 		}
 	}
-	out, _, err := e.program.Eval(s.values)
+	if *s.spent >= maxCosts {
+		return nil, fmt.Errorf("%q is not computed: the Strategy's expressions before it cost %d, and %d are the most in a cycle", e.text, *s.spent, maxCosts)
+	}
+	out, details, err := e.program.Eval(s.values)
+	if cost := details.ActualCost(); cost != nil {
+		*s.spent += *cost
+	} else {
+		*s.spent += maxCost
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%q: %w", e.text, err)
 	}

@@ -1,0 +1,55 @@
+package strategy
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// dear is a spec of so many features, each of which costs nearly what one expression may.
+func dear(features int, priority int) string {
+	const list = "[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30]"
+	var all []string
+	for i := range features {
+		all = append(all, fmt.Sprintf(`"f%d":"size(%s.filter(x, %s.exists(y, x*y+hour > %d)))"`, i, list, list, 100000+i))
+	}
+	of := func(name string) string {
+		return fmt.Sprintf(`{"name":%q,"pools":["pool-%s"],"features":{%s}}`, name, name, strings.Join(all, ","))
+	}
+	return fmt.Sprintf(`{"priority":%d,"choose":{"candidates":[%s,%s],"score":"1.0"}}`, priority, of("a"), of("b"))
+}
+
+// One Strategy's expressions cost no more together than a cycle bears; what is beyond holds.
+func TestCostOfAStrategy(t *testing.T) {
+	for features, holds := range map[int]bool{5: false, 32: true} {
+		s := api.Strategy{Key: api.Key{Namespace: "shop", Name: "a"}, Spec: dear(features, 1)}
+		if err := Check(s); err != nil {
+			t.Fatal(err)
+		}
+		out := Decide(Input{Time: begin, Policy: "P", Strategies: []api.Strategy{s}})
+		held := len(out.Findings) == 1 && out.Findings[0].Reason == "StrategyHolds" && strings.Contains(out.Findings[0].Message, "200000 are the most in a cycle")
+		if held != holds || !holds && len(out.Findings) != 0 {
+			t.Errorf("%d dear features of each candidate: %+v", features, out.Findings)
+		}
+	}
+}
+
+// What is wrong with a Strategy is found out once, not in each cycle.
+func TestWhatIsWrongIsRemembered(t *testing.T) {
+	spec := dear(32, 5000)
+	began := time.Now()
+	first := Check(api.Strategy{Spec: spec})
+	took := time.Since(began)
+	began = time.Now()
+	for range 10 {
+		if err := Check(api.Strategy{Spec: spec}); err == nil || first == nil || err.Error() != first.Error() {
+			t.Fatalf("%v, and then %v", first, err)
+		}
+	}
+	if again := time.Since(began); again > took {
+		t.Errorf("ten times again took %v, the first time %v", again, took)
+	}
+}
