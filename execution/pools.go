@@ -287,7 +287,7 @@ func (q *sequencer) giveUpNodes() {
 			continue
 		}
 		if !q.isTarget(mp.Name) && (all || !q.guards.holds(guardAllEmpty)) {
-			if !q.held(mp, "shrink") {
+			if !q.held(mp, "shrink") && !q.unknown(mp) {
 				q.removals = append(q.removals, api.ResizePool{
 					Pool: mp.Name, From: slices.Max(mp.Sizes), To: to, Nodes: q.picks(mp, to),
 					Reason: fmt.Sprintf("workloads have moved to %s and its nodes are empty", q.into()),
@@ -304,6 +304,35 @@ func (q *sequencer) giveUpNodes() {
 		}
 	}
 }
+
+// unknown notes that nodes of a pool may be there which don't bear its label: it has fewer
+// nodes that do than its size says, and pods run on a node of no pool. Without such a node
+// those that are missing are still to come.
+func (q *sequencer) unknown(mp managedPool) bool {
+	missing := int(mp.Nodes())
+	for _, n := range mp.nodes {
+		if !q.dying[n.Name] {
+			missing--
+		}
+	}
+	if missing <= 0 {
+		return false
+	}
+	for i := range q.snapshot.Nodes {
+		n := &q.snapshot.Nodes[i]
+		_, controlPlane := n.Labels[labelControlPlane]
+		if controlPlane || q.pool(n.Pool).Name != "" || q.empty(n.Name) {
+			continue
+		}
+		q.warn(api.NodeScalingAgent, "PoolHeld", api.PoolRef(mp.Name),
+			"can't shrink now: %d of its %d nodes are not seen, and node %s, on which pods run, is of no pool", missing, mp.Nodes(), n.Name)
+		return true
+	}
+	return false
+}
+
+// labelControlPlane is on the nodes of the control plane, which are of no pool.
+const labelControlPlane = "node-role.kubernetes.io/control-plane"
 
 // Dwell is how long a node has borne its cordon before it is given up: until then a
 // scheduler that has not seen the cordon yet may still bind a pod to it, and a

@@ -165,6 +165,7 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 	if f, ok := holdForeign(o.cfg.Pools, s.Pools, v.nodes); ok {
 		poolFindings = append(poolFindings, f)
 	}
+	poolFindings = append(poolFindings, holdUnlabelled(o.cfg.Pools, s.Pools, v.nodes)...)
 	s.Findings = append(s.Findings, poolFindings...)
 	s.Findings = append(s.Findings, watchFindings(failures)...)
 	if f, ok := crowdedFinding(crowdedNodes(v.nodes)); ok {

@@ -80,6 +80,34 @@ func holdForeign(reader PoolReader, pools []api.Pool, nodes []*nodeRecord) (api.
 	}, true
 }
 
+// holdUnlabelled holds each pool of which the provider owns a Ready node that doesn't bear
+// its label: what runs on such a node is not seen to be on the pool, which would be resized
+// as if it were empty, or be bought nodes without end.
+func holdUnlabelled(reader PoolReader, pools []api.Pool, nodes []*nodeRecord) (out []api.Finding) {
+	m, ok := reader.(Membership)
+	if !ok {
+		return nil
+	}
+	for i := range pools {
+		p := &pools[i]
+		stranger, count := "", 0
+		for _, n := range nodes {
+			if n.node.Ready && n.node.Pool != p.Name && n.node.ProviderID != "" && m.Owns(p.Name, n.node.ProviderID) {
+				stranger, count = cmp.Or(stranger, n.node.Name), count+1
+			}
+		}
+		if count == 0 {
+			continue
+		}
+		why := fmt.Sprintf("%d of its nodes, such as %s, don't bear the label that names their pool", count, stranger)
+		p.Hold = cmp.Or(p.Hold, why)
+		out = append(out, api.Finding{
+			Severity: api.Warning, Agent: api.NodePlanningAgent, Reason: ReasonNodesUnlabelled, Object: api.PoolRef(p.Name), Message: why,
+		})
+	}
+	return out
+}
+
 // overheads measures what DaemonSets and static pods take of a node.
 type overheads struct {
 	daemons []*daemonRecord

@@ -225,6 +225,40 @@ func TestPoolsOfAnotherCluster(t *testing.T) {
 	}
 }
 
+// A node of a pool that doesn't bear its label: the pool is held, as what runs there is not
+// seen to be on it.
+func TestPoolsOfNodesWithoutTheirLabel(t *testing.T) {
+	const first, second = "docker:////first", "docker:////second"
+	for name, c := range map[string]struct {
+		change   func(*corev1.Node)
+		wantHold bool
+	}{
+		"no label":                      {change: func(n *corev1.Node) { n.Labels = nil }, wantHold: true},
+		"that of another pool":          {change: func(n *corev1.Node) { n.Labels[api.LabelNodePool] = "n2" }, wantHold: true},
+		"its label":                     {change: func(*corev1.Node) {}},
+		"a node that is still to boot":  {change: func(n *corev1.Node) { n.Labels, n.Status.Conditions = nil, nil }},
+		"a node of no pool":             {change: func(n *corev1.Node) { n.Labels, n.Spec.ProviderID = nil, "docker:////third" }},
+		"one whose machine isn't known": {change: func(n *corev1.Node) { n.Labels, n.Spec.ProviderID = nil, "" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.shop("web", 1)
+			w.owned = map[string]bool{first: true, second: true}
+			good, n := node("node-1", "e2"), node("node-2", "e2")
+			good.Spec.ProviderID, n.Spec.ProviderID = first, second
+			c.change(n)
+			w.put(good, n)
+			s := w.observe()
+			if got := s.Pools[0].Hold != ""; got != c.wantHold {
+				t.Errorf("hold %q, want one: %v", s.Pools[0].Hold, c.wantHold)
+			}
+			if f := findings(s, ReasonNodesUnlabelled); (len(f) == 1) != c.wantHold {
+				t.Errorf("findings %v", s.Findings)
+			}
+		})
+	}
+}
+
 // A parked node is not there, nor is what belongs to it; what has stayed on it
 // is.
 func TestParkedNodes(t *testing.T) {

@@ -24,6 +24,7 @@ const (
 	ReasonUnknownNodeSpeed      = "UnknownNodeSpeed"
 	ReasonQuota                 = "QuotaLimits"
 	ReasonOtherCluster          = "PoolsOfAnotherCluster"
+	ReasonNodesUnlabelled       = "PoolNodesUnlabelled"
 	ReasonTriggerMissing        = "TriggerMissing"
 	ReasonPodsRefused           = api.ReasonPodsRefused
 	ReasonTargetPaused          = api.ReasonTargetPaused
