@@ -2,6 +2,7 @@ package sensing
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"unique"
@@ -86,13 +87,26 @@ func claimRecordOf(c *corev1.PersistentVolumeClaim) *claimRecord {
 type volumeRecord struct {
 	identity
 	zones []string // that it can be reached from, in order; nil for any
-	local bool     // on one node
+	local string   // the key that binds it to some nodes other than by their zone; empty if none does
 }
 
 // zoneLabels are the keys by which volumes name a zone: the well-known one, its
-// predecessor, and that of the Compute Engine disk driver.
-var zoneLabels = []string{api.LabelZone, "failure-domain.beta.kubernetes.io/zone", "topology.gke.io/zone"}
+// predecessor, and those of the disk drivers of clouds, which name zones as nodes do.
+var zoneLabels = []string{
+	api.LabelZone, "failure-domain.beta.kubernetes.io/zone", "topology.gke.io/zone", "topology.ebs.csi.aws.com/zone",
+	"topology.disk.csi.azure.com/zone", "topology.cinder.csi.openstack.org/zone", "topology.diskplugin.csi.alibabacloud.com/zone",
+	"topology.csi.vmware.com/zone", "topology.csi.vmware.com/k8s-zone",
+}
 
+// sharedLabels are the keys of volumes that say nothing of one node or one zone: the nodes of
+// a cluster's pools have the same region, and a pod's own rules tell systems and machines apart.
+var sharedLabels = []string{
+	corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaRegion, "topology.csi.vmware.com/region", "topology.csi.vmware.com/k8s-region",
+	"csi.hetzner.cloud/location", "topology.linode.com/region", corev1.LabelOSStable, corev1.LabelArchStable, "beta.kubernetes.io/os", "beta.kubernetes.io/arch",
+}
+
+// volumeRecordOf: what binds a volume to nodes by a key that isn't known, or by other than a
+// list of zones, counts as a disk of one node, as whether another node reaches it can't be told.
 func volumeRecordOf(v *corev1.PersistentVolume) *volumeRecord {
 	r := &volumeRecord{identity: identify(v)}
 	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
@@ -103,12 +117,18 @@ func volumeRecordOf(v *corev1.PersistentVolume) *volumeRecord {
 	for _, term := range v.Spec.NodeAffinity.Required.NodeSelectorTerms {
 		zonal := false
 		for _, e := range term.MatchExpressions {
-			switch {
-			case e.Key == corev1.LabelHostname:
-				r.local = true
-			case e.Operator == corev1.NodeSelectorOpIn && slices.Contains(zoneLabels, e.Key):
-				zones, zonal = append(zones, e.Values...), true
+			// Azure's disks of no zone are bound to the empty one.
+			within := slices.DeleteFunc(slices.Clone(e.Values), func(zone string) bool { return zone == "" })
+			switch zone := slices.Contains(zoneLabels, e.Key); {
+			case zone && e.Operator == corev1.NodeSelectorOpIn:
+				zones, zonal = append(zones, within...), zonal || len(within) == len(e.Values)
+			case zone && e.Operator == corev1.NodeSelectorOpExists, slices.Contains(sharedLabels, e.Key):
+			default:
+				r.local = cmp.Or(r.local, e.Key)
 			}
+		}
+		for _, e := range term.MatchFields {
+			r.local = cmp.Or(r.local, e.Key)
 		}
 		anywhere = anywhere || !zonal
 	}
@@ -180,8 +200,8 @@ func (t *ties) add(p *podRecord, pod *api.Pod) {
 		if volume == nil {
 			continue
 		}
-		if volume.local {
-			pod.DoNotDisrupt = cmp.Or(pod.DoNotDisrupt, "local volume of claim "+name)
+		if volume.local != "" {
+			pod.DoNotDisrupt = cmp.Or(pod.DoNotDisrupt, fmt.Sprintf("local volume of claim %s (bound by %s)", name, volume.local))
 		}
 		switch {
 		case volume.zones == nil:

@@ -81,8 +81,51 @@ func TestTies(t *testing.T) {
 	if diff := cmp.Diff(map[string]ties{
 		"both": {Budgets: []string{"all", "web"}}, "other": {Budgets: all},
 		"zonal": {Budgets: all, Zones: []string{"b"}}, "regional": {Budgets: all, Zones: []string{"a", "c"}},
-		"nowhere": {Budgets: all, Zones: []string{}}, "local": {Budgets: all, Keeps: "local volume of claim local"},
+		"nowhere": {Budgets: all, Zones: []string{}}, "local": {Budgets: all, Keeps: "local volume of claim local (bound by kubernetes.io/hostname)"},
 	}, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestVolumesOfDrivers: a volume on a disk of one node is told by whatever key its driver
+// uses, and one of a zone by those of the clouds.
+func TestVolumesOfDrivers(t *testing.T) {
+	in := func(key string, values ...string) corev1.NodeSelectorRequirement {
+		return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}
+	}
+	match := func(all ...corev1.NodeSelectorRequirement) corev1.NodeSelectorTerm {
+		return corev1.NodeSelectorTerm{MatchExpressions: all}
+	}
+	type terms = []corev1.NodeSelectorTerm
+	tests := map[string]struct {
+		terms terms
+		zones []string
+		local string
+	}{
+		"TopoLVM":          {terms: terms{match(in("topology.topolvm.io/node", "n"))}, local: "topology.topolvm.io/node"},
+		"OpenEBS":          {terms: terms{match(in("openebs.io/nodename", "n"))}, local: "openebs.io/nodename"},
+		"the host path's":  {terms: terms{match(in("topology.hostpath.csi/node", "n"))}, local: "topology.hostpath.csi/node"},
+		"a node's name":    {terms: terms{{MatchFields: []corev1.NodeSelectorRequirement{in("metadata.name", "n")}}}, local: "metadata.name"},
+		"a zone, and node": {terms: terms{match(in(corev1.LabelTopologyZone, "a"), in("openebs.io/nodeid", "n"))}, zones: []string{"a"}, local: "openebs.io/nodeid"},
+		"zones left out": {
+			terms: terms{match(corev1.NodeSelectorRequirement{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"a"}})},
+			local: corev1.LabelTopologyZone,
+		},
+		"AWS":                      {terms: terms{match(in("topology.ebs.csi.aws.com/zone", "a"))}, zones: []string{"a"}},
+		"Azure":                    {terms: terms{match(in("topology.disk.csi.azure.com/zone", "a"))}, zones: []string{"a"}},
+		"Azure, of no zone":        {terms: terms{match(in("topology.disk.csi.azure.com/zone", ""))}},
+		"OpenStack":                {terms: terms{match(in("topology.cinder.csi.openstack.org/zone", "a"))}, zones: []string{"a"}},
+		"a region":                 {terms: terms{match(in(corev1.LabelTopologyRegion, "r"), in(corev1.LabelOSStable, "linux"), in(corev1.LabelArchStable, "amd64"))}},
+		"a zone or another region": {terms: terms{match(in(corev1.LabelTopologyZone, "a")), match(in(corev1.LabelTopologyRegion, "r"))}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := volumeRecordOf(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{
+				NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: tt.terms}},
+			}})
+			if diff := cmp.Diff(tt.zones, r.zones); diff != "" || r.local != tt.local {
+				t.Errorf("bound to a node by %q, want %q; zones (-want +got):\n%s", r.local, tt.local, diff)
+			}
+		})
 	}
 }
