@@ -367,6 +367,9 @@ type Node struct {
 	CordonedFor string
 	// CordonedAt is when mash2 cordoned it; zero if not told.
 	CordonedAt time.Time
+	// Lifted tells that mash2 once cordoned it, as its annotations say, and that somebody
+	// else has taken that cordon back.
+	Lifted bool `json:",omitempty"`
 	// GaveUp is the pool that a move from this node was given up to, and
 	// GaveUpAt when; empty if none was.
 	GaveUp   string

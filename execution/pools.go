@@ -30,6 +30,20 @@ func (q *sequencer) releaseCordons() {
 	}
 }
 
+// forgetLifted takes the notes of cordons of ours off nodes that somebody else has
+// uncordoned, unless they are cordoned again now: with the note the next cordon of a person
+// would be taken for one of ours.
+func (q *sequencer) forgetLifted() {
+	if !q.guards.holds(guardRelease) {
+		return
+	}
+	for i := range q.snapshot.Nodes {
+		if n := &q.snapshot.Nodes[i]; n.Lifted && !q.cordoning[n.Name] && !q.dying[n.Name] {
+			q.forgotten = append(q.forgotten, api.UncordonNode{Node: n.Name, Reason: "somebody else has uncordoned it: the note of the cordon goes"})
+		}
+	}
+}
+
 // growPools asks for more nodes where a zone has fewer than planned. The size
 // is the same for all zones, so a zone that is ahead is never cut by growing
 // the others.

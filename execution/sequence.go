@@ -63,6 +63,7 @@ func sequence(s api.Snapshot, p api.Plan, policy api.Policy, g guards) ([]api.Ac
 	q.releaseCordons()
 	q.growPools()
 	q.cordon()
+	q.forgetLifted()
 	q.divide()
 	q.scaleWorkloads()
 	q.keepFloor()
@@ -83,7 +84,7 @@ type sequencer struct {
 	*view
 	findings []api.Finding
 
-	notes, uncordons, growth, cordons, costs, ups, grows, shrinks, downs, evictions, removals []api.Action
+	notes, uncordons, forgotten, growth, cordons, costs, ups, grows, shrinks, downs, evictions, removals []api.Action
 
 	// cordoning are the nodes cordoned by this very sequence.
 	cordoning map[string]bool
@@ -111,7 +112,7 @@ type sequencer struct {
 func (q *sequencer) actions() []api.Action {
 	var out []api.Action
 	for _, part := range [][]api.Action{
-		q.notes, q.uncordons, q.growth, q.cordons, q.ups, q.grows, q.costs, q.shrinks, q.downs, q.evictions, q.removals,
+		q.notes, q.uncordons, q.forgotten, q.growth, q.cordons, q.ups, q.grows, q.costs, q.shrinks, q.downs, q.evictions, q.removals,
 	} {
 		out = append(out, part...)
 	}

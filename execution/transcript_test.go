@@ -332,7 +332,9 @@ func nodeOf(l line) api.Node {
 	n.ProviderID = "gce://p/" + n.Zone + "/" + n.Name
 	n.CordonedFor, n.CordonedAt = l.args["cordoned"], l.ago("ago")
 	n.GaveUp, n.GaveUpAt = l.args["gave-up"], l.ago("gave-up-ago")
-	n.Cordoned = n.CordonedFor != "" && !l.has("lifted")
+	if n.Cordoned = n.CordonedFor != ""; l.has("lifted") {
+		n.Cordoned, n.Lifted, n.CordonedFor, n.CordonedAt = false, true, "", time.Time{}
+	}
 	if l.has("no-id") {
 		n.ProviderID = ""
 	}

@@ -175,10 +175,12 @@ func describePool(p api.Pool, nodes []*nodeRecord, o *overheads) api.Pool {
 	labels, taints := p.Labels, p.Taints
 	live := false
 	var observed api.Resources
+	var ready []*nodeRecord
 	for _, n := range nodes {
 		if n.node.Pool != p.Name || !n.node.Ready {
 			continue
 		}
+		ready = append(ready, n)
 		if !live {
 			p.Allocatable, p.Cores, labels, taints, live = n.node.Allocatable, n.cores, n.node.Labels, n.node.Taints, true
 		} else {
@@ -186,12 +188,40 @@ func describePool(p api.Pool, nodes []*nodeRecord, o *overheads) api.Pool {
 		}
 		observed = observed.Max(o.byNode[n.node.Name])
 	}
+	p.Taints = taintsIn(p, ready)
 	expected := o.expected(labels, taints)
 	if !live {
 		observed = o.static.Plus(expected)
 	}
 	p.Overhead = observed.Max(expected)
 	return p
+}
+
+// taintsIn are the taints that a further node of a pool is to bear when it is Ready: those that
+// all its Ready nodes bear, else what the provider says. It may not tell of those that
+// kubelets or others set, and tell of some that are taken off when a node has started. What
+// only one node shows, and the provider doesn't tell of, may be of that node alone.
+func taintsIn(p api.Pool, ready []*nodeRecord) []api.Taint {
+	if len(ready) == 0 {
+		return p.Taints
+	}
+	var out []api.Taint
+	for _, t := range ready[0].node.Taints {
+		told := slices.Contains(p.Taints, t)
+		if (told || len(ready) > 1 && !passing(t)) && !slices.ContainsFunc(ready, func(n *nodeRecord) bool { return !slices.Contains(n.node.Taints, t) }) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// passing tells whether a taint is a state of a node: the node controller's, a cloud's, or that
+// of an autoscaler which is about to remove it.
+func passing(t api.Taint) bool {
+	return slices.Contains([]string{"ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler", "karpenter.sh/disrupted"}, t.Key) ||
+		slices.ContainsFunc([]string{"node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "node.cluster.x-k8s.io/"}, func(prefix string) bool {
+			return strings.HasPrefix(t.Key, prefix)
+		})
 }
 
 // least is the component-wise minimum; a resource that only one of them has is

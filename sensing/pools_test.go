@@ -2,6 +2,7 @@ package sensing
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -167,6 +168,45 @@ func TestPoolAllocatable(t *testing.T) {
 	}
 }
 
+// The taints of a pool are those that its Ready nodes share, whatever its provider says.
+func TestPoolTaints(t *testing.T) {
+	dedicated := corev1.Taint{Key: "dedicated", Value: "others", Effect: corev1.TaintEffectNoSchedule}
+	startup := corev1.Taint{Key: "example.com/agent-not-ready", Effect: corev1.TaintEffectNoSchedule}
+	pressure := corev1.Taint{Key: corev1.TaintNodeDiskPressure, Effect: corev1.TaintEffectNoSchedule}
+	type taints = []corev1.Taint
+	tests := map[string]struct {
+		told  taints
+		nodes []taints
+		want  taints
+	}{
+		"of an empty pool the provider's":                {told: taints{startup}, want: taints{startup}},
+		"those that the provider doesn't tell of":        {nodes: []taints{{dedicated}, {dedicated}}, want: taints{dedicated}},
+		"not those that are taken off later":             {told: taints{startup, dedicated}, nodes: []taints{{dedicated}}, want: taints{dedicated}},
+		"not those of one node":                          {nodes: []taints{{dedicated}, nil}},
+		"nor of the only node, which may be its own":     {nodes: []taints{{dedicated}}},
+		"nor a state in which all nodes are":             {nodes: []taints{{pressure}, {pressure}}},
+		"a taint with another value is another one":      {nodes: []taints{{dedicated}, {{Key: "dedicated", Effect: dedicated.Effect}}}},
+		"what the provider tells of, as on the only one": {told: taints{dedicated}, nodes: []taints{{dedicated, pressure}}, want: taints{dedicated}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.pools = []api.Pool{{Name: "e2", Taints: taintsOf(tt.told)}}
+			for i, of := range tt.nodes {
+				n := node(fmt.Sprintf("node-%d", i), "e2")
+				n.Spec.Taints = append(of, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
+				w.put(n)
+			}
+			booting := node("node-9", "e2")
+			booting.Status.Conditions = nil
+			w.put(booting)
+			if diff := cmp.Diff(taintsOf(tt.want), w.observe().Pools[0].Taints); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestPoolsThatCannotBeRead(t *testing.T) {
 	w := newWorld(t, nil)
 	w.shop("web", 1)
@@ -254,6 +294,33 @@ func TestPoolsOfNodesWithoutTheirLabel(t *testing.T) {
 			}
 			if f := findings(s, ReasonNodesUnlabelled); (len(f) == 1) != c.wantHold {
 				t.Errorf("findings %v", s.Findings)
+			}
+		})
+	}
+}
+
+// Of whose cordon a node bears, mash2's note on it tells only while it is cordoned; afterwards
+// that the note was left behind.
+func TestNotesOfCordons(t *testing.T) {
+	for name, c := range map[string]struct {
+		cordoned, noted bool
+		wantFor         string
+		wantLifted      bool
+	}{
+		"not cordoned":          {},
+		"by mash2":              {cordoned: true, noted: true, wantFor: api.CordonShrink},
+		"by a person":           {cordoned: true},
+		"uncordoned since then": {noted: true, wantLifted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := node("node-1", "e2")
+			n.Spec.Unschedulable = c.cordoned
+			if c.noted {
+				n.Annotations = map[string]string{api.AnnotationCordonedFor: api.CordonShrink, api.AnnotationCordonedAt: epoch.Format(time.RFC3339)}
+			}
+			got := nodeRecordOf(n, api.LabelNodePool).node
+			if got.CordonedFor != c.wantFor || got.CordonedAt.IsZero() != (c.wantFor == "") || got.Lifted != c.wantLifted {
+				t.Errorf("cordoned for %q at %v, lifted %v; want for %q, lifted %v", got.CordonedFor, got.CordonedAt, got.Lifted, c.wantFor, c.wantLifted)
 			}
 		})
 	}

@@ -212,6 +212,7 @@ func nodeRecordOf(n *corev1.Node, poolLabel string) *nodeRecord {
 		r.node.CordonedFor = n.Annotations[api.AnnotationCordonedFor]
 		r.node.CordonedAt = timeOf(n.Annotations[api.AnnotationCordonedAt])
 	}
+	r.node.Lifted = !r.node.Cordoned && n.Annotations[api.AnnotationCordonedFor] != ""
 	if pool, at, ok := strings.Cut(n.Annotations[api.AnnotationGaveUp], " "); ok {
 		r.node.GaveUp, r.node.GaveUpAt = pool, timeOf(at)
 	}

@@ -5,7 +5,7 @@
 // their pool by a label that Cluster API hands down from the machine template:
 // LabelPool with the MachineDeployment's name. What a node is like is said by
 // the annotations that Cluster Autoscaler reads too (capacity.cluster-autoscaler
-// .kubernetes.io/cpu, memory, maxPods), which a pool without nodes needs.
+// .kubernetes.io/cpu, memory, maxPods, labels, taints), which a pool without nodes needs.
 //
 // A node is removed by marking its Machine for deletion and asking for one
 // replica less, which takes marked Machines first.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -329,7 +330,8 @@ func TestProvider(t *testing.T) {
 				d.SetAnnotations(a)
 			}
 		}
-		m.add("a-plain", 0, set(provider.LabelSpot, "true", provider.LabelInterruptions, "0.1", clusterapi.AnnotationPrice, "0.5", clusterapi.AnnotationSpeed, "1.5", clusterapi.AnnotationMaxSize, "9"))
+		m.add("a-plain", 0, set(provider.LabelSpot, "true", provider.LabelInterruptions, "0.1", clusterapi.AnnotationPrice, "0.5", clusterapi.AnnotationSpeed, "1.5", clusterapi.AnnotationMaxSize, "9",
+			"capacity.cluster-autoscaler.kubernetes.io/taints", "dedicated=others:NoSchedule, gpu:NoExecute"))
 		m.add("b-autoscaled", 0, set("cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size", "1", "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size", "3"))
 		m.add("c-paused", 0, set("cluster.x-k8s.io/paused", ""))
 		m.add("d-rolling", 0, func(d *unstructured.Unstructured) {
@@ -356,6 +358,9 @@ func TestProvider(t *testing.T) {
 			a.Labels["node-restriction.kubernetes.io/tier"] != "a-plain" || a.Labels["app"] != "" {
 			t.Errorf("%+v", a)
 		}
+		if diff := cmp.Diff([]api.Taint{{Key: "dedicated", Value: "others", Effect: "NoSchedule"}, {Key: "gpu", Effect: "NoExecute"}}, pools[0].Taints); diff != "" {
+			t.Errorf("taints (-want +got):\n%s", diff)
+		}
 		if !pools[0].Spot || pools[0].Interruptions != 0.1 || pools[1].Spot {
 			t.Errorf("spot %v, %g interruptions an hour; the other one: %v", pools[0].Spot, pools[0].Interruptions, pools[1].Spot)
 		}
@@ -376,6 +381,7 @@ func TestProvider(t *testing.T) {
 		for annotation, bad := range map[string]string{
 			clusterapi.AnnotationPrice: "-1", clusterapi.AnnotationSpeed: "NaN", clusterapi.AnnotationMaxSize: "1e99",
 			"capacity.cluster-autoscaler.kubernetes.io/cpu": "two", "capacity.cluster-autoscaler.kubernetes.io/memory": "-4Gi",
+			"capacity.cluster-autoscaler.kubernetes.io/taints": "dedicated=others",
 		} {
 			m, p, _ := world(t)
 			m.add("fast", 1, func(d *unstructured.Unstructured) {

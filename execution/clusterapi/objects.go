@@ -111,6 +111,7 @@ func poolOf(d *unstructured.Unstructured, machines []machine) (api.Pool, error) 
 			pool.Labels[strings.TrimSpace(key)] = strings.TrimSpace(value)
 		}
 	}
+	pool.Taints = read.taints(annotationCapacity + "taints")
 	infrastructure, _, _ := unstructured.NestedString(d.Object, "spec", "template", "spec", "infrastructureRef", "name")
 	pool.MachineType = cmp.Or(pool.Labels["node.kubernetes.io/instance-type"], infrastructure, "machine")
 	pool.Price = read.number(AnnotationPrice, DefaultCorePrice*max(float64(pool.Allocatable.MilliCPU)/1000, 1))
@@ -246,4 +247,22 @@ func (r *reader) quantity(annotation string, scale int64) int64 {
 		return q.MilliValue()
 	}
 	return q.Value()
+}
+
+// taints are those of an annotation, as Cluster Autoscaler reads it: key=value:Effect,….
+func (r *reader) taints(annotation string) (out []api.Taint) {
+	text := r.of.GetAnnotations()[annotation]
+	if strings.TrimSpace(text) == "" {
+		return nil
+	}
+	for one := range strings.SplitSeq(text, ",") {
+		pair, effect, _ := strings.Cut(strings.TrimSpace(one), ":")
+		key, value, _ := strings.Cut(pair, "=")
+		if key == "" || !slices.Contains([]string{"NoSchedule", "PreferNoSchedule", "NoExecute"}, effect) {
+			r.bad(annotation, "must be key=value:Effect,… with effects NoSchedule, PreferNoSchedule or NoExecute, is %q", text)
+			return nil
+		}
+		out = append(out, api.Taint{Key: key, Value: value, Effect: effect})
+	}
+	return out
 }

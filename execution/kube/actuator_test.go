@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -293,6 +294,13 @@ func testCordon(b *bed, ns string) {
 	b.wantNode(name, api.CordonShrink)
 	b.apply(api.UncordonNode{Node: name})
 	b.wantNode(name, "")
+	b.apply(api.UncordonNode{Node: name})
+	b.wantNode(name, "")
+	b.apply(api.CordonNode{Node: name, For: api.CordonShrink})
+	lift := []byte(`{"spec":{"unschedulable":null}}`) // as kubectl uncordon does, which leaves the note
+	if _, err := b.client.CoreV1().Nodes().Patch(b.Context(), name, types.MergePatchType, lift, metav1.PatchOptions{}); err != nil {
+		b.Fatal(err)
+	}
 	b.apply(api.UncordonNode{Node: name})
 	b.wantNode(name, "")
 	b.apply(api.CordonNode{Node: "no-such-node", For: api.CordonShrink})
