@@ -72,6 +72,8 @@ type Provider struct {
 	known map[string][]group
 	// removalDenied is when RemoveNode was last not permitted.
 	removalDenied time.Time
+	// refused are resizes that were refused at once for want of quota or machines, by pool.
+	refused map[string]api.PoolError
 }
 
 // group is a managed instance group: a pool's nodes in one zone.
@@ -101,7 +103,7 @@ func New(ctx context.Context, cfg Config) (*Provider, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("compute API: %w", err), containers.Close())
 	}
-	return &Provider{cfg: cfg, containers: containers, groups: groups, known: map[string][]group{}}, nil
+	return &Provider{cfg: cfg, containers: containers, groups: groups, known: map[string][]group{}, refused: map[string]api.PoolError{}}, nil
 }
 
 // Close ends the connections.
@@ -136,10 +138,42 @@ func (p *Provider) Resize(ctx context.Context, pool string, sizePerZone int32) e
 	_, err := p.containers.SetNodePoolSize(ctx, &containerpb.SetNodePoolSizeRequest{
 		Name: p.pool(pool), NodeCount: sizePerZone,
 	})
+	err = classify(err)
+	p.noteRefusal(pool, err)
 	if err != nil {
-		return fmt.Errorf("resizing pool %s to %d per zone: %w", pool, sizePerZone, classify(err))
+		return fmt.Errorf("resizing pool %s to %d per zone: %w", pool, sizePerZone, err)
 	}
 	return nil
+}
+
+// refusedFor is how long a resize that was refused is told as the pool's error: of one that
+// is refused no operation is left to tell it by.
+const refusedFor = time.Hour
+
+// noteRefusal remembers that a resize was refused for want of quota or machines, until one
+// is accepted.
+func (p *Provider) noteRefusal(pool string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case err == nil:
+		delete(p.refused, pool)
+	case errors.Is(err, ErrQuota):
+		p.refused[pool] = api.PoolError{Kind: api.PoolQuota, Message: err.Error(), At: time.Now()}
+	case errors.Is(err, ErrStockout):
+		p.refused[pool] = api.PoolError{Kind: api.PoolStockout, Message: err.Error(), At: time.Now()}
+	}
+}
+
+// newest is the newer one of a pool's error and a resize of it that was refused.
+func (p *Provider) newest(pool string, e *api.PoolError) *api.PoolError {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	refused, ok := p.refused[pool]
+	if !ok || time.Since(refused.At) > refusedFor || e != nil && e.At.After(refused.At) {
+		return e
+	}
+	return &refused
 }
 
 // RemoveNode deletes exactly this node's instance and lowers its group's size

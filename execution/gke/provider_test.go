@@ -358,6 +358,25 @@ func TestAPoolThatCantGrowSaysWhyUntilItHasGrown(t *testing.T) {
 			b.until(fast, "without error", func(p api.Pool) bool { return p.Error == nil })
 		})
 	}
+	t.Run("a quota that a resize is refused for at once", func(t *testing.T) {
+		b := newBed(t, nil)
+		b.sim.Fail(gkesim.Fault{Kind: gkesim.QuotaRefused, Method: "SetNodePoolSize", Times: 1})
+		if err := b.provider.Resize(t.Context(), fast, 1); !errors.Is(err, gke.ErrQuota) {
+			t.Fatal(err)
+		}
+		if p := b.pool(fast); p.Error == nil || p.Error.Kind != api.PoolQuota || p.Error.Message == "" || p.Error.At.IsZero() {
+			t.Errorf("error = %+v, want %s", p.Error, api.PoolQuota)
+		}
+		if p := b.pool(cheap); p.Error != nil {
+			t.Errorf("error of the other pool = %+v", p.Error)
+		}
+		if err := b.provider.Resize(t.Context(), fast, 1); err != nil {
+			t.Fatal(err)
+		}
+		if p := b.pool(fast); p.Error != nil {
+			t.Errorf("error = %+v once a resize is accepted", p.Error)
+		}
+	})
 	t.Run("an operation that ends in an error", func(t *testing.T) {
 		b := newBed(t, nil)
 		b.sim.Fail(gkesim.Fault{Kind: gkesim.OperationError, Times: 1})
