@@ -268,6 +268,8 @@ type Pod struct {
 	Ready   bool
 	Created time.Time
 	ReadyAt time.Time // zero if not Ready
+	// UnreadySince is since when it has not been Ready; zero if it is, or that is not known.
+	UnreadySince time.Time `json:",omitzero"`
 	// Workload is the key of the ManagedWorkload it belongs to, zero if none.
 	Workload Key
 	// ControllerKind and ControllerName of the controlling owner; empty for a

@@ -41,6 +41,7 @@ const (
 	RefusedProtected = "PodsProtected"    // annotations, local storage, bare pods
 	RefusedZone      = "VolumeZone"       // volumes in zones that the pool hasn't
 	RefusedCopies    = "ZoneFull"         // no more copies in a zone while the old ones run
+	RefusedStuck     = "WorkloadStuck"    // a rollout that gets nowhere, a pod that isn't Ready for long
 	RefusedQuota     = "PoolQuota"
 	RefusedStockout  = "PoolStockout"
 	RefusedPoolError = "PoolError"
@@ -235,7 +236,39 @@ func (v *view) obstruct(o *obstacles, m moving) {
 	o.names(RefusedProtected, protected)
 	o.names(RefusedZone, zonal)
 	if !m.started {
+		v.planned(func(w *api.Workload, _ *api.WorkloadPlan) { v.stuck(o, w) })
 		v.planned(func(w *api.Workload, wp *api.WorkloadPlan) { v.crowd(o, v.home(w.Key), w, wp) })
+	}
+}
+
+// stuck finds a workload on nodes being left that would not have moved in time: a pod of it
+// has not been Ready for longer than a move may take, so that those made for it need not
+// get Ready either; or its pods wait for a rollout that has made none for so long. A rollout
+// that goes on is waited for when the others move.
+func (v *view) stuck(o *obstacles, w *api.Workload) {
+	long := func(since time.Time) bool {
+		return !since.IsZero() && v.snapshot.Time.Sub(since) > v.disruption.MoveTimeout
+	}
+	leaving, replaces := false, false
+	var newest time.Time
+	for _, p := range v.podsOf[w.Key] {
+		if p.Created.After(newest) {
+			newest = p.Created
+		}
+		n := v.nodes[p.Node]
+		switch {
+		case p.Terminating:
+			replaces = true
+		case n == nil || !v.old[n.Name]:
+		case n.Ready && !p.Ready && long(p.UnreadySince):
+			o.add(RefusedStuck, "pod %s of workload %s has not been Ready since %s", p.Key, w.Key, p.UnreadySince.UTC().Format(time.RFC3339))
+			return
+		default:
+			leaving = true
+		}
+	}
+	if leaving && w.RollingOut && !replaces && long(newest) {
+		o.add(RefusedStuck, "the rollout of workload %s is not over, and has made no pod since %s", w.Key, newest.UTC().Format(time.RFC3339))
 	}
 }
 

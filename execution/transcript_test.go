@@ -35,7 +35,7 @@ var update = flag.Bool("update", false, "re-record the transcripts in testdata")
 //	without GUARD    as in the exploration: without one of the guards
 //	budget NAME [max-unavailable=0] [min-available=2|50%] [allowed=N] [healthy=N] [desired=N]
 //	workload NAME replicas=N [kind=StatefulSet] [max=N] [per-zone=N] [skew=N] [mode=…] [hold=…] [duplicate] [actuator=KEDA] [rolling-out] [quota=N]
-//	pods NAME N [workload=W] [kind=ReplicaSet] [node=N] [not-ready] [pending] [stuck] [cost=N] [user-cost=N] [terminating [still-ready]] [keep=…] [daemon] [budgets=a,b] [zones=a] [ago=40m]
+//	pods NAME N [workload=W] [kind=ReplicaSet] [node=N] [not-ready [unready-for=40m]] [pending] [stuck] [cost=N] [user-cost=N] [terminating [still-ready]] [keep=…] [daemon] [budgets=a,b] [zones=a] [ago=40m]
 //	plan pool=P [refused=POOL gave-up=yes reason=…] | plan NAME size=N [surplus=…] [why=…] | plan NAME replicas=N [floor=N] [held] [shadow]
 //
 // A node holds four pods of a workload.
@@ -350,7 +350,7 @@ func podOf(l line, serial int) api.Pod {
 		Node: l.args["node"], ControllerKind: orElse(l.args["kind"], "ReplicaSet"), ControllerName: l.words[1],
 		Ready: l.has("node") && !l.has("not-ready") && (!l.has("terminating") || l.has("still-ready")), Phase: "Running",
 		Terminating: l.has("terminating"), Unschedulable: l.has("stuck"), DaemonSet: l.has("daemon"),
-		Created: l.ago("ago"), DoNotDisrupt: l.args["keep"], Budgets: l.list("budgets"), Zones: l.list("zones"),
+		Created: l.ago("ago"), UnreadySince: l.ago("unready-for"), DoNotDisrupt: l.args["keep"], Budgets: l.list("budgets"), Zones: l.list("zones"),
 	}
 	if rule := strings.ReplaceAll(l.args["rule"], "_", " "); rule != "" {
 		p.Shape = &api.PodShape{ID: rule, Requests: shape.Requests, Unheeded: rule}

@@ -126,7 +126,7 @@ func (s *shapes) podRecord(pod *corev1.Pod) *podRecord {
 		}
 	}
 	if !r.pod.Ready {
-		r.unready = changed.Unix()
+		r.unready, r.pod.UnreadySince = changed.Unix(), changed
 	}
 	switch {
 	case r.pod.Ready:

@@ -85,3 +85,25 @@ func ready(p *corev1.Pod, is corev1.ConditionStatus, ago time.Duration) {
 		}
 	}
 }
+
+// Since when a pod has not been Ready is what its condition says, and since it was made if that
+// says nothing.
+func TestUnreadySince(t *testing.T) {
+	changed := epoch.Add(time.Minute)
+	for name, c := range map[string]struct {
+		conditions []corev1.PodCondition
+		want       time.Time
+	}{
+		"not Ready": {[]corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(changed)}}, changed},
+		"Ready":     {[]corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(changed)}}, time.Time{}},
+		"not told":  {nil, epoch},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := podOn("web", 1, "node-1", epoch)
+			p.CreationTimestamp, p.Status.Conditions = metav1.NewTime(epoch), c.conditions
+			if got := newShapes().podRecord(p).pod.UnreadySince; !got.Equal(c.want) {
+				t.Errorf("since %v, want %v", got, c.want)
+			}
+		})
+	}
+}
