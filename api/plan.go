@@ -210,7 +210,10 @@ type PoolPlan struct {
 	// SurplusSince is, of each of Surplus, since when the plan has done without so many
 	// nodes; zero for longer than is remembered.
 	SurplusSince []time.Time `json:"surplusSince,omitempty"`
-	Reason       string      `json:"reason"`
+	// Unready are nodes that have not become Ready in time, where they are so many that no
+	// others are planned in their place; 0 otherwise.
+	Unready int32  `json:"unready,omitempty"`
+	Reason  string `json:"reason"`
 }
 
 // NodePlan is the packing of all pods onto pools.

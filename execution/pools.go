@@ -243,8 +243,18 @@ func (q *sequencer) cordonSurplus() {
 			continue
 		}
 		spared, why := nodes, map[string]string(nil)
+		var dead []*api.Node
 		if q.guards.holds(guardShrinkRoom) {
-			spared, why = q.spared(q.leaving, nodes)
+			// The others have no less room without a node that is no room and holds nothing.
+			var alive []*api.Node
+			for _, n := range nodes {
+				if !n.Ready && q.empty(n.Name) {
+					dead = append(dead, n)
+				} else {
+					alive = append(alive, n)
+				}
+			}
+			spared, why = q.spared(q.leaving, alive)
 			fit, missing := q.spreads(q.leaving, spared)
 			for _, n := range spared[len(fit):] {
 				why[n.Name] = missing + " as the scheduler spreads pods"
@@ -257,7 +267,7 @@ func (q *sequencer) cordonSurplus() {
 					"the other Ready nodes have no room for %s", missing)
 			}
 		}
-		for _, n := range spared {
+		for _, n := range slices.Concat(dead, spared) {
 			q.cordoning[n.Name] = true
 			q.cordons = append(q.cordons, api.CordonNode{
 				Node: n.Name, For: api.CordonShrink, At: q.snapshot.Time,

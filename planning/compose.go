@@ -94,6 +94,10 @@ func (c *cycle) packWithin(k *candidate, replicas, nodeReplicas, maxNodes []int3
 	return out, nil
 }
 
+// ReasonPoolUnready is that of a finding which tells that many nodes of a pool are not Ready,
+// and that they are not replaced.
+const ReasonPoolUnready = "PoolNodesUnready"
+
 // compose writes the plan down and remembers what the next cycle needs.
 func (c *cycle) compose(candidates []candidate, chosen int) api.Plan {
 	plan := api.Plan{Time: c.s.Time, Policy: c.p.Name, Rollback: c.rollback()}
@@ -122,6 +126,12 @@ func (c *cycle) compose(candidates []candidate, chosen int) api.Plan {
 		if !best.Feasible() {
 			c.find(api.Warning, api.NodePlanningAgent, "Infeasible", api.NamedPolicyRef(c.p.Name),
 				fmt.Sprintf("no allowed pool can hold what is needed; on %s %s", k.to.name(), best.Packing.Infeasible))
+		}
+	}
+	for _, pp := range plan.Nodes.Pools {
+		if pp.Unready > 0 {
+			c.find(api.Warning, api.NodePlanningAgent, ReasonPoolUnready, api.PoolRef(pp.Pool),
+				fmt.Sprintf("%d of its nodes have not become Ready in time: no others are bought in their place, as these would hardly either", pp.Unready))
 		}
 	}
 	for _, u := range plan.Nodes.Unplaced {

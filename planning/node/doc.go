@@ -50,5 +50,7 @@
 // rounded up to that. A node that someone else has cordoned counts in its pool's
 // size with its pods on it, and offers no room; so does a node that has not
 // become Ready in twice the time its pool's nodes need, except that its pods
-// are taken to need another place.
+// are taken to need another place. Where more than three of a pool's nodes and more
+// than 45 % of them have not, others would not either: pods keep their places there, and
+// the plan tells of the nodes as Unready.
 package node

@@ -8,6 +8,71 @@ import (
 	"github.com/mash2-io/mash2/api"
 )
 
+// Nodes that don't become Ready are replaced while they are few; where they are many the pool
+// does not grow for them, and those without pods are given up.
+func TestNodesThatDoNotBecomeReady(t *testing.T) {
+	for name, tc := range map[string]struct {
+		world   func(w *world)
+		want    int32
+		unready int32
+	}{
+		"three are replaced": {
+			world: func(w *world) { unready(w, 1, 1) }, want: 3,
+		},
+		"those made in their place, which don't either, are not": {
+			world: func(w *world) { unready(w, 1, 2) }, want: 3, unready: 6,
+		},
+		"a third of many is replaced": {
+			world: func(w *world) { unready(w, 6, 3) }, want: 12,
+		},
+		"all of a pool, as of a broken network": {
+			world: func(w *world) { unready(w, 0, 10) }, want: 10, unready: 30,
+		},
+		"those that boot are waited for": {
+			world: func(w *world) {
+				unready(w, 1, 5)
+				for i := range w.Nodes {
+					w.Nodes[i].Created = noon.Add(-time.Minute)
+				}
+			},
+			want: 6,
+		},
+		"more pods than they would hold need more": {
+			world: func(w *world) { unready(w, 1, 2); w.workload("more", shapeOf(1000), 0, 3) }, want: 4, unready: 6,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			tc.world(w)
+			one := w.plan(t).Pools[1]
+			if one.SizePerZone != tc.want || one.Unready != tc.unready {
+				t.Errorf("%d per zone, %d not Ready; want %d and %d: %s", one.SizePerZone, one.Unready, tc.want, tc.unready, one.Reason)
+			}
+		})
+	}
+	w := newWorld()
+	unready(w, 1, 2)
+	w.demands[0].Replicas, w.demands[0].NodeReplicas, w.Pods = 3, 3, w.Pods[:3]
+	if got := briefly(w.plan(t)); got.Slow != 1 || len(got.Surplus) != 6 {
+		t.Errorf("where no pods wait for them: %+v", got)
+	}
+}
+
+// unready adds nodes to each zone of slow, so many Ready and so many not for long, and a pod
+// for each; those for nodes that aren't Ready wait.
+func unready(w *world, ready, lost int) {
+	w.level("slow", ready+lost)
+	shop := w.workload("shop", shapeOf(1000), int32(len(w.Nodes)), int32(len(w.Nodes)))
+	for i := range w.Nodes {
+		if i < 3*ready {
+			w.pod(shop, shapeOf(1000), w.Nodes[i].Name)
+			continue
+		}
+		w.Nodes[i].Ready = false
+		w.pod(shop, shapeOf(1000), "")
+	}
+}
+
 // There are as many nodes as the pods need that are planned or can't be left out.
 func TestPlanGrows(t *testing.T) {
 	planCases{

@@ -43,6 +43,7 @@ func (v *view) poolPlan(p int, ideal Packing, size, now *layout) api.PoolPlan {
 		Now:         min(now.pools[p].size, pl.size),
 		Current:     at.Nodes(),
 		Surplus:     pl.surplus,
+		Unready:     v.unready[p],
 	}
 	for t, typ := range v.types {
 		if typ.pool == p {

@@ -58,7 +58,7 @@ func (l *layout) giveUp(p int, b api.Budget, stuck map[int]bool) bool {
 			l.queues[p][z] = l.queues[p][z][1:]
 		}
 		for _, r := range l.queues[p][z] {
-			if r.removed || !r.movable || r.fixed || r.usable && !r.ready {
+			if r.removed || !r.movable || r.fixed || r.usable && !r.ready && !r.lost {
 				continue // gone, must stay, or is just booting
 			}
 			if l.attempts >= b.Iterations {

@@ -26,6 +26,8 @@ type view struct {
 	astray   bool        // see api.NodeInput
 	loads    []workload  // in the order of demands
 	nodes    []*resident // of managed pools, in order of name
+	// unready are, by pool, its lost nodes where these are too many to be replaced.
+	unready map[int]int32
 	// others are pods of no plan without a place in a pool they belong to.
 	others map[int]int32 // item → count
 	// outside are the Ready nodes of no managed pool, and welcome tells per
@@ -105,6 +107,8 @@ type resident struct {
 	usable, ready bool
 	// movable: no pod on it forbids removing it.
 	movable bool
+	// lost: not Ready for too long to be waited for.
+	lost bool
 	// fixed: cordoned by someone else.
 	fixed bool
 	// index in order of name.
@@ -289,7 +293,8 @@ func (v *view) addNodes() {
 		if !n.Ready {
 			// It is booting: it will be like the pool's nodes, whatever it
 			// reports now (addTypes gives it their labels).
-			r.usable = !r.fixed && !v.lost(n, at)
+			r.lost = v.lost(n, at)
+			r.usable = !r.fixed && !r.lost
 			r.site.Taints = at.Taints
 			if n.Zone != "" {
 				r.site.Zone = n.Zone
@@ -301,6 +306,36 @@ func (v *view) addNodes() {
 	slices.SortFunc(v.nodes, func(a, b *resident) int { return cmp.Compare(a.node.Name, b.node.Name) })
 	for i, r := range v.nodes {
 		r.index = i
+	}
+	v.keepLost()
+}
+
+// Cluster Autoscaler's limits of the nodes that are not Ready, beyond which it scales nothing.
+const (
+	mostUnready      = 3
+	mostUnreadyShare = 0.45
+)
+
+// keepLost takes the lost nodes of a pool for booting ones where they are so many that
+// others in their place would not become Ready either: a broken image, network or API.
+func (v *view) keepLost() {
+	lost, all := map[int]int32{}, map[int]int32{}
+	for _, r := range v.nodes {
+		all[r.pool]++
+		if r.lost {
+			lost[r.pool]++
+		}
+	}
+	v.unready = map[int]int32{}
+	for p, n := range lost {
+		if float64(n) > max(mostUnready, mostUnreadyShare*float64(all[p])) {
+			v.unready[p] = n
+		}
+	}
+	for _, r := range v.nodes {
+		if r.lost && v.unready[r.pool] > 0 {
+			r.usable = !r.fixed
+		}
 	}
 }
 
