@@ -11,6 +11,7 @@ import (
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/execution"
 	"github.com/mash2-io/mash2/forecast"
+	"github.com/mash2-io/mash2/planning"
 )
 
 // counted counts what is asked of a forecaster, and fails for one series.
@@ -76,5 +77,65 @@ func TestARefusedMovePredictsOnce(t *testing.T) {
 	}
 	if n := len(slices.DeleteFunc(slices.Clone(got.Findings), func(f api.Finding) bool { return f.Reason != "ForecastFailed" })); n != 1 {
 		t.Errorf("the forecast that failed is told %d times", n)
+	}
+}
+
+// A policy wants a pool that the provider refuses to grow at once, for want of quota: the pool
+// that workloads are on follows demand meanwhile.
+func TestAMoveWithoutQuotaDoesNotStarve(t *testing.T) {
+	w := newWorld(t, costSaving(), nil)
+	w.planner.Moves = execution.Preflight
+	demand := 700.0
+	w.add("shop", 5, 40, time.Hour, func(time.Time) float64 { return demand })
+	for range 10 {
+		w.cycle()
+	}
+	w.policy, w.nothing, demand = performance(), true, 2800
+	asked, grown := 0, 0
+	for range 120 { // half an hour
+		s := w.snapshot()
+		plan, memory := w.planner.Plan(s, w.policy, w.memory)
+		actions, _ := execution.Sequence(s, plan, w.policy)
+		w.carry(plan, memory)
+		for _, a := range actions {
+			switch a := a.(type) {
+			case api.GiveUpMove:
+				i := slices.IndexFunc(w.nodes, func(n api.Node) bool { return n.Name == a.Node })
+				w.nodes[i].GaveUp, w.nodes[i].GaveUpAt = a.Pool, a.At
+			case api.ResizePool:
+				if a.Pool == cheap {
+					grown++
+					continue
+				}
+				asked++
+				i := slices.IndexFunc(w.pools, func(p api.Pool) bool { return p.Name == fast })
+				w.pools[i].Error = &api.PoolError{Kind: api.PoolQuota, Message: "Insufficient regional quota", At: s.Time}
+			}
+		}
+	}
+	if asked != 1 || grown == 0 {
+		t.Errorf("in half an hour the pool without quota was asked for %d times, the other one %d times", asked, grown)
+	}
+}
+
+// Where many nodes of a pool are not Ready the plan says that they are not replaced.
+func TestNodesThatAreNotReplaced(t *testing.T) {
+	w := newWorld(t, costSaving(), nil)
+	w.add("shop", 5, 60, time.Hour, constant(6000))
+	for range 10 {
+		w.cycle()
+	}
+	s := w.snapshot()
+	for i := range s.Nodes {
+		s.Nodes[i].Ready, s.Nodes[i].Created = false, s.Time.Add(-time.Hour)
+	}
+	plan, _ := w.planner.Plan(s, w.policy, w.memory)
+	if !found(plan, planning.ReasonPoolUnready) {
+		t.Errorf("of %d nodes none is Ready, and nothing is said: %+v", len(s.Nodes), plan.Nodes.Pools)
+	}
+	for _, pp := range plan.Nodes.Pools {
+		if pp.Nodes > pp.Current {
+			t.Errorf("pool %s grows from %d to %d nodes", pp.Pool, pp.Current, pp.Nodes)
+		}
 	}
 }
