@@ -32,7 +32,11 @@ const (
 // lowered limits of memory rise, once a container was killed: what they grow by, new pods may need.
 //
 // Pods of a workload that is held as its demand is not known become larger, too: that none of
-// them is Ready may be why it is not known, and a larger one what they need.
+// them is Ready may be why it is not known, and a larger one what they need. Where it is held for
+// something else nobody plans its sizes: those that mash2 made smaller and that are not Ready get what
+// is planned or written, whatever is more, and the others as in a rollout.
+//
+// Where KEDA scales, sizes are mash2's.
 //
 // Where more pods are to be resized than one cycle does, workloads begin in turn: what the
 // API server refuses of one is asked for again and again, and must not keep the others waiting.
@@ -42,7 +46,7 @@ func (q *sequencer) resizePods() {
 	for i := range q.plan.Workloads {
 		wp := &q.plan.Workloads[i]
 		w := q.workloads[wp.Key]
-		if !q.acting[wp.Key] && !q.growing[wp.Key] {
+		if !q.resizing[wp.Key] && !q.growing[wp.Key] {
 			continue
 		}
 		if w.Agents != nil {
@@ -53,6 +57,11 @@ func (q *sequencer) resizePods() {
 		}
 		each := resized{w: w, wp: wp, plan: wp.Sizing}
 		switch {
+		case w.Hold != "" && each.plan.Mode.Acts():
+			if w.Agents != nil || w.Sizing.Hold != "" { // theirs, or somebody else's
+				continue
+			}
+			each.back, each.held, each.plan = true, true, atLeastWritten(w, each.plan)
 		case each.plan.Acts() && each.plan.Mode == api.SizingInPlace:
 		case w.Agents != nil: // theirs
 			continue
@@ -79,6 +88,10 @@ func (q *sequencer) resizePods() {
 	for _, each := range all {
 		w, wp, plan := each.w, each.wp, each.plan
 		ps := q.podsOfWorkload(w.Key)
+		wants := wp.Replicas // of pods that are Ready, before one becomes smaller
+		if w.Actuator == api.ActuatorKEDA {
+			wants = max(wants, w.Replicas)
+		}
 		shrinks := max(1, len(ps.stay)/shrinkShare)
 		for _, p := range ps.stay {
 			if p.Resize == api.ResizeInProgress || p.Resize == api.ResizeError {
@@ -95,7 +108,7 @@ func (q *sequencer) resizePods() {
 			if p.Resize == api.ResizeInfeasible {
 				changes = instead(w, plan, p, changes)
 			}
-			if !q.acting[w.Key] || len(ps.old) > 0 || ps.readyAll < wp.Replicas || !p.Ready || p.Resize == api.ResizeInProgress || shrinks <= 0 {
+			if !q.resizing[w.Key] || len(ps.old) > 0 || ps.readyAll < wants || !p.Ready || p.Resize == api.ResizeInProgress || shrinks <= 0 {
 				before := waiting
 				for _, a := range changes {
 					if a.smaller {
@@ -147,9 +160,9 @@ func (q *sequencer) resizePods() {
 			q.note(api.VerticalScalingAgent, ReasonResizeWaitsForQuota, api.WorkloadRef(w.Key),
 				"%d containers need more than ResourceQuota %s has room for; limits of memory that it lets be larger are raised alone", beyond, w.Sizing.Quota.Quotas)
 		}
-		if waiting > 0 && ps.readyAll < wp.Replicas {
+		if waiting > 0 && ps.readyAll < wants {
 			q.note(api.VerticalScalingAgent, "ResizeWaitsForPods", api.WorkloadRef(w.Key),
-				"requests are lowered when %d pods are Ready; now %d are", wp.Replicas, ps.readyAll)
+				"requests are lowered when %d pods are Ready; now %d are", wants, ps.readyAll)
 		}
 		q.explainResizes(w, ps.stay)
 	}
@@ -161,13 +174,28 @@ type resized struct {
 	wp   *api.WorkloadPlan
 	plan *api.SizingPlan
 	// back: pods that mash2 made smaller get back what they need, and nothing else changes. With limits
-	// that is what limits keep them from.
-	back, limits bool
+	// that is what limits keep them from. held: nobody plans, and those that are Ready get as little as in a
+	// rollout.
+	back, limits, held bool
+}
+
+// atLeastWritten is a plan of what is planned or written for containers, whatever is more.
+func atLeastWritten(w *api.Workload, plan *api.SizingPlan) *api.SizingPlan {
+	out := &api.SizingPlan{Containers: w.Sizing.Authors("its workload is held: no less than its author wrote")}
+	for i := range out.Containers {
+		if i >= len(plan.Containers) {
+			break
+		}
+		is, planned := &out.Containers[i], plan.Containers[i]
+		is.Requests.MilliCPU, is.Requests.Memory = max(is.Requests.MilliCPU, planned.Requests.MilliCPU), max(is.Requests.Memory, planned.Requests.Memory)
+		is.Limits.MilliCPU, is.Limits.Memory = max(is.Limits.MilliCPU, planned.Limits.MilliCPU), max(is.Limits.Memory, planned.Limits.Memory)
+	}
+	return out
 }
 
 // changes bring a pod to the plan; with larger only those of what becomes larger.
 func (r resized) changes(p *api.Pod, larger bool) []resize {
-	old := r.w.RollingOut && p.Ready
+	old := (r.w.RollingOut || r.held) && p.Ready
 	if (r.back || old) && !p.Sized {
 		return nil
 	}
@@ -216,7 +244,7 @@ func (q *sequencer) replace(r resized, p *api.Pod) {
 		return
 	}
 	for i, u := range r.w.Sizing.Containers {
-		if !r.w.Sizing.Admits && i < len(r.plan.Containers) && r.plan.Containers[i].Requests.Memory > u.Requests.Memory {
+		if (!r.w.Sizing.Admits || r.held) && i < len(r.plan.Containers) && r.plan.Containers[i].Requests.Memory > u.Requests.Memory {
 			return // nobody gives it to new pods
 		}
 	}
@@ -228,7 +256,8 @@ func (q *sequencer) replace(r resized, p *api.Pod) {
 // container, and leaves the pod's cgroup as it was (https://github.com/kubernetes/kubernetes/issues/138760).
 // Such a pod serves nobody.
 func (q *sequencer) evictKilled(p *api.Pod, replacement string) {
-	if !p.KilledAgain || !p.Sized || p.Ready || q.evicted >= int(q.disruption.MaxEvictions) || q.blocker(p) != "" || !q.allowed(p) {
+	// That its workload is held, or scaled by KEDA, is no reason: it has as many pods afterwards.
+	if !p.KilledAgain || !p.Sized || p.Ready || q.evicted >= int(q.disruption.MaxEvictions) || q.blockerOf(p, "") != "" || !q.allowed(p) {
 		return
 	}
 	q.evicted++
@@ -288,7 +317,8 @@ func guaranteed(size *api.PodSize) bool {
 }
 
 // resizes are the changes that bring a pod's containers to the plan, without those that
-// would restart one; with larger only what becomes larger.
+// would restart one; with larger only what becomes larger. Of what is not chosen for it a pod that mash2 made
+// smaller, when it was, gets back what is planned, which is what is written.
 func resizes(w *api.Workload, plan *api.SizingPlan, p *api.Pod, larger bool) (out []resize) {
 	for i, u := range w.Sizing.Containers {
 		if i >= len(plan.Containers) {
@@ -302,7 +332,8 @@ func resizes(w *api.Workload, plan *api.SizingPlan, p *api.Pod, larger bool) (ou
 		a := api.ResizePod{Pod: p.Key, UID: p.UID, Container: u.Name, From: is.Requests, To: is.Requests, Limits: is.Limits, Reason: want.Reason}
 		// What isn't there can't be added without another quality of service.
 		set := func(to, limit *int64, request, has, wanted, wantedLimit int64, restarts, fixed bool) {
-			if restarts || fixed || request == 0 || wanted == 0 || larger && wanted < request {
+			larger := larger || fixed
+			if restarts || fixed && !p.Sized || request == 0 || wanted == 0 || larger && wanted < request {
 				return
 			}
 			*to = wanted

@@ -16,6 +16,13 @@ func (x *sized) lowered() {
 	}
 }
 
+// held lets somebody scale it by hand.
+func (x *sized) held() {
+	const why = "kubectl has set the replicas"
+	x.s.Workloads[0].HoldReason, x.s.Workloads[0].Hold = api.ReasonConflict, why
+	x.plan.Workloads[0].Held, x.plan.Workloads[0].Sizing.Hold = true, why
+}
+
 // TestResizesOfPodsThatFail: pods that can't serve as small as they are become larger, where other pods are
 // left alone, or are replaced where nothing else helps.
 func TestResizesOfPodsThatFail(t *testing.T) {
@@ -98,6 +105,47 @@ func TestResizesOfPodsThatFail(t *testing.T) {
 				}
 			}, want: []string{"evict shop/web-2 from node-2: a container of it is killed for its memory again and again, and does not run: its replacement has what its template says"},
 		},
+		"where KEDA scales, too": {
+			to: larger, change: func(x *sized) {
+				x.alone()
+				x.s.Workloads[0].Actuator = api.ActuatorKEDA
+				x.s.Pods[0].Ready, x.s.Pods[0].KilledAgain, x.s.Pods[0].Sized = false, true, true
+			}, want: []string{"resize container web of shop/web-0: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 2Gi: why", "evict shop/web-0 from node-0: a container of it is killed for its memory again and again, and does not run: its replacement has more"},
+		},
+		"in a hold those that are not Ready get what is planned or written, and lowered limits of others rise once one was killed": {
+			to: amounts(500, 1536), change: func(x *sized) {
+				x.limited(amounts(2000, 2048), amounts(600, 1700), nil)
+				x.lowered()
+				x.held()
+				x.s.Workloads[0].Sizing.Containers[0].OOMKilled = x.s.Time
+				x.s.Pods[0].Ready, x.s.Pods[1].Ready, x.s.Pods[1].Sized = false, false, false
+				x.s.Pods[0].KilledAgain = true // its replacement would have what its template says
+			}, want: []string{
+				"resize container web of shop/web-0: requests cpu 400m, memory 460Mi → cpu 1000m, memory 1536Mi, limits cpu 2000m, memory 2Gi: its workload is held: no less than its author wrote",
+				"resize container web of shop/web-2: requests cpu 400m, memory 460Mi → cpu 400m, memory 1536Mi, limits cpu 480m, memory 2Gi: its workload is held: no less than its author wrote",
+				"resize container web of shop/web-3: requests cpu 400m, memory 460Mi → cpu 400m, memory 1536Mi, limits cpu 480m, memory 2Gi: its workload is held: no less than its author wrote",
+			},
+		},
+		"in a hold one that is killed again and again is replaced by what its template says": {
+			to: amounts(250, 460), change: func(x *sized) {
+				x.alone()
+				x.limited(amounts(1000, 1024), amounts(250, 460), nil)
+				x.lowered()
+				x.held()
+				x.s.Pods[0].Ready, x.s.Pods[0].KilledAgain = false, true
+			}, want: []string{
+				"resize container web of shop/web-0: requests cpu 400m, memory 460Mi → cpu 1000m, memory 1Gi, limits cpu 1000m, memory 1Gi: its workload is held: no less than its author wrote",
+				"evict shop/web-0 from node-0: a container of it is killed for its memory again and again, and does not run: its replacement has more",
+			},
+		},
+		"in a hold of who else sets sizes nothing changes": {
+			to: larger, change: func(x *sized) {
+				x.lowered()
+				x.held()
+				x.s.Workloads[0].Sizing.Hold = "VerticalPodAutoscaler web sets what its containers request"
+				x.s.Pods[0].Ready, x.s.Pods[0].KilledAgain = false, true
+			},
+		},
 		"but not where nobody gives new pods what they need": {
 			to: larger, change: func(x *sized) {
 				x.alone()
@@ -124,5 +172,57 @@ func TestResizesOfPodsThatFail(t *testing.T) {
 				t.Errorf("findings %v", findings)
 			}
 		})
+	}
+}
+
+// TestResizesWhereKEDAScales: sizes are mash2's there, too; less is requested when as many pods are Ready as KEDA and
+// the plan want.
+func TestResizesWhereKEDAScales(t *testing.T) {
+	smaller, larger := amounts(250, 460), amounts(1500, 2048)
+	back := []string{"resize container web of shop/web-0: requests cpu 250m, memory 460Mi → cpu 1000m, memory 1Gi: sizes are not mash2's any more: what its author wrote"}
+	for name, c := range map[string]struct {
+		to     api.Amounts
+		change func(*sized)
+		want   []string
+	}{
+		"larger":  {to: larger, want: []string{"resize container web of shop/web-0: requests cpu 1000m, memory 1Gi → cpu 1500m, memory 2Gi: why"}},
+		"smaller": {to: smaller, want: []string{"resize container web of shop/web-0: requests cpu 1000m, memory 1Gi → cpu 250m, memory 460Mi: why"}},
+		"not smaller before as many are Ready as KEDA wants":  {to: smaller, change: func(x *sized) { x.s.Workloads[0].Replicas = 2 }},
+		"not smaller before as many are Ready as are planned": {to: smaller, change: func(x *sized) { x.plan.Workloads[0].Replicas = 2 }},
+		"not smaller while its demand is not known":           {to: smaller, change: func(x *sized) { x.plan.Workloads[0].Held = true }},
+		"nothing in Shadow": {to: larger, change: func(x *sized) { x.s.Workloads[0].Mode = api.ModeShadow }},
+		"turned off, they get back what their author wrote": {to: smaller, want: back, change: func(x *sized) {
+			x.s.Workloads[0].Sizing.Mode, x.plan.Workloads[0].Sizing.Mode = api.SizingOff, api.SizingOff
+			x.s.Pods[0] = podSized(0, smaller)
+			x.s.Pods[0].Sized = true
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newSized(1, c.to)
+			x.s.Workloads[0].Actuator = api.ActuatorKEDA
+			if c.change != nil {
+				c.change(x)
+			}
+			got, findings := x.actions()
+			if d := cmp.Diff(c.want, got); d != "" {
+				t.Errorf("actions, findings %v (-want +got):\n%s", findings, d)
+			}
+		})
+	}
+}
+
+// TestNotChosenAnyMore: what a pod was given of a resource that is not chosen any more goes back to what is
+// written where that is more, and stays where it is less; a pod that mash2 gave nothing is left alone.
+func TestNotChosenAnyMore(t *testing.T) {
+	x := newSized(3, amounts(250, 1024))
+	x.s.Workloads[0].Sizing.Containers[0].FixedMemory = true
+	for i, memory := range []int64{460, 2048, 460} {
+		x.s.Pods[i] = podSized(i, amounts(250, memory))
+		x.s.Pods[i].Sized = i < 2
+	}
+	got, findings := x.actions()
+	want := []string{"resize container web of shop/web-0: requests cpu 250m, memory 460Mi → cpu 250m, memory 1Gi: why"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("actions, findings %v (-want +got):\n%s", findings, d)
 	}
 }

@@ -43,7 +43,9 @@ type view struct {
 	workloads map[api.Key]*api.Workload
 	acting    map[api.Key]bool  // workloads that may be written to
 	wanted    map[api.Key]int32 // replicas of those
-	growing   map[api.Key]bool  // workloads of which pods may become larger, though their plans hold
+	// resizing are the workloads whose running pods may be resized, which those are that KEDA scales, too,
+	// and growing those of which pods may become larger, though they or their plans are held.
+	resizing, growing map[api.Key]bool
 	// guarded are the workloads whose pods nobody moves: held and shadow ones.
 	guarded map[api.Key]string
 
@@ -84,6 +86,7 @@ func newView(s api.Snapshot, p api.Plan, policy api.Policy, g guards) (*view, []
 		unbound:   map[api.Key]int32{},
 		workloads: make(map[api.Key]*api.Workload, len(s.Workloads)),
 		acting:    make(map[api.Key]bool, len(p.Workloads)),
+		resizing:  make(map[api.Key]bool, len(p.Workloads)),
 		growing:   map[api.Key]bool{},
 		guarded:   map[api.Key]string{},
 		old:       map[string]bool{},
@@ -165,6 +168,9 @@ func (v *view) classifyWorkloads() {
 		}
 		w, ok := v.workloads[wp.Key]
 		switch {
+		case ok && w.Mode == api.ModeFull && v.guarded[wp.Key] != "" && !wp.Shadow: // held, or KEDA scales it
+			held := w.Hold != "" || wp.Held
+			v.resizing[wp.Key], v.growing[wp.Key] = !held, held
 		case !ok || w.Mode == api.ModeOff || v.guarded[wp.Key] != "":
 		case wp.Shadow:
 			v.guarded[wp.Key] = "its workload is in Shadow"
@@ -172,7 +178,7 @@ func (v *view) classifyWorkloads() {
 			v.guarded[wp.Key] = "its workload is held: " + wp.Reason
 			v.growing[wp.Key] = true
 		default:
-			v.acting[wp.Key], v.wanted[wp.Key] = true, wp.Replicas
+			v.acting[wp.Key], v.resizing[wp.Key], v.wanted[wp.Key] = true, true, wp.Replicas
 		}
 	}
 	// A workload in Full, or a canary, that the plan doesn't speak of is left alone too.
@@ -379,14 +385,17 @@ func (v *view) empty(node string) bool {
 }
 
 // blocker says why a pod can't be moved by mash2; empty if it can.
-func (v *view) blocker(p *api.Pod) string {
+func (v *view) blocker(p *api.Pod) string { return v.blockerOf(p, v.guarded[p.Workload]) }
+
+// blockerOf is the same for a pod whose workload is guarded for a reason; empty if it isn't.
+func (v *view) blockerOf(p *api.Pod, guarded string) string {
 	switch {
 	case p.DaemonSet || p.Mirror || p.Terminating:
 		return ""
 	case p.DoNotDisrupt != "":
 		return p.DoNotDisrupt + " forbids eviction"
-	case p.Workload != (api.Key{}) && v.guarded[p.Workload] != "":
-		return v.guarded[p.Workload]
+	case p.Workload != (api.Key{}) && guarded != "":
+		return guarded
 	case p.ControllerKind == "":
 		return "no controller would recreate it"
 	case placement.Unsure(p) != "":
