@@ -185,6 +185,7 @@ func newCycle(h Hierarchy, s api.Snapshot, p api.Policy, m Memory, stay string) 
 		}
 		mw := managed{workload: w, replicas: w.Replicas, pods: pods[w.Key]}
 		remembered, known := m.workload(w.Key)
+		known, remembered.SizesOnly = known && !remembered.SizesOnly, false
 		surging := slices.ContainsFunc(mw.pods, func(pod api.Pod) bool {
 			return !pod.Terminating && migrating[pod.Node]
 		})

@@ -119,6 +119,8 @@ type WorkloadMemory struct {
 	Request int64 `json:"request,omitempty"`
 	// Sizing of its containers; nil where that is its author's.
 	Sizing *sizing.Memory `json:"sizing,omitempty"`
+	// SizesOnly tells that nothing but Sizing is known: the rest was too old as the operator began.
+	SizesOnly bool `json:"sizesOnly,omitempty"`
 	// IdleSince is from when on no trigger of a workload that may have no
 	// replicas has been active; zero while one is, or may be.
 	IdleSince time.Time `json:"idleSince,omitzero"`

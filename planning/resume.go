@@ -23,6 +23,9 @@ const (
 // what is too old to be of use. What is younger but beyond a window is forgotten by the
 // next Plan as ever. A memory of the future is of a clock that was wrong, and of no use.
 //
+// What containers were chosen to request and why, kills and refusals, has times of its own, by
+// which it is forgotten.
+//
 // A rollback lasts as long as it was to last, whoever was killed meanwhile, and a trial
 // until it is decided. What strategies have learned of policies is of use at any age.
 func (m Memory) Resumed(kept, now time.Time) Memory {
@@ -32,10 +35,12 @@ func (m Memory) Resumed(kept, now time.Time) Memory {
 	}
 	m.Rollback = back
 	switch age := now.Sub(kept); {
-	case age < -time.Minute || age > resumeForecasts:
+	case age < -time.Minute:
 		return Memory{Rollback: back, Trials: m.Trials, Strategies: learned(m.Strategies)}
+	case age > resumeForecasts:
+		return Memory{Workloads: sizes(m.Workloads), Rollback: back, Trials: m.Trials, Strategies: learned(m.Strategies)}
 	case age > resumeWorkloads:
-		return Memory{forecasts: m.forecasts, Rollback: back, Trials: m.Trials, Strategies: learned(m.Strategies)}
+		return Memory{Workloads: sizes(m.Workloads), forecasts: m.forecasts, Rollback: back, Trials: m.Trials, Strategies: learned(m.Strategies)}
 	case age > resumeReadings:
 		workloads := make([]WorkloadMemory, len(m.Workloads))
 		for i, w := range m.Workloads {
@@ -54,6 +59,17 @@ func (m Memory) Resumed(kept, now time.Time) Memory {
 		}
 	}
 	return m
+}
+
+// sizes are what is left of workloads: those of their containers.
+func sizes(workloads []WorkloadMemory) []WorkloadMemory {
+	var out []WorkloadMemory
+	for _, w := range workloads {
+		if w.Sizing != nil {
+			out = append(out, WorkloadMemory{Key: w.Key, Sizing: w.Sizing, SizesOnly: true})
+		}
+	}
+	return out
 }
 
 // learned is what is left of strategies: whether rules were on is of no use by now.

@@ -9,6 +9,7 @@ import (
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/forecast"
 	"github.com/mash2-io/mash2/planning"
+	"github.com/mash2-io/mash2/planning/sizing"
 	"github.com/mash2-io/mash2/record"
 )
 
@@ -106,5 +107,55 @@ func TestResumedLearning(t *testing.T) {
 	}
 	if got := m.Resumed(now.Add(-time.Minute), now).Strategies; len(got) != 2 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestResumedSizes: what containers were chosen to request, and why, is kept at any age; a workload of which
+// nothing else is known is one that nothing is known of.
+func TestResumedSizes(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	sizes := &sizing.Memory{Template: now.Add(-3 * time.Hour), Kills: []sizing.Kill{{Name: "web", At: now.Add(-3 * time.Hour), Limit: 1 << 30}}}
+	key := api.Key{Namespace: "shop", Name: "web"}
+	m := planning.Memory{Workloads: []planning.WorkloadMemory{
+		{Key: api.Key{Namespace: "shop", Name: "api"}, Replicas: 3, Planned: 3},
+		{Key: key, Replicas: 7, Planned: 9, NodeReplicas: 9, Sizing: sizes},
+	}}
+	for _, age := range []time.Duration{2 * time.Hour, 7 * 24 * time.Hour} {
+		want := []planning.WorkloadMemory{{Key: key, Sizing: sizes, SizesOnly: true}}
+		if diff := cmp.Diff(want, m.Resumed(now.Add(-age), now).Workloads); diff != "" {
+			t.Errorf("%v: %s", age, diff)
+		}
+	}
+	if got := m.Resumed(now.Add(time.Hour), now).Workloads; len(got) > 0 {
+		t.Errorf("of the future: %+v", got)
+	}
+
+	f, err := forecast.ByName(forecast.QuickName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := large(t, 2, 30*time.Minute, forecast.Guarded(f))
+	s := w.snapshot()
+	digest := func(m planning.Memory) (string, planning.Memory) {
+		plan, next := w.planner.Plan(s, w.policy, m)
+		text, err := record.Digest(w.policy, plan, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text, next
+	}
+	want, _ := digest(planning.Memory{})
+	var old planning.Memory
+	for _, workload := range s.Workloads {
+		old.Workloads = append(old.Workloads, planning.WorkloadMemory{Key: workload.Key, Replicas: 70, Planned: 90, NodeReplicas: 90, Sizing: sizes})
+	}
+	got, next := digest(old.Resumed(now.Add(-2*time.Hour), now))
+	if got != want {
+		t.Error("with sizes alone it plans otherwise than with nothing")
+	}
+	for _, left := range next.Workloads {
+		if left.SizesOnly {
+			t.Errorf("%s has sizes only after a cycle", left.Key)
+		}
 	}
 }
