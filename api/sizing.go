@@ -25,9 +25,9 @@ func (m SizingMode) Acts() bool { return m == SizingInitialOnly || m == SizingIn
 // SizingLimits says what becomes of limits when requests change.
 type SizingLimits string
 
-// What becomes of limits. Either way requests equal limits where they did.
+// What becomes of limits. Either way Guaranteed pods stay Guaranteed.
 const (
-	LimitsKeep  SizingLimits = "Keep"  // they are raised where they must be, never lowered
+	LimitsKeep  SizingLimits = "Keep"  // they are raised where they must be, and lowered in Guaranteed pods only
 	LimitsRatio SizingLimits = "Ratio" // they keep their ratio to requests
 )
 
@@ -37,15 +37,19 @@ type Sizing struct {
 	Limits SizingLimits
 	// Containers of the target's template, in its order.
 	Containers []ContainerUse
+	// Guaranteed tells that every container of the template, init containers too, requests all the CPU and
+	// memory that it is limited to: its pods have that quality of service, which can't change.
+	Guaranteed bool `json:",omitempty"`
 	// Beside is what a pod requests besides these containers, sidecars and overhead, and
 	// Least what it requests whatever they do, for its init containers.
 	Beside, Least Amounts
 	// Admits is true where the cluster gives new pods their planned size when they are
 	// admitted. Where it doesn't they begin as their template says.
 	Admits bool
-	// Planned is what the last published plan wanted; nil if none is known. It outlives
-	// the operator.
-	Planned []ContainerPlan
+	// Planned is what the last published plan wanted, and PlannedSince when that was chosen; nil
+	// and zero if none is known. They outlive the operator.
+	Planned      []ContainerPlan
+	PlannedSince time.Time `json:",omitzero"`
 	// Quota is what the ResourceQuotas of its namespace still have room for; nil if there are none.
 	Quota *QuotaRoom `json:",omitempty"`
 	// Hold is not empty when sizes must not be changed, and says why.
@@ -78,7 +82,7 @@ func (s Sizing) Pod(containers Amounts) Resources {
 func (s Sizing) Authors(reason string) []ContainerPlan {
 	out := make([]ContainerPlan, len(s.Containers))
 	for i, u := range s.Containers {
-		out[i] = ContainerPlan{Name: u.Name, Requests: u.Requests, Limits: u.Limits, Template: u.Requests, Reason: reason}
+		out[i] = ContainerPlan{Name: u.Name, Requests: u.Requests, Limits: u.Limits, Template: u.Requests, TemplateLimits: u.Limits, Reason: reason}
 	}
 	return out
 }
@@ -195,6 +199,8 @@ type ContainerPlan struct {
 	Limits   Amounts `json:"limits,omitzero"`
 	// Template is what its author requests: the plan is for pods that ask for this.
 	Template Amounts `json:"template"`
+	// TemplateLimits are the limits that its author wrote.
+	TemplateLimits Amounts `json:"templateLimits,omitzero"`
 	// Reason says what decided.
 	Reason string `json:"reason,omitempty"`
 }

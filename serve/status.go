@@ -166,6 +166,9 @@ func statusOff(c api.Cycle, seen api.WorkloadStatus, old v1alpha1.ManagedWorkloa
 	meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionMovable)
 	meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionPromoted)
 	status.Canary, status.Vertical, status.Placement = nil, nil, nil
+	if s := status.Sizing; s != nil && api.SizingMode(s.Mode).Acts() {
+		s.Mode = v1alpha1.SizingRecommendOnly // admission gives new pods what acts
+	}
 	return status
 }
 
@@ -337,7 +340,7 @@ func sizingOf(plan *api.SizingPlan) *v1alpha1.SizingStatus {
 	}
 	for _, c := range plan.Containers {
 		status.Containers = append(status.Containers, v1alpha1.ContainerSizingStatus{
-			Name: c.Name, Requests: amounts(c.Requests), Limits: amounts(c.Limits), Template: amounts(c.Template), Reason: cut(c.Reason, 256),
+			Name: c.Name, Requests: amounts(c.Requests), Limits: amounts(c.Limits), Template: amounts(c.Template), TemplateLimits: amounts(c.TemplateLimits), Reason: cut(c.Reason, 256),
 		})
 	}
 	return status

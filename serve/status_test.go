@@ -151,8 +151,13 @@ mash2_workload_trigger_replicas{namespace="shop",trigger="queue",workload="web"}
 		}
 	})
 	t.Run("what is off is not ready, and keeps what was planned", func(t *testing.T) {
-		before := cycle(now, nil)
+		before := cycle(now, func(c *api.Cycle) {
+			c.Plan.Workloads[0].Sizing = &api.SizingPlan{Mode: api.SizingInPlace, Containers: []api.ContainerPlan{{Name: "web", TemplateLimits: api.Amounts{MilliCPU: 2000}}}}
+		})
 		old := statusOf(before, before.Plan.Workloads[0], before.Workloads[0], v1alpha1.ManagedWorkloadStatus{})
+		if s := old.Sizing; s.Mode != v1alpha1.SizingInPlace || s.Containers[0].TemplateLimits.CPU.MilliValue() != 2000 {
+			t.Errorf("sizes %+v", s)
+		}
 		off := cycle(now.Add(time.Minute), func(c *api.Cycle) {
 			c.Plan.Workloads, c.Workloads[0].Mode, c.Workloads[0].Generation = nil, api.ModeOff, 4
 		})
@@ -163,6 +168,9 @@ mash2_workload_trigger_replicas{namespace="shop",trigger="queue",workload="web"}
 		}
 		if meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionMovable) != nil || *got.PlannedReplicas != 5 || got.ObservedGeneration != 4 {
 			t.Errorf("status %+v", got)
+		}
+		if got.Sizing.Mode != v1alpha1.SizingRecommendOnly || old.Sizing.Mode != v1alpha1.SizingInPlace || len(got.Sizing.Containers) != 1 {
+			t.Errorf("sizes that new pods get %+v", got.Sizing)
 		}
 	})
 	t.Run("a skill that is not known is not shown", func(t *testing.T) {

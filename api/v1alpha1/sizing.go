@@ -16,8 +16,8 @@ type Sizing struct {
 	// +kubebuilder:default=RecommendOnly
 	Mode SizingMode `json:"mode,omitempty"`
 	// limits says what becomes of limits. Keep raises them where a request needs it and
-	// lowers none; Ratio keeps their ratio to the requests. Pods that request what their
-	// limits are keep that either way, as their quality of service depends on it.
+	// lowers none; Ratio keeps their ratio to the requests. In Guaranteed pods limits are
+	// what is requested either way, as their quality of service depends on it.
 	// +optional
 	// +kubebuilder:default=Keep
 	Limits SizingLimits `json:"limits,omitempty"`
@@ -138,6 +138,10 @@ type ContainerSizingStatus struct {
 	// else is left as it is.
 	// +optional
 	Template ContainerAmounts `json:"template,omitempty,omitzero"`
+	// templateLimits are the limits of the target's pod template: a pod with others, or
+	// without one of them, is left as it is.
+	// +optional
+	TemplateLimits ContainerAmounts `json:"templateLimits,omitempty,omitzero"`
 	// reason says what decided.
 	// +optional
 	Reason string `json:"reason,omitempty"`

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -67,7 +68,9 @@ func TestSizesAtAdmission(t *testing.T) {
 	n := 0
 	for name, tc := range map[string]struct {
 		kind, mode string
+		spec       string // more of the ManagedWorkload's
 		pod        string // more of the pod's spec
+		memory     string // that web requests; 1Gi
 		containers string // of the status
 		want       string // cpu/memory/memory limit of the containers
 	}{
@@ -86,6 +89,24 @@ func TestSizesAtAdmission(t *testing.T) {
 			kind: "Deployment", mode: "InPlace", want: template,
 			containers: `{"name":"web","requests":{"cpu":"250m","memory":"300Mi"},"template":{"cpu":"900m","memory":"1Gi"}}`,
 		},
+		"so are other limits": {
+			kind: "Deployment", mode: "InPlace", want: template,
+			containers: `{"name":"web","requests":{"cpu":"250m","memory":"300Mi"},"limits":{"memory":"300Mi"},"template":{"cpu":"1","memory":"1Gi"},"templateLimits":{"memory":"1Gi"}}`,
+		},
+		"so is a limit that is there no more": {
+			kind: "Deployment", mode: "InPlace", want: template,
+			containers: `{"name":"web","requests":{"cpu":"250m","memory":"300Mi"},"limits":{"cpu":"1","memory":"2Gi"},"template":{"cpu":"1","memory":"1Gi"},"templateLimits":{"cpu":"1","memory":"2Gi"}}`,
+		},
+		"not the limits of the template": {
+			kind: "Deployment", mode: "InPlace", want: "250m/300Mi/600Mi 100m//",
+			containers: `{"name":"web","requests":{"cpu":"250m","memory":"300Mi"},"limits":{"memory":"600Mi"},"template":{"cpu":"1","memory":"1Gi"},"templateLimits":{"memory":"2147483648"}}`,
+		},
+		"of memory that is no whole number of bytes the next one is meant": {
+			kind: "Deployment", mode: "InPlace", memory: "1.2Gi", want: "250m/300Mi/2Gi 100m//",
+			containers: `{"name":"web","requests":{"cpu":"250m","memory":"300Mi"},"template":{"cpu":"1","memory":"1288490189"},"templateLimits":{"memory":"2Gi"}}`,
+		},
+		"nothing is sized with mode Off":    {kind: "Deployment", mode: "InPlace", spec: "mode: \"Off\"", containers: web, want: template},
+		"nothing is sized with mode Shadow": {kind: "Deployment", mode: "InPlace", spec: "mode: Shadow", containers: web, want: template},
 		"a container that isn't there is not added": {
 			kind: "Deployment", mode: "InPlace", containers: `{"name":"gone","requests":{"cpu":"1"},"template":{"cpu":"1"}}`, want: template,
 		},
@@ -113,6 +134,7 @@ spec:
   targetRef: {apiVersion: apps/v1, kind: %[2]s, name: %[1]s}
   maxReplicas: 5
   sizing: {mode: InPlace}
+  %[5]s
 ---
 apiVersion: apps/v1
 kind: %[2]s
@@ -126,9 +148,9 @@ spec:
     spec:
       %[4]s
       containers:
-        - {name: web, image: web, resources: {requests: {cpu: "1", memory: 1Gi}, limits: {memory: 2Gi}}}
+        - {name: web, image: web, resources: {requests: {cpu: "1", memory: %[6]s}, limits: {memory: 2Gi}}}
         - {name: side, image: side, resources: {requests: {cpu: 100m}}}
-`, app, tc.kind, service, tc.pod))
+`, app, tc.kind, service, tc.pod, tc.spec, cmp.Or(tc.memory, "1Gi")))
 			if tc.mode != "" {
 				patch := fmt.Sprintf(`{"status":{"sizing":{"mode":%q,"containers":[%s]}}}`, tc.mode, tc.containers)
 				if out, err := c.Kubectl(ctx, "patch", "mw", app, "--subresource", "status", "--type", "merge", "-p", patch); err != nil {
