@@ -216,7 +216,7 @@ func (mw *managed) authors() (out []api.ContainerPlan) {
 		return nil
 	}
 	for _, u := range mw.workload.Sizing.Containers {
-		out = append(out, api.ContainerPlan{Name: u.Name, Requests: u.Requests, Limits: u.Limits, Template: u.Requests})
+		out = append(out, api.ContainerPlan{Name: u.Name, Requests: u.Requests, Limits: u.Limits, Template: u.Requests, TemplateLimits: u.Limits})
 	}
 	return out
 }

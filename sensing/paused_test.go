@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
@@ -89,6 +90,30 @@ func TestMissingRightsAreToldAtOnce(t *testing.T) {
 	for _, want := range []string{"rights are missing", `cannot list resource "nodes"`, `cannot list resource "persistentvolumes"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error = %v, want %q in it", err, want)
+		}
+	}
+}
+
+// TestRollingOut: a target is rolled out while pods of another template are left, or may be.
+func TestRollingOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		generation int64
+		is         appsv1.StatefulSetStatus
+		want       bool
+	}{
+		"all are of the newest":       {2, appsv1.StatefulSetStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 3, CurrentRevision: "b", UpdateRevision: "b"}, false},
+		"one is":                      {2, appsv1.StatefulSetStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 1, CurrentRevision: "a", UpdateRevision: "b"}, true},
+		"all are, with OnDelete":      {2, appsv1.StatefulSetStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 3, CurrentRevision: "a", UpdateRevision: "b"}, false},
+		"a template that is not seen": {3, appsv1.StatefulSetStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 3, CurrentRevision: "b", UpdateRevision: "b"}, true},
+		"nobody has seen any":         {1, appsv1.StatefulSetStatus{}, false},
+	} {
+		meta := metav1.ObjectMeta{Namespace: ns, Name: "web", Generation: c.generation}
+		if got := newShapes().statefulSetRecord(&appsv1.StatefulSet{ObjectMeta: meta, Status: c.is}).rollingOut; got != c.want {
+			t.Errorf("%s: of a StatefulSet %v", name, got)
+		}
+		is := appsv1.DeploymentStatus{ObservedGeneration: c.is.ObservedGeneration, Replicas: c.is.Replicas, UpdatedReplicas: c.is.UpdatedReplicas}
+		if got := newShapes().deploymentRecord(&appsv1.Deployment{ObjectMeta: meta, Status: is}).rollingOut; got != c.want {
+			t.Errorf("%s: of a Deployment %v", name, got)
 		}
 	}
 }

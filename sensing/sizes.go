@@ -20,6 +20,7 @@ type sizingSpec struct {
 	limits  api.SizingLimits
 	bounds  map[string]v1alpha1.ContainerSizing
 	planned []api.ContainerPlan
+	since   time.Time // it was chosen; zero if that is not known
 	// cpuAsWritten is until when CPU is to be requested as written.
 	cpuAsWritten time.Time
 	// memoryAsWritten is the same of memory.
@@ -49,9 +50,12 @@ func sizingOf(w *v1alpha1.ManagedWorkload) *sizingSpec {
 		if s.MemoryAsWrittenUntil != nil {
 			out.memoryAsWritten = s.MemoryAsWrittenUntil.Time
 		}
+		if s.Since != nil {
+			out.since = s.Since.Time
+		}
 		for _, c := range s.Containers {
 			out.planned = append(out.planned, api.ContainerPlan{
-				Name: c.Name, Requests: amountsOf(c.Requests), Limits: amountsOf(c.Limits), Template: amountsOf(c.Template), Reason: c.Reason,
+				Name: c.Name, Requests: amountsOf(c.Requests), Limits: amountsOf(c.Limits), Template: amountsOf(c.Template), TemplateLimits: amountsOf(c.TemplateLimits), Reason: c.Reason,
 			})
 		}
 	}
@@ -68,10 +72,10 @@ func amountsOf(a v1alpha1.ContainerAmounts) (out api.Amounts) {
 	return out
 }
 
-// containersOf are the containers of a template as their author wrote them.
-func containersOf(pod *corev1.Pod) (out []api.ContainerUse) {
-	for i := range pod.Spec.Containers {
-		c := &pod.Spec.Containers[i]
+// containersOf are containers of a template as their author wrote them.
+func containersOf(containers []corev1.Container) (out []api.ContainerUse) {
+	for i := range containers {
+		c := &containers[i]
 		u := api.ContainerUse{Name: shared(c.Name), Requests: listed(c.Resources.Requests), Limits: listed(c.Resources.Limits)}
 		// As the API server does: a limit without a request is both.
 		if u.Requests.MilliCPU == 0 {
@@ -88,6 +92,13 @@ func containersOf(pod *corev1.Pod) (out []api.ContainerUse) {
 		out = append(out, u)
 	}
 	return out
+}
+
+// guaranteed tells whether a template's pods have that quality of service.
+func guaranteed(spec corev1.PodSpec) bool {
+	return !slices.ContainsFunc(containersOf(slices.Concat(spec.InitContainers, spec.Containers)), func(u api.ContainerUse) bool {
+		return u.Requests != u.Limits || u.Limits.MilliCPU == 0 || u.Limits.Memory == 0
+	})
 }
 
 // asWhole tells whether a pod states resources as a whole (KEP-2837), beside those of its
@@ -288,8 +299,8 @@ func (o *Observer) sizing(now time.Time, r *workloadRecord, v *view) *api.Sizing
 		return out
 	}
 	out := &api.Sizing{
-		Mode: spec.mode, Limits: spec.limits, Planned: spec.planned, Admits: o.cfg.SizesAtAdmission,
-		Containers: slices.Clone(t.containers), CPUAsWrittenUntil: spec.cpuAsWritten, MemoryAsWrittenUntil: spec.memoryAsWritten, Quota: quotaRoom(v.quotas[r.target.namespace]),
+		Mode: spec.mode, Limits: spec.limits, Planned: spec.planned, PlannedSince: spec.since, Admits: o.cfg.SizesAtAdmission,
+		Containers: slices.Clone(t.containers), Guaranteed: t.guaranteed, CPUAsWrittenUntil: spec.cpuAsWritten, MemoryAsWrittenUntil: spec.memoryAsWritten, Quota: quotaRoom(v.quotas[r.target.namespace]),
 	}
 	whole := t.whole
 	if newest := newestOf(members); newest != nil {

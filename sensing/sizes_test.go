@@ -246,7 +246,10 @@ func TestSizing(t *testing.T) {
 	mw.Spec.Sizing = &v1alpha1.Sizing{Containers: []v1alpha1.ContainerSizing{{
 		Name: c.Name, MinAllowed: v1alpha1.ContainerAmounts{CPU: &cpu}, Resources: []v1alpha1.SizedResource{"cpu"},
 	}}}
-	mw.Status.Sizing = &v1alpha1.SizingStatus{Containers: []v1alpha1.ContainerSizingStatus{{Name: c.Name, Requests: v1alpha1.ContainerAmounts{CPU: &cpu}}}}
+	chosen := metav1.NewTime(epoch.Add(-2 * time.Hour))
+	mw.Status.Sizing = &v1alpha1.SizingStatus{Since: &chosen, Containers: []v1alpha1.ContainerSizingStatus{{
+		Name: c.Name, Requests: v1alpha1.ContainerAmounts{CPU: &cpu}, TemplateLimits: v1alpha1.ContainerAmounts{CPU: &cpu},
+	}}}
 	pod := podOn("web", 0, "node-1", epoch.Add(-time.Hour))
 	pod.Spec.Containers[0].Resources = *c.Resources.DeepCopy()
 	always := corev1.ContainerRestartPolicyAlways
@@ -270,7 +273,7 @@ func TestSizing(t *testing.T) {
 			Least: api.Amounts{MilliCPU: 50}, FixedMemory: true, RestartMemory: true, OOMKilled: killed.Time, OOMLimit: 1 << 30,
 		}},
 		Beside: api.Amounts{MilliCPU: 100}, Least: api.Amounts{MilliCPU: 100, Memory: 512 << 20},
-		Planned: []api.ContainerPlan{{Name: c.Name, Requests: api.Amounts{MilliCPU: 50}}},
+		Planned: []api.ContainerPlan{{Name: c.Name, Requests: api.Amounts{MilliCPU: 50}, TemplateLimits: api.Amounts{MilliCPU: 50}}}, PlannedSince: chosen.Time,
 	}
 	if d := cmp.Diff(want, got.Sizing); d != "" {
 		t.Errorf("sizing (-want +got):\n%s", d)
@@ -377,5 +380,38 @@ func TestSizing(t *testing.T) {
 	}
 	if !found {
 		t.Errorf("findings %v", s.Findings)
+	}
+}
+
+// TestGuaranteed: a template's pods are Guaranteed if all of its containers request what they are limited to.
+func TestGuaranteed(t *testing.T) {
+	of := func(cpu, memory, cpuLimit, memoryLimit string) corev1.Container {
+		list := func(cpu, memory string) corev1.ResourceList {
+			out := corev1.ResourceList{}
+			if cpu != "" {
+				out[corev1.ResourceCPU] = resource.MustParse(cpu)
+			}
+			if memory != "" {
+				out[corev1.ResourceMemory] = resource.MustParse(memory)
+			}
+			return out
+		}
+		return corev1.Container{Resources: corev1.ResourceRequirements{Requests: list(cpu, memory), Limits: list(cpuLimit, memoryLimit)}}
+	}
+	full := of("1", "1Gi", "1", "1Gi")
+	for name, c := range map[string]struct {
+		init, containers []corev1.Container
+		want             bool
+	}{
+		"all":                       {[]corev1.Container{full}, []corev1.Container{full, full}, true},
+		"limits without requests":   {nil, []corev1.Container{of("", "", "1", "1Gi")}, true},
+		"no limit of CPU":           {nil, []corev1.Container{of("1", "1Gi", "", "1Gi")}, false},
+		"a limit above":             {nil, []corev1.Container{full, of("1", "1Gi", "2", "1Gi")}, false},
+		"nothing":                   {nil, []corev1.Container{of("", "", "", "")}, false},
+		"an init container without": {[]corev1.Container{of("1", "", "", "")}, []corev1.Container{full}, false},
+	} {
+		if got := guaranteed(corev1.PodSpec{InitContainers: c.init, Containers: c.containers}); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }

@@ -48,8 +48,9 @@ type targetRecord struct {
 	limitCPU, limitMemory int64
 	// containers of the template as its author wrote them.
 	containers []api.ContainerUse
-	// whole tells that its pods state resources as a whole.
-	whole bool
+	// guaranteed tells that its containers, init containers too, request all that they are limited to, and
+	// whole that its pods state resources as a whole.
+	guaranteed, whole bool
 	// available pods of a StatefulSet: its controller makes the next one only then.
 	available int32
 	// refusal is why its newest pods were not let in; empty if they were. Only a
@@ -63,7 +64,7 @@ func (s *shapes) deploymentRecord(d *appsv1.Deployment) *targetRecord {
 		identity:   identify(d),
 		id:         targetID{d.Namespace, kindDeployment, d.Name},
 		replicas:   replicasOf(d.Spec.Replicas),
-		rollingOut: d.Status.Replicas > d.Status.UpdatedReplicas,
+		rollingOut: unseen(d.Generation, d.Status.ObservedGeneration) || d.Status.Replicas > d.Status.UpdatedReplicas,
 		paused:     d.Spec.Paused,
 		template:   s.of(pod),
 		scaling:    scalingFieldsOf(d.ManagedFields),
@@ -75,7 +76,7 @@ func (s *shapes) deploymentRecord(d *appsv1.Deployment) *targetRecord {
 		refusal:     refusalIn(d.Status.Conditions),
 	}
 	r.limitCPU, r.limitMemory = limitsOf(pod)
-	r.containers, r.whole = containersOf(pod), asWhole(pod.Spec)
+	r.containers, r.guaranteed, r.whole = containersOf(pod.Spec.Containers), guaranteed(pod.Spec), asWhole(pod.Spec)
 	return r
 }
 
@@ -85,7 +86,7 @@ func (s *shapes) statefulSetRecord(d *appsv1.StatefulSet) *targetRecord {
 		identity:   identify(d),
 		id:         targetID{d.Namespace, kindStatefulSet, d.Name},
 		replicas:   replicasOf(d.Spec.Replicas),
-		rollingOut: d.Status.UpdateRevision != "" && d.Status.CurrentRevision != d.Status.UpdateRevision,
+		rollingOut: statefulSetRollsOut(d),
 		template:   s.of(pod),
 		scaling:    scalingFieldsOf(d.ManagedFields),
 		uid:        d.UID,
@@ -96,8 +97,20 @@ func (s *shapes) statefulSetRecord(d *appsv1.StatefulSet) *targetRecord {
 		available:   d.Status.AvailableReplicas,
 	}
 	r.limitCPU, r.limitMemory = limitsOf(pod)
-	r.containers, r.whole = containersOf(pod), asWhole(pod.Spec)
+	r.containers, r.guaranteed, r.whole = containersOf(pod.Spec.Containers), guaranteed(pod.Spec), asWhole(pod.Spec)
 	return r
+}
+
+// unseen reports whether a controller has not seen the newest spec, of which its status tells nothing: the
+// template may be another one. Of what it has never seen there are no pods.
+func unseen(generation, observed int64) bool { return observed > 0 && observed < generation }
+
+// statefulSetRollsOut reports whether pods of another revision than the newest are left, or may be. With
+// OnDelete the current revision never becomes the newest.
+func statefulSetRollsOut(d *appsv1.StatefulSet) bool {
+	is := d.Status
+	return unseen(d.Generation, is.ObservedGeneration) ||
+		is.UpdateRevision != "" && is.CurrentRevision != is.UpdateRevision && is.UpdatedReplicas < is.Replicas
 }
 
 func requestsOf(pod *corev1.Pod) map[string]api.Resources {

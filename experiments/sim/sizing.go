@@ -86,7 +86,7 @@ func (s *sizer) sizing() *api.Sizing {
 		}
 		u.CPUPeak, u.CPUMean = int64(math.Ceil(1000*s.cpu)), int64(math.Ceil(1000*s.sum/float64(max(s.n, 1))))
 	}
-	return &api.Sizing{Mode: api.SizingInPlace, Limits: api.LimitsKeep, Containers: []api.ContainerUse{u}, Admits: true}
+	return &api.Sizing{Mode: api.SizingInPlace, Limits: api.LimitsKeep, Containers: []api.ContainerUse{u}, Guaranteed: s.author == s.limits, Admits: true}
 }
 
 // sizeOf is what a pod asks for.

@@ -27,7 +27,7 @@ const (
 // or numbers.
 var ofSizes = regexp.MustCompile(`(?i)\b(cpu|memory|resources?)\b`)
 
-// takeBack requests what ran while objectives were kept, where that is more.
+// takeBack requests what ran while objectives were kept, where that is more. Limits follow.
 func (c *chooser) takeBack() {
 	for i := range c.now {
 		plan := &c.now[i]
@@ -39,12 +39,12 @@ func (c *chooser) takeBack() {
 		if kept.Requests.MilliCPU > plan.Requests.MilliCPU || kept.Requests.Memory > plan.Requests.Memory {
 			kept.Requests.MilliCPU = max(kept.Requests.MilliCPU, plan.Requests.MilliCPU)
 			kept.Requests.Memory = max(kept.Requests.Memory, plan.Requests.Memory)
-			kept.Limits.MilliCPU = max(kept.Limits.MilliCPU, plan.Limits.MilliCPU)
-			kept.Limits.Memory = max(kept.Limits.Memory, plan.Limits.Memory)
 			kept.Reason = "it ran while the SLOs were kept, and the whole plan is taken back to that"
+			kept.TemplateLimits = plan.TemplateLimits
 			*plan = kept
 		}
 	}
+	c.fix()
 }
 
 // slowness remembers that a pod did not become Ready with the CPU limit that it has. The
@@ -73,7 +73,7 @@ func (c *chooser) startable() {
 	c.cpuWhy = fmt.Sprintf("CPU requests are no less than written before %s: %s", c.m.Slow.Add(slowFor).UTC().Format(time.RFC3339), c.m.SlowFor)
 	for i, u := range c.in.Sizing.Containers {
 		if plan := &c.now[i]; plan.Requests.MilliCPU < u.Requests.MilliCPU {
-			plan.Requests.MilliCPU, plan.Limits.MilliCPU = u.Requests.MilliCPU, u.Limits.MilliCPU
+			plan.Requests.MilliCPU = u.Requests.MilliCPU
 			plan.Reason = "cpu: as its author wrote it, as pods did not become Ready with less"
 		}
 	}
@@ -104,7 +104,7 @@ func (c *chooser) roomy() {
 	}
 	for i, u := range c.in.Sizing.Containers {
 		if plan := &c.now[i]; !u.FixedMemory && plan.Requests.Memory < u.Requests.Memory {
-			plan.Requests.Memory, plan.Limits.Memory = u.Requests.Memory, u.Limits.Memory
+			plan.Requests.Memory = u.Requests.Memory
 			plan.Reason = fmt.Sprintf("memory: as its author wrote it before %s, as %s was short of it",
 				c.m.Crowded.Add(crowdedFor).UTC().Format(time.RFC3339), c.m.CrowdedOn)
 		}

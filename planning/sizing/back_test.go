@@ -1,6 +1,7 @@
 package sizing
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -117,5 +118,62 @@ func TestCrowdedNodes(t *testing.T) {
 	in.Sizing.Crowded = "node-7"
 	if got, _ = plan(t, in, m); got.Containers[0].Requests.Memory != 1229*mib {
 		t.Errorf("killed with 1024Mi, and requests %s", got.Containers[0].Requests)
+	}
+}
+
+// TestNotChosenAnyMore: a resource that is taken out of mash2's hands is what its author wrote, whatever was
+// chosen before; not while sizes are held, as somebody else may set them.
+func TestNotChosenAnyMore(t *testing.T) {
+	in := input(known(func(u *api.ContainerUse) { u.Limits, u.MemoryKnown, u.MemoryTail = u.Requests, week, 450*mib }))
+	first, m := plan(t, in, Memory{})
+	small, written := first.Containers[0].Limits, in.Sizing.Containers[0].Limits
+	if small.MilliCPU >= written.MilliCPU || small.Memory >= written.Memory {
+		t.Fatalf("limits of %s were not lowered", small)
+	}
+	in.Time = now.Add(time.Minute)
+	for name, c := range map[string]struct {
+		change func(*Input, *api.ContainerUse)
+		want   api.Amounts
+	}{
+		"memory, and it is killed": {func(in *Input, u *api.ContainerUse) {
+			u.FixedMemory, u.OOMKilled, u.OOMLimit = true, in.Time, small.Memory
+		}, api.Amounts{MilliCPU: small.MilliCPU, Memory: written.Memory}},
+		"CPU": {func(_ *Input, u *api.ContainerUse) { u.FixedCPU = true }, api.Amounts{MilliCPU: written.MilliCPU, Memory: small.Memory}},
+		"CPU of all, and demand is high": {func(in *Input, _ *api.ContainerUse) {
+			in.FixedCPU, in.Demand = "CPU requests stay: replicas follow triggers", flat(20_000)
+		}, api.Amounts{MilliCPU: written.MilliCPU, Memory: small.Memory}},
+		"CPU, while the plan is taken back to when it was chosen": {func(in *Input, u *api.ContainerUse) {
+			u.FixedCPU, in.Kept = true, []api.ContainerPlan{{Name: u.Name, Requests: api.Amounts{MilliCPU: 3000}, Template: u.Requests}}
+		}, api.Amounts{MilliCPU: written.MilliCPU, Memory: small.Memory}},
+		"CPU, in a hold": {func(in *Input, u *api.ContainerUse) {
+			u.FixedCPU, in.Sizing.Hold = true, "a VerticalPodAutoscaler sets them"
+		}, small},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := in
+			in.Sizing.Containers = slices.Clone(in.Sizing.Containers)
+			c.change(&in, &in.Sizing.Containers[0])
+			got, _ := plan(t, in, m)
+			if is := got.Containers[0]; is.Requests != c.want || is.Limits != c.want {
+				t.Errorf("requests %s, limits %s, want %s: %s", is.Requests, is.Limits, c.want, got.Reason)
+			}
+			if changed := !got.Since.Equal(now); changed != (c.want != small) {
+				t.Errorf("chosen at %s", got.Since)
+			}
+		})
+	}
+}
+
+// TestLimitsWhileTakenBack: an author who changes limits alone is heard while the plan is taken back.
+func TestLimitsWhileTakenBack(t *testing.T) {
+	in := input(known(func(u *api.ContainerUse) { u.Limits = api.Amounts{MilliCPU: 2000, Memory: 2048 * mib} }))
+	_, m := plan(t, in, Memory{})
+	in.Time = now.Add(time.Minute)
+	in.Kept = in.Sizing.Authors("then")
+	_, m = plan(t, in, m)
+	in.Time = now.Add(2 * time.Minute)
+	in.Sizing.Containers[0].Limits = api.Amounts{Memory: 8192 * mib}
+	if got, _ := plan(t, in, m); got.Containers[0].Limits != in.Sizing.Containers[0].Limits {
+		t.Errorf("limits %s, its author wrote %s", got.Containers[0].Limits, in.Sizing.Containers[0].Limits)
 	}
 }

@@ -1,6 +1,7 @@
 package sizing
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/mash2-io/mash2/api"
@@ -10,9 +11,9 @@ import (
 // LimitRanges of its namespace let in.
 func (c *chooser) allowed(u api.ContainerUse) (least, most api.Amounts) {
 	least, most = stated(u)
-	r, ratio := u.Range, c.in.Sizing.Limits == api.LimitsRatio
-	least.MilliCPU, most.MilliCPU = ranged(least.MilliCPU, most.MilliCPU, u.Requests.MilliCPU, u.Limits.MilliCPU, r.Least.MilliCPU, r.Most.MilliCPU, 1, r.CPURatio, ratio)
-	least.Memory, most.Memory = ranged(least.Memory, most.Memory, u.Requests.Memory, u.Limits.Memory, r.Least.Memory, r.Most.Memory, memoryStep, r.MemoryRatio, ratio)
+	r, lowers := u.Range, c.lowersLimits()
+	least.MilliCPU, most.MilliCPU = ranged(least.MilliCPU, most.MilliCPU, u.Requests.MilliCPU, u.Limits.MilliCPU, r.Least.MilliCPU, r.Most.MilliCPU, 1, r.CPURatio, lowers)
+	least.Memory, most.Memory = ranged(least.Memory, most.Memory, u.Requests.Memory, u.Limits.Memory, r.Least.Memory, r.Most.Memory, memoryStep, r.MemoryRatio, lowers)
 	return least, most
 }
 
@@ -30,10 +31,9 @@ func atRange(u api.ContainerUse, is, least, most api.Amounts) bool {
 
 // ranged narrows what may be requested to what a LimitRange lets in with the limit that
 // follows from it. What its author requests stays allowed: a LimitRange that came later
-// takes nothing from running pods.
-func ranged(least, most, authors, limit, rangeLeast, rangeMost, step int64, rangeRatio float64, inRatio bool) (int64, int64) {
-	moves := limit == authors || inRatio // the limit, with every request
-	if rangeRatio > 0 && limit > 0 && !moves {
+// takes nothing from running pods. With lowers the limit moves with every request.
+func ranged(least, most, authors, limit, rangeLeast, rangeMost, step int64, rangeRatio float64, lowers bool) (int64, int64) {
+	if rangeRatio > 0 && limit > 0 && !lowers {
 		rangeLeast = max(rangeLeast, int64(math.Ceil(float64(limit)/rangeRatio)))
 	}
 	if rangeMost > 0 {
@@ -41,7 +41,7 @@ func ranged(least, most, authors, limit, rangeLeast, rangeMost, step int64, rang
 		if limit > 0 {
 			over = float64(limit) / math.Max(float64(authors), 1)
 		}
-		if limit > 0 && !moves {
+		if limit > 0 && limit != authors && !lowers {
 			// Until it is too near, the limit stays.
 			rangeMost = max(int64(float64(rangeMost)/math.Max(over, burstable)), int64(float64(limit)/burstable))
 		} else {
@@ -67,6 +67,39 @@ func stated(u api.ContainerUse) (least, most api.Amounts) {
 	or(&most.Memory, u.Requests.Memory*apart, memoryStep)
 	most.MilliCPU, most.Memory = max(most.MilliCPU, least.MilliCPU), max(most.Memory, least.Memory)
 	return least, most
+}
+
+// fit lets requests grow as far as a machine has room for a replica: one that none can hold helps nobody.
+// What its author wrote, and what it had, may run where no plan knows of.
+func (c *chooser) fit() {
+	all, largest := requests(c.now), c.in.Largest
+	if largest == (api.Amounts{}) || all.MilliCPU <= largest.MilliCPU && all.Memory <= largest.Memory {
+		return
+	}
+	c.waits = fmt.Sprintf("%s are wanted, but no machine has more than %s for a pod", all, largest)
+	room := api.Amounts{MilliCPU: largest.MilliCPU - c.in.Sizing.Beside.MilliCPU, Memory: largest.Memory - c.in.Sizing.Beside.Memory}
+	c.grow(room.MilliCPU, cpuStep, func(a *api.Amounts) *int64 { return &a.MilliCPU })
+	c.grow(room.Memory, memoryStep, func(a *api.Amounts) *int64 { return &a.Memory })
+}
+
+// grow shares out what a machine has of a resource among the containers that want more of it than they had
+// and than their author wrote.
+func (c *chooser) grow(room, step int64, of func(*api.Amounts) *int64) {
+	had := make([]int64, len(c.now))
+	var grows int64
+	for i, u := range c.in.Sizing.Containers {
+		wants := *of(&c.now[i].Requests)
+		had[i] = min(wants, max(*of(&c.was[i].Requests), *of(&u.Requests)))
+		room, grows = room-had[i], grows+wants-had[i]
+	}
+	if grows <= max(room, 0) {
+		return
+	}
+	share := math.Max(float64(room), 0) / float64(grows)
+	for i := range c.now {
+		wants := of(&c.now[i].Requests)
+		*wants = had[i] + int64(share*float64(*wants-had[i]))/step*step
+	}
 }
 
 // within bounds an amount; 0 is no bound.

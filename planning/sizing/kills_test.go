@@ -74,3 +74,47 @@ func TestKillsCountOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestLostMemory: who finds nothing but a published plan does not know why it is as it is. It was chosen after a
+// new template, or after a kill, so only what has been seen since then lowers it; it is not chosen anew.
+func TestLostMemory(t *testing.T) {
+	guaranteed := func(u *api.ContainerUse) { u.Limits, u.MemoryKnown, u.MemoryTail = u.Requests, week, 450*mib }
+	_, before := plan(t, input(known(guaranteed)), Memory{})
+	for name, c := range map[string]struct {
+		memory Memory
+		change func(*api.ContainerUse) // at first
+		want   int64                   // MiB
+	}{
+		"a new template": {before, func(u *api.ContainerUse) { u.Requests.Memory, u.Limits.Memory = 2048*mib, 2048*mib }, 2048},
+		"a kill":         {Memory{}, func(u *api.ContainerUse) { u.OOMKilled, u.OOMLimit = now.Add(-time.Minute), 1024*mib }, 1229},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := known(guaranteed)
+			c.change(&u)
+			in := input(u)
+			in.Time = now.Add(time.Minute)
+			first, _ := plan(t, in, c.memory)
+			if is := first.Containers[0]; is.Limits.Memory != c.want*mib || !first.Since.Equal(in.Time) {
+				t.Fatalf("limits %s, since %s: %s", is.Limits, first.Since, first.Reason)
+			}
+			u.OOMKilled, u.OOMLimit = time.Time{}, 0 // its pod is gone
+			var m Memory
+			for _, after := range []time.Duration{2 * time.Hour, 24 * time.Hour, 6 * 24 * time.Hour} {
+				in = later(in, &u, after)
+				in.Sizing.Planned, in.Sizing.PlannedSince = first.Containers, first.Since
+				got, next := plan(t, in, m)
+				if is := got.Containers[0]; is.Limits.Memory != c.want*mib {
+					t.Errorf("after %s: limits %s: %s", after, is.Limits, got.Reason)
+				}
+				if after == 2*time.Hour && !got.Since.Equal(first.Since) {
+					t.Errorf("chosen anew at %s", got.Since)
+				}
+				m = next
+			}
+			in = later(in, &u, 8*24*time.Hour)
+			if got, _ := plan(t, in, m); got.Containers[0].Limits.Memory != 520*mib {
+				t.Errorf("eight days later: limits %s: %s", got.Containers[0].Limits, got.Reason)
+			}
+		})
+	}
+}

@@ -78,8 +78,8 @@ func (c *chooser) filled(u api.ContainerUse, margin float64) int64 {
 	if u.Limits.Memory == 0 || u.MemoryResident == 0 {
 		return math.MaxInt64
 	}
-	within := u.Requests.Memory // its limit follows
-	if !c.lowersMemoryLimit(u) {
+	within := u.Requests.Memory // its limit follows, or is that
+	if u.Limits.Memory != u.Requests.Memory && !c.lowersMemoryLimit(u) {
 		within = int64(float64(u.Limits.Memory) / burstable)
 	}
 	return max(within, roundUp(float64(u.MemoryResident)*(1+margin), memoryStep))
@@ -108,5 +108,5 @@ func (c *chooser) provenForLimit(u api.ContainerUse) (why string) {
 
 // lowersMemoryLimit reports whether a container's memory limit follows its request down.
 func (c *chooser) lowersMemoryLimit(u api.ContainerUse) bool {
-	return u.Limits.Memory > 0 && (u.Limits.Memory == u.Requests.Memory || c.in.Sizing.Limits == api.LimitsRatio)
+	return u.Limits.Memory > 0 && c.lowersLimits()
 }

@@ -3,6 +3,7 @@ package sizing
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -112,4 +113,53 @@ func TestWhatIsPlannedIsLetIn(t *testing.T) {
 			t.Fatalf("memory: %s and limits %s of %s and %s, range %+v: %s", is.Requests, is.Limits, u.Requests, u.Limits, r, is.Reason)
 		}
 	})
+}
+
+// TestWhatNoMachineHolds: what does not fit on a machine grows as far as it has room, and keeps nothing else from growing.
+func TestWhatNoMachineHolds(t *testing.T) {
+	killed := known(func(u *api.ContainerUse) {
+		u.Requests = api.Amounts{MilliCPU: 1500, Memory: 1024 * mib}
+		u.Limits = api.Amounts{Memory: 1024 * mib}
+		u.OOMKilled, u.OOMLimit = now.Add(-time.Minute), 1024*mib
+	})
+	in := input(killed)
+	in.Most, in.Demand = 2, flat(8000) // 6.3 cores each; machines have 4
+	in.Sizing.Beside.MilliCPU = 100
+	got, m := plan(t, in, Memory{})
+	if want := (api.Amounts{MilliCPU: 3900, Memory: 1229 * mib}); got.Containers[0].Requests != want || !strings.Contains(got.Reason, "no machine has more than") {
+		t.Errorf("requests %s, want %s: %s", got.Containers[0].Requests, want, got.Reason)
+	}
+	in.Largest.MilliCPU = 3000 // the others are gone
+	if got, _ = plan(t, in, m); got.Containers[0].Requests.MilliCPU != 3900 {
+		t.Errorf("of what it had %s is left", got.Containers[0].Requests)
+	}
+
+	side := killed
+	side.Name = "side"
+	in.Largest.MilliCPU, in.Sizing.Containers, in.Sizing.Beside = 4000, []api.ContainerUse{killed, side}, api.Amounts{}
+	got, _ = plan(t, in, Memory{})
+	for _, is := range got.Containers { // 8 cores are wanted
+		if is.Requests.MilliCPU != 2000 || is.Requests.Memory != 1229*mib {
+			t.Errorf("%s requests %s", is.Name, is.Requests)
+		}
+	}
+}
+
+// TestLargerThanAnyMachine: what its author wrote runs somewhere, whatever machines are known.
+func TestLargerThanAnyMachine(t *testing.T) {
+	in := input(known(func(u *api.ContainerUse) {
+		u.Requests.Memory = 20480 * mib // machines have 16 GiB
+		u.Limits = u.Requests
+		u.MemoryPeak, u.MemoryTail, u.MemoryKnown = 8000*mib, 8000*mib, week
+	}))
+	small, m := plan(t, in, Memory{})
+	if small.Containers[0].Limits.Memory >= 20480*mib {
+		t.Fatalf("a limit of %s was not lowered", small.Containers[0].Limits)
+	}
+	in.Time = now.Add(time.Minute)
+	u := &in.Sizing.Containers[0]
+	u.OOMKilled, u.OOMLimit, u.Until = in.Time, small.Containers[0].Limits.Memory, in.Time
+	if got, _ := plan(t, in, m); got.Containers[0].Limits.Memory != 20480*mib {
+		t.Errorf("killed at a limit that was lowered to %s: %s, %s", small.Containers[0].Limits, got.Containers[0].Limits, got.Reason)
+	}
 }

@@ -229,6 +229,7 @@ func (p Planner) Plan(in Input, m Memory) (api.SizingPlan, Memory) {
 		c.takeBack()
 		c.startable()
 		c.roomy()
+		c.limits()
 	default:
 		c.memory()
 		c.cpu()
@@ -270,14 +271,18 @@ type chooser struct {
 func (c *chooser) start() {
 	before := c.m.Containers
 	if before == nil {
+		// Who chose these may have known why, a new template or a kill, which nobody does now: what
+		// has been seen since then counts.
 		before = c.in.Sizing.Planned
+		c.m.Since, c.m.Template = c.in.Sizing.PlannedSince, c.in.Sizing.PlannedSince
 	}
 	for _, u := range c.in.Sizing.Containers {
-		plan := api.ContainerPlan{Name: u.Name, Requests: u.Requests, Limits: u.Limits, Template: u.Requests, Reason: "as its author wrote it"}
+		plan := api.ContainerPlan{Name: u.Name, Requests: u.Requests, Limits: u.Limits, Template: u.Requests, TemplateLimits: u.Limits, Reason: "as its author wrote it"}
 		at := slices.IndexFunc(before, func(p api.ContainerPlan) bool { return p.Name == u.Name })
 		switch {
 		case at >= 0 && before[at].Template == u.Requests:
 			plan = before[at]
+			plan.TemplateLimits = u.Limits
 			if u.Limits == (api.Amounts{}) {
 				plan.Limits = api.Amounts{}
 			}
@@ -287,6 +292,30 @@ func (c *chooser) start() {
 		c.now = append(c.now, plan)
 	}
 	c.was = slices.Clone(c.now)
+	if c.in.Sizing.Hold == "" {
+		c.fix()
+	}
+}
+
+// fix makes what is not chosen, or not any more, its author's.
+func (c *chooser) fix() {
+	for i, u := range c.in.Sizing.Containers {
+		plan := &c.now[i]
+		before := plan.Requests
+		if u.FixedCPU || c.in.FixedCPU != "" {
+			plan.Requests.MilliCPU, plan.Limits.MilliCPU = u.Requests.MilliCPU, u.Limits.MilliCPU
+		}
+		if u.FixedMemory {
+			plan.Requests.Memory, plan.Limits.Memory = u.Requests.Memory, u.Limits.Memory
+		}
+		switch {
+		case plan.Requests == before:
+		case plan.Requests == u.Requests:
+			plan.Reason = "as its author wrote it"
+		default:
+			plan.Reason = "what is not chosen any more is as its author wrote it"
+		}
+	}
 }
 
 // keep lets nothing become smaller while there is doubt.
@@ -309,7 +338,7 @@ func (c *chooser) changed() bool {
 			return true
 		}
 	}
-	return c.m.Containers == nil
+	return c.m.Since.IsZero() || c.m.Template.Equal(c.in.Time)
 }
 
 // since is from when on a container's usage counts.
@@ -336,28 +365,35 @@ func (c *chooser) proven(u api.ContainerUse, evidence time.Duration) (why string
 }
 
 func (c *chooser) lowersCPULimit(u api.ContainerUse) bool {
-	return u.Limits.MilliCPU > 0 && (u.Limits.MilliCPU == u.Requests.MilliCPU || c.in.Sizing.Limits == api.LimitsRatio)
+	return u.Limits.MilliCPU > 0 && c.lowersLimits()
+}
+
+// lowersLimits reports whether limits follow requests down: a pod stays Guaranteed only if all of them do.
+func (c *chooser) lowersLimits() bool {
+	return c.in.Sizing.Guaranteed || c.in.Sizing.Limits == api.LimitsRatio
 }
 
 // limits follow requests.
 func (c *chooser) limits() {
 	for i, u := range c.in.Sizing.Containers {
 		plan := &c.now[i]
-		plan.Limits.MilliCPU = limit(u.Requests.MilliCPU, u.Limits.MilliCPU, plan.Requests.MilliCPU, u.CPUPeak, c.in.Sizing.Limits)
-		plan.Limits.Memory = limit(u.Requests.Memory, u.Limits.Memory, plan.Requests.Memory, u.MemoryPeak, c.in.Sizing.Limits)
+		plan.Limits.MilliCPU = limit(u.Requests.MilliCPU, u.Limits.MilliCPU, plan.Requests.MilliCPU, u.CPUPeak, c.lowersLimits())
+		plan.Limits.Memory = limit(u.Requests.Memory, u.Limits.Memory, plan.Requests.Memory, u.MemoryPeak, c.lowersLimits())
 	}
 }
 
 // limit is what becomes of an author's limit, where the request has changed; peak is the
-// most that was used.
-func limit(authors, limit, request, peak int64, mode api.SizingLimits) int64 {
+// most that was used, and lowers tells that it follows the request down.
+func limit(authors, limit, request, peak int64, lowers bool) int64 {
 	ratio := float64(limit) / math.Max(float64(authors), 1)
 	switch {
 	case limit == 0 || request == authors:
 		return limit
-	case limit == authors:
+	case limit == authors && lowers:
 		return request
-	case mode == api.LimitsRatio:
+	case limit == authors:
+		return max(limit, request)
+	case lowers:
 		return max(int64(math.Ceil(float64(request)*ratio)), peak)
 	case float64(request)*burstable > float64(limit):
 		return int64(math.Ceil(float64(request) * math.Max(ratio, burstable)))
@@ -380,11 +416,7 @@ func (c *chooser) bound() {
 			c.now[i].Reason += told
 		}
 	}
-	// A replica that no machine can hold helps nobody.
-	if all := requests(c.now); c.in.Largest != (api.Amounts{}) && (all.MilliCPU > c.in.Largest.MilliCPU || all.Memory > c.in.Largest.Memory) {
-		c.waits = fmt.Sprintf("%s are wanted, but no machine has more than %s for a pod", all, c.in.Largest)
-		c.now = slices.Clone(c.was)
-	}
+	c.fit()
 	c.limits()
 }
 

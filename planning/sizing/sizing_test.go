@@ -45,8 +45,9 @@ func shaped(of func(minute int) float64) api.Series {
 }
 
 func input(u ...api.ContainerUse) Input {
+	guaranteed := !slices.ContainsFunc(u, func(u api.ContainerUse) bool { return u.Limits != u.Requests })
 	return Input{
-		Time: now, Sizing: api.Sizing{Mode: api.SizingInPlace, Limits: api.LimitsKeep, Containers: u, Admits: true},
+		Time: now, Sizing: api.Sizing{Mode: api.SizingInPlace, Limits: api.LimitsKeep, Containers: u, Guaranteed: guaranteed, Admits: true},
 		Demand: flat(200), Least: 2, Most: 20, Headroom: 1 / 0.7, Speed: 1,
 		Largest: api.Amounts{MilliCPU: 4000, Memory: 16384 * mib}, Prices: DefaultPrices,
 	}
@@ -142,6 +143,21 @@ func TestPlan(t *testing.T) {
 			container:  func(u *api.ContainerUse) { u.Limits, u.MemoryTail = api.Amounts{Memory: 2048 * mib}, 1500*mib },
 			wantLimits: api.Amounts{Memory: 2048 * mib}, wantCPU: 250, wantMemory: 460,
 		},
+		"a memory limit of a Burstable pod stays": {
+			container: func(u *api.ContainerUse) {
+				u.Limits, u.MemoryKnown, u.MemoryTail = api.Amounts{Memory: 1024 * mib}, week, 450*mib
+			},
+			wantLimits: api.Amounts{Memory: 1024 * mib}, wantCPU: 250, wantMemory: 460,
+		},
+		"so does a CPU limit": {
+			container:  func(u *api.ContainerUse) { u.Limits = api.Amounts{MilliCPU: 1000} },
+			wantLimits: api.Amounts{MilliCPU: 1000}, wantCPU: 250, wantMemory: 460,
+		},
+		"they rise with the request": {
+			container: func(u *api.ContainerUse) {
+				u.Limits, u.OOMKilled, u.OOMLimit = api.Amounts{Memory: 1024 * mib}, now.Add(-time.Minute), 1024*mib
+			}, wantLimits: api.Amounts{Memory: 1229 * mib}, wantCPU: 250, wantMemory: 1229,
+		},
 		"limits keep their ratio, and never kill or throttle what was": {
 			in: func(in *Input) { in.Sizing.Limits = api.LimitsRatio },
 			container: func(u *api.ContainerUse) {
@@ -155,9 +171,9 @@ func TestPlan(t *testing.T) {
 			// 4 cores, 10 % and 70 %: 1571.4 each.
 			wantCPU: 1575, wantMemory: 460, wantInReason: "do not fit into 4 replicas",
 		},
-		"what no machine can hold is not asked for": {
+		"more than a machine can hold is not asked for": {
 			in:      func(in *Input) { in.Demand, in.Most, in.Largest.MilliCPU = flat(4000), 4, 1200 },
-			wantCPU: 1000, wantMemory: 1024, wantInReason: "no machine has more than",
+			wantCPU: 1200, wantMemory: 460, wantInReason: "no machine has more than",
 		},
 		"CPU stays where replicas follow something else": {
 			in: func(in *Input) { in.FixedCPU = "CPU requests stay: replicas follow triggers" }, wantCPU: 1000, wantMemory: 460,
@@ -368,9 +384,13 @@ func TestProperties(t *testing.T) {
 		if rapid.Bool().Draw(t, "killed") {
 			u.OOMKilled, u.OOMLimit = now.Add(-time.Duration(amount("killed", int64(20*24*time.Hour)))), amount("limit", 8<<30)
 		}
-		switch rapid.IntRange(0, 2).Draw(t, "limits") {
+		switch rapid.IntRange(0, 4).Draw(t, "limits") {
 		case 1:
 			u.Limits = u.Requests
+		case 3:
+			u.Limits.MilliCPU = u.Requests.MilliCPU
+		case 4:
+			u.Limits.Memory = u.Requests.Memory
 		case 2:
 			u.Limits = api.Amounts{MilliCPU: u.Requests.MilliCPU + amount("cpuLimit", 4000) + 1, Memory: u.Requests.Memory + amount("memoryLimit", 4<<30) + 1}
 		}
@@ -394,6 +414,9 @@ func TestProperties(t *testing.T) {
 		}
 		if u.Limits == u.Requests && u.Requests.MilliCPU > 0 && u.Requests.Memory > 0 && is.Limits != is.Requests {
 			t.Fatalf("Guaranteed became %s with limits %s", is.Requests, is.Limits)
+		}
+		if in.Sizing.Limits == api.LimitsKeep && u.Limits != u.Requests && (is.Limits.MilliCPU < u.Limits.MilliCPU || is.Limits.Memory < u.Limits.Memory) {
+			t.Fatalf("limits of a Burstable pod, %s, became %s", u.Limits, is.Limits)
 		}
 		unproven := u.Until.Sub(u.Since) < 24*time.Hour || now.Sub(u.Until) > 15*time.Minute
 		if unproven && (is.Requests.MilliCPU < u.Requests.MilliCPU || is.Requests.Memory < u.Requests.Memory) {
