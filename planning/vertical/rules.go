@@ -41,7 +41,8 @@ type Proportional struct {
 	// changes.
 	Tolerance float64
 	// Stabilization is for how many of the last observations, up to Window, usage must have
-	// been lower before a limit falls; it falls for the largest of them.
+	// been lower before a limit falls; it falls for the largest of them. A pod's first one
+	// counts as all of them: where the budget is given out, who waits keeps it from others.
 	Stabilization int
 }
 
