@@ -90,3 +90,28 @@ func TestALowerRequestStays(t *testing.T) {
 		}
 	}
 }
+
+// A rise that a full node has deferred is taken back when it is needed no more, so that it does
+// not come about an hour later.
+func TestADeferredRiseIsTakenBack(t *testing.T) {
+	s := newSingle(amounts("500m", "64Mi"), amounts("500m", "64Mi"))
+	s.pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonDeferred}}
+	has := amounts("200m", "64Mi")
+	s.pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", Resources: &corev1.ResourceRequirements{Requests: has, Limits: has}}}
+	l, err := New(Options{Observer: s, Meter: s, Actuator: s, Minds: Rules(), Algorithm: ProportionalMind, Budget: 2000, Floor: 50, Interval: time.Second, Clock: s.clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := func() string { return s.pod.Spec.Containers[0].Resources.Limits.Cpu().String() }
+	s.cpu = 190
+	if s.ticks(t, l, 20); limit() != "500m" {
+		t.Errorf("while it is needed the limit is %s", limit())
+	}
+	s.cpu = 5
+	for i := 0; limit() == "500m" && i < 20; i++ {
+		s.ticks(t, l, 1)
+	}
+	if is := s.pod.Spec.Containers[0].Resources; limit() != "200m" || is.Requests.Cpu().String() != "200m" {
+		t.Errorf("it asks for %s, up to %s", is.Requests.Cpu(), limit())
+	}
+}

@@ -95,6 +95,9 @@ type Pod struct {
 // settled reports whether no resize is under way.
 func (p *Pod) settled() bool { return p.Held == 0 || p.Held == p.Limit }
 
+// waits reports whether its node has not taken up a rise yet.
+func (p *Pod) waits() bool { return p.Held > 0 && p.Held < p.Limit }
+
 // Input of a tick.
 type Input struct {
 	Time     time.Time
@@ -197,7 +200,7 @@ func (m *Memory) ask(c Config, planner Planner, in Input) {
 		a := m.seen[p.ID]
 		least, wish := p.Limit, p.Limit
 		switch {
-		case !p.settled():
+		case !p.settled() && !(a.known && p.waits() && p.At.After(a.decided)):
 			d.Binding = BoundResize
 		case !a.written.IsZero() && in.Time.Sub(a.written) < c.Every:
 			d.Binding = BoundRate
@@ -206,6 +209,15 @@ func (m *Memory) ask(c Config, planner Planner, in Input) {
 			least, wish = e.clamp(p.Limit), e.clamp(p.Limit)
 		case !p.At.After(a.decided):
 			d.Binding = BoundDecided
+		case p.waits(): // its node may have no room for long: who needs it no more takes it back
+			a.decided = p.At
+			v := m.view(i, in)
+			v.Limit = p.Held
+			d.Binding = BoundResize
+			if d.Proposed = propose(planner, v, &d.Binding); d.Proposed <= float64(p.Held) {
+				least = min(p.Limit, max(e.Floor, p.Held))
+				wish, d.Binding = least, BoundNot
+			}
 		default:
 			a.decided = p.At
 			d.Proposed = propose(planner, m.view(i, in), &d.Binding)

@@ -29,6 +29,10 @@ func TestTick(t *testing.T) {
 	ask := func(limit float64) Planner { return says(func(*View) float64 { return limit }) }
 	pending := pod("a", 200, 150, 1)
 	pending.Held = 400
+	waits := pod("a", 500, 150, 1)
+	waits.Held = 200
+	waitsAbove := waits
+	waitsAbove.Floor = 300
 	old := pod("a", 200, 10, 1)
 	old.At = start.Add(-time.Minute)
 	for name, c := range map[string]struct {
@@ -53,6 +57,11 @@ func TestTick(t *testing.T) {
 		"a panic keeps the limit":                          {says(func(*View) float64 { panic("bad") }), envelope(1000), []Pod{pod("a", 300, 1, 1)}, []int64{300}, BoundPanic, false, false},
 		"an old reading keeps the limit":                   {ask(0), envelope(1000), []Pod{old}, []int64{200}, BoundNoData, false, false},
 		"a resize under way is waited for":                 {ask(0), envelope(1000), []Pod{pending}, []int64{200}, BoundResize, false, false},
+		"a rise without room is needed":                    {ask(201), envelope(1000), []Pod{waits}, []int64{500}, BoundResize, false, false},
+		"and taken back by who needs it no more":           {says(func(v *View) float64 { return float64(v.Limit) }), envelope(1000), []Pod{waits}, []int64{200}, BoundNot, false, false},
+		"to what its node holds, and no further":           {ask(0), envelope(1000), []Pod{waits}, []int64{200}, BoundNot, false, false},
+		"nor below a request that stays":                   {ask(0), envelope(1000), []Pod{waitsAbove}, []int64{300}, BoundNot, false, false},
+		"nor by who doesn't know":                          {ask(math.NaN()), envelope(1000), []Pod{waits}, []int64{500}, BoundResize, false, false},
 		"what the node still holds counts":                 {ask(1e9), envelope(620), []Pod{pod("b", 200, 10, 1), pending}, []int64{220, 200}, BoundBudget, false, false},
 		"a budget that was cut is taken back at once":      {ask(1e9), envelope(300), []Pod{pod("a", 500, 10, 1), pod("b", 500, 10, 1)}, []int64{150, 150}, BoundBudget, false, false},
 		"by priority":                                      {ask(1e9), envelope(300), []Pod{pod("a", 500, 10, 1), pod("b", 500, 10, 0.5)}, []int64{200, 100}, BoundBudget, false, false},
