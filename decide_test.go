@@ -143,10 +143,11 @@ type shelf struct {
 
 func (s *shelf) Load() (planning.Memory, time.Time, []api.Finding, error) {
 	var m planning.Memory
-	if err := json.Unmarshal(s.text, &m); err != nil {
-		return planning.Memory{}, time.Time{}, nil, nil
+	if s.text == nil {
+		return m, time.Time{}, nil, nil
 	}
-	return m, s.at, nil, nil
+	err := json.Unmarshal(s.text, &m)
+	return m, s.at, nil, err
 }
 
 func (s *shelf) Save(m planning.Memory, at time.Time, _ bool) []api.Finding {

@@ -178,7 +178,9 @@ func TestStateWrittenInPart(t *testing.T) {
 	}
 	failing = false
 	next := newTestMaps(t, client, partSize)
-	next.Load()
+	if _, _, _, err := next.Load(); err != nil {
+		t.Error(err)
+	}
 	if notes := next.Save(remembered(300, 4), stateEpoch.Add(4*time.Minute), false); len(notes) > 0 {
 		t.Error(notes)
 	}

@@ -308,9 +308,9 @@ func (c *chooser) fix() {
 		if u.FixedMemory {
 			plan.Requests.Memory, plan.Limits.Memory = u.Requests.Memory, u.Limits.Memory
 		}
-		switch {
-		case plan.Requests == before:
-		case plan.Requests == u.Requests:
+		switch plan.Requests {
+		case before:
+		case u.Requests:
 			plan.Reason = "as its author wrote it"
 		default:
 			plan.Reason = "what is not chosen any more is as its author wrote it"

@@ -200,7 +200,7 @@ func (m *Memory) ask(c Config, planner Planner, in Input) {
 		a := m.seen[p.ID]
 		least, wish := p.Limit, p.Limit
 		switch {
-		case !p.settled() && !(a.known && p.waits() && p.At.After(a.decided)):
+		case !p.settled() && (!a.known || !p.waits() || !p.At.After(a.decided)):
 			d.Binding = BoundResize
 		case !a.written.IsZero() && in.Time.Sub(a.written) < c.Every:
 			d.Binding = BoundRate
