@@ -76,8 +76,8 @@ func testRulesNeeded(t *testing.T, w *world, requests []request) {
 	var local, system rbacv1.Role
 	for key, o := range map[client.ObjectKey]client.Object{
 		{Name: release}: &cluster,
-		{Namespace: testbed.Namespace, Name: release}:      &local,
-		{Namespace: metav1.NamespaceSystem, Name: release}: &system,
+		{Namespace: testbed.Namespace, Name: release}:                      &local,
+		{Namespace: metav1.NamespaceSystem, Name: release + "-autoscaler"}: &system,
 	} {
 		if err := w.Client.Get(t.Context(), key, o); err != nil {
 			t.Fatal(err)
