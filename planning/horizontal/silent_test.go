@@ -66,3 +66,50 @@ func TestSilentPods(t *testing.T) {
 		})
 	}
 }
+
+// TestSilentPodsOfTriggers: the mean of the pods that are Ready says nothing of the others, nor does a ratio
+// of what they serve. The length of a queue does not come from pods.
+func TestSilentPodsOfTriggers(t *testing.T) {
+	for name, c := range map[string]struct {
+		trigger api.Trigger
+		ready   int
+		change  func(*api.Pod)
+		want    int32
+	}{
+		"all are Ready, and few are needed":        {trigger: api.Trigger{Value: 500, Pods: 10}, ready: 10, want: 5},
+		"one is half idle, the others crash":       {trigger: api.Trigger{Value: 50, Pods: 1}, ready: 1, want: 10},
+		"one has too much to do, the others crash": {trigger: api.Trigger{Value: 200, Pods: 1}, ready: 1, want: 10},
+		"one crashes, and counts as at the target": {trigger: api.Trigger{Value: 450, Pods: 9}, ready: 9, want: 6},
+		"they are starting": {
+			trigger: api.Trigger{Value: 250, Pods: 5}, ready: 5, want: 3,
+			change: func(p *api.Pod) { p.Created = now.Add(-50 * time.Second) },
+		},
+		"a ratio of those that are left": {trigger: api.Trigger{Value: 50, Ratio: true}, ready: 1, want: 10},
+		"more are needed than there are": {trigger: api.Trigger{Value: 2000, Pods: 8}, ready: 8, want: 20},
+		"a queue is as long as it is":    {trigger: api.Trigger{Value: 250, Activates: true}, ready: 1, want: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := queue(0)
+			c.trigger.Name, c.trigger.Target, c.trigger.At = "load", 100, now
+			in.Workload.Triggers[0] = c.trigger
+			in.Workload.Replicas, in.Workload.ReadyReplicas = 10, int32(c.ready)
+			for i := range 10 {
+				p := api.Pod{
+					Key: api.Key{Namespace: "web", Name: fmt.Sprint("shop-", i)}, Phase: "Running", Ready: i < c.ready,
+					Created: now.Add(-time.Hour), Shape: in.Workload.Shape,
+				}
+				if c.change != nil && !p.Ready {
+					c.change(&p)
+				}
+				in.Pods = append(in.Pods, p)
+			}
+			got, err := horizontal.Planner{}.PlanWorkload(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Floor != c.want {
+				t.Errorf("floor %d, want %d: %s", got.Floor, c.want, got.Reason)
+			}
+		})
+	}
+}

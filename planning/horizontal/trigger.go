@@ -34,7 +34,7 @@ func (p Planner) trigger(plan *planning.Proposal, in planning.Input, i int) (par
 		out.doubt = s.Name + ": " + told.Missing
 		return out, true
 	}
-	out.floor = p.triggerFloor(w, s)
+	out.floor = p.triggerFloor(w, s, silent(in))
 	if trustedOf(in, i) {
 		out.floor = p.passing(out.floor, in, c, forecastOf(in, i))
 	}
@@ -60,11 +60,14 @@ func (p Planner) trigger(plan *planning.Proposal, in planning.Input, i int) (par
 // triggerFloor is the HPA's recommendation: for an average value, ⌈total/target⌉;
 // for a ratio, ⌈ready·value/target⌉; of pods, that of the mean over the pods that
 // were read, those that were not at 0 where it asks for more and at the target
-// where it asks for fewer. No change within the tolerance.
-func (p Planner) triggerFloor(w api.Workload, s api.Trigger) floor {
+// where it asks for fewer. No change within the tolerance. Where the value is one of
+// Ready pods, silent ones are at the target too before it asks for fewer.
+func (p Planner) triggerFloor(w api.Workload, s api.Trigger, silent int32) floor {
 	total, counted := s.Total(w.ReadyReplicas), w.Replicas
 	if s.Ratio || s.Pods > 0 {
 		counted = w.ReadyReplicas
+	} else {
+		silent = 0 // it is not the pods that tell the value
 	}
 	most := int32(math.MaxInt32)
 	if missing := w.ReadyReplicas - s.Pods; s.Pods > 0 && missing > 0 {
@@ -76,11 +79,17 @@ func (p Planner) triggerFloor(w api.Workload, s api.Trigger) floor {
 			total = s.Target * float64(w.ReadyReplicas)
 		}
 	}
-	need := total / s.Target
-	n := min(hpaReplicas(need, counted, w.Replicas, p.tolerance(w)), most)
+	need, tolerance := total/s.Target, p.tolerance(w)
+	n := min(hpaReplicas(need, counted, w.Replicas, tolerance), most)
+	if n >= w.Replicas {
+		silent = 0
+	}
+	if silent > 0 {
+		n = min(hpaReplicas(need+float64(silent), counted+silent, w.Replicas, tolerance), w.Replicas)
+	}
 	return floor{
 		replicas: n, need: need, source: "trigger",
-		reason: fmt.Sprintf("%s: %.4g now needs %d at %.4g per replica", s.Name, s.Value, n, s.Target),
+		reason: fmt.Sprintf("%s: %.4g now needs %d at %.4g per replica%s", s.Name, s.Value, n, s.Target, ofSilent(silent)),
 	}
 }
 
