@@ -24,6 +24,9 @@ import (
 // annotationKEDAPaused makes KEDA let go of a target, its HPA included.
 const annotationKEDAPaused = "autoscaling.keda.sh/paused"
 
+// annotationKEDAPausedReplicas does so, too, at that number of replicas.
+const annotationKEDAPausedReplicas = "autoscaling.keda.sh/paused-replicas"
+
 // FieldManager of what this package writes itself.
 const FieldManager = "mash2-cli"
 
@@ -195,6 +198,8 @@ func (a Adoption) TakeOver(ctx context.Context, key types.NamespacedName) error 
 	if w.Annotations == nil {
 		w.Annotations = map[string]string{}
 	}
+	_, handed := w.Annotations[api.AnnotationHandedOver]
+	again := handed || w.Spec.Mode == v1alpha1.ModeFull || w.Spec.Mode == "" // KEDA's pause may be of this
 	if w.Spec.Mode == v1alpha1.ModeCanary {
 		// It is tried, and until that ends mash2 keeps to the reactive rule.
 		w.Annotations[api.AnnotationHandedOver] = "true"
@@ -210,6 +215,9 @@ func (a Adoption) TakeOver(ctx context.Context, key types.NamespacedName) error 
 	}
 	for i := range keda {
 		w.Annotations[AnnotationFrom] = KindScaledObject + "/" + keda[i].GetName()
+		if paused, ok := keda[i].GetAnnotations()[annotationKEDAPaused]; ok && !again {
+			w.Annotations[AnnotationPaused] = paused
+		}
 	}
 	if err := a.Client.Patch(ctx, w, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldManager)); err != nil {
 		return fmt.Errorf("setting ManagedWorkload %s to Full: %w", key, err)

@@ -303,6 +303,36 @@ func TestKEDAIsPausedAndResumed(t *testing.T) {
 	}
 }
 
+// TestAPauseOfTheirsStays: somebody had paused the ScaledObject, and that is what release gives back, also where
+// the take-over was run twice.
+func TestAPauseOfTheirsStays(t *testing.T) {
+	for _, before := range []string{"true", "false", ""} {
+		so := scaledObject()
+		if before != "" {
+			so.SetAnnotations(map[string]string{annotationKEDAPaused: before})
+		}
+		c := FromScaledObject(so, nil)
+		b := newBed(t, true, so, &c.Workload, target())
+		paused := func() string {
+			if err := b.Get(t.Context(), types.NamespacedName{Namespace: "shop", Name: "web-so"}, so); err != nil {
+				t.Fatal(err)
+			}
+			return so.GetAnnotations()[annotationKEDAPaused]
+		}
+		for range 2 {
+			if err := b.adoption.TakeOver(t.Context(), web); err != nil || paused() != "true" {
+				t.Errorf("paused %q, take-over: %v, paused %q", before, err, paused())
+			}
+		}
+		if err := b.adoption.Release(t.Context(), web, false); err != nil || paused() != before {
+			t.Errorf("paused %q, release: %v, paused %q", before, err, paused())
+		}
+		if _, left := b.workload().Annotations[AnnotationPaused]; left {
+			t.Errorf("paused %q: the note stays", before)
+		}
+	}
+}
+
 func TestReleaseNeedsTheOperatorToHaveSeenIt(t *testing.T) {
 	w := adopted(t)
 	w.(*v1alpha1.ManagedWorkload).Status.TakenOver = "a"

@@ -31,6 +31,8 @@ const (
 	AnnotationFrom = api.Group + "/adopted-from"
 	// AnnotationSaved keeps, as JSON, the HPA that a take-over deleted.
 	AnnotationSaved = api.Group + "/adopted-object"
+	// AnnotationPaused keeps what KEDA's annotation of a pause said before a take-over, where there was one.
+	AnnotationPaused = api.Group + "/adopted-paused"
 )
 
 // maxReplicas is the most that a ManagedWorkload may say.
@@ -132,7 +134,13 @@ type scaledObjectSpec struct {
 		HorizontalPodAutoscalerConfig *struct {
 			Behavior *autoscalingv2.HorizontalPodAutoscalerBehavior `json:"behavior"`
 		} `json:"horizontalPodAutoscalerConfig"`
+		ScalingModifiers struct {
+			Formula string `json:"formula"`
+		} `json:"scalingModifiers"`
 	} `json:"advanced"`
+	Fallback *struct {
+		Replicas int32 `json:"replicas"`
+	} `json:"fallback"`
 	CooldownPeriod *int32          `json:"cooldownPeriod"`
 	Triggers       []scaledTrigger `json:"triggers"`
 }
@@ -155,6 +163,10 @@ func FromScaledObject(u *unstructured.Unstructured, theirs *autoscalingv2.Horizo
 	if c.Refused != "" {
 		return c
 	}
+	if spec.Advanced != nil && spec.Advanced.ScalingModifiers.Formula != "" {
+		c.Refused = "spec.advanced.scalingModifiers.formula: mash2 takes the largest of what triggers ask for, which a formula need not do: write it as one trigger, a query of Prometheus"
+		return c
+	}
 	if spec.Advanced != nil && spec.Advanced.HorizontalPodAutoscalerConfig != nil {
 		c.Workload.Spec.Behavior = spec.Advanced.HorizontalPodAutoscalerConfig.Behavior
 	}
@@ -167,6 +179,14 @@ func FromScaledObject(u *unstructured.Unstructured, theirs *autoscalingv2.Horizo
 		least = 0
 	} else if idle != nil {
 		c.note("idleReplicaCount %d is left out", *idle)
+	}
+	if spec.Fallback != nil {
+		c.note("fallback of %d replicas is left out: while a trigger is not known, replicas stay or go up", spec.Fallback.Replicas)
+	}
+	for _, key := range []string{annotationKEDAPaused, annotationKEDAPausedReplicas} {
+		if v, ok := u.GetAnnotations()[key]; ok {
+			c.note("it is paused (%s: %q): mash2 would scale in mode Full", key, v)
+		}
 	}
 	c.settle(least)
 	return c

@@ -150,13 +150,14 @@ func (a Adoption) handOver(ctx context.Context, w *v1alpha1.ManagedWorkload) err
 	}
 	for i := range keda {
 		if _, paused := keda[i].GetAnnotations()[annotationKEDAPaused]; paused && w.Annotations[AnnotationFrom] == KindScaledObject+"/"+keda[i].GetName() {
-			if err := a.pauseKEDA(ctx, &keda[i], ""); err != nil {
+			if err := a.pauseKEDA(ctx, &keda[i], w.Annotations[AnnotationPaused]); err != nil {
 				return fmt.Errorf("resuming ScaledObject %s/%s: %w", w.Namespace, keda[i].GetName(), err)
 			}
 		}
 	}
 	before := w.DeepCopy()
 	delete(w.Annotations, AnnotationSaved)
+	delete(w.Annotations, AnnotationPaused)
 	if err := a.Client.Patch(ctx, w, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
 		return fmt.Errorf("ManagedWorkload %s/%s: %w", w.Namespace, w.Name, err)
 	}
