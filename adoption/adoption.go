@@ -39,9 +39,15 @@ type Adoption struct {
 	Poll time.Duration
 	// Warn gets what is to be known and is no failure; nil for nobody.
 	Warn func(string)
+
+	all *everything // of a release of all workloads; nil of others
 }
 
 func (a Adoption) warn(format string, args ...any) {
+	if a.all != nil {
+		a.all.warns.Lock()
+		defer a.all.warns.Unlock()
+	}
 	if a.Warn != nil {
 		a.Warn(fmt.Sprintf(format, args...))
 	}
@@ -86,7 +92,11 @@ func (a Adoption) Find(ctx context.Context, namespaces []string) ([]Candidate, e
 	return out, nil
 }
 
+// hpas of a namespace, or of all.
 func (a Adoption) hpas(ctx context.Context, namespace string) ([]autoscalingv2.HorizontalPodAutoscaler, error) {
+	if a.all != nil {
+		return slices.DeleteFunc(slices.Clone(a.all.hpas), func(h autoscalingv2.HorizontalPodAutoscaler) bool { return h.Namespace != namespace }), nil
+	}
 	var list autoscalingv2.HorizontalPodAutoscalerList
 	if err := a.Client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("listing HorizontalPodAutoscalers: %w", err)
@@ -96,6 +106,9 @@ func (a Adoption) hpas(ctx context.Context, namespace string) ([]autoscalingv2.H
 
 // scaledObjects are none where KEDA isn't installed.
 func (a Adoption) scaledObjects(ctx context.Context, namespace string) ([]unstructured.Unstructured, error) {
+	if a.all != nil {
+		return slices.DeleteFunc(slices.Clone(a.all.scaledObjects), func(o unstructured.Unstructured) bool { return o.GetNamespace() != namespace }), nil
+	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(scaledObjectKind)
 	err := a.Client.List(ctx, list, client.InNamespace(namespace))
@@ -276,7 +289,12 @@ func stripped(h *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv2.Horizonta
 // wait tries until it succeeds, patience ends or ctx does; then the last error
 // is returned.
 func (a Adoption) wait(ctx context.Context, try func() error) error {
-	end := time.NewTimer(a.Patience)
+	return a.waitFor(ctx, a.Patience, try)
+}
+
+// waitFor is wait with a patience of its own. It tries at least once.
+func (a Adoption) waitFor(ctx context.Context, patience time.Duration, try func() error) error {
+	end := time.NewTimer(patience)
 	defer end.Stop()
 	for {
 		err := try()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -64,6 +65,8 @@ type bed struct {
 	refuse func(client.Object) error
 	// refuseStatus is the answer to each write of a status; nil refuses none.
 	refuseStatus error
+	mu           sync.Mutex // of writes and requests
+	requests     int
 }
 
 func newBed(t *testing.T, operator bool, objects ...client.Object) *bed {
@@ -94,6 +97,9 @@ func newBed(t *testing.T, operator bool, objects ...client.Object) *bed {
 				return err
 			}
 		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.requests++
 		b.writes = append(b.writes, verb+" "+kind)
 		if len(b.writes) == b.fail {
 			return apierrors.NewInternalError(errors.New("killed here"))
@@ -131,7 +137,16 @@ func newBed(t *testing.T, operator bool, objects ...client.Object) *bed {
 				}
 				return c.SubResource(sub).Patch(ctx, o, p, opts...)
 			},
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				b.requests++
+				return c.List(ctx, list, opts...)
+			},
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+				b.mu.Lock()
+				b.requests++
+				b.mu.Unlock()
 				err := c.Get(ctx, key, o, opts...)
 				if w, ok := o.(*v1alpha1.ManagedWorkload); ok { // the fake server counts no generations
 					w.Generation = 2

@@ -108,45 +108,44 @@ func (a Adoption) podsOf(ctx context.Context, o *unstructured.Unstructured) ([]c
 // of them bears a deletion cost of mash2's, or is on a node that mash2 has
 // cordoned, as far as nodes may be read. Only then may more replicas than the
 // last plan wanted be a surge.
-func (a Adoption) moving(ctx context.Context, namespace string, target v1alpha1.TargetRef) (bool, error) {
-	o, err := a.target(ctx, namespace, target)
+func (a Adoption) moving(ctx context.Context, pods []corev1.Pod) (bool, error) {
+	if len(pods) == 0 {
+		return false, nil
+	}
+	left, err := a.leftNodes(ctx)
 	if err != nil {
 		return false, err
-	}
-	pods, err := a.podsOf(ctx, o)
-	if err != nil || len(pods) == 0 {
-		return false, err
-	}
-	var nodes corev1.NodeList
-	if err := a.Client.List(ctx, &nodes); err != nil && !apierrors.IsForbidden(err) {
-		return false, fmt.Errorf("listing nodes: %w", err)
-	}
-	left := map[string]bool{}
-	for _, n := range nodes.Items {
-		left[n.Name] = n.Annotations[api.AnnotationCordonedFor] != ""
 	}
 	return slices.ContainsFunc(pods, func(p corev1.Pod) bool {
 		return p.Annotations[api.AnnotationDeletionCostSet] != "" || left[p.Spec.NodeName]
 	}), nil
 }
 
+// leftNodes are those that mash2 has cordoned, by name, as far as nodes may be read.
+func (a Adoption) leftNodes(ctx context.Context) (map[string]bool, error) {
+	if a.all != nil {
+		return a.all.left, nil
+	}
+	var nodes corev1.NodeList
+	if err := a.Client.List(ctx, &nodes); err != nil && !apierrors.IsForbidden(err) {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	left := map[string]bool{}
+	for _, n := range nodes.Items {
+		left[n.Name] = n.Annotations[api.AnnotationCordonedFor] != ""
+	}
+	return left, nil
+}
+
 // clearCosts takes mash2's deletion costs from the pods of a target.
-func (a Adoption) clearCosts(ctx context.Context, namespace string, target v1alpha1.TargetRef) error {
-	o, err := a.target(ctx, namespace, target)
-	if err != nil {
-		return err
-	}
-	pods, err := a.podsOf(ctx, o)
-	if err != nil {
-		return err
-	}
+func (a Adoption) clearCosts(ctx context.Context, pods []corev1.Pod) error {
 	for i := range pods {
 		if pods[i].Annotations[api.AnnotationDeletionCostSet] == "" {
 			continue
 		}
 		err := a.annotate(ctx, &pods[i], map[string]any{api.AnnotationPodDeletionCost: nil, api.AnnotationDeletionCostSet: nil}, nil)
 		if err != nil {
-			return fmt.Errorf("taking the deletion cost from pod %s/%s: %w", namespace, pods[i].Name, err)
+			return fmt.Errorf("taking the deletion cost from pod %s/%s: %w", pods[i].Namespace, pods[i].Name, err)
 		}
 	}
 	return nil
@@ -199,6 +198,9 @@ func (a Adoption) annotate(ctx context.Context, o client.Object, annotations, sp
 
 // othersInFull reports whether the operator still acts for somebody.
 func (a Adoption) othersInFull(ctx context.Context) (bool, error) {
+	if a.all != nil {
+		return a.all.othersInFull, nil
+	}
 	var list v1alpha1.ManagedWorkloadList
 	if err := a.Client.List(ctx, &list); err != nil {
 		return false, fmt.Errorf("listing ManagedWorkloads: %w", err)

@@ -3,11 +3,13 @@ package adoption
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -213,5 +215,72 @@ func TestReleaseAll(t *testing.T) {
 	n := &corev1.Node{}
 	if err := b.Get(t.Context(), client.ObjectKey{Name: "left"}, n); err != nil || n.Spec.Unschedulable {
 		t.Errorf("the node is cordoned: %v, %v", n.Spec.Unschedulable, err)
+	}
+}
+
+// TestReleaseOfMany: hundreds of workloads are released in the time that helm uninstall gives them. What one costs does
+// not grow with the others, an operator that is gone is waited for once, and a move of each is taken back.
+func TestReleaseOfMany(t *testing.T) {
+	of := func(n int) *bed {
+		var objects []client.Object
+		for i := range n {
+			for _, o := range midMove(t)[:5] {
+				o.SetNamespace(fmt.Sprint("shop-", i%3))
+				if o.GetName() == "web" {
+					o.SetName(fmt.Sprint("web-", i))
+				} else {
+					o.SetName(fmt.Sprint(o.GetName(), "-", i))
+				}
+				app := map[string]string{"app": fmt.Sprint("web-", i)}
+				switch o := o.(type) {
+				case *v1alpha1.ManagedWorkload:
+					o.Spec.TargetRef.Name = o.Name
+					saved := stripped(hpa())
+					saved.Namespace, saved.Name, saved.Spec.ScaleTargetRef.Name = o.Namespace, o.Name, o.Name
+					body, err := json.Marshal(saved)
+					if err != nil {
+						t.Fatal(err)
+					}
+					o.Annotations[AnnotationSaved] = string(body)
+				case *appsv1.Deployment:
+					o.Spec.Selector.MatchLabels = app
+				case *corev1.Pod:
+					o.Labels = app
+					if i%2 == 1 { // that it is moved is known from its node alone
+						delete(o.Annotations, api.AnnotationPodDeletionCost)
+						delete(o.Annotations, api.AnnotationDeletionCostSet)
+					}
+				}
+				objects = append(objects, o)
+			}
+		}
+		return newBed(t, false, append(objects, midMove(t)[5:]...)...)
+	}
+	requests := func(n int) int {
+		b := of(n)
+		b.adoption.Poll = b.adoption.Patience // each wait of its own would be seen
+		begun := b.requests
+		released, err := b.adoption.ReleaseAll(t.Context(), true)
+		if err != nil || len(released) != n {
+			t.Fatalf("%d released: %v", len(released), err)
+		}
+		var hpas autoscalingv2.HorizontalPodAutoscalerList
+		var targets appsv1.DeploymentList
+		if err := errors.Join(b.List(t.Context(), &hpas), b.List(t.Context(), &targets)); err != nil {
+			t.Fatal(err)
+		}
+		if len(hpas.Items) != n {
+			t.Errorf("%d of %d HPAs are back", len(hpas.Items), n)
+		}
+		for _, d := range targets.Items {
+			if *d.Spec.Replicas != 8 {
+				t.Errorf("%s keeps %d replicas", d.Name, *d.Spec.Replicas)
+			}
+		}
+		return b.requests - begun - 2
+	}
+	few, many := requests(20), requests(60)
+	if each := float64(many-few) / 40; each > 13 {
+		t.Errorf("%d requests for 20 workloads, %d for 60: %.1f each", few, many, each)
 	}
 }

@@ -5,10 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,8 +37,13 @@ func (a Adoption) Release(ctx context.Context, key types.NamespacedName, gone bo
 	if err := a.Client.Get(ctx, key, w); err != nil {
 		return fmt.Errorf("reading ManagedWorkload %s: %w", key, err)
 	}
+	return a.release(ctx, w, gone, time.Now().Add(a.Patience))
+}
+
+// release of a workload, whose operator is waited for until a time.
+func (a Adoption) release(ctx context.Context, w *v1alpha1.ManagedWorkload, gone bool, until time.Time) error {
 	// 1. Shadow, and seen: mash2 writes no more.
-	wanted, seen, err := a.silence(ctx, w, gone)
+	wanted, seen, err := a.silence(ctx, w, gone, until)
 	if err != nil {
 		return err
 	}
@@ -42,9 +51,6 @@ func (a Adoption) Release(ctx context.Context, key types.NamespacedName, gone bo
 	nodes, err := a.takeBack(ctx, w, wanted, seen)
 	if err != nil {
 		return err
-	}
-	if err := a.giveBackSizes(ctx, w.Namespace, w.Spec.TargetRef); err != nil {
-		nodes = errors.Join(nodes, err) // told at the end, too
 	}
 	// 3. The other writer returns, instead of the safety net.
 	if err := a.handOver(ctx, w); err != nil {
@@ -59,15 +65,15 @@ func (a Adoption) Release(ctx context.Context, key types.NamespacedName, gone bo
 
 // silence sets a workload to Shadow and waits until the operator has seen it. It
 // returns the replicas that the operator wanted last, nil if it never said, and
-// whether it has seen the change. An operator that does not answer is an error
-// unless gone says that there is none.
-func (a Adoption) silence(ctx context.Context, w *v1alpha1.ManagedWorkload, gone bool) (wanted *int32, seen bool, err error) {
+// whether it has seen the change. An operator that does not answer until a time is
+// an error unless gone says that there is none.
+func (a Adoption) silence(ctx context.Context, w *v1alpha1.ManagedWorkload, gone bool, until time.Time) (wanted *int32, seen bool, err error) {
 	if err := a.shadow(ctx, w); err != nil {
 		return nil, false, err
 	}
 	key := client.ObjectKeyFromObject(w)
 	wanted = w.Status.PlannedReplicas
-	err = a.wait(ctx, func() error {
+	err = a.waitFor(ctx, time.Until(until), func() error {
 		now := &v1alpha1.ManagedWorkload{}
 		if err := a.Client.Get(ctx, key, now); err != nil {
 			return err
@@ -88,11 +94,19 @@ func (a Adoption) silence(ctx context.Context, w *v1alpha1.ManagedWorkload, gone
 // may not touch nodes may release all the same: that refusal is nodes, to be told
 // at the end.
 func (a Adoption) takeBack(ctx context.Context, w *v1alpha1.ManagedWorkload, wanted *int32, seen bool) (nodes, err error) {
+	o, err := a.target(ctx, w.Namespace, w.Spec.TargetRef)
+	if err != nil {
+		return nil, err
+	}
+	pods, err := a.podsOf(ctx, o)
+	if err != nil {
+		return nil, err
+	}
 	// Without an operator the plan that is known is of another time, and more
 	// replicas than it wanted may be needed, unless a move has been left half done.
 	surged := seen
 	if !seen {
-		if surged, err = a.moving(ctx, w.Namespace, w.Spec.TargetRef); err != nil {
+		if surged, err = a.moving(ctx, pods); err != nil {
 			return nil, err
 		}
 	}
@@ -106,10 +120,17 @@ func (a Adoption) takeBack(ctx context.Context, w *v1alpha1.ManagedWorkload, wan
 	if err != nil {
 		return nil, err
 	}
-	if !others || !seen {
+	switch {
+	case others && seen:
+	case a.all != nil: // for the first of them, and what fails is told once, at the end
+		a.all.once.Do(func() { _ = a.GiveBackNodes(ctx) })
+	default:
 		nodes = a.GiveBackNodes(ctx)
 	}
-	return nodes, a.clearCosts(ctx, w.Namespace, w.Spec.TargetRef)
+	if err := a.clearCosts(ctx, pods); err != nil {
+		return nil, err
+	}
+	return errors.Join(nodes, a.giveBackSizes(ctx, o, pods)), nil // told at the end, too
 }
 
 // forget takes the note of the take-over and sizes that act from the status, as the operator does
@@ -158,6 +179,9 @@ func (a Adoption) handOver(ctx context.Context, w *v1alpha1.ManagedWorkload) err
 	before := w.DeepCopy()
 	delete(w.Annotations, AnnotationSaved)
 	delete(w.Annotations, AnnotationPaused)
+	if len(w.Annotations) == len(before.Annotations) {
+		return nil
+	}
 	if err := a.Client.Patch(ctx, w, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
 		return fmt.Errorf("ManagedWorkload %s/%s: %w", w.Namespace, w.Name, err)
 	}
@@ -187,29 +211,72 @@ func (a Adoption) restoreHPA(ctx context.Context, w *v1alpha1.ManagedWorkload) e
 	return nil
 }
 
-// ReleaseAll releases every ManagedWorkload, and then nodes, which may bear marks
-// of a move whose workloads are gone. It goes on after a failure, and returns
-// what it has released. Operators are waited for once, not for each workload.
+// atOnce is how many workloads ReleaseAll releases side by side.
+const atOnce = 16
+
+// ReleaseAll releases every ManagedWorkload, several at a time, and then nodes, which may
+// bear marks of a move whose workloads are gone. It goes on after a failure, and returns
+// what it has released. Operators are waited for once, and what is told by a list is
+// listed once, not for each workload.
 func (a Adoption) ReleaseAll(ctx context.Context, gone bool) (released []types.NamespacedName, err error) {
 	var list v1alpha1.ManagedWorkloadList
 	if err := a.Client.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("listing ManagedWorkloads: %w", err)
 	}
-	var errs []error
-	for i := range list.Items {
-		errs = append(errs, a.shadow(ctx, &list.Items[i]))
+	a.all, err = a.lookAtAll(ctx)
+	if err != nil {
+		return nil, err
 	}
-	end := time.Now().Add(a.Patience)
-	for i := range list.Items {
-		a.Patience = max(time.Until(end), a.Poll)
-		key := client.ObjectKeyFromObject(&list.Items[i])
-		if err := a.Release(ctx, key, gone); err != nil {
-			errs = append(errs, err)
-			continue
+	errs := make([]error, 2*len(list.Items))
+	each := func(do func(i int)) {
+		var g errgroup.Group
+		g.SetLimit(atOnce)
+		for i := range list.Items {
+			g.Go(func() error { do(i); return nil })
 		}
-		released = append(released, key)
+		_ = g.Wait()
 	}
+	each(func(i int) { errs[i] = a.shadow(ctx, &list.Items[i]) })
+	a.all.othersInFull = errors.Join(errs...) != nil // those that could not be set to Shadow
+	until, ok := time.Now().Add(a.Patience), make([]bool, len(list.Items))
+	each(func(i int) {
+		err := a.release(ctx, &list.Items[i], gone, until)
+		errs[len(list.Items)+i], ok[i] = err, err == nil
+	})
+	for i := range list.Items {
+		if ok[i] {
+			released = append(released, client.ObjectKeyFromObject(&list.Items[i]))
+		}
+	}
+	a.all = nil
 	return released, errors.Join(append(errs, a.GiveBackNodes(ctx))...)
+}
+
+// everything is what a release of all workloads looks at once, before it changes anything.
+type everything struct {
+	hpas          []autoscalingv2.HorizontalPodAutoscaler
+	scaledObjects []unstructured.Unstructured
+	// left are nodes that a move leaves: the first workload that is released gives them back.
+	left         map[string]bool
+	othersInFull bool
+	once         sync.Once // gives nodes back
+	warns        sync.Mutex
+}
+
+// lookAtAll lists what a release of all workloads needs.
+func (a Adoption) lookAtAll(ctx context.Context) (*everything, error) {
+	var all everything
+	var err error
+	if all.hpas, err = a.hpas(ctx, metav1.NamespaceAll); err != nil {
+		return nil, err
+	}
+	if all.scaledObjects, err = a.scaledObjects(ctx, metav1.NamespaceAll); err != nil {
+		return nil, err
+	}
+	if all.left, err = a.leftNodes(ctx); err != nil {
+		return nil, err
+	}
+	return &all, nil
 }
 
 // shadow sets the mode of a workload that is in Full, or in Canary.

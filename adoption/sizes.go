@@ -18,17 +18,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mash2-io/mash2/api"
-	"github.com/mash2-io/mash2/api/v1alpha1"
 )
 
 // giveBackSizes gives the running pods of a target what their author wrote for them, where mash2
 // made that less: nobody raises it any more when they need it. What mash2 made more of stays. A pod
 // whose node has no room for larger requests gets back its limits, as far as its quality of service
 // lets it, and Adoption.Warn hears of it.
-func (a Adoption) giveBackSizes(ctx context.Context, namespace string, ref v1alpha1.TargetRef) error {
-	o, err := a.target(ctx, namespace, ref)
-	if err != nil || o == nil {
-		return err
+func (a Adoption) giveBackSizes(ctx context.Context, o *unstructured.Unstructured, pods []corev1.Pod) error {
+	if o == nil {
+		return nil
 	}
 	field, _, err := unstructured.NestedFieldNoCopy(o.Object, "spec", "template")
 	object, ok := field.(map[string]any)
@@ -37,11 +35,7 @@ func (a Adoption) giveBackSizes(ctx context.Context, namespace string, ref v1alp
 	}
 	var template corev1.PodTemplateSpec
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, &template); err != nil {
-		return fmt.Errorf("the template of %s %s/%s: %w", ref.Kind, namespace, ref.Name, err)
-	}
-	pods, err := a.podsOf(ctx, o)
-	if err != nil {
-		return err
+		return fmt.Errorf("the template of %s %s/%s: %w", o.GetKind(), o.GetNamespace(), o.GetName(), err)
 	}
 	var errs []error
 	for i := range pods {
@@ -50,7 +44,7 @@ func (a Adoption) giveBackSizes(ctx context.Context, namespace string, ref v1alp
 			continue
 		}
 		if err := a.giveBackSize(ctx, pod, template.Spec.Containers); err != nil {
-			errs = append(errs, fmt.Errorf("giving pod %s/%s back what its author wrote: %w", namespace, pod.Name, err))
+			errs = append(errs, fmt.Errorf("giving pod %s/%s back what its author wrote: %w", pod.Namespace, pod.Name, err))
 		}
 	}
 	return errors.Join(errs...)
