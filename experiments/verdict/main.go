@@ -19,6 +19,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -42,7 +43,7 @@ type options struct {
 	sizes, fleetSizes       []float64
 	sets, only              []string
 	seeds, workers          int
-	fronts                  bool
+	fronts, alone           bool
 	progress, tables        io.Writer
 }
 
@@ -58,6 +59,7 @@ func main() {
 	flag.IntVar(&o.seeds, "seeds", 1, "number of seeds, from 1 on")
 	flag.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "runs at a time")
 	flag.BoolVar(&o.fronts, "fronts", true, "run the frozen rivals at every target as well, at sizes below 100")
+	flag.BoolVar(&o.alone, "rivals", false, "run the rivals alone: tables, no marks")
 	calibrate := flag.Bool("calibrate", false, "choose the rivals on the development traces and freeze them")
 	ablation := flag.Bool("ablation", false, "tell what each term of the utility does, instead of judging")
 	learned := flag.Bool("learned", false, "compare the model of margins that comes with the program with the planner, instead of judging")
@@ -152,53 +154,87 @@ func (o options) jobs(of load, configs []config) []job {
 	return out
 }
 
-// calibrate chooses each kind of rival on each pool by runs on the development traces:
-// at the first size every window at every target, at further ones the windows of the
-// first at every target.
+// calibrate chooses each kind of rival on each pool by runs on the development traces: at the
+// first size of every window at every target, at further ones of the windows of the size before
+// and the defaults. A size that has been frozen already begins with what was chosen then. From there
+// it goes on to whatever near is better, until nothing is.
 func (o options) calibrate(ctx context.Context) error {
 	objective := score.ObjectiveOf(api.CostSaving)
-	chosen := frozen{}
+	chosen, err := o.frozen()
+	if errors.Is(err, fs.ErrNotExist) {
+		chosen, err = frozen{}, nil
+	}
+	if err != nil {
+		return err
+	}
 	var before []config
 	for _, size := range o.sizes {
+		name := strconv.FormatFloat(size, 'g', -1, 64)
 		all, err := loads(o.traces, "development", []float64{size}, o.only)
 		if err != nil || len(all) == 0 {
 			return errors.Join(err, errors.New("no development traces"))
 		}
-		var tried [][]config
+		var groups [][]config
 		for i, kind := range kinds(poolsOf(all[0])) {
-			var group []config
-			if before == nil {
+			switch {
+			case i < len(chosen[name]):
+				groups = append(groups, chosen[name][i:i+1])
+			case i < len(before):
+				groups = append(groups, append(swept(kind), swept(before[i])...))
+			default:
+				var group []config
 				for _, w := range windows(kind) {
 					group = append(group, swept(w)...)
 				}
-			} else {
-				group = append(swept(kind), swept(before[i])...)
-			}
-			slices.SortFunc(group, func(a, b config) int { return strings.Compare(a.String(), b.String()) })
-			tried = append(tried, slices.Compact(group))
-		}
-		var jobs []job
-		for _, l := range all {
-			for _, group := range tried {
-				jobs = append(jobs, o.jobs(l, group)...)
+				groups = append(groups, group)
 			}
 		}
-		figures, err := run(ctx, jobs, o.workers, o.progress)
+		best, err := o.climb(ctx, all, groups, objective)
 		if err != nil {
 			return err
 		}
-		var best []config
-		for _, group := range tried {
-			c, ok := choose(figures, group, objective)
-			if !ok {
-				return fmt.Errorf("nothing was run of %s", group[0])
-			}
-			best = append(best, c)
+		for _, c := range best {
 			fmt.Fprintf(o.tables, "%g×: %s\n", size, c)
 		}
-		chosen[strconv.FormatFloat(size, 'g', -1, 64)], before = best, best
+		chosen[name], before = best, best
 	}
 	return write(filepath.Dir(o.calibrated), filepath.Base(o.calibrated), func(w io.Writer) error { return indented(w, chosen) })
+}
+
+// climb is the best of each group and of what is near to it, and to that.
+func (o options) climb(ctx context.Context, all []load, groups [][]config, objective float64) ([]config, error) {
+	var figures results
+	ran := map[config]bool{}
+	best := make([]config, len(groups))
+	for {
+		var jobs []job
+		for _, group := range groups {
+			for _, c := range group {
+				if ran[c] {
+					continue
+				}
+				ran[c] = true
+				for _, l := range all {
+					jobs = append(jobs, o.jobs(l, []config{c})...)
+				}
+			}
+		}
+		if len(jobs) == 0 {
+			return best, nil
+		}
+		more, err := run(ctx, jobs, o.workers, o.progress)
+		if err != nil {
+			return nil, err
+		}
+		figures = append(figures, more...)
+		for i, group := range groups {
+			c, ok := choose(figures, group, objective)
+			if !ok {
+				return nil, fmt.Errorf("nothing was run of %s", group[0])
+			}
+			best[i], groups[i] = c, slices.Concat(group, near(c))
+		}
+	}
 }
 
 func indented(w io.Writer, v any) error {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/mash2-io/mash2/experiments/sim"
 )
 
 // made is one trace's figures by hand: minutes in violation by scaler, of a thousand.
@@ -130,5 +132,34 @@ func TestChoose(t *testing.T) {
 	}
 	if _, ok := choose(nil, tried, 0.999); ok {
 		t.Error("of nothing")
+	}
+}
+
+// TestNear: whatever was chosen, a lower and a higher target are tried beside it, and every other setting, so that the
+// edge of a sweep is no limit.
+func TestNear(t *testing.T) {
+	for _, c := range []config{
+		{Kind: sim.Karpenter, Target: targets[0], Consolidate: 300, Pool: "fast"},
+		{Kind: sim.HPA, Target: 140, Unneeded: 180, Pool: "fast"},
+		{Kind: sim.HPA, Target: 5},
+	} {
+		got := near(c)
+		lower, higher, others := false, false, 0
+		for _, n := range got {
+			if n.Kind != c.Kind || n.Pool != c.Pool || n.Target < 1 {
+				t.Errorf("near %s: %s", c, n)
+			}
+			alike := n
+			alike.Target = c.Target
+			switch {
+			case n.Target == c.Target && n != c:
+				others++
+			case alike == c:
+				lower, higher = lower || n.Target < c.Target, higher || n.Target > c.Target
+			}
+		}
+		if lower != (c.Target > 10) || !higher || others != len(windows(config{Kind: c.Kind}))-1 {
+			t.Errorf("near %s: %v", c, got)
+		}
 	}
 }

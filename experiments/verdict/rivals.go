@@ -102,13 +102,13 @@ var (
 )
 
 // targets of a sweep, percent of requests: pods may burst.
-var targets = []int{50, 60, 70, 80, 90, 100, 120, 140}
+var targets = []int{30, 40, 50, 60, 70, 80, 90, 100, 120, 140}
 
 // defaults are the rivals as they come, at the usual target, on each pool.
 func defaults(pools []string) []config {
 	var out []config
 	for _, p := range pools {
-		out = append(out, config{Kind: sim.HPA, Target: 80, Pool: p})
+		out = append(out, config{Kind: sim.HPA, Target: 80, Pool: p}, config{Kind: sim.Karpenter, Target: 80, Pool: p})
 	}
 	return append(out, config{Kind: sim.Karpenter, Target: 80})
 }
@@ -153,6 +153,25 @@ func swept(c config) []config {
 	for _, t := range targets {
 		c.Target = t
 		out = append(out, c)
+	}
+	return out
+}
+
+// near are what an owner would try beside a config: all windows at its target, and its own at the
+// targets around, beyond those of a sweep as well, so that no choice is at an edge of what was tried.
+func near(c config) []config {
+	kind := c
+	kind.Stabilization, kind.Unneeded, kind.Threshold, kind.Consolidate = 0, 0, 0, 0
+	out := append(windows(kind), c)
+	step := 10
+	if c.Target > 100 {
+		step = 20
+	}
+	for _, t := range []int{c.Target - 10, c.Target + step} {
+		if t > 0 {
+			c.Target = t
+			out = append(out, c)
+		}
 	}
 	return out
 }

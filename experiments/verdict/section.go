@@ -40,8 +40,11 @@ func (o options) section(ctx context.Context, set string, size float64, rivals [
 			counted = append(counted, d)
 		}
 	}
-	configs := append([]config{judged, onePool, clairvoyant}, counted...)
-	if o.fronts && size < 100 && set != fleets {
+	configs := slices.Clone(counted)
+	if !o.alone {
+		configs = append([]config{judged, onePool, clairvoyant}, configs...)
+	}
+	if o.fronts && size < 100 {
 		for _, r := range rivals {
 			for _, c := range swept(r) {
 				if !slices.Contains(configs, c) {
@@ -67,11 +70,22 @@ func (o options) section(ctx context.Context, set string, size float64, rivals [
 		return section{}, err
 	}
 	s := section{results: figures}
+	if o.fronts && set == fleets {
+		// Rivals were chosen on single traces. In fleets each counts with the target, too, that its owner
+		// would have kept after trying all of them on these very fleets.
+		for _, r := range rivals {
+			if c, ok := choose(figures, swept(r), score.ObjectiveOf(api.CostSaving)); ok && !slices.Contains(counted, c) {
+				counted = append(counted, c)
+			}
+		}
+	}
 	var names []string
 	for _, c := range counted {
 		names = append(names, c.String())
 	}
-	s.marks = judge(s.results, size, set, judged.String(), clairvoyant.String(), names, score.ObjectiveOf(api.CostSaving))
+	if !o.alone {
+		s.marks = judge(s.results, size, set, judged.String(), clairvoyant.String(), names, score.ObjectiveOf(api.CostSaving))
+	}
 	s.text = s.results.tables(fmt.Sprintf("%s at %g×", set, size), bounds, names)
 	front := s.results.front(fmt.Sprintf("%s at %g×", set, size), bounds)
 	s.front = &front
@@ -124,6 +138,9 @@ func (r results) tables(title string, bounds map[string]float64, rivals []string
 	}
 	_ = t.Flush() // into memory
 	fmt.Fprintln(&b)
+	if !slices.Contains(r.scalers(), judged.String()) {
+		return b.String()
+	}
 	t = tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "trace\tbound, $\tclairvoyant / bound\t%s / bound\tviolating, %%\tapart, %%\tcheapest rival at no more violations\tcost / its\tbest rival at no more money\tviolating, %%\n", judged)
 	for _, trace := range r.traces() {
