@@ -486,6 +486,22 @@ const ReasonDuplicateTarget = "DuplicateTarget"
 // LimitRange, a ResourceQuota, a pod security standard or a webhook.
 const ReasonPodsRefused = "PodsRefused"
 
+// Reasons of a Ready that is false while data are missing.
+const (
+	ReasonDemandStale    = "DemandStale"
+	ReasonTriggerMissing = "TriggerMissing"
+)
+
+// PlanStands reports whether a plan is to be carried out although Ready is false for such a
+// reason: it may raise replicas and does not lower them.
+func PlanStands(reason string) bool {
+	switch reason {
+	case ReasonDemandStale, ReasonTriggerMissing, ReasonTargetPaused, ReasonPodsRefused:
+		return true
+	}
+	return false
+}
+
 // Finding is something the user should see: an Event, a condition, a log line.
 type Finding struct {
 	Severity FindingSeverity `json:"severity"`

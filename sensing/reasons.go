@@ -25,7 +25,7 @@ const (
 	ReasonQuota                 = "QuotaLimits"
 	ReasonOtherCluster          = "PoolsOfAnotherCluster"
 	ReasonNodesUnlabelled       = "PoolNodesUnlabelled"
-	ReasonTriggerMissing        = "TriggerMissing"
+	ReasonTriggerMissing        = api.ReasonTriggerMissing
 	ReasonPodsRefused           = api.ReasonPodsRefused
 	ReasonTargetPaused          = api.ReasonTargetPaused
 	// ReasonNoScaledObject: KEDA should scale the target, and no HPA of KEDA's does.

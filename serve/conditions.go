@@ -34,7 +34,7 @@ func ready(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus) metav1.C
 	case seen.DemandStale:
 		not(whyStale(c, plan.Key), "demand is too old to scale down on; the reactive floor is kept: "+plan.Reason)
 	case missing(plan.Triggers):
-		not("TriggerMissing", "a trigger can't be read, and replicas don't go down: "+plan.Reason)
+		not(api.ReasonTriggerMissing, "a trigger can't be read, and replicas don't go down: "+plan.Reason)
 	}
 	for _, o := range c.Outcomes {
 		if o.Error != "" && o.Object == api.WorkloadRef(plan.Key) {
@@ -63,7 +63,7 @@ func whyStale(c api.Cycle, key api.Key) string {
 			return f.Reason
 		}
 	}
-	return "DemandStale"
+	return api.ReasonDemandStale
 }
 
 // movable is the Movable condition; it is false where nodes are not managed.

@@ -89,7 +89,11 @@ func (s *Status) write(ctx context.Context, c api.Cycle, objects managed) {
 	}
 	for _, plan := range c.Plan.Workloads {
 		if o := objects[plan.Key]; o != nil { // else it was deleted meanwhile
-			put(plan.Key, o, statusOf(c, plan, seen[plan.Key], o.Status))
+			want := statusOf(c, plan, seen[plan.Key], o.Status)
+			if o.Spec.Actuator == v1alpha1.ActuatorKEDA && seen[plan.Key].Mode == api.ModeFull {
+				keepPlanned(&want, o.Status)
+			}
+			put(plan.Key, o, want)
 		}
 	}
 	for key, w := range seen {
@@ -311,6 +315,19 @@ func statusOf(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus, old v
 		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionMovable)
 	}
 	return status
+}
+
+// keepPlanned keeps what was planned for somebody else to carry out while data are missing.
+// The plan then keeps the replicas that its cycle saw. They may have been raised since, as
+// was planned before, and must not go down again. With another spec that plan means nothing.
+func keepPlanned(want *v1alpha1.ManagedWorkloadStatus, old v1alpha1.ManagedWorkloadStatus) {
+	ready := meta.FindStatusCondition(want.Conditions, v1alpha1.ConditionReady)
+	if ready.Status == metav1.ConditionTrue || !api.PlanStands(ready.Reason) {
+		return
+	}
+	if p := old.PlannedReplicas; p != nil && old.ObservedGeneration == want.ObservedGeneration && *p > *want.PlannedReplicas {
+		want.PlannedReplicas = p
+	}
 }
 
 // sizingOf is what is chosen for a workload's containers. What doesn't act, whatever its

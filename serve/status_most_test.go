@@ -108,3 +108,61 @@ func TestManyStatusesAreConfirmedLessOften(t *testing.T) {
 		}
 	}
 }
+
+// What KEDA was told to raise is not taken back while data are missing, whichever process
+// writes the status.
+func TestMissingDataNeverLowerWhatKEDAWasTold(t *testing.T) {
+	eight := int32(8)
+	for name, tt := range map[string]struct {
+		change func(*v1alpha1.ManagedWorkload, *api.Cycle) // of 8 planned before, and 5 now
+		want   int32
+	}{
+		"fresh demand": {func(*v1alpha1.ManagedWorkload, *api.Cycle) {}, 5},
+		"stale demand": {func(_ *v1alpha1.ManagedWorkload, c *api.Cycle) { c.Workloads[0].DemandStale = true }, 8},
+		"a missing trigger": {func(_ *v1alpha1.ManagedWorkload, c *api.Cycle) {
+			c.Plan.Workloads[0].Triggers = []api.TriggerPlan{{Name: "lag", Value: -1, Target: 5, Missing: "no answer"}}
+		}, 8},
+		"stale demand that still asks for more": {func(w *v1alpha1.ManagedWorkload, c *api.Cycle) {
+			w.Status.PlannedReplicas, c.Workloads[0].DemandStale = new(int32(4)), true
+		}, 5},
+		"one that is held": {func(_ *v1alpha1.ManagedWorkload, c *api.Cycle) {
+			c.Workloads[0].DemandStale, c.Plan.Workloads[0].Held = true, true
+		}, 5},
+		"another spec": {func(w *v1alpha1.ManagedWorkload, c *api.Cycle) {
+			w.Status.ObservedGeneration, c.Workloads[0].DemandStale = 2, true
+		}, 5},
+		"another object with the same names": {func(w *v1alpha1.ManagedWorkload, c *api.Cycle) {
+			w.Status, c.Workloads[0].DemandStale = v1alpha1.ManagedWorkloadStatus{}, true
+		}, 5},
+		"one in Shadow": {func(_ *v1alpha1.ManagedWorkload, c *api.Cycle) {
+			c.Workloads[0].Mode, c.Workloads[0].DemandStale = api.ModeShadow, true
+		}, 5},
+		"one that mash2 scales": {func(w *v1alpha1.ManagedWorkload, c *api.Cycle) {
+			w.Spec.Actuator, c.Workloads[0].DemandStale = v1alpha1.ActuatorMash2, true
+		}, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scheme := runtime.NewScheme()
+			if err := v1alpha1.AddToScheme(scheme); err != nil {
+				t.Fatal(err)
+			}
+			record := cycle(now, nil)
+			record.Workloads[0].Mode = api.ModeFull
+			w := &v1alpha1.ManagedWorkload{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+				Spec:       v1alpha1.ManagedWorkloadSpec{Actuator: v1alpha1.ActuatorKEDA},
+				Status:     v1alpha1.ManagedWorkloadStatus{ObservedGeneration: 3, PlannedReplicas: &eight},
+			}
+			tt.change(w, &record)
+			c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(w).WithStatusSubresource(w).Build()
+			s := &Status{Client: c, Refresh: time.Minute, Logger: slog.New(slog.DiscardHandler)}
+			s.Report(t.Context(), record)
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(w), w); err != nil {
+				t.Fatal(err)
+			}
+			if got := *w.Status.PlannedReplicas; got != tt.want {
+				t.Errorf("%d planned, want %d", got, tt.want)
+			}
+		})
+	}
+}

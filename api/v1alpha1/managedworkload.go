@@ -319,7 +319,8 @@ type ManagedWorkloadStatus struct {
 	// readyReplicas are the target's pods that are Ready and not terminating.
 	// +optional
 	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
-	// plannedReplicas are wanted now.
+	// plannedReplicas are wanted now. Where KEDA scales, they don't go down while data are
+	// missing.
 	// +optional
 	PlannedReplicas *int32 `json:"plannedReplicas,omitempty"`
 	// forecast that the plan was made with; absent when it is reactive.

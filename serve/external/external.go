@@ -18,7 +18,6 @@ package external
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -56,17 +55,6 @@ type Server struct {
 	MaxAge time.Duration
 	// Now is the time.
 	Now func() time.Time
-
-	mu sync.Mutex
-	// sure is the last number of replicas that was planned from all data, by workload.
-	sure map[types.NamespacedName]sure
-}
-
-// sure replicas, of one object as its author wrote it: with another spec they mean nothing.
-type sure struct {
-	uid        types.UID
-	generation int64
-	replicas   int32
 }
 
 // plan is what a ManagedWorkload's status says.
@@ -120,35 +108,29 @@ func (s *Server) GetMetrics(ctx context.Context, in *pb.GetMetricsRequest) (*pb.
 	}}}, nil
 }
 
-// StreamIsActive sends whether replicas are planned, at once and whenever that changes.
-// While it is not known nothing is sent.
+// StreamIsActive sends whether replicas are planned, as soon as that is known and whenever it
+// changes. While it is not known nothing is sent, and the stream stays open.
 func (s *Server) StreamIsActive(ref *pb.ScaledObjectRef, stream pb.ExternalScaler_StreamIsActiveServer) error {
 	changed, stop := s.Changes.subscribe(s.name(ref))
 	defer stop()
-	p, err := s.plan(stream.Context(), ref)
-	if err != nil {
-		return err
-	}
-	active := p.planned > 0
-	if err := stream.Send(&pb.IsActiveResponse{Result: active}); err != nil {
-		return err
-	}
+	var sent, active bool
 	for {
+		p, err := s.plan(stream.Context(), ref)
+		switch now := p.planned > 0; {
+		case status.Code(err) == codes.Unavailable:
+			// It will be known. KEDA opens a stream that failed again, but later each time.
+		case err != nil:
+			return err
+		case !sent || now != active:
+			sent, active = true, now
+			if err := stream.Send(&pb.IsActiveResponse{Result: active}); err != nil {
+				return err
+			}
+		}
 		select {
 		case <-stream.Context().Done():
 			return stream.Context().Err()
 		case <-changed:
-		}
-		p, err := s.plan(stream.Context(), ref)
-		switch now := p.planned > 0; {
-		case status.Code(err) == codes.Unavailable: // it will be known again
-		case err != nil:
-			return err
-		case now != active:
-			active = now
-			if err := stream.Send(&pb.IsActiveResponse{Result: active}); err != nil {
-				return err
-			}
 		}
 	}
 }
@@ -222,21 +204,7 @@ func (s *Server) plan(ctx context.Context, ref *pb.ScaledObjectRef) (plan, error
 	if st.CurrentReplicas != nil {
 		p.current = *st.CurrentReplicas
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case ready.Status == metav1.ConditionTrue:
-		if s.sure == nil {
-			s.sure = map[types.NamespacedName]sure{}
-		}
-		s.sure[key] = sure{w.UID, w.Generation, p.planned}
-	case stands[ready.Reason]:
-		// The plan keeps the replicas that its cycle saw. KEDA may have raised them
-		// since, as it was told to, and they must not go down again.
-		if last := s.sure[key]; last.uid == w.UID && last.generation == w.Generation {
-			p.planned = max(p.planned, last.replicas)
-		}
-	default:
+	if ready.Status != metav1.ConditionTrue && !api.PlanStands(ready.Reason) {
 		return not("it is held (%s): %s", ready.Reason, ready.Message)
 	}
 	if most := w.Spec.MaxReplicas; most > 0 {
@@ -244,7 +212,3 @@ func (s *Server) plan(ctx context.Context, ref *pb.ScaledObjectRef) (plan, error
 	}
 	return p, nil
 }
-
-// stands are the reasons of a Ready that is false with which the plan is one to carry out:
-// it may raise replicas and does not lower them.
-var stands = map[string]bool{"DemandStale": true, "TriggerMissing": true, api.ReasonTargetPaused: true, api.ReasonPodsRefused: true}

@@ -3,6 +3,7 @@ package external
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -208,66 +209,35 @@ func TestSpecOutlivesThePlan(t *testing.T) {
 	}
 }
 
-// What was told before counts no more once the author allows less, or wrote another object.
-func TestWhatWasToldIsOfThisObject(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(*v1alpha1.ManagedWorkload)
-		want   int64
-	}{
-		"the same object": {func(*v1alpha1.ManagedWorkload) {}, 40},
-		"a lower maxReplicas": {func(w *v1alpha1.ManagedWorkload) {
-			w.Spec.MaxReplicas, w.Generation, w.Status.ObservedGeneration = 10, 4, 4
-		}, 10},
-		"a lower one than what is planned":   {func(w *v1alpha1.ManagedWorkload) { w.Spec.MaxReplicas = 7 }, 7},
-		"another spec":                       {func(w *v1alpha1.ManagedWorkload) { w.Generation, w.Status.ObservedGeneration = 4, 4 }, 10},
-		"another object with the same names": {func(w *v1alpha1.ManagedWorkload) { w.UID = "new" }, 10},
-	} {
-		w := managed(40, 40)
-		w.Spec.MaxReplicas = 40
-		server, c2, keda := served(t, w)
-		if _, err := keda.GetMetrics(t.Context(), &pb.GetMetricsRequest{ScaledObjectRef: asked, MetricName: MetricName}); err != nil {
-			t.Fatal(err)
-		}
-		update(t, c2, func(w *v1alpha1.ManagedWorkload) {
-			ten := int32(10)
-			w.Status.PlannedReplicas, w.Status.CurrentReplicas = &ten, &ten
-			ready(w, metav1.ConditionFalse, "DemandStale")
-			c.change(w)
-		})
-		p, err := server.plan(t.Context(), asked)
-		if int64(p.planned) != c.want || err != nil {
-			t.Errorf("%s: KEDA is told %d, %v, want %d", name, p.planned, err, c.want)
-		}
-	}
-}
-
-// While data are missing a plan keeps what its cycle saw. What KEDA was told before, and
-// has raised replicas to since, is not taken back by that.
-func TestMissingDataNeverLowersWhatWasTold(t *testing.T) {
-	w := managed(8, 5)
-	_, c, keda := served(t, w)
-	value := func() int64 {
-		t.Helper()
-		got, err := keda.GetMetrics(t.Context(), &pb.GetMetricsRequest{ScaledObjectRef: asked, MetricName: MetricName})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return got.MetricValues[0].MetricValue
-	}
-	if got := value(); got != 8 {
-		t.Fatalf("told %d, want 8", got)
+// Nothing that a process remembers goes into an answer: one that was not asked before answers
+// as one that was.
+func TestReplicasOfTheOperatorAnswerAlike(t *testing.T) {
+	asksNow, c, _ := served(t, managed(8, 5))
+	later := &Server{Reader: c, MaxAge: asksNow.MaxAge, Now: asksNow.Now}
+	if _, err := asksNow.plan(t.Context(), asked); err != nil {
+		t.Fatal(err)
 	}
 	update(t, c, func(w *v1alpha1.ManagedWorkload) {
 		five := int32(5)
-		w.Status.PlannedReplicas = &five // KEDA's 8 were not seen yet
+		w.Status.PlannedReplicas = &five
 		ready(w, metav1.ConditionFalse, "DemandStale")
 	})
-	if got := value(); got != 8 {
-		t.Errorf("told %d with stale demand, want 8", got)
+	one, err := asksNow.plan(t.Context(), asked)
+	if err != nil {
+		t.Fatal(err)
 	}
-	update(t, c, func(w *v1alpha1.ManagedWorkload) { ready(w, metav1.ConditionTrue, "Floor") })
-	if got := value(); got != 5 {
-		t.Errorf("told %d with fresh demand, want 5", got)
+	if other, err := later.plan(t.Context(), asked); other != one || err != nil {
+		t.Errorf("%+v and %+v, %v", one, other, err)
+	}
+}
+
+// The spec's maxReplicas counts before a plan that is older.
+func TestMaxReplicasBoundTheAnswer(t *testing.T) {
+	w := managed(40, 40)
+	w.Spec.MaxReplicas = 7
+	server, _, _ := served(t, w)
+	if p, err := server.plan(t.Context(), asked); p.planned != 7 || err != nil {
+		t.Errorf("KEDA is told %d, %v, want 7", p.planned, err)
 	}
 }
 
@@ -330,17 +300,35 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// A stream of what isn't known yet fails, and KEDA opens it again.
-func TestPushOfNothing(t *testing.T) {
+// A stream of what isn't known yet waits for it: KEDA would open one that failed again ever later.
+func TestPushWaitsForTheFirstPlan(t *testing.T) {
 	w := managed(1, 1)
+	status := w.Status
 	w.Status = v1alpha1.ManagedWorkloadStatus{}
-	_, _, keda := served(t, w)
+	s, c, keda := served(t, w)
 	stream, err := keda.StreamIsActive(t.Context(), asked)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := stream.Recv(); status.Code(err) != codes.Unavailable {
-		t.Errorf("%v", err)
+	planned := make(chan error, 1)
+	go func() {
+		got, err := stream.Recv()
+		if err == nil && !got.Result {
+			err = errors.New("received that it is not active")
+		}
+		planned <- err
+	}()
+	key := client.ObjectKeyFromObject(w)
+	s.Changes.Tell(key)
+	select {
+	case err := <-planned:
+		t.Fatalf("before the first plan: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	update(t, c, func(w *v1alpha1.ManagedWorkload) { w.Status = status })
+	s.Changes.Tell(key)
+	if err := <-planned; err != nil {
+		t.Error(err)
 	}
 }
 
