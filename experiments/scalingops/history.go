@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,6 +44,9 @@ var columns = []string{"time", "cpu", "requests", "delay", "replicas"}
 // MaxRows bounds a history: two months of half minutes.
 const MaxRows = 200_000
 
+// maxReplicas bounds those of a history and of an agent.
+const maxReplicas = 10_000
+
 // ErrHistory is what errors of a history's content are.
 var ErrHistory = errors.New("unusable history")
 
@@ -56,6 +60,7 @@ func ReadCSV(r io.Reader) (History, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: reading its header: %w", ErrHistory, err)
 	}
+	head[0] = strings.TrimPrefix(head[0], "\ufeff") // the mark that spreadsheets begin UTF-8 with
 	at := make([]int, len(columns))
 	for i, name := range columns {
 		at[i] = slices.IndexFunc(head, func(h string) bool { return strings.EqualFold(strings.TrimSpace(h), name) })
@@ -136,6 +141,11 @@ func (h History) validate() error {
 	if len(h) < minRows {
 		return fmt.Errorf("%w: %d usable rows, %d are needed", ErrHistory, len(h), minRows)
 	}
+	for _, r := range h {
+		if r.Replicas > maxReplicas {
+			return fmt.Errorf("%w: %g replicas at %s, %d are the most", ErrHistory, r.Replicas, r.Time.Format(time.RFC3339), maxReplicas)
+		}
+	}
 	return nil
 }
 
@@ -174,7 +184,10 @@ type Queries struct{ CPU, Requests, Delay, Replicas string }
 // DefaultQueries of a Deployment that Istio's telemetry knows: cAdvisor's and
 // kube-state-metrics' series beside it.
 func DefaultQueries(workload api.Key) Queries {
-	pods := fmt.Sprintf(`namespace=%q,pod=~"%s-[a-z0-9]+-[a-z0-9]+",container!=""`, workload.Namespace, workload.Name)
+	// What a ReplicaSet's hash and the end of its pods' names are made of tells them from pods
+	// of other workloads whose names begin alike.
+	const letters = "[bcdfghjklmnpqrstvwxz2456789]"
+	pods := fmt.Sprintf(`namespace=%q,pod=~%q,container!=""`, workload.Namespace, regexp.QuoteMeta(workload.Name)+"-"+letters+"{6,10}-"+letters+"{5}")
 	istio := fmt.Sprintf(`destination_workload_namespace=%q,destination_workload=%q,reporter="destination"`, workload.Namespace, workload.Name)
 	return Queries{
 		CPU:      fmt.Sprintf(`1000 * avg(sum by (pod) (rate(container_cpu_usage_seconds_total{%s}[2m])))`, pods),

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +71,8 @@ func TestReadCSV(t *testing.T) {
 		"an empty field":       {4, "1,,2026-08-03T00:01:30Z,3,4,x", "", 119},
 		"what nobody measured": {4, "1,NaN,2026-08-03T00:01:30Z,3,4,x", "", 119},
 		"nobody served":        {4, "1,2,2026-08-03T00:01:30Z,0,4,x", "", 119},
+		"as Excel writes it":   {0, "\ufeffrequests,delay,time,replicas,cpu,note", "", 120},
+		"replicas of no world": {4, "1,2,2026-08-03T00:01:30Z,1e18,4,x", "1e+18 replicas", 0},
 		"seconds since 1970":   {4, fmt.Sprintf("1,2,%d,3,4,x", epoch.Add(90*time.Second).Unix()), "", 120},
 	} {
 		lines := append([]string{}, good...)
@@ -121,6 +125,9 @@ func TestFromPrometheus(t *testing.T) {
 			if strings.Contains(query, "duration") && i%10 == 3 {
 				continue // nobody asked, and so there is no delay
 			}
+			if strings.Contains(query, "cpu") && i%10 == 4 {
+				v = math.Inf(1) // which no measurement is
+			}
 			if b.Len() > 0 {
 				b.WriteByte(',')
 			}
@@ -133,7 +140,7 @@ func TestFromPrometheus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(h) != 201-20 || h[0].CPU != 1 || h[3].Requests != 5 {
+	if len(h) != 201-40 || h[0].CPU != 1 || h[3].Requests != 6 {
 		t.Errorf("%d rows, %+v", len(h), h[:4])
 	}
 	for _, q := range asked {
@@ -143,5 +150,36 @@ func TestFromPrometheus(t *testing.T) {
 	}
 	if len(asked) != 4 {
 		t.Errorf("asked %q", asked)
+	}
+}
+
+// TestDefaultQueriesAreOfTheWorkloadAlone: others whose names begin alike are not averaged in.
+func TestDefaultQueriesAreOfTheWorkloadAlone(t *testing.T) {
+	for _, tt := range []struct {
+		workload, pod string
+		want          bool
+	}{
+		{"web", "web-6d4cf56db6-x7k2p", true},
+		{"web", "web-8577746-zl9cd", true},
+		{"web", "web-cache-0", false},     // of a StatefulSet web-cache
+		{"web", "web-proxy-x7k2p", false}, // of a DaemonSet web-proxy
+		{"web", "web-api-6d4cf56db6-x7k2p", false},
+		{"web", "my-web-6d4cf56db6-x7k2p", false},
+		{"web.v2", "web.v2-6d4cf56db6-x7k2p", true},
+		{"web.v2", "web-v2-6d4cf56db6-x7k2p", false},
+	} {
+		query := DefaultQueries(api.Key{Namespace: "shop", Name: tt.workload}).CPU
+		_, rest, _ := strings.Cut(query, "pod=~")
+		quoted, err := strconv.QuotedPrefix(rest)
+		if err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+		pods, err := strconv.Unquote(quoted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := regexp.MustCompile("^(?:" + pods + ")$").MatchString(tt.pod); got != tt.want {
+			t.Errorf("%s: %s counts: %v, want %v", tt.workload, tt.pod, got, tt.want)
+		}
 	}
 }

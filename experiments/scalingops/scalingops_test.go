@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mash2-io/mash2/experiments/training"
 	"github.com/mash2-io/mash2/planning/rl"
@@ -56,6 +57,8 @@ func TestFitIsRefused(t *testing.T) {
 		"a delay that is always alike":  {func(r *Row, _ *rand.Rand) { r.Delay = 80 }, "explain"},
 		"CPU that follows from request": {func(r *Row, _ *rand.Rand) { r.CPU = 4 * r.Requests }, "don't vary, or one follows from the other"},
 		"CPU that never changes":        {func(r *Row, _ *rand.Rand) { r.CPU = 100 }, "don't vary"},
+		"CPU that all but follows":      {func(r *Row, random *rand.Rand) { r.CPU = 4*r.Requests + 0.02*random.NormFloat64() }, "can't be told"},
+		"CPU that does nothing":         {func(r *Row, random *rand.Rand) { r.Delay = 20 + 0.5*r.Requests + 5*random.NormFloat64() }, "can't be told"},
 		"replicas that do harm":         {func(r *Row, _ *rand.Rand) { r.Delay = 500 - r.CPU + 0.1*r.Requests }, "more replicas would only ever do harm"},
 	} {
 		h, random := drawn(500, 4), rand.New(rand.NewPCG(4, 4))
@@ -69,6 +72,31 @@ func TestFitIsRefused(t *testing.T) {
 		if _, _, err := Train(t.Context(), h, DefaultOptions(), io.Discard); !errors.Is(err, ErrHistory) {
 			t.Errorf("%s: trained: %v", name, err)
 		}
+	}
+}
+
+// TestFitOfRowsThatAreAlike: what wanders by itself hardly ever counts as explained, however many
+// rows there are of it.
+func TestFitOfRowsThatAreAlike(t *testing.T) {
+	fitted := 0
+	for seed := range uint64(100) {
+		random := rand.New(rand.NewPCG(seed, 9))
+		var h History
+		var at [3]float64
+		for i := range 500 {
+			for k := range at {
+				at[k] = 0.97*at[k] + random.NormFloat64()
+			}
+			h = append(h, Row{Time: epoch.Add(time.Duration(i) * 30 * time.Second), CPU: 100 + 5*at[0], Requests: 80 + 4*at[1], Delay: 100 + 5*at[2], Replicas: 3})
+		}
+		if f, err := FitDelay(h, 0); err == nil {
+			fitted++
+		} else if f.Independent > 100 {
+			t.Errorf("seed %d: as good as %.0f rows", seed, f.Independent)
+		}
+	}
+	if fitted > 5 {
+		t.Errorf("%d of 100 delays that have nothing to do with CPU and requests are explained by them", fitted)
 	}
 }
 
@@ -380,5 +408,13 @@ func TestOptions(t *testing.T) {
 	}
 	if err := DefaultOptions().Validate(); err != nil {
 		t.Error(err)
+	}
+	// Of a short history a large or a small share leaves too little.
+	for _, held := range []float64{0.001, 0.99} {
+		o := DefaultOptions()
+		o.Held = held
+		if _, _, err := Train(t.Context(), drawn(120, 1), o, io.Discard); !errors.Is(err, ErrOptions) {
+			t.Errorf("%g of 120 rows held out: %v", held, err)
+		}
 	}
 }

@@ -74,8 +74,8 @@ func (o Options) Validate() error {
 		return bad("there must be 1 to 20 weights of saving, are %d", len(o.Savings))
 	case !(o.SLA > 0) || math.IsInf(o.SLA, 0):
 		return bad("the SLA must be above 0 ms, is %g", o.SLA)
-	case o.Least < 1 || o.Most != 0 && o.Most <= o.Least || o.Most > 10_000:
-		return bad("replicas must be from 1 on, and more at most than at least, are %d to %d", o.Least, o.Most)
+	case o.Least < 1 || o.Most != 0 && o.Most <= o.Least || o.Least >= maxReplicas || o.Most > maxReplicas:
+		return bad("replicas must be from 1 to %d, and more at most than at least, are %d to %d", maxReplicas, o.Least, o.Most)
 	case !(o.Alpha >= 0 && o.Alpha <= 1):
 		return bad("alpha must be from 0 to 1, is %g", o.Alpha)
 	case !(o.Request >= 0) || math.IsInf(o.Request, 0):
@@ -141,6 +141,9 @@ type Result struct {
 	Report string     `json:"report"`
 }
 
+// leastTrained is with how few rows the regression of three coefficients is made.
+const leastTrained = 30
+
 // Train fits, trains and ranks. The Result has the fit even where that is refused.
 func Train(ctx context.Context, h History, o Options, progress io.Writer) (Result, World, error) {
 	out := Result{Environment: Environment, Algorithm: "dqn", Rows: len(h), SLA: o.SLA, Candidates: []Candidate{}, Rules: []Candidate{}}
@@ -152,6 +155,9 @@ func Train(ctx context.Context, h History, o Options, progress io.Writer) (Resul
 	}
 	began := time.Now()
 	train, held := h.Split(o.Held)
+	if len(train) < leastTrained || len(held) < leastEpisode {
+		return out, World{}, fmt.Errorf("%w: with a share of %g held out, %d rows are left to train on and %d to rank by; %d and %d are needed", ErrOptions, o.Held, len(train), len(held), leastTrained, leastEpisode)
+	}
 	out.HeldOut, out.From, out.To = len(held), h[0].Time.Format(time.RFC3339), h[len(h)-1].Time.Format(time.RFC3339)
 	fit, err := FitDelay(train, o.Alpha)
 	out.Fit = fit
@@ -161,7 +167,7 @@ func Train(ctx context.Context, h History, o Options, progress io.Writer) (Resul
 		return out, World{}, err
 	}
 	if o.Most == 0 {
-		o.Most = max(o.Least+1, int(math.Ceil(1.5*h.quantile(1, replicas))))
+		o.Most = min(max(o.Least+1, int(math.Ceil(1.5*h.quantile(1, replicas)))), maxReplicas)
 	}
 	out.Least, out.Most = o.Least, o.Most
 	w := NewWorld(train, fit, o.SLA, o.Least, o.Most)

@@ -128,7 +128,7 @@ func (r *Result) page(command string) ([]byte, error) {
 			},
 			{
 				Title: "The fit behind it", Text: []string{
-					fmt.Sprintf("delay = %.2f ms + %.4g ms × millicores of a replica + %.4g ms × requests a second; R² %.3f, adjusted %.3f, p %.2g by the F-test, %d rows.", f.Intercept, f.PerCPU, f.PerRequest, f.R2, f.Adjusted, f.P, f.Rows),
+					fmt.Sprintf("delay = %.2f ms + %.4g ms × millicores of a replica + %.4g ms × requests a second; R² %.3f, adjusted %.3f, p %.2g by the F-test, %d rows that say as much as %.0f independent ones.", f.Intercept, f.PerCPU, f.PerRequest, f.R2, f.Adjusted, f.P, f.Rows, f.Independent),
 					fmt.Sprintf("The environments leave the first term out, as the paper does, and take %.3f of the rest. Against the delays observed that is %.0f ms off (root mean square), %.0f ms on average.", f.Alpha, f.Error, f.Bias),
 				},
 			},
