@@ -85,7 +85,12 @@ func (p Planner) PlanWorkload(in planning.Input) (planning.Proposal, error) {
 		base.Reason += "; planned without the model: " + missing
 		return base, nil
 	}
-	action := m.Policy.NewActor().Act(observation).Discrete - 1
+	actor := m.Policy.NewActor()
+	action := actor.Act(observation).Discrete - 1
+	if !actor.Known() {
+		base.Reason += "; planned without the model: what it says is no number"
+		return base, nil
+	}
 	return Ask(in, base, m.Inputs, action, "model "+in.Workload.Model, saw), nil
 }
 

@@ -133,7 +133,12 @@ func TestBlind(t *testing.T) {
 			in.Workload.Triggers, in.Outlooks = []api.Trigger{{Name: InputRequests, Target: 1, Missing: "gone"}}, make([]planning.Outlook, 1)
 		}, "trigger requests: gone"},
 		"more replicas than it was trained with": {func(in *planning.Input, _ *rl.Model) { in.Workload.Replicas = 11 }, "11 replicas, and it was trained with up to 10"},
-		"beyond numbers":                         {func(_ *planning.Input, m *rl.Model) { m.Inputs[0].Scale = 1e-300 }, "its cpu is"},
+		"an answer that is no number": {func(_ *planning.Input, m *rl.Model) {
+			for i := range m.Policy.Network.Params {
+				m.Policy.Network.Params[i] = math.MaxFloat32
+			}
+		}, "what it says is no number"},
+		"beyond numbers": {func(_ *planning.Input, m *rl.Model) { m.Inputs[0].Scale = 1e-300 }, "its cpu is"},
 	} {
 		in, m := input(5, 400), always(t, 0)
 		c.change(&in, &m)

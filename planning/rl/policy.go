@@ -30,6 +30,7 @@ type Actor struct {
 	pass    *Pass
 	actions Space
 	out     []float32
+	known   bool
 }
 
 // NewActor decides by a policy, which must not change meanwhile unless this is wanted.
@@ -40,12 +41,17 @@ func (p Policy) NewActor() *Actor {
 // Act returns the best action after an observation.
 func (a *Actor) Act(observation []float32) Action {
 	y := a.pass.Forward(observation, 1)
+	a.known = !slices.ContainsFunc(y, func(v float32) bool { return v-v != 0 })
 	if a.actions.Discrete() {
 		return Action{Discrete: argmax(y)}
 	}
 	a.actions.scale(y, a.out)
 	return Action{Continuous: a.out}
 }
+
+// Known reports whether the outputs behind the last action are numbers. With weights that
+// are too large they are not, and the action says nothing.
+func (a *Actor) Known() bool { return a.known }
 
 // argmax is the index of the largest number, the first of several.
 func argmax(x []float32) int {

@@ -131,9 +131,12 @@ func (l *Learned) Name() string { return l.name }
 
 // Propose implements Planner. A change that is within the deadband is none: each one is a
 // request to the API server, and networks of continuous actions never ask for quite the
-// same twice.
+// same twice. A network that gives no numbers has no opinion, which is NaN.
 func (l *Learned) Propose(v *View) float64 {
 	limit, now := l.action.Limit(v, l.actor.Act(v.Window)), float64(v.Limit)
+	if !l.actor.Known() {
+		return math.NaN()
+	}
 	if l.action != Moves && math.Abs(limit-now) < math.Min(deadbandShare*now, Increment) {
 		return now
 	}

@@ -43,6 +43,30 @@ func TestActions(t *testing.T) {
 	}
 }
 
+// A network that overflows has no opinion, also one that chooses among moves.
+func TestWhatIsNoNumberIsNoOpinion(t *testing.T) {
+	for _, a := range []Action{Changes, Levels, Corrections, Moves} {
+		n, err := rl.NewNetwork(rl.MLP(Inputs, []int{64}, false, rl.ReLU, a.Space().Outputs()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range n.Params {
+			n.Params[i] = math.MaxFloat32
+		}
+		l, err := NewLearned("overflowing", a, rl.Policy{Network: n, Actions: a.Space()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := &View{Limit: 200, Budget: 1000, Window: make([]float32, Inputs)}
+		for i := range v.Window {
+			v.Window[i] = 1
+		}
+		if got := l.Propose(v); !math.IsNaN(got) {
+			t.Errorf("%s: %g", a, got)
+		}
+	}
+}
+
 // TestDeadband: a learned agent of continuous actions leaves a limit that it would hardly
 // change, and one of moves moves.
 func TestDeadband(t *testing.T) {

@@ -202,6 +202,20 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
+// A small file must not ask for ever more: an operation by elements becomes a matrix, and weights
+// may be used again.
+func TestANetworkHasNoMoreNumbersThanAFile(t *testing.T) {
+	r := reader{width: 2, params: make([]float32, maxElements-4, maxElements)}
+	w := tensor{dims: []int64{2, 1}, kind: kindFloat, data: make([]float32, 2)}
+	if err := r.dense(w, 1, nil); err != nil {
+		t.Error(err)
+	}
+	r.width = 2
+	if err := r.dense(w, 1, nil); err == nil || !strings.Contains(err.Error(), "more than 67108864 numbers") {
+		t.Errorf("error = %v", err)
+	}
+}
+
 func must(n *rl.Network, err error) *rl.Network {
 	if err != nil {
 		panic(err)

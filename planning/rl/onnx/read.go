@@ -261,6 +261,9 @@ func (r *reader) take(n node) error {
 }
 
 func (r *reader) layer(l rl.Layer, params ...float32) error {
+	if len(r.params)+len(params) > maxElements {
+		return fmt.Errorf("more than %d numbers", maxElements)
+	}
 	r.arch.Layers, r.params = append(r.arch.Layers, l), append(r.params, params...)
 	return nil
 }
