@@ -54,7 +54,7 @@ func verdictText(v whatif.Verdict) string {
 	fmt.Fprintf(&b, "%d blocks of %v, the last until %s, of %s, under %s: %.4g %% of minutes are to be within the SLO\n\n",
 		v.Blocks, time.Duration(v.BlockSeconds*float64(time.Second)), v.History.To, v.History.Source, v.Policy, 100*v.Objective)
 	if v.LeftOut > 0 {
-		fmt.Fprintf(&b, "note: %d blocks are left out: pods used about all that they may, so what they were asked for is not known\n", v.LeftOut)
+		fmt.Fprintf(&b, "note: %d blocks are left out: pods used about all that they may, or too much is missing, so what they were asked for is not known\n", v.LeftOut)
 	}
 	for _, n := range v.History.Notes {
 		fmt.Fprintln(&b, "note:", n)

@@ -101,6 +101,8 @@ type cpuHistory struct {
 	// full tells of each sample whether pods used about all that they may: what they would
 	// have used is not known then. Nil where there is no limit to tell it by.
 	full []bool
+	// missing tells of each sample whether it had no value, and takes the one before.
+	missing []bool
 	// recorded and the bounds of the workload's replicas are of records; nil and 0
 	// otherwise.
 	recorded *Recorded
@@ -290,6 +292,7 @@ func (o *History) cut(h *cpuHistory, from, to time.Time) error {
 		h.notes = append(h.notes, "nobody has seen any history: the first minutes are a cold start, from the least replicas, for every scaler alike")
 	}
 	out := make([]float64, 0, (h.warm+1)*per)
+	h.missing = make([]bool, 0, cap(out))
 	last, gaps := values[known], 0
 	for i := known; i <= begin-h.warm*per; i++ {
 		if !math.IsNaN(values[i]) {
@@ -298,6 +301,7 @@ func (o *History) cut(h *cpuHistory, from, to time.Time) error {
 	}
 	for i := begin - h.warm*per; i < end; i++ {
 		v := values[i]
+		h.missing = append(h.missing, math.IsNaN(v))
 		if math.IsNaN(v) {
 			v = last
 			if i >= begin {
@@ -339,14 +343,17 @@ func (o *History) cut(h *cpuHistory, from, to time.Time) error {
 }
 
 // fullShare of the samples of one pass; 0 where it can't be told.
-func (h cpuHistory) fullShare(pass int) float64 {
-	if h.full == nil {
+func (h cpuHistory) fullShare(pass int) float64 { return h.share(h.full, pass) }
+
+// share of the samples of one pass of which something is so; 0 where nobody knows.
+func (h cpuHistory) share(so []bool, pass int) float64 {
+	if so == nil {
 		return 0
 	}
-	per := len(h.full) / (h.warm + 1)
+	per := len(so) / (h.warm + 1)
 	n := 0
-	for _, full := range h.full[pass*per : (pass+1)*per] {
-		if full {
+	for _, is := range so[pass*per : (pass+1)*per] {
+		if is {
 			n++
 		}
 	}

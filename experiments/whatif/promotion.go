@@ -60,7 +60,8 @@ type Verdict struct {
 	// Blocks that are compared, of so many seconds.
 	Blocks int `json:"blocks"`
 	// LeftOut of them are no evidence, as demand is not known: in the records pods used about
-	// all that they may for more than a hundredth of the block.
+	// all that they may for more than a hundredth of the block, or more than a tenth of it is
+	// missing.
 	LeftOut      int     `json:"leftOut"`
 	BlockSeconds float64 `json:"blockSeconds"`
 	Policy       string  `json:"policy"`
@@ -191,15 +192,15 @@ func (o *Trial) Run(ctx context.Context, progress io.Writer) (Verdict, error) {
 	if out.Blocks = h.warm; out.Blocks < 2 {
 		return out, inputf("--records %s has %d whole blocks of %v: at least 3 are needed, the first for history; --block takes shorter ones", o.Records, h.warm+1, o.Block)
 	}
-	unknown := make([]bool, out.Blocks) // by block
-	for i := range unknown {
-		if unknown[i] = h.fullShare(1+i) > fullMost; unknown[i] {
+	unknown := h.unknown(out.Blocks)
+	for _, is := range unknown {
+		if is {
 			out.LeftOut++
 		}
 	}
 	if out.LeftOut == out.Blocks {
-		return out, inputf("--records %s: in all %d blocks pods used about all that they may for more than %g %% of the time: what they would have used, and so what another scaler would cost, is not known; give them more replicas or larger limits first",
-			o.Records, out.Blocks, 100*fullMost)
+		return out, inputf("--records %s: in all %d blocks pods used about all that they may for more than %g %% of the time, or more than %g %% of the time is missing: what they would have used, and so what another scaler would cost, is not known; give them more replicas or larger limits first",
+			o.Records, out.Blocks, 100*fullMost, 100*missingMost)
 	}
 	out.History, out.Assumptions = h.summary(), world.assumptions
 	if out.KnownError, err = readKnownError(); err != nil {
@@ -228,9 +229,21 @@ func (o *Trial) Run(ctx context.Context, progress io.Writer) (Verdict, error) {
 	return out, nil
 }
 
-// fullMost is the largest share of a block in which pods may have used all that they may, for
-// its demand to be known.
-const fullMost = 0.01
+// unknown tells of each block from the second on whether its demand is not known.
+func (h cpuHistory) unknown(blocks int) []bool {
+	out := make([]bool, blocks)
+	for i := range out {
+		out[i] = h.fullShare(1+i) > fullMost || h.share(h.missing, 1+i) > missingMost
+	}
+	return out
+}
+
+// fullMost is the largest share of a block in which pods may have used all that they may, and
+// missingMost that of which there may be no value, for its demand to be known.
+const (
+	fullMost    = 0.01
+	missingMost = 0.1
+)
 
 // objectiveOf a policy in policies.yaml's text, which was read before, or of a built-in one. One
 // that states none is judged by COST_SAVING's.

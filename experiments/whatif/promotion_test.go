@@ -38,18 +38,20 @@ func TestJudge(t *testing.T) {
 		promote string // the first of the ranking; empty for nobody
 		says    string
 	}{
-		"cheaper":                  {runs: [][]score.Run{of(10, 0, 14), of(9.5, 0, 14)}, promote: "b", says: "b costs 5.0 % ± 0.0 % of nodes less than a over 14 blocks"},
-		"too few days":             {runs: [][]score.Run{of(10, 0, 4), of(9.5, 0, 4)}, says: "not proven: evidence"},
-		"alike":                    {runs: [][]score.Run{of(10, 0, 14), of(10, 0, 14)}, says: "none costs less than a"},
-		"dearer":                   {runs: [][]score.Run{of(10, 0, 14), of(11, 0, 14)}, says: "none costs less than a"},
-		"cheaper, and violates":    {runs: [][]score.Run{of(10, 0, 14), of(5, within+1, 14)}, says: "violates the SLO in 21 minutes, a in 0; the objective leaves 20.2"},
-		"within the objective":     {runs: [][]score.Run{of(10, 0, 14), of(9, within, 14)}, promote: "b", says: "b costs"},
-		"no worse than what is":    {runs: [][]score.Run{of(10, 90, 14), of(9, 90, 14)}, promote: "b", says: "b costs"},
-		"the cheapest of several":  {runs: [][]score.Run{of(10, 0, 14), of(9.5, 0, 14), of(9, 0, 14), of(8, 300, 14)}, promote: "c", says: "c costs 10.0 %"},
-		"of several not as easily": {runs: append([][]score.Run{of(10, 0, 7), of(9.5, 0, 7)}, slices.Repeat([][]score.Run{of(12, 0, 7)}, 9)...), says: "of 200 after"},
-		"cheaper in what is known": {runs: [][]score.Run{append(of(5, 90, 6), of(10, 0, 14)...), append(of(10, 0, 6), of(9.5, 0, 14)...)}, unknown: 6, promote: "b", says: "b costs 5.0 % ± 0.0 % of nodes less than a over 14 blocks"},
-		"cheaper in what is not":   {runs: [][]score.Run{append(of(10, 0, 14), of(10, 0, 4)...), append(of(5, 0, 14), of(10, 0, 4)...)}, unknown: 14, says: "none costs less than a"},
-		"pods":                     {runs: [][]score.Run{of(10, 0, 14), of(9, 0, 14)}, pods: true, says: "none costs less"},
+		"cheaper":                       {runs: [][]score.Run{of(10, 0, 14), of(9.5, 0, 14)}, promote: "b", says: "b costs 5.0 % ± 0.0 % of nodes less than a over 14 blocks"},
+		"too few days":                  {runs: [][]score.Run{of(10, 0, 4), of(9.5, 0, 4)}, says: "not proven: evidence"},
+		"alike":                         {runs: [][]score.Run{of(10, 0, 14), of(10, 0, 14)}, says: "none costs less than a"},
+		"dearer":                        {runs: [][]score.Run{of(10, 0, 14), of(11, 0, 14)}, says: "none costs less than a"},
+		"cheaper, and violates":         {runs: [][]score.Run{of(10, 0, 14), of(5, within+1, 14)}, says: "violates the SLO in 21 minutes, a in 0; the objective leaves 20.2"},
+		"within the objective":          {runs: [][]score.Run{of(10, 0, 14), of(9, within, 14)}, promote: "b", says: "b costs"},
+		"no worse than what is":         {runs: [][]score.Run{of(10, 90, 14), of(9, 90, 14)}, promote: "b", says: "b costs"},
+		"the cheapest of several":       {runs: [][]score.Run{of(10, 0, 14), of(9.5, 0, 14), of(9, 0, 14), of(8, 300, 14)}, promote: "c", says: "c costs 10.0 %"},
+		"of several not as easily":      {runs: append([][]score.Run{of(10, 0, 7), of(9.5, 0, 7)}, slices.Repeat([][]score.Run{of(12, 0, 7)}, 9)...), says: "of 200 after"},
+		"cheaper in what is known":      {runs: [][]score.Run{append(of(5, 90, 6), of(10, 0, 14)...), append(of(10, 0, 6), of(9.5, 0, 14)...)}, unknown: 6, promote: "b", says: "b costs 5.0 % ± 0.0 % of nodes less than a over 14 blocks"},
+		"cheaper in what is not":        {runs: [][]score.Run{append(of(10, 0, 14), of(10, 0, 4)...), append(of(5, 0, 14), of(10, 0, 4)...)}, unknown: 14, says: "none costs less than a"},
+		"a day whose cost is not known": {runs: [][]score.Run{of(10, 0, 14), append(of(9, 0, 13), of(math.NaN(), 0, 1)...)}, says: "not proven"},
+		"a day that costs no end":       {runs: [][]score.Run{of(10, 0, 14), append(of(9, 0, 13), of(math.Inf(1), 0, 1)...)}, says: "none costs less"},
+		"pods":                          {runs: [][]score.Run{of(10, 0, 14), of(9, 0, 14)}, pods: true, says: "none costs less"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			names := strings.Split("abcdefghijk", "")[:len(c.runs)]
@@ -272,6 +274,30 @@ func TestFullPods(t *testing.T) {
 	}
 	if _, err := o.Run(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), "blocks pods used about all that they may") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestMissingBlocks: what was filled in because there are no records of it is no evidence.
+func TestMissingBlocks(t *testing.T) {
+	const per, passes = 20, 6
+	values := slices.Repeat([]float64{1, 2}, per*passes/2)
+	missing := func(pass, n int) {
+		for i := range n {
+			values[pass*per+per/2+i-n/2] = math.NaN()
+		}
+	}
+	missing(1, 2) // a tenth
+	missing(2, 3)
+	missing(4, per)
+	missing(5, 6)
+	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	h := cpuHistory{series: api.Series{Start: start, Step: time.Minute, Values: values}}
+	o := History{Warm: passes - 1, Scale: 1, LoadFactor: 1}
+	if err := o.cut(&h, start.Add((passes-1)*per*time.Minute), start.Add(passes*per*time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := h.unknown(passes-1), []bool{false, true, false, true, true}; !slices.Equal(got, want) {
+		t.Errorf("not known: %v, want %v", got, want)
 	}
 }
 
