@@ -193,8 +193,25 @@ func (a Adoption) Desired(ctx context.Context, w *v1alpha1.ManagedWorkload) (des
 // because the operator holds for it; then the other one is taken away (an HPA is
 // saved in an annotation and deleted, a ScaledObject paused), and the operator
 // goes on in its next cycle. Interrupted anywhere, it can be run again. A workload in mode
-// Canary stays in that, where mash2 leaves alone what somebody else scales likewise.
+// Canary stays in that, where mash2 leaves alone what somebody else scales likewise. Where
+// objects change between being read and written it is tried again within Patience.
 func (a Adoption) TakeOver(ctx context.Context, key types.NamespacedName) error {
+	end := time.Now().Add(a.Patience)
+	for {
+		err := a.takeOver(ctx, key)
+		if !apierrors.IsConflict(err) || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		case <-time.After(a.Poll):
+		}
+	}
+}
+
+// takeOver tries it once. A conflict is of an object that has changed since it was read.
+func (a Adoption) takeOver(ctx context.Context, key types.NamespacedName) error {
 	w := &v1alpha1.ManagedWorkload{}
 	if err := a.Client.Get(ctx, key, w); err != nil {
 		return fmt.Errorf("reading ManagedWorkload %s: %w", key, err)
@@ -239,9 +256,6 @@ func (a Adoption) TakeOver(ctx context.Context, key types.NamespacedName) error 
 	for i := range own {
 		uid, version := own[i].UID, own[i].ResourceVersion
 		err := a.Client.Delete(ctx, &own[i], client.Preconditions{UID: &uid, ResourceVersion: &version})
-		if apierrors.IsConflict(err) {
-			return a.TakeOver(ctx, key) // its status or spec has changed since it was saved
-		}
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("deleting HorizontalPodAutoscaler %s/%s: %w; mash2 holds until it is gone", key.Namespace, own[i].Name, err)
 		}

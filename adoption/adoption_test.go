@@ -299,6 +299,42 @@ func TestKilledOnTheWay(t *testing.T) {
 	}
 }
 
+// An HPA that changes between being saved and deleted is saved again: within Patience, and then
+// mash2 holds until it is gone.
+func TestAnHPAThatChangesIsSavedAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		changes int // as often it is another than the one saved
+		taken   bool
+	}{"twice": {2, true}, "always": {1 << 30, false}} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, true, hpa(), adopted(t), target())
+			deletes, began := 0, time.Now()
+			b.refuse = func(o client.Object) error {
+				if _, ok := o.(*autoscalingv2.HorizontalPodAutoscaler); !ok {
+					return nil
+				}
+				if deletes++; deletes > c.changes {
+					return nil
+				}
+				if time.Since(began) > 10*time.Second {
+					return errors.New("it goes on for ever")
+				}
+				return apierrors.NewConflict(schema.GroupResource{Group: "autoscaling", Resource: "horizontalpodautoscalers"}, "web-hpa", errors.New("it has changed"))
+			}
+			err := b.adoption.TakeOver(t.Context(), web)
+			if (err == nil) != c.taken || (b.theirs() == nil) != c.taken {
+				t.Errorf("taken over: %v, HPA %v, want it taken over: %v", err, b.theirs(), c.taken)
+			}
+			if !c.taken && (!apierrors.IsConflict(err) || !strings.Contains(err.Error(), "mash2 holds until it is gone")) {
+				t.Errorf("error = %v", err)
+			}
+			if b.workload().Annotations[AnnotationSaved] == "" {
+				t.Error("the HPA is not saved")
+			}
+		})
+	}
+}
+
 func TestKEDAIsPausedAndResumed(t *testing.T) {
 	c := FromScaledObject(scaledObject(), nil)
 	b := newBed(t, true, scaledObject(), &c.Workload, target())

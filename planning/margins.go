@@ -146,19 +146,38 @@ func (m Margins) taken(w api.Workload, p api.Policy, now time.Time, windows Wind
 // compared returns m with the factor of forecasts corrected by what came of what they
 // said: after Gibbs and Candès 2021, "Adaptive conformal inference under distribution
 // shift", by which the share of what is not covered tends to 1 − objective whatever
-// forecasts are worth. Demand is of now.
-func (m Margins) compared(now time.Time, demand float64) Margins {
+// forecasts are worth. Demand is of now; of words that were due before, as after a time
+// without demand or operator, history tells what came, and nothing is learnt where it doesn't.
+func (m Margins) compared(now time.Time, demand float64, history api.Series) Margins {
 	n := 0
-	for n < len(m.Due) && !m.Due[n].At.After(now) {
+	for ; n < len(m.Due) && !m.Due[n].At.After(now); n++ {
+		came := demand
+		if now.Sub(m.Due[n].At) >= toldEvery {
+			came = sampleAt(history, m.Due[n].At)
+		}
+		if math.IsNaN(came) {
+			continue
+		}
 		miss := 0.0
-		if demand > m.Due[n].Demand*m.Told {
+		if came > m.Due[n].Demand*m.Told {
 			miss = 1
 		}
 		m.Told = math.Min(math.Max(m.Told*math.Exp(toldRate*(miss-(1-m.Objective))), leastMargin), toldMost)
-		n++
 	}
 	m.Due = slices.Clone(m.Due[n:])
 	return m
+}
+
+// sampleAt is the sample of a time, or the last before it; NaN where that is a gap or out of reach.
+func sampleAt(s api.Series, at time.Time) float64 {
+	if s.Step <= 0 || at.Before(s.Start) {
+		return math.NaN()
+	}
+	i := at.Sub(s.Start) / s.Step
+	if i >= time.Duration(len(s.Values)) {
+		return math.NaN()
+	}
+	return s.Values[i]
 }
 
 // says returns m with what a forecast that is used says of the time until nodes are there.
@@ -302,7 +321,7 @@ func (c *cycle) margins() {
 		mw := &c.managed[i]
 		m := mw.memory.Margins
 		if now, _, ok := mw.workload.Demand.Last(); ok && m.Known() && !mw.workload.DemandStale {
-			m = m.compared(c.s.Time, now)
+			m = m.compared(c.s.Time, now, mw.workload.Demand)
 		}
 		mw.memory.Margins = m
 		mw.workload.SpeedNow = positive(mw.workload.SpeedNow) * c.burstNow(mw, at)

@@ -307,7 +307,7 @@ func TestForecastsAreCorrectedByWhatCame(t *testing.T) {
 			if len(m.Due) > 0 && !m.Due[0].At.After(now) && demand > said*m.Told && i > n/2 {
 				missed++
 			}
-			m = m.compared(now, demand).says(f, 0.9, now, time.Minute)
+			m = m.compared(now, demand, api.Series{}).says(f, 0.9, now, time.Minute)
 			now = now.Add(time.Minute)
 		}
 		share := 1 - 2*float64(missed)/float64(n)
@@ -319,6 +319,38 @@ func TestForecastsAreCorrectedByWhatCame(t *testing.T) {
 		}
 		if len(m.Due) > 2 {
 			t.Errorf("%s: %d times are due", name, len(m.Due))
+		}
+	}
+}
+
+// What was due while demand was not known is compared with what history has of then, or with
+// nothing: not all of it with the one sample of now.
+func TestWhatWasDueInAGapIsComparedWithThen(t *testing.T) {
+	nan := math.NaN()
+	for name, c := range map[string]struct {
+		history []float64 // of the ten minutes before now, one each
+		misses  float64
+	}{
+		"history is lost":          {nil, 1},
+		"all of it is a gap":       {[]float64{nan, nan, nan, nan, nan, nan, nan, nan, nan, nan}, 1},
+		"it was read afterwards":   {[]float64{50, 50, 50, 50, 50, 50, 50, 50, 50, 50}, 1},
+		"some of it was too much":  {[]float64{nan, nan, nan, 300, 300, nan, nan, nan, nan, nan}, 3},
+		"its samples are the same": {[]float64{300, 300, 300, 300, 300, 300, 300, 300, 300, 300}, 10},
+	} {
+		m := Margins{Objective: 0.99, Told: 1.25}
+		for i := range 10 {
+			m.Due = append(m.Due, Said{At: marginNow.Add(time.Duration(i-9) * time.Minute), Demand: 100})
+		}
+		got := m.compared(marginNow, 300, api.Series{Start: marginNow.Add(-9 * time.Minute), Step: time.Minute, Values: c.history})
+		judged := 1.
+		for i := 0; i+1 < len(c.history); i++ {
+			if !math.IsNaN(c.history[i]) {
+				judged++
+			}
+		}
+		want := 1.25 * math.Exp(toldRate*(c.misses-judged*(1-m.Objective)))
+		if math.Abs(got.Told-want) > 1e-9 && c.misses < 10 || got.Told > 10 || len(got.Due) > 0 {
+			t.Errorf("%s: the factor is %v with %d due, want %v", name, got.Told, len(got.Due), want)
 		}
 	}
 }
