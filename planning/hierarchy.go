@@ -203,6 +203,8 @@ func newCycle(h Hierarchy, s api.Snapshot, p api.Policy, m Memory, stay string) 
 			// As the HPA does at its start: what runs counts as recommended.
 			mw.memory = mw.memory.recommend(s.Time, float64(mw.workload.Replicas)*positive(w.SpeedNow))
 			mw.memory.NodeReplicas = mw.workload.Replicas
+		} else {
+			mw.memory = mw.memory.resumed(s.Time, mw.workload.Replicas, positive(w.SpeedNow), h.Config)
 		}
 		c.managed = append(c.managed, mw)
 	}

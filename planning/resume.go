@@ -61,6 +61,26 @@ func (m Memory) Resumed(kept, now time.Time) Memory {
 	return m
 }
 
+// resumed returns w after a time in which nothing was planned, as the operator was away or could
+// not see the cluster: nobody knows what was asked for then. After longer than
+// Config.Stabilization nothing that was recommended tells of late, and what runs, on machines of
+// a speed, counts as recommended, as at a start. For a cooldown the time doesn't count.
+func (w WorkloadMemory) resumed(now time.Time, replicas int32, speed float64, c Config) WorkloadMemory {
+	n := len(w.Recommendations)
+	if n == 0 {
+		return w
+	}
+	away := now.Sub(w.Recommendations[n-1].To)
+	usual := 4 * c.CyclePeriod
+	if away > usual && !w.IdleSince.IsZero() {
+		w.IdleSince = w.IdleSince.Add(away - usual)
+	}
+	if away > max(c.Stabilization, usual) {
+		w = w.recommend(now, float64(replicas)*speed)
+	}
+	return w
+}
+
 // sizes are what is left of workloads: those of their containers.
 func sizes(workloads []WorkloadMemory) []WorkloadMemory {
 	var out []WorkloadMemory

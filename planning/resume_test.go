@@ -159,3 +159,51 @@ func TestResumedSizes(t *testing.T) {
 		}
 	}
 }
+
+// TestAwayIsNoReasonToGiveUp: while nothing was planned nobody knows what was asked for. What runs stays for the
+// usual time after the first reading, and the time away is no part of a cooldown.
+func TestAwayIsNoReasonToGiveUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		world func(w *world) *load
+		least time.Duration // that replicas stay after the first cycle
+		to    int32         // and then become
+	}{
+		"less demand": {
+			func(w *world) *load {
+				return w.add("web", 8, 20, 0, func(now time.Time) float64 {
+					if now.Sub(start) < 10*time.Minute {
+						return 600
+					}
+					return 60
+				})
+			}, config().Stabilization, 1,
+		},
+		"a queue that is empty": {
+			func(w *world) *load {
+				w.policy = zeroable(w.policy)
+				return w.consumer(1, 0, burst(0, 4*time.Minute, 10))
+			}, 3 * time.Minute, 0,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, costSaving(), nil)
+			l := c.world(w)
+			for w.now.Sub(start) < 5*time.Minute {
+				w.cycle()
+			}
+			w.now = w.now.Add(20 * time.Minute)
+			began, before := w.now, l.Replicas
+			for w.now.Sub(began) < c.least {
+				if w.cycle(); l.Replicas < before {
+					t.Fatalf("%d instead of %d replicas %v after the first cycle: %s", l.Replicas, before, w.now.Add(-w.period).Sub(began), w.lastPlan.Workloads[0].Reason)
+				}
+			}
+			for w.now.Sub(began) < 2*config().NodeStabilization {
+				w.cycle()
+			}
+			if l.Replicas != c.to {
+				t.Errorf("%d replicas in the end, want %d: %s", l.Replicas, c.to, w.lastPlan.Workloads[0].Reason)
+			}
+		})
+	}
+}

@@ -133,7 +133,11 @@ func (l *Log) Over(q Question, from, to time.Time) (Account, error) {
 		}
 		hourly := HourlyCost(c)
 		if out.Cycles++; out.Cycles == 1 {
-			out.From, out.HourlyFrom, first = c.Time, hourly, c.Findings
+			out.From, first = c.Time, c.Findings
+			if c.Error != "" { // it saw no nodes
+				hourly = HourlyCost(before)
+			}
+			out.HourlyFrom, out.HourlyTo = hourly, hourly
 			plan(before)
 		} else {
 			out.Spent += out.HourlyTo * c.Time.Sub(out.To).Hours()

@@ -166,6 +166,9 @@ func TestOverBeginsWithWhatWasInForce(t *testing.T) {
 		if err != nil || len(a.Workloads) != 1 || a.Workloads[0] != want {
 			t.Errorf("from minute %d: %+v, %v", minute, a.Workloads, err)
 		}
+		if spent := 1.2 * float64(29-minute) / 60; a.HourlyFrom != 1.2 || math.Abs(a.Spent-spent) > 1e-9 {
+			t.Errorf("from minute %d: %v USD/h, and %v USD in all, want 1.2 and %v", minute, a.HourlyFrom, a.Spent, spent)
+		}
 	}
 	a, err := l.Over(Question{Workload: "shop/web"}, start.Add(change*time.Minute), start.Add(time.Hour))
 	if err != nil || len(a.Workloads) != 1 || a.Workloads[0].Why != "floor: usage is 4 cores" {

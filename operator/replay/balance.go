@@ -17,7 +17,8 @@ type Balance struct {
 	Unplanned int `json:"unplanned,omitempty"`
 	// Short is for how many minutes, summed over workloads, the replicas that had been
 	// decided one pod startup latency (P90) before were fewer than the CPU demand measured
-	// then needs, were every replica to use 80 % of what it requests.
+	// then needs, were every replica to use 80 % of what it requests. A measurement tells of
+	// no more than five minutes before it.
 	Short Weighed `json:"shortMinutes"`
 	// Worst is the workload that is short for longer than recorded by most, nil if none is.
 	Worst *Worst `json:"worst,omitempty"`
@@ -41,6 +42,10 @@ type Worst struct {
 // fullUtilization is the share of requests in use beyond which a workload counts as short:
 // what an HPA aims for by default. Beyond it latency rises.
 const fullUtilization = 0.8
+
+// judgedFor is the longest time before a cycle that its demand tells of: while nothing was
+// recorded nobody knows.
+const judgedFor = 5 * time.Minute
 
 // sides of a decision, as recorded and as decided now.
 type sides struct {
@@ -82,7 +87,7 @@ func (b *scales) add(s api.Snapshot, recorded, decided api.Plan) {
 			b.pending = b.pending[1:]
 		}
 		if !b.pending[0].at.After(s.Time.Add(-s.PodStartup.P90)) {
-			b.judge(s, b.pending[0], requests, d)
+			b.judge(s, b.pending[0], requests, min(d, judgedFor))
 		}
 	}
 	b.pending = append(b.pending, now)

@@ -62,4 +62,17 @@ func TestBalance(t *testing.T) {
 	if got = run(0, both, both); !near(got.Short.Recorded, 2) || !near(got.Short.Decided, 1) || got.Worst != nil {
 		t.Errorf("both: %+v %+v", got, got.Worst)
 	}
+	// One measurement after a time without records tells of five minutes, not of all of it.
+	gap := func(at time.Duration, hourly float64) (api.Snapshot, api.Plan) {
+		return api.Snapshot{Time: start.Add(at), Workloads: []api.Workload{{Key: a, SpeedNow: 1, Demand: api.Series{Start: start.Add(at), Step: time.Minute, Values: []float64{2300}}}}},
+			api.Plan{Nodes: api.NodePlan{HourlyCost: hourly}, Workloads: []api.WorkloadPlan{{Key: a, Scale: api.Scale{Replicas: 2}, Request: 500}}}
+	}
+	var s scales
+	for _, at := range []time.Duration{0, 10 * time.Hour} {
+		snapshot, plan := gap(at, 6)
+		s.add(snapshot, plan, plan)
+	}
+	if got = s.balance(); !near(got.Short.Recorded, 5) || !near(got.Short.Decided, 5) || !near(got.Cost.Recorded, 60) {
+		t.Errorf("after a time without records: %+v", got)
+	}
 }
