@@ -191,7 +191,42 @@ func parse(e api.ScheduleEntry) (cron.Schedule, *time.Location, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("cron: %q is not a cron expression of five fields: %w", e.Cron, err)
 	}
-	return schedule, zone, nil
+	return onTheWall{schedule, zone}, zone, nil
+}
+
+// onTheWall is a schedule by the clocks of a zone. What falls into the hour that summer time
+// leaves out comes as clocks are put forward.
+type onTheWall struct {
+	cron.Schedule
+	zone *time.Location
+}
+
+// Next is the first time after t; the zero time if there is none.
+func (s onTheWall) Next(t time.Time) time.Time {
+	next := s.Schedule.Next(t.In(s.zone))
+	shown := s.Schedule.Next(asShown(t.In(s.zone), time.UTC))
+	if shown.IsZero() {
+		return next
+	}
+	at := asShown(shown, s.zone)
+	before, after := at.ZoneBounds()
+	switch is := asShown(at, time.UTC); {
+	case is.After(shown):
+		at = before
+	case is.Before(shown):
+		at = after
+	default:
+		return next // it is on the clocks
+	}
+	if at.After(t) && (next.IsZero() || at.Before(next)) {
+		return at
+	}
+	return next
+}
+
+// asShown is the time at which clocks of a zone show what t shows.
+func asShown(t time.Time, zone *time.Location) time.Time {
+	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), zone)
 }
 
 func zoneName(e api.ScheduleEntry) string {

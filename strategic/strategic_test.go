@@ -57,9 +57,21 @@ func TestDecide(t *testing.T) {
 			spec: api.PolicySpec{Schedule: officeHours},
 			now:  "2026-07-06T06:00:00Z", wantName: api.Performance, wantSource: api.SourceSchedule, wantSince: "2026-07-06T06:00:00Z",
 		},
-		"a time that the change to summer time skips does not fire that day": {
-			spec: api.PolicySpec{Schedule: []api.ScheduleEntry{{Cron: "30 2 * * *", TimeZone: "Europe/Berlin", Policy: api.Performance}}},
-			now:  "2026-03-29T12:00:00Z", wantName: api.Performance, wantSource: api.SourceSchedule, wantSince: "2026-03-28T01:30:00Z",
+		"a time that the change to summer time skips comes as clocks are put forward": {
+			spec: api.PolicySpec{Schedule: []api.ScheduleEntry{
+				{Cron: "30 2 * * *", TimeZone: "Europe/Berlin", Policy: api.Performance}, {Cron: "0 22 * * *", TimeZone: "Europe/Berlin", Policy: api.CostSaving},
+			}},
+			now: "2026-03-29T12:00:00Z", wantName: api.Performance, wantSource: api.SourceSchedule, wantSince: "2026-03-29T01:00:00Z",
+		},
+		"and not before": {
+			spec: api.PolicySpec{Schedule: []api.ScheduleEntry{
+				{Cron: "30 2 * * *", TimeZone: "Europe/Berlin", Policy: api.Performance}, {Cron: "0 22 * * *", TimeZone: "Europe/Berlin", Policy: api.CostSaving},
+			}},
+			now: "2026-03-29T00:59:59Z", wantName: api.CostSaving, wantSource: api.SourceSchedule, wantSince: "2026-03-28T21:00:00Z",
+		},
+		"where midnight is skipped as well": {
+			spec: api.PolicySpec{Schedule: []api.ScheduleEntry{{Cron: "0 0 * * *", TimeZone: "America/Sao_Paulo", Policy: api.Performance}}},
+			now:  "2018-11-04T15:00:00Z", wantName: api.Performance, wantSource: api.SourceSchedule, wantSince: "2018-11-04T03:00:00Z",
 		},
 		"a time that the change to winter time repeats fires at its first coming, and again": {
 			spec: api.PolicySpec{Schedule: []api.ScheduleEntry{{Cron: "30 2 * * *", TimeZone: "Europe/Berlin", Policy: api.Performance}}},
@@ -212,6 +224,7 @@ func TestWindows(t *testing.T) {
 		want    string
 	}{
 		"without windows it is always open":        {nil, "2026-07-01T12:00:00Z", ""},
+		"one that begins in the hour left out":     {[]api.Window{{Cron: "30 1 * * *", TimeZone: "Europe/London", Duration: 4 * time.Hour}}, "2026-03-29T01:00:00Z", ""},
 		"in summer one o'clock is midnight in UTC": {[]api.Window{night}, "2026-07-01T00:00:00Z", ""},
 		"and five o'clock is over at four":         {[]api.Window{night}, "2026-07-01T04:00:00Z", "until 2026-07-02T01:00:00+01:00"},
 		"in winter it is one in UTC":               {[]api.Window{night}, "2026-12-01T00:59:59Z", "until 2026-12-01T01:00:00Z"},
