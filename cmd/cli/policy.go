@@ -200,34 +200,6 @@ func newPolicySet(conn *connection) *cobra.Command {
 	return cmd
 }
 
-func newPause(pause bool) *cobra.Command {
-	var conn connection
-	cmd := &cobra.Command{Use: "pause", Short: "Stops every write within one cycle; planning continues", Args: NoArgs}
-	if !pause {
-		cmd.Use, cmd.Short = "resume", "Ends a pause"
-	}
-	conn.flags(cmd)
-	show := OutputFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		ctx := cmd.Context()
-		client, err := conn.client()
-		if err != nil {
-			return err
-		}
-		set, text := configmap.Resume, "resumed"
-		if pause {
-			set, text = configmap.Pause, "paused: nothing is written from the next cycle on; mash2 resume takes it back"
-		}
-		if err := set(ctx, client, conn.namespace, conn.configMap); err != nil {
-			return err
-		}
-		return show(struct {
-			Paused bool `json:"paused"`
-		}{pause}, text)
-	}
-	return cmd
-}
-
 func signalNames(spec api.PolicySpec) []string {
 	var out []string
 	for _, s := range spec.Signals {
