@@ -167,6 +167,7 @@ func statusOff(c api.Cycle, seen api.WorkloadStatus, old v1alpha1.ManagedWorkloa
 		status.CurrentReplicas, status.ReadyReplicas = &seen.Replicas, &seen.ReadyReplicas
 	}
 	meta.SetStatusCondition(&status.Conditions, ready)
+	meta.SetStatusCondition(&status.Conditions, policyAccepted(c, seen.Generation))
 	meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionMovable)
 	meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionPromoted)
 	status.Canary, status.Vertical, status.Placement = nil, nil, nil

@@ -224,6 +224,11 @@ func TestPolicyAccepted(t *testing.T) {
 			if c.wantStatus == metav1.ConditionFalse && got.Message != c.finding.Message {
 				t.Errorf("message is %q", got.Message)
 			}
+			// Where it was accepted before, and the workload is not planned any more.
+			off := statusOff(record, record.Workloads[0], statusOf(cycle(now, nil), record.Plan.Workloads[0], record.Workloads[0], v1alpha1.ManagedWorkloadStatus{}))
+			if got := meta.FindStatusCondition(off.Conditions, v1alpha1.ConditionPolicyAccepted); got == nil || got.Status != c.wantStatus || got.Reason != c.wantReason {
+				t.Errorf("with spec.mode Off the condition is %+v, want %s %s", got, c.wantStatus, c.wantReason)
+			}
 		})
 	}
 }
