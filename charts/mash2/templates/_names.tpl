@@ -1,3 +1,8 @@
+{{- /* Values of another chart may lack what templates read, which would be empty flags. */}}
+{{- define "mash2.keys" -}}
+{{- if ne (toString .Values.keys) "1422a573" }}{{ fail "these values are of another version of the chart and may lack keys of this one: run helm upgrade with --reset-then-reuse-values (helm 3.14 or later) instead of --reuse-values" }}{{ end }}
+{{- end }}
+
 {{- define "mash2.fullname" -}}
 {{- if contains "mash2" .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-mash2" .Release.Name | trunc 50 | trimSuffix "-" }}{{ end }}
 {{- end }}
