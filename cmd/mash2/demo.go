@@ -41,6 +41,9 @@ as history. In the last pass the policy switches to PERFORMANCE.`,
 	f.StringVar(&o.Records, "records", "", "folder in which every cycle is recorded, for mash2 replay and mash2 explain; empty: no records")
 	show := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := cli.CheckOutput(cmd); err != nil {
+			return err
+		}
 		if !(o.Speed > 0) || o.Warm < 0 {
 			return cli.Usagef("--speed must be above 0 and --warm-passes 0 or more, are %g and %d", o.Speed, o.Warm)
 		}
