@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/mash2-io/mash2/experiments/cluster"
@@ -240,5 +241,96 @@ func TestChartExternalScaler(t *testing.T) {
 	}
 	if out := template(",externalScaler.enabled=true"); strings.Contains(out, "cert-dir") || strings.Contains(out, "/etc/mash2") {
 		t.Errorf("without a Secret:\n%s", out)
+	}
+}
+
+// The Prometheus operator gives each target a label namespace, that of the pod which is asked.
+// Metrics keep their own, by which alerts and the dashboard name a workload.
+func TestChartMonitorKeepsNamespaces(t *testing.T) {
+	out, err := templated(t, "metrics.serviceMonitor.enabled=true")
+	if err != nil {
+		t.Fatal(out)
+	}
+	monitors := 0
+	for text := range strings.SplitSeq(out, "\n---\n") {
+		var o struct {
+			Kind string
+			Spec struct {
+				Endpoints, PodMetricsEndpoints []struct{ HonorLabels bool }
+			}
+		}
+		if err := yaml.Unmarshal([]byte(text), &o); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(o.Kind, "Monitor") {
+			continue
+		}
+		for _, e := range append(o.Spec.Endpoints, o.Spec.PodMetricsEndpoints...) {
+			monitors++
+			if !e.HonorLabels {
+				t.Errorf("labels of the target replace those of metrics:\n%s", text)
+			}
+		}
+	}
+	if monitors == 0 {
+		t.Errorf("no monitor in\n%s", out)
+	}
+}
+
+// A constraint's own labelSelector is taken; one without gets the operator's pods.
+func TestChartSpread(t *testing.T) {
+	const spread = "topologySpreadConstraints[0].maxSkew=1,topologySpreadConstraints[0].topologyKey=zone,topologySpreadConstraints[0].whenUnsatisfiable=DoNotSchedule"
+	for name, c := range map[string]struct{ values, label, want string }{
+		"without a selector": {spread, "app.kubernetes.io/name", "mash2"},
+		"with its own":       {spread + ",topologySpreadConstraints[0].labelSelector.matchLabels.team=ours", "team", "ours"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := templated(t, c.values)
+			if err != nil {
+				t.Fatal(out)
+			}
+			for text := range strings.SplitSeq(out, "\n---\n") {
+				if !strings.Contains(text, "# Source: mash2/templates/deployment.yaml") {
+					continue
+				}
+				var d appsv1.Deployment
+				// Strict: a key that is there twice is refused.
+				if err := yaml.UnmarshalStrict([]byte(text), &d); err != nil {
+					t.Fatal(err)
+				}
+				if got := d.Spec.Template.Spec.TopologySpreadConstraints[0].LabelSelector.MatchLabels[c.label]; got != c.want {
+					t.Errorf("%s is %q, want %q", c.label, got, c.want)
+				}
+			}
+		})
+	}
+}
+
+// One replica that keeps its records on a claim ends before the next one starts: a claim that
+// one node mounts at a time would hold up a rollout to another node for ever.
+func TestChartClaimOfOneReplica(t *testing.T) {
+	for values, surge := range map[string]bool{
+		"replicaCount=1,records.claim=ours":                       false,
+		"replicaCount=1":                                          true,
+		"replicaCount=2,records.claim=ours":                       true,
+		"replicaCount=1,records.claim=ours,records.enabled=false": true,
+	} {
+		out, err := templated(t, values)
+		if err != nil {
+			t.Fatal(out)
+		}
+		for text := range strings.SplitSeq(out, "\n---\n") {
+			if !strings.Contains(text, "# Source: mash2/templates/deployment.yaml") {
+				continue
+			}
+			var d appsv1.Deployment
+			if err := yaml.UnmarshalStrict([]byte(text), &d); err != nil {
+				t.Fatal(err)
+			}
+			r := d.Spec.Strategy.RollingUpdate
+			if got := r == nil || r.MaxSurge.IntValue() > 0; got != surge || !surge && r.MaxUnavailable.IntValue() != 1 {
+				t.Errorf("%s: strategy %+v, want a second pod meanwhile: %v", values, d.Spec.Strategy, surge)
+			}
+		}
 	}
 }
