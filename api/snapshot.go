@@ -286,6 +286,9 @@ type Pod struct {
 	// DoNotDisrupt is not empty when an annotation or local storage forbids
 	// moving it; it names what.
 	DoNotDisrupt string
+	// Unheeded names a rule of the scheduler that its shape holds for its copies only, while
+	// there are other pods that the rule is about, too; empty if there is none.
+	Unheeded string `json:",omitempty"`
 	// Budgets are the names of the PodDisruptionBudgets of its namespace that
 	// select it, in order.
 	Budgets []string

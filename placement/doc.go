@@ -15,8 +15,9 @@
 //
 // Some rules that the scheduler heeds are not known here: required affinity to pods,
 // anti-affinity to others than a pod's own copies, topology spread over other keys
-// than zones, host ports that others hold, resource claims, and how many volumes a
-// node takes. All but the last are named in api.PodShape.Unheeded. Nobody is moved on
+// than zones or that counts others, host ports that others hold, resource claims, and
+// how many volumes a node takes. All but the last are named in api.PodShape.Unheeded, or in
+// api.Pod.Unheeded where it depends on which pods there are. Nobody is moved on
 // a guess about them: a pod under such a rule that would have to leave its node before
 // another one runs in its stead stays where it is, and its node with it (Unsure). New
 // replicas are given nodes by what is known; one that stays pending all the same is

@@ -83,10 +83,13 @@ func tolerates(t api.Toleration, taint api.Taint) bool {
 // another one runs in its stead; empty where that is known, or the pod is of a workload
 // whose new pods are Ready before the old ones go.
 func Unsure(p *api.Pod) string {
-	if p.Shape == nil || p.Shape.Unheeded == "" || p.Workload != (api.Key{}) && p.ControllerKind == "ReplicaSet" {
+	switch {
+	case p.Workload != (api.Key{}) && p.ControllerKind == "ReplicaSet":
 		return ""
+	case p.Shape != nil && p.Shape.Unheeded != "":
+		return p.Shape.Unheeded
 	}
-	return p.Shape.Unheeded
+	return p.Unheeded
 }
 
 // InZones reports whether a zone is one of those that a pod's volumes can be

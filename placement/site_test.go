@@ -94,3 +94,23 @@ func TestNoShape(t *testing.T) {
 		t.Error("a pod without a shape asks for something, or tolerates a taint")
 	}
 }
+
+// Nobody knows where a pod fits under a rule that its shape doesn't hold, or that is about
+// others than its copies; a workload whose new pods come first may try.
+func TestUnsure(t *testing.T) {
+	shape, ours := &api.PodShape{Unheeded: "host ports"}, api.Key{Name: "web"}
+	for name, c := range map[string]struct {
+		pod  api.Pod
+		want string
+	}{
+		"no rule":                   {},
+		"of its shape":              {api.Pod{Shape: shape, ControllerKind: "StatefulSet"}, "host ports"},
+		"about others":              {api.Pod{Shape: &api.PodShape{}, Unheeded: "anti-affinity", Workload: ours, ControllerKind: "StatefulSet"}, "anti-affinity"},
+		"about others, of nobody's": {api.Pod{Unheeded: "anti-affinity", ControllerKind: "ReplicaSet"}, "anti-affinity"},
+		"of a workload that surges": {api.Pod{Shape: shape, Unheeded: "anti-affinity", Workload: ours, ControllerKind: "ReplicaSet"}, ""},
+	} {
+		if got := Unsure(&c.pod); got != c.want {
+			t.Errorf("%s: unsure for %q, want %q", name, got, c.want)
+		}
+	}
+}

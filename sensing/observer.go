@@ -325,13 +325,14 @@ func (o *Observer) addPods(s *api.Snapshot, v *view) {
 	s.Pods = make([]api.Pod, len(v.pods))
 	used, sizes := map[*api.PodShape]bool{}, map[*api.PodSize]bool{}
 	var last *podRecord
-	ties := o.caches.ties()
+	ties, kin := o.caches.ties(), v.kin()
 	for _, b := range o.caches.budgetsInOrder() {
 		s.Budgets = append(s.Budgets, b.budget)
 	}
 	for i, p := range v.pods {
 		s.Pods[i] = p.pod
 		ties.add(p, &s.Pods[i])
+		s.Pods[i].Unheeded = kin.unheeded(p)
 		if last == nil || last.pod.Shape != p.pod.Shape || last.size.size != p.size.size { // neighbours are mostly alike
 			used[p.pod.Shape], sizes[p.size.size] = true, true
 		}

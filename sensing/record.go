@@ -72,6 +72,7 @@ type podRecord struct {
 	containers int32
 	labels     labelSet
 	claims     []string
+	counts     []unique.Handle[counted] // see kin
 	// limits of all containers: millicores and bytes.
 	limitCPU, limitMemory int64
 	size                  podSize
@@ -84,6 +85,7 @@ func (s *shapes) podRecord(pod *corev1.Pod) *podRecord {
 		containers: int32(len(pod.Spec.Containers) + len(pod.Spec.InitContainers)),
 		labels:     labelSetOf(pod.Labels),
 		claims:     claimsOf(pod),
+		counts:     countedBy(pod),
 	}
 	r.limitCPU, r.limitMemory = limitsOf(pod)
 	r.size = s.podSize(pod)

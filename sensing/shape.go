@@ -183,16 +183,8 @@ func placingTolerations(in []corev1.Toleration) []api.Toleration {
 // Topology spread over hostnames is not such a limit: it bounds the difference
 // between nodes, and an even spread satisfies it with any number on each.
 func maxPerNode(pod *corev1.Pod) int32 {
-	for _, c := range pod.Spec.Containers {
-		if hasHostPort(c) {
-			return 1
-		}
-	}
-	for _, c := range pod.Spec.InitContainers {
-		sidecar := c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
-		if sidecar && hasHostPort(c) {
-			return 1
-		}
+	if hasHostPorts(pod) {
+		return 1
 	}
 	if pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
 		return 0
@@ -239,7 +231,7 @@ func zoneSkew(pod *corev1.Pod) (skew int32) {
 }
 
 // unheeded names the first rule of the scheduler that limits where the pod may go and
-// that its shape doesn't hold.
+// that its shape doesn't hold, whatever other pods there are; see kin.
 func unheeded(pod *corev1.Pod) string {
 	if a := pod.Spec.Affinity; a != nil && a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
 		return "required affinity to pods"
@@ -251,7 +243,7 @@ func unheeded(pod *corev1.Pod) string {
 			}
 			ours := term.TopologyKey == corev1.LabelHostname || slices.Contains(zoneKeys, term.TopologyKey)
 			if !ours || !selectsItself(term, pod) {
-				return "required anti-affinity to other pods than its copies"
+				return ruleApart
 			}
 		}
 	}
@@ -267,14 +259,20 @@ func unheeded(pod *corev1.Pod) string {
 	if len(pod.Spec.ResourceClaims) > 0 {
 		return "resource claims"
 	}
-	if slices.ContainsFunc(pod.Spec.Containers, hasHostPort) {
+	if hasHostPorts(pod) {
 		return "host ports"
 	}
 	return ""
 }
 
-func hasHostPort(c corev1.Container) bool {
-	return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.HostPort != 0 })
+// hasHostPorts tells whether a container or a sidecar of a pod takes a port of its node.
+func hasHostPorts(pod *corev1.Pod) bool {
+	takes := func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.HostPort != 0 })
+	}
+	return slices.ContainsFunc(pod.Spec.Containers, takes) || slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool {
+		return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways && takes(c)
+	})
 }
 
 // selectsItself tells whether an anti-affinity term is about pods like this

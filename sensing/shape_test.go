@@ -137,6 +137,16 @@ func TestShape(t *testing.T) {
 			pod:  corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Ports: []corev1.ContainerPort{{ContainerPort: 80}, {HostPort: 443}}}}}},
 			want: api.PodShape{Requests: api.Resources{Pods: 1}, MaxPerNode: 1, Unheeded: "host ports"},
 		},
+		"a host port of a sidecar is for one": {
+			pod: corev1.Pod{Spec: corev1.PodSpec{InitContainers: []corev1.Container{
+				{Name: "proxy", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways), Ports: []corev1.ContainerPort{{HostPort: 443}}},
+			}}},
+			want: api.PodShape{Requests: api.Resources{Pods: 1}, MaxPerNode: 1, Unheeded: "host ports"},
+		},
+		"a host port of an init container is for none": {
+			pod:  corev1.Pod{Spec: corev1.PodSpec{InitContainers: []corev1.Container{{Name: "init", Ports: []corev1.ContainerPort{{HostPort: 443}}}}}},
+			want: api.PodShape{Requests: api.Resources{Pods: 1}},
+		},
 		"anti-affinity to its own kind is for one": {
 			pod: corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Labels: map[string]string{"app": "web"}},
