@@ -393,6 +393,30 @@ func TestRetention(t *testing.T) {
 			}
 		})
 	}
+	// The clock is a day ahead, is set right, and the process begins anew: the records that go
+	// are those that were written first.
+	t.Run("a clock that was ahead", func(t *testing.T) {
+		c := Config{KeyEvery: 10, MaxBytes: size / 3, Dir: t.TempDir()}
+		const day = 24 * 60 * 4
+		at := func(w *Writer, first, n, ahead int) {
+			for id := first; id < first+n; id++ {
+				r := stamped(r, planning.Memory{}, id+ahead)
+				r.Cycle.ID = uint64(id)
+				record(t, w, r)
+			}
+		}
+		w := newWriter(t, c)
+		at(w, 0, 20, day)
+		at(w, 20, 10, 0)
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		at(newWriter(t, c), 30, 70, 0)
+		left := read(t, c.Dir, time.Time{})
+		if len(left) < 20 || left[0].Cycle.ID < 60 || left[len(left)-1].Cycle.ID != 99 {
+			t.Errorf("%d records are left, from cycle %d to %d", len(left), left[0].Cycle.ID, left[len(left)-1].Cycle.ID)
+		}
+	})
 	t.Run("a limit that not even a keyframe fits in", func(t *testing.T) {
 		w := newWriter(t, Config{MaxBytes: 100})
 		if notes := w.Record(r); len(notes) != 1 || notes[0].Reason != ReasonStopped || !strings.Contains(notes[0].Message, "allow more") {

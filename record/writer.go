@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -134,17 +136,28 @@ func NewWriter(c Config) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing records: %w", err)
 	}
-	for _, name := range names {
-		_, number, _ := strings.Cut(strings.TrimSuffix(name, Suffix), "-")
-		var n int
-		if _, err := fmt.Sscanf(number, "%d", &n); err == nil {
-			w.number = max(w.number, n)
-		}
-	}
+	inOrderOfWriting(names)
 	if len(names) > 0 {
-		w.cut(names[len(names)-1])
+		newest := names[len(names)-1]
+		w.number = numberOf(newest)
+		w.cut(newest)
 	}
 	return w, nil
+}
+
+// numberOf is the running number in a segment's name; 0 without one.
+func numberOf(name string) (n int) {
+	_, number, _ := strings.Cut(strings.TrimSuffix(name, Suffix), "-")
+	if _, err := fmt.Sscanf(number, "%d", &n); err != nil {
+		return 0
+	}
+	return n
+}
+
+// inOrderOfWriting sorts names of segments, the oldest first: the times in them are those of
+// a clock that may have been set back.
+func inOrderOfWriting(names []string) {
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(numberOf(a), numberOf(b)) })
 }
 
 // cut takes what is not whole off the end of a segment.
@@ -382,6 +395,7 @@ func (w *Writer) retain(now time.Time) {
 	if err != nil {
 		return // the next one tries again
 	}
+	inOrderOfWriting(names)
 	sizes := make([]int64, len(names))
 	var all int64
 	for i, name := range names {
