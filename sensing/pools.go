@@ -28,7 +28,8 @@ type poolSource struct {
 }
 
 // read returns the pools in order of name. When the provider fails these are
-// the last ones it told, held so that nobody resizes what can't be seen.
+// the last ones it told, held so that nobody resizes what can't be seen. What it tells
+// beside an error it has held itself where that is called for.
 func (s *poolSource) read(ctx context.Context) ([]api.Pool, []api.Finding) {
 	if s.reader == nil {
 		return nil, nil
@@ -36,18 +37,22 @@ func (s *poolSource) read(ctx context.Context) ([]api.Pool, []api.Finding) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	pools, err := s.reader.Pools(ctx)
-	if err == nil {
+	var findings []api.Finding
+	if err != nil {
+		findings = []api.Finding{{
+			Severity: api.Warning, Agent: api.NodePlanningAgent, Reason: ReasonPoolsUnreadable, Object: api.ObjectRef{Kind: "pools"}, Message: err.Error(),
+		}}
+	}
+	if err == nil || len(pools) > 0 {
 		s.last = slices.Clone(pools)
 		slices.SortFunc(s.last, func(a, b api.Pool) int { return cmp.Compare(a.Name, b.Name) })
-		return slices.Clone(s.last), nil
+		return slices.Clone(s.last), findings
 	}
 	held := slices.Clone(s.last)
 	for i := range held {
 		held[i].Hold = "the provider can't be read: " + err.Error()
 	}
-	return held, []api.Finding{{
-		Severity: api.Warning, Agent: api.NodePlanningAgent, Reason: ReasonPoolsUnreadable, Object: api.ObjectRef{Kind: "pools"}, Message: err.Error(),
-	}}
+	return held, findings
 }
 
 // holdForeign holds every pool when the provider knows none of the nodes that

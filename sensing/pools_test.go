@@ -1,6 +1,7 @@
 package sensing
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -205,6 +206,24 @@ func TestPoolTaints(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A pool that can't be read in full is held by who tells of it, and all others are as they are.
+func TestOnePoolThatCannotBeRead(t *testing.T) {
+	s := &poolSource{timeout: time.Second, reader: onePoolUnread{}}
+	pools, found := s.read(t.Context())
+	if len(pools) != 2 || pools[0].Hold != "price: must be above 0" || pools[1].Hold != "" {
+		t.Errorf("pools %+v", pools)
+	}
+	if len(found) != 1 || found[0].Reason != ReasonPoolsUnreadable || found[0].Message != "price: must be above 0" {
+		t.Errorf("findings %v", found)
+	}
+}
+
+type onePoolUnread struct{}
+
+func (onePoolUnread) Pools(context.Context) ([]api.Pool, error) {
+	return []api.Pool{{Name: "a", Hold: "price: must be above 0"}, {Name: "b"}}, errors.New("price: must be above 0")
 }
 
 func TestPoolsThatCannotBeRead(t *testing.T) {

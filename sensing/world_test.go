@@ -93,7 +93,12 @@ func (q rangeQuery) recorded() bool { return strings.Contains(q.query, "recorded
 
 func (q rangeQuery) history() bool { return strings.Contains(q.query, labelOwner) }
 
-func (w *world) Pools(context.Context) ([]api.Pool, error) { return w.pools, w.poolsErr }
+func (w *world) Pools(context.Context) ([]api.Pool, error) {
+	if w.poolsErr != nil {
+		return nil, w.poolsErr
+	}
+	return w.pools, nil
+}
 
 func (w *world) Owns(_, providerID string) bool { return w.owned[providerID] }
 

@@ -128,7 +128,8 @@ func (p *Provider) resource(ctx context.Context, name string) (dynamic.ResourceI
 	return p.dynamic.Resource(gvr).Namespace(p.cfg.Namespace), nil
 }
 
-// Pools returns the cluster's MachineDeployments.
+// Pools implements provider.Provider. A MachineDeployment with an annotation that can't be
+// read is held, and the error has all such.
 func (p *Provider) Pools(ctx context.Context) ([]api.Pool, error) {
 	deployments, err := p.list(ctx, "machinedeployments")
 	if err != nil {
@@ -145,12 +146,10 @@ func (p *Provider) Pools(ctx context.Context) ([]api.Pool, error) {
 		known[m.providerID] = m.pool
 	}
 	var out []api.Pool
+	var unread error
 	for i := range deployments {
 		pool, err := poolOf(&deployments[i], byPool[deployments[i].GetName()])
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, pool)
+		out, unread = append(out, pool), errors.Join(unread, err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,7 +159,7 @@ func (p *Provider) Pools(ctx context.Context) ([]api.Pool, error) {
 			out[i].ResizedAt = a.at
 		}
 	}
-	return out, nil
+	return out, unread
 }
 
 // list returns objects of the cluster in order of name.

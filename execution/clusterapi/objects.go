@@ -83,8 +83,8 @@ func replicasOf(d *unstructured.Unstructured) int32 {
 	return int32(min(max(n, 0), math.MaxInt32))
 }
 
-// poolOf makes a pool of a MachineDeployment and its Machines. An annotation
-// that can't be read is an error with its path: a guess would be planned with.
+// poolOf makes a pool of a MachineDeployment and its Machines. An annotation that can't be
+// read is an error with its path, and holds the pool: a guess would be planned with.
 func poolOf(d *unstructured.Unstructured, machines []machine) (api.Pool, error) {
 	read := reader{of: d}
 	zone, _, _ := unstructured.NestedString(d.Object, "spec", "template", "spec", "failureDomain")
@@ -114,14 +114,8 @@ func poolOf(d *unstructured.Unstructured, machines []machine) (api.Pool, error) 
 	pool.Taints = read.taints(annotationCapacity + "taints")
 	infrastructure, _, _ := unstructured.NestedString(d.Object, "spec", "template", "spec", "infrastructureRef", "name")
 	pool.MachineType = cmp.Or(pool.Labels["node.kubernetes.io/instance-type"], infrastructure, "machine")
-	pool.Price = read.number(AnnotationPrice, DefaultCorePrice*max(float64(pool.Allocatable.MilliCPU)/1000, 1))
-	pool.CPUSpeed = read.number(AnnotationSpeed, 1)
-	if pool.Price <= 0 {
-		read.bad(AnnotationPrice, "must be above 0")
-	}
-	if pool.CPUSpeed <= 0 {
-		read.bad(AnnotationSpeed, "must be above 0")
-	}
+	pool.Price = read.above0(AnnotationPrice, DefaultCorePrice*max(float64(pool.Allocatable.MilliCPU)/1000, 1))
+	pool.CPUSpeed = read.above0(AnnotationSpeed, 1)
 	said := maps.Clone(pool.Labels)
 	for _, key := range []string{provider.LabelSpot, provider.LabelInterruptions} {
 		if value, ok := d.GetAnnotations()[key]; ok {
@@ -136,7 +130,9 @@ func poolOf(d *unstructured.Unstructured, machines []machine) (api.Pool, error) 
 	if hasMin && hasMax {
 		pool.Autoscaled, pool.AutoscaledBy = true, "Cluster Autoscaler ("+annotationMinSize+")"
 	}
-	pool.Hold = holdOf(d)
+	if pool.Hold = holdOf(d); read.err != nil {
+		pool.Hold = read.err.Error()
+	}
 	pool.ResizedAt = growingSince(d, machines)
 	for _, m := range machines {
 		if m.deleting {
@@ -229,6 +225,15 @@ func (r *reader) number(annotation string, def float64) float64 {
 		return def
 	}
 	return v
+}
+
+// above0 is a number that may not be 0.
+func (r *reader) above0(annotation string, def float64) float64 {
+	if v := r.number(annotation, def); v > 0 {
+		return v
+	}
+	r.bad(annotation, "must be above 0")
+	return def
 }
 
 // quantity is an annotation that is a Kubernetes quantity, times scale; 0 when

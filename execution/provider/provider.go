@@ -16,7 +16,8 @@ import (
 type Provider interface {
 	// Pools returns every pool in order of name, with the sizes that were asked
 	// for, whether they are there yet or not. Errors: ErrPermission, ErrNotFound
-	// (the cluster), ErrUnavailable, ErrUnsupported.
+	// (the cluster), ErrUnavailable, ErrUnsupported; any other beside pools is of some
+	// that can't be read in full, which are held.
 	Pools(ctx context.Context) ([]api.Pool, error)
 	// Apply carries out ResizePool and RemoveNode, idempotently, and refuses
 	// every other action. It returns once the change is accepted; what becomes of
