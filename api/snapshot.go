@@ -372,6 +372,8 @@ type Node struct {
 	CordonedFor string
 	// CordonedAt is when mash2 cordoned it; zero if not told.
 	CordonedAt time.Time
+	// DoNotDisrupt names the annotation that forbids removing it; empty if there is none.
+	DoNotDisrupt string `json:",omitempty"`
 	// Lifted tells that mash2 once cordoned it, as its annotations say, and that somebody
 	// else has taken that cordon back.
 	Lifted bool `json:",omitempty"`

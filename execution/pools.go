@@ -297,6 +297,8 @@ func (q *sequencer) giveUpNodes() {
 		for _, n := range mp.nodes {
 			switch {
 			case q.dying[n.Name]:
+			case n.DoNotDisrupt != "":
+				all = false
 			case q.leaving[n.Name] && q.dwelled(n) && (q.empty(n.Name) || !q.guards.holds(guardEmpty)):
 				empty = append(empty, n)
 			default:
@@ -415,7 +417,7 @@ func (q *sequencer) resizeDown(mp managedPool, to int32) {
 		if zone < 0 || zone >= len(mp.Sizes) || mp.Sizes[zone] == to || q.dying[n.Name] {
 			continue
 		}
-		if q.guards.holds(guardPicked) && (!q.leaving[n.Name] || !q.dwelled(n) || !q.empty(n.Name)) {
+		if q.guards.holds(guardPicked) && (!q.leaving[n.Name] || !q.dwelled(n) || !q.empty(n.Name)) || n.DoNotDisrupt != "" {
 			q.warn(api.NodeScalingAgent, reason, api.PoolRef(mp.Name),
 				"mash2 may not tell the provider which node to remove, and the provider could choose %s, which stays or is not empty yet: empty nodes are kept", n.Name)
 			return
@@ -459,6 +461,10 @@ func (q *sequencer) explainBlockers() {
 		}
 		if n.CordonedFor == "" {
 			q.note(api.NodeScalingAgent, "ForeignCordon", api.NodeRef(n.Name), "somebody else cordoned this node: mash2 does not remove it")
+		}
+		if n.DoNotDisrupt != "" {
+			q.warn(api.NodeScalingAgent, "NodeBlocked", api.NodeRef(n.Name), "can't be removed: its %s forbids it", n.DoNotDisrupt)
+			continue
 		}
 		blockers := q.blockers(n.Name)
 		if len(blockers) == 0 {

@@ -30,7 +30,7 @@ var update = flag.Bool("update", false, "re-record the transcripts in testdata")
 //
 //	policy pools=cheap,fast [only-replicas] [closed=…]   the pools that policies name
 //	pool NAME zones=a,b sizes=1,1 [max=N] [min=N] [hold=…] [error=Kind] [autoscaled] [deleting=NODE,…] [price=0.1] [resized-ago=20m] [resize-only] [tainted]
-//	node NAME pool=P [zone=a] [not-ready] [cordoned=migration|shrink|foreign] [ago=40m] [gave-up=POOL] [gave-up-ago=10m] [lifted] [no-id]
+//	node NAME pool=P [zone=a] [not-ready] [cordoned=migration|shrink|foreign] [ago=40m] [gave-up=POOL] [gave-up-ago=10m] [lifted] [no-id] [keep=…]
 //	unproven why=…   the snapshot may be out of date
 //	without GUARD    as in the exploration: without one of the guards
 //	budget NAME [max-unavailable=0] [min-available=2|50%] [allowed=N] [healthy=N] [desired=N]
@@ -331,6 +331,7 @@ func nodeOf(l line) api.Node {
 	}
 	n.ProviderID = "gce://p/" + n.Zone + "/" + n.Name
 	n.CordonedFor, n.CordonedAt = l.args["cordoned"], l.ago("ago")
+	n.DoNotDisrupt = l.args["keep"]
 	n.GaveUp, n.GaveUpAt = l.args["gave-up"], l.ago("gave-up-ago")
 	if n.Cordoned = n.CordonedFor != ""; l.has("lifted") {
 		n.Cordoned, n.Lifted, n.CordonedFor, n.CordonedAt = false, true, "", time.Time{}

@@ -331,7 +331,7 @@ func (v *view) chooseShrink(mp managedPool, zone string, size int32) {
 			continue
 		}
 		seen++
-		if n.Cordoned && n.CordonedFor == "" {
+		if n.Cordoned && n.CordonedFor == "" || n.DoNotDisrupt != "" {
 			continue // somebody else's affair
 		}
 		if surplus[n.Name] {

@@ -514,3 +514,19 @@ func TestRecoveredPodsAreNoStarts(t *testing.T) {
 		t.Errorf("web takes %v, all take %v (P90) to start; every pod took 20 s", got.PodStartup.P90, s.PodStartup.P90)
 	}
 }
+
+// What Cluster Autoscaler or Karpenter may not remove mash2 may not either.
+func TestNodesThatMayNotBeRemoved(t *testing.T) {
+	for _, c := range []struct{ key, value, want string }{
+		{scaleDownDisabled, "true", "annotation cluster-autoscaler.kubernetes.io/scale-down-disabled"},
+		{karpenterDoNotDisrupt, "true", "annotation karpenter.sh/do-not-disrupt"},
+		{scaleDownDisabled, "false", ""},
+		{safeToEvict, "false", ""},
+	} {
+		n := node("node-1", "e2")
+		n.Annotations = map[string]string{c.key: c.value}
+		if got := nodeRecordOf(n, api.LabelNodePool).node.DoNotDisrupt; got != c.want {
+			t.Errorf("%s=%s: %q, want %q", c.key, c.value, got, c.want)
+		}
+	}
+}

@@ -145,8 +145,10 @@ func (s *shapes) podRecord(pod *corev1.Pod) *podRecord {
 	return r
 }
 
-// Annotations by which users forbid or allow to move a pod.
+// Annotations by which users forbid or allow to move a pod, or to remove a node: Karpenter's
+// is for both.
 const (
+	scaleDownDisabled       = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 	safeToEvict             = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 	safeToEvictLocalVolumes = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 	karpenterDoNotDisrupt   = "karpenter.sh/do-not-disrupt"
@@ -209,6 +211,12 @@ func nodeRecordOf(n *corev1.Node, poolLabel string) *nodeRecord {
 		Allocatable: resourcesOf(n.Status.Allocatable),
 		Cordoned:    n.Spec.Unschedulable,
 		Created:     n.CreationTimestamp.Time,
+	}
+	for _, key := range []string{scaleDownDisabled, karpenterDoNotDisrupt} {
+		if n.Annotations[key] == "true" {
+			r.node.DoNotDisrupt = "annotation " + key
+			break
+		}
 	}
 	if r.node.Cordoned {
 		r.node.CordonedFor = n.Annotations[api.AnnotationCordonedFor]

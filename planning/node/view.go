@@ -105,7 +105,7 @@ type resident struct {
 	pods []tenant
 	// usable: new pods may come here. ready: they could today.
 	usable, ready bool
-	// movable: no pod on it forbids removing it.
+	// movable: neither it nor a pod on it forbids removing it.
 	movable bool
 	// lost: not Ready for too long to be waited for.
 	lost bool
@@ -282,7 +282,7 @@ func (v *view) addNodes() {
 			node: n, pool: p, zone: slices.Index(at.zones, n.Zone),
 			site:    placement.SiteOf(n),
 			free:    v.dims.vector(n.Allocatable),
-			movable: true,
+			movable: n.DoNotDisrupt == "",
 			fixed:   n.Cordoned && n.CordonedFor == "",
 		}
 		if len(at.Zones) == 0 {
