@@ -145,11 +145,7 @@ func (o Outcome) run(all []load.Summary, from, to float64) (Run, error) {
 		r.Requests += s.Requests
 		r.FailedRequests += s.Failed
 		r.SLOViolationMinutes += s.SLOViolationMinutes
-		if s.SLOViolationRatio != nil && *s.SLOViolationRatio > 0 {
-			minutes += float64(s.SLOViolationMinutes) / *s.SLOViolationRatio
-		} else if s.SLOViolationRatio != nil {
-			minutes += (to - from) / 60
-		}
+		minutes += minutesOf(s, to-from)
 		r.P50Ms, r.P95Ms, r.P99Ms = worst(r.P50Ms, s.P50Ms), worst(r.P95Ms, s.P95Ms), worst(r.P99Ms, s.P99Ms)
 		used += s.CPUSeconds
 		requested += s.ReadyCPUSeconds
@@ -237,6 +233,20 @@ func (o Outcome) unscheduledStretch(from, to float64) *float64 {
 		}
 	}
 	return longest
+}
+
+// minutesOf are those with traffic in a summary over so many seconds. One that was
+// read from a recording does not say; without a violation all minutes are taken then.
+func minutesOf(s load.Summary, seconds float64) float64 {
+	switch {
+	case s.Minutes > 0:
+		return float64(s.Minutes)
+	case s.SLOViolationRatio == nil:
+		return 0
+	case *s.SLOViolationRatio > 0:
+		return float64(s.SLOViolationMinutes) / *s.SLOViolationRatio
+	}
+	return seconds / 60
 }
 
 func worst(a, b *float64) *float64 {

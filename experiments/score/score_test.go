@@ -136,6 +136,23 @@ func TestSeveralWorkloadsAreOneRun(t *testing.T) {
 	}
 }
 
+// Minutes without traffic count for no workload, whether or not it violated in others.
+func TestShareOfViolationIsOfMinutesWithTraffic(t *testing.T) {
+	o := outcome()
+	o.PassSeconds = 600
+	idle := o.Workloads[0]
+	o.Workloads[0].Measured.SLOViolationMinutes, o.Workloads[0].Measured.SLOViolationRatio, o.Workloads[0].Measured.Minutes = 6, ptr(0.6), 10
+	idle.Measured.SLOViolationMinutes, idle.Measured.SLOViolationRatio, idle.Measured.Minutes = 0, ptr(0.0), 2
+	o.Workloads = append(o.Workloads, idle)
+	r, err := o.Run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.SLOViolationRatio == nil || *r.SLOViolationRatio != 0.5 {
+		t.Errorf("6 of 12 minutes with traffic are a share of %v", r.SLOViolationRatio)
+	}
+}
+
 // The keys of a run are a contract that scripts rely on.
 func TestKeysOfARun(t *testing.T) {
 	var keys []string
