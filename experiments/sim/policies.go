@@ -21,7 +21,7 @@ func (r *run) Spec(context.Context) (api.PolicySpec, []api.Finding, error) {
 	if text == "" {
 		pools := r.Scenario.Pools
 		first, second := []string{pools[0].Name}, []string{pools[len(pools)-1].Name}
-		kind, _, _ := ParseScaler(r.Scaler)
+		kind, _, _ := kindOf(r.Scaler)
 		if kind != Mash2 {
 			first = nil
 			for _, p := range pools {

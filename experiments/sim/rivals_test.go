@@ -225,6 +225,7 @@ func TestParseScaler(t *testing.T) {
 		"hpa:":                   {wantErr: "from 1 to 400"},
 		"static:3":               {wantErr: "takes no parameter"},
 		"vpa":                    {wantErr: "none of mash2"},
+		"steered":                {wantErr: "none of mash2"},
 	}
 	for name, tc := range tests {
 		kind, parameter, err := ParseScaler(name)

@@ -118,7 +118,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	default:
 		return Result{}, fmt.Errorf("fidelity %q is neither %s nor %s", o.Fidelity, PerRequest, Fluid)
 	}
-	if kind, _, _ := ParseScaler(o.Scaler); kind == KEDARPS || kind == KEDAVPA || kind == Steered || o.SLO.Objective > 0 || o.Decide != nil {
+	if kind, _, _ := kindOf(o.Scaler); kind == KEDARPS || kind == KEDAVPA || kind == Steered || o.SLO.Objective > 0 || o.Decide != nil {
 		t = newCounting(t)
 	}
 	c := newCluster(p, o.Seed, t)
@@ -177,7 +177,7 @@ type run struct {
 // load.
 func (r *run) begin(ctx context.Context) error {
 	c, s := r.c, r.Scenario
-	kind, parameter, err := ParseScaler(r.Scaler)
+	kind, parameter, err := kindOf(r.Scaler)
 	if err != nil {
 		return err
 	}

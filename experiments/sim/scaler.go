@@ -79,6 +79,15 @@ func Scalers() []string {
 	}
 }
 
+// kindOf is ParseScaler with Steered, which only programs can run: it has no rules of
+// its own.
+func kindOf(scaler string) (kind string, parameter float64, err error) {
+	if scaler == Steered {
+		return Steered, 0, nil
+	}
+	return ParseScaler(scaler)
+}
+
 // ParseScaler splits a scaler's name into its kind and its parameter, 0 for none.
 // The error tells what is wrong with it.
 func ParseScaler(scaler string) (kind string, parameter float64, err error) {
@@ -94,7 +103,7 @@ func ParseScaler(scaler string) (kind string, parameter float64, err error) {
 		most = 90 // placeholders of a whole node never end
 	case KEDARPS, KEDAVPA:
 		most = 1e6
-	case Static, Mash2RL, Steered:
+	case Static, Mash2RL:
 		if given {
 			return "", 0, fmt.Errorf("scaler %q: %s takes no parameter", scaler, kind)
 		}
