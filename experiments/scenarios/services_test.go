@@ -132,6 +132,8 @@ func TestParseNamesMistakesOfTheWholeSchema(t *testing.T) {
 		"a negative share of the metric":      {pools + "events: [{at: 1s, metricsFactor: -1}]", `f.yaml:13: events[0].metricsFactor: must be between 0 and 100`},
 		"a priority beyond those of users":    {pools + "services: [{name: a, priority: 1000000001}]", `f.yaml:13: services[0].priority: must be at most 1000000000`},
 		"failing nodes of no pool":            {pools + "events: [{at: 1s, failNodes: 1, pool: q}]", `f.yaml:13: events[0].pool: "q" is none of the pools`},
+		"a machine that is none":              {"pools: [{name: p, machineType: zz-9, zones: [a], nodes: 1}]", `f.yaml:12: pools[0].machineType: "zz-9" is none of `},
+		"no pools at all":                     {"pools: []", "f.yaml:12: pools: must not be empty"},
 		"a negative quota":                    {"events: [{at: 1s, quotaVCPU: -1}]", "f.yaml:12: events[0].quotaVCPU: must not be negative"},
 		"a work factor of an unknown service": {"events: [{at: 1s, workFactor: 2, service: x}]", `f.yaml:12: events[0].service: "x" is none of the services`},
 		"a load factor of unknown users":      {"events: [{at: 1s, loadFactor: 2, users: x}]", `f.yaml:12: events[0].users: "x" are none of the scenario's users`},

@@ -2,13 +2,16 @@ package scenarios
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/experiments/gkesim"
 )
 
 // Limits that keep a scenario computable.
@@ -103,6 +106,9 @@ func (s *Scenario) validate(fail failure) {
 }
 
 func (s *Scenario) validatePools(fail failure) {
+	if s.Pools != nil && len(s.Pools) == 0 {
+		fail("pools", "must not be empty")
+	}
 	names := map[string]bool{}
 	for i, p := range s.Pools {
 		at := fmt.Sprintf("pools[%d]", i)
@@ -115,6 +121,8 @@ func (s *Scenario) validatePools(fail failure) {
 		names[p.Name] = true
 		if p.MachineType == "" {
 			fail(at+".machineType", "is missing")
+		} else if _, simulated := gkesim.Machines[p.MachineType]; !simulated {
+			fail(at+".machineType", "%q is none of %s", p.MachineType, strings.Join(slices.Sorted(maps.Keys(gkesim.Machines)), ", "))
 		}
 		if len(p.Zones) == 0 {
 			fail(at+".zones", "at least one zone is needed")
