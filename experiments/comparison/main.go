@@ -254,7 +254,7 @@ the same warm-up. Rivals have their authors' settings, with the HPA at 80 %.
 | ` + "`mash2-rl`" + ` | mash2-any with planner rl for every workload, by one policy that PPO learned in the environment replicas (200,000 steps), and for none of the scenarios |
 | ` + "`clairvoyant`" + ` | mash2-any with perfect forecasts: what better forecasts could gain |
 | ` + "`static`" + ` | sized for the scenario's peak, which it knows |
-| ` + "`oracle`" + ` | a bound: no scaler that keeps its minimum replicas on nodes and never violates the SLO can cost less. Nothing was run at it |
+| ` + "`oracle`" + ` | a bound: no scaler that keeps its minimum replicas on nodes, never violates the SLO and leaves requests as they are can cost less, with any mixture of pools. Nothing was run at it |
 
 Figures are means over seeds; ± is half the 95 % interval of the mean by Student's t. In a violating minute
 the p95 or the share of failed requests exceeds the scenario's SLO. Node cost counts from boot request to

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/mash2-io/mash2/experiments/scenarios"
@@ -68,4 +69,14 @@ func (p Params) LeastBoot(s scenarios.Scenario) time.Duration {
 		}
 	}
 	return time.Duration(float64(median)*math.Exp(-4*p.BootSigma)) + p.Operation
+}
+
+// LeastPaid is the least time that a machine of the scenario is paid for without
+// serving, if it comes during a run: LeastBoot, and while it stops. Nobody pays for
+// the stop of one that failed, so that where machines fail none is counted.
+func (p Params) LeastPaid(s scenarios.Scenario) time.Duration {
+	if slices.ContainsFunc(s.Events, func(e scenarios.Event) bool { return e.FailNodes > 0 }) {
+		return p.LeastBoot(s)
+	}
+	return p.LeastBoot(s) + p.Stop
 }

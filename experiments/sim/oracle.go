@@ -11,9 +11,10 @@ import (
 )
 
 // Oracle is a lower bound on what the nodes of a scenario cost, USD by pass, for
-// anybody who never violates its SLO and always has its least replicas on nodes:
-// clairvoyant, with nodes and pods in
-// fractions and boots begun in time. Nothing can beat it; nobody need reach it.
+// anybody who never violates its SLO, always has its least replicas on nodes, and
+// leaves requests as the scenario has them: clairvoyant, with nodes and pods in
+// fractions and boots begun in time. Nothing of that kind can beat it; nobody need
+// reach it.
 //
 // What it rests on, minute by minute:
 //
@@ -26,37 +27,39 @@ import (
 //     them: κ = speed·min(cores, m·limit) reference cores with m pods of this
 //     request on it; where pods of several sizes share nodes m is a fraction, of
 //     the kind that gets most out of a node, by CPU alone. It takes at least D/κ nodes on average over the minute, and
-//     never fewer than hold the least number of replicas.
+//     never fewer than hold the least numbers of replicas, in whatever mixture of
+//     pools is cheapest for them by CPU and memory; see cover.
 //  3. A node that comes is paid from its request and while it stops: at least B =
 //     the fastest boot in 30,000 (four standard deviations) + a resize's
 //     latency + the stop. Those there at the start of a pass are free of it, and
-//     so are those that stop after its end.
+//     where nodes fail no stop is counted. One after the end of a pass is: the
+//     figure may be too high by that for nodes that came in the pass and outlast it.
 //
 // The cheapest n(t) ≥ need(t) under (3) is found exactly, layer by layer: a layer
 // of nodes that is needed in two stretches is kept in between if the gap costs
 // less than coming anew. Of several pools the one with the cheapest capacity
-// counts.
+// counts for what is served.
 func Oracle(s scenarios.Scenario, p Params, passes int, seed uint64) ([]float64, error) {
 	c := newCluster(p, seed, newFluid(seed))
 	price := math.Inf(1) // USD per reference core and hour
-	least := math.Inf(1) // USD per hour of the least numbers of replicas
+	deployments := deploymentsOf(s)
+	replicas := cover{cpu: make([][]float64, len(deployments)), memory: make([][]float64, len(deployments))} // the least numbers
 	for _, pool := range s.Pools {
 		pl, err := c.newPool(pool, false)
 		if err != nil {
 			return nil, err
 		}
 		free := pl.allocatable.Minus(pl.overhead)
-		var cpu, bytes float64 // that the least replicas ask for together
-		deployments := deploymentsOf(s)
-		for _, d := range deployments {
-			memory, replicas := d.Memory.Request.Value(), float64(d.Replicas.Min)
+		for i, d := range deployments {
+			memory := d.Memory.Request.Value()
 			request, limit, sizes := sizesOf(s, d)
 			m := float64(min(free.MilliCPU/request, free.Memory/max(memory, 1), free.Pods))
 			if m < 1 {
-				cpu = math.Inf(1)
+				replicas.add(i, math.Inf(1), math.Inf(1))
 				continue
 			}
-			cpu, bytes = cpu+replicas*float64(request), bytes+replicas*float64(memory)
+			cost := float64(d.Replicas.Min) * pl.price
+			replicas.add(i, cost*float64(request)/float64(free.MilliCPU), cost*float64(memory)/float64(free.Memory))
 			if sizes > 1 || len(deployments) > 1 {
 				m = float64(free.MilliCPU) / float64(request) // other pods may fill what this kind leaves
 			}
@@ -66,21 +69,14 @@ func Oracle(s scenarios.Scenario, p Params, passes int, seed uint64) ([]float64,
 			}
 			price = min(price, pl.price/(capacity*pl.speed))
 		}
-		least = min(least, pl.price*max(cpu/float64(free.MilliCPU), bytes/float64(free.Memory)))
 	}
-	if math.IsInf(price, 1) || math.IsInf(least, 1) {
-		return nil, fmt.Errorf("scenario %s: no pool can hold its pods", s.Name)
-	}
-	median := p.BootMedian
-	if d := s.BootMedian.Duration; d > 0 {
-		median = d
-	}
-	for _, pool := range s.Pools {
-		if d := pool.BootMedian.Duration; d > 0 {
-			median = min(median, d)
+	for i, d := range deployments {
+		if !replicas.fits(i) {
+			return nil, fmt.Errorf("scenario %s: no pool can hold a pod of service %s", s.Name, d.Name)
 		}
 	}
-	paid := time.Duration(float64(median)*math.Exp(-4*p.BootSigma)) + p.Operation + p.Stop
+	least := replicas.least() // USD per hour
+	paid := p.LeastPaid(s)
 	pass := s.PassDuration()
 	asked := askedOf(s, passes, seed)
 	var out []float64

@@ -226,7 +226,7 @@ func (l load) lowest(seed uint64) (float64, error) {
 		needs = append(needs, max(cover, cheapest*sum/float64(n)))
 	}
 	p := sim.DefaultParams()
-	return bound.Cheapest(needs, time.Minute, p.LeastBoot(s)+p.Stop), nil
+	return bound.Cheapest(needs, time.Minute, p.LeastPaid(s)), nil
 }
 
 // write makes a file of the verdict's folder.
