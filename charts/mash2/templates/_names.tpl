@@ -1,6 +1,6 @@
 {{- /* Values of another chart may lack what templates read, which would be empty flags. */}}
 {{- define "mash2.keys" -}}
-{{- if ne (toString .Values.keys) "1422a573" }}{{ fail "these values are of another version of the chart and may lack keys of this one: run helm upgrade with --reset-then-reuse-values (helm 3.14 or later) instead of --reuse-values" }}{{ end }}
+{{- if ne (toString .Values.keys) "afcc9c6b" }}{{ fail "these values are of another version of the chart and may lack keys of this one: run helm upgrade with --reset-then-reuse-values (helm 3.14 or later) instead of --reuse-values" }}{{ end }}
 {{- end }}
 
 {{- define "mash2.fullname" -}}
