@@ -104,6 +104,14 @@ type RuleState struct {
 	Triggered time.Time `json:"triggered,omitzero"`
 	// Reason says in a sentence why it is on or off.
 	Reason string `json:"reason"`
+	// Proposed are the replicas that the rule proposed last, of workloads by name, while it is on.
+	Proposed []RuleProposal `json:"proposed,omitempty"`
+}
+
+// RuleProposal is how many replicas a rule wants a workload of its namespace to have at least.
+type RuleProposal struct {
+	Workload string `json:"workload"`
+	Replicas int32  `json:"replicas"`
 }
 
 // Choice is the candidate that a strategy has chosen.

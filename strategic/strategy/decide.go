@@ -146,19 +146,30 @@ func (in Input) one(s api.Strategy, p *program, out *Output) decision {
 		if err != nil {
 			out.find("StrategyHolds", s.Key, fmt.Sprintf("spec.rules[%d] %s: %v", i, r.Name, err))
 		}
-		d.state.Rules = append(d.state.Rules, state)
-		if !state.On {
-			continue
-		}
+		state.Proposed = nil
 		for j, a := range r.Actions {
+			if !state.On {
+				break
+			}
 			action, err := p.wants(a, [2]int{i, j}, s.Key, sc)
 			if err != nil {
+				replicas, known := proposed(was, a.ProposeReplicas)
+				if known {
+					err = fmt.Errorf("%w; its last proposal stays, %d", err, replicas)
+				}
 				out.find("StrategyHolds", s.Key, fmt.Sprintf("spec.rules[%d].actions[%d]: %v", i, j, err))
-				continue
+				if !known {
+					continue
+				}
+				action = proposal(a.ProposeReplicas.Workload, s.Key, replicas)
+			}
+			if action.Kind == api.ActionProposeReplicas {
+				state.Proposed = append(state.Proposed, api.RuleProposal{Workload: action.Workload.Name, Replicas: action.MinReplicas})
 			}
 			action.Strategy, action.Rule, action.Since, action.Reason = s.Key, r.Name, state.Since, state.Reason
 			d.actions = append(d.actions, action)
 		}
+		d.state.Rules = append(d.state.Rules, state)
 	}
 	if c := p.spec.Choose; c != nil {
 		choice, err := p.chosen(last.Choice, sc, in)
@@ -329,10 +340,27 @@ func (p *program) wants(a v1alpha1.StrategyAction, at [2]int, of api.Key, sc sco
 	if err != nil {
 		return api.StrategyAction{}, err
 	}
+	return proposal(a.ProposeReplicas.Workload, of, int32(math.Ceil(min(max(v, 0), maxReplicas)))), nil
+}
+
+func proposal(workload string, by api.Key, replicas int32) api.StrategyAction {
 	return api.StrategyAction{
-		Kind: api.ActionProposeReplicas, Workload: api.Key{Namespace: of.Namespace, Name: a.ProposeReplicas.Workload},
-		MinReplicas: int32(math.Ceil(min(max(v, 0), maxReplicas))),
-	}, nil
+		Kind: api.ActionProposeReplicas, Workload: api.Key{Namespace: by.Namespace, Name: workload}, MinReplicas: replicas,
+	}
+}
+
+// proposed is what a rule that is on proposed last; false if it proposed nothing, or what is
+// asked for is no proposal.
+func proposed(was api.RuleState, a *v1alpha1.ProposeReplicas) (replicas int32, known bool) {
+	if a == nil {
+		return 0, false
+	}
+	for _, p := range was.Proposed {
+		if p.Workload == a.Workload {
+			replicas, known = max(replicas, p.Replicas), true
+		}
+	}
+	return replicas, known
 }
 
 // moved is the workload of a strategy's namespace that a move is of; the zero key for all.

@@ -217,6 +217,36 @@ func TestHostileExpressions(t *testing.T) {
 	}
 }
 
+// TestProposalsStay: where the number of replicas can't be told for a while, what the rule proposed last stays as long as
+// it is on.
+func TestProposalsStay(t *testing.T) {
+	s := parse(t, "s", "sensors: [{name: load, prometheus: {query: up}}, {name: jobs, prometheus: {query: jobs}}]\n"+
+		"rules: [{name: r, when: load > 5, actions: [{proposeReplicas: {workload: web, replicas: jobs}}]}]")
+	begin := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
+	var last []api.StrategyState
+	for i, c := range []struct {
+		load, jobs float64 // below 0: not known
+		want       int32   // below 0: nothing
+	}{{9, -1, -1}, {9, 8, 8}, {9, -1, 8}, {-1, -1, 8}, {9, 6, 6}, {9, -1, 6}, {1, -1, -1}, {9, -1, -1}} {
+		now := begin.Add(time.Duration(i) * time.Hour)
+		s.Readings = nil
+		for name, v := range map[string]float64{"load": c.load, "jobs": c.jobs} {
+			if v >= 0 {
+				s.Readings = append(s.Readings, api.SensorReading{Sensor: name, Value: v, At: now})
+			}
+		}
+		out := Decide(Input{Time: now, Strategies: []api.Strategy{s}, Last: last})
+		last = out.States
+		got := int32(-1)
+		if len(out.Actions) == 1 {
+			got = out.Actions[0].MinReplicas
+		}
+		if got != c.want || (c.load < 0 || c.jobs < 0 && c.load > 5) != (len(out.Findings) > 0) {
+			t.Errorf("cycle %d: %+v, want %d; %+v", i, out.Actions, c.want, out.Findings)
+		}
+	}
+}
+
 // TestContradictions: of two that want different things the one with priority wins, and the
 // other is told.
 func TestContradictions(t *testing.T) {
