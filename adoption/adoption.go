@@ -174,13 +174,16 @@ func (a Adoption) scalersOf(ctx context.Context, namespace string, target v1alph
 }
 
 // Desired is what the other autoscalers of a workload's target want now, the
-// most of them; ok is false when there is none.
+// most of them; ok is false when there is none, or none that has said it.
 func (a Adoption) Desired(ctx context.Context, w *v1alpha1.ManagedWorkload) (desired int32, ok bool, err error) {
 	hpas, err := a.hpas(ctx, w.Namespace)
 	if err != nil {
 		return 0, false, err
 	}
 	for _, h := range hpas {
+		if h.Status.DesiredReplicas == 0 && len(h.Status.Conditions) == 0 {
+			continue // nobody has looked at it yet
+		}
 		if ref := h.Spec.ScaleTargetRef; ref.Kind == w.Spec.TargetRef.Kind && ref.Name == w.Spec.TargetRef.Name && !isNet(&h) {
 			desired, ok = max(desired, h.Status.DesiredReplicas), true
 		}

@@ -354,6 +354,26 @@ func TestKEDAIsPausedAndResumed(t *testing.T) {
 	}
 }
 
+// TestAnHPAThatNobodyLookedAt: what was only just created has said nothing yet.
+func TestAnHPAThatNobodyLookedAt(t *testing.T) {
+	for name, c := range map[string]struct {
+		status autoscalingv2.HorizontalPodAutoscalerStatus
+		want   int32
+		known  bool
+	}{
+		"just created":        {},
+		"it wants three":      {autoscalingv2.HorizontalPodAutoscalerStatus{DesiredReplicas: 3}, 3, true},
+		"it was told to stop": {autoscalingv2.HorizontalPodAutoscalerStatus{Conditions: []autoscalingv2.HorizontalPodAutoscalerCondition{{Type: autoscalingv2.ScalingActive}}}, 0, true},
+	} {
+		h := hpa()
+		h.Status = c.status
+		b := newBed(t, true, h, adopted(t), target())
+		if got, known, err := b.adoption.Desired(t.Context(), b.workload()); err != nil || got != c.want || known != c.known {
+			t.Errorf("%s: %d, %v, %v", name, got, known, err)
+		}
+	}
+}
+
 // TestAPauseOfTheirsStays: somebody had paused the ScaledObject, and that is what release gives back, also where
 // the take-over was run twice.
 func TestAPauseOfTheirsStays(t *testing.T) {
