@@ -60,7 +60,7 @@ with the same load, bounds and warm-up.
               karpenter with requests of CPU and memory by Attune's documented percentiles
               (mode Auto), or by the windows of Google's Autopilot (S_p95, S_p98)
   static      sized for the scenario's peak
-  oracle      a bound: no scaler without a violation can cost less
+  oracle      a bound: no scaler without a violation that leaves requests as they are can cost less
 
 Warm-up passes, those of the scenario or --warm-passes, come first and are not measured.
 --against compares with recordings of mash2 demo (results.json in its report's folder, or
