@@ -446,6 +446,7 @@ func TestSignIn(t *testing.T) {
 	b.until(`document.getElementById("login-error").textContent.includes("wrong token")`)
 	field("right")
 	b.until(`document.getElementById("foot").textContent.includes("you look as somebody")`)
+	b.until(`document.getElementById("foot").textContent.includes("times of " + Intl.DateTimeFormat().resolvedOptions().timeZone)`)
 	b.until(`document.querySelector("main").textContent.includes("COST_SAVING")`)
 	b.clean()
 }

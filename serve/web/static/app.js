@@ -2,7 +2,7 @@
 
 import { Refused, get, hasToken, listen, post, setToken } from "./api.js";
 import { forget } from "./charts.js";
-import { card, clock, h } from "./dom.js";
+import { card, clock, h, zone } from "./dom.js";
 import * as views from "./views.js";
 
 const main = document.getElementById("main");
@@ -100,7 +100,7 @@ function frame() {
   banner.hidden = told.length === 0;
   banner.textContent = told.join(" ");
   document.getElementById("foot").replaceChildren(
-    `mash2 ${o.program} · cycle ${o.cycle} at ${clock(o.time)} · you look as ${o.viewer}`,
+    `mash2 ${o.program} · cycle ${o.cycle} at ${clock(o.time)} · times of ${zone()} · you look as ${o.viewer}`,
     o.everything ? "" : " · shown is what is in the namespaces that you may see");
 }
 

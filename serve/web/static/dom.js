@@ -25,7 +25,10 @@ export function clock(time, withDate) {
   return t.toLocaleString(undefined, far ? { dateStyle: "medium", timeStyle: "medium" } : { timeStyle: "medium" });
 }
 
-export const when = (time, withDate) => h("time", { datetime: time }, clock(time, withDate));
+// zone of clock's times. Commands and records have UTC, which the pointer shows.
+export const zone = () => Intl.DateTimeFormat().resolvedOptions().timeZone;
+const utc = (time) => (Number.isNaN(Date.parse(time)) ? "" : new Date(time).toISOString());
+export const when = (time, withDate) => h("time", { datetime: time, title: utc(time) }, clock(time, withDate));
 export const counted = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 export const arrow = (from, to) => (from === to ? String(to) : `${from} → ${to}`);
 export const card = (title, ...rest) => h("section", { class: "card" }, title && h("h2", {}, title), ...rest);
