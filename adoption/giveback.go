@@ -126,12 +126,12 @@ func (a Adoption) leftNodes(ctx context.Context) (map[string]bool, error) {
 	if a.all != nil {
 		return a.all.left, nil
 	}
-	var nodes corev1.NodeList
-	if err := a.Client.List(ctx, &nodes); err != nil && !apierrors.IsForbidden(err) {
+	nodes, err := a.nodes(ctx)
+	if err != nil && !apierrors.IsForbidden(err) {
 		return nil, fmt.Errorf("listing nodes: %w", err)
 	}
 	left := map[string]bool{}
-	for _, n := range nodes.Items {
+	for _, n := range nodes {
 		left[n.Name] = n.Annotations[api.AnnotationCordonedFor] != ""
 	}
 	return left, nil
@@ -151,17 +151,26 @@ func (a Adoption) clearCosts(ctx context.Context, pods []corev1.Pod) error {
 	return nil
 }
 
+// nodes of the cluster without what they are: thousands of whole ones are more than the Job of helm
+// uninstall has memory for.
+func (a Adoption) nodes(ctx context.Context) ([]metav1.PartialObjectMetadata, error) {
+	var list metav1.PartialObjectMetadataList
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+	err := a.Client.List(ctx, &list)
+	return list.Items, err
+}
+
 // GiveBackNodes takes mash2's cordons back, and its notes, and every parked node
 // into use. The operator must not be there, or have no workload in Full: then it
 // leaves nodes alone. It tries them all, and can be run again.
 func (a Adoption) GiveBackNodes(ctx context.Context) error {
-	var list corev1.NodeList
-	if err := a.Client.List(ctx, &list); err != nil {
+	nodes, err := a.nodes(ctx)
+	if err != nil {
 		return fmt.Errorf("listing nodes, to take mash2's cordons back: %w", err)
 	}
 	var errs []error
-	for i := range list.Items {
-		n := &list.Items[i]
+	for _, m := range nodes {
+		n := &corev1.Node{ObjectMeta: m.ObjectMeta}
 		notes := map[string]any{}
 		for _, key := range []string{api.AnnotationCordonedFor, api.AnnotationCordonedAt, api.AnnotationGaveUp, api.AnnotationParked} {
 			if _, ok := n.Annotations[key]; ok {
