@@ -92,10 +92,10 @@ func (a Adoption) Find(ctx context.Context, namespaces []string) ([]Candidate, e
 	return out, nil
 }
 
-// hpas of a namespace, or of all.
+// hpas of a namespace, or of all. In a release of all workloads they are those of its beginning, of one namespace.
 func (a Adoption) hpas(ctx context.Context, namespace string) ([]autoscalingv2.HorizontalPodAutoscaler, error) {
 	if a.all != nil {
-		return slices.DeleteFunc(slices.Clone(a.all.hpas), func(h autoscalingv2.HorizontalPodAutoscaler) bool { return h.Namespace != namespace }), nil
+		return a.all.hpas[namespace], nil
 	}
 	var list autoscalingv2.HorizontalPodAutoscalerList
 	if err := a.Client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
@@ -107,7 +107,7 @@ func (a Adoption) hpas(ctx context.Context, namespace string) ([]autoscalingv2.H
 // scaledObjects are none where KEDA isn't installed.
 func (a Adoption) scaledObjects(ctx context.Context, namespace string) ([]unstructured.Unstructured, error) {
 	if a.all != nil {
-		return slices.DeleteFunc(slices.Clone(a.all.scaledObjects), func(o unstructured.Unstructured) bool { return o.GetNamespace() != namespace }), nil
+		return a.all.scaledObjects[namespace], nil
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(scaledObjectKind)

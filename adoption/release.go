@@ -254,8 +254,9 @@ func (a Adoption) ReleaseAll(ctx context.Context, gone bool) (released []types.N
 
 // everything is what a release of all workloads looks at once, before it changes anything.
 type everything struct {
-	hpas          []autoscalingv2.HorizontalPodAutoscaler
-	scaledObjects []unstructured.Unstructured
+	// By namespace.
+	hpas          map[string][]autoscalingv2.HorizontalPodAutoscaler
+	scaledObjects map[string][]unstructured.Unstructured
 	// left are nodes that a move leaves: the first workload that is released gives them back.
 	left         map[string]bool
 	othersInFull bool
@@ -265,13 +266,20 @@ type everything struct {
 
 // lookAtAll lists what a release of all workloads needs.
 func (a Adoption) lookAtAll(ctx context.Context) (*everything, error) {
-	var all everything
-	var err error
-	if all.hpas, err = a.hpas(ctx, metav1.NamespaceAll); err != nil {
+	all := everything{hpas: map[string][]autoscalingv2.HorizontalPodAutoscaler{}, scaledObjects: map[string][]unstructured.Unstructured{}}
+	hpas, err := a.hpas(ctx, metav1.NamespaceAll)
+	if err != nil {
 		return nil, err
 	}
-	if all.scaledObjects, err = a.scaledObjects(ctx, metav1.NamespaceAll); err != nil {
+	for _, h := range hpas {
+		all.hpas[h.Namespace] = append(all.hpas[h.Namespace], h)
+	}
+	objects, err := a.scaledObjects(ctx, metav1.NamespaceAll)
+	if err != nil {
 		return nil, err
+	}
+	for _, o := range objects {
+		all.scaledObjects[o.GetNamespace()] = append(all.scaledObjects[o.GetNamespace()], o)
 	}
 	if all.left, err = a.leftNodes(ctx); err != nil {
 		return nil, err

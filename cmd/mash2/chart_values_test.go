@@ -277,6 +277,26 @@ func TestChartMonitorKeepsNamespaces(t *testing.T) {
 	}
 }
 
+// chartDeployment is the operator's Deployment with some values. A key that is there twice is refused.
+func chartDeployment(t *testing.T, values string) (d appsv1.Deployment) {
+	t.Helper()
+	out, err := templated(t, values)
+	if err != nil {
+		t.Fatal(out)
+	}
+	for text := range strings.SplitSeq(out, "\n---\n") {
+		if !strings.Contains(text, "# Source: mash2/templates/deployment.yaml") {
+			continue
+		}
+		if err := yaml.UnmarshalStrict([]byte(text), &d); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	t.Fatal("the chart has no Deployment")
+	return d
+}
+
 // A constraint's own labelSelector is taken; one without gets the operator's pods.
 func TestChartSpread(t *testing.T) {
 	const spread = "topologySpreadConstraints[0].maxSkew=1,topologySpreadConstraints[0].topologyKey=zone,topologySpreadConstraints[0].whenUnsatisfiable=DoNotSchedule"
@@ -285,22 +305,9 @@ func TestChartSpread(t *testing.T) {
 		"with its own":       {spread + ",topologySpreadConstraints[0].labelSelector.matchLabels.team=ours", "team", "ours"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, err := templated(t, c.values)
-			if err != nil {
-				t.Fatal(out)
-			}
-			for text := range strings.SplitSeq(out, "\n---\n") {
-				if !strings.Contains(text, "# Source: mash2/templates/deployment.yaml") {
-					continue
-				}
-				var d appsv1.Deployment
-				// Strict: a key that is there twice is refused.
-				if err := yaml.UnmarshalStrict([]byte(text), &d); err != nil {
-					t.Fatal(err)
-				}
-				if got := d.Spec.Template.Spec.TopologySpreadConstraints[0].LabelSelector.MatchLabels[c.label]; got != c.want {
-					t.Errorf("%s is %q, want %q", c.label, got, c.want)
-				}
+			d := chartDeployment(t, c.values)
+			if got := d.Spec.Template.Spec.TopologySpreadConstraints[0].LabelSelector.MatchLabels[c.label]; got != c.want {
+				t.Errorf("%s is %q, want %q", c.label, got, c.want)
 			}
 		})
 	}
@@ -315,22 +322,10 @@ func TestChartClaimOfOneReplica(t *testing.T) {
 		"replicaCount=2,records.claim=ours":                       true,
 		"replicaCount=1,records.claim=ours,records.enabled=false": true,
 	} {
-		out, err := templated(t, values)
-		if err != nil {
-			t.Fatal(out)
-		}
-		for text := range strings.SplitSeq(out, "\n---\n") {
-			if !strings.Contains(text, "# Source: mash2/templates/deployment.yaml") {
-				continue
-			}
-			var d appsv1.Deployment
-			if err := yaml.UnmarshalStrict([]byte(text), &d); err != nil {
-				t.Fatal(err)
-			}
-			r := d.Spec.Strategy.RollingUpdate
-			if got := r == nil || r.MaxSurge.IntValue() > 0; got != surge || !surge && r.MaxUnavailable.IntValue() != 1 {
-				t.Errorf("%s: strategy %+v, want a second pod meanwhile: %v", values, d.Spec.Strategy, surge)
-			}
+		d := chartDeployment(t, values)
+		r := d.Spec.Strategy.RollingUpdate
+		if got := r == nil || r.MaxSurge.IntValue() > 0; got != surge || !surge && r.MaxUnavailable.IntValue() != 1 {
+			t.Errorf("%s: strategy %+v, want a second pod meanwhile: %v", values, d.Spec.Strategy, surge)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -134,7 +135,11 @@ func (r results) tables(title string, bounds map[string]float64, rivals []string
 		if slices.Contains(rivals, s) {
 			counts = "yes"
 		}
-		fmt.Fprintf(t, "%s\t%.3f\t%.3f\t%.3f\t%.2f\t%.0f\t%.0f\t%d\t%s\n", s, m.cost, toBest, 100*m.violating, 100*m.worst, m.scalings, m.starts, m.traces, counts)
+		beside := "–" // nobody ran the clairvoyant
+		if !math.IsNaN(toBest) {
+			beside = strconv.FormatFloat(toBest, 'f', 3, 64)
+		}
+		fmt.Fprintf(t, "%s\t%.3f\t%s\t%.3f\t%.2f\t%.0f\t%.0f\t%d\t%s\n", s, m.cost, beside, 100*m.violating, 100*m.worst, m.scalings, m.starts, m.traces, counts)
 	}
 	_ = t.Flush() // into memory
 	fmt.Fprintln(&b)

@@ -11,6 +11,21 @@ import (
 	"github.com/mash2-io/mash2/planning/horizontal"
 )
 
+// tenPods of a workload, an hour old, of which the first are Ready; change is made to the others.
+func tenPods(in planning.Input, ready int, change func(*api.Pod)) (out []api.Pod) {
+	for i := range 10 {
+		p := api.Pod{
+			Key: api.Key{Namespace: "web", Name: fmt.Sprint("shop-", i)}, Phase: "Running", Ready: i < ready,
+			Created: now.Add(-time.Hour), Shape: in.Workload.Shape,
+		}
+		if change != nil && !p.Ready {
+			change(&p)
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
 // TestSilentPods: of ten pods some crash, or are cut off, and have no usage. What the others use is no reason
 // for fewer replicas, as little as it is to the HPA (replica_calculator.go, missingPods).
 func TestSilentPods(t *testing.T) {
@@ -35,16 +50,7 @@ func TestSilentPods(t *testing.T) {
 			in := input(c.usage)
 			in.Workload.Replicas, in.Workload.ReadyReplicas = 10, int32(c.ready)
 			in.Workload.Usage = &api.Usage{At: now, Window: 15 * time.Second, MilliCPU: c.usage, Pods: int32(c.ready)}
-			for i := range 10 {
-				p := api.Pod{
-					Key: api.Key{Namespace: "web", Name: fmt.Sprint("shop-", i)}, Phase: "Running", Ready: i < c.ready,
-					Created: now.Add(-time.Hour), Shape: in.Workload.Shape,
-				}
-				if c.change != nil && !p.Ready {
-					c.change(&p)
-				}
-				in.Pods = append(in.Pods, p)
-			}
+			in.Pods = tenPods(in, c.ready, c.change)
 			got, err := horizontal.Planner{}.PlanWorkload(in)
 			if err != nil {
 				t.Fatal(err)
@@ -93,16 +99,7 @@ func TestSilentPodsOfTriggers(t *testing.T) {
 			c.trigger.Name, c.trigger.Target, c.trigger.At = "load", 100, now
 			in.Workload.Triggers[0] = c.trigger
 			in.Workload.Replicas, in.Workload.ReadyReplicas = 10, int32(c.ready)
-			for i := range 10 {
-				p := api.Pod{
-					Key: api.Key{Namespace: "web", Name: fmt.Sprint("shop-", i)}, Phase: "Running", Ready: i < c.ready,
-					Created: now.Add(-time.Hour), Shape: in.Workload.Shape,
-				}
-				if c.change != nil && !p.Ready {
-					c.change(&p)
-				}
-				in.Pods = append(in.Pods, p)
-			}
+			in.Pods = tenPods(in, c.ready, c.change)
 			got, err := horizontal.Planner{}.PlanWorkload(in)
 			if err != nil {
 				t.Fatal(err)
