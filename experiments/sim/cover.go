@@ -3,9 +3,6 @@ package sim
 import (
 	"math"
 	"slices"
-
-	"gonum.org/v1/gonum/mat"
-	"gonum.org/v1/gonum/optimize/convex/lp"
 )
 
 // cover is what it costs to hold pods on machines of several pools, as a linear
@@ -93,24 +90,76 @@ func (c cover) least() float64 {
 }
 
 // maximize finds the x ≥ 0 of the highest values·x with rows·x ≤ limits, all of which
-// are at least 0; zeros where it can't be found.
+// are at least 0, by the simplex method with Bland's rule. It is x so far where x is
+// unbounded or takes too long. Gonum's lp.Simplex was tried, and goes round for ever
+// with some of eight services and five pools.
 func maximize(rows [][]float64, limits, values []float64) []float64 {
+	const tolerance = 1e-11
 	m, n := len(rows), len(values)
-	// In standard form: each row has a variable of its own for what it leaves.
-	a, c, basic := mat.NewDense(m, n+m, nil), make([]float64, n+m), make([]int, m)
-	for i, row := range rows {
-		for j, v := range row {
-			a.Set(i, j, v)
+	// The tableau has the columns of variables that are 0, which are swapped for those
+	// of rows; the last row is the gain of each.
+	table := make([][]float64, m+1)
+	basic, zero := make([]int, m), make([]int, n) // variables; slacks from n on
+	for i := range rows {
+		table[i], basic[i] = append(append([]float64(nil), rows[i]...), limits[i]), n+i
+	}
+	table[m] = append(append([]float64(nil), values...), 0)
+	for j := range zero {
+		zero[j] = j
+	}
+	for range 100 * (m + n) {
+		enter, leave := -1, -1
+		for j := range zero {
+			if table[m][j] > tolerance && (enter < 0 || zero[j] < zero[enter]) {
+				enter = j
+			}
 		}
-		a.Set(i, n+i, 1)
-		basic[i] = n + i
+		if enter < 0 {
+			break
+		}
+		for i := range basic {
+			if table[i][enter] <= tolerance {
+				continue
+			}
+			if leave < 0 {
+				leave = i
+				continue
+			}
+			step, best := table[i][n]/table[i][enter], table[leave][n]/table[leave][enter]
+			if step < best || step == best && basic[i] < basic[leave] {
+				leave = i
+			}
+		}
+		if leave < 0 {
+			break
+		}
+		pivot(table, leave, enter)
+		basic[leave], zero[enter] = zero[enter], basic[leave]
 	}
-	for j, v := range values {
-		c[j] = -v
+	x := make([]float64, n)
+	for i, b := range basic {
+		if b < n {
+			x[b] = table[i][n]
+		}
 	}
-	_, x, err := lp.Simplex(c, a, limits, 0, basic)
-	if err != nil {
-		return make([]float64, n)
+	return x
+}
+
+// pivot swaps the variable of a column for that of a row.
+func pivot(table [][]float64, row, column int) {
+	by := 1 / table[row][column]
+	for j := range table[row] {
+		table[row][j] *= by
 	}
-	return x[:n]
+	table[row][column] = by
+	for i := range table {
+		factor := table[i][column]
+		if i == row || factor == 0 {
+			continue
+		}
+		for j := range table[i] {
+			table[i][j] -= factor * table[row][j]
+		}
+		table[i][column] = -factor * by
+	}
 }

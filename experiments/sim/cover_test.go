@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -80,4 +81,28 @@ func TestCoverIsTheCheapestMixture(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestCoverOfManyPools: no other shares of prices bound it higher, as prices of CPU and memory go up and down for
+// each of many services and pools.
+func TestCoverOfManyPools(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for n := range 400 {
+		services, pools := 1+r.IntN(50), 1+r.IntN(6)
+		c := cover{cpu: make([][]float64, services), memory: make([][]float64, services)}
+		for i := range services {
+			for range pools {
+				c.add(i, float64(r.IntN(41))/4, float64(r.IntN(41))/4)
+			}
+		}
+		got, theta := c.least(), make([]float64, pools)
+		for range 2000 {
+			for j := range theta {
+				theta[j] = r.Float64()
+			}
+			if bound := c.at(theta); bound > got*(1+1e-9) {
+				t.Fatalf("cover %d of %d services and %d pools: %v, but %v bound it by %v", n, services, pools, got, theta, bound)
+			}
+		}
+	}
 }
