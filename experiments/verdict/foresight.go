@@ -56,7 +56,7 @@ func (o options) foretell(ctx context.Context) error {
 			for _, l := range all {
 				jobs = append(jobs, o.jobs(l, append(rivals, tellers...))...)
 			}
-			figures, err := run(ctx, jobs, o.workers, o.progress)
+			figures, err := o.run(ctx, jobs)
 			if err != nil {
 				return err
 			}

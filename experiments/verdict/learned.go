@@ -72,7 +72,7 @@ func (o options) learnedOn(ctx context.Context, set string, size float64, rivals
 	for _, l := range all {
 		jobs = append(jobs, o.jobs(l, configs)...)
 	}
-	return run(ctx, jobs, o.workers, o.progress)
+	return o.run(ctx, jobs)
 }
 
 // learned writes the comparison: each trace, and a line of JSON of all.

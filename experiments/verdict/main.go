@@ -39,12 +39,13 @@ const fleets = "fleets"
 
 // options of the command.
 type options struct {
-	traces, out, calibrated string
-	sizes, fleetSizes       []float64
-	sets, only              []string
-	seeds, workers          int
-	fronts, alone           bool
-	progress, tables        io.Writer
+	traces, out, keep string
+	calibrated        string
+	sizes, fleetSizes []float64
+	sets, only        []string
+	seeds, workers    int
+	fronts, alone     bool
+	progress, tables  io.Writer
 }
 
 func main() {
@@ -55,6 +56,7 @@ func main() {
 	only := flag.String("traces", "", "names of the traces; empty for all of a set")
 	flag.StringVar(&o.traces, "folder", "experiments/traces", "folder of folders of scenario files")
 	flag.StringVar(&o.out, "out", "out/verdict", "folder for figures.json and the fronts")
+	flag.StringVar(&o.keep, "keep", "", "file to add each run's figures to, and to take those of before from: who was interrupted goes on, with the same program")
 	flag.StringVar(&o.calibrated, "calibrated", "experiments/verdict/calibrated.json", "file with the frozen rivals by size")
 	flag.IntVar(&o.seeds, "seeds", 1, "number of seeds, from 1 on")
 	flag.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "runs at a time")
@@ -222,7 +224,7 @@ func (o options) climb(ctx context.Context, all []load, groups [][]config, objec
 		if len(jobs) == 0 {
 			return best, nil
 		}
-		more, err := run(ctx, jobs, o.workers, o.progress)
+		more, err := o.run(ctx, jobs)
 		if err != nil {
 			return nil, err
 		}

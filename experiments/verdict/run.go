@@ -52,8 +52,12 @@ type job struct {
 	seed   uint64
 }
 
-// run makes all jobs, cheap ones first, with so many at a time.
-func run(ctx context.Context, jobs []job, workers int, progress io.Writer) ([]figure, error) {
+// run makes all jobs, cheap ones first, as many at a time as there are workers.
+func (o options) run(ctx context.Context, jobs []job) ([]figure, error) {
+	kept, err := openKeeper(o.keep)
+	if err != nil {
+		return nil, fmt.Errorf("the figures that are kept: %w", err)
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	jobs = slices.Clone(jobs)
@@ -64,7 +68,7 @@ func run(ctx context.Context, jobs []job, workers int, progress io.Writer) ([]fi
 	next, done := 0, 0
 	begun := time.Now()
 	var group sync.WaitGroup
-	for range max(1, workers) {
+	for range max(1, o.workers) {
 		group.Go(func() {
 			for {
 				mu.Lock()
@@ -75,7 +79,7 @@ func run(ctx context.Context, jobs []job, workers int, progress io.Writer) ([]fi
 				if over {
 					return
 				}
-				f, err := jobs[i].run(ctx)
+				f, err := kept.run(ctx, jobs[i])
 				mu.Lock()
 				out[i] = f
 				if err != nil && failed == nil {
@@ -83,7 +87,7 @@ func run(ctx context.Context, jobs []job, workers int, progress io.Writer) ([]fi
 					stop()
 				}
 				done++
-				fmt.Fprintf(progress, "%d of %d after %v: %s at %g× with %s, %.1f s\n", done, len(jobs), time.Since(begun).Round(time.Second),
+				fmt.Fprintf(o.progress, "%d of %d after %v: %s at %g× with %s, %.1f s\n", done, len(jobs), time.Since(begun).Round(time.Second),
 					jobs[i].load.name, jobs[i].load.size, jobs[i].config, f.Seconds)
 				mu.Unlock()
 			}

@@ -66,7 +66,7 @@ func (o options) section(ctx context.Context, set string, size float64, rivals [
 			bounds[l.name] += b / float64(o.seeds)
 		}
 	}
-	figures, err := run(ctx, jobs, o.workers, o.progress)
+	figures, err := o.run(ctx, jobs)
 	if err != nil {
 		return section{}, err
 	}

@@ -94,7 +94,7 @@ func (o options) shock(ctx context.Context) error {
 		if len(jobs) == 0 {
 			return errors.New("no traces")
 		}
-		figures, err := run(ctx, jobs, o.workers, o.progress)
+		figures, err := o.run(ctx, jobs)
 		if err != nil {
 			return err
 		}
