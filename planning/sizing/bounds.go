@@ -72,12 +72,15 @@ func stated(u api.ContainerUse) (least, most api.Amounts) {
 // fit lets requests grow as far as a machine has room for a replica: one that none can hold helps nobody.
 // What its author wrote, and what it had, may run where no plan knows of.
 func (c *chooser) fit() {
-	all, largest := requests(c.now), c.in.Largest
-	if largest == (api.Amounts{}) || all.MilliCPU <= largest.MilliCPU && all.Memory <= largest.Memory {
+	all, largest, beside := requests(c.now), c.in.Largest, c.in.Sizing.Beside
+	room := api.Amounts{MilliCPU: largest.MilliCPU - beside.MilliCPU, Memory: largest.Memory - beside.Memory}
+	if largest == (api.Amounts{}) || all.MilliCPU <= room.MilliCPU && all.Memory <= room.Memory {
 		return
 	}
 	c.waits = fmt.Sprintf("%s are wanted, but no machine has more than %s for a pod", all, largest)
-	room := api.Amounts{MilliCPU: largest.MilliCPU - c.in.Sizing.Beside.MilliCPU, Memory: largest.Memory - c.in.Sizing.Beside.Memory}
+	if beside != (api.Amounts{}) {
+		c.waits += fmt.Sprintf(", %s of it for what else is in it", beside)
+	}
 	c.grow(room.MilliCPU, cpuStep, func(a *api.Amounts) *int64 { return &a.MilliCPU })
 	c.grow(room.Memory, memoryStep, func(a *api.Amounts) *int64 { return &a.Memory })
 }

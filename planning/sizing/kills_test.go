@@ -1,6 +1,7 @@
 package sizing
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -116,5 +117,26 @@ func TestLostMemory(t *testing.T) {
 				t.Errorf("eight days later: limits %s: %s", got.Containers[0].Limits, got.Reason)
 			}
 		})
+	}
+}
+
+// TestKillsWhileTakenBack: a kill raises memory while the whole plan is taken back, and usage that is less lowers none.
+func TestKillsWhileTakenBack(t *testing.T) {
+	u := known(func(u *api.ContainerUse) {
+		u.Limits = api.Amounts{Memory: 1024 * mib}
+		u.MemoryPeak = 100 * mib
+	})
+	in := input(u)
+	ran := api.ContainerPlan{Name: "web", Requests: api.Amounts{MilliCPU: 500, Memory: 1024 * mib}, Limits: u.Limits, Template: u.Requests, TemplateLimits: u.Limits}
+	in.Kept = []api.ContainerPlan{ran}
+	m := Memory{Since: now.Add(-week), Looked: now, Acted: true, Containers: in.Kept}
+	got, _ := plan(t, in, m)
+	if is := got.Containers[0]; is.Limits.Memory != 1024*mib {
+		t.Errorf("usage of 100 MiB: a limit of %d MiB, %s", is.Limits.Memory/mib, got.Reason)
+	}
+	in.Sizing.Containers[0].OOMKilled, in.Sizing.Containers[0].OOMLimit = now.Add(-time.Minute), 1024*mib
+	got, _ = plan(t, in, m)
+	if is := got.Containers[0]; is.Limits.Memory <= 1024*mib || !strings.Contains(is.Reason, "killed at") {
+		t.Errorf("killed at 1024 MiB: a limit of %d MiB, %s", is.Limits.Memory/mib, got.Reason)
 	}
 }

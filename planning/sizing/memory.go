@@ -3,6 +3,7 @@ package sizing
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
@@ -69,6 +70,18 @@ func (c *chooser) memory() {
 		}
 		plan.Requests.Memory, plan.Reason = need, "memory: "+why
 	}
+}
+
+// raise requests the memory that usage or a kill ask for, and none less.
+func (c *chooser) raise() {
+	before, waits := slices.Clone(c.now), c.waits
+	c.memory()
+	for i := range c.now {
+		if c.now[i].Requests.Memory < before[i].Requests.Memory {
+			c.now[i] = before[i]
+		}
+	}
+	c.waits = waits
 }
 
 // filled is the most that usage is a reason to request. The kernel keeps files until a limit is

@@ -145,6 +145,25 @@ func TestWhatNoMachineHolds(t *testing.T) {
 	}
 }
 
+// TestWhatNoMachineHoldsBesideSidecars: what a sidecar requests is room that containers do not have.
+func TestWhatNoMachineHoldsBesideSidecars(t *testing.T) {
+	killed := input(known(func(u *api.ContainerUse) {
+		u.Requests = api.Amounts{MilliCPU: 1500, Memory: 6000 * mib}
+		u.Limits = api.Amounts{Memory: 6000 * mib}
+		u.OOMKilled, u.OOMLimit = now.Add(-time.Minute), 6000*mib
+	}))
+	killed.Largest, killed.Sizing.Beside = api.Amounts{MilliCPU: 4000, Memory: 7500 * mib}, api.Amounts{Memory: 1000 * mib}
+	busy := input(known(func(u *api.ContainerUse) { u.Requests = api.Amounts{MilliCPU: 1500, Memory: 1024 * mib} }))
+	busy.Most, busy.Demand, busy.Sizing.Beside = 2, flat(4900), api.Amounts{MilliCPU: 500} // 3.85 cores each
+	for name, in := range map[string]Input{"memory": killed, "cpu": busy} {
+		got, _ := plan(t, in, Memory{})
+		pod, most := in.Sizing.Pod(got.Containers[0].Requests), in.Largest
+		if pod.Memory > most.Memory || pod.MilliCPU > most.MilliCPU || got.Containers[0].Requests == in.Sizing.Containers[0].Requests {
+			t.Errorf("%s: a pod of %dm and %d MiB where the largest machine has %s: %s", name, pod.MilliCPU, pod.Memory/mib, most, got.Reason)
+		}
+	}
+}
+
 // TestLargerThanAnyMachine: what its author wrote runs somewhere, whatever machines are known.
 func TestLargerThanAnyMachine(t *testing.T) {
 	in := input(known(func(u *api.ContainerUse) {

@@ -227,8 +227,10 @@ func (p Planner) Plan(in Input, m Memory) (api.SizingPlan, Memory) {
 	case in.Sizing.Hold != "":
 	case in.Kept != nil:
 		c.takeBack()
+		c.raise()
 		c.startable()
 		c.roomy()
+		c.fit()
 		c.limits()
 	default:
 		c.memory()
