@@ -271,13 +271,14 @@ type worstRatios struct {
 	begun   bool
 }
 
-// count takes a ratio of a minute; NaN is a gap. Minutes come in order.
+// count takes a ratio of a minute. NaN is a gap, of which nothing is known: the minute
+// counts as what was seen of it, and one of gaps alone not at all. Minutes come in order.
 func (w *worstRatios) count(minute int64, ratio float64) {
 	if !w.begun || minute != w.minute {
 		w.close()
 		w.minute, w.worst, w.begun = minute, math.NaN(), true
 	}
-	if !(w.worst >= ratio) {
+	if ratio > w.worst || math.IsNaN(w.worst) {
 		w.worst = ratio
 	}
 }

@@ -63,6 +63,21 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
+// A minute that was seen in part counts as what was seen of it, wherever its gap is.
+func TestGrowthOfMinutesWithGaps(t *testing.T) {
+	peaks := levels(200, 20, 100, 300)
+	for gap := range 4 {
+		s := minutes(peaks...)
+		for i := gap; i < len(s.Values); i += 4 {
+			s.Values[i] = math.NaN()
+		}
+		got, known := forecast.GrowthOf(s, forecast.GrowthRule{Lead: time.Minute}, 0.99)
+		if !known || got.Factor != 3 {
+			t.Errorf("sample %d of each minute missing: %+v, known %v; want 3", gap, got, known)
+		}
+	}
+}
+
 // Jobs that begin by the clock are grown for when they come, and not in between.
 func TestGrowthByTheClock(t *testing.T) {
 	hour := func(burst int) []float64 { return levels(24*60, 30, 100, float64(burst)) }
