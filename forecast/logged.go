@@ -16,7 +16,7 @@ func (m logged) learn(h history, horizon int) []float64 {
 }
 
 func (m logged) predictor(h history, horizon int, params []float64) predictor {
-	return expPredictor{m.recipe.predictor(inLogs(h), horizon, params), plainAnalogues{h.raw}}
+	return expPredictor{m.recipe.predictor(inLogs(h), horizon, params), h}
 }
 
 // inLogs is h in logarithms: computed once for all models that want them.
@@ -57,14 +57,16 @@ const logOffset = 50
 
 type expPredictor struct {
 	predictor
-	plainAnalogues
+	h history // not in logarithms
 }
 
 func (p expPredictor) point(o int, dst []float64) {
 	p.predictor.point(o, dst)
 	for i, v := range dst {
-		dst[i] = math.Exp(min(v-logOffset, 138)) // at most maxSample
+		dst[i] = math.Exp(v - logOffset)
 	}
+	// In logarithms one zero makes everything believable.
+	p.h.bounded(o, dst)
 }
 
 func (p expPredictor) marked(o int) []float64 {
@@ -75,7 +77,7 @@ func (p expPredictor) marked(o int) []float64 {
 }
 
 func (p expPredictor) analogues(o, horizon int) []analogue {
-	return p.plainAnalogues.analogues(o, horizon)
+	return spacedOrigins(p.h.raw, o, horizon)
 }
 
 func (p expPredictor) steady() int { return 1 }

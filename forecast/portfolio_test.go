@@ -92,6 +92,42 @@ func TestShiftedHistory(t *testing.T) {
 	}
 }
 
+// A zero, after parameters were learnt of a series that stays above it, makes no recipe
+// say more than the others may, neither just after it nor a season later.
+func TestZeroAfterLearningMakesNothingWild(t *testing.T) {
+	const n, period, horizon = 24 * 20, 24, 12
+	r := rand.New(rand.NewPCG(1, 2))
+	y, noise := make([]float64, n+2*period), 0.0
+	for i := range y {
+		noise = 0.9*noise + 0.05*r.NormFloat64()
+		y[i] = 100 * math.Exp(math.Sin(2*math.Pi*float64(i)/period)+noise)
+	}
+	top := slices.Max(y)
+	known := newHistory(y[:n:n], []season.Season{{Period: period, Strength: 1}})
+	y[n+period/2] = 0
+	h := history{periods: known.periods}.filled(y)
+	logs := 0
+	for _, rec := range recipes() {
+		params := learn(rec, known, horizon)
+		if params == nil {
+			continue
+		}
+		if _, ok := rec.(logged); ok {
+			logs++
+		}
+		p, path := rec.predictor(h, horizon, params), make([]float64, horizon)
+		for o := n + period/2; o < len(y); o++ {
+			if p.point(o, path); slices.Max(path) > 2*top {
+				t.Errorf("%s: up to %.3g from sample %d; there never was more than %.3g", rec.name(), slices.Max(path), o, top)
+				break
+			}
+		}
+	}
+	if logs < 3 {
+		t.Errorf("%d recipes of logarithms learnt something; the test is of those", logs)
+	}
+}
+
 // TestBOA: the weight goes to the best expert, the regret to it stays within
 // the bound, and with regrets that are discounted a change of the best is followed.
 func TestBOA(t *testing.T) {
