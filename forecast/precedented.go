@@ -68,13 +68,19 @@ func PrecedentOf(series api.Series) Precedent {
 		p.Samples, p.Since = len(series.Values)-gaps, len(series.Values)-1-last
 		return p.withPast(series)
 	}
-	for i, v := range series.Values {
+	spans, at := series.Censored, series.Start
+	for _, v := range series.Values {
+		for len(spans) > 0 && spans[0].To.Before(at) {
+			spans = spans[1:]
+		}
+		bound := len(spans) > 0 && !spans[0].From.After(at)
+		at = at.Add(series.Step)
 		p.Since++
 		if math.IsNaN(v) {
 			continue
 		}
 		p.Samples++
-		if series.Bound(series.Start.Add(durationOf(i, series))) {
+		if bound {
 			v *= beyond
 		}
 		if v >= p.Top {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/mash2-io/mash2/api"
 )
@@ -210,5 +211,44 @@ func TestPrecedentOf(t *testing.T) {
 				t.Errorf("%s, with a bound of before: %+v, want %+v", name, got, tc.want)
 			}
 		}
+	}
+}
+
+// Of many stretches that were cut off each sample is read as Series.Bound reads it.
+func TestPrecedentOfManyBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.Float64Range(0, 10), 1, 60).Draw(t, "values")
+		series := byTheMinute(0, values...)
+		for from := rapid.IntRange(-5, 5).Draw(t, "first"); from < len(values)+5; from += rapid.IntRange(1, 9).Draw(t, "free") {
+			to := from + rapid.IntRange(0, 4).Draw(t, "length")
+			off := time.Duration(rapid.IntRange(0, 59).Draw(t, "off")) * time.Second
+			series.Censored = append(series.Censored, api.Span{From: minute(from).Add(off), To: minute(to).Add(off)})
+			from = to
+		}
+		as := series
+		as.Values, as.Censored = slices.Clone(values), nil
+		for i := range as.Values {
+			if series.Bound(minute(i)) {
+				as.Values[i] *= beyond
+			}
+		}
+		if got, want := PrecedentOf(series), PrecedentOf(as); !cmp.Equal(got, want, nearly) {
+			t.Fatalf("%+v, want %+v", got, want)
+		}
+	})
+}
+
+// Two days of samples of which each fourth was at its limit: a pass over them, whatever
+// the number of stretches.
+func BenchmarkPrecedentOf(b *testing.B) {
+	series := api.Series{Start: time.Unix(0, 0), Step: 15 * time.Second}
+	for i := range 48 * 240 {
+		series.Values = append(series.Values, 1000+float64(i%7))
+		if at := series.End(); i%4 == 0 {
+			series.Censored = append(series.Censored, api.Span{From: at, To: at})
+		}
+	}
+	for b.Loop() {
+		PrecedentOf(series)
 	}
 }
