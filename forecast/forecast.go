@@ -188,10 +188,9 @@ func (s State) fitted(series api.Series, horizon int) State {
 	return next
 }
 
-// usable tells whether what s holds may be applied to series. Phases of a mixture
-// count from the first sample that it was learnt from: it has none for those before.
+// usable tells whether what s holds may be applied to series.
 func (s State) usable(series api.Series) bool {
-	return s.Fits > 0 && s.Step == series.Step && (s.Mixture == nil || !series.Start.Before(s.Mixture.Start))
+	return s.Fits > 0 && s.Step == series.Step && (s.Mixture == nil || s.Mixture.reads(series))
 }
 
 // Names of the forecasters.

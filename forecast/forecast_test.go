@@ -365,6 +365,31 @@ func TestStateOfAnotherStepIsNotUsed(t *testing.T) {
 	}
 }
 
+// After an absence longer than the window a history begins anew: what was learnt of
+// seasons that it has no two cycles of is not used, and learnt anew.
+func TestStateOfALongerHistoryIsNotUsed(t *testing.T) {
+	const n, period, horizon = 480, 24, 12
+	series := forecasttest.Sampled(forecasttest.Sine(period*60, 100, 60), time.Minute, n, 0, 5, 0, 3)
+	for _, model := range Names() {
+		f := mustByName(t, model)
+		s, err := f.Update(NewState("x"), series, horizon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, left := range []int{1, 3, period, 2*period - 1, 2 * period} {
+			later := api.Series{Start: series.End().Add(series.Step), Step: series.Step, Values: series.Values[:left:left]}
+			s.FittedTo, s.Samples = later.End(), left // as if no refit were due for another reason
+			if _, err := f.Forecast(s, later, horizon, []float64{0.5, 0.9}); err != nil {
+				t.Errorf("%s of %d samples: %v", model, left, err)
+			}
+			seasonal := s.Mixture != nil && len(s.Mixture.Periods) > 0
+			if due := s.Due(later, horizon); due != (seasonal && left < 2*slices.Max(s.Mixture.Periods)) {
+				t.Errorf("%s of %d samples: a refit is due: %v", model, left, due)
+			}
+		}
+	}
+}
+
 // Samples belong to whoever hands them in: no forecaster writes to them.
 func TestNobodyWritesToTheSeries(t *testing.T) {
 	for name, gap := range map[string]bool{"without gaps": false, "with one": true} {

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/mash2-io/mash2/api"
 )
 
 // MixtureName is the model of a forecast that several experts made together.
@@ -34,6 +36,13 @@ type MixtureFit struct {
 	// that stated coverage is what was seen.
 	Up   float64 `json:"up"`
 	Down float64 `json:"down"`
+}
+
+// reads tells whether f may be applied to series. Phases count from the first sample
+// that it was learnt from: it has none for those before. And experts read two cycles of
+// each season, which a history that began anew after an absence does not have.
+func (f MixtureFit) reads(series api.Series) bool {
+	return !series.Start.Before(f.Start) && !slices.ContainsFunc(f.Periods, func(m int) bool { return 2*m > len(series.Values) })
 }
 
 // An expert of less weight is left out: it costs more than it helps.

@@ -54,7 +54,7 @@ func newHistory(raw []float64, seasons []season.Season) history {
 		cycles := float64(len(raw)) / s.Period
 		// Models of whole seasons are for seasons that are whole: over the
 		// history the error must not amount to much of a season.
-		if m >= 2 && cycles >= 2 && math.Abs(s.Period-m)*cycles <= max(1, m/16) {
+		if m >= 2 && cycles >= 2 && 2*int(m) <= len(raw) && math.Abs(s.Period-m)*cycles <= max(1, m/16) {
 			h.periods = append(h.periods, int(m))
 		}
 	}
