@@ -53,6 +53,18 @@ func TestWhatAResultCounts(t *testing.T) {
 			promise: Promise{At: minute(1), Own: [2]float64{90, 100}},
 			want:    Record{Loss: 5, Reference: 12, Scored: 1, Counted: 1},
 		},
+		"above it by less than matters": {
+			promise: Promise{At: minute(1), Own: [2]float64{90, 99.95}}, // 5 + 0.045
+			want:    Record{Loss: 5.045, Reference: 12, Scored: 1, Counted: 1},
+		},
+		"beside a narrow interval by less than matters": {
+			promise: Promise{At: minute(1), Own: [2]float64{90, 110}, Interval: [2]float64{100.05, 100.05}, Weight: 0.25},
+			want:    Record{Loss: 6, Reference: 12, Scored: 1, Counted: 1, Inside: 0.225, Judged: 0.25},
+		},
+		"beside it by more": {
+			promise: Promise{At: minute(1), Own: [2]float64{90, 110}, Interval: [2]float64{99.8, 99.8}, Weight: 0.25},
+			want:    Record{Loss: 6, Reference: 12, Scored: 1, Counted: 1, Judged: 0.25},
+		},
 		"within the interval": {
 			promise: Promise{At: minute(1), Own: [2]float64{90, 110}, Interval: [2]float64{100, 110.1}, Weight: 0.25},
 			want:    Record{Loss: 6, Reference: 12, Scored: 1, Counted: 1, Inside: 0.25, Judged: 0.25},

@@ -221,6 +221,46 @@ func (c claimant) Forecast(s State, series api.Series, horizon int, levels []flo
 	return f, err
 }
 
+// A season that repeats itself to the letter is the best case there is: it is trusted,
+// although its quantiles are one, and off by what arithmetic and fitting leave.
+func TestAnExactSeasonIsTrusted(t *testing.T) {
+	const period, horizon, n = 120, 60, 1440
+	for name, at := range map[string]func(i int) float64{
+		"a sine":         func(i int) float64 { return math.Round(500 + 300*math.Sin(2*math.Pi*float64(i)/period)) },
+		"a sawtooth":     func(i int) float64 { return float64(10 * (i % period)) },
+		"on and off":     func(i int) float64 { return float64(1000 * (i % period / 80)) },
+		"some pods' CPU": func(i int) float64 { return 0.1 + 0.6*float64(i%period/80) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			series := api.Series{Start: time.Unix(0, 0).UTC(), Step: 15 * time.Second}
+			for i := range n {
+				series.Values = append(series.Values, at(i))
+			}
+			f, s, full, all := Guarded(Auto{}), NewState(name), 0, 0
+			for i := range n {
+				known := windowOf(series, 0, i+1)
+				var err error
+				if s, err = f.Update(s, known, horizon); err != nil {
+					t.Fatal(err)
+				}
+				if i < 6*period {
+					continue
+				}
+				got, err := f.Forecast(s, known, horizon, []float64{0.9})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if all++; got.Skill >= 0.1 && !got.Coverage.TooSeldom(0.85) && !got.Coverage.TooOften(0.95) {
+					full++
+				}
+			}
+			if full < all*95/100 {
+				t.Errorf("trusted %d times of %d", full, all)
+			}
+		})
+	}
+}
+
 // TestTheThirdToothIsForeseen: nobody foresees the first two teeth, and who claims
 // nothing about them is not found out by them. The season is used as soon as it is
 // seen.
