@@ -28,7 +28,7 @@ func ready(c api.Cycle, plan api.WorkloadPlan, seen api.WorkloadStatus) metav1.C
 	case plan.Held:
 		not(whyHeld(c, plan), plan.Reason)
 	case c.Paused:
-		not("Paused", "every write is stopped by mash2 pause, or by the annotation "+api.AnnotationPaused+" of the policy ConfigMap; mash2 resume takes it back")
+		not("Paused", "every write is stopped: by mash2 pause or the annotation "+api.AnnotationPaused+" of the policy ConfigMap, which mash2 resume takes back, or until a new leader can read the pause (BrakeUnreadable)")
 	case refused != "":
 		not(api.ReasonPodsRefused, refused+"; the plan stays: "+plan.Reason)
 	case seen.DemandStale:

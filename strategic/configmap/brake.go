@@ -98,7 +98,9 @@ func annotate(ctx context.Context, client kubernetes.Interface, namespace, name 
 
 // brake is what its ConfigMap says.
 type brake struct {
-	on bool
+	// seen since this process began; before, nobody knows what its predecessor saw.
+	seen bool
+	on   bool
 	// released is the version of a ConfigMap that says it is off; empty if there is
 	// none.
 	released string
@@ -106,12 +108,13 @@ type brake struct {
 
 func brakeOf(cm *corev1.ConfigMap) brake {
 	if Paused(cm.Annotations) {
-		return brake{on: true}
+		return brake{seen: true, on: true}
 	}
-	return brake{released: cm.ResourceVersion}
+	return brake{seen: true, released: cm.ResourceVersion}
 }
 
-// look reads the brake from the API server. While it can't be read it is as it was.
+// look reads the brake from the API server. While it can't be read it is as it was, and on
+// until it has been read once.
 func (s *Source) look(ctx context.Context) []api.Finding {
 	ctx, cancel := context.WithTimeout(ctx, brakeTimeout)
 	defer cancel()
@@ -120,15 +123,19 @@ func (s *Source) look(ctx context.Context) []api.Finding {
 	case err == nil:
 		s.brake = brakeOf(cm)
 	case apierrors.IsNotFound(err):
-		s.brake = brake{}
+		s.brake = brake{seen: true}
 	default:
-		state := "off"
-		if s.brake.on {
-			state = "on"
+		state := "it stays off as before"
+		switch {
+		case !s.brake.seen:
+			s.brake = brake{on: true, released: s.kept.released}
+			state = "nothing is written until it has been read once since this process began"
+		case s.brake.on:
+			state = "it stays on as before"
 		}
 		return []api.Finding{{
 			Severity: api.Warning, Agent: api.StrategicAgent, Reason: "BrakeUnreadable", Object: api.PolicyRef,
-			Message: fmt.Sprintf("the pause can't be read, so it stays %s as before: reading ConfigMap %s/%s: %v", state, s.namespace, s.name+BrakeSuffix, err),
+			Message: fmt.Sprintf("the pause can't be read, so %s: reading ConfigMap %s/%s: %v", state, s.namespace, s.name+BrakeSuffix, err),
 		}}
 	}
 	return nil

@@ -131,7 +131,7 @@ func (s *Source) recall(cm *corev1.ConfigMap) {
 // force when the ConfigMap is gone: only Resume, or "false" or its removal from a
 // ConfigMap that is there, lifts it. What is new is kept before it is returned,
 // so that what was acted on survives a crash. The brake is read each time, from the
-// API server.
+// API server; until that has succeeded once, all is paused.
 func (s *Source) Spec(ctx context.Context) (api.PolicySpec, []api.Finding, error) {
 	if s.lister == nil {
 		return api.PolicySpec{}, nil, errors.New("the policy source was not started")

@@ -2,13 +2,17 @@ package configmap
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/experiments/cluster"
@@ -149,5 +153,72 @@ func TestSource(t *testing.T) {
 	until(s, api.CostSaving, "InvalidPolicy", false)
 	if _, findings, _ := s.Spec(ctx); !strings.Contains(findings[0].Message, "this version can't use") {
 		t.Errorf("finding = %v", findings[0])
+	}
+}
+
+// TestBrakeThatCannotBeRead: until a process has read the brake once, it counts as on, and what
+// an earlier one kept of a release stays; after that the brake is what was read last.
+func TestBrakeThatCannotBeRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		act  func(context.Context, kubernetes.Interface, string, string) error
+		want bool // once it has been read
+	}{
+		"paused":  {Pause, true},
+		"resumed": {Resume, false},
+		"neither": {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			policy := func() *corev1.ConfigMap {
+				return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "mash2-policy"}, Data: map[string]string{"policy": api.CostSaving}}
+			}
+			client := fake.NewClientset(policy())
+			if c.act != nil {
+				if err := c.act(ctx, client, "d", "mash2-policy"); err != nil {
+					t.Fatal(err)
+				}
+				// What a repository has is without the annotation.
+				if _, err := client.CoreV1().ConfigMaps("d").Update(ctx, policy(), metav1.UpdateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			refused := false
+			client.PrependReactor("get", "configmaps", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				return refused && strings.HasSuffix(a.(clienttesting.GetAction).GetName(), BrakeSuffix), nil, errors.New("slow down")
+			})
+			look := func(s *Source, paused bool, finding string) {
+				t.Helper()
+				spec, findings, err := s.Spec(ctx)
+				said := ""
+				for _, f := range findings {
+					said += f.Reason + ": " + f.Message
+				}
+				if err != nil || spec.Paused != paused || !strings.Contains(said, finding) || finding == "" && said != "" {
+					t.Errorf("paused %v, want %v; %q, want %q; %v", spec.Paused, paused, said, finding, err)
+				}
+			}
+			start := func() *Source {
+				s := New(client, "d", "mash2-policy")
+				if err := s.Start(ctx); err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+			before := start()
+			look(before, c.want, "")
+			refused = true
+			look(before, c.want, "as before: reading ConfigMap d/mash2-policy-brake: slow down")
+			kept := before.kept
+			next := start()
+			look(next, true, "nothing is written until it has been read once since this process began: reading")
+			look(next, true, "nothing is written until")
+			if !next.kept.equal(kept) {
+				t.Errorf("kept %+v, before %+v", next.kept, kept)
+			}
+			refused = false
+			look(next, c.want, "")
+			refused = true
+			look(next, c.want, "as before")
+		})
 	}
 }
