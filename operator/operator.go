@@ -266,7 +266,7 @@ func (c Config) reporters(mgr manager.Manager, beat *heartbeat) (serve.Reporters
 			Client: mgr.GetClient(), Events: mgr.GetEventRecorder("mash2"), Logger: c.Logger,
 			Policy: c.Policy, Refresh: c.StatusRefresh, Period: c.actFor(),
 		},
-		&serve.Strategies{Client: mgr.GetClient(), Logger: c.Logger},
+		&serve.Strategies{Client: mgr.GetClient(), Logger: c.Logger, Period: c.actFor()},
 	}
 	if c.CycleLog == "" {
 		return out, func() {}, nil

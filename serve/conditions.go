@@ -139,14 +139,14 @@ func missing(triggers []api.TriggerPlan) bool {
 }
 
 // policyAccepted tells the author of a workload what is wrong with the policy
-// that it is planned by.
+// that it is planned by. What can't be read or kept for a while is not wrong with it.
 func policyAccepted(c api.Cycle, generation int64) metav1.Condition {
 	accepted := metav1.Condition{
 		Type: v1alpha1.ConditionPolicyAccepted, Status: metav1.ConditionTrue, ObservedGeneration: generation,
 		Reason: "Accepted", Message: c.Policy.Reason, LastTransitionTime: metav1.NewTime(c.Time),
 	}
 	for _, f := range c.Findings {
-		if f.Agent == api.StrategicAgent && f.Object == api.PolicyRef && f.Severity == api.Warning {
+		if f.Object == api.PolicyRef && slices.Contains(ofPolicies, f.Reason) {
 			accepted.Status, accepted.Reason, accepted.Message = metav1.ConditionFalse, camel(f.Reason), cut(f.Message, 32768)
 			break
 		}

@@ -54,3 +54,39 @@ func TestEventsHaveTheirOwnMessage(t *testing.T) {
 		t.Errorf("notes %q, want %q", got, want)
 	}
 }
+
+// What is wrong is told once while it lasts, in whichever figures; of several such things each is.
+func TestNewFindingsAreThoseInOtherWords(t *testing.T) {
+	of := func(reason string, messages ...string) (all []api.Finding) {
+		for _, m := range messages {
+			all = append(all, api.Finding{Severity: api.Warning, Reason: reason, Object: api.PolicyRef, Message: m})
+		}
+		return all
+	}
+	const down = "asking Prometheus for 4 steps until 2026-01-02T03:04:05Z: refused"
+	for name, c := range map[string]struct {
+		reason      string
+		before, now []string
+		want        []string
+	}{
+		"the first":              {"PrometheusUnreachable", nil, []string{down, down}, []string{down}},
+		"the same":               {"PrometheusUnreachable", []string{down}, []string{down}, nil},
+		"another time":           {"PrometheusUnreachable", []string{down}, []string{"asking Prometheus for 4 steps until 2026-01-02T03:04:20Z: refused"}, nil},
+		"other figures":          {"Implausible", []string{"0.4 cores, 1.25"}, []string{"0.44 cores, 1.3"}, nil},
+		"other words":            {"Implausible", []string{"much less"}, []string{"much more"}, []string{"much more"}},
+		"another one beside it":  {"MigrationBlocked", []string{"pod web-0"}, []string{"pod web-0", "pod web-1"}, []string{"pod web-1"}},
+		"before it in the list":  {"MigrationBlocked", []string{"pod web-1"}, []string{"pod web-0", "pod web-1"}, []string{"pod web-0"}},
+		"one of two is left":     {"MigrationBlocked", []string{"pod web-0", "pod web-1"}, []string{"pod web-1"}, nil},
+		"after it had gone":      {"Implausible", nil, []string{"0.4 cores"}, []string{"0.4 cores"}},
+		"a figure of the policy": {"InvalidPolicy", []string{"must be below 1, is 5"}, []string{"must be below 1, is 7"}, []string{"must be below 1, is 7"}},
+	} {
+		_, before := news(of(c.reason, c.before...), nil)
+		told, said := news(of(c.reason, c.now...), before)
+		if !slices.Equal(told, of(c.reason, c.want...)) {
+			t.Errorf("%s: told %v, want %q", name, told, c.want)
+		}
+		if again, _ := news(of(c.reason, c.now...), said); len(again) > 0 {
+			t.Errorf("%s: told again: %v", name, again)
+		}
+	}
+}

@@ -19,15 +19,9 @@ type Log struct {
 
 // Report implements mash2.Reporter.
 func (l *Log) Report(_ context.Context, c api.Cycle) {
-	said := make(map[api.Finding]bool, len(c.Findings))
-	for _, f := range c.Findings {
-		if said[f] {
-			continue
-		}
-		said[f] = true
-		if l.said[f] {
-			continue
-		}
+	var told []api.Finding
+	told, l.said = news(c.Findings, l.said)
+	for _, f := range told {
 		level := slog.LevelInfo
 		if f.Severity == api.Warning {
 			level = slog.LevelWarn
@@ -35,7 +29,6 @@ func (l *Log) Report(_ context.Context, c api.Cycle) {
 		l.Logger.Log(context.Background(), level, "finding", "cycle", c.ID, "reason", f.Reason,
 			"object", f.Object, "agent", f.Agent, "message", f.Message)
 	}
-	l.said = said
 	for _, o := range c.Outcomes {
 		switch {
 		case o.Error != "":

@@ -8,12 +8,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,17 +39,16 @@ type Status struct {
 	// not all written in the same one. Where there are very many it is less often,
 	// but for those that KEDA scales, which asks how old a plan is.
 	Refresh time.Duration
-	// Period of cycles: the next one waits until statuses are written. One writes for what is
-	// left of its period, at most a half and at least an eighth of it. What is left then is
-	// written by the next one, which begins there. 0 is as long as it takes.
+	// Period of cycles: the next one waits until statuses are written, or given up. One writes
+	// for what is left of its period, at most a half and at least an eighth of it. What is left
+	// then is written by the next one, which begins there. 0 is as long as it takes.
 	Period time.Duration
 	Logger *slog.Logger
 	// Now is the time that cycles are measured by; nil is the real one.
 	Now func() time.Time
 
-	said map[api.Finding]bool
-	// last is whose status was written last, if others were left.
-	last string
+	said  map[api.Finding]bool
+	turns turns
 }
 
 // managed are the ManagedWorkloads that there are.
@@ -84,11 +81,13 @@ func (s *Status) write(ctx context.Context, c api.Cycle, objects managed) {
 	var all []write
 	put := func(key api.Key, o *v1alpha1.ManagedWorkload, want v1alpha1.ManagedWorkloadStatus) {
 		if s.due(key, s.refresh(o, len(objects)), o.Status, want, c.Time) {
-			all = append(all, write{key.String(), o, want})
+			patch := client.MergeFrom(o.DeepCopy())
+			o.Status = want
+			all = append(all, write{key.String(), o, patch})
 		}
 	}
 	for _, plan := range c.Plan.Workloads {
-		if o := objects[plan.Key]; o != nil { // else it was deleted meanwhile
+		if o := objects[plan.Key]; o != nil && !newer(o, c) { // else it was deleted meanwhile
 			want := statusOf(c, plan, seen[plan.Key], o.Status)
 			if o.Spec.Actuator == v1alpha1.ActuatorKEDA && seen[plan.Key].Mode == api.ModeFull {
 				keepPlanned(&want, o.Status)
@@ -97,57 +96,17 @@ func (s *Status) write(ctx context.Context, c api.Cycle, objects managed) {
 		}
 	}
 	for key, w := range seen {
-		if o := objects[key]; o != nil && w.Mode == api.ModeOff {
+		if o := objects[key]; o != nil && w.Mode == api.ModeOff && !newer(o, c) {
 			put(key, o, statusOff(c, w, o.Status))
 		}
 	}
-	s.put(ctx, c.Time, all)
+	s.turns.put(ctx, writing{s.Client, s.Logger, s.Period, s.Now}, c.Time, all)
 }
 
-// write of a workload's status.
-type write struct {
-	key  string
-	of   *v1alpha1.ManagedWorkload
-	want v1alpha1.ManagedWorkloadStatus
-}
-
-// most is how long a cycle may write that has begun so long ago.
-func (s *Status) most(ago time.Duration) time.Duration {
-	return min(max(s.Period-ago, s.Period/8), s.Period/2)
-}
-
-// put writes for as long as a cycle that began then may, several at once, from where the
-// cycle before had to end.
-func (s *Status) put(ctx context.Context, began time.Time, all []write) {
-	const parallel = 16
-	now := s.Now
-	if now == nil {
-		now = time.Now
-	}
-	slices.SortFunc(all, func(a, b write) int { return strings.Compare(a.key, b.key) })
-	first, _ := slices.BinarySearchFunc(all, s.last+"\x00", func(w write, after string) int { return strings.Compare(w.key, after) })
-	all, s.last = slices.Concat(all[first:], all[:first]), ""
-	var group sync.WaitGroup
-	defer group.Wait()
-	room := make(chan struct{}, parallel)
-	begin := now()
-	most := s.most(begin.Sub(began))
-	for i, w := range all {
-		room <- struct{}{}
-		if i > 0 && s.Period > 0 && now().Sub(begin) >= most {
-			s.last = all[i-1].key
-			s.Logger.Info("the API server is slow: statuses are left for the next cycle", "written", i, "left", len(all)-i)
-			return
-		}
-		group.Go(func() {
-			defer func() { <-room }()
-			patch := client.MergeFrom(w.of.DeepCopy())
-			w.of.Status = w.want
-			if err := s.Client.Status().Patch(ctx, w.of, patch); err != nil && !apierrors.IsNotFound(err) {
-				s.Logger.Error("writing status", "workload", w.key, "error", err)
-			}
-		})
-	}
+// newer reports whether an object was made after a cycle looked, or in that second: what was
+// planned then may be of another object that had its name.
+func newer(o *v1alpha1.ManagedWorkload, c api.Cycle) bool {
+	return o.CreationTimestamp.Add(time.Second).After(c.Time)
 }
 
 // statusOff is the status of a workload that is not planned: as it was left, but for
@@ -178,9 +137,9 @@ func statusOff(c api.Cycle, seen api.WorkloadStatus, old v1alpha1.ManagedWorkloa
 }
 
 // due reports whether want differs from old in more than its time, or old was
-// written before the workload's latest turn.
+// written before the workload's latest turn, or by a clock that was ahead.
 func (s *Status) due(key api.Key, refresh time.Duration, old, want v1alpha1.ManagedWorkloadStatus, now time.Time) bool {
-	if old.LastCycleTime == nil || turn(key, refresh, now).After(old.LastCycleTime.Time) {
+	if old.LastCycleTime == nil || turn(key, refresh, now).After(old.LastCycleTime.Time) || old.LastCycleTime.After(now) {
 		return true
 	}
 	want.LastCycleTime = old.LastCycleTime
@@ -215,32 +174,6 @@ func (s *Status) due(key api.Key, refresh time.Duration, old, want v1alpha1.Mana
 		}
 	}
 	return !equality.Semantic.DeepEqual(old, want)
-}
-
-// alike reports whether a condition's message says what another one does. What is
-// wrong is another thing in other words, while the figures of a plan move with every
-// sample; those of a policy are what its author wrote.
-func alike(c metav1.Condition, message string) bool {
-	switch {
-	case c.Status == metav1.ConditionTrue:
-		return true
-	case c.Type == v1alpha1.ConditionPolicyAccepted:
-		return c.Message == message
-	}
-	return sameWords(c.Message, message)
-}
-
-// sameWords reports whether two texts differ in figures at most.
-func sameWords(a, b string) bool {
-	words := func(text string) string {
-		return strings.Map(func(r rune) rune {
-			if r >= '0' && r <= '9' || r == '.' || r == ',' {
-				return -1
-			}
-			return r
-		}, text)
-	}
-	return words(a) == words(b)
 }
 
 const (
@@ -441,20 +374,14 @@ func camel(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// tell records an Event for every action that changed something or failed,
-// and for every finding that was not there in the cycle before.
+// tell records an Event for every action that changed something or failed, and for every
+// finding that is new.
 func (s *Status) tell(c api.Cycle, objects managed) {
-	said := make(map[api.Finding]bool, len(c.Findings))
-	for _, f := range c.Findings {
-		if said[f] {
-			continue
-		}
-		said[f] = true
-		if !s.said[f] {
-			s.event(objects, f.Object, string(f.Severity), f.Reason, "Plan", f.Message)
-		}
+	var told []api.Finding
+	told, s.said = news(c.Findings, s.said)
+	for _, f := range told {
+		s.event(objects, f.Object, string(f.Severity), f.Reason, "Plan", f.Message)
 	}
-	s.said = said
 	for _, o := range c.Outcomes {
 		switch {
 		case o.Error != "":

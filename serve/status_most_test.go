@@ -166,3 +166,64 @@ func TestMissingDataNeverLowerWhatKEDAWasTold(t *testing.T) {
 		})
 	}
 }
+
+// What was planned for an object that is gone is not told of one that has its name since.
+func TestSuccessorsHaveNoPlanOfTheirPredecessor(t *testing.T) {
+	for name, tt := range map[string]struct {
+		after time.Duration // the cycle looked
+		want  bool
+	}{
+		"made before":         {-time.Minute, true},
+		"made after":          {5 * time.Second, false},
+		"made in that second": {0, false}, // times of objects have no more
+	} {
+		for _, mode := range []api.Mode{api.ModeFull, api.ModeOff} {
+			o := &v1alpha1.ManagedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: web.Name, CreationTimestamp: metav1.NewTime(now.Add(tt.after))}}
+			c := writingTo(t, func(context.Context) error { return nil }, o)
+			s := &Status{Client: c, Refresh: time.Minute, Logger: slog.New(slog.DiscardHandler)}
+			s.Report(t.Context(), cycle(now.Add(900*time.Millisecond), func(c *api.Cycle) {
+				if c.Workloads[0].Mode = mode; mode == api.ModeOff {
+					c.Plan.Workloads = nil
+				}
+			}))
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+				t.Fatal(err)
+			}
+			if got := o.Status.LastCycleTime != nil; got != tt.want {
+				t.Errorf("%s, mode %s: written %v, want %v", name, mode, got, tt.want)
+			}
+		}
+	}
+}
+
+// After a clock that was ahead statuses are confirmed again, by which KEDA tells how old a plan is.
+func TestStatusesAreConfirmedAfterAClockThatWasAhead(t *testing.T) {
+	s := &Status{Refresh: time.Minute}
+	record := cycle(now.Add(2*time.Hour), nil)
+	old := statusOf(record, record.Plan.Workloads[0], record.Workloads[0], v1alpha1.ManagedWorkloadStatus{})
+	record.Time = now
+	if !s.due(web, s.Refresh, old, statusOf(record, record.Plan.Workloads[0], record.Workloads[0], old), now) {
+		t.Error("a status of two hours from now is not written again")
+	}
+}
+
+// A look at the brake, or at a signal, that fails says nothing of the policy and rewrites no
+// status, whatever port it failed on.
+func TestWhatCannotBeReadRewritesNoStatus(t *testing.T) {
+	s := &Status{Refresh: time.Hour}
+	at := turn(web, s.Refresh, now)
+	record := cycle(at, nil)
+	old := statusOf(record, record.Plan.Workloads[0], record.Workloads[0], v1alpha1.ManagedWorkloadStatus{})
+	for _, f := range []api.Finding{
+		{Reason: "BrakeUnreadable", Message: "the pause can't be read, so it stays off as before: slow down"},
+		{Reason: "SignalUnreadable", Message: "signals[0] spend: read tcp 10.1.0.7:40001->10.2.0.9:9090: connection reset by peer"},
+		{Reason: "SignalUnreadable", Message: "signals[0] spend: read tcp 10.1.0.7:51234->10.2.0.9:9090: connection reset by peer"},
+		{Reason: "LastGoodPolicyNotSaved", Message: "this policy or pause is not saved"},
+	} {
+		f.Severity, f.Agent, f.Object = api.Warning, api.StrategicAgent, api.PolicyRef
+		record := cycle(at.Add(15*time.Second), func(c *api.Cycle) { c.Findings = []api.Finding{f} })
+		if s.due(web, s.Refresh, old, statusOf(record, record.Plan.Workloads[0], record.Workloads[0], old), record.Time) {
+			t.Errorf("it is written again for %s", f.Message)
+		}
+	}
+}

@@ -195,9 +195,8 @@ mash2_workload_trigger_replicas{namespace="shop",trigger="queue",workload="web"}
 	})
 }
 
-// What is wrong with the policy is told to those who are planned by it; that a
-// pool is stocked out, or that the brake could not be saved, is not wrong with
-// its content but told all the same where it concerns the policy.
+// What is wrong with the policy is told to those who are planned by it; that a pool is stocked
+// out, or that the pause or a signal can't be read, is not wrong with the policy.
 func TestPolicyAccepted(t *testing.T) {
 	for name, c := range map[string]struct {
 		finding    api.Finding
@@ -212,6 +211,14 @@ func TestPolicyAccepted(t *testing.T) {
 		"something else is": {
 			api.Finding{Severity: api.Warning, Agent: api.NodePlanningAgent, Reason: "PoolsUnreadable", Object: api.ParseRef("pools"), Message: "down"},
 			metav1.ConditionTrue, "Accepted",
+		},
+		"the pause can't be read": {
+			api.Finding{Severity: api.Warning, Agent: api.StrategicAgent, Reason: "BrakeUnreadable", Object: api.PolicyRef, Message: "slow down"},
+			metav1.ConditionTrue, "Accepted",
+		},
+		"a pool is unknown": {
+			api.Finding{Severity: api.Warning, Agent: api.StrategicAgent, Reason: "UnknownPool", Object: api.PolicyRef, Message: "policies.A.nodePools[0]"},
+			metav1.ConditionFalse, "UnknownPool",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

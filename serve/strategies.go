@@ -6,9 +6,9 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,7 +21,14 @@ import (
 type Strategies struct {
 	// Client reads from a cache and writes to the API server.
 	Client client.Client
+	// Period is that of Status.
+	Period time.Duration
 	Logger *slog.Logger
+	// Now is the time that cycles are measured by; nil is the real one.
+	Now func() time.Time
+
+	turns turns
+	known bool // there has been one, so the API server knows the kind
 }
 
 // Report writes what changed of each Strategy's status. A reason's figures alone are not
@@ -33,7 +40,8 @@ func (s *Strategies) Report(ctx context.Context, c api.Cycle) {
 			wrong[f.Object.Key] = append(wrong[f.Object.Key], f)
 		}
 	}
-	if c.Error != "" || len(c.Policy.Strategies)+len(wrong) == 0 {
+	s.known = s.known || len(c.Policy.Strategies)+len(wrong) > 0
+	if c.Error != "" || !s.known {
 		return
 	}
 	var list v1alpha1.StrategyList
@@ -41,30 +49,35 @@ func (s *Strategies) Report(ctx context.Context, c api.Cycle) {
 		s.Logger.Error("listing Strategies", "error", err)
 		return
 	}
+	var all []write
 	for i := range list.Items {
 		o := &list.Items[i]
 		key := api.Key{Namespace: o.Namespace, Name: o.Name}
 		at := slices.IndexFunc(c.Policy.Strategies, func(x api.StrategyState) bool { return x.Key == key })
-		if at < 0 && len(wrong[key]) == 0 {
-			continue // Off, or newer than the cycle
-		}
-		var state api.StrategyState
-		if at >= 0 {
-			state = c.Policy.Strategies[at]
-		}
-		want := strategyStatus(c, state, wrong[key], *o.Status.DeepCopy(), o.Generation)
-		if want.Active == o.Status.Active && !beganRound(c, state) {
-			want.Reason = o.Status.Reason
+		var want v1alpha1.StrategyStatus
+		switch off := o.Spec.Mode == v1alpha1.ModeOff && len(wrong[key]) == 0; {
+		case off:
+			want = strategyOff(c, *o.Status.DeepCopy(), o.Generation)
+		case at < 0 && len(wrong[key]) == 0:
+			continue // newer than the cycle
+		default:
+			var state api.StrategyState
+			if at >= 0 {
+				state = c.Policy.Strategies[at]
+			}
+			want = strategyStatus(c, state, wrong[key], *o.Status.DeepCopy(), o.Generation)
+			if want.Active == o.Status.Active && !beganRound(c, state) && (state.Learning != nil || sameWords(want.Reason, o.Status.Reason)) {
+				want.Reason = o.Status.Reason
+			}
 		}
 		if equality.Semantic.DeepEqual(want, o.Status) {
 			continue
 		}
 		patch := client.MergeFrom(o.DeepCopy())
 		o.Status = want
-		if err := s.Client.Status().Patch(ctx, o, patch); err != nil && !apierrors.IsNotFound(err) {
-			s.Logger.Error("writing status", "strategy", key.String(), "error", err)
-		}
+		all = append(all, write{key.String(), o, patch})
 	}
+	s.turns.put(ctx, writing{s.Client, s.Logger, s.Period, s.Now}, c.Time, all)
 }
 
 // beganRound is whether a strategy that learns began a round in a cycle: once a round its
@@ -120,12 +133,23 @@ func strategyStatus(c api.Cycle, state api.StrategyState, wrong []api.Finding, s
 		if n := len(wrong) - 1; n > 0 {
 			ready.Message = cut(fmt.Sprintf("%s; and %d more", wrong[0].Message, n), 32768)
 		}
-		if old := meta.FindStatusCondition(status.Conditions, ready.Type); old != nil && old.Reason == ready.Reason && wrong[0].Reason != "StrategyInvalid" {
+		if old := meta.FindStatusCondition(status.Conditions, ready.Type); old != nil && old.Reason == ready.Reason && wrong[0].Reason != "StrategyInvalid" && sameWords(old.Message, ready.Message) {
 			ready.Message = old.Message // its figures move with every sample
 		}
 	}
 	status.ObservedGeneration = generation
 	status.Active, status.Reason = strings.Join(active, ", "), cut(strings.Join(reasons, "; "), 32768)
 	meta.SetStatusCondition(&status.Conditions, ready)
+	return status
+}
+
+// strategyOff is the status of one that is switched off. What it has learned is kept.
+func strategyOff(c api.Cycle, status v1alpha1.StrategyStatus, generation int64) v1alpha1.StrategyStatus {
+	status.ObservedGeneration = generation
+	status.Active, status.Reason = "", "spec.mode is Off: it is not decided on"
+	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: generation,
+		Reason: string(api.ModeOff), Message: status.Reason, LastTransitionTime: metav1.NewTime(c.Time),
+	})
 	return status
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // TestStrategies: a status is written when something other than figures changed, and says
-// what is wrong.
+// what is wrong, or that it is switched off.
 func TestStrategies(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
@@ -40,23 +40,36 @@ func TestStrategies(t *testing.T) {
 		return []api.Finding{{Severity: api.Warning, Reason: reason, Object: api.StrategyRef(key), Message: message}}
 	}
 	for i, step := range []struct {
+		mode       v1alpha1.Mode
 		cycle      api.Cycle
 		wantWrites int
 		wantActive string
 		wantReason string // of Ready
 	}{
-		{api.Cycle{}, 0, "", ""},
-		{api.Cycle{Policy: state(true, "load is 6")}, 1, "r", "Decided"},
-		{api.Cycle{Policy: state(true, "load is 7")}, 1, "r", "Decided"},
-		{api.Cycle{Error: "held"}, 1, "r", "Decided"},
-		{api.Cycle{Policy: state(true, "holds"), Findings: wrong("StrategyHolds", "load has no value: 1")}, 2, "r", "StrategyHolds"},
-		{api.Cycle{Policy: state(true, "holds"), Findings: wrong("StrategyHolds", "load has no value: 2")}, 2, "r", "StrategyHolds"},
-		{api.Cycle{Policy: state(false, "load is 1")}, 3, "", "Decided"},
-		{api.Cycle{Findings: wrong("StrategyInvalid", "spec.rules[0].when: no")}, 4, "", "StrategyInvalid"},
-		{api.Cycle{Findings: wrong("StrategyInvalid", "spec.rules[1].when: no")}, 5, "", "StrategyInvalid"},
+		{"", api.Cycle{}, 0, "", ""},
+		{"", api.Cycle{Policy: state(true, "load is 6")}, 1, "r", "Decided"},
+		{"", api.Cycle{Policy: state(true, "load is 7")}, 1, "r", "Decided"},
+		{"", api.Cycle{Policy: state(true, "stock is 7")}, 2, "r", "Decided"},
+		{"", api.Cycle{Error: "held"}, 2, "r", "Decided"},
+		{"", api.Cycle{Policy: state(true, "holds"), Findings: wrong("StrategyHolds", "load has no value: 1")}, 3, "r", "StrategyHolds"},
+		{"", api.Cycle{Policy: state(true, "holds"), Findings: wrong("StrategyHolds", "load has no value: 2")}, 3, "r", "StrategyHolds"},
+		{"", api.Cycle{Policy: state(true, "holds"), Findings: wrong("StrategyHolds", "stock has no value: 2")}, 4, "r", "StrategyHolds"},
+		{v1alpha1.ModeOff, api.Cycle{}, 5, "", "Off"},
+		{v1alpha1.ModeOff, api.Cycle{}, 5, "", "Off"},
+		{"", api.Cycle{}, 5, "", "Off"}, // newer than the cycle
+		{"", api.Cycle{Policy: state(false, "load is 1")}, 6, "", "Decided"},
+		{v1alpha1.ModeOff, api.Cycle{Findings: wrong("StrategyInvalid", "spec.rules[0].when: no")}, 7, "", "StrategyInvalid"},
+		{"", api.Cycle{Findings: wrong("StrategyInvalid", "spec.rules[1].when: no")}, 8, "", "StrategyInvalid"},
 	} {
-		s.Report(t.Context(), step.cycle)
 		var got v1alpha1.Strategy
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), &got); err != nil {
+			t.Fatal(err)
+		}
+		got.Spec.Mode = step.mode
+		if err := c.Update(t.Context(), &got); err != nil {
+			t.Fatal(err)
+		}
+		s.Report(t.Context(), step.cycle)
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), &got); err != nil {
 			t.Fatal(err)
 		}
