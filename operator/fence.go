@@ -47,8 +47,8 @@ func lock(client kubernetes.Interface, namespace, self string) (resourcelock.Int
 // leader. A process that was frozen goes on where it was before it learns that another
 // one leads by now; it must not act by what it saw then.
 //
-// What remains is the time from the answer to the write: serves, and what the write
-// itself takes. The next leader begins no sooner than 15 s after the last sign of life
+// What remains is the time from the question to the write: serves, or an answer that took
+// longer, and what the write itself takes. The next leader begins no sooner than 15 s after the last sign of life
 // of this one.
 type fence struct {
 	mash2.Actuator
@@ -60,9 +60,14 @@ type fence struct {
 	asked time.Time // when the last answer was asked for that this process leads
 }
 
-// serves is for how long an answer of the API server does: the actions of a cycle
-// share it.
-const serves = time.Second
+const (
+	// serves is for how long an answer of the API server does: the actions of a cycle
+	// share it.
+	serves = time.Second
+	// servesWaiting is for how long one does for actions that had begun when it was asked
+	// for: they waited for it, and need not ask one after the other.
+	servesWaiting = 5 * time.Second
+)
 
 // ReasonNotLeading of a finding: another process leads, and an action was left to it.
 const ReasonNotLeading = "NotLeading"
@@ -77,10 +82,14 @@ func (f *fence) Apply(ctx context.Context, a api.Action) error {
 
 // leads asks the API server, unless it has just been asked.
 func (f *fence) leads(ctx context.Context) error {
+	began := f.now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now := f.now()
-	if age := now.Sub(f.asked); !f.asked.IsZero() && age >= 0 && age < serves {
+	now, most := f.now(), serves
+	if !f.asked.Before(began) {
+		most = servesWaiting
+	}
+	if age := now.Sub(f.asked); !f.asked.IsZero() && age >= 0 && age < most {
 		return nil
 	}
 	lease, err := f.leases.Get(ctx, LeaseName, metav1.GetOptions{})

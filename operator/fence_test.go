@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
@@ -90,3 +92,87 @@ func TestFence(t *testing.T) {
 	now = now.Add(-time.Hour)
 	apply("nobody leads")
 }
+
+// slowLeases answers when it is let.
+type slowLeases struct {
+	coordinationclient.LeaseInterface
+	asked  chan struct{}
+	answer chan struct{}
+}
+
+func (s slowLeases) Get(ctx context.Context, name string, o metav1.GetOptions) (*coordinationv1.Lease, error) {
+	s.asked <- struct{}{}
+	<-s.answer
+	return s.LeaseInterface.Get(ctx, name, o)
+}
+
+// TestActionsShareASlowAnswer: actions that wait for one question to the API server ask once more
+// between them and not one after the other, unless its answer was too long in coming.
+func TestActionsShareASlowAnswer(t *testing.T) {
+	for took, questions := range map[time.Duration]int{serves: 2, servesWaiting - time.Millisecond: 2, servesWaiting: 5} {
+		client := fake.NewClientset(&coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "mash2-system", Name: LeaseName}, Spec: coordinationv1.LeaseSpec{HolderIdentity: new("a")},
+		})
+		leases := slowLeases{client.CoordinationV1().Leases("mash2-system"), make(chan struct{}), make(chan struct{})}
+		var mu sync.Mutex
+		now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		waiting := make(chan struct{}, 5)
+		f := &fence{Actuator: nobody{}, leases: leases, self: "a", now: func() time.Time {
+			mu.Lock()
+			defer mu.Unlock()
+			select {
+			case waiting <- struct{}{}: // each looks at the clock before it waits
+			default:
+			}
+			return now
+		}}
+		var group sync.WaitGroup
+		apply := func() {
+			group.Go(func() {
+				if err := f.Apply(t.Context(), api.CordonNode{Node: "n"}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		apply()
+		<-leases.asked
+		mu.Lock()
+		now = now.Add(time.Millisecond) // the others begin after the question
+		mu.Unlock()
+		<-waiting // its two looks
+		<-waiting
+		for range 4 {
+			apply()
+		}
+		for range 4 {
+			<-waiting
+		}
+		asked := 1
+		done := make(chan struct{})
+		go func() { group.Wait(); close(done) }()
+		answer := func() {
+			mu.Lock()
+			now = now.Add(took)
+			mu.Unlock()
+			leases.answer <- struct{}{}
+		}
+		answer()
+		for ended := false; !ended; {
+			select {
+			case <-leases.asked:
+				asked++
+				answer()
+			case <-done:
+				ended = true
+			}
+		}
+		if asked != questions {
+			t.Errorf("answers that take %v: %d questions, want %d", took, asked, questions)
+		}
+	}
+}
+
+// nobody is an actuator that does nothing.
+type nobody struct{}
+
+func (nobody) Apply(context.Context, api.Action) error { return nil }
