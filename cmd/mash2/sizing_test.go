@@ -69,6 +69,7 @@ func TestSizesAtAdmission(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kind, mode string
 		spec       string // more of the ManagedWorkload's
+		turned     string // what becomes of its spec after its status
 		pod        string // more of the pod's spec
 		memory     string // that web requests; 1Gi
 		containers string // of the status
@@ -105,8 +106,12 @@ func TestSizesAtAdmission(t *testing.T) {
 			kind: "Deployment", mode: "InPlace", memory: "1.2Gi", want: "250m/300Mi/2Gi 100m//",
 			containers: `{"name":"web","requests":{"cpu":"250m","memory":"300Mi"},"template":{"cpu":"1","memory":"1288490189"},"templateLimits":{"memory":"2Gi"}}`,
 		},
-		"nothing is sized with mode Off":    {kind: "Deployment", mode: "InPlace", spec: "mode: \"Off\"", containers: web, want: template},
-		"nothing is sized with mode Shadow": {kind: "Deployment", mode: "InPlace", spec: "mode: Shadow", containers: web, want: template},
+		"nothing is sized with mode Off":              {kind: "Deployment", mode: "InPlace", spec: "mode: \"Off\"", containers: web, want: template},
+		"nothing is sized with mode Shadow":           {kind: "Deployment", mode: "InPlace", spec: "mode: Shadow", containers: web, want: template},
+		"nothing is sized with sizing turned off":     {kind: "Deployment", mode: "InPlace", turned: `{"sizing":{"mode":"Off"}}`, containers: web, want: template},
+		"nor with sizes that are recommended only":    {kind: "Deployment", mode: "InPlace", turned: `{"sizing":{"mode":"RecommendOnly"}}`, containers: web, want: template},
+		"nor without sizing":                          {kind: "Deployment", mode: "InPlace", turned: `{"sizing":null}`, containers: web, want: template},
+		"sizes of new pods only are as good for them": {kind: "Deployment", mode: "InPlace", turned: `{"sizing":{"mode":"InitialOnly"}}`, containers: web, want: "250m/300Mi/2Gi 100m//"},
 		"a container that isn't there is not added": {
 			kind: "Deployment", mode: "InPlace", containers: `{"name":"gone","requests":{"cpu":"1"},"template":{"cpu":"1"}}`, want: template,
 		},
@@ -154,6 +159,11 @@ spec:
 			if tc.mode != "" {
 				patch := fmt.Sprintf(`{"status":{"sizing":{"mode":%q,"containers":[%s]}}}`, tc.mode, tc.containers)
 				if out, err := c.Kubectl(ctx, "patch", "mw", app, "--subresource", "status", "--type", "merge", "-p", patch); err != nil {
+					t.Fatalf("%v: %s", err, out)
+				}
+			}
+			if tc.turned != "" {
+				if out, err := c.Kubectl(ctx, "patch", "mw", app, "--type", "merge", "-p", `{"spec":`+tc.turned+`}`); err != nil {
 					t.Fatalf("%v: %s", err, out)
 				}
 			}
