@@ -219,7 +219,19 @@ func (b *backfill) step(ctx context.Context, series int, sp *speeds) bool {
 	if s.raw {
 		query = b.prom.historyQuery
 	}
-	a, err := b.prom.queryEvery(ctx, query(slices.Sorted(maps.Keys(namespaces))), down(s.from, stride), up(s.to, stride), stride, d.cfg.BackfillTimeout)
+	err := d.cfg.guarded("the history of usage", api.Key{}, func() error {
+		a, err := b.prom.queryEvery(ctx, query(slices.Sorted(maps.Keys(namespaces))), down(s.from, stride), up(s.to, stride), stride, d.cfg.BackfillTimeout)
+		if err != nil {
+			return err
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		b.fold(s, stride, a, sp)
+		if !s.raw {
+			b.putBack(s, stride, a)
+		}
+		return nil
+	})
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil {
@@ -227,10 +239,6 @@ func (b *backfill) step(ctx context.Context, series int, sp *speeds) bool {
 		return false
 	}
 	b.err = nil
-	b.fold(s, stride, a, sp)
-	if !s.raw {
-		b.putBack(s, stride, a)
-	}
 	return true
 }
 

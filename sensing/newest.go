@@ -61,19 +61,16 @@ func (d *demandSource) fetch(ctx context.Context, now time.Time, namespaces []st
 	group, ctx := errgroup.WithContext(ctx) // one part less is no answer
 	group.SetLimit(partsAtOnce)
 	for i := range n.parts {
-		group.Go(func() (err error) {
-			defer func() { // an answer that breaks its reader is none
-				if value := recover(); value != nil {
-					err = fmt.Errorf("reading Prometheus' answer panicked: %v", value)
-				}
-			}()
-			query := d.prom.newestQuery(namespaces, partOfPods(i, n.parts)...)
-			read[i] = streams{view: v, nodes: map[string]int32{}, read: make([]podStream, 0, len(v.pods)/n.parts)}
-			answer, err := d.prom.queryRange(reading(ctx, reader{
-				labels: []string{"namespace", "pod", d.cfg.NodeLabel}, take: read[i].take,
-			}), query, n.from, n.to, d.cfg.QueryTimeout)
-			warnings[i] = answer.warnings
-			return err
+		group.Go(func() error {
+			return d.cfg.guarded("the usage of pods", api.Key{}, func() error {
+				query := d.prom.newestQuery(namespaces, partOfPods(i, n.parts)...)
+				read[i] = streams{view: v, nodes: map[string]int32{}, read: make([]podStream, 0, len(v.pods)/n.parts)}
+				answer, err := d.prom.queryRange(reading(ctx, reader{
+					labels: []string{"namespace", "pod", d.cfg.NodeLabel}, take: read[i].take,
+				}), query, n.from, n.to, d.cfg.QueryTimeout)
+				warnings[i] = answer.warnings
+				return err
+			})
 		})
 	}
 	n.err = group.Wait()

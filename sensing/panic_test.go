@@ -1,11 +1,15 @@
 package sensing
 
 import (
+	"context"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/api/v1alpha1"
+	"github.com/mash2-io/mash2/demand"
 	"github.com/mash2-io/mash2/parallel"
 )
 
@@ -84,5 +88,71 @@ func TestAPanicBesideIsTheCycles(t *testing.T) {
 	broken.podAt.place = nil // where an index tells that there are some
 	if n := w.Observer.demand.fetch(t.Context(), now, []string{ns}, broken); n.err == nil || !strings.Contains(n.err.Error(), "panicked") {
 		t.Errorf("an answer that breaks its reader: %v", n.err)
+	}
+}
+
+// A series that is null is none, whatever asks for it beside the cycle.
+func TestSeriesThatIsNullIsNoAnswer(t *testing.T) {
+	w, _, _ := triggered(t, v1alpha1.Trigger{
+		Name: "jobs", Type: v1alpha1.TriggerPrometheus, Target: averageValue("5"),
+		Prometheus: &v1alpha1.PrometheusTrigger{Query: `sum(jobs_waiting{queue="mail"})`},
+	})
+	w.answer(func(rw http.ResponseWriter, r *http.Request) bool {
+		if newest := strings.HasPrefix(r.Form.Get("query"), "sum by (namespace, pod"); newest {
+			return false
+		}
+		kind := "matrix"
+		if strings.HasSuffix(r.URL.Path, "/query") {
+			kind = "vector"
+		}
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(rw, `{"status":"success","data":{"resultType":"`+kind+`","result":[null]}}`)
+		return true
+	})
+	const want = "the answer has a series that is null"
+	for range 2 { // the second tells what came of the first
+		got, s := w.workload("web")
+		if missing := got.Triggers[0].Missing; !strings.Contains(missing, want) {
+			t.Errorf("of the trigger %q, want %q", missing, want)
+		}
+		if f := findings(s, ReasonBackfilling); len(f) != 1 || !strings.Contains(f[0].Message, want) {
+			t.Errorf("of the history %v, want %q", f, want)
+		}
+		w.clock.Step(w.cfg.Step)
+	}
+	if _, err := w.Observer.readings.prom.one(t.Context(), "vector(1)", w.clock.Now()); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("of one value %v, want %q", err, want)
+	}
+}
+
+// What breaks its reader in the background is asked for again, is told with its stack, and ends
+// neither the process nor what comes after it.
+func TestAPanicInTheBackgroundIsNoAnswer(t *testing.T) {
+	var told []string
+	w := newWorld(t, func(c *Config) {
+		c.BackfillAttempts = 2
+		c.Panicked = func(what string, _ api.Key, value any, stack []byte) {
+			if !strings.Contains(string(stack), "TestAPanicInTheBackground") {
+				t.Errorf("the stack doesn't tell where: %s", stack)
+			}
+			told = append(told, what)
+		}
+	})
+	w.shop("web", 2)
+	w.Observer.demand.backfill.keep = func(targetID, *demand.Folding) { panic("a sample of 1970") }
+	for _, want := range []string{ReasonBackfilling, ReasonBackfillIncomplete} {
+		if f := findings(w.observe(), want); len(f) != 1 {
+			t.Errorf("%d findings %s, want one", len(f), want)
+		}
+		w.clock.Step(w.cfg.Step)
+	}
+	if len(told) == 0 || told[0] != "the history of usage" {
+		t.Errorf("told of %q", told)
+	}
+	state, done := &triggerState{busy: true}, make(chan struct{})
+	w.Observer.readings.ask(t.Context(), state, trigger{name: "jobs"}, ns, false, func(context.Context) error { panic("no series") }, done)
+	<-done
+	if state.busy || state.err == nil || !strings.Contains(state.err.Error(), "reading it panicked: no series") {
+		t.Errorf("busy %v, %v", state.busy, state.err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -15,8 +16,15 @@ import (
 	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
 
+	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/demand"
 )
+
+// errNull is an answer whose series are not all there.
+var errNull = &promv1.Error{Type: promv1.ErrBadResponse, Msg: "the answer has a series that is null"}
+
+// errPanicked is an answer that breaks its reader.
+var errPanicked = errors.New("panicked")
 
 // errTooLarge is an answer beyond Config.MaxResponseBytes.
 var errTooLarge = errors.New("the answer is larger than allowed")
@@ -212,8 +220,11 @@ func (p *prometheus) queryEvery(ctx context.Context, query string, from, to, str
 			to-from+1, p.grid.Time(to).Format(time.RFC3339), err, detail(err))
 	}
 	matrix, ok := value.(model.Matrix)
-	if !ok {
+	switch {
+	case !ok:
 		return answer{}, fmt.Errorf("asking Prometheus: the answer is a %T, not a matrix", value)
+	case slices.Contains(matrix, nil):
+		return answer{}, errNull
 	}
 	return answer{matrix, warnings}, nil
 }
@@ -229,11 +240,30 @@ func (p *prometheus) instant(ctx context.Context, query string, at time.Time) (m
 	}
 	switch value := value.(type) {
 	case model.Vector:
+		if slices.Contains(value, nil) {
+			return nil, errNull
+		}
 		return value, nil
 	case *model.Scalar:
 		return model.Vector{{Value: value.Value, Timestamp: value.Timestamp}}, nil
 	}
 	return nil, fmt.Errorf("asking Prometheus: the answer is a %T, not a vector", value)
+}
+
+// guarded reads what others answered, beside the cycle: what breaks its reader is no answer, and
+// not the end of the process.
+func (c Config) guarded(what string, of api.Key, read func() error) (err error) {
+	defer func() {
+		value := recover()
+		if value == nil {
+			return
+		}
+		err = fmt.Errorf("reading it %w: %v", errPanicked, value)
+		if c.Panicked != nil {
+			c.Panicked(what, of, value, debug.Stack())
+		}
+	}()
+	return read()
 }
 
 // partial tells whether an answer is only of what could be reached, as Thanos answers while a store is
@@ -296,6 +326,9 @@ const (
 func classify(err error) failure {
 	if errors.Is(err, errTooLarge) || errors.Is(err, context.DeadlineExceeded) {
 		return tooMuch
+	}
+	if errors.Is(err, errPanicked) {
+		return refused
 	}
 	var e *promv1.Error
 	if !errors.As(err, &e) {

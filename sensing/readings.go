@@ -180,10 +180,12 @@ func (s *readings) ask(life context.Context, state *triggerState, t trigger, nam
 	begun := s.cfg.Clock.Now()
 	ctx, cancel := context.WithTimeout(life, s.cfg.QueryTimeout)
 	defer cancel()
-	err := ask(ctx)
-	if err == nil && back {
-		err = s.readOlder(life, state, t)
-	}
+	err := s.cfg.guarded("a query or trigger "+t.name, api.Key{Namespace: namespace}, func() error {
+		if err := ask(ctx); err != nil || !back {
+			return err
+		}
+		return s.readOlder(life, state, t)
+	})
 	now := s.cfg.Clock.Now()
 	state.mu.Lock()
 	defer state.mu.Unlock()

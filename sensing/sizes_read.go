@@ -109,7 +109,16 @@ func (s *sizeReadings) read(life context.Context, now time.Time, v *view) {
 		}
 		go func() {
 			defer func() { <-s.places }()
-			got, err := s.prom.queryRange(life, s.query(id), from, to, s.cfg.BackfillTimeout)
+			err := s.cfg.guarded("the usage of containers", api.Key{Namespace: id.namespace, Name: id.name}, func() error {
+				got, err := s.prom.queryRange(life, s.query(id), from, to, s.cfg.BackfillTimeout)
+				if err != nil {
+					return err
+				}
+				state.mu.Lock()
+				defer state.mu.Unlock()
+				s.fold(state, got, from, to)
+				return nil
+			})
 			state.mu.Lock()
 			defer state.mu.Unlock()
 			state.busy = false
@@ -121,7 +130,6 @@ func (s *sizeReadings) read(life context.Context, now time.Time, v *view) {
 				return
 			}
 			state.next = to + 1
-			s.fold(state, got, from, to)
 		}()
 	}
 }

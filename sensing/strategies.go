@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -165,22 +164,17 @@ func (s *strategies) newSensor(namespace string, sensor v1alpha1.Sensor) *sensor
 
 // read asks once.
 func (s *strategies) read(ctx context.Context, now time.Time, id sensorID, sensor v1alpha1.Sensor, query string) (value float64, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("reading it panicked: %v", p)
-			if s.cfg.Panicked != nil {
-				s.cfg.Panicked("sensor "+id.name, id.strategy, p, debug.Stack())
-			}
+	err = s.cfg.guarded("sensor "+id.name, id.strategy, func() (err error) {
+		switch {
+		case sensor.HTTP != nil:
+			value, err = s.sources.http(ctx, *sensor.HTTP)
+		case sensor.Object != nil:
+			value, err = s.sources.object(ctx, id.strategy.Namespace, *sensor.Object)
+		default:
+			value, err = s.readings.prom.one(ctx, query, now.Add(-s.cfg.EvaluationDelay))
 		}
-	}()
-	switch {
-	case sensor.HTTP != nil:
-		value, err = s.sources.http(ctx, *sensor.HTTP)
-	case sensor.Object != nil:
-		value, err = s.sources.object(ctx, id.strategy.Namespace, *sensor.Object)
-	default:
-		value, err = s.readings.prom.one(ctx, query, now.Add(-s.cfg.EvaluationDelay))
-	}
+		return err
+	})
 	if err == nil && (math.IsNaN(value) || math.IsInf(value, 0)) {
 		err = fmt.Errorf("it is %v", value)
 	}
