@@ -38,7 +38,7 @@ func (q *sequencer) divide() {
 	}
 	q.planned(func(w *api.Workload, wp *api.WorkloadPlan) {
 		s, ok := q.divided[w.Key]
-		if !ok {
+		if !ok || q.staying[w.Key] {
 			return
 		}
 		d := q.sorted(w, wp, s)

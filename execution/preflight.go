@@ -152,7 +152,7 @@ func (v *view) movingNow() moving {
 		}
 		on := 0
 		for _, p := range v.podsOn[n.Name] {
-			if !p.Terminating && v.acting[p.Workload] {
+			if !p.Terminating && v.moved(p.Workload) {
 				on++
 			}
 		}
@@ -214,7 +214,7 @@ func (v *view) obstruct(o *obstacles, m moving) {
 			continue
 		}
 		for _, p := range v.podsOn[name] {
-			ours := v.acting[p.Workload]
+			ours := v.moved(p.Workload)
 			if p.DaemonSet || p.Mirror || p.Terminating || !ours && m.started {
 				continue
 			}
@@ -236,8 +236,15 @@ func (v *view) obstruct(o *obstacles, m moving) {
 	o.names(RefusedProtected, protected)
 	o.names(RefusedZone, zonal)
 	if !m.started {
-		v.planned(func(w *api.Workload, _ *api.WorkloadPlan) { v.stuck(o, w) })
-		v.planned(func(w *api.Workload, wp *api.WorkloadPlan) { v.crowd(o, v.home(w.Key), w, wp) })
+		moved := func(do func(*api.Workload, *api.WorkloadPlan)) {
+			v.planned(func(w *api.Workload, wp *api.WorkloadPlan) {
+				if v.moved(w.Key) {
+					do(w, wp)
+				}
+			})
+		}
+		moved(func(w *api.Workload, _ *api.WorkloadPlan) { v.stuck(o, w) })
+		moved(func(w *api.Workload, wp *api.WorkloadPlan) { v.crowd(o, v.home(w.Key), w, wp) })
 	}
 }
 

@@ -67,7 +67,7 @@ func (q *sequencer) resizePods() {
 			continue
 		case each.plan.Acts(): // admission made pods smaller, and nobody else looks after them
 			each.back, each.limits = true, true
-		case !each.plan.Mode.Acts() && !w.Sizing.Mode.Acts(): // nobody looks after what it once chose
+		case !each.plan.Mode.Acts() && (!w.Sizing.Mode.Acts() || q.staying[w.Key]): // nobody looks after what it once chose
 			each.back, each.plan = true, &api.SizingPlan{Containers: w.Sizing.Authors("sizes are not mash2's any more: what its author wrote")}
 		default:
 			continue

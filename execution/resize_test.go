@@ -175,6 +175,16 @@ func TestResizePods(t *testing.T) {
 				}
 			},
 		},
+		"what a trial allows no plan of its own gets back what its author wrote": {
+			to: smaller, change: func(x *sized) {
+				x.s.Workloads[0].Mode = api.ModeCanary
+				x.plan.Workloads[0].Sizing.Mode, x.plan.Workloads[0].Canary = api.SizingRecommendOnly, &api.CanaryPlan{Phase: api.CanaryStopped}
+				x.s.Pods[1] = podSized(1, smaller)
+				x.s.Pods[1].Sized = true
+			}, want: []string{
+				"resize container web of shop/web-1: requests cpu 250m, memory 460Mi → cpu 1000m, memory 1Gi: sizes are not mash2's any more: what its author wrote",
+			},
+		},
 		"not those of a workload that mash2 only would have sized": {
 			to: smaller, change: func(x *sized) {
 				x.plan.Workloads[0].Sizing.Mode = api.SizingRecommendOnly // a canary

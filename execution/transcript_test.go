@@ -36,7 +36,7 @@ var update = flag.Bool("update", false, "re-record the transcripts in testdata")
 //	budget NAME [max-unavailable=0] [min-available=2|50%] [allowed=N] [healthy=N] [desired=N]
 //	workload NAME replicas=N [kind=StatefulSet] [max=N] [per-zone=N] [skew=N] [mode=…] [hold=…] [duplicate] [actuator=KEDA] [rolling-out] [quota=N]
 //	pods NAME N [workload=W] [kind=ReplicaSet] [node=N] [not-ready [unready-for=40m]] [pending] [stuck] [cost=N] [user-cost=N] [terminating [still-ready]] [keep=…] [daemon] [budgets=a,b] [zones=a] [ago=40m]
-//	plan pool=P [refused=POOL gave-up=yes reason=…] | plan NAME size=N [surplus=…] [why=…] | plan NAME replicas=N [floor=N] [held] [shadow]
+//	plan pool=P [refused=POOL gave-up=yes reason=…] | plan NAME size=N [surplus=…] [why=…] | plan NAME replicas=N [floor=N] [held] [shadow] [untried]
 //
 // A node holds four pods of a workload.
 func TestTranscripts(t *testing.T) {
@@ -394,8 +394,12 @@ func planOf(l line, plan *api.Plan) {
 		if l.has("on") {
 			pool = l.args["on"]
 		}
+		var trial *api.CanaryPlan
+		if l.has("untried") {
+			trial = &api.CanaryPlan{Phase: api.CanaryStopped}
+		}
 		plan.Workloads = append(plan.Workloads, api.WorkloadPlan{
-			Key: key(l.words[1]), Scale: api.Scale{Replicas: l.num("replicas", 0)}, Pools: on(pool, l.num("replicas", 0)), Floor: l.num("floor", 0),
+			Key: key(l.words[1]), Canary: trial, Scale: api.Scale{Replicas: l.num("replicas", 0)}, Pools: on(pool, l.num("replicas", 0)), Floor: l.num("floor", 0),
 			Held: l.has("held"), Shadow: l.has("shadow"), Reason: "demand",
 		})
 	}

@@ -46,8 +46,10 @@ type view struct {
 	// resizing are the workloads whose running pods may be resized, which those are that KEDA scales, too,
 	// and growing those of which pods may become larger, though they or their plans are held.
 	resizing, growing map[api.Key]bool
-	// guarded are the workloads whose pods nobody moves: held and shadow ones.
+	// guarded are the workloads whose pods nobody moves: held and shadow ones, and staying, those
+	// that are acted for as far as a trial allows: replicas follow the reactive rule.
 	guarded map[api.Key]string
+	staying map[api.Key]bool
 
 	// old nodes belong to managed pools other than the targets.
 	old map[string]bool
@@ -89,6 +91,7 @@ func newView(s api.Snapshot, p api.Plan, policy api.Policy, g guards) (*view, []
 		resizing:  make(map[api.Key]bool, len(p.Workloads)),
 		growing:   map[api.Key]bool{},
 		guarded:   map[api.Key]string{},
+		staying:   map[api.Key]bool{},
 		old:       map[string]bool{},
 		leaving:   map[string]bool{},
 		dying:     map[string]bool{},
@@ -179,6 +182,9 @@ func (v *view) classifyWorkloads() {
 			v.growing[wp.Key] = true
 		default:
 			v.acting[wp.Key], v.resizing[wp.Key], v.wanted[wp.Key] = true, true, wp.Replicas
+			if wp.Canary != nil && !wp.Canary.Acts {
+				v.staying[wp.Key], v.guarded[wp.Key] = true, "a trial allows its workload no plan of its own"
+			}
 		}
 	}
 	// A workload in Full, or a canary, that the plan doesn't speak of is left alone too.
@@ -433,6 +439,9 @@ func (v *view) planned(do func(*api.Workload, *api.WorkloadPlan)) {
 		}
 	}
 }
+
+// moved reports whether pods of a workload are to be where the plan has them.
+func (v *view) moved(workload api.Key) bool { return v.acting[workload] && !v.staying[workload] }
 
 // isTarget reports whether the plan puts workloads on a pool.
 func (v *view) isTarget(pool string) bool { return pool != "" && slices.Contains(v.targets, pool) }

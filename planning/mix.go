@@ -315,7 +315,7 @@ func (c *cycle) warnOfMixing() {
 func (c *cycle) mixable(workload int) bool {
 	mw := &c.managed[workload]
 	w := mw.workload
-	if w.Mode != api.ModeFull || w.Hold != "" || w.Shape == nil || w.Target.Kind != "Deployment" || w.Actuator == api.ActuatorKEDA {
+	if w.Mode != api.ModeFull || c.untried[w.Key] != nil || w.Hold != "" || w.Shape == nil || w.Target.Kind != "Deployment" || w.Actuator == api.ActuatorKEDA {
 		return false
 	}
 	for i := range mw.pods {

@@ -46,7 +46,8 @@ func (c *cycle) size() {
 		}); failure != "" {
 			continue // requests stay as they are
 		}
-		if w.Mode != api.ModeFull && plan.Mode.Acts() {
+		// What a trial allows no plan of its own has its author's sizes: running pods get them back.
+		if (w.Mode != api.ModeFull || c.untried[w.Key] != nil) && plan.Mode.Acts() {
 			plan.Mode = api.SizingRecommendOnly
 		}
 		next.Acted = plan.Acts()

@@ -152,6 +152,51 @@ func TestCanaryStopped(t *testing.T) {
 	w.phase(api.CanaryRunning, 20*time.Minute)
 }
 
+// TestCanarySizes: sizes are chosen for canaries only, as replicas are, and only while the trial
+// runs. Whoever was handed over, or was a canary, requests what its author wrote.
+func TestCanarySizes(t *testing.T) {
+	var w *world
+	w = trialWorld(t, func(name string, now time.Time) float64 {
+		for _, p := range w.lastPlan.Workloads {
+			if p.Key.Name == name && p.Canary.Acts && now.Sub(p.Canary.Since) > 12*time.Minute {
+				return 0.05
+			}
+		}
+		return 0
+	})
+	for _, l := range w.loads {
+		l.HandedOver = true
+		reads := l.change
+		l.change = func(l *load, now time.Time) {
+			reads(l, now)
+			l.Sizing = &api.Sizing{Mode: api.SizingInPlace, Limits: api.LimitsKeep, Admits: true, Containers: []api.ContainerUse{{
+				Name: "web", Requests: api.Amounts{MilliCPU: 250, Memory: 1 << 30}, MemoryPeak: 100 << 20, CPUPeak: 80, CPUMean: 60,
+				Since: now.Add(-9 * 24 * time.Hour), Until: now,
+			}}}
+		}
+	}
+	sized := func() (n int) {
+		for _, p := range w.lastPlan.Workloads {
+			if acts := p.Sizing.Acts(); acts && !p.Canary.Acts || !acts && p.Sizing.Mode != api.SizingRecommendOnly {
+				t.Fatalf("%s, %s in the phase %s: sizes %s", p.Key, p.Canary.Role, p.Canary.Phase, p.Sizing.Mode)
+			} else if acts {
+				n++
+			}
+		}
+		return n
+	}
+	for w.cycle(); w.trial().Phase == api.CanaryBaseline; w.cycle() {
+		sized()
+	}
+	canaries := 0
+	for ; w.trial().Phase == api.CanaryRunning; w.cycle() {
+		canaries = max(canaries, sized())
+	}
+	if canaries != 1 || w.trial().Phase != api.CanaryStopped || sized() != 0 {
+		t.Errorf("%s, after %d canaries with sizes", w.trial().Phase, canaries)
+	}
+}
+
 // TestCanaryBurns: where mash2 has given something up of a canary, and its objective burns
 // while its control's does not, the trial is stopped within a minute, and nobody else's plan
 // is taken back. Where the control burns too, no plan is the cause.
