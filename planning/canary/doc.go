@@ -30,6 +30,9 @@
 // 2023, with weights that add up to 1).
 //
 // A block without readings, or with too few events, is not bet on: no data proves nothing.
+// Nobody is promoted while there is too little evidence of some pair, or a canary counts
+// nothing beside a control that does: a server that is down has no errors. And as what one
+// block counts is limited, the mean without that limit must be within the margin, too.
 //
 // # Gains
 //

@@ -1,7 +1,9 @@
 package canary
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
@@ -24,13 +26,27 @@ func (t Trial) Excess() float64 {
 	n := 0
 	for i := range t.Pairs {
 		if p := &t.Pairs[i]; p.Run.N > 0 {
-			sum, n = sum+p.Run.mean()-p.Base.mean(), n+1
+			sum, n = sum+p.Run.all()-p.Base.all(), n+1
 		}
 	}
-	if n == 0 {
-		return 0
+	return sum / float64(max(n, 1))
+}
+
+// thinnest is the pair of which there is the least evidence, of those that count: one does.
+func (t Trial) thinnest() Pair {
+	return slices.MinFunc(slices.DeleteFunc(slices.Clone(t.Pairs), func(p Pair) bool { return !p.counts() }),
+		func(a, b Pair) int { return cmp.Compare(a.Known, b.Known) })
+}
+
+// silent is a pair of which the canary was, or is, without events for too long beside a control
+// that had some; nil if there is none.
+func (t Trial) silent() *Pair {
+	for i := range t.Pairs {
+		if p := &t.Pairs[i]; p.counts() && (p.Mute || float64(p.Silent) > (p.Quiet+quiet)*float64(t.Known+t.Unknown)) {
+			return p
+		}
 	}
-	return Burn * sum / float64(n)
+	return nil
 }
 
 // off is by how many error budgets what pairs differed by in the baseline may be another.

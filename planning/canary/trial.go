@@ -24,6 +24,9 @@ const (
 	apart = 2
 	// skew is how far a person's clock may be ahead.
 	skew = time.Minute
+	// quiet is in which share of the blocks a canary may be without events beside a control
+	// that has some, besides those in which it was so in the baseline.
+	quiet = 0.01
 )
 
 // Trial is what is remembered of a group's trial.
@@ -39,9 +42,11 @@ type Trial struct {
 	// without.
 	Known   int `json:"known,omitempty"`
 	Unknown int `json:"unknown,omitempty"`
-	// Worse bets that canaries are worse than they may be, Fine that they are not.
-	Worse Bets `json:"worse,omitzero"`
-	Fine  Bets `json:"fine,omitzero"`
+	// Worse bets that canaries are worse than they may be, Fine that they are not; both by so
+	// many error budgets.
+	Worse  Bets    `json:"worse,omitzero"`
+	Fine   Bets    `json:"fine,omitzero"`
+	Margin float64 `json:"margin,omitempty"`
 	// Kept is what canaries are to have, at least, of a trial that was stopped.
 	Kept []Kept `json:"kept,omitempty"`
 	// Why says what the trial waits for, or why it ended.
@@ -65,6 +70,13 @@ type Pair struct {
 	// Base and Run are canary less control, of the baseline and of the trial.
 	Base Mean `json:"base,omitzero"`
 	Run  Mean `json:"run,omitzero"`
+	// Known is of how much of the trial there is evidence.
+	Known time.Duration `json:"known,omitempty"`
+	// Silent are the blocks of the phase in which the control had events and the canary none,
+	// and Mute tells that the newest one is so. Quiet is what share of the baseline was.
+	Silent int     `json:"silent,omitempty"`
+	Mute   bool    `json:"mute,omitempty"`
+	Quiet  float64 `json:"quiet,omitempty"`
 	// Lost is why the pair counts no longer; empty if it does.
 	Lost string `json:"lost,omitempty"`
 }
@@ -86,9 +98,13 @@ type Mean struct {
 	N       int     `json:"n"`
 	Sum     float64 `json:"sum"`
 	Squares float64 `json:"squares"`
+	// All is the sum of the same in error budgets, of which none are too many to count.
+	All float64 `json:"all,omitempty"`
 }
 
-func (m Mean) with(x float64) Mean { return Mean{m.N + 1, m.Sum + x, m.Squares + x*x} }
+func (m Mean) with(x, all float64) Mean {
+	return Mean{m.N + 1, m.Sum + x, m.Squares + x*x, m.All + all}
+}
 
 func (m Mean) mean() float64 {
 	if m.N == 0 {
@@ -96,6 +112,9 @@ func (m Mean) mean() float64 {
 	}
 	return m.Sum / float64(m.N)
 }
+
+// all is the mean in error budgets.
+func (m Mean) all() float64 { return m.All / float64(max(m.N, 1)) }
 
 // apart is how far the mean may be off.
 func (m Mean) apart() float64 {
@@ -130,9 +149,19 @@ func (t Trial) Step(now time.Time, members []Member, rules Rules) Trial {
 			break
 		}
 	}
+	t.At, t.Since = earlier(t.At, now), earlier(t.Since, now)
 	switch t.Phase {
 	case api.CanaryBaseline, api.CanaryRunning:
 		t.Pairs = slices.Clone(t.Pairs)
+		for i := range t.Pairs {
+			if p := &t.Pairs[i]; p.Began.After(now) {
+				p.restart(now)
+			}
+		}
+		if t.Phase == api.CanaryRunning && t.Margin != rules.WorseBy {
+			// What is proven of one margin says nothing of another.
+			t.Worse, t.Fine, t.Margin = Bets{}, Bets{}, rules.WorseBy
+		}
 		t.lose(members)
 		if !slices.ContainsFunc(t.Pairs, Pair.counts) {
 			t = Trial{Group: t.Group} // and another one begins
@@ -148,6 +177,14 @@ func (t Trial) Step(now time.Time, members []Member, rules Rules) Trial {
 		return t
 	}
 	t.begin(now, members, rules)
+	return t
+}
+
+// earlier is a time, or now where that is earlier: a clock of before was wrong.
+func earlier(t, now time.Time) time.Time {
+	if t.After(now) {
+		return now
+	}
 	return t
 }
 
@@ -287,22 +324,26 @@ func (t *Trial) block(now time.Time, members []Member, rules Rules) {
 		}
 		canary, _ := find(members, p.Canary.Key)
 		control, _ := find(members, p.Control.Key)
-		a, untilA, ok := canary.share(p.Canary.Counted)
-		b, untilB, ok2 := control.share(p.Control.Counted)
+		a, ok := canary.burnt(p.Canary.Counted)
+		b, ok2 := control.burnt(p.Control.Counted)
+		if p.Mute = ok2 && a.none; p.Mute {
+			p.Silent++
+		}
 		if !ok || !ok2 {
 			if now.Sub(p.Began) > carried*rules.Block {
 				p.restart(now)
 			}
 			continue
 		}
-		p.Began, p.Canary.Counted, p.Control.Counted = now, untilA, untilB
+		p.Began, p.Canary.Counted, p.Control.Counted = now, a.until, b.until
 		n++
+		differ, all := a.share()-b.share(), a.budgets-b.budgets
 		if t.Phase == api.CanaryBaseline {
-			p.Base = p.Base.with(a - b)
+			p.Base = p.Base.with(differ, all)
 			continue
 		}
-		p.Run = p.Run.with(a - b)
-		value, base, off = value+a-b, base+p.Base.mean(), off+p.Base.apart()*p.Base.apart()
+		p.Run, p.Known = p.Run.with(differ, all), p.Known+min(a.of, b.of)
+		value, base, off = value+differ, base+p.Base.mean(), off+p.Base.apart()*p.Base.apart()
 	}
 	if n == 0 {
 		t.Unknown++
@@ -325,31 +366,44 @@ func (t *Trial) block(now time.Time, members []Member, rules Rules) {
 	}
 }
 
-// share of bad events since a time, the worst of a member's objectives, over Burn error
-// budgets and at most 1; and of what was counted the end. It is false while there are too
-// few events: so few that a single bad one would be as many as Burn.
-func (m Member) share(since time.Time) (worst float64, until time.Time, ok bool) {
+// burnt is what bad events of a member since a time came to.
+type burnt struct {
+	budgets float64       // error budgets of the worst of its objectives
+	until   time.Time     // the end of what was counted
+	of      time.Duration // how long that is
+	none    bool          // an objective has no events
+}
+
+// share is the same over Burn error budgets and at most 1.
+func (b burnt) share() float64 { return min(b.budgets/Burn, 1) }
+
+// burnt is what a member's readings since a time come to. It is false while there are too few
+// events: so few that a single bad one would be as many as Burn error budgets.
+func (m Member) burnt(since time.Time) (out burnt, ok bool) {
+	few := false
 	for _, o := range m.Objectives {
 		budget := 1 - o.Target
 		if !(budget > 0 && budget < 1) {
 			continue
 		}
 		var total, bad float64
+		var of time.Duration
 		for _, r := range slices.Backward(o.Readings) {
 			if r.At.Add(-r.Window).Before(since) {
 				break
 			}
-			total, bad = total+r.Total, bad+r.Bad
-			if r.At.After(until) {
-				until = r.At
+			total, bad, of = total+r.Total, bad+r.Bad, of+r.Window
+			if r.At.After(out.until) {
+				out.until = r.At
 			}
 		}
-		if !known(total) || !known(bad) || !(total*Burn*budget >= 1) {
-			return 0, since, false
+		few, out.none = few || !known(total) || !known(bad) || !(total*Burn*budget >= 1), out.none || total == 0
+		if !ok || of < out.of {
+			out.of = of
 		}
-		worst, ok = max(worst, min(max(bad/total/(Burn*budget), 0), 1)), true
+		out.budgets, ok = max(out.budgets, min(max(bad/total, 0), 1)/budget), true
 	}
-	return worst, until, ok
+	return out, ok && !few
 }
 
 // judge goes on to the next phase where there is proof.
@@ -366,6 +420,7 @@ func (t *Trial) judge(now time.Time, members []Member, rules Rules) {
 	}
 	cost, priced := t.Cost()
 	least := int(cover * float64(rules.Soak) / float64(rules.Block))
+	thin, silent := t.thinnest(), t.silent()
 	switch left := t.Since.Add(rules.Soak).Sub(now); {
 	case rules.Paused != "":
 		t.Why = rules.Paused
@@ -373,10 +428,16 @@ func (t *Trial) judge(now time.Time, members []Member, rules Rules) {
 		t.Why = fmt.Sprintf("it runs until %s at least", t.Since.Add(rules.Soak).UTC().Format(time.RFC3339))
 	case t.Known < least:
 		t.Why = fmt.Sprintf("too little is known of the SLOs: %v of at least %v", time.Duration(t.Known)*rules.Block, time.Duration(least)*rules.Block)
+	case thin.Known < time.Duration(least)*rules.Block:
+		t.Why = fmt.Sprintf("too little is known of the SLOs of %s and %s: %v of at least %v", thin.Canary.Key.Name, thin.Control.Key.Name, thin.Known, time.Duration(least)*rules.Block)
+	case silent != nil:
+		t.Why = fmt.Sprintf("%s had no events for %v in which its control %s had some: nobody knows how it was", silent.Canary.Key.Name, time.Duration(silent.Silent)*rules.Block, silent.Control.Key.Name)
 	case t.off() >= rules.WorseBy:
 		t.Why = fmt.Sprintf("how much canaries and controls differ anyway is known to %.2g error budgets only, and %.3g are to be told apart: a longer canary.baseline, more pairs or more events", t.off(), rules.WorseBy)
 	case t.Fine.Wealth(false) < proof:
 		t.Why = fmt.Sprintf("it is not proven yet that canaries are no worse than %.3g error budgets: the evidence is %.3g, needed are %.3g", rules.WorseBy, t.Fine.Wealth(false), proof)
+	case t.Excess() > rules.WorseBy:
+		t.Why = fmt.Sprintf("of all events %.3g error budgets more of the canaries' were bad than of their controls': most of it in few minutes, and %.3g are allowed", t.Excess(), rules.WorseBy)
 	case !priced:
 		t.Why = "what the canaries cost is not known: there is no demand of a pair"
 	case cost > 1+rules.DearerBy:
@@ -405,11 +466,13 @@ func (t *Trial) measure(now time.Time, members []Member, rules Rules) {
 	case fewest < least:
 		t.Why = fmt.Sprintf("too little is known of the SLOs before the trial: %v of at least %v", time.Duration(fewest)*rules.Block, time.Duration(least)*rules.Block)
 	default:
-		t.Phase, t.Since, t.Known, t.Unknown = api.CanaryRunning, now, 0, 0
+		blocks := float64(max(t.Known+t.Unknown, 1))
+		t.Phase, t.Since, t.Known, t.Unknown, t.Margin = api.CanaryRunning, now, 0, 0, rules.WorseBy
 		t.Why = fmt.Sprintf("it runs until %s at least", now.Add(rules.Soak).UTC().Format(time.RFC3339))
 		for i := range t.Pairs {
 			p := &t.Pairs[i]
 			p.restart(now)
+			p.Quiet, p.Silent, p.Mute = float64(p.Silent)/blocks, 0, false
 			for _, arm := range []*Arm{&p.Canary, &p.Control} {
 				if m, ok := find(members, arm.Key); ok {
 					arm.Before = m.Replicas

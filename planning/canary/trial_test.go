@@ -108,7 +108,8 @@ func TestShare(t *testing.T) {
 		"an objective that says nothing": {[]Objective{{1, []Reading{at(1, 1000, 5)}}}, -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, _, ok := Member{Objectives: c.objectives}.share(start)
+			of, ok := Member{Objectives: c.objectives}.burnt(start)
+			got := of.share()
 			if !ok {
 				got = -1
 			}
@@ -221,6 +222,119 @@ func TestDear(t *testing.T) {
 		if trial.Phase != c.want || c.want == api.CanaryRunning && !strings.Contains(trial.Why, "40 % more") {
 			t.Errorf("%g times as dear: %s: %s", c.more, trial.Phase, trial.Why)
 		}
+	}
+}
+
+// TestHeld: who has passed as far as the test knows, and is not promoted all the same. Of 10,000
+// events a minute 10 are bad, a tenth of the error budget; canaries have others while they run.
+func TestHeld(t *testing.T) {
+	const end = 60 + 24*60 // minutes of the baseline and of the soak
+	for name, c := range map[string]struct {
+		canary func(pair, minute int) (total, bad float64) // a negative total for no reading
+		margin func(minute int) float64                    // worseBy; nil for its default
+		clock  func(minute int) time.Duration              // by how much it is wrong; nil for not
+		want   api.CanaryPhase
+		says   string
+	}{
+		"nothing is amiss": {
+			canary: func(_, _ int) (float64, float64) { return 1e4, 10 }, want: api.CanaryPromoted,
+		},
+		"two of three have no readings": {
+			canary: func(pair, _ int) (float64, float64) { return map[bool]float64{true: 1e4, false: -1}[pair == 0], 10 },
+			want:   api.CanaryRunning, says: "too little is known of the SLOs of",
+		},
+		"no events in 20 minutes of an hour": {
+			canary: func(_, minute int) (float64, float64) {
+				if minute%60 < 20 {
+					return 0, 0
+				}
+				return 1e4, 10
+			}, want: api.CanaryRunning, says: "had no events for 8h",
+		},
+		"none in the last minutes": {
+			canary: func(_, minute int) (float64, float64) {
+				if minute > end-5 {
+					return 0, 0
+				}
+				return 1e4, 10
+			}, want: api.CanaryRunning, says: "had no events for",
+		},
+		"none for some minutes": {
+			canary: func(_, minute int) (float64, float64) {
+				if minute > end-10 && minute < end-5 {
+					return 0, 0
+				}
+				return 1e4, 10
+			}, want: api.CanaryPromoted,
+		},
+		"all bad in one minute of 60": {
+			canary: func(_, minute int) (float64, float64) {
+				return 1e4, map[bool]float64{true: 1e4, false: 10}[minute%60 == 0]
+			}, want: api.CanaryRunning, says: "of all events 1.6",
+		},
+		"60 % bad in one minute of 90": {
+			canary: func(_, minute int) (float64, float64) {
+				return 1e4, map[bool]float64{true: 6e3, false: 10}[minute%90 == 0]
+			}, want: api.CanaryRunning, says: "most of it in few minutes, and 0.5 are allowed",
+		},
+		"20 % bad in one minute of 90": {
+			canary: func(_, minute int) (float64, float64) {
+				return 1e4, map[bool]float64{true: 2e3, false: 10}[minute%90 == 0]
+			}, want: api.CanaryPromoted,
+		},
+		"proven with another margin": {
+			canary: func(_, _ int) (float64, float64) { return 1e4, 10 + 300 },
+			margin: func(minute int) float64 { return map[bool]float64{true: 5, false: 0.5}[minute < end-2] },
+			want:   api.CanaryStopped, says: "by more than the 0.5 error budgets that are allowed",
+		},
+		"with the same one again": {
+			canary: func(_, _ int) (float64, float64) { return 1e4, 10 },
+			margin: func(minute int) float64 { return map[bool]float64{true: 5, false: 0.5}[minute < 120] },
+			want:   api.CanaryPromoted,
+		},
+		"bad since a clock was a day ahead": {
+			canary: func(_, minute int) (float64, float64) {
+				return 1e4, map[bool]float64{true: 5e3, false: 10}[minute > 120]
+			},
+			clock: func(minute int) time.Duration { return map[bool]time.Duration{true: 24 * time.Hour}[minute == 120] },
+			want:  api.CanaryStopped,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var members []Member
+			for i := range 6 {
+				members = append(members, member(string(rune('a'+i)), 1000, 0.99))
+			}
+			var trial Trial
+			for minute := 0; minute < end+90 && trial.Phase != api.CanaryPromoted && trial.Phase != api.CanaryStopped; minute++ {
+				now := start.Add(time.Duration(minute) * time.Minute)
+				for i := range members {
+					m := &members[i]
+					total, bad := 1e4, 10.0
+					pair := slices.IndexFunc(trial.Pairs, func(p Pair) bool { return p.Canary.Key == m.Key })
+					if trial.Phase == api.CanaryRunning && pair >= 0 {
+						total, bad = c.canary(pair, minute)
+					}
+					readings := slices.Clone(m.Objectives[0].Readings)
+					if total >= 0 {
+						readings = append(readings[max(0, len(readings)-40):], Reading{now, time.Minute, total, bad})
+					}
+					m.Objectives = []Objective{{Target: 0.99, Readings: readings}}
+					m.Demand = api.Series{Start: now, Step: time.Minute, Values: []float64{700}}
+				}
+				rules := Rules{Block: time.Minute, CanaryPolicy: api.CanaryPolicy{Share: 0.5}}
+				if c.margin != nil {
+					rules.WorseBy = c.margin(minute)
+				}
+				if c.clock != nil {
+					now = now.Add(c.clock(minute))
+				}
+				trial = trial.Step(now, members, rules)
+			}
+			if trial.Phase != c.want || !strings.Contains(trial.Why, c.says) {
+				t.Errorf("%s: %s", trial.Phase, trial.Why)
+			}
+		})
 	}
 }
 
