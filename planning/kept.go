@@ -47,14 +47,34 @@ func (m Memory) Kept() Kept {
 // keptPast is how many states of a workload are kept.
 const keptPast = 8
 
-// keepLittle leaves out readings of SLOs, of which there are new ones in minutes, and what
-// ran long ago.
+// keepLittle leaves out readings of SLOs, of which there are new ones in minutes, and most of
+// what ran long ago.
 func (w *WorkloadMemory) keepLittle() {
-	w.Past = w.Past[max(0, len(w.Past)-keptPast):]
+	w.Past = thinned(w.Past, keptPast)
 	w.SLOs = slices.Clone(w.SLOs)
 	for i := range w.SLOs {
 		w.SLOs[i].Counts = nil
 	}
+}
+
+// thinned are so many states at most. The oldest two of the same pool and sizes become one with
+// the replicas of the larger, so that nobody is taken back to fewer; where there are none the
+// oldest goes.
+func thinned(past []PastScale, most int) []PastScale {
+	past = slices.Clone(past)
+	for len(past) > most {
+		i := 0
+		for i+1 < len(past) && (past[i].Pool != past[i+1].Pool || !slices.Equal(past[i].Containers, past[i+1].Containers)) {
+			i++
+		}
+		if i+1 == len(past) {
+			past = past[1:]
+			continue
+		}
+		past[i].Replicas = max(past[i].Replicas, past[i+1].Replicas)
+		past = slices.Delete(past, i+1, i+2)
+	}
+	return past
 }
 
 // Restored is a memory of what was kept. Forecasts begin with a refit; trust that no

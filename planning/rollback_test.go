@@ -359,3 +359,32 @@ func TestRollbackProperties(t *testing.T) {
 		})
 	}
 }
+
+// TestRollbackByAnotherLeader: who leads next takes the plan back to no fewer replicas than who led
+// before, though less of what ran was kept.
+func TestRollbackByAnotherLeader(t *testing.T) {
+	restored := func(another bool) int32 {
+		w := newWorld(t, costSaving(), nil)
+		falls := start.Add(20 * time.Minute)
+		burns := falls.Add(10 * time.Minute)
+		shop := w.add("shop", 20, 40, 2*time.Hour, falling(falls, 400))
+		shop.Behavior.ScaleDown = api.ScalingRules{Policies: []api.ScalingPolicy{{Type: "Pods", Value: 1, Period: 15 * time.Second}}, WindowStated: true}
+		shop.objective(100, from(burns, 0.05))
+		w.until(falls)
+		for before := shop.Replicas; w.now.Before(burns) && shop.Replicas > before-12; {
+			w.cycle()
+		}
+		shop.objective(100, from(w.now, 0.05))
+		if another {
+			w.memory = w.memory.Kept().Restored().Resumed(w.now, w.now.Add(15*time.Second))
+		}
+		w.until(w.now.Add(2 * time.Minute))
+		if w.lastPlan.Rollback == nil {
+			t.Fatalf("not taken back: %d replicas", shop.Replicas)
+		}
+		return shop.Replicas
+	}
+	if before, after := restored(false), restored(true); after < before {
+		t.Errorf("%d replicas, %d by who led before", after, before)
+	}
+}
