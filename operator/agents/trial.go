@@ -16,13 +16,19 @@ type trial struct {
 	online    *vertical.Trial
 	config    rehearsal.Config
 	recording rehearsal.Recording
-	result    *rehearsal.Result // of the last rehearsal; nil before it
-	passed    bool              // it
+	result    *rehearsal.Result       // of the last rehearsal; nil before it
+	passed    bool                    // it
+	acts      bool                    // the learned mind, until readings are renewed
+	read      map[string]time.Time    // reading of each pod
+	fresh     map[string]vertical.Pod // as they were when a newer reading came than the one that counted last
 	seed      uint64
 }
 
 func newTrial(seed uint64) *trial {
-	return &trial{online: vertical.NewTrial(vertical.DefaultTrial(), seed), config: rehearsal.DefaultConfig(), seed: seed}
+	return &trial{
+		online: vertical.NewTrial(vertical.DefaultTrial(), seed), config: rehearsal.DefaultConfig(), seed: seed,
+		fresh: map[string]vertical.Pod{},
+	}
 }
 
 // learned reports whether the learned mind acts in this tick, of which there is one every so
@@ -32,13 +38,44 @@ func (t *trial) learned(in vertical.Input, every time.Duration) bool {
 		t.recording.Add(in, every)
 		return false
 	}
-	before := t.online.Demoted()
-	learned := t.online.Learned(vertical.Cost(in.Pods))
-	if t.online.Demoted() == before {
-		return learned
+	pods := t.renewed(in.Pods)
+	if len(pods) == 0 {
+		return t.acts
 	}
-	t.passed, t.result = false, nil
-	return false
+	before := t.online.Demoted()
+	t.acts = t.online.Learned(vertical.Cost(pods))
+	if t.online.Demoted() != before {
+		t.passed, t.result, t.acts = false, nil, false
+	}
+	return t.acts
+}
+
+// renewed are the pods whose readings are newer than those that counted last, with the limits
+// that they had then; none until these are half of all that have a reading. metrics.k8s.io
+// renews readings once in 10 to 60 ticks. Until then nobody decides anew, and an old reading
+// beside a new limit is nobody's cost.
+func (t *trial) renewed(pods []vertical.Pod) []vertical.Pod {
+	var out []vertical.Pod
+	count, read := 0, make(map[string]time.Time, len(pods))
+	for i := range pods {
+		p := &pods[i]
+		read[p.ID] = t.read[p.ID]
+		if p.At.IsZero() {
+			continue
+		}
+		count++
+		if p.At.After(read[p.ID]) {
+			read[p.ID], t.fresh[p.ID] = p.At, *p
+		}
+		if f, ok := t.fresh[p.ID]; ok {
+			out = append(out, f)
+		}
+	}
+	if t.read = read; 2*len(out) < count {
+		return nil
+	}
+	clear(t.fresh)
+	return out
 }
 
 // text of where it is.

@@ -8,8 +8,8 @@ import (
 
 // TrialConfig says how a learned planner earns the right to act, and loses it.
 type TrialConfig struct {
-	// Block is the number of ticks that one planner acts for, Settle how many of its
-	// first ones don't count, because the other's limits still show.
+	// Block is the number of readings that one planner acts for, Settle how many of its
+	// first ones don't count, because they, or the limits, are still those of the other.
 	Block, Settle int
 	// Alpha is the probability, at most, that a planner which is no better than the rule
 	// is ever trusted.
@@ -22,7 +22,8 @@ type TrialConfig struct {
 	Doubt float64
 }
 
-// DefaultTrial needs at least 2·8 blocks of 30 ticks: eight minutes at one a second.
+// DefaultTrial needs at least 2·8 blocks of 30 readings: eight minutes with one a second, two
+// hours with one in 15 seconds.
 func DefaultTrial() TrialConfig {
 	return TrialConfig{Block: 30, Settle: 10, Alpha: 0.05, Blocks: 4, Doubt: 100}
 }
@@ -50,7 +51,7 @@ func (c TrialConfig) Validate() error {
 // same bet on the opposite, which starts again whenever it falls below 1 (an e-detector:
 // Shin, Ramdas and Rinaldo 2023), demotes it at Doubt, and a new trial begins.
 //
-// What it can't see: an effect that lasts beyond Settle ticks is counted for the wrong
+// What it can't see: an effect that lasts beyond Settle readings is counted for the wrong
 // planner.
 type Trial struct {
 	config  TrialConfig
@@ -59,7 +60,7 @@ type Trial struct {
 
 	order   []bool // of the blocks of this comparison: true is the learned one's
 	block   int
-	tick    int
+	reading int // of the block
 	sums    [2]float64
 	counts  [2]float64
 	wealth  float64
@@ -92,7 +93,7 @@ func (t *Trial) arrange() {
 	for i := range n {
 		t.order = append(t.order, i != rule)
 	}
-	t.block, t.tick, t.sums, t.counts = 0, 0, [2]float64{}, [2]float64{}
+	t.block, t.reading, t.sums, t.counts = 0, 0, [2]float64{}, [2]float64{}
 }
 
 // Trusted reports whether the learned planner has been better, and not worse since.
@@ -101,10 +102,11 @@ func (t *Trial) Trusted() bool { return t.trusted }
 // Demoted is how often trust was lost.
 func (t *Trial) Demoted() int { return t.demoted }
 
-// Learned reports whether the learned planner acts in this tick. cost is the one of the
-// tick that ends with it, from 0 to 1; NaN if nobody knows.
+// Learned reports whether the learned planner acts from this reading on. It is asked once on
+// each: a reading that is as old as another planner's block says nothing of this one. cost is
+// that of the time that was read, from 0 to 1; NaN if nobody knows.
 func (t *Trial) Learned(cost float64) bool {
-	if t.tick > t.config.Settle && cost >= 0 {
+	if t.reading > t.config.Settle && cost >= 0 {
 		i := 0
 		if t.order[t.block] {
 			i = 1
@@ -112,13 +114,13 @@ func (t *Trial) Learned(cost float64) bool {
 		t.sums[i] += min(cost, 1)
 		t.counts[i]++
 	}
-	if t.tick == t.config.Block {
-		t.tick = 0
+	if t.reading == t.config.Block {
+		t.reading = 0
 		if t.block++; t.block == len(t.order) {
 			t.compare()
 		}
 	}
-	t.tick++
+	t.reading++
 	return t.order[t.block]
 }
 
