@@ -27,7 +27,9 @@ func (c *cycle) envelope(mw *managed, plan *api.WorkloadPlan) *api.AgentsPlan {
 	if a.Budget == 0 {
 		// Pods that run are not squeezed for replicas that are still to go, nor for those that take
 		// their place. What is left of a rollout that gets nowhere serves, and needs more by day.
-		a.Budget = int64(max(plan.Replicas, plan.Current, live(mw.pods))) * a.Template
+		// Pods on their way out keep theirs until they are gone.
+		there := live(mw.pods)
+		a.Budget = int64(max(plan.Replicas, plan.Current, there)+int32(len(mw.pods))-there) * a.Template
 	}
 	if a.Most == 0 || a.Most > a.Budget {
 		a.Most = a.Budget

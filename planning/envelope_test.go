@@ -10,7 +10,7 @@ import (
 )
 
 // TestEnvelope: agents get what their author states, or what the plan's replicas have by
-// their template, and nothing while something stands against it.
+// their template, and a pod that is going as well, and nothing while something stands against it.
 func TestEnvelope(t *testing.T) {
 	key := api.Key{Namespace: "shop", Name: "web"}
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
@@ -26,8 +26,8 @@ func TestEnvelope(t *testing.T) {
 		hold     string
 	}{
 		"the author's budget":                {agents: api.Agents{MilliCPU: 900, Floor: 50}, want: [3]int64{900, 50, 900}},
-		"the template's, of those planned":   {agents: api.Agents{Floor: 50, Template: 500}, want: [3]int64{2000, 50, 2000}},
-		"of those that run, until they went": {agents: api.Agents{Floor: 50, Template: 500}, plan: func(p *api.WorkloadPlan) { p.Current = 6 }, want: [3]int64{3000, 50, 3000}},
+		"the template's, of those planned":   {agents: api.Agents{Floor: 50, Template: 500}, want: [3]int64{2500, 50, 2500}},
+		"of those that run, until they went": {agents: api.Agents{Floor: 50, Template: 500}, plan: func(p *api.WorkloadPlan) { p.Current = 6 }, want: [3]int64{3500, 50, 3500}},
 		"no more than a node has":            {agents: api.Agents{MilliCPU: 9000, Floor: 50}, want: [3]int64{9000, 50, 3900}},
 		"the author's bounds":                {agents: api.Agents{MilliCPU: 900, Floor: 70, Ceiling: 400}, want: [3]int64{900, 70, 400}},
 		"a floor above the budget":           {agents: api.Agents{MilliCPU: 40, Floor: 50}, want: [3]int64{40, 50, 50}},
@@ -38,8 +38,8 @@ func TestEnvelope(t *testing.T) {
 		"in Shadow":                          {agents: api.Agents{MilliCPU: 900, Floor: 50}, plan: func(p *api.WorkloadPlan) { p.Shadow = true }, want: [3]int64{900, 50, 900}, hold: "Shadow"},
 		"a control":                          {agents: api.Agents{MilliCPU: 900, Floor: 50}, plan: func(p *api.WorkloadPlan) { p.Canary = &api.CanaryPlan{} }, want: [3]int64{900, 50, 900}, hold: "trial"},
 		"a conflict":                         {agents: api.Agents{MilliCPU: 900, Floor: 50}, workload: func(w *api.Workload) { w.Hold = "an HPA scales it" }, want: [3]int64{900, 50, 900}, hold: "an HPA"},
-		"in a rollout, of all that run":      {agents: api.Agents{Floor: 50, Template: 500}, workload: func(w *api.Workload) { w.RollingOut = true }, pods: 5, want: [3]int64{2500, 50, 2500}},
-		"in a move, of all that run":         {agents: api.Agents{Floor: 50, Template: 500}, node: func(n *api.Node) { n.CordonedFor = api.CordonMigration }, pods: 5, want: [3]int64{2500, 50, 2500}},
+		"in a rollout, of all that run":      {agents: api.Agents{Floor: 50, Template: 500}, workload: func(w *api.Workload) { w.RollingOut = true }, pods: 5, want: [3]int64{3000, 50, 3000}},
+		"in a move, of all that run":         {agents: api.Agents{Floor: 50, Template: 500}, node: func(n *api.Node) { n.CordonedFor = api.CordonMigration }, pods: 5, want: [3]int64{3000, 50, 3000}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.agents.Selector = "app=web"

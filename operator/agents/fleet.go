@@ -272,7 +272,7 @@ func (l *Loop) state() *api.AgentsState {
 			s.Refused = append(s.Refused, fmt.Sprintf("and %d more", len(t.Refused)-i))
 			break
 		}
-		s.Refused = append(s.Refused, fmt.Sprintf("%s: %s", r.Pod.Name, r.Why))
+		s.Refused = append(s.Refused, r.text())
 	}
 	if err := t.Err(); err != nil {
 		s.Error = err.Error()

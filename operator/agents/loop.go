@@ -181,6 +181,7 @@ type Loop struct {
 	running bool
 	wake    chan struct{}
 	last    Tick
+	refused map[string]time.Time // pods by UID whose node refused a resize, until when they take no part
 }
 
 // New makes a loop that is running.
@@ -286,7 +287,7 @@ func (l *Loop) tick(ctx context.Context) {
 		l.report(t, err)
 		return
 	}
-	t.Refused = refused
+	pods, t.Refused = l.apart(pods, refused, o.Clock.Now())
 	if o.Agents > 0 && len(pods) > o.Agents {
 		pods = pods[:o.Agents]
 	}
@@ -323,6 +324,8 @@ func (l *Loop) decide(t *Tick, pods []Pod, usage map[string]Usage) []api.Action 
 	}
 	in := vertical.Input{Time: t.Time, Envelope: l.o.envelope(until)}
 	sets := vertical.Input{Time: t.Time, Envelope: memoryEnvelope(l.o.Memory, until)}
+	cpu, memory := limits(pods, t.Refused)
+	in.Envelope.Budget, sets.Envelope.Budget = cpu.of(in.Envelope.Budget), memory.of(sets.Envelope.Budget)
 	for i := range pods {
 		p := &pods[i]
 		p.Priority, p.Floor = 1, p.floor()
@@ -357,6 +360,9 @@ func (l *Loop) decide(t *Tick, pods []Pod, usage map[string]Usage) []api.Action 
 		t.Held = l.o.Hold
 	}
 	var down, up []api.Action
+	if t.Time.Before(until) {
+		down = back(t.Refused)
+	}
 	for i, d := range t.Decisions {
 		switch {
 		case d.To < d.From:

@@ -66,7 +66,7 @@ func (k Kubernetes) Observe(ctx context.Context) ([]Pod, []Refused, error) {
 		}
 		p, err := Takes(pod, k.Container)
 		if err != nil {
-			refused = append(refused, Refused{p.Key, err.Error()})
+			refused = append(refused, refusal(pod, k.Container, p, err))
 			continue
 		}
 		pods = append(pods, p)

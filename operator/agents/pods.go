@@ -28,12 +28,6 @@ type Pod struct {
 	MemoryStays    string
 }
 
-// Refused is a pod that does not take part, and why.
-type Refused struct {
-	Pod api.Key
-	Why string
-}
-
 // Takes reports what part a pod takes: the container of that name, or its only one if the
 // name is empty. An error says why it takes none.
 //
@@ -64,15 +58,15 @@ func Takes(pod *corev1.Pod, container string) (Pod, error) {
 			return out, fmt.Errorf("container %s is restarted by a resize of CPU (its resizePolicy)", c.Name)
 		}
 	}
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodResizePending && condition.Reason == corev1.PodReasonInfeasible {
-			return out, fmt.Errorf("its node refuses the last resize: %s", condition.Message)
-		}
-	}
 	out.Container, out.Request, out.Limit = c.Name, request.MilliValue(), limit.MilliValue()
 	out.Together = request.Cmp(limit) == 0
 	out.Held = held(pod, c.Name, corev1.ResourceCPU, out.Limit)
 	out.takesMemory(pod, c)
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodResizePending && condition.Reason == corev1.PodReasonInfeasible {
+			return out, fmt.Errorf("%w: %s", errInfeasible, condition.Message)
+		}
+	}
 	return out, nil
 }
 
@@ -80,6 +74,7 @@ func Takes(pod *corev1.Pod, container string) (Pod, error) {
 func (p *Pod) takesMemory(pod *corev1.Pod, c *corev1.Container) {
 	request, hasRequest := c.Resources.Requests[corev1.ResourceMemory]
 	limit, hasLimit := c.Resources.Limits[corev1.ResourceMemory]
+	p.Memory = vertical.Pod{ID: p.ID, Limit: limit.Value(), Held: held(pod, c.Name, corev1.ResourceMemory, limit.Value())}
 	if !hasRequest || !hasLimit {
 		p.MemoryStays = fmt.Sprintf("container %s has no request and limit of memory", c.Name)
 		return
@@ -91,9 +86,9 @@ func (p *Pod) takesMemory(pod *corev1.Pod, c *corev1.Container) {
 		}
 	}
 	p.MemoryRequest, p.MemoryTogether = request.Value(), request.Cmp(limit) == 0
-	p.Memory = vertical.Pod{ID: p.ID, Limit: limit.Value(), Held: held(pod, c.Name, corev1.ResourceMemory, limit.Value()), Floor: p.MemoryRequest + vertical.MiB, Killed: killed(pod, c.Name)}
-	if p.MemoryTogether {
-		p.Memory.Floor = 0
+	p.Memory.Killed = killed(pod, c.Name)
+	if !p.MemoryTogether {
+		p.Memory.Floor = p.MemoryRequest + vertical.MiB
 	}
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodResizeInProgress && condition.Status == corev1.ConditionTrue && condition.Reason == corev1.PodReasonError {

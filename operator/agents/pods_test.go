@@ -72,6 +72,60 @@ func TestTakes(t *testing.T) {
 	}
 }
 
+// TestRefusal: a running pod that takes no part has its limits all the same: what its node gives
+// it, or what its spec says where that is more and not refused.
+func TestRefusal(t *testing.T) {
+	amounts := func(cpu, memory string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+	}
+	for name, c := range map[string]struct {
+		change    func(*corev1.Pod)
+		container string
+		want      Refused
+		back      string // what is written
+	}{
+		"it is going":         {func(p *corev1.Pod) { now := metav1.Now(); p.DeletionTimestamp = &now }, "", Refused{CPU: 700, Memory: 90 << 20, Ending: true}, ""},
+		"it has not begun":    {func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }, "", Refused{}, ""},
+		"two containers":      {func(p *corev1.Pod) { p.Spec.Containers = append(p.Spec.Containers, p.Spec.Containers[0]) }, "", Refused{CPU: 1400, Memory: 180 << 20}, ""},
+		"another container":   {func(*corev1.Pod) {}, "side", Refused{}, ""},
+		"a limit, no request": {func(p *corev1.Pod) { delete(p.Spec.Containers[0].Resources.Requests, corev1.ResourceCPU) }, "", Refused{CPU: 700, Memory: 90 << 20}, ""},
+		"its node refuses a resize": {func(p *corev1.Pod) {
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonInfeasible, Message: "too large"}}
+		}, "", Refused{CPU: 300, Memory: 80 << 20}, "300m of 300m, 80Mi of 80Mi"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1"},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Requests: amounts("700m", "90Mi"), Limits: amounts("700m", "90Mi")}}}},
+				Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{
+					{Name: "main", Resources: &corev1.ResourceRequirements{Limits: amounts("300m", "80Mi")}},
+				}},
+			}
+			c.change(p)
+			takes, err := Takes(p, c.container)
+			if err == nil {
+				t.Fatal("it takes part")
+			}
+			got := refusal(p, c.container, takes, err)
+			if got.CPU != c.want.CPU || got.Memory != c.want.Memory || got.Ending != c.want.Ending || got.Why != err.Error() {
+				t.Errorf("%+v", got)
+			}
+			var writes []string
+			for _, a := range back([]Refused{got}) {
+				r := a.(api.ResizePod)
+				if r.Limits.MilliCPU > 0 {
+					writes = append(writes, fmt.Sprintf("%dm of %dm", r.To.MilliCPU, r.Limits.MilliCPU))
+				} else {
+					writes = append(writes, quantity(r.To.Memory)+" of "+quantity(r.Limits.Memory))
+				}
+			}
+			if got := strings.Join(writes, ", "); got != c.back {
+				t.Errorf("writes %q, want %q", got, c.back)
+			}
+		})
+	}
+}
+
 // TestTakesMemory: memory needs a request and a limit of its own, and no restart.
 func TestTakesMemory(t *testing.T) {
 	of := func(cpu, memory string) corev1.ResourceList {
