@@ -68,8 +68,9 @@ func (p Planner) takeMargins(in planning.Input, base planning.Proposal, m rl.Mod
 		base.Reason += "; planned without the model: " + missing
 		return base, nil
 	}
-	output := float64(m.Policy.NewActor().Act(past.See(len(past.Mean)-1, factsOf(in), nil)).Continuous[0])
-	if math.IsNaN(output) {
+	actor := m.Policy.NewActor()
+	output := float64(actor.Act(past.See(len(past.Mean)-1, factsOf(in), nil)).Continuous[0])
+	if !actor.Known() {
 		base.Reason += "; planned without the model: what it says is no number"
 		return base, nil
 	}

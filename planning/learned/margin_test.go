@@ -99,6 +99,11 @@ func TestTakesNoMargins(t *testing.T) {
 			t.Errorf("%s: %d, nodes for %d (%s); want %d, %d and %q", name, got.Replicas, got.NodeReplicas, got.Reason, want.Replicas, want.NodeReplicas, c.says)
 		}
 	}
+	for _, output := range []float64{math.NaN(), math.Inf(-1), math.Inf(1)} {
+		if got := plan(t, saying(t, output), busy(steady(8000, 1000))); got.Part != 0 || !strings.Contains(got.Reason, "what it says is no number") {
+			t.Errorf("a model that says %g: part %v, %s", output, got.Part, got.Reason)
+		}
+	}
 	nan := saying(t, 0)
 	for i := range nan.Policy.Network.Params { // ∞ − ∞
 		nan.Policy.Network.Params[i] = float32(math.MaxFloat32) * float32(1-2*(i%2))
