@@ -189,6 +189,14 @@ func TestWhatIsRefused(t *testing.T) {
 				w.node("Add", Input)
 			}), want: `joins "v0" and "observation": a graph that branches is not read`,
 		},
+		"constants that make large matrices": {
+			data: file(maxDiagonal, func(w *writer) {
+				for range 2 {
+					w.node("Relu")
+					w.node("Mul", w.tensor([]float32{1}, 1))
+				}
+			}), want: "of a width of 2048: one of up to 2048 is read, or several narrower ones",
+		},
 		"nothing but an activation": {data: file(2, func(w *writer) { w.node("Identity") }), want: "no layers"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -141,6 +141,7 @@ type reader struct {
 	arch   rl.Architecture
 	params []float32
 	width  int // of what the layers so far give
+	eyes   int // numbers of matrices that the file does not have
 	tail   []Step
 }
 
@@ -194,7 +195,8 @@ func (r *reader) vector(t tensor) ([]float32, error) {
 	return out, nil
 }
 
-// maxDiagonal is the width up to which an operation by elements may become a matrix.
+// maxDiagonal is the width up to which an operation by elements may become a matrix. All such
+// matrices together have no more numbers than one of this width: a small file stays small.
 const maxDiagonal = 1 << 11
 
 func (r *reader) take(n node) error {
@@ -360,8 +362,8 @@ func (r *reader) elementwise(n node) error {
 		return err
 	}
 	if last := len(r.arch.Layers) - 1; last < 0 || r.arch.Layers[last].Kind != rl.Dense {
-		if r.width > maxDiagonal {
-			return fmt.Errorf("with a constant where no dense layer is before, of a width of %d: up to %d is read", r.width, maxDiagonal)
+		if r.eyes += r.width * r.width; r.width > maxDiagonal || r.eyes > maxDiagonal*maxDiagonal {
+			return fmt.Errorf("with a constant where no dense layer is before, of a width of %d: one of up to %d is read, or several narrower ones", r.width, maxDiagonal)
 		}
 		eye := tensor{dims: []int64{int64(r.width), int64(r.width)}, kind: kindFloat, data: make([]float32, r.width*r.width)}
 		for i := range r.width {
