@@ -37,6 +37,8 @@ type Config struct {
 	// again; nil where they don't change while the operator runs.
 	Models     ModelFiles
 	ReadModels func() (ModelFiles, error)
+	// LeftOut is why models that are there are not among Models; nil if all are.
+	LeftOut error
 	// WebhookHosts are the hosts that strategies may call, each [NAMESPACE/]HOST[:PORT].
 	WebhookHosts []string
 	// WebhookKey signs calls of them; none are made without it.

@@ -30,7 +30,8 @@ type ModelFiles struct {
 const (
 	// ReasonModelsRenewed: models have changed, and the changed ones decide from now on.
 	ReasonModelsRenewed = "ModelsRenewed"
-	// ReasonModelsRefused: they have changed and can't be used: those of before decide.
+	// ReasonModelsRefused: they have changed and can't be used, so those of before decide; or they
+	// could not be used at the start, and nothing decides in their place.
 	ReasonModelsRefused = "ModelsRefused"
 )
 
@@ -87,12 +88,17 @@ func (r *renewal) look() {
 	defer r.mu.Unlock()
 	r.refused = nil
 	if err != nil {
+		is := "have changed and can't be used, so those of before go on deciding"
+		if r.config.LeftOut != nil {
+			is = "can't be used and were left out at the start, so what names them waits"
+		}
 		r.refused = []api.Finding{{
 			Severity: api.Warning, Reason: ReasonModelsRefused, Object: api.ObjectRef{Kind: "models"},
-			Message: fmt.Sprintf("models have changed and can't be used, so those of before go on deciding: %v", err),
+			Message: fmt.Sprintf("models %s: %v", is, err),
 		}}
 		return
 	}
+	r.config.LeftOut = nil
 	if next != nil {
 		if r.ready != nil { // never taken
 			next.changed = union(r.ready.changed, next.changed)
@@ -119,6 +125,7 @@ func (r *renewal) prepare() (out *renewed, err error) {
 		return nil, nil
 	}
 	out = &renewed{config: r.config, changed: changed}
+	out.config.LeftOut = nil
 	out.config.Models, out.config.Core.QoS = files, files.Strategies
 	if out.config.Agents, out.config.Core.Models, err = agents.Minds(files.Learned); err != nil {
 		return nil, err

@@ -193,6 +193,30 @@ func TestWhoBeginsToLeadReadsModels(t *testing.T) {
 	}
 }
 
+// TestModelsLeftOut: what could not be used at the start is told of until it is mended.
+func TestModelsLeftOut(t *testing.T) {
+	c := Config{Core: core.DefaultConfig(), Logger: slog.New(slog.DiscardHandler), LeftOut: errors.New("mine.rl: torn")}
+	bad := map[string][]byte{"mine": []byte("not a model")}
+	files := ModelFiles{Learned: bad}
+	c.ReadModels = func() (ModelFiles, error) { return files, nil }
+	r := &renewal{config: c, fleet: &agents.Fleet{}}
+	loop := c.core().Loop(nil, core.Ports{})
+	for _, step := range []struct {
+		learned map[string][]byte
+		want    string
+	}{
+		{bad, "ModelsRefused models can't be used and were left out at the start, so what names them waits: "},
+		{map[string][]byte{"mine": modelThat(t, 2)}, "ModelsRenewed changed models decide from now on: mine"},
+		{bad, "ModelsRefused models have changed and can't be used, so those of before go on deciding: "},
+	} {
+		files.Learned = step.learned
+		r.look()
+		if told := r.take(loop, nil); len(told) != 1 || !strings.HasPrefix(told[0].Reason+" "+told[0].Message, step.want) {
+			t.Errorf("told %v, want %q", told, step.want)
+		}
+	}
+}
+
 func TestDiffering(t *testing.T) {
 	a := map[string][]byte{"same": {1}, "other": {1}, "gone": {1}}
 	b := map[string][]byte{"same": {1}, "other": {2}, "new": {1}}

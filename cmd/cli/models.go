@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"strings"
@@ -54,14 +55,24 @@ func readModels(dir string) (modelFiles, error) { return readModelsUpTo(dir, max
 
 // readModelsUpTo reads them if none has more bytes.
 func readModelsUpTo(dir string, most int64) (modelFiles, error) {
-	out := modelFiles{rl: map[string][]byte{}, qos: map[string][]byte{}}
+	out, refused, err := usableModels(dir, most, func(modelFiles) error { return nil })
+	if err != nil {
+		return out, err
+	}
+	return out, errors.Join(refused...)
+}
+
+// usableModels reads those of a folder that can be read and that check takes, one at a time, and
+// says why others are left out. A file that makes the program panic is left out, too.
+func usableModels(dir string, most int64, check func(modelFiles) error) (out modelFiles, refused []error, err error) {
+	out = modelFiles{rl: map[string][]byte{}, qos: map[string][]byte{}}
 	if dir == "" {
-		return out, nil
+		return out, nil, nil
 	}
 	files := os.DirFS(dir)
 	entries, err := fs.ReadDir(files, ".")
 	if err != nil {
-		return out, err
+		return out, nil, err
 	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") {
@@ -69,19 +80,46 @@ func readModelsUpTo(dir string, most int64) (modelFiles, error) {
 		}
 		info, err := fs.Stat(files, e.Name()) // through links
 		if err != nil {
-			return out, err
+			refused = append(refused, err)
+			continue
 		}
 		name, candidates := strings.TrimSuffix(e.Name(), path.Ext(e.Name())), []string{e.Name()}
 		if info.IsDir() {
 			name, candidates = e.Name(), []string{path.Join(e.Name(), modelFile), path.Join(e.Name(), qosFile), path.Join(e.Name(), networkFile)}
 		}
 		for _, file := range candidates {
-			if err := out.read(files, name, file, most); err != nil {
-				return out, err
+			if err := out.take(files, name, file, most, check); err != nil {
+				refused = append(refused, err)
 			}
 		}
 	}
-	return out, nil
+	return out, refused, nil
+}
+
+// take one file if it is there, of a kind that is known, and check takes it.
+func (m *modelFiles) take(files fs.FS, name, file string, most int64, check func(modelFiles) error) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = fmt.Errorf("%s: reading it panicked: %v", file, value)
+		}
+	}()
+	one := modelFiles{rl: map[string][]byte{}, qos: map[string][]byte{}}
+	if err := one.read(files, name, file, most); err != nil || len(one.rl)+len(one.qos) == 0 {
+		return err
+	}
+	_, twice := modelKinds[path.Ext(file)](m)[name]
+	switch {
+	case twice:
+		return fmt.Errorf("there are two models %s", name)
+	case len(m.rl)+len(m.qos) == maxModels:
+		return fmt.Errorf("there are more than %d models", maxModels)
+	}
+	if err := check(one); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	maps.Copy(m.rl, one.rl)
+	maps.Copy(m.qos, one.qos)
+	return nil
 }
 
 // read one file if it is there and of a kind that is known.
@@ -126,14 +164,7 @@ func (m *modelFiles) read(files fs.FS, name, file string, most int64) error {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 	}
-	into := of(m)
-	if _, twice := into[name]; twice {
-		return fmt.Errorf("there are two models %s", name)
-	}
-	if len(m.rl)+len(m.qos) == maxModels {
-		return fmt.Errorf("there are more than %d models", maxModels)
-	}
-	into[name] = data
+	of(m)[name] = data
 	return nil
 }
 

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mash2-io/mash2/operator/agents"
+	"github.com/mash2-io/mash2/planning/learned"
+	"github.com/mash2-io/mash2/planning/vertical"
 	"github.com/mash2-io/mash2/strategic/model"
 )
 
@@ -120,6 +123,65 @@ func TestReadModelsOfStrategies(t *testing.T) {
 	put("notes.txt", []byte("of last week"))
 	if got, err := readModels(dir); err != nil || len(got.qos) != len(want) {
 		t.Errorf("%v: %d models, want %d", err, len(got.qos), len(want))
+	}
+}
+
+// TestStartWithoutBadModels: the operator begins with the models that it can use, says which it can't,
+// and refuses a folder that is not there.
+func TestStartWithoutBadModels(t *testing.T) {
+	dir := t.TempDir()
+	own, err := model.Encode(&model.Linear{Names: []string{"latency"}, Coefficients: []float64{2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ofAgents, _ := vertical.ShippedModel()
+	ofReplicas, _ := learned.ShippedModel()
+	for name, data := range map[string][]byte{
+		"web.rl": ofReplicas, "pods.rl": ofAgents, "qos.json": own,
+		"half.rl":    ofReplicas[:len(ofReplicas)/2],
+		"margins.rl": ofReplicas, // the name of the one that comes with the program
+		"torn.json":  []byte(strings.Replace(string(own), "[2]", "[3]", 1)),
+		"large.rl":   make([]byte, maxModel+1),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("nowhere", filepath.Join(dir, "link.rl")); err != nil {
+		t.Fatal(err)
+	}
+	o := operatorFlags{modelsDir: dir}
+	if err := o.takeModels(); err != nil {
+		t.Fatal(err)
+	}
+	if got := slices.Sorted(maps.Keys(o.models)); !slices.Equal(got, []string{"web"}) {
+		t.Errorf("of replicas: %v", got)
+	}
+	if got := slices.Sorted(maps.Keys(o.agents)); !slices.Equal(got, []string{agents.BuiltinMind, "pods"}) {
+		t.Errorf("of agents: %v", got)
+	}
+	if got := slices.Sorted(maps.Keys(o.files.Strategies)); !slices.Equal(got, []string{"qos"}) {
+		t.Errorf("of strategies: %v", got)
+	}
+	if o.leftOut == nil {
+		t.Fatal("all are used")
+	}
+	why := strings.Split(o.leftOut.Error(), "\n")
+	for i, want := range []string{"half.rl: ", "large.rl has ", "link.rl", "margins.rl: ", "torn.json: "} {
+		if len(why) != 5 || !strings.Contains(why[i], want) {
+			t.Fatalf("%q, want %q", why, want)
+		}
+	}
+	if o.modelsDir = filepath.Join(dir, "nowhere"); o.takeModels() == nil {
+		t.Error("a folder that is not there")
+	}
+	o = operatorFlags{}
+	if err := o.takeModels(); err != nil || o.leftOut != nil || len(o.agents) != 1 {
+		t.Errorf("without a folder: %v, %v", err, o.leftOut)
+	}
+	panics := func(modelFiles) error { panic("a file like no other") }
+	if got, refused, err := usableModels(dir, maxModel, panics); err != nil || len(got.rl)+len(got.qos) > 0 || !strings.Contains(errors.Join(refused...).Error(), "web.rl: reading it panicked: a file like no other") {
+		t.Errorf("%v, %v, %v", got, refused, err)
 	}
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -95,6 +96,7 @@ type operatorFlags struct {
 	placesAtAdmission            bool
 	modelsDir                    string
 	files                        operator.ModelFiles
+	leftOut                      error             // why other files of --models are not among these
 	models                       map[string][]byte // of files, those that decide of replicas
 	agents                       map[string]agents.Mind
 	sensorHosts, webhookHosts    []string
@@ -309,11 +311,7 @@ func (o *operatorFlags) complete(cmd *cobra.Command) error {
 	if o.horizon < o.nodeStartup+o.period {
 		return Usagef("--horizon %v does not cover the node startup latency of %v and a cycle", o.horizon, o.nodeStartup)
 	}
-	var err error
-	if o.files, err = o.readModels(); err == nil {
-		o.agents, o.models, err = agents.Minds(o.files.Learned)
-	}
-	if err != nil {
+	if err := o.takeModels(); err != nil {
 		return Usagef("--models: %w", err)
 	}
 	if o.webhookKeyFile != "" {
@@ -348,12 +346,36 @@ func (o *operatorFlags) config() operator.Config {
 	c.ExternalAddress, c.ExternalCertDir, c.ExternalInsecure = o.externalAddress, o.externalCertDir, o.externalInsecure
 	c.ProbeAddress, c.LeaderElection = o.probeAddress, o.leaderElect
 	c.CycleLog, c.Version, c.Agents = o.cycleLog, version, o.agents
+	c.LeftOut = o.leftOut
 	if c.Models = o.files; o.modelsDir != "" {
 		c.ReadModels = o.readModels
 	}
 	c.WebhookHosts, c.WebhookKey = o.webhookHosts, o.webhookKey
 	c.Records, c.Knowledge, c.StateDir, c.StateConfigMap = o.records, o.knowledge, o.stateDir, o.stateConfigMap
 	return c
+}
+
+// takeModels reads those of --models that can be used. One bad file is no reason to scale nothing:
+// it is left out, and said so.
+func (o *operatorFlags) takeModels() error {
+	files, refused, err := usableModels(o.modelsDir, maxModel, checkModels)
+	if err != nil {
+		return err
+	}
+	o.files, o.leftOut = operator.ModelFiles{Learned: files.rl, Strategies: files.qos}, errors.Join(refused...)
+	o.agents, o.models, err = agents.Minds(o.files.Learned)
+	return err
+}
+
+// checkModels is the reason why something that decides can't use models.
+func checkModels(files modelFiles) error {
+	_, replicas, err := agents.Minds(files.rl)
+	if err != nil {
+		return err
+	}
+	c := core.DefaultConfig()
+	c.Models, c.QoS = replicas, files.qos
+	return c.Validate()
 }
 
 // readModels reads those of --models.
