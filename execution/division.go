@@ -184,11 +184,6 @@ func (q *sequencer) spare(d *division, of []*api.Pod) int {
 	return min(len(of), spot+max(0, there-int(d.off)))
 }
 
-// failed reports whether a pod has not become Ready in the time of a whole move.
-func (q *sequencer) failed(p *api.Pod) bool {
-	return !p.Ready && q.snapshot.Time.Sub(p.Created) > q.disruption.MoveTimeout
-}
-
 // lessen chooses the pods that go as fewer replicas are wanted, beside so many that leave.
 // Those that a ReplicaSet has still to delete are among them. Those without a node that nothing
 // waits for serve nobody, nor do those that have failed: they go first.

@@ -246,6 +246,12 @@ func TestOnAndOffSpot(t *testing.T) {
 		"then one that has not become Ready in the time of a move, off spot machines too": {
 			steady: 3, spot: 4, change: func(w spotWorld) { w.s.Pods[2].Ready = false }, want: "cost of steady-2",
 		},
+		"but not one that served until a moment ago": {
+			steady: 2, spot: 5, change: func(w spotWorld) {
+				w.s.Pods[1].Ready, w.s.Pods[1].UnreadySince = false, spotNow.Add(-10*time.Second)
+			},
+			told: "ShrinkWaitsForPods",
+		},
 		"before one astray that nothing is there for": {
 			steady: 1, spot: 3, change: func(w spotWorld) {
 				w.wants(4, 1)

@@ -308,24 +308,39 @@ func (q *sequencer) surge(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 	}
 }
 
-// renew evicts pods elsewhere that have had longer than a whole move to get
-// Ready and have not: an attempt before this one left them, and waiting for them
-// would end this one in the same way. Their controller makes others, which land
-// in the room that they leave or in that of the move. Of what can't surge one is
-// enough to keep all others where they are.
+// renew evicts pods elsewhere that have failed: an attempt before this one may have
+// left them, and waiting for them would end this one in the same way. Their
+// controller makes others, which land in the room that they leave or in that of the
+// move. Of what can't surge one is enough to keep all others where they are.
 func (q *sequencer) renew(ps pods) {
 	for _, p := range ps.stay {
-		if p.Ready || p.Node == "" || p.Created.IsZero() || q.snapshot.Time.Sub(p.Created) <= q.disruption.MoveTimeout ||
-			q.evicted >= int(q.disruption.MaxEvictions) || q.blocker(p) != "" {
+		if p.Node == "" || !q.failed(p) || q.evicted >= int(q.disruption.MaxEvictions) || q.blocker(p) != "" {
 			continue
 		}
 		if q.allowed(p) {
 			q.evicted++
 			q.evictions = append(q.evictions, api.EvictPod{
-				Pod: p.Key, UID: p.UID, Node: p.Node, Reason: fmt.Sprintf("it was created at %s and has not become Ready: its replacement may", p.Created.UTC().Format(time.RFC3339)),
+				Pod: p.Key, UID: p.UID, Node: p.Node,
+				Reason: fmt.Sprintf("it has not been Ready since %s: its replacement may get Ready", unreadySince(p).UTC().Format(time.RFC3339)),
 			})
 		}
 	}
+}
+
+// failed reports whether a pod has not been Ready for longer than a whole move may take.
+// One that has served for days and misses a probe now has not.
+func (q *sequencer) failed(p *api.Pod) bool {
+	since := unreadySince(p)
+	return !p.Ready && !since.IsZero() && q.snapshot.Time.Sub(since) > q.disruption.MoveTimeout
+}
+
+// unreadySince is since when a pod that is not Ready has not been: since it was made,
+// where no more is known.
+func unreadySince(p *api.Pod) time.Time {
+	if p.UnreadySince.IsZero() {
+		return p.Created
+	}
+	return p.UnreadySince
 }
 
 // trim takes the pods on leaving nodes that are more than wanted, once no pod
