@@ -178,9 +178,8 @@ func (p *Provider) newest(pool string, e *api.PoolError) *api.PoolError {
 
 // RemoveNode deletes exactly this node's instance and lowers its group's size
 // by one. It returns once the deletion is accepted; one that is gone or going
-// already is a success. Errors: ErrPermission (compute.instances.delete and
-// compute.instanceGroupManagers.update are needed), ErrNotFound,
-// ErrUnavailable.
+// already is a success. Errors: ErrPermission
+// (compute.instanceGroupManagers.update is needed), ErrNotFound, ErrUnavailable.
 func (p *Provider) RemoveNode(ctx context.Context, a api.RemoveNode) error {
 	zone, name, err := p.instance(a.ProviderID)
 	if err != nil {
