@@ -279,6 +279,8 @@ type Pod struct {
 	Mirror                         bool // static pod
 	Terminating                    bool
 	Unschedulable                  bool // the scheduler found no node
+	// Gated tells that a scheduling gate holds it back: the scheduler does not look at it.
+	Gated bool `json:",omitempty"`
 	// DeletionCost is the pod-deletion-cost annotation, 0 if absent;
 	// DeletionCostOurs tells that mash2 set it.
 	DeletionCost     int32

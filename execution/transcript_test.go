@@ -350,7 +350,7 @@ func podOf(l line, serial int) api.Pod {
 		Key: key(fmt.Sprintf("%s-%d", l.words[1], serial)), UID: strconv.Itoa(serial), Shape: shape,
 		Node: l.args["node"], ControllerKind: orElse(l.args["kind"], "ReplicaSet"), ControllerName: l.words[1],
 		Ready: l.has("node") && !l.has("not-ready") && (!l.has("terminating") || l.has("still-ready")), Phase: "Running",
-		Terminating: l.has("terminating"), Unschedulable: l.has("stuck"), DaemonSet: l.has("daemon"),
+		Terminating: l.has("terminating"), Unschedulable: l.has("stuck"), Gated: l.has("gated"), DaemonSet: l.has("daemon"),
 		Created: l.ago("ago"), UnreadySince: l.ago("unready-for"), DoNotDisrupt: l.args["keep"], Budgets: l.list("budgets"), Zones: l.list("zones"),
 	}
 	if rule := strings.ReplaceAll(l.args["rule"], "_", " "); rule != "" {

@@ -63,7 +63,7 @@ type view struct {
 
 	// spaces are the nodes that can take pods, before anything is placed.
 	spaces []placement.Space
-	// pending pods have no node yet.
+	// pending pods have no node yet; of nobody's workload only those that the scheduler looks at.
 	pending []*api.Pod
 }
 
@@ -105,7 +105,7 @@ func newView(s api.Snapshot, p api.Plan, policy api.Policy, g guards) (*view, []
 		switch {
 		case pod.Node != "":
 			v.podsOn[pod.Node] = append(v.podsOn[pod.Node], pod)
-		case !pod.Terminating:
+		case !pod.Terminating && !(pod.Gated && pod.Workload == (api.Key{})):
 			v.pending = append(v.pending, pod)
 		}
 		if pod.Workload != (api.Key{}) {

@@ -101,6 +101,7 @@ func (s *shapes) podRecord(pod *corev1.Pod) *podRecord {
 		DaemonSet:     controlledBy(pod, "DaemonSet"),
 		Mirror:        pod.Annotations[corev1.MirrorPodAnnotationKey] != "",
 		Unschedulable: false,
+		Gated:         len(pod.Spec.SchedulingGates) > 0,
 	}
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 		r.pod.ControllerKind, r.pod.ControllerName = shared(owner.Kind), shared(owner.Name)

@@ -278,3 +278,18 @@ func TestDoNotDisrupt(t *testing.T) {
 		})
 	}
 }
+
+// TestGated: the scheduler does not look at a pod before all its gates are gone.
+func TestGated(t *testing.T) {
+	for gate, want := range map[string]bool{"kueue.x-k8s.io/admission": true, "": false} {
+		p := podOn("job", 1, "", epoch)
+		p.Status = corev1.PodStatus{Phase: corev1.PodPending}
+		if gate != "" {
+			p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: gate}}
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated}}
+		}
+		if got := newShapes().podRecord(p).pod; got.Gated != want || got.Unschedulable {
+			t.Errorf("gate %q: gated %v, unschedulable %v", gate, got.Gated, got.Unschedulable)
+		}
+	}
+}

@@ -333,6 +333,19 @@ func TestPlanOfSeveralPools(t *testing.T) {
 				w.pod(api.Key{}, shapeOf(100), "").Unschedulable = false
 			},
 		},
+		"a pod behind a scheduling gate asks for no node": {
+			world: func(w *world) {
+				p := w.pod(api.Key{}, shapeOf(900), "")
+				p.Unschedulable, p.Gated = false, true
+			},
+		},
+		"one of a managed workload is one of its replicas": {
+			world: func(w *world) {
+				p := w.pod(w.workload("shop", shapeOf(500), 1, 3), shapeOf(500), "")
+				p.Unschedulable, p.Gated = false, true
+			},
+			want: brief{Slow: 1},
+		},
 		"a managed workload that no pool accepts is unplaced": {
 			world: func(w *world) {
 				w.workload("vision", selecting("gpu", "yes"), 0, 2)

@@ -109,6 +109,9 @@ func (v *view) seat(p *api.Pod, r *resident, load int) {
 		}
 		return // counted by its workload's replicas
 	}
+	if p.Gated {
+		return // no node helps it
+	}
 	if p.Node == "" {
 		// A pod that no managed pool takes is not ours, but for its volumes' zones.
 		ours := len(v.items[it].types) > 0 || p.Unschedulable && len(v.items[v.items[it].copy].types) > 0
