@@ -1,7 +1,9 @@
 package operator
 
 import (
+	"errors"
 	"fmt"
+	"os"
 
 	"k8s.io/client-go/kubernetes"
 
@@ -46,6 +48,25 @@ func (c Config) keep(loop *mash2.Loop) (*record.Writer, error) {
 	}
 	loop.Recorder = log
 	return log, nil
+}
+
+// past are the records of before; nil where there are none. What can't be read is logged.
+func (c Config) past() *record.Log {
+	if c.Records.Dir == "" {
+		return nil
+	}
+	l, err := record.Open(os.DirFS(c.Records.Dir))
+	switch {
+	case errors.Is(err, record.ErrNone):
+		return nil
+	case err != nil:
+		c.Logger.Warn("beginning without the records of before", "error", err)
+		return nil
+	}
+	for _, s := range l.Skipped {
+		c.Logger.Warn("beginning without some of the records of before", "segment", s.Name, "error", s.Err)
+	}
+	return l
 }
 
 // closeLog closes what keep has opened.

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -40,9 +39,9 @@ func (c Config) knowledge() *knowledge.Store {
 	return s
 }
 
-// learn keeps what the loop's records tell until ctx ends. The function returned waits for
-// the last entries to be written.
-func (c Config) learn(ctx context.Context, loop *mash2.Loop, self string) (func(), error) {
+// learn keeps what the loop's records tell, and those of the past, until ctx ends. The
+// function returned waits for the last entries to be written.
+func (c Config) learn(ctx context.Context, loop *mash2.Loop, self string, past *record.Log) (func(), error) {
 	store := c.knowledge()
 	if store == nil {
 		return func() {}, nil
@@ -51,8 +50,6 @@ func (c Config) learn(ctx context.Context, loop *mash2.Loop, self string) (func(
 	if err != nil {
 		return nil, err
 	}
-	// Without a record it fails, and there is nothing to catch up with.
-	past, _ := record.Open(os.DirFS(c.Records.Dir))
 	k := &knowledge.Keeper{Store: store, Next: loop.Recorder, Clock: clock.RealClock{}}
 	loop.Recorder = k
 	ctx, stop := context.WithCancel(ctx)

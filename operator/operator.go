@@ -98,12 +98,13 @@ func Run(ctx context.Context, c Config) error {
 		}
 		defer c.closeLog(log)
 		c.renewing(ctx, loop, log, w.fleet)
-		closeKnowledge, err := c.learn(ctx, loop, self)
+		past := c.past() // before the loop begins a segment of its own
+		closeKnowledge, err := c.learn(ctx, loop, self, past)
 		if err != nil {
 			return err
 		}
 		defer closeKnowledge()
-		page.tap(loop, c)
+		page.tap(loop, c, past)
 		defer w.fleet.Start(ctx)()
 		beat.start()
 		return loop.Start(ctx)

@@ -110,16 +110,11 @@ func Otherwise(ctx context.Context, l *record.Log, at time.Time, o rest.Otherwis
 const recalled = 2 * time.Hour
 
 // tap lets the page see what the loop records, and recalls what was recorded before.
-func (p page) tap(loop *mash2.Loop, c Config) {
+func (p page) tap(loop *mash2.Loop, c Config, past *record.Log) {
 	if p.store == nil {
 		return
 	}
 	p.store.LoadMoney()
-	var past *record.Log
-	if c.Records.Dir != "" {
-		// Opened before the loop begins a segment of its own. Without a record it fails.
-		past, _ = record.Open(os.DirFS(c.Records.Dir))
-	}
 	loop.Recorder = rest.Tap{Store: p.store, Next: loop.Recorder}
 	if past == nil {
 		return

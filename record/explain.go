@@ -58,6 +58,8 @@ type Explanation struct {
 
 	Actions  []Done        `json:"actions"`
 	Findings []api.Finding `json:"findings,omitempty"`
+	// Lost is what of the records after this cycle is missing: another one may have been in force.
+	Lost []string `json:"lost,omitempty"`
 }
 
 // Running is what there is, which plans may be ahead of.
@@ -146,31 +148,34 @@ func (l *Log) Explain(q Question) (Explanation, error) {
 // At is the record in force at a time: the last one that is not later. The zero time
 // asks for the last of all. It is the first one for a time before all.
 func (l *Log) At(at time.Time) (Entry, error) {
-	from := at
-	if at.IsZero() {
-		from = l.Segments[len(l.Segments)-1].Time
+	first := len(l.Segments) - 1
+	if !at.IsZero() {
+		first = l.begun(at)
 	}
-	var found Entry
-	for e, err := range l.Records(from) {
-		if err != nil {
-			return found, err
+	// Where no record of a segment is whole, one of an earlier segment was in force.
+	for ; first >= 0; first-- {
+		var found Entry
+		for e, err := range l.records(first) {
+			if err != nil {
+				return found, err
+			}
+			if found.Cycle.ID != 0 && !at.IsZero() && e.Cycle.Time.After(at) {
+				break
+			}
+			found = e
 		}
-		if found.Cycle.ID != 0 && !at.IsZero() && e.Cycle.Time.After(at) {
-			break
+		if found.Cycle.ID != 0 && (first == 0 || at.IsZero() || !found.Cycle.Time.After(at)) {
+			return found, nil
 		}
-		found = e
 	}
-	if found.Cycle.ID == 0 {
-		return found, fmt.Errorf("no cycle was recorded by %s", at.Format(time.RFC3339))
-	}
-	return found, nil
+	return Entry{}, fmt.Errorf("no cycle was recorded by %s", at.Format(time.RFC3339))
 }
 
 func explain(e Entry, q Question) (Explanation, error) {
 	c, p := e.Cycle, e.Cycle.Plan
 	out := Explanation{
 		Cycle: c.ID, Time: c.Time, Program: e.Segment.Program, Brief: e.Brief, Error: c.Error, Paused: c.Paused, Policy: c.Policy,
-		Nodes: p.Nodes, Candidates: []LostCandidate{}, Actions: []Done{}, Now: running(e),
+		Nodes: p.Nodes, Candidates: []LostCandidate{}, Actions: []Done{}, Now: running(e), Lost: e.Lost,
 	}
 	out.Chosen = api.Candidate{Pool: strings.Join(p.PoolsInUse(), " + "), HourlyCost: p.Nodes.HourlyCost, Utility: p.Utility}
 	for _, pool := range p.Nodes.Pools {

@@ -42,6 +42,8 @@ type Account struct {
 	Open    []api.Finding `json:"open,omitempty"`
 	// Gone are warnings of the first cycle that the last one doesn't have.
 	Gone []api.Finding `json:"gone,omitempty"`
+	// Lost is what of the records of that time is missing: what was decided then is not told.
+	Lost []string `json:"lost,omitempty"`
 }
 
 // Course of a planned size from one time to another.
@@ -129,8 +131,10 @@ func (l *Log) Over(q Question, from, to time.Time) (Account, error) {
 			if c.Error == "" {
 				before = c // it is what the first one is compared with
 			}
+			out.Lost = e.Lost // between it and the first one
 			continue
 		}
+		out.Lost = append(out.Lost, e.Lost...)
 		hourly := HourlyCost(c)
 		if out.Cycles++; out.Cycles == 1 {
 			out.From, first = c.Time, c.Findings

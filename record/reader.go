@@ -23,6 +23,8 @@ import (
 type Log struct {
 	folder   fs.FS
 	Segments []Segment // in order of time
+	// Skipped are those that can't be read, in order of time.
+	Skipped []Skipped
 }
 
 // Segment of a log.
@@ -32,8 +34,21 @@ type Segment struct {
 	Bytes int64
 }
 
-// Open lists a log's segments. The error is of a folder without any, or of one that
-// can't be read; segments of another format or with a damaged header are refused.
+// Skipped is a segment that can't be read, and why.
+type Skipped struct {
+	Name string
+	Err  error
+	next int // in Segments: what follows it
+}
+
+// String is a sentence about what is lost.
+func (s Skipped) String() string { return fmt.Sprintf("%s: it can't be read: %v", s.Name, s.Err) }
+
+// ErrNone is of a folder without records.
+var ErrNone = errors.New("there are no records")
+
+// Open lists a log's segments. Those that can't be read are Skipped. The error is ErrNone, or of
+// a folder or segments none of which can be read, or of a segment of another format.
 func Open(folder fs.FS) (*Log, error) {
 	names, err := segments(folder)
 	if err != nil {
@@ -42,18 +57,24 @@ func Open(folder fs.FS) (*Log, error) {
 	l := &Log{folder: folder}
 	for i, name := range names {
 		s, err := openSegment(folder, name)
-		if errors.Is(err, errTorn) && i == len(names)-1 {
-			break // begun when the process died
-		}
-		if err != nil {
+		switch {
+		case err == nil:
+			l.Segments = append(l.Segments, s)
+		case errors.As(err, &formatError{}):
 			return nil, fmt.Errorf("records in %s: %w", name, err)
+		case errors.Is(err, errCut) && i == len(names)-1: // begun when the process died
+		case errors.Is(err, fs.ErrNotExist): // its time was over
+		default:
+			l.Skipped = append(l.Skipped, Skipped{name, err, len(l.Segments)})
 		}
-		l.Segments = append(l.Segments, s)
 	}
-	if len(l.Segments) == 0 {
-		return nil, fmt.Errorf("there are no records: no file ends in %s", Suffix)
+	switch {
+	case len(l.Segments) > 0:
+		return l, nil
+	case len(l.Skipped) > 0:
+		return nil, fmt.Errorf("no records can be read; %s", l.Skipped[0])
 	}
-	return l, nil
+	return nil, fmt.Errorf("%w: no file ends in %s", ErrNone, Suffix)
 }
 
 // segments are the names of a folder's, in order of time.
@@ -92,64 +113,101 @@ type Entry struct {
 	Segment Segment
 	// Key is true of the first of a segment, which has a Memory.
 	Key bool
-	// Torn is not empty on the last record of a segment of which the rest was lost,
-	// and says how much.
-	Torn string
+	// Lost is what is missing between this record and the next one, before this one too if it is
+	// the first that is read: sentences that begin with the name of a segment.
+	Lost []string
 }
 
 // Records yields the records of the log from the keyframe at or before a time on,
 // all for the zero time. It ends with the first error.
-func (l *Log) Records(from time.Time) iter.Seq2[Entry, error] {
+func (l *Log) Records(from time.Time) iter.Seq2[Entry, error] { return l.records(l.begun(from)) }
+
+// begun is the last segment that begins by a time, the first one if none does.
+func (l *Log) begun(by time.Time) int {
 	first := 0
 	for i, s := range l.Segments {
-		if !s.Time.After(from) {
+		if !s.Time.After(by) {
 			first = i
 		}
 	}
+	return first
+}
+
+// records yields those of a segment and of all that follow.
+func (l *Log) records(first int) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		for _, s := range l.Segments[first:] {
-			if !l.read(s, yield) {
+		var held *Entry // until it is known what after it is lost
+		var lost []string
+		lose := func(what string) {
+			if held == nil {
+				lost = append(lost, what)
+			} else {
+				held.Lost = append(held.Lost, what)
+			}
+		}
+		pass := func() bool { return held == nil || yield(*held, nil) }
+		for i := first; i <= len(l.Segments); i++ {
+			for _, s := range l.Skipped {
+				if s.next == i && (i == 0 || i > first) {
+					lose(s.String())
+				}
+			}
+			if i == len(l.Segments) {
+				break
+			}
+			more, err := l.read(i, lose, func(e Entry) bool {
+				if !pass() {
+					return false
+				}
+				e.Lost, lost = lost, nil
+				held = &e
+				return true
+			})
+			if err != nil && pass() {
+				yield(Entry{}, fmt.Errorf("records in %s: %w", l.Segments[i].Name, err))
+			}
+			if err != nil || !more {
 				return
 			}
 		}
+		pass()
 	}
 }
 
-// read yields a segment's records and reports whether to go on.
-func (l *Log) read(s Segment, yield func(Entry, error) bool) bool {
-	fail := func(err error) bool {
-		yield(Entry{}, fmt.Errorf("records in %s: %w", s.Name, err))
-		return false
-	}
+// read yields the records of one segment, tells what of it is lost, and reports whether to go on.
+func (l *Log) read(i int, lose func(string), yield func(Entry) bool) (more bool, err error) {
+	s := l.Segments[i]
 	file, err := l.folder.Open(s.Name)
 	if err != nil {
-		return fail(err)
+		return false, err
 	}
 	defer file.Close()
 	d, err := newSegmentReader(file)
 	if err != nil {
-		return fail(err)
+		return false, err
 	}
 	defer d.close()
-	var held *Entry // until it is known whether it is the last one
-	for {
+	for last := (*Entry)(nil); ; {
 		r, err := d.next()
-		last := err != nil
-		if held != nil {
-			if errors.Is(err, errTorn) {
-				held.Torn = fmt.Sprintf("%d bytes after cycle %d are lost: %v", s.Bytes-d.frames.whole, held.Cycle.ID, err)
-			}
-			if !yield(*held, nil) {
-				return false
-			}
-		}
 		switch {
-		case errors.Is(err, io.EOF) || last && errors.Is(err, errTorn):
-			return true
-		case last:
-			return fail(err)
+		case errors.Is(err, io.EOF):
+			return true, nil
+		case errors.Is(err, errCut) && last == nil && i == len(l.Segments)-1: // begun when the process died
+			return true, nil
+		case errors.Is(err, errTorn) && last == nil:
+			lose(fmt.Sprintf("%s: its %d bytes hold no whole record: %v", s.Name, s.Bytes, err))
+			return true, nil
+		case errors.Is(err, errTorn):
+			lose(fmt.Sprintf("%s: %d bytes after cycle %d are lost: %v", s.Name, s.Bytes-d.frames.whole, last.Cycle.ID, err))
+			return true, nil
+		case err != nil:
+			return false, err
 		}
-		held = &Entry{Record: r, Segment: s, Key: held == nil}
+		e := Entry{Record: r, Segment: s, Key: last == nil}
+		if !yield(e) {
+			return false, nil
+		}
+		last = &e
 	}
 }
 

@@ -151,8 +151,8 @@ func TestLossless(t *testing.T) {
 		entries := read(t, w.Dir, time.Time{})
 		var got []api.Record
 		for i, e := range entries {
-			if e.Key != (i%4 == 0) || e.Torn != "" {
-				t.Errorf("record %d: key %v, torn %q", i, e.Key, e.Torn)
+			if e.Key != (i%4 == 0) || len(e.Lost) > 0 {
+				t.Errorf("record %d: key %v, lost %q", i, e.Key, e.Lost)
 			}
 			got = append(got, e.Record)
 		}
@@ -231,7 +231,7 @@ func TestTorn(t *testing.T) {
 	for name, c := range map[string]struct {
 		bytes    []byte
 		want     int    // records
-		wantTorn string // empty: nothing is lost
+		wantLost string // empty: nothing is lost
 	}{
 		"all of it":                 {whole, 5, ""},
 		"between two records":       {whole[:sizes[3]], 4, ""},
@@ -249,16 +249,16 @@ func TestTorn(t *testing.T) {
 			if err := os.WriteFile(path, c.bytes, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			torn := ""
+			var lost []string
 			if c.want > 0 {
 				got := read(t, dir, time.Time{})
 				if len(got) != c.want {
 					t.Errorf("%d records, want %d", len(got), c.want)
 				}
-				torn = got[len(got)-1].Torn
+				lost = got[len(got)-1].Lost
 			}
-			if (torn == "") != (c.wantTorn == "") || !strings.Contains(torn, c.wantTorn) {
-				t.Errorf("torn %q, want %q", torn, c.wantTorn)
+			if (len(lost) == 0) != (c.wantLost == "") || c.wantLost != "" && !strings.HasPrefix(lost[0], w.name+": "+c.wantLost) {
+				t.Errorf("lost is %q, want %q", lost, c.wantLost)
 			}
 			// The next process.
 			next, err := NewWriter(Config{Dir: dir})
@@ -266,7 +266,7 @@ func TestTorn(t *testing.T) {
 				t.Fatal(err)
 			}
 			notes := next.Record(fill(f, 9))
-			if cut := c.wantTorn != "" || c.want == 0; cut != (len(notes) == 1 && notes[0].Reason == ReasonCut) {
+			if cut := c.wantLost != "" || c.want == 0; cut != (len(notes) == 1 && notes[0].Reason == ReasonCut) {
 				t.Errorf("notes %v", notes)
 			}
 			if err := next.Close(); err != nil {
@@ -277,8 +277,8 @@ func TestTorn(t *testing.T) {
 				t.Errorf("%d records afterwards, want %d and a keyframe", len(after), c.want)
 			}
 			for _, e := range after {
-				if e.Torn != "" {
-					t.Errorf("still torn: %s", e.Torn)
+				if len(e.Lost) > 0 {
+					t.Errorf("still lost: %s", e.Lost)
 				}
 			}
 		})
@@ -344,8 +344,8 @@ func TestDiskFull(t *testing.T) {
 	var ids []uint64
 	for _, e := range read(t, w.Dir, time.Time{}) {
 		ids = append(ids, e.Cycle.ID)
-		if e.Torn != "" {
-			t.Errorf("cycle %d: %s", e.Cycle.ID, e.Torn)
+		if len(e.Lost) > 0 {
+			t.Errorf("cycle %d: %s", e.Cycle.ID, e.Lost)
 		}
 	}
 	if diff := cmp.Diff([]uint64{1, 2, 3, 12, 13, 14}, ids); diff != "" {
@@ -439,7 +439,7 @@ func TestRefused(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "format 7, of mash2 v9.9.9") {
 		t.Errorf("format 7: %v", err)
 	}
-	if _, err := Open(fstest.MapFS{}); err == nil || !strings.Contains(err.Error(), "there are no records") {
+	if _, err := Open(fstest.MapFS{}); !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "there are no records") {
 		t.Errorf("an empty folder: %v", err)
 	}
 	if err := (Config{Dir: "x", MaxBytes: -1}).Validate(); err == nil {

@@ -47,8 +47,18 @@ func appendFrame(b, payload []byte) []byte {
 	return append(b, payload...)
 }
 
-// errTorn is of a frame that isn't whole.
-var errTorn = errors.New("a frame is cut off or damaged")
+// errTorn is of a frame that isn't whole; errCut of one that the file ends in.
+var (
+	errTorn = errors.New("a frame is cut off or damaged")
+	errCut  = fmt.Errorf("%w: the file ends in it", errTorn)
+)
+
+// formatError is of a segment that another program reads.
+type formatError struct{ Header }
+
+func (e formatError) Error() string {
+	return fmt.Sprintf("it has format %d, of mash2 %s; this program reads format %d: use that program", e.Format, e.Program, Format)
+}
 
 // frames reads frames and counts the bytes of those that were whole.
 type frames struct {
@@ -64,7 +74,7 @@ func (f *frames) next() ([]byte, error) {
 	case n == 0 && err == io.EOF:
 		return nil, io.EOF
 	case err == io.EOF || err == io.ErrUnexpectedEOF:
-		return nil, errTorn
+		return nil, errCut
 	case err != nil:
 		return nil, err
 	}
@@ -73,7 +83,10 @@ func (f *frames) next() ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case uint32(len(payload)) != size, crc32.Checksum(payload, castagnoli) != binary.LittleEndian.Uint32(head[4:]):
+	case uint32(len(payload)) != size:
+		return nil, errCut
+	case size == 0, // zeros after a power cut; their checksum is right
+		crc32.Checksum(payload, castagnoli) != binary.LittleEndian.Uint32(head[4:]):
 		return nil, errTorn
 	}
 	f.whole += frameHead + int64(size)
@@ -84,13 +97,17 @@ func (f *frames) next() ([]byte, error) {
 func readHeader(f *frames) (Header, error) {
 	var h Header
 	begin := make([]byte, len(magic))
-	if _, err := io.ReadFull(f.r, begin); err != nil || string(begin) != magic {
+	var b []byte
+	_, err := io.ReadFull(f.r, begin)
+	switch {
+	case err == nil && string(begin) != magic:
 		return h, errors.New("it is not a segment of records")
+	case err == nil:
+		f.whole += int64(len(magic))
+		b, err = f.next()
 	}
-	f.whole += int64(len(magic))
-	b, err := f.next()
-	if errors.Is(err, io.EOF) {
-		err = errTorn
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errCut
 	}
 	if err != nil {
 		return h, fmt.Errorf("reading its header: %w", err)
@@ -99,7 +116,7 @@ func readHeader(f *frames) (Header, error) {
 		return h, fmt.Errorf("reading its header: %w", err)
 	}
 	if h.Format != Format {
-		return h, fmt.Errorf("it has format %d, of mash2 %s; this program reads format %d: use that program", h.Format, h.Program, Format)
+		return h, formatError{h}
 	}
 	return h, nil
 }

@@ -71,7 +71,7 @@ const (
 	ReasonStopped = "RecordsStopped"
 	// ReasonResumed: they can again.
 	ReasonResumed = "RecordsResumed"
-	// ReasonCut: what the process had not finished to write when it died was cut.
+	// ReasonCut: what the process had not finished to write when it died was cut, or is skipped.
 	ReasonCut = "RecordsCut"
 )
 
@@ -166,7 +166,8 @@ func (w *Writer) cut(name string) {
 	whole, size, last, err := extent(w.Dir, name)
 	switch {
 	case err != nil:
-		w.note(api.Warning, ReasonCut, fmt.Sprintf("the newest records, %s, can't be checked: %v", name, err))
+		// Who reads skips it, and tells what is missing, until its time is over.
+		w.note(api.Warning, ReasonCut, fmt.Sprintf("the newest records, %s, can't be read and are left as they are: %v", name, err))
 	case whole == 0:
 		err = os.Remove(path)
 		w.note(api.Warning, ReasonCut, withError(fmt.Sprintf("%s was deleted: its %d bytes hold no whole record", name, size), err))
@@ -197,7 +198,7 @@ func extent(dir, name string) (whole, size int64, last uint64, err error) {
 	}
 	r := &frames{r: f}
 	if _, err := readHeader(r); err != nil {
-		if errors.Is(err, errTorn) || info.Size() < int64(len(magic)) {
+		if errors.Is(err, errCut) {
 			err = nil
 		}
 		return 0, info.Size(), 0, err
@@ -218,13 +219,13 @@ func extent(dir, name string) (whole, size int64, last uint64, err error) {
 	if r.whole == info.Size() {
 		return r.whole, info.Size(), 0, nil
 	}
-	l := &Log{folder: os.DirFS(dir)}
-	l.read(Segment{Name: name, Bytes: info.Size()}, func(e Entry, err error) bool {
-		if err == nil {
-			last = e.Cycle.ID
+	l := &Log{folder: os.DirFS(dir), Segments: []Segment{{Name: name, Bytes: info.Size()}}}
+	for e, err := range l.records(0) {
+		if err != nil {
+			break
 		}
-		return err == nil
-	})
+		last = e.Cycle.ID
+	}
 	return r.whole, info.Size(), last, nil
 }
 

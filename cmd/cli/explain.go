@@ -203,6 +203,7 @@ func explanationText(e record.Explanation) string {
 			}
 		}
 	}
+	lostText(&b, e.Lost)
 	return strings.TrimRight(b.String(), "\n")
 }
 

@@ -106,6 +106,7 @@ func accountText(a record.Account) string {
 	for _, f := range a.Gone {
 		fmt.Fprintf(&b, "Over: %s %s\n", f.Reason, named(f.Object))
 	}
+	lostText(&b, a.Lost)
 	return strings.TrimRight(b.String(), "\n")
 }
 

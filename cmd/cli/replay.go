@@ -113,10 +113,10 @@ func (o *replayFlags) run(ctx context.Context, progress io.Writer) (replay.Resul
 		return out, false, err
 	}
 	options := replay.Options{Planner: o.planner, FindForecaster: o.find}
-	if options.From, err = timeFlag("from", o.from); err != nil {
+	if options.From, err = recordedTime(l, "from", o.from); err != nil {
 		return out, false, err
 	}
-	if options.To, err = timeFlag("to", o.to); err != nil {
+	if options.To, err = until(l, "to", o.to); err != nil {
 		return out, false, err
 	}
 	if o.policies != "" {
@@ -180,8 +180,13 @@ func replayText(r replay.Result) string {
 	if r.Held > 0 {
 		fmt.Fprintf(&b, "%d cycles decided nothing when they were recorded.\n", r.Held)
 	}
-	for _, t := range r.Torn {
-		fmt.Fprintf(&b, "Lost: %s\n", t)
-	}
+	lostText(&b, r.Torn)
 	return strings.TrimRight(b.String(), "\n")
+}
+
+// lostText is what of the records is missing.
+func lostText(b *strings.Builder, lost []string) {
+	for _, what := range lost {
+		fmt.Fprintf(b, "Lost: %s\n", what)
+	}
 }

@@ -123,8 +123,8 @@ func Run(ctx context.Context, l *record.Log, o Options) (Result, error) {
 			}
 			broken = false
 		}
-		if e.Torn != "" {
-			out.Torn = append(out.Torn, e.Segment.Name+": "+e.Torn)
+		if len(e.Lost) > 0 {
+			out.Torn = append(out.Torn, e.Lost...)
 			broken = true
 		}
 		within := !e.Cycle.Time.Before(o.From)
