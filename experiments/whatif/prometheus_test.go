@@ -109,6 +109,11 @@ func TestWhatifOfPrometheus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Logf("%q", out.Header())
+	for _, row := range out.Rows() {
+		t.Logf("%q", row)
+	}
+	t.Log(out.Sentences())
 	if out.History.Prometheus != prom.URL || out.History.Samples != 240 || len(out.Runs) != 4 {
 		t.Errorf("%+v, %d runs", out.History, len(out.Runs))
 	}
