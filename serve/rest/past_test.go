@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -246,5 +248,32 @@ func BenchmarkAdd(b *testing.B) {
 		r.Cycle.ID = uint64(n + 1)
 		r.Cycle.Time = began.Add(time.Duration(n) * 15 * time.Second)
 		s.Add(r)
+	}
+}
+
+// TestTimelineHasEveryChange: who asks for a page after the other, before the time of the last
+// change, misses none, although one cycle has more changes than a page.
+func TestTimelineHasEveryChange(t *testing.T) {
+	var namespaces []string
+	for i := range 30 {
+		namespaces = append(namespaces, fmt.Sprintf("n%02d", i))
+	}
+	s := storeOf(3, namespaces...)
+	v := Viewer{All: true, Nodes: true}
+	const most = 20
+	var got []record.Change
+	for before := (time.Time{}); ; before = got[len(got)-1].Time {
+		page := s.changeList(v, Filter{Before: before, Limit: most})
+		got = append(got, page...)
+		if len(page) < most {
+			break
+		}
+	}
+	slices.Reverse(got)
+	if len(got) < 2*len(namespaces) || !reflect.DeepEqual(got, s.changes) {
+		t.Errorf("%d of %d changes can be seen", len(got), len(s.changes))
+	}
+	if none := s.changeList(v, Filter{}); len(none) > 0 {
+		t.Errorf("%d changes without being asked for one", len(none))
 	}
 }

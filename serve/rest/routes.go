@@ -113,7 +113,7 @@ func (s *Server) routes() []route {
 			},
 		},
 		{
-			Path: "changes", Summary: "What changed, the newest first.", Answer: ChangeList{},
+			Path: "changes", Summary: "What changed, the newest first. Above the limit are only changes of the last cycle, which is whole: go on before its time.", Answer: ChangeList{},
 			Query: []parameter{namespaceParameter, workloadParameter, beforeParameter, limitParameter},
 			get: func(v Viewer, r *http.Request) (any, error) {
 				before, limit, err := window(r.URL.Query())

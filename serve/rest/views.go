@@ -415,7 +415,8 @@ func curves(f *api.Forecast) *Curves {
 type Filter struct {
 	Workload string    // namespace/name; all if empty
 	Before   time.Time // older than that; zero for no bound
-	Limit    int       // at most so many, the newest ones
+	// Limit is how many there are at most, the newest ones: the last cycle is whole, beyond it.
+	Limit int
 }
 
 // changeList is the timeline that a viewer may see, newest first.
@@ -429,7 +430,8 @@ func (s *Store) changesOf(v Viewer, f Filter) []record.Change {
 	out := []record.Change{}
 	for _, k := range slices.Backward(s.changes) {
 		switch {
-		case len(out) == f.Limit:
+		case len(out) >= f.Limit && (len(out) == 0 || !k.Time.Equal(out[len(out)-1].Time)):
+			// Who goes on before the time of the last one misses none.
 			return out
 		case !f.Before.IsZero() && !k.Time.Before(f.Before):
 		case f.Workload != "" && (k.Object.Kind != api.KindWorkload || k.Object.Key.String() != f.Workload):

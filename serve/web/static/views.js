@@ -58,7 +58,7 @@ export async function overview(ask) {
     o.refusal ? card("A move that waits", h("p", {}, `Workloads stay on ${o.refusal.stay} instead of ${o.refusal.pool}: ${o.refusal.reason}: ${o.refusal.message}`)) : null,
     o.unplaced?.length ? card("Pods without a place", h("ul", { class: "plain" }, o.unplaced.map((u) => h("li", {}, u)))) : null,
     card("Findings", findings(o.findings)),
-    card("What changed", changeList(changes, ask), h("p", {}, h("a", { href: "#/timeline" }, "the whole timeline"))),
+    card("What changed", changeList(changes.slice(0, 12), ask), h("p", {}, h("a", { href: "#/timeline" }, "the whole timeline"))),
     o.steps?.length ? h("p", { class: "soft small" }, "the newest cycle took " + o.steps.map((s) => `${s.step} ${s.milliseconds.toFixed(0)} ms`).join(", ")) : null,
   ].filter(Boolean);
 }
@@ -121,7 +121,8 @@ function explanation(x) {
     x.actions?.length ? h("ul", { class: "plain small" }, x.actions.map((a) => h("li", {}, h("span", { class: a.outcome === "done" ? "chip" : "chip bad" }, a.outcome.split(":")[0]), " ", a.action, a.outcome.includes(":") ? " – " + a.outcome : ""))) : null,
     plans,
     x.findings?.length ? findings(x.findings) : null,
-  ].filter(Boolean);
+    x.lost?.map((l) => h("p", { class: "warn" }, "Lost: " + l)),
+  ].flat().filter(Boolean);
 }
 
 // whatIf asks what would have been planned otherwise.
@@ -317,7 +318,7 @@ export async function timeline(ask) {
   for (let i = 0; i < line.pages && more; i++) {
     const { changes } = await ask.get("changes?limit=200" + (before && "&before=" + encodeURIComponent(before)));
     all.push(...changes);
-    more = changes.length === 200;
+    more = changes.length >= 200;
     before = changes.at(-1)?.time ?? "";
   }
   const box = h("div");
