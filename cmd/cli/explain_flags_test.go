@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -16,6 +17,16 @@ var lastCycle = time.Date(2026, 3, 9, 0, 30, 0, 0, time.UTC)
 
 // recordsOf are two cycles a minute apart, with these workloads in the last one.
 func recordsOf(t *testing.T, names ...api.Key) *record.Log {
+	t.Helper()
+	l, err := record.Open(os.DirFS(writtenRecords(t, names...)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// writtenRecords is the folder of recordsOf.
+func writtenRecords(t *testing.T, names ...api.Key) string {
 	t.Helper()
 	dir := t.TempDir()
 	w, err := record.NewWriter(record.Config{Dir: dir, Program: "test", KeyEvery: 7})
@@ -34,11 +45,7 @@ func recordsOf(t *testing.T, names ...api.Key) *record.Log {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	l, err := record.Open(os.DirFS(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return dir
 }
 
 func TestRecordedTime(t *testing.T) {
@@ -80,6 +87,19 @@ func TestUntil(t *testing.T) {
 	}
 	if got, err := until(l, "at", ""); err != nil || !got.IsZero() {
 		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// TestTimesOfReplay: replay takes the times that explain takes.
+func TestTimesOfReplay(t *testing.T) {
+	dir := writtenRecords(t)
+	for text, known := range map[string]bool{"": true, "00:20": true, "10m": true, "2026-03-08T12:00:00Z": true, "noon": false} {
+		for name, o := range map[string]replayFlags{"from": {records: dir, from: text}, "to": {records: dir, to: text}} {
+			_, _, err := o.run(t.Context(), io.Discard) // these records have no planners to go on with
+			if refused := err != nil && strings.Contains(err.Error(), "--"+name+" must be a time such as"); refused == known {
+				t.Errorf("--%s %q: %v", name, text, err)
+			}
+		}
 	}
 }
 

@@ -35,6 +35,10 @@ func TestAccountText(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant\n%s", name, got, want)
 		}
 	}
+	account.Lost = []string{"a.mash2rec: 5 bytes after cycle 7 are lost"}
+	if got := accountText(account); !strings.HasSuffix(got, foot+"\nLost: a.mash2rec: 5 bytes after cycle 7 are lost") {
+		t.Errorf("what is lost:\n%s", got)
+	}
 }
 
 // One unit for demand, and what the forecast's figures are of.
@@ -58,13 +62,14 @@ func TestWorkloadText(t *testing.T) {
 	}
 }
 
-// Notes are told after warnings; a pool's plan says what a move waits for by one.
+// Notes are told after warnings; a pool's plan says what a move waits for by one. What is lost
+// comes last.
 func TestExplanationHasNotes(t *testing.T) {
-	text := explanationText(record.Explanation{Pool: &api.PoolPlan{Pool: "old", Current: 6}, Findings: []api.Finding{
+	text := explanationText(record.Explanation{Lost: []string{"a.mash2rec: it can't be read"}, Pool: &api.PoolPlan{Pool: "old", Current: 6}, Findings: []api.Finding{
 		{Severity: api.Normal, Reason: "MigrationWaitsForNodes", Object: api.PoolRef("new"), Message: "not yet"},
 		{Severity: api.Warning, Reason: "PoolAtMaximum", Object: api.PoolRef("new"), Message: "no more"},
 	}})
-	if !strings.HasSuffix(text, "Warning: PoolAtMaximum pool new: no more\nNote: MigrationWaitsForNodes pool new: not yet") {
+	if !strings.HasSuffix(text, "Warning: PoolAtMaximum pool new: no more\nNote: MigrationWaitsForNodes pool new: not yet\nLost: a.mash2rec: it can't be read") {
 		t.Error(text)
 	}
 }

@@ -40,14 +40,17 @@ the first difference and exits with 1. With --policies-file or --planner it prin
 that differ. Snapshots stay as recorded: the effects of another plan on the cluster are not
 simulated (see mash2 whatif).
 
+A time is RFC 3339 (2026-08-03T12:00:00Z), a time of the last recorded day in UTC (12:00),
+or how long before the last recorded cycle (10m).
+
 With --max-cost-increase or --max-short-increase it is a gate for a new policy file or a
 new version: it exits with 1 when a limit is exceeded, and names the workload and the time.`,
 		Args: NoArgs,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.records, "records", "", "folder of the records")
-	f.StringVar(&o.from, "from", "", "time of the first cycle to compare, RFC 3339; all if empty")
-	f.StringVar(&o.to, "to", "", "time of the last cycle to compare, RFC 3339 (default: the last cycle)")
+	f.StringVar(&o.from, "from", "", "time of the first cycle to compare; all if empty")
+	f.StringVar(&o.to, "to", "", "time of the last cycle to compare (default: the last cycle)")
 	f.StringVar(&o.policies, "policies-file", "", "policies.yaml that replaces the recorded policies; which of them is active stays as recorded")
 	f.StringVar(&o.planner, "planner", "", "planner that replaces every workload's own")
 	f.StringVar(&o.maxCost, "max-cost-increase", "", "exit with 1 if planned nodes cost more than recorded by more than this, such as 5%")
@@ -91,18 +94,6 @@ func openRecords(dir string) (*record.Log, error) {
 		return nil, Usage(fmt.Errorf("--records %s: %w", dir, err))
 	}
 	return l, nil
-}
-
-// timeFlag reads a time, the zero time if empty.
-func timeFlag(name, text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return t, Usagef("--%s must be a time such as 2026-01-02T15:04:05Z, not %q", name, text)
-	}
-	return t, nil
 }
 
 // run replays and tells whether anything was changed.

@@ -116,6 +116,9 @@ func Otherwise(ctx context.Context, l *record.Log, at time.Time, change Change) 
 	if spec, err = change.policy(spec, was.Policy.Name); err != nil {
 		return out, err
 	}
+	if err := change.pools(s); err != nil {
+		return out, err
+	}
 	if s, err = change.bounds(s); err != nil {
 		return out, err
 	}
@@ -125,12 +128,12 @@ func Otherwise(ctx context.Context, l *record.Log, at time.Time, change Change) 
 
 // before is the entry in force at a time, with the planner and its memory before it.
 func (o Options) before(ctx context.Context, l *record.Log, at time.Time) (e record.Entry, p planning.Hierarchy, decide mash2.Decider, m planning.Memory, err error) {
-	from := at
-	if at.IsZero() {
-		from = l.Segments[len(l.Segments)-1].Time
+	there, err := l.At(at)
+	if err != nil {
+		return e, p, decide, m, err
 	}
 	segment := ""
-	for next, err := range l.Records(from) {
+	for next, err := range l.Records(there.Segment.Time) {
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -270,6 +273,27 @@ func (c Change) policy(spec api.PolicySpec, name string) (api.PolicySpec, error)
 	return spec, nil
 }
 
+// pools checks that there are those that With names.
+func (c Change) pools(s api.Snapshot) error {
+	for _, with := range c.With {
+		key, value, _ := strings.Cut(with, "=")
+		if key != "nodePools" {
+			continue
+		}
+		for name := range strings.SplitSeq(value, ",") {
+			if slices.ContainsFunc(s.Pools, func(p api.Pool) bool { return p.Name == name }) {
+				continue
+			}
+			var there []string
+			for _, p := range s.Pools {
+				there = append(there, p.Name)
+			}
+			return fmt.Errorf("%w: there is no node pool %q; there is %s", ErrChange, name, cmp.Or(strings.Join(there, ", "), "none"))
+		}
+	}
+	return nil
+}
+
 // bounds is a snapshot with the workload's own bounds changed.
 func (c Change) bounds(s api.Snapshot) (api.Snapshot, error) {
 	for _, with := range c.With {
@@ -364,14 +388,14 @@ func (f *Counterfactual) compare(was, is mash2.Decision, c Change) {
 	another := slices.ContainsFunc(f.Workloads, func(d WorkloadDifference) bool { return d.Was.Replicas != d.Otherwise.Replicas })
 	switch {
 	case !another && len(f.Pools) == 0:
-		f.Note = c.noDifference(was)
+		f.Note = c.noDifference(was, is)
 	case most > 0 && most != was.Policy.MaxHourlyCost && f.Otherwise.HourlyCost > most:
 		f.Note = fmt.Sprintf("above %.3g USD/h: a limit of money stops growth at once, and takes nothing away from what runs", most)
 	}
 }
 
-// noDifference says why a decision is the same with the change.
-func (c Change) noDifference(was mash2.Decision) string {
+// noDifference says why a decision is the same with the change, by what binds with it.
+func (c Change) noDifference(was, is mash2.Decision) string {
 	var out []string
 	forecast := slices.ContainsFunc(was.Plan.Workloads, func(w api.WorkloadPlan) bool {
 		return w.Forecast != nil && (c.Workload == "" || w.Key.String() == c.Workload)
@@ -379,7 +403,7 @@ func (c Change) noDifference(was mash2.Decision) string {
 	if !forecast && slices.ContainsFunc(c.With, func(with string) bool { return strings.HasPrefix(with, "quantile=") }) {
 		out = append(out, "no forecast was used in this cycle: its quantile does not count")
 	}
-	for _, w := range was.Plan.Workloads {
+	for _, w := range is.Plan.Workloads {
 		if w.Key.String() == c.Workload {
 			out = append(out, fmt.Sprintf("%s has %d replicas by %s with the change as well", w.Key, w.Replicas, w.Binding))
 		}
