@@ -202,7 +202,7 @@ func (b *browser) axe() []string {
 
 // cycle is one of n workloads, the first of which is shop/web-0.
 func cycle(id uint64, n int) api.Record {
-	at := time.Now().Add(-time.Hour).Add(time.Duration(id) * 15 * time.Second).Round(0)
+	at := time.Now().Add(-4 * time.Minute).Add(time.Duration(id) * 15 * time.Second).Round(0)
 	policy := api.Policy{Name: api.CostSaving, Source: api.SourceManual, Reason: "COST_SAVING is set by hand", Objective: 0.999, ManagedPools: []string{"general"}}
 	r := api.Record{Cycle: api.Cycle{ID: id, Time: at, Policy: policy}}
 	r.Spec = api.PolicySpec{Policies: map[string]api.Policy{api.CostSaving: policy, api.Performance: {Name: api.Performance}}}

@@ -12,6 +12,9 @@ const login = document.getElementById("login");
 
 let overview = null;
 let shown = ""; // the route on the page
+let line = null; // whether cycles are heard of, and why not
+let late = false; // the newest cycle is older than it should be
+let heard = { cycle: 0, at: 0 }; // a cycle newer than the overview has, while the view waits
 let asking = null; // what aborts the requests of a view that is left
 
 const routes = [
@@ -33,6 +36,7 @@ function route() {
 async function show(live) {
   const { path, view, args } = route();
   if (live && view.still?.()) {
+    warn();
     status.textContent = "live; this view waits while you read";
     return;
   }
@@ -91,17 +95,41 @@ function frame() {
     if (on) a.setAttribute("aria-current", "page"); else a.removeAttribute("aria-current");
   }
   document.getElementById("nav-nodes").hidden = !o.everything;
-  const age = (Date.now() - new Date(o.newest)) / 1000;
+  warn();
+  document.getElementById("foot").replaceChildren(
+    `mash2 ${o.program} · cycle ${o.cycle} at ${clock(o.time)} · times of ${zone()} · you look as ${o.viewer}`,
+    o.everything ? "" : " · shown is what is in the namespaces that you may see");
+}
+
+// warn says above every view what is not as it should be.
+function warn() {
+  const o = overview;
   const told = [];
   if (o.paused) told.push("Paused: mash2 plans and writes nothing.");
   if (o.rolledBack) told.push(`The whole plan is taken back, as an SLO burnt: mash2 stays out until ${clock(o.rolledBack, true)}, or until a person ends it.`);
   if (o.error) told.push("The newest cycle changed nothing: " + o.error);
-  if (!o.recorded && o.period > 0 && age > 20 * o.period) told.push(`The newest cycle is of ${clock(o.newest, true)}.`);
+  if (late !== (late = overdue())) state();
+  if (late) told.push(`The newest cycle is of ${clock(newest(), true)}.`);
   banner.hidden = told.length === 0;
   banner.textContent = told.join(" ");
-  document.getElementById("foot").replaceChildren(
-    `mash2 ${o.program} · cycle ${o.cycle} at ${clock(o.time)} · times of ${zone()} · you look as ${o.viewer}`,
-    o.everything ? "" : " · shown is what is in the namespaces that you may see");
+}
+
+const newest = () => Math.max(new Date(overview.newest), heard.at);
+
+// overdue is true when no cycle has come for long. An operator that hangs sends none, and
+// keeps the line.
+function overdue() {
+  return !overview.recorded && overview.period > 0 && (Date.now() - newest()) / 1000 > 20 * overview.period;
+}
+
+setInterval(() => { if (overview && late !== overdue()) warn(); }, 1000);
+
+// state says whether what is shown is new.
+function state() {
+  if (!line) return;
+  const { up, why } = line;
+  status.textContent = !up ? "not connected: " + why : overview?.recorded ? "recorded" : late ? "connected, but no new cycle" : "live";
+  status.className = up && !late ? "ok" : "warn";
 }
 
 // act does something after a question, and says what Kubernetes says.
@@ -139,9 +167,13 @@ let listening = false;
 async function live() {
   if (listening) return;
   listening = true;
-  await listen((cycle) => { if (cycle !== overview?.newestCycle) show(true); }, (up, why) => {
-    status.textContent = up && overview?.recorded ? "recorded" : up ? "live" : "not connected: " + why;
-    status.className = up ? "ok" : "warn";
+  await listen((cycle) => {
+    if (cycle === overview?.newestCycle) return;
+    if (cycle !== heard.cycle) heard = { cycle, at: Date.now() };
+    show(true);
+  }, (up, why) => {
+    line = { up, why };
+    state();
   });
   listening = false;
 }
