@@ -96,6 +96,9 @@ const (
 	// narrow is the width of an interval, as a part of what came, below which
 	// nobody would gain by a narrower one.
 	narrow = 0.1
+	// slight is by which part of what came it may be beyond a quantile and still count as
+	// within: see atMost.
+	slight = 1e-3
 	// probation is the number of results that a forecaster which was found out
 	// must go through with a skill of trusted or more.
 	probation = 24
@@ -215,7 +218,7 @@ func (r Record) settled(series api.Series, reference float64) Record {
 		r.Scored = (1-fading)*r.Scored + 1
 		r.Above *= 1 - fading/4
 		r.Counted = (1-fading/4)*r.Counted + 1
-		if !(actual <= p.Own[1]) {
+		if !atMost(actual, p.Own[1]) {
 			r.Above++
 		}
 		r = r.judge(p, actual, bound)
@@ -240,16 +243,23 @@ func (r Record) settled(series api.Series, reference float64) Record {
 	return r
 }
 
+// atMost tells whether what came is within a quantile, or beyond it by no more than
+// matters: of a season that repeats itself to the letter all quantiles are one, which is
+// off by what arithmetic and fitting leave, on either side, and each second result would
+// be a miss. No number of replicas hangs on a thousandth: an HPA's tolerance is a
+// hundred of them. It is false of NaN.
+func atMost(actual, quantile float64) bool { return actual*(1-slight) <= quantile }
+
 // judge is the record with one more result of the interval. Of a lower bound it is known
 // only that it came above the interval. An interval that is narrow counts as one that
 // holds as often as it should: no evidence against it.
 func (r Record) judge(p Promise, actual float64, bound bool) Record {
 	low, high := p.Interval[0], p.Interval[1]
-	if bound && actual <= high || p.Weight == 0 {
+	if bound && atMost(actual, high) || p.Weight == 0 {
 		return r
 	}
 	inside := 0.0
-	switch within := low <= actual && actual <= high; { // not with NaN
+	switch within := low <= actual*(1+slight) && atMost(actual, high); { // not with NaN
 	case within && high-low <= narrow*actual:
 		inside = interval[1] - interval[0]
 	case within:
