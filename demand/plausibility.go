@@ -3,7 +3,6 @@ package demand
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
@@ -85,8 +84,7 @@ func (j *Judge[K]) decline(id K, in Input) Verdict {
 		if before, ok := j.agreed[id]; ok {
 			late = newest >= clearly*before.demand && clearly*in.Usage.MilliCPU > before.usage
 		} else {
-			// A predecessor may have doubted it for as long as history reaches.
-			late = !declined(in.Demand, newest)
+			late = !declined(in.Demand, newest, int(settled/j.Step))
 		}
 		v := Verdict{Disagreement: &Disagreement{Since: open.since, Kind: Decline, Demand: newest, Usage: in.Usage.MilliCPU}}
 		if in.Now.Sub(open.since) >= settled || !late {
@@ -182,7 +180,12 @@ func implausible(key api.Key, message string) api.Finding {
 	}
 }
 
-// declined reports whether the newest value is clearly below one that is known.
-func declined(demand api.Series, newest float64) bool {
-	return slices.ContainsFunc(demand.Values, func(v float64) bool { return newest < clearly*v })
+// declined reports whether the newest value is clearly below one of the n before.
+func declined(demand api.Series, newest float64, n int) bool {
+	for _, v := range demand.Values[max(0, len(demand.Values)-n-1):] {
+		if newest < clearly*v {
+			return true
+		}
+	}
+	return false
 }
