@@ -89,7 +89,7 @@ type CanaryPlan struct {
 	Worse  float64 `json:"worse"`
 	Fine   float64 `json:"fine"`
 	Needed float64 `json:"needed"`
-	// Excess is how much worse they were, error budgets: the mean of the whole trial.
+	// Excess is how much worse they were, error budgets, of which a block counts 14.4 at most.
 	Excess float64 `json:"excess"`
 	// Cost is what canaries request for their demand over what their controls do, both
 	// relative to the time before; nil if not known.

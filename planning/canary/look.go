@@ -20,13 +20,19 @@ func (t Trial) ControlOf(key api.Key) (api.Key, bool) {
 }
 
 // Excess is by how many error budgets more of the canaries' events were bad than of their
-// controls', less what it was before.
-func (t Trial) Excess() float64 {
+// controls', less what it was before, counting up to Burn error budgets a block.
+func (t Trial) Excess() float64 { return t.excess(func(m Mean) float64 { return Burn * m.mean() }) }
+
+// whole is the same where all bad events of the trial count. Those of the baseline don't: it
+// is short, and a few bad minutes in it would say what they like.
+func (t Trial) whole() float64 { return t.excess(Mean.all) }
+
+func (t Trial) excess(of func(run Mean) float64) float64 {
 	var sum float64
 	n := 0
 	for i := range t.Pairs {
 		if p := &t.Pairs[i]; p.Run.N > 0 {
-			sum, n = sum+p.Run.all()-p.Base.all(), n+1
+			sum, n = sum+of(p.Run)-Burn*p.Base.mean(), n+1
 		}
 	}
 	return sum / float64(max(n, 1))

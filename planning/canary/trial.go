@@ -436,8 +436,8 @@ func (t *Trial) judge(now time.Time, members []Member, rules Rules) {
 		t.Why = fmt.Sprintf("how much canaries and controls differ anyway is known to %.2g error budgets only, and %.3g are to be told apart: a longer canary.baseline, more pairs or more events", t.off(), rules.WorseBy)
 	case t.Fine.Wealth(false) < proof:
 		t.Why = fmt.Sprintf("it is not proven yet that canaries are no worse than %.3g error budgets: the evidence is %.3g, needed are %.3g", rules.WorseBy, t.Fine.Wealth(false), proof)
-	case t.Excess() > rules.WorseBy:
-		t.Why = fmt.Sprintf("of all events %.3g error budgets more of the canaries' were bad than of their controls': most of it in few minutes, and %.3g are allowed", t.Excess(), rules.WorseBy)
+	case t.whole() > rules.WorseBy:
+		t.Why = fmt.Sprintf("of all events %.3g error budgets more of the canaries' were bad than of their controls': most of it in few minutes, and %.3g are allowed", t.whole(), rules.WorseBy)
 	case !priced:
 		t.Why = "what the canaries cost is not known: there is no demand of a pair"
 	case cost > 1+rules.DearerBy:
