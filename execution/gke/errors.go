@@ -1,12 +1,15 @@
 package gke
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"cloud.google.com/go/container/apiv1/containerpb"
 	"github.com/googleapis/gax-go/v2/apierror"
+	"google.golang.org/api/googleapi"
 	"google.golang.org/grpc/codes"
 
 	"github.com/mash2-io/mash2/api"
@@ -51,6 +54,9 @@ func kindOf(err error) error {
 	case api.PoolStockout:
 		return ErrStockout
 	}
+	if limitsRate(e) {
+		return ErrUnavailable
+	}
 	switch e.HTTPCode() {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return ErrPermission
@@ -73,6 +79,15 @@ func kindOf(err error) error {
 		return ErrUnavailable
 	}
 	return nil
+}
+
+// limitsRate tells whether there were too many calls. Compute Engine answers these with the
+// status of a missing permission, and a reason.
+func limitsRate(e *apierror.APIError) bool {
+	var answer *googleapi.Error
+	return strings.Contains(e.Error(), "quota metric") || errors.As(e, &answer) && slices.ContainsFunc(answer.Errors, func(item googleapi.ErrorItem) bool {
+		return item.Reason == "rateLimitExceeded" || item.Reason == "userRateLimitExceeded"
+	})
 }
 
 // kindOfMessage recognises quota and stockout in the text of a failure; the

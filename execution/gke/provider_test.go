@@ -291,6 +291,19 @@ func TestFailuresAreToldApart(t *testing.T) {
 			t.Errorf("removal: %v, want ErrUnavailable", err)
 		}
 	})
+	t.Run("the compute API wants fewer calls, which is no missing permission", func(t *testing.T) {
+		b := newBed(t, nil)
+		b.sim.Fail(gkesim.Fault{Kind: gkesim.ResourceExhausted, Method: "InstanceGroupManagers.DeleteInstances"})
+		node := b.nodes(cheap)[0]
+		err := b.provider.Apply(t.Context(), api.RemoveNode{Pool: cheap, Node: node.Name, ProviderID: node.Spec.ProviderID})
+		if !errors.Is(err, gke.ErrUnavailable) {
+			t.Errorf("removal: %v, want ErrUnavailable", err)
+		}
+		pools, err := b.provider.Pools(t.Context())
+		if err != nil || slices.ContainsFunc(pools, func(p api.Pool) bool { return p.ResizeOnly }) {
+			t.Errorf("%v, pools %+v: mash2 may still remove nodes", err, pools)
+		}
+	})
 	t.Run("a reading that fails is no reading", func(t *testing.T) {
 		b := newBed(t, nil)
 		b.sim.Fail(gkesim.Fault{Kind: gkesim.ResourceExhausted, Method: "InstanceGroupManagers.Get", Skip: 1, Times: 1})

@@ -21,8 +21,8 @@ const (
 	Unavailable FaultKind = "Unavailable"
 	// DeadlineExceeded fails calls with code DeadlineExceeded (REST: 504).
 	DeadlineExceeded FaultKind = "DeadlineExceeded"
-	// ResourceExhausted fails calls with code ResourceExhausted (REST: 429): the
-	// API's own rate limit.
+	// ResourceExhausted fails calls with code ResourceExhausted (REST: 403 with reason
+	// rateLimitExceeded): the API's own rate limit.
 	ResourceExhausted FaultKind = "ResourceExhausted"
 	// OperationInProgress fails calls as if another operation were running.
 	OperationInProgress FaultKind = "OperationInProgress"
@@ -188,7 +188,7 @@ func httpStatus(c codes.Code) int {
 	case codes.NotFound:
 		return http.StatusNotFound
 	case codes.ResourceExhausted:
-		return http.StatusTooManyRequests
+		return http.StatusForbidden // what Compute Engine says of its rate limits
 	case codes.Unavailable:
 		return http.StatusServiceUnavailable
 	case codes.DeadlineExceeded:

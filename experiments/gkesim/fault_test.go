@@ -24,7 +24,7 @@ func TestCallsFailAsGKEFails(t *testing.T) {
 	}{
 		"unavailable":           {Unavailable, codes.Unavailable, 503},
 		"deadline exceeded":     {DeadlineExceeded, codes.DeadlineExceeded, 504},
-		"rate limit":            {ResourceExhausted, codes.ResourceExhausted, 429},
+		"rate limit":            {ResourceExhausted, codes.ResourceExhausted, 403},
 		"operation in progress": {OperationInProgress, codes.FailedPrecondition, 400},
 	}
 	for name, tt := range tests {
