@@ -410,7 +410,8 @@ type Pool struct {
 	Hold string
 	// Error is the last failure of a resize: quota, stockout; empty if none.
 	Error *PoolError
-	// ResizedAt is when the newest resize began, at the earliest; zero if not told.
+	// ResizedAt is when the newest resize began, at the earliest, or since when a node is
+	// missing that the pool has had since then; zero if not told.
 	ResizedAt time.Time
 	// Allocatable of one fresh node, and Overhead: what DaemonSets and static
 	// pods take of it.

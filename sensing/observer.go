@@ -33,6 +33,7 @@ type Observer struct {
 	speeds     *speeds
 	pods       *podStartups
 	boots      *nodeStartups
+	short      shortages
 	judge      demand.Judge[targetID]
 	scaled     scalings
 	current    *currency
@@ -88,6 +89,7 @@ func New(cfg Config) (*Observer, error) {
 		speeds:     newSpeeds(cfg.History),
 		pods:       newPodStartups(cfg.StartupSamples),
 		boots:      newNodeStartups(cfg.StartupSamples),
+		short:      newShortages(),
 		judge:      demand.NewJudge[targetID](cfg.rules()),
 		scaled:     scalings{},
 
@@ -159,6 +161,7 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 	o.waitForHistory(ctx, v)
 	o.sizes.read(o.background, now, v)
 	o.boots.learn(now, s.Pools, v.nodes)
+	o.short.date(now, s.Pools, v.nodes)
 	o.scaled.learn(now, v)
 
 	// 4. The snapshot.
