@@ -193,11 +193,15 @@ func (l *Loop) RunOnce(ctx context.Context) (api.Cycle, error) {
 	}
 	if l.Recorder != nil {
 		began := time.Now()
-		notes := l.Recorder.Record(r)
-		c.Findings = append(c.Findings, notes...)
+		// Its panic holds no cycle: the actions are done.
+		if err := l.attempt("recording", func() error { c.Findings = append(c.Findings, l.Recorder.Record(r)...); return nil }); err != nil {
+			c.Findings = append(c.Findings, api.Finding{
+				Severity: api.Warning, Reason: "RecordsStopped", Object: api.CycleRef, Message: fmt.Sprintf("this cycle is not recorded: %v", err),
+			})
+		}
 		c.Steps = append(c.Steps, api.StepTime{Step: "record", Duration: time.Since(began)})
 	}
-	l.Reporter.Report(ctx, *c)
+	_ = l.attempt("reporting", func() error { l.Reporter.Report(ctx, *c); return nil }) // the log has it
 	return *c, err
 }
 

@@ -428,21 +428,35 @@ func (p panicking) Apply(ctx context.Context, a api.Action) error {
 	return p.world.Apply(ctx, a)
 }
 
-// What was done is not called undone where only keeping the memory panics.
-func TestAPanicOfCheckpointsIsNoHeldCycle(t *testing.T) {
-	w := two()
-	l := w.loop()
-	l.Checkpoints = panickingCheckpoints{}
-	l.Panicked = func(string, any, []byte) {}
-	c, err := l.RunOnce(t.Context())
-	if err != nil || c.Error != "" || len(w.applied) != 2 {
-		t.Errorf("error = %v, cycle's %q, %d applied", err, c.Error, len(w.applied))
-	}
-	has := func(reason string) bool {
-		return slices.ContainsFunc(c.Findings, func(f api.Finding) bool { return f.Reason == reason })
-	}
-	if !has("StateNotSaved") || has("CycleHeld") {
-		t.Errorf("findings: %v", c.Findings)
+func (p panicking) Record(api.Record) []api.Finding   { p.panic("record"); return nil }
+func (p panicking) Report(context.Context, api.Cycle) { p.panic("report") }
+
+// What was done is not called undone where only keeping the memory, or telling of it, panics.
+func TestAPanicAfterTheActionsIsNoHeldCycle(t *testing.T) {
+	for name, c := range map[string]struct {
+		panics func(*Loop)
+		told   string
+		want   string // finding
+	}{
+		"of checkpoints":  {func(l *Loop) { l.Checkpoints = panickingCheckpoints{} }, "keeping the memory", "StateNotSaved"},
+		"of the recorder": {func(l *Loop) { l.Recorder = panicking{at: "record"} }, "recording", "RecordsStopped"},
+		"of the reporter": {func(l *Loop) { l.Reporter = panicking{at: "report"} }, "reporting", ""},
+	} {
+		w := two()
+		l := w.loop()
+		c.panics(l)
+		told := ""
+		l.Panicked = func(what string, _ any, _ []byte) { told += what }
+		r, err := l.RunOnce(t.Context())
+		if err != nil || r.Error != "" || len(w.applied) != 2 || told != c.told {
+			t.Errorf("%s: error = %v, cycle's %q, %d applied, told of %q", name, err, r.Error, len(w.applied), told)
+		}
+		has := func(reason string) bool {
+			return slices.ContainsFunc(r.Findings, func(f api.Finding) bool { return f.Reason == reason })
+		}
+		if c.want != "" && !has(c.want) || has("CycleHeld") {
+			t.Errorf("%s: findings: %v", name, r.Findings)
+		}
 	}
 }
 
