@@ -1,9 +1,9 @@
 // Package clusterapi reads and resizes node pools that are MachineDeployments of
 // Cluster API, through their scale subresource in the management cluster.
 //
-// A MachineDeployment is a pool of one zone, its failure domain. Nodes find
-// their pool by a label that Cluster API hands down from the machine template:
-// LabelPool with the MachineDeployment's name. What a node is like is said by
+// A MachineDeployment is a pool of one zone, its failure domain, which clouds need not
+// call as they label nodes. Nodes find their pool by a label that Cluster API hands
+// down from the machine template: LabelPool with the MachineDeployment's name. What a node is like is said by
 // the annotations that Cluster Autoscaler reads too (capacity.cluster-autoscaler
 // .kubernetes.io/cpu, memory, maxPods, labels, taints), which a pool without nodes needs.
 //
@@ -41,6 +41,8 @@ const (
 	group             = "cluster.x-k8s.io"
 	labelCluster      = group + "/cluster-name"
 	labelDeployment   = group + "/deployment-name"
+	labelTopology     = "topology." + group + "/owned"
+	managerTopology   = "capi-topology"
 	annotationDelete  = group + "/delete-machine"
 	annotationPaused  = group + "/paused"
 	annotationMinSize = group + "/cluster-api-autoscaler-node-group-min-size"
@@ -74,7 +76,7 @@ type Provider struct {
 	dynamic   dynamic.Interface
 	discovery discovery.DiscoveryInterface
 
-	removing sync.Mutex // one removal at a time: each counts the others' marks
+	changing sync.Mutex // one change at a time: each counts the others' marks
 
 	mu      sync.Mutex
 	version string            // of the API, once it is known
@@ -183,16 +185,17 @@ func (p *Provider) Owns(pool, providerID string) bool {
 	return providerID != "" && p.known[providerID] == pool
 }
 
-// Apply implements provider.Provider. While a pool grows none of its nodes is
-// removed: ErrBusy.
+// Apply implements provider.Provider. While a pool grows, and while somebody else has marked a
+// Machine of it, none of its nodes is removed: ErrBusy. So is a pool not resized that has
+// another size than the action says.
 func (p *Provider) Apply(ctx context.Context, a api.Action) error {
+	p.changing.Lock()
+	defer p.changing.Unlock()
 	var err error
 	switch a := a.(type) {
 	case api.ResizePool:
-		err = p.scale(ctx, a.Pool, a.To, "")
+		err = p.resize(ctx, a)
 	case api.RemoveNode:
-		p.removing.Lock()
-		defer p.removing.Unlock()
 		err = p.remove(ctx, a)
 	default:
 		err = errors.New("not an action on pools")
@@ -203,56 +206,112 @@ func (p *Provider) Apply(ctx context.Context, a api.Action) error {
 	return nil
 }
 
-// scale asks for replicas of a MachineDeployment; with a version only if it is
-// still that one.
-func (p *Provider) scale(ctx context.Context, name string, replicas int32, version string) error {
+// deployment returns a MachineDeployment of the cluster.
+func (p *Provider) deployment(ctx context.Context, name string) (*unstructured.Unstructured, error) {
+	in, err := p.resource(ctx, "machinedeployments")
+	if err != nil {
+		return nil, err
+	}
+	d, err := in.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, provider.FromKubernetes(err)
+	}
+	if of := d.GetLabels()[labelCluster]; of != p.cfg.Cluster {
+		return nil, fmt.Errorf("%w: MachineDeployment %s is of cluster %q", provider.ErrNotFound, name, of)
+	}
+	return d, nil
+}
+
+// resize asks for another size of a pool that has the one which the action knows of.
+func (p *Provider) resize(ctx context.Context, a api.ResizePool) error {
+	d, err := p.deployment(ctx, a.Pool)
+	if err != nil {
+		return err
+	}
+	if now := replicasOf(d); now != a.To {
+		if now != a.From {
+			return fmt.Errorf("%w: somebody else has asked for %d replicas of MachineDeployment %s", provider.ErrBusy, now, a.Pool)
+		}
+		if err := p.scale(ctx, d, a.To); err != nil {
+			return err
+		}
+	}
+	// Not before: Cluster API would choose another Machine in place of one that is marked.
+	of, err := p.machines(ctx, a.Pool)
+	if err != nil {
+		return err
+	}
+	_, err = p.takeBack(ctx, of, a.To, "")
+	return err
+}
+
+// scale asks for replicas of a MachineDeployment, if it is still as it was read.
+func (p *Provider) scale(ctx context.Context, d *unstructured.Unstructured, replicas int32) error {
 	in, err := p.resource(ctx, "machinedeployments")
 	if err != nil {
 		return err
 	}
-	d, err := in.Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return provider.FromKubernetes(err)
-	}
-	if of := d.GetLabels()[labelCluster]; of != p.cfg.Cluster {
-		return fmt.Errorf("%w: MachineDeployment %s is of cluster %q", provider.ErrNotFound, name, of)
-	}
-	patch := map[string]any{"spec": map[string]any{"replicas": replicas}}
-	if version != "" {
-		patch["metadata"] = map[string]any{"resourceVersion": version}
-	}
-	body, err := json.Marshal(patch)
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": d.GetResourceVersion()}, "spec": map[string]any{"replicas": replicas},
+	})
 	if err != nil {
 		return err
 	}
-	_, err = in.Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: api.FieldManager}, "scale")
-	if err == nil && replicasOf(d) != replicas {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.asked[name] = asked{replicas, time.Now()}
+	if _, err = in.Patch(ctx, d.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: api.FieldManager}, "scale"); err != nil {
+		return provider.FromKubernetes(err)
 	}
-	return provider.FromKubernetes(err)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked[d.GetName()] = asked{replicas, time.Now()}
+	return nil
 }
 
-// remove marks a node's Machine and asks for as many replicas as there are
-// Machines without a mark. Both can be done again: killed between them, the next
-// call finds the mark and asks.
+// machines are those of a pool that are not being deleted.
+func (p *Provider) machines(ctx context.Context, pool string) ([]machine, error) {
+	list, err := p.list(ctx, "machines")
+	if err != nil {
+		return nil, err
+	}
+	return liveOf(list, pool), nil
+}
+
+func liveOf(list []unstructured.Unstructured, pool string) (out []machine) {
+	for i := range list {
+		if m := machineOf(&list[i]); m.pool == pool && !m.deleting {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// takeBack takes mash2's marks off the live Machines of a pool, but for one, where none of them is to
+// go: they were to, and stay. It returns those that are marked still, but for that one.
+func (p *Provider) takeBack(ctx context.Context, live []machine, replicas int32, but string) (marked []machine, err error) {
+	for _, m := range live {
+		switch {
+		case !m.marked || m.name == but:
+			continue
+		case m.mark == api.FieldManager && int(replicas) >= len(live):
+			if err := p.mark(ctx, &m, nil); err != nil && !errors.Is(err, provider.ErrNotFound) {
+				return nil, err
+			}
+			continue
+		}
+		marked = append(marked, m)
+	}
+	return marked, nil
+}
+
+// remove marks a node's Machine and asks for one replica less. Both can be done again: killed
+// between them, the next call finds the mark and asks.
 func (p *Provider) remove(ctx context.Context, a api.RemoveNode) error {
 	list, err := p.list(ctx, "machines")
 	if err != nil {
 		return err
 	}
 	var victim *machine
-	live, marked := map[string]int32{}, map[string]int32{}
 	for i := range list {
-		m := machineOf(&list[i])
-		if !m.deleting {
-			live[m.pool]++
-			if m.marked {
-				marked[m.pool]++
-			}
-		}
-		if m.node == a.Node || m.providerID != "" && m.providerID == a.ProviderID {
+		if m := machineOf(&list[i]); m.node == a.Node || m.providerID != "" && m.providerID == a.ProviderID {
 			victim = &m
 		}
 	}
@@ -262,37 +321,51 @@ func (p *Provider) remove(ctx context.Context, a api.RemoveNode) error {
 	case victim.pool != a.Pool || victim.providerID != a.ProviderID || victim.node != a.Node:
 		return fmt.Errorf("%w: node %s is of pool %q with provider id %q", provider.ErrNotFound, victim.node, victim.pool, victim.providerID)
 	}
-	in, err := p.resource(ctx, "machinedeployments")
+	d, err := p.deployment(ctx, a.Pool)
 	if err != nil {
 		return err
 	}
-	d, err := in.Get(ctx, a.Pool, metav1.GetOptions{})
+	replicas, live := replicasOf(d), liveOf(list, a.Pool)
+	others, err := p.takeBack(ctx, live, replicas, victim.name)
 	if err != nil {
-		return provider.FromKubernetes(err)
+		return err
 	}
-	replicas, left := replicasOf(d), live[a.Pool]-marked[a.Pool]
+	going, marked := len(live)-int(replicas), len(others)
+	if victim.marked {
+		marked++
+	}
+	foreign := slices.IndexFunc(others, func(m machine) bool { return m.mark != api.FieldManager })
+	switch {
+	case victim.marked && going >= marked:
+		return nil // asked for already
+	case going == len(others) && (going == 0 || !victim.marked): // exactly the others go
+	case going < len(others) && foreign >= 0:
+		return fmt.Errorf("%w: Machine %s bears the annotation %s, which isn't mash2's, and would go in place of another: mash2 removes no node of pool %s until the annotation or the Machine is gone",
+			provider.ErrBusy, others[foreign].name, annotationDelete, a.Pool)
+	default:
+		return fmt.Errorf("%w: pool %s has %d machines, %d of them marked to go, and wants %d", provider.ErrBusy, a.Pool, len(live), marked, replicas)
+	}
 	if !victim.marked {
-		if replicas != left {
-			return fmt.Errorf("%w: pool %s has %d machines and wants %d", provider.ErrBusy, a.Pool, left, replicas)
-		}
-		if err := p.mark(ctx, victim); err != nil {
+		if err := p.mark(ctx, victim, api.FieldManager); err != nil {
 			return err
 		}
-		left--
 	}
-	if replicas <= left {
-		return nil // asked for already
+	err = p.scale(ctx, d, replicas-1)
+	if err != nil && !victim.marked && !errors.Is(err, provider.ErrUnavailable) {
+		// Refused: it stays. Where nobody knows, the next change finds out.
+		_ = p.mark(ctx, victim, nil)
 	}
-	return p.scale(ctx, a.Pool, left, d.GetResourceVersion())
+	return err
 }
 
-func (p *Provider) mark(ctx context.Context, m *machine) error {
+// mark sets the annotation by which Cluster API chooses the Machines that go; nil takes it off.
+func (p *Provider) mark(ctx context.Context, m *machine, value any) error {
 	in, err := p.resource(ctx, "machines")
 	if err != nil {
 		return err
 	}
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": m.uid, "annotations": map[string]any{annotationDelete: "true"},
+		"uid": m.uid, "annotations": map[string]any{annotationDelete: value},
 	}})
 	if err != nil {
 		return err

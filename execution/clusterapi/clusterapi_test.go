@@ -2,11 +2,7 @@ package clusterapi_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"maps"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/execution/clusterapi"
@@ -248,7 +243,7 @@ func TestProvider(t *testing.T) {
 	t.Run("a removal waits for a pool that grows", func(t *testing.T) {
 		m, p, _ := world(t)
 		m.add("fast", 1, nil)
-		if err := p.Apply(t.Context(), api.ResizePool{Pool: "fast", To: 3}); err != nil {
+		if err := p.Apply(t.Context(), api.ResizePool{Pool: "fast", From: 1, To: 3}); err != nil {
 			t.Fatal(err)
 		}
 		if err := p.Apply(t.Context(), m.nodes("fast")[0]); err == nil || !strings.Contains(err.Error(), provider.ErrBusy.Error()) {
@@ -382,63 +377,4 @@ func TestProvider(t *testing.T) {
 			t.Errorf("another cluster's pool: %v", err)
 		}
 	})
-}
-
-// TestUnreadableAnnotationHoldsItsPool: a pool with an annotation that can't be read is held
-// with the annotation's path, keeps its name, size and nodes, and all others are as they are.
-func TestUnreadableAnnotationHoldsItsPool(t *testing.T) {
-	const capacity = "capacity.cluster-autoscaler.kubernetes.io/"
-	for annotation, bad := range map[string]string{
-		clusterapi.AnnotationPrice: "-1", clusterapi.AnnotationSpeed: "0", clusterapi.AnnotationMaxSize: "1e99",
-		capacity + "cpu": "two", capacity + "memory": "-4Gi", capacity + "taints": "dedicated=others",
-	} {
-		t.Run(annotation, func(t *testing.T) {
-			deployment := func(name string, more map[string]any) map[string]any {
-				annotations := map[string]any{capacity + "cpu": "2", capacity + "memory": "8Gi"}
-				maps.Copy(annotations, more)
-				return map[string]any{
-					"metadata": map[string]any{"name": name, "labels": map[string]any{clusterOf: "shop"}, "annotations": annotations},
-					"spec":     map[string]any{"replicas": 3},
-				}
-			}
-			answers := map[string]any{
-				"/api": map[string]any{"kind": "APIVersions"},
-				"/apis": map[string]any{"kind": "APIGroupList", "groups": []any{map[string]any{
-					"name": "cluster.x-k8s.io", "preferredVersion": map[string]any{"groupVersion": "cluster.x-k8s.io/v1beta1", "version": "v1beta1"},
-				}}},
-				"/apis/cluster.x-k8s.io/v1beta1/namespaces/m/machinedeployments": map[string]any{
-					"kind": "MachineDeploymentList", "items": []any{deployment("bad", map[string]any{annotation: bad}), deployment("good", nil)},
-				},
-				"/apis/cluster.x-k8s.io/v1beta1/namespaces/m/machines": map[string]any{"kind": "MachineList", "items": []any{map[string]any{
-					"metadata": map[string]any{"name": "bad-1", "labels": map[string]any{clusterOf: "shop", deploymentOf: "bad"}},
-					"spec":     map[string]any{"providerID": "cloud://bad-1"},
-				}}},
-			}
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("Content-Type", "application/json")
-				if err := json.NewEncoder(w).Encode(answers[r.URL.Path]); err != nil {
-					t.Error(err)
-				}
-			}))
-			defer server.Close()
-			p, err := clusterapi.New(clusterapi.Config{REST: &rest.Config{Host: server.URL}, Namespace: "m", Cluster: "shop"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			pools, err := p.Pools(t.Context())
-			if err == nil || len(pools) != 2 {
-				t.Fatalf("%v, %v", pools, err)
-			}
-			want := "MachineDeployment bad: metadata.annotations[" + annotation + "]: must be"
-			if hold := pools[0].Hold; !strings.HasPrefix(hold, want) || err.Error() != hold {
-				t.Errorf("held for %q, error %q, want %q", hold, err, want)
-			}
-			if b := pools[0]; b.Name != "bad" || b.Sizes[0] != 3 || b.Price <= 0 || b.CPUSpeed <= 0 || !p.Owns("bad", "cloud://bad-1") {
-				t.Errorf("%+v", b)
-			}
-			if g := pools[1]; g.Name != "good" || g.Hold != "" || g.Allocatable.MilliCPU != 2000 {
-				t.Errorf("%+v", g)
-			}
-		})
-	}
 }

@@ -2,8 +2,8 @@ package clusterapi
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -46,6 +46,7 @@ type machine struct {
 	node, providerID string
 	created          time.Time
 	deleting, marked bool
+	mark             string // what the annotation says
 	failure          string // why there is no infrastructure for it
 	failedAt         metav1.Time
 }
@@ -55,17 +56,23 @@ func machineOf(u *unstructured.Unstructured) machine {
 		name: u.GetName(), uid: string(u.GetUID()), pool: u.GetLabels()[labelDeployment],
 		created: u.GetCreationTimestamp().Time, deleting: u.GetDeletionTimestamp() != nil,
 	}
-	_, m.marked = u.GetAnnotations()[annotationDelete]
+	m.mark, m.marked = u.GetAnnotations()[annotationDelete]
 	m.providerID, _, _ = unstructured.NestedString(u.Object, "spec", "providerID")
 	m.node, _, _ = unstructured.NestedString(u.Object, "status", "nodeRef", "name")
-	m.failure, _, _ = unstructured.NestedString(u.Object, "status", "failureMessage")
+	for _, path := range [][]string{{"status"}, {"status", "deprecated", "v1beta1"}} {
+		for _, field := range []string{"failureMessage", "failureReason"} {
+			text, _, _ := unstructured.NestedString(u.Object, append(slices.Clone(path), field)...)
+			m.failure = cmp.Or(m.failure, text)
+		}
+	}
 	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
 	for _, c := range conditions {
 		fields, ok := c.(map[string]any)
 		if !ok || fields["type"] != "InfrastructureReady" || fields["status"] != "False" {
 			continue
 		}
-		if text, _ := fields["message"].(string); text != "" {
+		// A Machine that is being made has a message, too.
+		if text, _ := fields["message"].(string); provider.KindOfMessage(text) != api.PoolOther {
 			m.failure = text
 		}
 		if at, _ := fields["lastTransitionTime"].(string); at != "" {
@@ -87,9 +94,9 @@ func replicasOf(d *unstructured.Unstructured) int32 {
 // read is an error with its path, and holds the pool: a guess would be planned with.
 func poolOf(d *unstructured.Unstructured, machines []machine) (api.Pool, error) {
 	read := reader{of: d}
-	zone, _, _ := unstructured.NestedString(d.Object, "spec", "template", "spec", "failureDomain")
+	domain, _, _ := unstructured.NestedString(d.Object, "spec", "template", "spec", "failureDomain")
 	pool := api.Pool{
-		Name: d.GetName(), Zones: []string{zone}, Sizes: []int32{replicasOf(d)},
+		Name: d.GetName(), Sizes: []int32{replicasOf(d)},
 		MinPerZone: int32(read.number(AnnotationMinSize, 0)), MaxPerZone: int32(read.number(AnnotationMaxSize, 0)),
 		Allocatable: api.Resources{
 			MilliCPU: read.quantity(annotationCapacity+"cpu", 1000), Memory: read.quantity(annotationCapacity+"memory", 1),
@@ -111,18 +118,20 @@ func poolOf(d *unstructured.Unstructured, machines []machine) (api.Pool, error) 
 			pool.Labels[strings.TrimSpace(key)] = strings.TrimSpace(value)
 		}
 	}
+	pool.Zones = []string{cmp.Or(pool.Labels[api.LabelZone], domain)} // of a domain 1 Azure's nodes are labelled eastus-1
 	pool.Taints = read.taints(annotationCapacity + "taints")
 	infrastructure, _, _ := unstructured.NestedString(d.Object, "spec", "template", "spec", "infrastructureRef", "name")
 	pool.MachineType = cmp.Or(pool.Labels["node.kubernetes.io/instance-type"], infrastructure, "machine")
 	pool.Price = read.above0(AnnotationPrice, DefaultCorePrice*max(float64(pool.Allocatable.MilliCPU)/1000, 1))
 	pool.CPUSpeed = read.above0(AnnotationSpeed, 1)
-	said := maps.Clone(pool.Labels)
 	for _, key := range []string{provider.LabelSpot, provider.LabelInterruptions} {
-		if value, ok := d.GetAnnotations()[key]; ok {
-			said[key] = value
+		for _, from := range []map[string]string{labels, d.GetAnnotations()} {
+			if value, ok := from[key]; ok {
+				pool.Labels[key] = value // beside what the nodes' own labels say
+			}
 		}
 	}
-	if err := provider.DescribeSpot(&pool, said); err != nil && read.err == nil {
+	if err := provider.DescribeSpot(&pool, pool.Labels); err != nil && read.err == nil {
 		read.err = fmt.Errorf("MachineDeployment %s: %w", d.GetName(), err)
 	}
 	_, hasMin := d.GetAnnotations()[annotationMinSize]
@@ -146,6 +155,9 @@ func poolOf(d *unstructured.Unstructured, machines []machine) (api.Pool, error) 
 	return pool, read.err
 }
 
+// conditionPaths are where the API's versions have the conditions of v1beta2.
+var conditionPaths = [][]string{{"status", "conditions"}, {"status", "v1beta2", "conditions"}}
+
 // growingSince is about when the Machines were asked for that have no node yet; zero
 // if all have one. While Machines are still to be made, ScalingUp tells; it is over
 // with the last one made, and MachinesReady is False from the first one that isn't
@@ -154,7 +166,7 @@ func poolOf(d *unstructured.Unstructured, machines []machine) (api.Pool, error) 
 // early.
 func growingSince(d *unstructured.Unstructured, machines []machine) time.Time {
 	var newest time.Time
-	for _, path := range [][]string{{"status", "conditions"}, {"status", "v1beta2", "conditions"}} {
+	for _, path := range conditionPaths {
 		if at, ok := conditionSince(d, "ScalingUp", "True", path...); ok && at.After(newest) {
 			newest = at
 		}
@@ -189,6 +201,14 @@ func holdOf(d *unstructured.Unstructured) string {
 	if _, annotated := d.GetAnnotations()[annotationPaused]; paused || annotated {
 		return "the MachineDeployment is paused"
 	}
+	for _, path := range conditionPaths {
+		if _, ok := conditionSince(d, "Paused", "True", path...); ok {
+			return "the MachineDeployment or its Cluster is paused"
+		}
+	}
+	if statedByTopology(d) {
+		return "its Cluster's topology states the replicas: leave spec.topology.workers.machineDeployments[].replicas out, and mash2 may resize it"
+	}
 	all, ok, _ := unstructured.NestedInt64(d.Object, "status", "replicas")
 	for _, field := range []string{"upToDateReplicas", "updatedReplicas"} {
 		if n, has, _ := unstructured.NestedInt64(d.Object, "status", field); ok && has {
@@ -199,6 +219,24 @@ func holdOf(d *unstructured.Unstructured) string {
 		}
 	}
 	return ""
+}
+
+// statedByTopology tells whether the topology of its Cluster has replicas for a MachineDeployment,
+// which Cluster API would set again and again. The controller of topologies owns the field then.
+func statedByTopology(d *unstructured.Unstructured) bool {
+	if _, owned := d.GetLabels()[labelTopology]; !owned {
+		return false
+	}
+	return slices.ContainsFunc(d.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		var fields struct {
+			Spec map[string]json.RawMessage `json:"f:spec"`
+		}
+		if e.Manager != managerTopology || e.FieldsV1 == nil || json.Unmarshal(e.FieldsV1.Raw, &fields) != nil {
+			return false
+		}
+		_, states := fields.Spec["f:replicas"]
+		return states
+	})
 }
 
 // reader reads annotations and keeps the first thing that is wrong.
