@@ -3,6 +3,16 @@ package api
 // Unlimited is the MaxPerZone of PoolBounds without one.
 const Unlimited int32 = -1
 
+// ZoneOf is the zone of a pool whose size counts a node of it. A pool of one zone counts all its
+// nodes: a cloud need not label them with the name that its API has for the zone, and a pool
+// for which none is named has nodes in any.
+func (p *Pool) ZoneOf(n *Node) string {
+	if len(p.Zones) == 1 {
+		return p.Zones[0]
+	}
+	return n.Zone
+}
+
 // NodeInput is what nodes are planned from: who needs a place, and which pools may be
 // sized within which bounds.
 type NodeInput struct {

@@ -28,7 +28,8 @@ func (v *view) missingAt(perZone map[string]int32) string {
 		case gone[sp.Node.Name]:
 			continue
 		case v.isTarget(sp.Node.Pool):
-			count[sp.Node.Pool+" "+sp.Node.Zone]++
+			at := v.pool(sp.Node.Pool)
+			count[at.Name+" "+at.ZoneOf(sp.Node)]++
 			others := slices.DeleteFunc(slices.Clone(v.podsOn[sp.Node.Name]), func(p *api.Pod) bool { return v.acting[p.Workload] })
 			sp = placement.SpaceOf(sp.Node, others, v.overhead(sp.Node.Pool))
 		}

@@ -376,7 +376,7 @@ func (q *sequencer) dwelled(n *api.Node) bool {
 func (q *sequencer) picks(mp managedPool, to int32) string {
 	var names []string
 	for _, n := range mp.nodes {
-		zone := slices.Index(mp.Zones, n.Zone)
+		zone := slices.Index(mp.Zones, mp.ZoneOf(n))
 		if !q.dying[n.Name] && (zone < 0 || zone >= len(mp.Sizes) || mp.Sizes[zone] > to) {
 			names = append(names, n.Name)
 		}
@@ -413,7 +413,7 @@ func (q *sequencer) resizeDown(mp managedPool, to int32) {
 		}
 	}
 	for _, n := range mp.nodes {
-		zone := slices.Index(mp.Zones, n.Zone)
+		zone := slices.Index(mp.Zones, mp.ZoneOf(n))
 		if zone < 0 || zone >= len(mp.Sizes) || mp.Sizes[zone] == to || q.dying[n.Name] {
 			continue
 		}
@@ -439,7 +439,7 @@ func (q *sequencer) remove(mp managedPool, empty []*api.Node) {
 			if excess <= 0 {
 				break
 			}
-			if n.Zone != zone || n.ProviderID == "" {
+			if mp.ZoneOf(n) != zone || n.ProviderID == "" {
 				continue
 			}
 			q.removals = append(q.removals, api.RemoveNode{

@@ -305,7 +305,7 @@ func (v *view) presumeDying(mp managedPool, zone string, size int32) {
 	excess := -size
 	var empty []*api.Node
 	for _, n := range mp.nodes {
-		if n.Zone != zone || v.dying[n.Name] {
+		if mp.ZoneOf(n) != zone || v.dying[n.Name] {
 			continue
 		}
 		excess++
@@ -333,7 +333,7 @@ func (v *view) chooseShrink(mp managedPool, zone string, size int32) {
 		surplus[name] = true
 	}
 	for _, n := range mp.nodes {
-		if n.Zone != zone || v.dying[n.Name] {
+		if mp.ZoneOf(n) != zone || v.dying[n.Name] {
 			continue
 		}
 		seen++

@@ -382,7 +382,7 @@ func (c *cycle) occupied(pool api.Pool) int32 {
 	zone := make(map[string]string)
 	for _, n := range c.s.Nodes {
 		if n.Pool == pool.Name {
-			zone[n.Name] = n.Zone
+			zone[n.Name] = pool.ZoneOf(&n)
 		}
 	}
 	seen, count := map[string]bool{}, map[string]int32{}
@@ -428,7 +428,7 @@ func grow(pp *api.PoolPlan, pool api.Pool, extra int32, nodes []api.Node) {
 	pp.Nodes += perZone * zones
 	zoneOf := make(map[string]string, len(nodes))
 	for _, n := range nodes {
-		zoneOf[n.Name] = n.Zone
+		zoneOf[n.Name] = pool.ZoneOf(&n)
 	}
 	kept := map[string]int32{}
 	var surplus []string

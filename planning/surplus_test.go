@@ -1,6 +1,7 @@
 package planning
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -52,4 +53,32 @@ func TestSurplusSince(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestNodesOfOneZone: a pool of one zone counts all its nodes, whatever zone they are labelled with.
+func TestNodesOfOneZone(t *testing.T) {
+	s := api.Snapshot{}
+	for i, zone := range []string{"a", "a", "b"} {
+		name := string(rune('1' + i))
+		s.Nodes = append(s.Nodes, api.Node{Name: name, Pool: "fast", Zone: zone})
+		s.Pods = append(s.Pods, api.Pod{Node: name})
+	}
+	for _, tt := range []struct {
+		zones    []string
+		occupied int32
+		surplus  []string // of three, when each zone keeps one more
+	}{
+		{zones: []string{"1"}, occupied: 3, surplus: []string{"1", "2"}},
+		{zones: []string{"a", "b"}, occupied: 2, surplus: []string{"1"}},
+	} {
+		pool := api.Pool{Name: "fast", Zones: tt.zones}
+		if got := (&cycle{s: s}).occupied(pool); got != tt.occupied {
+			t.Errorf("zones %v: %d nodes of a zone have pods, want %d", tt.zones, got, tt.occupied)
+		}
+		pp := api.PoolPlan{Pool: "fast", Surplus: []string{"1", "2", "3"}}
+		grow(&pp, pool, int32(len(tt.zones)), s.Nodes)
+		if !slices.Equal(pp.Surplus, tt.surplus) {
+			t.Errorf("zones %v: surplus %v, want %v", tt.zones, pp.Surplus, tt.surplus)
+		}
+	}
 }

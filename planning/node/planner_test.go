@@ -297,6 +297,38 @@ func TestPlanKnowsZones(t *testing.T) {
 			},
 			want: brief{Slow: 2},
 		},
+		"a pool of one zone has all its nodes, whatever zone they are labelled with": {
+			world: func(w *world) {
+				otherwise(w, "", "b", "b")
+				shop := w.workload("shop", shapeOf(1000), 2, 3)
+				w.podOnEach(shop, shapeOf(1000))
+			},
+			want: brief{Slow: 3},
+		},
+		"and gives up those that it does not need": {
+			world: func(w *world) {
+				otherwise(w, "1", "b", "c", "c")
+				shop := w.workload("shop", shapeOf(1000), 1, 1)
+				w.pod(shop, shapeOf(1000), "slow-b-1")
+			},
+			want: brief{Slow: 1, Surplus: []string{"slow-c-1", "slow-c-2"}},
+		},
+		"and its nodes have room for copies that are spread": {
+			world: func(w *world) {
+				otherwise(w, "", "b", "c")
+				w.workload("front", even(250), 0, 8)
+			},
+			want: brief{Slow: 2},
+		},
+		"copies are spread over zones that pools of one zone each are called by": {
+			world: func(w *world) {
+				otherwise(w, "b", "b", "b")
+				w.pool("fast").Zones, w.pool("fast").Sizes = []string{"c"}, []int32{0}
+				w.open = []string{"fast", "slow"}
+				w.workload("front", even(1000), 0, 2)
+			},
+			want: brief{Slow: 1, Fast: 1, Surplus: []string{"slow-b-2"}},
+		},
 		"and where each zone has room no more nodes": {
 			world: func(w *world) {
 				w.level("slow", 1)
@@ -308,6 +340,16 @@ func TestPlanKnowsZones(t *testing.T) {
 			want: brief{Slow: 1},
 		},
 	}.run(t)
+}
+
+// otherwise has nodes of slow that are labelled with these zones, while the pool's only one is called
+// something else.
+func otherwise(w *world, called string, labelled ...string) {
+	for _, zone := range labelled {
+		w.node("slow", zone)
+	}
+	p := w.pool("slow")
+	p.Zones, p.Sizes = []string{called}, []int32{int32(len(labelled))}
 }
 
 // Pods belong to the open pool, to another managed one, or to nodes of none.

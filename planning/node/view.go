@@ -279,7 +279,7 @@ func (v *view) addNodes() {
 		}
 		at := &v.pools[p]
 		r := &resident{
-			node: n, pool: p, zone: slices.Index(at.zones, n.Zone),
+			node: n, pool: p, zone: slices.Index(at.zones, at.ZoneOf(n)),
 			site:    placement.SiteOf(n),
 			free:    v.dims.vector(n.Allocatable),
 			movable: n.DoNotDisrupt == "",
