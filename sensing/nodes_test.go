@@ -1,12 +1,17 @@
 package sensing
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/execution/provider"
 )
 
 // Of whose cordon a node bears, mash2's note on it tells only while it is cordoned; afterwards
@@ -75,5 +80,77 @@ func TestNodesThatMayNotBeRemoved(t *testing.T) {
 		if got := nodeRecordOf(n, api.LabelNodePool).node.DoNotDisrupt; got != c.want {
 			t.Errorf("%s=%s: %q, want %q", c.key, c.value, got, c.want)
 		}
+	}
+}
+
+// The only zone of a pool is called as its Ready nodes are labelled, if they are alike.
+func TestZoneOfAPool(t *testing.T) {
+	for name, tt := range map[string]struct {
+		told, labelled, want []string
+	}{
+		"as the provider calls it, without nodes": {told: []string{"1"}, want: []string{"1"}},
+		"as nodes are labelled":                   {told: []string{"1"}, labelled: []string{"eastus-1", "eastus-1"}, want: []string{"eastus-1"}},
+		"where the provider names none":           {told: []string{""}, labelled: []string{"eu-1a"}, want: []string{"eu-1a"}},
+		"not of nodes in several":                 {told: []string{""}, labelled: []string{"eu-1a", "eu-1b"}, want: []string{""}},
+		"nor of nodes without the label":          {told: []string{"1"}, labelled: []string{""}, want: []string{"1"}},
+		"of several zones as the provider says":   {told: []string{"a", "b"}, labelled: []string{"b"}, want: []string{"a", "b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.pools = []api.Pool{{Name: "e2", Zones: slices.Clone(tt.told)}}
+			for i, zone := range tt.labelled {
+				n := node(fmt.Sprintf("node-%d", i), "e2")
+				if zone != "" {
+					n.Labels[api.LabelZone] = zone
+				}
+				w.put(n)
+			}
+			if got := w.observe().Pools[0].Zones; !slices.Equal(got, tt.want) {
+				t.Errorf("zones %q, want %q", got, tt.want)
+			}
+			if !slices.Equal(w.pools[0].Zones, tt.told) {
+				t.Errorf("what the provider told has become %q", w.pools[0].Zones)
+			}
+		})
+	}
+}
+
+// A pool is of spot machines if the labels that its Ready nodes share say so, whatever its provider
+// leaves out.
+func TestSpotByNodes(t *testing.T) {
+	spot, rate := provider.LabelSpot, provider.LabelInterruptions
+	type labels = map[string]string
+	for name, tt := range map[string]struct {
+		told  api.Pool
+		nodes []labels
+		spot  bool
+		rate  float64
+		hold  string
+	}{
+		"no label":                       {nodes: []labels{nil}},
+		"mash2's":                        {nodes: []labels{{spot: "true"}, {spot: "true"}}, spot: true, rate: provider.DefaultInterruptions},
+		"Karpenter's, with a rate":       {nodes: []labels{{"karpenter.sh/capacity-type": "spot", rate: "0.1"}}, spot: true, rate: 0.1},
+		"not of some nodes":              {nodes: []labels{{spot: "true"}, nil}},
+		"the provider knows better":      {told: api.Pool{Labels: labels{spot: "false"}}, nodes: []labels{{"karpenter.sh/capacity-type": "spot"}}},
+		"and its rate counts":            {told: api.Pool{Labels: labels{rate: "0.3"}}, nodes: []labels{{spot: "true", rate: "0.1"}}, spot: true, rate: 0.3},
+		"which has told already":         {told: api.Pool{Spot: true, Interruptions: 0.5}, nodes: []labels{{spot: "true"}}, spot: true, rate: 0.5},
+		"no nodes":                       {},
+		"a value that can't be used":     {nodes: []labels{{spot: "yes"}}, hold: "must be true or false"},
+		"nor such a rate, and it's spot": {nodes: []labels{{spot: "true", rate: "often"}}, spot: true, rate: provider.DefaultInterruptions, hold: rate},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			tt.told.Name = "e2"
+			w.pools = []api.Pool{tt.told}
+			for i, more := range tt.nodes {
+				n := node(fmt.Sprintf("node-%d", i), "e2")
+				maps.Copy(n.Labels, more)
+				w.put(n)
+			}
+			got := w.observe().Pools[0]
+			if got.Spot != tt.spot || got.Interruptions != tt.rate || (got.Hold == "") != (tt.hold == "") || !strings.Contains(got.Hold, tt.hold) {
+				t.Errorf("spot %v, %g interruptions an hour, held for %q; want %v, %g, %q", got.Spot, got.Interruptions, got.Hold, tt.spot, tt.rate, tt.hold)
+			}
+		})
 	}
 }

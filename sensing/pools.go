@@ -18,6 +18,7 @@ import (
 	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/execution/provider"
 )
 
 // poolSource reads pools and keeps the last good answer.
@@ -171,7 +172,8 @@ func runsOn(pod *corev1.Pod, node *corev1.Node) bool {
 	return !untolerated
 }
 
-// describePool completes a pool by what its nodes show. Allocatable and
+// describePool completes a pool by what its nodes show: its zone's name, and whether they are
+// spot machines, where the provider doesn't tell. Allocatable and
 // Cores are the least of its Ready nodes, else what the provider says. Overhead is the most
 // that DaemonSets and static pods were seen to take of a node, and not less
 // than what the DaemonSets ask for, because on a fresh node they don't run yet;
@@ -193,13 +195,43 @@ func describePool(p api.Pool, nodes []*nodeRecord, o *overheads) api.Pool {
 		}
 		observed = observed.Max(o.byNode[n.node.Name])
 	}
-	p.Taints = taintsIn(p, ready)
+	p.Zones, p.Taints = zonesIn(p, ready), taintsIn(p, ready)
+	describeSpot(&p, ready)
 	expected := o.expected(labels, taints)
 	if !live {
 		observed = o.static.Plus(expected)
 	}
 	p.Overhead = observed.Max(expected)
 	return p
+}
+
+// zonesIn are the zones of a pool. The only one is called as its Ready nodes are labelled, where
+// all are so: of providers that have names of their own for zones, or tell none.
+func zonesIn(p api.Pool, ready []*nodeRecord) []string {
+	if len(p.Zones) != 1 || len(ready) == 0 || ready[0].node.Zone == "" {
+		return p.Zones
+	}
+	zone := ready[0].node.Zone
+	if slices.ContainsFunc(ready, func(n *nodeRecord) bool { return n.node.Zone != zone }) {
+		return p.Zones
+	}
+	return []string{zone}
+}
+
+// describeSpot has a pool of spot machines where its provider doesn't tell and the labels do that
+// all its Ready nodes bear. A label that can't be used holds the pool.
+func describeSpot(p *api.Pool, ready []*nodeRecord) {
+	if p.Spot || len(ready) == 0 {
+		return
+	}
+	labels := maps.Clone(ready[0].node.Labels)
+	for _, n := range ready[1:] {
+		maps.DeleteFunc(labels, func(key, value string) bool { return n.node.Labels[key] != value })
+	}
+	maps.Copy(labels, p.Labels)
+	if err := provider.DescribeSpot(p, labels); err != nil {
+		p.Hold = cmp.Or(p.Hold, err.Error())
+	}
 }
 
 // taintsIn are the taints that a further node of a pool is to bear when it is Ready: those that
