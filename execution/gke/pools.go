@@ -57,7 +57,7 @@ func (p *Provider) Pools(ctx context.Context) ([]api.Pool, error) {
 	for _, np := range cluster.GetNodePools() {
 		pool := p.describe(np, states[np.GetName()])
 		pool.Hold = cmp.Or(pool.Hold, hold(cluster, np, operations))
-		pool.Error = p.newest(pool.Name, failure(np, states[np.GetName()], operations[np.GetName()]))
+		pool.Error = p.newest(pool.Name, p.dated(pool.Name, failure(np, states[np.GetName()], operations[np.GetName()])))
 		pool.ResizeOnly = resizeOnly
 		pool.ResizedAt = resizedAt(operations[np.GetName()])
 		pools = append(pools, pool)

@@ -74,6 +74,8 @@ type Provider struct {
 	removalDenied time.Time
 	// refused are resizes that were refused at once for want of quota or machines, by pool.
 	refused map[string]api.PoolError
+	// undated are failures of pools that GKE tells no time of, as first seen.
+	undated map[string]api.PoolError
 }
 
 // group is a managed instance group: a pool's nodes in one zone.
@@ -103,7 +105,7 @@ func New(ctx context.Context, cfg Config) (*Provider, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("compute API: %w", err), containers.Close())
 	}
-	return &Provider{cfg: cfg, containers: containers, groups: groups, known: map[string][]group{}, refused: map[string]api.PoolError{}}, nil
+	return &Provider{cfg: cfg, containers: containers, groups: groups, known: map[string][]group{}, refused: map[string]api.PoolError{}, undated: map[string]api.PoolError{}}, nil
 }
 
 // Close ends the connections.
@@ -163,6 +165,23 @@ func (p *Provider) noteRefusal(pool string, err error) {
 	case errors.Is(err, ErrStockout):
 		p.refused[pool] = api.PoolError{Kind: api.PoolStockout, Message: err.Error(), At: time.Now()}
 	}
+}
+
+// dated is a pool's error with a time: where GKE tells none, when it was first seen. Without
+// one it would be of now for ever, and a pool that is never asked for nodes never loses it.
+func (p *Provider) dated(pool string, e *api.PoolError) *api.PoolError {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e == nil || !e.At.IsZero() {
+		delete(p.undated, pool)
+		return e
+	}
+	first, ok := p.undated[pool]
+	if !ok || first.Kind != e.Kind || first.Message != e.Message {
+		first = api.PoolError{Kind: e.Kind, Message: e.Message, At: time.Now()}
+		p.undated[pool] = first
+	}
+	return &first
 }
 
 // newest is the newer one of a pool's error and a resize of it that was refused.
