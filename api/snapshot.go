@@ -385,6 +385,8 @@ type Node struct {
 	GaveUpAt time.Time
 	Created  time.Time
 	ReadyAt  time.Time
+	// UnreadyAt is since when it is not Ready; zero if it is, or if that isn't told.
+	UnreadyAt time.Time `json:",omitzero"`
 }
 
 // Pool is a set of identical nodes that can be resized.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/execution/provider"
@@ -38,6 +40,20 @@ func TestNotesOfCordons(t *testing.T) {
 				t.Errorf("cordoned for %q at %v, lifted %v; want for %q, lifted %v", got.CordonedFor, got.CordonedAt, got.Lifted, c.wantFor, c.wantLifted)
 			}
 		})
+	}
+}
+
+func TestSinceWhenANodeIsNotReady(t *testing.T) {
+	since := epoch.Add(-time.Minute)
+	for status, want := range map[corev1.ConditionStatus]time.Time{
+		corev1.ConditionTrue: {}, corev1.ConditionFalse: since, corev1.ConditionUnknown: since,
+	} {
+		n := node("node-1", "e2")
+		n.Status.Conditions[0].Status, n.Status.Conditions[0].LastTransitionTime = status, metav1.NewTime(since)
+		got := nodeRecordOf(n, api.LabelNodePool).node
+		if !got.UnreadyAt.Equal(want) || got.Ready != want.IsZero() {
+			t.Errorf("%s: not Ready since %v, want %v", status, got.UnreadyAt, want)
+		}
 	}
 }
 

@@ -229,8 +229,12 @@ func nodeRecordOf(n *corev1.Node, poolLabel string) *nodeRecord {
 	}
 	r.parked = r.node.Cordoned && n.Annotations[api.AnnotationParked] != ""
 	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+		switch {
+		case c.Type != corev1.NodeReady:
+		case c.Status == corev1.ConditionTrue:
 			r.node.Ready, r.node.ReadyAt = true, c.LastTransitionTime.Time
+		default:
+			r.node.UnreadyAt = c.LastTransitionTime.Time
 		}
 		r.node.MemoryPressure = r.node.MemoryPressure || c.Type == corev1.NodeMemoryPressure && c.Status == corev1.ConditionTrue
 	}

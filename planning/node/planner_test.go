@@ -37,6 +37,24 @@ func TestNodesThatDoNotBecomeReady(t *testing.T) {
 			},
 			want: 6,
 		},
+		"one that was Ready a moment ago is waited for": {
+			world: func(w *world) {
+				unready(w, 1, 1)
+				for i := range w.Nodes {
+					w.Nodes[i].UnreadyAt = noon.Add(-15 * time.Second)
+				}
+			},
+			want: 2,
+		},
+		"one that was Ready long ago is not": {
+			world: func(w *world) {
+				unready(w, 1, 1)
+				for i := range w.Nodes {
+					w.Nodes[i].UnreadyAt = noon.Add(-time.Hour)
+				}
+			},
+			want: 3,
+		},
 		"more pods than they would hold need more": {
 			world: func(w *world) { unready(w, 1, 2); w.workload("more", shapeOf(1000), 0, 3) }, want: 4, unready: 6,
 		},

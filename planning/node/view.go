@@ -339,10 +339,14 @@ func (v *view) keepLost() {
 	}
 }
 
-// lost reports whether a node that is not Ready can't be waited for any more.
+// lost reports whether a node that is not Ready can't be waited for any more: since it was
+// made, or was Ready.
 func (v *view) lost(n *api.Node, p *pool) bool {
-	lead := 2 * p.NodeStartup.P90
-	return lead > 0 && !n.Created.IsZero() && v.snapshot.Time.Sub(n.Created) > lead
+	lead, since := 2*p.NodeStartup.P90, n.Created
+	if n.UnreadyAt.After(since) {
+		since = n.UnreadyAt
+	}
+	return lead > 0 && !since.IsZero() && v.snapshot.Time.Sub(since) > lead
 }
 
 func (v *view) addWorkloads() {
