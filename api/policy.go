@@ -98,7 +98,7 @@ type Policy struct {
 	// (0, 1], and what the reactive floor holds as an HPA does.
 	TargetUtilization float64 `json:"targetUtilization"`
 	// MaxHourlyCost bounds the price of all planned nodes, USD/h; 0 is
-	// unbounded.
+	// unbounded. What runs beyond it goes down as its own rules allow.
 	MaxHourlyCost float64 `json:"maxHourlyCost,omitempty"`
 	// MinNodesPerPool keeps nodes in the pool that is planned on, all zones
 	// together and rounded up to whole rounds of zones, whether pods need them

@@ -34,6 +34,8 @@ type candidate struct {
 	result  choice.Result
 	// limited is not empty when growth ahead of demand was given up, and why.
 	limited string
+	// exceeds: what is needed, and what may not go down now, is beyond the limits by itself.
+	exceeds bool
 	note    string
 	err     error
 	// settled: planned as if pods were on these pools already, which is how
@@ -115,7 +117,7 @@ func (c *cycle) candidate(to assignment, heedErrors bool, packings int, settled 
 	}
 	k.result, k.err = k.problem.Solve(packings, c.Config.Candidates)
 	c.search.Packings += k.result.Packings
-	if k.err == nil && !k.result.Best.Feasible() {
+	if k.err == nil && k.result.Best.Packing.Limited != "" {
 		c.relax(&k, packings)
 	}
 	return k
@@ -143,34 +145,37 @@ func (c *cycle) limits(k *candidate) {
 	}
 }
 
+// beyond says which limit so many nodes of each pool are beyond; empty if none.
+func (k *candidate) beyond(nodes, maxNodes []int32) string {
+	for p, n := range nodes {
+		if maxNodes[p] >= 0 && n > maxNodes[p] {
+			return fmt.Sprintf("%d nodes are needed: %s", n, k.problem.Limit[p])
+		}
+	}
+	return k.problem.TooDear(nodes)
+}
+
 // relaxSteps is into how many steps what is given up is divided.
 const relaxSteps = 16
 
 // relax gives up as much growing ahead of demand as limits on nodes or money
 // leave no room for, by the same share of every workload's, but nothing of the
-// reactive floor and the bounds.
+// reactive floor, the bounds, and what the author's rules keep of what runs. Where these
+// are beyond the limits already, it is what would take them farther.
 func (c *cycle) relax(k *candidate, packings int) {
 	at := func(step int) choice.Problem {
 		p := k.problem
 		p.Items = slices.Clone(p.Items)
 		for i := range p.Items {
 			it, r := &p.Items[i], k.ranges[k.index[i]]
-			if r.Hold != "" {
-				continue
-			}
-			least := max(r.Floor, min(r.Least, it.Hi))
-			if subject := k.subjects[k.index[i]]; subject.keeps() {
-				// Nobody knows that fewer would do.
-				least = max(least, subject.Workload.Replicas)
-			}
-			least = min(it.Lo, least)
+			least := min(it.Lo, max(r.needed(), r.Keep))
 			part := func(n int32) int32 { return least + int32(int64(n-least)*int64(step)/relaxSteps) }
 			it.NodeMin = part(max(it.NodeMin, least))
 			it.Lo, it.LoBinding = part(it.Lo), api.BindingBudget
 		}
 		return p
 	}
-	fits := func(step int) bool {
+	pack := func(step int) (choice.Packing, bool) {
 		p := at(step)
 		n := make([]int32, len(p.Items))
 		for i, it := range p.Items {
@@ -178,14 +183,27 @@ func (c *cycle) relax(k *candidate, packings int) {
 		}
 		c.search.Packings++
 		packed, err := p.Pack(n)
-		return err == nil && packed.Infeasible == ""
+		return packed, err == nil
 	}
-	step, beyond := 0, relaxSteps
-	for beyond-step > 1 {
-		if mid := (step + beyond) / 2; fits(mid) {
-			step = mid
-		} else {
-			beyond = mid
+	most := func(fits func(choice.Packing) bool) int {
+		step, beyond := 0, relaxSteps
+		for beyond-step > 1 {
+			mid := (step + beyond) / 2
+			if packed, ok := pack(mid); ok && fits(packed) {
+				step = mid
+			} else {
+				beyond = mid
+			}
+		}
+		return step
+	}
+	step := most(func(p choice.Packing) bool { return p.Limited == "" })
+	if step == 0 {
+		if least, ok := pack(0); ok && least.Limited != "" {
+			k.exceeds = true
+			step = most(func(p choice.Packing) bool {
+				return p.Short <= least.Short && (k.beyond(p.Nodes, k.problem.MaxNodes) == "" || slices.Equal(p.Nodes, least.Nodes))
+			})
 		}
 	}
 	tight := at(step)
@@ -194,7 +212,7 @@ func (c *cycle) relax(k *candidate, packings int) {
 	if err != nil || choice.Ranks(result.Best, k.result.Best) >= 0 {
 		return
 	}
-	k.limited = k.result.Best.Packing.Infeasible
+	k.limited = k.result.Best.Packing.Limited
 	k.problem, k.result = tight, result
 	for i, at := range k.index {
 		k.nodeMin[at] = tight.Items[i].NodeMin

@@ -16,7 +16,7 @@ import (
 // Workloads stay on the pools they are on until staying has cost as much as a
 // move would: the rule for renting or buying that is never more than twice as
 // dear as knowing the future (Karlin et al. 1988, "Competitive snoopy caching").
-// A change of policy, or a pool that can't hold them, is no time to wait.
+// A change of policy, or a pool that can't hold what another can, is no time to wait.
 func (c *cycle) choose(candidates []candidate) int {
 	best := bestBut(candidates, -1)
 	if best < 0 || len(candidates[best].to.pools) == 0 {
@@ -26,7 +26,7 @@ func (c *cycle) choose(candidates []candidate) int {
 		return best // a new policy chooses afresh
 	}
 	stay := c.staying(candidates)
-	if stay < 0 || !candidates[stay].result.Best.Feasible() {
+	if stay < 0 || choice.Places(candidates[best].result.Best, candidates[stay].result.Best) < 0 {
 		return best
 	}
 	if c.anyRestricted() {
@@ -39,8 +39,8 @@ func (c *cycle) choose(candidates []candidate) int {
 		return best
 	}
 	k := &candidates[other]
-	if !k.result.Best.Feasible() {
-		// What it would cost says nothing: it has no place for all.
+	if choice.Places(k.result.Best, candidates[stay].result.Best) > 0 {
+		// What it would cost says nothing: it has no place for all that have one now.
 		c.memory.Better = c.before.Better
 		c.memory.Better.At = c.s.Time
 		return best

@@ -119,3 +119,22 @@ func TestWithoutMemoryPodsAreAtHomeWhereTheyRun(t *testing.T) {
 		t.Errorf("pods move to %s", p.Nodes.Pool)
 	}
 }
+
+// Where it fits neither here nor there, a workload is no reason for others to move at once.
+func TestAMoveWaitsBesidePodsThatFitNowhere(t *testing.T) {
+	w := newWorld(t, either(api.Weights{Performance: 0.5, Cost: 0.5}), nil)
+	w.pools[0].Price, w.pools[0].CPUSpeed = 0.03, 1
+	w.add("shop", 6, 60, time.Hour, constant(1500))
+	w.load("other", 1, 2, time.Hour, constant(100)).Shape = shape("other", 10000, 128)
+	w.settle()
+	w.home(fast)
+	begun := w.now
+	for p := w.cycle(); p.Nodes.Pool == fast; p = w.cycle() {
+		if w.now.Sub(begun) > time.Hour {
+			t.Fatal("pods stay for ever on the dearer pool")
+		}
+	}
+	if took := w.now.Sub(begun); took < 2*time.Minute {
+		t.Errorf("pods moved after %v", took)
+	}
+}

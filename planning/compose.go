@@ -42,7 +42,8 @@ func (c *cycle) pack(k *candidate, nodeReplicas []int32) (choice.Packing, error)
 		return choice.Packing{}, err
 	}
 	if short := limited.Unplaced - free.Unplaced; short > 0 {
-		limited.Infeasible = fmt.Sprintf("%d pods have no place: %s", short, strings.Join(limits(k.problem.Limit), "; "))
+		limited.Short, limited.Limited = short, fmt.Sprintf("%d pods have no place: %s", short, strings.Join(limits(k.problem.Limit), "; "))
+		limited.Infeasible = limited.Limited
 	}
 	return limited, nil
 }
@@ -83,16 +84,14 @@ func (c *cycle) packWithin(k *candidate, replicas, nodeReplicas, maxNodes []int3
 	for _, u := range plan.Unplaced {
 		out.Unplaced += u.Count
 	}
-	for p, n := range out.Nodes {
-		if maxNodes[p] >= 0 && n > maxNodes[p] {
-			out.Infeasible = fmt.Sprintf("%d nodes are needed: %s", n, k.problem.Limit[p])
-		}
-	}
-	if why := k.problem.TooDear(out.Nodes); why != "" && out.Infeasible == "" {
-		out.Infeasible = why
-	}
+	out.Limited = k.beyond(out.Nodes, maxNodes)
+	out.Infeasible = out.Limited
 	return out, nil
 }
+
+// ReasonLimitExceeded is that of a finding which tells that a pool has more nodes than a limit
+// allows, as pods run there that have no other place.
+const ReasonLimitExceeded = "LimitExceeded"
 
 // ReasonPoolUnready is that of a finding which tells that many nodes of a pool are not Ready,
 // and that they are not replaced.
@@ -123,7 +122,8 @@ func (c *cycle) compose(candidates []candidate, chosen int) api.Plan {
 	}
 	if len(k.to.pools) > 0 {
 		plan.Nodes = c.nodes(k, plan.Workloads)
-		if !best.Feasible() {
+		stays := slices.ContainsFunc(c.findings, func(f api.Finding) bool { return f.Reason == ReasonLimitExceeded })
+		if !best.Feasible() && (len(plan.Nodes.Unplaced) > 0 || !stays) {
 			c.find(api.Warning, api.NodePlanningAgent, "Infeasible", api.NamedPolicyRef(c.p.Name),
 				fmt.Sprintf("no allowed pool can hold what is needed; on %s %s", k.to.name(), best.Packing.Infeasible))
 		}
@@ -278,8 +278,15 @@ func (c *cycle) remember(k *candidate, i int, w api.WorkloadPlan) {
 		// no reason to give up at once what there is.
 		steady = next.Replicas
 	}
+	raw := k.raw[i]
+	if k.exceeds && k.steered[i] && !k.subjects[i].keeps() {
+		// Nothing beyond need is recommended that limits don't allow: else what utility
+		// would have without them would be kept for ever.
+		needed := k.ranges[i].needed()
+		steady, raw = min(steady, needed), min(raw, needed)
+	}
 	next = next.recommend(c.s.Time, float64(steady)*speed)
-	if raw := k.raw[i]; raw > k.steady[i] {
+	if raw > k.steady[i] {
 		next.Ramps = recommended(next.Ramps, c.s.Time, float64(raw)*speed)
 	}
 	next.Planned, next.NodeReplicas = w.Replicas, w.NodeReplicas
@@ -348,6 +355,7 @@ func (c *cycle) nodes(k *candidate, plans []api.WorkloadPlan) api.NodePlan {
 		limited[p] = len(out.Unplaced) > 0 && most >= 0 && pp.Nodes+int32(max(1, len(pool.Zones))) > most
 	}
 	crowded := slices.Contains(limited, true)
+	kept, exceeded := slices.Clone(k.problem.MaxNodes), false
 	for i := range out.Pools {
 		pp := &out.Pools[i]
 		at := slices.IndexFunc(c.s.Pools, func(p api.Pool) bool { return p.Name == pp.Pool })
@@ -365,12 +373,23 @@ func (c *cycle) nodes(k *candidate, plans []api.WorkloadPlan) api.NodePlan {
 			grow(pp, pool, (perZone-pp.SizePerZone)*int32(max(1, len(pool.Zones))), c.s.Nodes)
 			pp.Now = max(pp.Now, perZone)
 			pp.Reason = strings.TrimPrefix(fmt.Sprintf("%s; none is taken from pods that have no other place", pp.Reason), "; ")
+			if p := k.to.uses(pp.Pool); p >= 0 && kept[p] >= 0 && pp.Nodes > kept[p] {
+				kept[p], exceeded = pp.Nodes, true
+				c.find(api.Warning, api.NodePlanningAgent, ReasonLimitExceeded, api.PoolRef(pp.Pool),
+					fmt.Sprintf("%d nodes stay, as pods run there that have no other place: %s", pp.Nodes, k.problem.Limit[p]))
+			}
 		}
 		c.guard.keepSize(pp, pool)
 		c.keepResized(pp, pool, k.to)
 		c.surplusSince(pp, pool)
 		pp.HourlyCost = float64(pp.Nodes) * pool.Price
 		out.HourlyCost += pp.HourlyCost
+	}
+	if exceeded { // there is a place for more than the limit has
+		if again, err := c.packWithin(k, replicas, nodeReplicas, kept, c.Config.Solver); err == nil {
+			c.search.Packings++
+			out.Unplaced = again.Plan.Unplaced
+		}
 	}
 	slices.SortFunc(out.Pools, func(a, b api.PoolPlan) int { return cmp.Compare(a.Pool, b.Pool) })
 	return out

@@ -40,9 +40,14 @@ type Range struct {
 	Floor int32
 	// Least is what the author and the policy want at least.
 	Least int32
+	// Keep is how many of those that run may not be given up now, by the rules of scale-down.
+	Keep int32
 	// Hold is not empty when nothing may change, and says why.
 	Hold string
 }
+
+// needed is what must be there whatever it costs: the reactive floor and the bounds.
+func (r Range) needed() int32 { return max(r.Floor, min(r.Least, r.Hi.Replicas)) }
 
 // Bound is an end of a Range.
 type Bound struct {
@@ -136,6 +141,7 @@ func (g Guard) Range(s Subject) Range {
 	if keep > r.Lo.Replicas {
 		r.Lo.to(keep, binding, note)
 	}
+	r.Keep = keep
 
 	// 3. Scale-up rate and stabilisation, of the floor too.
 	if up, binding, note := g.allow(s, current); up < r.Hi.Replicas {

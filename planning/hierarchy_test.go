@@ -279,7 +279,7 @@ func TestPlansKeepTheBoundsAndLeaveTheirInputsAlone(t *testing.T) {
 			occupied += float64(most) * zones * pool.Price
 		}
 		allowed := w.policy.MaxHourlyCost
-		if len(p.Nodes.Unplaced) > 0 {
+		if len(p.Nodes.Unplaced) > 0 || found(p, planning.ReasonLimitExceeded) {
 			allowed += occupied
 		}
 		if w.policy.MaxHourlyCost > 0 && p.Nodes.HourlyCost > allowed+1e-9 {

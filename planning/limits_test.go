@@ -2,12 +2,14 @@ package planning_test
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/forecast"
+	"github.com/mash2-io/mash2/planning"
 )
 
 func TestLimitsOfPools(t *testing.T) {
@@ -232,6 +234,142 @@ func TestLimitsLowerNothingWhileDemandIsNotKnown(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A limit stops growth. What runs goes down as the rules of its author have it, whoever
+// else would take its place.
+func TestLimitsTakeNothingThatScaleDownRulesKeep(t *testing.T) {
+	limits := map[string]func(*world, func(float64)){
+		"money": func(w *world, _ func(float64)) { w.policy.MaxHourlyCost = 0.15 }, // one n2, of six
+		"the pool's maximum, which another needs": func(w *world, neighbour func(float64)) {
+			w.pools[1].MaxPerZone = w.pools[1].Sizes[0]
+			neighbour(6000)
+		},
+	}
+	for name, rules := range map[string]struct {
+		behavior api.Behavior
+		fewer    int32 // at most, a minute later
+	}{
+		"no scale-down": {api.Behavior{ScaleDown: api.ScalingRules{SelectPolicy: "Disabled"}}, 0},
+		"a rate":        {api.Behavior{ScaleDown: api.ScalingRules{WindowStated: true, Policies: []api.ScalingPolicy{{Type: "Pods", Value: 2, Period: time.Minute}}}}, 2},
+		"a window":      {api.Behavior{ScaleDown: api.ScalingRules{StabilizationWindow: time.Hour, WindowStated: true}}, 0},
+		"the default":   {api.Behavior{}, 0},
+	} {
+		for limit, change := range limits {
+			t.Run(name+", "+limit, func(t *testing.T) {
+				w := newWorld(t, performance(), nil)
+				demand, others := 3000.0, 100.0
+				l := w.load("shop", 20, 36, time.Hour, func(time.Time) float64 { return demand })
+				w.add("till", 2, 60, time.Hour, func(time.Time) float64 { return others })
+				l.Behavior = rules.behavior
+				for range 60 {
+					w.cycle()
+				}
+				before := l.Replicas
+				if before < 30 {
+					t.Fatalf("%d replicas to begin with", before)
+				}
+				demand = 300
+				change(w, func(v float64) { others = v })
+				for range 4 {
+					p := w.cycle()
+					if got := planned(p, "shop"); before-got.Replicas > rules.fewer || strings.Contains(got.Reason, "limit ") {
+						t.Fatalf("%d replicas (%s) of %d, want at most %d fewer: %s", got.Replicas, got.Binding, before, rules.fewer, got.Reason)
+					}
+					if n := pool(t, p, fast).Nodes; 6*n < l.Replicas {
+						t.Fatalf("%d nodes for the %d replicas that run", n, l.Replicas)
+					}
+				}
+			})
+		}
+	}
+}
+
+// What runs beyond a limit that was lowered is said, and goes down to it as soon as rules
+// allow that: what utility would have without the limit is no reason to keep it.
+func TestReplicasGoDownToALoweredLimit(t *testing.T) {
+	w := newWorld(t, performance(), nil)
+	l := w.add("shop", 20, 40, time.Hour, constant(3000)) // needs 20
+	for range 60 {
+		w.cycle()
+	}
+	before := l.Replicas
+	if before < 30 {
+		t.Fatalf("%d replicas, want more than needed", before)
+	}
+	w.policy.MaxHourlyCost = 0.4 // four n2: 24 replicas
+	lowered := w.now
+	for w.now.Sub(lowered) < config().Stabilization {
+		p := w.cycle()
+		if got := p.Workloads[0]; got.Replicas < before {
+			t.Fatalf("%v after the limit was lowered %d replicas of %d: %s", w.now.Sub(lowered), got.Replicas, before, got.Reason)
+		}
+		if !found(p, planning.ReasonLimitExceeded) || found(p, "Infeasible") || found(p, "Unplaced") || p.Nodes.HourlyCost <= 0.4 {
+			t.Fatalf("the nodes cost $%.2f/h, and this is said: %v", p.Nodes.HourlyCost, p.Findings)
+		}
+	}
+	for range 4 {
+		w.cycle()
+	}
+	for range 40 {
+		p := w.cycle()
+		if got := p.Workloads[0]; got.Replicas != 24 || p.Nodes.HourlyCost > 0.4 || len(p.Findings) > 0 {
+			t.Fatalf("%v after the limit was lowered %d replicas for $%.2f/h, want 24: %s %v", w.now.Sub(lowered), got.Replicas, p.Nodes.HourlyCost, got.Reason, p.Findings)
+		}
+	}
+}
+
+// A workload whose pods no node takes is no reason for others to give anything up.
+func TestPodsThatFitNowhereCostOthersNothing(t *testing.T) {
+	tooLarge, pinned := shape("other", 10000, 64), shape("other", 100, 64)
+	pinned.NodeSelector = map[string]string{"accelerator": "gpu"}
+	for name, c := range map[string]struct {
+		shape *api.PodShape
+		most  int32 // nodes of the pool
+	}{
+		"too large for a machine":                       {tooLarge, 0},
+		"a selector that no machine has":                {pinned, 0},
+		"too large, in a pool that has a limit besides": {tooLarge, 20},
+	} {
+		t.Run("the forecast beside pods: "+name, func(t *testing.T) {
+			w := newWorld(t, costSaving(), ahead{demand: 1400})
+			w.pools[0].MaxPerZone = c.most
+			w.load("shop", 2, 40, 10*time.Minute, constant(300))
+			w.load("other", 1, 3, 10*time.Minute, constant(100)).Shape = c.shape
+			w.settle()
+			p := w.cycle()
+			if got := planned(p, "shop"); got.Replicas != 15 || got.Binding != api.BindingForecast {
+				t.Errorf("%d replicas (%s), want the forecast's 15: %s", got.Replicas, got.Binding, got.Reason)
+			}
+			if !found(p, "Unplaced") {
+				t.Errorf("nothing is said of the pods without a place: %v", p.Findings)
+			}
+		})
+		t.Run("what is kept beside pods: "+name, func(t *testing.T) {
+			w := newWorld(t, performance(), nil)
+			w.pools[1].MaxPerZone = c.most
+			demand := 3000.0
+			l := w.add("shop", 20, 40, time.Hour, func(time.Time) float64 { return demand })
+			for range 60 {
+				w.cycle()
+			}
+			before := l.Replicas
+			demand = 300
+			w.load("other", 1, 3, time.Hour, constant(1000)).Shape = c.shape
+			w.settle()
+			for range 4 {
+				p := w.cycle()
+				if got := planned(p, "shop"); got.Replicas < before || got.Binding != api.BindingStabilization {
+					t.Fatalf("%d replicas (%s) of %d at once: %s", got.Replicas, got.Binding, before, got.Reason)
+				}
+			}
+		})
+	}
+}
+
+// planned is the plan of a workload.
+func planned(p api.Plan, name string) api.WorkloadPlan {
+	return p.Workloads[slices.IndexFunc(p.Workloads, func(w api.WorkloadPlan) bool { return w.Key.Name == name })]
 }
 
 // ahead is sure of one demand, for all the future.

@@ -37,6 +37,10 @@ type Packing struct {
 	// Infeasible says why it may not be; empty if it may.
 	Infeasible string
 	Unplaced   int32 // pods
+	// Limited says which limit of nodes or money it is beyond, or leaves pods without a place
+	// that more nodes would take; empty if none does. Short is how many pods these are.
+	Limited string
+	Short   int32
 }
 
 // Solution is a point of the search.
@@ -55,13 +59,19 @@ func (s Solution) sameNodes(o Solution) bool { return slices.Equal(s.Nodes, o.No
 // Feasible reports whether everything has a place within the limits.
 func (s Solution) Feasible() bool { return s.Packing.Infeasible == "" }
 
-// Ranks orders solutions: feasible first, then fewer pods without a place, then
+// Places orders solutions by what has no place in them: fewer pods first, then those within
+// the limits.
+func Places(a, b Solution) int {
+	return cmp.Or(
+		cmp.Compare(a.Packing.Unplaced*boolean(!a.Feasible()), b.Packing.Unplaced*boolean(!b.Feasible())),
+		cmp.Compare(boolean(!a.Feasible()), boolean(!b.Feasible())),
+	)
+}
+
+// Ranks orders solutions: fewer pods without a place first, then feasible ones, then
 // higher utility, then lower cost, so that equals don't depend on their order.
 func Ranks(a, b Solution) int {
-	if c := cmp.Compare(a.Packing.Unplaced*boolean(!a.Feasible()), b.Packing.Unplaced*boolean(!b.Feasible())); c != 0 {
-		return c
-	}
-	if c := cmp.Compare(boolean(!a.Feasible()), boolean(!b.Feasible())); c != 0 {
+	if c := Places(a, b); c != 0 {
 		return c
 	}
 	// In steps, not by difference: what differs by less than a step from the next would
