@@ -175,7 +175,11 @@ func (c *cycle) holdAll(candidates []candidate, plan *api.Plan) {
 func (c *cycle) stay(k *candidate, i int, reason string) api.WorkloadPlan {
 	mw := &c.managed[i]
 	w := c.start(k, i)
-	w.Replicas = min(max(mw.workload.Replicas, k.ranges[i].Floor), max(mw.workload.Replicas, mw.workload.MaxReplicas))
+	r := k.ranges[i]
+	w.Replicas = min(max(mw.workload.Replicas, r.Floor), max(mw.workload.Replicas, mw.workload.MaxReplicas))
+	if r.Hold == "" {
+		w.Replicas = min(max(w.Replicas, r.Least), mw.workload.MaxReplicas)
+	}
 	w.NodeReplicas = w.Replicas
 	w.Held, w.Binding = true, api.BindingHold
 	w.Reason = fmt.Sprintf("held at %d: nodes can't be planned: %s", w.Replicas, reason)
@@ -211,6 +215,7 @@ func (c *cycle) describe(k *candidate, i int, replicas int32) api.WorkloadPlan {
 		}
 		return w
 	}
+	w.Held = false // bounds hold where nothing is proposed
 	note := ""
 	switch replicas {
 	case r.Lo.Replicas:

@@ -28,7 +28,8 @@ import (
 // Windows.Trough instead. What only a ramp of demand asked for is kept for
 // Config.TrustedStabilization. A window that the author states is always enforced
 // looking back. Where the author limits scale-up, the reactive floor is limited
-// alike, being what the HPA with that behaviour would do.
+// alike, being what the HPA with that behaviour would do. Bounds are no demand: like an
+// HPA's they hold while none is known, the most as well as the least.
 type Guard struct {
 	Config Config
 }
@@ -111,13 +112,21 @@ func (g Guard) Range(s Subject) Range {
 		now := of(current, api.BindingHold, "")
 		return Range{Lo: now, Hi: now, Least: min(lowest, w.MaxReplicas), Floor: min(max(asked.Floor, 0), current), Hold: reason}
 	}
+	bounded := min(max(current, lowest), w.MaxReplicas)
 	switch {
-	case asked.Held:
+	case asked.Held && (!asked.Unknown || current == 0 || current == bounded):
 		return held(asked.Reason)
 	case w.MinReplicas > w.MaxReplicas:
 		return held(fmt.Sprintf("held at %d: minReplicas %d exceeds maxReplicas %d", current, w.MinReplicas, w.MaxReplicas))
 	case w.MaxReplicas < 1:
 		return held(fmt.Sprintf("held at %d: maxReplicas is %d", current, w.MaxReplicas))
+	case asked.Held:
+		// Bounds are no demand: like an HPA's, they hold without any.
+		to := of(bounded, api.BindingMaxReplicas, fmt.Sprintf("limited to maxReplicas %d", bounded))
+		if bounded > current {
+			to = of(bounded, lowestBinding, fmt.Sprintf("raised to the least of %d", bounded))
+		}
+		return Range{Lo: to, Hi: to, Least: min(lowest, w.MaxReplicas), Floor: min(max(asked.Floor, 0), bounded)}
 	}
 	if why, empty := g.empty(s); empty {
 		none := of(0, api.BindingInactive, why)

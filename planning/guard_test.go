@@ -78,6 +78,20 @@ func TestGuardRange(t *testing.T) {
 			current: 25, need: 9, change: func(s *planning.Subject) { s.Proposal.Held = true },
 			want: want{25, 25, "hold", "hold", 1},
 		},
+		"bounds hold where no demand is known": {
+			current: 4, need: 4, change: func(s *planning.Subject) {
+				s.Proposal.Held, s.Proposal.Unknown, s.Workload.MinReplicas = true, true, 6
+			},
+			want: want{6, 6, "minReplicas", "minReplicas", 1},
+		},
+		"so does the most": {
+			current: 25, need: 25, change: func(s *planning.Subject) { s.Proposal.Held, s.Proposal.Unknown = true, true },
+			want: want{20, 20, "maxReplicas", "maxReplicas", 1},
+		},
+		"none are none where no demand is known": {
+			current: 0, need: 0, change: func(s *planning.Subject) { s.Proposal.Held, s.Proposal.Unknown = true, true },
+			want: want{0, 0, "hold", "hold", 0},
+		},
 		"without trust the largest recommendation of five minutes stays": {
 			current: 9, need: 2, change: func(s *planning.Subject) {
 				s.Memory.Recommendations = []planning.Recommendation{recommended(301*time.Second, 9), recommended(299*time.Second, 7), recommended(15*time.Second, 2)}

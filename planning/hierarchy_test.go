@@ -192,11 +192,16 @@ func TestWhereNodesCannotBePlannedReplicasStillGrowToTheFloor(t *testing.T) {
 	w.planner.Nodes = failing{}
 	w.add("shop", 2, 20, time.Minute, constant(1000))
 	w.add("idle", 5, 20, time.Minute, constant(1))
+	w.load("raised", 2, 20, time.Minute, constant(1)).MinReplicas = 7
+	w.load("lowered", 9, 6, time.Minute, constant(1))
 	p := w.cycle()
 	if !found(p, "NodesNotPlanned") || len(p.Nodes.Pools) != 0 {
 		t.Errorf("findings %v, pools %v", p.Findings, p.Nodes.Pools)
 	}
-	if idle, shop := p.Workloads[0], p.Workloads[1]; idle.Replicas != 5 || shop.Replicas != 12 || !shop.Held {
+	if raised, lowered := planned(p, "raised"), planned(p, "lowered"); raised.Replicas != 7 || lowered.Replicas != 6 {
+		t.Errorf("%d replicas of at least 7, %d of at most 6", raised.Replicas, lowered.Replicas)
+	}
+	if idle, shop := planned(p, "idle"), planned(p, "shop"); idle.Replicas != 5 || shop.Replicas != 12 || !shop.Held {
 		// 1000/87.5 = 11.4
 		t.Errorf("idle has %d replicas, shop %d (held: %v)", idle.Replicas, shop.Replicas, shop.Held)
 	}

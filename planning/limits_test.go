@@ -367,6 +367,39 @@ func TestPodsThatFitNowhereCostOthersNothing(t *testing.T) {
 	}
 }
 
+// Bounds are no demand: they hold while none is known, as an HPA's do.
+func TestBoundsHoldWhileDemandIsNotKnown(t *testing.T) {
+	w := newWorld(t, performance(), nil)
+	l := w.add("shop", 4, 40, time.Hour, constant(600))
+	for range 60 {
+		w.cycle()
+	}
+	w.prom = false
+	if got := w.cycle().Workloads[0]; !got.Held || got.Replicas != 6 {
+		t.Fatalf("%d replicas, held: %v; want 6, held: %s", got.Replicas, got.Held, got.Reason)
+	}
+	for _, c := range []struct {
+		least, most, want int32
+		binding           api.Binding
+	}{
+		{10, 40, 10, api.BindingMinReplicas},
+		{1, 3, 3, api.BindingMaxReplicas},
+		{12, 12, 12, api.BindingMinReplicas},
+	} {
+		l.MinReplicas, l.MaxReplicas = c.least, c.most
+		p := w.cycle()
+		if got := p.Workloads[0]; got.Replicas != c.want || got.Binding != c.binding || got.Held {
+			t.Errorf("with bounds %d–%d %d replicas (%s), held: %v; want %d (%s): %s", c.least, c.most, got.Replicas, got.Binding, got.Held, c.want, c.binding, got.Reason)
+		}
+		if n := pool(t, p, fast).Nodes; 6*n < c.want {
+			t.Errorf("%d nodes for %d replicas", n, c.want)
+		}
+		if got := w.cycle().Workloads[0]; got.Replicas != c.want || !got.Held {
+			t.Errorf("then %d replicas, held: %v; want %d, held: %s", got.Replicas, got.Held, c.want, got.Reason)
+		}
+	}
+}
+
 // planned is the plan of a workload.
 func planned(p api.Plan, name string) api.WorkloadPlan {
 	return p.Workloads[slices.IndexFunc(p.Workloads, func(w api.WorkloadPlan) bool { return w.Key.Name == name })]

@@ -116,6 +116,8 @@ type Proposal struct {
 	// Held is true when nothing can be proposed; Reason says why, and Scale is
 	// what there is.
 	Held bool
+	// Unknown is true where it is Held as no demand is known: bounds hold all the same.
+	Unknown bool
 	// Scale needed now, after the pod startup latency.
 	api.Scale
 	// NodeReplicas is the largest number of replicas of this size up to the node

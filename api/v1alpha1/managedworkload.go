@@ -62,7 +62,8 @@ type ManagedWorkloadSpec struct {
 
 	// minReplicas is the least number of replicas; a policy may ask for more.
 	// With 0 there are none while no trigger is active, where the policy's
-	// scaleToZero allows it.
+	// scaleToZero allows it. Like maxReplicas it holds while no demand is known, too,
+	// as an HPA's does.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0

@@ -127,6 +127,7 @@ func (p Planner) PlanWorkload(in planning.Input) (planning.Proposal, error) {
 		}
 	}
 	if plan.FloorSource == "none" {
+		plan.Unknown = true
 		return hold(plan, w, "no demand is known: "+unknown(in, parts)), nil
 	}
 	p.merge(&plan, in, parts)

@@ -225,6 +225,9 @@ func TestPlanWorkload(t *testing.T) {
 				t.Errorf("replicas %d, for nodes %d, floor %d, held %v; want %d, %d, %d, %v", got.Replicas, got.NodeReplicas,
 					got.Floor, got.Held, c.wantReplicas, c.wantNodes, c.wantFloor, c.wantHeld)
 			}
+			if unknown := c.wantHeld && strings.Contains(got.Reason, "no demand is known"); got.Unknown != unknown {
+				t.Errorf("demand unknown: %v, want %v: %s", got.Unknown, unknown, got.Reason)
+			}
 			if got.Binding != c.wantBinding || !strings.Contains(got.Reason, c.wantInReason) {
 				t.Errorf("binding %q, reason %q; want %q, …%q…", got.Binding, got.Reason, c.wantBinding, c.wantInReason)
 			}
