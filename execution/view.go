@@ -105,7 +105,7 @@ func newView(s api.Snapshot, p api.Plan, policy api.Policy, g guards) (*view, []
 		switch {
 		case pod.Node != "":
 			v.podsOn[pod.Node] = append(v.podsOn[pod.Node], pod)
-		case !pod.Terminating && !(pod.Gated && pod.Workload == (api.Key{})):
+		case !pod.Terminating && (!pod.Gated || pod.Workload != (api.Key{})):
 			v.pending = append(v.pending, pod)
 		}
 		if pod.Workload != (api.Key{}) {

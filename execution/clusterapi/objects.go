@@ -231,7 +231,7 @@ func statedByTopology(d *unstructured.Unstructured) bool {
 		var fields struct {
 			Spec map[string]json.RawMessage `json:"f:spec"`
 		}
-		if e.Manager != managerTopology || e.FieldsV1 == nil || json.Unmarshal(e.FieldsV1.Raw, &fields) != nil {
+		if e.Manager != managerTopology || e.FieldsV1 == nil || json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields) != nil {
 			return false
 		}
 		_, states := fields.Spec["f:replicas"]
