@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mash2-io/mash2/api"
-	"github.com/mash2-io/mash2/execution/provider"
 )
 
 // Of whose cordon a node bears, mash2's note on it tells only while it is cordoned; afterwards
@@ -134,7 +133,7 @@ func TestZoneOfAPool(t *testing.T) {
 // A pool is of spot machines if the labels that its Ready nodes share say so, whatever its provider
 // leaves out.
 func TestSpotByNodes(t *testing.T) {
-	spot, rate := provider.LabelSpot, provider.LabelInterruptions
+	spot, rate := api.LabelSpot, api.LabelInterruptions
 	type labels = map[string]string
 	for name, tt := range map[string]struct {
 		told  api.Pool
@@ -144,7 +143,7 @@ func TestSpotByNodes(t *testing.T) {
 		hold  string
 	}{
 		"no label":                       {nodes: []labels{nil}},
-		"mash2's":                        {nodes: []labels{{spot: "true"}, {spot: "true"}}, spot: true, rate: provider.DefaultInterruptions},
+		"mash2's":                        {nodes: []labels{{spot: "true"}, {spot: "true"}}, spot: true, rate: api.DefaultInterruptions},
 		"Karpenter's, with a rate":       {nodes: []labels{{"karpenter.sh/capacity-type": "spot", rate: "0.1"}}, spot: true, rate: 0.1},
 		"not of some nodes":              {nodes: []labels{{spot: "true"}, nil}},
 		"the provider knows better":      {told: api.Pool{Labels: labels{spot: "false"}}, nodes: []labels{{"karpenter.sh/capacity-type": "spot"}}},
@@ -152,7 +151,7 @@ func TestSpotByNodes(t *testing.T) {
 		"which has told already":         {told: api.Pool{Spot: true, Interruptions: 0.5}, nodes: []labels{{spot: "true"}}, spot: true, rate: 0.5},
 		"no nodes":                       {},
 		"a value that can't be used":     {nodes: []labels{{spot: "yes"}}, hold: "must be true or false"},
-		"nor such a rate, and it's spot": {nodes: []labels{{spot: "true", rate: "often"}}, spot: true, rate: provider.DefaultInterruptions, hold: rate},
+		"nor such a rate, and it's spot": {nodes: []labels{{spot: "true", rate: "often"}}, spot: true, rate: api.DefaultInterruptions, hold: rate},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, nil)

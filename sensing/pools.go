@@ -18,7 +18,6 @@ import (
 	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/mash2-io/mash2/api"
-	"github.com/mash2-io/mash2/execution/provider"
 )
 
 // poolSource reads pools and keeps the last good answer.
@@ -229,7 +228,7 @@ func describeSpot(p *api.Pool, ready []*nodeRecord) {
 		maps.DeleteFunc(labels, func(key, value string) bool { return n.node.Labels[key] != value })
 	}
 	maps.Copy(labels, p.Labels)
-	if err := provider.DescribeSpot(p, labels); err != nil {
+	if err := api.DescribeSpot(p, labels); err != nil {
 		p.Hold = cmp.Or(p.Hold, err.Error())
 	}
 }

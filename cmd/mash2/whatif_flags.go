@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/cmd/cli"
-	"github.com/mash2-io/mash2/execution/provider"
 	"github.com/mash2-io/mash2/experiments/whatif"
 )
 
@@ -56,7 +56,7 @@ func registerWorld(cmd *cobra.Command, o *whatif.World) {
 	f.StringVar(&o.MeasuredOn, "measured-on", "", "machine type on which the history was measured (default: the first pool's)")
 	f.Float64Var(&o.Spot.Share, "spot-share", 0, "try every policy once more with at most this share of the replicas on spot machines, such as 0.7")
 	f.Int32Var(&o.Spot.Floor, "spot-floor", 0, "replicas that never run on spot machines (default: --min-replicas)")
-	f.Float64Var(&o.Spot.PriceRatio, "spot-price", provider.SpotPriceRatio, "what a spot machine costs, as a share of the price on demand")
-	f.Float64Var(&o.Spot.Interruptions, "spot-interruptions", provider.DefaultInterruptions, "how often each spot machine is taken away, per hour")
+	f.Float64Var(&o.Spot.PriceRatio, "spot-price", api.SpotPriceRatio, "what a spot machine costs, as a share of the price on demand")
+	f.Float64Var(&o.Spot.Interruptions, "spot-interruptions", api.DefaultInterruptions, "how often each spot machine is taken away, per hour")
 	f.Float64Var(&o.Noise, "noise", 0, "standard deviation of noise added to the history, as a share, correlated over 10s")
 }

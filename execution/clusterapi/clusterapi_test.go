@@ -330,7 +330,7 @@ func TestProvider(t *testing.T) {
 				d.SetAnnotations(a)
 			}
 		}
-		m.add("a-plain", 0, set(provider.LabelSpot, "true", provider.LabelInterruptions, "0.1", clusterapi.AnnotationPrice, "0.5", clusterapi.AnnotationSpeed, "1.5", clusterapi.AnnotationMaxSize, "9",
+		m.add("a-plain", 0, set(api.LabelSpot, "true", api.LabelInterruptions, "0.1", clusterapi.AnnotationPrice, "0.5", clusterapi.AnnotationSpeed, "1.5", clusterapi.AnnotationMaxSize, "9",
 			"capacity.cluster-autoscaler.kubernetes.io/taints", "dedicated=others:NoSchedule, gpu:NoExecute"))
 		m.add("b-autoscaled", 0, set("cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size", "1", "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size", "3"))
 		m.add("c-paused", 0, set("cluster.x-k8s.io/paused", ""))

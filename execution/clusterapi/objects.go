@@ -124,14 +124,14 @@ func poolOf(d *unstructured.Unstructured, machines []machine) (api.Pool, error) 
 	pool.MachineType = cmp.Or(pool.Labels["node.kubernetes.io/instance-type"], infrastructure, "machine")
 	pool.Price = read.above0(AnnotationPrice, DefaultCorePrice*max(float64(pool.Allocatable.MilliCPU)/1000, 1))
 	pool.CPUSpeed = read.above0(AnnotationSpeed, 1)
-	for _, key := range []string{provider.LabelSpot, provider.LabelInterruptions} {
+	for _, key := range []string{api.LabelSpot, api.LabelInterruptions} {
 		for _, from := range []map[string]string{labels, d.GetAnnotations()} {
 			if value, ok := from[key]; ok {
 				pool.Labels[key] = value // beside what the nodes' own labels say
 			}
 		}
 	}
-	if err := provider.DescribeSpot(&pool, pool.Labels); err != nil && read.err == nil {
+	if err := api.DescribeSpot(&pool, pool.Labels); err != nil && read.err == nil {
 		read.err = fmt.Errorf("MachineDeployment %s: %w", d.GetName(), err)
 	}
 	_, hasMin := d.GetAnnotations()[annotationMinSize]

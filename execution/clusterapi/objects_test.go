@@ -6,7 +6,6 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/execution/clusterapi"
-	"github.com/mash2-io/mash2/execution/provider"
 )
 
 // TestUnreadableAnnotationHoldsItsPool: a pool with an annotation that can't be read is held
@@ -134,10 +133,10 @@ func TestWhatNodesWillBe(t *testing.T) {
 		"nothing is told":                         {},
 		"a failure domain":                        {spec: object{"failureDomain": "1"}, zone: "1"},
 		"as nodes are labelled":                   {spec: object{"failureDomain": "1"}, annotations: object{labels: api.LabelZone + "=eastus-1"}, zone: "eastus-1"},
-		"spot by the annotation":                  {annotations: object{provider.LabelSpot: "true", provider.LabelInterruptions: "0.1"}, spot: true, rate: 0.1},
-		"by the annotation of labels":             {annotations: object{labels: "karpenter.sh/capacity-type=spot"}, spot: true, rate: provider.DefaultInterruptions},
-		"by the template's label":                 {template: object{provider.LabelSpot: "true"}, spot: true, rate: provider.DefaultInterruptions},
-		"but the annotation says it is none":      {template: object{provider.LabelSpot: "true"}, annotations: object{provider.LabelSpot: "false"}},
+		"spot by the annotation":                  {annotations: object{api.LabelSpot: "true", api.LabelInterruptions: "0.1"}, spot: true, rate: 0.1},
+		"by the annotation of labels":             {annotations: object{labels: "karpenter.sh/capacity-type=spot"}, spot: true, rate: api.DefaultInterruptions},
+		"by the template's label":                 {template: object{api.LabelSpot: "true"}, spot: true, rate: api.DefaultInterruptions},
+		"but the annotation says it is none":      {template: object{api.LabelSpot: "true"}, annotations: object{api.LabelSpot: "false"}},
 		"the template's other labels don't count": {template: object{"karpenter.sh/capacity-type": "spot"}},
 	} {
 		t.Run(name, func(t *testing.T) {

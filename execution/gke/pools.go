@@ -17,7 +17,6 @@ import (
 	"google.golang.org/api/iterator"
 
 	"github.com/mash2-io/mash2/api"
-	"github.com/mash2-io/mash2/execution/provider"
 )
 
 // concurrentReads bounds the calls for instance groups that are under way at
@@ -193,13 +192,13 @@ func (p *Provider) describe(np *containerpb.NodePool, groups []groupState) api.P
 	pool.Allocatable = machine.allocatable(int64(config.GetDiskSizeGb()), np.GetMaxPodsConstraint().GetMaxPodsPerNode())
 	pool.Cores = machine.MilliCPU
 	pool.CPUSpeed = machine.CPUSpeed
-	spot := provider.DescribeSpot(&pool, pool.Labels)
-	price, err := provider.PriceLabel(pool)
+	spot := api.DescribeSpot(&pool, pool.Labels)
+	price, err := api.PriceLabel(pool)
 	if err := errors.Join(spot, err); err != nil {
 		pool.Hold = err.Error()
 	}
 	if pool.Price = machine.Price; pool.Spot {
-		pool.Price *= provider.SpotPriceRatio
+		pool.Price *= api.SpotPriceRatio
 	}
 	pool.Price = cmp.Or(price, pool.Price)
 	return pool

@@ -434,20 +434,20 @@ func TestAnUpgradeHoldsItsPoolAndAClusterOperationHoldsAll(t *testing.T) {
 func TestASpotPoolSaysSo(t *testing.T) {
 	b := newBed(t, func(c *gkesim.Config) {
 		c.Pools[0].Spot = true
-		c.Pools[1].Spot, c.Pools[1].Labels = true, map[string]string{provider.LabelPrice: "0.011", provider.LabelInterruptions: "0.3"}
+		c.Pools[1].Spot, c.Pools[1].Labels = true, map[string]string{api.LabelPrice: "0.011", api.LabelInterruptions: "0.3"}
 		c.Pools = append(c.Pools, c.Pools[0])
 		last := &c.Pools[len(c.Pools)-1]
-		last.Name, last.Size, last.Labels = "wrong", 0, map[string]string{provider.LabelInterruptions: "often"}
+		last.Name, last.Size, last.Labels = "wrong", 0, map[string]string{api.LabelInterruptions: "often"}
 	})
 	first, second := b.pool(cheap), b.pool(fast)
 	machine, _ := gke.LookupMachineType(first.MachineType)
-	if !first.Spot || first.Interruptions != provider.DefaultInterruptions || first.Price != machine.Price*provider.SpotPriceRatio {
+	if !first.Spot || first.Interruptions != api.DefaultInterruptions || first.Price != machine.Price*api.SpotPriceRatio {
 		t.Errorf("spot %v, %g interruptions, %g USD/h beside %g on demand", first.Spot, first.Interruptions, first.Price, machine.Price)
 	}
 	if !second.Spot || second.Interruptions != 0.3 || second.Price != 0.011 {
 		t.Errorf("by its labels: spot %v, %g interruptions, %g USD/h", second.Spot, second.Interruptions, second.Price)
 	}
-	if hold := b.pool("wrong").Hold; !strings.Contains(hold, "pool wrong: label "+provider.LabelInterruptions) {
+	if hold := b.pool("wrong").Hold; !strings.Contains(hold, "pool wrong: label "+api.LabelInterruptions) {
 		t.Errorf("a label that can't be read holds the pool with %q", hold)
 	}
 	nodes, err := b.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: "cloud.google.com/gke-spot=true," + api.LabelNodePool + "=" + first.Name})

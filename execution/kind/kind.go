@@ -39,7 +39,7 @@ const (
 	LabelPool = api.Group + "/pool"
 	// LabelPrice is what a node costs, USD per hour. Without it a core costs
 	// DefaultCorePrice.
-	LabelPrice = provider.LabelPrice
+	LabelPrice = api.LabelPrice
 	// LabelSpeed is the work of one of its cores relative to a core of the
 	// reference machine. Without it 1.
 	LabelSpeed = api.Group + "/cpu-speed"
@@ -175,7 +175,7 @@ func poolOf(name string, nodes []corev1.Node) (api.Pool, error) {
 		}
 		*into = v
 	}
-	if err := provider.DescribeSpot(&pool, first.Labels); err != nil {
+	if err := api.DescribeSpot(&pool, first.Labels); err != nil {
 		return pool, fmt.Errorf("node %s: %w", first.Name, err)
 	}
 	return pool, nil

@@ -217,7 +217,7 @@ func TestProvider(t *testing.T) {
 	})
 	t.Run("labels say price and speed, and are refused by name", func(t *testing.T) {
 		m := world(t)
-		m.add("one", "fast", "a", false, map[string]string{kind.LabelPrice: "0.5", kind.LabelSpeed: "1.5", provider.LabelSpot: "true"})
+		m.add("one", "fast", "a", false, map[string]string{kind.LabelPrice: "0.5", kind.LabelSpeed: "1.5", api.LabelSpot: "true"})
 		pools, err := kind.New(plain).Pools(t.Context())
 		if err != nil || pools[0].Price != 0.5 || pools[0].CPUSpeed != 1.5 || !pools[0].Spot {
 			t.Errorf("pools %+v, %v", pools, err)

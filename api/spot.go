@@ -1,24 +1,22 @@
-package provider
+package api
 
 import (
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
-
-	"github.com/mash2-io/mash2/api"
 )
 
 // Labels by which pools say of themselves what no provider tells.
 const (
 	// LabelPrice is what a node costs, USD per hour.
-	LabelPrice = api.Group + "/price-per-hour"
+	LabelPrice = Group + "/price-per-hour"
 	// LabelSpot is true on nodes that their provider may take away at any time, and false on
 	// such as are to count as others, whatever the provider's own label says.
-	LabelSpot = api.Group + "/spot"
+	LabelSpot = Group + "/spot"
 	// LabelInterruptions is how often that happens, per node and hour. Without it
 	// DefaultInterruptions.
-	LabelInterruptions = api.Group + "/interruptions-per-hour"
+	LabelInterruptions = Group + "/interruptions-per-hour"
 )
 
 // DefaultInterruptions of a spot node, per hour, where its pool states none: one in
@@ -43,7 +41,7 @@ var spotLabels = map[string]string{
 
 // DescribeSpot notes on a pool whether its nodes are spot, by these labels of theirs, and
 // how often each is taken away. The error names a label whose value can't be used.
-func DescribeSpot(pool *api.Pool, labels map[string]string) error {
+func DescribeSpot(pool *Pool, labels map[string]string) error {
 	pool.Spot, pool.Interruptions = false, 0
 	for label, value := range spotLabels {
 		pool.Spot = pool.Spot || labels[label] == value
@@ -69,7 +67,7 @@ func DescribeSpot(pool *api.Pool, labels map[string]string) error {
 
 // PriceLabel is the price that a pool's labels state, USD per node and hour; 0 where they
 // state none.
-func PriceLabel(pool api.Pool) (float64, error) {
+func PriceLabel(pool Pool) (float64, error) {
 	text, ok := pool.Labels[LabelPrice]
 	if !ok {
 		return 0, nil

@@ -1,10 +1,8 @@
-package provider
+package api
 
 import (
 	"strings"
 	"testing"
-
-	"github.com/mash2-io/mash2/api"
 )
 
 // TestDescribeSpot: what labels say of a pool, and which are refused.
@@ -29,7 +27,7 @@ func TestDescribeSpot(t *testing.T) {
 		"NaN":                    {labels: map[string]string{LabelSpot: "true", LabelInterruptions: "NaN"}, spot: true, rate: DefaultInterruptions, err: LabelInterruptions},
 		"neither true nor false": {labels: map[string]string{LabelSpot: "yes"}, err: LabelSpot},
 	} {
-		pool := api.Pool{Name: "p"}
+		pool := Pool{Name: "p"}
 		err := DescribeSpot(&pool, c.labels)
 		if pool.Spot != c.spot || pool.Interruptions != c.rate {
 			t.Errorf("%s: spot %v, %g interruptions an hour; want %v, %g", name, pool.Spot, pool.Interruptions, c.spot, c.rate)
@@ -43,12 +41,12 @@ func TestDescribeSpot(t *testing.T) {
 // TestPriceLabel: a price is a positive number.
 func TestPriceLabel(t *testing.T) {
 	for text, want := range map[string]float64{"0.03": 0.03, "0": -1, "cheap": -1, "-2": -1, "Inf": -1} {
-		got, err := PriceLabel(api.Pool{Name: "p", Labels: map[string]string{LabelPrice: text}})
+		got, err := PriceLabel(Pool{Name: "p", Labels: map[string]string{LabelPrice: text}})
 		if (err != nil) != (want < 0) || err == nil && got != want {
 			t.Errorf("%q: %g, %v", text, got, err)
 		}
 	}
-	if got, err := PriceLabel(api.Pool{}); got != 0 || err != nil {
+	if got, err := PriceLabel(Pool{}); got != 0 || err != nil {
 		t.Errorf("without one: %g, %v", got, err)
 	}
 }
