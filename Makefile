@@ -348,14 +348,17 @@ bench-margins: build ## that model on loads that it never saw, beside the planne
 		$(foreach f,$(filter-out %/autothrottle-diurnal.yaml %/autothrottle-noisy.yaml,$(wildcard experiments/traces/held-out/*.yaml)),--input $(f))
 	go run -tags '$(TAGS)' ./experiments/verdict --learned --sizes 1,20 --set development,held-out
 
-# DRPC's students that come with the program, and the table of CoScal.
+# DRPC's students that come with the program, the predictor that they see, and the table of CoScal.
 .PHONY: train-drpc bench-drpc
-train-drpc: build ## the students of the chain that come with the program, and CoScal's table (eight minutes)
+train-drpc: build ## the predictor and the students of the chain that come with the program, and CoScal's table (ten minutes)
+	bin/mash2 train --environment train-ticket --algorithm gru --steps 14460 --seed 11 --out $(OUT)/drpc/predictor
+	cp $(OUT)/drpc/predictor/predictor.json experiments/trainticket/shipped/
+	$(MAKE) build
 	bin/mash2 train --environment train-ticket --steps 100000 --seed 11 --out $(OUT)/drpc/residual
 	bin/mash2 train --environment train-ticket --algorithm coscal --steps 100000 --seed 11 --out $(OUT)/drpc/coscal
 	cp $(OUT)/drpc/residual/model.zip $(OUT)/drpc/residual/card.json $(OUT)/drpc/coscal/coscal.json experiments/trainticket/shipped/
 
-DRPC_RULES = hpa hpa:60 proportional proportional:60 firm coscal plan agents agents:1:200 agents:1:100 joint joint:50:400
+DRPC_RULES = hpa hpa:60 proportional proportional:60 firm coscal plan agents agents:1:200 agents:1:100 joint joint:50:400 predictive predictive:50:400
 bench-drpc: build ## the chain of forty services: the critical-path rule's settings, DRPC from nothing, learning on, and all beside one another (40 minutes)
 	bin/mash2 evaluate --environment train-ticket --episodes 10 --seed 500 \
 		$(foreach n,25 50 80,$(foreach t,40 50 60,$(foreach s,20 30 40,--model rule:firm:$(n):$(t):$(s))))

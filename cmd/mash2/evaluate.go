@@ -49,8 +49,8 @@ train-ticket is a chain of forty services whose load rises from 200 to 800 reque
 within a minute; train-ticket-changed is the same with another call graph,
 train-ticket-nodes the same on machines that are scaled as well. The model
 builtin:drpc comes with the program. The rules are rule:hpa, rule:firm, rule:coscal, rule:plan,
-which is mash2, rule:agents, which is mash2 with agents that resize pods in place, rule:joint and
-rule:proportional. Models are ranked by how the users fared, and the table shows what each took.
+which is mash2, rule:agents, which is mash2 with agents that resize pods in place, rule:joint,
+rule:predictive and rule:proportional. Models are ranked by how the users fared, and the table shows what each took.
 
 In margins a model says what part of its margin a workload needs. It is compared with the
 planner's own margins, by the cost of nodes and the time in violation, on as many drawn workloads

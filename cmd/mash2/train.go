@@ -107,8 +107,7 @@ fifteen hundred drawn workloads, and on the recorded load of the scenarios in --
 			if err != nil {
 				return asTraining(err)
 			}
-			return show(out, fmt.Sprintf("%d episodes in %.0f s, the teacher's %.0f s of it; mean reward %.3f at the end; card: %s",
-				out.Episodes, out.Seconds, out.TeacherSeconds, out.LastReward(), out.Card))
+			return show(out, out.Text())
 		}
 		if err := notOf(cmd, o.Environment, "from"); err != nil {
 			return err

@@ -123,7 +123,6 @@ func (l *learner) forward(q sequence) float64 {
 func (l *learner) backward(q sequence) {
 	clear(l.dState)
 	clear(l.dValues[:])
-	hidden, inputs := l.net.Hidden, l.net.Inputs
 	for j := length - 1; j >= 0; j-- {
 		s := &l.steps[j]
 		dSaid := s.slope
@@ -131,42 +130,7 @@ func (l *learner) backward(q sequence) {
 			dSaid += l.dValues[j+1]
 		}
 		l.dValues[j] += dSaid
-		l.d.D[0] += dSaid
-		clear(l.dx)
-		for k, x := range s.x {
-			l.d.X[k] += dSaid * x
-			l.dx[k] = dSaid * l.parts.X[k]
-		}
-		clear(l.dPrevious)
-		for i := range hidden {
-			l.d.V[i] += dSaid * s.after[i]
-			dh := l.dState[i] + dSaid*l.parts.V[i]
-			g := s.gates
-			r, z, n, un := g.R[i], g.Z[i], g.N[i], g.Un[i]
-			l.dPrevious[i] += dh * z
-			dn := dh * (1 - z) * (1 - n*n)
-			dz := dh * (s.before[i] - n) * z * (1 - z)
-			dr := dn * un * r * (1 - r)
-			du := dn * r
-			l.d.B[0][i] += dr
-			l.d.B[1][i] += dz
-			l.d.B[2][i] += dn
-			l.d.B[3][i] += du
-			for k, x := range s.x {
-				at := i*inputs + k
-				l.d.W[0][at] += dr * x
-				l.d.W[1][at] += dz * x
-				l.d.W[2][at] += dn * x
-				l.dx[k] += dr*l.parts.W[0][at] + dz*l.parts.W[1][at] + dn*l.parts.W[2][at]
-			}
-			for k, h := range s.before {
-				at := i*hidden + k
-				l.d.U[0][at] += dr * h
-				l.d.U[1][at] += dz * h
-				l.d.U[2][at] += du * h
-				l.dPrevious[k] += dr*l.parts.U[0][at] + dz*l.parts.U[1][at] + du*l.parts.U[2][at]
-			}
-		}
+		l.parts.Back(l.d, s.x, s.before, s.after, s.gates, dSaid, l.dState, l.dx, l.dPrevious)
 		copy(l.dState, l.dPrevious)
 		// Features that were cut off at their limit pass nothing on.
 		pass := func(k int) float64 {
@@ -185,32 +149,6 @@ func (l *learner) backward(q sequence) {
 	}
 }
 
-// adam is the optimiser of Kingma and Ba (2015).
-type adam struct {
-	m, v []float64
-	n    int
-}
-
-func (a *adam) step(weights, gradient []float64, rate float64) {
-	const b1, b2, tiny, most = 0.9, 0.999, 1e-8, 1.0
-	if a.m == nil {
-		a.m, a.v = make([]float64, len(weights)), make([]float64, len(weights))
-	}
-	norm := 0.0
-	for _, g := range gradient {
-		norm += g * g
-	}
-	shrink := min(1, most/math.Sqrt(norm+tiny))
-	a.n++
-	c1, c2 := 1-math.Pow(b1, float64(a.n)), 1-math.Pow(b2, float64(a.n))
-	for i, g := range gradient {
-		g *= shrink
-		a.m[i] = b1*a.m[i] + (1-b1)*g
-		a.v[i] = b2*a.v[i] + (1-b2)*g*g
-		weights[i] -= rate * a.m[i] / c1 / (math.Sqrt(a.v[i]/c2) + tiny)
-	}
-}
-
 // draw picks a sequence: a series, then a place in it.
 func draw(all []*series, r *rand.Rand) sequence {
 	s := all[r.IntN(len(all))]
@@ -225,7 +163,7 @@ func draw(all []*series, r *rand.Rand) sequence {
 
 // train runs batches of sequences and returns the mean loss of the last tenth.
 func (l *learner) train(all []*series, batches, batch int, r *rand.Rand) float64 {
-	var a adam
+	var a gru.Adam
 	late, n := 0.0, 0
 	for b := range batches {
 		clear(l.gradient)
@@ -242,7 +180,7 @@ func (l *learner) train(all []*series, batches, batch int, r *rand.Rand) float64
 			l.gradient[i] /= float64(batch)
 		}
 		progress := float64(b) / float64(batches)
-		a.step(l.net.Weights, l.gradient, 1e-4+4e-3*(1+math.Cos(math.Pi*progress))/2)
+		a.Step(l.net.Weights, l.gradient, 1e-4+4e-3*(1+math.Cos(math.Pi*progress))/2)
 	}
 	return late / float64(n)
 }

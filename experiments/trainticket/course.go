@@ -18,15 +18,16 @@ import (
 )
 
 // The algorithms: DRPC where a rule's decisions are corrected, DRPC from nothing, as in the
-// paper, and the table of the rival CoScal.
+// paper, the table of the rival CoScal, and the predictor of requests that all of these see.
 const (
-	Residual = "residual-drpc"
-	Scratch  = "drpc"
-	CoScal   = "coscal"
+	Residual  = "residual-drpc"
+	Scratch   = "drpc"
+	CoScal    = "coscal"
+	Predictor = "gru"
 )
 
 // Algorithms by name.
-func Algorithms() []string { return []string{Residual, Scratch, CoScal} }
+func Algorithms() []string { return []string{Residual, Scratch, CoScal, Predictor} }
 
 // Options of a training.
 type Options struct {
@@ -59,7 +60,22 @@ type Result struct {
 	Curve []Point `json:"curve"`
 	// Imitation is the mean squared error of the students to the teacher's actions.
 	Imitation float64 `json:"imitation"`
-	Card      string  `json:"card"`
+	// Prediction is the mean squared error of the predictor, in the last epoch of its training.
+	Prediction float64 `json:"prediction,omitempty"`
+	// Card is the file that says what was trained, or that holds it where there is no other.
+	Card string `json:"card"`
+}
+
+// Text says it in a line.
+func (r Result) Text() string {
+	switch r.Algorithm {
+	case CoScal:
+		return fmt.Sprintf("%d episodes in %.0f s; table: %s", r.Episodes, r.Seconds, r.Card)
+	case Predictor:
+		return fmt.Sprintf("%d episodes in %.0f s; mean squared error %.4f at the end; net: %s", r.Episodes, r.Seconds, r.Prediction, r.Card)
+	}
+	return fmt.Sprintf("%d episodes in %.0f s, the teacher's %.0f s of it; mean reward %.3f at the end; card: %s",
+		r.Episodes, r.Seconds, r.TeacherSeconds, r.LastReward(), r.Card)
 }
 
 // LastReward is the mean of the last episodes; 0 where there is no curve.
@@ -109,6 +125,9 @@ func Train(ctx context.Context, o Options, progress io.Writer) (Result, error) {
 	}
 	if o.Algorithm == CoScal {
 		return trainCoScal(ctx, o, progress)
+	}
+	if o.Algorithm == Predictor {
+		return trainPredictor(ctx, o, defaultPredictorTraining(), progress)
 	}
 	var students []rl.Policy
 	var before *rl.Policy
@@ -164,7 +183,8 @@ func trainCoScal(ctx context.Context, o Options, progress io.Writer) (Result, er
 	if err != nil {
 		return out, err
 	}
-	return out, training.WriteFile(filepath.Join(o.Out, CoScalFile), append(text, '\n'))
+	out.Card = filepath.Join(o.Out, CoScalFile)
+	return out, training.WriteFile(out.Card, append(text, '\n'))
 }
 
 // limits are what a model is not for.

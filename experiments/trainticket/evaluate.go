@@ -80,12 +80,13 @@ const (
 	rulePlan         = "rule:plan"
 	ruleAgents       = "rule:agents"
 	ruleJoint        = "rule:joint"
+	rulePredictive   = "rule:predictive"
 	ruleProportional = "rule:proportional"
 )
 
 // Rules that can be compared with.
 func Rules() []string {
-	return []string{ruleHPA, ruleFIRM, ruleCoScal, rulePlan, ruleAgents, ruleJoint, ruleProportional}
+	return []string{ruleHPA, ruleFIRM, ruleCoScal, rulePlan, ruleAgents, ruleJoint, rulePredictive, ruleProportional}
 }
 
 // Builtin is the model that comes with the program.
@@ -128,7 +129,7 @@ type competitor struct {
 // folder. Rules may have settings behind their names, in percent but for times and millicores:
 // rule:hpa:TARGET:MINUTES, whose minutes are those that Cluster Autoscaler leaves a node that is
 // used by less than 85 %, instead of its defaults, rule:firm:NEAR:TARGET:SLACK, rule:proportional:TARGET,
-// rule:joint:TARGET:MILLICORES, rule:agents:SECONDS:FLOOR.
+// rule:joint:TARGET:MILLICORES, rule:predictive:TARGET:MILLICORES, rule:agents:SECONDS:FLOOR.
 func competitorOf(name string) (competitor, error) {
 	if !strings.HasPrefix(name, "rule:") {
 		m, err := open(name)
@@ -137,7 +138,7 @@ func competitorOf(name string) (competitor, error) {
 		}
 		return competitor{algorithm: m.Card.Algorithm, model: true, begin: func() (decider, error) { return newStudents(m.Students, m.Card.start()) }}, nil
 	}
-	unknown := fmt.Errorf("unknown rule %q: want %s, or with settings rule:hpa:TARGET:MINUTES, rule:firm:NEAR:TARGET:SLACK, rule:proportional:TARGET, rule:joint:TARGET:MILLICORES, rule:agents:SECONDS:FLOOR", name, strings.Join(Rules(), ", "))
+	unknown := fmt.Errorf("unknown rule %q: want %s, or with settings rule:hpa:TARGET:MINUTES, rule:firm:NEAR:TARGET:SLACK, rule:proportional:TARGET, rule:joint:TARGET:MILLICORES, rule:predictive:TARGET:MILLICORES, rule:agents:SECONDS:FLOOR", name, strings.Join(Rules(), ", "))
 	parts := strings.Split(name, ":")
 	var set []float64
 	for _, text := range parts[2:] {
@@ -167,9 +168,10 @@ func competitorOf(name string) (competitor, error) {
 			c.agents = agentsOf(set[0], int64(set[1]))
 		}
 		return c, nil
-	case kind == ruleJoint && (len(set) == 0 || len(set) == 2):
+	case (kind == ruleJoint || kind == rulePredictive) && (len(set) == 0 || len(set) == 2):
 		return rule(func() (decider, error) {
 			j := newJoint()
+			j.ahead = kind == rulePredictive
 			if len(set) == 2 {
 				j.target, j.usual = set[0]/100, int64(set[1])
 			}

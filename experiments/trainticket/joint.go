@@ -18,7 +18,9 @@ type joint struct {
 	// hold is for how many decisions replicas are kept that were asked for, ease the same of
 	// sizes.
 	hold, ease int
-	replicas   []peak
+	// ahead has replicas follow the requests that are predicted, where these are more.
+	ahead    bool
+	replicas []peak
 	sizes      []peak
 }
 
@@ -54,7 +56,11 @@ func (j *joint) decide(v *view) []sim.Size {
 			continue
 		}
 		needed := math.Max(s.Used, s.Visits*v.idle[i]) * 1000 / j.target
-		n := j.replicas[i].of(int64(math.Ceil(needed/float64(j.usual))), j.hold)
+		soon := needed
+		if l := v.local[i]; j.ahead && l.Requests > 0 {
+			soon *= math.Max(l.Predicted/l.Requests, 1)
+		}
+		n := j.replicas[i].of(int64(math.Ceil(soon/float64(j.usual))), j.hold)
 		out[i].Replicas = int32(min(max(n, int64(s.Min)), int64(s.Max)))
 		size := int64(math.Ceil(needed / float64(min(int(out[i].Replicas), s.Ready))))
 		out[i].MilliCPU = j.sizes[i].of(min(max(size, leastCPU), mostCPU), j.ease)

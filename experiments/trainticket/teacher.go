@@ -28,7 +28,7 @@ func (v *view) global(i int, to []float32) []float32 {
 	}
 	for _, x := range []float64{
 		float64(s.MilliCPU) / mostCPU, starting, v.p99 / tolerated / 4, v.failed, v.requests / 1000,
-		10 * (v.levels[i].level - v.before[i]) / (v.levels[i].level + 1), s.Seconds / (slower * v.idle[i]), optional,
+		10 * (v.level[i] - v.before[i]) / (v.level[i] + 1), s.Seconds / (slower * v.idle[i]), optional,
 	} {
 		to = append(to, float32(math.Min(math.Max(x, -2), 2)))
 	}

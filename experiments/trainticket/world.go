@@ -159,32 +159,18 @@ type view struct {
 	// Of the users' requests since the last decision: how many a second, p99 in seconds, and
 	// the share that failed.
 	requests, p99, failed float64
-	// local is what each service sees of itself; before is its rate a decision before.
-	local  []drpc.Local
-	before []float64
+	// local is what each service sees of itself; level is its rate, smoothed, and before the
+	// same a decision before.
+	local         []drpc.Local
+	level, before []float64
 	// skipped is the rate of visits that were left out as the service had no replica, each
 	// service's by what a request asked of it before.
 	skipped []float64
 	each    []float64 // visits of a request, as last seen
-	levels  []gauge
+	soon    *predictor
 	asked   []peak    // replicas, by learners
 	idle    []float64 // seconds that a visit takes on an idle pod
 }
-
-// gauge is a rate over time, for what it will be soon.
-type gauge struct{ level, slope float64 }
-
-// see notes a rate, and returns what it is to be so many decisions ahead: Holt's linear trend.
-func (g *gauge) see(rate, ahead float64) float64 {
-	const alpha, beta = 0.7, 0.4
-	before := g.level
-	g.level = alpha*rate + (1-alpha)*(g.level+g.slope)
-	g.slope = beta*(g.level-before) + (1-beta)*g.slope
-	return math.Max(g.level+ahead*g.slope, 0)
-}
-
-// ahead is for how many decisions a prediction looks ahead: what a pod needs to be Ready.
-const ahead = 6
 
 // startup of a service's process: Train Ticket's are Java programs with Spring Boot.
 var startup = sim.Range{Min: 15 * time.Second, Max: 35 * time.Second}
@@ -205,7 +191,7 @@ func (v *view) update(services []sim.Service, w queueing.Window, most typical) {
 	n := len(services)
 	if v.local == nil {
 		v.asked = make([]peak, n)
-		v.local, v.before, v.skipped, v.each, v.levels = make([]drpc.Local, n), make([]float64, n), make([]float64, n), make([]float64, n), make([]gauge, n)
+		v.local, v.level, v.before, v.skipped, v.each = make([]drpc.Local, n), make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
 	}
 	v.services, v.idle = services, most.idle
 	ended := float64(w.Ended())
@@ -225,13 +211,15 @@ func (v *view) update(services []sim.Service, w queueing.Window, most typical) {
 		} else if v.requests > 0 {
 			v.each[i] = rate / v.requests
 		}
-		v.before[i] = v.levels[i].level
-		predicted := v.levels[i].see(rate, ahead)
-		l := drpc.Local{Replicas: float64(s.Replicas) / usualReplicas, Requests: rate / most.rate[i], Predicted: predicted / most.rate[i]}
+		const smoothing = 0.7
+		v.before[i] = v.level[i]
+		v.level[i] += smoothing * (rate - v.level[i])
+		l := drpc.Local{Replicas: float64(s.Replicas) / usualReplicas, Requests: rate / most.rate[i]}
 		if s.Ready > 0 {
 			l.CPU = s.Used / (float64(s.Ready) * float64(s.MilliCPU) / 1000)
 			l.Memory = s.WorkingSet / float64(s.Size.Memory)
 		}
+		l.Predicted = v.soon.see(i, l)
 		v.local[i] = l
 	}
 }
@@ -288,7 +276,11 @@ func play(ctx context.Context, d decider, name string, seed uint64, changed Chan
 	if err != nil {
 		return sim.Result{}, err
 	}
-	v := &view{}
+	soon, err := newPredictor(len(most.rate))
+	if err != nil {
+		return sim.Result{}, err
+	}
+	v := &view{soon: soon}
 	o.Scaler = sim.Steered
 	o.Steering = sim.Steering{Every: every, Decide: func(_ time.Duration, services []sim.Service, w queueing.Window) []sim.Size {
 		v.update(services, w, most)

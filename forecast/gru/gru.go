@@ -1,5 +1,5 @@
-// Package gru is a small recurrent network of gated units: what runs it, and
-// nothing that trains it.
+// Package gru is a small recurrent network of gated units: what runs it, and what
+// those need who train one.
 package gru
 
 import (
