@@ -84,7 +84,9 @@ func (j *Judge[K]) decline(id K, in Input) Verdict {
 		if before, ok := j.agreed[id]; ok {
 			late = newest >= clearly*before.demand && clearly*in.Usage.MilliCPU > before.usage
 		} else {
-			late = !declined(in.Demand, newest, int(settled/j.Step))
+			// A process that has just started can't tell when they last agreed: demand that was
+			// clearly higher at any time may have been doubted for long by another one.
+			late = !declined(in.Demand, newest)
 		}
 		v := Verdict{Disagreement: &Disagreement{Since: open.since, Kind: Decline, Demand: newest, Usage: in.Usage.MilliCPU}}
 		if in.Now.Sub(open.since) >= settled || !late {
@@ -180,9 +182,9 @@ func implausible(key api.Key, message string) api.Finding {
 	}
 }
 
-// declined reports whether the newest value is clearly below one of the n before.
-func declined(demand api.Series, newest float64, n int) bool {
-	for _, v := range demand.Values[max(0, len(demand.Values)-n-1):] {
+// declined reports whether the newest value is clearly below one before.
+func declined(demand api.Series, newest float64) bool {
+	for _, v := range demand.Values {
 		if newest < clearly*v {
 			return true
 		}

@@ -56,6 +56,28 @@ func TestImplausibleCollapse(t *testing.T) {
 	}
 }
 
+// An operator that begins long after the collapse doubts it from its first cycle on.
+func TestCollapseBeforeTheStart(t *testing.T) {
+	w := newWorld(t, nil)
+	w.cfg.BackfillWait = time.Second
+	w.shop("web", 2)
+	for i := range w.series {
+		w.series[i].rate = func(at time.Time) float64 {
+			if at.Before(epoch.Add(-45 * time.Minute)) {
+				return 0.4
+			}
+			return 0.1
+		}
+	}
+	for range 12 {
+		got, s := w.workload("web")
+		if s.Time.Sub(epoch) >= 30*time.Second && !got.DemandStale { // its history is known
+			t.Errorf("%v after the start demand is believed", s.Time.Sub(epoch))
+		}
+		w.clock.Step(w.cfg.Step)
+	}
+}
+
 // A ramp that the second source, with its shorter window, sees earlier.
 func TestRampIsNotImplausible(t *testing.T) {
 	w := newWorld(t, nil)
