@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -332,6 +333,34 @@ func TestSeasonalSkill(t *testing.T) {
 		}
 		if !(got.Skill > 0.5 && got.Skill <= 1) {
 			t.Errorf("%s: skill %.2f", f.Name(), got.Skill)
+		}
+	}
+}
+
+// TestMostlyGaps: where most of a history is missing, what is known of it still says how far off
+// forecasts were: quantiles are no single path.
+func TestMostlyGaps(t *testing.T) {
+	const horizon = 20
+	for _, missing := range []float64{0.55, 0.7, 0.85, 0.95} {
+		for _, model := range []string{NaiveName, LevelName, SeasonalName, QuickName, AutoName} {
+			t.Run(fmt.Sprintf("%s, %.0f %% missing", model, 100*missing), func(t *testing.T) {
+				src := rand.New(rand.NewPCG(1, 2))
+				series := api.Series{Start: time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC), Step: time.Minute, Values: make([]float64, 2000)}
+				for i := range series.Values {
+					if series.Values[i] = 1000 + 100*src.NormFloat64(); src.Float64() < missing && i < len(series.Values)-1 {
+						series.Values[i] = math.NaN()
+					}
+				}
+				f, err := Predict(mustByName(t, model), series, horizon, []float64{0.1, 0.9})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for h, m := range f.Mean {
+					if f.Quantiles[1][h]-f.Quantiles[0][h] < 100 {
+						t.Fatalf("%d ahead by %s: mean %.0f, quantiles %.0f to %.0f", h+1, f.Model, m, f.Quantiles[0][h], f.Quantiles[1][h])
+					}
+				}
+			})
 		}
 	}
 }

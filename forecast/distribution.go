@@ -346,23 +346,36 @@ func (s *spread) residualPaths(p predictor, y []float64, o int, mean []float64) 
 	if flat {
 		now = meanOfKnown(y[max(0, o+1-horizon) : o+1])
 	}
-	s.weights = s.weights[:0]
 	s.paths = slices.Grow(s.paths[:0], (len(analogues)+1)*horizon)
-	for _, a := range analogues {
-		n := len(s.paths)
-		path := s.paths[n : n+horizon]
-		p.point(a.origin, path)
-		if completeResiduals(y[:o+1], a.origin, path, period) {
-			if then := meanOfKnown(y[max(0, a.origin+1-horizon) : a.origin+1]); flat && then > muchMore*now {
-				for h := range path {
-					path[h] *= muchMore * now / then
+	for _, share := range []float64{observedShare, 0} { // 0: at least one sample
+		s.paths, s.weights = s.paths[:0], s.weights[:0]
+		for _, a := range analogues {
+			n := len(s.paths)
+			path := s.paths[n : n+horizon]
+			p.point(a.origin, path)
+			if completeResiduals(y[:o+1], a.origin, path, period, share) {
+				if then := meanOfKnown(y[max(0, a.origin+1-horizon) : a.origin+1]); flat && then > muchMore*now {
+					for h := range path {
+						path[h] *= muchMore * now / then
+					}
 				}
+				s.paths = s.paths[:n+horizon]
+				s.weights = append(s.weights, a.weight)
 			}
-			s.paths = s.paths[:n+horizon]
-			s.weights = append(s.weights, a.weight)
+		}
+		if len(s.weights) >= min(fewestPaths, len(analogues)) {
+			break
 		}
 	}
 }
+
+const (
+	// observedShare of a residual path must have been observed, unless that leaves fewer
+	// than fewestPaths: where most of a history is missing, paths of which little is known
+	// tell how far off forecasts were, and no path at all would tell that they never are.
+	observedShare = 0.5
+	fewestPaths   = 8
+)
 
 // levelled is a predictor that knows nothing but a level. What it was off by when
 // there was more than muchMore times of what there is now, means over a horizon, is
@@ -395,8 +408,8 @@ func floorAtZero(xs []float64) {
 // against y. Gaps take the residual before them. Beyond the end of y the residual a
 // period before, or the last one where there is no period or less than one was
 // observed, goes on growing with the square root of the lead, as a random walk's does.
-// It returns false when too little of the path was observed.
-func completeResiduals(y []float64, origin int, path []float64, period int) bool {
+// It returns false when less than a share of the path was observed, or nothing.
+func completeResiduals(y []float64, origin int, path []float64, period int, share float64) bool {
 	known := min(len(path), len(y)-1-origin)
 	if known < 1 {
 		return false
@@ -415,7 +428,7 @@ func completeResiduals(y []float64, origin int, path []float64, period int) bool
 		}
 		path[h] = r
 	}
-	if 2*seen < known {
+	if seen == 0 || float64(seen) < share*float64(known) {
 		return false
 	}
 	for h := range first {

@@ -64,7 +64,7 @@ func TestCompleteResiduals(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if !completeResiduals(tc.y, 0, tc.path, tc.period) {
+			if !completeResiduals(tc.y, 0, tc.path, tc.period, observedShare) {
 				t.Fatal("too little was observed")
 			}
 			if diff := cmp.Diff(tc.want, tc.path); diff != "" {
@@ -73,7 +73,7 @@ func TestCompleteResiduals(t *testing.T) {
 		})
 	}
 	for name, y := range map[string][]float64{"nothing": {9}, "a third": {9, nan, 1, nan}} {
-		if completeResiduals(y, 0, make([]float64, 4), 2) {
+		if completeResiduals(y, 0, make([]float64, 4), 2, observedShare) {
 			t.Errorf("%s was observed and that is enough", name)
 		}
 	}
