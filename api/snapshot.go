@@ -492,6 +492,10 @@ const ReasonTargetPaused = "TargetPaused"
 // that is held so has no pods of its own.
 const ReasonDuplicateTarget = "DuplicateTarget"
 
+// ReasonScaledToZero of a hold: the target has 0 replicas, as somebody switched it off, for
+// good or for the night.
+const ReasonScaledToZero = "ScaledToZero"
+
 // ReasonPodsRefused of a finding: pods of a workload's target are not let in, by a
 // LimitRange, a ResourceQuota, a pod security standard or a webhook.
 const ReasonPodsRefused = "PodsRefused"

@@ -107,6 +107,9 @@ func members(managed []managed, due bool) (out []canary.Member) {
 			Key: w.Key, Joined: w.Mode == api.ModeCanary, Bar: w.Contested, Gone: w.Hold,
 			Demand: w.Demand, Replicas: w.Replicas, Restarted: w.CanaryRestarted,
 		}
+		if w.HoldReason == api.ReasonScaledToZero {
+			m.Gone = "" // it may be back in the morning; until then it has no events, which prove nothing
+		}
 		if w.DemandStale {
 			m.Demand = api.Series{}
 		}

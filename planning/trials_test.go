@@ -298,6 +298,39 @@ func TestCanaryHolds(t *testing.T) {
 	}
 }
 
+// TestCanaryAtNight: a control that is switched off for the night is its canary's control in the
+// morning, and the trial goes on where it was.
+func TestCanaryAtNight(t *testing.T) {
+	w := trialWorld(t, none)
+	off := ""
+	for _, l := range w.loads {
+		reads := l.change
+		l.change = func(l *load, now time.Time) {
+			reads(l, now)
+			l.Hold, l.HoldReason = "", ""
+			if l.Key.Name == off {
+				l.Hold, l.HoldReason = "Deployment has 0 replicas", api.ReasonScaledToZero
+				l.SLOs[0].Total, l.SLOs[0].Bad = 0, 0
+			}
+		}
+	}
+	w.phase(api.CanaryRunning, 15*time.Minute)
+	w.cycle()
+	canary := w.acting()[0]
+	for _, p := range w.lastPlan.Workloads {
+		if p.Key.Name == canary {
+			off = p.Canary.With
+		}
+	}
+	since := w.trial().Since
+	w.until(w.now.Add(2 * time.Hour)) // past its soak
+	if got := w.trial(); got.Phase != api.CanaryRunning || !got.Since.Equal(since) || !strings.Contains(got.Waits, "too little is known") {
+		t.Fatalf("at night it is %s since %v: %s", got.Phase, got.Since, got.Waits)
+	}
+	off = ""
+	w.phase(api.CanaryPromoted, 3*time.Hour)
+}
+
 // TestCanaryPaused: while nothing is written nothing is learnt, and nobody is promoted or
 // stopped.
 func TestCanaryPaused(t *testing.T) {

@@ -56,7 +56,7 @@ const (
 	HoldNoRequests = "NoRequests"
 	// HoldScaledToZero: the target has 0 replicas although it should have some:
 	// somebody switched it off, as with an HPA.
-	HoldScaledToZero = "ScaledToZero"
+	HoldScaledToZero = api.ReasonScaledToZero
 	// HoldPanicked: looking at it panicked, which is a defect of mash2's.
 	HoldPanicked = "SensingPanicked"
 )
