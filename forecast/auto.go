@@ -112,7 +112,7 @@ func (m Auto) refit(s State, series api.Series, horizon int) State {
 	}
 
 	origins := skillOrigins(len(y), period, horizon)
-	if len(origins) < minSkillOrigins {
+	if len(origins) < minSkillOrigins || period == 0 && origins[len(origins)-1]-origins[0] < horizon { // of the same samples
 		next.tryYoung(y, horizon)
 		return next
 	}

@@ -364,3 +364,28 @@ func TestMostlyGaps(t *testing.T) {
 		}
 	}
 }
+
+// TestYoungWalks: nobody can foresee a random walk. In its first hour, of which few forecasts came
+// due that don't tell of the same samples, skill is claimed in few cycles.
+func TestYoungWalks(t *testing.T) {
+	const walks, from, hour, horizon = 60, 24, 240, 60
+	f := Guarded(mustByName(t, QuickName))
+	claims := 0
+	for seed := range uint64(walks) {
+		src := rand.New(rand.NewPCG(seed, 9))
+		series := api.Series{Start: time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC), Step: 15 * time.Second}
+		for v := 1000.0; len(series.Values) < hour; v = max(10, v+20*src.NormFloat64()) {
+			series.Values = append(series.Values, v)
+		}
+		walk(t, f, series, from, horizon, func(_ int, got api.Forecast) {
+			if got.Skill >= 0.1 {
+				claims++
+			}
+		})
+	}
+	share := float64(claims) / (walks * (hour - from))
+	t.Logf("skill is claimed in %.1f %% of the cycles", 100*share)
+	if share > 0.03 {
+		t.Error("that is too often")
+	}
+}
