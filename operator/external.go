@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
@@ -79,19 +80,24 @@ func (c Config) externalTLS(add func(manager.Runnable) error) (*tls.Config, erro
 	}
 	config.GetCertificate = watcher.GetCertificate
 	ca := filepath.Join(c.ExternalCertDir, caFile)
-	if _, err := clientCAs(ca); os.IsNotExist(err) {
-		return config, add(watcher)
-	} else if err != nil {
+	var asked atomic.Bool // for clients' certificates: from the first authority on, for ever
+	if _, err := clientCAs(ca); err == nil {
+		asked.Store(true)
+	} else if !os.IsNotExist(err) {
 		return nil, err
 	}
-	config.ClientAuth = tls.RequireAndVerifyClientCert
+	// The file may come later than the start, too.
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		pool, err := clientCAs(ca)
+		if os.IsNotExist(err) && !asked.Load() {
+			return nil, nil // config as it is
+		}
+		asked.Store(true)
 		if err != nil {
 			return nil, err
 		}
 		now := config.Clone()
-		now.GetConfigForClient, now.ClientCAs = nil, pool
+		now.GetConfigForClient, now.ClientAuth, now.ClientCAs = nil, tls.RequireAndVerifyClientCert, pool
 		return now, nil
 	}
 	return config, add(watcher)

@@ -83,6 +83,8 @@ func TestExternalTLS(t *testing.T) {
 	roots.AddCert(ours.cert)
 	for name, c := range map[string]struct {
 		clients bool       // ca.crt is there
+		later   bool       // and came after the start
+		gone    bool       // and went again
 		client  *authority // who signed the client's; nil for none
 		want    bool
 	}{
@@ -91,13 +93,18 @@ func TestExternalTLS(t *testing.T) {
 		"a client of ours":           {clients: true, client: &ours, want: true},
 		"a client of somebody else":  {clients: true, client: &others},
 		"a certificate nobody needs": {client: &others, want: true},
+		"without one, later":         {clients: true, later: true},
+		"of ours, later":             {clients: true, later: true, client: &ours, want: true},
+		"of somebody else, later":    {clients: true, later: true, client: &others},
+		"an authority that is gone":  {clients: true, gone: true, client: &ours},
+		"gone, and came later":       {clients: true, later: true, gone: true, client: &ours},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			cert, key := ours.sign(t)
 			write(t, filepath.Join(dir, certFile), cert)
 			write(t, filepath.Join(dir, keyFile), key)
-			if c.clients {
+			if c.clients && !c.later {
 				write(t, filepath.Join(dir, caFile), ours.pem())
 			}
 			added := 0
@@ -106,6 +113,20 @@ func TestExternalTLS(t *testing.T) {
 				t.Fatalf("%v, %d added", err, added)
 			}
 			asks := &tls.Config{RootCAs: roots, ServerName: "localhost", NextProtos: []string{"h2"}}
+			if c.later {
+				if !handshake(t, config, asks) {
+					t.Fatal("not let in while no certificate was asked for")
+				}
+				write(t, filepath.Join(dir, caFile), ours.pem())
+			}
+			if c.gone {
+				if c.later && handshake(t, config, asks) {
+					t.Fatal("let in without a certificate")
+				}
+				if err := os.Remove(filepath.Join(dir, caFile)); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if c.client != nil {
 				cert, key := c.client.sign(t)
 				pair, err := tls.X509KeyPair(cert, key)
