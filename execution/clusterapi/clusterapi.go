@@ -21,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -79,7 +80,7 @@ type Provider struct {
 	changing sync.Mutex // one change at a time: each counts the others' marks
 
 	mu      sync.Mutex
-	version string            // of the API, once it is known
+	version string            // of the API, once it is known and as long as it is served
 	known   map[string]string // pool by provider id, as last read
 	asked   map[string]asked  // by pool
 }
@@ -172,6 +173,11 @@ func (p *Provider) list(ctx context.Context, resource string) ([]unstructured.Un
 	}
 	list, err := in.List(ctx, metav1.ListOptions{LabelSelector: labelCluster + "=" + p.cfg.Cluster})
 	if err != nil {
+		if apierrors.IsNotFound(err) { // an upgrade may have ended this version
+			p.mu.Lock()
+			p.version = ""
+			p.mu.Unlock()
+		}
 		return nil, fmt.Errorf("listing %s of cluster %s/%s: %w", resource, p.cfg.Namespace, p.cfg.Cluster, provider.FromKubernetes(err))
 	}
 	slices.SortFunc(list.Items, func(a, b unstructured.Unstructured) int { return cmp.Compare(a.GetName(), b.GetName()) })

@@ -1,6 +1,7 @@
 package clusterapi_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -26,6 +27,8 @@ type fake struct {
 	deployments, machines map[string]object
 	// refuse is the status by which the next scaling is refused; 0 for none.
 	refuse int
+	// version is the only one of the API that is served; v1beta1 if empty.
+	version string
 	// before, if not nil, is called when the next scaling has come and is not looked at yet.
 	before func()
 }
@@ -102,14 +105,18 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	code, out := http.StatusOK, any(nil)
-	path := strings.Split(strings.TrimPrefix(r.URL.Path, "/apis/cluster.x-k8s.io/v1beta1/namespaces/m/"), "/")
+	version := cmp.Or(f.version, "v1beta1")
+	rest, served := strings.CutPrefix(r.URL.Path, "/apis/cluster.x-k8s.io/"+version+"/namespaces/m/")
+	path := strings.Split(rest, "/")
 	switch {
 	case r.URL.Path == "/api":
 		out = object{"kind": "APIVersions"}
 	case r.URL.Path == "/apis":
 		out = object{"kind": "APIGroupList", "groups": []any{object{
-			"name": "cluster.x-k8s.io", "preferredVersion": object{"groupVersion": "cluster.x-k8s.io/v1beta1", "version": "v1beta1"},
+			"name": "cluster.x-k8s.io", "preferredVersion": object{"groupVersion": "cluster.x-k8s.io/" + version, "version": version},
 		}}}
+	case !served:
+		code = http.StatusNotFound
 	case len(path) == 3 && f.refuse != 0:
 		code, f.refuse = f.refuse, 0
 	case len(path) == 3:

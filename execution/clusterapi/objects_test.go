@@ -1,11 +1,13 @@
 package clusterapi_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/execution/clusterapi"
+	"github.com/mash2-io/mash2/execution/provider"
 )
 
 // TestUnreadableAnnotationHoldsItsPool: a pool with an annotation that can't be read is held
@@ -155,5 +157,21 @@ func TestWhatNodesWillBe(t *testing.T) {
 				t.Errorf("zone %q, spot %v, %g interruptions an hour", got.Zones[0], got.Spot, got.Interruptions)
 			}
 		})
+	}
+}
+
+// A management cluster whose upgrade ends a version of the API is read by the next one, without a
+// restart of the operator.
+func TestVersionThatIsServedNoMore(t *testing.T) {
+	f, p := newFake(t, 2)
+	if pools, err := p.Pools(t.Context()); err != nil || len(pools) != 1 {
+		t.Fatalf("%v, %v", pools, err)
+	}
+	f.version = "v1beta2"
+	if _, err := p.Pools(t.Context()); !errors.Is(err, provider.ErrNotFound) {
+		t.Errorf("the first answer of another version: %v", err)
+	}
+	if pools, err := p.Pools(t.Context()); err != nil || len(pools) != 1 {
+		t.Errorf("and after it: %v, %v", pools, err)
 	}
 }
