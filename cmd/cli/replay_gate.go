@@ -48,7 +48,11 @@ func (o *replayFlags) gate(r replay.Result) (bool, error) {
 				b.Cost.Decided, b.Cost.Recorded, 100*(b.Cost.Decided/b.Cost.Recorded-1), o.maxCost))
 		}
 	}
-	if more := b.Short.Decided - b.Short.Recorded; o.maxShort != "" && more > longest.Minutes() {
+	switch more := b.Short.Decided - b.Short.Recorded; {
+	case o.maxShort == "":
+	case b.Judged == 0:
+		errs = append(errs, errors.New("--max-short-increase can't be judged: of no workload fresh CPU demand, requests and what had been decided a pod startup before were recorded"))
+	case more > longest.Minutes():
 		text := fmt.Sprintf("workloads would have too few replicas for %.1f minutes more (%.1f instead of %.1f), at most %s is allowed", more, b.Short.Decided, b.Short.Recorded, o.maxShort)
 		if w := b.Worst; w != nil {
 			text += fmt.Sprintf("; worst is %s, first at %s: %d replicas where demand needs %.2f", w.Workload, w.At.UTC().Format(time.RFC3339), w.Decided, w.Needs)

@@ -20,6 +20,9 @@ type Balance struct {
 	// then needs, were every replica to use 80 % of what it requests. A measurement tells of
 	// no more than five minutes before it.
 	Short Weighed `json:"shortMinutes"`
+	// Judged is for how many minutes, summed over workloads, that could be told: of the others
+	// CPU demand, requests or what had been decided is not known.
+	Judged float64 `json:"judgedMinutes"`
 	// Worst is the workload that is short for longer than recorded by most, nil if none is.
 	Worst *Worst `json:"worst,omitempty"`
 }
@@ -109,6 +112,7 @@ func (b *scales) judge(s api.Snapshot, before sides, requests map[api.Key]int64,
 			speed = 1
 		}
 		needs := demand / speed / float64(requests[w.Key]) / fullUtilization
+		b.sum.Judged += d.Minutes()
 		minutes := [2]float64{}
 		for i, n := range replicas {
 			if needs > float64(n) {

@@ -42,7 +42,7 @@ func TestBalance(t *testing.T) {
 	near := func(x, y float64) bool { return math.Abs(x-y) < 1e-9 }
 	calm := cycle{[2]float64{700, 700}, [2]int32{2, 2}, [2]int32{2, 2}, [2]float64{6, 12}}
 	got := run(0, calm, calm, calm)
-	if !near(got.Cost.Recorded, 0.2) || !near(got.Cost.Decided, 0.4) || got.Short != (Weighed{}) || got.Worst != nil {
+	if !near(got.Cost.Recorded, 0.2) || !near(got.Cost.Decided, 0.4) || got.Short != (Weighed{}) || !near(got.Judged, 4) || got.Worst != nil {
 		t.Errorf("calm: %+v", got)
 	}
 	// One replica of a is too few for 700 millicores, from the next minute on.
