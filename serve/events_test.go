@@ -57,6 +57,7 @@ func TestEventsHaveTheirOwnMessage(t *testing.T) {
 
 // What is wrong is told once while it lasts, in whichever figures; of several such things each is.
 func TestNewFindingsAreThoseInOtherWords(t *testing.T) {
+	cycle := func(all []api.Finding) api.Cycle { return api.Cycle{Findings: all} }
 	of := func(reason string, messages ...string) (all []api.Finding) {
 		for _, m := range messages {
 			all = append(all, api.Finding{Severity: api.Warning, Reason: reason, Object: api.PolicyRef, Message: m})
@@ -80,13 +81,21 @@ func TestNewFindingsAreThoseInOtherWords(t *testing.T) {
 		"after it had gone":      {"Implausible", nil, []string{"0.4 cores"}, []string{"0.4 cores"}},
 		"a figure of the policy": {"InvalidPolicy", []string{"must be below 1, is 5"}, []string{"must be below 1, is 7"}, []string{"must be below 1, is 7"}},
 	} {
-		_, before := news(of(c.reason, c.before...), nil)
-		told, said := news(of(c.reason, c.now...), before)
+		_, before := news(cycle(of(c.reason, c.before...)), nil)
+		told, said := news(cycle(of(c.reason, c.now...)), before)
 		if !slices.Equal(told, of(c.reason, c.want...)) {
 			t.Errorf("%s: told %v, want %q", name, told, c.want)
 		}
-		if again, _ := news(of(c.reason, c.now...), said); len(again) > 0 {
+		if again, _ := news(cycle(of(c.reason, c.now...)), said); len(again) > 0 {
 			t.Errorf("%s: told again: %v", name, again)
+		}
+		// A cycle that was held in between knows of nothing but why.
+		why := cycle(of("CycleHeld", "why"))
+		why.Error = "why"
+		if held, after := news(why, said); len(held) != 1 {
+			t.Errorf("%s: of a cycle that was held %v is told", name, held)
+		} else if again, _ := news(cycle(of(c.reason, c.now...)), after); len(again) > 0 {
+			t.Errorf("%s: told again after a cycle that was held: %v", name, again)
 		}
 	}
 }

@@ -20,7 +20,7 @@ type Log struct {
 // Report implements mash2.Reporter.
 func (l *Log) Report(_ context.Context, c api.Cycle) {
 	var told []api.Finding
-	told, l.said = news(c.Findings, l.said)
+	told, l.said = news(c, l.said)
 	for _, f := range told {
 		level := slog.LevelInfo
 		if f.Severity == api.Warning {

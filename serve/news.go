@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,8 +17,10 @@ var ofPolicies = []string{"InvalidPolicy", "PolicyMissing", "UnknownPool", "Unkn
 
 // news are the findings that the cycle before did not have, and all of this one. One that says
 // of the same object what another said that is gone, in other figures, is not new: figures and
-// times move while what is wrong stays.
-func news(findings []api.Finding, before map[api.Finding]bool) (told []api.Finding, said map[api.Finding]bool) {
+// times move while what is wrong stays. A cycle that was held looked at nothing: what was said
+// before it is said still.
+func news(c api.Cycle, before map[api.Finding]bool) (told []api.Finding, said map[api.Finding]bool) {
+	findings := c.Findings
 	alike := func(f api.Finding) api.Finding {
 		if !slices.Contains(ofPolicies, f.Reason) {
 			f.Message = words(f.Message)
@@ -47,6 +50,9 @@ func news(findings []api.Finding, before map[api.Finding]bool) (told []api.Findi
 		default:
 			told = append(told, f)
 		}
+	}
+	if c.Error != "" {
+		maps.Copy(said, before)
 	}
 	return told, said
 }

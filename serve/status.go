@@ -378,7 +378,7 @@ func camel(s string) string {
 // finding that is new.
 func (s *Status) tell(c api.Cycle, objects managed) {
 	var told []api.Finding
-	told, s.said = news(c.Findings, s.said)
+	told, s.said = news(c, s.said)
 	for _, f := range told {
 		s.event(objects, f.Object, string(f.Severity), f.Reason, "Plan", f.Message)
 	}

@@ -317,6 +317,7 @@ func TestPage(t *testing.T) {
 		{"nodes", "#/nodes", "general: 8 nodes"},
 		{"timeline", "#/timeline", "pay/web-20"},
 		{"nowhere", "#/nowhere", "There is no such page"},
+		{"no name", "#/workload/%/x", "There is no such page"},
 	}
 	for _, look := range []struct {
 		name  string

@@ -26,7 +26,11 @@ function route() {
   const path = location.hash.replace(/^#/, "") || "/";
   for (const [pattern, view] of routes) {
     const found = path.match(pattern);
-    if (found) return { path, view, args: found.slice(1).map(decodeURIComponent) };
+    try {
+      if (found) return { path, view, args: found.slice(1).map(decodeURIComponent) };
+    } catch {
+      break; // no name is written like that
+    }
   }
   return { path, view: async () => [h("h1", {}, "There is no such page"), h("p", {}, h("a", { href: "#/" }, "Overview"))], args: [] };
 }
