@@ -64,6 +64,15 @@ func TestSizesAtAdmission(t *testing.T) {
 		}
 	}
 	sizesAtAdmission(t, c)
+	applyText(t, c, `apiVersion: v1
+kind: Namespace
+metadata: {name: ranged}
+---
+apiVersion: v1
+kind: LimitRange
+metadata: {name: small, namespace: ranged}
+spec: {limits: [{type: Container, defaultRequest: {memory: 64Mi}}]}
+`)
 	const (
 		web      = `{"name":"web","requests":{"cpu":"250m","memory":"300Mi"},"template":{"cpu":"1000m","memory":"1024Mi"}}`
 		side     = `{"name":"side","requests":{"cpu":"20m"},"template":{"cpu":"0.1"}}`
@@ -72,6 +81,7 @@ func TestSizesAtAdmission(t *testing.T) {
 	n := 0
 	for name, tc := range map[string]struct {
 		kind, mode string
+		namespace  string // default
 		spec       string // more of the ManagedWorkload's
 		turned     string // what becomes of its spec after its status
 		pod        string // more of the pod's spec
@@ -127,18 +137,22 @@ func TestSizesAtAdmission(t *testing.T) {
 			containers: `{"name":"web","requests":{"cpu":"1","memory":"2Gi"},"template":{"cpu":"1","memory":"1Gi"}}`,
 		},
 		"without a status no size": {kind: "Deployment", want: template},
+		"beside what a LimitRange adds": {
+			kind: "Deployment", mode: "InPlace", namespace: "ranged", containers: web + "," + side, want: "250m/300Mi/2Gi 20m/64Mi/",
+		},
 	} {
 		n++
 		app := fmt.Sprintf("app-%d", n)
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
+			namespace := cmp.Or(tc.namespace, "default")
 			service := ""
 			if tc.kind == "StatefulSet" {
 				service = "serviceName: " + app
 			}
 			applyText(t, c, fmt.Sprintf(`apiVersion: mash2.io/v1alpha1
 kind: ManagedWorkload
-metadata: {name: %[1]s, namespace: default}
+metadata: {name: %[1]s, namespace: %[7]s}
 spec:
   targetRef: {apiVersion: apps/v1, kind: %[2]s, name: %[1]s}
   maxReplicas: 5
@@ -147,7 +161,7 @@ spec:
 ---
 apiVersion: apps/v1
 kind: %[2]s
-metadata: {name: %[1]s, namespace: default}
+metadata: {name: %[1]s, namespace: %[7]s}
 spec:
   replicas: 0
   %[3]s
@@ -159,15 +173,15 @@ spec:
       containers:
         - {name: web, image: web, resources: {requests: {cpu: "1", memory: %[6]s}, limits: {memory: 2Gi}}}
         - {name: side, image: side, resources: {requests: {cpu: 100m}}}
-`, app, tc.kind, service, tc.pod, tc.spec, cmp.Or(tc.memory, "1Gi")))
+`, app, tc.kind, service, tc.pod, tc.spec, cmp.Or(tc.memory, "1Gi"), namespace))
 			if tc.mode != "" {
 				patch := fmt.Sprintf(`{"status":{"sizing":{"mode":%q,"containers":[%s]}}}`, tc.mode, tc.containers)
-				if out, err := c.Kubectl(ctx, "patch", "mw", app, "--subresource", "status", "--type", "merge", "-p", patch); err != nil {
+				if out, err := c.Kubectl(ctx, "-n", namespace, "patch", "mw", app, "--subresource", "status", "--type", "merge", "-p", patch); err != nil {
 					t.Fatalf("%v: %s", err, out)
 				}
 			}
 			if tc.turned != "" {
-				if out, err := c.Kubectl(ctx, "patch", "mw", app, "--type", "merge", "-p", `{"spec":`+tc.turned+`}`); err != nil {
+				if out, err := c.Kubectl(ctx, "-n", namespace, "patch", "mw", app, "--type", "merge", "-p", `{"spec":`+tc.turned+`}`); err != nil {
 					t.Fatalf("%v: %s", err, out)
 				}
 			}
@@ -177,11 +191,11 @@ spec:
 			for {
 				got := ""
 				for _, replicas := range []string{"0", "1"} {
-					if out, err := c.Kubectl(ctx, "scale", tc.kind, app, "--replicas", replicas); err != nil {
+					if out, err := c.Kubectl(ctx, "-n", namespace, "scale", tc.kind, app, "--replicas", replicas); err != nil {
 						t.Fatalf("%v: %s", err, out)
 					}
 					for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
-						out, err := c.Kubectl(ctx, "get", "pods", "-l", "app="+app, "-o",
+						out, err := c.Kubectl(ctx, "-n", namespace, "get", "pods", "-l", "app="+app, "-o",
 							`jsonpath={range .items[0].spec.containers[*]}{.resources.requests.cpu}/{.resources.requests.memory}/{.resources.limits.memory} {end}`)
 						if got = strings.TrimSpace(out); err == nil && (got == "") == (replicas == "0") || err != nil && replicas == "0" {
 							break
