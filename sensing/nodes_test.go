@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mash2-io/mash2/api"
@@ -53,6 +54,74 @@ func TestSinceWhenANodeIsNotReady(t *testing.T) {
 		if !got.UnreadyAt.Equal(want) || got.Ready != want.IsZero() {
 			t.Errorf("%s: not Ready since %v, want %v", status, got.UnreadyAt, want)
 		}
+	}
+}
+
+// A node that has just come and takes no pods yet counts as one that boots: by a taint of its start, or
+// without a device that the others of its pool have.
+func TestNodesThatStart(t *testing.T) {
+	const gpu = corev1.ResourceName("example.com/gpu")
+	taint := func(key string, effect corev1.TaintEffect) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: effect}) }
+	}
+	device := func(amount string) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Status.Allocatable[gpu] = resource.MustParse(amount) }
+	}
+	type changes = []func(*corev1.Node)
+	tests := map[string]struct {
+		age     time.Duration
+		fresh   changes
+		others  []changes // of its pool, an hour old
+		told    api.Pool
+		pending bool // it counts as not Ready
+	}{
+		"without taints":                         {others: []changes{nil}},
+		"an agent's taint":                       {fresh: changes{taint("node.cilium.io/agent-not-ready", corev1.TaintEffectNoExecute)}, pending: true},
+		"for too long":                           {age: 11 * time.Minute, fresh: changes{taint("node.cilium.io/agent-not-ready", corev1.TaintEffectNoExecute)}},
+		"the node controller's":                  {fresh: changes{taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule)}, pending: true},
+		"under pressure":                         {fresh: changes{taint(corev1.TaintNodeDiskPressure, corev1.TaintEffectNoSchedule)}, others: []changes{nil}},
+		"one that keeps no pod off":              {fresh: changes{taint("example.com/starting", corev1.TaintEffectPreferNoSchedule)}, others: []changes{nil}},
+		"one that another node does not bear":    {fresh: changes{taint("example.com/starting", corev1.TaintEffectNoSchedule)}, others: []changes{nil}, pending: true},
+		"one that all bear":                      {fresh: changes{taint("dedicated", corev1.TaintEffectNoSchedule)}, others: []changes{{taint("dedicated", corev1.TaintEffectNoSchedule)}}},
+		"of the only node, which may be its own": {fresh: changes{taint("dedicated", corev1.TaintEffectNoSchedule)}},
+		"one that the provider tells of": {
+			fresh: changes{taint("dedicated", corev1.TaintEffectNoSchedule)}, others: []changes{nil},
+			told: api.Pool{Taints: []api.Taint{{Key: "dedicated", Effect: "NoSchedule"}}},
+		},
+		"without the device of the others":     {others: []changes{{device("1")}, {device("1")}}, pending: true},
+		"with none of it registered":           {fresh: changes{device("0")}, others: []changes{{device("1")}}, pending: true},
+		"with the device":                      {fresh: changes{device("1")}, others: []changes{{device("2")}}},
+		"a device of one node of several":      {others: []changes{{device("1")}, nil}},
+		"a device that the provider tells of":  {told: api.Pool{Allocatable: api.Resources{Extended: map[string]int64{string(gpu): 1}}}, pending: true},
+		"a node of no pool that anybody knows": {fresh: changes{taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule)}, told: api.Pool{Name: "n2"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			if tt.told.Name == "" {
+				tt.told.Name = "e2"
+			}
+			w.pools = []api.Pool{tt.told}
+			for i, of := range append([]changes{tt.fresh}, tt.others...) {
+				n := node(fmt.Sprintf("node-%d", i), "e2")
+				if i == 0 {
+					n.CreationTimestamp = metav1.NewTime(w.clock.Now().Add(-time.Minute - tt.age))
+				}
+				for _, change := range of {
+					change(n)
+				}
+				w.put(n)
+			}
+			nodes := w.observe().Nodes
+			if got := !nodes[0].Ready; got != tt.pending {
+				t.Errorf("starting: %v, want %v", got, tt.pending)
+			}
+			for _, n := range nodes[1:] {
+				if !n.Ready {
+					t.Errorf("%s is old, and not Ready", n.Name)
+				}
+			}
+		})
 	}
 }
 

@@ -146,6 +146,8 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 		return api.Snapshot{}, fmt.Errorf("observing: %w", err)
 	}
 
+	leaveStarting(now, s.Pools, v.nodes)
+
 	// 3. What was measured, by target and in reference millicores.
 	o.speeds.learn(now, v.nodes, s.Pools)
 	var usage map[targetID]*api.Usage

@@ -194,6 +194,9 @@ func describePool(p api.Pool, nodes []*nodeRecord, o *overheads) api.Pool {
 		}
 		observed = observed.Max(o.byNode[n.node.Name])
 	}
+	if live {
+		p.Allocatable.Extended = devices(ready)
+	}
 	p.Zones, p.Taints = zonesIn(p, ready), taintsIn(p, ready)
 	describeSpot(&p, ready)
 	expected := o.expected(labels, taints)
@@ -260,24 +263,14 @@ func passing(t api.Taint) bool {
 		})
 }
 
-// least is the component-wise minimum; a resource that only one of them has is
-// not there.
+// least is the component-wise minimum of what every node has; see devices for the others.
 func least(a, b api.Resources) api.Resources {
-	out := api.Resources{
+	return api.Resources{
 		MilliCPU:         min(a.MilliCPU, b.MilliCPU),
 		Memory:           min(a.Memory, b.Memory),
 		EphemeralStorage: min(a.EphemeralStorage, b.EphemeralStorage),
 		Pods:             min(a.Pods, b.Pods),
 	}
-	for k, v := range a.Extended {
-		if w := min(v, b.Extended[k]); w > 0 {
-			if out.Extended == nil {
-				out.Extended = map[string]int64{}
-			}
-			out.Extended[k] = w
-		}
-	}
-	return out
 }
 
 // speeds knows how fast the cores of a node are, also of nodes that are gone.

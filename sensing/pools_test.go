@@ -169,6 +169,38 @@ func TestPoolAllocatable(t *testing.T) {
 	}
 }
 
+// What a further node of a pool has of devices is what most of its nodes have: one whose device
+// plugin is away does not take the device from the pool, nor does one node give it to all.
+func TestPoolDevices(t *testing.T) {
+	for name, c := range map[string]struct {
+		nodes []string // amounts, empty for none
+		want  int64
+	}{
+		"all":                      {nodes: []string{"2", "1", "2"}, want: 1},
+		"a plugin is away":         {nodes: []string{"1", "0", "1"}, want: 1},
+		"it has never been there":  {nodes: []string{"1", "", "1"}, want: 1},
+		"half of them":             {nodes: []string{"1", "0"}},
+		"one of several":           {nodes: []string{"1", "", ""}},
+		"none, whatever was told":  {nodes: []string{"", ""}},
+		"an empty pool as is told": {want: 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.pools = []api.Pool{{Name: "e2", Allocatable: api.Resources{Extended: map[string]int64{"example.com/gpu": 8}}}}
+			for i, amount := range c.nodes {
+				n := node(fmt.Sprintf("node-%d", i), "e2")
+				if amount != "" {
+					n.Status.Allocatable["example.com/gpu"] = resource.MustParse(amount)
+				}
+				w.put(n)
+			}
+			if got := w.observe().Pools[0].Allocatable.Extended["example.com/gpu"]; got != c.want {
+				t.Errorf("a further node has %d, want %d", got, c.want)
+			}
+		})
+	}
+}
+
 // The taints of a pool are those that its Ready nodes share, whatever its provider says.
 func TestPoolTaints(t *testing.T) {
 	dedicated := corev1.Taint{Key: "dedicated", Value: "others", Effect: corev1.TaintEffectNoSchedule}

@@ -1,0 +1,111 @@
+package sensing
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mash2-io/mash2/api"
+)
+
+// startingFor is how long after it was made a node that is Ready may still be starting: drivers of
+// devices take minutes.
+const startingFor = 10 * time.Minute
+
+// leaveStarting has nodes that are Ready, but take no pods yet, count as not Ready: those that have just
+// come and bear a taint of their start, or lack a device that the others of their pool have. Else
+// another node would be bought for the pods that wait for this one. Elements of nodes are replaced,
+// as what they point at is the cache's.
+func leaveStarting(now time.Time, pools []api.Pool, nodes []*nodeRecord) {
+	ready := map[string][]*nodeRecord{} // by pool
+	young := func(n *nodeRecord) bool { return now.Sub(n.node.Created) < startingFor }
+	fresh := false
+	for _, n := range nodes {
+		if n.node.Ready && n.node.Pool != "" {
+			ready[n.node.Pool] = append(ready[n.node.Pool], n)
+			fresh = fresh || young(n)
+		}
+	}
+	if !fresh {
+		return
+	}
+	for i, n := range nodes {
+		if !n.node.Ready || !young(n) {
+			continue
+		}
+		at := slices.IndexFunc(pools, func(p api.Pool) bool { return p.Name == n.node.Pool })
+		if at < 0 || !tainted(n, pools[at], ready[n.node.Pool]) && !lacksDevice(n, pools[at], ready[n.node.Pool], young) {
+			continue
+		}
+		starting := *n
+		starting.node.Ready, starting.node.ReadyAt = false, time.Time{}
+		nodes[i] = &starting
+	}
+}
+
+// tainted reports whether a node bears a taint that will be taken off once it has started: by its key,
+// or as the provider doesn't tell of it and not all Ready nodes of its pool bear it.
+func tainted(n *nodeRecord, p api.Pool, ready []*nodeRecord) bool {
+	return slices.ContainsFunc(n.node.Taints, func(t api.Taint) bool {
+		switch {
+		case t.Effect == string(corev1.TaintEffectPreferNoSchedule):
+			return false
+		case ofStart(t):
+			return true
+		case passing(t) || slices.Contains(p.Taints, t):
+			return false
+		}
+		return slices.ContainsFunc(ready, func(other *nodeRecord) bool { return !slices.Contains(other.node.Taints, t) })
+	})
+}
+
+// ofStart reports whether a taint is that of a node that starts: the node controller's, a cloud's, an
+// agent's that has to run first, or one that is named so for the Cluster Autoscaler.
+func ofStart(t api.Taint) bool {
+	return strings.HasPrefix(t.Key, "startup-taint.cluster-autoscaler.kubernetes.io/") ||
+		slices.ContainsFunc([]string{"not-ready", "uninitialized", "network-unavailable"}, func(end string) bool { return strings.HasSuffix(t.Key, end) })
+}
+
+// lacksDevice reports whether a node lacks an extended resource that its provider tells of, or that most
+// Ready nodes of its pool have which are not young.
+func lacksDevice(n *nodeRecord, p api.Pool, ready []*nodeRecord, young func(*nodeRecord) bool) bool {
+	settled := slices.DeleteFunc(slices.Clone(ready), young)
+	expected := devices(settled)
+	for name, amount := range p.Allocatable.Extended {
+		if amount > 0 && n.node.Allocatable.Extended[name] == 0 {
+			return true
+		}
+	}
+	for name := range expected {
+		if n.node.Allocatable.Extended[name] == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// devices are the extended resources that most of some nodes have, the least of each: a node whose
+// device plugin is away is not what another one will be.
+func devices(nodes []*nodeRecord) (out map[string]int64) {
+	count, amounts := map[string]int{}, map[string]int64{}
+	for _, n := range nodes {
+		for name, amount := range n.node.Allocatable.Extended {
+			if amount > 0 {
+				if count[name]++; count[name] == 1 || amount < amounts[name] {
+					amounts[name] = amount
+				}
+			}
+		}
+	}
+	for name, amount := range amounts {
+		if 2*count[name] > len(nodes) {
+			if out == nil {
+				out = map[string]int64{}
+			}
+			out[name] = amount
+		}
+	}
+	return out
+}
