@@ -14,6 +14,7 @@ import (
 	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/record"
 )
 
 // Addresses that strategies ask and call may be secrets: who may list ManagedWorkloads and no
@@ -27,6 +28,7 @@ func TestAddressesOfStrategies(t *testing.T) {
 	shop := api.Key{Namespace: "shop", Name: "a"}
 	r.Snapshot.Context.Strategies = []api.Strategy{{Key: shop, Spec: spec}}
 	r.Cycle.Policy.StrategyActions = []api.StrategyAction{{Kind: api.ActionCallWebhook, Strategy: shop, Rule: "r", URL: "https://hooks.example.com/T0/secret"}}
+	r.Cycle.Plan.Workloads = []api.WorkloadPlan{{Key: api.Key{Namespace: "shop", Name: "web"}}}
 	store.last = r
 	for name, c := range map[string]struct {
 		rights string // NAMESPACE/RESOURCE, no namespace for all
@@ -35,7 +37,7 @@ func TestAddressesOfStrategies(t *testing.T) {
 		"workloads of the namespace":                 {"shop/managedworkloads", 0},
 		"workloads everywhere":                       {"/managedworkloads", 0},
 		"and strategies of the namespace":            {"shop/managedworkloads shop/strategies", 3},
-		"and strategies everywhere":                  {"/managedworkloads /strategies", 4}, // once more where the policy is
+		"and strategies everywhere":                  {"/managedworkloads /strategies", 6}, // once more each time the policy is there
 		"and strategies of another namespace":        {"shop/managedworkloads bank/strategies", 0},
 		"workloads of both, strategies of the other": {"shop/managedworkloads bank/managedworkloads bank/strategies", 0},
 	} {
@@ -58,7 +60,11 @@ func TestAddressesOfStrategies(t *testing.T) {
 			t.Fatal(err)
 		}
 		seen := store.strategies(v)
-		text, err := json.Marshal([]any{seen, store.overview(v)})
+		x, err := store.explain(v, record.Question{Workload: "shop/web"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal([]any{seen, store.overview(v), x, v.shownCycle(store.last.Cycle)})
 		if got := strings.Count(string(text), "secret"); got != c.shown || err != nil || len(seen) != 1 {
 			t.Errorf("%s: %d addresses are shown, want %d: %v, %s", name, got, c.shown, err, text)
 		}

@@ -109,27 +109,51 @@ func (s *Store) explain(v Viewer, q record.Question) (record.Explanation, error)
 func (v Viewer) shown(x record.Explanation) record.Explanation {
 	findings := v.findings(x.Findings, nil)
 	x.Findings = findings
+	x.Actions = slices.DeleteFunc(slices.Clone(x.Actions), func(d record.Done) bool { return !v.about(d.Object) })
 	if v.All {
+		x.Policy.StrategyActions = v.actions(x.Policy.StrategyActions)
+		x.Nodes = v.nodePlan(x.Nodes)
+		if x.Pool != nil {
+			x.Pool = new(v.poolPlan(*x.Pool))
+		}
 		return x
 	}
 	x.Policy = v.ownPolicy(x.Policy)
 	x.Chosen, x.Candidates, x.Nodes, x.Pool, x.Workloads = api.Candidate{}, []record.LostCandidate{}, api.NodePlan{}, nil, nil
 	x.Now = nil // of all
-	x.Actions = slices.DeleteFunc(slices.Clone(x.Actions), func(d record.Done) bool { return !v.about(d.Object) })
 	if x.Error != "" {
 		x.Error = "this cycle changed nothing"
 	}
 	return x
 }
 
+// nodePlan and poolPlan are without names of nodes, for who may not list them.
+func (v Viewer) nodePlan(p api.NodePlan) api.NodePlan {
+	p.Pools = slices.Clone(p.Pools)
+	for i := range p.Pools {
+		p.Pools[i] = v.poolPlan(p.Pools[i])
+	}
+	return p
+}
+
+func (v Viewer) poolPlan(p api.PoolPlan) api.PoolPlan {
+	if !v.Nodes {
+		p.Surplus, p.SurplusSince = nil, nil
+	}
+	return p
+}
+
 // shownCycle is a cycle without what the viewer may not see.
 func (v Viewer) shownCycle(c api.Cycle) api.Cycle {
 	c.Findings = v.findings(c.Findings, nil)
+	c.Outcomes = slices.DeleteFunc(slices.Clone(c.Outcomes), func(o api.Outcome) bool { return !v.about(o.Object) })
 	if v.All {
+		c.Policy.StrategyActions = v.actions(c.Policy.StrategyActions)
+		c.Plan.Nodes = v.nodePlan(c.Plan.Nodes)
 		return c
 	}
 	mine := func(k api.Key) bool { return v.sees(k.Namespace) }
-	out := api.Cycle{ID: c.ID, Time: c.Time, Policy: v.ownPolicy(c.Policy), Paused: c.Paused, Findings: c.Findings}
+	out := api.Cycle{ID: c.ID, Time: c.Time, Policy: v.ownPolicy(c.Policy), Paused: c.Paused, Findings: c.Findings, Outcomes: c.Outcomes}
 	out.Plan = api.Plan{Time: c.Plan.Time, Policy: c.Plan.Policy, Workloads: []api.WorkloadPlan{}}
 	for _, w := range c.Plan.Workloads {
 		if mine(w.Key) {
@@ -139,11 +163,6 @@ func (v Viewer) shownCycle(c api.Cycle) api.Cycle {
 	for _, w := range c.Workloads {
 		if mine(w.Key) {
 			out.Workloads = append(out.Workloads, w)
-		}
-	}
-	for _, o := range c.Outcomes {
-		if v.about(o.Object) {
-			out.Outcomes = append(out.Outcomes, o)
 		}
 	}
 	return out

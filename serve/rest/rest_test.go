@@ -50,8 +50,9 @@ func recordOf(id uint64, namespaces ...string) api.Record {
 			},
 		})
 		action := api.ScaleWorkload{Workload: key, To: replicas}
-		r.Actions = append(r.Actions, action)
+		r.Actions = append(r.Actions, action, api.CordonNode{Node: node})
 		c.Outcomes = append(c.Outcomes, api.Outcome{Object: api.WorkloadRef(key), Action: "scale " + key.String(), Error: "no luck with " + ns})
+		c.Outcomes = append(c.Outcomes, api.Outcome{Object: api.NodeRef(node), Action: "cordon " + node + " of " + ns})
 		c.Findings = append(c.Findings,
 			api.Finding{Severity: api.Warning, Reason: "Conflict", Object: api.WorkloadRef(key), Message: "somebody writes " + ns},
 			api.Finding{Severity: api.Warning, Reason: "Lost", Object: api.PodRef(api.Key{Namespace: ns, Name: "pod-" + ns}), Message: "pod of " + ns},
@@ -68,7 +69,9 @@ func recordOf(id uint64, namespaces ...string) api.Record {
 	// Set by the last namespace's strategy.
 	last := namespaces[len(namespaces)-1]
 	c.Policy.Reason = fmt.Sprintf("strategy %s/strategy-%s, r: because of %s", last, last, last)
-	c.Plan.Nodes.Pools = []api.PoolPlan{{Pool: "pool-of-all", Nodes: int32(len(namespaces)), Reason: "for " + strings.Join(namespaces, ", ")}}
+	c.Plan.Nodes.Pools = []api.PoolPlan{{
+		Pool: "pool-of-all", Nodes: int32(len(namespaces)), Surplus: []string{r.Snapshot.Nodes[0].Name}, SurplusSince: []time.Time{at}, Reason: "for " + strings.Join(namespaces, ", "),
+	}}
 	c.Plan.Nodes.Refusal = &api.Refusal{Pool: "x", Stay: "pool-of-all", Message: "pods of " + strings.Join(namespaces, ", ")}
 	c.Pools, c.Workloads = api.Observed(r.Snapshot, policy)
 	return r
