@@ -182,7 +182,7 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 	for _, n := range v.nodes {
 		s.Nodes = append(s.Nodes, n.node)
 	}
-	overheads := newOverheads(v.daemons, v.pods)
+	overheads := newOverheads(v.daemons, v.pods, v.nodes)
 	leaveForeign(now, s.Pools, v.nodes, records[*statusRecord](o.caches, kindAutoscalerStatus))
 	for i, p := range s.Pools {
 		s.Pools[i] = describePool(p, v.nodes, overheads)

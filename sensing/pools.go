@@ -117,11 +117,15 @@ func holdUnlabelled(reader PoolReader, pools []api.Pool, nodes []*nodeRecord) (o
 type overheads struct {
 	daemons []*daemonRecord
 	byNode  map[string]api.Resources // by DaemonSets and static pods, as observed
-	// static is the most that static pods take of any node.
+	// static is the most that static pods take of any node but those of the control plane, on which
+	// all of that runs.
 	static api.Resources
 }
 
-func newOverheads(daemons []*daemonRecord, pods []*podRecord) *overheads {
+// labelControlPlane is on the nodes of the control plane.
+const labelControlPlane = "node-role.kubernetes.io/control-plane"
+
+func newOverheads(daemons []*daemonRecord, pods []*podRecord, nodes []*nodeRecord) *overheads {
 	o := &overheads{daemons: daemons, byNode: map[string]api.Resources{}}
 	static := map[string]api.Resources{}
 	for _, p := range pods {
@@ -134,6 +138,11 @@ func newOverheads(daemons []*daemonRecord, pods []*podRecord) *overheads {
 		o.byNode[p.pod.Node] = o.byNode[p.pod.Node].Plus(p.pod.Shape.Requests)
 		if p.pod.Mirror {
 			static[p.pod.Node] = static[p.pod.Node].Plus(p.pod.Shape.Requests)
+		}
+	}
+	for _, n := range nodes {
+		if _, controls := n.node.Labels[labelControlPlane]; controls {
+			delete(static, n.node.Name)
 		}
 	}
 	for _, r := range static {

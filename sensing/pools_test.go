@@ -34,6 +34,7 @@ func TestPoolOverhead(t *testing.T) {
 		live    bool             // the pool has a Ready node
 		running map[string]int64 // DaemonSets' pods on it, by name, in millicores
 		mirror  int64            // static pod on another pool's node, in millicores
+		control bool             // that is a node of the control plane
 		want    int64
 	}{
 		"an empty pool by the DaemonSets that would run there": {
@@ -68,6 +69,9 @@ func TestPoolOverhead(t *testing.T) {
 		"static pods as on the cluster's other nodes": {
 			daemons: []*appsv1.DaemonSet{daemonSet("a", "100m", nil)}, mirror: 70, want: 170,
 		},
+		"but not as those of the control plane": {
+			daemons: []*appsv1.DaemonSet{daemonSet("a", "100m", nil)}, mirror: 650, control: true, want: 100,
+		},
 		"what was seen on a live node": {
 			daemons: []*appsv1.DaemonSet{daemonSet("a", "100m", nil)}, live: true, running: map[string]int64{"a": 150}, mirror: 70, want: 150,
 		},
@@ -96,7 +100,11 @@ func TestPoolOverhead(t *testing.T) {
 				p := podOn("kube-proxy", 1, "node-2", epoch)
 				p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
 				p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(tt.mirror, resource.DecimalSI)}
-				w.put(node("node-2", "n2"), p)
+				other := node("node-2", "n2")
+				if tt.control {
+					other.Labels[labelControlPlane] = ""
+				}
+				w.put(other, p)
 			}
 			if got := w.observe().Pools[0].Overhead.MilliCPU; got != tt.want {
 				t.Errorf("overhead = %dm, want %dm", got, tt.want)
