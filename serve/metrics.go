@@ -154,7 +154,7 @@ var (
 	descBurn     = desc("mash2_workload_slo_burn_rate", "Share of bad events over that which the SLO allows, of the newest reading.", "namespace", "workload", "slo")
 	descCanary   = desc("mash2_workload_canary", "1 for the phase of the trial that a workload is in, and its role there.", "namespace", "workload", "phase", "role")
 	descEvidence = desc("mash2_canary_evidence", "Evidence, 1 to begin with, that a namespace's canaries are worse than they may be, and that they are fine.", "namespace", "of")
-	descStale    = desc("mash2_workload_demand_stale", "1 while the workload's demand is too old or too full of gaps to scale down on.", "namespace", "workload")
+	descStale    = desc("mash2_workload_demand_stale", "1 while the demand of a workload that is planned is too old or too full of gaps to scale down on.", "namespace", "workload")
 	descNodes    = desc("mash2_pool_nodes", "Nodes of a pool: target, ready, planned.", "pool", "machine_type", "state")
 	descGap      = desc("mash2_packing_gap_ratio", "By how much the packing of all pods from scratch is at most dearer than the cheapest there is, over its cost.", "solver")
 	descPlanCost = desc("mash2_plan_cost_usd_per_hour", "Price of the planned nodes, and the bound that no packing is cheaper than.", "state")
@@ -193,7 +193,8 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	for _, w := range c.Workloads {
 		gauge(descReplicas, float64(w.Replicas), w.Key.Namespace, w.Key.Name, "current")
 		gauge(descReplicas, float64(w.ReadyReplicas), w.Key.Namespace, w.Key.Name, "ready")
-		gauge(descStale, truth(w.DemandStale), w.Key.Namespace, w.Key.Name)
+		// Of one that is off or held, as it is scaled to zero, nothing is planned by demand.
+		gauge(descStale, truth(w.DemandStale && w.Mode != api.ModeOff && w.HoldReason == ""), w.Key.Namespace, w.Key.Name)
 		if w.Demand >= 0 {
 			gauge(descDemand, w.Demand/1000, w.Key.Namespace, w.Key.Name)
 		}

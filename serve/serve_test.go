@@ -105,3 +105,34 @@ mash2_workload_replicas{namespace="shop",state="ready",workload="web"} 3
 		t.Errorf("%d series of a workload that is gone (%v)", n, err)
 	}
 }
+
+// Demand that is not known is told of workloads that are planned by it: not of one that is off or
+// scaled to zero, of which nobody has samples.
+func TestStaleDemandIsOfWhatIsPlanned(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m, err := NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale := func(name string, mode api.Mode, hold string) api.WorkloadStatus {
+		return api.WorkloadStatus{Key: api.Key{Namespace: "shop", Name: name}, Mode: mode, HoldReason: hold, DemandStale: true, Demand: -1}
+	}
+	m.Report(t.Context(), api.Cycle{ID: 1, Time: time.Now(), Workloads: []api.WorkloadStatus{
+		stale("web", api.ModeFull, ""), stale("off", api.ModeOff, ""), stale("asleep", api.ModeFull, "ScaledToZero"),
+	}})
+	all, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for _, family := range all {
+		for _, x := range family.GetMetric() {
+			if family.GetName() == "mash2_workload_demand_stale" && x.GetGauge().GetValue() == 1 {
+				told = append(told, x.GetLabel()[1].GetValue())
+			}
+		}
+	}
+	if len(told) != 1 || told[0] != "web" {
+		t.Errorf("demand is stale of %v, want web alone", told)
+	}
+}
