@@ -306,6 +306,41 @@ func TestExplainIsTheRecords(t *testing.T) {
 	}
 }
 
+// A workload that is off is shown as it is and as it was, so that it can be turned on again where it
+// was turned off.
+func TestAWorkloadThatIsOff(t *testing.T) {
+	s := NewStore(Config{Program: "test", Period: 15 * time.Second})
+	s.Add(recordOf(1, "shop", "bank"))
+	off := func(id uint64, namespaces ...string) {
+		r := recordOf(id, namespaces...)
+		r.Snapshot.Workloads[0].Mode = api.ModeOff
+		r.Cycle.Plan.Workloads = r.Cycle.Plan.Workloads[1:]
+		r.Cycle.Pools, r.Cycle.Workloads = api.Observed(r.Snapshot, r.Cycle.Policy)
+		s.Add(r)
+	}
+	off(2, "shop", "bank")
+	h := (&Server{Store: s, Auth: asViewer{&as{Viewer: Viewer{Namespaces: map[string]bool{"shop": true}}}}}).Handler()
+	status, body := ask(t, h, "GET", "/api/v1/workloads/shop/web-shop")
+	var d WorkloadDetail
+	if err := json.Unmarshal([]byte(body), &d); err != nil || status != http.StatusOK {
+		t.Fatalf("%d %v: %s", status, err, body)
+	}
+	if d.Mode != api.ModeOff || d.Replicas != 2 || d.Reason != "it is not planned" || d.Bounds != [2]int32{1, 20} || len(d.Past.Times) != 1 || len(d.Past.Planned) != 1 || d.Observed == nil {
+		t.Errorf("%s", body)
+	}
+	for _, path := range []string{"workloads/bank/web-bank", "workloads/shop/web"} {
+		if status, body := ask(t, h, "GET", "/api/v1/"+path); status != http.StatusNotFound {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	// One that was never planned has a past without points, and no null in its place.
+	off(3, "new", "bank")
+	h = (&Server{Store: s, Auth: asViewer{&as{Viewer: Viewer{All: true}}}}).Handler()
+	if status, body := ask(t, h, "GET", "/api/v1/workloads/new/web-new"); status != http.StatusOK || !strings.Contains(body, `"past":{"times":[],"demand":[],"peak":[],`) {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
 // TestPathIsWithinTheLeast: a path is what demand asks for, which may be nothing; the page
 // shows no less than minReplicas.
 func TestPathIsWithinTheLeast(t *testing.T) {

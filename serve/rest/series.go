@@ -81,6 +81,12 @@ type Series struct {
 	HPA []*float32 `json:"hpa"`
 }
 
+// noSeries is that of a workload which no plan has spoken of.
+func noSeries() Series {
+	none := []*float32{}
+	return Series{Times: []int64{}, Demand: none, Peak: none, Replicas: none, Ready: none, Planned: none, Floor: none, HPA: none}
+}
+
 // series are the points from a time on.
 func (h *history) series(from time.Time) Series {
 	s := Series{Times: []int64{}}

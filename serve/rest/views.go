@@ -295,13 +295,18 @@ func (s *Store) workloadList(v Viewer) []WorkloadView {
 	// Those that are off are seen and not planned.
 	for _, w := range c.Workloads {
 		if w.Mode == api.ModeOff && v.sees(w.Key.Namespace) {
-			out = append(out, WorkloadView{Key: w.Key, Mode: w.Mode, Replicas: w.Replicas, Ready: w.ReadyReplicas, Planned: w.Replicas, Reason: "it is not planned", Hold: w.Hold})
+			out = append(out, viewOff(w))
 		}
 	}
 	slices.SortFunc(out, func(a, b WorkloadView) int {
 		return cmp.Or(cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Name, b.Key.Name))
 	})
 	return out
+}
+
+// viewOff is one that is off.
+func viewOff(w api.WorkloadStatus) WorkloadView {
+	return WorkloadView{Key: w.Key, Mode: w.Mode, Replicas: w.Replicas, Ready: w.ReadyReplicas, Planned: w.Replicas, Reason: "it is not planned", Hold: w.Hold}
 }
 
 func statuses(c api.Cycle) map[api.Key]api.WorkloadStatus {
@@ -337,22 +342,23 @@ func (s *Store) view(plan *api.WorkloadPlan, seen map[api.Key]api.WorkloadStatus
 	return v
 }
 
-// workload is one with its past; false if there is none that the viewer may see.
+// workload is one with its past; false if there is none that the viewer may see. One that is off
+// has no plan.
 func (s *Store) workload(v Viewer, key api.Key) (WorkloadDetail, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	c := s.last.Cycle
+	seen := statuses(c)
 	i := slices.IndexFunc(c.Plan.Workloads, func(w api.WorkloadPlan) bool { return w.Key == key })
-	if i < 0 || !v.sees(key.Namespace) {
+	w, known := seen[key]
+	if i < 0 && w.Mode != api.ModeOff || !v.sees(key.Namespace) {
 		return WorkloadDetail{}, false
 	}
-	plan := c.Plan.Workloads[i]
-	seen := statuses(c)
 	d := WorkloadDetail{
-		WorkloadView: s.view(&plan, seen), Cycle: c.ID, Time: c.Time, Past: Series{Times: []int64{}}, Path: []PathPoint{},
-		Findings: v.findings(s.newest.Findings, &key), Changes: s.changesOf(v, Filter{Workload: key.String(), Limit: 50}), Skill: plan.Skill,
+		Cycle: c.ID, Time: c.Time, Past: noSeries(), Path: []PathPoint{}, Actions: []api.Outcome{},
+		Findings: v.findings(s.newest.Findings, &key), Changes: s.changesOf(v, Filter{Workload: key.String(), Limit: 50}),
 	}
-	if w, ok := seen[key]; ok {
+	if known {
 		d.Observed = &w
 	}
 	for _, w := range s.last.Snapshot.Workloads {
@@ -363,6 +369,17 @@ func (s *Store) workload(v Viewer, key api.Key) (WorkloadDetail, bool) {
 	if p := s.workloads[key]; p != nil {
 		d.Past = p.history.series(time.Time{})
 	}
+	for _, o := range c.Outcomes {
+		if o.Object == api.WorkloadRef(key) {
+			d.Actions = append(d.Actions, o)
+		}
+	}
+	if i < 0 {
+		d.WorkloadView = viewOff(w)
+		return d, true
+	}
+	plan := c.Plan.Workloads[i]
+	d.WorkloadView, d.Skill = s.view(&plan, seen), plan.Skill
 	for _, step := range plan.Path {
 		if s.last.Brief {
 			break // it has the path's turns only
@@ -370,12 +387,6 @@ func (s *Store) workload(v Viewer, key api.Key) (WorkloadDetail, bool) {
 		d.Path = append(d.Path, PathPoint{step.At.Unix(), max(step.Replicas, d.Bounds[0])})
 	}
 	d.Forecast = curves(plan.Forecast)
-	d.Actions = []api.Outcome{}
-	for _, o := range c.Outcomes {
-		if o.Object == api.WorkloadRef(key) {
-			d.Actions = append(d.Actions, o)
-		}
-	}
 	plan.Path, plan.Forecast = nil, nil
 	d.Plan = plan
 	return d, true

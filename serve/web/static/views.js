@@ -212,7 +212,8 @@ workloads.still = () => document.activeElement?.type === "search";
 export async function workload(ask, namespace, name) {
   const path = `${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
   const w = await ask.get("workloads/" + path);
-  const x = await ask.get("explain?workload=" + encodeURIComponent(`${namespace}/${name}`));
+  // One that is off has no plan to explain.
+  const x = w.mode === "Off" ? null : await ask.get("explain?workload=" + encodeURIComponent(`${namespace}/${name}`));
   const now = new Date(w.time) / 1000;
   const scale = (values) => values.map((v) => (v === null ? null : v / 1000));
   const demand = [
@@ -254,7 +255,7 @@ export async function workload(ask, namespace, name) {
       { label: "stock HPA (estimate)", times: w.past.times, values: w.past.hpa, colour: "--c2", step: true, dash: [5, 4] },
       { label: "path, before other bounds", times: path_.times, values: path_.values, colour: "--c5", step: true },
     ], { now }))),
-    card("Why", explanation(x), ask.overview().otherwise ? whatIf(ask, `${namespace}/${name}`, w.time) : null),
+    x && card("Why", explanation(x), ask.overview().otherwise ? whatIf(ask, `${namespace}/${name}`, w.time) : null),
     card("What changed", changeList(w.changes, ask)),
   ].filter(Boolean);
 }
