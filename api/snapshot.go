@@ -121,6 +121,8 @@ type Workload struct {
 	Basis int64
 	// RollingOut is true while the target is replacing its pods.
 	RollingOut bool
+	// FirstOrdinal is the number of a StatefulSet's first pod (spec.ordinals.start).
+	FirstOrdinal int32 `json:",omitempty"`
 	// Sizing is what the sizes of its containers are chosen by; nil where they are its
 	// author's.
 	Sizing *Sizing `json:",omitempty"`

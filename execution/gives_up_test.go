@@ -134,18 +134,21 @@ func TestScaleDownKeepsReadyPods(t *testing.T) {
 			}
 			fmt.Fprintf(&scene, "plan pool=fast\nplan fast size=2\nplan db replicas=%d\n", c.plan)
 			s, plan, policy := stage(t, scene.String())
-			for i := range s.Pods {
-				s.Pods[i].Key.Name = fmt.Sprintf("db-%d", i)
-			}
-			actions, _ := execution.Sequence(s, plan, policy)
-			got := 0
-			for _, a := range actions {
-				if scaled, ok := a.(api.ScaleWorkload); ok {
-					got = int(scaled.To)
+			for _, first := range []int{0, 1, 7} { // spec.ordinals.start
+				s.Workloads[0].FirstOrdinal = int32(first)
+				for i := range s.Pods {
+					s.Pods[i].Key.Name = fmt.Sprintf("db-%d", first+i)
 				}
-			}
-			if got != c.want {
-				t.Errorf("scaled to %d, want %d: %v", got, c.want, actions)
+				actions, _ := execution.Sequence(s, plan, policy)
+				got := 0
+				for _, a := range actions {
+					if scaled, ok := a.(api.ScaleWorkload); ok {
+						got = int(scaled.To)
+					}
+				}
+				if got != c.want {
+					t.Errorf("from ordinal %d scaled to %d, want %d: %v", first, got, c.want, actions)
+				}
 			}
 		})
 	}

@@ -152,8 +152,11 @@ func (q *sequencer) safeDown(w *api.Workload, wp *api.WorkloadPlan, ps pods) int
 		return max(wp.Replicas, w.Replicas-(ps.readyAll-keep))
 	}
 	// A StatefulSet deletes the highest ordinals, one after the other: those beyond the
-	// present replicas are going anyway, Ready or not.
-	all = slices.DeleteFunc(all, func(p *api.Pod) bool { return ordinal(p) >= int64(w.Replicas) })
+	// present replicas, and before the first, are going anyway, Ready or not.
+	first := int64(w.FirstOrdinal)
+	all = slices.DeleteFunc(all, func(p *api.Pod) bool {
+		return ordinal(p) >= first+int64(w.Replicas) || ordinal(p) >= 0 && ordinal(p) < first
+	})
 	slices.SortFunc(all, func(a, b *api.Pod) int { return cmp.Compare(ordinal(b), ordinal(a)) })
 	ready := int32(0)
 	for _, p := range all {
@@ -169,7 +172,7 @@ func (q *sequencer) safeDown(w *api.Workload, wp *api.WorkloadPlan, ps pods) int
 		if p.Ready {
 			ready--
 		}
-		to = int32(ordinal(p))
+		to = int32(ordinal(p) - first)
 	}
 	return max(to, wp.Replicas)
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/experiments/cluster"
@@ -115,5 +116,19 @@ func TestRollingOut(t *testing.T) {
 		if got := newShapes().deploymentRecord(&appsv1.Deployment{ObjectMeta: meta, Status: is}).rollingOut; got != c.want {
 			t.Errorf("%s: of a Deployment %v", name, got)
 		}
+	}
+}
+
+// The first pod of a StatefulSet need not be number 0.
+func TestFirstOrdinal(t *testing.T) {
+	w := newWorld(t, nil)
+	mw := managed("web")
+	mw.Spec.TargetRef.Kind = kindStatefulSet
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}, Spec: appsv1.StatefulSetSpec{
+		Replicas: ptr.To[int32](3), Template: template("100m"), Ordinals: &appsv1.StatefulSetOrdinals{Start: 5},
+	}}
+	w.put(mw, set)
+	if got, _ := w.workload("web"); got.FirstOrdinal != 5 || got.Replicas != 3 {
+		t.Errorf("%d replicas from ordinal %d, want 3 from 5", got.Replicas, got.FirstOrdinal)
 	}
 }

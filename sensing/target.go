@@ -51,8 +51,9 @@ type targetRecord struct {
 	// guaranteed tells that its containers, init containers too, request all that they are limited to, and
 	// whole that its pods state resources as a whole.
 	guaranteed, whole bool
-	// available pods of a StatefulSet: its controller makes the next one only then.
-	available int32
+	// available pods of a StatefulSet: its controller makes the next one only then. firstOrdinal is
+	// the number of its first pod.
+	available, firstOrdinal int32
 	// refusal is why its newest pods were not let in; empty if they were. Only a
 	// Deployment tells.
 	refusal string
@@ -95,6 +96,9 @@ func (s *shapes) statefulSetRecord(d *appsv1.StatefulSet) *targetRecord {
 		requests:    requestsOf(pod),
 		selector:    selectorOf(d.Spec.Selector),
 		available:   d.Status.AvailableReplicas,
+	}
+	if of := d.Spec.Ordinals; of != nil {
+		r.firstOrdinal = of.Start
 	}
 	r.limitCPU, r.limitMemory = limitsOf(pod)
 	r.containers, r.guaranteed, r.whole = containersOf(pod.Spec.Containers), guaranteed(pod.Spec), asWhole(pod.Spec)

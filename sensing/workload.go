@@ -40,7 +40,7 @@ func gather(r *workloadRecord, v *view) holdInput {
 	}
 	in.t, in.first = t, v.first(r.target)
 	w := &in.w
-	w.Replicas, w.RollingOut = t.replicas, t.rollingOut
+	w.Replicas, w.RollingOut, w.FirstOrdinal = t.replicas, t.rollingOut, t.firstOrdinal
 	w.LastScaled, w.LastScaledBy = t.scaling.last, t.scaling.lastBy
 	if v.nets[r.target] {
 		w.SafetyNet = hpaManager

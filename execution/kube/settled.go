@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -89,16 +90,20 @@ func (a *Actuator) settled(ctx context.Context, action api.EvictPod) error {
 // deletes its highest ordinals, Ready or not: a Ready one goes only while all that stay
 // are Ready. Otherwise the error is an *api.NotTriedError. (A ReplicaSet deletes what is
 // not Ready first, by what the API server has.)
-func (a *Actuator) spares(ctx context.Context, action api.ScaleWorkload, target metav1.Object) error {
+func (a *Actuator) spares(ctx context.Context, action api.ScaleWorkload, target *unstructured.Unstructured) error {
 	if action.Target.Kind != "StatefulSet" || action.To >= action.From {
 		return nil
 	}
+	first, _, err := unstructured.NestedInt64(target.Object, "spec", "ordinals", "start")
+	if err != nil {
+		return fmt.Errorf("spec.ordinals.start of StatefulSet %s/%s: %w", target.GetNamespace(), target.GetName(), err)
+	}
 	var stay, going int32 // Ready ones
-	err := a.podsOf(ctx, target.GetNamespace(), target.GetUID(), func(p *corev1.Pod) {
+	err = a.podsOf(ctx, target.GetNamespace(), target.GetUID(), func(p *corev1.Pod) {
 		if p.DeletionTimestamp != nil || !isReady(p) {
 			return
 		}
-		if ordinal(p.Name) < int64(action.To) {
+		if n := ordinal(p.Name); n >= first && n < first+int64(action.To) {
 			stay++
 		} else {
 			going++

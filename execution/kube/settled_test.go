@@ -131,14 +131,22 @@ func testSettled(b *bed, ns string) {
 }
 
 // testSpares: a StatefulSet is scaled down past a Ready pod only while the API server has
-// all that stay as Ready.
+// all that stay as Ready, whatever the number of its first pod.
 func testSpares(b *bed, ns string) {
-	template := podTemplate("db")
+	for _, first := range []int32{0, 2} {
+		testSparesFrom(b, ns, fmt.Sprintf("db%d", first), first)
+	}
+}
+
+func testSparesFrom(b *bed, ns, db string, first int32) {
+	named := func(i int32) string { return fmt.Sprintf("%s-%d", db, first+i) }
+	template := podTemplate(db)
 	template.Spec.ServiceAccountName = "missing" // so that its controller makes no pods
 	set, err := b.client.AppsV1().StatefulSets(ns).Create(b.Context(), &appsv1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Name: "db"},
+		ObjectMeta: metav1.ObjectMeta{Name: db},
 		Spec: appsv1.StatefulSetSpec{
-			Replicas: ptr.To[int32](4), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}, Template: template,
+			Replicas: ptr.To[int32](4), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": db}}, Template: template,
+			Ordinals:            &appsv1.StatefulSetOrdinals{Start: first},
 			PodManagementPolicy: appsv1.ParallelPodManagement,                                                   // else its controller itself waits for all before
 			UpdateStrategy:      appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}, // these pods are of no revision
 		},
@@ -153,11 +161,12 @@ func testSpares(b *bed, ns string) {
 			b.Fatal(err)
 		}
 	}
-	for _, name := range []string{"db-0", "db-1", "db-2", "db-3"} {
+	for i := range int32(4) {
+		name := named(i)
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Name: name, Labels: map[string]string{"app": "db"},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: set.UID, Controller: ptr.To(true)}},
-		}, Spec: podTemplate("db").Spec}
+			Name: name, Labels: map[string]string{"app": db},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: db, UID: set.UID, Controller: ptr.To(true)}},
+		}, Spec: podTemplate(db).Spec}
 		if _, err := b.client.CoreV1().Pods(ns).Create(b.Context(), p, metav1.CreateOptions{}); err != nil {
 			b.Fatal(err)
 		}
@@ -166,7 +175,7 @@ func testSpares(b *bed, ns string) {
 	scale := func(from, to int32, refused string) {
 		b.Helper()
 		err := b.actuator.Apply(b.Context(), api.ScaleWorkload{
-			Workload: api.Key{Namespace: ns, Name: "some-mw"}, Target: api.TargetRef{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db"}, From: from, To: to,
+			Workload: api.Key{Namespace: ns, Name: "some-mw"}, Target: api.TargetRef{APIVersion: "apps/v1", Kind: "StatefulSet", Name: db}, From: from, To: to,
 		})
 		var left *api.NotTriedError
 		switch {
@@ -175,7 +184,7 @@ func testSpares(b *bed, ns string) {
 		case refused != "" && (!errors.As(err, &left) || left.Reason != kube.ReasonNotSettled || !strings.Contains(left.Why, refused)):
 			b.Errorf("%d to %d: %v, want a refusal that says %q", from, to, err, refused)
 		}
-		now, err := b.client.AppsV1().StatefulSets(ns).Get(b.Context(), "db", metav1.GetOptions{})
+		now, err := b.client.AppsV1().StatefulSets(ns).Get(b.Context(), db, metav1.GetOptions{})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -183,14 +192,14 @@ func testSpares(b *bed, ns string) {
 			b.Errorf("%d to %d: it has %d replicas, want %d", from, to, *now.Spec.Replicas, want)
 		}
 	}
-	ready("db-0", "False")
+	ready(named(0), "False")
 	scale(4, 3, "2 of the 3 pods that would stay are Ready, as the API server says, and 1 that would go")
-	ready("db-3", "False")
+	ready(named(3), "False")
 	scale(4, 3, "") // nobody that serves goes
-	b.eventuallyGone(ns, "db-3")
+	b.eventuallyGone(ns, named(3))
 	scale(3, 4, "") // up at any time
 	scale(4, 3, "")
-	ready("db-0", "True")
+	ready(named(0), "True")
 	scale(3, 2, "")
 }
 
