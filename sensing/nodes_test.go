@@ -125,6 +125,31 @@ func TestNodesThatStart(t *testing.T) {
 	}
 }
 
+// A node is Ready from when it is seen to take pods, which is how long it takes to start.
+func TestSinceWhenANodeThatStartedIsReady(t *testing.T) {
+	n := node("node-1", "e2")
+	n.CreationTimestamp, n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(epoch), metav1.NewTime(epoch.Add(30*time.Second))
+	n.Spec.Taints = []corev1.Taint{{Key: "node.cilium.io/agent-not-ready", Effect: corev1.TaintEffectNoExecute}}
+	tainted := nodeRecordOf(n, api.LabelNodePool)
+	n.Spec.Taints = nil
+	s, pools := starting{}, []api.Pool{{Name: "e2"}}
+	for i, c := range []struct {
+		is    *nodeRecord
+		ready time.Time
+	}{
+		{tainted, time.Time{}}, {tainted, time.Time{}}, {nodeRecordOf(n, api.LabelNodePool), epoch.Add(3 * time.Minute)}, {nodeRecordOf(n, api.LabelNodePool), epoch.Add(30 * time.Second)},
+	} {
+		nodes := []*nodeRecord{c.is}
+		s.leave(epoch.Add(time.Duration(i+1)*time.Minute), pools, nodes)
+		if got := nodes[0].node; got.Ready == c.ready.IsZero() || !got.ReadyAt.Equal(c.ready) {
+			t.Errorf("look %d: Ready %v since %v, want since %v", i+1, got.Ready, got.ReadyAt, c.ready)
+		}
+	}
+	if s.leave(epoch.Add(5*time.Minute), pools, nil); len(s) > 0 {
+		t.Errorf("nodes that are gone are remembered: %v", s)
+	}
+}
+
 // A parked node is not there, nor is what belongs to it; what has stayed on it
 // is.
 func TestParkedNodes(t *testing.T) {

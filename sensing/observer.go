@@ -33,6 +33,7 @@ type Observer struct {
 	speeds     *speeds
 	pods       *podStartups
 	boots      *nodeStartups
+	starting   starting
 	short      shortages
 	judge      demand.Judge[targetID]
 	scaled     scalings
@@ -89,6 +90,7 @@ func New(cfg Config) (*Observer, error) {
 		speeds:     newSpeeds(cfg.History),
 		pods:       newPodStartups(cfg.StartupSamples),
 		boots:      newNodeStartups(cfg.StartupSamples),
+		starting:   starting{},
 		short:      newShortages(),
 		judge:      demand.NewJudge[targetID](cfg.rules()),
 		scaled:     scalings{},
@@ -146,7 +148,7 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 		return api.Snapshot{}, fmt.Errorf("observing: %w", err)
 	}
 
-	leaveStarting(now, s.Pools, v.nodes)
+	o.starting.leave(now, s.Pools, v.nodes)
 
 	// 3. What was measured, by target and in reference millicores.
 	o.speeds.learn(now, v.nodes, s.Pools)

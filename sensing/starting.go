@@ -1,6 +1,7 @@
 package sensing
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,14 +15,17 @@ import (
 // devices take minutes.
 const startingFor = 10 * time.Minute
 
-// leaveStarting has nodes that are Ready, but take no pods yet, count as not Ready: those that have just
+// starting are the nodes that were Ready and took no pods yet at the last look.
+type starting map[nodeID]bool
+
+// leave has nodes that are Ready, but take no pods yet, count as not Ready: those that have just
 // come and bear a taint of their start, or lack a device that the others of their pool have. Else
-// another node would be bought for the pods that wait for this one. Elements of nodes are replaced,
-// as what they point at is the cache's.
-func leaveStarting(now time.Time, pools []api.Pool, nodes []*nodeRecord) {
+// another node would be bought for the pods that wait for this one. They are Ready from when they
+// are seen to take pods. Elements of nodes are replaced, as what they point at is the cache's.
+func (s starting) leave(now time.Time, pools []api.Pool, nodes []*nodeRecord) {
 	ready := map[string][]*nodeRecord{} // by pool
 	young := func(n *nodeRecord) bool { return now.Sub(n.node.Created) < startingFor }
-	fresh := false
+	fresh := len(s) > 0
 	for _, n := range nodes {
 		if n.node.Ready && n.node.Pool != "" {
 			ready[n.node.Pool] = append(ready[n.node.Pool], n)
@@ -31,17 +35,25 @@ func leaveStarting(now time.Time, pools []api.Pool, nodes []*nodeRecord) {
 	if !fresh {
 		return
 	}
+	were := maps.Clone(s)
+	clear(s)
 	for i, n := range nodes {
-		if !n.node.Ready || !young(n) {
+		if !n.node.Ready {
 			continue
 		}
-		at := slices.IndexFunc(pools, func(p api.Pool) bool { return p.Name == n.node.Pool })
-		if at < 0 || !tainted(n, pools[at], ready[n.node.Pool]) && !lacksDevice(n, pools[at], ready[n.node.Pool], young) {
+		id, at := nodeIDOf(n), slices.IndexFunc(pools, func(p api.Pool) bool { return p.Name == n.node.Pool })
+		starts := young(n) && at >= 0 && (tainted(n, pools[at], ready[n.node.Pool]) || lacksDevice(n, pools[at], ready[n.node.Pool], young))
+		other := *n
+		switch {
+		case starts:
+			s[id] = true
+			other.node.Ready, other.node.ReadyAt = false, time.Time{}
+		case were[id]:
+			other.node.ReadyAt = now
+		default:
 			continue
 		}
-		starting := *n
-		starting.node.Ready, starting.node.ReadyAt = false, time.Time{}
-		nodes[i] = &starting
+		nodes[i] = &other
 	}
 }
 
