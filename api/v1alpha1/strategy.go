@@ -155,7 +155,7 @@ type ObjectSource struct {
 	JSONPath JSONPath `json:"jsonPath"`
 }
 
-// JSONPath as kubectl knows it, without recursive descent and range. What it finds must be
+// JSONPath as kubectl knows it, without recursive descent, range and unions. What it finds must be
 // one number, also as text such as 500m, or true (1) or false (0).
 //
 // +kubebuilder:validation:MinLength=1

@@ -53,3 +53,27 @@ func TestWhatIsWrongIsRemembered(t *testing.T) {
 		t.Errorf("ten times again took %v, the first time %v", again, took)
 	}
 }
+
+// A regular expression is as small as it looks: what repeats something a thousand times would take
+// as much memory, in each of a Strategy's 160 expressions.
+func TestPatternsAreSmall(t *testing.T) {
+	huge := strings.Repeat("a{1000}", 200)
+	for expr, want := range map[string]string{
+		"policy.matches('^(GREEN|BLUE)-[0-9]{1,4}$')": "",
+		"matches(policy, 'a+')":                       "",
+		"policy.matches('" + huge + "')":              "longer than 256 bytes",
+		"policy.matches('a{1000}')":                   "too large",
+		"policy.matches('((a{9}){9}){9}')":            "too large",
+		"policy.matches('a{300,}')":                   "too large",
+		"matches(policy, 'a{1000}')":                  "too large",
+		"[1].exists(x, policy.matches('a{1000}'))":    "too large",
+		"policy.matches(policy)":                      "must be a text in quotes",
+		"policy.matches('a' + 'b')":                   "must be a text in quotes",
+		"policy.matches('(')":                         "error parsing regexp",
+	} {
+		err := Check(api.Strategy{Spec: fmt.Sprintf(`{"rules":[{"name":"r","when":%q,"actions":[{"setPolicy":{"policy":"P"}}]}]}`, expr)})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%.60s: got %v, want %q", expr, err, want)
+		}
+	}
+}

@@ -4,12 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp/syntax"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/cel-go/cel"
+	celast "github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/ext"
@@ -24,6 +27,9 @@ const (
 	maxNesting    = 32
 	maxCost       = 10_000
 	maxCosts      = 200_000
+	// maxPattern is how long a regular expression may be, in bytes, and in what it is made of once
+	// its repetitions are written out.
+	maxPattern = 256
 )
 
 // reserved names of expressions, which no sensor has.
@@ -82,6 +88,9 @@ func newExpression(env *cel.Env, text string, want kind) (*expression, error) {
 	case want == aNumber && !t.IsExactType(cel.DoubleType) && !t.IsExactType(cel.IntType):
 		return nil, fmt.Errorf("must give a number, gives a %s", t)
 	}
+	if err := patterns(ast); err != nil {
+		return nil, err
+	}
 	program, err := env.Program(ast, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize), cel.CustomDecorator(finite))
 	if err != nil {
 		return nil, err
@@ -97,6 +106,52 @@ func newExpression(env *cel.Env, text string, want kind) (*expression, error) {
 	}
 	slices.Sort(e.sensors)
 	return e, nil
+}
+
+// patterns refuses regular expressions that take much memory, or are not known before they are used:
+// CEL's cost counts their text, and a{1000} is a thousand times as much.
+func patterns(ast *cel.Ast) (err error) {
+	celast.PreOrderVisit(ast.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		if e.Kind() != celast.CallKind || e.AsCall().FunctionName() != overloads.Matches {
+			return
+		}
+		args := e.AsCall().Args()
+		last := args[len(args)-1]
+		text, ok := "", last.Kind() == celast.LiteralKind
+		if ok {
+			text, ok = last.AsLiteral().Value().(string)
+		}
+		switch {
+		case !ok:
+			err = errors.New("the pattern of matches must be a text in quotes")
+		case len(text) > maxPattern:
+			err = fmt.Errorf("a pattern of matches is longer than %d bytes", maxPattern)
+		default:
+			parsed, _ := syntax.Parse(text, syntax.Perl) // what is no pattern is told by CEL
+			if repeats(parsed) > maxPattern {
+				err = fmt.Errorf("the pattern %q of matches is too large: its repetitions make it more than %d long", text, maxPattern)
+			}
+		}
+	}))
+	return err
+}
+
+// repeats is how long a pattern is with all that is counted in it written out.
+func repeats(r *syntax.Regexp) int {
+	if r == nil {
+		return 0
+	}
+	n := 1
+	if r.Op == syntax.OpLiteral {
+		n = len(r.Rune)
+	}
+	for _, sub := range r.Sub {
+		n += repeats(sub)
+	}
+	if r.Op == syntax.OpRepeat {
+		n *= max(r.Min, r.Max, 1)
+	}
+	return n
 }
 
 // scope is what an expression sees.

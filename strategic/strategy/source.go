@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,11 +47,29 @@ func parsePath(text v1alpha1.JSONPath) (*jsonpath.JSONPath, error) {
 	case strings.Contains(string(text), "..") || strings.HasPrefix(string(text), "{range") || strings.HasPrefix(string(text), "{end"):
 		return nil, errors.New("must have no recursive descent (..) and no range")
 	}
-	p := jsonpath.New("jsonPath")
-	if err := p.Parse(string(text)); err != nil {
+	tree, err := jsonpath.Parse("jsonPath", string(text))
+	if err != nil {
 		return nil, err
 	}
-	return p, nil
+	if unites(tree.Root) {
+		return nil, errors.New("must have no union ([0,1]): it finds several values and must find one")
+	}
+	p := jsonpath.New("jsonPath")
+	return p, p.Parse(string(text))
+}
+
+// unites reports whether there is a union in a path. Each of a few, one behind the other, finds its
+// object's values many times over: more than there is memory for.
+func unites(n jsonpath.Node) bool {
+	switch n := n.(type) {
+	case *jsonpath.UnionNode:
+		return true
+	case *jsonpath.ListNode:
+		return slices.ContainsFunc(n.Nodes, unites)
+	case *jsonpath.FilterNode:
+		return unites(n.Left) || unites(n.Right)
+	}
+	return false
 }
 
 // Number is what a path finds in an object as encoding/json decodes one: a number, also as
@@ -62,6 +81,10 @@ func Number(object any, text v1alpha1.JSONPath) (float64, error) {
 		return 0, err
 	}
 	found, err := p.FindResults(object)
+	if err != nil && strings.Contains(err.Error(), "cannot be filtered") {
+		// Its text has all that was to be filtered, which who reads it may not see.
+		err = errors.New("what is to be filtered is no list")
+	}
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", text, err)
 	}

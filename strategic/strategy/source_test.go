@@ -39,6 +39,9 @@ func TestNumber(t *testing.T) {
 		"{.a}{.b}":                             {0, "one expression in braces"},
 		"":                                     {0, "1 to 256 bytes"},
 		"{.a[}":                                {0, "unterminated array"},
+		"{.list[0,1]}":                         {0, "no union"},
+		"{.price['cpu','perHour']}":            {0, "no union"},
+		"{.conditions[?(@.n[0,0])].n}":         {0, "no union"},
 	} {
 		got, err := Number(object, path)
 		switch {
@@ -55,6 +58,31 @@ func TestNumber(t *testing.T) {
 	// As the API server's client decodes numbers.
 	if got, err := Number(map[string]any{"n": int64(4)}, "{.n}"); got != 4 || err != nil {
 		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// A path finds no more values than its object has.
+func TestUnionsAreRefused(t *testing.T) {
+	env := make([]any, 300)
+	for i := range env {
+		env[i] = map[string]any{"name": "a", "value": "1"}
+	}
+	object := map[string]any{"containers": []any{map[string]any{"env": env}}}
+	each := "[" + strings.Repeat("*,", 49) + "*]"
+	for _, path := range []string{"{.containers" + each + ".env" + each + "}", "{.containers[?(@.env" + each + each + ")]}"} {
+		began := time.Now()
+		_, err := Number(object, v1alpha1.JSONPath(path))
+		if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "no union") || took > time.Second {
+			t.Errorf("%.120v after %v, want an error at once", err, took)
+		}
+	}
+}
+
+// What can't be followed is told without what the object has: who reads of the sensor may not see that.
+func TestErrorsHaveNothingOfTheObject(t *testing.T) {
+	_, err := Number(map[string]any{"a": map[string]any{"key": "hunter2"}}, `{.a[?(@.key=="x")]}`)
+	if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "no list") {
+		t.Errorf("got %v", err)
 	}
 }
 
