@@ -332,6 +332,29 @@ func TestPushWaitsForTheFirstPlan(t *testing.T) {
 	}
 }
 
+// KEDA asks by one connection: the streams of a large fleet leave room for its other calls.
+func TestStreamsOfALargeFleet(t *testing.T) {
+	const fleet = 600
+	_, _, keda := served(t, managed(2, 2))
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for i := range fleet {
+		active, err := keda.StreamIsActive(ctx, asked)
+		if err == nil {
+			_, err = active.Recv()
+		}
+		if err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+		if _, err := keda.StreamMetricSpec(ctx, asked); err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+	}
+	if got, err := keda.IsActive(ctx, asked); err != nil || !got.Result {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
 // A panic of one call is an error of that call.
 func TestPanic(t *testing.T) {
 	var told string
