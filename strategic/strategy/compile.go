@@ -55,35 +55,75 @@ type feature struct {
 	of   *expression
 }
 
-// compiled remembers programs by their spec, and what is wrong with specs that have none, as
-// many as fit: compiling takes longer than deciding, and depends on nothing but the spec.
-var compiled = struct {
-	sync.Mutex
-	of map[string]compilation
-}{of: map[string]compilation{}}
+// compiled remembers programs by their spec, and what is wrong with specs that have none: compiling
+// takes longer than deciding, and depends on nothing but the spec.
+var compiled programs
 
 type compilation struct {
 	program *program
 	err     error
 }
 
-// maxCompiled is how many compilations are remembered.
+// programs are those asked for since a turn, and those of the turn before. Each decision is a turn, so
+// that what is no longer in the cluster is forgotten, and nothing that is.
+type programs struct {
+	sync.Mutex
+	now, before map[string]compilation
+	strategies  int // of the last decision
+}
+
+// maxCompiled is how many compilations are a turn where nothing is decided.
 const maxCompiled = 512
 
+func (c *programs) get(spec string) (compilation, bool) {
+	c.Lock()
+	defer c.Unlock()
+	if found, known := c.now[spec]; known {
+		return found, true
+	}
+	found, known := c.before[spec]
+	if known {
+		c.put(spec, found)
+	}
+	return found, known
+}
+
+func (c *programs) put(spec string, found compilation) {
+	if len(c.now) >= max(maxCompiled, c.strategies) {
+		c.turn()
+	}
+	if c.now == nil {
+		c.now = map[string]compilation{}
+	}
+	c.now[spec] = found
+}
+
+func (c *programs) turn() { c.now, c.before = nil, c.now }
+
+// decides begins a decision on so many strategies, which the function returned ends.
+func (c *programs) decides(strategies int) (end func()) {
+	c.Lock()
+	defer c.Unlock()
+	c.strategies = strategies
+	return func() {
+		c.Lock()
+		defer c.Unlock()
+		c.turn()
+	}
+}
+
 func compile(spec string) (*program, error) {
-	compiled.Lock()
-	defer compiled.Unlock()
-	if c, known := compiled.of[spec]; known {
+	if c, known := compiled.get(spec); known {
 		return c.program, c.err
 	}
+	// It may take seconds, in which those that are compiled are decided on.
 	p, err := newProgram(spec)
 	if err != nil {
 		p = nil
 	}
-	if len(compiled.of) >= maxCompiled {
-		clear(compiled.of)
-	}
-	compiled.of[spec] = compilation{p, err}
+	compiled.Lock()
+	defer compiled.Unlock()
+	compiled.put(spec, compilation{p, err})
 	return p, err
 }
 

@@ -54,6 +54,71 @@ func TestWhatIsWrongIsRemembered(t *testing.T) {
 	}
 }
 
+// However many Strategies there are, each is compiled once, and those that are gone are forgotten.
+func TestManyStrategiesAreCompiledOnce(t *testing.T) {
+	in := Input{Time: begin, Policy: "P"}
+	for i := range maxCompiled + 100 {
+		in.Strategies = append(in.Strategies, api.Strategy{
+			Key: api.Key{Namespace: "shop", Name: fmt.Sprint("s", i)}, Spec: fmt.Sprintf(`{"outputs":{"many":"%d"}}`, i),
+		})
+	}
+	Decide(in)
+	made := map[string]*program{}
+	for _, of := range in.Strategies {
+		made[of.Spec], _ = compile(of.Spec)
+	}
+	for range 3 {
+		if out := Decide(in); len(out.Findings) != 0 || len(out.States) != len(in.Strategies) {
+			t.Fatalf("%d states, findings %+v", len(out.States), out.Findings)
+		}
+	}
+	again := 0
+	for _, of := range in.Strategies {
+		if p, _ := compile(of.Spec); p != made[of.Spec] {
+			again++
+		}
+	}
+	if again > 0 {
+		t.Errorf("%d of %d are compiled again", again, len(in.Strategies))
+	}
+	last := in.Strategies[0].Spec
+	in.Strategies = in.Strategies[1:]
+	Decide(in)
+	Decide(in)
+	if _, known := compiled.get(last); known {
+		t.Error("a Strategy that is gone is remembered")
+	}
+}
+
+// While one Strategy is compiled, which may take seconds, others are decided on.
+func TestCompilingHoldsUpNobody(t *testing.T) {
+	in := Input{Time: begin, Strategies: []api.Strategy{{Key: api.Key{Namespace: "shop", Name: "quick"}, Spec: `{"outputs":{"quick":"1"}}`}}}
+	Decide(in)
+	var slowest, took time.Duration
+	for try := range 5 { // on a machine that is busy a decision may be slow for other reasons
+		ends := make(chan time.Duration, 1)
+		go func() {
+			began := time.Now()
+			_ = Check(api.Strategy{Spec: dear(32, 100+try)})
+			ends <- time.Since(began)
+		}()
+		slowest = 0
+		for took = 0; took == 0; {
+			began := time.Now()
+			Decide(in)
+			slowest = max(slowest, time.Since(began))
+			select {
+			case took = <-ends:
+			default:
+			}
+		}
+		if slowest < took/4 {
+			return
+		}
+	}
+	t.Errorf("a decision took %v while a Strategy was compiled, which took %v", slowest, took)
+}
+
 // A regular expression is as small as it looks: what repeats something a thousand times would take
 // as much memory, in each of a Strategy's 160 expressions.
 func TestPatternsAreSmall(t *testing.T) {

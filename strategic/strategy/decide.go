@@ -66,6 +66,7 @@ type decision struct {
 // Decide evaluates every strategy. It doesn't fail: one that can't be used is reported and
 // wants nothing, and a rule that can't be evaluated stays what it was.
 func Decide(in Input) Output {
+	defer compiled.decides(len(in.Strategies))()
 	var out Output
 	var all []decision
 	for _, s := range in.Strategies {

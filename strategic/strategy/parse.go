@@ -108,8 +108,15 @@ func Of(o *v1alpha1.Strategy) (api.Strategy, error) {
 	return api.Strategy{Key: api.Key{Namespace: o.Namespace, Name: o.Name}, Generation: o.Generation, Spec: string(spec)}, err
 }
 
-// Check reports every field of a strategy that can't be used by its path.
+// Check reports every field of a strategy that can't be used by its path. It is remembered until
+// the next but one decision.
 func Check(s api.Strategy) error {
 	_, err := compile(s.Spec)
+	return err
+}
+
+// CheckOnce is Check of a strategy that need not become one: nothing of it is remembered.
+func CheckOnce(s api.Strategy) error {
+	_, err := newProgram(s.Spec)
 	return err
 }
