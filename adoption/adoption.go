@@ -219,6 +219,10 @@ func (a Adoption) takeOver(ctx context.Context, key types.NamespacedName) error 
 	if err := a.Client.Get(ctx, key, w); err != nil {
 		return fmt.Errorf("reading ManagedWorkload %s: %w", key, err)
 	}
+	if w.Spec.Actuator == v1alpha1.ActuatorKEDA {
+		// Without the ScaledObject nobody would scale it.
+		return fmt.Errorf("ManagedWorkload %s: spec.actuator is KEDA, which scales it as mash2 plans: to have mash2 scale it, set spec.actuator to %s first", key, v1alpha1.ActuatorMash2)
+	}
 	own, keda, _, err := a.scalersOf(ctx, key.Namespace, w.Spec.TargetRef)
 	if err != nil {
 		return err

@@ -354,6 +354,25 @@ func TestKEDAIsPausedAndResumed(t *testing.T) {
 	}
 }
 
+// TestWhatKEDAScalesForMash2StaysWithIt: mash2 does not write the replicas of what KEDA scales by its plan, so that a
+// pause of KEDA would leave them to nobody, and a safety net would be a Conflict.
+func TestWhatKEDAScalesForMash2StaysWithIt(t *testing.T) {
+	c := FromScaledObject(scaledObject(), nil)
+	c.Workload.Spec.Actuator, c.Workload.Spec.Mode = v1alpha1.ActuatorKEDA, v1alpha1.ModeFull
+	b := newBed(t, true, scaledObject(), &c.Workload, target())
+	for what, do := range map[string]func() error{
+		"take-over":  func() error { return b.adoption.TakeOver(t.Context(), web) },
+		"safety net": func() error { return b.adoption.SafetyNet(t.Context(), web, time.Minute) },
+	} {
+		if err := do(); err == nil || !strings.Contains(err.Error(), "spec.actuator is KEDA") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if len(b.writes) != 0 {
+		t.Errorf("it wrote %v", b.writes)
+	}
+}
+
 // TestAnHPAThatNobodyLookedAt: what was only just created has said nothing yet.
 func TestAnHPAThatNobodyLookedAt(t *testing.T) {
 	for name, c := range map[string]struct {

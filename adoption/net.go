@@ -46,6 +46,9 @@ func (a Adoption) SafetyNet(ctx context.Context, key types.NamespacedName, after
 	if w.Spec.Mode != v1alpha1.ModeFull && w.Spec.Mode != "" {
 		return fmt.Errorf("ManagedWorkload %s is in %s: a safety net is for those in Full", key, w.Spec.Mode)
 	}
+	if w.Spec.Actuator == v1alpha1.ActuatorKEDA {
+		return fmt.Errorf("ManagedWorkload %s: spec.actuator is KEDA, beside which a safety net is a Conflict: give its ScaledObject a fallback instead", key)
+	}
 	net := netOf(w, after)
 	err := a.Client.Create(ctx, net, client.FieldOwner(FieldManager))
 	if apierrors.IsAlreadyExists(err) {
