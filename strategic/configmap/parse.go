@@ -168,12 +168,9 @@ func Parse(data, annotations map[string]string) (api.PolicySpec, error) {
 		Paused:     Paused(annotations),
 		Generation: generation(data),
 	}
-	if text, ok := annotations[api.AnnotationRollbackEnded]; ok {
-		at, err := time.Parse(time.RFC3339, text)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("metadata.annotations[%s]: %q is not a time such as 2026-08-03T12:00:00Z", api.AnnotationRollbackEnded, text))
-		}
-		spec.RollbackEnded = at
+	var err error
+	if spec.RollbackEnded, err = rollbackEnded(annotations); err != nil {
+		errs = append(errs, err)
 	}
 	if err := decode(data[KeyPolicies], &spec); err != nil {
 		// Names may be unknown only because the file could not be read.
@@ -183,6 +180,19 @@ func Parse(data, annotations map[string]string) (api.PolicySpec, error) {
 		return api.PolicySpec{}, err
 	}
 	return spec, nil
+}
+
+// rollbackEnded is when a person ended a rollback, by the annotations; zero for never.
+func rollbackEnded(annotations map[string]string) (time.Time, error) {
+	text, ok := annotations[api.AnnotationRollbackEnded]
+	if !ok {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, fmt.Errorf("metadata.annotations[%s]: %q is not a time such as 2026-08-03T12:00:00Z", api.AnnotationRollbackEnded, text)
+	}
+	return at, nil
 }
 
 // Paused reports whether the annotations stop every write. Any value but

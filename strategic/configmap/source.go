@@ -178,7 +178,10 @@ func (s *Source) read(ctx context.Context) (api.PolicySpec, []api.Finding, error
 	next := kept{data: cm.Data, paused: Paused(cm.Annotations), released: s.brake.released}
 	if err != nil {
 		spec, findings = s.fallback("InvalidPolicy", err.Error())
-		spec.Paused = next.paused // the brake works whatever the content
+		spec.Paused = next.paused // the brake works whatever the content, and so does the end of a rollback
+		if ended, err := rollbackEnded(cm.Annotations); err == nil {
+			spec.RollbackEnded = ended
+		}
 		next.data = s.kept.data
 	} else {
 		good := spec

@@ -222,3 +222,53 @@ func TestBrakeThatCannotBeRead(t *testing.T) {
 		})
 	}
 }
+
+// A rollback is ended by a person although the content of the ConfigMap can't be used.
+func TestRollbackEndsWhateverTheContent(t *testing.T) {
+	for name, good := range map[string]bool{"after content that could be used": true, "without any": false} {
+		t.Run(name, func(t *testing.T) {
+			cm := &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "mash2-policy"},
+				Data:       map[string]string{KeyPolicy: api.Performance},
+			}
+			client := fake.NewClientset(cm)
+			if !good {
+				client = fake.NewClientset()
+			}
+			s := New(client, "d", "mash2-policy")
+			if err := s.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := s.Spec(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			at := time.Date(2026, 8, 3, 12, 0, 0, 0, time.UTC)
+			cm.Data = map[string]string{KeyPolicy: "NONE"}
+			cm.Annotations = map[string]string{api.AnnotationRollbackEnded: at.Format(time.RFC3339)}
+			var err error
+			if good {
+				_, err = client.CoreV1().ConfigMaps("d").Update(t.Context(), cm, metav1.UpdateOptions{})
+			} else {
+				_, err = client.CoreV1().ConfigMaps("d").Create(t.Context(), cm, metav1.CreateOptions{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+				spec, findings, err := s.Spec(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(findings) > 0 && findings[0].Reason == "InvalidPolicy" {
+					if !spec.RollbackEnded.Equal(at) {
+						t.Errorf("ended at %v, want %v", spec.RollbackEnded, at)
+					}
+					return
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("findings %+v", findings)
+				}
+			}
+		})
+	}
+}
