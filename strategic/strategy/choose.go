@@ -80,7 +80,8 @@ func (p *program) chosen(last *api.Choice, sc scope, in Input) (api.Choice, erro
 	out.Better = best.name
 	if before.Better == best.name && !before.At.IsZero() && in.Time.After(before.At) {
 		hours := min(in.Time.Sub(before.At), time.Hour).Hours()
-		out.Gain = max(0, before.Gain+(ratio-1)*hours)
+		// More than the longest payback is no better than that, and what has no end can't be told in JSON.
+		out.Gain = min(max(0, before.Gain+(ratio-1)*hours), maxDuration.Hours())
 	}
 	margin := 10.0
 	if c.MarginPercent != nil {

@@ -420,6 +420,25 @@ func TestPriceOfAMove(t *testing.T) {
 	}
 }
 
+// TestScoresFarApart: how much better one candidate is than another is a number that can be told, whatever their scores
+// are: without one the page would show nothing of anybody.
+func TestScoresFarApart(t *testing.T) {
+	s := parse(t, "s", "choose: {candidates: [{name: a, pools: [p], features: {x: '1e-200'}}, {name: b, pools: [q], features: {x: '1e200'}}], "+
+		"score: c.x, payback: 1h, minStay: 1h}")
+	in := Input{Strategies: []api.Strategy{s}, Last: []api.StrategyState{{Key: s.Key, Choice: &api.Choice{Candidate: "a", Since: begin}}}}
+	for i := range 4 {
+		in.Time = begin.Add(time.Duration(i) * time.Minute)
+		out := Decide(in)
+		if _, err := json.Marshal(out.States); err != nil {
+			t.Fatalf("after %d min: %v", i, err)
+		}
+		in.Last = out.States
+	}
+	if choice := in.Last[0].Choice; choice.Candidate != "a" || choice.Better != "b" || choice.Gain != maxDuration.Hours() || !strings.Contains(choice.Reason, "it stays until") {
+		t.Errorf("%+v", choice)
+	}
+}
+
 // TestServiceLevel: a candidate that meets the SLA is moved to at once; without one nothing
 // is done, and said.
 func TestServiceLevel(t *testing.T) {
