@@ -55,7 +55,7 @@ var rooms = map[string]room{
 		ours:    []string{"api", "api/v1alpha1", "placement", "strategic", "strategic/bandit", "strategic/strategy/when"},
 		outside: []string{"github.com/google/cel-go", "k8s.io/apimachinery/pkg/api/resource", "k8s.io/client-go/util/jsonpath", "sigs.k8s.io/json", "sigs.k8s.io/yaml"},
 	},
-	"strategic/strategy/when":     {ours: []string{"api/v1alpha1"}, outside: []string{"github.com/robfig/cron"}},
+	"strategic/strategy/when":     {ours: []string{"api/v1alpha1", "strategic"}, outside: []string{"github.com/robfig/cron"}},
 	"sensing":                     {ours: []string{"api", "api/v1alpha1", "demand", "parallel", "strategic/strategy", "strategic/strategy/when", "sensing/promql", "sensing/slo"}, outside: append([]string{"github.com/go-json-experiment/json", "github.com/prometheus/", "github.com/robfig/cron", "golang.org/x/sync", "google.golang.org/protobuf"}, kubeClients...)},
 	"sensing/promql":              {outside: []string{"github.com/prometheus/"}},
 	"sensing/slo":                 {outside: []string{"github.com/prometheus/", "sigs.k8s.io/yaml"}},

@@ -191,8 +191,12 @@ func parse(e api.ScheduleEntry) (cron.Schedule, *time.Location, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("cron: %q is not a cron expression of five fields: %w", e.Cron, err)
 	}
-	return onTheWall{schedule, zone}, zone, nil
+	return OnTheWall(schedule, zone), zone, nil
 }
+
+// OnTheWall is a schedule by the clocks of a zone: what falls into the hour that summer time leaves
+// out comes as clocks are put forward.
+func OnTheWall(s cron.Schedule, zone *time.Location) cron.Schedule { return onTheWall{s, zone} }
 
 // onTheWall is a schedule by the clocks of a zone. What falls into the hour that summer time
 // leaves out comes as clocks are put forward.

@@ -12,6 +12,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"github.com/mash2-io/mash2/api/v1alpha1"
+	"github.com/mash2-io/mash2/strategic"
 )
 
 // Bounds of an interval.
@@ -220,5 +221,5 @@ func parse(c v1alpha1.Cron) (cron.Schedule, *time.Location, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("schedule: %q is not a cron expression of five fields: %w", c.Schedule, err)
 	}
-	return s, zone, nil
+	return strategic.OnTheWall(s, zone), zone, nil
 }

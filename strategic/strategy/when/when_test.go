@@ -48,6 +48,8 @@ func TestNext(t *testing.T) {
 		"cron":                               {v1alpha1.When{At: crontab("0 22 * * *", "")}, "2026-03-02T10:00:00Z", "2026-03-02T22:00:00Z"},
 		"cron in a time zone":                {v1alpha1.When{At: crontab("0 22 * * *", "Asia/Tokyo")}, "2026-03-02T10:00:00Z", "2026-03-02T13:00:00Z"},
 		"cron in summer time":                {v1alpha1.When{At: crontab("0 9 * * *", "Europe/Berlin")}, "2026-07-02T10:00:00Z", "2026-07-03T07:00:00Z"},
+		"cron in an hour that is left out":   {v1alpha1.When{At: crontab("30 2 * * *", "Europe/Berlin")}, "2026-03-28T10:00:00Z", "2026-03-29T01:00:00Z"},
+		"cron after that hour":               {v1alpha1.When{At: crontab("30 2 * * *", "Europe/Berlin")}, "2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"},
 		"any of: the first":                  {v1alpha1.When{AnyOf: []v1alpha1.At{crontab("0 22 * * *", ""), every(time.Hour)}}, "2026-03-02T10:00:00Z", "2026-03-02T11:00:00Z"},
 		"any of: one that never comes again": {v1alpha1.When{AnyOf: []v1alpha1.At{{Date: date("2026-03-01T10:00:00Z")}, every(time.Hour)}}, "2026-03-02T10:00:00Z", "2026-03-02T11:00:00Z"},
 		"all of: the last":                   {v1alpha1.When{AllOf: []v1alpha1.At{crontab("0 22 * * *", ""), every(time.Hour)}}, "2026-03-02T10:00:00Z", "2026-03-02T22:00:00Z"},
