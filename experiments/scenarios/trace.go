@@ -106,6 +106,10 @@ func (a *Arrivals) validate(at string, fail failure) {
 	}
 }
 
+// Trace is what was read: rates in requests per second at times since it began, which are nil where
+// rates are a step apart. Both are in use.
+func (a *Arrivals) Trace() (times []time.Duration, rates []float64) { return a.times, a.rates }
+
 // Duration of one pass; 0 before the trace is read.
 func (a *Arrivals) Duration() time.Duration { return a.length * time.Duration(max(1, a.Repeat)) }
 

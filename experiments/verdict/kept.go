@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"github.com/mash2-io/mash2/experiments/scenarios"
 )
 
 // keeper is a file of figures, one JSON line a run, in which a verdict that was interrupted finds
@@ -84,8 +86,18 @@ func hashOf(path string) (string, error) {
 func (k *keeper) of(j job) (string, error) {
 	sum := sha256.New()
 	_, _ = fmt.Fprintf(sum, "%s\n%s %s %g\n%+v\n%d\n", k.program, j.load.set, j.load.name, j.load.size, j.config, j.seed)
-	// Traces are of files, which may be others by now.
 	err := json.NewEncoder(sum).Encode(j.load.scenario)
+	// Traces are of files, which may be others by now under the same names.
+	all := []*scenarios.Arrivals{j.load.scenario.Arrivals}
+	for _, u := range j.load.scenario.Users {
+		all = append(all, u.Arrivals)
+	}
+	for _, a := range all {
+		if a != nil {
+			times, rates := a.Trace()
+			_, _ = fmt.Fprintln(sum, times, rates)
+		}
+	}
 	return hex.EncodeToString(sum.Sum(nil)), err
 }
 

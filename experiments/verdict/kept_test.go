@@ -20,7 +20,9 @@ func TestRunsAreKept(t *testing.T) {
 		}
 		return k
 	}
-	made := job{load{"development", "crane-1", 1, scenarios.Scenario{Name: "crane-1", Repeat: 1}}, config{Kind: "hpa", Target: 80}, 1}
+	made := job{load{"development", "crane-1", 1, scenarios.Scenario{
+		Name: "crane-1", Repeat: 1, Arrivals: scenarios.ArrivalsOf(100, nil), Users: []scenarios.UserType{{Name: "u", Arrivals: scenarios.ArrivalsOf(100, nil)}},
+	}}, config{Kind: "hpa", Target: 80}, 1}
 	want := figure{Trace: "crane-1", Scaler: "hpa:80", Seed: 1, Cost: 3, Violating: [][]int{{1, 2}}}
 	k := keep()
 	of, err := k.of(made)
@@ -55,10 +57,14 @@ func TestRunsAreKept(t *testing.T) {
 		t.Errorf("%d figures are known, want 2", len(k.known))
 	}
 	for name, change := range map[string]func(*job){
-		"seed":     func(j *job) { j.seed = 2 },
-		"scaler":   func(j *job) { j.config.Target = 90 },
-		"size":     func(j *job) { j.load.size = 20 },
-		"scenario": func(j *job) { j.load.scenario.Repeat = 2 },
+		"seed":                   func(j *job) { j.seed = 2 },
+		"scaler":                 func(j *job) { j.config.Target = 90 },
+		"size":                   func(j *job) { j.load.size = 20 },
+		"scenario":               func(j *job) { j.load.scenario.Repeat = 2 },
+		"trace in the same file": func(j *job) { j.load.scenario.Arrivals = scenarios.ArrivalsOf(200, nil) },
+		"trace of users in the same file": func(j *job) {
+			j.load.scenario.Users = []scenarios.UserType{{Name: "u", Arrivals: scenarios.ArrivalsOf(200, nil)}}
+		},
 	} {
 		other := made
 		change(&other)
