@@ -193,11 +193,13 @@ func (a Adoption) Desired(ctx context.Context, w *v1alpha1.ManagedWorkload) (des
 
 // TakeOver makes mash2 the writer of a workload's target. The order keeps it at
 // one writer: mode Full changes nothing while another autoscaler is there,
-// because the operator holds for it; then the other one is taken away (an HPA is
-// saved in an annotation and deleted, a ScaledObject paused), and the operator
-// goes on in its next cycle. Interrupted anywhere, it can be run again. A workload in mode
-// Canary stays in that, where mash2 leaves alone what somebody else scales likewise. Where
-// objects change between being read and written it is tried again within Patience.
+// because the operator holds for it; once the operator has seen that, the other one is taken
+// away (an HPA is saved in an annotation and deleted, a ScaledObject paused), and the operator
+// goes on in its next cycle. Without an operator that answers within Patience it fails with
+// ErrNotSeen, and the other one goes on. Interrupted anywhere, it can be run again. A workload in
+// mode Canary stays in that, where mash2 leaves alone what somebody else scales likewise. Where
+// objects change between being read and written it is tried again within Patience. A workload that
+// KEDA scales by mash2's plan is refused: paused, its ScaledObject would leave it to nobody.
 func (a Adoption) TakeOver(ctx context.Context, key types.NamespacedName) error {
 	end := time.Now().Add(a.Patience)
 	for {
@@ -259,7 +261,11 @@ func (a Adoption) takeOver(ctx context.Context, key types.NamespacedName) error 
 	if err := a.Client.Patch(ctx, w, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldManager)); err != nil {
 		return fmt.Errorf("setting ManagedWorkload %s to Full: %w", key, err)
 	}
-	// 2. The other one, exactly as it was saved.
+	// 2. Seen: somebody is there who goes on.
+	if _, err := a.seen(ctx, w, a.Patience); err != nil {
+		return fmt.Errorf("ManagedWorkload %s is in %s: %w: what scales it now goes on; see whether the operator runs, and run this again, or mash2 release", key, w.Spec.Mode, err)
+	}
+	// 3. The other one, exactly as it was saved.
 	for i := range own {
 		uid, version := own[i].UID, own[i].ResourceVersion
 		err := a.Client.Delete(ctx, &own[i], client.Preconditions{UID: &uid, ResourceVersion: &version})
@@ -272,7 +278,7 @@ func (a Adoption) takeOver(ctx context.Context, key types.NamespacedName) error 
 			return fmt.Errorf("pausing ScaledObject %s/%s: %w; mash2 holds until it is paused", key.Namespace, keda[i].GetName(), err)
 		}
 	}
-	// 3. KEDA takes its HPA away itself.
+	// 4. KEDA takes its HPA away itself.
 	return a.wait(ctx, func() error {
 		_, _, left, err := a.scalersOf(ctx, key.Namespace, w.Spec.TargetRef)
 		if err == nil && left > 0 {

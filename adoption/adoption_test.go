@@ -335,6 +335,23 @@ func TestAnHPAThatChangesIsSavedAgain(t *testing.T) {
 	}
 }
 
+// Without an operator nobody would scale once the other autoscaler is gone: it stays until an operator has
+// seen that mash2 is to scale.
+func TestTakeOverNeedsTheOperatorToHaveSeenIt(t *testing.T) {
+	b := newBed(t, false, hpa(), adopted(t), target())
+	if err := b.adoption.TakeOver(t.Context(), web); !errors.Is(err, ErrNotSeen) || b.theirs() == nil {
+		t.Errorf("without an operator: %v, HPA %v", err, b.theirs())
+	}
+	c := FromScaledObject(scaledObject(), nil)
+	b = newBed(t, false, scaledObject(), &c.Workload, target())
+	if err := b.adoption.TakeOver(t.Context(), web); !errors.Is(err, ErrNotSeen) {
+		t.Errorf("without an operator: %v", err)
+	}
+	if slices.Contains(b.writes, "patch ScaledObject") {
+		t.Errorf("writes %v: the ScaledObject is paused", b.writes)
+	}
+}
+
 func TestKEDAIsPausedAndResumed(t *testing.T) {
 	c := FromScaledObject(scaledObject(), nil)
 	b := newBed(t, true, scaledObject(), &c.Workload, target())

@@ -71,23 +71,31 @@ func (a Adoption) silence(ctx context.Context, w *v1alpha1.ManagedWorkload, gone
 	if err := a.shadow(ctx, w); err != nil {
 		return nil, false, err
 	}
-	key := client.ObjectKeyFromObject(w)
-	wanted = w.Status.PlannedReplicas
-	err = a.waitFor(ctx, time.Until(until), func() error {
-		now := &v1alpha1.ManagedWorkload{}
-		if err := a.Client.Get(ctx, key, now); err != nil {
+	now, err := a.seen(ctx, w, time.Until(until))
+	if err != nil && (!gone || !errors.Is(err, ErrNotSeen)) {
+		return nil, false, fmt.Errorf("ManagedWorkload %s is in Shadow: %w", client.ObjectKeyFromObject(w), err)
+	}
+	if err != nil {
+		return w.Status.PlannedReplicas, false, nil
+	}
+	return now.Status.PlannedReplicas, true, nil
+}
+
+// seen waits until the operator has seen a workload as it was written last, and returns it as it
+// is then. Without that in time it is ErrNotSeen.
+func (a Adoption) seen(ctx context.Context, w *v1alpha1.ManagedWorkload, patience time.Duration) (*v1alpha1.ManagedWorkload, error) {
+	var now *v1alpha1.ManagedWorkload
+	err := a.waitFor(ctx, patience, func() error {
+		now = &v1alpha1.ManagedWorkload{}
+		if err := a.Client.Get(ctx, client.ObjectKeyFromObject(w), now); err != nil {
 			return err
 		}
 		if now.Status.ObservedGeneration < w.Generation {
 			return ErrNotSeen
 		}
-		wanted = now.Status.PlannedReplicas
 		return nil
 	})
-	if err != nil && (!gone || !errors.Is(err, ErrNotSeen)) {
-		return nil, false, fmt.Errorf("ManagedWorkload %s is in Shadow: %w", key, err)
-	}
-	return wanted, err == nil, nil
+	return now, err
 }
 
 // takeBack removes what mash2 left on the target, its pods and the nodes. Whoever
