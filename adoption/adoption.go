@@ -121,17 +121,22 @@ func (a Adoption) scaledObjects(ctx context.Context, namespace string) ([]unstru
 	return list.Items, nil
 }
 
-// Create makes the candidate's ManagedWorkload, in Shadow. It returns false if
-// the target has one already.
-func (a Adoption) Create(ctx context.Context, c Candidate) (bool, error) {
+// Managed reports whether the candidate's target has a ManagedWorkload.
+func (a Adoption) Managed(ctx context.Context, c Candidate) (bool, error) {
 	var list v1alpha1.ManagedWorkloadList
 	if err := a.Client.List(ctx, &list, client.InNamespace(c.Namespace)); err != nil {
 		return false, fmt.Errorf("listing ManagedWorkloads: %w", err)
 	}
-	for _, w := range list.Items {
-		if t := w.Spec.TargetRef; t.Kind == c.Workload.Spec.TargetRef.Kind && t.Name == c.Workload.Spec.TargetRef.Name {
-			return false, nil
-		}
+	return slices.ContainsFunc(list.Items, func(w v1alpha1.ManagedWorkload) bool {
+		return w.Spec.TargetRef.Kind == c.Workload.Spec.TargetRef.Kind && w.Spec.TargetRef.Name == c.Workload.Spec.TargetRef.Name
+	}), nil
+}
+
+// Create makes the candidate's ManagedWorkload, in Shadow. It returns false if
+// the target has one already.
+func (a Adoption) Create(ctx context.Context, c Candidate) (bool, error) {
+	if managed, err := a.Managed(ctx, c); managed || err != nil {
+		return false, err
 	}
 	err := a.Client.Create(ctx, c.Workload.DeepCopy(), client.FieldOwner(FieldManager))
 	if apierrors.IsAlreadyExists(err) {

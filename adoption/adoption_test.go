@@ -63,6 +63,8 @@ type bed struct {
 	fail int
 	// refuse is asked before each write; nil refuses none.
 	refuse func(client.Object) error
+	// refuseLists is asked before each list; nil refuses none.
+	refuseLists func() error
 	// refuseStatus is the answer to each write of a status; nil refuses none.
 	refuseStatus error
 	mu           sync.Mutex // of writes and requests
@@ -141,6 +143,11 @@ func newBed(t *testing.T, operator bool, objects ...client.Object) *bed {
 				b.mu.Lock()
 				defer b.mu.Unlock()
 				b.requests++
+				if b.refuseLists != nil {
+					if err := b.refuseLists(); err != nil {
+						return err
+					}
+				}
 				return c.List(ctx, list, opts...)
 			},
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
@@ -407,6 +414,34 @@ func TestAnHPAThatNobodyLookedAt(t *testing.T) {
 		if got, known, err := b.adoption.Desired(t.Context(), b.workload()); err != nil || got != c.want || known != c.known {
 			t.Errorf("%s: %d, %v, %v", name, got, known, err)
 		}
+	}
+}
+
+// A comparison of a day outlives an API server that does not answer for a moment, but not a name that nobody has.
+func TestOneLookThatFails(t *testing.T) {
+	h, mw := hpa(), adopted(t).(*v1alpha1.ManagedWorkload)
+	h.Status.DesiredReplicas, mw.Status.PlannedReplicas = 3, ptr.To[int32](3)
+	b := newBed(t, true, h, mw, target())
+	lists, told := 0, 0
+	b.refuseLists = func() error {
+		if lists++; lists > 2 && lists < 6 {
+			return apierrors.NewTimeoutError("it is busy", 1)
+		}
+		return nil
+	}
+	b.adoption.Warn = func(string) { told++ }
+	r, err := b.adoption.Watch(t.Context(), nil, 200*time.Millisecond, 10*time.Millisecond)
+	if err != nil || len(r.Workloads) != 1 || r.Workloads[0].Agreement == nil || r.Workloads[0].Samples < 2 || told == 0 || r.Seconds < 0.1 {
+		t.Errorf("%+v, %v, told %d times", r, err, told)
+	}
+	lists = 2
+	if _, err := b.adoption.Watch(t.Context(), nil, 0, time.Second); !apierrors.IsTimeout(err) {
+		t.Errorf("the first look fails: %v", err)
+	}
+	lists = 6
+	other := types.NamespacedName{Namespace: "shop", Name: "wbe"}
+	if _, err := b.adoption.Watch(t.Context(), []types.NamespacedName{web, other}, 0, time.Second); err == nil || !strings.Contains(err.Error(), "no ManagedWorkload shop/wbe") {
+		t.Errorf("of a name that nobody has: %v", err)
 	}
 }
 

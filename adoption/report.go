@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mash2-io/mash2/api/v1alpha1"
 )
@@ -32,22 +33,29 @@ type ReportLine struct {
 
 // Watch looks at adopted workloads every so often for a time, once if that is
 // shorter: at those named in only, at all that were adopted if it is empty. When
-// ctx ends it returns what it has seen.
+// ctx ends it returns what it has seen. The first look must succeed. Later ones that fail are
+// left out, and told by Warn: one that does takes nothing of a day away.
 func (a Adoption) Watch(ctx context.Context, only []types.NamespacedName, during, every time.Duration) (Report, error) {
 	started := time.Now()
 	sums := map[types.NamespacedName]*Agreement{}
+	var last *Report
 	for {
 		r, err := a.look(ctx, only, sums)
-		r.Seconds = time.Since(started).Seconds()
-		if err != nil {
+		switch {
+		case err == nil:
+			last = &r
+		case last == nil:
 			return r, err
+		case ctx.Err() == nil:
+			a.warn("a comparison is left out: %v", err)
 		}
+		last.Seconds = time.Since(started).Seconds()
 		if time.Since(started)+every > during {
-			return r, nil
+			return *last, nil
 		}
 		select {
 		case <-ctx.Done():
-			return r, nil
+			return *last, nil
 		case <-time.After(every):
 		}
 	}
@@ -84,6 +92,11 @@ func (a Adoption) look(ctx context.Context, only []types.NamespacedName, sums ma
 		}
 		line.Agreement = sums[key]
 		r.Workloads = append(r.Workloads, line)
+	}
+	for _, key := range only {
+		if !slices.ContainsFunc(list.Items, func(w v1alpha1.ManagedWorkload) bool { return client.ObjectKeyFromObject(&w) == key }) {
+			return r, fmt.Errorf("there is no ManagedWorkload %s", key)
+		}
 	}
 	return r, nil
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -83,6 +85,9 @@ func newAdopt() *cobra.Command {
 		if err := CheckOutput(cmd); err != nil {
 			return err
 		}
+		if cmd.Flag("namespace").Changed {
+			return Usagef("--namespace is that of mash2 and limits nothing here: name the namespaces to adopt in with --in")
+		}
 		do, err := a.open()
 		if err != nil {
 			return err
@@ -107,7 +112,16 @@ func newAdopt() *cobra.Command {
 			switch {
 			case c.Refused != "":
 				row.Outcome, row.Notes = "refused", append(row.Notes, c.Refused)
-			case !dryRun:
+			case dryRun:
+				managed, err := do.Managed(cmd.Context(), c)
+				// Who may not look, or looks before mash2 is installed, sees what the others say.
+				if err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+					return err
+				}
+				if managed {
+					row.Outcome = "managed already"
+				}
+			default:
 				made, err := do.Create(cmd.Context(), c)
 				if err != nil {
 					row.Outcome, row.Notes, failed = "failed", append(row.Notes, err.Error()), errors.Join(failed, err)
@@ -194,6 +208,7 @@ func newAdoptReport(a *adopter) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		do.Warn = func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+text) }
 		r, err := do.Watch(cmd.Context(), only, during, every)
 		if err != nil {
 			return err
@@ -324,6 +339,9 @@ func newRelease() *cobra.Command {
 		}
 		if all && len(args) > 0 {
 			return Usagef("give either --all or names")
+		}
+		if all && cmd.Flag("namespace").Changed {
+			return Usagef("--namespace is that of mash2 and limits nothing here: --all releases the ManagedWorkloads of all namespaces; name those of one as NAMESPACE/NAME")
 		}
 		do, err := a.open()
 		if err != nil {
