@@ -6,11 +6,14 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/mash2-io/mash2/experiments/cluster"
 )
 
 // chartKeys are the paths of a chart's values.
@@ -74,5 +77,55 @@ func TestChartRefusesValuesOfAnOlderOne(t *testing.T) {
 				t.Errorf("%v: %s", err, out)
 			}
 		})
+	}
+}
+
+// upgradesDefinitions is what pages tell to run.
+var upgradesDefinitions = regexp.MustCompile("kubectl (apply [^#`]*)charts/mash2/crds")
+
+// What pages tell to run takes definitions up that helm has made of an older chart: helm owns what it made.
+func TestDefinitionsAreUpgradedAsWritten(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a control plane")
+	}
+	const changed = "description: ManagedWorkload puts one workload under mash2's management."
+	older := filepath.Join(t.TempDir(), "mash2")
+	if err := os.CopyFS(older, os.DirFS(chartFolder)); err != nil {
+		t.Fatal(err)
+	}
+	definition := filepath.Join(older, "crds", "mash2.io_managedworkloads.yaml")
+	text, err := os.ReadFile(definition)
+	if err != nil || !strings.Contains(string(text), changed) {
+		t.Fatalf("%v, or there is no %q", err, changed)
+	}
+	text = []byte(strings.Replace(string(text), changed, "description: An older one.", 1))
+	if err := os.WriteFile(definition, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	commands := map[string]string{}
+	for path, p := range pagesOf(t, "../..") {
+		for _, line := range p.lines {
+			if m := upgradesDefinitions.FindStringSubmatch(line); m != nil {
+				commands[m[1]] = path
+			}
+		}
+	}
+	if len(commands) != 1 {
+		t.Fatalf("pages tell %d ways to upgrade definitions, want one: %v", len(commands), commands)
+	}
+
+	c := cluster.ForTest(t)
+	if _, err := c.Helm(t.Context(), "install", "mash2", older, "--namespace", "mash2-system", "--create-namespace", "--set", "prometheus.url=http://prometheus"); err != nil {
+		t.Fatal(err)
+	}
+	for command, path := range commands {
+		args := append(strings.Fields(command), filepath.Join(chartFolder, "crds"))
+		if _, err := c.Kubectl(t.Context(), args...); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	now, err := c.Kubectl(t.Context(), "get", "crd", "managedworkloads.mash2.io", "-o", "jsonpath={.spec.versions[0].schema.openAPIV3Schema.description}")
+	if err != nil || strings.Contains(now, "An older one") {
+		t.Errorf("%v, it is still %q", err, now)
 	}
 }
