@@ -52,6 +52,15 @@ func crdOf(t *testing.T, resource string) *apiextensions.CustomResourceDefinitio
 	return &internal
 }
 
+// Who deletes what a chart has made, as Argo CD does, leaves the definitions: with them go all ManagedWorkloads.
+func TestDefinitionsAreKept(t *testing.T) {
+	for _, resource := range []string{"managedworkloads", "strategies"} {
+		if got := crdOf(t, resource).Annotations["helm.sh/resource-policy"]; got != "keep" {
+			t.Errorf("%s: helm.sh/resource-policy is %q", resource, got)
+		}
+	}
+}
+
 func TestCRDIsAcceptedByAnAPIServer(t *testing.T) {
 	for _, resource := range []string{"managedworkloads", "strategies"} {
 		for _, err := range validation.ValidateCustomResourceDefinition(context.Background(), crdOf(t, resource)) {

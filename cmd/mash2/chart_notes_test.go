@@ -51,6 +51,7 @@ func TestChartNotesTellOfASchedule(t *testing.T) {
 		"policy.policies.default=PERFORMANCE":                            false,
 		"policy.policies.signals[0].name=sale,policy.create=false":       false,
 		"policy.policies.signals[0].name=sale,policy.active=PERFORMANCE": true,
+		"policy.policies=null":                                           false,
 	} {
 		notes := notesOf(t, values)
 		if got := strings.Contains(notes, "have no effect"); got != want {

@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -127,5 +129,56 @@ func TestDefinitionsAreUpgradedAsWritten(t *testing.T) {
 	now, err := c.Kubectl(t.Context(), "get", "crd", "managedworkloads.mash2.io", "-o", "jsonpath={.spec.versions[0].schema.openAPIV3Schema.description}")
 	if err != nil || strings.Contains(now, "An older one") {
 		t.Errorf("%v, it is still %q", err, now)
+	}
+}
+
+// A workload of a kind that was taken out of scalableKinds may be turned off, and nothing else.
+func TestAKindThatIsTakenOutMayBeTurnedOff(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a control plane")
+	}
+	c := cluster.ForTest(t)
+	must := func(_ string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(c.Helm(t.Context(), "install", "mash2", chartFolder, "--namespace", "mash2-system", "--create-namespace", "--set", "prometheus.url=http://prometheus"))
+	file := filepath.Join(t.TempDir(), "db.yaml")
+	if err := os.WriteFile(file, []byte(`
+apiVersion: mash2.io/v1alpha1
+kind: ManagedWorkload
+metadata: {name: db, namespace: default}
+spec: {targetRef: {apiVersion: apps/v1, kind: StatefulSet, name: db}, maxReplicas: 3}
+`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	must(c.Kubectl(t.Context(), "apply", "-f", file))
+	must(c.Helm(t.Context(), "upgrade", "mash2", chartFolder, "--namespace", "mash2-system", "--reset-then-reuse-values",
+		"--set-json", `scalableKinds=[{"apiGroup":"apps","resources":["deployments"]}]`))
+	patch := func(spec string) error {
+		_, err := c.Kubectl(t.Context(), "patch", "mw", "db", "--type", "merge", "-p", `{"spec":`+spec+`}`)
+		return err
+	}
+	const told = "mash2 may not scale statefulsets"
+	// The API server takes a new policy up after a while.
+	for i := range int32(60) {
+		err := patch(fmt.Sprintf(`{"maxReplicas":%d}`, 4+i))
+		if err != nil && strings.Contains(err.Error(), told) {
+			break
+		}
+		if err != nil || i == 59 {
+			t.Fatalf("more replicas: %v", err)
+		}
+		time.Sleep(time.Second)
+	}
+	for _, mode := range []string{"Shadow", "Off"} {
+		if err := patch(`{"mode":"` + mode + `"}`); err != nil {
+			t.Errorf("%s: %v", mode, err)
+		}
+	}
+	if err := patch(`{"mode":"Full"}`); err == nil || !strings.Contains(err.Error(), told) {
+		t.Errorf("Full: %v", err)
 	}
 }
