@@ -30,7 +30,7 @@ type Result struct {
 	// Spot is what each policy would save by spot machines; none if not asked for.
 	Spot []SpotSaving `json:"spot,omitempty"`
 	// KnownError of the simulation, where it was compared with a real control plane.
-	KnownError KnownError `json:"KnownError"`
+	KnownError KnownError `json:"knownError"`
 	Gate       *Gate      `json:"gate,omitempty"`
 	// ScenarioFile is what mash2 simulate --scenario runs again.
 	ScenarioFile string `json:"scenarioFile,omitempty"`

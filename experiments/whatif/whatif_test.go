@@ -3,11 +3,14 @@ package whatif
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +21,7 @@ import (
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/experiments/score"
+	"github.com/mash2-io/mash2/experiments/simulation"
 )
 
 // Below the bound by the error that the simulation is known to have, the sentence
@@ -46,8 +50,8 @@ func TestWhatifGateKnowsItsError(t *testing.T) {
 	}
 }
 
-// The comparison that is built in is what its command prints: of this scenario,
-// with recordings that are in the repository, and with the figures that are shown.
+// The comparison that is built in is of this scenario, with recordings that are in the
+// repository, and with the figures that are shown.
 func TestKnownError(t *testing.T) {
 	known, err := readKnownError()
 	if err != nil {
@@ -73,6 +77,70 @@ func TestKnownError(t *testing.T) {
 	}
 	if !strings.Contains(string(makefile), "bin/"+known.Command+" > experiments/whatif/error.json") {
 		t.Errorf("make whatif-error does not run %q", known.Command)
+	}
+}
+
+// The error that users are told is that of the simulation as it is, not of one long ago: its
+// command, run now, prints about the same.
+func TestKnownErrorIsOfThisProgram(t *testing.T) {
+	known, err := readKnownError()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, files, _ := strings.Cut(known.Command, "--against ")
+	files, _, _ = strings.Cut(files, " ")
+	o := simulation.Options{Scenario: known.Scenario, Scalers: []string{"mash2", "hpa"}, Fidelities: []string{known.Fidelity}, Seed: 1, Seeds: 8, Warm: -1}
+	for _, file := range strings.Split(files, ",") {
+		o.Against = append(o.Against, filepath.Join("..", "..", file))
+	}
+	s, err := o.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := o.Run(t.Context(), s, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const about = 0.03
+	for _, told := range known.Differences {
+		i := slices.IndexFunc(now.Against, func(d score.Difference) bool {
+			return d.Scaler == told.Scaler && d.Phase == told.Phase && d.Name == told.Name
+		})
+		if i < 0 {
+			t.Errorf("%s %s is not compared any more", told.Scaler, told.Name)
+			continue
+		}
+		if told.Name == "pending time" || told.Error == nil { // of a few seconds, and of nothing
+			continue
+		}
+		if e := now.Against[i].Error; e == nil || math.Abs(*e-*told.Error) > about {
+			t.Errorf("%s %s: users are told an error of %+.1f %%, it is %+.1f %%: make whatif-error", told.Scaler, told.Name, 100**told.Error, 100*deref(e))
+		}
+	}
+}
+
+// What -o json prints has the keys that the guide names.
+func TestKeysOfResult(t *testing.T) {
+	guide, err := os.ReadFile(filepath.Join("..", "..", "docs", "how-to", "whatif.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(guide), "`-o json` prints one object:")
+	list, _, _ = strings.Cut(list, "\n\n")
+	list = regexp.MustCompile(`\([^)]*\)`).ReplaceAllString(list, "")
+	keys := map[string]bool{}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Result]()) {
+		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		keys[key] = true
+	}
+	named := regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(list, -1)
+	if len(named) < 6 {
+		t.Fatalf("the guide names %q", named)
+	}
+	for _, name := range named {
+		if !keys[name[1]] {
+			t.Errorf("there is no key %s", name[1])
+		}
 	}
 }
 
