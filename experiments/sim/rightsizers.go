@@ -53,12 +53,13 @@ func (w windows) Next(now time.Time, have vpa.Size) (vpa.Size, func(vpa.Size, ti
 }
 
 // sized runs a rightsizer of one workload: it reads metrics-server every so often, resizes pods in
-// place, and its admission sizes new ones. Limits stay (controlledValues: RequestsOnly): by
-// default they keep their ratio to requests, and with CPU controlled that throttles pods at the
-// 90th percentile of what they used. A resize that the node has no room for waits; nothing is
-// evicted.
+// place, and its admission sizes new ones. Limits of memory keep their ratio to requests, as by
+// default (controlledValues: RequestsAndLimits). Those of CPU stay (RequestsOnly): else pods are
+// throttled at the 90th percentile of what they used. A resize that the node has no room for waits;
+// nothing is evicted.
 func (r *run) sized(w *workload, v rightsizer, every time.Duration) {
 	c := r.c
+	limits := w.memoryLimit / float64(w.shape.Requests.Memory)
 	before := c.killed
 	c.killed = func(p *pod, limit float64) {
 		if before(p, limit); p.workload == w {
@@ -89,14 +90,18 @@ func (r *run) sized(w *workload, v rightsizer, every time.Duration) {
 			return true
 		}
 		to := api.Amounts{MilliCPU: int64(math.Ceil(next.CPU * 1000)), Memory: int64(math.Ceil(next.Memory))}
-		if w.memoryLimit > 0 { // which stays
-			to.Memory = min(to.Memory, int64(w.memoryLimit))
-		}
 		w.shape, w.request = w.shaped(to), float64(to.MilliCPU)/1000
+		w.memoryLimit = math.Round(limits * float64(to.Memory))
 		for _, p := range w.pods {
+			if p.phase != running || p.terminating {
+				continue
+			}
 			request := vpa.Size{CPU: float64(p.shape.Requests.MilliCPU) / 1000, Memory: float64(p.shape.Requests.Memory)}
-			if p.phase == running && !p.terminating && changes(request, c.now-p.started) {
+			if changes(request, c.now-p.started) {
 				c.resizePod(p, w.shape, w.request, w.limit)
+			}
+			if limit := math.Round(limits * float64(p.shape.Requests.Memory)); limit >= p.memory { // else the kubelet waits
+				p.memoryLimit = limit
 			}
 		}
 		return true
