@@ -201,7 +201,7 @@ func (a Adoption) Desired(ctx context.Context, w *v1alpha1.ManagedWorkload) (des
 // because the operator holds for it; once the operator has seen that, the other one is taken
 // away (an HPA is saved in an annotation and deleted, a ScaledObject paused), and the operator
 // goes on in its next cycle. Without an operator that answers within Patience it fails with
-// ErrNotSeen, and the other one goes on. Interrupted anywhere, it can be run again. A workload in
+// ErrNotSeen where there is another one, which goes on. Interrupted anywhere, it can be run again. A workload in
 // mode Canary stays in that, where mash2 leaves alone what somebody else scales likewise. Where
 // objects change between being read and written it is tried again within Patience. A workload that
 // KEDA scales by mash2's plan is refused: paused, its ScaledObject would leave it to nobody.
@@ -266,9 +266,11 @@ func (a Adoption) takeOver(ctx context.Context, key types.NamespacedName) error 
 	if err := a.Client.Patch(ctx, w, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldManager)); err != nil {
 		return fmt.Errorf("setting ManagedWorkload %s to Full: %w", key, err)
 	}
-	// 2. Seen: somebody is there who goes on.
-	if _, err := a.seen(ctx, w, a.Patience); err != nil {
-		return fmt.Errorf("ManagedWorkload %s is in %s: %w: what scales it now goes on; see whether the operator runs, and run this again, or mash2 release", key, w.Spec.Mode, err)
+	// 2. Seen: somebody is there who goes on where the other one ends.
+	if len(own)+len(keda) > 0 {
+		if _, err := a.seen(ctx, w, a.Patience); err != nil {
+			return fmt.Errorf("ManagedWorkload %s is in %s: %w: what scales it now goes on; see whether the operator runs, and run this again, or mash2 release", key, w.Spec.Mode, err)
+		}
 	}
 	// 3. The other one, exactly as it was saved.
 	for i := range own {

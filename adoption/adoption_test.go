@@ -357,6 +357,10 @@ func TestTakeOverNeedsTheOperatorToHaveSeenIt(t *testing.T) {
 	if slices.Contains(b.writes, "patch ScaledObject") {
 		t.Errorf("writes %v: the ScaledObject is paused", b.writes)
 	}
+	b = newBed(t, false, adopted(t), target())
+	if err := b.adoption.TakeOver(t.Context(), web); err != nil || b.workload().Spec.Mode != v1alpha1.ModeFull {
+		t.Errorf("where nobody else scales: %v, mode %s", err, b.workload().Spec.Mode)
+	}
 }
 
 func TestKEDAIsPausedAndResumed(t *testing.T) {
