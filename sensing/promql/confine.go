@@ -29,6 +29,9 @@ func rewrite(query, label, namespace, matchers string) (string, error) {
 	if len(query) > maxQuery {
 		return "", fmt.Errorf("is longer than %d bytes", maxQuery)
 	}
+	if err := Patterns(query); err != nil {
+		return "", err
+	}
 	expr, err := parser.ParseExpr(query)
 	if err != nil {
 		return "", err

@@ -3,6 +3,7 @@ package promql
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/prometheus/promql/parser"
 )
@@ -85,6 +86,37 @@ func TestExpensiveQueriesAreRefused(t *testing.T) {
 	} {
 		if _, err := Confine(q, "namespace", ns, ""); err != nil {
 			t.Errorf("%s is refused: %v", q, err)
+		}
+	}
+}
+
+// TestPatternsThatRepeatAreRefused: a query is read at once, whatever its regular expressions are.
+func TestPatternsThatRepeatAreRefused(t *testing.T) {
+	much := strings.Repeat("a{1000}", 20)
+	for name, query := range map[string]string{
+		"a matcher":            `sum(a{b=~"` + much + `"})`,
+		"one that excludes":    `sum(a{b!~"` + much + `"})`,
+		"in other quotes":      "sum(a{b=~`" + much + "`})",
+		"escaped":              `sum(a{b=~"` + strings.ReplaceAll(much, "a", `\x61`) + `"})`,
+		"several matchers":     `sum(a{` + strings.Repeat(`b=~"a{900}",`, 20) + `})`,
+		"of no label":          `sum(label_replace(a, "b", "$1", "c", "` + much + `"))`,
+		"before what is wrong": `sum(a{b=~"` + much + `"}) "`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			began := time.Now()
+			_, err := Confine(query, "namespace", ns, "")
+			if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "repeats too much") || took > time.Second {
+				t.Errorf("%v after %v, want a refusal at once", err, took)
+			}
+		})
+	}
+	for _, query := range []string{
+		`sum(a{pod=~"web-[bcdfghjklmnpqrstvwxz2456789]{6,10}-[bcdfghjklmnpqrstvwxz2456789]{5}",b!~"x{0,100}"})`,
+		`sum(a{pod=~"` + strings.Repeat("one-of-many|", 300) + `last"})`,
+		`sum(label_replace(a, "b", "$1", "c", "(.*)-[0-9]{1,5}"))`,
+	} {
+		if _, err := Confine(query, "namespace", ns, ""); err != nil {
+			t.Errorf("%.100s is refused: %v", query, err)
 		}
 	}
 }

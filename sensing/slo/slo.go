@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/mash2-io/mash2/sensing/promql"
 )
 
 // Definition of an objective: so many of all events must be good. Bad and Total are PromQL
@@ -35,6 +37,9 @@ type Definition struct {
 var window = regexp.MustCompile(`\{\{\s*\.window\s*\}\}`)
 
 const (
+	// maxText of a query, in bytes, as its author wrote it.
+	maxText = 16 << 10
+
 	placeholder = "{{.window}}"
 	// stands is a range that nobody writes, for the placeholder while PromQL is parsed.
 	stands = 77777 * time.Second
@@ -110,7 +115,14 @@ func (q query) parse() (parser.Expr, error) {
 	if strings.TrimSpace(q.text) == "" {
 		return nil, errors.New("there is no query")
 	}
-	expr, err := parser.ParseExpr(window.ReplaceAllString(q.text, model.Duration(stands).String()))
+	if len(q.text) > maxText {
+		return nil, fmt.Errorf("is longer than %d bytes", maxText)
+	}
+	text := window.ReplaceAllString(q.text, model.Duration(stands).String())
+	if err := promql.Patterns(text); err != nil {
+		return nil, err
+	}
+	expr, err := parser.ParseExpr(text)
 	if err != nil {
 		return nil, err
 	}

@@ -148,7 +148,11 @@ func TestRefusedObjectives(t *testing.T) {
 		"no PromQL": {func() (Definition, error) { return FromPromQL("99", "sum(", sum) }, "of bad events"},
 		"no query":  {func() (Definition, error) { return FromPromQL("99", sum, "") }, "there is no query"},
 		"no range":  {func() (Definition, error) { return FromPromQL("99", "sum(x_total)", sum) }, "no range"},
-		"two ways":  {func() (Definition, error) { return FromPromQL("99", "sum(increase(x_total[{{.window}}]))", sum) }, "the same function"},
+		"patterns that repeat": {func() (Definition, error) {
+			return FromPromQL("99", `sum(increase(x_total{a=~"`+strings.Repeat("a{1000}", 20)+`"}[{{.window}}]))`, sum)
+		}, "of bad events: the regular expression"},
+		"endless in length": {func() (Definition, error) { return FromPromQL("99", sum, sum+strings.Repeat(" ", maxText)) }, "of all events: is longer than 16384 bytes"},
+		"two ways":          {func() (Definition, error) { return FromPromQL("99", "sum(increase(x_total[{{.window}}]))", sum) }, "the same function"},
 		"Sloth's raw": {func() (Definition, error) {
 			return sloth("slos: [{name: x, objective: 99, sli: {raw: {errorRatioQuery: x}}}]")
 		}, "no count of events"},

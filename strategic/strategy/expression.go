@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp/syntax"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +16,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/ext"
 	"github.com/google/cel-go/interpreter"
+
+	"github.com/mash2-io/mash2/api"
 )
 
 // What one expression may cost: its length, bytes; how deep it is nested; and the units of
@@ -127,31 +128,12 @@ func patterns(ast *cel.Ast) (err error) {
 		case len(text) > maxPattern:
 			err = fmt.Errorf("a pattern of matches is longer than %d bytes", maxPattern)
 		default:
-			parsed, _ := syntax.Parse(text, syntax.Perl) // what is no pattern is told by CEL
-			if repeats(parsed) > maxPattern {
+			if api.PatternLength(text) > maxPattern { // what is no pattern is told by CEL
 				err = fmt.Errorf("the pattern %q of matches is too large: its repetitions make it more than %d long", text, maxPattern)
 			}
 		}
 	}))
 	return err
-}
-
-// repeats is how long a pattern is with all that is counted in it written out.
-func repeats(r *syntax.Regexp) int {
-	if r == nil {
-		return 0
-	}
-	n := 1
-	if r.Op == syntax.OpLiteral {
-		n = len(r.Rune)
-	}
-	for _, sub := range r.Sub {
-		n += repeats(sub)
-	}
-	if r.Op == syntax.OpRepeat {
-		n *= max(r.Min, r.Max, 1)
-	}
-	return n
 }
 
 // scope is what an expression sees.
