@@ -363,6 +363,38 @@ func TestTakeOverNeedsTheOperatorToHaveSeenIt(t *testing.T) {
 	}
 }
 
+// TestNoSecondHPAIsMade: of two HorizontalPodAutoscalers of a target neither scales it, so the one that was saved stays
+// away where somebody has made another one.
+func TestNoSecondHPAIsMade(t *testing.T) {
+	for name, all := range map[string]bool{"one workload": false, "all": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, true, hpa(), adopted(t), target())
+			if err := b.adoption.TakeOver(t.Context(), web); err != nil {
+				t.Fatal(err)
+			}
+			another := hpa()
+			another.Name, another.UID = "web-new", "n"
+			if err := b.Create(t.Context(), another); err != nil {
+				t.Fatal(err)
+			}
+			var said []string
+			b.adoption.Warn = func(text string) { said = append(said, text) }
+			var err error
+			if all {
+				_, err = b.adoption.ReleaseAll(t.Context(), false)
+			} else {
+				err = b.adoption.Release(t.Context(), web, false)
+			}
+			if err != nil || b.theirs() != nil {
+				t.Errorf("released: %v, HPA %v beside another", err, b.theirs())
+			}
+			if len(said) != 1 || !strings.Contains(said[0], "shop/web-hpa is not created again: web-new scales Deployment web by now") {
+				t.Errorf("it said %q", said)
+			}
+		})
+	}
+}
+
 func TestKEDAIsPausedAndResumed(t *testing.T) {
 	c := FromScaledObject(scaledObject(), nil)
 	b := newBed(t, true, scaledObject(), &c.Workload, target())

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -197,7 +198,8 @@ func (a Adoption) handOver(ctx context.Context, w *v1alpha1.ManagedWorkload) err
 }
 
 // restoreHPA creates the HorizontalPodAutoscaler that the take-over saved; without
-// one it does nothing.
+// one it does nothing, nor where another one scales the target by now: of two that
+// do, Kubernetes lets neither.
 func (a Adoption) restoreHPA(ctx context.Context, w *v1alpha1.ManagedWorkload) error {
 	saved := w.Annotations[AnnotationSaved]
 	if saved == "" {
@@ -212,6 +214,15 @@ func (a Adoption) restoreHPA(ctx context.Context, w *v1alpha1.ManagedWorkload) e
 	// somebody who may have more.
 	if ref := h.Spec.ScaleTargetRef; ref.Kind != w.Spec.TargetRef.Kind || ref.Name != w.Spec.TargetRef.Name || h.Namespace != w.Namespace {
 		return fmt.Errorf("ManagedWorkload %s: metadata.annotations[%s]: is of %s %s in namespace %q, not of its target", key, AnnotationSaved, ref.Kind, ref.Name, h.Namespace)
+	}
+	others, _, _, err := a.scalersOf(ctx, w.Namespace, w.Spec.TargetRef)
+	if err != nil {
+		return err
+	}
+	others = slices.DeleteFunc(others, func(o autoscalingv2.HorizontalPodAutoscaler) bool { return o.Name == h.Name })
+	if len(others) > 0 {
+		a.warn("HorizontalPodAutoscaler %s/%s is not created again: %s scales %s %s by now", w.Namespace, h.Name, others[0].Name, w.Spec.TargetRef.Kind, w.Spec.TargetRef.Name)
+		return nil
 	}
 	if err := a.Client.Create(ctx, h, client.FieldOwner(FieldManager)); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating HorizontalPodAutoscaler %s/%s again: %w", w.Namespace, h.Name, err)
