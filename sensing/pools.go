@@ -187,6 +187,7 @@ func runsOn(pod *corev1.Pod, node *corev1.Node) bool {
 // than what the DaemonSets ask for, because on a fresh node they don't run yet;
 // static pods are taken from the cluster's other nodes when the pool is empty.
 func describePool(p api.Pool, nodes []*nodeRecord, o *overheads) api.Pool {
+	p.Taints = lasting(p.Taints)
 	labels, taints := p.Labels, p.Taints
 	live := false
 	var observed api.Resources
@@ -197,7 +198,7 @@ func describePool(p api.Pool, nodes []*nodeRecord, o *overheads) api.Pool {
 		}
 		ready = append(ready, n)
 		if !live {
-			p.Allocatable, p.Cores, labels, taints, live = n.node.Allocatable, n.cores, n.node.Labels, n.node.Taints, true
+			p.Allocatable, p.Cores, labels, taints, live = n.node.Allocatable, n.cores, n.node.Labels, lasting(n.node.Taints), true
 		} else {
 			p.Allocatable, p.Cores = least(p.Allocatable, n.node.Allocatable), min(p.Cores, n.cores)
 		}
@@ -246,7 +247,7 @@ func describeSpot(p *api.Pool, ready []*nodeRecord) {
 }
 
 // taintsIn are the taints that a further node of a pool is to bear when it is Ready: those that
-// all its Ready nodes bear, else what the provider says. It may not tell of those that
+// all its Ready nodes bear, else what the provider says, and none of a start. It may not tell of those that
 // kubelets or others set, and tell of some that are taken off when a node has started. What
 // only one node shows, and the provider doesn't tell of, may be of that node alone.
 func taintsIn(p api.Pool, ready []*nodeRecord) []api.Taint {
@@ -254,7 +255,7 @@ func taintsIn(p api.Pool, ready []*nodeRecord) []api.Taint {
 		return p.Taints
 	}
 	var out []api.Taint
-	for _, t := range ready[0].node.Taints {
+	for _, t := range lasting(ready[0].node.Taints) {
 		told := slices.Contains(p.Taints, t)
 		if (told || len(ready) > 1 && !passing(t)) && !slices.ContainsFunc(ready, func(n *nodeRecord) bool { return !slices.Contains(n.node.Taints, t) }) {
 			out = append(out, t)

@@ -58,6 +58,10 @@ func TestPoolOverhead(t *testing.T) {
 			},
 			pool: api.Pool{Taints: []api.Taint{{Key: "spot", Value: "true", Effect: "NoSchedule"}}}, want: 30,
 		},
+		"a taint of a node's start keeps off nobody for long": {
+			daemons: []*appsv1.DaemonSet{daemonSet("a", "100m", nil)},
+			pool:    api.Pool{Taints: []api.Taint{{Key: "node.cilium.io/agent-not-ready", Value: "true", Effect: "NoExecute"}}}, want: 100,
+		},
 		"a preference keeps nobody off": {
 			daemons: []*appsv1.DaemonSet{daemonSet("a", "100m", nil)},
 			pool:    api.Pool{Taints: []api.Taint{{Key: "spot", Effect: "PreferNoSchedule"}}}, want: 100,
@@ -220,7 +224,9 @@ func TestPoolTaints(t *testing.T) {
 		nodes []taints
 		want  taints
 	}{
-		"of an empty pool the provider's":                {told: taints{startup}, want: taints{startup}},
+		"of an empty pool the provider's":                {told: taints{dedicated}, want: taints{dedicated}},
+		"but for those of its nodes' start":              {told: taints{startup, dedicated}, want: taints{dedicated}},
+		"nor those of a node's start":                    {told: taints{startup}, nodes: []taints{{startup}}},
 		"those that the provider doesn't tell of":        {nodes: []taints{{dedicated}, {dedicated}}, want: taints{dedicated}},
 		"not those that are taken off later":             {told: taints{startup, dedicated}, nodes: []taints{{dedicated}}, want: taints{dedicated}},
 		"not those of one node":                          {nodes: []taints{{dedicated}, nil}},

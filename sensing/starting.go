@@ -80,6 +80,12 @@ func ofStart(t api.Taint) bool {
 		slices.ContainsFunc([]string{"not-ready", "uninitialized", "network-unavailable"}, func(end string) bool { return strings.HasSuffix(t.Key, end) })
 }
 
+// lasting are taints but for those of a start, which are taken off before pods come: pools may be told
+// to give them to each node.
+func lasting(taints []api.Taint) []api.Taint {
+	return slices.DeleteFunc(slices.Clone(taints), ofStart)
+}
+
 // lacksDevice reports whether a node lacks an extended resource that its provider tells of, or that most
 // Ready nodes of its pool have which are not young.
 func lacksDevice(n *nodeRecord, p api.Pool, ready []*nodeRecord, young func(*nodeRecord) bool) bool {
