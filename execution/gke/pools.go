@@ -181,6 +181,11 @@ func (p *Provider) describe(np *containerpb.NodePool, groups []groupState) api.P
 	for _, t := range config.GetTaints() {
 		pool.Taints = append(pool.Taints, api.Taint{Key: t.GetKey(), Value: t.GetValue(), Effect: taintEffects[t.GetEffect()]})
 	}
+	// GKE taints Arm nodes by itself, and has pods tolerate that which ask for them by selector or affinity.
+	if of := pool.Labels[archLabel]; of != archX86 && config.GetTaintConfig().GetArchitectureTaintBehavior() != containerpb.TaintConfig_NONE &&
+		!slices.ContainsFunc(pool.Taints, func(t api.Taint) bool { return t.Key == archLabel }) {
+		pool.Taints = append(pool.Taints, api.Taint{Key: archLabel, Value: of, Effect: "NoSchedule"})
+	}
 	machine, ok := p.cfg.MachineTypes[pool.MachineType]
 	if !ok {
 		machine, ok = LookupMachineType(pool.MachineType)
@@ -223,7 +228,7 @@ func labels(np *containerpb.NodePool) map[string]string {
 	out["beta.kubernetes.io/instance-type"] = machine
 	out["cloud.google.com/machine-family"] = series
 	out["kubernetes.io/os"] = "linux"
-	out["kubernetes.io/arch"] = arch(series)
+	out[archLabel] = arch(series)
 	if zones := np.GetLocations(); len(zones) > 0 {
 		if i := strings.LastIndex(zones[0], "-"); i > 0 {
 			out["topology.kubernetes.io/region"] = zones[0][:i]
@@ -232,14 +237,22 @@ func labels(np *containerpb.NodePool) map[string]string {
 			out[api.LabelZone] = zones[0]
 		}
 	}
-	if np.GetConfig().GetSpot() {
-		out["cloud.google.com/gke-spot"] = "true"
-	}
-	if np.GetConfig().GetPreemptible() {
-		out["cloud.google.com/gke-preemptible"] = "true"
+	const provisioning = "cloud.google.com/gke-provisioning"
+	switch {
+	case np.GetConfig().GetSpot():
+		out["cloud.google.com/gke-spot"], out[provisioning] = "true", "spot"
+	case np.GetConfig().GetPreemptible():
+		out["cloud.google.com/gke-preemptible"], out[provisioning] = "true", "preemptible"
+	default:
+		out[provisioning] = "standard"
 	}
 	return out
 }
+
+const (
+	archLabel = "kubernetes.io/arch"
+	archX86   = "amd64"
+)
 
 // arch of a machine series: Arm ones end in a after the generation.
 func arch(series string) string {
@@ -247,7 +260,7 @@ func arch(series string) string {
 	case "t2a", "c4a", "n4a":
 		return "arm64"
 	}
-	return "amd64"
+	return archX86
 }
 
 // operations sorts operations by the pool they are on, newest first; those on

@@ -1,6 +1,7 @@
 package gke
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -40,5 +41,37 @@ func TestAConditionWithoutATimeIsOfWhenItWasFirstSeen(t *testing.T) {
 	}
 	if back := seen("zone a has no capacity"); !back.At.After(first.At) {
 		t.Errorf("one that came back is of %v, the first of %v", back.At, first.At)
+	}
+}
+
+// What GKE adds to nodes by itself is known of a pool that has none: how they are provided, and that
+// Arm nodes are tainted, unless the pool says otherwise.
+func TestWhatNodesOfAnEmptyPoolWillBe(t *testing.T) {
+	p, err := New(t.Context(), Config{Project: "shop", Location: "us-central1", Cluster: "test", Endpoint: "localhost:1", ComputeEndpoint: "http://localhost:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	arm := api.Taint{Key: "kubernetes.io/arch", Value: "arm64", Effect: "NoSchedule"}
+	for name, tc := range map[string]struct {
+		config      *containerpb.NodeConfig
+		provisioned string
+		taints      []api.Taint
+	}{
+		"x86":         {&containerpb.NodeConfig{MachineType: "e2-medium"}, "standard", nil},
+		"spot":        {&containerpb.NodeConfig{MachineType: "e2-medium", Spot: true}, "spot", nil},
+		"preemptible": {&containerpb.NodeConfig{MachineType: "e2-medium", Preemptible: true}, "preemptible", nil},
+		"Arm":         {&containerpb.NodeConfig{MachineType: "t2a-standard-2"}, "standard", []api.Taint{arm}},
+		"Arm without the taint": {&containerpb.NodeConfig{
+			MachineType: "t2a-standard-2", TaintConfig: &containerpb.TaintConfig{ArchitectureTaintBehavior: containerpb.TaintConfig_NONE.Enum()},
+		}, "standard", nil},
+		"Arm with it listed": {&containerpb.NodeConfig{
+			MachineType: "t2a-standard-2", Taints: []*containerpb.NodeTaint{{Key: arm.Key, Value: arm.Value, Effect: containerpb.NodeTaint_NO_SCHEDULE}},
+		}, "standard", []api.Taint{arm}},
+	} {
+		pool := p.describe(&containerpb.NodePool{Name: "n", Config: tc.config}, nil)
+		if got := pool.Labels["cloud.google.com/gke-provisioning"]; got != tc.provisioned || !slices.Equal(pool.Taints, tc.taints) {
+			t.Errorf("%s: provisioned as %q, taints %v", name, got, pool.Taints)
+		}
 	}
 }
