@@ -135,6 +135,19 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// A mask that Dropout made is not what it let through.
+func TestMaskOfDropout(t *testing.T) {
+	for behind, want := range map[string]bool{"kept": true, "mask": false} {
+		g := graph{inputs: []value{{name: "x"}}, nodes: []node{
+			{op: "Dropout", inputs: []string{"x"}, outputs: []string{"kept", "mask"}},
+			{op: "Relu", inputs: []string{behind}, outputs: []string{"y"}},
+		}}
+		if chain, err := g.chain("y"); (err == nil) != want {
+			t.Errorf("behind %s: %d nodes, %v", behind, len(chain), err)
+		}
+	}
+}
+
 // file is a model of nodes on one input of a width, with constants.
 func file(width int, build func(w *writer)) []byte {
 	var w writer

@@ -106,7 +106,7 @@ func width(dims []int64) int {
 func (g graph) chain(output string) ([]node, error) {
 	made := map[string]int{}
 	for i, n := range g.nodes {
-		for _, o := range n.outputs {
+		for _, o := range n.outputs[:min(1, len(n.outputs))] { // of Dropout the second is its mask
 			made[o] = i
 		}
 	}
