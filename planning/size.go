@@ -62,7 +62,7 @@ func (c *cycle) sizingInput(mw *managed, prices sizing.Prices, shared map[string
 	in := sizing.Input{
 		Time: c.s.Time, Sizing: *w.Sizing, Demand: w.Demand, Stale: w.DemandStale || !c.s.Metrics.Reachable,
 		Least: max(w.MinReplicas, c.p.MinReplicas, 1), Most: w.MaxReplicas,
-		Headroom: c.headroom(mw, shared), Largest: c.largestPod(), Speed: positive(w.SpeedNow), Prices: prices,
+		Headroom: c.headroom(mw, shared), Machines: c.machines(), Speed: positive(w.SpeedNow), Prices: prices,
 		Doubt: mw.doubt,
 	}
 	if w.QuotaReplicas > 0 {
@@ -122,10 +122,13 @@ func (c *cycle) poolNamed(name string) *api.Pool {
 	return nil
 }
 
-// largestPod is the most that one machine has for a pod; zero if none is known.
-func (c *cycle) largestPod() (most api.Amounts) {
+// machines are what one machine of each pool that the policy allows has for a pod, or of all pools,
+// or each node where there are no pools.
+func (c *cycle) machines() (out []api.Amounts) {
 	see := func(room api.Resources) {
-		most.MilliCPU, most.Memory = max(most.MilliCPU, room.MilliCPU), max(most.Memory, room.Memory)
+		if is := (api.Amounts{MilliCPU: room.MilliCPU, Memory: room.Memory}); is.MilliCPU > 0 && !slices.Contains(out, is) {
+			out = append(out, is)
+		}
 	}
 	pools := c.s.Pools
 	if len(c.pools) > 0 {
@@ -138,6 +141,14 @@ func (c *cycle) largestPod() (most api.Amounts) {
 		for i := range c.s.Nodes {
 			see(c.s.Nodes[i].Allocatable)
 		}
+	}
+	return out
+}
+
+// largestPod is the most that some machine has of each for a pod, zero if none is known.
+func (c *cycle) largestPod() (most api.Amounts) {
+	for _, m := range c.machines() {
+		most.MilliCPU, most.Memory = max(most.MilliCPU, m.MilliCPU), max(most.Memory, m.Memory)
 	}
 	return most
 }

@@ -72,12 +72,34 @@ func stated(u api.ContainerUse) (least, most api.Amounts) {
 // fit lets requests grow as far as a machine has room for a replica: one that none can hold helps nobody.
 // What its author wrote, and what it had, may run where no plan knows of.
 func (c *chooser) fit() {
-	all, largest, beside := requests(c.now), c.in.Largest, c.in.Sizing.Beside
-	room := api.Amounts{MilliCPU: largest.MilliCPU - beside.MilliCPU, Memory: largest.Memory - beside.Memory}
-	if largest == (api.Amounts{}) || all.MilliCPU <= room.MilliCPU && all.Memory <= room.Memory {
+	all, beside := requests(c.now), c.in.Sizing.Beside
+	if len(c.in.Machines) == 0 {
 		return
 	}
-	c.waits = fmt.Sprintf("%s are wanted, but no machine has more than %s for a pod", all, largest)
+	var had api.Amounts
+	for i := range c.now {
+		is := c.had(i)
+		had.MilliCPU, had.Memory = had.MilliCPU+is.MilliCPU, had.Memory+is.Memory
+	}
+	var best, room api.Amounts
+	holds, most := false, -1.0
+	for _, m := range c.in.Machines {
+		left := api.Amounts{MilliCPU: m.MilliCPU - beside.MilliCPU, Memory: m.Memory - beside.Memory}
+		if all.MilliCPU <= left.MilliCPU && all.Memory <= left.Memory {
+			return
+		}
+		// One that holds what it had comes first, then the one that has the most of what is wanted.
+		of := func(has, wants int64) float64 { return math.Min(float64(has)/math.Max(float64(wants), 1), 1) }
+		held, share := had.MilliCPU <= left.MilliCPU && had.Memory <= left.Memory, of(left.MilliCPU, all.MilliCPU)+of(left.Memory, all.Memory)
+		if held && !holds || held == holds && share > most {
+			best, room, holds, most = m, left, held, share
+		}
+	}
+	both := ""
+	if len(c.in.Machines) > 1 {
+		both = " of both"
+	}
+	c.waits = fmt.Sprintf("%s are wanted, but no machine has more than %s%s for a pod", all, best, both)
 	if beside != (api.Amounts{}) {
 		c.waits += fmt.Sprintf(", %s of it for what else is in it", beside)
 	}
@@ -85,14 +107,22 @@ func (c *chooser) fit() {
 	c.grow(room.Memory, memoryStep, func(a *api.Amounts) *int64 { return &a.Memory })
 }
 
+// had is what a container requested before, or its author wrote, whatever is more, as far as it wants that.
+func (c *chooser) had(i int) api.Amounts {
+	wants, was, author := c.now[i].Requests, c.was[i].Requests, c.in.Sizing.Containers[i].Requests
+	return api.Amounts{
+		MilliCPU: min(wants.MilliCPU, max(was.MilliCPU, author.MilliCPU)), Memory: min(wants.Memory, max(was.Memory, author.Memory)),
+	}
+}
+
 // grow shares out what a machine has of a resource among the containers that want more of it than they had
 // and than their author wrote.
 func (c *chooser) grow(room, step int64, of func(*api.Amounts) *int64) {
 	had := make([]int64, len(c.now))
 	var grows int64
-	for i, u := range c.in.Sizing.Containers {
-		wants := *of(&c.now[i].Requests)
-		had[i] = min(wants, max(*of(&c.was[i].Requests), *of(&u.Requests)))
+	for i := range c.now {
+		is, wants := c.had(i), *of(&c.now[i].Requests)
+		had[i] = *of(&is)
 		room, grows = room-had[i], grows+wants-had[i]
 	}
 	if grows <= max(room, 0) {

@@ -153,8 +153,8 @@ type Input struct {
 	Least, Most int32
 	// Headroom is by how much requests are more than expected usage.
 	Headroom float64
-	// Largest is what the largest machine has for one pod; zero if not known.
-	Largest api.Amounts
+	// Machines are what one machine of each kind has for one pod; none if not known.
+	Machines []api.Amounts
 	// Speed of the machines it runs on.
 	Speed  float64
 	Prices Prices

@@ -49,7 +49,7 @@ func input(u ...api.ContainerUse) Input {
 	return Input{
 		Time: now, Sizing: api.Sizing{Mode: api.SizingInPlace, Limits: api.LimitsKeep, Containers: u, Guaranteed: guaranteed, Admits: true},
 		Demand: flat(200), Least: 2, Most: 20, Headroom: 1 / 0.7, Speed: 1,
-		Largest: api.Amounts{MilliCPU: 4000, Memory: 16384 * mib}, Prices: DefaultPrices,
+		Machines: []api.Amounts{api.Amounts{MilliCPU: 4000, Memory: 16384 * mib}}, Prices: DefaultPrices,
 	}
 }
 
@@ -172,7 +172,7 @@ func TestPlan(t *testing.T) {
 			wantCPU: 1575, wantMemory: 460, wantInReason: "do not fit into 4 replicas",
 		},
 		"more than a machine can hold is not asked for": {
-			in:      func(in *Input) { in.Demand, in.Most, in.Largest.MilliCPU = flat(4000), 4, 1200 },
+			in:      func(in *Input) { in.Demand, in.Most, in.Machines[0].MilliCPU = flat(4000), 4, 1200 },
 			wantCPU: 1200, wantMemory: 460, wantInReason: "no machine has more than",
 		},
 		"CPU stays where replicas follow something else": {
