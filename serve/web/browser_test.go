@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -428,10 +429,11 @@ func TestLive(t *testing.T) {
 }
 
 // TestSignIn: without a token nothing is shown; a wrong one is refused with the reason, a
-// right one shows the page.
+// right one shows the page, and another one is asked for once it is accepted no more.
 func TestSignIn(t *testing.T) {
 	b := newBrowser(t)
-	url := served(t, &rest.Server{Store: filled(2, 3), Auth: byToken{}})
+	var token byToken
+	url := served(t, &rest.Server{Store: filled(2, 3), Auth: &token, Recheck: 100 * time.Millisecond})
 	field := func(token string) {
 		b.until(`document.getElementById("login").open`)
 		b.run(`document.getElementById("token").focus()`)
@@ -449,13 +451,18 @@ func TestSignIn(t *testing.T) {
 	b.until(`document.getElementById("foot").textContent.includes("you look as somebody")`)
 	b.until(`document.getElementById("foot").textContent.includes("times of " + Intl.DateTimeFormat().resolvedOptions().timeZone)`)
 	b.until(`document.querySelector("main").textContent.includes("COST_SAVING")`)
+	token.expired.Store(true)
+	b.until(`document.getElementById("login").open && document.getElementById("login-error").textContent.includes("wrong token")`)
+	token.expired.Store(false)
+	field("right")
+	b.until(`document.getElementById("status").textContent === "live"`)
 	b.clean()
 }
 
-type byToken struct{}
+type byToken struct{ expired atomic.Bool }
 
-func (byToken) Viewer(_ context.Context, r *http.Request, _ []string) (rest.Viewer, error) {
-	if r.Header.Get(rest.TokenHeader) != "right" {
+func (b *byToken) Viewer(_ context.Context, r *http.Request, _ []string) (rest.Viewer, error) {
+	if r.Header.Get(rest.TokenHeader) != "right" || b.expired.Load() {
 		return rest.Viewer{}, &rest.RefusedError{Status: 401, Why: "wrong token"}
 	}
 	return rest.Viewer{Name: "somebody", All: true, Nodes: true}, nil

@@ -86,7 +86,10 @@ export async function listen(onCycle, onState) {
         if (parts.some((p) => p.includes("event: end"))) break;
       }
     } catch (error) {
-      if (error instanceof Refused && error.status === 401) return;
+      if (error instanceof Refused && error.status === 401) {
+        onState(false, error.message);
+        return;
+      }
       if (hidden.signal.aborted) continue;
       onState(false, error.message);
       await new Promise((r) => setTimeout(r, pause));

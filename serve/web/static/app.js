@@ -180,6 +180,9 @@ async function live() {
     state();
   });
   listening = false;
+  // The token is accepted no more: the view asks for another one.
+  await show(true);
+  if (!login.open) setTimeout(live, 15000);
 }
 
 addEventListener("hashchange", () => show(false));
