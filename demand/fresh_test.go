@@ -90,7 +90,7 @@ func TestVerdict(t *testing.T) {
 		"more usage at the first sight":                     {[]Input{observed(2, 4000, full(1000)...)}, Fresh},
 		"more usage at the first sight of a fall":           {[]Input{observed(2, 4000, 1000, 1000, 100)}, Decline},
 		"more usage at the first sight of a tenth less":     {[]Input{observed(2, 4000, 1000, 1000, 900)}, Fresh},
-		"more usage at the first sight, a fall is long ago": {[]Input{observed(2, 4000, 5000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000)}, Fresh},
+		"more usage at the first sight, a fall is long ago": {[]Input{observed(2, 4000, 5000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000)}, Decline},
 		"a decline that is over":                            {[]Input{observed(2, 1000, full(1000)...), then(15, 1000, 1000, 400), then(30, 450, 400, 400)}, Fresh},
 		"another rise is waited for anew":                   {[]Input{observed(2, 1000, full(1000)...), then(15, 4000, 1000, 1000), then(30, 1000, 1000, 1000), then(150, 4000, 1000, 1000)}, Fresh},
 		"a ramp of no pod that must be there":               {[]Input{observed(2, 1000, full(1000)...), covered(then(15, 1000, 1000, 9000), 0, 0), covered(then(30, 1000, 9000, 9000), 0, 0)}, Fresh},
