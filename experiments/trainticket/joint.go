@@ -21,7 +21,7 @@ type joint struct {
 	// ahead has replicas follow the requests that are predicted, where these are more.
 	ahead    bool
 	replicas []peak
-	sizes      []peak
+	sizes    []peak
 }
 
 // stabilization of HPA, in decisions.
