@@ -76,7 +76,11 @@ func climb(ctx context.Context, changed Changed, seed uint64) ([]sample, error) 
 	}
 	params := sim.DefaultParams()
 	params.Startup = startup
-	v, by := &view{}, &proportional{target: idealCPU}
+	v, err := newView(len(most.rate))
+	if err != nil {
+		return nil, err
+	}
+	by := &proportional{target: idealCPU}
 	var out []sample
 	begun := time.Duration(-1)
 	_, err = sim.Run(ctx, sim.Options{

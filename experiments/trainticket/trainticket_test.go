@@ -268,11 +268,10 @@ func TestStages(t *testing.T) {
 // bring it back.
 func TestSkippedVisits(t *testing.T) {
 	most := typical{rate: []float64{100}, idle: []float64{0.001}}
-	soon, err := newPredictor(1)
+	v, err := newView(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &view{soon: soon}
 	window := queueing.Window{Counts: queueing.Counts{Succeeded: 500}}
 	v.update([]sim.Service{{Optional: true, Ready: 1, Visits: 40, Size: sim.Size{Replicas: 1, MilliCPU: 100, Memory: 1}}}, window, most)
 	v.update([]sim.Service{{Optional: true, Size: sim.Size{MilliCPU: 100, Memory: 1}}}, window, most)

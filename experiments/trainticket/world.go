@@ -185,6 +185,12 @@ func boundsOf(s sim.Service) drpc.Bounds {
 	}
 }
 
+// newView of so many services, of which nothing has been seen.
+func newView(services int) (*view, error) {
+	soon, err := newPredictor(services)
+	return &view{soon: soon}, err
+}
+
 // update the view by what is seen now. most is what each
 // service has at most.
 func (v *view) update(services []sim.Service, w queueing.Window, most typical) {
@@ -276,11 +282,10 @@ func play(ctx context.Context, d decider, name string, seed uint64, changed Chan
 	if err != nil {
 		return sim.Result{}, err
 	}
-	soon, err := newPredictor(len(most.rate))
+	v, err := newView(len(most.rate))
 	if err != nil {
 		return sim.Result{}, err
 	}
-	v := &view{soon: soon}
 	o.Scaler = sim.Steered
 	o.Steering = sim.Steering{Every: every, Decide: func(_ time.Duration, services []sim.Service, w queueing.Window) []sim.Size {
 		v.update(services, w, most)
