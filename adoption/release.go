@@ -73,13 +73,13 @@ func (a Adoption) silence(ctx context.Context, w *v1alpha1.ManagedWorkload, gone
 		return nil, false, err
 	}
 	now, err := a.seen(ctx, w, time.Until(until))
-	if err != nil && (!gone || !errors.Is(err, ErrNotSeen)) {
-		return nil, false, fmt.Errorf("ManagedWorkload %s is in Shadow: %w", client.ObjectKeyFromObject(w), err)
-	}
-	if err != nil {
+	switch {
+	case err == nil:
+		return now.Status.PlannedReplicas, true, nil
+	case gone && errors.Is(err, ErrNotSeen):
 		return w.Status.PlannedReplicas, false, nil
 	}
-	return now.Status.PlannedReplicas, true, nil
+	return nil, false, fmt.Errorf("ManagedWorkload %s is in Shadow: %w", client.ObjectKeyFromObject(w), err)
 }
 
 // seen waits until the operator has seen a workload as it was written last, and returns it as it

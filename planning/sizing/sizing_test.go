@@ -49,7 +49,7 @@ func input(u ...api.ContainerUse) Input {
 	return Input{
 		Time: now, Sizing: api.Sizing{Mode: api.SizingInPlace, Limits: api.LimitsKeep, Containers: u, Guaranteed: guaranteed, Admits: true},
 		Demand: flat(200), Least: 2, Most: 20, Headroom: 1 / 0.7, Speed: 1,
-		Machines: []api.Amounts{api.Amounts{MilliCPU: 4000, Memory: 16384 * mib}}, Prices: DefaultPrices,
+		Machines: []api.Amounts{{MilliCPU: 4000, Memory: 16384 * mib}}, Prices: DefaultPrices,
 	}
 }
 
