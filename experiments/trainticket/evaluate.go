@@ -274,7 +274,7 @@ func (c competitor) score(ctx context.Context, name string, changed Changed, by 
 	retrain := 0.0
 	for e := range episodes {
 		notifier := drpc.Notifier{Threshold: drpc.Threshold, Window: drpc.Window}
-		asked := false
+		asked, decided := false, 0
 		var optional, left float64
 		r, err := c.play(ctx, name, seed+uint64(e), changed, by, func(v *view) {
 			for i, sv := range v.services {
@@ -282,7 +282,9 @@ func (c competitor) score(ctx context.Context, name string, changed Changed, by 
 					optional, left = optional+sv.Visits+v.skipped[i], left+v.skipped[i]
 				}
 			}
-			asked = notifier.Note(v.mean()) || asked
+			if decided++; decided > settling {
+				asked = notifier.Note(v.told()) || asked
+			}
 		})
 		if err != nil {
 			return s, err

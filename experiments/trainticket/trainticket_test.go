@@ -264,6 +264,22 @@ func TestStages(t *testing.T) {
 	}
 }
 
+// TestToldOfUsers: teaching is due where users wait or fail, though nearly all services do well.
+func TestToldOfUsers(t *testing.T) {
+	used := sim.Service{Ready: 1, Used: 0.06, Seconds: 0.001, WorkingSet: idealMemory, Size: sim.Size{Replicas: 1, MilliCPU: 100, Memory: 1}}
+	v := &view{p99: 0.1, services: make([]sim.Service, 40), idle: make([]float64, 40), local: make([]drpc.Local, 40)}
+	for i := range v.services {
+		v.services[i], v.idle[i], v.local[i] = used, 0.001, drpc.Local{CPU: idealCPU, Memory: idealMemory}
+	}
+	if r := v.told(); r < drpc.Threshold {
+		t.Errorf("%g where all are well", r)
+	}
+	v.services[0].Seconds, v.p99, v.failed = 2, 2, 0.14
+	if r := v.told(); r >= drpc.Threshold || v.mean() < drpc.Threshold {
+		t.Errorf("%g where users wait for 2 s, the mean of services is %g", r, v.mean())
+	}
+}
+
 // TestSkippedVisits: a service that is left out still sees what is asked of it, or nobody would
 // bring it back.
 func TestSkippedVisits(t *testing.T) {
