@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -97,5 +98,24 @@ func TestNewFindingsAreThoseInOtherWords(t *testing.T) {
 		} else if again, _ := news(cycle(of(c.reason, c.now...)), after); len(again) > 0 {
 			t.Errorf("%s: told again after a cycle that was held: %v", name, again)
 		}
+	}
+}
+
+// What is remembered in an outage does not grow with it, though each cycle tells other figures.
+func TestALongOutageIsNotRemembered(t *testing.T) {
+	held := func(seconds int) api.Cycle {
+		return api.Cycle{Error: "no metrics", Findings: []api.Finding{
+			{Severity: api.Warning, Reason: "MetricsUnavailable", Object: api.PolicyRef, Message: fmt.Sprintf("no answer after %d s", seconds)},
+		}}
+	}
+	_, said := news(api.Cycle{Findings: []api.Finding{{Severity: api.Warning, Reason: "Conflict", Object: api.PolicyRef, Message: "two writers"}}}, nil)
+	for i := range 1000 {
+		var told []api.Finding
+		if told, said = news(held(i), said); len(told) > 0 && i > 0 {
+			t.Fatalf("cycle %d tells %v again", i, told)
+		}
+	}
+	if len(said) != 2 {
+		t.Errorf("%d findings are remembered, of two", len(said))
 	}
 }

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -52,7 +51,15 @@ func news(c api.Cycle, before map[api.Finding]bool) (told []api.Finding, said ma
 		}
 	}
 	if c.Error != "" {
-		maps.Copy(said, before)
+		now := make(map[api.Finding]bool, len(findings))
+		for _, f := range findings {
+			now[alike(f)] = true
+		}
+		for f := range before {
+			if !now[alike(f)] { // else each cycle of a long outage would add its figures
+				said[f] = true
+			}
+		}
 	}
 	return told, said
 }
