@@ -91,11 +91,11 @@ func defaultPredictorTraining() predictorTraining {
 }
 
 // lived is what each service saw in so many episodes, scaled by a rule.
-func lived(ctx context.Context, episodes int, seed uint64) ([][]drpc.Local, error) {
+func lived(ctx context.Context, episodes int, seed uint64, changed Changed) ([][]drpc.Local, error) {
 	var out [][]drpc.Local
 	for e := range episodes {
 		var each [][]drpc.Local
-		if _, err := play(ctx, newJoint(), "the predictor's lessons", seed+uint64(e), AsTrained, nil, func(v *view) {
+		if _, err := play(ctx, newJoint(), "the predictor's lessons", seed+uint64(e), changed, nil, func(v *view) {
 			for len(each) < len(v.local) {
 				each = append(each, nil)
 			}
@@ -206,13 +206,13 @@ func trainPredictor(ctx context.Context, o Options, c predictorTraining, progres
 	begun := time.Now()
 	out := Result{Environment: o.Environment, Algorithm: o.Algorithm, Episodes: o.Steps / decisions}
 	out.Steps = out.Episodes * decisions
-	lives, err := lived(ctx, out.Episodes, episodeSeed(o.Seed, 2))
+	lives, err := lived(ctx, out.Episodes, episodeSeed(o.Seed, 2), changedOf(o.Environment))
 	if err != nil {
 		return out, err
 	}
 	n, missed := fitPredictor(c, lives, o.Seed, progress)
 	out.Prediction, out.Card = missed, filepath.Join(o.Out, predictorFile)
-	n.Trained = []string{fmt.Sprintf("%s, %d episodes of seed %d", Environment, out.Episodes, o.Seed)}
+	n.Trained = []string{fmt.Sprintf("%s, %d episodes of seed %d", o.Environment, out.Episodes, o.Seed)}
 	out.Seconds = time.Since(begun).Seconds()
 	out.StepsPerSecond = float64(out.Steps) / out.Seconds
 	text, err := json.Marshal(n)

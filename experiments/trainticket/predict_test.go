@@ -31,7 +31,7 @@ func missed(lives [][]drpc.Local, says func(life, at int) float64) float64 {
 // TestPredictor: in episodes that it was not trained in, the net's squared error is less than
 // half of that of Holt's linear trend, and of the last value.
 func TestPredictor(t *testing.T) {
-	lives, err := lived(t.Context(), 5, 70)
+	lives, err := lived(t.Context(), 5, 70, AsTrained)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestPredictor(t *testing.T) {
 // TestTrainPredictor: training lowers the error, is the same for the same seed, and what it
 // leaves can be read again.
 func TestTrainPredictor(t *testing.T) {
-	lives, err := lived(t.Context(), 2, 80)
+	lives, err := lived(t.Context(), 2, 80, AsTrained)
 	if err != nil {
 		t.Fatal(err)
 	}
