@@ -102,6 +102,14 @@ func TestCanary(t *testing.T) {
 		}
 	}
 	w.eventually("it to wait for the HPA", phase(api.CanaryWaiting, "HorizontalPodAutoscaler theirs"))
+	// Taken over before, the baseline would have as few replicas as the trial, and what they
+	// cost beside their control's would be noise.
+	w.eventually("the HPA's replicas", func() string {
+		if n := w.replicas(testbed.Mash2); n != *theirs.Spec.MinReplicas {
+			return fmt.Sprintf("%d replicas", n)
+		}
+		return ""
+	})
 	w.mash2("adopt", "take-over", testbed.Mash2+"/"+testbed.WorkloadName)
 	if mode := w.managed(testbed.WorkloadName).Spec.Mode; mode != v1alpha1.ModeCanary {
 		t.Errorf("mode %s after the take-over", mode)
