@@ -295,6 +295,7 @@ func (c *cycle) remember(k *candidate, i int, w api.WorkloadPlan) {
 		next.Ramps = recommended(next.Ramps, c.s.Time, float64(raw)*speed)
 	}
 	next.Planned, next.NodeReplicas = w.Replicas, w.NodeReplicas
+	next.Margins.Yield = c.yields(k, i, w)
 	b := c.managed[i].workload.Behavior
 	longest := max(c.Config.Stabilization, c.Config.TrustedStabilization, c.Config.NodeStabilization, b.ScaleUp.StabilizationWindow, b.ScaleDown.StabilizationWindow)
 	if next.Margins.Known() || keepsObjective(c.managed[i].workload, c.p) {

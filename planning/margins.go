@@ -34,6 +34,8 @@ type Margins struct {
 	// Part of what demand may grow by that is to count, in an Input; 0 for all of it, and
 	// never remembered.
 	Part float64 `json:"part,omitempty"`
+	// Yield is how far a model's part gives way to all of it.
+	Yield Yield `json:"yield,omitzero"`
 }
 
 // Taking returns margins of which a part counts: more than all where it is above 1. They are
@@ -116,7 +118,7 @@ func (m Margins) due(w api.Workload, p api.Policy, now time.Time) (due, none boo
 
 // taken returns margins of what the workload's demand did, with what forecasts said before.
 func (m Margins) taken(w api.Workload, p api.Policy, now time.Time, windows Windows) Margins {
-	out := Margins{At: now, Objective: p.Objective, Told: m.Told, Due: m.Due}
+	out := Margins{At: now, Objective: p.Objective, Told: m.Told, Due: m.Due, Yield: m.Yield}
 	growth := func(lead, hold time.Duration, tolerance float64) (forecast.Growth, bool) {
 		g, known := forecast.GrowthOf(w.Demand, forecast.GrowthRule{Lead: lead + windows.Late, Hold: hold, Tolerance: tolerance}, p.Objective)
 		return g, known && !math.IsInf(g.Factor, 1)

@@ -231,7 +231,7 @@ func TestMarginsAreTaken(t *testing.T) {
 	day := bursts()
 	windows := DefaultConfig().windows(api.StartupLatency{P90: 30 * time.Second}, api.StartupLatency{P90: 2 * time.Minute})
 	windows.PodHold, windows.NodeHold = 0, 0
-	before := Margins{At: marginNow.Add(-time.Minute), Objective: 0.99, Pod: forecast.Growth{Factor: 7}, Node: forecast.Growth{Factor: 8}, Most: 9, Told: 2}
+	before := Margins{At: marginNow.Add(-time.Minute), Objective: 0.99, Pod: forecast.Growth{Factor: 7}, Node: forecast.Growth{Factor: 8}, Most: 9, Told: 2, Yield: Yield{Share: 0.5}}
 	for name, c := range map[string]struct {
 		before Margins
 		change func(*api.Workload, *api.Policy)
@@ -251,7 +251,7 @@ func TestMarginsAreTaken(t *testing.T) {
 		"a while ago": {before: before, want: before},
 		"a while ago by another objective": {
 			before: before, change: func(_ *api.Workload, p *api.Policy) { p.Objective = 0.98 },
-			want: Margins{At: marginNow, Objective: 0.98, Pod: forecast.Growth{Factor: 2.5}, Node: forecast.Growth{Factor: 2.5}, Most: 275, Told: 2},
+			want: Margins{At: marginNow, Objective: 0.98, Pod: forecast.Growth{Factor: 2.5}, Node: forecast.Growth{Factor: 2.5}, Most: 275, Told: 2, Yield: Yield{Share: 0.5}},
 		},
 		"too long ago": {
 			before: Margins{At: marginNow.Add(-time.Hour), Objective: 0.99, Pod: forecast.Growth{Factor: 7}, Told: 2},
@@ -286,7 +286,7 @@ func TestMarginsAreTaken(t *testing.T) {
 			if math.Abs(got.Most-c.want.Most) < 1e-6 {
 				got.Most = c.want.Most
 			}
-			if got.At != c.want.At || got.Objective != c.want.Objective || got.Pod.Factor != c.want.Pod.Factor || got.Node.Factor != c.want.Node.Factor || got.Most != c.want.Most || got.Told != c.want.Told {
+			if got.At != c.want.At || got.Objective != c.want.Objective || got.Pod.Factor != c.want.Pod.Factor || got.Node.Factor != c.want.Node.Factor || got.Most != c.want.Most || got.Told != c.want.Told || got.Yield.Share != c.want.Yield.Share {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}
 		})

@@ -68,7 +68,8 @@ type SizeScore struct {
 // MaxEpisodes bounds what can be asked for.
 const MaxEpisodes = 100_000
 
-// Evaluate plays the last day of workloads with each model: as many drawn ones as there are
+// Evaluate plays the last day of workloads with each model, whose parts of the margins give way as
+// in the operator where demand was beyond what served: as many drawn ones as there are
 // episodes, or of each input so many recordings. The seed is of what is drawn.
 func Evaluate(ctx context.Context, models, inputs []string, episodes int, seed uint64, progress io.Writer) (Evaluation, error) {
 	out := Evaluation{Environment: Environment, Seed: seed}
@@ -173,14 +174,14 @@ func (r rivalOf) score(traces []trace, replicas int) SizeScore {
 		p, t := players[worker], &traces[i]
 		minutes := min(t.minutes(), longest)
 		from, s := t.minutes()-minutes, t.sized(float64(replicas), perNode)
-		before := p.e.play(t, s, from, p.ones[:minutes])
+		before := p.e.play(t, s, from, p.ones[:minutes], false)
 		var parts []float64
 		if r.net != nil {
 			parts = p.decide(t, s, from, minutes)
 		} else {
 			parts = slices.Repeat([]float64{r.part}, minutes)
 		}
-		got := p.e.play(t, s, from, parts)
+		got := p.e.play(t, s, from, parts, true)
 		results[i] = relative{got.Cost / before.Cost, got.Violating, before.Violating}
 	})
 	out := SizeScore{Replicas: replicas}

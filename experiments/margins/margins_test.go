@@ -51,12 +51,35 @@ func TestPlay(t *testing.T) {
 	} {
 		tr := flat(c.demand, 10, 2, 3, 1e9)
 		var e episode
-		got := e.play(&tr, c.s, 0, always(c.part, tr.minutes()))
+		got := e.play(&tr, c.s, 0, always(c.part, tr.minutes()), false)
 		if c.cost >= 0 && math.Abs(got.Cost-c.cost) > 1e-6*c.cost {
 			t.Errorf("%s: costs %v, want %v", name, got.Cost, c.cost)
 		}
 		if math.Abs(got.Violating-c.violating) > 1e-9 {
 			t.Errorf("%s: violating %v of the time, want %v", name, got.Violating, c.violating)
+		}
+	}
+}
+
+// TestPlayYields: parts that are too small give way to the whole margin, a quarter for each
+// minute in which demand was beyond what served; those that are not stay as they are.
+func TestPlayYields(t *testing.T) {
+	demand := slices.Repeat([]float64{1000}, 100*perMinute)
+	for i := 60 * perMinute; i < 68*perMinute; i++ {
+		demand[i] = 2900 // within the margin of nodes, that of replicas is 2
+	}
+	tr := flat(demand, 10, 2, 3, 1e9)
+	var e episode
+	for _, c := range []struct {
+		part          float64
+		before, after float64
+	}{{0.25, 0.25, 0.5}, {1, 1, 1}, {1.5, 1.5, 1.5}} {
+		parts := always(c.part, tr.minutes())
+		e.play(&tr, size{1, 1}, 0, parts, true)
+		// Replicas and nodes for 2,900 serve three minutes after it was seen.
+		early, late := parts[40], parts[len(parts)-1]
+		if math.Abs(early-c.before) > 1e-9 || late < c.after-1e-9 || late > 1.5 || c.part >= 1 && late != c.part {
+			t.Errorf("a part of %g is %g before, and %g after", c.part, early, late)
 		}
 	}
 }
@@ -72,7 +95,7 @@ func TestSlopes(t *testing.T) {
 			parts[m] = 0.5 + rng.Float64()
 		}
 		var e episode
-		e.play(&tr, s, 0, parts)
+		e.play(&tr, s, 0, parts, false)
 		slopeCost, slopeRisk := 0.0, 0.0
 		along := make([]float64, len(parts))
 		for m := range along {
@@ -85,7 +108,7 @@ func TestSlopes(t *testing.T) {
 			for m := range moved {
 				moved[m] += by * along[m]
 			}
-			cost = e.play(&tr, s, 0, moved).Cost
+			cost = e.play(&tr, s, 0, moved, false).Cost
 			n, settled := len(e.nodes.is), max(tr.podLead, tr.nodeLead, hold)
 			for i := settled; i < n; i++ {
 				serves := math.Min(e.pods.is[i-tr.podLead], e.nodes.is[i-tr.nodeLead])
@@ -119,7 +142,7 @@ func TestRuleOfThePlanner(t *testing.T) {
 		tried++
 		tr := flat(demand, 1, pod.Factor, 1e3, 1e12) // nodes are no limit
 		var e episode
-		got := e.play(&tr, size{replica: 1e-3, perNode: 1}, 0, always(1, tr.minutes()))
+		got := e.play(&tr, size{replica: 1e-3, perNode: 1}, 0, always(1, tr.minutes()), false)
 		if got.Violating > (1-objective)*1.05 {
 			t.Errorf("seed %d: with a factor of %.2f it lacks %.3f %% of the time", seed, pod.Factor, 100*got.Violating)
 		}

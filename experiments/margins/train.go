@@ -260,8 +260,8 @@ func (p *player) decide(t *trace, s size, from, minutes int) []float64 {
 
 // learn writes the gradient of a window.
 func (p *player) learn(t *trace, s size, from, minutes int, price float64, grads []float32) relative {
-	before := p.e.play(t, s, from, p.ones[:minutes])
-	got := p.e.play(t, s, from, p.decide(t, s, from, minutes))
+	before := p.e.play(t, s, from, p.ones[:minutes], false)
+	got := p.e.play(t, s, from, p.decide(t, s, from, minutes), false)
 	for m, bend := range p.bends {
 		p.slope[m] = float32(bend * (p.e.cost[m]/before.Cost + price*p.e.risk[m]/(1-objective)))
 	}

@@ -197,8 +197,10 @@ func fit[T any](s []T, n int) []T {
 // with what is lacking, so that there is a way back from the largest of bursts.
 const soft = 0.03
 
-// play the minutes from one on, as many as there are parts. It fills cost and risk.
-func (e *episode) play(t *trace, s size, from int, parts []float64) outcome {
+// play the minutes from one on, as many as there are parts. It fills cost and risk. With yields the
+// parts give way where demand was beyond what served, as the operator's do, and are what is
+// left of them.
+func (e *episode) play(t *trace, s size, from int, parts []float64, yields bool) outcome {
 	n := len(parts) * perMinute
 	e.pods.fit(n)
 	e.nodes.fit(n)
@@ -206,8 +208,17 @@ func (e *episode) play(t *trace, s size, from int, parts []float64) outcome {
 	demand := t.demand[(t.first+from)*perMinute-1:]
 	replicas, nodes := follower{tolerance: tolerance}, follower{}
 	perNode := s.replica * float64(s.perNode)
+	settled := max(t.podLead, t.nodeLead, hold)
+	var yield planning.Yield
+	missed := false
 	for i := range n {
 		m := i / perMinute
+		if yields && i%perMinute == 0 {
+			if m > 0 {
+				yield, missed = yield.After(missed, objective), false
+			}
+			parts[m] = yield.Part(parts[m])
+		}
 		ask := func(f *fleet, follow *follower, factor, unit float64) {
 			f.need[i], f.slope[i] = needed(demand[i], factor, parts[m], t.most[from+m])
 			f.is[i], f.by[i] = follow.follow(f.need, i)
@@ -215,17 +226,17 @@ func (e *episode) play(t *trace, s size, from int, parts []float64) outcome {
 		}
 		ask(&e.pods, &replicas, t.pod[from+m], s.replica)
 		ask(&e.nodes, &nodes, t.node[from+m], perNode)
+		if i >= settled {
+			serve, k := e.serves(t, i)
+			missed = missed || demand[i] > serve.is[k]
+		}
 	}
 	var out outcome
-	settled := max(t.podLead, t.nodeLead, hold)
 	share := 1 / float64(n-settled)
 	for i := settled; i < n; i++ {
 		out.Cost += e.nodes.is[i] * share
 		e.cost[e.nodes.by[i]/perMinute] += e.nodes.slope[e.nodes.by[i]] * share
-		serve, k := &e.pods, i-t.podLead
-		if j := i - t.nodeLead; e.nodes.is[j] < e.pods.is[k] {
-			serve, k = &e.nodes, j
-		}
+		serve, k := e.serves(t, i)
 		if serve.is[k] <= 0 {
 			continue
 		}
@@ -238,6 +249,15 @@ func (e *episode) play(t *trace, s size, from int, parts []float64) outcome {
 		e.risk[by/perMinute] -= lacks / serve.is[k] * serve.slope[by] * share
 	}
 	return out
+}
+
+// serves is what serves at a step, and the step that asked for it.
+func (e *episode) serves(t *trace, i int) (serve *fleet, at int) {
+	pods, nodes := i-t.podLead, i-t.nodeLead
+	if e.nodes.is[nodes] < e.pods.is[pods] {
+		return &e.nodes, nodes
+	}
+	return &e.pods, pods
 }
 
 // needed is what demand asks for with a part of its margin, and its derivative by the part.

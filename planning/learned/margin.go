@@ -74,11 +74,15 @@ func (p Planner) takeMargins(in planning.Input, base planning.Proposal, m rl.Mod
 		base.Reason += "; planned without the model: what it says is no number"
 		return base, nil
 	}
-	part, _ := MarginPart(output)
+	asks, _ := MarginPart(output)
+	part := in.Margins.Yield.Part(asks)
 	in.Margins = in.Margins.Taking(part)
 	out, err := p.Floor.PlanWorkload(in)
 	out.Part = part
 	out.Reason += fmt.Sprintf("; model %s takes %.2f times the margin", w.Model, part)
+	if part-asks >= 0.005 {
+		out.Reason += fmt.Sprintf(", not %.2f: demand was lately beyond what was planned by it", asks)
+	}
 	return out, err
 }
 

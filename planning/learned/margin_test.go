@@ -57,6 +57,20 @@ func TestTakesMargins(t *testing.T) {
 			t.Errorf("%s: %d, nodes for %d, part %v (%s); want %d, %d and %q", name, got.Replicas, got.NodeReplicas, got.Part, got.Reason, c.replicas, c.nodes, c.says)
 		}
 	}
+	for share, c := range map[float64]struct {
+		replicas int32
+		says     string
+	}{
+		0.001: {15, "takes 0.25 times the margin"},
+		0.5:   {18, "takes 0.50 times the margin, not 0.25: demand was lately beyond what was planned by it"},
+		2:     {24, "takes 1.00 times the margin, not 0.25"},
+	} {
+		in := busy(steady(8000, 1000))
+		in.Margins.Yield.Share = share
+		if got := plan(t, saying(t, -9), in); got.Replicas != c.replicas || !strings.HasSuffix(got.Reason, c.says) && !strings.Contains(got.Reason, c.says+":") {
+			t.Errorf("a word that yields %g of the way: %d (%s); want %d and %q", share, got.Replicas, got.Reason, c.replicas, c.says)
+		}
+	}
 	in := busy(steady(8000, 1000))
 	in.Margins.Pod.Factor, in.Margins.Node.Factor = 1.2, 1.2
 	if got := plan(t, saying(t, -9), in); got.Replicas != 13 { // 1100m, not 1050m
