@@ -329,3 +329,18 @@ func TestChartClaimOfOneReplica(t *testing.T) {
 		}
 	}
 }
+
+// Who may not write roles turns them off, all of them: those of hooks are made as late as
+// helm uninstall, which would fail. And no resources are no limits.
+func TestChartWithoutRolesOrResources(t *testing.T) {
+	text, err := templated(t, "rbac.create=false,resources=null,page.enabled=true,externalScaler.enabled=true,agents.enabled=true,metrics.service.enabled=true")
+	if err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if strings.Contains(text, "rbac.authorization.k8s.io") {
+		t.Errorf("a role is made:\n%s", text)
+	}
+	if d := chartDeployment(t, "resources=null"); len(d.Spec.Template.Spec.Containers[0].Resources.Limits) > 0 || len(d.Spec.Template.Spec.Containers[0].Env) > 0 {
+		t.Errorf("limits of nobody: %+v", d.Spec.Template.Spec.Containers[0])
+	}
+}
