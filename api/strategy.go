@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -84,6 +85,19 @@ type StrategyState struct {
 	Learning *Learning `json:"learning,omitempty"`
 	// Outputs that could be computed, in order of name.
 	Outputs []StrategyOutput `json:"outputs,omitempty"`
+	// Spec that it was decided by, and whether it is the last one that could be used while the
+	// cluster's can't be.
+	Spec  string `json:"spec,omitempty"`
+	Stays bool   `json:"stays,omitempty"`
+}
+
+// WithoutSpecs returns states as people read them.
+func WithoutSpecs(states []StrategyState) []StrategyState {
+	states = slices.Clone(states)
+	for i := range states {
+		states[i].Spec = ""
+	}
+	return states
 }
 
 // StrategyOutput is a number that other strategies read.

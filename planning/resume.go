@@ -92,12 +92,17 @@ func sizes(workloads []WorkloadMemory) []WorkloadMemory {
 	return out
 }
 
-// learned is what is left of strategies: whether rules were on is of no use by now.
+// learned is what is left of strategies, with the spec of one that can't be used as it is in the
+// cluster: whether rules were on is of no use by now.
 func learned(strategies []api.StrategyState) []api.StrategyState {
 	var out []api.StrategyState
 	for _, s := range strategies {
-		if s.Learning != nil {
-			out = append(out, api.StrategyState{Key: s.Key, Learning: s.Learning})
+		left := api.StrategyState{Key: s.Key, Learning: s.Learning}
+		if s.Stays {
+			left.Spec, left.Stays = s.Spec, true
+		}
+		if left.Learning != nil || left.Stays {
+			out = append(out, left)
 		}
 	}
 	return out

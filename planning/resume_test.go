@@ -89,23 +89,25 @@ func TestResumed(t *testing.T) {
 	}
 }
 
-// TestResumedLearning: what strategies have learned is kept at any age, and whether their
-// rules were on is not.
+// TestResumedLearning: what strategies have learned is kept at any age, as is the spec of one that
+// can't be used as it is; whether their rules were on is not.
 func TestResumedLearning(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	key := api.Key{Namespace: "shop", Name: "s"}
+	broken := api.Key{Namespace: "shop", Name: "t"}
 	learned := &api.Learning{Of: "x", Learned: 700, Arms: []api.LearnedArm{{Policy: "A", Gram: []float64{700}, Sum: []float64{350}, Rounds: 700}}}
 	m := planning.Memory{Strategies: []api.StrategyState{
 		{Key: api.Key{Namespace: "shop", Name: "ruled"}, Rules: []api.RuleState{{Name: "r", On: true}}},
-		{Key: key, Rules: []api.RuleState{{Name: "r", On: true}}, Learning: learned},
+		{Key: key, Rules: []api.RuleState{{Name: "r", On: true}}, Learning: learned, Spec: "{}"},
+		{Key: broken, Rules: []api.RuleState{{Name: "r", On: true}}, Spec: "{}", Stays: true},
 	}}
 	for _, age := range []time.Duration{-time.Hour, 2 * time.Hour, 30 * 24 * time.Hour} {
-		want := []api.StrategyState{{Key: key, Learning: learned}}
+		want := []api.StrategyState{{Key: key, Learning: learned}, {Key: broken, Spec: "{}", Stays: true}}
 		if diff := cmp.Diff(want, m.Resumed(now.Add(-age), now).Strategies); diff != "" {
 			t.Errorf("%v: %s", age, diff)
 		}
 	}
-	if got := m.Resumed(now.Add(-time.Minute), now).Strategies; len(got) != 2 {
+	if got := m.Resumed(now.Add(-time.Minute), now).Strategies; len(got) != 3 {
 		t.Errorf("%+v", got)
 	}
 }

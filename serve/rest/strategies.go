@@ -83,7 +83,9 @@ func (s *Store) strategies(v Viewer) []StrategyView {
 		}
 		for _, state := range policy.Strategies {
 			if state.Key == of.Key {
-				state = strategyViews([]api.StrategyState{state})[0]
+				if state = strategyViews([]api.StrategyState{state})[0]; state.Stays && view.Error != "" {
+					view.Error += "; until it can be used, it decides as before it was changed"
+				}
 				view.Rules, view.Choice, view.Outputs, view.Learning = append(view.Rules, state.Rules...), state.Choice, state.Outputs, state.Learning
 			}
 		}

@@ -475,7 +475,7 @@ func (s *Store) headList(before time.Time, limit int) []Head {
 // strategyViews leaves out the sums that strategies learn by, which are many numbers that
 // nobody reads.
 func strategyViews(states []api.StrategyState) []api.StrategyState {
-	out := slices.Clone(states)
+	out := api.WithoutSpecs(states)
 	for i, s := range out {
 		if s.Learning == nil {
 			continue

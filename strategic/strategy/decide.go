@@ -2,6 +2,7 @@ package strategy
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -63,16 +64,19 @@ type decision struct {
 	actions  []api.StrategyAction
 }
 
-// Decide evaluates every strategy. It doesn't fail: one that can't be used is reported and
-// wants nothing, and a rule that can't be evaluated stays what it was.
+// Decide evaluates every strategy. It doesn't fail: one that can't be used is reported and is
+// what it was before it was changed, or wants nothing if it never could be used; and a rule that
+// can't be evaluated stays what it was.
 func Decide(in Input) Output {
 	defer compiled.decides(len(in.Strategies))()
 	var out Output
 	var all []decision
 	for _, s := range in.Strategies {
-		p, err := compile(s.Spec)
+		p, stays, err := in.usable(&s)
 		if err != nil {
 			out.find("StrategyInvalid", s.Key, err.Error())
+		}
+		if p == nil {
 			in.keepLearned(s.Key, nil, &out)
 			continue
 		}
@@ -81,6 +85,7 @@ func Decide(in Input) Output {
 			continue
 		}
 		d := in.one(s, p, &out)
+		d.state.Stays = stays
 		d.at = len(out.States)
 		all = append(all, d)
 		out.States = append(out.States, d.state)
@@ -99,6 +104,34 @@ func Decide(in Input) Output {
 	}
 	out.settle()
 	return out
+}
+
+// usable is the program of a strategy: of its spec, or, of one that can't be used, of the last one
+// that could, which s then has. Off and Shadow count whatever else is wrong. The error is what is
+// wrong with the spec.
+func (in Input) usable(s *api.Strategy) (p *program, stays bool, err error) {
+	p, err = compile(s.Spec)
+	if err == nil {
+		return p, false, nil
+	}
+	last := in.last(s.Key).Spec
+	var says struct {
+		Mode v1alpha1.Mode `json:"mode"`
+	}
+	if last == "" || json.Unmarshal([]byte(s.Spec), &says) == nil && says.Mode == v1alpha1.ModeOff {
+		return nil, false, err
+	}
+	p, broken := compile(last)
+	if broken != nil {
+		return nil, false, err
+	}
+	if says.Mode == v1alpha1.ModeShadow {
+		shadow := *p
+		shadow.spec.Mode = says.Mode
+		p = &shadow
+	}
+	s.Spec = last
+	return p, true, fmt.Errorf("%w; until it can be used, it decides as before it was changed", err)
 }
 
 func (o *Output) find(reason string, about api.Key, message string) {
@@ -134,7 +167,7 @@ func (o *Output) settle() {
 // one evaluates one strategy.
 func (in Input) one(s api.Strategy, p *program, out *Output) decision {
 	sc := in.scope(s, p)
-	d := decision{program: p, scope: sc, priority: p.spec.Priority, shadow: p.spec.Mode == v1alpha1.ModeShadow, state: api.StrategyState{Key: s.Key}}
+	d := decision{program: p, scope: sc, priority: p.spec.Priority, shadow: p.spec.Mode == v1alpha1.ModeShadow, state: api.StrategyState{Key: s.Key, Spec: s.Spec}}
 	last := in.last(s.Key)
 	for i, r := range p.spec.Rules {
 		was := api.RuleState{Name: r.Name}

@@ -99,6 +99,8 @@ func TestRoundIsLearned(t *testing.T) {
 			k.strategies[0] = parse(k.t, "s", strings.Replace(learnSpec, "act: true", "act: false", 1))
 		}, last: "B was in force, and from", counts: 0.75},
 		"it can't be used for a while": {during: func(k *keeper) { k.strategies[0].Spec = "{" },
+			after: func(k *keeper) { k.strategies[0] = parse(k.t, "s", learnSpec) }, learns: "B", last: "earned 0.80 with B", counts: 1},
+		"it can't be used and is off for a while": {during: func(k *keeper) { k.strategies[0].Spec = `{"mode":"Off","rules":1}` },
 			after: func(k *keeper) { k.strategies[0] = parse(k.t, "s", learnSpec) }, last: "it could not be used at", counts: 0.75},
 		"mash2 is paused":           {during: func(k *keeper) { k.spec.Paused = true }, after: func(k *keeper) { k.spec.Paused = false }, last: "mash2 was paused at", counts: 1},
 		"the policy is gone":        {during: func(k *keeper) { delete(k.spec.Policies, "B") }, last: "there is no policy B any more", counts: 0.75},

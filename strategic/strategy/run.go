@@ -116,7 +116,7 @@ func Run(strategies []api.Strategy, steps []Step, models map[string]Model) []Res
 		// What is recorded came of the recorded policy, whatever is wanted here.
 		o.recorded(step.Policy)
 		last = o.States
-		r := Result{Time: step.Time, Actions: o.Actions, States: o.States, Findings: []string{}}
+		r := Result{Time: step.Time, Actions: o.Actions, States: api.WithoutSpecs(o.States), Findings: []string{}}
 		if r.Actions == nil {
 			r.Actions = []api.StrategyAction{}
 		}
