@@ -24,6 +24,7 @@ type strategyRecord struct {
 	identity
 	strategy api.Strategy
 	sensors  []v1alpha1.Sensor
+	invalid  bool
 }
 
 func strategyRecordOf(o *unstructured.Unstructured) *strategyRecord {
@@ -32,6 +33,7 @@ func strategyRecordOf(o *unstructured.Unstructured) *strategyRecord {
 	body, err := json.Marshal(o.Object["spec"])
 	r.strategy.Spec = string(body)
 	if err != nil || strategy.Check(r.strategy) != nil {
+		r.invalid = true
 		return r // deciding says why
 	}
 	r.strategy.Triggered = handTriggers(o.GetAnnotations()[api.AnnotationTriggered])
@@ -63,7 +65,10 @@ type strategies struct {
 	readings *readings
 	sources  *sources
 	known    map[sensorID]*sensorState
-	begun    time.Time // of the first cycle; what became of calls before isn't known
+	// last are the sensors of each strategy as it was when it could be used: it decides by them until it can be
+	// again.
+	last  map[api.Key][]v1alpha1.Sensor
+	begun time.Time // of the first cycle; what became of calls before isn't known
 }
 
 // sensorID tells sensors apart; another source is another sensor.
@@ -103,10 +108,17 @@ func (s *strategies) observe(ctx, life context.Context, now time.Time, records [
 	if s.begun.IsZero() {
 		s.begun = now
 	}
+	last := s.last
+	s.last = make(map[api.Key][]v1alpha1.Sensor, len(records))
+	for _, r := range records {
+		if s.last[r.key] = r.sensors; r.invalid {
+			s.last[r.key] = last[r.key]
+		}
+	}
 	seen := map[sensorID]bool{}
 	var asked []chan struct{}
 	for _, r := range records {
-		for _, sensor := range r.sensors {
+		for _, sensor := range s.last[r.key] {
 			id, is := sensorIDOf(r.key, sensor)
 			if !is {
 				continue
@@ -135,7 +147,7 @@ func (s *strategies) observe(ctx, life context.Context, now time.Time, records [
 		if s.cfg.Deliveries != nil {
 			with.Deliveries, with.CallsSince = s.cfg.Deliveries(r.key), s.begun
 		}
-		for _, sensor := range r.sensors {
+		for _, sensor := range s.last[r.key] {
 			if id, is := sensorIDOf(r.key, sensor); is {
 				with.Readings = append(with.Readings, s.known[id].reading(sensor.Name))
 			}

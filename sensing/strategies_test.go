@@ -14,7 +14,8 @@ import (
 )
 
 // TestStrategies: sensors are read when they are due, confined to their strategy's
-// namespace; what can't be read says why, and a strategy that can't be used asks nothing.
+// namespace; what can't be read says why, and a strategy that never could be used asks nothing.
+// One that is changed to what can't be used asks for what it asked before.
 func TestStrategies(t *testing.T) {
 	w := newWorld(t, nil)
 	value, away := 1.0, false
@@ -48,12 +49,16 @@ func TestStrategies(t *testing.T) {
 		{name: year, prometheus: {query: "sum_over_time(x[365d])"}},
 		{name: spy, prometheus: {query: 'sum(secret{namespace="bank"})'}},
 		{name: other, strategy: {name: b, output: x}}]}`)
+	usable := func() {
+		put("d", `{outputs: {x: '1'}, sensors: [{name: left, prometheus: {query: sum(left)}}]}`)
+	}
+	usable()
 	put("b", `{mode: "Off", outputs: {x: '1'}, sensors: [{name: off, prometheus: {query: sum(off)}}]}`)
 	put("c", `{rules: [{name: r, when: 'nonsense', actions: []}], sensors: [{name: wrong, prometheus: {query: sum(wrong)}}]}`)
 	observe := func(want map[string]string) {
 		t.Helper()
 		got := w.observe().Context.Strategies
-		if len(got) != 3 || got[0].Key != (api.Key{Namespace: "shop", Name: "a"}) || len(got[1].Readings)+len(got[2].Readings) != 0 {
+		if len(got) != 4 || got[0].Key != (api.Key{Namespace: "shop", Name: "a"}) || len(got[1].Readings)+len(got[2].Readings) != 0 {
 			t.Fatalf("%+v", got)
 		}
 		for _, r := range got[0].Readings {
@@ -72,6 +77,12 @@ func TestStrategies(t *testing.T) {
 	}
 	const year, spy = "the range is 1y, more than 1h", "is not of namespace shop"
 	observe(map[string]string{"often": "1", "seldom": "1", "once": "1", "later": "it was not read yet", "year": year, "spy": spy})
+	for _, spec := range []string{`{rules: [{name: r, when: 'nonsense', actions: []}], sensors: [{name: wrong, prometheus: {query: sum(wrong)}}]}`, `{rules: 1}`} {
+		put("d", spec)
+		if got := w.observe().Context.Strategies[3].Readings; len(got) != 1 || got[0].Sensor != "left" || got[0].Missing != "" {
+			t.Errorf("with spec %s: %+v", spec, got)
+		}
+	}
 	value = 2
 	w.clock.Step(15 * time.Second)
 	observe(map[string]string{"often": "2", "seldom": "1", "once": "1", "later": "it was not read yet", "year": year, "spy": spy})
@@ -81,7 +92,7 @@ func TestStrategies(t *testing.T) {
 	away = false
 	w.clock.Step(15 * time.Second)
 	observe(map[string]string{"often": "2", "seldom": "2", "once": "1", "later": "it was not read yet", "year": year, "spy": spy})
-	want := map[string]int{`sum(often{namespace="shop"})`: 4, `sum(seldom{namespace="shop"})`: 3, `sum(once{namespace="shop"})`: 1}
+	want := map[string]int{`sum(often{namespace="shop"})`: 6, `sum(left{namespace="shop"})`: 6, `sum(seldom{namespace="shop"})`: 3, `sum(once{namespace="shop"})`: 1}
 	if fmt.Sprint(asked) != fmt.Sprint(want) {
 		t.Errorf("asked %v, want %v", asked, want)
 	}
