@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -47,10 +48,30 @@ func (s *Store) recorded(read func(*record.Log) (record.Entry, error)) (record.E
 	if err != nil {
 		return record.Entry{}, fmt.Errorf("%w: %w", errNotThere, err)
 	}
-	// Reading takes seconds of one core: one at a time, whoever asks.
-	s.reading.Lock()
-	defer s.reading.Unlock()
+	done, err := s.alone(context.Background())
+	if err != nil {
+		return record.Entry{}, err
+	}
+	defer done()
 	return read(l)
+}
+
+// readingWait is for how long somebody waits to read records: with the time that deciding
+// again may take it is less than a connection stays open.
+const readingWait = 10 * time.Second
+
+var errReading = errors.New("records are being read for somebody else; try again in a few seconds")
+
+// alone waits until nobody reads records, which takes seconds of one core: one at a time, whoever asks.
+func (s *Store) alone(ctx context.Context) (done func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, readingWait)
+	defer cancel()
+	select {
+	case s.reading <- struct{}{}:
+		return func() { <-s.reading }, nil
+	case <-ctx.Done():
+		return nil, errReading
+	}
 }
 
 // cycle is one by its number. Numbers begin anew with each process: the newest counts.

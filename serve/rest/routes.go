@@ -238,8 +238,11 @@ func (s *Server) otherwise(v Viewer, r *http.Request) (any, error) {
 	case !v.All || s.Store.config.Otherwise == nil:
 		return nil, errNotThere
 	}
-	s.Store.reading.Lock()
-	defer s.Store.reading.Unlock()
+	done, err := s.Store.alone(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	ctx, cancel := context.WithTimeout(r.Context(), 45*time.Second)
 	defer cancel()
 	return s.Store.config.Otherwise(ctx, at, Otherwise{Workload: q.Get("workload"), With: q["with"], Without: q["without"], Policy: q.Get("policy")})

@@ -350,7 +350,7 @@ func statusOf(w http.ResponseWriter, err error) int {
 		return http.StatusForbidden
 	case errors.Is(err, errNotThere):
 		return http.StatusNotFound
-	case errors.Is(err, errNoCycle), errors.Is(err, errBusy):
+	case errors.Is(err, errNoCycle), errors.Is(err, errBusy), errors.Is(err, errReading):
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusBadGateway // the API server gave no answer

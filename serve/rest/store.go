@@ -67,7 +67,7 @@ type Store struct {
 	comparer  record.Comparer
 	listeners map[chan struct{}]bool
 
-	reading sync.Mutex // held while records are read
+	reading chan struct{} // has room for the one who reads records
 }
 
 // Otherwise is what is to be changed in a cycle that is decided again; see package replay.
@@ -90,7 +90,7 @@ func NewStore(c Config) *Store {
 	if c.Failed == nil {
 		c.Failed = func(error) {}
 	}
-	s := &Store{config: c, workloads: map[api.Key]*past{}, listeners: map[chan struct{}]bool{}}
+	s := &Store{config: c, workloads: map[api.Key]*past{}, listeners: map[chan struct{}]bool{}, reading: make(chan struct{}, 1)}
 	s.LoadMoney()
 	return s
 }
