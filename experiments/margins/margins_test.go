@@ -61,8 +61,8 @@ func TestPlay(t *testing.T) {
 	}
 }
 
-// TestPlayYields: parts that are too small give way to the whole margin, a quarter for each
-// minute in which demand was beyond what served; those that are not stay as they are.
+// TestPlayYields: parts that are too small give way to the whole margin after a minute in which
+// demand was beyond what served; those that are not stay as they are.
 func TestPlayYields(t *testing.T) {
 	demand := slices.Repeat([]float64{1000}, 100*perMinute)
 	for i := 60 * perMinute; i < 68*perMinute; i++ {
@@ -73,7 +73,7 @@ func TestPlayYields(t *testing.T) {
 	for _, c := range []struct {
 		part          float64
 		before, after float64
-	}{{0.25, 0.25, 0.5}, {1, 1, 1}, {1.5, 1.5, 1.5}} {
+	}{{0.25, 0.25, 0.95}, {1, 1, 1}, {1.5, 1.5, 1.5}} {
 		parts := always(c.part, tr.minutes())
 		e.play(&tr, size{1, 1}, 0, parts, true)
 		// Replicas and nodes for 2,900 serve three minutes after it was seen.

@@ -81,7 +81,7 @@ func (p Planner) takeMargins(in planning.Input, base planning.Proposal, m rl.Mod
 	out.Part = part
 	out.Reason += fmt.Sprintf("; model %s takes %.2f times the margin", w.Model, part)
 	if part-asks >= 0.005 {
-		out.Reason += fmt.Sprintf(", not %.2f: demand was lately beyond what was planned by it", asks)
+		out.Reason += fmt.Sprintf(", not %.2f: too little served lately", asks)
 	}
 	return out, err
 }

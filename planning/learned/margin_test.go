@@ -62,7 +62,7 @@ func TestTakesMargins(t *testing.T) {
 		says     string
 	}{
 		0.001: {15, "takes 0.25 times the margin"},
-		0.5:   {18, "takes 0.50 times the margin, not 0.25: demand was lately beyond what was planned by it"},
+		0.5:   {18, "takes 0.50 times the margin, not 0.25: too little served lately"},
 		2:     {24, "takes 1.00 times the margin, not 0.25"},
 	} {
 		in := busy(steady(8000, 1000))
