@@ -378,7 +378,9 @@ bench-scale: deps ## the pure steps of a cycle at 100, 300 and 1,000 nodes, in p
 	go run -tags '$(TAGS)' ./experiments/scale $(SCALE)
 
 .PHONY: mutate
-# Names of targets, separated by commas; empty is all.
+# Names of targets, separated by commas; empty is all. Of those below no change may
+# survive; of monitored, utility, division, preflight, newest, packing, oracle and hpa
+# it tells which do.
 MUTATE ?= trust,guard,sequence,watches,plausibility
 mutate: deps ## do tests notice small changes of the program: fails on one that none notices, where every one has to be (half an hour)
 	nice go run -tags '$(TAGS)' ./experiments/mutate --targets '$(MUTATE)'

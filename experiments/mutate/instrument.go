@@ -27,14 +27,18 @@ func (m mutant) name() string { return m.File + ": " + m.Function + ": " + m.Cha
 
 // instrument returns a source file with mutants built into some functions, each
 // asleep until mutantOn(ID) is true, and the mutants, numbered from first. Nothing about types
-// is known, so that only changes are made that compile whatever they are.
-func instrument(name string, source []byte, first int, functions *regexp.Regexp) ([]byte, []mutant, error) {
+// is known, so that only changes are made that compile whatever they are; but fields
+// that match prices must be floats.
+func instrument(name string, source []byte, first int, functions, prices *regexp.Regexp) ([]byte, []mutant, error) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, name, source, parser.SkipObjectResolution)
 	if err != nil {
 		return nil, nil, err
 	}
-	in := &instrumenter{set: set, name: name, source: source, next: first, seen: map[string]int{}}
+	in := &instrumenter{
+		set: set, name: name, source: source, prices: prices, next: first,
+		seen: map[string]int{}, targets: map[ast.Node]bool{},
+	}
 	for _, d := range file.Decls {
 		f, ok := d.(*ast.FuncDecl)
 		if !ok || f.Body == nil {
@@ -74,10 +78,12 @@ type instrumenter struct {
 	name     string
 	source   []byte
 	function string
+	prices   *regexp.Regexp
 	next     int
 	edits    []edit
 	mutants  []mutant
 	seen     map[string]int
+	targets  map[ast.Node]bool // what is assigned to, or whose address is taken
 }
 
 func (in *instrumenter) offset(p token.Pos) int { return in.set.Position(p).Offset }
@@ -165,9 +171,30 @@ func (in *instrumenter) block(body ast.Node) {
 			}
 		case *ast.CallExpr:
 			in.extremum(n)
+		case *ast.AssignStmt:
+			for _, left := range n.Lhs {
+				in.targets[left] = true
+			}
+		case *ast.UnaryExpr:
+			if n.Op == token.AND {
+				in.targets[n.X] = true
+			}
+		case *ast.SelectorExpr:
+			in.price(n)
 		}
 		return true
 	})
+}
+
+// price makes one half as high, and half as high again.
+func (in *instrumenter) price(n *ast.SelectorExpr) {
+	if in.targets[n] || !in.prices.MatchString(in.text(n)) {
+		return
+	}
+	for _, by := range []string{"0.5", "1.5"} {
+		m := in.add(n, fmt.Sprintf("%s → %s × %s", in.short(n), by, in.short(n)))
+		in.around(n, fmt.Sprintf("mutantTimes(%d, %s, ", m, by), ")")
+	}
 }
 
 // condition negates one that no other mutant changes.
@@ -267,20 +294,20 @@ func helper(pkg string) []byte {
 import (
 	"os"
 	"strconv"
-	"sync"
+	"sync/atomic"
 )
 
 var (
 	mutantActive, _ = strconv.Atoi(os.Getenv("MASH2_MUTANT"))
 	mutantTrace     = os.Getenv("MASH2_MUTANT_TRACE")
-	mutantReached   sync.Map
+	mutantReached   [1 << 16]atomic.Bool
 )
 
 // mutantOn reports whether a mutant is awake. With a trace it notes instead which
 // mutants are reached.
 func mutantOn(id int) bool {
-	if mutantTrace != "" {
-		if _, known := mutantReached.LoadOrStore(id, true); !known {
+	if mutantTrace != "" && !mutantReached[id].Load() {
+		if !mutantReached[id].Swap(true) {
 			f, err := os.OpenFile(mutantTrace, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 			if err == nil {
 				f.WriteString(strconv.Itoa(id) + "\n")
@@ -294,6 +321,13 @@ func mutantOn(id int) bool {
 func mutantPick[T any](id int, own, other T) T {
 	if mutantOn(id) {
 		return other
+	}
+	return own
+}
+
+func mutantTimes(id int, by, own float64) float64 {
+	if mutantOn(id) {
+		return by * own
 	}
 	return own
 }

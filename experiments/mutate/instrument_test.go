@@ -45,7 +45,7 @@ func main() {
 // Asleep, mutants change nothing; awake, each of this program changes what it
 // prints, but for those that really make no difference.
 func TestInstrument(t *testing.T) {
-	changed, mutants, err := instrument("main.go", []byte(program), 1, regexp.MustCompile("^clamp$"))
+	changed, mutants, err := instrument("main.go", []byte(program), 1, regexp.MustCompile("^clamp$"), regexp.MustCompile("^$"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,6 +91,38 @@ func TestInstrument(t *testing.T) {
 	}
 }
 
+// Prices are changed where they are read, and nowhere else.
+func TestInstrumentPrices(t *testing.T) {
+	source := `package main
+
+type machine struct{ price, size float64 }
+
+func cost(m machine) float64 {
+	m.price = m.price * m.size
+	p := &m.price
+	return *p + m.price
+}
+`
+	changed, mutants, err := instrument("cost.go", []byte(source), 1, regexp.MustCompile("^cost$"), regexp.MustCompile(`^m\.price$`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, m := range mutants {
+		names = append(names, strings.TrimPrefix(m.name(), "cost.go: cost: "))
+	}
+	want := []string{
+		"without m.price = m.price * m.size",
+		"m.price → 0.5 × m.price", "m.price → 1.5 × m.price", "m.price → 0.5 × m.price (2)", "m.price → 1.5 × m.price (2)",
+	}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("mutants (-want +got):\n%s", diff)
+	}
+	if text := string(changed); !strings.Contains(text, "{ m.price = mutantTimes(2, 0.5, mutantTimes(3, 1.5, m.price)) * m.size }") || !strings.Contains(text, "p := &m.price\n") {
+		t.Errorf("changed to\n%s", text)
+	}
+}
+
 func TestReadEquivalent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "list")
 	write := func(text string) {
@@ -112,9 +144,16 @@ func TestReadEquivalent(t *testing.T) {
 // Each target's parts are there: code that moves takes its target along.
 func TestTargetsAreThere(t *testing.T) {
 	t.Chdir("../..")
+	makefile, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, target := range targets {
+		if !regexp.MustCompile(`(?m)^(#|MUTATE).*\b` + target.Name + `\b`).Match(makefile) {
+			t.Errorf("%s: the Makefile does not tell of it", target.Name)
+		}
 		for _, p := range target.Parts {
-			files, functions, err := p.selected()
+			files, functions, prices, err := p.selected()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -124,7 +163,7 @@ func TestTargetsAreThere(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, mutants, err := instrument(name, source, 1, functions)
+				_, mutants, err := instrument(name, source, 1, functions, prices)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -146,30 +146,32 @@ func readEquivalent(path string) (map[string]bool, error) {
 	return out, nil
 }
 
-// selected are the files of a part, and which of their functions get mutants.
-func (p part) selected() ([]string, *regexp.Regexp, error) {
+// selected are the files of a part, which of their functions get mutants, and which
+// fields are prices.
+func (p part) selected() (out []string, functions, prices *regexp.Regexp, err error) {
 	files, err := whole(p.Files)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	functions, err := whole(p.Functions)
-	if err != nil {
-		return nil, nil, err
+	if functions, err = whole(p.Functions); err != nil {
+		return nil, nil, nil, err
+	}
+	if prices, err = regexp.Compile("^(?:" + p.Prices + ")$"); err != nil {
+		return nil, nil, nil, err
 	}
 	all, err := filepath.Glob(filepath.Join(p.Dir, "*.go"))
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	var out []string
 	for _, f := range all {
 		if !strings.HasSuffix(f, "_test.go") && files.MatchString(filepath.Base(f)) {
 			out = append(out, f)
 		}
 	}
 	if len(out) == 0 {
-		return nil, nil, errors.New("no file of " + p.Dir + " matches " + p.Files)
+		return nil, nil, nil, errors.New("no file of " + p.Dir + " matches " + p.Files)
 	}
-	return out, functions, nil
+	return out, functions, prices, nil
 }
 
 func whole(expression string) (*regexp.Regexp, error) {

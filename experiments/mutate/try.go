@@ -34,7 +34,7 @@ type reach struct {
 
 // build compiles the tests of a part's package with mutants asleep in them.
 func build(ctx context.Context, o options, p part, work string) (*built, error) {
-	files, functions, err := p.selected()
+	files, functions, prices, err := p.selected()
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func build(ctx context.Context, o options, p part, work string) (*built, error) 
 		if err != nil {
 			return nil, err
 		}
-		changed, mutants, err := instrument(filepath.ToSlash(name), source, len(b.mutants)+1, functions)
+		changed, mutants, err := instrument(filepath.ToSlash(name), source, len(b.mutants)+1, functions, prices)
 		if err != nil {
 			return nil, err
 		}
@@ -84,16 +84,16 @@ func build(ctx context.Context, o options, p part, work string) (*built, error) 
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("compiling %s with mutants: %w\n%s", p.Dir, err, out)
 	}
-	return b, b.trace(ctx, o, work)
+	return b, b.trace(ctx, o, p, work)
 }
 
 // trace finds out which tests reach which mutants.
-func (b *built) trace(ctx context.Context, o options, work string) error {
+func (b *built) trace(ctx context.Context, o options, p part, work string) error {
 	b.quiet = []string{"-rapid.nofailfile"}
 	if _, err := b.test(ctx, nil, "-test.list", "^$"); err != nil {
 		b.quiet = nil // no property tests here
 	}
-	names, err := b.test(ctx, nil, "-test.list", "^Test")
+	names, err := b.test(ctx, nil, "-test.list", cmp.Or(p.Tests, "^Test"))
 	if err != nil {
 		return fmt.Errorf("listing tests: %w\n%s", err, names)
 	}
