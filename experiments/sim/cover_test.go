@@ -69,7 +69,7 @@ func TestCoverIsTheCheapestMixture(t *testing.T) {
 		}
 		walk(0, [2]float64{}, [2]float64{})
 		got := c.least()
-		if got > best+1e-9 || got < best-services*2*highest/grid {
+		if !(got <= best+1e-9 && got >= best-services*2*highest/grid) {
 			t.Errorf("%v, the cheapest mixture of a grid costs %v", got, best)
 		}
 		// The duals' optimum, found otherwise, is no more.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -213,6 +214,19 @@ func TestNoStopIsPaidWhereNodesFail(t *testing.T) {
 	if got, want := p.LeastPaid(s), p.LeastBoot(s)+p.Stop; got != want {
 		t.Errorf("%v, want %v", got, want)
 	}
+	// The boot is the scenario's, or the fastest of its pools'.
+	least := func() time.Duration { return (p.LeastBoot(s) - p.Operation).Round(time.Second) }
+	usual := least()
+	s.BootMedian.Duration = 2 * p.BootMedian
+	if got, want := least(), (2 * usual).Round(time.Second); got < want-time.Second || got > want+time.Second {
+		t.Errorf("a boot of the scenario's: %v, want %v", got, want)
+	}
+	s.Pools = slices.Clone(s.Pools)
+	s.Pools[0].BootMedian.Duration, s.Pools[1].BootMedian.Duration = 4*p.BootMedian, p.BootMedian
+	if got := least(); got != usual {
+		t.Errorf("the fastest boot of a pool: %v, want %v", got, usual)
+	}
+	s.Pools[1].BootMedian.Duration = 0
 	s.Events = []scenarios.Event{{At: scenarios.Duration{Duration: time.Minute}, FailNodes: 1, Pool: "cores"}}
 	if got, want := p.LeastPaid(s), p.LeastBoot(s); got != want {
 		t.Errorf("where nodes fail %v, want %v", got, want)

@@ -32,8 +32,8 @@ type Machine struct {
 //
 // It goes through the numbers of all types but the one with the cheapest capacity,
 // which takes the rest. Of another type at most about κ(cheapest)/gcd nodes are of
-// use, for more could be swapped; a few hundred are tried, which is exact for
-// capacities in multiples of a hundredth of each other.
+// use besides those that hold the pods, for more could be swapped; a few hundred are
+// tried, which is exact for capacities in multiples of a hundredth of each other.
 func Cover(machines []Machine, demand float64, pods int64) float64 {
 	if len(machines) == 0 {
 		return math.Inf(1)
@@ -52,12 +52,13 @@ func Cover(machines []Machine, demand float64, pods int64) float64 {
 	var try func(rest []Machine, demand float64, pods int64, paid float64)
 	try = func(rest []Machine, demand float64, pods int64, paid float64) {
 		m := rest[0]
-		most := max(0, int64(math.Ceil(demand/m.Capacity-1e-9)), (pods+m.Pods-1)/m.Pods)
+		holding := max(0, (pods+m.Pods-1)/m.Pods)
+		most := max(holding, int64(math.Ceil(demand/m.Capacity-1e-9)))
 		if len(rest) == 1 {
 			best = min(best, paid+float64(most)*m.Price)
 			return
 		}
-		for n := int64(0); n <= min(most, 300) && paid < best; n++ {
+		for n := int64(0); n <= min(most, holding+300) && paid < best; n++ {
 			try(rest[1:], demand-float64(n)*m.Capacity, pods-n*m.Pods, paid)
 			paid += m.Price
 		}

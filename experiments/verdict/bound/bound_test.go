@@ -25,6 +25,7 @@ func TestCover(t *testing.T) {
 		"one of each":                            {[]Machine{small, large}, 12, 0, 13},
 		"a thousand of the cheapest":             {[]Machine{small, large}, 10_000, 0, 10_000},
 		"and a bit":                              {[]Machine{small, large}, 10_001, 0, 10_003},
+		"in whatever order":                      {[]Machine{large, small}, 10_001, 0, 10_003},
 	} {
 		if got := Cover(test.machines, test.demand, test.pods); math.Abs(got-test.want) > 1e-9 {
 			t.Errorf("%s: %g, want %g", sentence, got, test.want)
@@ -32,6 +33,46 @@ func TestCover(t *testing.T) {
 	}
 	if !math.IsInf(Cover(nil, 1, 0), 1) {
 		t.Error("of no machines")
+	}
+}
+
+// cheapestCover is the cheapest of all numbers of machines, tried one by one.
+func cheapestCover(machines []Machine, demand float64, pods int64) float64 {
+	if demand <= 1e-9 && pods <= 0 {
+		return 0
+	}
+	if len(machines) == 0 {
+		return math.Inf(1)
+	}
+	m, best := machines[0], math.Inf(1)
+	for n := 0; ; n++ {
+		best = min(best, float64(n)*m.Price+cheapestCover(machines[1:], demand-float64(n)*m.Capacity, pods-int64(n)*m.Pods))
+		if float64(n)*m.Capacity >= demand-1e-9 && int64(n)*m.Pods >= pods {
+			return best
+		}
+	}
+}
+
+// Beside all numbers of up to three types, where demand, pods or both ask for machines.
+func TestCoverIsExact(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 500 {
+		var machines []Machine
+		for range 1 + r.IntN(3) {
+			machines = append(machines, Machine{Price: float64(1+r.IntN(30)) / 4, Capacity: float64(1+r.IntN(30)) / 4, Pods: int64(1 + r.IntN(12))})
+		}
+		demand, pods := float64(r.IntN(100))/4, int64(r.IntN(40))
+		if got, want := Cover(machines, demand, pods), cheapestCover(machines, demand, pods); math.Abs(got-want) > 1e-9 {
+			t.Fatalf("%v for %g and %d pods: %g, want %g", machines, demand, pods, got, want)
+		}
+	}
+}
+
+// Many machines that are dearer by capacity are of use where they hold many pods.
+func TestCoverOfManyPods(t *testing.T) {
+	machines := []Machine{{Price: 1, Capacity: 10, Pods: 1}, {Price: 1.1, Capacity: 10, Pods: 100}}
+	if got, want := Cover(machines, 5000, 100_000), 1100.; math.Abs(got-want) > 1e-9 {
+		t.Errorf("%g, want %g", got, want)
 	}
 }
 
