@@ -424,6 +424,12 @@ func checkSolve(t interface{ Fatalf(string, ...any) }, p *Problem, work int64) *
 	if k.left() == 0 && k.Bound > k.Cost+1e-9 {
 		t.Fatalf("cost %v below the bound %v", k.Cost, k.Bound)
 	}
+	check(t, p, k)
+	return k
+}
+
+// check that a packing is one of the problem, and costs what it says.
+func check(t interface{ Fatalf(string, ...any) }, p *Problem, k *Packing) {
 	count := append([]int32{}, k.Unplaced...)
 	bins := make([]int32, len(p.Bins))
 	zones := map[[2]int]int32{}
@@ -457,5 +463,4 @@ func checkSolve(t interface{ Fatalf(string, ...any) }, p *Problem, work int64) *
 	if math.Abs(cost-k.Cost) > 1e-9*math.Max(1, cost) {
 		t.Fatalf("cost %v, adds up to %v", k.Cost, cost)
 	}
-	return k
 }
