@@ -25,6 +25,16 @@ type mutant struct {
 // changed there: it has no line number. Equal changes in one function are counted.
 func (m mutant) name() string { return m.File + ": " + m.Function + ": " + m.Change }
 
+// in reports whether a list has the mutant, as a report prints it or without a line.
+func (m mutant) in(list []byte) bool {
+	for line := range bytes.Lines(list) {
+		if rest, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte(m.name())); ok && (len(rest) == 0 || bytes.HasPrefix(rest, []byte(" (line "))) {
+			return true
+		}
+	}
+	return false
+}
+
 // instrument returns a source file with mutants built into some functions, each
 // asleep until mutantOn(ID) is true, and the mutants, numbered from first. Nothing about types
 // is known, so that only changes are made that compile whatever they are; but fields

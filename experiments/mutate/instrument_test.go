@@ -123,6 +123,16 @@ func cost(m machine) float64 {
 	}
 }
 
+// A list has what a report printed.
+func TestIn(t *testing.T) {
+	list := []byte("guard: 2 of 4 changes noticed\n  a.go: F: x < y → <= (line 3)\n  a.go: F: x < y → >=\n")
+	for change, want := range map[string]bool{"x < y → <=": true, "x < y → >=": true, "x < y": false, "x < y → <= (2)": false} {
+		if got := (mutant{File: "a.go", Function: "F", Change: change}).in(list); got != want {
+			t.Errorf("%s: %v", change, got)
+		}
+	}
+}
+
 func TestReadEquivalent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "list")
 	write := func(text string) {

@@ -30,11 +30,19 @@ func main() {
 	flag.StringVar(&o.tags, "tags", "lpsolve", "build tags")
 	flag.IntVar(&o.workers, "workers", 2, "changes that are tried at once")
 	flag.DurationVar(&o.slow, "slow", 20*time.Second, "tests that take longer are left out")
+	only := flag.String("only", "", "a file: only changes that it has, one to a line, are tried, such as those that survived the last time")
 	asJSON := flag.Bool("json", false, "one JSON object per target")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	ok, err := run(ctx, o, *names, *asJSON)
+	var ok bool
+	var err error
+	if *only != "" {
+		o.only, err = os.ReadFile(*only)
+	}
+	if err == nil {
+		ok, err = run(ctx, o, *names, *asJSON)
+	}
 	switch {
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "mutate:", err)
@@ -48,6 +56,7 @@ type options struct {
 	tags    string
 	workers int
 	slow    time.Duration
+	only    []byte // names of changes; nil for all
 }
 
 // report of one target.

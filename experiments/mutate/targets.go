@@ -51,8 +51,8 @@ var targets = []target{
 		// What planners see of it.
 		{
 			Dir: "planning/node", Files: `(columns|classes|ffd|problem)\.go`,
-			Functions: `Columns\..*|Packing\.bound|better|sum|classes\..*|compiled\..*|compile|Problem\.(Check|Validate)`,
-			Tests:     `^Test(FFD.*|ColumnsOn.*|EveryConstraint.*|Check|LowerBound.*|Problems.*|NoTypes.*|ILPIs.*)$`,
+			Functions: `Columns\..*|Packing\.bound|better|sum|classes\.members|compiled\..*|compile|Problem\.(Check|Validate)`,
+			Tests:     `^Test(FFD.*|ColumnsOn.*|EveryConstraint.*|Check.*|LowerBound.*|Problems.*|NoTypes.*|ILPIs.*|Tight.*|Fluid.*)$`,
 		},
 	}},
 	// The lower bounds on what nodes cost, by fractions and by whole machines. Simulations

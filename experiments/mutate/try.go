@@ -67,6 +67,12 @@ func build(ctx context.Context, o options, p part, work string) (*built, error) 
 	if len(b.mutants) == 0 {
 		return nil, fmt.Errorf("nothing of %s is chosen by files %q and functions %q", p.Dir, p.Files, p.Functions)
 	}
+	if o.only != nil {
+		b.mutants = slices.DeleteFunc(b.mutants, func(m mutant) bool { return !m.in(o.only) })
+		if len(b.mutants) == 0 {
+			return b, nil
+		}
+	}
 	to := filepath.Join(work, "helper.go")
 	if err := os.WriteFile(to, helper(pkg), 0o600); err != nil {
 		return nil, err
