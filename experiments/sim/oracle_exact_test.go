@@ -101,8 +101,9 @@ func TestOracleByHand(t *testing.T) {
 		"no limits for a while": {"events: [{at: 10m, for: 1m, resize: {request: 1500m}}]\n" + workloadLines(1, "request: 1500m, limit: 1500m", "64Mi"), poolOf("e2-highcpu-4"), []string{"30m:100"},
 			level(100) / 2},
 		"limits that come are no longer none": {"events: [{at: 10m, for: 1m, resize: {request: 1500m, limit: 1500m}}]\n" + workloadLines(1, "request: 1500m", "64Mi"), poolOf("e2-highcpu-4"), []string{"30m:100"}, level(100) / 2},
-		"smaller requests of one service": {"events: [{at: 10m, for: 1m, service: y, resize: {request: 250m, limit: 1}}]\n" + strings.Replace(two, "min: 1", "min: 10", 1), poolOf("e2-highcpu-4"), []string{"30m:1"},
-			highcpu4 * 10 * (0.5 + 0.25) / highcpu4Free / 2},
+		"smaller requests of one service": {"events: [{at: 10m, for: 1m, service: y, resize: {request: 100m, limit: 1}}]\n" +
+			strings.NewReplacer("min: 1", "min: 10", "name: y,", "name: y, cpu: {request: 300m, limit: 1},").Replace(two), poolOf("e2-highcpu-4"), []string{"30m:1"},
+			highcpu4 * 10 * (0.5 + 0.1) / highcpu4Free / 2},
 		"services that several kinds of users ask": {strings.Replace(two, "name: u, share: 1,", "name: v, share: 0.4, request: {service: x, calls: [{service: y}]}}\n  - {name: u, share: 0.6,", 1), poolOf("e2-highcpu-4"), []string{"30m:100"},
 			highcpu4 * (40*0.040 + 60*0.025) * served / 4 / 2},
 		"copies are not busy at once": {"copies: 2\n" + small, poolOf("e2-highcpu-4"), []string{"899s:200", "1s:0", "899s:0", "1s:200"}, level(200) / 2},
