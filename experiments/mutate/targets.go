@@ -41,7 +41,7 @@ var targets = []target{
 	{Name: "packing", Parts: []part{
 		{
 			Dir: "planning/node/packing", Files: `(problem|generate|converge|price|knapsack|relax|dive|firstfit|improve|solve)\.go`,
-			Functions: `Packing\..*|Problem\..*|better|copies|gcd|roundUp|per|take|FirstFit|firstFit\.(pack|kind|downsize|zoneRoom)|` +
+			Functions: `Packing\..*|Problem\.(withRoom|fits|unit)|better|copies|gcd|roundUp|per|take|FirstFit|firstFit\.(pack|kind|downsize|zoneRoom)|` +
 				`generator\.(cleaned|values|lower|fee|reducedCost|addPattern|price|trim|resume|fix|finish|opened|enough|proven|hopeless|repack|zoned|result)|` +
 				`knapsack\.(load|search|bound|greedy|descend|pattern)|relaxation\.conclude`,
 			Tests: `^Test(Pricing.*|Basis.*|Master.*|Solve|Bound.*|Downsizing.*|Tight.*|Warm.*)$`, // folded ones take seconds

@@ -227,10 +227,12 @@ func (g *generator) cleaned(y []float64) []float64 {
 			out[i] = min(out[i], 0)
 		}
 	}
-	for t, b := range g.p.Bins { // what is free is worth nothing
+	for t, b := range g.p.Bins { // what is free is worth nothing, but for its zone taking few
 		if b.Cost == 0 && b.Max == Unlimited {
 			for i, it := range g.p.Items {
-				if it.Bins[t] {
+				if row, ok := g.zones[[2]int{i, b.Zone}]; ok && it.Bins[t] {
+					out[row] = min(out[row], -out[i])
+				} else if it.Bins[t] {
 					out[i] = 0
 				}
 			}

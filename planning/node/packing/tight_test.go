@@ -10,12 +10,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// limited draws small problems in which kinds of bins are limited, and items in zones.
+// limited draws small problems in which kinds of bins are limited or free, and items
+// limited in zones.
 func limited() *rapid.Generator[*Problem] {
 	return rapid.Custom(func(t *rapid.T) *Problem {
 		p := problems(3, 3).Draw(t, "problem")
 		for n := range p.Bins {
 			p.Bins[n].Max = rapid.SampledFrom([]int32{Unlimited, Unlimited, 0, 1, 2}).Draw(t, "max")
+			if rapid.IntRange(0, 4).Draw(t, "free") == 0 {
+				p.Bins[n].Cost = 0
+			}
 			p.Bins[n].Zone = rapid.SampledFrom([]int{-1, 0, 1}).Draw(t, "zone")
 		}
 		for i := range p.Items {
@@ -114,7 +118,7 @@ func TestTightWithLimits(t *testing.T) {
 		cost, bound, optimum = cost+k.Cost, bound+k.Bound, optimum+want
 	}
 	t.Logf("%d of %d can be placed, of which %d are not; cost %.4f and bound %.4f of the best", placeable, problems, left, cost/optimum, bound/optimum)
-	if placeable < problems/4 || left > 0 || cost > 1.002*optimum || bound < 0.98*optimum {
+	if placeable < problems/4 || left > 0 || cost > 1.008*optimum || bound < 0.98*optimum {
 		t.Errorf("%d of %d can be placed, of which %d are not; cost %.4f and bound %.4f of the best", placeable, problems, left, cost/optimum, bound/optimum)
 	}
 }
@@ -184,7 +188,7 @@ func TestWarmFromAnotherProblem(t *testing.T) {
 		cost, bound, optimum = cost+k.Cost, bound+k.Bound, optimum+want
 	}
 	t.Logf("cost %.4f, bound %.4f of the best", cost/optimum, bound/optimum)
-	if cost > 1.003*optimum || bound < 0.98*optimum {
+	if cost > 1.005*optimum || bound < 0.98*optimum {
 		t.Errorf("cost %.4f, bound %.4f of the best", cost/optimum, bound/optimum)
 	}
 }
