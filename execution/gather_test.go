@@ -22,6 +22,8 @@ func TestGather(t *testing.T) {
 		plan *api.Plan
 		p    *api.Policy
 		pod  func(name, node string) *api.Pod
+		// wants is how many replicas of web are planned.
+		wants func(int32)
 	}
 	for name, c := range map[string]struct {
 		change func(world)
@@ -131,6 +133,33 @@ func TestGather(t *testing.T) {
 			},
 			want: "web 2→3",
 		},
+		"what waits for new pods to prefer the pool grows": {
+			change: func(w world) { w.web.PlacedOn = ""; w.wants(3) }, want: "web 2→3", told: "MigrationWaitsForPods",
+		},
+		"and shrinks": {change: func(w world) { w.web.PlacedOn = ""; w.wants(1) }, want: "web 2→1", told: "MigrationWaitsForPods"},
+		"what waits for admission grows": {
+			change: func(w world) { w.web.PlacedSince = now.Add(-3 * time.Second); w.wants(3) }, want: "web 2→3", told: "MigrationWaitsForPods",
+		},
+		"and shrinks, too": {
+			change: func(w world) { w.web.PlacedSince = now.Add(-3 * time.Second); w.wants(1) }, want: "web 2→1", told: "MigrationWaitsForPods",
+		},
+		"what waits for a rollout grows": {
+			change: func(w world) { w.web.RollingOut = true; w.wants(3) }, want: "web 2→3", told: "MigrationWaitsForRollout",
+		},
+		"what waits for a window grows": {
+			change: func(w world) { w.p.Disruption.Closed = "until tomorrow"; w.wants(3) }, want: "web 2→3", told: "MoveRefused",
+		},
+		"what waits since a new pod went elsewhere grows": {
+			change: func(w world) { w.s.Pods[0].Created = now.Add(-time.Minute); w.wants(3) }, want: "web 2→3", told: "MigrationWaitsForPods",
+		},
+		"a move that has begun ends outside windows": {
+			change: func(w world) {
+				w.p.Disruption.Closed, w.web.Replicas = "until tomorrow", 4
+				w.pod("web-3", "edge-1")
+				w.pod("web-4", "edge-1")
+			},
+			want: "cost of web-1, cost of web-2",
+		},
 		"nothing else is done to the rest": {change: func(w world) { w.s.Nodes[0].Cordoned = true }, want: "web 2→4"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -165,7 +194,9 @@ func TestGather(t *testing.T) {
 			}
 			p := api.Policy{NodePools: []string{"cloud", "edge"}, ManagedPools: []string{"cloud", "edge"}}
 			if c.change != nil {
-				c.change(world{&s, &s.Workloads[1], &plan, &p, pod(web)})
+				c.change(world{&s, &s.Workloads[1], &plan, &p, pod(web), func(n int32) {
+					plan.Workloads[1].Replicas, plan.Workloads[1].NodeReplicas, plan.Workloads[1].Pools = n, n, on("edge", n)
+				}})
 			}
 			actions, findings := execution.Sequence(s, plan, p)
 			var got []string

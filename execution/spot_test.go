@@ -42,6 +42,20 @@ func TestOnAndOffSpot(t *testing.T) {
 			},
 			told: "MigrationWaitsForPods",
 		},
+		"but it grows meanwhile": {
+			steady: 2, spot: 2, change: func(w spotWorld) { w.leaves(2, false); w.web.PlacedOn = "steady"; w.wants(9, 2) },
+			want: "web 6→9", told: "MigrationWaitsForPods",
+		},
+		"and while some have no node": {
+			steady: 1, spot: 2, change: func(w spotWorld) {
+				w.leaves(3, false)
+				w.web.PlacedOn = "steady"
+				waits := w.pods("", 1)[0]
+				waits.Ready, waits.Created = false, spotNow.Add(-time.Minute)
+				w.wants(9, 2)
+			},
+			want: "web 6→9", told: "MigrationWaitsForPods",
+		},
 		"as many go as others were made for": {
 			steady: 2, spot: 2, change: func(w spotWorld) { w.leaves(4, false) }, want: "cost of web-old, cost of web-old-1",
 		},
@@ -149,6 +163,9 @@ func TestOnAndOffSpot(t *testing.T) {
 				mark(allPods(w.s)[:2]...)
 			},
 			want: "cost of spot-2, cost of spot-3, no cost of steady-0, no cost of steady-1",
+		},
+		"a rollout grows": {
+			steady: 1, spot: 5, change: func(w spotWorld) { w.web.RollingOut, w.web.PlacedOn = true, "steady"; w.wants(9, 2) }, want: "web 6→9",
 		},
 		"a rollout is left alone": {
 			steady: 1, spot: 5, change: func(w spotWorld) { w.web.RollingOut, w.web.PlacedOn = true, "steady"; w.wants(5, 2) },
