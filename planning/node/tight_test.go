@@ -1,7 +1,10 @@
 package node
 
 import (
+	"fmt"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,26 +24,29 @@ func TestFluidBoundByHand(t *testing.T) {
 		unplaced []int32
 		want     float64
 	}{
-		"whole nodes of one type":            {one, []Item{{Count: 11, Requests: res(1, 0)}}, nil, 20},
-		"a node that is just full":           {one, []Item{{Count: 10, Requests: res(1, 1)}}, nil, 10},
-		"as many as an item takes by itself": {one, []Item{{Count: 3, Requests: res(6, 0)}}, nil, 30},
-		"of which a node may hold few":       {one, []Item{{Count: 5, Requests: res(1, 0), MaxPerNode: 2}}, nil, 30},
-		"the item that takes most":           {one, []Item{{Count: 3, Requests: res(6, 0)}, {Count: 1, Requests: res(1, 0)}}, nil, 30},
-		"the dimension that takes most":      {one, []Item{{Count: 21, Requests: res(0, 1)}, {Count: 1, Requests: res(1, 0)}}, nil, 30},
-		"the cheaper unit of two types":      {both, []Item{{Count: 10, Requests: res(1, 0)}}, nil, 7.5},
-		"by memory":                          {both, []Item{{Count: 8, Requests: res(1, 4)}}, nil, 12},
-		"where it may run":                   {both, []Item{{Count: 10, Requests: res(1, 0), Types: []int{0}}, {Count: 4, Requests: res(1, 0)}}, nil, 13},
-		"of the one type where all run":      {both, []Item{{Count: 11, Requests: res(1, 0), Types: []int{0}}}, nil, 20},
-		"or fit":                             {both, []Item{{Count: 3, Requests: res(5, 0)}}, nil, 20},
-		"of the other one":                   {both, []Item{{Count: 5, Requests: res(1, 0), Types: []int{1}}}, nil, 6},
-		"in fractions where types differ":    {both, []Item{{Count: 1, Requests: res(5, 0)}, {Count: 1, Requests: res(0, 1), Types: []int{1}}}, nil, 5},
-		"without those unplaced":             {one, []Item{{Count: 11, Requests: res(1, 0)}}, []int32{1}, 10},
-		"without any":                        {one, []Item{{Count: 11, Requests: res(1, 0)}}, []int32{11}, 0},
-		"what fits nowhere":                  {one, []Item{{Count: 1, Requests: res(11, 0)}, {Count: 11, Requests: res(1, 0)}}, nil, 20},
-		"nodes that are free":                {[]Type{free}, []Item{{Count: 11, Requests: res(1, 0)}}, nil, 0},
-		"or may be":                          {[]Type{large, free}, []Item{{Count: 11, Requests: res(1, 0)}}, nil, 0},
-		"no types":                           {nil, []Item{{Count: 11, Requests: res(1, 0)}}, nil, 0},
-		"an item that makes room":            {both, []Item{{Count: 10, Requests: res(2, 0)}, {Count: 2, Requests: res(-2, 1)}}, nil, 11},
+		"whole nodes of one type":             {one, []Item{{Count: 11, Requests: res(1, 0)}}, nil, 20},
+		"whole nodes of all items together":   {one, []Item{{Count: 6, Requests: res(1, 0)}, {Count: 6, Requests: res(1, 0)}}, nil, 20},
+		"none of an item makes no difference": {both, []Item{{Count: 11, Requests: res(1, 0), Types: []int{0}}, {Requests: res(1, 0)}}, nil, 20},
+		"nor one that is left over":           {both, []Item{{Count: 11, Requests: res(1, 0), Types: []int{0}}, {Count: 3, Requests: res(1, 0)}}, []int32{0, 3}, 20},
+		"a node that is just full":            {one, []Item{{Count: 10, Requests: res(1, 1)}}, nil, 10},
+		"as many as an item takes by itself":  {one, []Item{{Count: 3, Requests: res(6, 0)}}, nil, 30},
+		"of which a node may hold few":        {one, []Item{{Count: 5, Requests: res(1, 0), MaxPerNode: 2}}, nil, 30},
+		"the item that takes most":            {one, []Item{{Count: 3, Requests: res(6, 0)}, {Count: 1, Requests: res(1, 0)}}, nil, 30},
+		"the dimension that takes most":       {one, []Item{{Count: 21, Requests: res(0, 1)}, {Count: 1, Requests: res(1, 0)}}, nil, 30},
+		"the cheaper unit of two types":       {both, []Item{{Count: 10, Requests: res(1, 0)}}, nil, 7.5},
+		"by memory":                           {both, []Item{{Count: 8, Requests: res(1, 4)}}, nil, 12},
+		"where it may run":                    {both, []Item{{Count: 10, Requests: res(1, 0), Types: []int{0}}, {Count: 4, Requests: res(1, 0)}}, nil, 13},
+		"of the one type where all run":       {both, []Item{{Count: 11, Requests: res(1, 0), Types: []int{0}}}, nil, 20},
+		"or fit":                              {both, []Item{{Count: 3, Requests: res(5, 0)}}, nil, 20},
+		"of the other one":                    {both, []Item{{Count: 5, Requests: res(1, 0), Types: []int{1}}}, nil, 6},
+		"in fractions where types differ":     {both, []Item{{Count: 1, Requests: res(5, 0)}, {Count: 1, Requests: res(0, 1), Types: []int{1}}}, nil, 5},
+		"without those unplaced":              {one, []Item{{Count: 11, Requests: res(1, 0)}}, []int32{1}, 10},
+		"without any":                         {one, []Item{{Count: 11, Requests: res(1, 0)}}, []int32{11}, 0},
+		"what fits nowhere":                   {one, []Item{{Count: 1, Requests: res(11, 0)}, {Count: 11, Requests: res(1, 0)}}, nil, 20},
+		"nodes that are free":                 {[]Type{free}, []Item{{Count: 11, Requests: res(1, 0)}}, nil, 0},
+		"or may be":                           {[]Type{large, free}, []Item{{Count: 11, Requests: res(1, 0)}}, nil, 0},
+		"no types":                            {nil, []Item{{Count: 11, Requests: res(1, 0)}}, nil, 0},
+		"an item that makes room":             {both, []Item{{Count: 10, Requests: res(2, 0)}, {Count: 2, Requests: res(-2, 1)}}, nil, 11},
 	} {
 		p := Problem{Types: test.types, Items: test.items}
 		if got := compile(p).lowerBound(test.unplaced); math.Abs(got-test.want) > 1e-9 {
@@ -63,6 +69,24 @@ func TestTightColumns(t *testing.T) {
 		if err := p.Check(k); err != nil || k.Fallback != "" {
 			t.Errorf("problem %d: %v, %s", seed, err, k.Fallback)
 		}
+		if leftOver(k) > 0 { // the bound is of those that are placed
+			placed := p
+			placed.Items = slices.Clone(p.Items)
+			for i, n := range k.Unplaced {
+				placed.Items[i].Count -= n
+			}
+			if best := cheapest(placed); k.Optimal || k.LowerBound > best+1e-9 || k.Cost < best-1e-9 {
+				t.Errorf("problem %d: with %d left over optimal %v, cost %v, bound %v, the best is %v", seed, leftOver(k), k.Optimal, k.Cost, k.LowerBound, best)
+			}
+		}
+		huge := Item{Name: "huge", Count: 2, Requests: api.Resources{MilliCPU: 1_000_000}}
+		more, err := Columns{}.Solve(Problem{Types: p.Types, Items: append(slices.Clone(p.Items), huge)}, api.Budget{Iterations: 200})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if leftOver(more) != leftOver(k)+2 || math.Abs(more.Cost-k.Cost) > 1e-9 || math.Abs(more.LowerBound-k.LowerBound) > 1e-6 {
+			t.Errorf("problem %d: cost %v, bound %v, with pods that fit nowhere %v, %v", seed, k.Cost, k.LowerBound, more.Cost, more.LowerBound)
+		}
 		best := cheapest(p)
 		if math.IsInf(best, 1) {
 			continue
@@ -82,6 +106,64 @@ func TestTightColumns(t *testing.T) {
 	t.Logf("%d can be placed, %d are said to be optimal; cost %.4f, bound %.4f of the best", placeable, optimal, cost/optimum, bound/optimum)
 	if placeable < 100 || float64(optimal) < 0.9*float64(placeable) || cost > 1.002*optimum || bound < 0.98*optimum {
 		t.Errorf("%d can be placed, %d are said to be optimal; cost %.4f, bound %.4f of the best", placeable, optimal, cost/optimum, bound/optimum)
+	}
+}
+
+// Where First Fit Decreasing leaves one over on the nodes there may be, column generation
+// places all.
+func TestTightColumnsPlaceMore(t *testing.T) {
+	p := Problem{Types: []Type{{Name: "node", Capacity: api.Resources{MilliCPU: 10}, Price: 1, Max: 2}}}
+	for _, cpu := range []int64{5, 4, 4, 3, 2, 2} {
+		p.Items = append(p.Items, Item{Name: fmt.Sprint(cpu, len(p.Items)), Count: 1, Requests: api.Resources{MilliCPU: cpu}})
+	}
+	for solver, want := range map[Solver]int32{FFD{}: 1, Columns{}: 0} {
+		if k, err := solver.Solve(p, api.Budget{}); err != nil || leftOver(k) != want || k.Optimal != (want == 0) {
+			t.Errorf("%s: %d left over, want %d; optimal %v, %v", solver.Name(), leftOver(k), want, k.Optimal, err)
+		}
+	}
+}
+
+// Items and types that are alike are packed as one, and each gets its own back: never
+// another solver's packing because of it, as many of each type as it may have, and of
+// types without a limit about the same number.
+func TestTightAlike(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	columns := 0
+	for n := range 200 {
+		var p Problem
+		for i := range 2 + r.IntN(5) {
+			p.Items = append(p.Items, Item{
+				Name: fmt.Sprint("item-", i), Count: r.Int32N(7), Requests: api.Resources{MilliCPU: []int64{270, 390}[r.IntN(2)], Pods: 1},
+			})
+		}
+		for i, limit := range [][]int32{{Unlimited, Unlimited, Unlimited}, {Unlimited, Unlimited, 1}, {1, 2, 20}}[r.IntN(3)] {
+			p.Types = append(p.Types, Type{
+				Name: fmt.Sprint("type-", i), Capacity: api.Resources{MilliCPU: 1000, Pods: 10}, Price: 1, Max: limit, Zone: fmt.Sprint(i % 2),
+			})
+		}
+		k, err := Columns{}.Solve(p, api.Budget{Iterations: 200})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Check(k); err != nil || k.Fallback != "" {
+			t.Fatalf("problem %d: %v, fallback %q: %+v", n, err, k.Fallback, p)
+		}
+		if k.Solver != columnsName {
+			continue
+		}
+		columns++
+		least, most := int32(math.MaxInt16), int32(0)
+		for i, typ := range p.Types {
+			if typ.Max == Unlimited {
+				least, most = min(least, k.Nodes(i)), max(most, k.Nodes(i))
+			}
+		}
+		if most > least+1 {
+			t.Errorf("problem %d: from %d to %d nodes of types that are alike: %+v", n, least, most, k.Loads)
+		}
+	}
+	if columns < 20 {
+		t.Errorf("%d packings by columns: too few to show anything", columns)
 	}
 }
 
