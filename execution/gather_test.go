@@ -22,6 +22,8 @@ func TestGather(t *testing.T) {
 		plan *api.Plan
 		p    *api.Policy
 		pod  func(name, node string) *api.Pod
+		// protect keeps all pods of web from being moved.
+		protect func()
 		// wants is how many replicas of web are planned.
 		wants func(int32)
 	}
@@ -115,6 +117,12 @@ func TestGather(t *testing.T) {
 			},
 			told: "MoveRefused",
 		},
+		"three of them by name": {
+			change: func(w world) { w.pod("web-3", "cloud-1"); w.protect() }, told: "web-3 (safe-to-evict forbids eviction)\n",
+		},
+		"of more than that how many": {
+			change: func(w world) { w.pod("web-3", "cloud-1"); w.pod("web-4", "cloud-1"); w.protect() }, told: "and 1 more\n",
+		},
 		"who is in Shadow is left alone": {change: func(w world) { w.web.Mode, w.plan.Workloads[1].Shadow = api.ModeShadow, true }},
 		"all on one pool are none astray": {
 			change: func(w world) { w.plan.Workloads[1].Pools[0].Pool = "cloud" },
@@ -194,7 +202,13 @@ func TestGather(t *testing.T) {
 			}
 			p := api.Policy{NodePools: []string{"cloud", "edge"}, ManagedPools: []string{"cloud", "edge"}}
 			if c.change != nil {
-				c.change(world{&s, &s.Workloads[1], &plan, &p, pod(web), func(n int32) {
+				c.change(world{&s, &s.Workloads[1], &plan, &p, pod(web), func() {
+					for i := range s.Pods {
+						if s.Pods[i].Workload == web {
+							s.Pods[i].DoNotDisrupt = "safe-to-evict"
+						}
+					}
+				}, func(n int32) {
 					plan.Workloads[1].Replicas, plan.Workloads[1].NodeReplicas, plan.Workloads[1].Pools = n, n, on("edge", n)
 				}})
 			}
@@ -212,7 +226,7 @@ func TestGather(t *testing.T) {
 			}
 			told := ""
 			for _, f := range findings {
-				told += f.Reason + " "
+				told += f.Reason + " " + f.Message + "\n"
 			}
 			if text := strings.Join(got, ", "); text != c.want || !strings.Contains(told, c.told) || c.told == "" && told != "" {
 				t.Errorf("%q, told %v; want %q, %q", text, findings, c.want, c.told)

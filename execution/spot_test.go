@@ -46,6 +46,16 @@ func TestOnAndOffSpot(t *testing.T) {
 			steady: 2, spot: 2, change: func(w spotWorld) { w.leaves(2, false); w.web.PlacedOn = "steady"; w.wants(9, 2) },
 			want: "web 6→9", told: "MigrationWaitsForPods",
 		},
+		"and while the scheduler finds none": {
+			steady: 1, spot: 2, change: func(w spotWorld) {
+				w.leaves(3, false)
+				w.web.PlacedOn = "steady"
+				waits := w.pods("", 1)[0]
+				waits.Ready, waits.Unschedulable, waits.Created = false, true, spotNow.Add(-time.Minute)
+				w.wants(9, 2)
+			},
+			want: "web 6→9", told: "the scheduler finds no node for 1 of its pods",
+		},
 		"and while some have no node": {
 			steady: 1, spot: 2, change: func(w spotWorld) {
 				w.leaves(3, false)

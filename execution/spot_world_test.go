@@ -155,7 +155,7 @@ func checkSpot(t *testing.T, w spotWorld, want, told string) {
 	slices.Sort(got)
 	said := ""
 	for _, f := range findings {
-		said += f.Reason + " "
+		said += f.Reason + " " + f.Message + "\n"
 	}
 	if text := strings.Join(got, ", "); text != want || !strings.Contains(said, told) || told == "" && said != "" {
 		t.Errorf("%q, told %v; want %q, %q", text, findings, want, told)
