@@ -40,9 +40,10 @@ func (y Yield) Part(part float64) float64 {
 	return math.Pow(min(part, 1), 1-min(max(y.Share, 0), 1))
 }
 
-// After is the yield after a minute, by whether too little served in it: Gibbs and Candès 2021, "Adaptive conformal inference under distribution shift", eq. 2. A share of
-// 1 − objective of all minutes may be, and no more than mostYield/yieldRate besides, as long as the
-// whole margin suffices.
+// After is the yield after a minute, by whether too little served in it: Gibbs and Candès 2021,
+// "Adaptive conformal inference under distribution shift", eq. 2. A share of 1 − objective of all
+// minutes may be such, and no more than mostYield/yieldRate besides, as long as the whole margin
+// suffices.
 func (y Yield) After(missed bool, objective float64) Yield {
 	miss := 0.0
 	if missed {

@@ -24,7 +24,7 @@ type strategyRecord struct {
 	identity
 	strategy api.Strategy
 	sensors  []v1alpha1.Sensor
-	invalid  bool
+	invalid  bool // and not Off
 }
 
 func strategyRecordOf(o *unstructured.Unstructured) *strategyRecord {
@@ -33,7 +33,7 @@ func strategyRecordOf(o *unstructured.Unstructured) *strategyRecord {
 	body, err := json.Marshal(o.Object["spec"])
 	r.strategy.Spec = string(body)
 	if err != nil || strategy.Check(r.strategy) != nil {
-		r.invalid = true
+		r.invalid = strategy.ModeOf(r.strategy.Spec) != v1alpha1.ModeOff
 		return r // deciding says why
 	}
 	r.strategy.Triggered = handTriggers(o.GetAnnotations()[api.AnnotationTriggered])

@@ -83,6 +83,10 @@ func TestStrategies(t *testing.T) {
 			t.Errorf("with spec %s: %+v", spec, got)
 		}
 	}
+	put("d", `{mode: "Off", rules: 1}`)
+	if got := w.observe().Context.Strategies[3].Readings; len(got) != 0 {
+		t.Errorf("off and not usable: %+v", got)
+	}
 	value = 2
 	w.clock.Step(15 * time.Second)
 	observe(map[string]string{"often": "2", "seldom": "1", "once": "1", "later": "it was not read yet", "year": year, "spy": spy})
@@ -92,7 +96,7 @@ func TestStrategies(t *testing.T) {
 	away = false
 	w.clock.Step(15 * time.Second)
 	observe(map[string]string{"often": "2", "seldom": "2", "once": "1", "later": "it was not read yet", "year": year, "spy": spy})
-	want := map[string]int{`sum(often{namespace="shop"})`: 6, `sum(left{namespace="shop"})`: 6, `sum(seldom{namespace="shop"})`: 3, `sum(once{namespace="shop"})`: 1}
+	want := map[string]int{`sum(often{namespace="shop"})`: 7, `sum(left{namespace="shop"})`: 3, `sum(seldom{namespace="shop"})`: 3, `sum(once{namespace="shop"})`: 1}
 	if fmt.Sprint(asked) != fmt.Sprint(want) {
 		t.Errorf("asked %v, want %v", asked, want)
 	}

@@ -134,8 +134,8 @@ type rivalOf struct {
 func rival(name string) (rivalOf, error) {
 	if text, ok := strings.CutPrefix(name, rulePart); ok {
 		part, err := strconv.ParseFloat(text, 64)
-		if err != nil || !(part > 0 && part <= 10) {
-			return rivalOf{}, fmt.Errorf("%s: the part must be a number above 0 and at most 10", name)
+		if err != nil || !(part > 0 && part <= 1) {
+			return rivalOf{}, fmt.Errorf("%s: the part must be a number above 0 and at most 1", name)
 		}
 		return rivalOf{algorithm: "rule", part: part}, nil
 	}

@@ -194,6 +194,7 @@ func TestRefuses(t *testing.T) {
 		"must name":                  nil,
 		"twice":                      {"rule:part:1", "rule:part:1"},
 		"the part must be":           {"rule:part:-1"},
+		"above 0 and at most 1":      {"rule:part:1.5"},
 		"there is no rule:plan":      {"rule:plan"},
 		"no such file or directory":  {"nowhere"},
 		"there is no builtin:agents": {"builtin:agents"},
@@ -207,17 +208,17 @@ func TestRefuses(t *testing.T) {
 // TestEvaluate: a part of the margins costs less and violates more, and all of them is the
 // planner.
 func TestEvaluate(t *testing.T) {
-	out, err := Evaluate(t.Context(), []string{"rule:part:0.5", "rule:part:1", "rule:part:2", "builtin:margins"}, nil, 16, 7, io.Discard)
+	out, err := Evaluate(t.Context(), []string{"rule:part:0.5", "rule:part:1", "builtin:margins"}, nil, 16, 7, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out.Workloads < 10 || len(out.Models) != 4 || len(out.Ranking) != 4 {
+	if out.Workloads < 10 || len(out.Models) != 3 || len(out.Ranking) != 3 {
 		t.Fatalf("%+v", out)
 	}
 	for i, n := range replicasAtPeak {
-		half, all, twice, model := out.Models[0].Sizes[i], out.Models[1].Sizes[i], out.Models[2].Sizes[i], out.Models[3].Sizes[i]
-		if half.Replicas != n || half.Cost > all.Cost || twice.Cost < all.Cost || half.Violating < all.Violating || twice.Violating > all.Violating {
-			t.Errorf("at %d replicas: %+v, %+v, %+v", n, half, all, twice)
+		half, all, model := out.Models[0].Sizes[i], out.Models[1].Sizes[i], out.Models[2].Sizes[i]
+		if half.Replicas != n || half.Cost >= all.Cost || half.Violating < all.Violating {
+			t.Errorf("at %d replicas: %+v, %+v", n, half, all)
 		}
 		if all.Cost != 1 || all.More != 0 {
 			t.Errorf("all of the margins is %+v beside the planner", all)
@@ -226,7 +227,7 @@ func TestEvaluate(t *testing.T) {
 			t.Errorf("%+v", model)
 		}
 	}
-	if again, err := Evaluate(t.Context(), []string{"builtin:margins"}, nil, 16, 7, io.Discard); err != nil || again.Models[0].Sizes[1].Cost != out.Models[3].Sizes[1].Cost {
-		t.Errorf("the same evaluation again: %+v, %+v, %v", again.Models[0].Sizes[1], out.Models[3].Sizes[1], err)
+	if again, err := Evaluate(t.Context(), []string{"builtin:margins"}, nil, 16, 7, io.Discard); err != nil || again.Models[0].Sizes[1].Cost != out.Models[2].Sizes[1].Cost {
+		t.Errorf("the same evaluation again: %+v, %+v, %v", again.Models[0].Sizes[1], out.Models[2].Sizes[1], err)
 	}
 }

@@ -81,8 +81,26 @@ func TestManyStrategiesAreCompiledOnce(t *testing.T) {
 	if again > 0 {
 		t.Errorf("%d of %d are compiled again", again, len(in.Strategies))
 	}
+	// Nor where all of them are changed to what can't be used.
+	in.Last = Decide(in).States
+	for i := range in.Strategies {
+		in.Strategies[i].Spec = fmt.Sprintf(`{"outputs":{"many":"%d +"}}`, i)
+	}
+	for range 3 {
+		in.Last = Decide(in).States
+	}
+	for _, of := range in.Strategies {
+		if _, known := compiled.get(of.Spec); !known {
+			t.Fatalf("%s is compiled again", of.Spec)
+		}
+	}
+	for spec, p := range made {
+		if now, _ := compile(spec); now != p {
+			t.Fatalf("%s, which is decided by, is compiled again", spec)
+		}
+	}
 	last := in.Strategies[0].Spec
-	in.Strategies = in.Strategies[1:]
+	in.Last, in.Strategies = nil, in.Strategies[1:]
 	Decide(in)
 	Decide(in)
 	if _, known := compiled.get(last); known {

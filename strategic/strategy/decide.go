@@ -68,7 +68,8 @@ type decision struct {
 // what it was before it was changed, or wants nothing if it never could be used; and a rule that
 // can't be evaluated stays what it was.
 func Decide(in Input) Output {
-	defer compiled.decides(len(in.Strategies))()
+	// One that can't be used is remembered beside the one it was before.
+	defer compiled.decides(2 * len(in.Strategies))()
 	var out Output
 	var all []decision
 	for _, s := range in.Strategies {
@@ -115,23 +116,32 @@ func (in Input) usable(s *api.Strategy) (p *program, stays bool, err error) {
 		return p, false, nil
 	}
 	last := in.last(s.Key).Spec
-	var says struct {
-		Mode v1alpha1.Mode `json:"mode"`
-	}
-	if last == "" || json.Unmarshal([]byte(s.Spec), &says) == nil && says.Mode == v1alpha1.ModeOff {
+	mode := ModeOf(s.Spec)
+	if last == "" || mode == v1alpha1.ModeOff {
 		return nil, false, err
 	}
 	p, broken := compile(last)
 	if broken != nil {
 		return nil, false, err
 	}
-	if says.Mode == v1alpha1.ModeShadow {
+	if mode == v1alpha1.ModeShadow {
 		shadow := *p
-		shadow.spec.Mode = says.Mode
+		shadow.spec.Mode = mode
 		p = &shadow
 	}
 	s.Spec = last
 	return p, true, fmt.Errorf("%w; until it can be used, it decides as before it was changed", err)
+}
+
+// ModeOf is the mode that a spec says, also one that can't be used; empty if it says none.
+func ModeOf(spec string) v1alpha1.Mode {
+	var says struct {
+		Mode v1alpha1.Mode `json:"mode"`
+	}
+	if json.Unmarshal([]byte(spec), &says) != nil {
+		return ""
+	}
+	return says.Mode
 }
 
 func (o *Output) find(reason string, about api.Key, message string) {

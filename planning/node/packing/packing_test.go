@@ -1,7 +1,6 @@
 package packing
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -323,50 +322,6 @@ func TestBoundAgainstTryingAll(t *testing.T) {
 			t.Fatalf("cost %v, bound %v, %d left over; the best is %v", k.Cost, k.Bound, k.left(), want)
 		}
 	})
-}
-
-// cheapest is what all items cost at least, by trying all: bins without limits.
-func cheapest(p *Problem) float64 {
-	known := map[string]float64{}
-	var rest func(left []int32) float64
-	rest = func(left []int32) float64 {
-		first := slices.IndexFunc(left, func(n int32) bool { return n > 0 })
-		if first < 0 {
-			return 0
-		}
-		key := fmt.Sprint(left)
-		if v, ok := known[key]; ok {
-			return v
-		}
-		best := math.Inf(1)
-		for bin, b := range p.Bins {
-			free, after := slices.Clone(b.Capacity), slices.Clone(left)
-			var try func(i int)
-			try = func(i int) {
-				if i == len(left) {
-					if slices.Min(free) >= 0 && after[first] < left[first] { // its bin comes first
-						best = min(best, b.Cost+rest(after))
-					}
-					return
-				}
-				for n := range min(mostOf(p, i, bin), int64(left[i])) + 1 {
-					take(free, p.Items[i].Size, n)
-					after[i] -= int32(n)
-					try(i + 1)
-					after[i] += int32(n)
-					take(free, p.Items[i].Size, -n)
-				}
-			}
-			try(0)
-		}
-		known[key] = best
-		return best
-	}
-	left := make([]int32, len(p.Items))
-	for i, it := range p.Items {
-		left[i] = it.Count
-	}
-	return rest(left)
 }
 
 // A bin that has become a cheaper kind twice still holds what is in it.

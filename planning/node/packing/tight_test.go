@@ -36,9 +36,9 @@ type packed struct {
 	zones [][2]int32 // copies by item and zone
 }
 
-// cheapestLimited is what all items cost at least, by trying all, where bins are limited
+// cheapest is what all items cost at least, by trying all, where bins are limited
 // and items in zones; infinite where not all have a place.
-func cheapestLimited(p *Problem) float64 {
+func cheapest(p *Problem) float64 {
 	known := map[string]float64{}
 	var rest func(s packed) float64
 	rest = func(s packed) float64 {
@@ -104,7 +104,7 @@ func TestTightWithLimits(t *testing.T) {
 	for seed := range problems {
 		p := limited().Example(seed)
 		k := checkSolve(t, p, 3e6)
-		want := cheapestLimited(p)
+		want := cheapest(p)
 		if k.Bound > want+1e-9 || k.left() == 0 && k.Cost < want-1e-9 {
 			t.Errorf("problem %d: cost %v, bound %v; the best is %v: %+v", seed, k.Cost, k.Bound, want, p)
 		}
@@ -178,7 +178,7 @@ func TestWarmFromAnotherProblem(t *testing.T) {
 		}
 		k, again := Solve(p, settings), Solve(p, Settings{Work: 3e6, Gap: 1e-4})
 		check(t, p, k)
-		want := cheapestLimited(p)
+		want := cheapest(p)
 		if k.Bound > want+1e-9 || k.left() != again.left() {
 			t.Errorf("problem %d: %d left over, cost %v, bound %v; %d left over from nothing; the best is %v", seed, k.left(), k.Cost, k.Bound, again.left(), want)
 		}
