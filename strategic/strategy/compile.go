@@ -128,7 +128,10 @@ func compile(spec string) (*program, error) {
 }
 
 // checker collects what is wrong, by path.
-type checker struct{ errs []error }
+type checker struct {
+	errs []error
+	text int // bytes of all expressions so far
+}
 
 func (c *checker) bad(path, format string, args ...any) {
 	c.errs = append(c.errs, fmt.Errorf("%s: %s", path, fmt.Sprintf(format, args...)))
@@ -244,6 +247,13 @@ func (c *checker) sensors(list []v1alpha1.Sensor) []string {
 }
 
 func (c *checker) expression(path string, env *cel.Env, text v1alpha1.Expression, want kind) *expression {
+	before := c.text
+	if c.text += len(text); c.text > maxExpressions {
+		if before <= maxExpressions {
+			c.bad(path, "all expressions together may have %d bytes", maxExpressions)
+		}
+		return nil
+	}
 	e, err := newExpression(env, string(text), want)
 	if err != nil {
 		c.bad(path, "%v", err)

@@ -2,6 +2,7 @@ package strategy
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,63 @@ func TestCostOfAStrategy(t *testing.T) {
 			t.Errorf("%d dear features of each candidate: %+v", features, out.Findings)
 		}
 	}
+}
+
+// All expressions of a Strategy may have so much text, and take so much memory for each byte of it, and for
+// each of them: what a namespace may write is held by an operator of all namespaces.
+func TestMemoryOfAStrategy(t *testing.T) {
+	spec := func(expressions, bytes int) string {
+		var outputs, candidates []string
+		for i := range min(expressions, maxOutputs) {
+			outputs = append(outputs, fmt.Sprintf(`"o%d":%q`, i, wide(bytes)))
+		}
+		for at := maxOutputs; at < expressions; at += maxNames {
+			var features []string
+			for i := range min(expressions-at, maxNames) {
+				features = append(features, fmt.Sprintf(`"f%d":%q`, i, wide(bytes)))
+			}
+			candidates = append(candidates, fmt.Sprintf(`{"name":"c%d","pools":["p"],"features":{%s}}`, at, strings.Join(features, ",")))
+		}
+		choose := ""
+		if candidates != nil {
+			choose = fmt.Sprintf(`,"choose":{"candidates":[%s],"score":"1.0"}`, strings.Join(candidates, ","))
+		}
+		return fmt.Sprintf(`{"sensors":[{"name":"s","http":{"url":"https://a.example/b","jsonPath":"{.a}"}}],"outputs":{%s}%s}`, strings.Join(outputs, ","), choose)
+	}
+	if _, err := newProgram(spec(maxOutputs, maxExpressions/maxOutputs+20)); err == nil || !strings.Contains(err.Error(), "all expressions together may have 16384 bytes") || strings.Count(err.Error(), "together") != 1 {
+		t.Errorf("too much text: %v", err)
+	}
+	for name, spec := range map[string]string{
+		"few long ones":   spec(8, maxExpression-20),
+		"many short ones": spec(maxOutputs+maxCandidates*maxNames, 30),
+	} {
+		const of = 10
+		var kept [of]*program
+		before := heapInUse()
+		for i := range kept {
+			var err error
+			if kept[i], err = newProgram(spec); err != nil {
+				t.Fatal(name, err)
+			}
+		}
+		each := (heapInUse() - before) / of
+		t.Logf("%s: %d KiB", name, each>>10)
+		if each > 3<<20 {
+			t.Errorf("a Strategy of %s takes %d KiB", name, each>>10)
+		}
+		runtime.KeepAlive(kept)
+	}
+}
+
+// wide is an expression of so many bytes, or a few less.
+func wide(bytes int) string { return strings.Repeat("s>1||", max(bytes-9, 0)/5) + "s>1?1:2" }
+
+func heapInUse() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
 
 // What is wrong with a Strategy is found out once, not in each cycle.

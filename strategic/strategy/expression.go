@@ -6,12 +6,15 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/cel-go/cel"
 	celast "github.com/google/cel-go/common/ast"
+	celenv "github.com/google/cel-go/common/env"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/overloads"
+	"github.com/google/cel-go/common/stdlib"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/ext"
@@ -20,14 +23,15 @@ import (
 	"github.com/mash2-io/mash2/api"
 )
 
-// What one expression may cost: its length, bytes; how deep it is nested; and the units of
+// What one expression may cost: its length, and that of all of a Strategy, bytes; how deep it is nested; and the units of
 // CEL's runtime cost of one evaluation, of which an operation is about one. All evaluations of
 // a Strategy in a cycle may begin until they have cost maxCosts.
 const (
-	maxExpression = 2048
-	maxNesting    = 32
-	maxCost       = 10_000
-	maxCosts      = 200_000
+	maxExpression  = 2048
+	maxExpressions = 16 << 10
+	maxNesting     = 32
+	maxCost        = 10_000
+	maxCosts       = 200_000
 	// maxPattern is how long a regular expression may be, in bytes, and in what it is made of once
 	// its repetitions are written out.
 	maxPattern = 256
@@ -92,7 +96,11 @@ func newExpression(env *cel.Env, text string, want kind) (*expression, error) {
 	if err := patterns(ast); err != nil {
 		return nil, err
 	}
-	program, err := env.Program(ast, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize), cel.CustomDecorator(finite))
+	planned, err := planningEnv(ast)
+	if err != nil {
+		return nil, err
+	}
+	program, err := planned.Program(ast, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize), cel.CustomDecorator(finite))
 	if err != nil {
 		return nil, err
 	}
@@ -107,6 +115,37 @@ func newExpression(env *cel.Env, text string, want kind) (*expression, error) {
 	}
 	slices.Sort(e.sensors)
 	return e, nil
+}
+
+// knownTypes are CEL's own, the same for all expressions.
+var knownTypes = sync.OnceValues(func() (*types.Registry, error) { return types.NewRegistry() })
+
+// planningEnv knows the functions that an expression calls and no others: a program keeps all those of
+// its environment, which would be most of what it takes.
+func planningEnv(ast *cel.Ast) (*cel.Env, error) {
+	registry, err := knownTypes()
+	if err != nil {
+		return nil, err
+	}
+	called := map[string]bool{}
+	celast.PreOrderVisit(ast.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		if e.Kind() == celast.CallKind {
+			called[e.AsCall().FunctionName()] = true
+		}
+	}))
+	standard := celenv.NewLibrarySubset().SetDisableMacros(true)
+	for _, f := range stdlib.Functions() {
+		if called[f.Name()] {
+			standard.AddIncludedFunctions(celenv.NewFunction(f.Name()))
+			delete(called, f.Name())
+		}
+	}
+	standard.SetDisabled(len(standard.IncludeFunctions) == 0)
+	options := []cel.EnvOption{cel.CustomTypeAdapter(registry), cel.CustomTypeProvider(registry), cel.StdLib(cel.StdLibSubset(standard))}
+	if len(called) > 0 {
+		options = append(options, ext.Math())
+	}
+	return cel.NewCustomEnv(options...)
 }
 
 // patterns refuses regular expressions that take much memory, or are not known before they are used:
