@@ -63,7 +63,7 @@ func (q *sequencer) resizePods() {
 			}
 			each.back, each.held, each.plan = true, true, atLeastWritten(w, each.plan)
 		case each.plan.Acts() && each.plan.Mode == api.SizingInPlace:
-		case w.Agents != nil: // theirs
+		case w.Agents != nil && !q.staying[w.Key]: // theirs
 			continue
 		case each.plan.Acts(): // admission made pods smaller, and nobody else looks after them
 			each.back, each.limits = true, true

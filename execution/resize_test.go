@@ -175,6 +175,17 @@ func TestResizePods(t *testing.T) {
 				}
 			},
 		},
+		"but those of agents whose trial was stopped": {
+			to: smaller, change: func(x *sized) {
+				x.s.Workloads[0].Mode, x.s.Workloads[0].Sizing.Mode = api.ModeCanary, api.SizingOff
+				x.s.Workloads[0].Agents = &api.Agents{}
+				x.plan.Workloads[0].Sizing.Mode, x.plan.Workloads[0].Canary = api.SizingOff, &api.CanaryPlan{Phase: api.CanaryStopped}
+				x.s.Pods[1] = podSized(1, smaller)
+				x.s.Pods[1].Sized = true
+			}, want: []string{
+				"resize container web of shop/web-1: requests cpu 250m, memory 460Mi → cpu 1000m, memory 1Gi: sizes are not mash2's any more: what its author wrote",
+			},
+		},
 		"what a trial allows no plan of its own gets back what its author wrote": {
 			to: smaller, change: func(x *sized) {
 				x.s.Workloads[0].Mode = api.ModeCanary

@@ -26,10 +26,17 @@ func (c *cycle) size() {
 			mw.memory.Sizing = nil
 			continue
 		}
+		if w.Sizing.Mode == api.SizingOff && w.Agents != nil && c.untried[w.Key] == nil {
+			mw.memory.Sizing = nil // what is less than written is their agents' affair
+			continue
+		}
 		if w.Sizing.Mode == api.SizingOff {
 			plan := api.SizingPlan{
 				Mode: api.SizingOff, Containers: w.Sizing.Authors("as its author wrote it"),
 				Reason: "sizing is off: running pods get back what their author wrote",
+			}
+			if w.Agents != nil {
+				plan.Reason = "the trial does not let mash2 act: running pods get back what their author wrote"
 			}
 			mw.sizing, mw.memory.Sizing = &plan, nil
 			mw.apply(plan)

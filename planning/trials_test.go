@@ -197,6 +197,46 @@ func TestCanarySizes(t *testing.T) {
 	}
 }
 
+// TestTrialOfAgents: what agents left pods less of than their author wrote, pods get back where a trial
+// does not let mash2 act.
+func TestTrialOfAgents(t *testing.T) {
+	var w *world
+	w = trialWorld(t, func(name string, now time.Time) float64 {
+		for _, p := range w.lastPlan.Workloads {
+			if p.Key.Name == name && p.Canary.Acts && now.Sub(p.Canary.Since) > 12*time.Minute {
+				return 0.05
+			}
+		}
+		return 0
+	})
+	for _, l := range w.loads {
+		l.HandedOver = true
+		reads := l.change
+		l.change = func(l *load, now time.Time) {
+			reads(l, now)
+			l.Agents = &api.Agents{MilliCPU: 900, Floor: 50, Selector: "app=web"}
+			l.Sizing = &api.Sizing{Mode: api.SizingOff, Containers: []api.ContainerUse{{Name: "web", Requests: api.Amounts{MilliCPU: 250}, Limits: api.Amounts{MilliCPU: 500}}}}
+		}
+	}
+	acted := 0
+	for cycle := 0; w.trial().Phase != api.CanaryStopped && cycle < 400; cycle++ {
+		w.cycle()
+		for _, p := range w.lastPlan.Workloads {
+			if p.Canary.Acts {
+				acted++
+			}
+			if (p.Sizing != nil) == p.Canary.Acts {
+				t.Fatalf("%s, %s in the phase %s, acts %t: sizes %+v", p.Key, p.Canary.Role, p.Canary.Phase, p.Canary.Acts, p.Sizing)
+			} else if p.Sizing != nil && p.Sizing.Containers[0].Limits.MilliCPU != 500 {
+				t.Fatalf("%s gets back %+v", p.Key, p.Sizing.Containers)
+			}
+		}
+	}
+	if acted == 0 || w.trial().Phase != api.CanaryStopped {
+		t.Errorf("%s, %d canaries acted", w.trial().Phase, acted)
+	}
+}
+
 // TestCanaryBurns: where mash2 has given something up of a canary, and its objective burns
 // while its control's does not, the trial is stopped within a minute, and nobody else's plan
 // is taken back. Where the control burns too, no plan is the cause.

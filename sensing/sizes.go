@@ -284,9 +284,6 @@ func (o *Observer) sizing(now time.Time, r *workloadRecord, v *view) *api.Sizing
 	if t == nil || v.first(r.target) != r {
 		return nil
 	}
-	if spec == nil && r.agents != nil {
-		return nil // what is less than written is their agents' affair
-	}
 	members := v.members(r.target)
 	if spec == nil {
 		// Pods that mash2 made smaller get back what their author wrote.
