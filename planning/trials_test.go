@@ -219,7 +219,10 @@ func TestTrialOfAgents(t *testing.T) {
 		}
 	}
 	acted := 0
-	for cycle := 0; w.trial().Phase != api.CanaryStopped && cycle < 400; cycle++ {
+	for cycle := range 400 {
+		if cycle > 0 && w.trial().Phase == api.CanaryStopped {
+			break
+		}
 		w.cycle()
 		for _, p := range w.lastPlan.Workloads {
 			if p.Canary.Acts {
