@@ -163,7 +163,7 @@ func newPolicySet(conn *connection) *cobra.Command {
 		Use:   "set NAME",
 		Short: "Sets the policy by hand, which overrides the schedule",
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
+			if len(args) != 1 || strings.TrimSpace(args[0]) == "" {
 				return Usagef("policy set takes the name of one policy")
 			}
 			return nil

@@ -67,6 +67,9 @@ part, and every user of this machine can open it.`,
 		if !restapi.LoopbackHost(o.address) {
 			return Usagef("--address must be a loopback address such as 127.0.0.1:8444, is %q", o.address)
 		}
+		if o.port < 1 || o.port > 65535 {
+			return Usagef("--port must be from 1 to 65535, is %d", o.port)
+		}
 		ctx := cmd.Context()
 		var page http.Handler
 		var err error
