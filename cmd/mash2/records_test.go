@@ -175,3 +175,28 @@ func TestReplayOfARival(t *testing.T) {
 		t.Errorf("the operator's program: exit %d: %s", code, stderr.String())
 	}
 }
+
+// TestEveryOwnScalerIsRecorded: a person can ask why of each of them, and each replays to the same bytes.
+func TestEveryOwnScalerIsRecorded(t *testing.T) {
+	dir, file := filepath.Join(t.TempDir(), "records"), short(t)
+	scalers := []string{"mash2", "mash2-any", "mash2-sized", "mash2-mixed", "mash2-joint", "mash2-agents", "mash2-rl"}
+	if code, _, stderr := simulateCommand(t, "--scenario", file, "--scaler", strings.Join(scalers, ",")+",hpa,clairvoyant", "--records", dir); code != 0 {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	there, err := os.ReadDir(dir)
+	if err != nil || len(there) != len(scalers) {
+		t.Errorf("%d folders, %v", len(there), err)
+	}
+	for _, s := range scalers {
+		records := filepath.Join(dir, s+"-seed-1")
+		if code, stdout, stderr := command(t, "replay", "--records", records); code != 0 || !strings.Contains(stdout, "give the same bytes.") {
+			t.Errorf("%s: exit %d: %s%s", s, code, stdout, stderr)
+		}
+		if code, stdout, stderr := command(t, "explain", "--records", records); code != 0 || !strings.Contains(stdout, "mash2/web") {
+			t.Errorf("%s: exit %d: %s%s", s, code, stdout, stderr)
+		}
+	}
+	if code, _, stderr := simulateCommand(t, "--scenario", file, "--scaler", "hpa,clairvoyant", "--records", filepath.Join(t.TempDir(), "none")); code != 2 || !strings.Contains(stderr, "--scaler names none of them") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+}

@@ -137,6 +137,10 @@ func operated(kind string) bool {
 	return slices.Contains([]string{Mash2, Mash2Any, Mash2Sized, Mash2Mixed, Mash2Joint, Mash2Agents, Mash2RL, Clairvoyant}, kind)
 }
 
+// Recorded tells whether a kind of scaler is the operator's loop on what an operator sees: its cycles can
+// be recorded, and replayed.
+func Recorded(kind string) bool { return operated(kind) && kind != Clairvoyant }
+
 // sizes and mixes tell whether a kind of scaler chooses what containers request, and a pool
 // for each workload.
 func sizes(kind string) bool { return kind == Mash2Sized || kind == Mash2Joint }

@@ -33,7 +33,8 @@ type sensors struct {
 	agents      *Agents
 	canary      bool // workloads are in mode Canary
 	strategies  []api.Strategy
-	places      bool // new pods go where their status says
+	places      bool      // new pods go where their status says
+	unsorted    []api.Pod // of the last snapshot, for its room
 }
 
 func newSensors(c *Cluster, behavior api.Behavior) *sensors {
@@ -389,6 +390,7 @@ func (s *sensors) pool(p *pool) api.Pool {
 
 func (s *sensors) addNodes(out *api.Snapshot) {
 	visible := func(n *node) bool { return s.pools == nil || s.pools[n.pool.name] }
+	pods := s.unsorted[:0]
 	for _, n := range s.c.sorted {
 		if !n.ready || !visible(n) {
 			continue
@@ -399,7 +401,7 @@ func (s *sensors) addNodes(out *api.Snapshot) {
 			CordonedAt: Epoch.Add(n.cordonedAt), GaveUp: n.gaveUp, GaveUpAt: Epoch.Add(n.gaveUpAt),
 			Created: Epoch.Add(n.created), ReadyAt: Epoch.Add(n.readyAt),
 		})
-		out.Pods = append(out.Pods, *n.daemon)
+		pods = append(pods, *n.daemon)
 	}
 	for _, p := range s.c.all() {
 		pod := api.Pod{
@@ -426,11 +428,12 @@ func (s *sensors) addNodes(out *api.Snapshot) {
 		if pod.Ready {
 			pod.ReadyAt = Epoch.Add(p.readyAt)
 		}
-		out.Pods = append(out.Pods, pod)
+		pods = append(pods, pod)
 	}
-	order := make([]*api.Pod, len(out.Pods)) // a pod is long to move
-	for i := range out.Pods {
-		order[i] = &out.Pods[i]
+	s.unsorted = pods
+	order := make([]*api.Pod, len(pods)) // a pod is long to move
+	for i := range pods {
+		order[i] = &pods[i]
 	}
 	slices.SortFunc(order, func(a, b *api.Pod) int {
 		if c := cmp.Compare(a.Key.Namespace, b.Key.Namespace); c != 0 {
@@ -438,9 +441,8 @@ func (s *sensors) addNodes(out *api.Snapshot) {
 		}
 		return cmp.Compare(a.Key.Name, b.Key.Name)
 	})
-	sorted := make([]api.Pod, len(order))
+	out.Pods = make([]api.Pod, len(order))
 	for i, p := range order {
-		sorted[i] = *p
+		out.Pods[i] = *p
 	}
-	out.Pods = sorted
 }

@@ -63,7 +63,7 @@ func (l *recording) close() {
 func (o Options) recorded() int {
 	runs := 0
 	for _, s := range o.Scalers {
-		if kind, _, err := sim.ParseScaler(s); err == nil && (kind == sim.Mash2 || kind == sim.Mash2Any) {
+		if kind, _, err := sim.ParseScaler(s); err == nil && sim.Recorded(kind) {
 			runs += o.Seeds * len(o.Fidelities)
 		}
 	}

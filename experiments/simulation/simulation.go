@@ -111,7 +111,7 @@ func (o Options) Load() (scenarios.Scenario, error) {
 		return scenarios.Scenario{}, err
 	}
 	if o.Records != "" && o.recorded() == 0 {
-		return scenarios.Scenario{}, fmt.Errorf("--records: only cycles of mash2 and mash2-any can be recorded, and --scaler names neither")
+		return scenarios.Scenario{}, fmt.Errorf("--records: only cycles of mash2, mash2-any and the like can be recorded, and --scaler names none of them")
 	}
 	return scenarios.LoadWith(o.Scenario, scenarios.Changes{Trace: o.Trace, Warmup: o.Warm, Scale: o.Scale})
 }
