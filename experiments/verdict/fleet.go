@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,8 +17,8 @@ var fleetSizes = []int{20, 50}
 // fleetsOf are fleets in one cluster: workload i has the load of the development traces'
 // i-th day in turn, its peak a share of the trace's that repeats every seven workloads,
 // 100 to 500 requests per second. Warm ones have the days before as history, cold ones
-// none.
-func fleetsOf(folder string, size float64) ([]load, error) {
+// none. Of only, if there are any, are the names of those that are wanted.
+func fleetsOf(folder string, size float64, only []string) ([]load, error) {
 	days, err := loads(folder, "development", []float64{1}, nil)
 	if err != nil {
 		return nil, err
@@ -26,6 +27,9 @@ func fleetsOf(folder string, size float64) ([]load, error) {
 	for _, n := range fleetSizes {
 		for _, warm := range []int{0, 2} {
 			l := load{set: fleets, name: fmt.Sprintf("fleet-%d-%s", n, map[int]string{0: "cold", 2: "warm"}[warm]), size: size}
+			if len(only) > 0 && !slices.Contains(only, l.name) {
+				continue
+			}
 			if l.scenario, err = fleet(l.name, n, warm, size, days); err != nil {
 				return nil, err
 			}

@@ -55,7 +55,7 @@ func (o options) learnedOn(ctx context.Context, set string, size float64, rivals
 	var all []load
 	var err error
 	if set == fleets {
-		all, err = fleetsOf(o.traces, size)
+		all, err = fleetsOf(o.traces, size, o.only)
 	} else {
 		all, err = loads(o.traces, set, []float64{size}, o.only)
 	}

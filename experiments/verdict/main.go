@@ -53,7 +53,7 @@ func main() {
 	fleet := flag.String("fleet-sizes", "1", "sizes of --sizes at which fleets are judged")
 	sizes := flag.String("sizes", "1,20,200", "sizes: what load, replicas and pools are multiplied by")
 	sets := flag.String("set", "development,held-out,"+fleets, "sets of loads to judge")
-	only := flag.String("traces", "", "names of the traces; empty for all of a set")
+	only := flag.String("traces", "", "names of the traces, or fleets; empty for all of a set")
 	flag.StringVar(&o.traces, "folder", "experiments/traces", "folder of folders of scenario files")
 	flag.StringVar(&o.out, "out", "out/verdict", "folder for figures.json and the fronts")
 	flag.StringVar(&o.keep, "keep", "", "file to add each run's figures to, and to take those of before from: who was interrupted goes on, with the same program")
