@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -108,7 +109,7 @@ func mean(xs []float64) float64 {
 		}
 	}
 	if n == 0 {
-		return 0
+		return math.NaN()
 	}
 	return sum / float64(n)
 }

@@ -5,7 +5,9 @@ package score
 import "math"
 
 // Gaps (NaN) in actual are left out of every score; a score without any pair
-// left is NaN. The slices of one call have equal lengths.
+// left is NaN. A forecast that is NaN where there is an actual covers nothing, and makes
+// every other score NaN: what isn't forecast must not look better for it. The slices of one
+// call have equal lengths.
 
 // Pinball is the mean quantile loss of forecasts at level q: q(y−f) where the
 // actual y is above the forecast f, (1−q)(f−y) where it is below.
@@ -34,7 +36,13 @@ func MASE(actual, forecast, history []float64, period int) float64 {
 	if period < 1 || period >= len(history) {
 		return math.NaN()
 	}
-	scale := meanOver(history[period:], history[:len(history)-period], absolute)
+	var now, before []float64
+	for i, y := range history[period:] {
+		if !math.IsNaN(history[i]) {
+			now, before = append(now, y), append(before, history[i])
+		}
+	}
+	scale := meanOver(now, before, absolute)
 	if scale == 0 {
 		return math.NaN()
 	}
@@ -83,7 +91,7 @@ func absolute(y, f float64) float64 { return math.Abs(y - f) }
 func meanOver(actual, forecast []float64, loss func(y, f float64) float64) float64 {
 	sum, n := 0.0, 0
 	for i := range min(len(actual), len(forecast)) {
-		if math.IsNaN(actual[i]) || math.IsNaN(forecast[i]) {
+		if math.IsNaN(actual[i]) {
 			continue
 		}
 		sum += loss(actual[i], forecast[i])
