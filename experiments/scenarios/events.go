@@ -112,6 +112,9 @@ func (s *Scenario) validateEvents(fail failure) {
 			if !c.Limit.IsZero() && c.Limit.Cmp(c.Request.Quantity) < 0 {
 				fail(at+".resize.limit", "must not be below the request")
 			}
+			if !c.Base.IsZero() {
+				fail(at+".resize.base", "a resize does not change what a pod uses")
+			}
 		}
 		if !(e.MetricsFactor >= 0 && e.MetricsFactor <= 100) {
 			fail(at+".metricsFactor", "must be between 0 and 100")

@@ -114,6 +114,9 @@ type Workload struct {
 type CPU struct {
 	Request Quantity `yaml:"request"`
 	Limit   Quantity `yaml:"limit,omitempty"` // none: limited by the node only
+	// Base is what a pod that has started uses without any request, on a core of the reference
+	// machine: its runtime, sidecars, health checks. Default 0; more can be simulated only.
+	Base Quantity `yaml:"base,omitempty"`
 }
 
 // Memory of one pod.

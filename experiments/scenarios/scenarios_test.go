@@ -86,6 +86,7 @@ func TestParseNamesFileLineAndFieldOfAMistake(t *testing.T) {
 		"a bad stage":                     {`"1m:0"`, `"1m-0"`, `f.yaml:2: stages[1]: "1m-0" is not a stage such as "30s:400"`},
 		"a negative stage":                {`"1m:0"`, `"-1m:0"`, `f.yaml:2: stages[1]: "-1m:0": duration "-1m" is not one such as 30s`},
 		"a bad quantity":                  {"limit: 200m", "limit: lots", `f.yaml:8: workload.cpu.limit: "lots" is not a quantity such as 250m or 128Mi`},
+		"a base that leaves nothing":      {"limit: 200m", "limit: 200m, base: 200m", `f.yaml:8: workload.cpu.base: must not be negative, and must be below the limit`},
 		"a limit below the request":       {"limit: 200m", "limit: 50m", `f.yaml:8: workload.cpu.limit: must not be below the request`},
 		"a text for a number":             {"p95Ms: 100", "p95Ms: fast", `f.yaml:6: slo.p95Ms: "fast" is not a number`},
 		"a part of a replica":             {"max: 3", "max: 3.5", `f.yaml:10: workload.replicas.max: "3.5" is not a whole number`},

@@ -105,7 +105,8 @@ func (s Scenario) Single() bool {
 // UsersOnly tells whether there is nothing but virtual users of one workload and
 // switches of policies: what an experiment on a real control plane can do.
 func (s Scenario) UsersOnly() bool {
-	return s.Single() && !s.traced() && s.Noise == nil && len(s.Events) == 0 && s.Deployments()[0].StartupCPU.Duration == 0
+	return s.Single() && !s.traced() && s.Noise == nil && len(s.Events) == 0 && s.Deployments()[0].StartupCPU.Duration == 0 &&
+		s.Deployments()[0].CPU.Base.Sign() == 0
 }
 
 // MeanWork is what one request of the type asks of each service, in reference

@@ -128,6 +128,7 @@ func TestParseNamesMistakesOfTheWholeSchema(t *testing.T) {
 		"a stockout where no pool is":         {pools + "events: [{at: 1s, stockout: [b]}]", `f.yaml:13: events[0].stockout[0]: no pool is in the zone "b"`},
 		"a resize below its request":          {pools + "events: [{at: 1s, resize: {request: 200m, limit: 100m}}]", `f.yaml:13: events[0].resize.limit: must not be below the request`},
 		"a resize to nothing":                 {pools + "events: [{at: 1s, resize: {request: 0}}]", `f.yaml:13: events[0].resize.request: must be positive`},
+		"a resize of what a pod uses":         {pools + "events: [{at: 1s, resize: {request: 1, base: 10m}}]", `f.yaml:13: events[0].resize.base: a resize does not change what a pod uses`},
 		"a resize of no service":              {pools + "events: [{at: 1s, resize: {request: 1}, service: q}]", `f.yaml:13: events[0].service: "q" is none of the services`},
 		"a negative share of the metric":      {pools + "events: [{at: 1s, metricsFactor: -1}]", `f.yaml:13: events[0].metricsFactor: must be between 0 and 100`},
 		"a priority beyond those of users":    {pools + "services: [{name: a, priority: 1000000001}]", `f.yaml:13: services[0].priority: must be at most 1000000000`},

@@ -189,6 +189,9 @@ func (w Workload) validate(at string, fail failure) {
 	if !w.CPU.Limit.IsZero() && w.CPU.Limit.Cmp(w.CPU.Request.Quantity) < 0 {
 		fail(at+".cpu.limit", "must not be below the request")
 	}
+	if w.CPU.Base.Sign() < 0 || !w.CPU.Limit.IsZero() && w.CPU.Base.Cmp(w.CPU.Limit.Quantity) >= 0 {
+		fail(at+".cpu.base", "must not be negative, and must be below the limit")
+	}
 	if w.Memory.Request.Value() <= 0 {
 		fail(at+".memory.request", "must be positive")
 	}

@@ -124,6 +124,7 @@ type workload struct {
 	memoryLimit, memorySpread float64
 	memoryCorrelation         time.Duration
 	startup                   float64 // reference CPU seconds that a container takes until it is Ready
+	base                      float64 // reference cores that one uses without any request
 	oom                       oom
 	target                    float64 // utilisation that the HPA aims at
 	preStop                   time.Duration
@@ -379,7 +380,7 @@ func (c *Cluster) begin(p *pod, n *node, ready func()) {
 		}
 		p.phase, p.started = running, c.now
 		c.must(c.traffic.AddPod(queueing.Pod{
-			ID: p.uid, Stream: p.workload.stream, Node: n.name, Request: p.request, Limit: p.limit, Startup: p.workload.startup,
+			ID: p.uid, Stream: p.workload.stream, Node: n.name, Request: p.request, Limit: p.limit, Startup: p.workload.startup, Base: p.workload.base,
 		}))
 		c.observe(p)
 		c.started(p, func() {

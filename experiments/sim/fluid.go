@@ -47,6 +47,8 @@ type fluid struct {
 	pending []fluidEvent // joins, leaves, closes and kills to come
 	// starting are the pods whose startup isn't over, in the order in which they came.
 	starting []*fluidPod
+	// idling are the pods that use CPU without any request, likewise.
+	idling []*fluidPod
 }
 
 const (
@@ -132,6 +134,7 @@ type fluidPod struct {
 	dead      bool
 	queue     float64 // of a graph: requests, a mean
 	startup   float64 // reference seconds that are left of it
+	own       float64 // cores that it uses without any request
 	queueing.Pod
 }
 
@@ -222,7 +225,10 @@ func (f *fluid) AddPod(p queueing.Pod) error {
 	if s == nil || n == nil {
 		return fmt.Errorf("pod %q: stream %q or node %q: %w", p.ID, p.Stream, p.Node, queueing.ErrUnknown)
 	}
-	pod := &fluidPod{Pod: p, stream: s, node: n, accepting: true, startup: p.Startup}
+	pod := &fluidPod{Pod: p, stream: s, node: n, accepting: true, startup: p.Startup, own: p.Base / n.Speed}
+	if pod.own > 0 {
+		f.idling = append(f.idling, pod)
+	}
 	if pod.startup > 0 {
 		f.starting = append(f.starting, pod)
 	}
@@ -379,8 +385,25 @@ func (f *fluid) start(dt float64) {
 	})
 }
 
+// idle lets the pods that have started use what they use without any request, for dt seconds.
+func (f *fluid) idle(dt float64) {
+	f.idling = slices.DeleteFunc(f.idling, func(p *fluidPod) bool {
+		if p.dead || p.node.lost {
+			return true
+		}
+		if p.startup == 0 {
+			p.usage += p.own * dt
+			p.stream.usage += p.own * dt
+			p.stream.done += p.own * dt * p.node.Speed
+			p.wants = max(p.wants, p.own)
+		}
+		return false
+	})
+}
+
 func (f *fluid) step(dt float64) {
 	f.start(dt)
+	f.idle(dt)
 	f.steps++
 	for _, s := range f.streams {
 		s.prepare(f.steps)

@@ -26,7 +26,7 @@ func (s *fluidStream) prepare(step int) {
 			s.refusing++
 		default:
 			s.live++
-			kind = s.kindOf(class{speed: p.node.Speed, cores: p.node.Cores, capacity: p.capacityAt(step), queue: p.queue})
+			kind = s.kindOf(class{speed: p.node.Speed, cores: p.node.Cores, capacity: p.forRequests(step), queue: p.queue})
 		}
 		s.classOf = append(s.classOf, kind)
 	}
@@ -173,7 +173,16 @@ func (p *fluidPod) spend(requests, capacity, dt float64) {
 	p.usage += cores * dt
 	p.stream.usage += cores * dt
 	p.stream.done += cores * dt * p.node.Speed
-	p.wants = cores
+	p.wants = cores + p.own
+}
+
+// forRequests is the capacity that is left for requests, by the number of the step.
+func (p *fluidPod) forRequests(step int) float64 {
+	if p.own == 0 {
+		return p.capacityAt(step)
+	}
+	const least = 1e-3 // who has nothing left is as slow as that
+	return max(p.capacityAt(step)-p.own, least)
 }
 
 // serveOpen lets open load go on for dt seconds. What comes beyond the capacity

@@ -41,7 +41,7 @@ func workloadOf(s scenarios.Scenario, d scenarios.Service) *workload {
 	if w.memoryCorrelation = d.Memory.Correlation.Duration; w.memoryCorrelation == 0 {
 		w.memoryCorrelation = defaultCorrelation
 	}
-	w.startup = d.StartupCPU.Seconds()
+	w.startup, w.base = d.StartupCPU.Seconds(), d.CPU.Base.AsApproximateFloat64()
 	if w.grace == 0 {
 		w.grace = 30 * time.Second // Kubernetes' default
 	}

@@ -124,7 +124,7 @@ func (p *pod) run(from, to time.Duration, speed float64) {
 			p.startup = 0
 		}
 	case k > 0:
-		p.attained += work * speed / float64(k)
+		p.attained += p.serves() * dt * speed / float64(k)
 	}
 	passed := (to - p.periodBegin) / Period
 	if passed == 0 {
@@ -220,7 +220,19 @@ func (p *pod) want() float64 {
 	case p.startup > 0:
 		return p.node.Cores
 	}
-	return min(float64(len(p.jobs)), p.node.Cores)
+	return min(p.own()+float64(len(p.jobs)), p.node.Cores)
+}
+
+// own is the cores of its node that it uses without any request.
+func (p *pod) own() float64 { return p.Base / p.node.Speed }
+
+// serves is the cores that its requests get of those granted.
+func (p *pod) serves() float64 {
+	const least = 1e-6 // so that they end
+	if p.Base == 0 {
+		return p.rate
+	}
+	return min(p.rate, max(p.rate-p.own(), least))
 }
 
 func (p *pod) weight() float64 { return max(p.Request, minShares) }
@@ -233,11 +245,11 @@ func (p *pod) next(now time.Duration, speed float64) time.Duration {
 	if !p.busy() || p.rate <= 0 {
 		return never
 	}
-	remaining := p.startup
+	remaining, rate := p.startup, p.rate
 	if remaining == 0 {
-		remaining = max(p.jobs[0].finish-p.attained, 0) * float64(len(p.jobs))
+		remaining, rate = max(p.jobs[0].finish-p.attained, 0)*float64(len(p.jobs)), p.serves()
 	}
-	next := after(now, remaining/(p.rate*speed))
+	next := after(now, remaining/(rate*speed))
 	if p.Limit <= 0 {
 		return next
 	}

@@ -74,6 +74,9 @@ type Pod struct {
 	// Startup is the reference CPU seconds that it takes before it can serve, on as many cores
 	// as it gets.
 	Startup float64
+	// Base is the reference cores that it uses without any request once it has started, before
+	// its requests get what is left.
+	Base float64
 }
 
 // Model is the state of the simulation. It is not safe for concurrent use.
@@ -226,8 +229,8 @@ func (m *Model) AddPod(c Pod) error {
 	if n == nil {
 		return fmt.Errorf("pod %q: node %q: %w", c.ID, c.Node, ErrUnknown)
 	}
-	if c.Request < 0 || c.Limit < 0 || c.Startup < 0 {
-		return fmt.Errorf("pod %q: request, limit and startup must not be negative", c.ID)
+	if c.Request < 0 || c.Limit < 0 || c.Startup < 0 || c.Base < 0 {
+		return fmt.Errorf("pod %q: request, limit, startup and base must not be negative", c.ID)
 	}
 	p := &pod{Pod: c, stream: s, node: n, accepting: true, periodBegin: m.now, startup: c.Startup,
 		joinAt: never, leaveAt: never, closeAt: never, killAt: never}
