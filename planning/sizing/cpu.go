@@ -149,12 +149,12 @@ func (c *chooser) cheapest(demand past, least float64, authors int64) (best int6
 	cost = math.Inf(1)
 	for i := 0; ; i++ {
 		r := largest * math.Exp2(-float64(i)/finer)
-		if i > 0 && r < least {
+		if i > 0 && r < math.Max(least, cpuStep) {
 			break
 		}
 		request := sum(c.split(r))
 		if n := len(all); n > 0 && all[n-1].request <= request {
-			break // bounds leave nothing smaller
+			continue // bounds leave nothing larger, or nothing smaller
 		}
 		k := choice{request, c.costOf(demand, request, memory)}
 		all = append(all, k)

@@ -80,6 +80,11 @@ func TestPlan(t *testing.T) {
 				u.MemoryPeak, u.Most = 3000*mib, api.Amounts{MilliCPU: 2000, Memory: 2048 * mib}
 			}, wantCPU: 250, wantMemory: 2048,
 		},
+		// 500m are allowed; 250m cost as little as they would without that bound.
+		"below what the author allows at most, too": {
+			container: func(u *api.ContainerUse) { u.Most = api.Amounts{MilliCPU: 500} },
+			wantCPU:   250, wantMemory: 460,
+		},
 		"usage known for an hour lowers nothing": {
 			container: func(u *api.ContainerUse) { u.Since = now.Add(-time.Hour) },
 			wantCPU:   1000, wantMemory: 1024, wantInReason: "its usage is known for 55m0s of the 24h0m0s that it takes",
