@@ -82,7 +82,6 @@ func newView(s api.Snapshot, p api.Plan, policy api.Policy, g guards) (*view, []
 		homes:     make(map[api.Key]string, len(p.Workloads)),
 		divided:   map[api.Key]sides{},
 		nodes:     make(map[string]*api.Node, len(s.Nodes)),
-		podsOn:    make(map[string][]*api.Pod, len(s.Nodes)),
 		podsOf:    make(map[api.Key][]*api.Pod, len(s.Workloads)),
 		bound:     make(map[api.Key]int32, len(s.Workloads)),
 		unbound:   map[api.Key]int32{},
@@ -100,25 +99,7 @@ func newView(s api.Snapshot, p api.Plan, policy api.Policy, g guards) (*view, []
 	for i := range s.Nodes {
 		v.nodes[s.Nodes[i].Name] = &s.Nodes[i]
 	}
-	for i := range s.Pods {
-		pod := &s.Pods[i]
-		switch {
-		case pod.Node != "":
-			v.podsOn[pod.Node] = append(v.podsOn[pod.Node], pod)
-		case !pod.Terminating && (!pod.Gated || pod.Workload != (api.Key{})):
-			v.pending = append(v.pending, pod)
-		}
-		if pod.Workload != (api.Key{}) {
-			v.podsOf[pod.Workload] = append(v.podsOf[pod.Workload], pod)
-			switch {
-			case pod.Terminating:
-			case pod.Node != "":
-				v.bound[pod.Workload]++
-			default:
-				v.unbound[pod.Workload]++
-			}
-		}
-	}
+	v.index()
 	v.classifyWorkloads()
 	findings := v.classifyPools(policy)
 	for _, pool := range s.Pools {
@@ -200,8 +181,8 @@ func (v *view) classifyWorkloads() {
 // as another one has its target, doesn't count.
 func (v *view) classifyPools(policy api.Policy) []api.Finding {
 	tried := map[api.Key]bool{} // canaries that are acted for
-	for _, wp := range v.plan.Workloads {
-		tried[wp.Key] = !wp.Shadow
+	for i := range v.plan.Workloads {
+		tried[v.plan.Workloads[i].Key] = !v.plan.Workloads[i].Shadow
 	}
 	full := func(w api.Workload) bool {
 		return (w.Mode == api.ModeFull || w.Mode == api.ModeCanary && tried[w.Key]) && w.HoldReason != api.ReasonDuplicateTarget

@@ -28,8 +28,9 @@ type pods struct {
 }
 
 func (q *sequencer) podsOfWorkload(key api.Key) pods {
-	var ps pods
-	for _, p := range q.podsOf[key] {
+	of := q.podsOf[key]
+	ps := pods{stay: make([]*api.Pod, 0, len(of))}
+	for _, p := range of {
 		if p.Terminating {
 			continue
 		}
@@ -387,16 +388,19 @@ func (q *sequencer) evictOne(w *api.Workload, wp *api.WorkloadPlan, ps pods) {
 func (q *sequencer) evictOthers() {
 	type owner struct{ namespace, kind, name string }
 	ownerOf := func(p *api.Pod) owner { return owner{p.Key.Namespace, p.ControllerKind, p.ControllerName} }
-	unsettled := map[owner]bool{}
-	for i := range q.snapshot.Pods {
-		if p := &q.snapshot.Pods[i]; p.Terminating || !p.Ready {
-			unsettled[ownerOf(p)] = true
-		}
-	}
+	var unsettled map[owner]bool // looked for once a node is emptied
 	for i := range q.snapshot.Nodes {
 		node := q.snapshot.Nodes[i].Name
 		if !q.leaving[node] || q.dying[node] || q.old[node] && !q.migrating {
 			continue
+		}
+		if unsettled == nil {
+			unsettled = map[owner]bool{}
+			for i := range q.snapshot.Pods {
+				if p := &q.snapshot.Pods[i]; p.Terminating || !p.Ready {
+					unsettled[ownerOf(p)] = true
+				}
+			}
 		}
 		for _, p := range q.podsOn[node] {
 			if q.evicted >= int(q.disruption.MaxEvictions) {
