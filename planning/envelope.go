@@ -34,7 +34,7 @@ func (c *cycle) envelope(mw *managed, plan *api.WorkloadPlan) *api.AgentsPlan {
 	if a.Most == 0 || a.Most > a.Budget {
 		a.Most = a.Budget
 	}
-	largest := c.largestPod()
+	largest := c.largestPod(mw)
 	if largest.MilliCPU > 0 {
 		a.Most = min(a.Most, largest.MilliCPU)
 	}

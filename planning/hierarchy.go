@@ -123,6 +123,9 @@ type cycle struct {
 	firsts   int // the same of first fits, a number
 	// leastRequest is the least CPU that a pod requests, millicores; see burst.
 	leastRequest int64
+	// requested is the CPU that all pods request which are not on every node, millicores, and 0
+	// before anybody asked; see alone.
+	requested int64
 	// common is how much of what workloads grow by they grow at the same time.
 	common sharing
 	// strangers are pods of which mash2 plans nothing, by the pool of their nodes.

@@ -69,7 +69,7 @@ func (c *cycle) sizingInput(mw *managed, prices sizing.Prices, shared map[string
 	in := sizing.Input{
 		Time: c.s.Time, Sizing: *w.Sizing, Demand: w.Demand, Stale: w.DemandStale || !c.s.Metrics.Reachable,
 		Least: max(w.MinReplicas, c.p.MinReplicas, 1), Most: w.MaxReplicas,
-		Headroom: c.headroom(mw, shared), Machines: c.machines(), Speed: positive(w.SpeedNow), Prices: prices,
+		Headroom: c.headroom(mw, shared), Machines: c.machines(mw), Alone: c.alone(mw), Speed: positive(w.SpeedNow), Prices: prices,
 		Doubt: mw.doubt,
 	}
 	if w.QuotaReplicas > 0 {
@@ -129,11 +129,13 @@ func (c *cycle) poolNamed(name string) *api.Pool {
 	return nil
 }
 
-// machines are what one machine of each pool that the policy allows has for a pod, or of all pools,
-// or each node where there are no pools.
-func (c *cycle) machines() (out []api.Amounts) {
-	see := func(room api.Resources) {
-		if is := (api.Amounts{MilliCPU: room.MilliCPU, Memory: room.Memory}); is.MilliCPU > 0 && !slices.Contains(out, is) {
+// machines are one of each pool that the policy allows, or of all pools, or each node where there
+// are no pools, as fast as a workload's pods are on them. Spot machines have no price: which replicas
+// may be there is not asked here.
+func (c *cycle) machines(mw *managed) (out []sizing.Machine) {
+	see := func(room api.Resources, price, speed float64) {
+		is := sizing.Machine{Room: api.Amounts{MilliCPU: room.MilliCPU, Memory: room.Memory}, Price: price, Speed: speed}
+		if room.MilliCPU > 0 && !slices.Contains(out, is) {
 			out = append(out, is)
 		}
 	}
@@ -141,21 +143,45 @@ func (c *cycle) machines() (out []api.Amounts) {
 	if len(c.pools) > 0 {
 		pools = c.pools
 	}
-	for _, p := range pools {
-		see(p.Allocatable.Minus(p.Overhead))
+	for i := range pools {
+		p := &pools[i]
+		price := p.Price
+		if p.Spot {
+			price = 0
+		}
+		see(p.Allocatable.Minus(p.Overhead), price, c.speed(mw, p))
 	}
 	if len(pools) == 0 {
 		for i := range c.s.Nodes {
-			see(c.s.Nodes[i].Allocatable)
+			see(c.s.Nodes[i].Allocatable, 0, 1)
 		}
 	}
 	return out
 }
 
-// largestPod is the most that some machine has of each for a pod, zero if none is known.
-func (c *cycle) largestPod() (most api.Amounts) {
-	for _, m := range c.machines() {
-		most.MilliCPU, most.Memory = max(most.MilliCPU, m.MilliCPU), max(most.Memory, m.Memory)
+// alone is the share that a workload's pods have of the CPU that all pods request which are not on
+// every node.
+func (c *cycle) alone(mw *managed) float64 {
+	if c.requested == 0 {
+		for i := range c.s.Pods {
+			if p := &c.s.Pods[i]; !p.DaemonSet && !p.Mirror && p.Shape != nil {
+				c.requested += p.Shape.Requests.MilliCPU
+			}
+		}
+	}
+	var own int64
+	for i := range mw.pods {
+		if shape := mw.pods[i].Shape; shape != nil {
+			own += shape.Requests.MilliCPU
+		}
+	}
+	return float64(own) / float64(max(c.requested, own, 1))
+}
+
+// largestPod is the most that some machine has of each for a workload's pod, zero if none is known.
+func (c *cycle) largestPod(mw *managed) (most api.Amounts) {
+	for _, m := range c.machines(mw) {
+		most.MilliCPU, most.Memory = max(most.MilliCPU, m.Room.MilliCPU), max(most.Memory, m.Room.Memory)
 	}
 	return most
 }

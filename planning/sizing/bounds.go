@@ -84,7 +84,7 @@ func (c *chooser) fit() {
 	var best, room api.Amounts
 	holds, most := false, -1.0
 	for _, m := range c.in.Machines {
-		left := api.Amounts{MilliCPU: m.MilliCPU - beside.MilliCPU, Memory: m.Memory - beside.Memory}
+		left := api.Amounts{MilliCPU: m.Room.MilliCPU - beside.MilliCPU, Memory: m.Room.Memory - beside.Memory}
 		if all.MilliCPU <= left.MilliCPU && all.Memory <= left.Memory {
 			return
 		}
@@ -92,7 +92,7 @@ func (c *chooser) fit() {
 		of := func(has, wants int64) float64 { return math.Min(float64(has)/math.Max(float64(wants), 1), 1) }
 		held, share := had.MilliCPU <= left.MilliCPU && had.Memory <= left.Memory, of(left.MilliCPU, all.MilliCPU)+of(left.Memory, all.Memory)
 		if held && !holds || held == holds && share > most {
-			best, room, holds, most = m, left, held, share
+			best, room, holds, most = m.Room, left, held, share
 		}
 	}
 	both := ""

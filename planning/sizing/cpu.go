@@ -1,6 +1,7 @@
 package sizing
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -123,49 +124,117 @@ func (c *chooser) unproven(p past) string {
 	return ""
 }
 
-// costOf is what replicas of a request cost on average over some demand, USD per hour.
+// costOf is what replicas of a request cost on average over some demand, USD per hour: what they
+// request by the prices of that, and as far as the workload is alone, the machines that it takes.
 func (c *chooser) costOf(demand past, request, memory int64) float64 {
-	each := c.in.Prices.of(float64(request), float64(memory))
-	supply := c.in.Speed * float64(request) / c.in.Headroom
-	least, most := float64(max(c.in.Least, 1)), float64(c.in.Most)
-	var mean float64
-	for i, d := range demand.values {
-		mean += demand.shares[i] * math.Min(math.Max(math.Ceil(d/supply-1e-9), least), most)
+	shared := c.shared(demand, request, memory)
+	if c.in.Alone <= 0 {
+		return shared
 	}
-	return each * mean
+	machines, ok := c.machines(demand, request, memory)
+	if !ok {
+		return shared
+	}
+	return (1-c.in.Alone)*shared + c.in.Alone*machines
+}
+
+// shared is what they request, where others use what they leave of machines.
+func (c *chooser) shared(demand past, request, memory int64) float64 {
+	return c.in.Prices.of(float64(request), float64(memory)) * c.mean(demand, c.in.Speed, request, 1)
+}
+
+// mean is how many machines replicas of a request take on average over some demand, so many on
+// each.
+func (c *chooser) mean(demand past, speed float64, request, each int64) (mean float64) {
+	supply := speed * float64(request) / c.in.Headroom
+	least, most := float64(max(c.in.Least, 1)), float64(c.in.Most)
+	for i, d := range demand.values {
+		replicas := math.Min(math.Max(math.Ceil(d/supply-1e-9), least), most)
+		mean += demand.shares[i] * math.Ceil(replicas/float64(each))
+	}
+	return mean
+}
+
+// machines is what the machines cost that replicas of a request take, of the kind that is the
+// cheapest for them, without anybody else on them: USD per hour.
+func (c *chooser) machines(demand past, request, memory int64) (cost float64, ok bool) {
+	pod := c.in.Sizing.Pod(api.Amounts{MilliCPU: request, Memory: memory})
+	cost = math.Inf(1)
+	for _, m := range c.in.Machines {
+		if m.Price <= 0 || m.Speed <= 0 || pod.MilliCPU <= 0 {
+			continue
+		}
+		each := m.Room.MilliCPU / pod.MilliCPU
+		if pod.Memory > 0 {
+			each = min(each, m.Room.Memory/pod.Memory)
+		}
+		if each > 0 {
+			cost = math.Min(cost, m.Price*c.mean(demand, m.Speed, request, each))
+		}
+	}
+	return cost, !math.IsInf(cost, 1)
+}
+
+// requestsTried are the requests of a replica that are compared, millicores, the largest first: so
+// many between one and twice of it, and those that fill a machine where it is alone on some.
+func (c *chooser) requestsTried(largest, least float64) []float64 {
+	least = math.Max(least, cpuStep)
+	out := []float64{largest}
+	for i := 1; ; i++ {
+		r := largest * math.Exp2(-float64(i)/finer)
+		if r < least {
+			break
+		}
+		out = append(out, r)
+	}
+	if c.in.Alone <= 0 {
+		return out
+	}
+	rounding := int64(cpuStep * (len(c.in.Sizing.Containers) - 1)) // each container's share is rounded up
+	for _, m := range c.in.Machines {
+		for each := int64(1); ; each++ {
+			r := (m.Room.MilliCPU/each - c.in.Sizing.Beside.MilliCPU - rounding) / cpuStep * cpuStep
+			if float64(r) < least {
+				break
+			}
+			if float64(r) <= largest {
+				out = append(out, float64(r))
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b float64) int { return cmp.Compare(b, a) })
+	return out
 }
 
 // cheapest is the request of a replica, millicores, that costs the least, and what it
-// costs. Of those that are as good within a part of what a change must be worth, the
-// largest: fewer and larger pods have more to lend one another.
+// costs. Of those that are as good within a part of what a change must be worth, one that leaves
+// the most of machines to others, and of those the largest: fewer and larger pods have more to lend one another.
 func (c *chooser) cheapest(demand past, least float64, authors int64) (best int64, cost float64) {
 	memory := requests(c.now).Memory
-	largest := math.Max(float64(authors), least)
 	type choice struct {
-		request int64
-		cost    float64
+		request      int64
+		cost, shared float64
 	}
 	var all []choice
 	cost = math.Inf(1)
-	for i := 0; ; i++ {
-		r := largest * math.Exp2(-float64(i)/finer)
-		if i > 0 && r < math.Max(least, cpuStep) {
-			break
-		}
+	for _, r := range c.requestsTried(math.Max(float64(authors), least), least) {
 		request := sum(c.split(r))
 		if n := len(all); n > 0 && all[n-1].request <= request {
 			continue // bounds leave nothing larger, or nothing smaller
 		}
-		k := choice{request, c.costOf(demand, request, memory)}
+		k := choice{request, c.costOf(demand, request, memory), c.shared(demand, request, memory)}
 		all = append(all, k)
 		cost = math.Min(cost, k.cost)
 	}
+	as := func(cost float64) float64 { return cost * (1 + c.Worth/2) }
+	shared := math.Inf(1)
 	for _, k := range all {
-		if k.cost <= cost*(1+c.Worth/2) {
-			return k.request, k.cost
+		if k.cost <= as(cost) {
+			shared = math.Min(shared, k.shared)
 		}
 	}
-	return all[0].request, all[0].cost
+	at := slices.IndexFunc(all, func(k choice) bool { return k.cost <= as(cost) && k.shared <= as(shared) })
+	return all[at].request, all[at].cost
 }
 
 // split divides a replica's CPU request among its containers by what they use, or by what

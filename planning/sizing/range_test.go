@@ -129,14 +129,14 @@ func TestWhatNoMachineHolds(t *testing.T) {
 	if want := (api.Amounts{MilliCPU: 3900, Memory: 1229 * mib}); got.Containers[0].Requests != want || !strings.Contains(got.Reason, "no machine has more than") {
 		t.Errorf("requests %s, want %s: %s", got.Containers[0].Requests, want, got.Reason)
 	}
-	in.Machines[0].MilliCPU = 3000 // the others are gone
+	in.Machines[0].Room.MilliCPU = 3000 // the others are gone
 	if got, _ = plan(t, in, m); got.Containers[0].Requests.MilliCPU != 3900 {
 		t.Errorf("of what it had %s is left", got.Containers[0].Requests)
 	}
 
 	side := killed
 	side.Name = "side"
-	in.Machines[0].MilliCPU, in.Sizing.Containers, in.Sizing.Beside = 4000, []api.ContainerUse{killed, side}, api.Amounts{}
+	in.Machines[0].Room.MilliCPU, in.Sizing.Containers, in.Sizing.Beside = 4000, []api.ContainerUse{killed, side}, api.Amounts{}
 	got, _ = plan(t, in, Memory{})
 	for _, is := range got.Containers { // 8 cores are wanted
 		if is.Requests.MilliCPU != 2000 || is.Requests.Memory != 1229*mib {
@@ -163,7 +163,7 @@ func TestMachinesOfTwoShapes(t *testing.T) {
 			u.Limits = api.Amounts{Memory: c.wrote * mib}
 			u.OOMKilled, u.OOMLimit = now.Add(-time.Minute), c.killed*mib
 		}))
-		in.Most, in.Demand, in.Machines = 2, flat(c.demand), []api.Amounts{cores, memory}
+		in.Most, in.Demand, in.Machines = 2, flat(c.demand), []Machine{{Room: cores}, {Room: memory}}
 		got, _ := plan(t, in, Memory{})
 		if is := got.Containers[0].Requests; is.MilliCPU > c.on.MilliCPU || is.Memory > c.on.Memory || is.MilliCPU <= 1500 {
 			t.Errorf("%s: requests %s, where a machine has %s: %s", name, is, c.on, got.Reason)
@@ -178,12 +178,12 @@ func TestWhatNoMachineHoldsBesideSidecars(t *testing.T) {
 		u.Limits = api.Amounts{Memory: 6000 * mib}
 		u.OOMKilled, u.OOMLimit = now.Add(-time.Minute), 6000*mib
 	}))
-	killed.Machines[0], killed.Sizing.Beside = api.Amounts{MilliCPU: 4000, Memory: 7500 * mib}, api.Amounts{Memory: 1000 * mib}
+	killed.Machines[0].Room, killed.Sizing.Beside = api.Amounts{MilliCPU: 4000, Memory: 7500 * mib}, api.Amounts{Memory: 1000 * mib}
 	busy := input(known(func(u *api.ContainerUse) { u.Requests = api.Amounts{MilliCPU: 1500, Memory: 1024 * mib} }))
 	busy.Most, busy.Demand, busy.Sizing.Beside = 2, flat(4900), api.Amounts{MilliCPU: 500} // 3.85 cores each
 	for name, in := range map[string]Input{"memory": killed, "cpu": busy} {
 		got, _ := plan(t, in, Memory{})
-		pod, most := in.Sizing.Pod(got.Containers[0].Requests), in.Machines[0]
+		pod, most := in.Sizing.Pod(got.Containers[0].Requests), in.Machines[0].Room
 		if pod.Memory > most.Memory || pod.MilliCPU > most.MilliCPU || got.Containers[0].Requests == in.Sizing.Containers[0].Requests {
 			t.Errorf("%s: a pod of %dm and %d MiB where the largest machine has %s: %s", name, pod.MilliCPU, pod.Memory/mib, most, got.Reason)
 		}

@@ -139,6 +139,13 @@ func (p Prices) of(milliCPU, memory float64) float64 {
 	return p.Core*milliCPU/1000 + p.GiB*memory/(1<<30)
 }
 
+// Machine is a kind of machine.
+type Machine struct {
+	Room  api.Amounts // that one has for pods
+	Price float64     // USD per hour; 0 if not known
+	Speed float64     // of its cores, as of Input
+}
+
 // Input is everything a choice depends on. It must not be written to.
 type Input struct {
 	Time   time.Time
@@ -153,8 +160,11 @@ type Input struct {
 	Least, Most int32
 	// Headroom is by how much requests are more than expected usage.
 	Headroom float64
-	// Machines are what one machine of each kind has for one pod; none if not known.
-	Machines []api.Amounts
+	// Machines that the workload's pods may be on, one of each kind; none if not known.
+	Machines []Machine
+	// Alone is the share, 0 to 1, of what pods request of CPU that is this workload's: as far as
+	// nobody else is there, nobody uses what its pods leave of a machine.
+	Alone float64
 	// Speed of the machines it runs on.
 	Speed  float64
 	Prices Prices

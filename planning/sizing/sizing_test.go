@@ -49,7 +49,7 @@ func input(u ...api.ContainerUse) Input {
 	return Input{
 		Time: now, Sizing: api.Sizing{Mode: api.SizingInPlace, Limits: api.LimitsKeep, Containers: u, Guaranteed: guaranteed, Admits: true},
 		Demand: flat(200), Least: 2, Most: 20, Headroom: 1 / 0.7, Speed: 1,
-		Machines: []api.Amounts{{MilliCPU: 4000, Memory: 16384 * mib}}, Prices: DefaultPrices,
+		Machines: []Machine{{Room: api.Amounts{MilliCPU: 4000, Memory: 16384 * mib}}}, Prices: DefaultPrices,
 	}
 }
 
@@ -177,7 +177,7 @@ func TestPlan(t *testing.T) {
 			wantCPU: 1575, wantMemory: 460, wantInReason: "do not fit into 4 replicas",
 		},
 		"more than a machine can hold is not asked for": {
-			in:      func(in *Input) { in.Demand, in.Most, in.Machines[0].MilliCPU = flat(4000), 4, 1200 },
+			in:      func(in *Input) { in.Demand, in.Most, in.Machines[0].Room.MilliCPU = flat(4000), 4, 1200 },
 			wantCPU: 1200, wantMemory: 460, wantInReason: "no machine has more than",
 		},
 		"CPU stays where replicas follow something else": {
@@ -482,5 +482,70 @@ func TestMemoryKeepsNoCPUWaiting(t *testing.T) {
 	in.Sizing.Containers[0].Until = in.Time
 	if got, _ = plan(t, in, m); got.Containers[0].Requests.MilliCPU >= 250 {
 		t.Errorf("requests %s fourteen hours after a choice: %s", got.Containers[0].Requests, got.Reason)
+	}
+}
+
+// TestSizesFillMachines: where a workload is alone, what its pods leave of a machine is of no use to
+// anybody, and whole machines are paid; where others are, they use it. A choice costs no more than any other
+// request would, by whole machines counted here.
+func TestSizesFillMachines(t *testing.T) {
+	small, large := Machine{Room: api.Amounts{MilliCPU: 717, Memory: 2400 * mib}, Price: 0.0335, Speed: 1}, Machine{Room: api.Amounts{MilliCPU: 1707, Memory: 5600 * mib}, Price: 0.097, Speed: 1.1}
+	wave := func(i int) float64 { return 2000 + 1500*math.Sin(2*math.Pi*float64(i)/1440) }
+	for name, c := range map[string]struct {
+		machines []Machine
+		alone    float64
+		beside   int64
+		least    float64 // millicores of a machine that pods may leave, at most, of the cheapest
+	}{
+		"alone on small machines":            {[]Machine{small}, 1, 0, 10},
+		"alone, and large ones are dear":     {[]Machine{small, large}, 1, 0, 10},
+		"beside a sidecar":                   {[]Machine{small}, 1, 50, 20},
+		"among others":                       {[]Machine{small, large}, 0, 0, 717},
+		"alone, and prices aren't known":     {[]Machine{{Room: small.Room}}, 1, 0, 717},
+		"alone, and no machine holds a pod":  {[]Machine{{Room: api.Amounts{MilliCPU: 50, Memory: mib}, Price: 1, Speed: 1}}, 1, 0, 717},
+		"alone where machines aren't known":  {nil, 1, 0, 717},
+		"half of what is there":              {[]Machine{small}, 0.5, 0, 40},
+		"alone on machines without a memory": {[]Machine{{Room: api.Amounts{MilliCPU: 717}, Price: 1, Speed: 1}}, 1, 0, 717},
+	} {
+		in := input(known(func(u *api.ContainerUse) {
+			u.Requests = api.Amounts{MilliCPU: 500, Memory: 256 * mib}
+			u.MemoryPeak = 100 * mib
+		}))
+		in.Demand, in.Most, in.Machines, in.Alone, in.Sizing.Beside.MilliCPU = shaped(wave), 40, c.machines, c.alone, c.beside
+		got, _ := plan(t, in, Memory{})
+		pod := in.Sizing.Pod(got.Containers[0].Requests).MilliCPU
+		if len(c.machines) > 0 && c.machines[0].Room.MilliCPU >= pod {
+			if left := c.machines[0].Room.MilliCPU % pod; float64(left) > c.least {
+				t.Errorf("%s: pods of %dm leave %dm: %s", name, pod, left, got.Reason)
+			}
+		}
+		if pod <= 0 || pod > 4*500 {
+			t.Errorf("%s: %dm", name, pod)
+		}
+		if c.alone < 1 || len(c.machines) == 0 || c.machines[0].Price == 0 || c.machines[0].Room.Memory < 1000*mib {
+			continue
+		}
+		pays := func(request int64) float64 {
+			least := math.Inf(1)
+			for _, m := range c.machines {
+				each := m.Room.MilliCPU / (request + c.beside)
+				if each == 0 {
+					continue
+				}
+				sum := 0.0
+				for i := range 2 * 1440 {
+					replicas := math.Max(math.Ceil(wave(i)*in.Headroom/(m.Speed*float64(request))), 2)
+					sum += math.Ceil(replicas / float64(each))
+				}
+				least = math.Min(least, m.Price*sum/(2*1440))
+			}
+			return least
+		}
+		for other := int64(130); other <= 500; other += 5 {
+			if chosen := pays(got.Containers[0].Requests.MilliCPU); chosen > 1.05*pays(other) {
+				t.Errorf("%s: %dm cost %.4f, and %dm %.4f", name, pod, chosen, other, pays(other))
+				break
+			}
+		}
 	}
 }
