@@ -69,9 +69,10 @@ func (c *cycle) sizingInput(mw *managed, prices sizing.Prices, shared map[string
 	in := sizing.Input{
 		Time: c.s.Time, Sizing: *w.Sizing, Demand: w.Demand, Stale: w.DemandStale || !c.s.Metrics.Reachable,
 		Least: max(w.MinReplicas, c.p.MinReplicas, 1), Most: w.MaxReplicas,
-		Headroom: c.headroom(mw, shared), Machines: c.machines(mw), Alone: c.alone(mw), Speed: positive(w.SpeedNow), Prices: prices,
+		Machines: c.machines(mw), Alone: c.alone(mw), Speed: positive(w.SpeedNow), Prices: prices,
 		Doubt: mw.doubt,
 	}
+	in.Headroom, in.LeastHeadroom, in.Ceiling = c.headroom(mw, shared)
 	if w.QuotaReplicas > 0 {
 		in.Most = min(in.Most, w.QuotaReplicas)
 	}
@@ -105,21 +106,22 @@ func (c *cycle) sizingInput(mw *managed, prices sizing.Prices, shared map[string
 }
 
 // headroom is by how much the requests of all replicas together exceed demand of now, as
-// replicas are planned.
-func (c *cycle) headroom(mw *managed, shared map[string]sharing) float64 {
+// replicas are planned, and by how much at least where that would be more than a ceiling.
+func (c *cycle) headroom(mw *managed, shared map[string]sharing) (headroom, least, ceiling float64) {
 	if m := mw.memory.Margins; m.Known() {
 		by, ok := shared[mw.memory.Pool]
 		if !ok {
 			by = alone
 		}
 		m = c.marginsOn(mw, c.poolNamed(mw.memory.Pool), by)
-		return math.Max(m.Foreseen(1, m.Pod.Factor, false), leastMargin) / m.Saturation()
+		saturation := m.Saturation()
+		return math.Max(m.Foreseen(1, m.Pod.Factor, false), leastMargin) / saturation, leastMargin / saturation, m.Most / saturation
 	}
 	target := mw.workload.TargetUtilization
 	if target <= 0 {
 		target = c.p.TargetUtilization
 	}
-	return 1 / target
+	return 1 / target, 0, 0
 }
 
 func (c *cycle) poolNamed(name string) *api.Pool {

@@ -23,7 +23,7 @@ func (c *chooser) cpu() {
 		return
 	}
 	// 1. Demand that the most replicas can't take: more for each, at once.
-	perPod := func(demand float64) float64 { return demand * c.in.Headroom / (c.in.Speed * float64(c.in.Most)) }
+	perPod := func(demand float64) float64 { return c.needs(demand) / (c.in.Speed * float64(c.in.Most)) }
 	if now, _, ok := c.in.Demand.Last(); ok && !c.in.Stale && perPod(now) > float64(have) {
 		c.assign(perPod(now*peakMargin), fmt.Sprintf("cpu: %.2f cores now do not fit into %d replicas", now/1000, c.in.Most))
 		return
@@ -124,6 +124,15 @@ func (c *chooser) unproven(p past) string {
 	return ""
 }
 
+// needs is what replicas request in all for some demand, reference millicores.
+func (c *chooser) needs(demand float64) float64 {
+	need := demand * c.in.Headroom
+	if c.in.Ceiling > 0 {
+		need = math.Max(math.Min(need, c.in.Ceiling), demand*c.in.LeastHeadroom)
+	}
+	return need
+}
+
 // costOf is what replicas of a request cost on average over some demand, USD per hour: what they
 // request by the prices of that, and as far as the workload is alone, the machines that it takes.
 func (c *chooser) costOf(demand past, request, memory int64) float64 {
@@ -146,10 +155,10 @@ func (c *chooser) shared(demand past, request, memory int64) float64 {
 // mean is how many machines replicas of a request take on average over some demand, so many on
 // each.
 func (c *chooser) mean(demand past, speed float64, request, each int64) (mean float64) {
-	supply := speed * float64(request) / c.in.Headroom
+	supply := speed * float64(request)
 	least, most := float64(max(c.in.Least, 1)), float64(c.in.Most)
 	for i, d := range demand.values {
-		replicas := math.Min(math.Max(math.Ceil(d/supply-1e-9), least), most)
+		replicas := math.Min(math.Max(math.Ceil(c.needs(d)/supply-1e-9), least), most)
 		mean += demand.shares[i] * math.Ceil(replicas/float64(each))
 	}
 	return mean

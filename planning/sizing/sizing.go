@@ -158,8 +158,9 @@ type Input struct {
 	Forecast float64
 	// Least and Most replicas that the workload may have.
 	Least, Most int32
-	// Headroom is by how much requests are more than expected usage.
-	Headroom float64
+	// Headroom is by how much requests are more than expected usage, and LeastHeadroom by how much
+	// where that would be more than Ceiling, reference millicores; 0 for no ceiling.
+	Headroom, LeastHeadroom, Ceiling float64
 	// Machines that the workload's pods may be on, one of each kind; none if not known.
 	Machines []Machine
 	// Alone is the share, 0 to 1, of what pods request of CPU that is this workload's: as far as

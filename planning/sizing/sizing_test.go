@@ -549,3 +549,35 @@ func TestSizesFillMachines(t *testing.T) {
 		}
 	}
 }
+
+// TestNoMoreThanEver: replicas are not planned for more than demand ever was and a little, however much it
+// once grew by. So a request is not either: else one burst of a restless load would make pods as large as they may be.
+func TestNoMoreThanEver(t *testing.T) {
+	burst := shaped(func(i int) float64 {
+		if i%720 > 700 {
+			return 3000
+		}
+		return 300
+	})
+	for name, c := range map[string]struct {
+		ceiling, least float64
+		most           int32
+		grows          bool
+	}{
+		"as replicas are planned":                     {ceiling: 3300 / 0.9, least: 1.1 / 0.9, most: 8},
+		"without a ceiling ten times the burst":       {most: 8, grows: true},
+		"where the burst itself does not fit":         {ceiling: 3300 / 0.9, least: 1.1 / 0.9, most: 2, grows: true},
+		"where demand is more than ever, a little of": {ceiling: 1000, least: 1.1 / 0.9, most: 3, grows: true},
+	} {
+		in := input(known(func(u *api.ContainerUse) {
+			u.Requests = api.Amounts{MilliCPU: 1000, Memory: 256 * mib}
+			u.Limits, u.MemoryPeak = api.Amounts{}, 100*mib
+		}))
+		in.Demand, in.Headroom, in.Ceiling, in.LeastHeadroom, in.Most = burst, 10, c.ceiling, c.least, c.most
+		in.Demand.Values = in.Demand.Values[:720*4] // the burst is now
+		got, _ := plan(t, in, Memory{})
+		if is := got.Containers[0].Requests.MilliCPU; (is > 1000) != c.grows {
+			t.Errorf("%s: requests %dm: %s", name, is, got.Reason)
+		}
+	}
+}
