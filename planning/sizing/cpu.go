@@ -40,17 +40,22 @@ func (c *chooser) cpu() {
 	c.m.Looked = c.in.Time
 	peak := math.Max(slices.Max(demand.values), c.in.Forecast)
 	least := perPod(peak * peakMargin)
-	best, cost := c.cheapest(demand, least, authors)
-	now := c.costOf(demand, have, requests(c.now).Memory)
+	best := c.cheapest(demand, least, authors)
+	// What costs no less may leave more to others.
+	now := c.choice(demand, have)
+	saves := math.Max(1-best.cost/now.cost, 0)
+	if best.cost <= now.cost*(1+1e-9) {
+		saves = math.Max(saves, 1-best.shared/now.shared)
+	}
 	switch {
 	case float64(have) < least:
-		c.assign(math.Max(float64(best), least), fmt.Sprintf("cpu: the peak of %.2f cores must fit into %d replicas", peak/1000, c.in.Most))
-	case math.Abs(float64(best-have)) < c.Deadband*float64(have) || now-cost < c.Worth*now:
+		c.assign(math.Max(float64(best.request), least), fmt.Sprintf("cpu: the peak of %.2f cores must fit into %d replicas", peak/1000, c.in.Most))
+	case math.Abs(float64(best.request-have)) < c.Deadband*float64(have) || saves < c.Worth:
 	case !c.m.Saved.IsZero() && c.in.Time.Sub(c.m.Saved) < c.Settle:
-		c.cpuWhy = fmt.Sprintf("a CPU request of %dm would cost %.0f %% less; the last change was at %s", best, 100*(1-cost/now), c.m.Saved.UTC().Format(time.RFC3339))
+		c.cpuWhy = fmt.Sprintf("a CPU request of %dm would cost %.0f %% less; the last change was at %s", best.request, 100*saves, c.m.Saved.UTC().Format(time.RFC3339))
 	default:
 		c.m.Saved = c.in.Time
-		c.assign(float64(best), fmt.Sprintf("cpu: %d to %d replicas of it cost the least over %s", c.in.Least, c.in.Most, demand.of.Round(time.Hour)))
+		c.assign(float64(best.request), fmt.Sprintf("cpu: %d to %d replicas of it cost the least over %s", c.in.Least, c.in.Most, demand.of.Round(time.Hour)))
 	}
 }
 
@@ -215,35 +220,41 @@ func (c *chooser) requestsTried(largest, least float64) []float64 {
 	return out
 }
 
-// cheapest is the request of a replica, millicores, that costs the least, and what it
-// costs. Of those that are as good within a part of what a change must be worth, one that leaves
-// the most of machines to others, and of those the largest: fewer and larger pods have more to lend one another.
-func (c *chooser) cheapest(demand past, least float64, authors int64) (best int64, cost float64) {
+// choice is a request of a replica, millicores, with what it costs, and what it would cost if others
+// were everywhere, both as of costOf.
+type choice struct {
+	request      int64
+	cost, shared float64
+}
+
+func (c *chooser) choice(demand past, request int64) choice {
 	memory := requests(c.now).Memory
-	type choice struct {
-		request      int64
-		cost, shared float64
-	}
+	return choice{request, c.costOf(demand, request, memory), c.shared(demand, request, memory)}
+}
+
+// cheapest is the request that costs the least. Of those that are as good within a part of what a
+// change must be worth, one that leaves the most of machines to others, and of those the largest:
+// fewer and larger pods have more to lend one another.
+func (c *chooser) cheapest(demand past, least float64, authors int64) choice {
 	var all []choice
-	cost = math.Inf(1)
+	cost, shared := math.Inf(1), math.Inf(1)
 	for _, r := range c.requestsTried(math.Max(float64(authors), least), least) {
 		request := sum(c.split(r))
 		if n := len(all); n > 0 && all[n-1].request <= request {
 			continue // bounds leave nothing larger, or nothing smaller
 		}
-		k := choice{request, c.costOf(demand, request, memory), c.shared(demand, request, memory)}
+		k := c.choice(demand, request)
 		all = append(all, k)
 		cost = math.Min(cost, k.cost)
 	}
 	as := func(cost float64) float64 { return cost * (1 + c.Worth/2) }
-	shared := math.Inf(1)
 	for _, k := range all {
 		if k.cost <= as(cost) {
 			shared = math.Min(shared, k.shared)
 		}
 	}
 	at := slices.IndexFunc(all, func(k choice) bool { return k.cost <= as(cost) && k.shared <= as(shared) })
-	return all[at].request, all[at].cost
+	return all[max(at, 0)]
 }
 
 // split divides a replica's CPU request among its containers by what they use, or by what

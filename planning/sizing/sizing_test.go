@@ -353,11 +353,11 @@ func TestCheapest(t *testing.T) {
 		c.start()
 		demand := c.past()
 		least := demandPerPod(in, demand.values)
-		best, cost := c.cheapest(demand, least, in.Sizing.Containers[0].Requests.MilliCPU)
+		best := c.cheapest(demand, least, in.Sizing.Containers[0].Requests.MilliCPU)
 		lower, upper := c.allowed(in.Sizing.Containers[0])
 		for try := max(lower.MilliCPU, int64(math.Ceil(least))); try <= min(upper.MilliCPU, max(in.Sizing.Containers[0].Requests.MilliCPU, int64(least))); try += 7 {
-			if other := c.costOf(demand, try, requests(c.now).Memory); other < 0.95*cost {
-				t.Fatalf("%dm costs %v, %dm costs %v", best, cost, try, other)
+			if other := c.costOf(demand, try, requests(c.now).Memory); other < 0.95*best.cost {
+				t.Fatalf("%dm costs %v, %dm costs %v", best.request, best.cost, try, other)
 			}
 		}
 	})
@@ -579,5 +579,19 @@ func TestNoMoreThanEver(t *testing.T) {
 		if is := got.Containers[0].Requests.MilliCPU; (is > 1000) != c.grows {
 			t.Errorf("%s: requests %dm: %s", name, is, got.Reason)
 		}
+	}
+}
+
+// TestWhatCostsNothingLessLeavesRoom: where the machines that pods fill cost the same, a request that is
+// a good deal smaller is chosen all the same: what comes later has room.
+func TestWhatCostsNothingLessLeavesRoom(t *testing.T) {
+	in := input(known(func(u *api.ContainerUse) {
+		u.Requests, u.MemoryPeak = api.Amounts{MilliCPU: 200, Memory: 256 * mib}, 100*mib
+	}))
+	in.Demand, in.Alone = flat(20), 1
+	in.Machines = []Machine{{Room: api.Amounts{MilliCPU: 717, Memory: 2400 * mib}, Price: 0.0335, Speed: 1}}
+	got, _ := plan(t, in, Memory{})
+	if is := got.Containers[0].Requests.MilliCPU; is > 100 {
+		t.Errorf("two pods on one machine request %dm each: %s", is, got.Reason)
 	}
 }
