@@ -3,14 +3,12 @@ package sensing
 import (
 	"hash/fnv"
 	"math"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
 	"github.com/mash2-io/mash2/demand"
-	"github.com/mash2-io/mash2/parallel"
 )
 
 // demandSource keeps the demand history of every target. The newest steps are asked
@@ -89,33 +87,31 @@ func (d *demandSource) fold(now time.Time, n newest, v *view, sp *speeds) {
 	d.parts.held()
 	d.health = api.SourceHealth{Reachable: true, LastOK: now}
 
-	targets := make([]*managedTarget, len(v.managed)) // by index
-	for _, m := range v.managed {
-		targets[m.index] = m
+	sums := make([]*demand.Folding, len(v.managed)) // by index
+	for i := range sums {
+		sums[i] = demand.NewFolding(d.grid, d.cfg.RateWindow, n.from, n.to)
 	}
-	sums := make([]*demand.Folding, len(targets))
-	// The pods of one target are added in their order, so that a sum is the same on any
-	// number of processors.
-	workers := runtime.GOMAXPROCS(0)
-	parallel.Each(workers, func(worker int) {
-		by := d.folder(n, sp)
-		for at := worker; at < len(targets); at += workers {
-			sums[at] = demand.NewFolding(d.grid, d.cfg.RateWindow, n.from, n.to)
-			for _, p := range targets[at].pods {
-				if countsAsReady(p) {
-					sums[at].Expect(measuredPod(p, 0, d.cfg.RateWindow))
-				}
-				if first := n.first[v.podAt.place[p.slot]]; first > 0 {
-					by.add(sums[at], api.Key{}, p, first-1)
-				}
-			}
+	nodes := make([]measuredNode, len(n.nodes))
+	used := make([]podSample, n.to-n.from+1)
+	var streams []podStream
+	for i, p := range v.pods {
+		of := v.ofPod[i]
+		if of == nil {
+			continue
 		}
-	})
-	by := d.folder(n, sp)
+		if countsAsReady(p) {
+			sums[of.index].Expect(measuredPod(p, 0, d.cfg.RateWindow))
+		}
+		if first := n.first[i]; first > 0 {
+			streams = n.of(first-1, streams)
+			d.foldPod(sums[of.index], api.Key{}, p, streams, n, nodes, sp, used)
+		}
+	}
 	for _, first := range n.gone {
 		pod := n.streams[first].pod
 		if of := d.ownerOfGone(pod, v); of != nil {
-			by.add(sums[of.index], pod, nil, first)
+			streams = n.of(first, streams)
+			d.foldPod(sums[of.index], pod, nil, streams, n, nodes, sp, used)
 		}
 	}
 	oldest := n.to - int64(d.cfg.steps()) + 1
@@ -180,57 +176,41 @@ func (d *demandSource) ownerOfGone(pod api.Key, v *view) *managedTarget {
 	return v.managed[id]
 }
 
-// folder adds usage of pods to the sums of targets. Its fields but the first three are
-// scratch space.
-type folder struct {
-	d       *demandSource
-	n       newest
-	speeds  *speeds
-	nodes   []measuredNode // of the answer, those that were looked up
-	streams []podStream
-	used    []podSample // one per step
-}
-
-func (d *demandSource) folder(n newest, sp *speeds) *folder {
-	return &folder{d: d, n: n, speeds: sp, nodes: make([]measuredNode, len(n.nodes)), used: make([]podSample, n.to-n.from+1)}
-}
-
-// add the usage of one pod, or of one that is gone by its key, in reference millicores. A stream that names no
+// foldPod adds the usage of one pod, or of one that is gone by its key, in reference millicores. A stream that names no
 // node is of a second scraper when another one names it. Where the label is no
-// node of ours (an address, say), the pod's own node tells the speed.
-func (f *folder) add(to *demand.Folding, key api.Key, p *podRecord, first int32) {
-	n := &f.n
-	f.streams = n.of(first, f.streams)
-	named := slices.ContainsFunc(f.streams, func(s podStream) bool { return n.nodes[s.node] != "" })
-	clear(f.used)
+// node of ours (an address, say), the pod's own node tells the speed. Used is scratch space,
+// a sample per step.
+func (d *demandSource) foldPod(f *demand.Folding, key api.Key, p *podRecord, streams []podStream, n newest, nodes []measuredNode, sp *speeds, used []podSample) {
+	named := slices.ContainsFunc(streams, func(s podStream) bool { return n.nodes[s.node] != "" })
+	clear(used)
 	var room int64 // of the largest node it ran on
-	for _, s := range f.streams {
+	for _, s := range streams {
 		if n.nodes[s.node] == "" && named {
 			continue
 		}
-		node := &f.nodes[s.node]
-		node.look(n.nodes[s.node], f.speeds)
+		node := &nodes[s.node]
+		node.look(n.nodes[s.node], sp)
 		if p != nil && !node.known {
 			node = &measuredNode{}
-			node.look(p.pod.Node, f.speeds)
+			node.look(p.pod.Node, sp)
 		}
-		speed := node.speedOf(f.speeds)
+		speed := node.speedOf(sp)
 		room = max(room, node.room)
-		f.d.prom.samples(s.values, n.from, n.to, func(step int64, v float64) {
+		d.prom.samples(s.values, n.from, n.to, func(step int64, v float64) {
 			if v == v && v >= 0 {
-				at := &f.used[step-n.from]
+				at := &used[step-n.from]
 				at.known, at.measured, at.reference = true, at.measured+v*1000, at.reference+v*1000*speed
 			}
 		})
 	}
-	pod := measuredPod(p, room, f.d.cfg.RateWindow)
+	pod := measuredPod(p, room, d.cfg.RateWindow)
 	if p == nil {
-		pod = f.d.recent[key].pod
+		pod = d.recent[key].pod
 		pod.Most = demand.Burnable(0, room)
 	}
-	for i, v := range f.used {
+	for i, v := range used {
 		if v.known {
-			to.Add(pod, n.from+int64(i), v.measured, v.reference)
+			f.Add(pod, n.from+int64(i), v.measured, v.reference)
 		}
 	}
 }

@@ -142,7 +142,6 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 	group.Go(func() {
 		s.Context.Strategies = o.strategies.observe(ctx, o.background, now, records[*strategyRecord](o.caches, kindStrategy))
 	})
-	group.Go(func() { o.addPods(&s, v) }) // of the caches alone, while others answer
 	group.Wait()
 	s.Context.PlacesPods = o.cfg.PlacesAtAdmission
 	if err := ctx.Err(); err != nil {
@@ -155,8 +154,8 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 	o.speeds.learn(now, v.nodes, s.Pools)
 	var usage map[targetID]*api.Usage
 	var standing map[string]float64
+	v.measure(o.speeds)
 	group.Go(func() {
-		v.measure(o.speeds)
 		usage = o.usage.fold(now, v)
 		standing = o.usage.standing(now, v)
 		o.pods.learn(v)
@@ -181,6 +180,7 @@ func (o *Observer) Observe(ctx context.Context) (api.Snapshot, error) {
 	}
 	s.Findings = append(s.Findings, o.sourceFindings(fresh)...)
 	o.addWorkloads(&s, v, usage)
+	o.addPods(&s, v)
 	for _, n := range v.nodes {
 		s.Nodes = append(s.Nodes, n.node)
 	}

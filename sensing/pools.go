@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -290,7 +289,6 @@ type speeds struct {
 	pools   map[string]float64  // pool → CPUSpeed
 	keepFor time.Duration       // how long a node that is gone is remembered
 	unknown map[string]bool     // nodes asked for whose pool isn't known
-	asking  sync.Mutex          // guards unknown: several ask at the same time
 	// room is the allocatable CPU of the nodes of now, largest the most that any had:
 	// millicores.
 	room    map[string]int64
@@ -380,8 +378,6 @@ func (s *speeds) of(node string) float64 {
 	if node == "" {
 		node = "(not told)"
 	}
-	s.asking.Lock()
-	defer s.asking.Unlock()
 	s.unknown[node] = true
 	return 1
 }
