@@ -99,15 +99,7 @@ func TestCanaryPromoted(t *testing.T) {
 // TestCanaryStopped: errors of canaries only stop the trial, and they get back what they
 // had; the others were never touched. Another leader knows, and only a person starts again.
 func TestCanaryStopped(t *testing.T) {
-	var w *world
-	w = trialWorld(t, func(name string, now time.Time) float64 {
-		for _, p := range w.lastPlan.Workloads {
-			if p.Key.Name == name && p.Canary.Acts && now.Sub(p.Canary.Since) > 12*time.Minute {
-				return 0.05
-			}
-		}
-		return 0
-	})
+	w := burningCanary(t)
 	w.phase(api.CanaryRunning, 15*time.Minute)
 	w.cycle()
 	canary := w.acting()[0]
@@ -152,10 +144,8 @@ func TestCanaryStopped(t *testing.T) {
 	w.phase(api.CanaryRunning, 20*time.Minute)
 }
 
-// TestCanarySizes: sizes are chosen for canaries only, as replicas are, and only while the trial
-// runs. Whoever was handed over, or was a canary, requests what its author wrote.
-func TestCanarySizes(t *testing.T) {
-	var w *world
+// burningCanary is a world in which the SLO of a canary burns after twelve minutes.
+func burningCanary(t *testing.T) (w *world) {
 	w = trialWorld(t, func(name string, now time.Time) float64 {
 		for _, p := range w.lastPlan.Workloads {
 			if p.Key.Name == name && p.Canary.Acts && now.Sub(p.Canary.Since) > 12*time.Minute {
@@ -164,6 +154,13 @@ func TestCanarySizes(t *testing.T) {
 		}
 		return 0
 	})
+	return w
+}
+
+// TestCanarySizes: sizes are chosen for canaries only, as replicas are, and only while the trial
+// runs. Whoever was handed over, or was a canary, requests what its author wrote.
+func TestCanarySizes(t *testing.T) {
+	w := burningCanary(t)
 	for _, l := range w.loads {
 		l.HandedOver = true
 		reads := l.change
@@ -200,15 +197,7 @@ func TestCanarySizes(t *testing.T) {
 // TestTrialOfAgents: what agents left pods less of than their author wrote, pods get back where a trial
 // does not let mash2 act.
 func TestTrialOfAgents(t *testing.T) {
-	var w *world
-	w = trialWorld(t, func(name string, now time.Time) float64 {
-		for _, p := range w.lastPlan.Workloads {
-			if p.Key.Name == name && p.Canary.Acts && now.Sub(p.Canary.Since) > 12*time.Minute {
-				return 0.05
-			}
-		}
-		return 0
-	})
+	w := burningCanary(t)
 	for _, l := range w.loads {
 		l.HandedOver = true
 		reads := l.change

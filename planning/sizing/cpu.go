@@ -50,12 +50,12 @@ func (c *chooser) cpu() {
 	switch {
 	case float64(have) < least:
 		c.assign(math.Max(float64(best.request), least), fmt.Sprintf("cpu: the peak of %.2f cores must fit into %d replicas", peak/1000, c.in.Most))
-	case math.Abs(float64(best.request-have)) < c.Deadband*float64(have) || saves < c.Worth:
+	case math.Abs(float64(best.request-have)) < c.Deadband*float64(have) || !(saves >= c.Worth): // nor where costs are no numbers
 	case !c.m.Saved.IsZero() && c.in.Time.Sub(c.m.Saved) < c.Settle:
 		c.cpuWhy = fmt.Sprintf("a CPU request of %dm would cost %.0f %% less; the last change was at %s", best.request, 100*saves, c.m.Saved.UTC().Format(time.RFC3339))
 	default:
 		c.m.Saved = c.in.Time
-		c.assign(float64(best.request), fmt.Sprintf("cpu: %d to %d replicas of it cost the least over %s", c.in.Least, c.in.Most, demand.of.Round(time.Hour)))
+		c.assign(float64(best.request), fmt.Sprintf("cpu: %d to %d replicas of it cost the least over %s%s", c.in.Least, c.in.Most, demand.of.Round(time.Hour), c.byMachines()))
 	}
 }
 
@@ -187,6 +187,14 @@ func (c *chooser) machines(demand past, request, memory int64) (cost float64, ok
 		}
 	}
 	return cost, !math.IsInf(cost, 1)
+}
+
+// byMachines says why whole machines were counted, where that is a good part of the cost.
+func (c *chooser) byMachines() string {
+	if c.in.Alone < 0.1 || !slices.ContainsFunc(c.in.Machines, func(m Machine) bool { return m.Price > 0 }) {
+		return ""
+	}
+	return fmt.Sprintf(", by whole machines, as %.0f %% of what pods request is its own", 100*c.in.Alone)
 }
 
 // requestsTried are the requests of a replica that are compared, millicores, the largest first: so
