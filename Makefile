@@ -374,7 +374,8 @@ bench-drpc: build ## the chain of forty services: the critical-path rule's setti
 		--input $(or $(MASH2_DATA),../shared/data)/datacenter-traces/alibaba2018_machine_usage_8d_30s.csv.gz
 
 .PHONY: bench-scale
-# Further ones: SCALE='--nodes 5000'.
+# Further ones: SCALE='--nodes 5000', and for as many nodes as a cluster of GKE can have
+# SCALE='--nodes 65000 --pods-per-node 10 --workloads 5000 --steps plan,falling,sequence,shrink --runs 3' (five minutes).
 SCALE ?=
 bench-scale: deps ## the pure steps of a cycle at 100, 300 and 1,000 nodes, in process: JSON lines; fails beyond the calibrated ranges (three minutes)
 	go run -tags '$(TAGS)' ./experiments/scale $(SCALE)

@@ -3,6 +3,9 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -20,8 +23,27 @@ import (
 func TestRun(t *testing.T) {
 	var out bytes.Buffer
 	file := filepath.Join(t.TempDir(), "ranges.json")
-	if ok, err := run(&out, "10,20", "", 2, file); err != nil || !ok {
+	if ok, err := run(&out, options{sizes: "10,20", podsPerNode: 30, runs: 2, calibrate: file}); err != nil || !ok {
 		t.Fatalf("%v, %v", ok, err)
+	}
+	ranges := func() (most map[string]float64) {
+		text, err := os.ReadFile(file)
+		if err := errors.Join(err, json.Unmarshal(text, &most)); err != nil {
+			t.Fatal(err)
+		}
+		return most
+	}
+	once := ranges()
+	once["10/sequence"] = 1e9
+	text, _ := json.Marshal(once)
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := run(io.Discard, options{sizes: "10", podsPerNode: 30, runs: 2, steps: "sequence", calibrate: file}); err != nil || !ok {
+		t.Fatalf("%v, %v", ok, err)
+	}
+	if most := ranges(); most["10/sequence"] != 1e9 || len(most) != len(once) || len(most) != 22 {
+		t.Errorf("what the file had is not kept: %v", most)
 	}
 	var got []string
 	for lines := json.NewDecoder(&out); lines.More(); {
@@ -40,12 +62,49 @@ func TestRun(t *testing.T) {
 	if diff := cmp.Diff(append(steps, steps...), got); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
-	if _, err := run(&out, "10", "plan,none", 1, ""); err == nil || !strings.Contains(err.Error(), "--steps") {
-		t.Errorf("an unknown step: %v", err)
+}
+
+// Fewer workloads than nodes have more replicas, of which all nodes have as many.
+func TestShapes(t *testing.T) {
+	var out bytes.Buffer
+	if ok, err := run(&out, options{sizes: "260", podsPerNode: 10, workloads: 20, runs: 1, steps: "sequence"}); err != nil || !ok {
+		t.Fatalf("%v, %v", ok, err)
 	}
-	for _, bad := range []string{"", "9", "many", "10,"} {
-		if _, err := run(&out, bad, "", 1, ""); err == nil || !strings.Contains(err.Error(), "--nodes") {
-			t.Errorf("--nodes %q: %v", bad, err)
+	var l line
+	if err := json.Unmarshal(out.Bytes(), &l); err != nil || l.Nodes != 260 || l.Pods != 2600 || l.Workloads != 20 {
+		t.Errorf("%+v, %v", l, err)
+	}
+	on := map[string]int{}
+	for _, p := range steady(size{260, 10, 20}, false).snapshot.Pods {
+		on[p.Node]++
+	}
+	for node, pods := range on {
+		if pods != 10 || len(on) != 260 {
+			t.Fatalf("%d nodes have pods; %s has %d", len(on), node, pods)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for _, bad := range []struct {
+		of  func(o *options)
+		say string
+	}{
+		{func(o *options) { o.steps = "plan,none" }, "--steps"},
+		{func(o *options) { o.sizes = "" }, "--nodes"},
+		{func(o *options) { o.sizes = "9" }, "--nodes"},
+		{func(o *options) { o.sizes = "many" }, "--nodes"},
+		{func(o *options) { o.sizes = "10," }, "--nodes"},
+		{func(o *options) { o.runs = 0 }, "--runs"},
+		{func(o *options) { o.podsPerNode = 0 }, "--pods-per-node"},
+		{func(o *options) { o.workloads = 3 }, "--workloads"},
+		{func(o *options) { o.workloads = -10 }, "--workloads"},
+		{func(o *options) { o.workloads, o.calibrate = 5, "ranges.json" }, "--calibrate"},
+	} {
+		o := options{sizes: "10", podsPerNode: 30, runs: 1, steps: "sequence"}
+		bad.of(&o)
+		if _, err := run(io.Discard, o); err == nil || !strings.Contains(err.Error(), bad.say) {
+			t.Errorf("%+v: %v", o, err)
 		}
 	}
 }
@@ -56,6 +115,20 @@ func TestLeaves(t *testing.T) {
 		if got := leaves([]line{{Nodes: 100, Step: "plan", Ratio: ratio}, {Nodes: 300, Step: "plan", Ratio: 9}}, most); len(got) != want {
 			t.Errorf("a ratio of %v: %v", ratio, got)
 		}
+	}
+}
+
+// A step beyond its range is measured again, and only that one.
+func TestRepeat(t *testing.T) {
+	lines := []line{{Nodes: 10, Step: "sequence", Ratio: 1e9}, {Nodes: 10, Step: "shrink", Ratio: 1e8}}
+	if err := repeat(lines, size{10, 30, 10}, 2, map[string]float64{"10/sequence": 1, "10/shrink": 1e9}); err != nil {
+		t.Fatal(err)
+	}
+	if got := lines[0]; got.Ratio <= 0 || got.Ratio > 1e6 || got.P50Ms <= 0 || got.Step != "sequence" {
+		t.Errorf("measured again: %+v", got)
+	}
+	if got := lines[1].Ratio; got != 1e8 {
+		t.Errorf("within its range, and measured again: %v", got)
 	}
 }
 
@@ -95,7 +168,7 @@ func TestPlansAreTheSameOnAnyNumberOfProcessors(t *testing.T) {
 		}
 		plans := func(processors int) (out []string) {
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
-			w := steady(20, false)
+			w := steady(size{20, 30, 20}, false)
 			w.loads[3][9] = -1 // refused: a finding
 			memory := planning.Memory{}
 			for later := range 4 {

@@ -13,14 +13,21 @@ import (
 )
 
 const (
-	podsPerNode = 30
-	history     = 48 * time.Hour
-	period      = time.Minute
+	history = 48 * time.Hour
+	period  = time.Minute
 	// after is how many samples there are of the time to come.
 	after = 120
 )
 
 var now = time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)
+
+// size of a cluster.
+type size struct {
+	nodes, podsPerNode, workloads int
+}
+
+// replicas of each workload.
+func (s size) replicas() int { return s.podsPerNode * s.nodes / s.workloads }
 
 // world is a cluster at a time and what is asked of it then and later.
 type world struct {
@@ -55,34 +62,35 @@ func (w world) falling() world {
 	return w
 }
 
-// steady is a cluster whose load as a whole stays: one pool of nodes, as many workloads of 30
+// steady is a cluster whose load as a whole stays: one pool of nodes, and workloads of as many
 // Ready pods each, each in its own phase of the day. Their pods have one of seven requests;
 // sized ones have as many requests as there are workloads, as where mash2 chooses them.
-func steady(nodes int, sized bool) world {
-	allocatable := api.Resources{MilliCPU: 12000, Memory: 32 << 30, Pods: 110}
+func steady(of size, sized bool) world {
+	nodes, replicas := of.nodes, of.replicas()
+	allocatable := api.Resources{MilliCPU: 400 * int64(of.podsPerNode), Memory: int64(of.podsPerNode+2) << 30, Pods: 110}
 	s := api.Snapshot{Time: now, Metrics: api.SourceHealth{Reachable: true, LastOK: now}, ResourceMetrics: api.SourceHealth{Reachable: true, LastOK: now}}
 	s.Pools = []api.Pool{pool("fast", int32(nodes), allocatable), pool("cheap", 0, allocatable)}
 	for i := range nodes {
 		s.Nodes = append(s.Nodes, node("fast", i, allocatable))
 	}
-	loads := make([][]float64, nodes)
-	for w := range nodes {
+	loads := make([][]float64, of.workloads)
+	for w := range of.workloads {
 		key := api.Key{Namespace: "shop", Name: fmt.Sprintf("web%05d", w)}
 		shape := &api.PodShape{ID: key.Name, Requests: api.Resources{MilliCPU: 200 + int64(w%7)*45, Memory: 256 << 20, Pods: 1}}
 		if sized {
 			shape.Requests.MilliCPU, shape.Requests.Memory = 200+int64(w*7919%271), shape.Requests.Memory+int64(w)<<12
 		}
-		loads[w] = loadOf(w, 0.6*float64(podsPerNode)*float64(shape.Requests.MilliCPU))
+		loads[w] = loadOf(w, 0.6*float64(replicas)*float64(shape.Requests.MilliCPU))
 		s.Workloads = append(s.Workloads, api.Workload{
 			Key: key, Mode: api.ModeFull, Planner: "horizontal", Target: api.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: key.Name},
-			MinReplicas: 1, MaxReplicas: 2 * podsPerNode, Replicas: podsPerNode, ReadyReplicas: podsPerNode, PlannedReplicas: podsPerNode,
+			MinReplicas: 1, MaxReplicas: int32(2 * replicas), Replicas: int32(replicas), ReadyReplicas: int32(replicas), PlannedReplicas: int32(replicas),
 			Shape: shape, SpeedNow: 1, Behavior: behavior(),
 			Demand: api.Series{Start: now.Add(-history), Step: period, Values: loads[w][:history/period]},
 		})
-		for i := range podsPerNode {
+		for i := range replicas {
 			s.Pods = append(s.Pods, api.Pod{
 				Key: api.Key{Namespace: "shop", Name: fmt.Sprintf("%s-%d", key.Name, i)}, UID: fmt.Sprintf("%s-%d", key.Name, i), Workload: key, Shape: shape,
-				Node: s.Nodes[(w*7+i*31)%nodes].Name, Phase: "Running", Ready: true, ControllerKind: "ReplicaSet", ControllerName: key.Name,
+				Node: s.Nodes[(w*7*(nodes/of.workloads)+i*31)%nodes].Name, Phase: "Running", Ready: true, ControllerKind: "ReplicaSet", ControllerName: key.Name,
 				Created: now.Add(-history), ReadyAt: now.Add(-history),
 			})
 		}
