@@ -290,7 +290,7 @@ func TestPartsTakeTheirTurns(t *testing.T) {
 	flight := &inFlight{}
 	w := newWorld(t, func(c *Config) {
 		c.PrometheusTransport = flight
-		c.QueryTimeout = 200 * time.Millisecond
+		c.QueryTimeout = time.Second
 	})
 	w.crowd(100)
 	w.demand.parts.finer = 99
@@ -298,7 +298,7 @@ func TestPartsTakeTheirTurns(t *testing.T) {
 	w.answer(func(_ http.ResponseWriter, r *http.Request) bool {
 		if slow {
 			select {
-			case <-time.After(100 * time.Millisecond):
+			case <-time.After(80 * time.Millisecond): // two at a time: four seconds for all
 			case <-r.Context().Done():
 			}
 		}
@@ -313,7 +313,7 @@ func TestPartsTakeTheirTurns(t *testing.T) {
 	slow = true
 	w.clock.Step(w.cfg.Step)
 	if s := w.observe(); s.Metrics.Reachable {
-		t.Error("as many parts as there are, each taking half of its time, are within twice the time of one")
+		t.Error("all parts together, none of which takes long, take longer than two may")
 	}
 }
 

@@ -198,11 +198,16 @@ func (a *Actuator) resource(t api.TargetRef, namespace string) (dynamic.Resource
 	return a.dynamic.Resource(mapping.Resource).Namespace(namespace), nil
 }
 
-// gone tells that an object, or the one with the UID that was meant, doesn't
-// exist any more. A UID that differs is a conflict when it is a precondition,
-// and a change of an immutable field when it is part of a patch.
-func gone(err error) bool {
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+// gone tells by a write's error that a pod, or the one with the UID that was meant, doesn't
+// exist any more. A UID that differs is a conflict when it is a precondition, and a change of
+// an immutable field when it is part of a patch. A conflict may as well be about another
+// object, such as the pod's budget, or be one of the pod with itself: then it is there.
+func (a *Actuator) gone(ctx context.Context, pod api.Key, uid string, err error) bool {
+	if apierrors.IsConflict(err) {
+		now, err := a.client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err) || err == nil && string(now.UID) != uid
+	}
+	if apierrors.IsNotFound(err) {
 		return true
 	}
 	var status apierrors.APIStatus

@@ -71,6 +71,9 @@ func TestActuator(t *testing.T) {
 		"a refused eviction is asked for ever more seldom": func(b *bed, namespace string) {
 			testEvictionBackoff(b, namespace, c.RESTConfig())
 		},
+		"a conflict about something else is no eviction": func(b *bed, namespace string) {
+			testEvictionConflict(b, namespace, c.RESTConfig())
+		},
 		"what RBAC refuses is said by name and changes nothing": func(b *bed, namespace string) {
 			testForbidden(b, namespace, c.RESTConfig())
 		},

@@ -2,8 +2,12 @@ package kube_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -82,6 +86,50 @@ func testEvictionBackoff(b *bed, ns string, cfg *rest.Config) {
 			return err == nil, err
 		})
 	}
+}
+
+// Where others write a budget at the same time, the API server gives up after some tries and
+// answers with a conflict, as it does where the UID is another pod's.
+func testEvictionConflict(b *bed, ns string, cfg *rest.Config) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return conflicts{next} })
+	actuator, err := kube.New(cfg, kube.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	pod := b.pod(ns, "a")
+	evict := api.EvictPod{Pod: api.Key{Namespace: ns, Name: "a"}, UID: string(pod.UID)}
+	if err := actuator.Apply(b.Context(), evict); !apierrors.IsConflict(err) {
+		b.Errorf("the pod is there, and the error is %v", err)
+	}
+	if err := b.client.CoreV1().Pods(ns).Delete(b.Context(), "a", metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}); err != nil {
+		b.Fatal(err)
+	}
+	if err := actuator.Apply(b.Context(), evict); err != nil {
+		b.Errorf("the pod is gone: %v", err)
+	}
+	b.pod(ns, "a")
+	if err := actuator.Apply(b.Context(), evict); err != nil {
+		b.Errorf("another pod has its name: %v", err)
+	}
+}
+
+// conflicts answers evictions as the API server does when it gives up.
+type conflicts struct{ http.RoundTripper }
+
+func (c conflicts) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !strings.HasSuffix(r.URL.Path, "/eviction") {
+		return c.RoundTripper.RoundTrip(r)
+	}
+	w := httptest.NewRecorder()
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusConflict)
+	status := apierrors.NewConflict(policyv1.Resource("poddisruptionbudgets"), "web", errors.New("the object has been modified")).Status()
+	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	if err := json.NewEncoder(w).Encode(status); err != nil {
+		return nil, err
+	}
+	return w.Result(), nil
 }
 
 // A budget that lets what is not Ready always go is asked for just that.

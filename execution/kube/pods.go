@@ -43,7 +43,7 @@ func (a *Actuator) tryEviction(ctx context.Context, action api.EvictPod) error {
 		},
 	})
 	switch {
-	case gone(err):
+	case a.gone(ctx, action.Pod, action.UID, err):
 		return nil
 	case overBudget(err):
 		return fmt.Errorf("evicting pod %s: %w: %w", action.Pod, ErrDisruptionBudget, err)
@@ -79,7 +79,7 @@ func (a *Actuator) setDeletionCost(ctx context.Context, action api.SetDeletionCo
 	pod, err := a.client.CoreV1().Pods(action.Pod.Namespace).Patch(ctx, action.Pod.Name, types.MergePatchType, patch,
 		metav1.PatchOptions{FieldManager: api.FieldManager})
 	switch {
-	case gone(err):
+	case a.gone(ctx, action.Pod, action.UID, err):
 		return nil
 	case err != nil:
 		return fmt.Errorf("deletion cost of pod %s: %w", action.Pod, err)

@@ -36,7 +36,7 @@ func (a *Actuator) resize(ctx context.Context, action api.ResizePod) error {
 	pod, err := a.client.CoreV1().Pods(action.Pod.Namespace).Patch(ctx, action.Pod.Name, types.StrategicMergePatchType, patch,
 		metav1.PatchOptions{FieldManager: cmp.Or(a.options.ResizesAs, api.FieldManager)}, "resize")
 	switch {
-	case gone(err):
+	case a.gone(ctx, action.Pod, action.UID, err):
 		return nil
 	case err != nil:
 		a.refused.Next(id, now)
