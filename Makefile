@@ -342,13 +342,15 @@ train-margins: build ## the model of margins that comes with the program, from d
 	bin/mash2 train --environment margins --steps 57600000 --seed 11 --out $(OUT)/margins/shipped $(foreach f,$(DEVELOPMENT),--input $(f))
 	cp $(OUT)/margins/shipped/model.rl $(OUT)/margins/shipped/card.json planning/learned/shipped/
 
-bench-margins: build ## that model on loads that it never saw, beside the planner: drawn ones, recorded ones, and the held-out days in the simulator (an hour and a half)
+bench-margins: build ## that model on loads that it never saw, beside the planner: drawn ones, recorded ones, and the held-out days and fleets in the simulator (three hours)
 	bin/mash2 evaluate --environment margins --episodes 200 --seed 5 --model builtin:margins --model rule:part:0.9
 	bin/mash2 evaluate --environment margins --episodes 6 --seed 5 --model builtin:margins --model rule:part:0.9 \
 		$(foreach f,$(filter-out %/autothrottle-diurnal.yaml %/autothrottle-noisy.yaml,$(wildcard experiments/traces/held-out/*.yaml)),--input $(f))
 	go run -tags '$(TAGS)' ./experiments/verdict --learned --sizes 1 --set held-out --seeds 4
 	go run -tags '$(TAGS)' ./experiments/verdict --learned --sizes 20 --set held-out --seeds 4
 	go run -tags '$(TAGS)' ./experiments/verdict --learned --sizes 200 --set held-out --seeds 1
+	go run -tags '$(TAGS)' ./experiments/verdict --learned --fleet-sizes 1 --set fleets --seeds 1
+	go run -tags '$(TAGS)' ./experiments/verdict --learned --fleet-sizes 20,200 --set fleets --traces fleet-20-cold --seeds 1
 
 # DRPC's students that come with the program, the predictor that they see, and the table of CoScal.
 .PHONY: train-drpc bench-drpc
