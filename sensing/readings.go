@@ -32,10 +32,11 @@ type readings struct {
 	known    map[triggerID]*triggerState
 	slos     map[triggerID]*sloState
 
-	// all and queries are places for those that are being asked for.
-	all, queries chan struct{}
-	mu           sync.Mutex
-	namespaces   map[string]chan struct{} // places by namespace
+	// all and queries are places for those that are being asked for, slowAll and
+	// slowQueries the part of them for those that took long the last time.
+	all, queries, slowAll, slowQueries chan struct{}
+	mu                                 sync.Mutex
+	namespaces                         map[string]chan struct{} // places by namespace
 }
 
 // triggerID tells triggers apart; another definition is another trigger.
@@ -69,9 +70,8 @@ type triggerState struct {
 func newReadings(cfg Config, prom *prometheus) (*readings, error) {
 	s := &readings{
 		cfg: cfg, grid: demand.Grid{Step: cfg.Step}, prom: prom, known: map[triggerID]*triggerState{}, slos: map[triggerID]*sloState{},
-		all: make(chan struct{}, triggersAtOnce), queries: make(chan struct{}, queriesAtOnce),
-		namespaces: map[string]chan struct{}{},
 	}
+	s.makePlaces()
 	rc := rest.CopyConfig(cfg.REST)
 	rc.Timeout = cfg.QueryTimeout // these clients take no context
 	rc.ContentType, rc.AcceptContentTypes = "", ""
@@ -92,7 +92,8 @@ func newReadings(cfg Config, prom *prometheus) (*readings, error) {
 // from the cycle's own queries, which they never delay.
 const (
 	// triggersAtOnce is how many triggers are read at the same time, of which
-	// queriesAtOnce ask Prometheus, and namespaceAtOnce are of one namespace.
+	// queriesAtOnce ask Prometheus, and namespaceAtOnce are of one namespace. At most half
+	// of either took long the last time: a few namespaces with slow ones keep no others waiting.
 	triggersAtOnce  = 16
 	queriesAtOnce   = 8
 	namespaceAtOnce = 4
@@ -107,6 +108,12 @@ const (
 	slowBackoff    = time.Minute
 	slowestBackoff = time.Hour
 )
+
+func (s *readings) makePlaces() {
+	s.all, s.queries = make(chan struct{}, triggersAtOnce), make(chan struct{}, queriesAtOnce)
+	s.slowAll, s.slowQueries = make(chan struct{}, triggersAtOnce/2), make(chan struct{}, queriesAtOnce/2)
+	s.namespaces = map[string]chan struct{}{}
+}
 
 // read asks for what the triggers of all workloads are now, those that are not
 // being asked for already. It fails none: what can't be read keeps its last value,
@@ -176,7 +183,10 @@ func (s *readings) read(ctx, life context.Context, now time.Time, v *view) {
 // ask for one trigger when it is its turn.
 func (s *readings) ask(life context.Context, state *triggerState, t trigger, namespace string, back bool, ask func(context.Context) error, done chan struct{}) {
 	defer close(done)
-	defer s.turn(life, t, namespace)()
+	state.mu.Lock()
+	slow := state.slow
+	state.mu.Unlock()
+	defer s.turn(life, t, namespace, slow)()
 	begun := s.cfg.Clock.Now()
 	ctx, cancel := context.WithTimeout(life, s.cfg.QueryTimeout)
 	defer cancel()
@@ -201,16 +211,21 @@ func (s *readings) ask(life context.Context, state *triggerState, t trigger, nam
 }
 
 // turn waits until a trigger may be asked for, and returns what ends its turn.
-func (s *readings) turn(life context.Context, t trigger, namespace string) (end func()) {
+func (s *readings) turn(life context.Context, t trigger, namespace string, slow bool) (end func()) {
 	s.mu.Lock()
 	if s.namespaces[namespace] == nil {
 		s.namespaces[namespace] = make(chan struct{}, namespaceAtOnce)
 	}
-	slots := []chan struct{}{s.namespaces[namespace], s.all}
+	slots := []chan struct{}{s.namespaces[namespace]}
 	s.mu.Unlock()
+	places, ofSlow := s.all, s.slowAll
 	if t.kind == v1alpha1.TriggerPrometheus {
-		slots[1] = s.queries
+		places, ofSlow = s.queries, s.slowQueries
 	}
+	if slow {
+		slots = append(slots, ofSlow)
+	}
+	slots = append(slots, places)
 	var taken []chan struct{}
 	for _, slot := range slots {
 		select {

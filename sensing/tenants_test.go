@@ -1,6 +1,7 @@
 package sensing
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mash2-io/mash2/api"
@@ -144,6 +146,31 @@ func TestTenantsQueriesBackOff(t *testing.T) {
 		if i >= len(waits) || waits[i] != w*time.Minute {
 			t.Fatalf("waits are %v, want %d minutes", waits, want)
 		}
+	}
+}
+
+// Namespaces whose triggers are slow keep those of others waiting at no time, be they of
+// Prometheus or not.
+func TestSlowTriggersLeavePlaces(t *testing.T) {
+	for _, kind := range []v1alpha1.TriggerType{v1alpha1.TriggerPrometheus, v1alpha1.TriggerExternal} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &readings{}
+			s.makePlaces()
+			life, end := context.WithCancel(t.Context())
+			defer end()
+			for i := range 8 * namespaceAtOnce {
+				go s.turn(life, trigger{kind: kind}, fmt.Sprintf("slow-%d", i%8), true)
+			}
+			synctest.Wait()
+			served := false
+			go func() {
+				s.turn(life, trigger{kind: kind}, "shop", false)()
+				served = true
+			}()
+			if synctest.Wait(); !served {
+				t.Errorf("%s: a trigger that is answered at once waits for slow ones", kind)
+			}
+		})
 	}
 }
 
