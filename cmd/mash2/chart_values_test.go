@@ -82,6 +82,38 @@ func TestChartForecaster(t *testing.T) {
 	}
 }
 
+// A section that is set to null is refused by its name, where templates read what is in it.
+func TestChartRefusesNullSections(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(chartFolder, "values.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values map[string]any
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	var walk func(path string, of map[string]any)
+	walk = func(path string, of map[string]any) {
+		for key, v := range of {
+			section, ok := v.(map[string]any)
+			if !ok || len(section) == 0 {
+				continue
+			}
+			at := path + key
+			if out, err := templated(t, at+"=null"); err != nil {
+				if refused++; !strings.Contains(out, at+" is null") {
+					t.Errorf("%s=null: %s", at, out)
+				}
+			}
+			walk(at+".", section)
+		}
+	}
+	if walk("", values); refused < 20 {
+		t.Errorf("%d sections are refused", refused)
+	}
+}
+
 // templated is what the chart makes of values besides those that it can't do without.
 func templated(t *testing.T, values string) (string, error) {
 	t.Helper()

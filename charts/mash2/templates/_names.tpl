@@ -1,6 +1,11 @@
-{{- /* Values of another chart may lack what templates read, which would be empty flags. */}}
+{{- /* Values of another chart may lack what templates read, which would be empty flags, and so may sections that are set to null. */}}
 {{- define "mash2.keys" -}}
 {{- if ne (toString .Values.keys) "afcc9c6b" }}{{ fail "these values are of another version of the chart and may lack keys of this one: run helm upgrade with --reset-then-reuse-values (helm 3.14 or later) instead of --reuse-values" }}{{ end }}
+{{- range $section := list "image" "prometheus" "records" "records.knowledge" "provider" "provider.gke" "provider.clusterapi" "operator" "policy" "sizing" "agents" "agents.node" "agents.node.application" "agents.node.resize" "strategies" "admission" "rbac" "serviceAccount" "uninstall" "metrics" "metrics.service" "metrics.serviceMonitor" "metrics.prometheusRule" "metrics.prometheusRule.recording" "metrics.dashboard" "page" "externalScaler" "models" "networkPolicy" "podDisruptionBudget" }}
+{{- $values := $.Values }}
+{{- range splitList "." $section }}{{ $values = index $values . }}{{ end }}
+{{- if not (kindIs "map" $values) }}{{ fail (printf "%s is null: leave it out, and it has its defaults" $section) }}{{ end }}
+{{- end }}
 {{- end }}
 
 {{- define "mash2.fullname" -}}
