@@ -346,7 +346,7 @@ bench-margins: build ## that model on loads that it never saw, beside the planne
 	bin/mash2 evaluate --environment margins --episodes 200 --seed 5 --model builtin:margins --model rule:part:0.9
 	bin/mash2 evaluate --environment margins --episodes 6 --seed 5 --model builtin:margins --model rule:part:0.9 \
 		$(foreach f,$(filter-out %/autothrottle-diurnal.yaml %/autothrottle-noisy.yaml,$(wildcard experiments/traces/held-out/*.yaml)),--input $(f))
-	go run -tags '$(TAGS)' ./experiments/verdict --learned --sizes 1 --set held-out --seeds 4
+	go run -tags '$(TAGS)' ./experiments/verdict --learned --sizes 1 --set held-out --seeds 10
 	go run -tags '$(TAGS)' ./experiments/verdict --learned --sizes 20 --set held-out --seeds 4
 	go run -tags '$(TAGS)' ./experiments/verdict --learned --sizes 200 --set held-out --seeds 1
 	go run -tags '$(TAGS)' ./experiments/verdict --learned --fleet-sizes 1 --set fleets --seeds 1
