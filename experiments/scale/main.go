@@ -54,6 +54,7 @@ type options struct {
 	steps       string // by name, with commas between; all if empty
 	runs        int
 	calibrate   string // file
+	growth      string // file
 }
 
 // usual is the shape that ranges are of.
@@ -73,6 +74,7 @@ func main() {
 	flag.IntVar(&o.runs, "runs", usual.runs, "times that each step is run")
 	flag.StringVar(&o.steps, "steps", usual.steps, "steps to run, by name, with commas between; all if empty")
 	flag.StringVar(&o.calibrate, "calibrate", usual.calibrate, "file to write the largest ratio of each step to; what it has already is kept where larger")
+	flag.StringVar(&o.growth, "growth", usual.growth, "PNG file to draw how steps grow with the size; then the exponents are printed, too")
 	flag.Parse()
 	ok, err := run(os.Stdout, o)
 	switch {
@@ -135,6 +137,16 @@ func run(out io.Writer, o options) (ok bool, err error) {
 			}
 		}
 		lines = append(lines, of...)
+	}
+	if o.growth != "" {
+		for _, g := range grows(lines) {
+			if err := json.NewEncoder(out).Encode(g); err != nil {
+				return false, err
+			}
+		}
+		if err := drawGrowth(o.growth, lines); err != nil {
+			return false, err
+		}
 	}
 	if o.calibrate != "" {
 		for _, l := range lines {

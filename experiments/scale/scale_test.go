@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"image/png"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -129,6 +131,34 @@ func TestRepeat(t *testing.T) {
 	}
 	if got := lines[1].Ratio; got != 1e8 {
 		t.Errorf("within its range, and measured again: %v", got)
+	}
+}
+
+func TestGrowth(t *testing.T) {
+	var lines []line
+	for _, nodes := range []int{5000, 100, 1000, 2500} {
+		n := float64(nodes)
+		lines = append(lines, line{Nodes: nodes, Step: "plan", Ratio: 3 * n}, line{Nodes: nodes, Step: "switch", Ratio: math.Pow(n, 1.5)})
+	}
+	lines = append(lines, line{Nodes: 1000, Step: "once", Ratio: 1})
+	got := grows(lines)
+	for i := range got {
+		got[i].Exponent = math.Round(1e6*got[i].Exponent) / 1e6
+	}
+	if diff := cmp.Diff([]growth{{"plan", 1, 1000, 5000}, {"switch", 1.5, 1000, 5000}}, got); diff != "" {
+		t.Errorf("growth (-want +got):\n%s", diff)
+	}
+	file := filepath.Join(t.TempDir(), "growth.png")
+	if err := drawGrowth(file, lines); err != nil {
+		t.Fatal(err)
+	}
+	in, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if _, err := png.Decode(in); err != nil {
+		t.Error(err)
 	}
 }
 
