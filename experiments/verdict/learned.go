@@ -23,6 +23,17 @@ func (o options) compareLearned(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return o.each(func(set string, size float64) (results, error) {
+		r, err := o.learnedOn(ctx, set, size, rivals.at(size))
+		if err != nil || len(r) == 0 {
+			return r, err
+		}
+		return r, r.learned(o.tables, set, size)
+	})
+}
+
+// each compares on each set at each size; it is an error if there are no loads at all.
+func (o options) each(compare func(set string, size float64) (results, error)) error {
 	found := false
 	for _, set := range o.sets {
 		sizes := o.sizes
@@ -30,17 +41,11 @@ func (o options) compareLearned(ctx context.Context) error {
 			sizes = o.fleetSizes
 		}
 		for _, size := range sizes {
-			r, err := o.learnedOn(ctx, set, size, rivals.at(size))
+			r, err := compare(set, size)
 			if err != nil {
 				return err
 			}
-			if len(r) == 0 {
-				continue
-			}
-			found = true
-			if err := r.learned(o.tables, set, size); err != nil {
-				return err
-			}
+			found = found || len(r) > 0
 		}
 	}
 	if !found {
@@ -49,16 +54,18 @@ func (o options) compareLearned(ctx context.Context) error {
 	return nil
 }
 
+// loadsOf a set at a size.
+func (o options) loadsOf(set string, size float64) ([]load, error) {
+	if set == fleets {
+		return fleetsOf(o.traces, size, o.only)
+	}
+	return loads(o.traces, set, []float64{size}, o.only)
+}
+
 // learnedOn runs the planner with the model and without, the clairvoyant, and the HPA as it is
 // calibrated on each pool.
 func (o options) learnedOn(ctx context.Context, set string, size float64, rivals []config) (results, error) {
-	var all []load
-	var err error
-	if set == fleets {
-		all, err = fleetsOf(o.traces, size, o.only)
-	} else {
-		all, err = loads(o.traces, set, []float64{size}, o.only)
-	}
+	all, err := o.loadsOf(set, size)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@
 //	go run ./experiments/verdict --ablation         # what each term of the utility does
 //	go run ./experiments/verdict --shocks           # what the policies are worth where something happens
 //	go run ./experiments/verdict --foresight        # what knowing the load some time ahead would be worth
+//	go run ./experiments/verdict --pools            # mash2 on any pool, beside mash2 on each alone
 //	go run ./experiments/verdict --learned          # the model of margins that comes with the program, beside the planner
 //
 // Rivals are chosen on the development traces alone and frozen in a file; see
@@ -65,6 +66,7 @@ func main() {
 	calibrate := flag.Bool("calibrate", false, "choose the rivals on the development traces and freeze them")
 	ablation := flag.Bool("ablation", false, "tell what each term of the utility does, instead of judging")
 	learned := flag.Bool("learned", false, "compare the model of margins that comes with the program with the planner, instead of judging")
+	apart := flag.Bool("pools", false, "compare mash2 on any pool with mash2 on each pool alone, instead of judging")
 	surprised := flag.Bool("shocks", false, "tell what the policies and the rivals are worth where the load surges or nodes fail, instead of judging")
 	told := flag.Bool("foresight", false, "tell what mash2 would cost and keep if it knew the load for some time ahead, instead of judging")
 	flag.Parse()
@@ -101,6 +103,9 @@ func main() {
 		}
 		if *told {
 			return o.foretell(ctx)
+		}
+		if *apart {
+			return o.comparePools(ctx)
 		}
 		if *learned {
 			return o.compareLearned(ctx)

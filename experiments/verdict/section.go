@@ -25,13 +25,7 @@ type section struct {
 
 // section runs everybody on a set at a size.
 func (o options) section(ctx context.Context, set string, size float64, rivals []config) (section, error) {
-	var all []load
-	var err error
-	if set == fleets {
-		all, err = fleetsOf(o.traces, size, o.only)
-	} else {
-		all, err = loads(o.traces, set, []float64{size}, o.only)
-	}
+	all, err := o.loadsOf(set, size)
 	if err != nil || len(all) == 0 {
 		return section{}, err
 	}
