@@ -33,14 +33,7 @@ func chartKeys(values map[string]any, prefix string) []string {
 // Values that an upgrade kept from an older chart lack the keys that are new: they are
 // refused, with what to do instead, and make no flag empty.
 func TestChartRefusesValuesOfAnOlderOne(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(chartFolder, "values.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var values map[string]any
-	if err := yaml.Unmarshal(text, &values); err != nil {
-		t.Fatal(err)
-	}
+	values := chartValues(t)
 	sum := sha256.Sum256([]byte(strings.Join(chartKeys(values, ""), "\n")))
 	if want := hex.EncodeToString(sum[:4]); values["keys"] != want {
 		t.Errorf("keys are %v and now %s: set that in values.yaml and _names.tpl", values["keys"], want)

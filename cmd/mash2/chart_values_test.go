@@ -82,16 +82,22 @@ func TestChartForecaster(t *testing.T) {
 	}
 }
 
-// A section that is set to null is refused by its name, where templates read what is in it.
-func TestChartRefusesNullSections(t *testing.T) {
+// chartValues are the chart's own values.
+func chartValues(t *testing.T) (values map[string]any) {
+	t.Helper()
 	text, err := os.ReadFile(filepath.Join(chartFolder, "values.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var values map[string]any
 	if err := yaml.Unmarshal(text, &values); err != nil {
 		t.Fatal(err)
 	}
+	return values
+}
+
+// A section that is set to null is refused by its name, where templates read what is in it.
+func TestChartRefusesNullSections(t *testing.T) {
+	values := chartValues(t)
 	refused := 0
 	var walk func(path string, of map[string]any)
 	walk = func(path string, of map[string]any) {

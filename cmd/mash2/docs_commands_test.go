@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"sigs.k8s.io/yaml"
 )
 
 // shown is a line of a fenced block or of an indented one, or a span of code in a text.
@@ -154,14 +152,7 @@ func TestMakeCommandsOfDocs(t *testing.T) {
 // TestHelmValuesOfDocs: every value that a page sets with helm is one of the chart's.
 func TestHelmValuesOfDocs(t *testing.T) {
 	const root = "../.."
-	text, err := os.ReadFile(filepath.Join(chartFolder, "values.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var values map[string]any
-	if err := yaml.Unmarshal(text, &values); err != nil {
-		t.Fatal(err)
-	}
+	values := chartValues(t)
 	set := regexp.MustCompile(` --set ((?:[\w.]+=[^\s,]*,?)+)`)
 	key := regexp.MustCompile(`(?:^|,)([\w.]+)=`)
 	named := 0
