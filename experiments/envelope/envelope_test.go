@@ -31,7 +31,7 @@ func TestSmallEnvelope(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute) // the control plane may have to be built
 	defer cancel()
-	s := size{Workloads: 20, Nodes: 20, Pods: 200, Cycles: 6, Speed: 10, History: 2 * time.Hour}
+	s := size{Workloads: 20, Nodes: 20, Pods: 200, Cycles: 6, Speed: 10, History: 2 * time.Hour, Step: 15 * time.Second}
 	var stdout bytes.Buffer
 	if err := run(ctx, s, runner{program: program, progress: logWriter{t}, takesOver: true}, "json", &stdout); err != nil {
 		t.Fatal(err)

@@ -30,6 +30,8 @@ func main() {
 	flag.IntVar(&s.Cycles, "cycles", 20, "cycles to measure in each mode, after the first; 0 for no steady cycles at all")
 	flag.Float64Var(&s.Speed, "speed", 1, "divides every duration: periods, scrapes, boots, pod starts, the load's period")
 	flag.DurationVar(&s.History, "history", 12*time.Hour, "how much past Prometheus has, before --speed; 0 for none")
+	flag.DurationVar(&s.Step, "step", 15*time.Second, "sample step of mash2's demand, before --speed")
+	flag.IntVar(&r.memory, "memory", 0, "MiB that the operator is told to keep within, as the chart tells it of its container's limit; 0 for no limit")
 	flag.StringVar(&r.program, "operator", "bin/mash2", "the program to measure")
 	flag.StringVar(&r.profiles, "profiles", "", "directory for a CPU and a heap profile of each mode; none if empty")
 	flag.BoolVar(&r.takesOver, "failover", false, "at the end kill a leader, and measure the next one")
@@ -54,6 +56,8 @@ type size struct {
 	Speed     float64 `json:"speed"`
 	// History is how much past Prometheus has, before division by Speed.
 	History time.Duration `json:"-"`
+	// Step between the samples of a history, likewise.
+	Step time.Duration `json:"-"`
 }
 
 func (s size) validate() error {
@@ -66,6 +70,8 @@ func (s size) validate() error {
 		return fmt.Errorf("%d nodes have room for %d pods, not %d", s.Nodes, 10*s.Nodes, s.Pods)
 	case s.Cycles < 0:
 		return fmt.Errorf("--cycles must be 0 or more, is %d", s.Cycles)
+	case s.Step < 15*time.Second:
+		return fmt.Errorf("--step must be 15s or more, as often as Prometheus scrapes, is %v", s.Step)
 	case !(s.Speed > 0) || s.History < 0:
 		return fmt.Errorf("--speed must be above 0 and --history not negative, are %g and %v", s.Speed, s.History)
 	}
@@ -90,7 +96,7 @@ func run(ctx context.Context, s size, r runner, output string, stdout io.Writer)
 	if err != nil {
 		return err
 	}
-	result := result{size: s, HistorySeconds: s.History.Seconds()}
+	result := result{size: s, HistorySeconds: s.History.Seconds(), StepSeconds: s.Step.Seconds()}
 	var modes []v1alpha1.Mode
 	if s.Cycles > 0 {
 		modes = []v1alpha1.Mode{v1alpha1.ModeShadow, v1alpha1.ModeFull}

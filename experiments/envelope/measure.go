@@ -27,6 +27,7 @@ type runner struct {
 	profiles string // directory, or empty
 	// takesOver measures a failover too.
 	takesOver bool
+	memory    int // MiB, 0 for no limit
 	progress  io.Writer
 }
 
@@ -91,6 +92,7 @@ func (w *world) arguments(records string) []string {
 	return []string{
 		"operator", "--kubeconfig", w.cluster.Kubeconfig, "--namespace", namespace, "--policy-configmap", configMap,
 		"--speed", strconv.FormatFloat(w.Speed, 'g', -1, 64), "--prometheus-url", w.prometheus.URL,
+		"--step", w.scaled(w.Step).String(), "--stale-after", w.scaled(3 * w.Step).String(),
 		"--history", max(w.scaled(w.History), w.scaled(defaultHistory)).String(),
 		"--provider", "gke", "--gke-project", "envelope", "--gke-location", "us-central1", "--gke-cluster", "envelope",
 		"--gke-endpoint", w.gke.Endpoint(), "--gke-compute-endpoint", w.gke.ComputeEndpoint(),
@@ -102,6 +104,9 @@ func (w *world) arguments(records string) []string {
 func (r runner) start(log io.Writer, args ...string) (*exec.Cmd, chan error, error) {
 	cmd := exec.Command(r.program, args...)
 	cmd.Stdout, cmd.Stderr = log, log
+	if r.memory > 0 {
+		cmd.Env = append(os.Environ(), fmt.Sprintf("MASH2_MEMORY_LIMIT=%d", r.memory<<20))
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		return nil, nil, fmt.Errorf("starting the operator: %w", err)

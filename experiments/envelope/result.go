@@ -17,6 +17,7 @@ import (
 type result struct {
 	size
 	HistorySeconds float64       `json:"historySeconds"`
+	StepSeconds    float64       `json:"stepSeconds"`
 	Runs           []measurement `json:"runs,omitempty"`
 	Failover       *failover     `json:"failover,omitempty"`
 }
@@ -139,8 +140,8 @@ func rank(sorted []float64, q float64) float64 {
 
 func (r result) print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "%d ManagedWorkloads, %d nodes, %d pods and %d of DaemonSets; %d cycles after the first; speed %g; a past of %v\n",
-		r.Workloads, r.Nodes, r.Pods, 5*r.Nodes, r.Cycles, r.Speed, time.Duration(r.HistorySeconds*float64(time.Second)))
+	fmt.Fprintf(t, "%d ManagedWorkloads, %d nodes, %d pods and %d of DaemonSets; %d cycles after the first; speed %g; a past of %v, a sample each %v\n",
+		r.Workloads, r.Nodes, r.Pods, 5*r.Nodes, r.Cycles, r.Speed, time.Duration(r.HistorySeconds*float64(time.Second)), time.Duration(r.StepSeconds*float64(time.Second)))
 	for _, m := range r.Runs {
 		fmt.Fprintf(t, "\n%s\n", m.Mode)
 		fmt.Fprintln(t, "step\tfirst s\tp50 s\tp95 s\tmax s\t")
