@@ -75,8 +75,14 @@ const (
 // history is too short for the quantile to be among its minutes, about 1/(1−objective) of
 // them, it is not known.
 func GrowthOf(series api.Series, rule GrowthRule, objective float64) (g Growth, known bool) {
+	g, _, known = growthOf(series, rule, objective)
+	return g, known
+}
+
+// growthOf is GrowthOf, and what would have been had of capacity with it, in the mean.
+func growthOf(series api.Series, rule GrowthRule, objective float64) (g Growth, paid float64, known bool) {
 	if series.Step <= 0 || !(objective > 0 && objective < 1) {
-		return Growth{}, false
+		return Growth{}, 0, false
 	}
 	least := math.Inf(1)
 	for _, minutes := range growthPeriods {
@@ -86,12 +92,32 @@ func GrowthOf(series api.Series, rule GrowthRule, objective float64) (g Growth, 
 			continue
 		}
 		if !known {
-			g, known, least = Growth{Factor: factor, Lead: rule.Lead}, true, f.cost(factor)*(1-growthGain)
+			paid = f.cost(factor)
+			g, known, least = Growth{Factor: factor, Lead: rule.Lead}, true, paid*(1-growthGain)
 		} else if cost := f.cost(factor); cost < least {
-			g, least = Growth{Factor: factor, Phases: f.phases(), Lead: rule.Lead}, cost
+			g, paid, least = Growth{Factor: factor, Phases: f.phases(), Lead: rule.Lead}, cost, cost
 		}
 	}
-	return g, known
+	return g, paid, known
+}
+
+// HoldOf is for how long a rule had best hold what was needed, of some lengths of time: the
+// first by which, with the growth that then keeps the objective, capacity would have cost least,
+// changes included. Load that comes again before it is forgotten needs no growth. It is the first of
+// all where growth is not known by one of them.
+func HoldOf(series api.Series, rule GrowthRule, holds []time.Duration, objective float64) time.Duration {
+	best, least := holds[0], math.Inf(1)
+	for _, hold := range holds {
+		rule.Hold = hold
+		g, paid, known := growthOf(series, rule, objective)
+		if !known || math.IsInf(g.Factor, 1) {
+			return holds[0]
+		}
+		if paid < least {
+			best, least = hold, paid
+		}
+	}
+	return best
 }
 
 // follower is capacity that follows a series by a rule, and by phases if it has a period.
@@ -214,16 +240,23 @@ func (f *follower) follow(worst *worstRatios) {
 func (f *follower) learnt() int { return int(growthLearns * float64(len(f.series.Values))) }
 
 // cost is the mean of what a factor would have had of the past that counts, had all been
-// known that is now, and no more than the largest demand.
+// known that is now, and no more than the largest demand. What is added counts once more for
+// the time until it serves: this is the price of changes.
 func (f *follower) cost(factor float64) float64 {
 	if f.period > 0 {
 		f.follow(nil)
 	}
+	ahead, before := float64(f.rule.Lead)/float64(f.series.Step), math.NaN()
 	sum, n := 0.0, 0
 	for _, has := range f.followed[f.learnt():] {
-		if !math.IsNaN(has) {
-			sum, n = sum+math.Min(has*factor, f.top), n+1
+		if math.IsNaN(has) {
+			continue
 		}
+		has = math.Min(has*factor, f.top)
+		if sum, n = sum+has, n+1; has > before {
+			sum += ahead * (has - before)
+		}
+		before = has
 	}
 	return sum / float64(n)
 }

@@ -216,3 +216,49 @@ func BenchmarkGrowth(b *testing.B) {
 		}
 	}
 }
+
+// What comes again is held for as long as it takes to come: it need not be foreseen then. What
+// comes once, or never, is not.
+func TestHoldOfWhatComesAgain(t *testing.T) {
+	holds := []time.Duration{10 * time.Minute, 20 * time.Minute, 40 * time.Minute}
+	every := func(n int) []float64 { // five minutes of ten times as much, every n, and once even more
+		var out []float64
+		for i := range 1440 {
+			out = append(out, map[bool]float64{true: 1000, false: 100}[n > 0 && i%n < 5])
+		}
+		out[1] = 3000
+		return out
+	}
+	for name, c := range map[string]struct {
+		values []float64
+		want   time.Duration
+	}{
+		"every quarter of an hour": {every(15), 10 * time.Minute}, // it is still there when the next one comes
+		"every 22 minutes":         {every(22), 20 * time.Minute},
+		"every 35 minutes":         {every(35), 40 * time.Minute},
+		"once a day":               {every(1440), 10 * time.Minute},
+		"never":                    {every(0), 10 * time.Minute},
+		"a history too short":      {every(15)[:40], 10 * time.Minute},
+	} {
+		if got := forecast.HoldOf(minutes(c.values...), forecast.GrowthRule{Lead: 4 * time.Minute}, holds, 0.99); got != c.want {
+			t.Errorf("%s: held for %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// Of two ways to have as much, the one that changes less is cheaper.
+func TestHoldOfCountsChanges(t *testing.T) {
+	var saw []float64
+	for i := range 1440 {
+		saw = append(saw, 100+float64(i%30)) // up by the minute, and down at once
+	}
+	holds := []time.Duration{0, 30 * time.Minute}
+	at := func(lead time.Duration) time.Duration {
+		return forecast.HoldOf(minutes(saw...), forecast.GrowthRule{Lead: lead}, holds, 0.99)
+	}
+	for lead, want := range map[time.Duration]time.Duration{time.Minute: holds[0], 10 * time.Minute: holds[1]} {
+		if got := at(lead); got != want {
+			t.Errorf("what is added serves after %v: held for %v, want %v", lead, got, want)
+		}
+	}
+}

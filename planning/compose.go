@@ -299,7 +299,7 @@ func (c *cycle) remember(k *candidate, i int, w api.WorkloadPlan) {
 	b := c.managed[i].workload.Behavior
 	longest := max(c.Config.Stabilization, c.Config.TrustedStabilization, c.Config.NodeStabilization, b.ScaleUp.StabilizationWindow, b.ScaleDown.StabilizationWindow)
 	if next.Margins.Known() || keepsObjective(c.managed[i].workload, c.p) {
-		longest = max(longest, 2*max(c.Config.Stabilization, c.Config.NodeStabilization)) // see settled
+		longest = max(longest, 2*max(c.Config.Stabilization, c.Config.NodeStabilization, next.Margins.Hold)) // see settled
 	}
 	for _, rules := range []api.ScalingRules{b.ScaleUp, b.ScaleDown} {
 		for _, policy := range rules.Policies {

@@ -43,7 +43,8 @@ type Config struct {
 	TrustedStabilization time.Duration
 	// NodeStabilization is how long nodes must have been of no use before they
 	// are given up where no trusted forecast looks ahead, and how long those
-	// found at the start stay: what they were there for isn't known. It is
+	// found at the start stay: what they were there for isn't known. With an objective they may stay
+	// for up to six times as long (see Margins.Hold). It is
 	// Cluster Autoscaler's --scale-down-unneeded-time, 10 minutes. While demand
 	// keeps falling, and falls weren't made up for at once before, it is no longer
 	// than Windows.NodeTrough (see declining).

@@ -24,7 +24,7 @@ import (
 // defaults: scale-up is neither stabilised nor limited; scale-down is not
 // limited and is stabilised by looking back over Config.Stabilization, or
 // Windows.PodHold where margins keep an objective and no trusted forecast covers the
-// time, or, where one does and there are no margins, by looking ahead over
+// time, or over Margins.Hold where that is longer, or, where one does and there are no margins, by looking ahead over
 // Windows.Trough instead. What only a ramp of demand asked for is kept for
 // Config.TrustedStabilization. A window that the author states is always enforced
 // looking back. Where the author limits scale-up, the reactive floor is limited
@@ -230,11 +230,11 @@ func (g Guard) keep(s Subject, current, least int32) (n int32, binding api.Bindi
 		window = g.Config.Stabilization
 		switch {
 		case s.Trusted && s.Memory.Margins.Known(): // nodes need not stay for longer
-			held = g.settled
+			held, window = g.settled, max(window, s.Memory.Margins.Hold)
 		case s.Trusted:
 			window = g.Config.TrustedStabilization
 		case s.Memory.Margins.Known() || keepsObjective(s.Workload, s.Policy):
-			held, window = g.settled, s.Windows.PodHold // for which margins are taken, or will be
+			held, window = g.settled, max(s.Windows.PodHold, s.Memory.Margins.Hold) // for which margins are taken, or will be
 		}
 	}
 	if window > 0 {
@@ -396,20 +396,21 @@ func (g Guard) NodeReplicas(s Subject, replicas int32) (nodes, ahead int32, note
 }
 
 // needed is the most replicas of late, which are kept nodes for: of
-// Config.NodeStabilization, or of Windows.NodeTrough where demand keeps falling and
+// Config.NodeStabilization or Margins.Hold, or of Windows.NodeTrough where demand keeps falling and
 // that is fewer.
 func (g Guard) needed(s Subject) (most int32, window time.Duration, falls bool) {
 	within := func(window time.Duration) int32 {
 		_, most, _ := s.Memory.span(s.Time.Add(-window))
 		return choice.Ceil(most / s.Speed)
 	}
-	most = within(g.Config.NodeStabilization)
-	if trough := s.Windows.NodeTrough; trough < g.Config.NodeStabilization && len(s.Workload.Triggers) == 0 {
+	window = max(g.Config.NodeStabilization, s.Memory.Margins.Hold)
+	most = within(window)
+	if trough := s.Windows.NodeTrough; trough < window && len(s.Workload.Triggers) == 0 {
 		if least := within(trough); least < most && declining(s.Workload.Demand, trough, s.Policy.Quantile) {
 			return least, trough, true
 		}
 	}
-	return most, g.Config.NodeStabilization, false
+	return most, window, false
 }
 
 // highest is the largest value of a plan's path within a window from now, and

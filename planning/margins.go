@@ -21,6 +21,10 @@ type Margins struct {
 	// on new nodes.
 	Pod  forecast.Growth `json:"pod,omitzero"`
 	Node forecast.Growth `json:"node,omitzero"`
+	// Hold is for how long replicas and nodes are kept that were needed, where that is longer than
+	// Windows have it, and HeldAt when it was chosen.
+	Hold   time.Duration `json:"hold,omitempty"`
+	HeldAt time.Time     `json:"heldAt,omitzero"`
 	// Most is a tenth more than demand ever was, reference millicores. Where that is
 	// reached a ramp counts as it does without margins.
 	Most float64 `json:"most,omitempty"`
@@ -77,6 +81,10 @@ func (m Margins) within(demand, factor float64, nodes bool) float64 {
 	return math.Max(m.Foreseen(demand, math.Min(demand*factor, m.Most), nodes), demand*leastMargin)
 }
 
+// holdTimes are the holds that are compared, in halves of the shortest: up to an hour where that
+// is ten minutes.
+var holdTimes = []time.Duration{2, 3, 4, 6, 9, 12}
+
 const (
 	// leastMargin is a margin that is never gone below, a tolerance of an HPA's: what two
 	// sources read of the same load differs by as much.
@@ -88,6 +96,10 @@ const (
 	// nodes read a history marginReads times together.
 	marginWork  = 1_000_000
 	marginReads = 10
+	// holdFor is how long a hold is used before it is chosen anew, and holdReads how many times a
+	// history is read for that.
+	holdFor   = time.Hour
+	holdReads = 30
 	// toldFirst is the factor that a forecast begins with, toldMost the largest, and
 	// toldRate the step of its logarithm for a time that was not covered.
 	toldFirst, toldMost, toldRate = 1.25, 10, 0.2
@@ -116,6 +128,29 @@ func (m Margins) due(w api.Workload, p api.Policy, now time.Time) (due, none boo
 	return m.Objective != p.Objective || now.Sub(m.At) >= marginsFor, false
 }
 
+// chooses reports whether it is mash2 that chooses for how long what was needed is kept: an author
+// states no window, and replicas don't go before their nodes.
+func chooses(w api.Workload, windows Windows) bool {
+	return !w.Behavior.ScaleDown.WindowStated && windows.PodHold >= windows.NodeHold
+}
+
+// holds reports whether that is to be chosen now: not with the first margins, which must not wait.
+func (m Margins) holds(w api.Workload, now time.Time, windows Windows) bool {
+	return m.Known() && now.Sub(m.HeldAt) >= holdFor && chooses(w, windows)
+}
+
+// holding returns m with the time for which replicas and nodes are kept that were needed: of
+// PodHold and longer ones the one by which nodes would have cost least.
+func (m Margins) holding(w api.Workload, p api.Policy, now time.Time, windows Windows) Margins {
+	lengths := make([]time.Duration, len(holdTimes))
+	for i, times := range holdTimes {
+		lengths[i] = windows.PodHold * times / 2
+	}
+	m.Hold = forecast.HoldOf(w.Demand, forecast.GrowthRule{Lead: windows.Node + windows.Late}, lengths, p.Objective)
+	m.HeldAt = now
+	return m
+}
+
 // taken returns margins of what the workload's demand did, with what forecasts said before.
 func (m Margins) taken(w api.Workload, p api.Policy, now time.Time, windows Windows) Margins {
 	out := Margins{At: now, Objective: p.Objective, Told: m.Told, Due: m.Due, Yield: m.Yield}
@@ -127,16 +162,19 @@ func (m Margins) taken(w api.Workload, p api.Policy, now time.Time, windows Wind
 	if w.Behavior.Tolerance > 0 {
 		tolerance = w.Behavior.Tolerance
 	}
-	hold := windows.PodHold
+	if !chooses(w, windows) {
+		m.Hold, m.HeldAt = 0, time.Time{}
+	}
+	hold := max(windows.PodHold, m.Hold)
 	if w.Behavior.ScaleDown.WindowStated {
 		hold = w.Behavior.ScaleDown.StabilizationWindow
 	}
 	pod, known := growth(windows.Pod, hold, tolerance)
-	node, knownNode := growth(windows.Node, windows.NodeHold, 0)
+	node, knownNode := growth(windows.Node, max(windows.NodeHold, m.Hold), 0)
 	if !known || !knownNode {
 		return out
 	}
-	out.Pod, out.Node = pod, node
+	out.Pod, out.Node, out.Hold, out.HeldAt = pod, node, m.Hold, m.HeldAt
 	// What was cut off at a limit counts as it was seen: next time there is room for a
 	// tenth more.
 	raw := w.Demand
@@ -309,15 +347,24 @@ func (c *cycle) margins() {
 	}
 	slices.SortStableFunc(due, func(a, b *managed) int { return a.memory.Margins.At.Compare(b.memory.Margins.At) })
 	work, turn := 0, 0
-	for _, mw := range due { // the oldest first
-		if work += marginReads * len(mw.workload.Demand.Values); work > marginWork && mw != due[0] {
+	windows := make([]Windows, len(due))
+	for i, mw := range due { // the oldest first
+		windows[i] = c.longestWindows(c.podStartup(&mw.workload))
+		reads := marginReads
+		if mw.memory.Margins.holds(mw.workload, c.s.Time, windows[i]) {
+			reads += holdReads
+		}
+		if work += reads * len(mw.workload.Demand.Values); work > marginWork && i > 0 {
 			break
 		}
 		turn++
 	}
 	parallel.Each(turn, func(i int) {
-		mw := due[i]
-		mw.memory.Margins = mw.memory.Margins.taken(mw.workload, c.p, c.s.Time, c.longestWindows(c.podStartup(&mw.workload)))
+		w, m := due[i].workload, due[i].memory.Margins
+		if m.holds(w, c.s.Time, windows[i]) {
+			m = m.holding(w, c.p, c.s.Time, windows[i])
+		}
+		due[i].memory.Margins = m.taken(w, c.p, c.s.Time, windows[i])
 	})
 	for i := range c.managed {
 		mw := &c.managed[i]

@@ -145,3 +145,29 @@ func TestFallsAreTaken(t *testing.T) {
 		}
 	}
 }
+
+// What was needed is kept for as long as margins were taken for: replicas with a trusted
+// forecast and without, and nodes where none is trusted.
+func TestHoldOfMarginsKeepsReplicasAndNodes(t *testing.T) {
+	asked := append([]float64{8}, slices.Repeat([]float64{2}, 4*50)...) // 50 minutes
+	for hold, want := range map[time.Duration]int{0: 10 * 4, 30 * time.Minute: 30 * 4} {
+		for _, trusted := range []bool{false, true} {
+			ran := down(asked, func(s *planning.Subject) { s.Memory.Margins.Hold, s.Trusted = hold, trusted })
+			if trusted && hold == 0 {
+				want = 5 * 4 // as an HPA holds them
+			}
+			gone := slices.Index(ran, 2)
+			if gone < want || gone > want+8 {
+				t.Errorf("held for %v, trusted %v: gone after %d cycles, want %d", hold, trusted, gone, want)
+			}
+		}
+		s := subject(2, 2)
+		s.Memory.Margins.Hold = hold
+		ago := s.Time.Add(-25 * time.Minute)
+		s.Memory.NodeReplicas, s.Memory.Recommendations = 8, []planning.Recommendation{{From: ago, To: ago, Capacity: 8}}
+		nodes, _, note := guard().NodeReplicas(s, 2)
+		if kept := hold > 25*time.Minute; kept != (nodes == 8) {
+			t.Errorf("held for %v: nodes for %d (%s)", hold, nodes, note)
+		}
+	}
+}

@@ -179,7 +179,7 @@ func (o *operatorFlags) durations() []durationFlag {
 		{&o.usageInterval, "resource-metrics-interval", sense.UsageInterval, "time between two readings of metrics.k8s.io"},
 		{&o.horizon, "horizon", plan.Horizon, "how far ahead demand is forecast; should cover the node startup latency"},
 		{&o.downStabilization, "downscale-stabilization", plan.Stabilization, "stabilization window of scale-down where no forecast is trusted, as in the HPA; with an objective no less than --node-stabilization"},
-		{&o.nodeStabilization, "node-stabilization", plan.NodeStabilization, "how long a node must be unneeded before it goes where no forecast is trusted, as in Cluster Autoscaler; shorter while demand keeps falling"},
+		{&o.nodeStabilization, "node-stabilization", plan.NodeStabilization, "how long a node must be unneeded before it goes where no forecast is trusted, as in Cluster Autoscaler; shorter while demand keeps falling, and with an objective up to six times as long where that is cheaper"},
 		{&o.podStartup, "pod-startup", sense.PodStartup.P90, "how long a replica takes to become Ready, until it is measured"},
 		{&o.nodeStartup, "node-startup", sense.NodeStartup.P90, "how long a node takes to become Ready, until it is measured"},
 	}
