@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mash2-io/mash2/api"
+	"github.com/mash2-io/mash2/forecast"
 )
 
 // halfHourly are bursts a little more than half an hour apart, and a larger one long ago.
@@ -63,14 +64,29 @@ func TestHoldIsChosen(t *testing.T) {
 	}
 }
 
-// A window that is stated afterwards counts from then on, for nodes too.
-func TestHoldIsForgottenWithAWindow(t *testing.T) {
-	w := api.Workload{Demand: halfHourly()}
-	w.Behavior.ScaleDown.WindowStated = true
+// A window that is stated afterwards counts from then on, for nodes too. What another policy
+// needed is kept for no longer than ever, for as long as any hold.
+func TestHoldIsForgotten(t *testing.T) {
 	windows := DefaultConfig().windows(api.StartupLatency{P90: 30 * time.Second}, api.StartupLatency{P90: 2 * time.Minute})
-	got := Margins{Hold: time.Hour, HeldAt: marginNow}.taken(w, api.Policy{Objective: 0.99}, marginNow, windows)
-	if !got.Known() || got.Hold != 0 || !got.HeldAt.IsZero() {
-		t.Errorf("%+v", got)
+	before := Margins{Objective: 0.99, Pod: forecast.Growth{Factor: 2}, Hold: time.Hour, HeldAt: marginNow.Add(-holdFor)}
+	for name, c := range map[string]struct {
+		stated    bool
+		objective float64
+		hold      time.Duration
+		at        time.Time
+	}{
+		"nothing has changed": {objective: 0.99, hold: time.Hour, at: before.HeldAt},
+		"a stated window":     {objective: 0.99, stated: true},
+		"another objective":   {objective: 0.98, at: marginNow},
+	} {
+		w, p := api.Workload{Demand: halfHourly()}, api.Policy{Objective: c.objective}
+		w.Behavior.ScaleDown.WindowStated = c.stated
+		if again := before.holds(w, p, marginNow, windows); again != (name == "nothing has changed") {
+			t.Errorf("%s: chosen anew: %v", name, again)
+		}
+		if got := before.taken(w, p, marginNow, windows); !got.Known() || got.Hold != c.hold || got.HeldAt != c.at {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }
 

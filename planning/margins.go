@@ -134,9 +134,10 @@ func chooses(w api.Workload, windows Windows) bool {
 	return !w.Behavior.ScaleDown.WindowStated && windows.PodHold >= windows.NodeHold
 }
 
-// holds reports whether that is to be chosen now: not with the first margins, which must not wait.
-func (m Margins) holds(w api.Workload, now time.Time, windows Windows) bool {
-	return m.Known() && now.Sub(m.HeldAt) >= holdFor && chooses(w, windows)
+// holds reports whether that is to be chosen now: not with the first margins of an objective, which
+// must not wait.
+func (m Margins) holds(w api.Workload, p api.Policy, now time.Time, windows Windows) bool {
+	return m.Known() && m.Objective == p.Objective && now.Sub(m.HeldAt) >= holdFor && chooses(w, windows)
 }
 
 // holding returns m with the time for which replicas and nodes are kept that were needed: of
@@ -162,8 +163,11 @@ func (m Margins) taken(w api.Workload, p api.Policy, now time.Time, windows Wind
 	if w.Behavior.Tolerance > 0 {
 		tolerance = w.Behavior.Tolerance
 	}
-	if !chooses(w, windows) {
+	switch {
+	case !chooses(w, windows):
 		m.Hold, m.HeldAt = 0, time.Time{}
+	case m.Known() && m.Objective != p.Objective:
+		m.Hold, m.HeldAt = 0, now // what was needed for another objective isn't kept for longer
 	}
 	hold := max(windows.PodHold, m.Hold)
 	if w.Behavior.ScaleDown.WindowStated {
@@ -351,7 +355,7 @@ func (c *cycle) margins() {
 	for i, mw := range due { // the oldest first
 		windows[i] = c.longestWindows(c.podStartup(&mw.workload))
 		reads := marginReads
-		if mw.memory.Margins.holds(mw.workload, c.s.Time, windows[i]) {
+		if mw.memory.Margins.holds(mw.workload, c.p, c.s.Time, windows[i]) {
 			reads += holdReads
 		}
 		if work += reads * len(mw.workload.Demand.Values); work > marginWork && i > 0 {
@@ -361,7 +365,7 @@ func (c *cycle) margins() {
 	}
 	parallel.Each(turn, func(i int) {
 		w, m := due[i].workload, due[i].memory.Margins
-		if m.holds(w, c.s.Time, windows[i]) {
+		if m.holds(w, c.p, c.s.Time, windows[i]) {
 			m = m.holding(w, c.p, c.s.Time, windows[i])
 		}
 		due[i].memory.Margins = m.taken(w, c.p, c.s.Time, windows[i])
