@@ -230,7 +230,7 @@ func (g Guard) keep(s Subject, current, least int32) (n int32, binding api.Bindi
 		window = g.Config.Stabilization
 		switch {
 		case s.Trusted && s.Memory.Margins.Known(): // nodes need not stay for longer
-			held, window = g.settled, max(window, s.Memory.Margins.Hold)
+			held = g.settled
 		case s.Trusted:
 			window = g.Config.TrustedStabilization
 		case s.Memory.Margins.Known() || keepsObjective(s.Workload, s.Policy):

@@ -146,14 +146,14 @@ func TestFallsAreTaken(t *testing.T) {
 	}
 }
 
-// What was needed is kept for as long as margins were taken for: replicas with a trusted
-// forecast and without, and nodes where none is trusted.
+// What was needed is kept for as long as margins were taken for, replicas and nodes, where no
+// forecast is trusted.
 func TestHoldOfMarginsKeepsReplicasAndNodes(t *testing.T) {
 	asked := append([]float64{8}, slices.Repeat([]float64{2}, 4*50)...) // 50 minutes
 	for hold, want := range map[time.Duration]int{0: 10 * 4, 30 * time.Minute: 30 * 4} {
 		for _, trusted := range []bool{false, true} {
 			ran := down(asked, func(s *planning.Subject) { s.Memory.Margins.Hold, s.Trusted = hold, trusted })
-			if trusted && hold == 0 {
+			if trusted {
 				want = 5 * 4 // as an HPA holds them
 			}
 			gone := slices.Index(ran, 2)
